@@ -1,0 +1,101 @@
+/* lock.h - a reentrant lock that many processes share through Redis.
+ *
+ * Who holds it: the calling thread, or the owner the handle was made with (owner.h). The same holder may acquire again;
+ * it is held until as many releases. Waiters are woken, first come first served among clients of this library.
+ *
+ * A held lock has a lease. Without lease_ms the watchdog renews it until release; with it, it runs out by itself.
+ * A lease can be lost: the server forgot it, an operator broke it, this process stood still or was cut off. Then events
+ * tell (client.h), hlk_lock_lost_fd becomes readable, hlk_lock_left_ms is 0, and acquire and release by that holder
+ * answer HLK_LOST until each hold is released. Losing is never silent, and never undone behind the holder's back.
+ *
+ * The format in Redis is Redisson's RLock: Java and C exclude each other on the same name.
+ */
+#ifndef HASPLOCK_LOCK_H
+#define HASPLOCK_LOCK_H
+
+#include "cancel.h"
+#include "client.h"
+#include "owner.h"
+
+HLK_BEGIN_DECLS
+
+typedef struct hlk_lock hlk_lock;       /* opaque; cheap: a name and how to lock it. Any number of threads at once */
+
+enum hlk_lock_kind { HLK_LOCK_PLAIN = 0 };     /* later kinds (fair, fenced, spin) get the next numbers */
+
+struct hlk_lock_opts {
+    size_t        size;
+    int           kind;          /* enum hlk_lock_kind */
+    hlk_owner    *owner;         /* who holds; NULL: the calling thread. The lock keeps a reference */
+    int64_t       lease_ms;      /* default of its acquires: >= 100 fixed, up to a year; 0: the watchdog renews */
+    int64_t       max_hold_ms;   /* no hold lasts longer: its renewals end in time for that; 0: no cap */
+    hlk_event_fn *on_event;      /* of holds taken through this handle, before the client's own; NULL: none */
+    void         *event_ctx;     /* borrowed until destroy has returned and the last such hold is over */
+};
+#define HLK_LOCK_OPTS_INIT { sizeof(struct hlk_lock_opts), 0, 0, 0, 0, 0, 0 }
+
+struct hlk_acquire_opts {
+    size_t      size;
+    int64_t     wait_ms;         /* 0: one try; < 0: no limit */
+    int64_t     lease_ms;        /* >= 100: fixed, up to a year; 0: the lock's; < 0: watchdog. Re-entry never shortens */
+    hlk_cancel *cancel;          /* its trigger ends the wait; borrowed during the call; NULL: none */
+    unsigned    flags;           /* HLK_ACQUIRE_... */
+};
+#define HLK_ACQUIRE_OPTS_INIT { sizeof(struct hlk_acquire_opts), -1, 0, 0, 0 }
+#define HLK_ACQUIRE_EINTR 0x1u   /* a signal handler that runs while this thread is parked ends the wait; one that runs
+                                  * just before may slip past, as with pause(): then trigger a cancel from it */
+
+/* `name`: 1 to 512 bytes. No I/O. NULL on a fault, see hlk_last_status(). `client` must outlive its use. Calls given a
+ * NULL lock answer HLK_E_INVALID, so the check of acquire is enough. Any thread. */
+HLK_API HLK_MUST_USE hlk_lock *hlk_lock_create(hlk_client *client, const char *name, const struct hlk_lock_opts *opts);
+
+/* Frees the handle; holds are the holder's and stay. Pending async calls keep what they need. No I/O. NULL is fine. */
+HLK_API void hlk_lock_destroy(hlk_lock *lock);
+
+/* Acquires, waiting up to `wait_ms` (HLK_NOWAIT, HLK_FOREVER). Re-entry under the watchdog needs no round trip.
+ * HLK_OK           held until hlk_lock_held_until(); one release is due
+ * HLK_BUSY         (wait 0)    HLK_TIMEOUT  (wait > 0, after all of it)
+ * HLK_LOST         this holder lost an earlier hold that it has not released yet
+ * HLK_E_CONNECT, AUTH, SERVER, UNSURE, NOMEM, OS, INVALID, FORKED, CLOSED    see status.h
+ * Any thread but one in a log callback. Blocks; a pthread cancellation point while it waits. (RLock.tryLock, lock) */
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_acquire(hlk_lock *lock, int64_t wait_ms);
+
+/* The same with everything. Also HLK_INTERRUPTED: nothing is held, queued or renewed for this call any more. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const struct hlk_acquire_opts *opts);
+
+/* Gives one hold back; the last one frees the lock and lets the next waiter have it. Renewal ends before it is sent.
+ * HLK_OK           one hold less; or, after HLK_E_UNSURE or HLK_E_CONNECT, now it is known to be done
+ * HLK_NOT_HOLDER   nothing changed
+ * HLK_LOST         the hold was lost; it is off the holder's account
+ * HLK_E_UNSURE, HLK_E_CONNECT   not answered: repeated in the background until the lease is over; not held any more,
+ *                  never renewed. Calling again waits for that outcome; acquiring again first settles it
+ * Blocks up to reply_ms; not at all when an outer hold remains or the loss is known. (RLock.unlock) */
+HLK_API enum hlk_status hlk_lock_release(hlk_lock *lock);
+
+/* Makes a held lock's lease end no sooner than `lease_ms` from now. HLK_OK, NOT_HOLDER, LOST, E_UNSURE, ... Blocks. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms);
+
+/* Takes the lock from whoever holds it and lets the next waiter have it. For operators: the holder learns of it only by
+ * its next renewal. HLK_OK; HLK_NOT_HOLDER: nobody held it. Blocks. (RLock.forceUnlock) */
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_break(hlk_lock *lock);
+
+/* Local, no I/O, any thread, nanoseconds. For the handle's holder: */
+HLK_API int     hlk_lock_holds(const hlk_lock *lock);       /* releases due; 0: does not hold, or no longer */
+HLK_API int64_t hlk_lock_held_until(const hlk_lock *lock);  /* moment from which it counts as lost; 0: not held */
+HLK_API int64_t hlk_lock_left_ms(const hlk_lock *lock);     /* from now till then; 0: not held, lost, over. Ask it
+                                                             * before each effect on the outside world */
+
+/* The hold as written in Redis, "<client id>:<hold id>", copied to buf (cut if longer, always ended by NUL); "" when the
+ * handle's holder does not hold it. HLK_OK, HLK_NOT_HOLDER, HLK_LOST, HLK_E_INVALID. Local, any thread. */
+HLK_API enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size);
+
+/* The name it was made with. Lives as long as the handle; NULL for NULL. Any thread. */
+HLK_API const char *hlk_lock_name(const hlk_lock *lock);
+
+/* A descriptor for poll that turns readable when a hold taken through this handle is lost, until that is released. The
+ * lock's, made at the first call: do not read or close it. -1: see hlk_last_status(). */
+HLK_API int hlk_lock_lost_fd(hlk_lock *lock);
+
+HLK_END_DECLS
+
+#endif

@@ -1,0 +1,23 @@
+/* clock.h - the library's one clock: CLOCK_BOOTTIME (leases run out while a host sleeps), replaceable in unit tests. */
+#ifndef HLK_BASE_CLOCK_H
+#define HLK_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+int64_t hlk_clock_ns(void);
+int64_t hlk_clock_ms(void);         /* what hlk_now_ms answers */
+
+/* A CLOCK_MONOTONIC moment `at_ms` (our clock) from now away, for sem_clockwait and pthread waits. */
+struct timespec hlk_clock_monotonic_at(int64_t at_ms);
+
+/* Milliseconds from now to at_ms for poll(2): 0 when over, rounded up, capped to INT_MAX. at_ms INT64_MAX: -1. */
+int hlk_clock_poll_ms(int64_t at_ms);
+
+/* now + length without overflow; a negative length means for ever: INT64_MAX. */
+int64_t hlk_clock_after(int64_t now_ms, int64_t length_ms);
+
+/* Tests: all of the above read this instead (NULL: the real one again). Not for use beside running clients. */
+void hlk_clock_play(int64_t (*now_ns)(void));
+
+#endif

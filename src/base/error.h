@@ -1,0 +1,24 @@
+/* error.h - the thread's last error: written once, where the cause is known, and passed up untouched.
+ *
+ * A story is made where the cause is found (net, script) and completed at the public edge (operation, lock). Lower layers
+ * carry theirs in a struct hlk_error; hlk_last_set copies it to the thread. */
+#ifndef HLK_BASE_ERROR_H
+#define HLK_BASE_ERROR_H
+
+#include "hasplock/status.h"
+
+#define HLK_ERROR_TEXT 480
+
+struct hlk_error {
+    enum hlk_status status;             /* HLK_OK: none */
+    char text[HLK_ERROR_TEXT];          /* for people, no newline, no secret */
+};
+
+/* Fills *error (may be NULL) and returns status. */
+enum hlk_status hlk_error_set(struct hlk_error *error, enum hlk_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Sets the calling thread's hlk_last_error/hlk_last_status and returns status. Never allocates. */
+enum hlk_status hlk_last_set(enum hlk_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,15 @@
+/* log.h - the client's log hook: one line, a level, never a secret. NULL fn: warnings and errors to stderr as
+ * "hasplock: warning: ...". */
+#ifndef HLK_BASE_LOG_H
+#define HLK_BASE_LOG_H
+
+struct hlk_log {                        /* set by open, then read-only */
+    void (*fn)(int level, const char *line, void *ctx);
+    void *ctx;
+    int level;                          /* HLK_LOG_...; lines above it are not formatted */
+};
+
+void hlk_log_write(const struct hlk_log *log, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define hlk_log(log, lvl, ...) do { if ((lvl) <= (log)->level) hlk_log_write((log), (lvl), __VA_ARGS__); } while (0)
+
+#endif

@@ -1,0 +1,46 @@
+/* mutex.h - a mutex that knows its rank: in debug builds (HLK_DEBUG) taking a lower or equal rank while holding a higher
+ * one aborts, and hlk_mutex_assert_held is checked. In release builds it is a pthread_mutex_t and nothing else. */
+#ifndef HLK_BASE_MUTEX_H
+#define HLK_BASE_MUTEX_H
+
+#include <pthread.h>
+
+enum hlk_rank {                 /* taken in rising order only */
+    HLK_RANK_CLIENT = 1,        /* open and close */
+    HLK_RANK_TABLE,             /* name -> session */
+    HLK_RANK_SESSION,           /* one lock's session, its line of requests and its lease */
+    HLK_RANK_CANCEL,            /* a cancel object's list of waits */
+    HLK_RANK_CHANNELS,          /* subscriptions and who waits behind them */
+    HLK_RANK_UNDO,              /* ends that are still owed to Redis */
+    HLK_RANK_MUX,               /* queue and lead of a shared connection; never held over send or recv */
+    HLK_RANK_WATCHDOG,          /* the wheel */
+    HLK_RANK_EVENTS,            /* queue of the events thread */
+    HLK_RANK_POST,              /* the loop's door */
+    HLK_RANK_LEAF               /* nothing is taken under it */
+};
+
+struct hlk_mutex {
+    pthread_mutex_t mu;
+#ifdef HLK_DEBUG
+    enum hlk_rank rank;
+    pthread_t holder;
+    int held;
+#endif
+};
+
+void hlk_mutex_init(struct hlk_mutex *m, enum hlk_rank rank);
+void hlk_mutex_fini(struct hlk_mutex *m);
+
+#ifdef HLK_DEBUG
+void hlk_mutex_lock(struct hlk_mutex *m);
+void hlk_mutex_unlock(struct hlk_mutex *m);
+void hlk_mutex_assert_held(const struct hlk_mutex *m);
+void hlk_mutex_assert_none(void);       /* this thread holds no ranked mutex: before I/O and before user code */
+#else
+static inline void hlk_mutex_lock(struct hlk_mutex *m) { pthread_mutex_lock(&m->mu); }
+static inline void hlk_mutex_unlock(struct hlk_mutex *m) { pthread_mutex_unlock(&m->mu); }
+static inline void hlk_mutex_assert_held(const struct hlk_mutex *m) { (void)m; }
+static inline void hlk_mutex_assert_none(void) {}
+#endif
+
+#endif

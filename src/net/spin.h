@@ -1,0 +1,27 @@
+/* spin.h - pure: poll with sched_yield, or block?
+ *
+ * Blocking costs a sleep and a wake-up (on halted virtual CPUs most of a loopback round trip); polling costs the CPU that
+ * somebody else may need. So: poll (always yielding) for up to two recent round trips, and only while those are short.
+ * Round trips are a moving average; when it exceeds HLK_SPIN_LIMIT_NS polling is off, but for one probe in
+ * HLK_SPIN_PROBE calls, because a blocked round trip looks longer than a polled one: without probes it would never come
+ * back. Starts optimistic. One object per connection; the leader's and followers' calls are all made under the mux. */
+#ifndef HLK_NET_SPIN_H
+#define HLK_NET_SPIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HLK_SPIN_LIMIT_NS 60000     /* a polled loopback round trip is 23 us, a blocked one 50-60 (docs/performance) */
+#define HLK_SPIN_PROBE 64
+
+struct hlk_spin {
+    bool off;                       /* HLK_OPEN_NO_SPIN */
+    int64_t average_ns;             /* moving average, 1/8 new; 0: none yet */
+    unsigned since_probe;
+};
+
+void hlk_spin_init(struct hlk_spin *spin, bool off);
+int64_t hlk_spin_budget_ns(struct hlk_spin *spin);              /* how long to poll before blocking now; 0: block at once */
+void hlk_spin_saw(struct hlk_spin *spin, int64_t round_trip_ns); /* after each answered round trip of a polling or blocking wait */
+
+#endif
