@@ -1,0 +1,30 @@
+# embed.cmake - turns lua/*.lua into one C file: the table behind src/script/table.h.
+#
+#   cmake -DDIR=lua -DNAMES=lock_acquire|lock_end|... -DOUT=table.c -P embed.cmake        ("|": a ";" would be split)
+#
+# Bytes, not string literals: no quoting, no limit on literals. The SHA-1 is that of the exact bytes, so it is what
+# SCRIPT LOAD answers and nothing is hashed at run time. Nothing is stripped, for the same reason.
+cmake_minimum_required(VERSION 3.16)
+
+set(texts "")
+set(rows "")
+string(REPLACE "|" ";" names "${NAMES}")
+foreach(name IN LISTS names)
+    file(READ "${DIR}/${name}.lua" hex HEX)
+    file(SHA1 "${DIR}/${name}.lua" sha1)
+    string(LENGTH "${hex}" digits)
+    math(EXPR length "${digits} / 2")
+    if(length EQUAL 0)
+        message(FATAL_ERROR "lua/${name}.lua is empty")
+    endif()
+    string(REGEX REPLACE "(................................)" "\\1\n    " hex "${hex}")
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    string(TOUPPER "${name}" upper)
+    string(APPEND texts "static const unsigned char ${name}[] = {\n    ${bytes}0x00\n};\n\n")
+    string(APPEND rows
+        "    [HLK_SCRIPT_${upper}] = { \"${name}\", (const char *)${name}, ${length},\n"
+        "        \"${sha1}\" },\n")
+endforeach()
+
+file(WRITE "${OUT}" "/* Made from lua/ by embed.cmake. */\n#include \"script/table.h\"\n\n${texts}"
+    "const struct hlk_script_text hlk_script_table[HLK_SCRIPT_COUNT] = {\n${rows}};\n")
