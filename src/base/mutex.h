@@ -1,5 +1,5 @@
 /* mutex.h - a mutex that knows its rank: in debug builds (HLK_DEBUG) taking a lower or equal rank while holding a higher
- * one aborts, and hlk_mutex_assert_held is checked. In release builds it is a pthread_mutex_t and nothing else. */
+ * one aborts, as does unlocking what is not held, and the assert functions are checked. In release builds it is a pthread_mutex_t and nothing else. */
 #ifndef HLK_BASE_MUTEX_H
 #define HLK_BASE_MUTEX_H
 
@@ -22,9 +22,7 @@ enum hlk_rank {                 /* taken in rising order only */
 struct hlk_mutex {
     pthread_mutex_t mu;
 #ifdef HLK_DEBUG
-    enum hlk_rank rank;
-    pthread_t holder;
-    int held;
+    enum hlk_rank rank;         /* who holds it is in each thread's own list */
 #endif
 };
 

@@ -1,0 +1,66 @@
+/* wheel.c - see wheel.h. A timer hangs in slot (tick mod SLOTS); one that hangs there for a later turn is passed over. */
+#include "base/wheel.h"
+
+static int64_t tick_of(int64_t ms)
+{
+    return ms < 0 ? -1 : ms / HLK_WHEEL_TICK_MS;
+}
+
+static struct hlk_list *slot_of(struct hlk_wheel *wheel, int64_t tick)
+{
+    return &wheel->slots[(uint64_t)tick & (HLK_WHEEL_SLOTS - 1)];
+}
+
+void hlk_wheel_init(struct hlk_wheel *wheel, int64_t now_ms)
+{
+    for (size_t i = 0; i < HLK_WHEEL_SLOTS; i++)
+        hlk_list_init(&wheel->slots[i]);
+    wheel->now_tick = tick_of(now_ms);
+    wheel->armed = 0;
+}
+
+void hlk_wheel_arm(struct hlk_wheel *wheel, struct hlk_timer *timer, int64_t due_ms)
+{
+    hlk_wheel_cancel(wheel, timer);
+    int64_t tick = tick_of(due_ms);
+    if (tick <= wheel->now_tick)
+        tick = wheel->now_tick + 1;
+    timer->due_ms = due_ms < 0 ? 0 : due_ms;
+    hlk_list_push_back(slot_of(wheel, tick), &timer->link);
+    wheel->armed++;
+}
+
+void hlk_wheel_cancel(struct hlk_wheel *wheel, struct hlk_timer *timer)
+{
+    if (hlk_timer_armed(timer))
+        wheel->armed--;
+    hlk_list_remove(&timer->link);
+}
+
+/* Moves what is due up to `tick` out of one slot. */
+static void empty_slot(struct hlk_wheel *wheel, struct hlk_list *slot, int64_t tick, struct hlk_list *due)
+{
+    struct hlk_list *next;
+    for (struct hlk_list *node = slot->next; node != slot; node = next) {
+        struct hlk_timer *timer = HLK_CONTAINER(node, struct hlk_timer, link);
+        next = node->next;
+        if (tick_of(timer->due_ms) > tick)
+            continue;
+        hlk_list_remove(node);
+        timer->due_ms = HLK_TIMER_FIRED;
+        hlk_list_push_back(due, node);
+        wheel->armed--;
+    }
+}
+
+void hlk_wheel_advance(struct hlk_wheel *wheel, int64_t now_ms, struct hlk_list *due)
+{
+    int64_t last = tick_of(now_ms);
+    int64_t first = wheel->now_tick + 1;
+    if (last - first >= HLK_WHEEL_SLOTS)
+        first = last - HLK_WHEEL_SLOTS + 1;
+    for (int64_t tick = first; tick <= last && wheel->armed; tick++)
+        empty_slot(wheel, slot_of(wheel, tick), last, due);
+    if (last > wheel->now_tick)
+        wheel->now_tick = last;
+}
