@@ -1,0 +1,117 @@
+#include "base/park.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+void hlk_park_init(struct hlk_park *park)
+{
+    atomic_init(&park->bits, 0);
+    park->poll_fd = -1;
+    sem_init(&park->sem, 0, 0);
+}
+
+static void pay(struct hlk_park *park)
+{
+    if (park->poll_fd < 0) {
+        sem_post(&park->sem);
+        return;
+    }
+    uint64_t one = 1;
+    ssize_t ignored = write(park->poll_fd, &one, sizeof one);  /* an eventfd that is full wakes as well */
+    (void)ignored;
+}
+
+void hlk_park_wake(struct hlk_park *park, unsigned bit)
+{
+    unsigned old = atomic_load(&park->bits);
+    while (!atomic_compare_exchange_weak(&park->bits, &old, (old | bit) & ~HLK_PARK_ASLEEP))
+        ;
+    if (old & HLK_PARK_ASLEEP)
+        pay(park);
+}
+
+bool hlk_park_begin(struct hlk_park *park, unsigned mask)
+{
+    unsigned old = atomic_load(&park->bits);
+    do {
+        if (old & mask)
+            return false;
+    } while (!atomic_compare_exchange_weak(&park->bits, &old, old | HLK_PARK_ASLEEP));
+    return true;
+}
+
+bool hlk_park_end(struct hlk_park *park)
+{
+    return atomic_fetch_and(&park->bits, ~HLK_PARK_ASLEEP) & HLK_PARK_ASLEEP;
+}
+
+static int sem_sleep(sem_t *sem, int64_t at_ms)
+{
+    if (at_ms == INT64_MAX)
+        return sem_wait(sem);
+    struct timespec at = hlk_clock_monotonic_at(at_ms);
+    return sem_clockwait(sem, CLOCK_MONOTONIC, &at);
+}
+
+/* Leaves the semaphore as it was before this sleep: whoever cleared ASLEEP has posted, or is just about to. */
+static void sem_leave(void *arg)
+{
+    struct hlk_park *park = arg;
+    if (!hlk_park_end(park))
+        while (sem_wait(&park->sem) != 0)
+            ;
+}
+
+static void sem_round(struct hlk_park *park, int64_t at_ms)
+{
+    bool taken = false;
+    pthread_cleanup_push(sem_leave, park);
+    taken = sem_sleep(&park->sem, at_ms) == 0;
+    pthread_cleanup_pop(0);
+    if (!taken)
+        sem_leave(park);
+}
+
+static void poll_leave(void *arg)
+{
+    struct hlk_park *park = arg;
+    (void)hlk_park_end(park);
+}
+
+static bool poll_round(struct hlk_park *park, int64_t at_ms)
+{
+    struct pollfd pfd = { .fd = park->poll_fd, .events = POLLIN };
+    int n = 0;
+    pthread_cleanup_push(poll_leave, park);
+    n = poll(&pfd, 1, hlk_clock_poll_ms(at_ms));
+    pthread_cleanup_pop(0);
+    bool interrupted = n < 0 && errno == EINTR;
+    poll_leave(park);
+    uint64_t drained;
+    if (n > 0 && read(park->poll_fd, &drained, sizeof drained) < 0)
+        return interrupted;     /* somebody else's token: as good */
+    return interrupted;
+}
+
+bool hlk_park_until(struct hlk_park *park, unsigned mask, int64_t at_ms, int event_fd, bool *eintr)
+{
+    park->poll_fd = eintr ? event_fd : -1;
+    while (hlk_park_begin(park, mask)) {
+        if (eintr) {
+            if (poll_round(park, at_ms)) {
+                *eintr = true;
+                break;
+            }
+        } else {
+            sem_round(park, at_ms);
+        }
+        if (at_ms != INT64_MAX && hlk_clock_ms() >= at_ms)
+            break;
+    }
+    return hlk_park_peek(park, mask) != 0;
+}
