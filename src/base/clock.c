@@ -10,7 +10,7 @@
 
 #define NS_A_MS 1000000
 #define NS_A_S 1000000000
-#define LONGEST_NS (INT64_MAX / 4)      /* 73 years: for ever, with room for sums */
+#define LONGEST_NS (INT64_MAX / 4) /* 73 years: for ever, with room for sums */
 
 typedef int64_t now_fn(void);
 static _Atomic(now_fn *) played;

@@ -1,7 +1,8 @@
 /* error.h - the thread's last error: written once, where the cause is known, and passed up untouched.
  *
- * A story is made where the cause is found (net, script) and completed at the public edge (operation, lock). Lower layers
- * carry theirs in a struct hlk_error; hlk_last_set copies it to the thread. */
+ * A story is made where the cause is found (net, script) and completed at the public edge (operation, lock). Lower
+ * layers carry theirs in a struct hlk_error; hlk_last_set copies it to the thread. Arguments may be the text that is
+ * replaced. Both setters keep errno, end a text that is too long with "..." and turn control characters to spaces. */
 #ifndef HLK_BASE_ERROR_H
 #define HLK_BASE_ERROR_H
 

@@ -21,8 +21,15 @@ static inline void hlk_list_insert_before(struct hlk_list *at, struct hlk_list *
     at->prev = node;
 }
 
-static inline void hlk_list_push_back(struct hlk_list *head, struct hlk_list *node) { hlk_list_insert_before(head, node); }
-static inline void hlk_list_push_front(struct hlk_list *head, struct hlk_list *node) { hlk_list_insert_before(head->next, node); }
+static inline void hlk_list_push_back(struct hlk_list *head, struct hlk_list *node)
+{
+    hlk_list_insert_before(head, node);
+}
+
+static inline void hlk_list_push_front(struct hlk_list *head, struct hlk_list *node)
+{
+    hlk_list_insert_before(head->next, node);
+}
 
 static inline void hlk_list_remove(struct hlk_list *node)     /* no-op when not linked */
 {
@@ -33,7 +40,10 @@ static inline void hlk_list_remove(struct hlk_list *node)     /* no-op when not 
     node->next = node->prev = NULL;
 }
 
-static inline struct hlk_list *hlk_list_first(const struct hlk_list *head) { return head->next == head ? NULL : head->next; }
+static inline struct hlk_list *hlk_list_first(const struct hlk_list *head)    /* NULL when empty */
+{
+    return head->next == head ? NULL : head->next;
+}
 
 static inline struct hlk_list *hlk_list_pop(struct hlk_list *head)    /* NULL when empty */
 {

@@ -32,7 +32,7 @@ void hlk_log_write(const struct hlk_log *log, int level, const char *format, ...
     va_end(args);
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = ' ';                   /* one line, and no terminal codes from a server or a name */
+            *c = ' '; /* one line, and no terminal codes from a server or a name */
 
     if (log->fn)
         log->fn(level, line, log->ctx);

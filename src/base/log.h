@@ -1,5 +1,5 @@
-/* log.h - the client's log hook: one line, a level, never a secret. NULL fn: to stderr as "hasplock: warning: ...". Keeps
- * errno. */
+/* log.h - the client's log hook: one line, a level, never a secret. NULL fn: to stderr as "hasplock: warning: ...".
+ * Keeps errno; control characters become spaces. */
 #ifndef HLK_BASE_LOG_H
 #define HLK_BASE_LOG_H
 

@@ -1,5 +1,5 @@
-/* map.h - string-keyed hash map with the node inside the value: no allocation per entry, one array of buckets that doubles.
- * Keys are bytes with a length. Not thread-safe. */
+/* map.h - string-keyed hash map with the node inside the value: no allocation per entry, one array of buckets that
+ * doubles. Keys are bytes with a length. Not thread-safe. A zeroed struct hlk_map is an empty map. */
 #ifndef HLK_BASE_MAP_H
 #define HLK_BASE_MAP_H
 
@@ -20,9 +20,10 @@ struct hlk_map {
 
 uint32_t hlk_map_hash(const char *key, size_t len);
 struct hlk_map_node *hlk_map_get(const struct hlk_map *map, const char *key, size_t len);
-bool hlk_map_put(struct hlk_map *map, struct hlk_map_node *node, const char *key, size_t len); /* key not in it yet; false: no memory */
-void hlk_map_remove(struct hlk_map *map, struct hlk_map_node *node);                           /* must be in it */
-void hlk_map_fini(struct hlk_map *map);                                                        /* frees the buckets only */
+/* The key is not in it yet. false: no memory; only before the first entry, later the map gets slower instead. */
+bool hlk_map_put(struct hlk_map *map, struct hlk_map_node *node, const char *key, size_t len);
+void hlk_map_remove(struct hlk_map *map, struct hlk_map_node *node);    /* must be in it */
+void hlk_map_fini(struct hlk_map *map);                                 /* frees the buckets only */
 /* Calls fn for each entry; fn may remove the entry it is given (only that one); false from fn stops. */
 void hlk_map_each(struct hlk_map *map, bool (*fn)(struct hlk_map_node *node, void *ctx), void *ctx);
 

@@ -10,8 +10,8 @@
 
 enum { NEVER, ALL_LATER, ONE };
 
-static atomic_int armed;                /* NEVER, ALL_LATER or ONE */
-static atomic_long to_go;               /* the allocation that makes it 0 fails; ALL_LATER: and those after it */
+static atomic_int armed;  /* NEVER, ALL_LATER or ONE */
+static atomic_long to_go; /* the allocation that makes it 0 fails; ALL_LATER: and those after it */
 
 static bool fails(void)
 {

@@ -1,7 +1,7 @@
 /* mem.h - where the library gets memory, and where tests make it fail.
  *
- * All of our own allocations go through here. hlk_mem_fail_after(n) makes the n-th allocation from now (1 = the next) and
- * all later ones of this process fail until hlk_mem_fail_after(-1); hlk_mem_fail_once(n) only the n-th. */
+ * All of our own allocations go through here. hlk_mem_fail_after(n) makes the n-th allocation from now (1 = the next)
+ * and all later ones of this process fail until hlk_mem_fail_after(-1); hlk_mem_fail_once(n) only the n-th. */
 #ifndef HLK_BASE_MEM_H
 #define HLK_BASE_MEM_H
 

@@ -1,4 +1,4 @@
-/* mutex.c - see mutex.h. What a thread holds is in its own array, so a check reads nothing that another thread writes. */
+/* mutex.c - see mutex.h. What a thread holds is in its own array, so checks read nothing that another thread writes. */
 #include "base/mutex.h"
 
 void hlk_mutex_init(struct hlk_mutex *m, enum hlk_rank rank)
@@ -28,10 +28,10 @@ static _Thread_local struct {
 } mine;
 
 static const char *const names[] = {
-    [HLK_RANK_CLIENT] = "client", [HLK_RANK_TABLE] = "table", [HLK_RANK_SESSION] = "session",
+    [HLK_RANK_CLIENT] = "client", [HLK_RANK_TABLE] = "table",       [HLK_RANK_SESSION] = "session",
     [HLK_RANK_CANCEL] = "cancel", [HLK_RANK_CHANNELS] = "channels", [HLK_RANK_UNDO] = "undo",
-    [HLK_RANK_MUX] = "mux", [HLK_RANK_WATCHDOG] = "watchdog", [HLK_RANK_EVENTS] = "events",
-    [HLK_RANK_POST] = "post", [HLK_RANK_LEAF] = "leaf",
+    [HLK_RANK_MUX] = "mux",       [HLK_RANK_WATCHDOG] = "watchdog", [HLK_RANK_EVENTS] = "events",
+    [HLK_RANK_POST] = "post",     [HLK_RANK_LEAF] = "leaf",
 };
 
 _Noreturn static void broken(const char *what, const struct hlk_mutex *m)

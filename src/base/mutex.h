@@ -1,5 +1,6 @@
-/* mutex.h - a mutex that knows its rank: in debug builds (HLK_DEBUG) taking a lower or equal rank while holding a higher
- * one aborts, as does unlocking what is not held, and the assert functions are checked. In release builds it is a pthread_mutex_t and nothing else. */
+/* mutex.h - a mutex that knows its rank: in debug builds (HLK_DEBUG) taking a rank while holding that rank or a higher
+ * one aborts, as does unlocking what this thread does not hold, and the assert functions are checked. In release builds
+ * it is a pthread_mutex_t and nothing else. pthread_cond_wait on `mu` is fine: for the checks it is held meanwhile. */
 #ifndef HLK_BASE_MUTEX_H
 #define HLK_BASE_MUTEX_H
 

@@ -6,7 +6,10 @@ struct row {
     const char *name, *text;
 };
 
-#define ROW(status, text) { status, #status, text }
+#define ROW(status, text)                                                                                              \
+    {                                                                                                                  \
+        status, #status, text                                                                                          \
+    }
 
 static const struct row table[] = {
     ROW(HLK_OK, "done"),

@@ -1,4 +1,4 @@
-/* wheel.c - see wheel.h. A timer hangs in slot (tick mod SLOTS); one that hangs there for a later turn is passed over. */
+/* wheel.c - see wheel.h. A timer hangs in slot (tick mod SLOTS); one that is there for a later turn is passed over. */
 #include "base/wheel.h"
 
 static int64_t tick_of(int64_t ms)

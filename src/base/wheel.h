@@ -1,15 +1,15 @@
 /* wheel.h - hashed timer wheel, pure: no clock, no thread, no memory of its own but the slots.
  *
- * arm and cancel are O(1). A timer never fires late by more than a tick after hlk_wheel_advance was called for its time,
- * and never early by more than one tick: due times are rounded DOWN to the tick, because a loss must be told before the
- * lease ends, not after. Timers further away than one turn stay in their slot and are skipped until their turn. */
+ * arm and cancel are O(1). A timer never fires late by more than a tick after hlk_wheel_advance was called for its
+ * time, and never early by more than one tick: due times are rounded DOWN to the tick, because a loss must be told
+ * before the lease ends, not after. Timers further away than one turn stay in their slot and are skipped until then. */
 #ifndef HLK_BASE_WHEEL_H
 #define HLK_BASE_WHEEL_H
 
 #include "base/list.h"
 #include <stdint.h>
 
-#define HLK_WHEEL_SLOTS 4096            /* power of two; times 10 ms a tick = 41 s a turn, longer than the usual third of a lease */
+#define HLK_WHEEL_SLOTS 4096            /* power of two; a turn is 41 s, longer than the usual third of a lease */
 #define HLK_WHEEL_TICK_MS 10
 
 struct hlk_timer {                      /* embedded in what it is for; zeroed = not armed. 24 bytes */
@@ -26,8 +26,9 @@ struct hlk_wheel {
 };
 
 void hlk_wheel_init(struct hlk_wheel *wheel, int64_t now_ms);
-void hlk_wheel_arm(struct hlk_wheel *wheel, struct hlk_timer *timer, int64_t due_ms);   /* re-arms when armed; past: next tick */
-void hlk_wheel_cancel(struct hlk_wheel *wheel, struct hlk_timer *timer);                /* no-op when not armed */
+/* Armed already: moved. In the past: due in the next tick. */
+void hlk_wheel_arm(struct hlk_wheel *wheel, struct hlk_timer *timer, int64_t due_ms);
+void hlk_wheel_cancel(struct hlk_wheel *wheel, struct hlk_timer *timer);    /* no-op when not armed */
 
 static inline bool hlk_timer_armed(const struct hlk_timer *timer)   /* false once it is in a due list */
 {

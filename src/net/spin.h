@@ -1,10 +1,11 @@
 /* spin.h - pure: poll with sched_yield, or block?
  *
- * Blocking costs a sleep and a wake-up (on halted virtual CPUs most of a loopback round trip); polling costs the CPU that
- * somebody else may need. So: poll (always yielding) for up to two recent round trips, and only while those are short.
- * Round trips are a moving average; when it exceeds HLK_SPIN_LIMIT_NS polling is off, but for one probe in
+ * Blocking costs a sleep and a wake-up (on halted virtual CPUs most of a loopback round trip); polling costs the CPU
+ * that somebody else may need. So: poll (always yielding) for up to two recent round trips, and only while those are
+ * short. Round trips are a moving average; when it exceeds HLK_SPIN_LIMIT_NS polling is off, but for one probe in
  * HLK_SPIN_PROBE calls, because a blocked round trip looks longer than a polled one: without probes it would never come
- * back. Starts optimistic. One object per connection; the leader's and followers' calls are all made under the mux. */
+ * back. A probe that is answered in time switches polling on at once. Starts optimistic. One object per
+ * connection; the leader's and followers' calls are all made under the mux. */
 #ifndef HLK_NET_SPIN_H
 #define HLK_NET_SPIN_H
 
@@ -21,7 +22,11 @@ struct hlk_spin {
 };
 
 void hlk_spin_init(struct hlk_spin *spin, bool off);
-int64_t hlk_spin_budget_ns(struct hlk_spin *spin);              /* how long to poll before blocking now; 0: block at once */
-void hlk_spin_saw(struct hlk_spin *spin, int64_t round_trip_ns); /* after each answered round trip of a polling or blocking wait */
+
+/* How long to poll before blocking now; 0: block at once. */
+int64_t hlk_spin_budget_ns(struct hlk_spin *spin);
+
+/* After each answered round trip, polled or blocked. */
+void hlk_spin_saw(struct hlk_spin *spin, int64_t round_trip_ns);
 
 #endif

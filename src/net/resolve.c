@@ -1,0 +1,153 @@
+/* resolve.c - see resolve.h. Asker and thread have a reference each; who gives the last one back frees what is left. */
+#include "net/resolve.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+typedef int lookup_fn(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+static _Atomic(lookup_fn *) played;
+
+struct hlk_resolve {
+    atomic_int refs;
+    int fd; /* eventfd, counts 1 when done */
+    char *host;
+    char service[8]; /* the port */
+
+    atomic_bool done; /* released after the next three are written, by the thread; then they are the asker's: */
+    int fault;        /*   EAI_..., 0: none */
+    int os_fault;     /*   errno for EAI_SYSTEM */
+    struct addrinfo *found;
+};
+
+static void unref(struct hlk_resolve *lookup)
+{
+    if (atomic_fetch_sub(&lookup->refs, 1) > 1)
+        return;
+    if (lookup->found)
+        freeaddrinfo(lookup->found);
+    close(lookup->fd);
+    hlk_mem_free(lookup->host);
+    hlk_mem_free(lookup);
+}
+
+static void look_up(struct hlk_resolve *lookup, lookup_fn *how, int flags)
+{
+    struct addrinfo hints = { .ai_flags = AI_NUMERICSERV | flags, .ai_socktype = SOCK_STREAM };
+    lookup->fault = how(lookup->host, lookup->service, &hints, &lookup->found);
+    lookup->os_fault = errno;
+    if (lookup->fault)
+        lookup->found = NULL;
+}
+
+static void tell(struct hlk_resolve *lookup)
+{
+    atomic_store_explicit(&lookup->done, true, memory_order_release);
+    eventfd_write(lookup->fd, 1);
+}
+
+static void *run(void *arg)
+{
+    struct hlk_resolve *lookup = arg;
+    lookup_fn *play = atomic_load(&played);
+    look_up(lookup, play ? play : getaddrinfo, 0);
+    tell(lookup);
+    unref(lookup);
+    return NULL;
+}
+
+/* The thread is nobody's: detached, and deaf to the application's signals. Answers 0 or an errno. */
+static int start_thread(struct hlk_resolve *lookup)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigset_t all, before;
+    int fault = pthread_attr_init(&attr);
+    if (fault)
+        return fault;
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    atomic_fetch_add(&lookup->refs, 1);
+    fault = pthread_create(&thread, &attr, run, lookup);
+    if (fault)
+        atomic_fetch_sub(&lookup->refs, 1);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return fault;
+}
+
+struct hlk_resolve *hlk_resolve_start(const char *host, int port, struct hlk_error *error)
+{
+    struct hlk_resolve *lookup = hlk_mem_zalloc(sizeof *lookup);
+    char *copy = hlk_mem_strdup(host);
+    if (!lookup || !copy) {
+        hlk_error_set(error, HLK_E_NOMEM, "no memory to look up \"%s\"", host);
+        hlk_mem_free(lookup);
+        hlk_mem_free(copy);
+        return NULL;
+    }
+    lookup->host = copy;
+    lookup->refs = 1;
+    snprintf(lookup->service, sizeof lookup->service, "%d", port);
+    lookup->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (lookup->fd < 0) {
+        hlk_error_set(error, HLK_E_OS, "eventfd for the lookup of \"%s\": %s", host, strerror(errno));
+        hlk_mem_free(copy);
+        hlk_mem_free(lookup);
+        return NULL;
+    }
+
+    look_up(lookup, getaddrinfo, AI_NUMERICHOST);
+    if (lookup->fault != EAI_NONAME) {
+        tell(lookup);
+        return lookup;
+    }
+    int fault = start_thread(lookup);
+    if (fault) {
+        hlk_error_set(error, HLK_E_OS, "thread for the lookup of \"%s\": %s", host, strerror(fault));
+        unref(lookup);
+        return NULL;
+    }
+    return lookup;
+}
+
+int hlk_resolve_fd(const struct hlk_resolve *lookup)
+{
+    return lookup->fd;
+}
+
+enum hlk_status hlk_resolve_take(struct hlk_resolve *lookup, struct addrinfo **out, struct hlk_error *error)
+{
+    *out = NULL;
+    if (!atomic_load_explicit(&lookup->done, memory_order_acquire))
+        return HLK_BUSY;
+    if (lookup->fault) {
+        const char *why = lookup->fault == EAI_SYSTEM ? strerror(lookup->os_fault) : gai_strerror(lookup->fault);
+        return hlk_error_set(error, HLK_E_CONNECT, "no address found for \"%s\": %s", lookup->host, why);
+    }
+    assert(lookup->found);
+    *out = lookup->found;
+    lookup->found = NULL;
+    return HLK_OK;
+}
+
+void hlk_resolve_drop(struct hlk_resolve *lookup)
+{
+    if (lookup)
+        unref(lookup);
+}
+
+void hlk_resolve_play(int (*lookup)(const char *, const char *, const struct addrinfo *, struct addrinfo **))
+{
+    atomic_store(&played, lookup);
+}

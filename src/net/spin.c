@@ -1,0 +1,44 @@
+/* spin.c - see spin.h. */
+#include "net/spin.h"
+
+void hlk_spin_init(struct hlk_spin *spin, bool off)
+{
+    *spin = (struct hlk_spin){ .off = off };
+}
+
+static bool is_slow(const struct hlk_spin *spin)
+{
+    return spin->average_ns > HLK_SPIN_LIMIT_NS;
+}
+
+/* While slow, since_probe counts the blocking calls; 0 says that the last one was a probe. */
+int64_t hlk_spin_budget_ns(struct hlk_spin *spin)
+{
+    if (spin->off)
+        return 0;
+    if (!spin->average_ns)
+        return 2 * HLK_SPIN_LIMIT_NS;
+    if (!is_slow(spin))
+        return 2 * spin->average_ns;
+    if (++spin->since_probe < HLK_SPIN_PROBE)
+        return 0;
+    spin->since_probe = 0;
+    return HLK_SPIN_LIMIT_NS;
+}
+
+void hlk_spin_saw(struct hlk_spin *spin, int64_t round_trip_ns)
+{
+    bool was_slow = is_slow(spin);
+    if (round_trip_ns < 1)
+        round_trip_ns = 1;
+
+    /* An eighth of one polled trip would drown in the 63 blocked ones around it: a probe's good news counts whole. */
+    bool probe_was_fast = was_slow && !spin->since_probe && round_trip_ns <= HLK_SPIN_LIMIT_NS;
+    if (!spin->average_ns || probe_was_fast)
+        spin->average_ns = round_trip_ns;
+    else
+        spin->average_ns += (round_trip_ns - spin->average_ns) / 8;
+
+    if (!was_slow && is_slow(spin))
+        spin->since_probe = 1;
+}

@@ -1,0 +1,302 @@
+/* url.c - see url.h. Texts of faults name the part and quote nothing: a mistyped URL may have its password anywhere. */
+#include "net/url.h"
+
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <arpa/inet.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/un.h>
+
+#define PORT 6379
+#define NAME_LONGEST 32
+#define PATH_LONGEST (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
+
+struct span {
+    const char *at, *end;
+}; /* a part of the text; end is behind it */
+
+static size_t span_len(struct span s)
+{
+    return (size_t)(s.end - s.at);
+}
+
+static enum hlk_status bad(struct hlk_error *error, const char *what)
+{
+    return hlk_error_set(error, HLK_E_INVALID, "URL: %s", what);
+}
+
+static enum hlk_status no_memory(struct hlk_error *error)
+{
+    return hlk_error_set(error, HLK_E_NOMEM, "URL: no memory");
+}
+
+/* Where the first of `stops` is, or the end. */
+static const char *find(struct span s, const char *stops)
+{
+    while (s.at < s.end && !strchr(stops, *s.at))
+        s.at++;
+    return s.at;
+}
+
+static const char *find_last(struct span s, char byte) /* NULL: nowhere */
+{
+    for (const char *at = s.end; at > s.at; at--)
+        if (at[-1] == byte)
+            return at - 1;
+    return NULL;
+}
+
+static int hex(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* Undoes %XX into memory of its own: nothing of a password is anywhere but in what fini wipes. */
+static enum hlk_status decode(char **out, struct span s, const char *part, struct hlk_error *error)
+{
+    char *to = hlk_mem_zalloc(span_len(s) + 1);
+    if (!to)
+        return no_memory(error);
+    *out = to;
+    while (s.at < s.end) {
+        int byte = (unsigned char)*s.at++;
+        if (byte == '%') {
+            int high = s.end - s.at >= 2 ? hex(s.at[0]) : -1;
+            int low = high >= 0 ? hex(s.at[1]) : -1;
+            byte = low >= 0 ? high * 16 + low : 0;
+            s.at += 2;
+        }
+        if (!byte)
+            return hlk_error_set(error, HLK_E_INVALID, "URL: %s: %% must be followed by two hex digits other than 00",
+                                 part);
+        *to++ = (char)byte;
+    }
+    return HLK_OK;
+}
+
+static bool number(struct span s, int least, int most, int *out)
+{
+    int n = 0;
+    if (s.at == s.end || span_len(s) > 9)
+        return false;
+    for (; s.at < s.end; s.at++) {
+        if (*s.at < '0' || *s.at > '9')
+            return false;
+        n = n * 10 + (*s.at - '0');
+    }
+    *out = n;
+    return n >= least && n <= most;
+}
+
+static bool is_word(struct span s, const char *others)
+{
+    for (; s.at < s.end; s.at++) {
+        char low = (char)(*s.at | 0x20);
+        if (!(low >= 'a' && low <= 'z') && !(*s.at >= '0' && *s.at <= '9') && !strchr(others, *s.at))
+            return false;
+    }
+    return true;
+}
+
+/* --- redis:// */
+
+static enum hlk_status parse_user(struct hlk_url *url, struct span s, struct hlk_error *error)
+{
+    const char *colon = find(s, ":");
+    enum hlk_status status = HLK_OK;
+    if (colon > s.at)
+        status = decode(&url->username, (struct span){ s.at, colon }, "user", error);
+    if (!status && colon < s.end && (colon + 1 < s.end || url->username))
+        status = decode(&url->password, (struct span){ colon + 1, s.end }, "password", error);
+    return status;
+}
+
+/* What is between [ and ]: an address, with a zone after % or %25 (RFC 6874). */
+static enum hlk_status parse_ipv6(struct hlk_url *url, struct span s, struct hlk_error *error)
+{
+    char address[INET6_ADDRSTRLEN];
+    struct in6_addr unused;
+    const char *percent = find(s, "%");
+    struct span zone = { percent, s.end };
+    size_t len = (size_t)(percent - s.at);
+    if (span_len(zone) > 3 && memcmp(percent, "%25", 3) == 0)
+        zone.at += 2; /* its '5' is written over by '%' below */
+    if (len >= sizeof address || span_len(zone) == 1 ||
+        (zone.at < zone.end && !is_word((struct span){ zone.at + 1, zone.end }, "._-")))
+        return bad(error, "what is in brackets is not an IPv6 address");
+    memcpy(address, s.at, len);
+    address[len] = '\0';
+    if (inet_pton(AF_INET6, address, &unused) != 1)
+        return bad(error, "what is in brackets is not an IPv6 address");
+
+    url->host = hlk_mem_zalloc(len + span_len(zone) + 1);
+    if (!url->host)
+        return no_memory(error);
+    memcpy(url->host, address, len);
+    if (span_len(zone)) {
+        memcpy(url->host + len, zone.at, span_len(zone));
+        url->host[len] = '%';
+    }
+    return HLK_OK;
+}
+
+static enum hlk_status parse_host(struct hlk_url *url, struct span s, struct hlk_error *error)
+{
+    if (s.at == s.end)
+        return bad(error, "the host is missing");
+    if (!is_word(s, ".-_"))
+        return bad(error, "the host has a character that no host name has (IPv6 addresses stand in [brackets])");
+    url->host = hlk_mem_memdup(s.at, span_len(s));
+    return url->host ? HLK_OK : no_memory(error);
+}
+
+static enum hlk_status parse_host_and_port(struct hlk_url *url, struct span s, struct hlk_error *error)
+{
+    enum hlk_status status;
+    const char *rest;
+    if (s.at < s.end && *s.at == '[') {
+        const char *close = find(s, "]");
+        if (close == s.end)
+            return bad(error, "the host has a [ without ]");
+        rest = close + 1;
+        status = parse_ipv6(url, (struct span){ s.at + 1, close }, error);
+    } else {
+        rest = find(s, ":");
+        status = parse_host(url, (struct span){ s.at, rest }, error);
+    }
+    if (status || rest == s.end)
+        return status;
+    if (*rest != ':' || !number((struct span){ rest + 1, s.end }, 1, 65535, &url->port))
+        return bad(error, "the port is not a number from 1 to 65535");
+    return HLK_OK;
+}
+
+static enum hlk_status parse_tcp(struct hlk_url *url, struct span s, struct hlk_error *error)
+{
+    struct span authority = { s.at, find(s, "/?#") };
+    struct span rest = { authority.end, s.end };
+    const char *at = find_last(authority, '@');
+    enum hlk_status status = HLK_OK;
+
+    url->kind = HLK_URL_TCP;
+    url->port = PORT;
+    if (find(rest, "@") < rest.end)
+        return bad(error, "user or password has a '/', '?' or '#': write %2F, %3F, %23");
+    if (at)
+        status = parse_user(url, (struct span){ authority.at, at }, error);
+    if (!status)
+        status = parse_host_and_port(url, (struct span){ at ? at + 1 : authority.at, authority.end }, error);
+    if (status || span_len(rest) == 0 || (*rest.at == '/' && span_len(rest) == 1))
+        return status;
+    if (*rest.at != '/' || !number((struct span){ rest.at + 1, rest.end }, 0, INT32_MAX, &url->db))
+        return bad(error, "after the host only /DB may follow, a number");
+    return HLK_OK;
+}
+
+/* --- unix: */
+
+static enum hlk_status parse_unix(struct hlk_url *url, struct span s, struct hlk_error *error)
+{
+    static const char db[] = "?db=";
+    struct span path = { s.at, find(s, "?") };
+    struct span query = { path.end, s.end };
+
+    url->kind = HLK_URL_UNIX;
+    if (span_len(path) >= 2 && memcmp(path.at, "//", 2) == 0)
+        path.at += 2;
+    if (span_len(path) < 2 || *path.at != '/')
+        return bad(error, "unix: needs the absolute path of a socket, as in unix:/run/redis.sock");
+    if (span_len(query)) {
+        if (span_len(query) < sizeof db || memcmp(query.at, db, sizeof db - 1) != 0)
+            return bad(error, "after the path of unix: only ?db=N may follow");
+        query.at += sizeof db - 1;
+        if (!number(query, 0, INT32_MAX, &url->db))
+            return bad(error, "the db is not a number");
+    }
+    enum hlk_status status = decode(&url->path, path, "path", error);
+    if (!status && strlen(url->path) > PATH_LONGEST)
+        return hlk_error_set(error, HLK_E_INVALID, "URL: the path is longer than a socket's may be, %zu bytes",
+                             PATH_LONGEST);
+    return status;
+}
+
+/* --- local: */
+
+static enum hlk_status parse_local(struct hlk_url *url, struct span s, struct hlk_error *error)
+{
+    static const char usual[] = "default";
+    url->kind = HLK_URL_LOCAL;
+    if (span_len(s) > NAME_LONGEST || !is_word(s, "_-"))
+        return bad(error, "after local: may only stand a name, 1 to 32 of A-Z a-z 0-9 _ -");
+    url->name = span_len(s) ? hlk_mem_memdup(s.at, span_len(s)) : hlk_mem_strdup(usual);
+    return url->name ? HLK_OK : no_memory(error);
+}
+
+/* --- the whole */
+
+static enum hlk_status parse_scheme(struct hlk_url *url, const char *text, struct hlk_error *error)
+{
+    static const struct {
+        const char *prefix;
+        enum hlk_status (*parse)(struct hlk_url *, struct span, struct hlk_error *);
+    } schemes[] = { { "redis://", parse_tcp }, { "unix:", parse_unix }, { "local:", parse_local } };
+
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        size_t len = strlen(schemes[i].prefix);
+        if (strncasecmp(text, schemes[i].prefix, len) == 0)
+            return schemes[i].parse(url, (struct span){ text + len, text + strlen(text) }, error);
+    }
+    if (strncasecmp(text, "rediss://", 9) == 0)
+        return bad(error, "rediss:// (TLS) is not supported by this version");
+    return bad(error, "it begins with none of redis://, unix:, local:");
+}
+
+static void show(struct hlk_url *url)
+{
+    struct hlk_text shown;
+    hlk_text_init(&shown, url->shown, sizeof url->shown);
+    switch (url->kind) {
+    case HLK_URL_TCP:
+        hlk_text_add(&shown, strchr(url->host, ':') ? "redis://[%s]:%d/%d" : "redis://%s:%d/%d", url->host, url->port,
+                     url->db);
+        break;
+    case HLK_URL_UNIX:
+        hlk_text_add(&shown, "unix:%s", url->path);
+        if (url->db)
+            hlk_text_add(&shown, "?db=%d", url->db);
+        break;
+    case HLK_URL_LOCAL:
+        hlk_text_add(&shown, "local:%s", strcmp(url->name, "default") == 0 ? "" : url->name);
+        break;
+    }
+}
+
+enum hlk_status hlk_url_parse(struct hlk_url *url, const char *text, struct hlk_error *error)
+{
+    memset(url, 0, sizeof *url);
+    if (!text || !*text)
+        return bad(error, "there is none; redis://host, unix:/path.sock or local:");
+    enum hlk_status status = parse_scheme(url, text, error);
+    if (status)
+        hlk_url_fini(url);
+    else
+        show(url);
+    return status;
+}
+
+void hlk_url_fini(struct hlk_url *url)
+{
+    if (url->password)
+        explicit_bzero(url->password, strlen(url->password));
+    hlk_mem_free(url->host);
+    hlk_mem_free(url->path);
+    hlk_mem_free(url->name);
+    hlk_mem_free(url->username);
+    hlk_mem_free(url->password);
+    memset(url, 0, sizeof *url);
+}
