@@ -5,6 +5,7 @@
 #ifndef HLK_BASE_SELF_H
 #define HLK_BASE_SELF_H
 
+#include "base/list.h"
 #include "base/park.h"
 
 struct hlk_self {
@@ -13,6 +14,7 @@ struct hlk_self {
     int event_fd;               /* -1 until a wait with HLK_ACQUIRE_EINTR needs one */
     bool cancellable;           /* this call may be ended by pthread_cancel: sleeps enable it */
     atomic_uint holds;          /* sessions this thread holds, over all clients: looked at when it ends */
+    struct hlk_list link;       /* the one list this thread waits in: followers, or those who wait for a connection */
     struct hlk_self *next;      /* list of the idle ones */
 };
 

@@ -1,0 +1,461 @@
+/* The stream of a shared connection and who leads it. The connection's life (dialling, states, the loop's turn) is in
+ * mux_link.c. Windows that are easy to get wrong, each with a test in tests/race: a reply that arrives while its owner is
+ * still in send(); a leader that leaves; a call whose caller left; a follower that leaves while it is being made leader. */
+#include "net/mux_inner.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static struct hlk_call *first_call(const struct hlk_list *list)
+{
+    struct hlk_list *node = hlk_list_first(list);
+    return node ? HLK_CONTAINER(node, struct hlk_call, link) : NULL;
+}
+
+/* --- the ends of calls --- */
+
+static void end_call(struct hlk_mux *mux, struct hlk_call *call, enum hlk_call_end end, struct hlk_ends *ends)
+{
+    hlk_list_remove(&call->link);
+    if (call->last_of_write)
+        mux->writes--;
+    if (!call->waiter) {
+        mux->eager -= !call->lazy;
+        hlk_list_push_back(&ends->calls, &call->link);
+        atomic_store(&call->end, end);
+        return;
+    }
+    mux->callers--;
+    if (call->waiter != mux->leader) {
+        hlk_list_remove(&call->waiter->link);
+        ends->waiters[ends->waiting++] = call->waiter;
+    }
+    atomic_store(&call->end, end);      /* from here on the call is its caller's, who may be polling for this */
+}
+
+static void tell(struct hlk_mux *mux, struct hlk_ends *ends)
+{
+    hlk_mutex_assert_none();
+    for (unsigned i = 0; i < ends->waiting; i++)
+        hlk_park_wake(&ends->waiters[i]->park, HLK_WAKE_REPLY);
+    ends->waiting = 0;
+    struct hlk_list *node;
+    while ((node = hlk_list_pop(&ends->calls))) {
+        struct hlk_call *call = HLK_CONTAINER(node, struct hlk_call, link);
+        call->done(call);
+    }
+    (void)mux;
+}
+
+/* --- writing --- */
+
+static bool may_write(const struct hlk_mux *mux)
+{
+    return (mux->state == HLK_MUX_UP || mux->state == HLK_MUX_READYING) && !mux->sending && !mux->stuffed &&
+           !mux->corked && !hlk_buffer_empty(&mux->queued) &&
+           (mux->callers <= HLK_MUX_FEW || mux->writes < HLK_MUX_WRITES);
+}
+
+static void stamp_unsent(struct hlk_mux *mux)
+{
+    int64_t now = hlk_clock_ns();
+    struct hlk_list *node = &mux->first_unsent->link;
+    struct hlk_call *call = NULL;
+    for (; node != &mux->flight; node = node->next) {
+        call = HLK_CONTAINER(node, struct hlk_call, link);
+        call->sent_ns = now;
+    }
+    call->last_of_write = true;
+    mux->first_unsent = NULL;
+    mux->writes++;
+    mux->counts.writes++;
+}
+
+void hlk_mux_flush(struct hlk_mux *mux)
+{
+    hlk_mutex_assert_held(&mux->mu);
+    while (may_write(mux)) {
+        struct hlk_buffer empty = mux->wire;
+        stamp_unsent(mux);
+        mux->wire = mux->queued;
+        mux->queued = empty;
+        mux->sending = true;
+        hlk_mutex_unlock(&mux->mu);
+        struct hlk_error ignored;
+        bool ok = hlk_conn_send(&mux->conn, &mux->wire, &ignored);
+        if (!ok)
+            shutdown(mux->conn.fd, SHUT_RDWR);  /* the leader reads the end of it, and ends the calls */
+        hlk_mutex_lock(&mux->mu);
+        mux->sending = false;
+        if (ok && !hlk_buffer_empty(&mux->wire)) {
+            mux->stuffed = true;
+            if (mux->leader)
+                hlk_park_wake(&mux->leader->park, HLK_WAKE_UP);     /* poll for writing too */
+            else if (mux->lead == HLK_LEAD_LOOP)
+                hlk_loop_post(mux->loop, &mux->adopt);
+        }
+    }
+}
+
+bool hlk_mux_unstuff(struct hlk_mux *mux, struct hlk_error *error)
+{
+    hlk_mutex_lock(&mux->mu);
+    bool mine = mux->stuffed && !mux->sending;
+    mux->sending = mux->sending || mine;
+    hlk_mutex_unlock(&mux->mu);
+    if (!mine)
+        return true;
+    bool ok = hlk_conn_send(&mux->conn, &mux->wire, error);
+    hlk_mutex_lock(&mux->mu);
+    mux->sending = false;
+    mux->stuffed = ok && !hlk_buffer_empty(&mux->wire);
+    hlk_mutex_unlock(&mux->mu);
+    return ok;
+}
+
+enum hlk_status hlk_mux_send(hlk_mux *mux, struct hlk_call *call, const char *bytes, size_t len)
+{
+    atomic_store(&call->end, HLK_CALL_FLYING);
+    call->reply = NULL;
+    call->sent_ns = 0;
+    call->last_of_write = false;
+    hlk_mutex_lock(&mux->mu);
+    bool ours = mux->state == HLK_MUX_READYING && hlk_loop_here(mux->loop);
+    enum hlk_status status = mux->state == HLK_MUX_CLOSED           ? HLK_E_CLOSED
+                             : mux->state != HLK_MUX_UP && !ours    ? HLK_E_CONNECT
+                             : hlk_buffer_add(&mux->queued, bytes, len) ? HLK_OK
+                                                                        : HLK_E_NOMEM;
+    if (status != HLK_OK) {
+        hlk_mutex_unlock(&mux->mu);
+        return status;
+    }
+    call->epoch = mux->epoch;
+    hlk_list_push_back(&mux->flight, &call->link);
+    if (!mux->first_unsent)
+        mux->first_unsent = call;
+    mux->counts.commands++;
+    bool eager = !call->waiter && !call->lazy;
+    mux->callers += call->waiter != NULL;
+    mux->eager += eager;
+    bool adopt = eager && mux->lead != HLK_LEAD_TAKEN && !ours;
+    if (!adopt)
+        hlk_mux_flush(mux);
+    hlk_mutex_unlock(&mux->mu);
+    if (adopt && mux->owner.on_work)
+        mux->owner.on_work(mux->owner.ctx);
+    else if (adopt)
+        hlk_loop_post(mux->loop, &mux->adopt);
+    else if (!eager)
+        hlk_loop_need_ticks(mux->loop);
+    return HLK_OK;
+}
+
+/* --- reading: the leader --- */
+
+static int64_t take_replies(struct hlk_mux *mux, redisReply **replies, unsigned n, struct hlk_ends *ends)
+{
+    int64_t now = hlk_clock_ns(), sent = 0;
+    for (unsigned i = 0; i < n; i++) {
+        struct hlk_call *call = first_call(&mux->flight);
+        if (!call || !call->sent_ns) {          /* an answer that nobody asked for: out of step */
+            freeReplyObject(replies[i]);
+            shutdown(mux->conn.fd, SHUT_RDWR);
+            continue;
+        }
+        call->reply = replies[i];
+        sent = call->sent_ns;
+        end_call(mux, call, HLK_CALL_ANSWERED, ends);
+    }
+    mux->heard_ns = now;
+    if (sent)
+        hlk_spin_saw(&mux->spin, now - sent);
+    return now;
+}
+
+int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error)
+{
+    int got = hlk_conn_recv(&mux->conn, error);
+    if (got <= 0)
+        return got;
+    struct hlk_ends ends = { .waiting = 0 };
+    hlk_list_init(&ends.calls);
+    redisReply *replies[128];
+    bool broken = false;
+    unsigned n;
+    do {
+        for (n = 0; n < 128; n++)
+            if (!(replies[n] = hlk_conn_reply(&mux->conn, &broken, error)))
+                break;
+        if (n == 0)
+            break;
+        hlk_mutex_lock(&mux->mu);
+        take_replies(mux, replies, n, &ends);
+        bool dones = !hlk_list_empty(&ends.calls);
+        if (!dones)
+            hlk_mux_flush(mux);
+        mux->corked = dones;            /* what the completions send leaves in one write */
+        hlk_mutex_unlock(&mux->mu);
+        tell(mux, &ends);
+        if (dones) {
+            hlk_mutex_lock(&mux->mu);
+            mux->corked = false;
+            hlk_mux_flush(mux);
+            hlk_mutex_unlock(&mux->mu);
+        }
+    } while (n == 128);
+    return broken ? -1 : 1;
+}
+
+bool hlk_mux_overdue(const struct hlk_mux *mux, int64_t now_ns, int64_t *dead_ns)
+{
+    const struct hlk_call *call = first_call(&mux->flight);
+    *dead_ns = INT64_MAX;
+    if (!call || !call->sent_ns)
+        return false;
+    int64_t since = call->sent_ns > mux->heard_ns ? call->sent_ns : mux->heard_ns;
+    *dead_ns = since + mux->endpoint->reply_ms * 1000000;
+    return now_ns >= *dead_ns;
+}
+
+void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state)
+{
+    struct hlk_ends ends = { .waiting = 0 };
+    hlk_list_init(&ends.calls);
+    while (mux->sending) {              /* a send() that does not block */
+        hlk_mutex_unlock(&mux->mu);
+        sched_yield();
+        hlk_mutex_lock(&mux->mu);
+    }
+    mux->state = state;
+    mux->epoch++;
+    mux->stuffed = mux->corked = false;
+    mux->first_unsent = NULL;
+    mux->queued.len = mux->queued.off = mux->wire.len = mux->wire.off = 0;
+    mux->lead = HLK_LEAD_FREE;
+    mux->leader = NULL;
+    if (mux->conn.fd >= 0 && mux->dead.fd < 0) {
+        mux->dead = mux->conn;
+        hlk_conn_init(&mux->conn);
+    }
+    struct hlk_call *call;
+    while ((call = first_call(&mux->flight))) {
+        end_call(mux, call, call->sent_ns ? HLK_CALL_BROKEN : HLK_CALL_UNSENT, &ends);
+        if (ends.waiting < 128 && !hlk_list_empty(&mux->flight))
+            continue;
+        hlk_mutex_unlock(&mux->mu);
+        tell(mux, &ends);
+        hlk_mutex_lock(&mux->mu);
+    }
+    mux->writes = 0;
+    hlk_mutex_unlock(&mux->mu);
+    hlk_loop_post(mux->loop, &mux->broken);
+}
+
+void hlk_mux_broke(struct hlk_mux *mux, const struct hlk_error *why)
+{
+    hlk_mutex_lock(&mux->mu);
+    mux->error = *why;
+    hlk_mux_end_all(mux, mux->state == HLK_MUX_CLOSED ? HLK_MUX_CLOSED : HLK_MUX_DOWN);
+}
+
+void hlk_mux_give_lead(struct hlk_mux *mux)
+{
+    hlk_mutex_assert_held(&mux->mu);
+    mux->leader = NULL;
+    mux->lead = HLK_LEAD_FREE;
+    if (!hlk_list_empty(&mux->followers)) {     /* the newest: the others' replies come before its own */
+        mux->leader = HLK_CONTAINER(mux->followers.prev, struct hlk_self, link);
+        hlk_list_remove(&mux->leader->link);
+        mux->lead = HLK_LEAD_TAKEN;
+        hlk_park_wake(&mux->leader->park, HLK_WAKE_LEAD);
+    } else if (mux->eager) {
+        if (mux->owner.on_work)
+            mux->owner.on_work(mux->owner.ctx);
+        else
+            hlk_loop_post(mux->loop, &mux->adopt);
+    }
+}
+
+/* Polls with yields while answers come quickly. True: try to read again. */
+static bool spin_once(int64_t until_ns)
+{
+    if (hlk_clock_ns() >= until_ns)
+        return false;
+    sched_yield();
+    return true;
+}
+
+static void poll_ends(void *arg)
+{
+    (void)hlk_park_end(&((struct hlk_self *)arg)->park);
+}
+
+/* Sleeps until the socket or a waker speaks. */
+static void leader_sleeps(struct hlk_mux *mux, struct hlk_self *self, int64_t at_ms, unsigned mask)
+{
+    self->park.poll_fd = mux->kick_fd;
+    hlk_mutex_lock(&mux->mu);
+    bool stuffed = mux->stuffed;
+    hlk_mutex_unlock(&mux->mu);
+    struct pollfd fds[2] = { { .fd = mux->conn.fd, .events = (short)(stuffed ? POLLIN | POLLOUT : POLLIN) },
+                             { .fd = mux->kick_fd, .events = POLLIN } };
+    if (!hlk_park_begin(&self->park, mask | HLK_WAKE_UP))
+        return;
+    pthread_cleanup_push(poll_ends, self);
+    hlk_self_allow_cancel(self);
+    (void)poll(fds, 2, hlk_clock_poll_ms(at_ms));
+    hlk_self_forbid_cancel(self);
+    pthread_cleanup_pop(0);
+    poll_ends(self);
+    uint64_t drained;
+    if (fds[1].revents && read(mux->kick_fd, &drained, sizeof drained) < 0)
+        return;
+}
+
+/* Reads for everybody until `call` has ended, the caller must leave, or the connection breaks (then it leads no more). */
+static void lead_until(struct hlk_mux *mux, struct hlk_call *call, struct hlk_self *self, int64_t at_ms, unsigned mask)
+{
+    struct hlk_error error;
+    int64_t spin_until = 0;
+    while (atomic_load(&call->end) == HLK_CALL_FLYING) {
+        (void)hlk_park_take(&self->park, HLK_WAKE_UP);
+        int got = hlk_mux_read(mux, &error);
+        if (got > 0)
+            continue;
+        hlk_mutex_lock(&mux->mu);
+        int64_t dead_ns, now = hlk_clock_ns();
+        bool overdue = got == 0 && hlk_mux_overdue(mux, now, &dead_ns);
+        bool stuffed = mux->stuffed;
+        if (spin_until == 0)
+            spin_until = now + hlk_spin_budget_ns(&mux->spin);
+        hlk_mutex_unlock(&mux->mu);
+        if (overdue)
+            (void)hlk_error_set(&error, HLK_E_CONNECT, "no answer for %lld ms", (long long)mux->endpoint->reply_ms);
+        if (got < 0 || overdue || (stuffed && !hlk_mux_unstuff(mux, &error))) {
+            hlk_mux_broke(mux, &error);
+            return;
+        }
+        if (hlk_park_peek(&self->park, mask) || now >= (at_ms == INT64_MAX ? INT64_MAX : at_ms * 1000000))
+            return;
+        if (spin_once(spin_until))
+            continue;
+        int64_t dead_ms = dead_ns == INT64_MAX ? INT64_MAX : dead_ns / 1000000 + 1;
+        leader_sleeps(mux, self, dead_ms < at_ms ? dead_ms : at_ms, mask);
+    }
+}
+
+/* --- waiting: leader or follower --- */
+
+struct waiting {
+    struct hlk_mux *mux;
+    struct hlk_call *call;
+    struct hlk_self *self;
+    bool led;
+};
+
+/* Leaves the connection as if the caller had never waited; the call still flies. */
+static void stop_waiting(void *arg)
+{
+    struct waiting *w = arg;
+    struct hlk_mux *mux = w->mux;
+    hlk_mutex_lock(&mux->mu);
+    if (mux->leader == w->self)
+        hlk_mux_give_lead(mux);
+    else
+        hlk_list_remove(&w->self->link);
+    hlk_mutex_unlock(&mux->mu);
+    (void)hlk_park_take(&w->self->park, HLK_WAKE_LEAD | HLK_WAKE_REPLY | HLK_WAKE_UP);
+}
+
+static void follow(struct hlk_mux *mux, struct waiting *w, int64_t at_ms, unsigned mask, int64_t spin_until)
+{
+    unsigned wanted = HLK_WAKE_REPLY | HLK_WAKE_LEAD | mask;
+    while (atomic_load(&w->call->end) == HLK_CALL_FLYING && !hlk_park_peek(&w->self->park, wanted))
+        if (!spin_once(spin_until))
+            break;
+    if (atomic_load(&w->call->end) != HLK_CALL_FLYING)
+        return;
+    hlk_self_allow_cancel(w->self);
+    (void)hlk_park_until(&w->self->park, wanted, at_ms, -1, NULL);
+    hlk_self_forbid_cancel(w->self);
+    (void)mux;
+}
+
+/* One turn as leader or follower. */
+static void wait_turn(struct hlk_mux *mux, struct waiting *w, int64_t at_ms, unsigned mask)
+{
+    int64_t spin_until = 0;
+    hlk_mutex_lock(&mux->mu);
+    bool ended = atomic_load(&w->call->end) != HLK_CALL_FLYING;
+    if (!ended && mux->lead != HLK_LEAD_TAKEN) {
+        mux->lead = HLK_LEAD_TAKEN;
+        mux->leader = w->self;
+    }
+    bool leads = mux->leader == w->self;
+    if (!leads && !ended) {
+        if (!hlk_list_linked(&w->self->link))
+            hlk_list_push_back(&mux->followers, &w->self->link);
+        if (mux->callers <= HLK_MUX_FEW)
+            spin_until = hlk_clock_ns() + hlk_spin_budget_ns(&mux->spin);
+    }
+    hlk_mutex_unlock(&mux->mu);
+    if (ended)
+        return;
+    w->led |= leads;
+    if (leads)
+        lead_until(mux, w->call, w->self, at_ms, mask);
+    else
+        follow(mux, w, at_ms, mask, spin_until);
+}
+
+bool hlk_mux_wait(hlk_mux *mux, struct hlk_call *call, int64_t at_ms, unsigned mask)
+{
+    struct waiting w = { mux, call, call->waiter, false };
+    bool leave = false;
+    pthread_cleanup_push(stop_waiting, &w);
+    while (!leave && atomic_load(&call->end) == HLK_CALL_FLYING) {
+        (void)hlk_park_take(&w.self->park, HLK_WAKE_LEAD | HLK_WAKE_REPLY);
+        wait_turn(mux, &w, at_ms, mask);
+        leave = hlk_park_peek(&w.self->park, mask) || (at_ms != INT64_MAX && hlk_clock_ms() >= at_ms);
+    }
+    pthread_cleanup_pop(0);
+    if (w.led || atomic_load(&call->end) == HLK_CALL_FLYING)    /* else whoever ended the call unlinked us */
+        stop_waiting(&w);
+    return atomic_load(&call->end) != HLK_CALL_FLYING;
+}
+
+bool hlk_mux_leave(hlk_mux *mux, struct hlk_call *call, void (*done)(struct hlk_call *call))
+{
+    hlk_mutex_lock(&mux->mu);
+    bool flying = atomic_load(&call->end) == HLK_CALL_FLYING;
+    if (flying) {
+        call->waiter = NULL;
+        call->done = done;
+        call->lazy = true;
+        mux->callers--;
+    }
+    hlk_mutex_unlock(&mux->mu);
+    return flying;
+}
+
+uint64_t hlk_mux_epoch(hlk_mux *mux)
+{
+    hlk_mutex_lock(&mux->mu);
+    uint64_t epoch = mux->epoch;
+    hlk_mutex_unlock(&mux->mu);
+    return epoch;
+}
+
+void hlk_mux_counts(hlk_mux *mux, struct hlk_mux_counts *out)
+{
+    hlk_mutex_lock(&mux->mu);
+    *out = mux->counts;
+    hlk_mutex_unlock(&mux->mu);
+}

@@ -1,0 +1,71 @@
+/* mux_inner.h - the shared connection's insides, for mux.c (the stream and its lead) and mux_link.c (its life). */
+#ifndef HLK_NET_MUX_INNER_H
+#define HLK_NET_MUX_INNER_H
+
+#include "net/mux.h"
+
+#define HLK_MUX_FEW 8           /* with so few callers a command is written at once; with more they wait for the write before */
+#define HLK_MUX_WRITES 2        /* and so many writes may be unanswered then */
+
+struct hlk_mux {
+    hlk_loop *loop;                     /* borrowed, like the next ones; read-only after create */
+    const struct hlk_endpoint *endpoint;
+    const struct hlk_greeting *greeting;
+    struct hlk_mux_owner owner;
+    int kick_fd;                        /* wakes a leader that polls */
+
+    struct hlk_mutex mu;                /* rank MUX; guards: */
+    enum hlk_mux_state state;
+    enum hlk_lead lead;
+    struct hlk_self *leader;            /*   when TAKEN by a caller; NULL: the loop or a dispatcher, for a moment */
+    struct hlk_list flight;             /*   calls in the stream */
+    struct hlk_list followers;          /*   selves that wait for their reply, newest last */
+    struct hlk_list waiting_up;         /*   selves that wait for the connection */
+    struct hlk_list whens;              /*   hlk_up */
+    struct hlk_buffer queued;           /*   commands not yet given to a write */
+    struct hlk_call *first_unsent;      /*   of the flight */
+    bool sending;                       /*   somebody is in send(): `wire` and the socket's sending side are theirs */
+    bool stuffed;                       /*   `wire` was not taken whole: the leader goes on when it is writable */
+    bool corked;                        /*   the leader writes soon, all at once */
+    unsigned callers;                   /*   blocking calls in flight */
+    unsigned eager;                     /*   calls in flight whose `done` somebody waits for */
+    unsigned writes;                    /*   unanswered writes */
+    int64_t heard_ns;                   /*   when the last byte came */
+    uint64_t epoch;
+    struct hlk_spin spin;
+    struct hlk_error error;             /*   why it is down */
+    struct hlk_mux_counts counts;
+
+    struct hlk_conn conn;               /* the leader's; its socket also the sender's */
+    struct hlk_buffer wire;             /* the sender's */
+
+    struct hlk_dial dial;               /* loop thread only, like the rest */
+    struct hlk_backoff backoff;
+    struct ev_timer redial;
+    struct ev_io io;                    /* while lead is LOOP */
+    struct hlk_tick tick;
+    struct hlk_conn dead;               /* under mu: broken, to be closed by the loop */
+    struct hlk_post adopt, broken;
+};
+
+/* What ended in one round: woken and called after mu was let go. */
+struct hlk_ends {
+    struct hlk_list calls;              /* with `done` */
+    struct hlk_self *waiters[128];
+    unsigned waiting;
+};
+
+void hlk_mux_flush(struct hlk_mux *mux);                                /* mu held; lets go of it while it writes */
+int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error);         /* the leader, mu not held: 1, 0, -1 */
+bool hlk_mux_unstuff(struct hlk_mux *mux, struct hlk_error *error);      /* the leader: goes on with a write that was not taken whole */
+void hlk_mux_broke(struct hlk_mux *mux, const struct hlk_error *why);   /* the leader, mu not held; not leader after it */
+void hlk_mux_give_lead(struct hlk_mux *mux);                            /* mu held, the leader: to a follower, the loop, nobody */
+bool hlk_mux_overdue(const struct hlk_mux *mux, int64_t now_ns, int64_t *dead_ns);  /* mu held; *dead_ns INT64_MAX: nothing due */
+void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state);    /* mu held; lets go of it */
+
+/* mux_link.c */
+bool hlk_mux_link_init(struct hlk_mux *mux);
+void hlk_mux_link_dial(struct hlk_mux *mux);    /* any thread: IDLE -> DOWN, and the loop dials */
+void hlk_mux_wake_up(struct hlk_mux *mux);      /* mu held: everybody in waiting_up looks again */
+
+#endif
