@@ -29,7 +29,9 @@ struct child {
 static struct shim_test *tests, **tests_end = &tests;
 static struct shim_suite *suites;
 static double default_timeout;
-static struct { int tested, passing, failing, crashing, skipped; } sum;
+static struct {
+    int tested, passing, failing, crashing, skipped;
+} sum;
 
 static jmp_buf end_of_test; /* set in the test's process, used by its main thread only */
 static pthread_t test_thread;

@@ -1,0 +1,312 @@
+#include "support/server.h"
+
+#include "support/acl.h"
+#include "support/raw.h"
+#include "support/wait.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_ARGS = 64, START_TRIES = 5 };
+
+/* A port that is free now. Another process may take it before the server does; then the server ends and start_once is
+ * tried again with another one. */
+static int free_port(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+        test_give_up("no loopback port: %s", strerror(errno));
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static void show_log(const struct server *server)
+{
+    char path[96], line[512];
+    snprintf(path, sizeof path, "%s/log", server->dir);
+    FILE *log = fopen(path, "r");
+    if (!log)
+        return;
+    while (fgets(line, sizeof line, log))
+        fprintf(stderr, "redis-server: %s", line);
+    fclose(log);
+}
+
+static _Noreturn void become_server(const struct server *server, char *const *argv, pid_t parent)
+{
+    char path[96];
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127); /* the test died before the line above */
+    snprintf(path, sizeof path, "%s/log", server->dir);
+    int log = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600), null = open("/dev/null", O_RDONLY);
+    dup2(null, STDIN_FILENO);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    for (int fd = 3; fd < 256; fd++) /* the runner's pipes must not outlive the test */
+        close(fd);
+    execvp(argv[0], argv);
+    _exit(127);
+}
+
+/* The server's command line. The texts live as long as the caller's buffers. */
+static void build_args(const struct server *server, char *port, size_t port_size, char *rules, size_t rules_size,
+                       const char **argv)
+{
+    size_t n = 0;
+    const char *fixed[] = { "redis-server",
+                            "--unixsocket",
+                            server->socket,
+                            "--unixsocketperm",
+                            "700",
+                            "--save",
+                            "",
+                            "--dir",
+                            server->dir,
+                            "--bind",
+                            "127.0.0.1",
+                            "--port",
+                            port,
+                            "--appendonly",
+                            server->flags & SERVER_AOF ? "yes" : "no",
+                            "--appendfsync",
+                            "always",
+                            "--loglevel",
+                            "notice",
+                            "--io-threads",
+                            "1" };
+    snprintf(port, port_size, "%d", server->port);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        argv[n++] = fixed[i];
+    if (server->acl) {
+        argv[n++] = "--requirepass";
+        argv[n++] = SERVER_ADMIN_PASSWORD;
+        argv[n++] = "--user";
+        argv[n++] = ACL_USER;
+        argv[n++] = "on";
+        argv[n++] = ">" ACL_PASSWORD;
+        snprintf(rules, rules_size, "%s", ACL_RULES);
+        char *save = NULL;
+        for (char *word = strtok_r(rules, " ", &save); word && n < MAX_ARGS - 1; word = strtok_r(NULL, " ", &save))
+            argv[n++] = word;
+    }
+    for (const char *const *more = server->extra; more && *more && n < MAX_ARGS - 1; more++)
+        argv[n++] = *more;
+    argv[n] = NULL;
+}
+
+static bool still_runs(struct server *server)
+{
+    if (server->pid > 0 && waitpid(server->pid, NULL, WNOHANG) == server->pid)
+        server->pid = 0;
+    return server->pid > 0;
+}
+
+static bool answers_ping(const struct server *server)
+{
+    redisContext *redis = redisConnectUnix(server->socket);
+    bool pong = false;
+    if (redis && !redis->err) {
+        struct timeval limit = { 1, 0 };
+        redisSetTimeout(redis, limit);
+        if (server->acl)
+            freeReplyObject(redisCommand(redis, "AUTH %s", SERVER_ADMIN_PASSWORD));
+        redisReply *reply = redisCommand(redis, "PING");
+        pong = reply && reply->type == REDIS_REPLY_STATUS;
+        freeReplyObject(reply);
+    }
+    redisFree(redis);
+    return pong;
+}
+
+static bool start_once(struct server *server)
+{
+    const char *argv[MAX_ARGS];
+    char port[16], rules[1024];
+    build_args(server, port, sizeof port, rules, sizeof rules, argv);
+    unlink(server->socket);
+    fflush(NULL);
+    pid_t parent = getpid();
+    server->pid = fork();
+    if (server->pid < 0)
+        test_give_up("fork: %s", strerror(errno));
+    if (server->pid == 0)
+        become_server(server, (char *const *)(uintptr_t)argv, parent);
+    int64_t give_up = test_now_ms() + WAIT_MS;
+    while (still_runs(server) && test_now_ms() < give_up) {
+        if (answers_ping(server))
+            return true;
+        test_sleep_ms(2);
+    }
+    server_kill(server);
+    return false;
+}
+
+static void start(struct server *server)
+{
+    for (int i = 0; i < START_TRIES; i++) {
+        if (start_once(server))
+            return;
+        if (!server->port)
+            break;
+        if (!server->url[0])
+            server->port = free_port();
+    }
+    show_log(server);
+    test_give_up("redis-server in %s does not come up", server->dir);
+}
+
+struct server *server_start(unsigned flags, const char *const *extra)
+{
+    struct server *server = calloc(1, sizeof *server);
+    const char *acl = getenv("HLK_TEST_ACL"), *tmp = getenv("TMPDIR");
+    server->acl = acl && strcmp(acl, "1") == 0 && !(flags & SERVER_NOACL);
+    server->flags = flags;
+    server->extra = extra;
+    int len = snprintf(server->dir, sizeof server->dir, "%s/hlk-test-XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
+    if (len < 0 || !mkdtemp(server->dir))
+        test_give_up("mkdtemp: %s", strerror(errno));
+    snprintf(server->socket, sizeof server->socket, "%s/s", server->dir);
+    server->port = flags & SERVER_TCP || server->acl ? free_port() : 0;
+    start(server);
+    snprintf(server->unix_url, sizeof server->unix_url, "unix:%s", server->socket);
+    if (server->acl)
+        snprintf(server->url, sizeof server->url, "redis://%s:%s@127.0.0.1:%d", ACL_USER, ACL_PASSWORD, server->port);
+    else if (flags & SERVER_TCP)
+        snprintf(server->url, sizeof server->url, "redis://127.0.0.1:%d", server->port);
+    else
+        snprintf(server->url, sizeof server->url, "%s", server->unix_url);
+    return server;
+}
+
+const char *hlk_test_url(const struct server *server)
+{
+    return server->url;
+}
+
+void server_kill(struct server *server)
+{
+    if (!still_runs(server))
+        return;
+    kill(server->pid, SIGKILL);
+    while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    server->pid = 0;
+}
+
+void server_pause(struct server *server)
+{
+    int status;
+    kill(server->pid, SIGSTOP);
+    while (waitpid(server->pid, &status, WUNTRACED) < 0 && errno == EINTR)
+        ;
+    if (!WIFSTOPPED(status))
+        test_give_up("redis-server ended when it was to stand still");
+}
+
+void server_resume(struct server *server)
+{
+    kill(server->pid, SIGCONT);
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void)info, (void)type, (void)walk;
+    return remove(path);
+}
+
+void server_restart(struct server *server, bool keep_data)
+{
+    char aof[96];
+    server_kill(server);
+    snprintf(aof, sizeof aof, "%s/appendonlydir", server->dir);
+    if (!keep_data)
+        nftw(aof, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    start(server);
+}
+
+void server_allow(struct server *server, const char *glob)
+{
+    size_t len = strlen(server->allowed);
+    snprintf(server->allowed + len, sizeof server->allowed - len, "%s ", glob);
+}
+
+static bool is_allowed(const struct server *server, const char *key)
+{
+    char globs[sizeof server->allowed], *save = NULL;
+    memcpy(globs, server->allowed, sizeof globs);
+    for (char *glob = strtok_r(globs, " ", &save); glob; glob = strtok_r(NULL, " ", &save))
+        if (fnmatch(glob, key, 0) == 0)
+            return true;
+    return false;
+}
+
+/* "" when nothing is left. */
+static void look(const struct server *server, redisContext *redis, char *text, size_t size)
+{
+    redisReply *keys = redisCommand(redis, "KEYS *"), *channels = redisCommand(redis, "PUBSUB CHANNELS");
+    size_t len = 0;
+    text[0] = '\0';
+    for (size_t i = 0; keys && i < keys->elements && len < size; i++)
+        if (!is_allowed(server, keys->element[i]->str))
+            len += (size_t)snprintf(text + len, size - len, " key %s", keys->element[i]->str);
+    for (size_t i = 0; channels && i < channels->elements && len < size; i++)
+        len += (size_t)snprintf(text + len, size - len, " channel %s", channels->element[i]->str);
+    if (!keys || !channels)
+        snprintf(text, size, " no answer from the server");
+    freeReplyObject(keys);
+    freeReplyObject(channels);
+}
+
+const char *server_leftovers(struct server *server)
+{
+    static _Thread_local char text[512];
+    redisContext *redis = raw_open(server);
+    int64_t give_up = test_now_ms() + WAIT_MS;
+    look(server, redis, text, sizeof text);
+    while (text[0] && test_now_ms() < give_up) {
+        test_sleep_ms(2);
+        look(server, redis, text, sizeof text);
+    }
+    redisFree(redis);
+    return text[0] ? text : NULL;
+}
+
+void server_stop(struct server *server)
+{
+    if (!server)
+        return;
+    server_kill(server);
+    nftw(server->dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    free(server);
+}
+
+void server_finish(struct server *server)
+{
+    char text[512] = "";
+    if (server && still_runs(server)) {
+        const char *left = server_leftovers(server);
+        snprintf(text, sizeof text, "%s", left ? left : "");
+    }
+    server_stop(server);
+    if (text[0])
+        test_give_up("left on the server:%s", text);
+}

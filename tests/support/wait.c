@@ -1,0 +1,45 @@
+#include "support/wait.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+int64_t test_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t test_now_ms(void)
+{
+    return test_now_ns() / 1000000;
+}
+
+void test_sleep_ms(int64_t ms)
+{
+    struct timespec left = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+void test_wait_on(int64_t started_ns, const char *file, int line, const char *what)
+{
+    if (test_now_ns() - started_ns > (int64_t)WAIT_MS * 1000000)
+        test_give_up("%s:%d: waited %d ms in vain for: %s", file, line, WAIT_MS, what);
+    test_sleep_ms(1);
+}
+
+void test_give_up(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("[----] ", stderr);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    fflush(stderr);
+    abort();
+}
