@@ -1,0 +1,52 @@
+/* channel.h - which of our waits a message on a channel concerns: subscriptions shared by reference count.
+ *
+ * A wait joins a channel and hears three things, as bits: HLK_WAKE_HEARING when the subscription is confirmed (and each
+ * time it is confirmed anew after a break: then it must ask the server once, whatever was said meanwhile is gone),
+ * HLK_WAKE_MESSAGE, HLK_WAKE_DEAF when the server refuses the subscription. One message is told to one wait: the first.
+ * The last wait that leaves takes the subscription with it, HLK_CHANNEL_LINGER_MS later: a lock that is fought over
+ * would be subscribed and unsubscribed for each hold. */
+#ifndef HLK_WAIT_CHANNEL_H
+#define HLK_WAIT_CHANNEL_H
+
+#include "base/map.h"
+#include "base/mutex.h"
+#include "net/pubsub.h"
+
+#define HLK_CHANNEL_LINGER_MS 100
+
+struct hlk_channel;
+
+struct hlk_listener {                   /* embedded in a wait */
+    struct hlk_list link;               /* under the channels' mutex, like channel */
+    struct hlk_channel *channel;        /* NULL: not joined */
+    void (*hear)(struct hlk_listener *listener, unsigned bit);  /* loop thread, under the mutex: only wakes */
+};
+
+struct hlk_channels {
+    hlk_loop *loop;
+    struct hlk_pubsub pubsub;           /* loop thread only */
+    struct hlk_post post;
+    struct hlk_tick tick;
+
+    struct hlk_mutex mu;                /* rank CHANNELS; guards: */
+    struct hlk_map map;                 /*   name -> channel */
+    struct hlk_list changed;            /*   to be subscribed */
+    struct hlk_list lingering;          /*   without listener; oldest first */
+    bool posted;
+    struct hlk_error error;             /*   why the last subscription was refused */
+};
+
+void hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint);
+void hlk_channels_fini(struct hlk_channels *channels);      /* after the loop has stopped; nobody listens any more */
+
+/* HLK_OK: joined, and confirmed already: the next question to the server misses nothing. HLK_BUSY: joined, a HEARING will
+ * come. HLK_E_NOMEM. Any thread. */
+enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name, size_t len, struct hlk_listener *listener);
+/* The same, only if it is subscribed already (somebody listens, or did just now); else HLK_NOT_HOLDER, not joined. */
+enum hlk_status hlk_channel_join_live(struct hlk_channels *channels, const char *name, size_t len,
+                                      struct hlk_listener *listener);
+void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *listener);   /* no-op when not joined */
+bool hlk_channel_confirmed(struct hlk_channels *channels, const struct hlk_listener *listener);
+void hlk_channel_refusal(struct hlk_channels *channels, struct hlk_error *error);       /* after DEAF */
+
+#endif
