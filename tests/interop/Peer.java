@@ -1,31 +1,42 @@
-/* Peer: real Redisson clients on the other end of the interop tests, driven by lines on stdin, answered on stdout.
+/* Peer: real Redisson clients on the other end of the interop tests.
  *
- *     java -cp 'classes:lib/*' Peer redis://127.0.0.1:PORT
+ *     java -cp 'classes:lib/*' Peer COMMAND [ARGS]
  *
- * Request   <who> <verb> [args]                      one line each, never quoted: names hold no blanks
- * Answer    <who> <verb> <answer> <began> <ended>    exactly one per request; us of CLOCK_MONOTONIC, which is what
- *                                                    System.nanoTime counts on Linux: comparable with the C side's
+ * Runs COMMAND (the tests) and ends with its exit code. To them it offers a Unix socket, whose path they find in
+ * HASPLOCK_PEER. One JVM serves a whole suite; each connection is a session of its own, with clients and threads that
+ * nobody else sees and that end with it. Lines go both ways:
+ *
+ *     request   <who> <verb> [args]                      never quoted: names hold no blanks
+ *     answer    <who> <verb> <answer> <began> <ended>    exactly one per request; us of CLOCK_MONOTONIC, which is what
+ *                                                        System.nanoTime counts on Linux: comparable with the C side's
+ *
  * An exception is the answer "!<its class>", and its message stands behind the times.
  *
- * <who> is "-" for what concerns the peer itself, else "<client>.<thread>": a RedissonClient opened before and one of
- * its logical threads, a Java thread made when first named. Commands of one thread run in order; a thread that blocks
- * in lock() stops nobody else, so a wait is started, observed from outside and collected by its answer.
+ * <who> is "-" for the session itself, else "<client>.<thread>": a RedissonClient opened before and one of its logical
+ * threads, a Java thread made when first named. Commands of one thread run in order; a thread that blocks in lock()
+ * stops nobody else, so a wait is started, observed from outside and collected by its answer.
  *
- *     - open CLIENT [WATCHDOG_MS]     - close CLIENT (releases nothing)     - reset (closes all)     - version
- *     - uuid CLIENT                   - quit (as end of input)
+ *     - open CLIENT REDIS_URL [WATCHDOG_MS]     - close CLIENT (releases nothing)     - uuid CLIENT     - version
  *     C.T lock NAME [LEASE_MS]        C.T trylock NAME [WAIT_MS [LEASE_MS]]   C.T unlock NAME
  *     C.T forceunlock NAME            C.T islocked NAME                       C.T ttl NAME
  *     C.T held NAME                   C.T heldby NAME THREAD_ID               C.T holds NAME
  *     C.T id                          the Java thread id: the hold's field is <uuid>:<id>
- *     C.T count NAME COUNTER TURNS STOP    see count() */
+ *     C.T count NAME REDIS_URL COUNTER TURNS STOP    see count() */
 import java.io.BufferedInputStream;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.InputStreamReader;
 import java.net.Socket;
+import java.net.StandardProtocolFamily;
 import java.net.URI;
+import java.net.UnixDomainSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -38,21 +49,57 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 public final class Peer {
-    private final String url;
-    private final Map<String, RedissonClient> clients = new HashMap<>();    // main thread only
-    private final Map<String, LogicalThread> threads = new HashMap<>();     // main thread only
+    private final SocketChannel socket;
+    private final LinkedBlockingQueue<String> answers = new LinkedBlockingQueue<>();
+    private final Map<String, RedissonClient> clients = new HashMap<>();    // session's thread only
+    private final Map<String, LogicalThread> threads = new HashMap<>();     // session's thread only
 
-    private Peer(String url) {
-        this.url = url;
+    private Peer(SocketChannel socket) {
+        this.socket = socket;
     }
 
-    public static void main(String[] args) throws IOException {
-        Peer peer = new Peer(args[0]);
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null && !line.equals("- quit"); line = in.readLine()) {
-            peer.dispatch(line.split(" "));
+    public static void main(String[] command) throws IOException, InterruptedException {
+        Path dir = Files.createTempDirectory("hasplock-peer-");
+        Path path = dir.resolve("socket");
+        int code;
+        try (ServerSocketChannel door = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
+            door.bind(UnixDomainSocketAddress.of(path));
+            Thread doorman = new Thread(() -> serve(door), "doorman");
+            doorman.setDaemon(true);
+            doorman.start();
+            ProcessBuilder tests = new ProcessBuilder(command).inheritIO();
+            tests.environment().put("HASPLOCK_PEER", path.toString());
+            code = tests.start().waitFor();
+        } finally {
+            Files.deleteIfExists(path);
+            Files.delete(dir);
         }
-        System.exit(0);     // threads may still be blocked in lock(): their leases are left to run out
+        Runtime.getRuntime().halt(code);    // sessions that their tests left behind are not waited for
+    }
+
+    private static void serve(ServerSocketChannel door) {
+        try {
+            while (true) {
+                SocketChannel socket = door.accept();
+                new Thread(() -> new Peer(socket).session(), "session").start();
+            }
+        } catch (IOException e) {
+            // main closed the door
+        }
+    }
+
+    private void session() {
+        Thread writer = new Thread(this::write, "writer");
+        writer.start();
+        try (BufferedReader in = new BufferedReader(Channels.newReader(socket, StandardCharsets.UTF_8))) {
+            for (String line = in.readLine(); line != null; line = in.readLine()) {
+                dispatch(line.split(" "));
+            }
+        } catch (IOException e) {
+            // the test was killed
+        }
+        writer.interrupt();
+        new ArrayList<>(clients.keySet()).forEach(this::close);
     }
 
     private void dispatch(String[] words) {
@@ -62,21 +109,17 @@ public final class Peer {
             return;
         }
         RedissonClient client = clients.get(who.substring(0, who.indexOf('.')));
-        threads.computeIfAbsent(who, LogicalThread::new)
-               .queue.add(() -> answer(words, () -> act(client, words)));
+        threads.computeIfAbsent(who, LogicalThread::new).queue.add(() -> answer(words, () -> act(client, words)));
     }
 
-    /* What concerns the peer itself. In the main thread. */
+    /* What concerns the session itself. In its thread. */
     private Object control(String[] words) {
         switch (words[1]) {
         case "open":
-            clients.put(words[2], open(words.length > 3 ? Long.parseLong(words[3]) : 30000));
+            clients.put(words[2], open(words[3], words.length > 4 ? Long.parseLong(words[4]) : 30000));
             return "ok";
         case "close":
             close(words[2]);
-            return "ok";
-        case "reset":
-            new ArrayList<>(clients.keySet()).forEach(this::close);
             return "ok";
         case "uuid":
             return clients.get(words[2]).getId();
@@ -87,7 +130,7 @@ public final class Peer {
         }
     }
 
-    private RedissonClient open(long watchdogMs) {
+    private static RedissonClient open(String url, long watchdogMs) {
         Config config = new Config().setThreads(4).setNettyThreads(2).setLockWatchdogTimeout(watchdogMs);
         config.useSingleServer().setAddress(url).setConnectionMinimumIdleSize(1).setConnectionPoolSize(16)
               .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(2);
@@ -107,19 +150,18 @@ public final class Peer {
     }
 
     /* What one logical thread does with its client. In that thread. */
-    private Object act(RedissonClient client, String[] words) throws Exception {
+    private static Object act(RedissonClient client, String[] words) throws Exception {
         if (words[1].equals("id")) {
             return Thread.currentThread().getId();
         }
         RLock lock = client.getLock(words[2]);
-        long first = words.length > 3 && !words[1].equals("count") ? Long.parseLong(words[3]) : -1;
-        long second = words.length > 4 && !words[1].equals("count") ? Long.parseLong(words[4]) : -1;
         switch (words[1]) {
         case "lock":
-            lock.lock(first, TimeUnit.MILLISECONDS);
+            lock.lock(number(words, 3), TimeUnit.MILLISECONDS);
             return "ok";
         case "trylock":
-            return words.length == 3 ? lock.tryLock() : lock.tryLock(first, second, TimeUnit.MILLISECONDS);
+            return words.length == 3 ? lock.tryLock()
+                                     : lock.tryLock(number(words, 3), number(words, 4), TimeUnit.MILLISECONDS);
         case "unlock":
             lock.unlock();
             return "ok";
@@ -132,21 +174,26 @@ public final class Peer {
         case "held":
             return lock.isHeldByCurrentThread();
         case "heldby":
-            return lock.isHeldByThread(first);
+            return lock.isHeldByThread(number(words, 3));
         case "holds":
             return lock.getHoldCount();
         case "count":
-            return count(lock, words[0], words[3], words[4], words[5]);
+            return count(lock, words[0], URI.create(words[3]), words[4], words[5], words[6]);
         default:
             throw new IllegalArgumentException(words[1]);
         }
     }
 
+    private static long number(String[] words, int i) {
+        return i < words.length ? Long.parseLong(words[i]) : -1;    // Redisson: the watchdog's lease
+    }
+
     /* Until the key `stop` exists: under the lock, reads `counter`, writes it back one higher, and appends
      * "<who> <began> <ended>" (us) to the list `turns`, all by a plain connection of its own. Answers how often. */
-    private long count(RLock lock, String who, String counter, String turns, String stop) throws IOException {
+    private static long count(RLock lock, String who, URI url, String counter, String turns, String stop)
+            throws IOException {
         long done = 0;
-        try (Plain redis = new Plain(URI.create(url))) {
+        try (Plain redis = new Plain(url)) {
             while (redis.call("EXISTS", stop).equals("0")) {
                 lock.lock();
                 try {
@@ -167,7 +214,7 @@ public final class Peer {
         Object run() throws Exception;
     }
 
-    private static void answer(String[] words, Action action) {
+    private void answer(String[] words, Action action) {
         long began = us();
         Object answer;
         String why = "";
@@ -178,9 +225,20 @@ public final class Peer {
             why = " " + String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
         }
         long ended = us();
-        synchronized (System.out) {
-            System.out.println(words[0] + " " + words[1] + " " + answer + " " + began + " " + ended + why);
-            System.out.flush();
+        answers.add(words[0] + " " + words[1] + " " + answer + " " + began + " " + ended + why + "\n");
+    }
+
+    /* In a thread of its own: a logical thread that is interrupted while it writes would close the socket. */
+    private void write() {
+        try {
+            while (true) {
+                ByteBuffer bytes = ByteBuffer.wrap(answers.take().getBytes(StandardCharsets.UTF_8));
+                while (bytes.hasRemaining()) {
+                    socket.write(bytes);
+                }
+            }
+        } catch (IOException | InterruptedException e) {
+            // the test is gone: session() sees that too
         }
     }
 

@@ -2,7 +2,7 @@
 # Builds the Java peer of the interop tests: build.sh BUILD_DIR [REDISSON_VERSION]
 #
 # Leaves BUILD_DIR/redisson-VERSION/{classes,lib}; run it by
-#     java -cp "$dir/classes:$dir/lib/*" Peer redis://127.0.0.1:PORT
+#     java -cp "$dir/classes:$dir/lib/*" Peer COMMAND
 # Does nothing when that is newer than its sources. Needs mvn and a JDK; Maven as it is set up on this machine.
 set -eu
 
