@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/park.h"
+#include "hasplock/client.h"
 
 #include <string.h>
 
@@ -50,8 +52,10 @@ static void on_refused(void *ctx, const char *name, size_t len, const struct hlk
     hlk_mutex_lock(&channels->mu);
     channels->error = *why;
     struct hlk_channel *channel = find(channels, name, len);
-    if (channel)
+    if (channel) {
+        channel->asked = false;
         tell_all(channel, HLK_WAKE_DEAF);
+    }
     hlk_mutex_unlock(&channels->mu);
 }
 
@@ -80,7 +84,7 @@ static bool forget(struct hlk_map_node *node, void *ctx)
 static void on_down(void *ctx, const struct hlk_error *why)
 {
     struct hlk_channels *channels = ctx;
-    hlk_log(&channels->pubsub.log, 3, "subscriber connection: %s", why->text);
+    hlk_log(&channels->pubsub.log, HLK_LOG_INFO, "subscriber connection: %s", why->text);
     hlk_mutex_lock(&channels->mu);
     hlk_map_each(&channels->map, forget, NULL);
     hlk_mutex_unlock(&channels->mu);
@@ -135,6 +139,8 @@ static struct hlk_channel *take_stale(struct hlk_channels *channels, int64_t now
     struct hlk_channel *channel = node ? HLK_CONTAINER(node, struct hlk_channel, link) : NULL;
     if (!channel || now_ms - channel->empty_since_ms < HLK_CHANNEL_LINGER_MS)
         return NULL;
+    if (channel->asked && !channel->confirmed)
+        return NULL;        /* its confirmation must not be taken for that of a later channel of the same name */
     hlk_list_remove(&channel->link);
     hlk_map_remove(&channels->map, &channel->node);
     return channel;
