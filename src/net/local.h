@@ -1,12 +1,18 @@
-/* local.h - `local:`: this user's private redis-server (or valkey-server) on a Unix socket, started on demand, shared by all
- * processes of the user, gone when idle.
+/* local.h - `local:`: this user's private redis-server (or valkey-server) on a Unix socket, started on demand, shared
+ * by all processes of the user, gone when idle. Its memory is only locks: nothing is saved.
  *
- * Lives in $XDG_RUNTIME_DIR/hasplock-<name> or, without one, /tmp/hasplock-<uid>-<name> (mode 0700, owner checked, no
- * symlink): redis.sock, redis.log, lock (flock: one starter at a time), pid. The server is found in PATH ($HASPLOCK_SERVER
- * first), runs with --port 0 --unixsocketperm 700 --save '' --appendonly no, detached from our session and stdio, all
- * other descriptors closed; a small supervisor process that we leave beside it (re-exec is not possible from a library, so
- * it is a forked child that only uses async-signal-safe calls after the fork) or the server's own `timeout`... ends it when
- * nobody was connected for HLK_LOCAL_IDLE_S. Its memory is only locks: nothing is saved. */
+ * It lives in a folder hasplock-<name> of mode 0700: redis.sock, redis.log, pid, and lock, whose flock everybody holds
+ * who asks whether it runs, starts it, or ends it. The folder is made in the first of these that is there:
+ *
+ *     $HASPLOCK_LOCAL_DIR        if set, then no other
+ *     $XDG_RUNTIME_DIR           if it is this user's
+ *     /run/user/<uid>            the same one for jobs that were not told of it (cron)
+ *     /tmp                       there it is named hasplock-<uid>-<name>
+ *
+ * The program is $HASPLOCK_SERVER (a wrapper has to exec it), else redis-server or valkey-server in PATH. It belongs to
+ * no terminal and no session of ours and inherits no descriptor, but stays in the cgroup of who started it. Beside it
+ * we leave a guard (local_guard.h), its parent, that ends it when for HLK_LOCAL_IDLE_S ($HASPLOCK_LOCAL_IDLE_S) nobody
+ * was connected or came and no key was there: a lock that is held keeps it. Setuid programs heed no environment. */
 #ifndef HLK_NET_LOCAL_H
 #define HLK_NET_LOCAL_H
 
@@ -14,9 +20,15 @@
 
 #define HLK_LOCAL_IDLE_S 60
 
-/* Makes sure it runs; fills `path` with its socket. HLK_OK, HLK_E_OS, HLK_E_CONNECT (did not come up in patience_ms; the
- * text quotes the last line of its log), HLK_E_INVALID (no redis-server in PATH: says what to install). Blocks. Any
- * thread, any number of processes at once. */
-enum hlk_status hlk_local_ensure(const char *name, int64_t patience_ms, char *path, size_t path_size, struct hlk_error *error);
+/* Makes sure it runs and fills `path` (size: that of sun_path) with its socket; connect to it at once, and call this
+ * again before each later attempt.
+ * HLK_OK
+ * HLK_E_INVALID    no server program, or a path too long for a socket: says what to do
+ * HLK_E_CONNECT    did not come up or does not answer within patience_ms (< 0: no limit); quotes its log's last line
+ * HLK_E_OS         folder, descriptors, processes
+ * Blocks. Any thread, any number of processes at once. Forks; the short-lived child is reaped here, but a handler of
+ * SIGCHLD sees it come and go. */
+enum hlk_status hlk_local_ensure(const char *name, int64_t patience_ms, char *path, size_t path_size,
+                                 struct hlk_error *error);
 
 #endif
