@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# test_package.sh SOURCE WORK - what an installation gives: files, exports, find_package, pkg-config, the .deb.
+#
+# Builds SOURCE as a packager does (release, prefix /usr), stages it below WORK and uses it from outside. A check is a
+# function; its output is shown when it fails. The last line counts them.
+set -uo pipefail
+source=$(cd "$1" && pwd)
+rm -rf "$2" && mkdir -p "$2" && work=$(cd "$2" && pwd) || exit 1
+here=$(cd "$(dirname "$0")" && pwd)
+build=$work/build root=$work/root
+export XDG_RUNTIME_DIR                                  # the consumers' local: is their own; paths of sockets are short
+XDG_RUNTIME_DIR=$(mktemp -d /tmp/hlk-package-XXXXXX) || exit 1
+trap 'rm -rf "$XDG_RUNTIME_DIR"' EXIT
+
+passed=0 failed=0
+check() {                                               # "what holds", a function
+    local said rc
+    said=$(set -e; "$2" 2>&1)                           # not inside an if: there set -e would mean nothing
+    rc=$?
+    if [ $rc -eq 0 ]; then
+        passed=$((passed + 1)) && echo "ok      $1"
+    else
+        failed=$((failed + 1)) && printf 'FAILED  %s\n%s\n' "$1" "$said"
+    fi
+}
+finish() {
+    printf '%d passed, %d failed\n' $passed $failed
+    exit $((failed > 0))
+}
+
+builds() {
+    cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DHLK_WERROR=ON &&
+        cmake --build "$build" && DESTDIR=$root cmake --install "$build"
+}
+check "builds and installs" builds
+[ $failed -eq 0 ] || finish
+
+library=$(dirname "$(find "$root" -name libhasplock.so)")
+libdir=${library#"$root"}
+export LD_LIBRARY_PATH=$library
+
+# --- what is there
+installs_all() {
+    local file
+    for file in "$library"/libhasplock.{so,so.0,a} "$library"/pkgconfig/hasplock.pc "$root"/usr/bin/hasplock \
+        "$library"/cmake/hasplock/hasplock{Config,ConfigVersion,Targets,StaticTargets}.cmake \
+        "$root"/usr/share/man/man1/hasplock.1 "$root"/usr/share/doc/hasplock/copyright; do
+        [ -e "$file" ] || { echo "missing: ${file#"$root"}"; return 1; }
+    done
+    diff <(cd "$source/include/hasplock" && ls) <(cd "$root/usr/include/hasplock" && ls)
+    for file in "$source"/include/hasplock/*.h; do      # a page per public header
+        file=$(basename "$file" .h)
+        case $file in hasplock | export) continue ;; esac
+        [ -e "$root/usr/share/man/man3/hlk_$file.3" ] || { echo "no page hlk_$file.3"; return 1; }
+    done
+}
+exported() { nm -D --defined-only "$library/libhasplock.so" | awk '$2 != "A" { print $3 }' | sort; }
+declared() { perl -0777 -ne 'print "$1\@\@HASPLOCK_0\n" while /^HLK_API[^;(]*?\b(hlk_\w+)\(/mg' "$source"/include/hasplock/*.h | sort; }
+exports_what_headers_declare() { diff <(declared) <(exported); }
+has_its_soname() { readelf -d "$library/libhasplock.so" | grep -F 'soname: [libhasplock.so.0]'; }
+names_no_build_path() {
+    ! grep -rl -e "$work" -e "$source" "$root/usr/lib" "$root/usr/bin" "$root/usr/include"
+}
+headers_stand_alone() {
+    local header
+    for header in "$root"/usr/include/hasplock/*.h; do
+        echo "#include <hasplock/$(basename "$header")>" >"$work/alone.c"
+        gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$root/usr/include" -fsyntax-only "$work/alone.c"
+        g++ -std=c++17 -x c++ -Wall -Wextra -Wpedantic -Werror -I"$root/usr/include" -fsyntax-only "$work/alone.c"
+    done
+}
+check "installs library, headers, command, man pages, CMake and pkg-config files" installs_all
+check "exports what the headers declare, nothing else, all of version HASPLOCK_0" exports_what_headers_declare
+check "has the soname libhasplock.so.0" has_its_soname
+check "names no path of the build" names_no_build_path
+check "each header stands alone, as C11 and as C++17" headers_stand_alone
+
+# --- find_package
+consume() {                                             # FOLDER COMPONENTS LIBRARY
+    cmake -S "$here/consumer" -B "$work/$1" -G Ninja "-DCMAKE_PREFIX_PATH=$root/usr" "-DCOMPONENTS=$2" "-DLIBRARIES=$3"
+    cmake --build "$work/$1"
+    "$work/$1/c_${3#*::}" | grep -Fx 'hasplock 0.1.0'
+    "$work/$1/cxx_${3#*::}" | grep -Fx 'hasplock 0.1.0'
+}
+shared_consumer() { consume shared "" hasplock::hasplock; }
+static_consumer() {
+    consume static "COMPONENTS;static" hasplock::hasplock_static
+    ! readelf -d "$work/static/c_hasplock_static" | grep hasplock
+}
+refuses_the_next_minor() {
+    cp -r "$here/consumer" "$work/consumer-next"
+    sed -i 's/find_package(hasplock 0.1/find_package(hasplock 0.2/' "$work/consumer-next/CMakeLists.txt"
+    ! cmake -S "$work/consumer-next" -B "$work/next" -G Ninja "-DCMAKE_PREFIX_PATH=$root/usr"
+}
+check "find_package: C and C++ programs build, lock and release" shared_consumer
+check "find_package COMPONENTS static: the same without the shared library" static_consumer
+check "find_package: 0.2 is not 0.1" refuses_the_next_minor
+
+# --- pkg-config
+pc() { PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root pkg-config "$@" hasplock; }
+pc_compiles() {
+    [ "$(pc --modversion)" = 0.1.0 ]
+    # shellcheck disable=SC2046
+    gcc "$here/consumer/consumer.c" $(pc --cflags --libs) -o "$work/pc_shared"
+    "$work/pc_shared"
+}
+pc_is_lean() { diff <(echo "-I$root/usr/include -L$library -lhasplock") <(pc --cflags --libs | sed 's/ *$//'); }
+pc_static() {
+    mkdir -p "$work/archive"
+    cp "$library/libhasplock.a" "$work/archive"
+    # shellcheck disable=SC2046
+    gcc "$here/consumer/consumer.c" $(pc --cflags) -L"$work/archive" $(pc --static --libs | sed "s|-L$library||") -o "$work/pc_static"
+    "$work/pc_static"
+    ! readelf -d "$work/pc_static" | grep hasplock
+}
+check "pkg-config: a program builds, locks and releases" pc_compiles
+check "pkg-config: no flags but our own" pc_is_lean
+check "pkg-config --static: the archive links" pc_static
+
+# --- the package
+makes_a_deb() {
+    (cd "$build" && cpack -G DEB)
+    dpkg-deb -x "$build"/hasplock_0.1.0_*.deb "$work/deb"
+    diff <(cd "$root" && find . ! -type d | sort) <(cd "$work/deb" && find . ! -type d | sort)
+}
+deb_depends() {
+    local depends
+    depends=$(dpkg-deb -f "$build"/hasplock_0.1.0_*.deb Depends)
+    echo "Depends: $depends"
+    grep libhiredis <<<"$depends" && grep libev4 <<<"$depends" && grep libsqlite3 <<<"$depends" && grep libc6 <<<"$depends"
+}
+deb_runs() { LD_LIBRARY_PATH=$work/deb$libdir "$work/deb/usr/bin/hasplock" --version | grep -F 0.1.0; }
+check "cpack: the .deb has what install has" makes_a_deb
+check "cpack: the .deb depends on the libraries that are needed" deb_depends
+check "cpack: its command runs" deb_runs
+finish
