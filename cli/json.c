@@ -30,8 +30,8 @@ static bool add_key(struct json *json, const char *key)
            add(json, "\":", 2);
 }
 
-/* Length of the well-formed UTF-8 sequence at `s` (RFC 3629: no surrogates, nothing overlong); 0 if there is none. The NUL
- * at the end of a string is no continuation byte, so this never reads past it. */
+/* Length of the well-formed UTF-8 sequence at `s` (RFC 3629: no surrogates, nothing overlong); 0 if there is none. A
+ * string's NUL is no continuation byte: nothing behind it is read. */
 static size_t utf8_length(const unsigned char *s)
 {
     if (s[0] < 0x80)

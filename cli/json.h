@@ -1,5 +1,5 @@
-/* json.h - one flat JSON object as one line: what --json prints. Strings, whole numbers and yes/no are all we have to say,
- * so this is a writer of a few lines and no library. What does not fit is left out, and the object stays whole. */
+/* json.h - one flat JSON object as one line: what --json prints. Strings, whole numbers and yes/no are all we have to
+ * say, so this is a writer of a few lines and no library. What does not fit is left out, and the object stays whole. */
 #ifndef HLK_CLI_JSON_H
 #define HLK_CLI_JSON_H
 

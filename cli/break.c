@@ -1,0 +1,67 @@
+/* break.c - see break.h. Whom it was taken from is asked just before: when the lock changes hands in between, the one
+ * who lost it is another than the one named. hlk_lock_break itself does not tell. */
+#include "break.h"
+
+#include "holder.h"
+#include "say.h"
+
+#include <hasplock/hasplock.h>
+
+#include <stdio.h>
+#include <sysexits.h>
+
+static bool answer_json(const char *name, bool broken, const struct holder *holder)
+{
+    struct json json;
+    json_begin(&json);
+    json_string(&json, "name", name);
+    json_bool(&json, "broken", broken);
+    if (broken && holder->written[0])
+        holder_json(holder, &json);
+    json_end(&json);
+    return say_answer(json.line, json.len);
+}
+
+static bool answer_text(const char *name, bool broken, const struct holder *holder)
+{
+    char line[4096], shown_name[2100], who[1000];
+    int len;
+    say_shown(shown_name, sizeof shown_name, name);
+    if (!broken)
+        len = snprintf(line, sizeof line, "%s: free, nothing to break\n", shown_name);
+    else if (!holder->written[0])
+        len = snprintf(line, sizeof line, "%s: taken from a holder who had just come\n", shown_name);
+    else
+        len = snprintf(line, sizeof line, "%s: taken from %s\n", shown_name, holder_shown(holder, who, sizeof who));
+    return say_answer(line, (size_t)len);
+}
+
+static int take(hlk_lock *lock, const struct options *options)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    struct holder holder;
+    if (hlk_lock_query(lock, &state) != HLK_OK)
+        return say_fault();
+    enum hlk_status status = hlk_lock_break(lock);
+    if (status != HLK_OK && status != HLK_NOT_HOLDER)
+        return say_fault();
+    bool broken = status == HLK_OK;
+    holder_read(&holder, state.holder);
+    bool said = options->json            ? answer_json(options->name, broken, &holder)
+                : options->verbosity < 0 ? true
+                                         : answer_text(options->name, broken, &holder);
+    return !said ? EX_IOERR : broken ? 0 : 1;
+}
+
+int break_lock(const struct options *options)
+{
+    struct hlk_client_opts opts = options_client(options);
+    hlk_client *client;
+    if (hlk_client_open(&client, options->url, &opts) != HLK_OK)
+        return say_fault();
+    hlk_lock *lock = hlk_lock_create(client, options->name, NULL);
+    int code = lock ? take(lock, options) : say_fault();
+    hlk_lock_destroy(lock);
+    hlk_client_close(client);
+    return code;
+}

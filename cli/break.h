@@ -1,0 +1,9 @@
+/* break.h - `hasplock break`: takes a lock from its holder. */
+#ifndef HLK_CLI_BREAK_H
+#define HLK_CLI_BREAK_H
+
+#include "options.h"
+
+int break_lock(const struct options *options);      /* 0 broken, 1 nobody held it, or a fault's code */
+
+#endif

@@ -1,0 +1,80 @@
+/* show.c - see show.h. */
+#include "show.h"
+
+#include "holder.h"
+#include "say.h"
+
+#include <hasplock/hasplock.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+static bool answer_json(const char *name, const struct hlk_lock_state *state, const struct holder *holder)
+{
+    struct json json;
+    json_begin(&json);
+    json_string(&json, "name", name);
+    json_bool(&json, "held", state->held);
+    if (state->held) {
+        holder_json(holder, &json);
+        json_int(&json, "count", state->count);
+        json_int(&json, "ttl_ms", state->ttl_ms);
+    }
+    if (state->waiting >= 0)
+        json_int(&json, "waiting", state->waiting);
+    json_end(&json);
+    return say_answer(json.line, json.len);
+}
+
+static void waiting_text(char *buf, size_t size, int64_t waiting)
+{
+    buf[0] = '\0';
+    if (waiting > 0)
+        snprintf(buf, size, ", %" PRId64 " process%s waiting", waiting, waiting == 1 ? "" : "es");
+}
+
+static bool answer_text(const char *name, const struct hlk_lock_state *state, const struct holder *holder)
+{
+    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64];
+    int len;
+    say_shown(shown_name, sizeof shown_name, name);
+    waiting_text(waiting, sizeof waiting, state->waiting);
+    if (state->ttl_ms < 0)
+        snprintf(ttl, sizeof ttl, "without end (not by hasplock)");
+    else
+        snprintf(ttl, sizeof ttl, "ttl %.1f s", (double)state->ttl_ms / 1000);
+    if (state->held)
+        len = snprintf(line, sizeof line, "%s: held by %s, %s%s\n", shown_name, holder_shown(holder, who, sizeof who),
+                       ttl, waiting);
+    else
+        len = snprintf(line, sizeof line, "%s: free%s\n", shown_name, waiting);
+    return say_answer(line, (size_t)len);
+}
+
+static int ask(hlk_lock *lock, const struct options *options)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    struct holder holder;
+    if (hlk_lock_query(lock, &state) != HLK_OK)
+        return say_fault();
+    holder_read(&holder, state.holder);
+    bool said = options->json            ? answer_json(options->name, &state, &holder)
+                : options->verbosity < 0 ? true
+                                         : answer_text(options->name, &state, &holder);
+    return !said ? EX_IOERR : state.held ? 0 : 1;
+}
+
+int show(const struct options *options)
+{
+    struct hlk_client_opts opts = options_client(options);
+    hlk_client *client;
+    if (hlk_client_open(&client, options->url, &opts) != HLK_OK)
+        return say_fault();
+    hlk_lock *lock = hlk_lock_create(client, options->name, NULL);
+    int code = lock ? ask(lock, options) : say_fault();
+    hlk_lock_destroy(lock);
+    hlk_client_close(client);
+    return code;
+}

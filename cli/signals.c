@@ -1,0 +1,155 @@
+/* signals.c - see signals.h. */
+#include "signals.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static sigset_t original, ours;
+static hlk_cancel *wait_cancel;
+static volatile sig_atomic_t caught;
+
+static bool is_forwarded(int signal)
+{
+    switch (signal) {
+    case SIGKILL: /* cannot be caught */
+    case SIGSTOP:
+    case SIGSEGV: /* faults: ours, if they come */
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGTRAP:
+    case SIGSYS:
+    case SIGPIPE: /* told by EPIPE */
+    case SIGCHLD: /* about COMMAND, not for it */
+    case SIGTSTP: /* job control: terminal.h */
+    case SIGTTIN:
+    case SIGTTOU:
+    case SIGURG: /* comes with sockets, ignored by default */
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool ends_a_process(int signal)
+{
+    return signal != SIGCONT && signal != SIGWINCH;
+}
+
+static bool was_ignored(int signal)
+{
+    struct sigaction now;
+    return sigaction(signal, NULL, &now) != 0 || now.sa_handler == SIG_IGN;
+}
+
+/* The C library keeps the first real-time signals for itself: they are not between SIGRTMIN and SIGRTMAX. */
+static int next_signal(int signal)
+{
+    signal++;
+    return signal >= NSIG ? 0 : signal >= 32 && signal < SIGRTMIN ? SIGRTMIN : signal;
+}
+
+void signals_block(void)
+{
+    sigset_t blocked;
+    sigemptyset(&ours);
+    for (int s = next_signal(0); s && s <= SIGRTMAX; s = next_signal(s))
+        if (is_forwarded(s) && !was_ignored(s))
+            sigaddset(&ours, s);
+    blocked = ours;
+    sigaddset(&blocked, SIGPIPE); /* blocked, not ignored: COMMAND would inherit that */
+    sigaddset(&blocked, SIGTTOU); /* we hand over the terminal from the background */
+    sigprocmask(SIG_BLOCK, &blocked, &original);
+    signal(SIGCHLD, SIG_DFL); /* ignored by a parent of ours, children would vanish unseen */
+}
+
+static void on_signal(int signal)
+{
+    if (!caught)
+        caught = signal;
+    hlk_cancel_trigger(wait_cancel);
+}
+
+static void handle(void (*handler)(int))
+{
+    struct sigaction act;
+    memset(&act, 0, sizeof act);
+    act.sa_handler = handler;
+    act.sa_flags = SA_RESTART;
+    sigfillset(&act.sa_mask);
+    for (int s = next_signal(0); s && s <= SIGRTMAX; s = next_signal(s))
+        if (sigismember(&ours, s) == 1 && ends_a_process(s))
+            sigaction(s, &act, NULL);
+}
+
+void signals_wait_begin(hlk_cancel *cancel)
+{
+    wait_cancel = cancel;
+    handle(on_signal);
+    sigprocmask(SIG_UNBLOCK, &ours, NULL);
+}
+
+int signals_wait_end(void)
+{
+    sigprocmask(SIG_BLOCK, &ours, NULL);
+    handle(SIG_DFL); /* before the fork: what comes between fork and exec must not end in our handler */
+    return caught;
+}
+
+int signals_open(void)
+{
+    sigset_t set = ours;
+    sigaddset(&set, SIGCHLD);
+    if (!was_ignored(SIGTSTP))
+        sigaddset(&set, SIGTSTP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int signals_next(int fd)
+{
+    struct signalfd_siginfo info;
+    return read(fd, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
+}
+
+void signals_restore(void)
+{
+    sigprocmask(SIG_SETMASK, &original, NULL);
+}
+
+/* The kernel discards these three in a group that no shell looks after, so we cannot stop for ever. */
+void signals_stop_self(int stop_signal)
+{
+    sigset_t set, before;
+    sigemptyset(&set);
+    sigaddset(&set, stop_signal);
+    kill(0, stop_signal);
+    sigprocmask(SIG_UNBLOCK, &set, &before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+void signals_die_of(int signal)
+{
+    sigset_t set;
+    prctl(PR_SET_DUMPABLE, 0); /* a core of ours would hold the password and explain nothing */
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    raise(signal);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    _exit(128 + signal); /* its default does not end a process after all */
+}
+
+const char *signals_name(int signal, char buf[16])
+{
+    const char *name = sigabbrev_np(signal);
+    if (name)
+        snprintf(buf, 16, "SIG%s", name);
+    else
+        snprintf(buf, 16, "signal %d", signal);
+    return buf;
+}

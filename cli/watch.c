@@ -1,0 +1,279 @@
+/* watch.c - see watch.h. */
+#include "watch.h"
+
+#include "say.h"
+#include "signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define GROUP_LOOK_MS 20   /* how often we look whether a stopped group is gone: nothing tells */
+#define AFTER_KILL_MS 1000 /* a group that SIGKILL has not ended by then hangs in the kernel, or waits to be reaped */
+
+enum stage { GOING, ASKED, KILLED };
+
+struct notice { /* an hlk_event, small enough that pipes take it whole */
+    int kind;
+    int64_t held_until_at_ms;
+    char why[200];
+};
+
+struct watch {
+    const struct options *options;
+    hlk_lock *lock;
+    struct child *child;
+    struct watch_result *result;
+    int signal_fd, event_fd, timer_fd;
+
+    enum stage stage;
+    struct notice news; /* the latest event; kind 0: none to act on */
+    bool at_risk;
+    int64_t kill_at_ms;     /* 0: no kill is due */
+    int64_t max_hold_at_ms; /* 0: none, or done */
+    int64_t killed_at_ms;
+};
+
+int watch_open(struct watch_fds *fds)
+{
+    int ends[2];
+    fds->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (fds->timer < 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return errno;
+    fds->event_read = ends[0];
+    fds->event_write = ends[1];
+    return 0;
+}
+
+void watch_close(struct watch_fds *fds)
+{
+    close(fds->event_read);
+    close(fds->event_write);
+    close(fds->timer);
+}
+
+/* A full pipe (300 events unread) drops one: the loop finds out by the lease's end all the same. */
+void watch_on_event(const struct hlk_event *event, void *ctx)
+{
+    const struct watch_fds *fds = ctx;
+    struct notice notice = { .kind = event->kind, .held_until_at_ms = event->held_until_at_ms };
+    snprintf(notice.why, sizeof notice.why, "%s", event->why ? event->why : "no reason given");
+    ssize_t n = write(fds->event_write, &notice, sizeof notice);
+    (void)n;
+}
+
+/* --- what is done to COMMAND, and said. First the signal, then the words. */
+
+static double seconds(int64_t ms)
+{
+    return (double)(ms < 0 ? 0 : ms) / 1000;
+}
+
+static void ask(struct watch *w, const char *event, const char *why, int64_t kill_at_ms)
+{
+    struct json fields;
+    int64_t left_ms = kill_at_ms - hlk_now_ms();
+    w->stage = ASKED;
+    w->kill_at_ms = kill_at_ms;
+    w->result->stopped = true;
+    child_signal(w->child, SIGTERM);
+    if (w->child->stopped)
+        child_signal(w->child, SIGCONT); /* or it could not heed it */
+    say_begin(&fields, event);
+    json_string(&fields, "signal", "SIGTERM");
+    json_int(&fields, "pid", w->child->pid);
+    json_int(&fields, "kill_in_ms", left_ms);
+    say_with(&fields, SAY_ERROR, "%s; sent SIGTERM to %d, SIGKILL in %.1f s", why, (int)w->child->pid,
+             seconds(left_ms));
+}
+
+static void kill_now(struct watch *w, const char *event, const char *why)
+{
+    struct json fields;
+    w->stage = KILLED;
+    w->killed_at_ms = hlk_now_ms();
+    w->result->stopped = true;
+    child_signal(w->child, SIGKILL);
+    say_begin(&fields, event);
+    json_string(&fields, "signal", "SIGKILL");
+    json_int(&fields, "pid", w->child->pid);
+    say_with(&fields, SAY_ERROR, "%s; sent SIGKILL to %d", why, (int)w->child->pid);
+}
+
+/* --- what the events mean */
+
+static void on_at_risk(struct watch *w, const struct notice *news)
+{
+    char why[256];
+    w->at_risk = true;
+    if (w->options->on_lost == ON_LOST_WARN) {
+        say(SAY_ERROR, "at_risk", "at risk: %s; lost in %.1f s", news->why,
+            seconds(news->held_until_at_ms - hlk_now_ms()));
+    } else if (w->stage == GOING && w->options->on_lost == ON_LOST_TERM) {
+        snprintf(why, sizeof why, "lost: %s", news->why);
+        w->result->lost = true;
+        ask(w, "lost", why, news->held_until_at_ms);
+    } else if (w->stage == GOING) {
+        w->kill_at_ms = news->held_until_at_ms;
+        say(SAY_ERROR, "at_risk", "at risk: %s; SIGKILL to %d in %.1f s", news->why, (int)w->child->pid,
+            seconds(news->held_until_at_ms - hlk_now_ms()));
+    } else if (w->stage == ASKED && news->held_until_at_ms < w->kill_at_ms) {
+        w->kill_at_ms = news->held_until_at_ms;
+    }
+}
+
+static void on_safe(struct watch *w)
+{
+    if (!w->at_risk || w->stage != GOING)
+        return;
+    w->at_risk = false;
+    w->kill_at_ms = 0;
+    say(SAY_ERROR, "safe", "safe again: the lease was renewed");
+}
+
+static void on_lost(struct watch *w, const char *reason)
+{
+    char why[256];
+    bool said = w->result->lost;
+    if (w->stage == KILLED)
+        return;
+    w->result->lost = true;
+    snprintf(why, sizeof why, "lost: %s", reason);
+    if (w->options->on_lost != ON_LOST_WARN)
+        kill_now(w, "lost", why);
+    else if (!said)
+        say(SAY_ERROR, "lost", "%s; COMMAND runs on", why);
+}
+
+/* At risk and safe again since we last looked is no news at all; a loss is never overtaken. */
+static void read_events(struct watch *w)
+{
+    struct notice next;
+    while (read(w->event_fd, &next, sizeof next) == (ssize_t)sizeof next)
+        if (w->news.kind != HLK_EVENT_LOST && next.kind <= HLK_EVENT_LOST)
+            w->news = next;
+}
+
+static void act_on_news(struct watch *w)
+{
+    struct notice news = w->news;
+    w->news.kind = 0;
+    if (news.kind == HLK_EVENT_AT_RISK)
+        on_at_risk(w, &news);
+    else if (news.kind == HLK_EVENT_SAFE)
+        on_safe(w);
+    else if (news.kind == HLK_EVENT_LOST)
+        on_lost(w, news.why);
+}
+
+static bool kills(const struct watch *w)
+{
+    return w->stage != KILLED && w->options->on_lost != ON_LOST_WARN;
+}
+
+static void act_on_time(struct watch *w)
+{
+    int64_t now = hlk_now_ms();
+    char why[128];
+    if (w->stage == GOING && w->max_hold_at_ms && now >= w->max_hold_at_ms) {
+        snprintf(why, sizeof why, "--max-hold of %g s is over", seconds(w->options->max_hold_ms));
+        ask(w, "max_hold", why, now + w->options->grace_ms);
+    }
+    if (kills(w) && now >= hlk_lock_held_until(w->lock))
+        on_lost(w, w->news.why[0] ? w->news.why : "the lease is over");
+    else if (w->stage != KILLED && w->kill_at_ms && now >= w->kill_at_ms)
+        kill_now(w, "kill", "the grace is over");
+}
+
+/* --- the loop */
+
+static void earlier(int64_t *at_ms, int64_t other_ms)
+{
+    if (other_ms > 0 && (*at_ms == 0 || other_ms < *at_ms))
+        *at_ms = other_ms;
+}
+
+/* Absolute, on the clock of hlk_now_ms: a host that was asleep past the moment wakes up to it at once. */
+static void arm_timer(struct watch *w)
+{
+    int64_t at_ms = 0;
+    if (w->stage == GOING)
+        earlier(&at_ms, w->max_hold_at_ms);
+    if (w->stage != KILLED)
+        earlier(&at_ms, w->kill_at_ms);
+    if (kills(w))
+        earlier(&at_ms, hlk_lock_held_until(w->lock));
+    if (w->child->ended || w->stage == KILLED)
+        earlier(&at_ms, hlk_now_ms() + GROUP_LOOK_MS);
+    struct itimerspec when = { .it_value = { .tv_sec = at_ms / 1000, .tv_nsec = at_ms % 1000 * 1000000 } };
+    timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void read_signals(struct watch *w)
+{
+    int signal;
+    while ((signal = signals_next(w->signal_fd)) != 0) {
+        if (signal == SIGCHLD) {
+            int stopped_by = child_look(w->child);
+            if (stopped_by)
+                child_was_stopped(w->child, stopped_by);
+        } else if (signal == SIGCONT) {
+            read_events(w); /* we may have stood still past our lease: then COMMAND must not wake up again */
+            if (w->news.kind != HLK_EVENT_LOST && (!kills(w) || hlk_lock_left_ms(w->lock) > 0))
+                child_continue(w->child);
+        } else {
+            child_signal(w->child, signal);
+        }
+    }
+}
+
+/* What was stopped is not over while one of its group lives on: it works under a lock that is not its own any more. */
+static bool is_over(const struct watch *w)
+{
+    if (!w->child->ended)
+        return false;
+    if (w->stage == GOING || child_group_is_gone(w->child))
+        return true;
+    return w->stage == KILLED && hlk_now_ms() >= w->killed_at_ms + AFTER_KILL_MS;
+}
+
+static void turn(struct watch *w)
+{
+    struct pollfd fds[] = { { .fd = w->signal_fd, .events = POLLIN },
+                            { .fd = w->event_fd, .events = POLLIN },
+                            { .fd = w->timer_fd, .events = POLLIN },
+                            { .fd = w->child->exec_fd, .events = POLLIN } };
+    arm_timer(w); /* anew each time, which also takes back that it was readable */
+    if (poll(fds, sizeof fds / sizeof fds[0], -1) < 0)
+        return;
+    if (fds[3].revents)
+        child_read_exec(w->child);
+    read_signals(w);
+    if (w->child->ended && w->stage == GOING)
+        return;
+    read_events(w);
+    act_on_news(w);
+    act_on_time(w);
+}
+
+void watch_run(struct watch_result *result, const struct options *options, hlk_lock *lock, struct child *child,
+               int signal_fd, const struct watch_fds *fds)
+{
+    struct watch w = { .options = options,
+                       .lock = lock,
+                       .child = child,
+                       .result = result,
+                       .signal_fd = signal_fd,
+                       .event_fd = fds->event_read,
+                       .timer_fd = fds->timer };
+    *result = (struct watch_result){ 0 };
+    if (options->max_hold_ms)
+        w.max_hold_at_ms = hlk_now_ms() + options->max_hold_ms;
+    while (!is_over(&w))
+        turn(&w);
+}
