@@ -1,5 +1,7 @@
 #include "support/raw.h"
 
+#include "support/wait.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
