@@ -1,0 +1,176 @@
+/* retry.pml - commands that are repeated, delayed, doubled or swallowed (docs/protocol.md).
+ *
+ * Client A takes and gives back the lock twice. Any of its commands may lose its connection: that copy stays in the
+ * network and runs at ANY later moment, or never, and A sends another copy. A may give up while it asks. While it
+ * holds, it renews or counts a nested hold. Client B takes the lock twice, as a Java client would.
+ * No lease ends here: that is the worst case for a late copy, since nothing but the rules cleans up behind it.
+ *
+ * Checked   A and B never hold together; a release finds the hold it means (nobody ended it for us);
+ *           once A has finished and all copies have run or vanished, the lock is not A's.
+ * Flags, each takes one guard away:
+ *   NO_HOLD_ID   the field names the thread, the same in both rounds, instead of the hold
+ *   NO_VOID      end does not remember holds that ended in doubt, or acquire does not look
+ *   NO_DOUBT     A forgets that a copy is in doubt as soon as a later copy is answered
+ *   NO_LOOK      renewal and count write the field without looking whether it is there
+ *   COUNTING     acquire adds to the count and end takes one off, instead of setting and deleting
+ *   NO_UNDO      who gives up while asking sends no end
+ *   REACH_...    asserts that something cannot happen; must fail, else the model proves nothing
+ * Bound: DOUBTS, how many copies may be left behind in all. The void set's own life (void_ms) is taken as longer than
+ * any copy's. */
+#ifndef DOUBTS
+#define DOUBTS 4
+#endif
+#ifdef NO_HOLD_ID
+#define FIELD(r) 1
+#else
+#define FIELD(r) (r)
+#endif
+#define B_FIELD 9
+
+byte field = 0;                 /* of the lock's hash: 0 none, FIELD(1), FIELD(2), B_FIELD */
+byte count = 0;                 /* its value; decides only under COUNTING */
+bool voided[3];                 /* the void set */
+
+byte late_acquire[3], late_count[3];    /* copies of round r left behind in the network */
+byte late_end[3], late_end_doubt[3];    /* ... of an end without and with "doubt" */
+byte doubts = 0;
+
+bool in_a = false, in_b = false, done_a = false, done_b = false;
+
+inline run_acquire(r, ok) {
+  if
+#ifndef NO_VOID
+  :: voided[r] -> ok = false
+#endif
+  :: else ->
+     if
+     :: field == 0 -> field = FIELD(r); count = 1; ok = true
+     :: field == FIELD(r) -> ok = true;
+#ifdef COUNTING
+        count++
+#endif
+     :: else -> ok = false
+     fi
+  fi
+}
+
+inline run_count(r) {           /* reacquire and renew: for this model the same, they touch the field of a hold */
+  if
+  :: field == FIELD(r) -> skip
+#ifdef NO_LOOK
+  :: else -> field = FIELD(r); count = 1
+#else
+  :: else -> skip
+#endif
+  fi
+}
+
+inline run_end(r, doubt, ok) {
+  ok = (field == FIELD(r));
+  if
+  :: ok ->
+#ifdef COUNTING
+     count--;
+     if :: count == 0 -> field = 0 :: else fi
+#else
+     field = 0; count = 0
+#endif
+  :: else
+  fi;
+  if :: doubt -> voided[r] = true :: else fi
+}
+
+active proctype A() {
+  byte r;
+  bool ok, doubt, first;
+  for (r : 1 .. 2) {
+    ok = false; doubt = false;
+    do                                                  /* ask, until it is ours or we give up */
+    :: atomic { !ok && doubts < DOUBTS -> late_acquire[r]++; doubts++; doubt = true }
+    :: atomic { !ok -> run_acquire(r, ok);
+#ifdef NO_DOUBT
+         doubt = false
+#endif
+       }
+    :: ok -> break
+    :: !ok -> break                                     /* gives up: out of time, or cancelled */
+    od;
+    if
+    :: ok ->
+       in_a = true;
+       assert(!in_b);
+       do
+       :: atomic { doubts < DOUBTS -> late_count[r]++; doubts++ }
+       :: atomic { run_count(r) } break
+       :: break
+       od;
+       assert(!in_b);
+       in_a = false
+    :: else
+    fi;
+#ifdef NO_UNDO
+    if :: !ok -> goto next :: else fi;
+#endif
+    first = true;
+    do                                                  /* end, repeated until one copy is answered */
+    :: atomic { doubts < DOUBTS ->
+         if :: doubt -> late_end_doubt[r]++ :: else -> late_end[r]++ fi;
+         doubts++; first = false;
+#ifndef NO_DOUBT
+         doubt = true
+#endif
+       }
+    :: atomic {
+         if
+         :: ok -> run_end(r, doubt, ok); assert(ok || !first)   /* what we hold is there, unless an earlier copy ran */
+         :: else -> run_end(r, doubt, ok)
+         fi
+       } break
+    od;
+next: skip
+  }
+  done_a = true
+}
+
+active proctype Network() {     /* copies left behind run whenever they like, or get lost */
+  byte r; bool ok;
+  do
+  :: atomic { late_acquire[1] > 0 -> late_acquire[1]--; if :: run_acquire(1, ok) :: skip fi; ok = false }
+  :: atomic { late_acquire[2] > 0 -> late_acquire[2]--; if :: run_acquire(2, ok) :: skip fi; ok = false }
+  :: atomic { late_count[1] > 0 -> late_count[1]--; if :: run_count(1) :: skip fi }
+  :: atomic { late_count[2] > 0 -> late_count[2]--; if :: run_count(2) :: skip fi }
+  :: atomic { late_end[1] > 0 -> late_end[1]--; if :: run_end(1, false, ok) :: skip fi; ok = false }
+  :: atomic { late_end[2] > 0 -> late_end[2]--; if :: run_end(2, false, ok) :: skip fi; ok = false }
+  :: atomic { late_end_doubt[1] > 0 -> late_end_doubt[1]--; if :: run_end(1, true, ok) :: skip fi; ok = false }
+  :: atomic { late_end_doubt[2] > 0 -> late_end_doubt[2]--; if :: run_end(2, true, ok) :: skip fi; ok = false }
+  :: done_a && done_b && late_acquire[1] + late_acquire[2] + late_count[1] + late_count[2] + late_end[1] +
+     late_end[2] + late_end_doubt[1] + late_end_doubt[2] == 0 -> break
+  od;
+  assert(field == 0);
+#ifdef REACH_VOID
+  assert(!voided[1] || !voided[2])
+#endif
+}
+
+active proctype B() {
+  byte n = 0;
+  bool got;
+  do
+  :: n < 2 ->
+     n++;
+     atomic { if :: field == 0 -> field = B_FIELD; got = true :: else -> got = false fi };
+     if
+     :: got ->
+        in_b = true;
+        assert(!in_a);
+#ifdef REACH_B_BETWEEN
+        assert(!(voided[1] && late_acquire[1] > 0));
+#endif
+        in_b = false;
+        atomic { assert(field == B_FIELD); field = 0 }
+     :: else
+     fi
+  :: break
+  od;
+  done_b = true
+}
