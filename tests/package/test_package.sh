@@ -55,7 +55,10 @@ installs_all() {
     done
 }
 exported() { nm -D --defined-only "$library/libhasplock.so" | awk '$2 != "A" { print $3 }' | sort; }
-declared() { perl -0777 -ne 'print "$1\@\@HASPLOCK_0\n" while /^HLK_API[^;(]*?\b(hlk_\w+)\(/mg' "$source"/include/hasplock/*.h | sort; }
+declared() {
+    cat "$source"/include/hasplock/*.h |
+        perl -0777 -ne 'print "$1\@\@HASPLOCK_0\n" while /^HLK_API[^;(]*?\b(hlk_\w+)\(/mg' | sort
+}
 exports_what_headers_declare() { diff <(declared) <(exported); }
 has_its_soname() { readelf -d "$library/libhasplock.so" | grep -F 'soname: [libhasplock.so.0]'; }
 names_no_build_path() {
@@ -109,7 +112,8 @@ pc_static() {
     mkdir -p "$work/archive"
     cp "$library/libhasplock.a" "$work/archive"
     # shellcheck disable=SC2046
-    gcc "$here/consumer/consumer.c" $(pc --cflags) -L"$work/archive" $(pc --static --libs | sed "s|-L$library||") -o "$work/pc_static"
+    gcc "$here/consumer/consumer.c" $(pc --cflags) -L"$work/archive" $(pc --static --libs | sed "s|-L$library||") \
+        -o "$work/pc_static"
     "$work/pc_static"
     ! readelf -d "$work/pc_static" | grep hasplock
 }
@@ -124,10 +128,12 @@ makes_a_deb() {
     diff <(cd "$root" && find . ! -type d | sort) <(cd "$work/deb" && find . ! -type d | sort)
 }
 deb_depends() {
-    local depends
+    local depends needed
     depends=$(dpkg-deb -f "$build"/hasplock_0.1.0_*.deb Depends)
     echo "Depends: $depends"
-    grep libhiredis <<<"$depends" && grep libev4 <<<"$depends" && grep libsqlite3 <<<"$depends" && grep libc6 <<<"$depends"
+    for needed in libc6 libev4 libhiredis libsqlite3; do
+        grep -F "$needed" <<<"$depends"
+    done
 }
 deb_runs() { LD_LIBRARY_PATH=$work/deb$libdir "$work/deb/usr/bin/hasplock" --version | grep -F 0.1.0; }
 check "cpack: the .deb has what install has" makes_a_deb
