@@ -1,0 +1,90 @@
+#include "script/keys.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t prefixed(char out[HLK_KEY_MAX], const char *prefix, const char *name, size_t len)
+{
+    bool bare = memchr(name, '{', len) != NULL;
+    size_t n = strlen(prefix);
+    memcpy(out, prefix, n);
+    if (!bare)
+        out[n++] = '{';
+    memcpy(out + n, name, len);
+    n += len;
+    if (!bare)
+        out[n++] = '}';
+    return n;
+}
+
+size_t hlk_key_channel(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, "redisson_lock__channel:", name, len);
+}
+
+size_t hlk_key_void(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, "hasplock_void:", name, len);
+}
+
+bool hlk_name_breaks_slots(const char *name, size_t len)
+{
+    const char *open = memchr(name, '{', len);
+    if (!open)
+        return false;
+    size_t rest = len - (size_t)(open + 1 - name);
+    const char *close = memchr(open + 1, '}', rest);
+    return !close || close == open + 1;
+}
+
+size_t hlk_field(char out[HLK_FIELD_MAX], const char *client_id, uint64_t hold)
+{
+    char digits[20];
+    size_t n = strlen(client_id), d = 0;
+    do
+        digits[d++] = (char)('0' + hold % 10);
+    while (hold /= 10);
+    memcpy(out, client_id, n);
+    out[n++] = ':';
+    while (d)
+        out[n++] = digits[--d];
+    out[n] = '\0';
+    return n;
+}
+
+bool hlk_field_is_of(const char *field, size_t len, const char *client_id)
+{
+    size_t n = strlen(client_id);
+    return len > n && field[n] == ':' && memcmp(field, client_id, n) == 0;
+}
+
+/* hlk-<host>-<pid>-<random>:<hold>; a host may have dashes of its own */
+static bool describe_ours(struct hlk_text *text, const char *field, size_t len)
+{
+    char copy[HLK_FIELD_MAX];
+    if (len >= sizeof copy || strncmp(field, "hlk-", 4) != 0)
+        return false;
+    memcpy(copy, field, len);
+    copy[len] = '\0';
+    char *colon = strrchr(copy, ':');
+    if (!colon)
+        return false;
+    *colon = '\0';
+    char *random = strrchr(copy, '-');
+    if (!random || random < copy + 4)
+        return false;
+    *random = '\0';
+    char *pid = strrchr(copy, '-');
+    if (!pid || pid < copy + 4 || !pid[1] || strspn(pid + 1, "0123456789") != strlen(pid + 1))
+        return false;
+    *pid = '\0';
+    hlk_text_add(text, "%s pid %s (hold %s)", copy + 4, pid + 1, colon + 1);
+    return true;
+}
+
+void hlk_field_describe(struct hlk_text *text, const char *field, size_t len)
+{
+    if (!describe_ours(text, field, len))
+        hlk_text_add_quoted(text, field, len, 128);
+}

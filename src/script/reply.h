@@ -1,0 +1,22 @@
+/* reply.h - what the server's answer means: an answer, or one of the refusals that we know how to treat. */
+#ifndef HLK_SCRIPT_REPLY_H
+#define HLK_SCRIPT_REPLY_H
+
+#include "base/error.h"
+
+#include <hiredis/hiredis.h>
+
+enum hlk_reply_kind {
+    HLK_REPLY_ANSWER,
+    HLK_REPLY_NOSCRIPT,         /* not executed: send the text */
+    HLK_REPLY_LATER,            /* not executed; LOADING, BUSY, MASTERDOWN, TRYAGAIN, CLUSTERDOWN, READONLY: passes by itself */
+    HLK_REPLY_NO_WRITES,        /* not executed; OOM, MISCONF, NOREPLICAS: somebody must do something about it */
+    HLK_REPLY_NO_RIGHT,         /* NOPERM, NOAUTH */
+    HLK_REPLY_WRONG_TYPE,       /* the key is no lock */
+    HLK_REPLY_FAULT             /* anything else */
+};
+
+/* error (may be NULL) gets status and the server's words, unless it is an answer. */
+enum hlk_reply_kind hlk_reply_read(const redisReply *reply, struct hlk_error *error);
+
+#endif
