@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* The forked child, in a process that had threads: nothing but async-signal-safe calls. (execvpe is: glibc's neither
- * allocates nor locks since 2.24.) All our signals are blocked until the last moment, their actions the default ones. */
+ * allocates nor locks since 2.24.) Our signals are blocked until the last moment, their actions the default ones. */
 static _Noreturn void become(const struct child *child, pid_t parent, int report, char *const argv[], char *const env[])
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -44,7 +44,7 @@ const char help_run[] =
     "      --lease SECS      after a crash or a cut the lock is free after so long; renewed each third\n"
     "                        of it while COMMAND runs                          [30]\n"
     "      --max-hold SECS   stop COMMAND after so long and release then       [no limit]\n"
-    "      --grace SECS      from SIGTERM to SIGKILL; less than the lease      [a third of it]\n"
+    "      --grace SECS      from SIGTERM to SIGKILL; half of the lease at most [a third of it]\n"
     "      --on-lost WORD    what is done when the lock is being lost:         [term]\n"
     "                        term  SIGTERM `grace` before the end of the lease, SIGKILL at its end\n"
     "                        kill  SIGKILL at its end\n"

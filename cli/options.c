@@ -11,7 +11,7 @@
 
 #define NAME_MOST 512
 #define YEAR_MS (365LL * 24 * 3600 * 1000)
-#define LEASE_LEAST_MS 300 /* client.h: watchdog_ms */
+#define LEASE_LEAST_MS 1000 /* below it a busy host is soon late with a renewal */
 #define LEASE_DEFAULT_MS 30000
 #define WORD 1 /* what getopt answers for a word that is no option */
 
@@ -117,8 +117,10 @@ static void complain_about_option(struct reader *r, bool lacks_argument)
     say_shown(shown, sizeof shown, word);
     if (lacks_argument)
         COMPLAIN(r, "%s needs a value", shown);
+    else if (r->options->command == COMMAND_RUN)
+        COMPLAIN(r, "no option %s; COMMAND's own stand behind COMMAND (see: hasplock run --help)", shown);
     else
-        COMPLAIN(r, "no option %s; options of COMMAND stand behind it (see: hasplock %s --help)", shown, r->argv[0]);
+        COMPLAIN(r, "no option %s (see: hasplock %s --help)", shown, r->argv[0]);
 }
 
 static void read_common(struct reader *r, int option)
@@ -231,13 +233,15 @@ static void check_command(struct reader *r)
     }
 }
 
+/* The first renewal comes after a third of the lease, and a part of its end is kept for doubt: a longer grace would
+ * begin before there is anything wrong. */
 static void check_grace(struct reader *r)
 {
     struct options *o = r->options;
     if (!r->grace_given)
         o->grace_ms = o->lease_ms / 3;
-    else if (o->grace_ms >= o->lease_ms)
-        COMPLAIN(r, "--grace %g is not less than the lease, %g seconds", (double)o->grace_ms / 1000,
+    else if (o->grace_ms > o->lease_ms / 2)
+        COMPLAIN(r, "--grace: %g seconds are more than half of the lease, %g seconds", (double)o->grace_ms / 1000,
                  (double)o->lease_ms / 1000);
 }
 

@@ -22,7 +22,7 @@ struct options {                    /* borrows argv */
     /* run */
     int64_t wait_ms;                /* -1: for ever */
     int conflict_code;              /* -E */
-    int64_t lease_ms, grace_ms;     /* grace < lease */
+    int64_t lease_ms, grace_ms;     /* grace: half of the lease at most */
     int64_t max_hold_ms;            /* 0: no limit */
     enum on_lost on_lost;
     char *const *argv;              /* COMMAND, ended by NULL */

@@ -1,5 +1,5 @@
-/* terminal.h - whose turn it is at the terminal. COMMAND has a process group of its own, so a shell's terminal is handed
- * over to it: at once when hasplock plainly has it for itself (stdin and stdout are terminals), else when COMMAND
+/* terminal.h - whose turn it is at the terminal. COMMAND has a process group of its own, so a shell's terminal is given
+ * to it: at once when hasplock plainly has it for itself (stdin and stdout are terminals), else when COMMAND
  * was stopped for touching it, so that `hasplock run x -- a | less` leaves it to less. Without a controlling terminal
  * all of this does nothing. The caller has SIGTTOU blocked. */
 #ifndef HLK_CLI_TERMINAL_H

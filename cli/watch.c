@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define GROUP_LOOK_MS 20   /* how often we look whether a stopped group is gone: nothing tells */
+#define KILL_AHEAD_MS 25   /* for the dying: from held_until on, the library may give the lock to others */
 #define AFTER_KILL_MS 1000 /* a group that SIGKILL has not ended by then hangs in the kernel, or waits to be reaped */
 
 enum stage { GOING, ASKED, KILLED };
@@ -34,7 +35,7 @@ struct watch {
     enum stage stage;
     struct notice news; /* the latest event; kind 0: none to act on */
     bool at_risk;
-    int64_t kill_at_ms;     /* 0: no kill is due */
+    int64_t kill_at_ms;     /* ASKED: the end of the grace */
     int64_t max_hold_at_ms; /* 0: none, or done */
     int64_t killed_at_ms;
 };
@@ -109,31 +110,29 @@ static void kill_now(struct watch *w, const char *event, const char *why)
 
 static void on_at_risk(struct watch *w, const struct notice *news)
 {
+    static const char *const then[] = { [ON_LOST_KILL] = "SIGKILL", [ON_LOST_WARN] = "lost" };
+    int64_t kill_at_ms = news->held_until_at_ms - KILL_AHEAD_MS;
     char why[256];
+    if (w->stage == ASKED && kill_at_ms < w->kill_at_ms)
+        w->kill_at_ms = kill_at_ms;
+    if (w->stage != GOING)
+        return;
     w->at_risk = true;
-    if (w->options->on_lost == ON_LOST_WARN) {
-        say(SAY_ERROR, "at_risk", "at risk: %s; lost in %.1f s", news->why,
-            seconds(news->held_until_at_ms - hlk_now_ms()));
-    } else if (w->stage == GOING && w->options->on_lost == ON_LOST_TERM) {
-        snprintf(why, sizeof why, "lost: %s", news->why);
+    if (w->options->on_lost == ON_LOST_TERM) {
         w->result->lost = true;
-        ask(w, "lost", why, news->held_until_at_ms);
-    } else if (w->stage == GOING) {
-        w->kill_at_ms = news->held_until_at_ms;
-        say(SAY_ERROR, "at_risk", "at risk: %s; SIGKILL to %d in %.1f s", news->why, (int)w->child->pid,
-            seconds(news->held_until_at_ms - hlk_now_ms()));
-    } else if (w->stage == ASKED && news->held_until_at_ms < w->kill_at_ms) {
-        w->kill_at_ms = news->held_until_at_ms;
+        snprintf(why, sizeof why, "lost: %s", news->why);
+        ask(w, "lost", why, kill_at_ms);
+    } else {
+        say(SAY_ERROR, "at_risk", "at risk: %s; %s in %.1f s unless it is renewed", news->why,
+            then[w->options->on_lost], seconds(news->held_until_at_ms - hlk_now_ms()));
     }
 }
 
 static void on_safe(struct watch *w)
 {
-    if (!w->at_risk || w->stage != GOING)
-        return;
+    if (w->at_risk && w->stage == GOING)
+        say(SAY_ERROR, "safe", "safe again: the lease was renewed");
     w->at_risk = false;
-    w->kill_at_ms = 0;
-    say(SAY_ERROR, "safe", "safe again: the lease was renewed");
 }
 
 static void on_lost(struct watch *w, const char *reason)
@@ -176,6 +175,12 @@ static bool kills(const struct watch *w)
     return w->stage != KILLED && w->options->on_lost != ON_LOST_WARN;
 }
 
+/* The moment by which COMMAND must have been killed, as far as the library knows; long past when the lock is lost. */
+static int64_t kill_by_ms(const struct watch *w)
+{
+    return hlk_lock_held_until(w->lock) - KILL_AHEAD_MS;
+}
+
 static void act_on_time(struct watch *w)
 {
     int64_t now = hlk_now_ms();
@@ -184,33 +189,36 @@ static void act_on_time(struct watch *w)
         snprintf(why, sizeof why, "--max-hold of %g s is over", seconds(w->options->max_hold_ms));
         ask(w, "max_hold", why, now + w->options->grace_ms);
     }
-    if (kills(w) && now >= hlk_lock_held_until(w->lock))
+    if (kills(w) && now >= kill_by_ms(w))
         on_lost(w, w->news.why[0] ? w->news.why : "the lease is over");
-    else if (w->stage != KILLED && w->kill_at_ms && now >= w->kill_at_ms)
+    else if (w->stage == ASKED && now >= w->kill_at_ms)
         kill_now(w, "kill", "the grace is over");
 }
 
 /* --- the loop */
 
-static void earlier(int64_t *at_ms, int64_t other_ms)
+static int64_t earlier(int64_t a_ms, int64_t b_ms)
 {
-    if (other_ms > 0 && (*at_ms == 0 || other_ms < *at_ms))
-        *at_ms = other_ms;
+    return a_ms < b_ms ? a_ms : b_ms;
 }
 
 /* Absolute, on the clock of hlk_now_ms: a host that was asleep past the moment wakes up to it at once. */
 static void arm_timer(struct watch *w)
 {
-    int64_t at_ms = 0;
-    if (w->stage == GOING)
-        earlier(&at_ms, w->max_hold_at_ms);
-    if (w->stage != KILLED)
-        earlier(&at_ms, w->kill_at_ms);
+    int64_t at_ms = INT64_MAX;
+    struct itimerspec when = { 0 };
+    if (w->stage == GOING && w->max_hold_at_ms)
+        at_ms = w->max_hold_at_ms;
+    if (w->stage == ASKED)
+        at_ms = earlier(at_ms, w->kill_at_ms);
     if (kills(w))
-        earlier(&at_ms, hlk_lock_held_until(w->lock));
+        at_ms = earlier(at_ms, kill_by_ms(w));
     if (w->child->ended || w->stage == KILLED)
-        earlier(&at_ms, hlk_now_ms() + GROUP_LOOK_MS);
-    struct itimerspec when = { .it_value = { .tv_sec = at_ms / 1000, .tv_nsec = at_ms % 1000 * 1000000 } };
+        at_ms = earlier(at_ms, hlk_now_ms() + GROUP_LOOK_MS);
+    if (at_ms < 1)
+        at_ms = 1; /* 0 would switch it off */
+    if (at_ms < INT64_MAX)
+        when.it_value = (struct timespec){ .tv_sec = at_ms / 1000, .tv_nsec = at_ms % 1000 * 1000000 };
     timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 

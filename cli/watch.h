@@ -1,7 +1,7 @@
 /* watch.h - looks after COMMAND while it runs: passes signals on, and stops it before its lock can be another's.
  *
- * One loop over descriptors and one timer on the library's clock; nothing in it blocks. SIGKILL does not depend on the
- * library's events either: the loop wakes by itself when the lease as it knows it is over, and asks.
+ * One loop over descriptors and one timer on the library's clock; nothing in it blocks. SIGKILL does not wait for the
+ * library's events: the loop wakes by itself when the lease as it was known is over, and asks.
  *
  *     stage      next
  *     GOING      ASKED by at-risk or --max-hold (--on-lost term: SIGTERM sent); KILLED by loss
