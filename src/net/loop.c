@@ -31,6 +31,11 @@ struct hlk_loop {
     struct hlk_wheel wheel;
 };
 
+bool hlk_loop_running(const hlk_loop *loop)
+{
+    return atomic_load(&loop->running);
+}
+
 bool hlk_loop_here(const hlk_loop *loop)
 {
     return atomic_load(&loop->running) && pthread_equal(pthread_self(), loop->thread);

@@ -1,0 +1,136 @@
+#include "lease/events.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+struct notice {
+    struct hlk_job job;
+    const struct hlk_log *log;
+    struct hlk_event event;
+    struct hlk_hook hooks[2];
+    char text[];                        /* lock, holder, why, each ended by NUL */
+};
+
+static void log_notice(const struct notice *notice)
+{
+    static const char *const words[] = { "", "is at risk", "is safe again", "is lost", "is orphaned" };
+    const struct hlk_event *event = &notice->event;
+    bool hooked = notice->hooks[0].fn || notice->hooks[1].fn;
+    int level = hooked || event->kind == HLK_EVENT_SAFE ? HLK_LOG_INFO : HLK_LOG_WARN;
+    hlk_log(notice->log, level, "lock \"%s\" held by %s %s: %s", event->lock, event->holder, words[event->kind],
+            event->why);
+}
+
+static void run_notice(struct hlk_job *job)
+{
+    struct notice *notice = HLK_CONTAINER(job, struct notice, job);
+    log_notice(notice);
+    for (int i = 0; i < 2; i++)
+        if (notice->hooks[i].fn)
+            notice->hooks[i].fn(&notice->event, notice->hooks[i].ctx);
+    hlk_mem_free(notice);
+}
+
+static char *put(char **at, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *here = memcpy(*at, text, size);
+    *at += size;
+    return here;
+}
+
+bool hlk_events_tell(struct hlk_events *events, int kind, const char *name, const char *holder, int64_t until_ms,
+                     const char *why, const struct hlk_hook hooks[2])
+{
+    struct notice *notice = hlk_mem_zalloc(sizeof *notice + strlen(name) + strlen(holder) + strlen(why) + 3);
+    if (!notice)
+        return false;
+    char *at = notice->text;
+    notice->event.size = sizeof notice->event;
+    notice->event.kind = kind;
+    notice->event.lock = put(&at, name);
+    notice->event.holder = put(&at, holder);
+    notice->event.held_until_at_ms = until_ms;
+    notice->event.why = put(&at, why);
+    notice->hooks[0] = hooks[0];
+    notice->hooks[1] = hooks[1];
+    notice->log = events->log;
+    notice->job.run = run_notice;
+    hlk_events_post(events, &notice->job);
+    return true;
+}
+
+static void *thread_main(void *arg)
+{
+    struct hlk_events *events = arg;
+    for (;;) {
+        while (sem_wait(&events->ready) != 0 && errno == EINTR)
+            ;
+        hlk_mutex_lock(&events->mu);
+        struct hlk_list *node = hlk_list_pop(&events->jobs);
+        bool end = !node && events->stopping;
+        hlk_mutex_unlock(&events->mu);
+        if (end)
+            return NULL;
+        if (node) {
+            struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
+            job->run(job);
+        }
+    }
+}
+
+void hlk_events_init(struct hlk_events *events, const struct hlk_log *log)
+{
+    memset(events, 0, sizeof *events);
+    events->log = log;
+    hlk_mutex_init(&events->mu, HLK_RANK_EVENTS);
+    hlk_list_init(&events->jobs);
+    sem_init(&events->ready, 0, 0);
+}
+
+enum hlk_status hlk_events_start(struct hlk_events *events, struct hlk_error *error)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&events->thread, NULL, thread_main, events);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc != 0)
+        return hlk_error_set(error, HLK_E_OS, "no events thread: %s", strerror(rc));
+    events->running = true;
+    return HLK_OK;
+}
+
+void hlk_events_stop(struct hlk_events *events)
+{
+    if (!events->running)
+        return;
+    hlk_mutex_lock(&events->mu);
+    events->stopping = true;
+    hlk_mutex_unlock(&events->mu);
+    sem_post(&events->ready);
+    pthread_join(events->thread, NULL);
+    events->running = false;
+}
+
+void hlk_events_fini(struct hlk_events *events)
+{
+    struct hlk_list *node;
+    while ((node = hlk_list_pop(&events->jobs))) {      /* posted after the thread had ended */
+        struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
+        job->run(job);
+    }
+    sem_destroy(&events->ready);
+    hlk_mutex_fini(&events->mu);
+}
+
+void hlk_events_post(struct hlk_events *events, struct hlk_job *job)
+{
+    hlk_mutex_lock(&events->mu);
+    hlk_list_push_back(&events->jobs, &job->link);
+    hlk_mutex_unlock(&events->mu);
+    sem_post(&events->ready);
+}

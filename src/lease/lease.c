@@ -1,0 +1,122 @@
+#include "lease/lease.h"
+
+#include <assert.h>
+
+#define NOTICE_LEAST_MS 50
+
+int64_t hlk_lease_drift_ms(int64_t lease_ms)
+{
+    return lease_ms / 50 + 2;
+}
+
+int64_t hlk_lease_notice_ms(int64_t lease_ms)
+{
+    int64_t notice = lease_ms / 10 > NOTICE_LEAST_MS ? lease_ms / 10 : NOTICE_LEAST_MS;
+    return notice < lease_ms / 2 ? notice : lease_ms / 2;
+}
+
+int64_t hlk_lease_until(int64_t sent_ms, int64_t lease_ms)
+{
+    return sent_ms + lease_ms - hlk_lease_drift_ms(lease_ms) - hlk_lease_notice_ms(lease_ms);
+}
+
+static bool may_move(enum hlk_lease_state from, enum hlk_lease_state to)
+{
+    static const unsigned next[] = {
+        [HLK_LEASE_NONE] = 1u << HLK_LEASE_HELD,
+        [HLK_LEASE_HELD] = 1u << HLK_LEASE_AT_RISK | 1u << HLK_LEASE_ORPHANED | 1u << HLK_LEASE_LOST | 1u << HLK_LEASE_NONE,
+        [HLK_LEASE_AT_RISK] = 1u << HLK_LEASE_HELD | 1u << HLK_LEASE_ORPHANED | 1u << HLK_LEASE_LOST | 1u << HLK_LEASE_NONE,
+        [HLK_LEASE_ORPHANED] = 1u << HLK_LEASE_LOST | 1u << HLK_LEASE_NONE,
+        [HLK_LEASE_LOST] = 1u << HLK_LEASE_NONE,
+    };
+    return next[from] & 1u << to;
+}
+
+void hlk_lease_move(struct hlk_lease *lease, enum hlk_lease_state to)
+{
+    assert(may_move(lease->state, to));
+    lease->state = (uint8_t)to;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, bool fixed, int64_t cap_ms, int64_t now_ms)
+{
+    int64_t until = least(hlk_lease_until(sent_ms, lease_ms), cap_ms);
+    if (now_ms >= until)
+        return false;
+    lease->lease_ms = lease_ms;
+    lease->sent_ms = sent_ms;
+    lease->until_ms = until;
+    lease->cap_ms = cap_ms;
+    lease->asked_ms = 0;
+    lease->fixed = fixed;
+    lease->capped = until == cap_ms;
+    hlk_lease_move(lease, HLK_LEASE_HELD);
+    return true;
+}
+
+static int64_t risk_ms(const struct hlk_lease *lease, int64_t at_risk_ms)
+{
+    return at_risk_ms > 0 ? at_risk_ms : lease->lease_ms / 3;
+}
+
+bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, int64_t at_risk_ms)
+{
+    int64_t until = least(hlk_lease_until(sent_ms, lease_ms), lease->cap_ms);
+    lease->asked_ms = 0;
+    if (sent_ms > lease->sent_ms)
+        lease->sent_ms = sent_ms;
+    if (until > lease->until_ms)
+        lease->until_ms = until;
+    lease->capped = lease->until_ms == lease->cap_ms;
+    if (lease->state != HLK_LEASE_AT_RISK || lease->capped || sent_ms >= lease->until_ms - risk_ms(lease, at_risk_ms))
+        return false;
+    hlk_lease_move(lease, HLK_LEASE_HELD);
+    return true;
+}
+
+void hlk_lease_refused(struct hlk_lease *lease, int64_t now_ms)
+{
+    lease->asked_ms = now_ms - lease->lease_ms / 3 + lease->lease_ms / 10;
+}
+
+int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t now_ms)
+{
+    if (lease->cap_ms == INT64_MAX)
+        return lease->lease_ms;
+    int64_t left = lease->cap_ms - now_ms;
+    int64_t whole = left + hlk_lease_drift_ms(lease->lease_ms) + hlk_lease_notice_ms(lease->lease_ms);
+    return least(lease->lease_ms, whole);
+}
+
+/* When the next renewal is to be sent; INT64_MAX: never again. One that was not answered is asked for again when its
+ * connection broke (a verification of all holds follows each reconnect), so here only the rhythm counts. */
+static int64_t renew_at(const struct hlk_lease *lease)
+{
+    if (lease->fixed || lease->capped || lease->state == HLK_LEASE_ORPHANED)
+        return INT64_MAX;
+    int64_t from = lease->asked_ms > lease->sent_ms ? lease->asked_ms : lease->sent_ms;
+    return from + lease->lease_ms / 3;
+}
+
+enum hlk_lease_act hlk_lease_due(const struct hlk_lease *lease, int64_t now_ms, int64_t at_risk_ms, int64_t *next_ms)
+{
+    int64_t renew = renew_at(lease);
+    int64_t risk = lease->state == HLK_LEASE_HELD ? lease->until_ms - risk_ms(lease, at_risk_ms) : INT64_MAX;
+    *next_ms = least(least(renew, risk), lease->until_ms);
+    if (now_ms >= lease->until_ms)
+        return HLK_LEASE_LOSE;
+    if (now_ms >= risk)
+        return HLK_LEASE_TELL_RISK;
+    return now_ms >= renew ? HLK_LEASE_RENEW : HLK_LEASE_WAIT;
+}
+
+const char *hlk_lease_state_name(enum hlk_lease_state state)
+{
+    static const char *const names[] = { "NONE", "HELD", "AT_RISK", "ORPHANED", "LOST" };
+    return names[state];
+}

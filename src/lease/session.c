@@ -1,0 +1,517 @@
+#include "lease/session.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "lease/table.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* One setter. */
+static void move(struct hlk_session *s, enum hlk_session_state to)
+{
+    static const unsigned next[] = {
+        [HLK_SESSION_NONE] = 1u << HLK_SESSION_ASKING,
+        [HLK_SESSION_ASKING] = 1u << HLK_SESSION_HELD | 1u << HLK_SESSION_WAITING | 1u << HLK_SESSION_NONE,
+        [HLK_SESSION_WAITING] = 1u << HLK_SESSION_HELD | 1u << HLK_SESSION_NONE,
+        [HLK_SESSION_HELD] = 1u << HLK_SESSION_ENDING,
+        [HLK_SESSION_ENDING] = 1u << HLK_SESSION_NONE | 1u << HLK_SESSION_HELD,
+    };
+    hlk_mutex_assert_held(s->mu);
+    assert(next[s->state] & 1u << to);
+    (void)next;
+    s->state = (uint8_t)to;
+}
+
+static struct hlk_turn *first_turn(const struct hlk_session *s)
+{
+    struct hlk_list *node = hlk_list_first(&s->line);
+    return node ? HLK_CONTAINER(node, struct hlk_turn, link) : NULL;
+}
+
+/* --- the handle's view of losses --- */
+
+void hlk_via_ref(struct hlk_via *via)
+{
+    if (via)
+        atomic_fetch_add(&via->refs, 1);
+}
+
+void hlk_via_unref(struct hlk_via *via)
+{
+    if (via && atomic_fetch_sub(&via->refs, 1) == 1)
+        via->free(via);
+}
+
+static void via_lost(struct hlk_via *via, bool lost)
+{
+    if (!via)
+        return;
+    hlk_mutex_lock(&via->mu);
+    via->lost = lost ? via->lost + 1 : via->lost - 1;
+    if (via->lost_fd >= 0 && lost && via->lost == 1)
+        (void)eventfd_write(via->lost_fd, 1);
+    eventfd_t drained;
+    if (via->lost_fd >= 0 && via->lost == 0)
+        (void)eventfd_read(via->lost_fd, &drained);
+    hlk_mutex_unlock(&via->mu);
+}
+
+/* --- past holds --- */
+
+static struct hlk_past *find_past(const struct hlk_session *s, uint64_t holder)
+{
+    struct hlk_past *past = s->past;
+    while (past && past->holder != holder)
+        past = past->next;
+    return past;
+}
+
+static void drop_past(struct hlk_session *s, struct hlk_past *past, bool holder_lives)
+{
+    struct hlk_past **at = &s->past;
+    while (*at != past)
+        at = &(*at)->next;
+    *at = past->next;
+    if (past->releases)
+        via_lost(past->via, false);
+    if (holder_lives)
+        atomic_fetch_sub(past->counted.holds, 1);
+    hlk_via_unref(past->via);
+    hlk_mem_free(past);
+}
+
+static struct hlk_past *add_past(struct hlk_session *s, struct hlk_holder holder, uint64_t h, unsigned releases)
+{
+    struct hlk_past *past = hlk_mem_zalloc(sizeof *past);
+    if (!past)
+        return NULL;
+    past->holder = holder.id;
+    past->counted = holder;
+    past->h = h;
+    past->releases = releases;
+    past->next = s->past;
+    s->past = past;
+    hlk_session_ref(s);
+    return past;
+}
+
+/* --- the line --- */
+
+static void promote(struct hlk_session *s)      /* NONE: the first in line asks */
+{
+    struct hlk_turn *turn = first_turn(s);
+    s->h = 0;
+    s->doubt = false;
+    if (!turn)
+        return;
+    move(s, HLK_SESSION_ASKING);
+    s->h = turn->h = atomic_fetch_add(&s->table->last_h, 1) + 1;
+    turn->wake(turn);
+}
+
+static void wake_those_who_try_once(struct hlk_session *s)
+{
+    for (struct hlk_list *n = s->line.next; n != &s->line; n = n->next) {
+        struct hlk_turn *turn = HLK_CONTAINER(n, struct hlk_turn, link);
+        if (turn->once && !turn->h)
+            turn->wake(turn);
+    }
+}
+
+static bool is_held_by(const struct hlk_session *s, uint64_t holder)
+{
+    return (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_ENDING) && s->holder.id == holder;
+}
+
+static enum hlk_enter nest(struct hlk_session *s, int64_t fixed_lease_ms, unsigned *count, uint64_t *h)
+{
+    if (!hlk_lease_live(&s->lease) || hlk_clock_ms() >= s->lease.until_ms)
+        return HLK_ENTER_LOST;
+    *count = ++s->count;
+    *h = s->h;
+    return fixed_lease_ms > 0 || s->lease.fixed ? HLK_ENTER_RAISE : HLK_ENTER_NESTED;
+}
+
+static enum hlk_enter place(struct hlk_session *s, struct hlk_turn *turn)
+{
+    if (turn->once && (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_WAITING))
+        return HLK_ENTER_BUSY;
+    hlk_list_push_back(&s->line, &turn->link);
+    if (s->state != HLK_SESSION_NONE)
+        return HLK_ENTER_LINE;
+    move(s, HLK_SESSION_ASKING);
+    s->doubt = false;
+    s->h = turn->h = atomic_fetch_add(&s->table->last_h, 1) + 1;
+    return HLK_ENTER_TURN;
+}
+
+enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn, int64_t fixed_lease_ms, unsigned *count,
+                                 uint64_t *h)
+{
+    hlk_mutex_lock(s->mu);
+    struct hlk_past *past = s->past ? find_past(s, turn->holder.id) : NULL;
+    enum hlk_enter enter;
+    if (past && past->releases) {
+        enter = HLK_ENTER_LOST;
+    } else if (s->state == HLK_SESSION_HELD && is_held_by(s, turn->holder.id)) {
+        enter = nest(s, fixed_lease_ms, count, h);
+    } else {
+        if (past && !past->waiter) {    /* asking again settles it: the end goes before this acquire */
+            drop_past(s, past, true);
+            hlk_session_unref(s);       /* not the last: the caller has one */
+        }
+        enter = place(s, turn);
+    }
+    hlk_mutex_unlock(s->mu);
+    return enter;
+}
+
+static void unlink_turn(struct hlk_turn *turn)
+{
+    hlk_list_remove(&turn->link);
+    turn->h = 0;
+}
+
+enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn)
+{
+    hlk_mutex_lock(s->mu);
+    enum hlk_enter enter = turn->h ? HLK_ENTER_TURN : HLK_ENTER_LINE;
+    if (enter == HLK_ENTER_LINE && turn->once && (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_WAITING)) {
+        unlink_turn(turn);
+        enter = HLK_ENTER_BUSY;
+    }
+    hlk_mutex_unlock(s->mu);
+    return enter;
+}
+
+void hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn)
+{
+    hlk_mutex_lock(s->mu);
+    if (turn->h && s->state == HLK_SESSION_ASKING && !turn->once) {
+        move(s, HLK_SESSION_WAITING);
+        wake_those_who_try_once(s);
+    }
+    hlk_mutex_unlock(s->mu);
+}
+
+static int64_t cap_of(int64_t now_ms, int64_t max_hold_ms)
+{
+    return max_hold_ms > 0 ? now_ms + max_hold_ms : INT64_MAX;
+}
+
+bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_ms, int64_t lease_ms, bool fixed,
+                     int64_t max_hold_ms, bool doubt)
+{
+    int64_t now = hlk_clock_ms();
+    hlk_mutex_lock(s->mu);
+    assert(turn->h && turn->h == s->h);
+    bool held = hlk_lease_begin(&s->lease, sent_ms, lease_ms, fixed, cap_of(now, max_hold_ms), now);
+    if (held) {
+        move(s, HLK_SESSION_HELD);
+        unlink_turn(turn);
+        s->doubt = doubt;
+        s->holder = turn->holder;
+        s->count = s->written = 1;
+        s->via = turn->via;
+        hlk_via_ref(s->via);
+        hlk_session_ref(s);             /* held sessions outlive their handles */
+        atomic_fetch_add(s->holder.holds, 1);
+        hlk_watchdog_arm(s);
+        wake_those_who_try_once(s);
+    }
+    hlk_mutex_unlock(s->mu);
+    return held;
+}
+
+void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn)
+{
+    hlk_mutex_lock(s->mu);
+    s->h = turn->h = atomic_fetch_add(&s->table->last_h, 1) + 1;
+    hlk_mutex_unlock(s->mu);
+}
+
+void hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn)
+{
+    hlk_mutex_lock(s->mu);
+    if (hlk_list_linked(&turn->link)) {
+        bool asker = turn->h != 0;
+        unlink_turn(turn);
+        if (asker) {
+            move(s, HLK_SESSION_NONE);
+            promote(s);
+        }
+    }
+    hlk_mutex_unlock(s->mu);
+}
+
+void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
+{
+    hlk_mutex_lock(s->mu);
+    if (is_held_by(s, holder) && s->h == h && s->count > 1) {
+        s->count--;
+    } else {
+        struct hlk_past *past = find_past(s, holder);
+        if (past && past->h == h && past->releases > 1)
+            past->releases--;
+    }
+    hlk_mutex_unlock(s->mu);
+}
+
+/* --- letting go --- */
+
+/* HELD -> ENDING: from here on nothing is renewed and nobody gets in. */
+static void part(struct hlk_session *s, struct hlk_parting *out)
+{
+    out->h = s->h;
+    out->doubt = s->doubt;
+    out->until_ms = s->lease.sent_ms + s->lease.lease_ms;
+    move(s, HLK_SESSION_ENDING);
+    hlk_lease_move(&s->lease, HLK_LEASE_NONE);
+    hlk_loop_cancel(s->table->loop, &s->alarm);
+}
+
+/* The hold's own references, given back once; the session may be freed by the caller's unref only. */
+static void forget_hold(struct hlk_session *s, bool holder_lives)
+{
+    if (holder_lives && s->holder.holds)
+        atomic_fetch_sub(s->holder.holds, 1);
+    hlk_via_unref(s->via);
+    s->via = NULL;
+    s->holder.id = 0;
+    s->holder.holds = NULL;
+    s->count = 0;
+}
+
+static enum hlk_let_go let_go_past(struct hlk_session *s, struct hlk_past *past, bool *unref)
+{
+    if (!past->releases)
+        return HLK_LET_OWED;
+    if (--past->releases == 0) {
+        past->releases = 1;             /* counts as lost in drop_past */
+        drop_past(s, past, true);
+        *unref = true;
+    }
+    return HLK_LET_LOST;
+}
+
+static enum hlk_let_go let_go_held(struct hlk_session *s, struct hlk_parting *out)
+{
+    if (s->count > 1) {
+        out->count = --s->count;
+        out->h = s->h;
+        if (s->written <= s->count)
+            return HLK_LET_NESTED;
+        s->written = s->count;
+        return HLK_LET_WRITE;
+    }
+    part(s, out);
+    return HLK_LET_LAST;
+}
+
+enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struct hlk_parting *out)
+{
+    bool unref = false;
+    hlk_mutex_lock(s->mu);
+    enum hlk_let_go verdict = HLK_LET_NOT_HOLDER;
+    struct hlk_past *past = s->past ? find_past(s, holder) : NULL;
+    if (s->state == HLK_SESSION_HELD && s->holder.id == holder) {
+        if (hlk_lease_live(&s->lease) && hlk_clock_ms() >= s->lease.until_ms) {
+            /* over, and the loop has not come round to saying so: it is said now */
+            if (hlk_session_lose_locked(s, "the lease is over", out)) {
+                hlk_table_end(s->table, s, out);
+                hlk_session_ended(s);
+            }
+            return hlk_session_let_go(s, holder, out);
+        }
+        if (s->lease.state == HLK_LEASE_LOST) {         /* lost, and there was no memory to put it aside */
+            verdict = HLK_LET_LOST;
+            if (--s->count == 0) {
+                via_lost(s->via, false);
+                move(s, HLK_SESSION_ENDING);
+                hlk_lease_move(&s->lease, HLK_LEASE_NONE);
+                hlk_mutex_unlock(s->mu);
+                hlk_session_ended(s);
+                return verdict;
+            }
+        } else {
+            verdict = let_go_held(s, out);
+        }
+    } else if (past) {
+        verdict = let_go_past(s, past, &unref);
+    }
+    hlk_mutex_unlock(s->mu);
+    if (unref)
+        hlk_session_unref(s);
+    return verdict;
+}
+
+void hlk_session_keep(struct hlk_session *s)
+{
+    hlk_mutex_lock(s->mu);
+    move(s, HLK_SESSION_HELD);
+    hlk_lease_move(&s->lease, HLK_LEASE_HELD);
+    s->count = 1;
+    hlk_watchdog_arm(s);
+    hlk_mutex_unlock(s->mu);
+}
+
+void hlk_session_ended(struct hlk_session *s)
+{
+    hlk_mutex_lock(s->mu);
+    forget_hold(s, s->holder.id != 0);
+    move(s, HLK_SESSION_NONE);
+    promote(s);
+    hlk_mutex_unlock(s->mu);
+    hlk_session_unref(s);
+}
+
+bool hlk_session_owe(struct hlk_session *s, struct hlk_holder holder, uint64_t h)
+{
+    hlk_mutex_lock(s->mu);
+    bool ok = add_past(s, holder, h, 0) != NULL;
+    if (ok)
+        atomic_fetch_add(holder.holds, 1);
+    hlk_mutex_unlock(s->mu);
+    return ok;
+}
+
+void hlk_session_settle(struct hlk_session *s, uint64_t h, enum hlk_status outcome)
+{
+    hlk_mutex_lock(s->mu);
+    struct hlk_past *past = s->past;
+    while (past && (past->h != h || past->releases))
+        past = past->next;
+    if (past) {
+        past->settled = true;
+        past->outcome = outcome;
+        if (past->waiter)
+            hlk_park_wake(&past->waiter->park, HLK_WAKE_SETTLED);
+    }
+    hlk_mutex_unlock(s->mu);
+}
+
+enum hlk_status hlk_session_wait_owed(struct hlk_session *s, uint64_t holder, struct hlk_self *self, int64_t at_ms)
+{
+    for (;;) {
+        (void)hlk_park_take(&self->park, HLK_WAKE_SETTLED);
+        hlk_mutex_lock(s->mu);
+        struct hlk_past *past = find_past(s, holder);
+        enum hlk_status status = !past ? HLK_NOT_HOLDER : past->settled ? past->outcome : HLK_E_UNSURE;
+        bool over = status != HLK_E_UNSURE || hlk_clock_ms() >= at_ms;
+        if (past)
+            past->waiter = over ? NULL : self;
+        bool drop = past && past->settled;
+        if (drop)
+            drop_past(s, past, true);
+        hlk_mutex_unlock(s->mu);
+        if (drop)
+            hlk_session_unref(s);
+        if (over)
+            return status;
+        (void)hlk_park_until(&self->park, HLK_WAKE_SETTLED | HLK_WAKE_CLOSED, at_ms, -1, NULL);
+        if (hlk_park_peek(&self->park, HLK_WAKE_CLOSED))
+            at_ms = 0;
+    }
+}
+
+/* --- losing --- */
+
+static void tell(struct hlk_session *s, int kind, const char *why)
+{
+    struct hlk_table *table = s->table;
+    char field[HLK_FIELD_MAX];
+    (void)hlk_field(field, table->client_id, s->h);
+    struct hlk_hook hooks[2] = { s->via ? s->via->hook : (struct hlk_hook){ NULL, NULL }, table->hook };
+    if (!hlk_events_tell(table->events, kind, hlk_session_name(s), field, s->lease.until_ms, why, hooks))
+        atomic_fetch_add(&table->untold, 1);        /* the watchdog's tick logs it: no user code under a mutex */
+}
+
+bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_parting *out)
+{
+    hlk_mutex_assert_held(s->mu);
+    bool orphan = s->lease.state == HLK_LEASE_ORPHANED;
+    out->h = s->h;
+    out->doubt = s->doubt;
+    out->until_ms = s->lease.sent_ms + s->lease.lease_ms;
+    hlk_lease_move(&s->lease, HLK_LEASE_LOST);
+    hlk_loop_cancel(s->table->loop, &s->alarm);
+    struct hlk_past *past = NULL;
+    if (!orphan) {
+        HLK_COUNT(s->table, lost);
+        tell(s, HLK_EVENT_LOST, why);
+        via_lost(s->via, true);
+        past = add_past(s, s->holder, s->h, s->count);
+    }
+    bool aside = orphan || past;
+    if (past) {                         /* the hold's account moves to the past record */
+        past->via = s->via;
+        s->via = NULL;
+        s->holder.id = 0;
+    }
+    if (aside) {
+        move(s, HLK_SESSION_ENDING);
+        hlk_lease_move(&s->lease, HLK_LEASE_NONE);
+    }
+    hlk_mutex_unlock(s->mu);
+    return aside;
+}
+
+bool hlk_session_lose(struct hlk_session *s, uint64_t h, const char *why, struct hlk_parting *out)
+{
+    hlk_mutex_lock(s->mu);
+    if (s->state == HLK_SESSION_HELD && s->h == h && s->lease.state != HLK_LEASE_LOST)
+        return hlk_session_lose_locked(s, why, out);
+    hlk_mutex_unlock(s->mu);
+    return false;
+}
+
+void hlk_session_orphan(struct hlk_session *s, uint64_t holder)
+{
+    bool unref = false;
+    hlk_mutex_lock(s->mu);
+    struct hlk_past *past = find_past(s, holder);
+    if (past && !past->waiter) {
+        drop_past(s, past, false);
+        unref = true;
+    }
+    if (s->state == HLK_SESSION_HELD && s->holder.id == holder) {
+        if (hlk_lease_live(&s->lease)) {
+            HLK_COUNT(s->table, orphaned);
+            tell(s, HLK_EVENT_ORPHANED, "its holder ended without releasing it: renewal has stopped");
+            hlk_lease_move(&s->lease, HLK_LEASE_ORPHANED);
+        }
+        s->holder.holds = NULL;         /* the holder's memory may be another's soon */
+    }
+    hlk_mutex_unlock(s->mu);
+    if (unref)
+        hlk_session_unref(s);
+}
+
+void hlk_session_tell(struct hlk_session *s, int kind, const char *why)
+{
+    hlk_mutex_assert_held(s->mu);
+    tell(s, kind, why);
+}
+
+/* --- questions --- */
+
+void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *out)
+{
+    memset(out, 0, sizeof *out);
+    hlk_mutex_lock(s->mu);
+    struct hlk_past *past = s->past ? find_past(s, holder) : NULL;
+    if (s->state == HLK_SESSION_HELD && s->holder.id == holder) {
+        out->count = s->count;
+        out->h = s->h;
+        out->until_ms = s->lease.until_ms;
+        out->lost = s->lease.state == HLK_LEASE_LOST;
+    } else if (past && past->releases) {
+        out->count = past->releases;
+        out->h = past->h;
+        out->lost = true;
+    }
+    hlk_mutex_unlock(s->mu);
+}

@@ -1,0 +1,181 @@
+/* session.h - what this process has with Redis for one lock: nothing, or one hold id; and who of the process is in line.
+ *
+ * Redis sees one hold at a time; threads, owners and handles exist in here only. Exactly one wait of the process speaks to
+ * Redis about a lock (the asker, first in line); the others wait for their turn behind it, however many they are.
+ *
+ *   NONE     nothing with Redis.                                   Next: ASKING
+ *   ASKING   the asker's acquire(h) is on its way.                 Next: HELD, WAITING, NONE
+ *   WAITING  somebody outside holds it; the asker listens.         Next: HELD, NONE
+ *   HELD     field h in Redis is ours, `holder` has it `count` times.   Next: ENDING
+ *   ENDING   entered before end(h) is written: no renewal, nobody gets in; newcomers wait for NONE. Next: NONE
+ *
+ * All functions but those that say so take the session's mutex themselves. Nothing here does I/O or runs user code. */
+#ifndef HLK_LEASE_SESSION_H
+#define HLK_LEASE_SESSION_H
+
+#include "base/error.h"
+#include "base/map.h"
+#include "base/mutex.h"
+#include "base/self.h"
+#include "lease/events.h"
+#include "lease/lease.h"
+#include "net/loop.h"
+
+struct hlk_table;
+struct hlk_session;
+
+enum hlk_session_state {
+    HLK_SESSION_NONE,
+    HLK_SESSION_ASKING,
+    HLK_SESSION_WAITING,
+    HLK_SESSION_HELD,
+    HLK_SESSION_ENDING
+};
+
+/* Who holds, inside the process: a thread or an owner, by a number that is never used again. */
+struct hlk_holder {
+    uint64_t id;
+    atomic_uint *holds;                 /* sessions it holds; lives as long as the holder */
+};
+
+/* The handle a hold was taken through: told when it is lost. */
+struct hlk_via {
+    atomic_int refs;
+    struct hlk_hook hook;
+    struct hlk_mutex mu;                /* rank LEAF; guards: */
+    int lost_fd;                        /*   -1: nobody asked for it */
+    unsigned lost;                      /*   holds lost through it and not released yet: readable while > 0 */
+    void (*free)(struct hlk_via *via);
+};
+
+/* A place in line. */
+struct hlk_turn {
+    struct hlk_list link;               /* under the session's mutex, like h */
+    struct hlk_holder holder;
+    struct hlk_via *via;
+    uint64_t h;                         /* != 0: it is the asker, by this hold id */
+    bool once;                          /* does not wait: wants to know as soon as the asker's answer is there */
+    void (*wake)(struct hlk_turn *turn);    /* any thread, under the session's mutex: only wakes */
+};
+
+/* What a holder still has to hear about a hold that is over. */
+struct hlk_past {
+    struct hlk_past *next;
+    uint64_t holder, h;
+    unsigned releases;                  /* that are due before the holder may acquire again (LOST); 0: an unsure release */
+    struct hlk_via *via;
+    struct hlk_holder counted;          /* in whose `holds` it is */
+    bool settled;                       /* the unsure release has its outcome: */
+    enum hlk_status outcome;
+    struct hlk_self *waiter;            /*   somebody waits for it */
+};
+
+struct hlk_session {
+    struct hlk_map_node node;           /* table's, under its mutex; node.key is the lock's name */
+    struct hlk_table *table;
+    struct hlk_mutex *mu;               /* one of the table's stripes, rank SESSION; guards: */
+    struct hlk_list line;               /*   turns; the first one is the asker while ASKING or WAITING */
+    uint8_t state;                      /*   enum hlk_session_state */
+    bool doubt;                         /*   a copy of h's acquire is in doubt */
+    uint64_t h;
+    struct hlk_holder holder;
+    unsigned count;
+    unsigned written;                   /*   the count that Redis has */
+    struct hlk_via *via;
+    struct hlk_lease lease;
+    struct hlk_past *past;
+    atomic_int refs;
+    struct hlk_alarm alarm;             /* fires on the loop; freed there only */
+    union {                             /* loop thread only: */
+        struct hlk_list due;            /*   the watchdog's batch; or, when the last reference is gone: */
+        struct hlk_post free;
+    };
+};
+
+/* The table's, found or made; a reference is the caller's. NULL: no memory. */
+struct hlk_session *hlk_session_get(struct hlk_table *table, const char *name, size_t len);
+void hlk_session_ref(struct hlk_session *s);
+bool hlk_session_try_ref(struct hlk_session *s);    /* loop thread: false when it is on its way out */
+void hlk_session_unref(struct hlk_session *s);      /* any thread */
+
+static inline const char *hlk_session_name(const struct hlk_session *s) { return s->node.key; }
+static inline size_t hlk_session_len(const struct hlk_session *s) { return s->node.len; }
+
+void hlk_via_ref(struct hlk_via *via);
+void hlk_via_unref(struct hlk_via *via);            /* NULL is fine */
+
+/* --- getting in --- */
+
+enum hlk_enter {
+    HLK_ENTER_NESTED,       /* held by this holder: one hold more, nothing to send */
+    HLK_ENTER_RAISE,        /* the same, but the lease is to be raised by a round trip: hlk_session_raised or _lowered */
+    HLK_ENTER_LOST,         /* this holder has a lost hold to release first */
+    HLK_ENTER_BUSY,         /* turn->once, and another holder of this process has it or waits for it */
+    HLK_ENTER_TURN,         /* turn is the asker: turn->h */
+    HLK_ENTER_LINE          /* turn is in line: wake() comes; then hlk_session_look */
+};
+
+/* fixed_lease_ms 0: the watchdog's. *count: holds after a NESTED or RAISE; *h: of the hold. */
+enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn, int64_t fixed_lease_ms, unsigned *count,
+                                 uint64_t *h);
+enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn);     /* TURN, LINE or (once) BUSY: out of line */
+
+/* The asker's answer was "somebody else's". */
+void hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn);
+/* The asker's answer was "yours", sent at sent_ms. False: too late to hold anything by it, ask again. */
+bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_ms, int64_t lease_ms, bool fixed,
+                     int64_t max_hold_ms, bool doubt);
+/* The server says that h is void: the asker gets a new one. */
+void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn);
+/* Leaves the line, wherever it is. An asker's end(h), if one is owed, must have been started before. No-op when not in it. */
+void hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn);
+
+/* --- a nested hold's round trip --- */
+void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h);     /* it failed: one hold less */
+
+/* --- letting go --- */
+
+enum hlk_let_go {
+    HLK_LET_NOT_HOLDER,
+    HLK_LET_LOST,           /* it was lost; it is off the holder's account */
+    HLK_LET_NESTED,         /* an outer hold remains; nothing to send */
+    HLK_LET_WRITE,          /* the same, but Redis has a larger count: *count is to be written */
+    HLK_LET_LAST,           /* end(h) is to be started, then hlk_session_ended. ENDING meanwhile */
+    HLK_LET_OWED            /* an earlier release is unsure still: hlk_session_wait_owed */
+};
+
+struct hlk_parting {        /* what an end needs to know */
+    uint64_t h;
+    bool doubt;
+    int64_t until_ms;       /* Redis' ttl is over then, at the latest */
+    unsigned count;
+};
+
+enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struct hlk_parting *out);
+void hlk_session_keep(struct hlk_session *s);           /* LAST, but no end could be started: held as before */
+void hlk_session_ended(struct hlk_session *s);          /* end(h) is in the stream, or parked: the next in line asks */
+
+/* The release of h was not answered in time; remembered for the holder until it asks again. False: no memory. */
+bool hlk_session_owe(struct hlk_session *s, struct hlk_holder holder, uint64_t h);
+void hlk_session_settle(struct hlk_session *s, uint64_t h, enum hlk_status outcome);    /* no-op when nobody owes h */
+/* Waits for an unsure release; HLK_E_UNSURE when it is so still at at_ms. */
+enum hlk_status hlk_session_wait_owed(struct hlk_session *s, uint64_t holder, struct hlk_self *self, int64_t at_ms);
+
+/* --- losing --- */
+
+/* Called with the session's mutex held; lets go of it. If h is held still: LOST is told, and end(h) is the caller's to
+ * start (true), then hlk_session_ended. */
+bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_parting *out);
+bool hlk_session_lose(struct hlk_session *s, uint64_t h, const char *why, struct hlk_parting *out);
+
+/* Tells an event of the hold, AT_RISK or SAFE. The session's mutex is held. */
+void hlk_session_tell(struct hlk_session *s, int kind, const char *why);
+
+/* The holder has ended without letting go: renewal stops, told; frees nothing in Redis. */
+void hlk_session_orphan(struct hlk_session *s, uint64_t holder);
+
+/* --- questions: local, any thread --- */
+struct hlk_view { unsigned count; uint64_t h; int64_t until_ms; bool lost; };
+void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *out);
+
+#endif

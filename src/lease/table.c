@@ -1,0 +1,162 @@
+#include "lease/table.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "lease/holder.h"
+
+#include <string.h>
+
+struct named_session {
+    struct hlk_session session;
+    char name[];
+};
+
+static void free_session(struct hlk_session *s)
+{
+    hlk_mem_free(HLK_CONTAINER(s, struct named_session, session));
+}
+
+static void on_free(struct hlk_post *post)
+{
+    free_session(HLK_CONTAINER(post, struct hlk_session, free));
+}
+
+void hlk_session_ref(struct hlk_session *s)
+{
+    atomic_fetch_add(&s->refs, 1);
+}
+
+bool hlk_session_try_ref(struct hlk_session *s)
+{
+    hlk_mutex_lock(&s->table->mu);
+    bool lives = atomic_load(&s->refs) > 0;
+    if (lives)
+        hlk_session_ref(s);
+    hlk_mutex_unlock(&s->table->mu);
+    return lives;
+}
+
+/* The last reference goes under the table's mutex, so that nobody finds a session on its way out. An alarm of it may have
+ * been taken out of the wheel this moment: the loop frees it after those. */
+void hlk_session_unref(struct hlk_session *s)
+{
+    int refs = atomic_load(&s->refs);
+    while (refs > 1)
+        if (atomic_compare_exchange_weak(&s->refs, &refs, refs - 1))
+            return;
+    struct hlk_table *table = s->table;
+    hlk_mutex_lock(&table->mu);
+    bool last = atomic_fetch_sub(&s->refs, 1) == 1;
+    if (last)
+        hlk_map_remove(&table->map, &s->node);
+    hlk_mutex_unlock(&table->mu);
+    if (!last)
+        return;
+    hlk_loop_cancel(table->loop, &s->alarm);
+    if (!hlk_loop_running(table->loop)) {
+        free_session(s);
+        return;
+    }
+    memset(&s->free, 0, sizeof s->free);
+    s->free.run = on_free;
+    hlk_loop_post(table->loop, &s->free);
+}
+
+static struct hlk_session *make(struct hlk_table *table, const char *name, size_t len)
+{
+    struct named_session *named = hlk_mem_zalloc(sizeof *named + len + 1);
+    if (!named)
+        return NULL;
+    struct hlk_session *s = &named->session;
+    memcpy(named->name, name, len);
+    s->table = table;
+    s->mu = &table->stripes[hlk_map_hash(name, len) % HLK_STRIPES];
+    s->alarm.fire = hlk_watchdog_fire;
+    hlk_list_init(&s->line);
+    if (hlk_map_put(&table->map, &s->node, named->name, len))
+        return s;
+    free_session(s);
+    return NULL;
+}
+
+struct hlk_session *hlk_session_get(struct hlk_table *table, const char *name, size_t len)
+{
+    hlk_mutex_lock(&table->mu);
+    struct hlk_map_node *node = hlk_map_get(&table->map, name, len);
+    struct hlk_session *s = node ? HLK_CONTAINER(node, struct hlk_session, node) : make(table, name, len);
+    if (s)
+        hlk_session_ref(s);
+    hlk_mutex_unlock(&table->mu);
+    return s;
+}
+
+struct gathered {
+    struct hlk_session **list;
+    size_t n, size;
+};
+
+static bool gather(struct hlk_map_node *node, void *ctx)
+{
+    struct gathered *all = ctx;
+    if (all->n == all->size)
+        return false;
+    all->list[all->n] = HLK_CONTAINER(node, struct hlk_session, node);
+    hlk_session_ref(all->list[all->n++]);
+    return true;
+}
+
+void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, void *ctx), void *ctx)
+{
+    struct gathered all = { NULL, 0, 0 };
+    hlk_mutex_lock(&table->mu);
+    all.size = table->map.count;
+    all.list = all.size ? hlk_mem_zalloc(all.size * sizeof *all.list) : NULL;
+    if (all.list)
+        hlk_map_each(&table->map, gather, &all);
+    hlk_mutex_unlock(&table->mu);
+    for (size_t i = 0; i < all.n; i++) {
+        fn(all.list[i], ctx);
+        hlk_session_unref(all.list[i]);
+    }
+    hlk_mem_free(all.list);
+}
+
+static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
+{
+    struct hlk_session *s = undo->ctx;
+    (void)outcome, (void)error;
+    hlk_session_unref(s);
+    hlk_mem_free(undo);
+}
+
+void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting)
+{
+    struct hlk_undo *undo = hlk_mem_zalloc(sizeof *undo);
+    if (!undo)
+        return;                         /* its lease is over, or nearly: Redis ends it alone */
+    hlk_session_ref(s);
+    undo->q.name = hlk_session_name(s);
+    undo->q.name_len = hlk_session_len(s);
+    undo->q.hold = parting->h;
+    undo->doubt = parting->doubt;
+    undo->until_ms = parting->until_ms;
+    undo->settled = on_settled;
+    undo->ctx = s;
+    hlk_undo_start(table->undos, undo, NULL, false);
+}
+
+void hlk_table_init(struct hlk_table *table)
+{
+    hlk_mutex_init(&table->mu, HLK_RANK_TABLE);
+    for (int i = 0; i < HLK_STRIPES; i++)
+        hlk_mutex_init(&table->stripes[i], HLK_RANK_SESSION);
+    hlk_watchdog_init(&table->watchdog, table);
+}
+
+void hlk_table_fini(struct hlk_table *table)
+{
+    hlk_map_fini(&table->map);
+    for (int i = 0; i < HLK_STRIPES; i++)
+        hlk_mutex_fini(&table->stripes[i]);
+    hlk_mutex_fini(&table->mu);
+}

@@ -1,0 +1,50 @@
+/* table.h - the sessions of a client, by name, and what they share. */
+#ifndef HLK_LEASE_TABLE_H
+#define HLK_LEASE_TABLE_H
+
+#include "base/log.h"
+#include "lease/session.h"
+#include "lease/watchdog.h"
+#include "script/undo.h"
+
+#define HLK_STRIPES 64
+
+struct hlk_lease_counts {               /* relaxed atomics; public meaning in inspect.h */
+    atomic_uint_fast64_t held, waiting, acquired, reentered, busy, timeouts, interrupted, lost, released, release_unsure,
+        orphaned, renewals, renewals_late, woken, woken_by_ttl;
+    atomic_uint_fast64_t wait_us[32];
+};
+
+struct hlk_table {
+    const char *client_id;              /* borrowed, like the next ones; read-only after init */
+    hlk_loop *loop;
+    struct hlk_events *events;
+    struct hlk_undos *undos;
+    const struct hlk_log *log;
+    struct hlk_hook hook;               /* the client's own */
+    int64_t watchdog_ms, at_risk_ms;
+    struct hlk_watchdog watchdog;
+    struct hlk_lease_counts counts;
+    atomic_uint_fast64_t last_h;
+    atomic_uint untold;                 /* events that no memory was left for: logged by the watchdog */
+
+    struct hlk_mutex stripes[HLK_STRIPES];
+
+    struct hlk_mutex mu;                /* rank TABLE; guards: */
+    struct hlk_map map;
+    struct hlk_list link;               /* all tables of the process: holder.c */
+};
+
+#define HLK_COUNT(table, what) ((void)atomic_fetch_add_explicit(&(table)->counts.what, 1, memory_order_relaxed))
+#define HLK_UNCOUNT(table, what) ((void)atomic_fetch_sub_explicit(&(table)->counts.what, 1, memory_order_relaxed))
+
+void hlk_table_init(struct hlk_table *table);           /* after the borrowed parts were set */
+void hlk_table_fini(struct hlk_table *table);           /* no session is left */
+
+/* Calls fn for each session, with a reference, no mutex held. Sessions that come meanwhile may be missed. */
+void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, void *ctx), void *ctx);
+
+/* A hold is over without a release of its holder's: its end(h) in the background. */
+void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting);
+
+#endif
