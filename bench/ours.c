@@ -1,0 +1,110 @@
+/* ours.c - hasplock beside its peers: one client per process, shared by all threads.
+ *
+ *     ours             the defaults: polls before it blocks while answers come quickly
+ *     ours-nospin      HLK_OPEN_NO_SPIN
+ *     ours-relasync    blocking acquire, release that nobody waits for
+ *     ours-dispatch    async, completions by hlk_client_dispatch; both completions are waited for
+ *     ours-forget      the same, releases without a completion
+ */
+#include "ours.h"
+
+#include <string.h>
+
+static struct {
+    const struct bench_options *options;
+    hlk_client *client;
+} process;
+
+static bool is_variant(const char *name)
+{
+    return strcmp(process.options->variant, name) == 0;
+}
+
+static int process_open(const struct bench_options *options)
+{
+    struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
+    char url[64];
+    process.options = options;
+    opts.label = "bench";
+    opts.watchdog_ms = options->lease_ms;
+    if (is_variant("ours-nospin"))
+        opts.flags |= HLK_OPEN_NO_SPIN;
+    if (is_variant("ours-dispatch") || is_variant("ours-forget"))
+        opts.flags |= HLK_OPEN_DISPATCH;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", options->port);
+    enum hlk_status status = hlk_client_open(&process.client, url, &opts);
+    return status == HLK_OK ? 0 : bench_fail(NULL, "%s: %s", hlk_status_name(status), hlk_last_error());
+}
+
+static void process_close(void)
+{
+    hlk_client_close(process.client);
+}
+
+static int thread_open(struct bench_worker *worker)
+{
+    worker->state = hlk_lock_create(process.client, worker->key, NULL);
+    return worker->state ? 0 : bench_fail(worker, "create: %s", hlk_last_error());
+}
+
+static void thread_close(struct bench_worker *worker)
+{
+    hlk_lock_destroy(worker->state);
+}
+
+static int acquire(struct bench_worker *worker)
+{
+    enum hlk_status status = hlk_lock_acquire(worker->state, HLK_FOREVER);
+    return status == HLK_OK ? 0 : bench_fail(worker, "acquire: %s: %s", hlk_status_name(status), hlk_last_error());
+}
+
+static int release(struct bench_worker *worker)
+{
+    enum hlk_status status = hlk_lock_release(worker->state);
+    return status == HLK_OK ? 0 : bench_fail(worker, "release: %s: %s", hlk_status_name(status), hlk_last_error());
+}
+
+static int release_unwaited(struct bench_worker *worker)
+{
+    enum hlk_status status = hlk_lock_release_async(worker->state, NULL, NULL);
+    return status == HLK_OK ? 0 : bench_fail(worker, "release: %s: %s", hlk_status_name(status), hlk_last_error());
+}
+
+static int run_async(struct bench_worker *worker)
+{
+    return ours_async_run(process.client, worker, !is_variant("ours-forget"));
+}
+
+static int hold(int count)
+{
+    return ours_hold(process.client, count);
+}
+
+static void stats(FILE *out)
+{
+    ours_stats(process.client, out);
+}
+
+int main(int argc, char **argv)
+{
+    static char version[32];
+    struct bench_peer peer = {
+        .version = version,
+        .open = process_open,
+        .close = process_close,
+        .thread_open = thread_open,
+        .thread_close = thread_close,
+        .acquire = acquire,
+        .release = release,
+        .run_async = run_async,
+        .hold = hold,
+        .drop = ours_drop,
+        .stats = stats,
+    };
+    snprintf(version, sizeof version, "hasplock %s", hlk_version());
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "ours-relasync") == 0)
+            peer.release = release_unwaited;
+    }
+    return bench_main(argc, argv, &peer);
+}

@@ -1,0 +1,129 @@
+/* ours_async.c - as a server with an event loop uses it: poll on hlk_client_fd, dispatch, completions start what follows.
+ *
+ * Each of the pairs in flight has an owner and a lock of its own. It is counted when its release has completed, or, when
+ * nobody waits for that, when it has been accepted.
+ */
+#include "ours.h"
+
+#include <poll.h>
+#include <stdlib.h>
+
+struct run;
+
+struct flight {
+    struct run *run;
+    hlk_owner *owner;
+    hlk_lock *lock;
+    int64_t begin_ns;
+};
+
+struct run {
+    struct bench_worker *worker;
+    bool await_release;
+    int flying;             /* pairs that are not over */
+    struct flight *flights; /* owned */
+};
+
+static void on_acquired(hlk_lock *lock, enum hlk_status status, void *ctx);
+
+static void land(struct flight *flight, const char *what, enum hlk_status status)
+{
+    if (status != HLK_OK)
+        bench_fail(flight->run->worker, "%s: %s: %s", what, hlk_status_name(status), hlk_last_error());
+    flight->run->flying--;
+}
+
+static void take_off(struct flight *flight)
+{
+    flight->begin_ns = bench_now_ns();
+    enum hlk_status status = hlk_lock_acquire_async(flight->lock, NULL, on_acquired, flight);
+    if (status != HLK_OK)
+        land(flight, "acquire", status);
+}
+
+static void count_and_go_on(struct flight *flight)
+{
+    struct bench_worker *worker = flight->run->worker;
+    int64_t now = bench_now_ns();
+    bench_hist_add(&worker->pair, now - flight->begin_ns);
+    worker->ops++;
+    if (now < worker->end_ns && worker->error[0] == '\0')
+        take_off(flight);
+    else
+        flight->run->flying--;
+}
+
+static void on_released(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    struct flight *flight = ctx;
+    (void)lock;
+    if (status == HLK_OK)
+        count_and_go_on(flight);
+    else
+        land(flight, "release", status);
+}
+
+static void on_acquired(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    struct flight *flight = ctx;
+    if (status != HLK_OK) {
+        land(flight, "acquire", status);
+        return;
+    }
+    bench_hist_add(&flight->run->worker->acquire, bench_now_ns() - flight->begin_ns);
+    status = hlk_lock_release_async(lock, flight->run->await_release ? on_released : NULL, flight);
+    if (status != HLK_OK)
+        land(flight, "release", status);
+    else if (!flight->run->await_release)
+        count_and_go_on(flight);
+}
+
+static int prepare(hlk_client *client, struct run *run)
+{
+    struct bench_worker *worker = run->worker;
+    run->flights = calloc((size_t)worker->in_flight, sizeof *run->flights);
+    for (int i = 0; run->flights && i < worker->in_flight; i++) {
+        struct flight *flight = &run->flights[i];
+        struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+        char name[64];
+        snprintf(name, sizeof name, "bench:own:%d:%d", worker->options->process, i);
+        flight->run = run;
+        flight->owner = hlk_owner_create(client, NULL);
+        opts.owner = flight->owner;
+        flight->lock = flight->owner ? hlk_lock_create(client, name, &opts) : NULL;
+        if (!flight->lock)
+            return bench_fail(worker, "create: %s", hlk_last_error());
+    }
+    return run->flights ? 0 : bench_fail(worker, "no memory");
+}
+
+static void clean_up(struct run *run)
+{
+    for (int i = 0; run->flights && i < run->worker->in_flight; i++) {
+        hlk_lock_destroy(run->flights[i].lock);
+        hlk_owner_destroy(run->flights[i].owner);
+    }
+    free(run->flights);
+}
+
+int ours_async_run(hlk_client *client, struct bench_worker *worker, bool await_release)
+{
+    struct run run = { .worker = worker, .await_release = await_release };
+    struct pollfd ready = { .fd = hlk_client_fd(client), .events = POLLIN };
+    int failed = ready.fd < 0 ? bench_fail(worker, "no descriptor: %s", hlk_last_error()) : prepare(client, &run);
+    if (!failed) {
+        run.flying = worker->in_flight;
+        for (int i = 0; i < worker->in_flight; i++)
+            take_off(&run.flights[i]);
+        while (run.flying > 0) {
+            if (poll(&ready, 1, 5000) == 0) {
+                bench_fail(worker, "%d pairs did not end within 5 s", run.flying);
+                return -1; /* their completions may still come: what they point to must stay */
+            }
+            hlk_client_dispatch(client, 0);
+        }
+        hlk_client_dispatch(client, 0); /* the last releases leave now, not with the next round */
+    }
+    clean_up(&run);
+    return failed;
+}

@@ -1,0 +1,157 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.redisson.Redisson;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+
+/**
+ * The driver of Redisson: the lines of bench/driver.h, locks by RLock with the defaults of a single server.
+ * Threads are kept from round to round, as a warm server would.
+ */
+public final class RedissonDriver {
+    private final RedissonClient client;
+    private final SharedPage page;
+    private final int process;
+    private final ExecutorService threads = Executors.newCachedThreadPool(task -> {
+        Thread thread = new Thread(task);
+        thread.setDaemon(true);
+        return thread;
+    });
+    private final List<RLock> held = new ArrayList<>();
+    private long rssBefore;
+
+    private RedissonDriver(RedissonClient client, SharedPage page, int process) {
+        this.client = client;
+        this.page = page;
+        this.process = process;
+    }
+
+    public static void main(String[] args) throws Exception {
+        Config config = new Config();
+        config.useSingleServer().setAddress("redis://127.0.0.1:" + option(args, "--port", ""));
+        config.setLockWatchdogTimeout(Long.parseLong(option(args, "--lease-ms", "30000")));
+        String path = option(args, "--page", null);
+        RedissonClient client = Redisson.create(config);
+        SharedPage page = path == null ? null : new SharedPage(Path.of(path));
+        int process = Integer.parseInt(option(args, "--process", "0"));
+        String version = RedissonClient.class.getPackage().getImplementationVersion();
+        System.out.println("{\"ready\":true,\"version\":\"Redisson " + version + ", Java "
+                + System.getProperty("java.version") + "\"}");
+        new RedissonDriver(client, page, process).serve();
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static String option(String[] args, String name, String other) {
+        for (int i = 0; i + 1 < args.length; i++) {
+            if (args[i].equals(name)) {
+                return args[i + 1];
+            }
+        }
+        return other;
+    }
+
+    private void serve() throws IOException {
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = input.readLine(); line != null && !line.equals("quit"); line = input.readLine()) {
+            String answer;
+            try {
+                answer = answer(line.trim().split(" "), input);
+            } catch (Exception why) {
+                answer = "{\"error\":\"" + why.toString().replaceAll("[\"\\\\\\p{Cntrl}]", "'") + "\"}";
+            }
+            System.out.println(answer);
+        }
+    }
+
+    private String answer(String[] words, BufferedReader input) throws Exception {
+        switch (words[0]) {
+            case "round":
+                return round(words[1], Double.parseDouble(words[2]), Integer.parseInt(words[3]), input);
+            case "hold":
+                return hold(Integer.parseInt(words[1]));
+            case "drop":
+                held.forEach(RLock::unlock);
+                held.clear();
+                return "{\"dropped\":true,\"error\":\"\"}";
+            case "stats":
+                return "{\"rss\":" + rss() + ",\"rss_before\":" + rssBefore + ",\"rss_after\":" + rss() + "}";
+            default:
+                throw new IllegalArgumentException("unknown command " + words[0]);
+        }
+    }
+
+    private String round(String scenario, double seconds, int count, BufferedReader input) throws Exception {
+        List<Worker> workers = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            workers.add(worker(scenario, i));
+        }
+        System.out.println("{\"ready\":true}");
+        long startNs = Long.parseLong(input.readLine().trim().split(" ")[1]);
+        long switches = switches();
+        List<Future<?>> running = new ArrayList<>();
+        for (Worker worker : workers) {
+            worker.startNs = startNs;
+            worker.endNs = startNs + (long) (seconds * 1e9);
+            running.add(threads.submit(worker));
+        }
+        for (Future<?> future : running) {
+            future.get();
+        }
+        return Worker.result(workers, switches() - switches);
+    }
+
+    private Worker worker(String scenario, int index) {
+        switch (scenario) {
+            case "own":
+                return new Worker(client.getLock("bench:own:" + process + ":" + index), Worker.Loop.OWN, null, 0);
+            case "nested":
+                return new Worker(client.getLock("bench:own:" + process + ":" + index), Worker.Loop.NESTED, null, 0);
+            case "shared":
+                return new Worker(client.getLock("bench:one"), Worker.Loop.SHARED, page, process * 1024L + index + 1);
+            default:
+                throw new IllegalArgumentException("cannot run " + scenario);
+        }
+    }
+
+    private String hold(int count) throws IOException {
+        RLock warm = client.getLock("bench:warm");
+        warm.lock();
+        warm.unlock();
+        rssBefore = rss();
+        long begin = System.nanoTime();
+        for (int i = 0; i < count; i++) {
+            RLock lock = client.getLock("bench:held:" + i);
+            lock.lock();
+            held.add(lock);
+        }
+        return "{\"held\":" + count + ",\"took_s\":" + (System.nanoTime() - begin) / 1e9 + ",\"error\":\"\"}";
+    }
+
+    private static long rss() throws IOException {
+        return Long.parseLong(Files.readString(Path.of("/proc/self/statm")).split(" ")[1]) * 4096;
+    }
+
+    /** Voluntary context switches of all threads that live. */
+    private static long switches() throws IOException {
+        long sum = 0;
+        try (var tasks = Files.newDirectoryStream(Path.of("/proc/self/task"))) {
+            for (Path task : tasks) {
+                for (String line : Files.readAllLines(task.resolve("status"))) {
+                    if (line.startsWith("voluntary_ctxt_switches:")) {
+                        sum += Long.parseLong(line.split("\\s+")[1]);
+                    }
+                }
+            }
+        }
+        return sum;
+    }
+}

@@ -1,0 +1,62 @@
+import java.io.IOException;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+
+/** The words of bench/page.h in a shared file: only the holder writes, with opaque (not atomic) increments. */
+final class SharedPage {
+    private static final int OWNER = 0;
+    private static final int COUNTER = 8;
+    private static final int VIOLATIONS = 16;
+    private static final int RELEASED_NS = 24;
+    private static final int LAST = 32;
+    private static final int RUN = 40;
+    private static final int LONGEST_RUN = 48;
+    private static final VarHandle WORD = MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
+
+    private final ByteBuffer words;
+
+    SharedPage(Path path) throws IOException {
+        try (FileChannel file = FileChannel.open(path, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            words = file.map(FileChannel.MapMode.READ_WRITE, 0, 4096);
+        }
+    }
+
+    /** How long the hand-over took, -1 when nobody handed over. */
+    long enter(long id, long nowNs) {
+        if (get(OWNER) != 0) {
+            violated();
+        }
+        set(OWNER, id);
+        set(COUNTER, get(COUNTER) + 1);
+        long last = get(LAST);
+        set(RUN, last == id ? get(RUN) + 1 : 1);
+        set(LONGEST_RUN, Math.max(get(LONGEST_RUN), get(RUN)));
+        return last == id || last == 0 ? -1 : nowNs - get(RELEASED_NS);
+    }
+
+    void leave(long id, long nowNs) {
+        if (get(OWNER) != id) {
+            violated();
+        }
+        set(LAST, id);
+        set(RELEASED_NS, nowNs);
+        set(OWNER, 0);
+    }
+
+    private void violated() {
+        WORD.getAndAdd(words, VIOLATIONS, 1L);
+    }
+
+    private long get(int word) {
+        return (long) WORD.getOpaque(words, word);
+    }
+
+    private void set(int word, long value) {
+        WORD.setOpaque(words, word, value);
+    }
+}

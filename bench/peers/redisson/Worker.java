@@ -1,0 +1,104 @@
+import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
+import org.redisson.api.RLock;
+
+/** One thread of a round: the loops of bench/driver.c. */
+final class Worker implements Runnable {
+    enum Loop { OWN, SHARED, NESTED }
+
+    private static final int NESTED_BATCH = 100;
+
+    private final RLock lock;
+    private final Loop loop;
+    private final SharedPage page;
+    private final long id;
+    private final Hist acquire = new Hist();
+    private final Hist pair = new Hist();
+    private final Hist handoff = new Hist();
+    private long ops;
+    private long finishedNs;
+
+    long startNs;
+    long endNs;
+
+    Worker(RLock lock, Loop loop, SharedPage page, long id) {
+        this.lock = lock;
+        this.loop = loop;
+        this.page = page;
+        this.id = id;
+    }
+
+    @Override
+    public void run() {
+        for (long left = startNs - System.nanoTime(); left > 0; left = startNs - System.nanoTime()) {
+            LockSupport.parkNanos(left);
+        }
+        switch (loop) {
+            case OWN -> own();
+            case SHARED -> shared();
+            case NESTED -> nested();
+        }
+        finishedNs = System.nanoTime();
+    }
+
+    private void own() {
+        for (long begin = System.nanoTime(); begin < endNs; ops++) {
+            lock.lock();
+            long got = System.nanoTime();
+            lock.unlock();
+            long done = System.nanoTime();
+            acquire.add(got - begin);
+            pair.add(done - begin);
+            begin = done;
+        }
+    }
+
+    private void shared() {
+        for (long begin = System.nanoTime(); begin < endNs; ops++) {
+            lock.lock();
+            long got = System.nanoTime();
+            long took = page.enter(id, got);
+            if (took >= 0) {
+                handoff.add(took);
+            }
+            acquire.add(got - begin);
+            page.leave(id, System.nanoTime());
+            lock.unlock();
+            begin = System.nanoTime();
+        }
+    }
+
+    private void nested() {
+        lock.lock();
+        for (long begin = System.nanoTime(); begin < endNs; ops += NESTED_BATCH) {
+            for (int i = 0; i < NESTED_BATCH; i++) {
+                lock.lock();
+                lock.unlock();
+            }
+            long done = System.nanoTime();
+            pair.add((done - begin) / NESTED_BATCH);
+            begin = done;
+        }
+        lock.unlock();
+    }
+
+    static String result(List<Worker> workers, long switches) {
+        Hist acquire = new Hist();
+        Hist pair = new Hist();
+        Hist handoff = new Hist();
+        long ops = 0;
+        long finishedNs = 0;
+        for (Worker worker : workers) {
+            acquire.merge(worker.acquire);
+            pair.merge(worker.pair);
+            handoff.merge(worker.handoff);
+            ops += worker.ops;
+            finishedNs = Math.max(finishedNs, worker.finishedNs);
+        }
+        String each = workers.stream().map(worker -> Long.toString(worker.ops)).collect(Collectors.joining(","));
+        return "{\"per_thread\":[" + each + "],\"ops\":" + ops + ",\"finished_ns\":" + finishedNs + ",\"switches\":"
+                + switches + ",\"error\":\"\",\"acquire\":" + acquire + ",\"pair\":" + pair + ",\"handoff\":" + handoff
+                + "}";
+    }
+}

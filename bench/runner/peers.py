@@ -1,0 +1,131 @@
+"""Who is measured: how each peer's driver is built and started, and which of its commands are its own."""
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+
+REDISSON = "4.7.0"
+REDIS_PY, HIREDIS_PY = "8.1.0", "3.5.0"
+RSLOCK = "0.10.0"       # as in peers/rslock/Cargo.toml
+
+
+@dataclass(frozen=True)
+class Peer:
+    name: str
+    kind: str                       # which driver program
+    note: str
+    sends: dict = field(default_factory=dict)   # commands beside server.SENT that the client sends itself
+    sends_nested: dict = field(default_factory=dict)    # where the scenario `nested` differs from that
+    jvm: bool = False               # warmed before it is measured
+
+
+PEERS = {peer.name: peer for peer in [
+    Peer("floor", "floor", "raw hiredis, SET NX PX + compare-and-delete; contended: polls without pause", {"set": 1}),
+    Peer("floor-spin", "floor", "the same, polls the socket before it blocks", {"set": 1}),
+    Peer("floor-hash", "floor", "raw hiredis, Redisson's hash format by scripts"),
+    Peer("floor-blpop", "floor", "hand-over of a bare token by LPUSH/BLPOP: no lease, no owner, no lock"),
+    Peer("ceiling", "floor", "64 pairs of hash scripts per write, nobody waits for his acquire"),
+    Peer("floor-batch", "floor", "held hash locks, 100 renewed by a script"),
+    Peer("ours", "ours", "hasplock, the defaults"),
+    Peer("ours-nospin", "ours", "hasplock, HLK_OPEN_NO_SPIN"),
+    Peer("ours-relasync", "ours", "hasplock, release that nobody waits for"),
+    Peer("ours-dispatch", "ours", "hasplock, async, both completions waited for"),
+    Peer("ours-forget", "ours", "hasplock, async, releases without completion"),
+    # A release that frees has two DELs: the client sends that of the latch, the script calls that of the lock.
+    Peer("redisson", "redisson", "Redisson %s RLock, the defaults" % REDISSON, {"del": 0.5}, {"del": 1}, jvm=True),
+    Peer("redispy", "redispy", "redis-py %s Lock with hiredis-py, the defaults: polls each 100 ms" % REDIS_PY,
+         {"set": 1}),
+    Peer("redispy-1ms", "redispy", "the same, polls each ms", {"set": 1}),
+    Peer("rslock", "rslock", "rslock %s, tokio on one thread, the defaults" % RSLOCK, {"set": 1}),
+]}
+
+
+class Unavailable(Exception):
+    """A peer cannot be built here; the text says what is missing."""
+
+
+class Builder:
+    """Builds what a scenario needs, each driver once, below `build`; nothing in the source tree is touched."""
+
+    def __init__(self, top, build, rebuild=True):
+        self.top, self.build, self.rebuild = top, os.path.abspath(build), rebuild
+        self.bench = os.path.join(top, "bench")
+        self.done = {}
+        os.makedirs(self.build, exist_ok=True)
+
+    def command(self, peer, variant=None):
+        """argv of the peer's driver, without the options of one process. Raises Unavailable."""
+        if peer.kind not in self.done:
+            try:
+                self.done[peer.kind] = getattr(self, "_" + peer.kind)()
+            except Unavailable as why:
+                self.done[peer.kind] = why
+        if isinstance(self.done[peer.kind], Unavailable):
+            raise self.done[peer.kind]
+        return [*self.done[peer.kind], "--variant", variant or peer.name]
+
+    def _run(self, *command, **options):
+        if not shutil.which(command[0]):
+            raise Unavailable("%s is not installed" % os.path.basename(command[0]))
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+        if done.returncode != 0:
+            raise Unavailable("%s failed:\n%s" % (" ".join(command[:4]), done.stdout[-2000:]))
+
+    def _c(self, target):
+        path = os.path.join(self.build, "c", "bench", target)
+        if self.rebuild or not os.path.exists(path):
+            options = ["-DCMAKE_BUILD_TYPE=Release", "-DHLK_BENCH=ON", "-DHLK_CLI=OFF", "-DHLK_MAN=OFF",
+                       "-DHLK_TESTS=OFF", "-DHLK_EXAMPLES=OFF"]
+            self._run("cmake", "-S", self.top, "-B", os.path.join(self.build, "c"), *options)
+            self._run("cmake", "--build", os.path.join(self.build, "c"), "--target", target, "--parallel")
+        return [path]
+
+    def _floor(self):
+        return self._c("hlk_bench_floor")
+
+    def _ours(self):
+        return self._c("hlk_bench_ours")
+
+    def _copy(self, name):
+        """The peer's sources, away from the tree: its tools write lock files and targets beside them."""
+        place = os.path.join(self.build, name)
+        shutil.copytree(os.path.join(self.bench, "peers", name), place, dirs_exist_ok=True)
+        return place
+
+    def _redisson(self):
+        place = self._copy("redisson")
+        jars, classes = os.path.join(place, "jars"), os.path.join(place, "classes")
+        if not os.path.exists(os.path.join(place, "complete")):
+            self._run("mvn", "-q", "-B", "-f", place, "-Dredisson.version=" + REDISSON, "dependency:copy-dependencies",
+                      "-DincludeScope=runtime", "-DoutputDirectory=" + jars)
+            open(os.path.join(place, "complete"), "w").close()
+        if self.rebuild or not os.path.exists(classes):
+            sources = [os.path.join(place, name) for name in sorted(os.listdir(place)) if name.endswith(".java")]
+            self._run("javac", "-Xlint:all,-classfile", "-Werror", "-proc:none", "--release", "17", "-d", classes,
+                      "-cp", jars + "/*", *sources)
+        return ["java", "-XX:+UseSerialGC", "-Xmx1g", "-cp", "%s:%s/*" % (classes, jars), "RedissonDriver"]
+
+    def _redispy(self):
+        venv = os.path.join(self.build, "redispy")
+        python = os.path.join(venv, "bin", "python3")
+        if not os.path.exists(os.path.join(venv, "complete")):
+            self._run("python3", "-m", "venv", "--clear", venv)
+            self._run(python, "-m", "pip", "install", "-q", "redis==" + REDIS_PY, "hiredis==" + HIREDIS_PY)
+            open(os.path.join(venv, "complete"), "w").close()
+        return [python, os.path.join(self.bench, "peers", "redispy", "driver.py")]
+
+    def _rslock(self):
+        place = self._copy("rslock")
+        path = os.path.join(place, "target", "release", "rslock-driver")
+        if self.rebuild or not os.path.exists(path):
+            self._run("cargo", "build", "-q", "--release", "--manifest-path", os.path.join(place, "Cargo.toml"))
+        return [path]
+
+
+def choose(words):
+    """Peers by name or by kind: "floor" and "ours" are all of theirs."""
+    chosen = [peer.name for peer in PEERS.values() if peer.name in words or peer.kind in words]
+    unknown = [word for word in words if not any(word in (p.name, p.kind) for p in PEERS.values())]
+    if unknown:
+        raise SystemExit("bench: unknown peer %s; known: %s" % (", ".join(unknown), " ".join(PEERS)))
+    return chosen

@@ -1,0 +1,47 @@
+"""What a scenario is; the scenarios themselves are in scenarios/, one question a file."""
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+
+@dataclass(frozen=True)
+class Target:
+    """One cell of the table of targets: a figure of this run against what it must and should reach."""
+    what: str
+    value: Callable             # summaries by peer -> number; KeyError: a peer of it was not measured
+    must: Optional[float] = None
+    aim: Optional[float] = None
+    at_most: bool = False       # else at least
+    unit: str = "x"
+    later: bool = False         # `must` is for a later step of the design: today's figure is a baseline
+
+    def reached(self, value, bar):
+        return None if bar is None else value <= bar if self.at_most else value >= bar
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    title: str                  # what is held fixed and what one operation is, in a line
+    kind: str                   # of the round: own, shared, nested, async (bench/driver.h), or held
+    base: str                   # the peer that ratios refer to
+    peers: tuple
+    targets: tuple = ()
+    threads: int = 1            # of each process; async: pairs in flight
+    processes: int = 1
+    seconds: float = 2.0        # of a round
+    lease_ms: int = 30000
+    held: int = 0               # locks
+    window_s: float = 0         # held: how long CPU is measured
+    variants: dict = field(default_factory=dict)    # peer -> driver variant, where it is not the peer's name
+
+    @property
+    def metric(self):
+        return "handoffs" if self.kind == "shared" else "rate"
+
+
+def ratio(over, under, metric="rate"):
+    return lambda summaries: summaries[over][metric] / summaries[under][metric]
+
+
+def figure(peer, metric):
+    return lambda summaries: summaries[peer][metric]

@@ -1,0 +1,20 @@
+"""async: how near does one thread with completions come to what one connection and one Redis thread can do?
+
+Fixed: 64 pairs in flight, each on a lock of its own, one thread, one connection; lease 30 s.
+One operation: acquire and release. ours-dispatch and rslock wait for both answers; ours-forget, as the example in
+hasplock.h, goes on when the release is accepted; the ceiling waits for nothing but the whole batch of 64.
+"""
+from ..scenario import Scenario, Target, ratio
+
+SCENARIOS = (
+    Scenario(
+        name="async", title="64 pairs in flight, own keys, one thread; one operation = acquire + release",
+        kind="async", base="ceiling", threads=64,
+        peers=("ceiling", "ours-dispatch", "ours-forget", "rslock"),
+        targets=(
+            Target("ours-dispatch / ceiling", ratio("ours-dispatch", "ceiling"), must=0.85),
+            Target("ours-forget / ceiling", ratio("ours-forget", "ceiling"), must=0.85),
+            Target("ours-dispatch / rslock", ratio("ours-dispatch", "rslock"), must=1.0),
+            Target("ours-forget / rslock", ratio("ours-forget", "rslock"), must=1.0),
+        )),
+)

@@ -1,0 +1,147 @@
+"""A private redis-server for one peer, and the few commands the runner sends it."""
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from . import machine
+
+
+class Connection:
+    """Just enough of the protocol: commands in, replies out, pipelined if asked."""
+
+    def __init__(self, port):
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.file = self.sock.makefile("rb")
+
+    def send(self, *args):
+        parts = [b"*%d\r\n" % len(args)]
+        for arg in args:
+            data = arg if isinstance(arg, bytes) else str(arg).encode()
+            parts.append(b"$%d\r\n%s\r\n" % (len(data), data))
+        self.sock.sendall(b"".join(parts))
+
+    def read(self):
+        line = self.file.readline().rstrip(b"\r\n")
+        kind, rest = line[:1], line[1:]
+        if kind == b"-":
+            raise RuntimeError("redis-server: " + rest.decode())
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return None if rest == b"-1" else self.file.read(int(rest) + 2)[:-2].decode(errors="replace")
+        if kind == b"*":
+            return [self.read() for _ in range(int(rest))]
+        return rest.decode()
+
+    def call(self, *args):
+        self.send(*args)
+        return self.read()
+
+    def ttls(self, names):
+        """The PTTL of every name, a thousand to a write."""
+        ttls = []
+        for first in range(0, len(names), 1000):
+            part = names[first:first + 1000]
+            self.sock.sendall(b"".join(b"*2\r\n$4\r\nPTTL\r\n$%d\r\n%s\r\n" % (len(n), n.encode()) for n in part))
+            ttls += [self.read() for _ in part]
+        return ttls
+
+
+# What a client sends itself; anything else in commandstats was called by a script, but for a peer's `sends`
+# (peers.py).
+SENT = {"evalsha", "eval", "script", "subscribe", "unsubscribe", "psubscribe", "ssubscribe", "sunsubscribe", "ping",
+        "client", "hello", "auth", "select", "blpop", "lpush", "wait", "role", "command"}
+
+
+class Server:
+    """Started on a free port of 127.0.0.1, without persistence; dies with the runner."""
+
+    def __init__(self, cpus):
+        self.dir = tempfile.mkdtemp(prefix="hasplock-bench-")
+        for _ in range(5):
+            self.port = free_port()
+            self.process = self._start(cpus)
+            self.conn = self._wait_until_up()
+            if self.conn:
+                return
+        raise RuntimeError("redis-server does not start: see " + self.dir)
+
+    def _start(self, cpus):
+        options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.dir,
+                   "logfile": os.path.join(self.dir, "log"), "maxclients": 4096}
+        args = [word for name, value in options.items() for word in ("--" + name, str(value))]
+        return subprocess.Popen(["redis-server", *args], preexec_fn=lambda: child_setup(cpus),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def _wait_until_up(self):
+        while self.process.poll() is None:
+            try:
+                conn = Connection(self.port)
+                # Ours, and not another process that took the port in between.
+                if int(info(conn, "server")["process_id"]) == self.process.pid:
+                    return conn
+                return None
+            except (OSError, RuntimeError):
+                time.sleep(0.01)
+        return None
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def reading(self):
+        """All counters of the moment: to be subtracted from a later reading."""
+        stats = info(self.conn, "stats")
+        cpu = info(self.conn, "cpu")
+        return {
+            "commands": command_counts(self.conn),
+            "bytes_in": int(stats["total_net_input_bytes"]),
+            "bytes_out": int(stats["total_net_output_bytes"]),
+            "reads": int(stats.get("total_reads_processed", 0)),
+            "cpu_s": float(cpu["used_cpu_user"]) + float(cpu["used_cpu_sys"]),
+        }
+
+    def connections(self):
+        return int(info(self.conn, "clients")["connected_clients"]) - 1
+
+
+def difference(before, after, sends):
+    """`sends`: command -> share of its calls that clients sent themselves."""
+    calls = {name: after["commands"][name] - before["commands"].get(name, 0) for name in after["commands"]}
+    calls.pop("info", None)
+    sent = sum(n * sends.get(name.split("|")[0], 1 if name.split("|")[0] in SENT else 0) for name, n in calls.items())
+    result = {key: after[key] - before[key] for key in ("bytes_in", "bytes_out", "reads", "cpu_s")}
+    result["commands"] = sent
+    result["inner"] = sum(calls.values()) - sent
+    result["calls"] = {name: n for name, n in calls.items() if n}
+    return result
+
+
+def info(conn, section):
+    text = conn.call("INFO", section)
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+
+def command_counts(conn):
+    stats = info(conn, "commandstats")
+    return {name[len("cmdstat_"):]: int(value.split("calls=")[1].split(",")[0]) for name, value in stats.items()}
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def child_setup(cpus):
+    """In the child, before exec: dies with the runner, keeps to its CPUs."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    machine.pin(0, cpus)
