@@ -59,8 +59,8 @@ def times_base(summaries, scenario, summary):
 
 
 def pair_table(scenario, summaries):
-    rows = [["peer", "pairs/s", "min..max", "ratio", "acq p50", "pair p50", "pair p99 us", "cmds", "in-script", "srv us",
-             "cli us", "cs", "conns", "others %"]]
+    rows = [["peer", "pairs/s", "min..max", "ratio", "acq p50", "pair p50", "pair p99 us", "cmds", "in-script",
+             "srv us", "cli us", "cs", "conns", "others %"]]
     for name, s in summaries.items():
         rows.append([name, number(s["rate"]), spread(s, "rate"), times_base(summaries, scenario, s),
                      *(number(s.get(key)) for key in ("acquire_p50", "pair_p50", "pair_p99", "commands", "inner",

@@ -24,7 +24,7 @@ final class Hist {
         StringBuilder text = new StringBuilder("[");
         for (int i = 0; i < buckets.length; i++) {
             if (buckets[i] > 0) {
-                text.append(text.length() > 1 ? "," : "").append('[').append(i).append(',').append(buckets[i]).append(']');
+                text.append(text.length() > 1 ? ",[" : "[").append(i).append(',').append(buckets[i]).append(']');
             }
         }
         return text.append(']').toString();
