@@ -175,9 +175,15 @@ static bool ask(int fd, struct facts *facts)
     return true;
 }
 
-static bool same_and_idle(const struct facts *now, const struct facts *before)
+static bool is_idle(const struct facts *facts)
 {
-    return now->clients == 1 && now->total >= 0 && now->total == before->total && !now->keys;
+    return facts->clients == 1 && facts->total >= 0 && !facts->keys;
+}
+
+/* Idle at both looks, and nobody came and went in between. */
+static bool stayed_idle(const struct facts *before, const struct facts *now)
+{
+    return is_idle(before) && is_idle(now) && before->total == now->total;
 }
 
 /* --- the guard's life */
@@ -245,7 +251,7 @@ static void end_if_idle(const struct hlk_local_plan *plan, int fd, pid_t server,
     struct facts now;
     int lock = open(plan->lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     bool alone = lock >= 0 ? flock(lock, LOCK_EX | LOCK_NB) == 0 : errno == ENOENT;
-    if (alone && ask(fd, &now) && same_and_idle(&now, before)) {
+    if (alone && ask(fd, &now) && stayed_idle(before, &now)) {
         end(server, SIGTERM);
         _exit(0);
     }
@@ -266,7 +272,7 @@ _Noreturn static void watch(const struct hlk_local_plan *plan, int fd, pid_t ser
             fd = find_again(plan, server);
             continue;
         }
-        if (!same_and_idle(&now, &before))
+        if (!stayed_idle(&before, &now))
             idle_since = now_ms();
         else if (now_ms() - idle_since >= plan->idle_ms)
             end_if_idle(plan, fd, server, &before);

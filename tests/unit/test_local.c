@@ -1,0 +1,563 @@
+/* The private server of `local:`, with real ones in a folder of the test's own. Each ends when it has been idle for a
+ * second, also when a test breaks off. */
+#include "net/local.h"
+
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PATIENCE_MS = WAIT_MS, SHORT_MS = 300, IDLE_MS = 1000 };
+
+static char folder[] = "/tmp/hlk-local-XXXXXX";
+static char socket_path[sizeof((struct sockaddr_un *)0)->sun_path];
+static struct hlk_error error;
+
+static const char *in_folder(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static long number_in(const char *path)
+{
+    long number = -1;
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%ld", &number) != 1)
+        number = -1;
+    if (file)
+        fclose(file);
+    return number;
+}
+
+/* The server that runs now, and its guard; -1: none. */
+static pid_t server_pid(void)
+{
+    return (pid_t)number_in(in_folder("hasplock-default/pid"));
+}
+
+/* Of /proc/PID/status, "" when there is no such process. */
+static const char *status_of(pid_t pid, const char *field)
+{
+    static char line[256];
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *file = fopen(path, "r");
+    size_t len = strlen(field);
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, field, len) == 0 && line[len] == ':') {
+            fclose(file);
+            line[strcspn(line, "\n")] = '\0';
+            return line + len + 1;
+        }
+    if (file)
+        fclose(file);
+    return "";
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    return (pid_t)atol(status_of(pid, "PPid"));
+}
+
+static bool is_gone(pid_t pid)
+{
+    return strchr(status_of(pid, "State"), 'Z') || kill(pid, 0) != 0;
+}
+
+static enum hlk_status ensure_for(int64_t patience_ms)
+{
+    return hlk_local_ensure("default", patience_ms, socket_path, sizeof socket_path, &error);
+}
+
+static void ensure(void)
+{
+    cr_assert_eq(ensure_for(PATIENCE_MS), HLK_OK, "%s", error.text);
+}
+
+static int connected_to(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* One short question; its answer, cut at the end of what came at once. */
+static const char *asked(int fd, const char *question)
+{
+    static char answer[8192];
+    ssize_t n = -1;
+    if (send(fd, question, strlen(question), MSG_NOSIGNAL) > 0)
+        n = recv(fd, answer, sizeof answer - 1, 0);
+    answer[n > 0 ? n : 0] = '\0';
+    return answer;
+}
+
+static const char *ask_once(const char *question)
+{
+    int fd = connected_to(socket_path);
+    const char *answer = fd >= 0 ? asked(fd, question) : "";
+    if (fd >= 0)
+        close(fd);
+    return answer;
+}
+
+static void end_server(int sig)
+{
+    pid_t server = server_pid(), guard = server > 0 ? parent_of(server) : -1;
+    if (server <= 0)
+        return;
+    kill(server, SIGCONT);
+    kill(server, sig);
+    WAIT_FOR(is_gone(server) && is_gone(guard));
+}
+
+static void init(void)
+{
+    cr_assert_not_null(mkdtemp(folder));
+    setenv("HASPLOCK_LOCAL_DIR", folder, 1);
+    setenv("HASPLOCK_LOCAL_IDLE_S", "1", 1);
+    unsetenv("HASPLOCK_SERVER");
+}
+
+static void fini(void)
+{
+    char command[sizeof folder + 16];
+    end_server(SIGTERM);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(local, .init = init, .fini = fini, .timeout = 120);
+
+Test(local, starts_a_server_that_answers)
+{
+    ensure();
+    cr_assert_str_eq(socket_path, in_folder("hasplock-default/redis.sock"));
+    cr_assert_str_eq(ask_once("PING\r\n"), "+PONG\r\n");
+}
+
+Test(local, is_for_its_user_only)
+{
+    struct stat st;
+    ensure();
+    cr_assert_eq(stat(in_folder("hasplock-default"), &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0700u);
+    cr_assert_eq(stat(socket_path, &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0700u);
+    cr_assert_not_null(strstr(ask_once("CONFIG GET port\r\n"), "\r\n0\r\n"));
+}
+
+Test(local, saves_nothing)
+{
+    ensure();
+    cr_assert_str_eq(ask_once("CONFIG GET save\r\n"), "*2\r\n$4\r\nsave\r\n$0\r\n\r\n");
+    cr_assert_str_eq(ask_once("CONFIG GET appendonly\r\n"), "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n");
+}
+
+Test(local, a_second_call_finds_the_same)
+{
+    ensure();
+    pid_t first = server_pid();
+    ensure();
+    cr_assert_eq(server_pid(), first);
+}
+
+Test(local, each_name_is_a_server_of_its_own)
+{
+    char other[sizeof socket_path];
+    ensure();
+    setenv("HASPLOCK_LOCAL_IDLE_S", "1", 1);
+    cr_assert_eq(hlk_local_ensure("other", PATIENCE_MS, other, sizeof other, &error), HLK_OK, "%s", error.text);
+    pid_t second = (pid_t)number_in(in_folder("hasplock-other/pid"));
+    cr_assert_str_eq(other, in_folder("hasplock-other/redis.sock"));
+    cr_assert_neq(second, server_pid());
+    kill(second, SIGTERM);
+    WAIT_FOR(is_gone(second));
+}
+
+enum { CROWD = 8 };
+
+/* Tells through `out` which server it got. */
+_Noreturn static void be_one_of_the_crowd(int start, int out)
+{
+    char byte;
+    pid_t got = -1;
+    (void)!read(start, &byte, 1); /* the end of the stream starts all */
+    if (ensure_for(PATIENCE_MS) == HLK_OK)
+        got = (pid_t)atol(strstr(ask_once("INFO server\r\n"), "process_id:") + strlen("process_id:"));
+    (void)!write(out, &got, sizeof got);
+    _exit(0);
+}
+
+Test(local, many_processes_at_once_share_one)
+{
+    int start[2], out[2];
+    pid_t children[CROWD], got[CROWD];
+    cr_assert(pipe(start) == 0 && pipe(out) == 0);
+    for (int i = 0; i < CROWD; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            close(start[1]);
+            be_one_of_the_crowd(start[0], out[1]);
+        }
+    }
+    close(start[1]);
+    for (int i = 0; i < CROWD; i++)
+        cr_assert_eq(read(out[0], &got[i], sizeof got[i]), (ssize_t)sizeof got[i]);
+    for (int i = 0; i < CROWD; i++) {
+        waitpid(children[i], NULL, 0);
+        cr_assert_gt(got[i], 0);
+        cr_assert_eq(got[i], got[0]);
+    }
+}
+
+static void *ensure_in_thread(void *status)
+{
+    char path[sizeof socket_path];
+    *(enum hlk_status *)status = hlk_local_ensure("default", PATIENCE_MS, path, sizeof path, NULL);
+    return NULL;
+}
+
+Test(local, many_threads_at_once_share_one)
+{
+    pthread_t threads[CROWD];
+    enum hlk_status got[CROWD];
+    for (int i = 0; i < CROWD; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, ensure_in_thread, &got[i]), 0);
+    for (int i = 0; i < CROWD; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < CROWD; i++)
+        cr_assert_eq(got[i], HLK_OK);
+    ensure();
+    cr_assert_str_eq(ask_once("PING\r\n"), "+PONG\r\n");
+}
+
+Test(local, goes_when_idle_and_not_before)
+{
+    int64_t asked_at = test_now_ms();
+    ensure();
+    pid_t server = server_pid(), guard = parent_of(server);
+    WAIT_FOR(is_gone(server) && is_gone(guard));
+    cr_assert_geq(test_now_ms() - asked_at, IDLE_MS);
+    cr_assert_neq(access(socket_path, F_OK), 0);
+}
+
+Test(local, can_be_had_again_after_it_went)
+{
+    ensure();
+    pid_t first = server_pid();
+    WAIT_FOR(is_gone(first));
+    ensure();
+    cr_assert_neq(server_pid(), first);
+    cr_assert_str_eq(ask_once("PING\r\n"), "+PONG\r\n");
+}
+
+Test(local, stays_while_somebody_is_connected)
+{
+    ensure();
+    pid_t server = server_pid();
+    int fd = connected_to(socket_path);
+    struct pollfd end = { .fd = fd, .events = POLLIN };
+    cr_assert_eq(poll(&end, 1, 3 * IDLE_MS), 0, "the server left while a client was there");
+    int64_t left_at = test_now_ms();
+    close(fd);
+    WAIT_FOR(is_gone(server));
+    cr_assert_geq(test_now_ms() - left_at, IDLE_MS);
+}
+
+Test(local, stays_while_a_lock_is_held)
+{
+    ensure();
+    pid_t server = server_pid();
+    int64_t held_at = test_now_ms();
+    cr_assert_str_eq(ask_once("SET t 1 PX 2500\r\n"), "+OK\r\n");
+    WAIT_FOR(is_gone(server));
+    cr_assert_geq(test_now_ms() - held_at, 2500 + IDLE_MS);
+}
+
+Test(local, each_call_keeps_it_for_another_while)
+{
+    ensure();
+    pid_t server = server_pid();
+    int64_t last = 0;
+    for (int64_t begun = test_now_ms(); test_now_ms() - begun < 3 * IDLE_MS; test_sleep_ms(IDLE_MS / 4)) {
+        last = test_now_ms();
+        ensure();
+    }
+    cr_assert_eq(server_pid(), server);
+    WAIT_FOR(is_gone(server));
+    cr_assert_geq(test_now_ms() - last, IDLE_MS);
+}
+
+static int take_lock_file(void)
+{
+    int lock = open(in_folder("hasplock-default/lock"), O_RDWR | O_CLOEXEC);
+    cr_assert_eq(flock(lock, LOCK_EX), 0);
+    return lock;
+}
+
+Test(local, does_not_go_while_somebody_is_just_coming)
+{
+    ensure();
+    pid_t server = server_pid();
+    int lock = take_lock_file();
+    test_sleep_ms(3 * IDLE_MS);
+    cr_assert_not(is_gone(server));
+    close(lock);
+    WAIT_FOR(is_gone(server));
+}
+
+Test(local, waits_for_somebody_who_is_just_coming)
+{
+    ensure();
+    int lock = take_lock_file();
+    cr_assert_eq(ensure_for(SHORT_MS), HLK_E_CONNECT);
+    cr_assert_not_null(strstr(error.text, "another process keeps"), "%s", error.text);
+    close(lock);
+    ensure();
+}
+
+Test(local, one_that_was_killed_is_replaced)
+{
+    ensure();
+    pid_t first = server_pid();
+    end_server(SIGKILL);
+    cr_assert_eq(access(socket_path, F_OK), 0, "there is no stale socket to stumble over");
+    ensure();
+    cr_assert_neq(server_pid(), first);
+    cr_assert_str_eq(ask_once("PING\r\n"), "+PONG\r\n");
+}
+
+Test(local, goes_when_its_folder_was_removed)
+{
+    char command[256];
+    ensure();
+    pid_t server = server_pid(), guard = parent_of(server);
+    snprintf(command, sizeof command, "rm -rf %s/hasplock-default", folder);
+    cr_assert_eq(system(command), 0);
+    WAIT_FOR(is_gone(server) && is_gone(guard));
+}
+
+Test(local, guard_comes_back_when_its_connection_is_killed)
+{
+    ensure();
+    pid_t server = server_pid();
+    int fd = connected_to(socket_path);
+    cr_assert_str_eq(asked(fd, "CLIENT KILL TYPE normal SKIPME yes\r\n"), ":1\r\n");
+    close(fd);
+    WAIT_FOR(is_gone(server));
+    cr_assert_not_null(strstr(status_of(getpid(), "State"), "running"));
+}
+
+Test(local, has_no_descriptor_of_ours)
+{
+    int ours[2];
+    char byte;
+    cr_assert_eq(pipe(ours), 0); /* not close-on-exec, as a careless application would have it */
+    ensure();
+    close(ours[1]);
+    struct pollfd end = { .fd = ours[0], .events = POLLIN };
+    cr_assert_eq(poll(&end, 1, 0), 1, "somebody else has the writing end");
+    cr_assert_eq(read(ours[0], &byte, 1), 0);
+}
+
+Test(local, is_not_our_child)
+{
+    ensure();
+    cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1);
+    cr_assert_eq(errno, ECHILD);
+}
+
+/* Those that an application can use: the C library keeps 32 and 33 to itself. */
+static unsigned long long signals_of(pid_t pid, const char *field)
+{
+    return strtoull(status_of(pid, field), NULL, 16) & ~(3ull << 31);
+}
+
+static void ignore(int sig)
+{
+    (void)sig;
+}
+
+Test(local, has_no_signal_state_of_ours)
+{
+    sigset_t blocked;
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGUSR1, ignore);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    ensure();
+    pid_t guard = parent_of(server_pid());
+    cr_assert_eq(signals_of(guard, "SigBlk"), 0u);
+    cr_assert_eq(signals_of(guard, "SigIgn"), 0u);
+    cr_assert_eq(signals_of(guard, "SigCgt"), 0u);
+    cr_assert_eq(signals_of(server_pid(), "SigBlk"), 0u);
+}
+
+Test(local, works_where_children_are_reaped_by_the_kernel)
+{
+    signal(SIGCHLD, SIG_IGN);
+    ensure();
+    signal(SIGCHLD, SIG_DFL);
+    cr_assert_str_eq(ask_once("PING\r\n"), "+PONG\r\n");
+}
+
+Test(local, is_in_a_session_and_a_folder_of_its_own)
+{
+    char link[64], cwd[PATH_MAX] = "";
+    ensure();
+    pid_t server = server_pid(), guard = parent_of(server);
+    cr_assert_eq(getsid(server), guard);
+    cr_assert_neq(getsid(server), getsid(0));
+    snprintf(link, sizeof link, "/proc/%ld/cwd", (long)guard);
+    cr_assert_gt(readlink(link, cwd, sizeof cwd - 1), 0);
+    cr_assert_str_eq(cwd, "/");
+}
+
+/* A program of the test's own in the place of redis-server. */
+static const char *script(const char *text)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/script", folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    setenv("HASPLOCK_SERVER", path, 1);
+    return path;
+}
+
+static void refused(enum hlk_status status, const char *text)
+{
+    cr_assert_eq(ensure_for(PATIENCE_MS), status, "%s", error.text);
+    cr_assert_not_null(strstr(error.text, text), "%s", error.text);
+}
+
+Test(local, says_when_there_is_no_server_program)
+{
+    setenv("PATH", folder, 1);
+    refused(HLK_E_INVALID, "apt-get install redis-server");
+    setenv("PATH", "/bin:/usr/bin:/usr/local/bin", 1); /* for fini */
+}
+
+Test(local, says_when_the_chosen_program_is_none)
+{
+    setenv("HASPLOCK_SERVER", "/etc/passwd", 1);
+    refused(HLK_E_INVALID, "HASPLOCK_SERVER is \"/etc/passwd\"");
+    setenv("HASPLOCK_SERVER", "no-such-program", 1);
+    refused(HLK_E_INVALID, "HASPLOCK_SERVER is \"no-such-program\"");
+}
+
+Test(local, takes_the_chosen_program_from_the_path)
+{
+    setenv("HASPLOCK_SERVER", "redis-server", 1);
+    ensure();
+    cr_assert_str_eq(ask_once("PING\r\n"), "+PONG\r\n");
+}
+
+Test(local, says_when_the_program_cannot_run)
+{
+    script("#!/no/such/interpreter\n");
+    refused(HLK_E_OS, "No such file or directory");
+}
+
+Test(local, quotes_the_last_words_of_a_server_that_fails)
+{
+    script("#!/bin/sh\necho first\necho 'Bad directive'\necho\nexit 1\n");
+    refused(HLK_E_CONNECT, "its log ends with: Bad directive");
+}
+
+Test(local, ends_a_server_that_does_not_come_up)
+{
+    script("#!/bin/sh\necho $$ > $(dirname $0)/script.pid\nexec sleep 600\n");
+    cr_assert_eq(ensure_for(2000), HLK_E_CONNECT);
+    cr_assert_not_null(strstr(error.text, "did not come up in time"), "%s", error.text);
+    pid_t pid = (pid_t)number_in(in_folder("script.pid"));
+    cr_assert_gt(pid, 0);
+    cr_assert(is_gone(pid));
+}
+
+Test(local, says_when_the_server_stands_still)
+{
+    ensure();
+    pid_t server = server_pid();
+    kill(server, SIGSTOP);
+    WAIT_FOR(strchr(status_of(server, "State"), 'T'));
+    cr_assert_eq(ensure_for(SHORT_MS), HLK_E_CONNECT);
+    cr_assert_not_null(strstr(error.text, "does not answer"), "%s", error.text);
+    kill(server, SIGCONT);
+    ensure();
+    cr_assert_eq(server_pid(), server);
+}
+
+Test(local, path_must_fit_a_socket)
+{
+    char longer[128];
+    memset(longer, 'x', sizeof longer);
+    longer[0] = '/';
+    longer[sizeof longer - 1] = '\0';
+    setenv("HASPLOCK_LOCAL_DIR", longer, 1);
+    refused(HLK_E_INVALID, "too long for a socket's path: set HASPLOCK_LOCAL_DIR");
+}
+
+Test(local, folder_must_be_an_absolute_path)
+{
+    setenv("HASPLOCK_LOCAL_DIR", "relative", 1);
+    refused(HLK_E_INVALID, "not an absolute path");
+}
+
+Test(local, says_when_the_folder_cannot_be_made)
+{
+    setenv("HASPLOCK_LOCAL_DIR", in_folder("not/there"), 1);
+    refused(HLK_E_OS, "No such file or directory");
+}
+
+Test(local, does_not_enter_a_folder_that_others_can)
+{
+    cr_assert_eq(mkdir(in_folder("hasplock-default"), 0700), 0);
+    cr_assert_eq(chmod(in_folder("hasplock-default"), 0750), 0);
+    refused(HLK_E_OS, "mode 700");
+}
+
+Test(local, does_not_follow_a_link_to_a_folder)
+{
+    char target[256];
+    snprintf(target, sizeof target, "%s", in_folder("elsewhere"));
+    cr_assert_eq(mkdir(target, 0700), 0);
+    cr_assert_eq(symlink(target, in_folder("hasplock-default")), 0);
+    refused(HLK_E_OS, "must be a folder of user");
+}
+
+Test(local, lives_in_the_runtime_folder_of_the_user)
+{
+    unsetenv("HASPLOCK_LOCAL_DIR");
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    ensure();
+    cr_assert_str_eq(socket_path, in_folder("hasplock-default/redis.sock"));
+}
+
+Test(local, needs_room_for_the_path)
+{
+    char small[8];
+    cr_assert_eq(hlk_local_ensure("default", PATIENCE_MS, small, sizeof small, &error), HLK_E_INVALID);
+}
