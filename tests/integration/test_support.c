@@ -299,6 +299,21 @@ Test(support_proxy, freezes_and_goes_on)
     redisFree(second);
 }
 
+Test(support_proxy, freezes_subscribers_only)
+{
+    redisContext *redis = through_proxy(), *sub = through_proxy(), *side = raw_open(server);
+    cr_assert_str_eq(raw(sub, "SUBSCRIBE tc"), "[\"subscribe\", \"tc\", :1]");
+    proxy_freeze_subscribers(proxy, true);
+    cr_assert_str_eq(raw(redis, "PING"), "PONG");
+    raw(side, "PUBLISH tc x");
+    cr_assert_null(raw_next_within(sub, 50));
+    proxy_freeze_subscribers(proxy, false);
+    cr_assert_str_eq(raw_next(sub), "[\"message\", \"tc\", \"x\"]");
+    redisFree(redis);
+    redisFree(sub);
+    redisFree(side);
+}
+
 Test(support_proxy, refuses_and_listens_again)
 {
     proxy_refuse(proxy, true);

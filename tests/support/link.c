@@ -191,6 +191,7 @@ static void take_requests(struct link *link, struct harm *harm, int64_t now)
         const char *at = link->from_client.at;
         struct unit *unit = units_add(&link->requests, at, len, now + harm->to_server_ns);
         unit->replies = replies_to(at, len);
+        link->subscribed = link->subscribed || resp_word_is(at, len, 0, "SUBSCRIBE");
         remember(harm, at, len);
         for (enum proxy_filter filter = PROXY_ALL; filter <= PROXY_SUBSCRIBES; filter++)
             if (matches(filter, at, len))
@@ -294,7 +295,7 @@ static void read_server(struct link *link, struct harm *harm, const struct pollf
 
 void link_pump(struct link *link, struct harm *harm, const struct pollfd *set, int64_t now_ns)
 {
-    if (harm->freeze || link->dead)
+    if (link_frozen(link, harm) || link->dead)
         return;
     read_client(link, harm, set, now_ns);
     read_server(link, harm, set, now_ns);
@@ -307,6 +308,11 @@ void link_pump(struct link *link, struct harm *harm, const struct pollfd *set, i
         link->delivering = false;
     if (link->upstream_gone ? returned : link->client < 0 && delivered)
         link->dead = true; /* both sides have what was sent to them */
+}
+
+bool link_frozen(const struct link *link, const struct harm *harm)
+{
+    return harm->freeze || (harm->freeze_subscribers && link->subscribed);
 }
 
 void link_deliver(struct link *link, bool first_only)

@@ -28,7 +28,7 @@ struct pending {                    /* a request that the server has got and not
 
 struct harm {                       /* what is to be done to whom: settings from outside, and what was seen */
     const char *upstream;           /* path of the server's socket */
-    bool freeze, drop_messages, hold_confirmations;
+    bool freeze, freeze_subscribers, drop_messages, hold_confirmations;
     int64_t to_server_ns, to_client_ns;
     enum proxy_fault fault;         /* armed */
     enum proxy_filter filter;
@@ -48,6 +48,7 @@ struct link {
     struct pending *pending, **pending_end;
     bool held;                      /* its first request waits for proxy_deliver */
     bool delivering;                /* proxy_deliver waits for it */
+    bool subscribed;                /* has sent SUBSCRIBE */
     bool dead;                      /* to be freed by the next sweep */
     size_t poll_client, poll_upstream;  /* places in this round's poll set; 0: not in it */
 };
@@ -60,6 +61,9 @@ void link_pump(struct link *link, struct harm *harm, const struct pollfd *set, i
 
 /* The held request may go: with what follows it, or alone. */
 void link_deliver(struct link *link, bool first_only);
+
+/* No byte may pass. */
+bool link_frozen(const struct link *link, const struct harm *harm);
 
 /* Makes *wait_ns smaller if something delayed is due before. */
 void link_soonest(const struct link *link, int64_t now_ns, int64_t *wait_ns);

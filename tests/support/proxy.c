@@ -94,7 +94,7 @@ static size_t build_set(struct proxy *proxy, struct pollfd **set, int64_t *wait_
     (*set)[2] = (struct pollfd){ proxy->listen_tcp, POLLIN, 0 };
     for (struct link *link = proxy->links; link; link = link->next) {
         link->poll_client = link->poll_upstream = 0;
-        if (proxy->harm.freeze)
+        if (link_frozen(link, &proxy->harm))
             continue;
         link_soonest(link, test_now_ns(), wait_ns);
         watch(*set, &n, &link->poll_client, link->client, &link->to_client);
@@ -314,6 +314,11 @@ void proxy_refuse(struct proxy *proxy, bool on)
 void proxy_freeze(struct proxy *proxy, bool on)
 {
     PROXY_SET(proxy, proxy->harm.freeze = on);
+}
+
+void proxy_freeze_subscribers(struct proxy *proxy, bool on)
+{
+    PROXY_SET(proxy, proxy->harm.freeze_subscribers = on);
 }
 
 void proxy_delay(struct proxy *proxy, int64_t to_server_ms, int64_t to_client_ms)

@@ -55,6 +55,7 @@ void proxy_cut_all(struct proxy *proxy);                    /* closes every conn
 void proxy_refuse(struct proxy *proxy, bool on);            /* nobody listens: connection refused. Open ones stay */
 void proxy_freeze(struct proxy *proxy, bool on);            /* a black hole: connections are accepted, no byte passes in
                                                              * either direction; off: what piled up goes on */
+void proxy_freeze_subscribers(struct proxy *proxy, bool on);    /* the same, only for connections that have subscribed */
 void proxy_delay(struct proxy *proxy, int64_t to_server_ms, int64_t to_client_ms);  /* each request; each reply */
 
 void proxy_drop_messages(struct proxy *proxy, bool on);         /* published messages; confirmations still pass */
