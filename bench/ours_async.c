@@ -1,8 +1,8 @@
 /* ours_async.c - as a server with an event loop uses it: poll on hlk_client_fd, dispatch; completions start what
  * follows.
  *
- * Each of the pairs in flight has an owner and a lock of its own. It is counted when its release has completed, or, when
- * nobody waits for that, when it has been accepted.
+ * Each pair in flight has an owner and a lock of its own. It is counted when its release has completed, or, when nobody
+ * waits for that, when it has been accepted.
  */
 #include "ours.h"
 

@@ -1,7 +1,7 @@
 //! The driver of rslock: the lines of bench/driver.h, locks by LockManager.
 //!
-//! "Threads" are tasks of one tokio runtime on one thread, all on the one multiplexed connection that a LockManager has:
-//! its best case. So `async` is the same as `own`. It has no renewal: no `hold`.
+//! "Threads" are tasks of one tokio runtime on one thread, all on the one multiplexed connection that a LockManager
+//! has: its best case. So `async` is the same as `own`. It has no renewal: no `hold`.
 
 use std::io::{BufRead, Write};
 use std::rc::Rc;
@@ -132,7 +132,13 @@ struct Counts {
 }
 
 /// One task of a round; `page` when all contend for one lock.
-async fn work(manager: Rc<LockManager>, key: String, id: u64, page: Option<Page>, end_ns: i64) -> Result<Counts, String> {
+async fn work(
+    manager: Rc<LockManager>,
+    key: String,
+    id: u64,
+    page: Option<Page>,
+    end_ns: i64,
+) -> Result<Counts, String> {
     let mut counts =
         Counts { ops: 0, finished_ns: 0, acquire: Hist::new(), pair: Hist::new(), handoff: Hist::new() };
     let mut begin = now_ns();
