@@ -87,7 +87,7 @@ enum { MANY = 20000 };
 
 static struct {
     struct hlk_map_node node;
-    char key[16];
+    char key[24];
 } many[MANY];
 
 static void put_many(int n)

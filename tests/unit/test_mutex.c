@@ -2,6 +2,7 @@
 #include "base/mutex.h"
 
 #include <criterion/criterion.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -175,13 +176,29 @@ Test(mutex, assert_none_aborts_when_there_is_one)
     cr_assert_not_null(strstr(last_words(claim_to_hold_none), "\"table\" (rank 2) held before I/O or user code"));
 }
 
+static sem_t taken, enough;
+
+static void *take_for_a_while(void *unused)
+{
+    (void)unused;
+    hlk_mutex_lock(&mux);
+    sem_post(&taken);
+    sem_wait(&enough);
+    hlk_mutex_unlock(&mux);
+    return NULL;
+}
+
 Test(mutex, what_another_thread_holds_is_not_mine)
 {
     pthread_t thread;
-    pthread_create(&thread, NULL, take_and_keep, NULL);
-    pthread_join(thread, NULL);
+    sem_init(&taken, 0, 0);
+    sem_init(&enough, 0, 0);
+    cr_assert_eq(pthread_create(&thread, NULL, take_for_a_while, NULL), 0);
+    sem_wait(&taken);
     hlk_mutex_lock(&table);
     hlk_mutex_unlock(&table);
     hlk_mutex_assert_none();
+    sem_post(&enough);
+    pthread_join(thread, NULL);
 }
 #endif

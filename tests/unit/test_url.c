@@ -38,6 +38,7 @@ static void tcp(const char *text, const char *user, const char *password, const 
 static void refused(const char *text, const char *part)
 {
     error.text[0] = '\0';
+    hlk_url_fini(&url);
     cr_assert_eq(hlk_url_parse(&url, text, &error), HLK_E_INVALID, "taken: %s", text);
     cr_assert_eq(error.status, HLK_E_INVALID);
     cr_assert_not_null(strstr(error.text, part), "\"%s\" is not in \"%s\" of %s", part, error.text, text);
