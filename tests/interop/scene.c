@@ -95,9 +95,7 @@ enum hlk_status c_waiter_end(struct c_waiter *waiter)
 
 void await_parked(struct watch *watch, char side, const char *lock)
 {
-    char channel[640];
-    raw_channel(channel, sizeof channel, lock);
-    watch_for(watch, "%c> subscribe %s", side, channel);
+    watch_for(watch, "%c> subscribe redisson_lock__channel:*", side);
     watch_for(watch, "%c. pttl %s", side, lock); /* the last thing a failing acquire of either side asks */
 }
 

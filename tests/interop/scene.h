@@ -54,8 +54,8 @@ void c_waiter_start(struct c_waiter *waiter, hlk_lock *lock, int64_t wait_ms);
 enum hlk_status c_waiter_answer(struct c_waiter *waiter);   /* waits for the acquire's answer */
 enum hlk_status c_waiter_end(struct c_waiter *waiter);      /* lets go if it holds; the release's answer */
 
-/* Wait until a waiter of that side sleeps: it has subscribed, and has then asked once more in vain. The watch must have
- * been started before the waiter. */
+/* Waits until a waiter of that side sleeps: it has subscribed, and has then asked once more in vain. The watch must have
+ * been started before the waiter. `lock` may be a pattern (watch.h). */
 void await_parked(struct watch *watch, char side, const char *lock);
 
 /* Asserts that `lock` is held by a field that begins with `prefix`, `count` times, with a ttl of low .. high ms. */

@@ -78,7 +78,9 @@ Test(redisson, c_waits_for_java_and_is_woken_by_message)
 
 /* The channel is "{name}" behind its prefix, or just the name when there is a brace anywhere in it: not a hash tag parser's
  * rule, Redisson's. A side that spells it otherwise never hears the other. */
-static const char *const braces[] = { "t{order}42", "{t}", "t{open", "t{}empty", "t}close", "t}{", "{{t}}", "t:{a}{b}" };
+static const char *const braces[] = {
+    "t{order}42", "{t}", "t{open", "t{}empty", "t}close", "t}{", "{{t}}", "t:{a}{b}"
+};
 enum { BRACES = sizeof braces / sizeof braces[0] };
 
 Test(redisson, java_is_woken_on_names_with_braces)
@@ -99,12 +101,15 @@ Test(redisson, names_outside_of_ascii_are_the_same_lock)
     hlk_lock *lock = scene_lock(name);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_str_eq(peer_ask(scene.java, "A.1 islocked %s", name), "true");
+    struct watch *watch = watch_start(scene.server);
     peer_tell(scene.java, "A.1 lock %s", name);
-    WAIT_FOR(raw_listeners(scene.redis, name) == 1);
+    await_parked(watch, 'J', "t:sch*"); /* MONITOR escapes what is not ASCII */
+    cr_assert_eq(raw_listeners(scene.redis, name), 1);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     cr_assert_str_eq(peer_answer(scene.java, "A.1")->text, "ok");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
     peer_ask(scene.java, "A.1 unlock %s", name);
+    watch_stop(watch);
 }
 
 /* Redisson's partial unlock tells nobody; ours must not take one for the end either. */
@@ -190,6 +195,8 @@ Test(redisson, a_waiter_that_leaves_costs_the_other_side_nothing)
     cr_assert_eq(c_waiter_end(&holder), HLK_OK);
     cr_assert_str_eq(peer_answer(scene.java, "A.1")->text, "ok");
 
+    await_no_listeners("t");
+    watch_mark(watch);
     c_waiter_start(&stayer, scene_lock("t"), HLK_FOREVER);
     await_parked(watch, 'C', "t");
     peer_tell(scene.java, "A.2 trylock t 200");

@@ -120,6 +120,7 @@ size_t watch_mark(struct watch *watch)
     while (watch->len == 0 || strcmp(watch->lines[watch->len - 1], mark) != 0)
         if (!read_line(watch, WAIT_MS))
             test_give_up("MONITOR does not show the mark");
+    watch->seen = watch->len;
     return watch->len;
 }
 

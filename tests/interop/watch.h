@@ -24,7 +24,7 @@ void watch_stop(struct watch *watch);       /* NULL is fine */
  * and ends the test. */
 const char *watch_for(struct watch *watch, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Reads all that the server did up to now; the number of lines. */
+/* Reads all that the server did up to now, which then counts as seen; the number of lines. The last is the mark. */
 size_t watch_mark(struct watch *watch);
 const char *watch_line(const struct watch *watch, size_t i);
 
