@@ -1,0 +1,51 @@
+/* demo_view.h - what the demo shows while it runs.
+ *
+ *     live     a block that is drawn over itself, below the lines of what has happened: a terminal
+ *     plain    a line per event and per fifth of the work: a pipe, a dumb terminal
+ *     json     one object per line
+ *
+ * Only the parent's main thread calls it. */
+#ifndef HLK_CLI_DEMO_VIEW_H
+#define HLK_CLI_DEMO_VIEW_H
+
+#include "demo_shared.h"
+#include "json.h"
+
+enum demo_mode { DEMO_LIVE, DEMO_PLAIN, DEMO_JSON };
+
+struct demo_view {                      /* zeroed, then demo_view_init */
+    enum demo_mode mode;
+    bool color, utf8;
+    int width, height;                  /* of the terminal, asked before each frame */
+    const struct demo_shared *shared;   /* the phase that runs; NULL between two */
+    int64_t began_ns, limit_ns, drawn_ns;
+    int lines;                          /* of the block that stands on the screen now */
+    int fifths;                         /* already told in plain mode */
+};
+
+/* `mode` DEMO_LIVE becomes plain when stdout is no terminal that can do it. */
+void demo_view_init(struct demo_view *view, enum demo_mode mode);
+
+void demo_view_phase(struct demo_view *view, const struct demo_shared *shared, int64_t began_ns, int64_t limit_ns);
+void demo_view_tick(struct demo_view *view);        /* often; draws when it is time */
+void demo_view_phase_end(struct demo_view *view);   /* takes the block away */
+
+/* Something happened: demo_view_fields, json_int(...), demo_view_event. The text is a line for people, JSON is for programs:
+ * only one of them is shown. */
+void demo_view_fields(const struct demo_view *view, struct json *fields, const char *event);
+void demo_view_event(struct demo_view *view, struct json *fields, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* One more line about what happened last; nothing in json mode. */
+void demo_view_more(struct demo_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A line of the report; nothing in json mode. */
+void demo_view_line(struct demo_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Colour on and off, "" when there is none. */
+const char *demo_on(const struct demo_view *view, char style);     /* 'g'ood, 'b'ad, 'w'arning, 'd'im, 's'trong */
+const char *demo_off(const struct demo_view *view);
+
+void demo_view_close(struct demo_view *view);       /* the cursor is back, also after a signal */
+
+#endif

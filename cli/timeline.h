@@ -1,0 +1,60 @@
+/* timeline.h - a picture of who waited and who held, as SVG. Pure: it draws what it is given, reads no clock, opens no file.
+ *
+ * A row per thread, the rows of a process side by side; a panel per window of time. The picture carries its own colours
+ * for light and dark, needs no script, and stays small: a `dense` panel draws columns of a pixel, not spans. */
+#ifndef HLK_CLI_TIMELINE_H
+#define HLK_CLI_TIMELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum timeline_kind {
+    TIMELINE_HELD,                      /* nobody was hurt */
+    TIMELINE_HARMFUL,                   /* wrote over what another had written meanwhile */
+    TIMELINE_KILLED,
+    TIMELINE_STOPPED                    /* held until valid_ns, stood still or was late until ended_ns */
+};
+
+struct timeline_span {                  /* waits from asked to got, holds from got to ended; got 0: never got it */
+    int row;
+    enum timeline_kind kind;
+    int64_t asked_ns, got_ns, valid_ns, ended_ns;       /* valid_ns only for TIMELINE_STOPPED */
+};
+
+enum timeline_note_kind { TIMELINE_NOTE_DEAD, TIMELINE_NOTE_STOPPED, TIMELINE_NOTE_GAP, TIMELINE_NOTE_MARK };
+
+struct timeline_note {                  /* a word at some rows and times; borrowed text */
+    enum timeline_note_kind kind;       /* DEAD, STOPPED: those rows did not run; GAP: an arrow along the row; MARK: a moment */
+    int row, rows;
+    int64_t from_ns, to_ns;             /* MARK: only from_ns */
+    const char *text;
+};
+
+enum timeline_place { TIMELINE_LEFT, TIMELINE_RIGHT, TIMELINE_WIDE };
+
+struct timeline_panel {
+    const char *title, *hint;           /* a line each; hint "" for none */
+    enum timeline_place place;          /* LEFT and RIGHT share a line */
+    bool arrows;                        /* from the end of each hold to the beginning of the next */
+    bool dense;                         /* thousands of spans: columns instead */
+    int64_t from_ns, to_ns;             /* the window; the axis counts from zero_ns */
+    int64_t zero_ns;
+    const struct timeline_span *spans;
+    size_t span_count;
+    const struct timeline_note *notes;
+    size_t note_count;
+};
+
+struct timeline {
+    const char *title, *subtitle;
+    int processes, threads;             /* threads of each; rows are numbered process by process */
+    const struct timeline_panel *panels;
+    size_t panel_count;
+};
+
+/* False: `out` has an error (errno), or no memory. Spans need no order. */
+bool timeline_write(FILE *out, const struct timeline *timeline);
+
+#endif
