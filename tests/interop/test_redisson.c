@@ -327,15 +327,18 @@ Test(redisson, cs_release_of_javas_lock_is_refused_and_sends_nothing)
     watch_stop(watch);
 }
 
-/* --- watchdogs of both sides keep their locks for longer than a lease */
+/* --- watchdogs of both sides keep their locks for longer than two leases. RENEWED: long enough that a JVM or a thread
+ * that gets no CPU for a second does not fail them */
+
+enum { RENEWED = 3000 };
 
 Test(redisson, cs_watchdog_keeps_java_out)
 {
     struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
-    opts.watchdog_ms = 1500;
+    opts.watchdog_ms = RENEWED;
     hlk_lock *lock = hlk_lock_create(scene_client(&opts), "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    peer_tell(scene.java, "A.1 trylock t 4500"); /* three leases */
+    peer_tell(scene.java, "A.1 trylock t %d", 2 * RENEWED + 500);
     cr_assert_str_eq(peer_answer(scene.java, "A.1")->text, "false");
     cr_assert_gt(hlk_lock_left_ms(lock), 0);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
@@ -344,8 +347,8 @@ Test(redisson, cs_watchdog_keeps_java_out)
 
 Test(redisson, javas_watchdog_keeps_c_out)
 {
-    peer_ask(scene.java, "- open W %s 1500", scene.java_url);
+    peer_ask(scene.java, "- open W %s %d", scene.java_url, RENEWED);
     peer_ask(scene.java, "W.1 lock t");
-    cr_assert_eq(hlk_lock_acquire(scene_lock("t"), 4500), HLK_TIMEOUT);
+    cr_assert_eq(hlk_lock_acquire(scene_lock("t"), 2 * RENEWED + 500), HLK_TIMEOUT);
     cr_assert_str_eq(peer_ask(scene.java, "W.1 unlock t"), "ok");
 }
