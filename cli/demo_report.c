@@ -68,7 +68,7 @@ void demo_report_phase(struct demo_view *view, const struct demo_run *run, const
 static const char *process_fate(const struct demo_run *run, int process)
 {
     const struct demo_accident *accidents = run->shared->accidents;
-    static const char *const fates[] = { "", "killed once", "stopped once", "killed, stopped" };
+    static const char *const fates[] = { "", "  killed once", "  stopped once", "  killed, stopped" };
     int fate = 0;
 
     for (int kind = 0; kind < DEMO_ACCIDENTS; kind++)
@@ -106,7 +106,7 @@ static void report_tally(struct demo_view *view, const struct demo_run *run, int
         snprintf(name, sizeof name, "all");
     else
         snprintf(name, sizeof name, "process %d", process + 1);
-    demo_view_line(view, "   %-11s %8s %9s %5.0f %% %9s %9s %9s %9s  %s%s%s", name, WORD(t->holds), LENGTH(t->held_ns),
+    demo_view_line(view, "   %-11s %8s %9s %5.0f %% %9s %9s %9s %9s%s%s%s", name, WORD(t->holds), LENGTH(t->held_ns),
                    share, LENGTH(t->held_longest_ns), LENGTH(t->wait_p50_ns), LENGTH(t->wait_p99_ns),
                    LENGTH(t->wait_longest_ns), demo_on(view, 'w'), process_fate(run, process), demo_off(view));
 }

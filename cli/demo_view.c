@@ -132,10 +132,14 @@ static void put_process(struct demo_view *view, FILE *out, int process, int most
     const struct demo_accident *accident = accident_of(shared, process);
     bool stopped = accident == &shared->accidents[DEMO_STOP];
     struct line line = line_begin(view, out);
+    int pid = atomic_load(&shared->processes[process].pid);
     char word[DEMO_WORD];
 
     put(&line, 0, "   process %-2d ", process + 1);
-    put(&line, 'd', "pid %-8d", atomic_load(&shared->processes[process].pid));
+    if (pid)
+        put(&line, 'd', "pid %-8d", pid);
+    else
+        put(&line, 'd', "%-12s", "ended");
     put_threads(&line, shared, process, stopped);
     put(&line, 0, "  %7s ", demo_number(word, demo_sold(shared, process)));
     put_bar(&line, shared->order.locked ? 'g' : 'b', demo_sold(shared, process), most, 16);

@@ -210,13 +210,11 @@ static int run_command(struct session *s, struct watch_result *result)
         free(env);
         return os_error("no way to run COMMAND", env ? errno : ENOMEM);
     }
-    say_never_wait(true);
     int why = child_start(&child, s->options->argv, env);
     if (why == 0) {
         watch_run(result, s->options, s->lock, &child, signal_fd, &s->fds);
         child_close(&child);
     }
-    say_never_wait(false);
     close(signal_fd);
     free_environment(env);
     return why ? os_error("no process for COMMAND", why) : code_of(s, &child, result);
@@ -226,6 +224,7 @@ static int run_command(struct session *s, struct watch_result *result)
 static void release(const struct session *s, const struct watch_result *result)
 {
     enum hlk_status status = hlk_lock_release(s->lock);
+    say_never_wait(false);
     if (status == HLK_OK)
         say(SAY_VERBOSE, "released", "released after %.2f s", (double)(hlk_now_ms() - s->held_at_ms) / 1000);
     else if (status == HLK_LOST && !result->lost)
@@ -238,6 +237,7 @@ static void release(const struct session *s, const struct watch_result *result)
 static int hold(struct session *s)
 {
     struct watch_result result = { 0 };
+    say_never_wait(true);
     say_acquired(s);
     int code = run_command(s, &result);
     release(s, &result);

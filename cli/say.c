@@ -37,11 +37,6 @@ bool say_json(void)
     return as.json;
 }
 
-void say_never_wait(bool never)
-{
-    as.never_wait = never;
-}
-
 /* A pipe that is ready takes PIPE_BUF bytes without blocking; a terminal that was stopped by ^S is not ready. */
 static bool would_wait(int fd, size_t len)
 {
@@ -63,11 +58,28 @@ static bool write_all(int fd, const char *bytes, size_t len)
     return true;
 }
 
-static void put(const char *line, size_t len)
+/* Errors that stderr did not take at once. Main thread only: logs of other threads are no errors. */
+static struct {
+    char lines[8192];
+    size_t len;
+} kept;
+
+static void put(enum say_level level, const char *line, size_t len)
 {
-    if (as.never_wait && would_wait(STDERR_FILENO, len))
-        return;
-    write_all(STDERR_FILENO, line, len); /* where could we complain? */
+    if (!as.never_wait || !would_wait(STDERR_FILENO, len)) {
+        write_all(STDERR_FILENO, line, len); /* where could we complain? */
+    } else if (level == SAY_ERROR && len <= sizeof kept.lines - kept.len) {
+        memcpy(kept.lines + kept.len, line, len);
+        kept.len += len;
+    }
+}
+
+void say_never_wait(bool never)
+{
+    as.never_wait = never;
+    if (!never)
+        write_all(STDERR_FILENO, kept.lines, kept.len);
+    kept.len = 0;
 }
 
 const char *say_shown(char *buf, size_t size, const char *bytes)
@@ -90,7 +102,7 @@ const char *say_shown(char *buf, size_t size, const char *bytes)
     return buf;
 }
 
-static void put_text(const char *text)
+static void put_text(enum say_level level, const char *text)
 {
     char line[TEXT + NAME_SHOWN + 64], name[NAME_SHOWN];
     int len;
@@ -101,7 +113,7 @@ static void put_text(const char *text)
         len = snprintf(line, sizeof line, "hasplock: %s: %s\n", as.command, text);
     else
         len = snprintf(line, sizeof line, "hasplock: %s\n", text);
-    put(line, (size_t)len);
+    put(level, line, (size_t)len);
 }
 
 void say_begin(struct json *fields, const char *event)
@@ -119,9 +131,9 @@ static void say_v(struct json *fields, enum say_level level, const char *format,
     if (as.json) {
         json_string(fields, "text", text);
         json_end(fields);
-        put(fields->line, fields->len);
+        put(level, fields->line, fields->len);
     } else if ((int)level <= as.verbosity + SAY_NOTE) {
-        put_text(text);
+        put_text(level, text);
     }
 }
 
@@ -146,18 +158,20 @@ void say(enum say_level level, const char *event, const char *format, ...)
 /* The library tells `acquire "nightly" at redis://...: why`; our line has begun with `run "nightly": ` already. */
 const char *say_story(void)
 {
+    char name[2100];
     const char *text = hlk_last_error();
-    const char *s = text + strspn(text, "abcdefghijklmnopqrstuvwxyz");
-    if (s == text || strncmp(s, " \"", 2) != 0)
+    const char *quoted = text + strspn(text, "abcdefghijklmnopqrstuvwxyz");
+    if (!as.name || strncmp(quoted, " \"", 2) != 0)
         return text;
-    for (s += 2; *s && *s != '"'; s++)
-        if (*s == '\\' && s[1])
-            s++;
-    if (*s != '"')
+    say_shown(name, sizeof name, as.name);
+    quoted += 2;
+    for (const char *n = name; *n && *quoted == *n; n++)
+        quoted++;
+    if (*quoted != '"') /* the library cuts long names too: then a quote follows all the same */
         return text;
-    s++;
-    s += strspn(s, ".: ");
-    return *s ? s : text;
+    quoted++;
+    quoted += strspn(quoted, ".: ");
+    return *quoted ? quoted : text;
 }
 
 int say_exit_code(enum hlk_status status)

@@ -19,7 +19,8 @@ void say_setup(const char *command, bool json, int verbosity);     /* verbosity:
 void say_about(const char *name);           /* the lock's name, borrowed; NULL: none */
 bool say_json(void);
 
-/* From now on a line that stderr does not take at once is dropped: nothing may hold us up while COMMAND runs. */
+/* While `never` a line that stderr does not take at once is kept for later (errors) or dropped (the rest): nothing may
+ * hold us up while we hold the lock. */
 void say_never_wait(bool never);
 
 /* `event` is what --json calls it. */

@@ -1,0 +1,204 @@
+/* hasplock demo, end to end and small: a real server, real processes that are really killed and stopped. */
+#include "command.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/hasplock-test-XXXXXX"; /* TMPDIR and working folder of the demo */
+
+static void demo_start(void)
+{
+    cli_start();
+    cr_assert_not_null(mkdtemp(dir));
+    setenv("TMPDIR", dir, 1);
+    cr_assert_eq(chdir(dir), 0);
+}
+
+static int files_left(void)
+{
+    int n = -2; /* . and .. */
+    DIR *all = opendir(dir);
+    while (readdir(all))
+        n++;
+    closedir(all);
+    return n;
+}
+
+static void demo_stop(void)
+{
+    unlink("hasplock-demo.svg");
+    unlink("other.svg");
+    cr_assert_eq(files_left(), 0, "the demo left files in %s", dir);
+    rmdir(dir);
+    cli_stop();
+}
+
+TestSuite(demo, .init = demo_start, .fini = demo_stop);
+
+#define DEMO(...) COMMAND("demo", "--url", getenv("HASPLOCK_URL"), __VA_ARGS__)
+
+Test(demo, loses_updates_without_the_lock_and_none_with_it)
+{
+    struct command *c = DEMO("--items", "400", "--json");
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    const char *out = c->text[OUT], *with = strstr(out, "\"event\":\"phase_end\",\"locked\":true");
+    cr_assert_null(strstr(out, "\"lost_updates_without\":0,"), "%s", out);
+    cr_assert_not_null(with, "%s", out);
+    cr_assert_not_null(strstr(with, "\"items\":400,\"sold\":400,\"stock_left\":0,\"lost_updates\":0,\"oversold\":0"));
+    cr_assert_not_null(strstr(out, "\"overlaps\":0,\"picture\":\"hasplock-demo.svg\",\"good\":true}\n"));
+    command_free(c);
+    cr_assert_str_eq(raw(redis, "DBSIZE"), ":0");
+}
+
+Test(demo, tells_of_the_killed_holder_and_the_stopped_one_in_order)
+{
+    static const char *const story[] = { "KILLED while it holds the lock",
+                                         "got the lock",
+                                         "STOPPED while it holds the lock",
+                                         "got the lock",
+                                         "woken after",
+                                         "is refused by its own check: 0 ms of lease left",
+                                         "told it LOST",
+                                         "its release answered HLK_LOST" };
+    struct command *c = DEMO("--items", "400", "--plain");
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    const char *at = c->text[OUT];
+    for (size_t i = 0; i < sizeof story / sizeof story[0]; i++) {
+        const char *next = strstr(at, story[i]);
+        cr_assert_not_null(next, "no \"%s\" behind: %s", story[i], at);
+        at = next + 1;
+    }
+    cr_assert_str_empty(c->text[ERR]);
+    command_free(c);
+}
+
+Test(demo, is_plain_in_a_pipe_and_draws_its_picture_where_it_is_told)
+{
+    struct command *c = DEMO("--items", "100", "--processes", "2", "--threads", "2", "--svg", "other.svg");
+    char head[5] = "";
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    cr_assert_null(strchr(c->text[OUT], '\033'));
+    cr_assert_not_null(strstr(c->text[OUT], "other.svg\n"));
+    FILE *picture = fopen("other.svg", "r");
+    cr_assert_not_null(picture);
+    cr_assert_eq(fread(head, 1, 4, picture), 4);
+    cr_assert_str_eq(head, "<svg");
+    fclose(picture);
+    command_free(c);
+}
+
+/* Each of the demo's workers: its pid stands in /proc/<pid>/task/<pid>/children. */
+static int workers_of(pid_t pid, long *pids, int most)
+{
+    char path[64];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *in = fopen(path, "r");
+    while (in && n < most && fscanf(in, "%ld", &pids[n]) == 1)
+        n++;
+    if (in)
+        fclose(in);
+    return n;
+}
+
+static void ends_with_its_workers(int with)
+{
+    struct command *c = DEMO("--items", "3000", "--seconds", "60");
+    long pids[8];
+    command_until(c, OUT, "STOPPED"); /* the hardest moment: one of them cannot do anything for its own end */
+    int n = workers_of(c->pid, pids, 8);
+    cr_assert_eq(n, 4);
+    kill(c->pid, with);
+    cr_assert_eq(command_end(c), DIED_OF + with);
+    for (int i = 0; i < n; i++)
+        WAIT_FOR(process_is_gone((pid_t)pids[i]));
+    command_free(c);
+}
+
+Test(demo, leaves_nothing_behind_when_it_is_interrupted)
+{
+    ends_with_its_workers(SIGINT);
+    cr_assert_eq(files_left(), 0);
+}
+
+Test(demo, leaves_nothing_behind_when_it_is_terminated)
+{
+    ends_with_its_workers(SIGTERM);
+    cr_assert_eq(files_left(), 0);
+}
+
+Test(demo, takes_its_workers_along_when_it_is_killed)
+{
+    ends_with_its_workers(SIGKILL);
+    cr_assert_eq(system("rm -rf hasplock-demo*"), 0); /* nobody could */
+}
+
+Test(demo, refuses_what_it_does_not_understand)
+{
+    static const struct {
+        const char *option, *value, *says;
+    } bad[] = {
+        { "--processes", "1", "hasplock: demo: --processes: \"1\" is not within 2 to 16\n" },
+        { "--threads", "four", "hasplock: demo: --threads: \"four\" is not a whole number\n" },
+        { "--threads", "32", "hasplock: demo: 4 processes x 32 threads are 128 threads; 64 are possible\n" },
+        { "--items", "-5", "hasplock: demo: --items: \"-5\" is not a whole number\n" },
+        { "--seconds", "99999999999999999999", "is not within 1 to 3600\n" },
+        { "--nonsense", "1", "hasplock: demo: no option --nonsense" },
+        { "--worker", "0", "hasplock: demo: --worker is for the demo's own processes\n" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct command *c = DEMO(bad[i].option, bad[i].value);
+        cr_assert_eq(command_end(c), 64);
+        cr_assert_not_null(strstr(c->text[ERR], bad[i].says), "%s", c->text[ERR]);
+        cr_assert_eq(count_lines(c->text[ERR]), 1);
+        cr_assert_str_empty(c->text[OUT]);
+        command_free(c);
+    }
+}
+
+Test(demo, says_where_no_server_is_and_begins_nothing)
+{
+    struct command *c = COMMAND("demo", "--url", "unix:/nowhere.sock");
+    cr_assert_eq(command_end(c), 69);
+    cr_assert_eq(count_lines(c->text[ERR]), 1);
+    cr_assert_str_empty(c->text[OUT]);
+    command_free(c);
+}
+
+Test(demo, says_when_the_picture_cannot_be_written)
+{
+    struct command *c = DEMO("--svg", "/nowhere/x.svg");
+    cr_assert_eq(command_end(c), 73);
+    cr_assert_str_eq(c->text[ERR],
+                     "hasplock: demo: --svg: cannot write \"/nowhere/x.svg\": No such file or directory\n");
+    command_free(c);
+}
+
+Test(demo, draws_over_itself_on_a_terminal_without_colour_when_asked)
+{
+    setenv("TERM", "xterm", 1);
+    setenv("NO_COLOR", "1", 1);
+    struct command *c = command_start_on_terminal(
+        (const char *const[]){ HASPLOCK, "demo", "--url", getenv("HASPLOCK_URL"), "--items", "100", NULL });
+    cr_assert_eq(command_end(c), 0, "%s", c->text[OUT]);
+    cr_assert_not_null(strstr(c->text[OUT], "\033[K"));
+    cr_assert_not_null(strstr(c->text[OUT], "\033[?25h"), "the cursor is back");
+    cr_assert_null(strstr(c->text[OUT], "\033[0m"), "a colour");
+    command_free(c);
+}
+
+Test(demo, explains_itself)
+{
+    struct command *c = COMMAND("demo", "--help");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_not_null(strstr(c->text[OUT], "--svg FILE"));
+    cr_assert_null(strstr(c->text[OUT], "--worker"));
+    command_free(c);
+}
