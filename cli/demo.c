@@ -1,5 +1,5 @@
-/* demo.c - options, the two phases one after the other, and what must be gone at the end whatever happens: the workers, the
- * files, the cursor that was hidden. */
+/* demo.c - options, the two phases one after the other, and what must be gone at the end whatever happens: the
+ * workers, the files, the cursor that was hidden. */
 #include "demo.h"
 #include "demo_picture.h"
 #include "demo_report.h"
@@ -275,8 +275,8 @@ static void dir_remove(struct demo *demo)
     rmdir(demo->dir);
 }
 
-/* One record per order: as many as can be, with some air for those who come when all is sold; in the phase without the lock
- * there may be more orders than items, and the first ones are enough. */
+/* One record per order: as many as can be, with some air for those who come when all is sold; in the phase without the
+ * lock there may be more orders than items, and the first ones are enough. */
 static uint32_t hold_cap(const struct settings *s, bool locked)
 {
     uint32_t most = (uint32_t)s->items + 16 * DEMO_MAX_THREADS;
@@ -348,8 +348,8 @@ static int server_open(struct demo *demo)
     return hlk_client_open(&demo->client, demo->settings.url, &opts) == HLK_OK ? 0 : say_fault();
 }
 
-/* The server's last word: is the lock free? It must be, when its last holder has released it. 0, 1: it is not, or the code of
- * a fault. */
+/* The server's last word: is the lock free? It must be, when its last holder has released it. 0, 1: it is not, or the
+ * code of a fault. */
 static int server_check(struct demo *demo)
 {
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;

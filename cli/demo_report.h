@@ -1,4 +1,5 @@
-/* demo_report.h - what was sold and what was lost: the truth is asked from the SQLite file, not from those who wrote it. */
+/* demo_report.h - what was sold and what was lost: the truth is asked from the SQLite file, not from those who wrote
+ * it. */
 #ifndef HLK_CLI_DEMO_REPORT_H
 #define HLK_CLI_DEMO_REPORT_H
 
@@ -16,8 +17,8 @@ bool demo_result_read(const struct demo_run *run, struct demo_result *result);
 
 void demo_report_phase(struct demo_view *view, const struct demo_run *run, const struct demo_result *result);
 
-/* Who held it, the waits, what was checked, and the verdict. `wrongs`: already found and said. Returns the exit code: 0, or
- * 1 with the reason said. */
+/* Who held it, the waits, what was checked, and the verdict. `wrongs`: already found and said. Returns the exit code:
+ * 0, or 1 with the reason said. */
 int demo_report_end(struct demo_view *view, const struct demo_run *run, const struct demo_result *without,
                     const struct demo_result *with, const char *picture, int wrongs);
 

@@ -1,5 +1,5 @@
-/* demo_run.c - a loop that looks every few milliseconds: have all started, has a holder come to its accident, who has ended,
- * is the time over. Signals to children are sent by process id, to children that were not reaped yet. */
+/* demo_run.c - a loop that looks every few milliseconds: have all started, has a holder come to its accident, who has
+ * ended, is the time over. Signals to children are sent by process id, to children that were not reaped yet. */
 #include "demo_run.h"
 #include "demo_stats.h"
 #include "demo_text.h"

@@ -1,5 +1,5 @@
-/* demo_run.h - one phase of the demo, seen by the parent: starts the worker processes, lets the accidents happen, keeps the
- * view going, and buries its children whatever happens. */
+/* demo_run.h - one phase of the demo, seen by the parent: starts the worker processes, lets the accidents happen,
+ * keeps the view going, and buries its children whatever happens. */
 #ifndef HLK_CLI_DEMO_RUN_H
 #define HLK_CLI_DEMO_RUN_H
 
@@ -21,8 +21,8 @@ struct demo_run {
     int told;                           /* of the accidents' story: how far the view has been told */
 };
 
-/* 0: the phase is over, its figures are in `shared`. Else the exit code; why was said, but not for a signal (then 1). No
- * worker is left in any case. */
+/* 0: the phase is over, its figures are in `shared`. Else the exit code; why was said, but not for a signal (then 1).
+ * No worker is left in any case. */
 int demo_run(struct demo_run *run);
 
 #endif

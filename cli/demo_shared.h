@@ -3,8 +3,8 @@
  *     parent   writes the order (what to do), go, and what it did to a process (killed, stopped, woken)
  *     worker   writes its process slot, its threads' cells and one record per order in `holds`
  *
- * Everything that changes while both run is atomic; a record belongs to the thread that took it until its process ended.
- * Times are ns on the clock of hlk_now_ms, so that moments of different processes can be compared. */
+ * Everything that changes while both run is atomic; a record belongs to the thread that took it until its process
+ * ended. Times are ns on the clock of hlk_now_ms, so that moments of different processes can be compared. */
 #ifndef HLK_CLI_DEMO_SHARED_H
 #define HLK_CLI_DEMO_SHARED_H
 

@@ -3,8 +3,8 @@
  *     stock  one row: how many items are left
  *     sale   one row per order that was promised an item
  *
- * A sale reads the stock in one transaction, thinks, and writes the new stock and the sale in another. That is what makes
- * a lock necessary: SQLite keeps each transaction whole, but nobody keeps the two together. */
+ * A sale reads the stock in one transaction, thinks, and writes the new stock and the sale in another. That is what
+ * makes a lock necessary: SQLite keeps each transaction whole, but nobody keeps the two together. */
 #ifndef HLK_CLI_DEMO_STOCK_H
 #define HLK_CLI_DEMO_STOCK_H
 

@@ -30,8 +30,8 @@ void demo_view_phase(struct demo_view *view, const struct demo_shared *shared, i
 void demo_view_tick(struct demo_view *view);        /* often; draws when it is time */
 void demo_view_phase_end(struct demo_view *view);   /* takes the block away */
 
-/* Something happened: demo_view_fields, json_int(...), demo_view_event. The text is a line for people, JSON is for programs:
- * only one of them is shown. */
+/* Something happened: demo_view_fields, json_int(...), demo_view_event. The text is a line for people, JSON is for
+ * programs: only one of them is shown. */
 void demo_view_fields(const struct demo_view *view, struct json *fields, const char *event);
 void demo_view_event(struct demo_view *view, struct json *fields, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

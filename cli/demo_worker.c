@@ -1,8 +1,8 @@
 /* demo_worker.c - a shop: threads that read the stock, think, and write it back.
  *
- * With the lock an order is: acquire, read, think, ask how much of the lease is left, write, release. Without it, it is
- * read, think, write: the same program, and the same file. The thread that an accident (demo_shared.h) falls upon stands
- * still between read and write until its process is killed, or stopped and woken again. */
+ * With the lock an order is: acquire, read, think, ask how much of the lease is left, write, release. Without it, it
+ * is read, think, write: the same program, and the same file. The thread that an accident (demo_shared.h) falls upon
+ * stands still between read and write until its process is killed, or stopped and woken again. */
 #include "demo_worker.h"
 #include "demo_shared.h"
 #include "demo_stock.h"
@@ -84,8 +84,8 @@ static int64_t shop_valid_ns(const struct shop *shop)
     return hlk_lock_held_until(shop->lock) * 1000000;
 }
 
-/* Is it this holder that the next accident falls upon? The stop only comes after the kill, and to another process than that,
- * as long as there is stock to wait for one. */
+/* Is it this holder that the next accident falls upon? The stop only comes after the kill, and to another process than
+ * that, as long as there is stock to wait for one. */
 static struct demo_accident *accident_take(struct demo_shared *shared, int row, int left)
 {
     struct demo_accident *killed = &shared->accidents[DEMO_KILL], *stopped = &shared->accidents[DEMO_STOP];
@@ -99,8 +99,8 @@ static struct demo_accident *accident_take(struct demo_shared *shared, int row, 
     return atomic_load(&stopped->state) == DEMO_ARMED && left <= at_left ? stopped : NULL;
 }
 
-/* Stands still between read and write, a holder all the while, until the parent has sent its signal. Only the stopped one
- * comes back, long after its lease is over; what it sees then goes into the report. */
+/* Stands still between read and write, a holder all the while, until the parent has sent its signal. Only the stopped
+ * one comes back, long after its lease is over; what it sees then goes into the report. */
 static void seller_has_accident(struct seller *seller, struct demo_accident *accident, struct demo_hold *hold, int left)
 {
     struct shop *shop = seller->shop;
@@ -277,8 +277,8 @@ static void shop_closes(struct shop *shop)
     hlk_lock_destroy(shop->lock);
 }
 
-/* Every thread's connection is open before the first order: an accident may stop the process at any later moment, and then
- * no thread of it may have the file locked. */
+/* Every thread's connection is open before the first order: an accident may stop the process at any later moment, and
+ * then no thread of it may have the file locked. */
 static bool sellers_prepare(struct shop *shop, struct seller *sellers, int count)
 {
     const struct demo_order *order = &shop->shared->order;

@@ -26,7 +26,8 @@ struct canvas {
 static const char STYLE[] =
     "<style>\n"
     "text{font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#1d2433}\n"
-    ".t{font-size:19px;font-weight:600}.b{font-size:14px;font-weight:600}.s{fill:#5d6779}.n{font-size:10.5px;fill:#5d6779}\n"
+    ".t{font-size:19px;font-weight:600}.b{font-size:14px;font-weight:600}\n"
+    ".s{fill:#5d6779}.n{font-size:10.5px;fill:#5d6779}\n"
     ".bg{fill:#fff}.band{fill:#f4f6fa}.plot{fill:none;stroke:#d5dae4}.grid{stroke:#e3e7ef}\n"
     ".w{fill:#c3cfe6}.h{fill:#1f8a5b}.x{fill:#d63a3a}.k{fill:#b3261e}.p{fill:#e08a00}.late{fill:url(#late)}\n"
     ".wl{stroke:#c3cfe6}.hl{stroke:#1f8a5b}.pl{stroke:#e08a00}.kl{stroke:#b3261e}\n"
@@ -35,7 +36,8 @@ static const char STYLE[] =
     ".dt{fill:#b3261e;font-size:11px;font-weight:600}.st{fill:#a86400;font-size:11px;font-weight:600}\n"
     ".halo{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}\n"
     "@media (prefers-color-scheme:dark){\n"
-    "text{fill:#e4e8f0}.s,.n{fill:#98a3b7}.bg{fill:#12161f}.band{fill:#1a202c}.plot{stroke:#343d4f}.grid{stroke:#2a3242}\n"
+    "text{fill:#e4e8f0}.s,.n{fill:#98a3b7}.bg{fill:#12161f}.band{fill:#1a202c}\n"
+    ".plot{stroke:#343d4f}.grid{stroke:#2a3242}\n"
     ".w{fill:#3b4a68}.h{fill:#35b97f}.x{fill:#ff6b6b}.k{fill:#ff6b6b}.p{fill:#ffb13d}\n"
     ".wl{stroke:#3b4a68}.hl{stroke:#35b97f}.pl{stroke:#ffb13d}.kl{stroke:#ff6b6b}\n"
     ".a{stroke:#c6cfdf}.ah{fill:#c6cfdf}.dead{fill:#ff6b6b;fill-opacity:.16}.stop{fill:#ffb13d;fill-opacity:.16}\n"
@@ -43,9 +45,11 @@ static const char STYLE[] =
     "</style>\n";
 
 static const char DEFS[] =
-    "<defs><pattern id=\"late\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
+    "<defs>"
+    "<pattern id=\"late\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
     "<rect class=\"p\" width=\"2.5\" height=\"6\"/></pattern>"
-    "<marker id=\"tip\" viewBox=\"0 0 6 6\" refX=\"5.4\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" orient=\"auto\">"
+    "<marker id=\"tip\" viewBox=\"0 0 6 6\" refX=\"5.4\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" "
+    "orient=\"auto\">"
     "<path class=\"ah\" d=\"M0 .6L6 3L0 5.4z\"/></marker></defs>\n";
 
 static void put_escaped(FILE *out, const char *text)

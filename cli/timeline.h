@@ -1,4 +1,5 @@
-/* timeline.h - a picture of who waited and who held, as SVG. Pure: it draws what it is given, reads no clock, opens no file.
+/* timeline.h - a picture of who waited and who held, as SVG. Pure: it draws what it is given, reads no clock, opens no
+ * file.
  *
  * A row per thread, the rows of a process side by side; a panel per window of time. The picture carries its own colours
  * for light and dark, needs no script, and stays small: a `dense` panel draws columns of a pixel, not spans. */
@@ -26,7 +27,7 @@ struct timeline_span {                  /* waits from asked to got, holds from g
 enum timeline_note_kind { TIMELINE_NOTE_DEAD, TIMELINE_NOTE_STOPPED, TIMELINE_NOTE_GAP, TIMELINE_NOTE_MARK };
 
 struct timeline_note {                  /* a word at some rows and times; borrowed text */
-    enum timeline_note_kind kind;       /* DEAD, STOPPED: those rows did not run; GAP: an arrow along the row; MARK: a moment */
+    enum timeline_note_kind kind;       /* DEAD, STOPPED: those rows did not run; MARK: a moment */
     int row, rows;
     int64_t from_ns, to_ns;             /* MARK: only from_ns */
     const char *text;
