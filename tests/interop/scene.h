@@ -3,12 +3,12 @@
  *
  *     TestSuite(suite, .init = scene_open, .fini = scene_close, .timeout = SCENE_SECONDS);
  *
- * Java speaks TCP and hasplock the Unix socket, so that a transcript tells them apart (watch.h). The Redisson client "A"
- * is there from the start.
+ * Java speaks TCP and hasplock the Unix socket, so that a transcript tells them apart (watch.h). The Redisson client
+ * "A" is there from the start.
  *
- * WATCHDOG_MS, the lease of both sides where a test does not say otherwise, is chosen against WAIT_MS (wait.h): a waiter
- * is told of at least two thirds of it, 40 s, and would sleep that long if no message woke it. So a wait that is over
- * within WAIT_MS, 20 s, after a release was not ended by the ttl.
+ * WATCHDOG_MS, the lease of both sides where a test does not say otherwise, is chosen against WAIT_MS (wait.h): a
+ * waiter is told of at least two thirds of it, 40 s, and would sleep that long if no message woke it. So a wait that is
+ * over within WAIT_MS, 20 s, after a release was not ended by the ttl.
  */
 #ifndef HLK_TEST_SCENE_H
 #define HLK_TEST_SCENE_H
@@ -54,8 +54,8 @@ void c_waiter_start(struct c_waiter *waiter, hlk_lock *lock, int64_t wait_ms);
 enum hlk_status c_waiter_answer(struct c_waiter *waiter);   /* waits for the acquire's answer */
 enum hlk_status c_waiter_end(struct c_waiter *waiter);      /* lets go if it holds; the release's answer */
 
-/* Waits until a waiter of that side sleeps: it has subscribed, and has then asked once more in vain. The watch must have
- * been started before the waiter. `lock` may be a pattern (watch.h). */
+/* Waits until a waiter of that side sleeps: it has subscribed, and has then asked once more in vain. The watch must
+ * have been started before the waiter. `lock` may be a pattern (watch.h). */
 void await_parked(struct watch *watch, char side, const char *lock);
 
 /* Asserts that `lock` is held by a field that begins with `prefix`, `count` times, with a ttl of low .. high ms. */

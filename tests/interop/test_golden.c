@@ -1,6 +1,6 @@
 /* The golden transcripts of Redisson's wire format, G1 (one holder) and G2 (a contended lock), by their effects: hasplock
- * plays one or both parts, and after each step the server, the channel and Java's view are what Redisson's own step leaves.
- * Our scripts are not Redisson's, so their commands are not compared; which keys and channels they name is. */
+ * plays one part or both, and after each step the server, the channel and Java's view are as Redisson's own step leaves
+ * them. Our scripts are not Redisson's, so their commands are not compared; which keys and channels they name is. */
 #include "interop/scene.h"
 
 #include <criterion/criterion.h>
@@ -62,7 +62,7 @@ static bool may_say(const struct names *names, const char *line)
     return strcmp(command, "time") == 0 || is_key(names, first);
 }
 
-/* Between two marks, hasplock named the lock, its void set and its channel as the format spells them, and nothing else. */
+/* Between two marks, hasplock named the lock, its void set and its channel as the format has them, and nothing else. */
 static void expect_only_its_names(const struct watch *watch, size_t from, size_t to, const char *lock)
 {
     struct names names = names_of(lock);

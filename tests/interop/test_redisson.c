@@ -76,8 +76,8 @@ Test(redisson, c_waits_for_java_and_is_woken_by_message)
     java_holds_c_waits("t");
 }
 
-/* The channel is "{name}" behind its prefix, or just the name when there is a brace anywhere in it: not a hash tag parser's
- * rule, Redisson's. A side that spells it otherwise never hears the other. */
+/* The channel is "{name}" behind its prefix, or just the name when there is a brace anywhere in it: not a hash tag
+ * parser's rule, Redisson's. A side that spells it otherwise never hears the other. */
 static const char *const braces[] = {
     "t{order}42", "{t}", "t{open", "t{}empty", "t}close", "t}{", "{{t}}", "t:{a}{b}"
 };

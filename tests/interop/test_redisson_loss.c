@@ -1,4 +1,4 @@
-/* hasplock and Redisson on one lock that is taken away, runs out, or outlives its holder: who is told what, and when. */
+/* hasplock and Redisson on a lock that is taken away, runs out, or outlives its holder: who is told what, and when. */
 #include "interop/scene.h"
 
 #include <criterion/criterion.h>
