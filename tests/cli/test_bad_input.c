@@ -1,0 +1,235 @@
+/* Bad input: one clear line that names what and where, the right exit code, and nothing changed. */
+#include "command.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(bad_input, .init = cli_start, .fini = cli_stop);
+TestSuite(help, .init = cli_start, .fini = cli_stop);
+
+/* Runs it; `line` is the beginning of the one line on stderr, and nothing ran. */
+static void refused(int code, const char *line, const char *const *argv)
+{
+    struct command *c = command_start(argv);
+    int got = command_end(c);
+    cr_assert_eq(got, code, "%d instead of %d: %s", got, code, c->text[ERR]);
+    cr_assert_eq(strncmp(c->text[ERR], line, strlen(line)), 0, "%s instead of %s", c->text[ERR], line);
+    cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+    cr_assert_str_empty(c->text[OUT], "%s", c->text[OUT]);
+    command_free(c);
+    cr_assert_eq(raw_int(redis, "DBSIZE"), 0);
+}
+#define REFUSED(code, line, ...) refused(code, line, (const char *const[]){ HASPLOCK, __VA_ARGS__, NULL })
+
+Test(bad_input, of_a_command)
+{
+    refused(64, "hasplock: run, show, break or demo? See: hasplock --help\n", (const char *const[]){ HASPLOCK, NULL });
+    REFUSED(64, "hasplock: no command \"lock\": run, show, break or demo", "lock");
+    REFUSED(64, "hasplock: no option -u here; options stand behind run, show or break", "-u", "local:", "show", "t");
+}
+
+Test(bad_input, of_a_name)
+{
+    char name[514];
+    memset(name, 't', 513);
+    name[513] = '\0';
+    REFUSED(64, "hasplock: run: NAME is empty; it has 1 to 512 bytes\n", "run", "", "echo", "x");
+    REFUSED(64, "hasplock: run: NAME has 513 bytes; 1 to 512 are possible\n", "run", name, "echo", "x");
+    REFUSED(64, "hasplock: show: NAME is empty", "show", "");
+    REFUSED(64, "hasplock: break: NAME has 513 bytes", "break", name);
+    REFUSED(64, "hasplock: run: no NAME given", "run");
+    REFUSED(64, "hasplock: show: no NAME given", "show", "-q");
+    REFUSED(64, "hasplock: show \"t\": one NAME, and no \"t2\" behind it\n", "show", "t", "t2");
+    name[512] = '\0';
+    cr_assert_eq(RUN("run", name, "true"), 0);
+}
+
+Test(bad_input, of_a_command_to_run)
+{
+    REFUSED(64, "hasplock: run \"t\": no COMMAND given\n", "run", "t");
+    REFUSED(64, "hasplock: run \"t\": no COMMAND given\n", "run", "t", "--");
+    REFUSED(64, "hasplock: run \"t\": COMMAND is empty\n", "run", "t", "");
+    REFUSED(64, "hasplock: run \"t\": -c and a COMMAND: which of the two?\n", "run", "t", "-c", "true", "true");
+}
+
+Test(bad_input, of_numbers)
+{
+    REFUSED(64, "hasplock: run: -w: \"ten\" is not a number of seconds\n", "run", "-w", "ten", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"-1\" is negative\n", "run", "-w", "-1", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"\" is not a number of seconds\n", "run", "-w", "", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"inf\" is not a number of seconds\n", "run", "-w", "inf", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"0x10\" is not a number of seconds\n", "run", "-w", "0x10", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"1e3\" is not a number of seconds\n", "run", "-w", "1e3", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"1.2.3\" is not a number of seconds\n", "run", "-w", "1.2.3", "t", "echo");
+    REFUSED(64, "hasplock: run \"t\": --lease: \"-5\" is negative\n", "run", "t", "--lease", "-5", "echo");
+    REFUSED(64, "hasplock: run: --lease: \"0.5\" is not within 1 to ", "run", "--lease", "0.5", "t", "echo");
+    REFUSED(64, "hasplock: run: --lease: \"99999999\" is not within ", "run", "--lease", "99999999", "t", "echo");
+    REFUSED(64, "hasplock: run: --max-hold: \"0\" is not within ", "run", "--max-hold", "0", "t", "echo");
+    REFUSED(64, "hasplock: run: --max-hold: \"-2\" is negative\n", "run", "--max-hold=-2", "t", "echo");
+    REFUSED(64, "hasplock: run: --grace: \"-2\" is negative\n", "run", "--grace=-2", "t", "echo");
+    REFUSED(64, "hasplock: run \"t\": --grace: 6 seconds are more than half of the lease, 10 seconds\n", "run",
+            "--grace", "6", "--lease", "10", "t", "echo");
+    REFUSED(64, "hasplock: run: -E: \"256\" is not an exit code, 0 to 255\n", "run", "-E", "256", "t", "echo");
+    REFUSED(64, "hasplock: run: -E: \"-1\" is not an exit code, 0 to 255\n", "run", "-E", "-1", "t", "echo");
+}
+
+Test(bad_input, of_options)
+{
+    REFUSED(64, "hasplock: run: no option --foo; ", "run", "--foo", "t", "echo");
+    REFUSED(64, "hasplock: run \"t\": no option -z; ", "run", "t", "-nz", "echo");
+    REFUSED(64, "hasplock: run: --lease needs a value\n", "run", "--lease");
+    REFUSED(64, "hasplock: run: -w needs a value\n", "run", "-w");
+    REFUSED(64, "hasplock: run: --on-lost: \"cry\" is none of term, kill, warn\n", "run", "--on-lost", "cry", "t",
+            "echo");
+    REFUSED(64, "hasplock: show: no option -w ", "show", "-w", "1", "t");
+    REFUSED(64, "hasplock: break: no option --lease ", "break", "--lease", "1", "t");
+}
+
+Test(bad_input, of_an_option_prints_no_control_bytes)
+{
+    REFUSED(64, "hasplock: run: no option --\\x1b[2J; ", "run", "--\033[2J", "t", "echo");
+}
+
+/* A cron job that forgot the URL must not run on every host. */
+Test(bad_input, no_url_names_the_variable_and_the_option)
+{
+    static const char *const commands[] = { "run", "show", "break" };
+    for (int set = 0; set < 2; set++) {
+        if (set)
+            setenv("HASPLOCK_URL", "", 1);
+        else
+            unsetenv("HASPLOCK_URL");
+        for (int i = 0; i < 3; i++) {
+            struct command *c = COMMAND(commands[i], "t", i == 0 ? "true" : NULL);
+            cr_assert_eq(command_end(c), 64);
+            cr_assert_not_null(strstr(c->text[ERR], "HASPLOCK_URL"), "%s", c->text[ERR]);
+            cr_assert_not_null(strstr(c->text[ERR], "--url local:"), "%s", c->text[ERR]);
+            cr_assert_eq(count_lines(c->text[ERR]), 1);
+            command_free(c);
+        }
+    }
+}
+
+Test(bad_input, of_a_url)
+{
+    static const char *const urls[] = { "nonsense", "http://localhost", "redis://", "redis://h:99999",
+                                        "unix:",    "redis://h/x" };
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        REFUSED(64, "hasplock: run \"t\": ", "run", "-u", urls[i], "t", "echo", "x");
+        REFUSED(64, "hasplock: show \"t\": ", "show", "-u", urls[i], "t");
+    }
+}
+
+Test(bad_input, of_a_url_shows_no_password)
+{
+    struct command *c = COMMAND("show", "-u", "redis://me:s3cret@h:99999", "t");
+    cr_assert_eq(command_end(c), 64);
+    cr_assert_null(strstr(c->text[ERR], "s3cret"), "%s", c->text[ERR]);
+    command_free(c);
+}
+
+Test(bad_input, an_unreachable_server_is_69)
+{
+    int64_t started_ms = test_now_ms();
+    struct command *run = COMMAND("run", "-u", "unix:/nonexistent/socket", "t", "--", "echo", "x");
+    struct command *show = COMMAND("show", "-u", "unix:/nonexistent/socket", "t");
+    cr_assert_eq(command_end(run), 69);
+    cr_assert_eq(command_end(show), 69);
+    cr_assert_geq(test_now_ms() - started_ms, 9000); /* rides out 10 s */
+    cr_assert_eq(strncmp(run->text[ERR], "hasplock: run \"t\": ", 19), 0, "%s", run->text[ERR]);
+    cr_assert_not_null(strstr(run->text[ERR], "/nonexistent/socket"), "%s", run->text[ERR]);
+    cr_assert_not_null(strstr(show->text[ERR], "/nonexistent/socket"), "%s", show->text[ERR]);
+    cr_assert_eq(count_lines(run->text[ERR]), 1, "%s", run->text[ERR]);
+    cr_assert_eq(count_lines(show->text[ERR]), 1, "%s", show->text[ERR]);
+    cr_assert_str_empty(run->text[OUT]);
+    command_free(run);
+    command_free(show);
+}
+
+Test(bad_input, a_wrong_password_is_77)
+{
+    static const char *const commands[] = { "run", "show", "break" };
+    struct server *guarded = server_start(SERVER_TCP | SERVER_NOACL, NULL);
+    redisContext *admin = raw_open(guarded);
+    cr_assert_str_eq(raw(admin, "CONFIG SET requirepass s3cret"), "OK");
+    char urls[2][128];
+    snprintf(urls[0], sizeof urls[0], "redis://127.0.0.1:%d", guarded->port);
+    snprintf(urls[1], sizeof urls[1], "redis://:wr0ng@127.0.0.1:%d", guarded->port);
+    for (int u = 0; u < 2; u++)
+        for (int i = 0; i < 3; i++) {
+            struct command *c = COMMAND(commands[i], "-u", urls[u], "t", i == 0 ? "true" : NULL);
+            cr_assert_eq(command_end(c), 77, "%s %s: %s", commands[i], urls[u], c->text[ERR]);
+            cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+            cr_assert_null(strstr(c->text[ERR], "wr0ng"), "%s", c->text[ERR]);
+            cr_assert_str_empty(c->text[OUT]);
+            command_free(c);
+        }
+    redisFree(admin);
+    server_stop(guarded);
+}
+
+Test(bad_input, a_missing_right_is_77_and_named)
+{
+    struct server *guarded = server_start(SERVER_TCP | SERVER_NOACL, NULL);
+    redisContext *admin = raw_open(guarded);
+    char url[128];
+    cr_assert_str_eq(raw(admin, "ACL SETUSER bob on >pw ~* &* +@all -hset"), "OK");
+    snprintf(url, sizeof url, "redis://bob:pw@127.0.0.1:%d", guarded->port);
+    struct command *c = COMMAND("run", "-u", url, "t", "--", "echo", "x");
+    cr_assert_eq(command_end(c), 77, "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "hset"), "%s", c->text[ERR]);
+    cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+    cr_assert_str_empty(c->text[OUT]);
+    cr_assert_eq(raw_int(admin, "DBSIZE"), 0);
+    command_free(c);
+    redisFree(admin);
+    server_stop(guarded);
+}
+
+Test(bad_input, another_type_under_the_name_is_70)
+{
+    static const char *const commands[] = { "run", "show", "break" };
+    cr_assert_str_eq(raw(redis, "SET t precious"), "OK");
+    for (int i = 0; i < 3; i++) {
+        struct command *c = COMMAND(commands[i], "t", i == 0 ? "true" : NULL);
+        cr_assert_eq(command_end(c), 70, "%s: %s%s", commands[i], c->text[OUT], c->text[ERR]);
+        cr_assert_not_null(strstr(c->text[ERR], "WRONGTYPE"), "%s", c->text[ERR]);
+        cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+        cr_assert_str_empty(c->text[OUT]);
+        command_free(c);
+    }
+    cr_assert_str_eq(raw(redis, "GET t"), "\"precious\"");
+    raw(redis, "DEL t");
+}
+
+Test(help, goes_to_stdout_and_is_no_error)
+{
+    static const char *const asked[][2] = { { "--help", NULL },    { "-h", NULL },       { "run", "--help" },
+                                            { "run", "-h" },       { "show", "--help" }, { "break", "--help" },
+                                            { "--version", NULL }, { "run", "-V" } };
+    unsetenv("HASPLOCK_URL");
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        struct command *c = COMMAND(asked[i][0], asked[i][1]);
+        cr_assert_eq(command_end(c), 0);
+        cr_assert_str_empty(c->text[ERR], "%s", c->text[ERR]);
+        cr_assert_eq(strncmp(c->text[OUT], "hasplock ", 9), 0, "%s", c->text[OUT]);
+        command_free(c);
+    }
+}
+
+/* Every option that is read is told, and the other way round. */
+Test(help, names_every_option)
+{
+    static const char *const options[] = { "--nonblock", "--wait",     "--conflict-exit-code",
+                                           "--lease",    "--max-hold", "--grace",
+                                           "--on-lost",  "--command",  "--url",
+                                           "--verbose",  "--quiet",    "--json" };
+    struct command *c = COMMAND("run", "--help");
+    cr_assert_eq(command_end(c), 0);
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        cr_assert_not_null(strstr(c->text[OUT], options[i]), "%s", options[i]);
+    command_free(c);
+}

@@ -1,0 +1,150 @@
+/* --json: each line one object that any reader of JSON takes. */
+#include "command.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(json, .init = cli_start, .fini = cli_stop);
+
+/* Redis brings a strict reader of JSON along: cjson. Each line must be an object to it; -ERR otherwise. */
+static void each_line_is_an_object(const char *text)
+{
+    static const char *const script =
+        "local n = 0 for line in ARGV[1]:gmatch('[^\\n]+') do "
+        "if line:sub(1, 1) ~= '{' or type(cjson.decode(line)) ~= 'table' then return redis.error_reply('none') end "
+        "n = n + 1 end return n";
+    char lines[32];
+    snprintf(lines, sizeof lines, ":%d", count_lines(text));
+    cr_assert_str_eq(raw(redis, "EVAL %s 0 %s", script, text), lines, "%s", text);
+}
+
+/* The value of a field in the last object that has `with` in its line. */
+static const char *field(const char *text, const char *with, const char *name)
+{
+    static char line[8192];
+    const char *found = NULL;
+    for (const char *at = strstr(text, with); at; at = strstr(at + 1, with))
+        found = at;
+    cr_assert_not_null(found, "no %s in %s", with, text);
+    while (found > text && found[-1] != '\n')
+        found--;
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(found, "\n"), found);
+    return raw(redis, "EVAL %s 0 %s %s", "return tostring(cjson.decode(ARGV[1])[ARGV[2]])", line, name);
+}
+
+Test(json, run_tells_its_steps_on_stderr_and_leaves_stdout_to_the_command)
+{
+    struct command *c = COMMAND("run", "--json", "t", "--", "sh", "-c", "echo out; exit 3");
+    cr_assert_eq(command_end(c), 3);
+    cr_assert_str_eq(c->text[OUT], "out\n");
+    each_line_is_an_object(c->text[ERR]);
+    cr_assert_str_eq(field(c->text[ERR], "\"acquired\"", "name"), "\"t\"");
+    cr_assert_str_eq(field(c->text[ERR], "\"acquired\"", "lease_ms"), "\"30000\"");
+    cr_assert_str_eq(field(c->text[ERR], "\"end\"", "by"), "\"command\"");
+    cr_assert_str_eq(field(c->text[ERR], "\"end\"", "code"), "\"3\"");
+    cr_assert_str_eq(strrchr(c->text[ERR], '}'), "}\n");
+    command_free(c);
+}
+
+Test(json, run_tells_whose_code_it_is)
+{
+    cr_assert_str_eq(raw(redis, "HSET t somebody 1"), ":1");
+    struct command *c = COMMAND("run", "--json", "-n", "t", "--", "true");
+    cr_assert_eq(command_end(c), 1);
+    each_line_is_an_object(c->text[ERR]);
+    cr_assert_str_eq(field(c->text[ERR], "\"busy\"", "event"), "\"busy\"");
+    cr_assert_str_eq(field(c->text[ERR], "\"end\"", "by"), "\"hasplock\"");
+    cr_assert_str_eq(field(c->text[ERR], "\"end\"", "code"), "\"1\"");
+    command_free(c);
+    raw(redis, "DEL t");
+}
+
+Test(json, run_tells_of_a_loss)
+{
+    struct command *c = COMMAND("run", "--json", "--lease", "1", "t", "--", PUPPET, "ready", "stay");
+    command_until(c, OUT, "ready\n");
+    raw(redis, "DEL t");
+    cr_assert_eq(command_end(c), 75);
+    each_line_is_an_object(c->text[ERR]);
+    cr_assert_str_eq(field(c->text[ERR], "\"lost\"", "signal"), "\"SIGKILL\"");
+    cr_assert_str_eq(field(c->text[ERR], "\"end\"", "by"), "\"hasplock\"");
+    cr_assert_str_eq(field(c->text[ERR], "\"end\"", "code"), "\"75\"");
+    command_free(c);
+}
+
+Test(json, run_tells_of_a_signal_that_ended_the_wait)
+{
+    cr_assert_str_eq(raw(redis, "HSET t somebody 1"), ":1");
+    struct command *c = COMMAND("run", "--json", "t", "--", "true");
+    WAIT_FOR(raw_listeners(redis, "t") == 1);
+    kill(c->pid, SIGINT);
+    cr_assert_eq(command_end(c), DIED_OF + SIGINT);
+    each_line_is_an_object(c->text[ERR]);
+    cr_assert_str_eq(field(c->text[ERR], "\"end\"", "code"), "\"130\"");
+    command_free(c);
+    raw(redis, "DEL t");
+}
+
+Test(json, show_tells_held_and_free)
+{
+    struct command *c = COMMAND("show", "--json", "t");
+    cr_assert_eq(command_end(c), 1);
+    cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"held\":false,\"waiting\":0}\n");
+    command_free(c);
+
+    cr_assert_str_eq(raw(redis, "HSET t hlk-web-3-4711-9f3c:12 2"), ":1");
+    c = COMMAND("show", "--json", "t");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(c->text[OUT],
+                     "{\"name\":\"t\",\"held\":true,\"holder\":\"hlk-web-3-4711-9f3c:12\",\"host\":\"web-3\","
+                     "\"pid\":4711,\"hold\":12,\"count\":2,\"ttl_ms\":-1,\"waiting\":0}\n");
+    command_free(c);
+
+    c = COMMAND("break", "--json", "t");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"broken\":true,\"holder\":\"hlk-web-3-4711-9f3c:12\","
+                                   "\"host\":\"web-3\",\"pid\":4711,\"hold\":12}\n");
+    command_free(c);
+    c = COMMAND("break", "--json", "t");
+    cr_assert_eq(command_end(c), 1);
+    cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"broken\":false}\n");
+    command_free(c);
+}
+
+Test(json, escapes_what_a_name_may_have)
+{
+    struct command *c = COMMAND("show", "--json", "t\"\\\n\x01\xc3\xa4\xff\xed\xa0\x80\xf0\x9f\x94\x92");
+    cr_assert_eq(command_end(c), 1);
+    each_line_is_an_object(c->text[OUT]);
+    cr_assert_not_null(strstr(c->text[OUT],
+                              "{\"name\":\"t\\\"\\\\\\u000a\\u0001\xc3\xa4\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+                              "\xef\xbf\xbd\xf0\x9f\x94\x92\","),
+                       "%s", c->text[OUT]);
+    command_free(c);
+}
+
+Test(json, the_longest_name_fits)
+{
+    char name[513];
+    memset(name, '\x01', 512);
+    name[512] = '\0';
+    struct command *c = COMMAND("show", "--json", name);
+    cr_assert_eq(command_end(c), 1);
+    each_line_is_an_object(c->text[OUT]);
+    cr_assert_not_null(strstr(c->text[OUT], "\"held\":false"));
+    command_free(c);
+}
+
+Test(json, errors_are_objects_too)
+{
+    struct command *c = COMMAND("show", "--json", "-u", "nonsense", "t");
+    cr_assert_eq(command_end(c), 64);
+    cr_assert_str_empty(c->text[OUT]);
+    each_line_is_an_object(c->text[ERR]);
+    cr_assert_str_eq(field(c->text[ERR], "\"error\"", "status"), "\"HLK_E_INVALID\"");
+    command_free(c);
+}

@@ -1,0 +1,265 @@
+/* A lock that is lost, or about to be: COMMAND is stopped before anybody else can hold it. asks.md (e), A3, A7. */
+#include "command.h"
+#include "support/proxy.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(lost, .init = cli_start, .fini = cli_stop);
+
+/* The last complete "at N" of a puppet that told the time until it was killed. */
+static long long last_time(const struct command *c)
+{
+    long long last = 0, at;
+    const char *line = c->text[OUT], *end;
+    for (; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        if (sscanf(line, "at %lld", &at) == 1)
+            last = at;
+    return last;
+}
+
+/* Cut off from the server, while a rival that is not waits for the lock: the rival must find COMMAND dead. */
+static void lose_to_a_rival(const char *on_lost, const char *first_step)
+{
+    struct proxy *proxy = proxy_start(server);
+    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", "2", "--on-lost", on_lost, "t", "--", PUPPET,
+                                first_step, "ready", "times");
+    command_until(c, OUT, "ready\n");
+    struct command *rival = COMMAND("run", "t", "--", PUPPET, "times");
+    WAIT_FOR(raw_listeners(redis, "t") == 1);
+    proxy_freeze(proxy, true);
+    command_until(rival, OUT, "at ");
+    kill(rival->pid, SIGTERM);
+    cr_assert_eq(command_end(c), 75);
+    long long rival_came = command_number(rival, "at");
+    cr_assert_gt(last_time(c), 0);
+    cr_assert_lt(last_time(c), rival_came, "worked for %lld ms beside the next holder", last_time(c) - rival_came);
+    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost: "), "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "; sent SIGKILL to "), "%s", c->text[ERR]);
+    cr_assert_eq(strcmp(on_lost, "kill") == 0, !strstr(c->text[OUT], "got SIGTERM"));
+    cr_assert_eq(command_end(rival), 128 + SIGTERM);
+    proxy_freeze(proxy, false);
+    proxy_stop(proxy);
+    command_free(c);
+    command_free(rival);
+    server_allow(server, SERVER_VOID);
+}
+
+Test(lost, a_command_that_heeds_nothing_is_dead_before_the_next_holder_comes)
+{
+    lose_to_a_rival("term", "catch");
+}
+
+Test(lost, on_lost_kill_sends_no_sigterm_and_kills_as_early)
+{
+    lose_to_a_rival("kill", "catch");
+}
+
+/* SIGSTOP: connections stay, nobody answers. */
+Test(lost, a_command_that_heeds_sigterm_has_the_grace_to_end)
+{
+    struct command *c = COMMAND("run", "--lease", "1.5", "t", "--", PUPPET, "ready", "stay");
+    command_until(c, OUT, "ready\n");
+    server_pause(server);
+    cr_assert_eq(command_end(c), 75);
+    server_resume(server);
+    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost: "), "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "; sent SIGTERM to "), "%s", c->text[ERR]);
+    cr_assert_null(strstr(c->text[ERR], "SIGKILL to"), "%s", c->text[ERR]);
+    command_free(c);
+    server_allow(server, SERVER_VOID);
+}
+
+Test(lost, sigkill_comes_before_the_lease_ends)
+{
+    struct command *c = COMMAND("run", "--lease", "1.5", "t", "--", PUPPET, "catch", "ready", "times");
+    command_until(c, OUT, "ready\n");
+    /* Once the server stands still the ttl can only be what it was at the last renewal before, or less. */
+    int64_t asked_ms = test_now_ms();
+    int64_t pttl = raw_pttl(redis, "t");
+    server_pause(server);
+    cr_assert_eq(command_end(c), 75);
+    cr_assert_leq(pttl, 1500);
+    cr_assert_lt(last_time(c), asked_ms + 1500);
+    cr_assert_not_null(strstr(c->text[OUT], "got SIGTERM\n"));
+    server_resume(server);
+    command_free(c);
+    server_allow(server, SERVER_VOID);
+}
+
+Test(lost, nothing_was_lost_when_the_server_comes_back_in_time)
+{
+    struct proxy *proxy = proxy_start(server);
+    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", "3", "--on-lost", "kill", "t", "--", PUPPET,
+                                "ready", "read", "exit=5");
+    command_until(c, OUT, "ready\n");
+    proxy_freeze(proxy, true);
+    command_until(c, ERR, "hasplock: run \"t\": at risk: ");
+    proxy_freeze(proxy, false);
+    command_until(c, ERR, "hasplock: run \"t\": safe again: ");
+    cr_assert_gt(raw_pttl(redis, "t"), 0);
+    command_type_end(c);
+    cr_assert_eq(command_end(c), 5);
+    proxy_stop(proxy);
+    command_free(c);
+    server_allow(server, SERVER_VOID);
+}
+
+Test(lost, what_sigterm_has_begun_is_final)
+{
+    struct proxy *proxy = proxy_start(server);
+    struct command *c =
+        COMMAND("run", "-u", proxy_url(proxy), "--lease", "3", "t", "--", PUPPET, "catch", "ready", "stay");
+    command_until(c, OUT, "ready\n");
+    proxy_freeze(proxy, true);
+    command_until(c, OUT, "got SIGTERM\n");
+    proxy_freeze(proxy, false);
+    cr_assert_eq(command_end(c), 75);
+    cr_assert_not_null(strstr(c->text[ERR], "; sent SIGKILL to "), "%s", c->text[ERR]);
+    proxy_stop(proxy);
+    command_free(c);
+    server_allow(server, SERVER_VOID);
+}
+
+Test(lost, on_lost_warn_lets_the_command_go_on)
+{
+    struct proxy *proxy = proxy_start(server);
+    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", "1", "--on-lost", "warn", "t", "--", PUPPET,
+                                "catch", "ready", "read", "exit=6");
+    command_until(c, OUT, "ready\n");
+    proxy_freeze(proxy, true);
+    command_until(c, ERR, "hasplock: run \"t\": at risk: ");
+    command_until(c, ERR, "hasplock: run \"t\": lost: ");
+    WAIT_FOR(raw_pttl(redis, "t") == -2);
+    proxy_freeze(proxy, false);
+    command_type_end(c);
+    cr_assert_eq(command_end(c), 6);
+    cr_assert_null(strstr(c->text[OUT], "got "), "%s", c->text[OUT]);
+    proxy_stop(proxy);
+    command_free(c);
+    server_allow(server, SERVER_VOID);
+}
+
+Test(lost, a_broken_lock_is_learnt_at_the_next_renewal_and_kills)
+{
+    struct command *c = COMMAND("run", "--lease", "1.5", "t", "--", PUPPET, "catch", "ready", "stay");
+    command_until(c, OUT, "ready\n");
+    cr_assert_eq(RUN("break", "t"), 0);
+    cr_assert_eq(command_end(c), 75);
+    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost: "), "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "; sent SIGKILL to "), "%s", c->text[ERR]);
+    command_free(c);
+}
+
+/* A loss that is learnt by the release only: what COMMAND did is done, its code stands, and it is said. */
+Test(lost, a_loss_that_comes_out_at_the_end_is_said)
+{
+    struct command *c = COMMAND("run", "t", "--", PUPPET, "ready", "read", "exit=7");
+    command_until(c, OUT, "ready\n");
+    cr_assert_str_eq(raw(redis, "DEL t"), ":1");
+    command_type_end(c);
+    cr_assert_eq(command_end(c), 7);
+    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost while COMMAND ran, "), "%s", c->text[ERR]);
+    cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+    command_free(c);
+}
+
+/* And what another holds by then is not touched. */
+Test(lost, the_next_holders_lock_is_left_alone)
+{
+    struct command *c = COMMAND("run", "t", "--", PUPPET, "ready", "read", "exit=7");
+    command_until(c, OUT, "ready\n");
+    raw(redis, "DEL t");
+    struct command *next = COMMAND("run", "t", "--", PUPPET, "ready", "read");
+    command_until(next, OUT, "ready\n");
+    command_type_end(c);
+    cr_assert_eq(command_end(c), 7);
+    cr_assert_gt(raw_pttl(redis, "t"), 0);
+    command_type_end(next);
+    cr_assert_eq(command_end(next), 0, "%s", next->text[ERR]);
+    command_free(c);
+    command_free(next);
+}
+
+/* consul 2022. The shell is gone at the first SIGTERM; what it had started works on until the end of the grace. */
+Test(lost, what_the_command_has_started_is_killed_with_it)
+{
+    struct command *c = COMMAND("run", "--max-hold", "0.2", "--grace", "0.6", "t", "--", PUPPET, "child", "catch",
+                                "tell", "ready", "stay", ".", "stay");
+    command_until(c, OUT, "got SIGTERM\n");
+    pid_t grandchild = (pid_t)command_number(c, "pid");
+    cr_assert_eq(command_wait(c), 75);
+    cr_assert(process_is_gone(grandchild));
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_end(c);
+    command_free(c);
+}
+
+Test(lost, the_lock_stays_until_all_of_a_stopped_group_has_ended)
+{
+    struct command *c = COMMAND("run", "--max-hold", "0.2", "--grace", "10", "t", "--", PUPPET, "child", "catch",
+                                "read", "exit=0", ".", "stay");
+    command_until(c, OUT, "got SIGTERM\n");
+    cr_assert_gt(raw_pttl(redis, "t"), 0);
+    command_type_end(c); /* it ends well before the grace does */
+    cr_assert_eq(command_end(c), 75);
+    cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+    command_free(c);
+}
+
+/* We stand still past our lease, COMMAND too: it must not go on as if nothing had been. */
+Test(lost, a_command_that_stood_still_past_the_lease_is_killed_when_we_wake_up)
+{
+    struct command *c = COMMAND("run", "--lease", "1", "t", "--", PUPPET, "catch", "tell", "ready", "stay");
+    command_until(c, OUT, "ready\n");
+    pid_t pid = (pid_t)command_number(c, "pid");
+    kill(pid, SIGSTOP);
+    kill(c->pid, SIGSTOP);
+    WAIT_FOR(raw_pttl(redis, "t") == -2);
+    kill(c->pid, SIGCONT);
+    cr_assert_eq(command_end(c), 75);
+    cr_assert(process_is_gone(pid));
+    cr_assert_null(strstr(c->text[OUT], "got "), "%s", c->text[OUT]);
+    command_free(c);
+}
+
+/* Nobody reads our stderr: that must not keep COMMAND alive. What there is to say is said when somebody does. */
+Test(lost, a_full_stderr_does_not_delay_sigkill)
+{
+    char bytes[4096], said[65536] = "";
+    int err[2];
+    ssize_t n;
+    cr_assert_eq(pipe2(err, O_CLOEXEC), 0);
+    cr_assert_eq(dup2(err[1], 9), 9); /* sh knows descriptors of one digit */
+    struct command *c = command_start((const char *const[]){ "sh", "-c", "exec \"$@\" 2>&9 9>&-", "sh", HASPLOCK, "run",
+                                                             "-vv", "--lease", "1.5", "t", "--", PUPPET, "catch",
+                                                             "tell", "ready", "stay", NULL });
+    close(9);
+    command_until(c, OUT, "ready\n");
+    pid_t pid = (pid_t)command_number(c, "pid");
+    memset(bytes, '\n', sizeof bytes);
+    fcntl(err[1], F_SETFL, O_NONBLOCK);
+    while (write(err[1], bytes, sizeof bytes) > 0 || write(err[1], bytes, 1) > 0)
+        ;
+    fcntl(err[1], F_SETFL, 0);
+    close(err[1]);
+    cr_assert_eq(RUN("break", "t"), 0);
+    WAIT_FOR(process_is_gone(pid)); /* and hasplock cannot say why, yet */
+    while ((n = read(err[0], bytes, sizeof bytes - 1)) > 0) {
+        bytes[n] = '\0';
+        const char *text = bytes + strspn(bytes, "\n");
+        if (strlen(said) + strlen(text) < sizeof said)
+            strcat(said, text);
+    }
+    cr_assert_not_null(strstr(said, "hasplock: run \"t\": lost: "), "%s", said);
+    cr_assert_not_null(strstr(said, "; sent SIGKILL to "), "%s", said);
+    cr_assert_eq(command_end(c), 75);
+    close(err[0]);
+    command_free(c);
+}

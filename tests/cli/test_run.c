@@ -1,0 +1,253 @@
+/* A command under the lock: its exit code, what it gets from us and what it does not. */
+#include "command.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <hasplock/hasplock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(run, .init = cli_start, .fini = cli_stop);
+
+/* asks.md A7: consul PR 1503. */
+Test(run, passes_the_commands_exit_code_through)
+{
+    static const char *const codes[] = { "0", "1", "2", "64", "75", "126", "127", "255" };
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        char step[16];
+        snprintf(step, sizeof step, "exit=%s", codes[i]);
+        struct command *c = COMMAND("run", "t", "--", PUPPET, step);
+        cr_assert_eq(command_end(c), atoi(codes[i]));
+        cr_assert_str_empty(c->text[ERR], "%s", c->text[ERR]);
+        command_free(c);
+    }
+}
+
+Test(run, exits_with_128_and_the_signal_that_ended_the_command)
+{
+    cr_assert_eq(RUN("run", "t", "--", PUPPET, "kill=9"), 128 + 9);
+    cr_assert_eq(RUN("run", "t", "--", PUPPET, "kill=15"), 128 + 15);
+    cr_assert_eq(RUN("run", "t", "--", PUPPET, "kill=6"), 128 + 6);
+}
+
+Test(run, holds_the_lock_while_the_command_runs_and_frees_it_then)
+{
+    struct command *c = COMMAND("run", "t", "--", PUPPET, "ready", "read", "exit=5");
+    command_until(c, OUT, "ready\n");
+    cr_assert_gt(raw_pttl(redis, "t"), 0);
+    command_type(c, "hello\n");
+    cr_assert_eq(command_end(c), 5);
+    cr_assert_not_null(strstr(c->text[OUT], "read hello\n"));
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_free(c);
+}
+
+Test(run, renews_the_lease_for_as_long_as_the_command_runs)
+{
+    struct command *c = COMMAND("run", "--lease", "1", "t", "--", PUPPET, "ready", "read");
+    command_until(c, OUT, "ready\n");
+    char holder[200];
+    snprintf(holder, sizeof holder, "%s", raw_holder(redis, "t"));
+    int64_t end = test_now_ms() + 3000;
+    while (test_now_ms() < end) {
+        cr_assert_str_eq(raw_holder(redis, "t"), holder);
+        test_sleep_ms(20);
+    }
+    command_type_end(c);
+    cr_assert_eq(command_end(c), 0);
+    command_free(c);
+}
+
+Test(run, takes_options_before_and_after_the_name)
+{
+    cr_assert_eq(RUN("run", "-n", "t", "-w", "3", "--lease=5", PUPPET, "exit=3"), 3);
+    cr_assert_eq(RUN("run", "t", "-n", "--", PUPPET, "exit=3"), 3);
+    cr_assert_eq(RUN("run", "-n", "--", "t", PUPPET, "exit=3"), 3);
+    cr_assert_eq(RUN("run", "-n", "--", "t", "--", PUPPET, "exit=3"), 3);
+}
+
+Test(run, leaves_everything_behind_the_command_to_it)
+{
+    struct command *c = COMMAND("run", "t", "echo", "-n", "--json", "--", "-x");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(c->text[OUT], "--json -- -x");
+    command_free(c);
+}
+
+Test(run, takes_a_name_that_looks_like_an_option_behind_two_dashes)
+{
+    struct command *c = COMMAND("run", "--", "--json", "sh", "-c", "echo $HASPLOCK_NAME");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(c->text[OUT], "--json\n");
+    command_free(c);
+}
+
+Test(run, runs_a_shell_command)
+{
+    struct command *c = COMMAND("run", "t", "-c", "echo a | tr a b; exit 4");
+    cr_assert_eq(command_end(c), 4);
+    cr_assert_str_eq(c->text[OUT], "b\n");
+    command_free(c);
+}
+
+Test(run, tells_the_command_its_lock_and_its_hold)
+{
+    struct command *c = COMMAND("run", "t", "-c", "echo \"$HASPLOCK_NAME $HASPLOCK_OWNER\"; read x");
+    char line[300];
+    command_until(c, OUT, "\n");
+    snprintf(line, sizeof line, "t %s\n", raw_holder(redis, "t"));
+    cr_assert_str_eq(c->text[OUT], line);
+    command_type_end(c);
+    command_end(c);
+    command_free(c);
+}
+
+Test(run, gives_a_nested_run_its_own_hold)
+{
+    struct command *c = COMMAND("run", "t1", HASPLOCK, "run", "t2", "-c",
+                                "env | grep -c ^HASPLOCK_NAME=; env | grep -c ^HASPLOCK_OWNER=; echo $HASPLOCK_NAME");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(c->text[OUT], "1\n1\nt2\n");
+    command_free(c);
+}
+
+Test(run, hands_the_url_on_without_a_password_only)
+{
+    struct command *c = COMMAND("run", "t", "-c", "echo \"$HASPLOCK_URL\"");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_eq(strncmp(c->text[OUT], hlk_test_url(server), strlen(hlk_test_url(server))), 0);
+    command_free(c);
+
+    struct server *guarded = server_start(SERVER_TCP | SERVER_NOACL, NULL);
+    redisContext *admin = raw_open(guarded);
+    cr_assert_str_eq(raw(admin, "CONFIG SET requirepass s3cret"), "OK");
+    char url[128];
+    snprintf(url, sizeof url, "redis://:s3cret@127.0.0.1:%d", guarded->port);
+    setenv("HASPLOCK_URL", url, 1);
+    c = COMMAND("run", "t", "-c", "env");
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    cr_assert_null(strstr(c->text[OUT], "HASPLOCK_URL"));
+    cr_assert_null(strstr(c->text[OUT], "s3cret"));
+    command_free(c);
+    redisFree(admin);
+    server_stop(guarded);
+}
+
+/* Our sockets, pipes and blocked signals are ours: a command must not find a difference. */
+Test(run, leaves_descriptors_and_signals_as_they_were)
+{
+    static const char script[] = "grep -E '^Sig(Blk|Ign)|^ShdPnd' /proc/self/status; cd /proc/self/fd && echo *";
+    struct command *bare = command_start((const char *const[]){ "sh", "-c", script, NULL });
+    struct command *c = COMMAND("run", "t", "-c", script);
+    cr_assert_eq(command_end(bare), 0);
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(c->text[OUT], bare->text[OUT]);
+    command_free(bare);
+    command_free(c);
+}
+
+Test(run, gives_back_the_lock_when_the_command_is_not_found)
+{
+    struct command *c = COMMAND("run", "t", "--", "no-such-command-anywhere");
+    cr_assert_eq(command_end(c), 127);
+    cr_assert_str_eq(c->text[ERR], "hasplock: run \"t\": cannot execute \"no-such-command-anywhere\": No such file or "
+                                   "directory\n");
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_free(c);
+}
+
+Test(run, gives_back_the_lock_when_the_command_cannot_be_executed)
+{
+    struct command *c = COMMAND("run", "t", "--", "/etc/passwd");
+    cr_assert_eq(command_end(c), 126);
+    cr_assert_str_eq(c->text[ERR], "hasplock: run \"t\": cannot execute \"/etc/passwd\": Permission denied\n");
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_free(c);
+}
+
+Test(run, gives_back_the_lock_when_there_is_no_process)
+{
+    setenv("LD_PRELOAD", HLK_NO_FORK_PATH, 1);
+    struct command *c = COMMAND("run", "t", "--", "true");
+    unsetenv("LD_PRELOAD");
+    cr_assert_eq(command_end(c), 71);
+    cr_assert_str_eq(c->text[ERR], "hasplock: run \"t\": no process for COMMAND: Resource temporarily unavailable\n");
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_free(c);
+}
+
+Test(run, holds_until_the_command_itself_has_ended)
+{
+    struct command *c = COMMAND("run", "t", "--", PUPPET, "child", "ready", "read", "tell", ".", "exit=6");
+    cr_assert_eq(command_wait(c), 6);
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_until(c, OUT, "ready\n"); /* what it left behind is alive */
+    command_type(c, "go on\n");
+    command_until(c, OUT, "read go on\n");
+    command_end(c);
+    command_free(c);
+}
+
+Test(run, puts_the_command_into_a_group_of_its_own)
+{
+    struct command *c = COMMAND("run", "t", "--", PUPPET, "tell");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_eq(command_number(c, "group"), command_number(c, "pid"));
+    command_free(c);
+}
+
+Test(run, is_silent_unless_asked)
+{
+    struct command *c = COMMAND("run", "t", "--", "true");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_empty(c->text[ERR]);
+    command_free(c);
+    c = COMMAND("run", "-v", "--lease", "7.5", "t", "--", "true");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": acquired after 0."), "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], " s, lease 7.5 s\n"), "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": released after "), "%s", c->text[ERR]);
+    command_free(c);
+}
+
+/* Else the connection to Redis would become the command's stdout. */
+Test(run, stands_closed_standard_descriptors)
+{
+    struct command *c = command_start((const char *const[]){
+        "sh", "-c", "exec \"$0\" run t -- sh -c 'echo to nobody; exit 9' <&- >&- 2>&-", HASPLOCK, NULL });
+    cr_assert_eq(command_end(c), 9);
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_free(c);
+}
+
+Test(run, stops_the_command_when_max_hold_is_over)
+{
+    struct command *c = COMMAND("run", "--max-hold", "0.3", "t", "--", PUPPET, "ready", "stay");
+    cr_assert_eq(command_end(c), 75);
+    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": --max-hold of 0.3 s is over; sent SIGTERM to "), "%s",
+                       c->text[ERR]);
+    cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_free(c);
+}
+
+Test(run, kills_what_does_not_stop_within_the_grace)
+{
+    int64_t started_ms = test_now_ms();
+    struct command *c = COMMAND("run", "--max-hold", "0.3", "--grace", "0.5", "t", "--", PUPPET, "catch", "stay");
+    command_until(c, OUT, "got SIGTERM\n");
+    cr_assert_gt(raw_pttl(redis, "t"), 0); /* still held in the grace */
+    cr_assert_eq(command_end(c), 75);
+    cr_assert_geq(test_now_ms() - started_ms, 800);
+    cr_assert_not_null(strstr(c->text[ERR], "the grace is over; sent SIGKILL to "), "%s", c->text[ERR]);
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_free(c);
+}
+
+Test(run, lets_max_hold_be_longer_than_the_command)
+{
+    cr_assert_eq(RUN("run", "--max-hold", "60", "t", "--", PUPPET, "exit=8"), 8);
+}

@@ -1,0 +1,132 @@
+/* show and break: what is said of a lock, and taking it by force. */
+#include "command.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(show, .init = cli_start, .fini = cli_stop);
+TestSuite(break_, .init = cli_start, .fini = cli_stop);
+
+/* A holder that nobody is. */
+static void held_by(const char *holder, long ttl_ms)
+{
+    cr_assert_str_eq(raw(redis, "HSET t %s 2", holder), ":1");
+    if (ttl_ms > 0)
+        cr_assert_str_eq(raw(redis, "PEXPIRE t %d", (int)ttl_ms), ":1");
+}
+
+static void said(const char *expected, int code, const char *command)
+{
+    struct command *c = COMMAND(command, "t");
+    cr_assert_eq(command_end(c), code, "%s", c->text[ERR]);
+    cr_assert_eq(strncmp(c->text[OUT], expected, strlen(expected)), 0, "%s instead of %s", c->text[OUT], expected);
+    cr_assert_eq(count_lines(c->text[OUT]), 1);
+    cr_assert_str_empty(c->text[ERR], "%s", c->text[ERR]);
+    command_free(c);
+}
+
+Test(show, names_host_and_pid_of_a_real_holder)
+{
+    char host[256] = "", expected[400];
+    gethostname(host, sizeof host - 1);
+    struct command *c = COMMAND("run", "t", "--", PUPPET, "ready", "read");
+    command_until(c, OUT, "ready\n");
+    snprintf(expected, sizeof expected, "t: held by %s pid %d (hold ", host, (int)c->pid);
+    said(expected, 0, "show");
+    command_type_end(c);
+    command_end(c);
+    command_free(c);
+}
+
+Test(show, finds_a_host_with_dashes)
+{
+    held_by("hlk-web-3-eu-west-4711-9f3c:12", 60000);
+    said("t: held by web-3-eu-west pid 4711 (hold 12), ttl ", 0, "show");
+    raw(redis, "DEL t");
+}
+
+Test(show, leaves_a_java_holder_as_it_is_written)
+{
+    held_by("b983c153-7421-469a-addb-44fb92259a1b:31", 60000);
+    said("t: held by b983c153-7421-469a-addb-44fb92259a1b:31, ttl ", 0, "show");
+    raw(redis, "DEL t");
+}
+
+Test(show, says_when_a_lock_has_no_end)
+{
+    held_by("somebody", 0);
+    said("t: held by somebody, without end", 0, "show");
+    raw(redis, "DEL t");
+}
+
+Test(show, gives_1_for_a_free_lock)
+{
+    said("t: free\n", 1, "show");
+}
+
+Test(show, counts_the_processes_that_wait)
+{
+    held_by("hlk-web-4711-9f3c:12", 600000);
+    struct command *a = COMMAND("run", "t", "--", "true"), *b = COMMAND("run", "t", "--", "true");
+    WAIT_FOR(raw_listeners(redis, "t") == 2);
+    struct command *c = COMMAND("show", "t");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_not_null(strstr(c->text[OUT], ", 2 processes waiting\n"), "%s", c->text[OUT]);
+    command_free(c);
+    cr_assert_eq(RUN("break", "-q", "t"), 0); /* lets the waiters have it */
+    cr_assert_eq(command_end(a), 0);
+    cr_assert_eq(command_end(b), 0);
+    command_free(a);
+    command_free(b);
+}
+
+/* Names come from anywhere; a terminal must not obey them. */
+Test(show, prints_no_control_bytes_of_names_and_holders)
+{
+    cr_assert_str_eq(raw(redis, "HSET t\033[2J hlk-\033]0;x\a-1-2:3 1"), ":1");
+    struct command *c = COMMAND("show", "t\033[2J");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_null(strchr(c->text[OUT], '\033'));
+    cr_assert_eq(strncmp(c->text[OUT], "t\\x1b[2J: held by \\x1b]0;x\\x07 pid 1 (hold 3)", 45), 0, "%s", c->text[OUT]);
+    command_free(c);
+    raw(redis, "FLUSHALL");
+}
+
+Test(show, quiet_leaves_the_exit_code)
+{
+    struct command *c = COMMAND("show", "-q", "t");
+    cr_assert_eq(command_end(c), 1);
+    cr_assert_str_empty(c->text[OUT]);
+    command_free(c);
+}
+
+Test(show, says_when_stdout_cannot_be_written)
+{
+    struct command *c =
+        command_start((const char *const[]){ "sh", "-c", "exec \"$0\" show t > /dev/full", HASPLOCK, NULL });
+    cr_assert_eq(command_end(c), 74);
+    cr_assert_str_eq(c->text[ERR], "hasplock: show \"t\": cannot write to stdout: No space left on device\n");
+    command_free(c);
+}
+
+Test(break_, says_whom_it_took_it_from)
+{
+    held_by("hlk-web-3-4711-9f3c:12", 60000);
+    said("t: taken from web-3 pid 4711 (hold 12)\n", 0, "break");
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+}
+
+Test(break_, gives_1_when_nobody_holds_it)
+{
+    said("t: free, nothing to break\n", 1, "break");
+}
+
+Test(break_, frees_a_lock_that_has_no_end)
+{
+    held_by("somebody", 0);
+    said("t: taken from somebody\n", 0, "break");
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+}

@@ -1,0 +1,151 @@
+/* On a terminal: COMMAND is what ^C and ^Z and the keyboard belong to, and afterwards the terminal is given back. */
+#include "command.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(terminal, .init = cli_start, .fini = cli_stop);
+
+/* A shell without job control: hasplock is in the foreground group like it. */
+static struct command *in_sh(const char *script)
+{
+    return command_start_on_terminal((const char *const[]){ "sh", "-c", script, HASPLOCK, PUPPET, NULL });
+}
+
+static struct command *in_bash(void)
+{
+    setenv("H", HASPLOCK, 1);
+    setenv("P", PUPPET, 1);
+    setenv("PS1", "prompt> ", 1);
+    struct command *c =
+        command_start_on_terminal((const char *const[]){ "bash", "--noprofile", "--norc", "--noediting", "-i", NULL });
+    command_until(c, OUT, "prompt> ");
+    return c;
+}
+
+Test(terminal, the_command_is_in_the_foreground_and_then_we_are_again)
+{
+    struct command *c = in_sh("\"$0\" run t -- \"$1\" tell; echo then; \"$1\" tell");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_eq(command_number(c, "terminal"), command_number(c, "pid"));
+    char *then = strstr(c->text[OUT], "then");
+    cr_assert_not_null(then);
+    memmove(c->text[OUT], then, strlen(then) + 1);
+    cr_assert_eq(command_number(c, "terminal"), command_number(c, "group"));
+    command_free(c);
+}
+
+Test(terminal, the_command_reads_from_it)
+{
+    struct command *c = in_sh("\"$0\" run t -- \"$1\" ready read");
+    command_until(c, OUT, "ready");
+    command_type(c, "hello\n");
+    command_until(c, OUT, "read hello");
+    cr_assert_eq(command_end(c), 0);
+    command_free(c);
+}
+
+Test(terminal, control_c_ends_the_command_and_frees_the_lock)
+{
+    struct command *c = in_sh("exec \"$0\" run t -- \"$1\" ready stay");
+    command_until(c, OUT, "ready");
+    command_type(c, "\003");
+    cr_assert_eq(command_end(c), 128 + SIGINT);
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_free(c);
+}
+
+Test(terminal, control_c_ends_the_wait)
+{
+    cr_assert_str_eq(raw(redis, "HSET t somebody 1"), ":1");
+    struct command *c = in_sh("exec \"$0\" run t -- \"$1\" ready stay");
+    WAIT_FOR(raw_listeners(redis, "t") == 1);
+    command_type(c, "\003");
+    cr_assert_eq(command_end(c), DIED_OF + SIGINT);
+    command_free(c);
+    raw(redis, "DEL t");
+}
+
+/* `hasplock run x -- a | less`: the terminal is less's until a asks for it. */
+Test(terminal, a_pipeline_keeps_it_until_the_command_wants_it)
+{
+    struct command *c = in_sh("\"$0\" run t -- \"$1\" tell ready read tell | cat");
+    command_until(c, OUT, "ready");
+    cr_assert_neq(command_number(c, "terminal"), command_number(c, "pid"));
+    command_type(c, "hello\n");
+    command_until(c, OUT, "read hello");
+    cr_assert_eq(command_end(c), 0);
+    char *then = strstr(c->text[OUT], "read hello");
+    memmove(c->text[OUT], then, strlen(then) + 1);
+    cr_assert_eq(command_number(c, "terminal"), command_number(c, "pid"));
+    command_free(c);
+}
+
+Test(terminal, control_c_reaches_a_command_in_a_pipeline)
+{
+    struct command *c = in_sh("\"$0\" run t -- \"$1\" ready stay | cat");
+    command_until(c, OUT, "ready");
+    command_type(c, "\003");
+    command_end(c);
+    WAIT_FOR(raw_pttl(redis, "t") == -2);
+    command_free(c);
+}
+
+Test(terminal, control_z_stops_both_and_fg_goes_on)
+{
+    struct command *c = in_bash();
+    command_type(c, "$H run t -- $P ready read tell; echo code=$?\n");
+    command_until(c, OUT, "ready\r\n");
+    command_type(c, "\032");
+    command_until(c, OUT, "Stopped");
+    command_type(c, "fg\n");
+    command_type(c, "hello\n");
+    command_until(c, OUT, "read hello\r\n");
+    command_until(c, OUT, "terminal ");
+    cr_assert_eq(command_number(c, "terminal"), command_number(c, "pid"));
+    WAIT_FOR(raw_pttl(redis, "t") == -2);
+    command_type(c, "exit\n");
+    command_end(c);
+    command_free(c);
+}
+
+/* The lease was over while both stood still: COMMAND must never run again. */
+Test(terminal, fg_after_the_lease_kills_the_command)
+{
+    struct command *c = in_bash();
+    command_type(c, "$H run --lease 1 t -- $P catch=18 tell ready stay\n"); /* CONT */
+    command_until(c, OUT, "ready\r\n");
+    pid_t pid = (pid_t)command_number(c, "pid");
+    command_type(c, "\032");
+    command_until(c, OUT, "Stopped");
+    WAIT_FOR(raw_pttl(redis, "t") == -2);
+    command_type(c, "fg\n");
+    command_until(c, OUT, "sent SIGKILL to ");
+    WAIT_FOR(process_is_gone(pid));
+    cr_assert_null(strstr(c->text[OUT], "got SIGCONT"));
+    command_type(c, "echo code=$?\n");
+    command_until(c, OUT, "code=75");
+    command_type(c, "exit\n");
+    command_end(c);
+    command_free(c);
+}
+
+Test(terminal, in_the_background_the_command_stops_when_it_reads_and_fg_gives_it_the_terminal)
+{
+    struct command *c = in_bash();
+    command_type(c, "$H run t -- $P ready read &\n");
+    command_until(c, OUT, "ready\r\n");
+    command_type(c, "until jobs | grep Stop[p]ed; do sleep 0.01; done\n");
+    command_until(c, OUT, "Stopped");
+    command_type(c, "fg\n");
+    command_type(c, "hello\n");
+    command_until(c, OUT, "read hello\r\n");
+    WAIT_FOR(raw_pttl(redis, "t") == -2);
+    command_type(c, "exit\n");
+    command_end(c);
+    command_free(c);
+}

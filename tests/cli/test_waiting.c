@@ -1,0 +1,184 @@
+/* Waiting for the lock: how long, and what ends it. */
+#include "command.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(waiting, .init = cli_start, .fini = cli_stop);
+
+static struct command *holder;
+
+static void hold(void)
+{
+    holder = COMMAND("run", "t", "--", PUPPET, "ready", "read");
+    command_until(holder, OUT, "ready\n");
+}
+
+static void let_go(void)
+{
+    command_type_end(holder);
+    cr_assert_eq(command_end(holder), 0, "%s", holder->text[ERR]);
+    command_free(holder);
+}
+
+static struct command *start_waiting(void)
+{
+    struct command *c = COMMAND("run", "t", "--", PUPPET, "ready");
+    WAIT_FOR(raw_listeners(redis, "t") == 1);
+    return c;
+}
+
+Test(waiting, nonblock_exits_with_1_and_says_who_holds_it)
+{
+    char pid[32];
+    hold();
+    struct command *c = COMMAND("run", "-n", "t", "--", PUPPET, "ready");
+    cr_assert_eq(command_end(c), 1);
+    cr_assert_str_empty(c->text[OUT]);
+    snprintf(pid, sizeof pid, " pid %d", (int)holder->pid);
+    cr_assert_eq(strncmp(c->text[ERR], "hasplock: run \"t\": ", 19), 0, "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], pid), "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "ttl"), "%s", c->text[ERR]);
+    cr_assert_eq(count_lines(c->text[ERR]), 1);
+    command_free(c);
+    let_go();
+}
+
+Test(waiting, quiet_says_nothing_when_not_acquired)
+{
+    hold();
+    struct command *c = COMMAND("run", "-qn", "t", "--", PUPPET, "ready");
+    cr_assert_eq(command_end(c), 1);
+    cr_assert_str_empty(c->text[ERR], "%s", c->text[ERR]);
+    command_free(c);
+    let_go();
+}
+
+Test(waiting, gives_the_conflict_exit_code_that_was_asked_for)
+{
+    hold();
+    cr_assert_eq(RUN("run", "-n", "-E", "0", "t", "--", "true"), 0);
+    cr_assert_eq(RUN("run", "-w", "0.1", "--conflict-exit-code", "17", "t", "--", "true"), 17);
+    let_go();
+}
+
+/* asks.md A1, spring-integration 3690: a timed wait never returns before its deadline unless it got the lock. */
+Test(waiting, waits_as_long_as_it_was_told)
+{
+    hold();
+    int64_t started_ms = test_now_ms();
+    struct command *c = COMMAND("run", "-w", "0.7", "t", "--", "true");
+    cr_assert_eq(command_end(c), 1);
+    cr_assert_geq(test_now_ms() - started_ms, 700);
+    cr_assert_not_null(strstr(c->text[ERR], "700 ms"), "%s", c->text[ERR]);
+    cr_assert_eq(count_lines(c->text[ERR]), 1);
+    command_free(c);
+    let_go();
+}
+
+Test(waiting, a_wait_of_0_is_one_try)
+{
+    hold();
+    cr_assert_eq(RUN("run", "-w", "0", "t", "--", "true"), 1);
+    let_go();
+}
+
+Test(waiting, runs_when_the_holder_lets_go)
+{
+    hold();
+    struct command *c = start_waiting();
+    cr_assert_str_empty(c->text[OUT]);
+    let_go();
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(c->text[OUT], "ready\n");
+    command_free(c);
+}
+
+static const int ending[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM };
+
+/* asks.md A1, consul 4439: signals are heeded while waiting, and nothing stays behind. */
+Test(waiting, ends_by_the_signal_and_leaves_no_trace)
+{
+    hold();
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
+        struct command *c = start_waiting();
+        kill(c->pid, ending[i]);
+        cr_assert_eq(command_end(c), DIED_OF + ending[i], "signal %d", ending[i]);
+        cr_assert_str_empty(c->text[OUT]);
+        cr_assert_str_empty(c->text[ERR], "%s", c->text[ERR]);
+        WAIT_FOR(raw_listeners(redis, "t") == 0);
+        command_free(c);
+    }
+    let_go();
+    cr_assert_eq(raw_pttl(redis, "t"), -2); /* nobody who had left has taken it */
+}
+
+static int by_size(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+Test(waiting, ends_within_100_ms_of_the_signal)
+{
+    int64_t took_ms[9];
+    hold();
+    for (int i = 0; i < 9; i++) {
+        struct command *c = start_waiting();
+        int64_t sent_ms = test_now_ms();
+        kill(c->pid, SIGTERM);
+        cr_assert_eq(command_end(c), DIED_OF + SIGTERM);
+        took_ms[i] = test_now_ms() - sent_ms;
+        command_free(c);
+    }
+    qsort(took_ms, 9, sizeof took_ms[0], by_size);
+    cr_assert_lt(took_ms[4], 100, "median of 9: %lld ms", (long long)took_ms[4]);
+    let_go();
+}
+
+Test(waiting, ends_by_a_signal_also_when_the_server_hangs)
+{
+    hold();
+    struct command *c = start_waiting();
+    server_pause(server);
+    int64_t sent_ms = test_now_ms();
+    kill(c->pid, SIGTERM);
+    int code = command_end(c);
+    int64_t took_ms = test_now_ms() - sent_ms;
+    server_resume(server);
+    cr_assert_eq(code, DIED_OF + SIGTERM);
+    cr_assert_lt(took_ms, 6000); /* an orderly close gives it reply_ms, 3 s */
+    command_free(c);
+    let_go();
+}
+
+Test(waiting, ends_by_a_signal_also_when_there_is_no_server)
+{
+    struct command *c = COMMAND("run", "-v", "-u", "unix:/nonexistent/socket", "t", "--", "true");
+    command_until(c, ERR, "/nonexistent/socket"); /* it has tried */
+    int64_t sent_ms = test_now_ms();
+    kill(c->pid, SIGINT);
+    cr_assert_eq(command_end(c), DIED_OF + SIGINT);
+    cr_assert_lt(test_now_ms() - sent_ms, 4000);
+    command_free(c);
+}
+
+/* nohup, and background jobs of sh: what was ignored stays so, for us and for COMMAND. */
+Test(waiting, leaves_signals_ignored_that_were)
+{
+    hold();
+    struct command *c = command_start((const char *const[]){
+        "sh", "-c", "trap '' HUP; exec \"$0\" run t -- \"$1\" ready stay", HASPLOCK, PUPPET, NULL });
+    WAIT_FOR(raw_listeners(redis, "t") == 1);
+    kill(c->pid, SIGHUP);
+    let_go();
+    command_until(c, OUT, "ready\n");
+    kill(c->pid, SIGHUP);
+    kill(c->pid, SIGTERM);
+    cr_assert_eq(command_end(c), 128 + SIGTERM);
+    command_free(c);
+}
