@@ -102,6 +102,11 @@ unsigned hlk_self_process(void)
     return atomic_load(&process_number);
 }
 
+unsigned hlk_self_process_in_handler(void)
+{
+    return atomic_load(&process_number);
+}
+
 void hlk_self_allow_cancel(struct hlk_self *self)
 {
     if (self->cancellable)

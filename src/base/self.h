@@ -27,6 +27,7 @@ void hlk_self_on_exit(void (*ended)(uint64_t id));
 
 /* fork(): children see another number than the process that opened a client. */
 unsigned hlk_self_process(void);
+unsigned hlk_self_process_in_handler(void);     /* the same, async-signal-safe; after some hlk_self_process() */
 
 /* Sleeps of a cancellable call, and only they, are cancellation points. */
 void hlk_self_allow_cancel(struct hlk_self *self);

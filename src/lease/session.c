@@ -31,6 +31,8 @@ static struct hlk_turn *first_turn(const struct hlk_session *s)
     return node ? HLK_CONTAINER(node, struct hlk_turn, link) : NULL;
 }
 
+static void tell(struct hlk_session *s, int kind, const char *why);
+
 /* --- the handle's view of losses --- */
 
 void hlk_via_ref(struct hlk_via *via)
@@ -112,11 +114,11 @@ static void promote(struct hlk_session *s)      /* NONE: the first in line asks 
     turn->wake(turn);
 }
 
-static void wake_those_who_try_once(struct hlk_session *s)
+static void wake_those_who_know_now(struct hlk_session *s)
 {
     for (struct hlk_list *n = s->line.next; n != &s->line; n = n->next) {
         struct hlk_turn *turn = HLK_CONTAINER(n, struct hlk_turn, link);
-        if (turn->once && !turn->h)
+        if ((turn->once || turn->holder.id == s->holder.id) && !turn->h)
             turn->wake(turn);
     }
 }
@@ -126,13 +128,33 @@ static bool is_held_by(const struct hlk_session *s, uint64_t holder)
     return (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_ENDING) && s->holder.id == holder;
 }
 
-static enum hlk_enter nest(struct hlk_session *s, int64_t fixed_lease_ms, unsigned *count, uint64_t *h)
+/* Held by this holder. */
+static enum hlk_enter nest(struct hlk_session *s)
 {
     if (!hlk_lease_live(&s->lease) || hlk_clock_ms() >= s->lease.until_ms)
         return HLK_ENTER_LOST;
-    *count = ++s->count;
-    *h = s->h;
-    return fixed_lease_ms > 0 || s->lease.fixed ? HLK_ENTER_RAISE : HLK_ENTER_NESTED;
+    s->count++;
+    return HLK_ENTER_NESTED;
+}
+
+enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t fixed_lease_ms, unsigned *count,
+                                uint64_t *h)
+{
+    enum hlk_enter enter = HLK_ENTER_LINE;
+    hlk_mutex_lock(s->mu);
+    struct hlk_past *past = s->past ? find_past(s, holder) : NULL;
+    if (past && past->releases)
+        enter = HLK_ENTER_LOST;
+    else if (s->state == HLK_SESSION_HELD && is_held_by(s, holder))
+        enter = nest(s);
+    if (enter == HLK_ENTER_NESTED) {
+        *count = s->count;
+        *h = s->h;
+        if (fixed_lease_ms > 0)
+            enter = HLK_ENTER_RAISE;
+    }
+    hlk_mutex_unlock(s->mu);
+    return enter;
 }
 
 static enum hlk_enter place(struct hlk_session *s, struct hlk_turn *turn)
@@ -148,8 +170,7 @@ static enum hlk_enter place(struct hlk_session *s, struct hlk_turn *turn)
     return HLK_ENTER_TURN;
 }
 
-enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn, int64_t fixed_lease_ms, unsigned *count,
-                                 uint64_t *h)
+enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn)
 {
     hlk_mutex_lock(s->mu);
     struct hlk_past *past = s->past ? find_past(s, turn->holder.id) : NULL;
@@ -157,7 +178,7 @@ enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn, i
     if (past && past->releases) {
         enter = HLK_ENTER_LOST;
     } else if (s->state == HLK_SESSION_HELD && is_held_by(s, turn->holder.id)) {
-        enter = nest(s, fixed_lease_ms, count, h);
+        enter = nest(s);
     } else {
         if (past && !past->waiter) {    /* asking again settles it: the end goes before this acquire */
             drop_past(s, past, true);
@@ -179,6 +200,10 @@ enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn)
 {
     hlk_mutex_lock(s->mu);
     enum hlk_enter enter = turn->h ? HLK_ENTER_TURN : HLK_ENTER_LINE;
+    if (enter == HLK_ENTER_LINE && s->state == HLK_SESSION_HELD && is_held_by(s, turn->holder.id)) {
+        unlink_turn(turn);
+        enter = nest(s);
+    }
     if (enter == HLK_ENTER_LINE && turn->once && (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_WAITING)) {
         unlink_turn(turn);
         enter = HLK_ENTER_BUSY;
@@ -192,7 +217,7 @@ void hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn)
     hlk_mutex_lock(s->mu);
     if (turn->h && s->state == HLK_SESSION_ASKING && !turn->once) {
         move(s, HLK_SESSION_WAITING);
-        wake_those_who_try_once(s);
+        wake_those_who_know_now(s);
     }
     hlk_mutex_unlock(s->mu);
 }
@@ -220,7 +245,7 @@ bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_
         hlk_session_ref(s);             /* held sessions outlive their handles */
         atomic_fetch_add(s->holder.holds, 1);
         hlk_watchdog_arm(s);
-        wake_those_who_try_once(s);
+        wake_those_who_know_now(s);
     }
     hlk_mutex_unlock(s->mu);
     return held;
@@ -243,6 +268,18 @@ void hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn)
             move(s, HLK_SESSION_NONE);
             promote(s);
         }
+    }
+    hlk_mutex_unlock(s->mu);
+}
+
+void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms)
+{
+    hlk_mutex_lock(s->mu);
+    if (s->state == HLK_SESSION_HELD && s->h == h && hlk_lease_live(&s->lease)) {
+        s->written = count;
+        if (lease_ms > 0 && hlk_lease_renewed(&s->lease, sent_ms, lease_ms, s->table->at_risk_ms))
+            tell(s, HLK_EVENT_SAFE, "extended");
+        hlk_watchdog_arm(s);
     }
     hlk_mutex_unlock(s->mu);
 }
@@ -494,6 +531,30 @@ void hlk_session_tell(struct hlk_session *s, int kind, const char *why)
 {
     hlk_mutex_assert_held(s->mu);
     tell(s, kind, why);
+}
+
+bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out)
+{
+    hlk_mutex_lock(s->mu);
+    bool held = s->state == HLK_SESSION_HELD && s->lease.state != HLK_LEASE_LOST;
+    if (held)
+        part(s, out);
+    hlk_mutex_unlock(s->mu);
+    return held;
+}
+
+void hlk_session_forget(struct hlk_session *s)
+{
+    for (;;) {
+        hlk_mutex_lock(s->mu);
+        struct hlk_past *past = s->past;
+        if (past)
+            drop_past(s, past, false);
+        hlk_mutex_unlock(s->mu);
+        if (!past)
+            return;
+        hlk_session_unref(s);
+    }
 }
 
 /* --- questions --- */

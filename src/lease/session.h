@@ -115,10 +115,13 @@ enum hlk_enter {
     HLK_ENTER_LINE          /* turn is in line: wake() comes; then hlk_session_look */
 };
 
-/* fixed_lease_ms 0: the watchdog's. *count: holds after a NESTED or RAISE; *h: of the hold. */
-enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn, int64_t fixed_lease_ms, unsigned *count,
-                                 uint64_t *h);
-enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn);     /* TURN, LINE or (once) BUSY: out of line */
+/* Only a holder's own: NESTED, RAISE (holds after it, and the hold's id), LOST; LINE: it needs a turn. fixed_lease_ms 0:
+ * the watchdog's. */
+enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t fixed_lease_ms, unsigned *count,
+                                uint64_t *h);
+enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn);     /* a NESTED is not raised */
+/* After wake(): TURN, LINE; NESTED (the same owner got it meanwhile) or BUSY (once): out of line. */
+enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn);
 
 /* The asker's answer was "somebody else's". */
 void hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn);
@@ -131,6 +134,7 @@ void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn);
 void hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn);
 
 /* --- a nested hold's round trip --- */
+void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms);
 void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h);     /* it failed: one hold less */
 
 /* --- letting go --- */
@@ -167,6 +171,10 @@ enum hlk_status hlk_session_wait_owed(struct hlk_session *s, uint64_t holder, st
  * start (true), then hlk_session_ended. */
 bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_parting *out);
 bool hlk_session_lose(struct hlk_session *s, uint64_t h, const char *why, struct hlk_parting *out);
+
+/* The client is being closed. True: it was held, end(h) is the caller's to start, then hlk_session_ended. */
+bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out);
+void hlk_session_forget(struct hlk_session *s);     /* nobody will ask about past holds any more */
 
 /* Tells an event of the hold, AT_RISK or SAFE. The session's mutex is held. */
 void hlk_session_tell(struct hlk_session *s, int kind, const char *why);

@@ -439,7 +439,7 @@ bool hlk_mux_leave(hlk_mux *mux, struct hlk_call *call, void (*done)(struct hlk_
         call->waiter = NULL;
         call->done = done;
         call->lazy = true;
-        mux->callers--;
+        mux->callers--;     /* a blocking caller's; completions have nobody who could leave */
     }
     hlk_mutex_unlock(&mux->mu);
     return flying;

@@ -152,8 +152,11 @@ static bool pause_until_later(struct hlk_self *self, const struct hlk_limits *li
 static enum hlk_status one_copy(struct hlk_question *q, hlk_mux *mux, struct hlk_self *self,
                                 const struct hlk_limits *limits, bool *left, struct hlk_error *error)
 {
-    q->call.waiter = self;
-    enum hlk_status status = hlk_question_send(q, mux);
+    enum hlk_status status = HLK_OK;
+    if (!*left) {                       /* else it flies already: wait on for it */
+        q->call.waiter = self;
+        status = hlk_question_send(q, mux);
+    }
     while (status == HLK_E_CONNECT) {
         status = hlk_mux_wait_up(mux, self, sooner(limits->at_ms, limits->up_by_ms), limits->mask, error);
         if (status != HLK_OK)
@@ -177,7 +180,6 @@ static enum hlk_status one_copy(struct hlk_question *q, hlk_mux *mux, struct hlk
 enum hlk_status hlk_question_ask(struct hlk_question *q, hlk_mux *mux, struct hlk_self *self,
                                  const struct hlk_limits *limits, bool *left, struct hlk_error *error)
 {
-    *left = false;
     for (;;) {
         enum hlk_status status = one_copy(q, mux, self, limits, left, error);
         if (status != HLK_OK)

@@ -47,8 +47,9 @@ static inline int64_t hlk_question_sent_ms(const struct hlk_question *q) { retur
 
 /* Blocking: asks until answered. at_ms: no longer than that; up_by_ms: no longer than that without a connection (<= at_ms
  * or not); once: a copy that broke is not repeated (HLK_E_UNSURE). HLK_OK: q->call.reply is an answer, the caller's to
- * drop. HLK_INTERRUPTED: a bit of mask. HLK_E_UNSURE: a copy may have run. When the call still flies *left is set: it is
- * the caller's to hlk_mux_leave. A cancellation point if the thread is cancellable. */
+ * drop. HLK_INTERRUPTED: a bit of mask. HLK_E_UNSURE: a copy may have run. *left (false before the first call) says
+ * whether the call still flies: then it is the caller's to hlk_mux_leave, or to ask on for, by calling again. A
+ * cancellation point if the thread is cancellable. */
 struct hlk_limits { int64_t at_ms, up_by_ms; unsigned mask; bool once; bool refusals_pass; };
 enum hlk_status hlk_question_ask(struct hlk_question *q, hlk_mux *mux, struct hlk_self *self,
                                  const struct hlk_limits *limits, bool *left, struct hlk_error *error);

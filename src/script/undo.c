@@ -100,24 +100,12 @@ void hlk_undo_start(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_s
     hlk_mutex_lock(&undos->mu);
     hlk_list_push_back(&undos->all, &undo->link);
     hlk_mutex_unlock(&undos->mu);
-    if (format_and_send(undo) != HLK_OK)
+    undo->flies = format_and_send(undo) == HLK_OK;
+    if (!undo->flies && !waiter)        /* parked ends are the loop's; a waiter sends its own when it can */
         park(undo);
 }
 
-/* Takes a parked undo for its waiter, so that the loop does not send it meanwhile. */
-static bool take_parked(struct hlk_undo *undo)
-{
-    hlk_mutex_lock(&undo->undos->mu);
-    bool mine = undo->parked;
-    undo->undos->parked -= mine;
-    undo->parked = false;
-    hlk_mutex_unlock(&undo->undos->mu);
-    return mine;
-}
-
-/* Parked ends belong to the loop. The waiter takes its own back, waits for a connection, and sends it itself; when time is
- * up it is parked again. */
-static bool wait_parked(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_self *waiter, int64_t at_ms)
+static bool wait_to_send(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_self *waiter, int64_t at_ms)
 {
     struct hlk_error error;
     if (hlk_clock_ms() >= at_ms)
@@ -130,12 +118,13 @@ static bool wait_parked(struct hlk_undos *undos, struct hlk_undo *undo, struct h
     return status == HLK_OK;
 }
 
-bool hlk_undo_wait(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_self *waiter, int64_t at_ms)
+bool hlk_undo_wait(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_self *waiter, int64_t at_ms, bool *sent)
 {
-    bool flies = !take_parked(undo), later;
+    bool flies = undo->flies, later;
     for (;;) {
-        if (!flies && !wait_parked(undos, undo, waiter, at_ms))
+        if (!flies && !wait_to_send(undos, undo, waiter, at_ms))
             break;
+        *sent = true;
         if (!hlk_mux_wait(undos->mux, &undo->q.call, at_ms, 0) && hlk_mux_leave(undos->mux, &undo->q.call, on_end))
             return false;
         if (step(undo, &later))
@@ -145,6 +134,7 @@ bool hlk_undo_wait(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_se
         if (later && atomic_load(&undo->q.call.end) == HLK_CALL_ANSWERED)
             (void)hlk_park_until(&waiter->park, HLK_WAKE_CLOSED, hlk_clock_ms() + HLK_PAUSE_MS, -1, NULL);
     }
+    *sent = undo->q.copies > 0;
     undo->q.call.waiter = NULL;
     undo->q.call.lazy = true;
     park(undo);
@@ -230,7 +220,7 @@ void hlk_undos_init(struct hlk_undos *undos, hlk_loop *loop, const char *client_
     hlk_loop_add_tick(loop, &undos->tick);
 }
 
-void hlk_undos_fini(struct hlk_undos *undos)
+void hlk_undos_settle_all(struct hlk_undos *undos)
 {
     for (;;) {
         hlk_mutex_lock(&undos->mu);
@@ -240,5 +230,10 @@ void hlk_undos_fini(struct hlk_undos *undos)
             break;
         settle(HLK_CONTAINER(node, struct hlk_undo, link), HLK_UNDO_GIVEN_UP, NULL);
     }
+}
+
+void hlk_undos_fini(struct hlk_undos *undos)
+{
+    hlk_undos_settle_all(undos);
     hlk_mutex_fini(&undos->mu);
 }

@@ -29,6 +29,7 @@ struct hlk_undo {               /* heap; the undos' from start until settled */
     bool doubt;                 /* a copy of the hold's acquire is in doubt */
     uint64_t acquire_epoch;     /* != 0: a copy of it still flies in this stream */
     int64_t until_ms;           /* the lease is over then */
+    bool flies;                 /* the waiter's: its copy is in the stream */
     bool parked;                /* under the mutex: no copy flies, waits for a connection or a later moment */
 };
 
@@ -45,6 +46,7 @@ struct hlk_undos {
 
 void hlk_undos_init(struct hlk_undos *undos, hlk_loop *loop, const char *client_id);
 void hlk_undos_fini(struct hlk_undos *undos);       /* settles what is left as GIVEN_UP; after the mux was closed */
+void hlk_undos_settle_all(struct hlk_undos *undos); /* as GIVEN_UP; after the mux was closed */
 void hlk_undos_on_up(struct hlk_undos *undos);      /* loop thread: a new stream begins */
 size_t hlk_undos_count(struct hlk_undos *undos);
 
@@ -52,7 +54,8 @@ size_t hlk_undos_count(struct hlk_undos *undos);
  * the caller sends next comes after it. With waiter: hlk_undo_wait must follow. eager: somebody waits for `settled`. */
 void hlk_undo_start(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_self *waiter, bool eager);
 
-/* Drives it from the waiter's thread. True: `settled` was called. False at at_ms: it goes on in the background. */
-bool hlk_undo_wait(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_self *waiter, int64_t at_ms);
+/* Drives it from the waiter's thread. True: `settled` was called. False at at_ms: it goes on in the background;
+ * *sent: some copy was written. */
+bool hlk_undo_wait(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_self *waiter, int64_t at_ms, bool *sent);
 
 #endif

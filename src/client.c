@@ -1,0 +1,420 @@
+/* Builds the parts of a client in order, tears them down in reverse. */
+#include "client.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "lease/holder.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define WATCHDOG_MS 30000
+#define WATCHDOG_LEAST_MS 300
+#define REPLY_MS 3000
+#define REPLY_LEAST_MS 10
+#define PATIENCE_MS 10000
+
+/* --- options --- */
+
+static bool opts_known(const struct hlk_client_opts *given, struct hlk_client_opts *opts)
+{
+    const unsigned char *bytes = (const unsigned char *)given;
+    if (given->size < sizeof given->size)
+        return false;
+    for (size_t i = sizeof *opts; i < given->size; i++)
+        if (bytes[i])
+            return false;
+    memcpy(opts, given, given->size < sizeof *opts ? given->size : sizeof *opts);
+    return true;
+}
+
+static bool label_ok(const char *label)
+{
+    size_t len = strlen(label);
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)label[i]) && !strchr("._-", label[i]))
+            return false;
+    return len >= 1 && len <= 32;
+}
+
+/* NULL: all is well; else what is wrong. */
+static const char *bad_opts(const struct hlk_client_opts *opts)
+{
+    if (opts->label && !label_ok(opts->label))
+        return "label: 1 to 32 of A-Z a-z 0-9 . _ -";
+    if (opts->watchdog_ms != 0 && (opts->watchdog_ms < WATCHDOG_LEAST_MS || opts->watchdog_ms > HLK_LEASE_MAX_MS))
+        return "watchdog_ms: 300 to a year";
+    if (opts->reply_ms != 0 && (opts->reply_ms < REPLY_LEAST_MS || opts->reply_ms > 3600000))
+        return "reply_ms: 10 to an hour";
+    if (opts->at_risk_ms < 0)
+        return "at_risk_ms: not negative";
+    if (opts->flags & ~(HLK_OPEN_LAZY | HLK_OPEN_DISPATCH | HLK_OPEN_NO_SPIN))
+        return "flags: unknown bits";
+    if (opts->log_level < 0 || opts->log_level > HLK_LOG_DEBUG)
+        return "log_level: 1 to 4";
+    return NULL;
+}
+
+static enum hlk_status read_opts(const struct hlk_client_opts *given, struct hlk_client_opts *opts)
+{
+    struct hlk_client_opts defaults = HLK_CLIENT_OPTS_INIT;
+    *opts = defaults;
+    if (given && !opts_known(given, opts))
+        return hlk_last_set(HLK_E_INVALID, "open: options of size %zu are not known", given->size);
+    const char *wrong = bad_opts(opts);
+    return wrong ? hlk_last_set(HLK_E_INVALID, "open: %s", wrong) : HLK_OK;
+}
+
+/* --- names --- */
+
+static void only_plain(char *text)
+{
+    for (; *text; text++)
+        if (!isalnum((unsigned char)*text) && !strchr("._-", *text))
+            *text = '_';
+}
+
+/* hlk-<host>-<pid>-<random>: new for each client and process, and after fork. */
+static bool name_client(hlk_client *client, const char *label)
+{
+    char host[65] = "";
+    uint64_t random;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        return false;
+    if (gethostname(host, sizeof host - 1) != 0 || !host[0])
+        strcpy(host, "host");
+    only_plain(host);
+    (void)snprintf(client->id, sizeof client->id, "hlk-%s-%ld-%016llx", host, (long)getpid(), (unsigned long long)random);
+    char program[33];
+    (void)snprintf(program, sizeof program, "%.32s", label ? label : program_invocation_short_name);
+    only_plain(program);
+    (void)snprintf(client->endpoint.client_name, sizeof client->endpoint.client_name, "hasplock:%s:%ld", program,
+                   (long)getpid());
+    return true;
+}
+
+/* --- what the parts call up --- */
+
+static void on_up(void *ctx)
+{
+    hlk_client *client = ctx;
+    hlk_watchdog_verify_all(&client->table.watchdog);
+    hlk_undos_on_up(&client->undos);
+}
+
+static void on_down(void *ctx, const struct hlk_error *why)
+{
+    hlk_client *client = ctx;
+    hlk_log(&client->endpoint.log, HLK_LOG_INFO, "%s: %s", client->endpoint.url.shown, why->text);
+}
+
+static void on_work(void *ctx)
+{
+    hlk_client_work(ctx);
+}
+
+void hlk_client_work(hlk_client *client)
+{
+    if (!atomic_exchange(&client->work_told, true))
+        (void)eventfd_write(client->work_fd, 1);
+}
+
+void hlk_client_complete(hlk_client *client, struct hlk_job *job)
+{
+    if (!client->dispatching) {
+        hlk_events_post(&client->events, job);
+        return;
+    }
+    hlk_mutex_lock(&client->ready_mu);
+    hlk_list_push_back(&client->ready, &job->link);
+    hlk_mutex_unlock(&client->ready_mu);
+    hlk_client_work(client);
+}
+
+void hlk_client_waits(hlk_client *client, struct hlk_wait_entry *entry)
+{
+    hlk_mutex_lock(&client->waits_mu);
+    hlk_list_push_back(&client->waits, &entry->link);
+    hlk_mutex_unlock(&client->waits_mu);
+}
+
+void hlk_client_waits_no_more(hlk_client *client, struct hlk_wait_entry *entry)
+{
+    hlk_mutex_lock(&client->waits_mu);
+    hlk_list_remove(&entry->link);
+    hlk_mutex_unlock(&client->waits_mu);
+}
+
+void hlk_client_warn_braces(hlk_client *client, const char *name)
+{
+    if (!atomic_exchange(&client->warned_braces, true))
+        hlk_log(&client->endpoint.log, HLK_LOG_WARN,
+                "lock \"%.128s\": its braces would part its keys on a cluster; told once for all such names", name);
+}
+
+enum hlk_status hlk_client_check(const hlk_client *client, const char *operation, const char *name)
+{
+    if (!client)
+        return hlk_last_set(HLK_E_INVALID, "%s: client is NULL", operation);
+    enum hlk_status status = client->process != hlk_self_process() ? HLK_E_FORKED
+                             : atomic_load(&client->closing)       ? HLK_E_CLOSED
+                                                                   : HLK_OK;
+    if (status == HLK_OK)
+        return status;
+    return hlk_last_set(status, name ? "%s \"%.128s\": %s" : "%s%.0s: %s", operation, name ? name : "",
+                        hlk_status_text(status));
+}
+
+/* --- references --- */
+
+void hlk_client_ref(hlk_client *client)
+{
+    atomic_fetch_add(&client->refs, 1);
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Parts that were never made are zero, and their destroyers accept that. */
+static void free_client(hlk_client *client)
+{
+    if (client->mux) {
+        hlk_channels_fini(&client->channels);
+        hlk_undos_fini(&client->undos);
+        hlk_table_fini(&client->table);
+        hlk_events_fini(&client->events);
+    }
+    hlk_mux_destroy(client->mux);
+    hlk_loop_destroy(client->loop);
+    hlk_url_fini(&client->endpoint.url);
+    hlk_buffer_fini(&client->greeting.bytes);
+    hlk_mutex_fini(&client->waits_mu);
+    hlk_mutex_fini(&client->ready_mu);
+    close_fd(client->epoll_fd);
+    close_fd(client->work_fd);
+    hlk_mem_free(client);
+}
+
+void hlk_client_unref(hlk_client *client)
+{
+    if (atomic_fetch_sub(&client->refs, 1) == 1)
+        free_client(client);
+}
+
+/* --- open --- */
+
+static int64_t or_default(int64_t given, int64_t otherwise)
+{
+    return given ? given : otherwise;
+}
+
+static char *replace_secret(char *old, const char *now)
+{
+    char *copy = hlk_mem_strdup(now);
+    if (copy)
+        hlk_mem_free(old);
+    return copy;
+}
+
+static enum hlk_status set_endpoint(hlk_client *client, const char *url, const struct hlk_client_opts *opts,
+                                    struct hlk_error *error)
+{
+    struct hlk_endpoint *endpoint = &client->endpoint;
+    enum hlk_status status = url ? hlk_url_parse(&endpoint->url, url, error)
+                                 : hlk_error_set(error, HLK_E_INVALID, "the URL is NULL");
+    if (status != HLK_OK)
+        return status;
+    endpoint->log = (struct hlk_log){ opts->log, opts->log_ctx, opts->log_level ? opts->log_level : HLK_LOG_WARN };
+    endpoint->reply_ms = client->reply_ms = or_default(opts->reply_ms, REPLY_MS);
+    client->patience_ms = or_default(opts->patience_ms, PATIENCE_MS);
+    if ((opts->username && !(endpoint->url.username = replace_secret(endpoint->url.username, opts->username))) ||
+        (opts->password && !(endpoint->url.password = replace_secret(endpoint->url.password, opts->password))))
+        return hlk_error_set(error, HLK_E_NOMEM, "no memory");
+    if (!name_client(client, opts->label))
+        return hlk_error_set(error, HLK_E_OS, "no random bytes: %s", strerror(errno));
+    return HLK_OK;
+}
+
+static enum hlk_status make_dispatch(hlk_client *client, struct hlk_error *error)
+{
+    client->dispatching = true;
+    client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    client->work_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = { .events = EPOLLIN };
+    if (client->epoll_fd < 0 || client->work_fd < 0 ||
+        epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, client->work_fd, &event) != 0)
+        return hlk_error_set(error, HLK_E_OS, "no descriptor for dispatch: %s", strerror(errno));
+    return HLK_OK;
+}
+
+static void set_table(hlk_client *client, const struct hlk_client_opts *opts)
+{
+    struct hlk_table *table = &client->table;
+    table->client_id = client->id;
+    table->loop = client->loop;
+    table->events = &client->events;
+    table->undos = &client->undos;
+    table->log = &client->endpoint.log;
+    table->hook = (struct hlk_hook){ opts->on_event, opts->event_ctx };
+    table->watchdog_ms = or_default(opts->watchdog_ms, WATCHDOG_MS);
+    table->at_risk_ms = opts->at_risk_ms;
+}
+
+static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_opts *opts, struct hlk_error *error)
+{
+    enum hlk_status status = HLK_OK;
+    if (opts->flags & HLK_OPEN_DISPATCH)
+        status = make_dispatch(client, error);
+    if (status == HLK_OK && !hlk_scripts_greeting(&client->greeting, client->id))
+        status = hlk_error_set(error, HLK_E_NOMEM, "no memory");
+    if (status == HLK_OK)
+        status = hlk_loop_create(&client->loop, error);
+    if (status != HLK_OK)
+        return status;
+    struct hlk_mux_owner owner = { client, on_up, on_down, client->dispatching ? on_work : NULL };
+    status = hlk_mux_create(&client->mux, client->loop, &client->endpoint, &client->greeting, &owner,
+                            opts->flags & HLK_OPEN_NO_SPIN, error);
+    if (status != HLK_OK)
+        return status;
+    set_table(client, opts);
+    hlk_events_init(&client->events, &client->endpoint.log);
+    hlk_undos_init(&client->undos, client->loop, client->id);
+    client->undos.mux = client->table.watchdog.mux = client->mux;
+    hlk_table_init(&client->table);
+    client->table.watchdog.mux = client->mux;
+    hlk_channels_init(&client->channels, client->loop, &client->endpoint);
+    status = hlk_events_start(&client->events, error);
+    if (status == HLK_OK)
+        status = hlk_loop_start(client->loop, error);
+    return status;
+}
+
+static enum hlk_status connect_now(hlk_client *client, struct hlk_error *error)
+{
+    struct hlk_self *self = hlk_self_get();
+    if (!self)
+        return hlk_error_set(error, HLK_E_NOMEM, "no memory");
+    (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
+    int64_t patience = client->patience_ms < 0 ? PATIENCE_MS : client->patience_ms;
+    return hlk_mux_wait_up(client->mux, self, hlk_clock_ms() + patience, 0, error);
+}
+
+static void stop_threads(hlk_client *client)
+{
+    if (client->mux)
+        hlk_mux_close(client->mux);
+    hlk_loop_stop(client->loop);
+    hlk_events_stop(&client->events);
+}
+
+enum hlk_status hlk_client_open(hlk_client **out, const char *url, const struct hlk_client_opts *given)
+{
+    struct hlk_client_opts opts;
+    struct hlk_error error;
+    if (!out)
+        return hlk_last_set(HLK_E_INVALID, "open: out is NULL");
+    *out = NULL;
+    enum hlk_status status = read_opts(given, &opts);
+    if (status != HLK_OK)
+        return status;
+    hlk_client *client = hlk_mem_zalloc(sizeof *client);
+    if (!client)
+        return hlk_last_set(HLK_E_NOMEM, "open: no memory");
+    atomic_init(&client->refs, 1);
+    client->process = hlk_self_process();
+    client->epoll_fd = client->work_fd = -1;
+    hlk_mutex_init(&client->waits_mu, HLK_RANK_LEAF);
+    hlk_mutex_init(&client->ready_mu, HLK_RANK_LEAF);
+    hlk_list_init(&client->waits);
+    hlk_list_init(&client->ready);
+    status = set_endpoint(client, url, &opts, &error);
+    if (status == HLK_OK)
+        status = make_parts(client, &opts, &error);
+    if (status == HLK_OK && !(opts.flags & HLK_OPEN_LAZY))
+        status = connect_now(client, &error);
+    if (status == HLK_OK) {
+        hlk_holder_watch(&client->table);
+        *out = client;
+        return HLK_OK;
+    }
+    if (client->endpoint.url.shown[0])
+        (void)hlk_last_set(status, "open %s: %s", client->endpoint.url.shown, error.text);
+    else
+        (void)hlk_last_set(status, "open: %s", error.text);
+    atomic_store(&client->closing, true);
+    stop_threads(client);
+    hlk_client_unref(client);
+    return status;
+}
+
+/* --- close --- */
+
+static void wake_waits(hlk_client *client)
+{
+    hlk_mutex_lock(&client->waits_mu);
+    for (struct hlk_list *n = client->waits.next; n != &client->waits; n = n->next) {
+        struct hlk_wait_entry *entry = HLK_CONTAINER(n, struct hlk_wait_entry, link);
+        entry->wake(entry);
+    }
+    hlk_mutex_unlock(&client->waits_mu);
+}
+
+static void release_one(struct hlk_session *s, void *ctx)
+{
+    hlk_client *client = ctx;
+    struct hlk_parting parting;
+    if (!hlk_session_close(s, &parting))
+        return;
+    hlk_table_end(&client->table, s, &parting);
+    hlk_session_ended(s);
+}
+
+static void forget_one(struct hlk_session *s, void *ctx)
+{
+    (void)ctx;
+    hlk_session_forget(s);
+}
+
+static void run_ready(hlk_client *client)
+{
+    for (;;) {
+        hlk_mutex_lock(&client->ready_mu);
+        struct hlk_list *node = hlk_list_pop(&client->ready);
+        hlk_mutex_unlock(&client->ready_mu);
+        if (!node)
+            return;
+        struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
+        job->run(job);
+    }
+}
+
+void hlk_client_close(hlk_client *client)
+{
+    struct hlk_error error;
+    if (!client || client->process != hlk_self_process() || atomic_exchange(&client->closing, true))
+        return;
+    hlk_holder_unwatch(&client->table);
+    wake_waits(client);
+    hlk_table_each(&client->table, release_one, client);
+    if (hlk_mux_health(client->mux, &error) == HLK_OK)
+        (void)hlk_mux_drain(client->mux, hlk_clock_ms() + client->reply_ms);
+    stop_threads(client);
+    run_ready(client);
+    hlk_table_each(&client->table, forget_one, NULL);
+    hlk_undos_settle_all(&client->undos);
+    hlk_client_unref(client);
+}
+
+const char *hlk_client_id(const hlk_client *client)
+{
+    return client ? client->id : NULL;
+}

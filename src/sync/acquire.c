@@ -1,0 +1,96 @@
+#include "sync/acquire.h"
+
+#include <string.h>
+
+void hlk_acquire_init(struct hlk_acquire *a, int64_t deadline_ms, bool once, unsigned jitter_ms)
+{
+    memset(a, 0, sizeof *a);
+    a->deadline_ms = deadline_ms;
+    a->once = once;
+    a->jitter_ms = jitter_ms % HLK_POLL_JITTER_MS + 1;
+    a->until_ms = deadline_ms;
+}
+
+static enum hlk_do finish(struct hlk_acquire *a, enum hlk_status status)
+{
+    a->status = status;
+    return HLK_DO_FINISH;
+}
+
+static enum hlk_do ask(struct hlk_acquire *a, bool by_message)
+{
+    a->asking = true;
+    a->heard = false;
+    a->by_message = by_message;
+    return HLK_DO_ASK;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Until the holder's lease is over: if nobody says anything it has died, or the message was lost. */
+static int64_t poll_at(const struct hlk_acquire *a, int64_t now_ms, int64_t ttl_ms)
+{
+    int64_t length = ttl_ms < 0 ? HLK_POLL_MOST_MS : least(ttl_ms, HLK_POLL_MOST_MS);
+    return now_ms + length + a->jitter_ms;
+}
+
+static enum hlk_do busy(struct hlk_acquire *a, int64_t now_ms, int64_t ttl_ms)
+{
+    a->asking = false;
+    a->answered = true;
+    if (a->once)
+        return finish(a, HLK_BUSY);
+    if (now_ms >= a->deadline_ms)
+        return finish(a, HLK_TIMEOUT);
+    a->until_ms = least(a->deadline_ms, poll_at(a, now_ms, ttl_ms));
+    if (!a->joined)
+        return HLK_DO_JOIN;
+    return a->heard ? ask(a, true) : HLK_DO_PARK;
+}
+
+static enum hlk_do time_came(struct hlk_acquire *a, int64_t now_ms)
+{
+    if (now_ms >= a->deadline_ms)
+        return finish(a, a->once ? HLK_BUSY : HLK_TIMEOUT);
+    return a->asking ? HLK_DO_ASK : ask(a, false);
+}
+
+/* Something was heard. While the question is on its way it is remembered: the answer may be older than the message. */
+static enum hlk_do hear(struct hlk_acquire *a)
+{
+    a->heard = true;
+    return a->asking ? HLK_DO_PARK : ask(a, true);
+}
+
+enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int64_t now_ms, int64_t ttl_ms,
+                             enum hlk_status status)
+{
+    switch (what) {
+    case HLK_IS_LINED:
+        return HLK_DO_LINE;
+    case HLK_HAS_TURN:
+    case HLK_IS_STALE:
+    case HLK_IS_VOID:
+        return ask(a, a->by_message);
+    case HLK_IS_YOURS:
+        return finish(a, HLK_OK);
+    case HLK_IS_BUSY:
+        return busy(a, now_ms, ttl_ms);
+    case HLK_JOINED:
+        a->joined = true;
+        return HLK_DO_PARK;
+    case HLK_HEARS:
+        a->joined = a->confirmed = true;
+        return hear(a);
+    case HLK_HEARD:
+        return hear(a);
+    case HLK_IS_TIME:
+        return time_came(a, now_ms);
+    case HLK_IS_OVER:
+        break;
+    }
+    return finish(a, status);
+}

@@ -1,0 +1,678 @@
+/* The same lock without a blocked thread: the acquire machine driven by completions. */
+#include "sync/async.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static void step_all(struct hlk_async *async);
+
+/* --- wake-ups --- */
+
+void hlk_async_wake(struct hlk_async *async, unsigned bit)
+{
+    atomic_fetch_or(&async->bits, bit);
+    hlk_loop_post(async->r->lock->client->loop, &async->post);
+}
+
+static void free_async(struct hlk_async *async)
+{
+    hlk_request_free(async->r);
+    hlk_mem_free(async);
+}
+
+/* What the loop may still have in its hands is freed on the loop. */
+static void unref(struct hlk_async *async)
+{
+    hlk_loop *loop = async->r->lock->client->loop;
+    bool touched = async->touched;
+    if (atomic_fetch_sub(&async->refs, 1) != 1)
+        return;
+    if (touched && hlk_loop_running(loop))
+        hlk_loop_post(loop, &async->post);
+    else
+        free_async(async);
+}
+
+static void on_post(struct hlk_post *post)
+{
+    struct hlk_async *async = HLK_CONTAINER(post, struct hlk_async, post);
+    if (atomic_load(&async->refs) == 0)
+        free_async(async);
+    else
+        step_all(async);
+}
+
+static void on_alarm(struct hlk_alarm *alarm)
+{
+    struct hlk_async *async = HLK_CONTAINER(alarm, struct hlk_async, alarm);
+    if (atomic_load(&async->refs) == 0)
+        return;                         /* its last post is queued */
+    atomic_fetch_or(&async->bits, HLK_WAKE_TIME);
+    step_all(async);
+}
+
+static void on_up(struct hlk_up *up)
+{
+    struct hlk_async *async = HLK_CONTAINER(up, struct hlk_async, up);
+    if (atomic_load(&async->refs) == 0)
+        return;
+    atomic_fetch_or(&async->bits, HLK_WAKE_UP);
+    step_all(async);
+}
+
+static void on_answer(struct hlk_call *call)
+{
+    struct hlk_request *r = HLK_CONTAINER(call, struct hlk_request, q.call);
+    struct hlk_async *async = r->async;
+    atomic_fetch_or(&async->bits, HLK_WAKE_REPLY);
+    step_all(async);
+    unref(async);                       /* the flight's */
+}
+
+/* --- the end --- */
+
+static void run_done(struct hlk_job *job)
+{
+    struct hlk_async *async = HLK_CONTAINER(job, struct hlk_async, job);
+    if (async->status != HLK_OK)
+        (void)hlk_last_set(async->status, "%s", async->told.text);
+    async->done(async->r->lock, async->status, async->ctx);
+    unref(async);
+}
+
+static void finish(struct hlk_async *async)
+{
+    struct hlk_request *r = async->r;
+    hlk_client *client = r->lock->client;
+    async->over = true;
+    if (async->touched) {
+        hlk_loop_cancel(client->loop, &async->alarm);
+        (void)hlk_mux_forget_up(client->mux, &async->up);
+    }
+    if (r->machine.status == HLK_OK && !async->raising && atomic_load(&client->closing)) {
+        struct hlk_parting parting;     /* close has looked through the holds already, or does so now */
+        if (hlk_session_let_go(r->lock->session, r->turn.holder.id, &parting) == HLK_LET_LAST) {
+            hlk_table_end(&client->table, r->lock->session, &parting);
+            hlk_session_ended(r->lock->session);
+        }
+        r->machine.status = hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
+    }
+    hlk_request_leave(r);
+    async->status = hlk_request_report(r, r->machine.status);
+    if (async->status != HLK_OK)
+        (void)hlk_error_set(&async->told, async->status, "%s", hlk_last_error());
+}
+
+/* --- steps --- */
+
+static enum hlk_happened over(struct hlk_async *async, enum hlk_status status, const char *why)
+{
+    (void)hlk_error_set(&async->r->error, status, "%s", why);
+    return HLK_IS_OVER;
+}
+
+static void touch(struct hlk_async *async)
+{
+    async->touched = true;
+}
+
+static void wake_at(struct hlk_async *async, int64_t at_ms)
+{
+    if (at_ms == INT64_MAX)
+        return;
+    touch(async);
+    hlk_loop_arm(async->r->lock->client->loop, &async->alarm, at_ms);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Sends a copy, or waits for a connection. False: over, *what says how. */
+static bool send_copy(struct hlk_async *async, enum hlk_happened *what)
+{
+    struct hlk_request *r = async->r;
+    hlk_client *client = r->lock->client;
+    for (;;) {
+        r->q.call.waiter = NULL;
+        r->q.call.done = on_answer;
+        r->q.call.lazy = false;
+        r->flies = true;                /* the answer may be here before send returns */
+        atomic_fetch_add(&async->refs, 1);
+        enum hlk_status status = hlk_question_send(&r->q, client->mux);
+        if (status == HLK_OK) {
+            async->patience_at_ms = INT64_MAX;
+            return true;
+        }
+        r->flies = false;
+        atomic_fetch_sub(&async->refs, 1);
+        if (status != HLK_E_CONNECT) {
+            *what = over(async, status, status == HLK_E_CLOSED ? "the client is being closed" : "no memory for the command");
+            return false;
+        }
+        struct hlk_error why;
+        status = hlk_mux_health(client->mux, &why);
+        if (status != HLK_OK && status != HLK_E_CONNECT) {
+            *what = over(async, status, why.text);
+            return false;
+        }
+        if (async->patience_at_ms == INT64_MAX)
+            async->patience_at_ms = hlk_clock_after(hlk_clock_ms(), client->patience_ms);
+        touch(async);
+        wake_at(async, least(async->patience_at_ms, r->machine.deadline_ms));
+        if (hlk_mux_when_up(client->mux, &async->up))
+            return true;
+    }
+}
+
+static bool join(struct hlk_async *async, enum hlk_happened *what)
+{
+    struct hlk_request *r = async->r;
+    touch(async);
+    enum hlk_status status = hlk_request_waits(r);
+    *what = status == HLK_OK ? hlk_request_join(r) : HLK_IS_OVER;
+    return false;
+}
+
+/* Does what the machine wants. True: wait for events; false: *what has happened already. */
+static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *what)
+{
+    struct hlk_request *r = async->r;
+    switch (todo) {
+    case HLK_DO_ASK:
+        if (r->machine.deadline_ms != INT64_MAX && !r->machine.once)
+            wake_at(async, r->machine.deadline_ms);
+        return send_copy(async, what);
+    case HLK_DO_LINE:
+        touch(async);
+        if (hlk_request_waits(r) != HLK_OK) {
+            *what = HLK_IS_OVER;
+            return false;
+        }
+        wake_at(async, r->machine.deadline_ms);
+        return true;
+    case HLK_DO_JOIN:
+        return join(async, what);
+    case HLK_DO_PARK:
+        wake_at(async, r->machine.until_ms);
+        return true;
+    case HLK_DO_FINISH:
+        break;
+    }
+    finish(async);
+    return true;
+}
+
+static void feed(struct hlk_async *async, enum hlk_happened what)
+{
+    struct hlk_request *r = async->r;
+    while (!act(async, hlk_acquire_step(&r->machine, what, hlk_clock_ms(), r->holder_ttl_ms, r->error.status), &what))
+        ;
+}
+
+static void fail(struct hlk_async *async, enum hlk_status status)
+{
+    async->r->error.status = status;
+    feed(async, HLK_IS_OVER);
+}
+
+/* The answer about a nested hold's lease. */
+static void on_raised(struct hlk_async *async)
+{
+    struct hlk_request *r = async->r;
+    struct hlk_session *s = r->lock->session;
+    bool held = r->q.call.reply->type == REDIS_REPLY_INTEGER && r->q.call.reply->integer == 1;
+    if (held) {
+        hlk_session_raised(s, r->q.hold, (unsigned)r->q.count, hlk_question_sent_ms(&r->q), r->q.lease_ms);
+        feed(async, HLK_IS_YOURS);
+        return;
+    }
+    struct hlk_parting parting;
+    if (hlk_session_lose(s, r->q.hold, "unknown to the server: expired, broken, or its data was lost", &parting)) {
+        hlk_table_end(&r->lock->client->table, s, &parting);
+        hlk_session_ended(s);
+    }
+    hlk_session_lower(s, r->turn.holder.id, r->q.hold);
+    fail(async, HLK_LOST);
+}
+
+static void on_reply(struct hlk_async *async)
+{
+    struct hlk_request *r = async->r;
+    enum hlk_happened what = HLK_IS_OVER;
+    int64_t ttl_ms;
+    r->flies = false;
+    switch (hlk_question_end(&r->q, !r->machine.once, &r->error)) {
+    case HLK_STEP_ANSWER:
+        if (async->raising)
+            on_raised(async);
+        else
+            feed(async, hlk_request_answer(r, &ttl_ms));
+        return;
+    case HLK_STEP_AGAIN:
+        if (!send_copy(async, &what))
+            feed(async, what);
+        return;
+    case HLK_STEP_PAUSE:
+        if (async->patience_at_ms == INT64_MAX)
+            async->patience_at_ms = hlk_clock_after(hlk_clock_ms(), r->lock->client->patience_ms);
+        if (hlk_clock_ms() >= least(async->patience_at_ms, r->machine.deadline_ms))
+            break;
+        touch(async);
+        wake_at(async, hlk_clock_ms() + HLK_PAUSE_MS);
+        return;
+    case HLK_STEP_FAULT:
+        break;
+    }
+    if (async->raising)
+        hlk_session_lower(r->lock->session, r->turn.holder.id, r->q.hold);
+    feed(async, HLK_IS_OVER);
+}
+
+static void on_turn(struct hlk_async *async)
+{
+    struct hlk_request *r = async->r;
+    switch (hlk_session_look(r->lock->session, &r->turn)) {
+    case HLK_ENTER_TURN:
+        if (r->q.hold == r->turn.h)
+            return;                     /* known: a late wake-up */
+        hlk_request_takes_turn(r);
+        feed(async, HLK_HAS_TURN);
+        return;
+    case HLK_ENTER_NESTED:
+        feed(async, HLK_IS_YOURS);
+        return;
+    case HLK_ENTER_BUSY:
+        fail(async, HLK_BUSY);
+        return;
+    default:
+        return;
+    }
+}
+
+static void on_time(struct hlk_async *async)
+{
+    struct hlk_request *r = async->r;
+    int64_t now = hlk_clock_ms();
+    if (now >= r->machine.deadline_ms) {
+        enum hlk_status status = r->machine.answered || r->turn.h == 0 ? HLK_TIMEOUT : r->flies ? HLK_E_UNSURE : HLK_E_CONNECT;
+        if (r->machine.once && status == HLK_TIMEOUT)
+            status = HLK_BUSY;
+        (void)hlk_error_set(&r->error, status, r->flies ? "sent, but not answered in time" : "no connection");
+        feed(async, HLK_IS_OVER);
+    } else if (now >= async->patience_at_ms) {
+        struct hlk_error why;
+        enum hlk_status status = hlk_mux_health(r->lock->client->mux, &why);
+        if (status == HLK_OK)
+            return;
+        (void)hlk_error_set(&r->error, status, "%s", why.text);
+        feed(async, HLK_IS_OVER);
+    } else if (!r->machine.asking && r->machine.joined && now >= r->machine.until_ms) {
+        feed(async, HLK_IS_TIME);
+    } else if (r->machine.asking && !r->flies) {
+        enum hlk_happened what = HLK_IS_OVER;   /* a pause is over */
+        if (!send_copy(async, &what))
+            feed(async, what);
+    } else {
+        wake_at(async, r->machine.asking ? r->machine.deadline_ms : r->machine.until_ms);
+    }
+}
+
+static void on_closed(struct hlk_async *async)
+{
+    feed(async, over(async, HLK_E_CLOSED, "the client is being closed"));
+}
+
+static void on_cancel(struct hlk_async *async)
+{
+    if (hlk_cancel_triggered(async->r->cancel))
+        feed(async, over(async, HLK_INTERRUPTED, "cancelled"));
+}
+
+static void on_deaf(struct hlk_async *async)
+{
+    hlk_request_deaf(async->r);
+    feed(async, HLK_IS_OVER);
+}
+
+static void on_hears(struct hlk_async *async)
+{
+    feed(async, HLK_HEARS);
+}
+
+static void on_heard(struct hlk_async *async)
+{
+    feed(async, HLK_HEARD);
+}
+
+static void on_connected(struct hlk_async *async)
+{
+    enum hlk_happened what = HLK_IS_OVER;
+    if (!async->r->flies && !send_copy(async, &what))
+        feed(async, what);
+}
+
+/* In the order of what they settle. */
+static void step(struct hlk_async *async, unsigned bits)
+{
+    static const struct {
+        unsigned bit;
+        void (*run)(struct hlk_async *async);
+    } steps[] = {
+        { HLK_WAKE_REPLY, on_reply },   { HLK_WAKE_UP, on_connected },  { HLK_WAKE_TURN, on_turn },
+        { HLK_WAKE_CLOSED, on_closed }, { HLK_WAKE_CANCEL, on_cancel }, { HLK_WAKE_DEAF, on_deaf },
+        { HLK_WAKE_HEARING, on_hears }, { HLK_WAKE_MESSAGE, on_heard }, { HLK_WAKE_TIME, on_time },
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps && !async->over; i++)
+        if (bits & steps[i].bit)
+            steps[i].run(async);
+}
+
+/* Steps until no event is left; the caller is the one that runs it. When it is over it stays "running" for ever. */
+static void run(struct hlk_async *async)
+{
+    for (;;) {
+        unsigned bits = atomic_fetch_and(&async->bits, HLK_ASYNC_RUNNING) & ~HLK_ASYNC_RUNNING;
+        if (bits && !async->over)
+            step(async, bits);
+        if (async->over) {
+            hlk_client_complete(async->r->lock->client, &async->job);
+            return;
+        }
+        unsigned running = HLK_ASYNC_RUNNING;
+        if (!bits && atomic_compare_exchange_strong(&async->bits, &running, 0))
+            return;
+    }
+}
+
+static void step_all(struct hlk_async *async)
+{
+    if (!(atomic_fetch_or(&async->bits, HLK_ASYNC_RUNNING) & HLK_ASYNC_RUNNING))
+        run(async);
+}
+
+/* --- acquire --- */
+
+static enum hlk_happened raise_lease(struct hlk_async *async, uint64_t h, unsigned count)
+{
+    struct hlk_request *r = async->r;
+    async->raising = true;
+    r->machine.asking = true;
+    r->q.script = HLK_SCRIPT_LOCK_REACQUIRE;
+    r->q.hold = h;
+    r->q.count = count;
+    enum hlk_happened what = HLK_IS_LINED;
+    if (!send_copy(async, &what))
+        hlk_session_lower(r->lock->session, r->turn.holder.id, h);
+    return what;
+}
+
+/* As if it had been in line: every event from here on finds it running. */
+static void start(struct hlk_async *async)
+{
+    struct hlk_request *r = async->r;
+    struct hlk_session *s = r->lock->session;
+    unsigned count;
+    uint64_t h;
+    enum hlk_happened what;
+    if (r->cancel) {
+        touch(async);
+        if (hlk_request_waits(r) != HLK_OK) {
+            feed(async, HLK_IS_OVER);
+            return;
+        }
+    }
+    switch (hlk_session_nest(s, r->turn.holder.id, r->fixed ? r->lease_ms : 0, &count, &h)) {
+    case HLK_ENTER_NESTED:
+        feed(async, HLK_IS_YOURS);
+        return;
+    case HLK_ENTER_RAISE:
+        what = raise_lease(async, h, count);
+        if (what != HLK_IS_LINED)
+            feed(async, what);
+        return;
+    case HLK_ENTER_LOST:
+        fail(async, HLK_LOST);
+        return;
+    default:
+        break;
+    }
+    switch (hlk_session_enter(s, &r->turn)) {
+    case HLK_ENTER_TURN:
+        hlk_request_takes_turn(r);
+        feed(async, HLK_HAS_TURN);
+        return;
+    case HLK_ENTER_LINE:
+        feed(async, HLK_IS_LINED);
+        return;
+    case HLK_ENTER_BUSY:
+        fail(async, HLK_BUSY);
+        return;
+    case HLK_ENTER_LOST:
+        fail(async, HLK_LOST);
+        return;
+    default:
+        feed(async, HLK_IS_YOURS);
+        return;
+    }
+}
+
+enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *given, hlk_done_fn *done, void *ctx)
+{
+    struct hlk_acquire_opts opts;
+    enum hlk_status status = hlk_lock_check(lock, "acquire");
+    if (status == HLK_OK)
+        status = hlk_request_read_opts(lock, "acquire", given, &opts);
+    if (status != HLK_OK)
+        return status;
+    if (!lock->holder.id || !done)
+        return hlk_lock_fails(lock, "acquire", HLK_E_INVALID, done ? "an async acquire needs a lock made with an owner"
+                                                                   : "an async acquire needs a completion");
+    struct hlk_async *async = hlk_mem_zalloc(sizeof *async);
+    struct hlk_request *r = async ? hlk_request_make(lock, &opts, lock->holder) : NULL;
+    if (!r) {
+        hlk_mem_free(async);
+        return hlk_lock_fails(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
+    }
+    r->async = async;
+    r->eintr = false;
+    async->r = r;
+    async->done = done;
+    async->ctx = ctx;
+    async->patience_at_ms = INT64_MAX;
+    async->post.run = on_post;
+    async->alarm.fire = on_alarm;
+    async->up.run = on_up;
+    async->job.run = run_done;
+    atomic_init(&async->refs, 1);
+    atomic_init(&async->bits, HLK_ASYNC_RUNNING);
+    start(async);
+    run(async);
+    return HLK_OK;
+}
+
+/* --- release --- */
+
+struct released {
+    struct hlk_undo undo;
+    struct hlk_job job;
+    hlk_lock *lock;                     /* its via is referenced */
+    hlk_done_fn *done;                  /* NULL: nobody asks */
+    void *ctx;
+    enum hlk_status status;
+    struct hlk_error told;
+};
+
+static void run_released(struct hlk_job *job)
+{
+    struct released *released = HLK_CONTAINER(job, struct released, job);
+    if (released->status != HLK_OK)
+        (void)hlk_last_set(released->status, "%s", released->told.text);
+    released->done(released->lock, released->status, released->ctx);
+    hlk_via_unref(&released->lock->via);
+    hlk_mem_free(released);
+}
+
+static void complete(struct released *released, enum hlk_status status, const char *why)
+{
+    released->status = status;
+    if (status != HLK_OK)
+        (void)hlk_error_set(&released->told, status, "release \"%s\" at %s: %s", hlk_lock_text(released->lock),
+                            released->lock->client->endpoint.url.shown, why);
+    if (released->done) {
+        released->job.run = run_released;
+        hlk_client_complete(released->lock->client, &released->job);
+        return;
+    }
+    if (status != HLK_OK)
+        hlk_log(&released->lock->client->endpoint.log, HLK_LOG_WARN, "%s", released->told.text);
+    hlk_via_unref(&released->lock->via);
+    hlk_mem_free(released);
+}
+
+static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
+{
+    struct released *released = HLK_CONTAINER(undo, struct released, undo);
+    if (outcome == HLK_UNDO_DONE || outcome == HLK_UNDO_ABSENT_REPEATED) {
+        complete(released, HLK_OK, "");
+        return;
+    }
+    if (outcome == HLK_UNDO_REFUSED) {
+        complete(released, error->status, error->text);
+        return;
+    }
+    HLK_COUNT(&released->lock->client->table, lost);
+    complete(released, HLK_LOST, outcome == HLK_UNDO_ABSENT ? "the server did not know this hold any more"
+                                                            : "not answered until its lease was over");
+}
+
+/* The count in Redis is for people's eyes only: written without waiting. */
+struct recount {
+    struct hlk_question q;
+    hlk_lock *lock;
+};
+
+static void on_recounted(struct hlk_call *call)
+{
+    struct recount *recount = HLK_CONTAINER(call, struct recount, q.call);
+    hlk_question_drop_reply(&recount->q);
+    hlk_via_unref(&recount->lock->via);
+    hlk_mem_free(recount);
+}
+
+static void write_count(hlk_lock *lock, const struct hlk_parting *parting)
+{
+    struct recount *recount = hlk_mem_zalloc(sizeof *recount);
+    if (!recount)
+        return;
+    recount->lock = lock;
+    hlk_via_ref(&lock->via);
+    recount->q = (struct hlk_question){ .script = HLK_SCRIPT_LOCK_REACQUIRE, .client_id = lock->client->id,
+                                        .name = hlk_session_name(lock->session),
+                                        .name_len = hlk_session_len(lock->session), .hold = parting->h,
+                                        .count = parting->count };
+    recount->q.call.done = on_recounted;
+    recount->q.call.lazy = true;
+    if (hlk_question_send(&recount->q, lock->client->mux) != HLK_OK)
+        on_recounted(&recount->q.call);
+}
+
+static void start_end(hlk_lock *lock, struct released *released, const struct hlk_parting *parting)
+{
+    released->undo.q.name = hlk_session_name(lock->session);
+    released->undo.q.name_len = hlk_session_len(lock->session);
+    released->undo.q.hold = parting->h;
+    released->undo.doubt = parting->doubt;
+    released->undo.until_ms = parting->until_ms;
+    released->undo.settled = on_settled;
+    bool eager = released->done != NULL;
+    HLK_COUNT(&lock->client->table, released);
+    hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
+    hlk_session_ended(lock->session);
+}
+
+enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *ctx)
+{
+    enum hlk_status status = hlk_lock_check(lock, "release");
+    if (status != HLK_OK)
+        return status;
+    if (!lock->holder.id && done)
+        return hlk_lock_fails(lock, "release", HLK_E_INVALID, "a completion needs a lock made with an owner");
+    struct hlk_self *self = hlk_self_get();
+    struct released *released = self ? hlk_mem_zalloc(sizeof *released) : NULL;
+    if (!released)
+        return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
+    released->lock = lock;
+    released->done = done;
+    released->ctx = ctx;
+    struct hlk_parting parting;
+    switch (hlk_session_let_go(lock->session, hlk_lock_holder(lock, self).id, &parting)) {
+    case HLK_LET_LAST:
+        hlk_via_ref(&lock->via);
+        start_end(lock, released, &parting);
+        return HLK_OK;
+    case HLK_LET_WRITE:
+        write_count(lock, &parting);
+        break;
+    case HLK_LET_NESTED:
+        break;
+    case HLK_LET_LOST:
+        hlk_mem_free(released);
+        return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
+    case HLK_LET_OWED:
+    case HLK_LET_NOT_HOLDER:
+        hlk_mem_free(released);
+        return hlk_lock_fails(lock, "release", HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
+    }
+    hlk_via_ref(&lock->via);
+    complete(released, HLK_OK, "");
+    return HLK_OK;
+}
+
+/* --- dispatch --- */
+
+int hlk_client_fd(hlk_client *client)
+{
+    return hlk_client_check(client, "fd", NULL) == HLK_OK ? client->epoll_fd : -1;
+}
+
+int hlk_client_dispatch(hlk_client *client, int max)
+{
+    if (hlk_client_check(client, "dispatch", NULL) != HLK_OK || client->epoll_fd < 0)
+        return 0;
+    eventfd_t drained;
+    atomic_store(&client->work_told, true);         /* what we cause ourselves wakes nobody */
+    (void)eventfd_read(client->work_fd, &drained);
+    hlk_mux_dispatch(client->mux);
+    int ran = 0;
+    bool more = false;
+    struct hlk_list now;
+    hlk_list_init(&now);
+    hlk_mutex_lock(&client->ready_mu);
+    hlk_list_splice(&now, &client->ready);          /* what they complete at once waits for the next dispatch */
+    hlk_mutex_unlock(&client->ready_mu);
+    struct hlk_list *node;
+    while ((max <= 0 || ran < max) && (node = hlk_list_pop(&now))) {
+        struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
+        job->run(job);
+        ran++;
+    }
+    hlk_mux_dispatch(client->mux);                  /* what they sent leaves in one write */
+    atomic_store(&client->work_told, false);
+    hlk_mutex_lock(&client->ready_mu);
+    hlk_list_splice(&now, &client->ready);
+    hlk_list_splice(&client->ready, &now);
+    more = !hlk_list_empty(&client->ready);
+    hlk_mutex_unlock(&client->ready_mu);
+    if (more)
+        hlk_client_work(client);
+    hlk_mux_arm(client->mux, client->epoll_fd);
+    return ran;
+}

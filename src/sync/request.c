@@ -1,0 +1,299 @@
+#include "sync/request.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "sync/async.h"
+
+#include <string.h>
+
+/* --- options --- */
+
+/* Copies as much of the caller's struct as both know. False: it is larger than ours with something in the unknown part. */
+static bool copy_opts(void *to, size_t to_size, const void *from, size_t from_size)
+{
+    const unsigned char *bytes = from;
+    for (size_t i = to_size; i < from_size; i++)
+        if (bytes[i])
+            return false;
+    memcpy(to, from, from_size < to_size ? from_size : to_size);
+    return from_size >= sizeof(size_t);
+}
+
+static bool lease_ok(int64_t lease_ms)
+{
+    return lease_ms <= 0 || (lease_ms >= HLK_LEASE_MIN_MS && lease_ms <= HLK_LEASE_MAX_MS);
+}
+
+enum hlk_status hlk_request_read_opts(hlk_lock *lock, const char *operation, const struct hlk_acquire_opts *given,
+                                      struct hlk_acquire_opts *opts)
+{
+    struct hlk_acquire_opts defaults = HLK_ACQUIRE_OPTS_INIT;
+    *opts = defaults;
+    if (given && !copy_opts(opts, sizeof *opts, given, given->size))
+        return hlk_lock_fails(lock, operation, HLK_E_INVALID, "acquire options of size %zu are not known", given->size);
+    if (!lease_ok(opts->lease_ms))
+        return hlk_lock_fails(lock, operation, HLK_E_INVALID, "lease_ms %lld is not between %d and a year",
+                              (long long)opts->lease_ms, HLK_LEASE_MIN_MS);
+    if (opts->flags & ~HLK_ACQUIRE_EINTR)
+        return hlk_lock_fails(lock, operation, HLK_E_INVALID, "unknown flags 0x%x", opts->flags);
+    return HLK_OK;
+}
+
+/* --- wake-ups: only wake --- */
+
+static void wake(struct hlk_request *r, unsigned bit)
+{
+    if (r->self)
+        hlk_park_wake(&r->self->park, bit);
+    else
+        hlk_async_wake(r->async, bit);
+}
+
+static void on_turn(struct hlk_turn *turn)
+{
+    wake(HLK_CONTAINER(turn, struct hlk_request, turn), HLK_WAKE_TURN);
+}
+
+static void on_hear(struct hlk_listener *ear, unsigned bit)
+{
+    wake(HLK_CONTAINER(ear, struct hlk_request, ear), bit);
+}
+
+static void on_cancel(struct hlk_cancel_wait *wait)
+{
+    wake(HLK_CONTAINER(wait, struct hlk_request, cancel_wait), HLK_WAKE_CANCEL);
+}
+
+static void on_closing(struct hlk_wait_entry *entry)
+{
+    wake(HLK_CONTAINER(entry, struct hlk_request, closing_wait), HLK_WAKE_CLOSED);
+}
+
+/* --- making --- */
+
+struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder)
+{
+    struct hlk_request *r = hlk_mem_zalloc(sizeof *r);
+    if (!r)
+        return NULL;
+    int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
+    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
+    hlk_acquire_init(&r->machine, opts->wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_ms)
+                                                     : hlk_clock_after(now, opts->wait_ms),
+                     opts->wait_ms == 0, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
+    r->lock = lock;
+    hlk_via_ref(&lock->via);
+    r->cancel = opts->cancel;
+    r->eintr = opts->flags & HLK_ACQUIRE_EINTR;
+    r->started_ns = now_ns;
+    r->fixed = lease > 0;
+    r->lease_ms = r->fixed ? lease : lock->client->table.watchdog_ms;
+    r->turn.holder = holder;
+    r->turn.via = &lock->via;
+    r->turn.once = r->machine.once;
+    r->turn.wake = on_turn;
+    r->ear.hear = on_hear;
+    r->cancel_wait.wake = on_cancel;
+    r->closing_wait.wake = on_closing;
+    r->q.script = HLK_SCRIPT_LOCK_ACQUIRE;
+    r->q.client_id = lock->client->id;
+    r->q.name = hlk_session_name(lock->session);
+    r->q.name_len = hlk_session_len(lock->session);
+    r->q.lease_ms = r->lease_ms;
+    return r;
+}
+
+enum hlk_status hlk_request_waits(struct hlk_request *r)
+{
+    hlk_client *client = r->lock->client;
+    if (r->waits)
+        return HLK_OK;
+    r->waits = true;
+    HLK_COUNT(&client->table, waiting);
+    hlk_client_waits(client, &r->closing_wait);
+    if (atomic_load(&client->closing))
+        return hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
+    if (r->cancel && !hlk_cancel_join(r->cancel, &r->cancel_wait))
+        return hlk_error_set(&r->error, HLK_INTERRUPTED, "cancelled");
+    return HLK_OK;
+}
+
+void hlk_request_takes_turn(struct hlk_request *r)
+{
+    r->q.hold = r->turn.h;
+}
+
+/* --- answers --- */
+
+static void remember_holder(struct hlk_request *r, const redisReply *reply)
+{
+    const redisReply *field = reply->element[1];
+    size_t len = field->len < sizeof r->holder - 1 ? field->len : sizeof r->holder - 1;
+    memcpy(r->holder, field->str, len);
+    r->holder[len] = '\0';
+    r->holder_ttl_ms = reply->element[0]->integer;
+}
+
+/* Our own process's end is still on its way to Redis: it comes before another question does. */
+static bool held_by_our_own_end(const struct hlk_request *r)
+{
+    const hlk_client *client = r->lock->client;
+    return hlk_field_is_of(r->holder, strlen(r->holder), client->id) && hlk_undos_count((struct hlk_undos *)&client->undos) > 0;
+}
+
+enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms)
+{
+    redisReply *reply = r->q.call.reply;
+    struct hlk_session *s = r->lock->session;
+    enum hlk_happened what = HLK_IS_OVER;
+    if (reply->type == REDIS_REPLY_NIL) {
+        bool held = hlk_session_won(s, &r->turn, hlk_question_sent_ms(&r->q), r->lease_ms, r->fixed,
+                                    r->lock->max_hold_ms, r->q.doubt);
+        what = held ? HLK_IS_YOURS : HLK_IS_STALE;
+    } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING) {
+        remember_holder(r, reply);
+        *ttl_ms = r->holder_ttl_ms;
+        what = held_by_our_own_end(r) ? HLK_IS_STALE : HLK_IS_BUSY;
+        if (what == HLK_IS_BUSY)
+            hlk_session_waits(s, &r->turn);
+    } else if (reply->type == REDIS_REPLY_INTEGER) {
+        hlk_session_renumber(s, &r->turn);
+        hlk_request_takes_turn(r);
+        what = HLK_IS_VOID;
+    } else {
+        (void)hlk_error_set(&r->error, HLK_E_SERVER, "an answer that is not lock_acquire's");
+    }
+    hlk_question_drop_reply(&r->q);
+    return what;
+}
+
+enum hlk_happened hlk_request_join(struct hlk_request *r)
+{
+    char channel[HLK_KEY_MAX];
+    size_t len = hlk_key_channel(channel, r->q.name, r->q.name_len);
+    enum hlk_status status = hlk_channel_join(&r->lock->client->channels, channel, len, &r->ear);
+    if (status == HLK_E_NOMEM)
+        (void)hlk_error_set(&r->error, status, "no memory for a subscription");
+    return status == HLK_OK ? HLK_HEARS : status == HLK_BUSY ? HLK_JOINED : HLK_IS_OVER;
+}
+
+void hlk_request_deaf(struct hlk_request *r)
+{
+    hlk_channel_refusal(&r->lock->client->channels, &r->error);
+}
+
+/* --- leaving --- */
+
+static void on_undone(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
+{
+    (void)outcome, (void)error;
+    hlk_session_unref(undo->ctx);
+    hlk_mem_free(undo);
+}
+
+/* The hold that we asked for may come to be, or be already: it is ended in the background. */
+static void undo_acquire(struct hlk_request *r)
+{
+    struct hlk_undo *undo = hlk_mem_zalloc(sizeof *undo);
+    struct hlk_session *s = r->lock->session;
+    if (!undo) {
+        hlk_log_write(&r->lock->client->endpoint.log, HLK_LOG_ERROR, "lock \"%s\": no memory to take back an acquire; "
+                      "it may stay held for %lld ms", hlk_session_name(s), (long long)r->lease_ms);
+        return;
+    }
+    hlk_session_ref(s);
+    undo->q.name = hlk_session_name(s);
+    undo->q.name_len = hlk_session_len(s);
+    undo->q.hold = r->q.hold;
+    undo->doubt = r->q.doubt;
+    undo->acquire_epoch = r->flies ? r->q.call.epoch : 0;
+    undo->until_ms = hlk_clock_ms() + r->lease_ms;
+    undo->settled = on_undone;
+    undo->ctx = s;
+    hlk_undo_start(&r->lock->client->undos, undo, NULL, false);
+}
+
+void hlk_request_leave(struct hlk_request *r)
+{
+    hlk_client *client = r->lock->client;
+    bool asker = r->turn.h != 0;        /* ours to read: only the loser of the turn clears it */
+    hlk_channel_leave(&client->channels, &r->ear);
+    if (asker && (r->flies || r->q.doubt))
+        undo_acquire(r);
+    hlk_session_leave(r->lock->session, &r->turn);
+    if (r->waits) {
+        hlk_cancel_leave(r->cancel, &r->cancel_wait);
+        hlk_client_waits_no_more(client, &r->closing_wait);
+        HLK_UNCOUNT(&client->table, waiting);
+        r->waits = false;
+    }
+}
+
+void hlk_request_free(struct hlk_request *r)
+{
+    hlk_question_drop_reply(&r->q);
+    hlk_via_unref(&r->lock->via);
+    hlk_mem_free(r);
+}
+
+/* --- the outcome --- */
+
+static void count_wait(struct hlk_table *table, int64_t ns)
+{
+    uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
+    unsigned i = 0;
+    while (i < 31 && us >= (uint64_t)1 << i)
+        i++;
+    HLK_COUNT(table, wait_us[i]);
+}
+
+static long long waited_ms(const struct hlk_request *r)
+{
+    return (hlk_clock_ns() - r->started_ns) / 1000000;
+}
+
+static enum hlk_status busy_text(struct hlk_request *r, enum hlk_status status)
+{
+    char buf[320];
+    struct hlk_text text;
+    hlk_text_init(&text, buf, sizeof buf);
+    if (status == HLK_TIMEOUT)
+        hlk_text_add(&text, "not got in %lld ms; ", waited_ms(r));
+    if (r->holder[0]) {
+        hlk_text_add(&text, "held by ");
+        hlk_field_describe(&text, r->holder, strlen(r->holder));
+        hlk_text_add(&text, r->holder_ttl_ms < 0 ? ", without end" : ", ttl %.1f s", (double)r->holder_ttl_ms / 1000.0);
+    } else {
+        hlk_text_add(&text, "another thread or owner of this process is before");
+    }
+    return hlk_lock_fails(r->lock, "acquire", status, "%s", buf);
+}
+
+enum hlk_status hlk_request_report(struct hlk_request *r, enum hlk_status status)
+{
+    struct hlk_table *table = &r->lock->client->table;
+    switch (status) {
+    case HLK_OK:
+        HLK_COUNT(table, acquired);
+        count_wait(table, hlk_clock_ns() - r->started_ns);
+        if (r->machine.answered && r->machine.by_message)
+            HLK_COUNT(table, woken);
+        else if (r->machine.answered)
+            HLK_COUNT(table, woken_by_ttl);
+        return HLK_OK;
+    case HLK_BUSY:
+        HLK_COUNT(table, busy);
+        return busy_text(r, status);
+    case HLK_TIMEOUT:
+        HLK_COUNT(table, timeouts);
+        return busy_text(r, status);
+    case HLK_INTERRUPTED:
+        HLK_COUNT(table, interrupted);
+        return hlk_lock_fails(r->lock, "acquire", status, "interrupted after %lld ms; nothing is held or queued",
+                              waited_ms(r));
+    case HLK_LOST:
+        return hlk_lock_fails(r->lock, "acquire", status, "this holder lost an earlier hold that it has not released yet");
+    default:
+        return hlk_lock_fails(r->lock, "acquire", status, "%s", r->error.text[0] ? r->error.text : hlk_status_text(status));
+    }
+}

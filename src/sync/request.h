@@ -1,0 +1,59 @@
+/* request.h - one acquire on its way, whoever drives it: a blocked thread (sync/lock.c) or completions (sync/async.c).
+ *
+ * It has a place in the process's line, a question to Redis, an ear at the lock's channel, and a cancel to mind. Leaving
+ * undoes all of it in the order that owes nothing: end(h) goes into the stream before the next in line may ask. */
+#ifndef HLK_SYNC_REQUEST_H
+#define HLK_SYNC_REQUEST_H
+
+#include "sync/acquire.h"
+#include "sync/handle.h"
+
+struct hlk_request {                    /* heap; the question's call may outlive the caller */
+    struct hlk_turn turn;
+    struct hlk_question q;
+    struct hlk_listener ear;
+    struct hlk_cancel_wait cancel_wait;
+    struct hlk_wait_entry closing_wait;
+    struct hlk_acquire machine;
+    hlk_lock *lock;                     /* its via is referenced */
+    struct hlk_cancel *cancel;
+    struct hlk_self *self;              /* the blocked thread, or NULL */
+    struct hlk_async *async;            /* or its completion */
+    int64_t started_ns;
+    int64_t lease_ms;                   /* > 0 */
+    bool fixed, eintr;
+    bool flies;                         /* the question's call is in the stream */
+    bool waits;                         /* counted in `waiting`, registered for close and cancel */
+    char holder[HLK_FIELD_MAX];         /* who held it when last asked; "" unknown */
+    int64_t holder_ttl_ms;
+    struct hlk_error error;
+};
+
+/* Reads opts. HLK_OK, or HLK_E_INVALID with the thread's error set. */
+enum hlk_status hlk_request_read_opts(hlk_lock *lock, const char *operation, const struct hlk_acquire_opts *given,
+                                      struct hlk_acquire_opts *opts);
+
+/* NULL: no memory. */
+struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder);
+
+/* The wait becomes one that may last: told of close and cancel from now on. HLK_INTERRUPTED or HLK_E_CLOSED: already. */
+enum hlk_status hlk_request_waits(struct hlk_request *r);
+
+/* The turn is ours: the question is about turn.h from now on. */
+void hlk_request_takes_turn(struct hlk_request *r);
+/* An answer is in q.call.reply (dropped here): what it means for the machine. *ttl_ms for HLK_IS_BUSY. */
+enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms);
+/* Joins the lock's channel. HLK_HEARS, HLK_JOINED, or HLK_IS_OVER with r->error. */
+enum hlk_happened hlk_request_join(struct hlk_request *r);
+/* The subscription was refused: error is filled. */
+void hlk_request_deaf(struct hlk_request *r);
+
+/* Out of line, channel, cancel and close list; an acquire of which a copy may run yet is undone. The call may still fly. */
+void hlk_request_leave(struct hlk_request *r);
+/* After leave, when no call flies. */
+void hlk_request_free(struct hlk_request *r);
+
+/* Counts and, unless HLK_OK, tells the thread's error. */
+enum hlk_status hlk_request_report(struct hlk_request *r, enum hlk_status status);
+
+#endif

@@ -1,0 +1,148 @@
+#include "wait/cancel.h"
+
+#include "base/mem.h"
+#include "base/self.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static void free_cancel(struct hlk_cancel *cancel)
+{
+    hlk_client *client = cancel->client;
+    void (*unref_client)(hlk_client *) = cancel->unref_client;
+    close(cancel->fd);
+    hlk_mutex_fini(&cancel->mu);
+    hlk_mem_free(cancel);
+    unref_client(client);
+}
+
+static void wake_all(struct hlk_cancel *cancel)
+{
+    hlk_mutex_lock(&cancel->mu);
+    for (struct hlk_list *n = cancel->waits.next; n != &cancel->waits; n = n->next) {
+        struct hlk_cancel_wait *wait = HLK_CONTAINER(n, struct hlk_cancel_wait, link);
+        wait->wake(wait);
+    }
+    hlk_mutex_unlock(&cancel->mu);
+}
+
+static void on_triggered(struct ev_loop *ev, struct ev_io *io, int revents)
+{
+    (void)revents;
+    struct hlk_cancel *cancel = io->data;
+    ev_io_stop(ev, io);                 /* stays readable until it is reset */
+    wake_all(cancel);
+}
+
+static void on_watch(struct hlk_post *post)
+{
+    struct hlk_cancel *cancel = HLK_CONTAINER(post, struct hlk_cancel, watch);
+    struct ev_loop *ev = hlk_loop_ev(cancel->loop);
+    if (atomic_load(&cancel->refs) == 0) {
+        ev_io_stop(ev, &cancel->io);
+        free_cancel(cancel);
+        return;
+    }
+    if (!ev_is_active(&cancel->io))
+        ev_io_start(ev, &cancel->io);
+}
+
+struct hlk_cancel *hlk_cancel_make(hlk_loop *loop, hlk_client *client, void (*unref_client)(hlk_client *),
+                                   struct hlk_error *error)
+{
+    struct hlk_cancel *cancel = hlk_mem_zalloc(sizeof *cancel);
+    if (!cancel) {
+        (void)hlk_error_set(error, HLK_E_NOMEM, "no memory");
+        return NULL;
+    }
+    cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (cancel->fd < 0) {
+        (void)hlk_error_set(error, HLK_E_OS, "%s", strerror(errno));
+        hlk_mem_free(cancel);
+        return NULL;
+    }
+    atomic_init(&cancel->refs, 1);
+    cancel->process = hlk_self_process();
+    cancel->loop = loop;
+    cancel->client = client;
+    cancel->unref_client = unref_client;
+    hlk_mutex_init(&cancel->mu, HLK_RANK_CANCEL);
+    hlk_list_init(&cancel->waits);
+    ev_io_init(&cancel->io, on_triggered, cancel->fd, EV_READ);
+    cancel->io.data = cancel;
+    cancel->watch.run = on_watch;
+    hlk_loop_post(loop, &cancel->watch);
+    return cancel;
+}
+
+static void unref(struct hlk_cancel *cancel)
+{
+    if (atomic_fetch_sub(&cancel->refs, 1) != 1)
+        return;
+    if (hlk_loop_running(cancel->loop))
+        hlk_loop_post(cancel->loop, &cancel->watch);
+    else
+        free_cancel(cancel);
+}
+
+void hlk_cancel_destroy(hlk_cancel *cancel)
+{
+    if (cancel && cancel->process == hlk_self_process())
+        unref(cancel);
+}
+
+void hlk_cancel_trigger(hlk_cancel *cancel)
+{
+    if (!cancel || atomic_load(&cancel->triggered) || cancel->process != hlk_self_process_in_handler())
+        return;
+    int saved = errno;
+    uint64_t one = 1;
+    if (!atomic_exchange(&cancel->triggered, 1)) {
+        ssize_t ignored = write(cancel->fd, &one, sizeof one);
+        (void)ignored;
+    }
+    errno = saved;
+}
+
+void hlk_cancel_reset(hlk_cancel *cancel)
+{
+    if (!cancel || cancel->process != hlk_self_process())
+        return;
+    uint64_t drained;
+    ssize_t ignored = read(cancel->fd, &drained, sizeof drained);
+    (void)ignored;
+    atomic_store(&cancel->triggered, 0);
+    hlk_loop_post(cancel->loop, &cancel->watch);
+}
+
+int hlk_cancel_triggered(const hlk_cancel *cancel)
+{
+    return cancel ? atomic_load(&cancel->triggered) : 0;
+}
+
+/* A trigger between the look and the registration is seen: the flag is set before the loop walks the list. */
+bool hlk_cancel_join(struct hlk_cancel *cancel, struct hlk_cancel_wait *wait)
+{
+    hlk_mutex_lock(&cancel->mu);
+    bool joined = !atomic_load(&cancel->triggered);
+    if (joined) {
+        hlk_list_push_back(&cancel->waits, &wait->link);
+        atomic_fetch_add(&cancel->refs, 1);
+    }
+    hlk_mutex_unlock(&cancel->mu);
+    return joined;
+}
+
+void hlk_cancel_leave(struct hlk_cancel *cancel, struct hlk_cancel_wait *wait)
+{
+    if (!cancel)
+        return;
+    hlk_mutex_lock(&cancel->mu);
+    bool joined = hlk_list_linked(&wait->link);
+    hlk_list_remove(&wait->link);
+    hlk_mutex_unlock(&cancel->mu);
+    if (joined)
+        unref(cancel);
+}
