@@ -1,7 +1,6 @@
 /* The golden transcripts of Redisson's wire format, G1 (one holder) and G2 (a contended lock), by their effects:
- * hasplock plays one part or both, and after each step the server, the channel and Java's view are as Redisson's own step
- * leaves them. Our scripts are not Redisson's, so their commands are not compared; which keys and channels they name is.
- */
+ * hasplock plays one part or both, and after each step the server, the channel and Java's view are as Redisson's own
+ * step leaves them. Our scripts are not Redisson's, so their commands are not compared; the keys and channels are. */
 #include "interop/scene.h"
 
 #include <criterion/criterion.h>
