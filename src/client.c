@@ -418,3 +418,17 @@ const char *hlk_client_id(const hlk_client *client)
 {
     return client ? client->id : NULL;
 }
+
+hlk_cancel *hlk_cancel_create(hlk_client *client)
+{
+    struct hlk_error error;
+    if (hlk_client_check(client, "create cancel", NULL) != HLK_OK)
+        return NULL;
+    hlk_client_ref(client);
+    hlk_cancel *cancel = hlk_cancel_make(client->loop, client, hlk_client_unref, &error);
+    if (cancel)
+        return cancel;
+    hlk_client_unref(client);
+    (void)hlk_last_set(error.status, "create cancel: %s", error.text);
+    return NULL;
+}
