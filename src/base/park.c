@@ -11,18 +11,19 @@
 void hlk_park_init(struct hlk_park *park)
 {
     atomic_init(&park->bits, 0);
-    park->poll_fd = -1;
+    atomic_init(&park->poll_fd, -1);
     sem_init(&park->sem, 0, 0);
 }
 
 static void pay(struct hlk_park *park)
 {
-    if (park->poll_fd < 0) {
+    int fd = atomic_load(&park->poll_fd);
+    if (fd < 0) {
         sem_post(&park->sem);
         return;
     }
     uint64_t one = 1;
-    ssize_t ignored = write(park->poll_fd, &one, sizeof one);  /* an eventfd that is full wakes as well */
+    ssize_t ignored = write(fd, &one, sizeof one);  /* an eventfd that is full wakes as well */
     (void)ignored;
 }
 
@@ -85,7 +86,8 @@ static void poll_leave(void *arg)
 
 static bool poll_round(struct hlk_park *park, int64_t at_ms)
 {
-    struct pollfd pfd = { .fd = park->poll_fd, .events = POLLIN };
+    int fd = atomic_load(&park->poll_fd);
+    struct pollfd pfd = { .fd = fd, .events = POLLIN };
     int n = 0;
     pthread_cleanup_push(poll_leave, park);
     n = poll(&pfd, 1, hlk_clock_poll_ms(at_ms));
@@ -93,14 +95,14 @@ static bool poll_round(struct hlk_park *park, int64_t at_ms)
     bool interrupted = n < 0 && errno == EINTR;
     poll_leave(park);
     uint64_t drained;
-    if (n > 0 && read(park->poll_fd, &drained, sizeof drained) < 0)
+    if (n > 0 && read(fd, &drained, sizeof drained) < 0)
         return interrupted;     /* somebody else's token: as good */
     return interrupted;
 }
 
 bool hlk_park_until(struct hlk_park *park, unsigned mask, int64_t at_ms, int event_fd, bool *eintr)
 {
-    park->poll_fd = eintr ? event_fd : -1;
+    atomic_store(&park->poll_fd, eintr ? event_fd : -1);
     while (hlk_park_begin(park, mask)) {
         if (eintr) {
             if (poll_round(park, at_ms)) {

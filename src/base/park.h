@@ -26,7 +26,8 @@
 
 struct hlk_park {
     atomic_uint bits;
-    int poll_fd;                    /* >= 0: woken by a write here. The sleeper's, set before it sleeps */
+    atomic_int poll_fd;             /* >= 0: woken by a write here. Set by the sleeper before it sleeps; a waker that
+                                     * comes late may pay to the next sleep's place: a spurious wake-up, never a lost one */
     sem_t sem;
 };
 

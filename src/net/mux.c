@@ -300,7 +300,7 @@ static void poll_ends(void *arg)
 /* Sleeps until the socket or a waker speaks. */
 static void leader_sleeps(struct hlk_mux *mux, struct hlk_self *self, int64_t at_ms, unsigned mask)
 {
-    self->park.poll_fd = mux->kick_fd;
+    atomic_store(&self->park.poll_fd, mux->kick_fd);
     hlk_mutex_lock(&mux->mu);
     bool stuffed = mux->stuffed;
     hlk_mutex_unlock(&mux->mu);
