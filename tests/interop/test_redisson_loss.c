@@ -146,12 +146,12 @@ Test(redisson_loss, c_is_told_lost_before_java_gets_what_has_run_out)
     int64_t acquired_us = peer_now_us();
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     peer_tell(scene.java, "A.1 lock t");
-    const struct answer *got = peer_answer(scene.java, "A.1"); /* Redisson asks again when the ttl is over */
+    const struct answer *got =
+        peer_answer(scene.java, "A.1"); /* when C, told, gives up the rest; at the ttl's end at the latest */
     cr_assert_str_eq(got->text, "ok");
     WAIT_FOR(told.lost == 1);
     cr_log_info("LOST after %lld us, Java's after %lld us", (long long)(told.lost_us - acquired_us),
                 (long long)(got->ended_us - acquired_us));
-    cr_assert_geq(got->ended_us - acquired_us, LEASE * 1000);
     cr_assert_lt(told.lost_us, got->ended_us);
 
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
