@@ -181,7 +181,7 @@ struct actor {
 
     pthread_mutex_t mu; /* guards: */
     pthread_cond_t changed;
-    bool answered, go_on, release;
+    bool passing, answered, go_on, release;
     enum hlk_status acquired, released;
     int64_t started_at_ms, answered_at_ms;
     char error[512];
@@ -214,24 +214,35 @@ static void *play(void *arg)
     enum hlk_status status = hlk_lock_acquire_with(actor->lock, &actor->opts);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL); /* only the acquire is to be cancelled */
     tell(actor, status);
-    if (told_to_release(actor))
+    if (actor->passing || told_to_release(actor))
         status = status == HLK_OK ? hlk_lock_release(actor->lock) : status;
     actor->released = status;
     return NULL;
 }
 
-struct actor *actor_start(hlk_lock *lock, const struct hlk_acquire_opts *opts)
+static struct actor *start(hlk_lock *lock, const struct hlk_acquire_opts *opts, bool passing)
 {
     struct hlk_acquire_opts init = HLK_ACQUIRE_OPTS_INIT;
     struct actor *actor = calloc(1, sizeof *actor);
     actor->lock = lock;
     actor->opts = opts ? *opts : init;
+    actor->passing = passing;
     actor->started_at_ms = test_now_ms();
     pthread_mutex_init(&actor->mu, NULL);
     pthread_cond_init(&actor->changed, NULL);
     if (pthread_create(&actor->thread, NULL, play, actor) != 0)
         test_give_up("no thread for an actor");
     return actor;
+}
+
+struct actor *actor_start(hlk_lock *lock, const struct hlk_acquire_opts *opts)
+{
+    return start(lock, opts, false);
+}
+
+struct actor *actor_start_passing(hlk_lock *lock)
+{
+    return start(lock, NULL, true);
 }
 
 struct actor *actor_start_wait(hlk_lock *lock, int64_t wait_ms)
@@ -301,6 +312,18 @@ enum hlk_status actor_end(struct actor *actor)
 void actor_leave(struct actor *actor)
 {
     finish(actor, false);
+}
+
+int actors_answered(struct actor **actors, int n, int *answered)
+{
+    int first = -1;
+    *answered = 0;
+    for (int i = n - 1; i >= 0; i--)
+        if (actors[i] && actor_answered(actors[i])) {
+            first = i;
+            ++*answered;
+        }
+    return first;
 }
 
 void actor_cancel(struct actor *actor)

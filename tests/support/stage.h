@@ -70,6 +70,8 @@ struct actor;
 /* A thread that calls hlk_lock_acquire_with(lock, opts) (NULL: waits for ever). opts are copied. */
 struct actor *actor_start(hlk_lock *lock, const struct hlk_acquire_opts *opts);
 struct actor *actor_start_wait(hlk_lock *lock, int64_t wait_ms);
+/* One that releases at once, for many that take turns by themselves: actor_end only collects the answer. */
+struct actor *actor_start_passing(hlk_lock *lock);
 bool actor_answered(struct actor *actor);                   /* the acquire has returned */
 enum hlk_status actor_status(struct actor *actor);          /* its answer, waited for */
 const char *actor_error(struct actor *actor);               /* hlk_last_error() of it then */
@@ -79,6 +81,8 @@ int64_t actor_answered_at_ms(struct actor *actor);
 enum hlk_status actor_end(struct actor *actor);
 /* Ends the thread without a release. */
 void actor_leave(struct actor *actor);
+/* The first of `actors` (NULL ones are skipped) whose acquire has returned; -1: none. *answered: how many have. */
+int actors_answered(struct actor **actors, int n, int *answered);
 
 /* pthread_cancel and pthread_kill of its thread; after actor_cancel only actor_join_cancelled may follow. */
 void actor_cancel(struct actor *actor);

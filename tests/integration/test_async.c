@@ -1,0 +1,525 @@
+/* Locks without a blocked thread, in both modes: completions on the events thread, or by hlk_client_dispatch in the
+ * test's own loop. Each test is written once and run in both. */
+#include "support/stage.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+static void start(void)
+{
+    stage_up(0);
+}
+
+TestSuite(async, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(async_events, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(async_dispatch, .init = start, .fini = stage_down, .timeout = 90);
+
+/* --- a loop of our own */
+
+static bool dispatching;
+static hlk_client *loop_client;
+static _Thread_local bool inside_call, inside_dispatch;
+
+static hlk_client *open_for(bool dispatch)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.flags = dispatch ? HLK_OPEN_DISPATCH : 0;
+    dispatching = dispatch;
+    loop_client = stage_open(&opts);
+    return loop_client;
+}
+
+/* One turn of a server's loop: poll, dispatch. */
+static void turn(void)
+{
+    struct pollfd set = { hlk_client_fd(loop_client), POLLIN, 0 };
+    if (!dispatching)
+        return;
+    poll(&set, 1, 5);
+    if (!set.revents)
+        return;
+    inside_dispatch = true;
+    hlk_client_dispatch(loop_client, 0);
+    inside_dispatch = false;
+}
+
+#define LOOP_UNTIL(condition)                                                                                          \
+    do {                                                                                                               \
+        int64_t loop_started_ = test_now_ms();                                                                         \
+        while (!(condition)) {                                                                                         \
+            turn();                                                                                                    \
+            if (!dispatching)                                                                                          \
+                test_sleep_ms(1);                                                                                      \
+            if (test_now_ms() - loop_started_ > WAIT_MS)                                                               \
+                test_give_up("%s:%d: looped in vain for: %s", __FILE__, __LINE__, #condition);                         \
+        }                                                                                                              \
+    } while (0)
+
+/* --- a completion that is remembered */
+
+struct done {
+    atomic_int runs;
+    enum hlk_status status;
+    hlk_lock *lock;
+    bool was_inside_call, was_inside_dispatch;
+    pthread_t thread;
+    char error[512];
+    atomic_int order;
+    bool release;
+};
+
+static atomic_int orders;
+
+static void remember(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    struct done *done = ctx;
+    done->status = status;
+    done->lock = lock;
+    done->was_inside_call = inside_call;
+    done->was_inside_dispatch = inside_dispatch;
+    done->thread = pthread_self();
+    snprintf(done->error, sizeof done->error, "%s", status == HLK_OK ? "" : hlk_last_error());
+    atomic_store(&done->order, atomic_fetch_add(&orders, 1) + 1);
+    if (done->release && status == HLK_OK)
+        hlk_lock_release_async(lock, NULL, NULL);
+    atomic_fetch_add(&done->runs, 1);
+}
+
+static void acquire(hlk_lock *lock, int64_t wait_ms, hlk_cancel *cancel, struct done *done)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.wait_ms = wait_ms;
+    opts.cancel = cancel;
+    inside_call = true;
+    cr_assert_eq(hlk_lock_acquire_async(lock, &opts, remember, done), HLK_OK, "%s", hlk_last_error());
+    inside_call = false;
+    memset(&opts, 0xff, sizeof opts); /* they were copied */
+}
+
+static void release(hlk_lock *lock, struct done *done)
+{
+    inside_call = true;
+    cr_assert_eq(hlk_lock_release_async(lock, done ? remember : NULL, done), HLK_OK, "%s", hlk_last_error());
+    inside_call = false;
+}
+
+static enum hlk_status result(struct done *done)
+{
+    LOOP_UNTIL(atomic_load(&done->runs) > 0);
+    cr_assert_not(done->was_inside_call, "never from inside the call");
+    cr_assert_eq(done->was_inside_dispatch, dispatching);
+    if (dispatching)
+        cr_assert(pthread_equal(done->thread, pthread_self()));
+    else
+        cr_assert_not(pthread_equal(done->thread, pthread_self()));
+    return done->status;
+}
+
+#define BOTH(name)                                                                                                     \
+    static void name(hlk_client *client);                                                                              \
+    Test(async_events, name)                                                                                           \
+    {                                                                                                                  \
+        name(open_for(false));                                                                                         \
+    }                                                                                                                  \
+    Test(async_dispatch, name)                                                                                         \
+    {                                                                                                                  \
+        name(open_for(true));                                                                                          \
+    }                                                                                                                  \
+    static void name(hlk_client *client)
+
+/* --- in both modes */
+
+BOTH(acquires_and_releases)
+{
+    static struct done acquired, released;
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    acquire(lock, HLK_FOREVER, NULL, &acquired);
+    cr_assert_eq(result(&acquired), HLK_OK);
+    cr_assert_eq(acquired.lock, lock);
+    cr_assert_eq(hlk_lock_holds(lock), 1);
+    cr_assert_str_neq(raw_holder(stage.redis, "t"), "");
+    release(lock, &released);
+    cr_assert_eq(hlk_lock_holds(lock), 0, "over for its holder at once");
+    cr_assert_eq(result(&released), HLK_OK);
+    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    cr_assert_eq(atomic_load(&acquired.runs) + atomic_load(&released.runs), 2);
+    hlk_owner_destroy(owner);
+}
+
+BOTH(answers_busy_and_timeout)
+{
+    static struct done busy, timeout;
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    raw(stage.redis, "HSET t foreign:1 1");
+    acquire(lock, HLK_NOWAIT, NULL, &busy);
+    cr_assert_eq(result(&busy), HLK_BUSY);
+    cr_assert_not_null(strstr(busy.error, "foreign:1"), "%s", busy.error);
+    int64_t before = test_now_ms();
+    acquire(lock, 200, NULL, &timeout);
+    cr_assert_eq(result(&timeout), HLK_TIMEOUT);
+    cr_assert_geq(test_now_ms() - before, 200);
+    raw(stage.redis, "DEL t");
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 0);
+    hlk_owner_destroy(owner);
+}
+
+BOTH(waits_and_is_woken)
+{
+    static struct done acquired, released;
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    raw(stage.redis, "HSET t foreign:1 1");
+    acquire(lock, HLK_FOREVER, NULL, &acquired);
+    LOOP_UNTIL(raw_listeners(stage.redis, "t") == 1);
+    cr_assert_eq(stage_counters(client).waiting, 1u);
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(result(&acquired), HLK_OK);
+    release(lock, &released);
+    cr_assert_eq(result(&released), HLK_OK);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    hlk_owner_destroy(owner);
+}
+
+BOTH(is_ended_by_a_cancel)
+{
+    static struct done ended, at_once;
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    raw(stage.redis, "HSET t foreign:1 1");
+    acquire(lock, HLK_FOREVER, cancel, &ended);
+    LOOP_UNTIL(raw_listeners(stage.redis, "t") == 1);
+    hlk_cancel_trigger(cancel);
+    cr_assert_eq(result(&ended), HLK_INTERRUPTED);
+    acquire(lock, HLK_FOREVER, cancel, &at_once);
+    cr_assert_eq(result(&at_once), HLK_INTERRUPTED);
+    raw(stage.redis, "DEL t");
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 0);
+    hlk_cancel_destroy(cancel);
+    hlk_owner_destroy(owner);
+}
+
+BOTH(completes_in_the_order_of_the_calls)
+{
+    enum { CALLS = 40 };
+    static struct done done[CALLS];
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    for (int i = 0; i < CALLS; i += 4) { /* acquire, nested acquire, release, release */
+        acquire(lock, HLK_FOREVER, NULL, &done[i]);
+        acquire(lock, HLK_FOREVER, NULL, &done[i + 1]);
+        LOOP_UNTIL(atomic_load(&done[i + 1].runs) == 1);
+        release(lock, &done[i + 2]);
+        release(lock, &done[i + 3]); /* and the next acquire is sent after it */
+    }
+    for (int i = 0; i < CALLS; i++)
+        cr_assert_eq(result(&done[i]), HLK_OK);
+    for (int i = 0; i < CALLS; i++)
+        cr_assert_eq(atomic_load(&done[i].order), i + 1);
+    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    hlk_owner_destroy(owner);
+}
+
+BOTH(waits_in_line_behind_its_own_release)
+{
+    static struct done first, second, released;
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    for (int i = 0; i < 50; i++) {
+        memset(&first, 0, sizeof first);
+        memset(&second, 0, sizeof second);
+        memset(&released, 0, sizeof released);
+        acquire(lock, HLK_NOWAIT, NULL, &first);
+        cr_assert_eq(result(&first), HLK_OK);
+        release(lock, NULL);
+        acquire(lock, HLK_NOWAIT, NULL, &second); /* NOWAIT: and it is never BUSY because of our own release */
+        cr_assert_eq(result(&second), HLK_OK);
+        release(lock, &released);
+        cr_assert_eq(result(&released), HLK_OK);
+    }
+    hlk_owner_destroy(owner);
+}
+
+static void destroy_lock(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    remember(lock, status, ctx);
+    hlk_lock_destroy(lock);
+}
+
+BOTH(lets_the_completion_release_and_destroy_the_lock)
+{
+    static struct done done = { .release = true };
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.owner = owner;
+    hlk_lock *lock = hlk_lock_create(client, "t", &opts);
+    hlk_owner_destroy(owner);
+    cr_assert_eq(hlk_lock_acquire_async(lock, NULL, destroy_lock, &done), HLK_OK);
+    cr_assert_eq(result(&done), HLK_OK);
+    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
+    cr_assert_eq(stage_events(HLK_EVENT_ORPHANED, NULL), 0u);
+}
+
+BOTH(serves_a_handle_that_is_destroyed_while_it_waits)
+{
+    static struct done done = { .release = true };
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.owner = owner;
+    hlk_lock *lock = hlk_lock_create(client, "t", &opts);
+    raw(stage.redis, "HSET t foreign:1 1");
+    cr_assert_eq(hlk_lock_acquire_async(lock, NULL, remember, &done), HLK_OK);
+    LOOP_UNTIL(raw_listeners(stage.redis, "t") == 1);
+    hlk_lock_destroy(lock);
+    hlk_owner_destroy(owner);
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(result(&done), HLK_OK);
+    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
+}
+
+BOTH(gives_one_lock_to_1000_owners_in_turn)
+{
+    enum { OWNERS = 1000 };
+    static struct done done[OWNERS];
+    hlk_owner *owners[OWNERS];
+    for (int i = 0; i < OWNERS; i++) {
+        owners[i] = hlk_owner_create(client, NULL);
+        done[i].release = true;
+        acquire(stage_owned(client, "t", owners[i]), HLK_FOREVER, NULL, &done[i]);
+    }
+    for (int i = 0; i < OWNERS; i++)
+        cr_assert_eq(result(&done[i]), HLK_OK);
+    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
+    cr_assert_eq(stage_counters(client).acquired, (uint64_t)OWNERS);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    for (int i = 0; i < OWNERS; i++)
+        hlk_owner_destroy(owners[i]);
+}
+
+BOTH(shares_a_lock_with_threads)
+{
+    enum { EACH = 20 };
+    static struct done done[EACH];
+    struct actor *actors[EACH];
+    hlk_owner *owners[EACH];
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    for (int i = 0; i < EACH; i++) {
+        owners[i] = hlk_owner_create(client, NULL);
+        done[i].release = true;
+        acquire(stage_owned(client, "t", owners[i]), HLK_FOREVER, NULL, &done[i]);
+        actors[i] = actor_start_passing(lock);
+    }
+    for (int i = 0; i < EACH; i++) {
+        cr_assert_eq(result(&done[i]), HLK_OK);
+        LOOP_UNTIL(actor_answered(actors[i])); /* it may wait for one that only this loop completes */
+        cr_assert_eq(actor_end(actors[i]), HLK_OK);
+        hlk_owner_destroy(owners[i]);
+    }
+    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
+}
+
+BOTH(answers_closed_to_all_that_wait_when_the_client_is_closed)
+{
+    enum { WAITS = 10 };
+    static struct done done[WAITS];
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    for (int i = 0; i < WAITS; i++) {
+        raw(stage.redis, "HSET t%d foreign:1 1", i);
+        char name[8];
+        snprintf(name, sizeof name, "t%d", i);
+        acquire(stage_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
+    }
+    LOOP_UNTIL(stage_counters(client).waiting == WAITS);
+    stage_close(client);
+    for (int i = 0; i < WAITS; i++) {
+        cr_assert_eq(atomic_load(&done[i].runs), 1, "exactly once, before close returns");
+        cr_assert_eq(done[i].status, HLK_E_CLOSED);
+        raw(stage.redis, "DEL t%d", i);
+    }
+    hlk_owner_destroy(owner);
+}
+
+BOTH(of_what_is_not_held_is_refused_and_never_completes)
+{
+    static struct done done;
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    cr_assert_eq(hlk_lock_release_async(lock, remember, &done), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_acquire_async(NULL, NULL, remember, &done), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_acquire_async(stage_lock(client, "t", NULL), NULL, remember, &done), HLK_E_INVALID);
+    for (int i = 0; i < 10; i++)
+        turn();
+    cr_assert_eq(atomic_load(&done.runs), 0);
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+    hlk_owner_destroy(owner);
+}
+
+BOTH(tells_a_loss_at_release)
+{
+    static struct done acquired;
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 200;
+    cr_assert_eq(hlk_lock_acquire_async(lock, &opts, remember, &acquired), HLK_OK);
+    cr_assert_eq(result(&acquired), HLK_OK);
+    stage_wait_event(HLK_EVENT_LOST, "t"); /* events stay on the events thread in either mode */
+    cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_LOST);
+    cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_NOT_HOLDER);
+    hlk_owner_destroy(owner);
+}
+
+/* --- of one mode only */
+
+Test(async, release_of_a_threads_hold_may_be_left_to_the_background)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    static struct done done;
+    for (int i = 0; i < 100; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "the next acquire goes behind the release");
+        cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK);
+        cr_assert_eq(hlk_lock_holds(lock), 0);
+    }
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release_async(lock, remember, &done), HLK_E_INVALID, "no thread to complete for");
+    cr_assert_eq(hlk_lock_holds(lock), 1);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(async, without_dispatch_there_is_no_descriptor)
+{
+    hlk_client *client = stage_open(NULL);
+    cr_assert_eq(hlk_client_fd(client), -1);
+    cr_assert_eq(hlk_client_dispatch(client, 0), 0);
+    cr_assert_eq(hlk_client_fd(NULL), -1);
+    cr_assert_eq(hlk_client_dispatch(NULL, 0), 0);
+}
+
+Test(async_dispatch, the_descriptor_is_quiet_when_there_is_nothing_to_do_and_level_triggered)
+{
+    static struct done done;
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    struct pollfd set = { hlk_client_fd(client), POLLIN, 0 };
+    cr_assert_geq(set.fd, 0);
+    cr_assert_eq(poll(&set, 1, 0), 0);
+    acquire(lock, HLK_FOREVER, NULL, &done);
+    cr_assert_eq(poll(&set, 1, WAIT_MS), 1);
+    cr_assert_eq(poll(&set, 1, 0), 1, "still");
+    cr_assert_eq(result(&done), HLK_OK);
+    while (hlk_client_dispatch(client, 0) > 0)
+        ;
+    cr_assert_eq(poll(&set, 1, 0), 0, "quiet again");
+    release(lock, NULL);
+    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
+    hlk_owner_destroy(owner);
+}
+
+Test(async_dispatch, runs_no_more_completions_than_asked_for)
+{
+    enum { CALLS = 10 };
+    static struct done done[CALLS];
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    for (int i = 0; i < CALLS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "t%d", i);
+        done[i].release = true;
+        acquire(stage_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
+    }
+    int ran = 0;
+    for (int64_t end = test_now_ms() + WAIT_MS; ran < CALLS && test_now_ms() < end;) {
+        struct pollfd set = { hlk_client_fd(client), POLLIN, 0 };
+        poll(&set, 1, 100);
+        int now = hlk_client_dispatch(client, 3);
+        cr_assert_leq(now, 3);
+        ran += now;
+    }
+    cr_assert_eq(ran, CALLS);
+    LOOP_UNTIL(raw_int(stage.redis, "DBSIZE") == 0);
+    hlk_owner_destroy(owner);
+}
+
+/* async.h: a whole batch made before the loop turns leaves in one write */
+Test(async_dispatch, sends_a_batch_in_one_write)
+{
+    enum { CALLS = 64 };
+    static struct done warm, done[CALLS];
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *locks[CALLS];
+    hlk_lock *first = stage_owned(client, "t", owner);
+    acquire(first, HLK_FOREVER, NULL, &warm); /* the scripts are loaded then */
+    cr_assert_eq(result(&warm), HLK_OK);
+    release(first, NULL);
+    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
+    while (hlk_client_dispatch(client, 0) > 0)
+        ;
+    uint64_t writes = stage_counters(client).writes, commands = stage_counters(client).commands;
+    for (int i = 0; i < CALLS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "t%d", i);
+        locks[i] = stage_owned(client, name, owner);
+        acquire(locks[i], HLK_FOREVER, NULL, &done[i]);
+    }
+    for (int i = 0; i < CALLS; i++)
+        cr_assert_eq(result(&done[i]), HLK_OK);
+    cr_assert_eq(stage_counters(client).commands, commands + CALLS);
+    cr_assert_eq(stage_counters(client).writes, writes + 1);
+    for (int i = 0; i < CALLS; i++)
+        release(locks[i], NULL);
+    LOOP_UNTIL(raw_int(stage.redis, "DBSIZE") == 0);
+    hlk_owner_destroy(owner);
+}
+
+/* async.h: deadlines are kept without dispatch; the completion comes with the next call. The lock is not taken late. */
+Test(async_dispatch, keeps_deadlines_of_waits_while_nobody_dispatches)
+{
+    static struct done done;
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    raw(stage.redis, "HSET t foreign:1 1");
+    acquire(lock, 200, NULL, &done);
+    LOOP_UNTIL(raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 0); /* it gave up by itself: nobody dispatched */
+    cr_assert_eq(atomic_load(&done.runs), 0);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(result(&done), HLK_TIMEOUT);
+    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    hlk_owner_destroy(owner);
+}
+
+Test(async_dispatch, can_be_driven_beside_calls_that_block)
+{
+    enum { CALLS = 50 };
+    static struct done done[CALLS];
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    struct actor *actors[CALLS];
+    for (int i = 0; i < CALLS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "t%d", i % 5);
+        done[i].release = true;
+        actors[i] = actor_start_wait(stage_lock(client, "t-blocking", NULL), HLK_NOWAIT);
+        acquire(stage_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
+    }
+    for (int i = 0; i < CALLS; i++) {
+        cr_assert_eq(result(&done[i]), HLK_OK);
+        enum hlk_status status = actor_status(actors[i]);
+        cr_assert(status == HLK_OK || status == HLK_BUSY);
+        actor_end(actors[i]);
+    }
+    LOOP_UNTIL(raw_int(stage.redis, "DBSIZE") == 0);
+    hlk_owner_destroy(owner);
+}

@@ -1,0 +1,461 @@
+/* Ending waits from outside: the cancel object, signals with HLK_ACQUIRE_EINTR, pthread_cancel. Whoever leaves leaves
+ * nothing behind: not held, not queued, not renewed; and the others notice nothing. */
+#include "support/stage.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void start(void)
+{
+    stage_up(0);
+    server_allow(stage.server, SERVER_VOID);
+}
+
+static void start_proxied(void)
+{
+    stage_up(STAGE_PROXY);
+    server_allow(stage.server, SERVER_VOID);
+}
+
+TestSuite(cancel, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(cancel_signal, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(cancel_thread, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(cancel_wire, .init = start_proxied, .fini = stage_down, .timeout = 90);
+
+static hlk_cancel *cancel;
+
+static struct hlk_acquire_opts with_cancel(int64_t wait_ms)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.wait_ms = wait_ms;
+    opts.cancel = cancel;
+    return opts;
+}
+
+static void assert_nothing_left(hlk_client *client)
+{
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 0);
+    cr_assert_eq(stage_counters(client).waiting, 0u);
+    cr_assert_eq(stage_counters(client).held, 0u);
+}
+
+/* --- the cancel object */
+
+Test(cancel, ends_a_wait_and_leaves_nothing)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(lock, &opts);
+    WAIT_FOR_WAITERS(client, 1);
+    cr_assert_eq(hlk_cancel_triggered(cancel), 0);
+    hlk_cancel_trigger(cancel);
+    cr_assert_eq(actor_status(waiter), HLK_INTERRUPTED);
+    cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
+    cr_assert_eq(hlk_cancel_triggered(cancel), 1);
+    assert_nothing_left(client);
+    cr_assert_eq(stage_counters(client).interrupted, 1u);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    hlk_cancel_destroy(cancel);
+}
+
+Test(cancel, is_sticky_until_reset)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
+    hlk_cancel_trigger(cancel);
+    hlk_cancel_trigger(cancel);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_INTERRUPTED);
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+    hlk_cancel_reset(cancel);
+    cr_assert_eq(hlk_cancel_triggered(cancel), 0);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    raw(stage.redis, "HSET t foreign:1 1");
+    opts.wait_ms = 50;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_TIMEOUT, "after the reset it is as new");
+    raw(stage.redis, "DEL t");
+    hlk_cancel_destroy(cancel);
+}
+
+Test(cancel, ends_all_waits_that_have_it_and_no_others)
+{
+    enum { THREADS = 8 };
+    hlk_client *client = stage_open(NULL);
+    cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
+    struct actor *waiters[THREADS], *patient;
+    raw(stage.redis, "HSET t foreign:1 1");
+    raw(stage.redis, "HSET t2 foreign:1 1");
+    for (int i = 0; i < THREADS; i++)
+        waiters[i] = actor_start(stage_lock(client, i % 2 ? "t" : "t2", NULL), &opts);
+    patient = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR_WAITERS(client, THREADS + 1);
+    hlk_cancel_trigger(cancel);
+    for (int i = 0; i < THREADS; i++)
+        cr_assert_eq(actor_end(waiters[i]), HLK_INTERRUPTED);
+    cr_assert_not(actor_answered(patient));
+    raw(stage.redis, "DEL t t2");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(actor_end(patient), HLK_OK);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    assert_nothing_left(client);
+    hlk_cancel_destroy(cancel);
+}
+
+Test(cancel, of_null_is_fine_and_objects_come_and_go)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_cancel_trigger(NULL);
+    hlk_cancel_destroy(NULL);
+    cr_assert_null(hlk_cancel_create(NULL));
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+    for (int i = 0; i < 3000; i++) { /* more than there are descriptors */
+        hlk_cancel *one = hlk_cancel_create(client);
+        cr_assert_not_null(one);
+        hlk_cancel_trigger(one);
+        hlk_cancel_destroy(one);
+    }
+}
+
+Test(cancel, leaves_a_nested_hold_as_it_was)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    hlk_cancel_trigger(cancel);
+    enum hlk_status status = hlk_lock_acquire_with(lock, &opts);
+    cr_assert(status == HLK_OK || status == HLK_INTERRUPTED);
+    cr_assert_eq(hlk_lock_holds(lock), status == HLK_OK ? 2 : 1);
+    while (hlk_lock_holds(lock))
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    hlk_cancel_destroy(cancel);
+}
+
+/* cancel.h: granted before the trigger was seen: given back, or HLK_OK. Never both, never neither. */
+Test(cancel, beside_a_release_gives_the_lock_or_leaves_it_free)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    int got = 0, not_got = 0;
+    cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
+    for (int i = 0; i < 200; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
+        struct actor *waiter = actor_start(lock, &opts);
+        WAIT_FOR_WAITERS(client, 1);
+        if (i % 2)
+            hlk_cancel_trigger(cancel);
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+        hlk_cancel_trigger(cancel);
+        enum hlk_status status = actor_status(waiter);
+        cr_assert(status == HLK_OK || status == HLK_INTERRUPTED);
+        if (status == HLK_OK)
+            cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+        cr_assert_eq(actor_end(waiter), status);
+        got += status == HLK_OK;
+        not_got += status == HLK_INTERRUPTED;
+        hlk_cancel_reset(cancel);
+    }
+    cr_log_info("%d granted, %d interrupted", got, not_got);
+    cr_assert_eq(got + not_got, 200);
+    assert_nothing_left(client);
+    hlk_cancel_destroy(cancel);
+}
+
+/* cancel.h: within milliseconds also when the server hangs: the server hangs until the call has returned. */
+Test(cancel, ends_a_call_that_waits_for_an_answer_of_a_server_that_hangs)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 60000;
+    opts.patience_ms = 60000;
+    hlk_client *client = stage_open(&opts);
+    cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts forever = with_cancel(HLK_FOREVER);
+    int64_t commands = (int64_t)stage_counters(client).commands;
+    server_pause(stage.server);
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &forever);
+    WAIT_FOR((int64_t)stage_counters(client).commands > commands);
+    hlk_cancel_trigger(cancel);
+    cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
+    server_resume(stage.server);
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2); /* and what was sent is taken back */
+    assert_nothing_left(client);
+    hlk_cancel_destroy(cancel);
+}
+
+Test(cancel, ends_a_call_that_rides_out_an_absent_server)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.patience_ms = -1;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts forever = with_cancel(HLK_FOREVER);
+    redisFree(stage.redis);
+    server_kill(stage.server);
+    struct actor *waiter = actor_start(lock, &forever);
+    test_sleep_ms(100); /* it tries in vain */
+    cr_assert_not(actor_answered(waiter));
+    hlk_cancel_trigger(cancel);
+    cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
+    server_restart(stage.server, false);
+    stage.redis = raw_open(stage.server);
+    hlk_cancel_destroy(cancel);
+}
+
+/* asks A1 consul 4439: signals while waiting; the handler triggers, as a shutdown would */
+static void on_signal_trigger(int sig)
+{
+    (void)sig;
+    hlk_cancel_trigger(cancel);
+}
+
+static void install(int signal, void (*handler)(int), int flags)
+{
+    struct sigaction action = { .sa_flags = flags };
+    action.sa_handler = handler;
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, NULL);
+}
+
+Test(cancel, may_be_triggered_by_a_signal_handler_in_the_waiting_thread_itself)
+{
+    hlk_client *client = stage_open(NULL);
+    cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
+    raw(stage.redis, "HSET t foreign:1 1");
+    install(SIGTERM, on_signal_trigger, SA_RESTART);
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    WAIT_FOR_WAITERS(client, 1);
+    actor_signal(waiter, SIGTERM);
+    cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
+    raw(stage.redis, "DEL t");
+    assert_nothing_left(client);
+    hlk_cancel_destroy(cancel);
+}
+
+Test(cancel, trigger_keeps_errno)
+{
+    hlk_client *client = stage_open(NULL);
+    cancel = hlk_cancel_create(client);
+    for (int i = 0; i < 100000; i++) { /* in a loop it never blocks */
+        errno = EXDEV;
+        hlk_cancel_trigger(cancel);
+        cr_assert_eq(errno, EXDEV);
+    }
+    hlk_cancel_destroy(cancel);
+}
+
+/* --- EINTR */
+
+static atomic_int handled;
+static void on_signal_count(int sig)
+{
+    (void)sig;
+    atomic_fetch_add(&handled, 1);
+}
+
+Test(cancel_signal, a_handler_ends_a_wait_that_asked_for_it)
+{
+    hlk_client *client = stage_open(NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.flags = HLK_ACQUIRE_EINTR;
+    raw(stage.redis, "HSET t foreign:1 1");
+    install(SIGUSR1, on_signal_count, 0);
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    WAIT_FOR_WAITERS(client, 1);
+    while (!actor_answered(waiter)) { /* one that comes just before it parks may slip past */
+        actor_signal(waiter, SIGUSR1);
+        test_sleep_ms(1);
+    }
+    cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
+    cr_assert_geq(atomic_load(&handled), 1);
+    raw(stage.redis, "DEL t");
+    assert_nothing_left(client);
+}
+
+Test(cancel_signal, a_handler_does_not_end_a_wait_that_did_not_ask)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    install(SIGUSR1, on_signal_count, 0);
+    struct actor *forever = actor_start(lock, NULL), *timed = actor_start_wait(lock, 400);
+    WAIT_FOR_WAITERS(client, 2);
+    while (!actor_answered(timed)) {
+        actor_signal(forever, SIGUSR1);
+        actor_signal(timed, SIGUSR1);
+        test_sleep_ms(1);
+    }
+    cr_assert_eq(actor_status(timed), HLK_TIMEOUT);
+    cr_assert_geq(actor_took_ms(timed), 400); /* asks A1 spring-integration 3690, also with signals */
+    actor_end(timed);
+    cr_assert_not(actor_answered(forever));
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(actor_end(forever), HLK_OK);
+    cr_assert_geq(atomic_load(&handled), 2);
+}
+
+/* Calls that wait for an answer of the server are not disturbed by signals, with or without the flag. */
+Test(cancel_signal, a_handler_does_not_disturb_calls_that_do_not_wait_for_a_lock)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    install(SIGALRM, on_signal_count, 0);
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM };
+    struct itimerspec often = { { 0, 200000 }, { 0, 200000 } };
+    timer_t timer;
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    timer_settime(timer, 0, &often, NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    for (int i = 0; i < 500; i++) {
+        opts.flags = i % 2 ? HLK_ACQUIRE_EINTR : 0;
+        cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    }
+    timer_delete(timer);
+}
+
+/* --- pthread_cancel */
+
+Test(cancel_thread, ends_a_parked_wait_and_leaves_nothing)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *cancelled = actor_start(lock, NULL), *patient = actor_start(lock, NULL);
+    WAIT_FOR_WAITERS(client, 2);
+    actor_cancel(cancelled);
+    cr_assert(actor_join_cancelled(cancelled));
+    cr_assert_eq(stage_counters(client).waiting, 1u);
+    cr_assert_not(actor_answered(patient));
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(actor_end(patient), HLK_OK);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    assert_nothing_left(client);
+}
+
+Test(cancel_wire, of_a_thread_that_waits_for_an_answer_leaves_nothing)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 60000;
+    opts.patience_ms = 60000;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *other = stage_lock(client, "t2", NULL);
+    struct hlk_counters before = stage_counters(client);
+    proxy_freeze(stage.proxy, true);
+    struct actor *cancelled = actor_start(lock, NULL), *follower = actor_start(other, NULL);
+    WAIT_FOR(stage_counters(client).commands >= before.commands + 1);
+    actor_cancel(cancelled);
+    cr_assert(actor_join_cancelled(cancelled), "the server is cut off: it cannot have been answered");
+    proxy_freeze(stage.proxy, false);
+    cr_assert_eq(actor_end(follower), HLK_OK, "whoever led is gone, and the other is served all the same");
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    assert_nothing_left(client);
+}
+
+/* asks A2 redisson 2714, spring-integration 11049: cancelling at every await point leaves no renewed key */
+Test(cancel_thread, at_any_point_leaves_nothing)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 600;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    unsigned seed = 1;
+    int cancelled = 0;
+    for (int i = 0; i < 300; i++) {
+        bool held = i % 3 == 0;
+        if (held)
+            cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
+        struct actor *actor = actor_start(lock, NULL);
+        struct timespec pause = { 0, (long)(rand_r(&seed) % 300) * 1000 };
+        nanosleep(&pause, NULL);
+        actor_cancel(actor);
+        if (held)
+            cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+        cancelled += actor_join_cancelled(actor);
+    }
+    cr_log_info("%d of 300 were cancelled in time", cancelled);
+    cr_assert_gt(cancelled, 0);
+    assert_nothing_left(client);
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+static void *lock_a_lot(void *arg)
+{
+    hlk_lock *lock = arg;
+    intptr_t bad = 0;
+    for (int i = 0; i < 300; i++)
+        bad += hlk_lock_acquire(lock, HLK_FOREVER) != HLK_OK || hlk_lock_release(lock) != HLK_OK;
+    return (void *)bad;
+}
+
+/* design 4: a leader that is cancelled passes the lead; the others' answers are read */
+Test(cancel_thread, of_whoever_leads_the_connection_disturbs_nobody)
+{
+    enum { THREADS = 4 };
+    hlk_client *client = stage_open(NULL);
+    pthread_t threads[THREADS];
+    hlk_lock *victim = stage_lock(client, "t", NULL);
+    for (int i = 0; i < THREADS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "t%d", i);
+        pthread_create(&threads[i], NULL, lock_a_lot, stage_lock(client, name, NULL));
+    }
+    for (int i = 0; i < 200; i++) {
+        struct actor *actor = actor_start(victim, NULL);
+        actor_cancel(actor);
+        actor_join_cancelled(actor);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *bad;
+        pthread_join(threads[i], &bad);
+        cr_assert_eq((intptr_t)bad, 0);
+    }
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    assert_nothing_left(client);
+}
+
+/* --- fork */
+
+Test(cancel, trigger_in_a_forked_child_does_nothing_to_the_parent)
+{
+    hlk_client *client = stage_open(NULL);
+    cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = with_cancel(300);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    WAIT_FOR_WAITERS(client, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        hlk_cancel_trigger(cancel);
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    cr_assert_eq(actor_end(waiter), HLK_TIMEOUT);
+    cr_assert_eq(hlk_cancel_triggered(cancel), 0);
+    raw(stage.redis, "DEL t");
+    hlk_cancel_destroy(cancel);
+}

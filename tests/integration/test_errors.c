@@ -1,0 +1,200 @@
+/* The text of the last error: operation, lock, endpoint, holder, ttl, cause; per thread; never a secret.
+ * asks A9 redsync 107, 125, 158: "lock already taken" told nobody anything. */
+#include "support/stage.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+static void start(void)
+{
+    stage_up(0);
+}
+
+TestSuite(errors, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(status, .timeout = 60);
+
+#define assert_names(part)                                                                                             \
+    cr_assert_not_null(strstr(hlk_last_error(), (part)), "\"%s\" is not in: %s", (part), hlk_last_error())
+
+static const char *endpoint(void)
+{
+    return stage.server->acl ? "127.0.0.1" : stage.server->socket;
+}
+
+Test(errors, of_busy_names_operation_lock_endpoint_holder_and_ttl)
+{
+    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    raw(stage.redis, "HSET t web-3:9 1");
+    raw(stage.redis, "PEXPIRE t 30000");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_eq(hlk_last_status(), HLK_BUSY);
+    assert_names("acquire");
+    assert_names("\"t\"");
+    assert_names(endpoint());
+    assert_names("web-3:9");
+    assert_names("ttl");
+    raw(stage.redis, "DEL t");
+}
+
+Test(errors, of_timeout_names_the_wait_and_who_held_it)
+{
+    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(other, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(lock, 123), HLK_TIMEOUT);
+    assert_names("acquire \"t\"");
+    assert_names("123 ms");
+    assert_names(endpoint());
+    assert_names("ttl");
+    char host[256] = "", *dot;
+    gethostname(host, sizeof host - 1);
+    if ((dot = strchr(host, '.')))
+        *dot = '\0';
+    assert_names(host); /* our own holders are told by host and pid */
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+}
+
+Test(errors, of_release_and_extend_name_what_was_not_held)
+{
+    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_last_status(), HLK_NOT_HOLDER);
+    assert_names("release \"t\"");
+    cr_assert_eq(hlk_lock_extend(lock, 1000), HLK_NOT_HOLDER);
+    assert_names("extend \"t\"");
+    cr_assert_eq(hlk_lock_break(lock), HLK_NOT_HOLDER);
+    assert_names("break \"t\"");
+}
+
+Test(errors, of_a_loss_name_lock_and_cause)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_break(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert_eq(hlk_last_status(), HLK_LOST);
+    assert_names("release \"t\"");
+}
+
+Test(errors, of_the_server_are_quoted)
+{
+    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    raw(stage.redis, "SET t text");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_E_SERVER);
+    assert_names("acquire \"t\"");
+    assert_names("WRONGTYPE");
+    assert_names(endpoint());
+    raw(stage.redis, "DEL t");
+}
+
+Test(errors, of_an_absent_server_name_where_it_should_be)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.patience_ms = 100;
+    hlk_lock *lock = stage_lock(stage_open(&opts), "t", NULL);
+    redisFree(stage.redis);
+    server_kill(stage.server);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_E_CONNECT);
+    assert_names("acquire \"t\"");
+    assert_names(endpoint());
+    server_restart(stage.server, false);
+    stage.redis = raw_open(stage.server);
+}
+
+Test(errors, show_names_of_locks_safely)
+{
+    hlk_client *client = stage_open(NULL);
+    char name[513];
+    memset(name, 't', sizeof name);
+    name[512] = '\0';
+    cr_assert_eq(hlk_lock_release(stage_lock(client, name, NULL)), HLK_NOT_HOLDER);
+    cr_assert_lt(strlen(hlk_last_error()), 480u);
+    assert_names("...");
+    cr_assert_eq(hlk_lock_release(stage_lock(client, "t\n\x1b[31m", NULL)), HLK_NOT_HOLDER);
+    cr_assert_null(strchr(hlk_last_error(), '\n'));
+    cr_assert_null(strchr(hlk_last_error(), '\x1b'));
+}
+
+static void *fail_differently(void *lock)
+{
+    cr_assert_str_eq(hlk_last_error(), "");
+    cr_assert_eq(hlk_last_status(), HLK_OK);
+    hlk_lock_release(lock);
+    return NULL;
+}
+
+Test(errors, are_each_threads_own)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *other = stage_lock(client, "t-other", NULL);
+    pthread_t thread;
+    raw(stage.redis, "HSET t foreign:1 1");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+    pthread_create(&thread, NULL, fail_differently, other);
+    pthread_join(thread, NULL);
+    cr_assert_eq(hlk_last_status(), HLK_BUSY);
+    assert_names("\"t\"");
+    raw(stage.redis, "DEL t");
+}
+
+Test(errors, stay_until_the_next_call_that_is_not_ok)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_last_status(), HLK_NOT_HOLDER);
+    assert_names("release \"t\"");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* --- the table of codes */
+
+Test(status, names_and_texts_are_there_for_every_code_and_for_others)
+{
+    static const struct {
+        enum hlk_status status;
+        int value;
+        const char *name;
+    } codes[] = {
+        { HLK_OK, 0, "HLK_OK" },
+        { HLK_BUSY, 1, "HLK_BUSY" },
+        { HLK_TIMEOUT, 2, "HLK_TIMEOUT" },
+        { HLK_INTERRUPTED, 3, "HLK_INTERRUPTED" },
+        { HLK_NOT_HOLDER, 4, "HLK_NOT_HOLDER" },
+        { HLK_LOST, 5, "HLK_LOST" },
+        { HLK_DEADLOCK, 6, "HLK_DEADLOCK" },
+        { HLK_E_INVALID, -100, "HLK_E_INVALID" },
+        { HLK_E_NOMEM, -101, "HLK_E_NOMEM" },
+        { HLK_E_OS, -102, "HLK_E_OS" },
+        { HLK_E_CONNECT, -103, "HLK_E_CONNECT" },
+        { HLK_E_AUTH, -104, "HLK_E_AUTH" },
+        { HLK_E_SERVER, -105, "HLK_E_SERVER" },
+        { HLK_E_UNSURE, -106, "HLK_E_UNSURE" },
+        { HLK_E_FORKED, -107, "HLK_E_FORKED" },
+        { HLK_E_CLOSED, -108, "HLK_E_CLOSED" },
+    };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        cr_assert_eq((int)codes[i].status, codes[i].value, "numbers never change");
+        cr_assert_str_eq(hlk_status_name(codes[i].status), codes[i].name);
+        cr_assert_str_not_empty(hlk_status_text(codes[i].status));
+    }
+    cr_assert_str_not_empty(hlk_status_name((enum hlk_status)77));
+    cr_assert_str_not_empty(hlk_status_text((enum hlk_status) - 77));
+}
+
+Test(status, of_a_thread_that_made_no_call_is_ok_and_empty)
+{
+    cr_assert_str_eq(hlk_last_error(), "");
+    cr_assert_eq(hlk_last_status(), HLK_OK);
+}
+
+Test(status, version_and_clock)
+{
+    cr_assert_str_eq(hlk_version(), "0.1.0");
+    int64_t before = test_now_ms(), now = hlk_now_ms();
+    cr_assert(before <= now && now <= test_now_ms());
+}

@@ -1,0 +1,643 @@
+/* The reentrant lock without waiting: who holds, what Redis shows, names, re-entry, release, extend, break, arguments. */
+#include "support/stage.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void start(void)
+{
+    stage_up(0);
+}
+
+static void start_proxied(void)
+{
+    stage_up(STAGE_PROXY);
+}
+
+TestSuite(lock, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(lock_names, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(lock_arguments, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(lock_wire, .init = start_proxied, .fini = stage_down, .timeout = 60);
+
+static const char *hold_id(const hlk_lock *lock)
+{
+    static _Thread_local char texts[4][192];
+    static _Thread_local int next;
+    char *text = texts[next++ % 4];
+    cr_assert_eq(hlk_lock_hold_id(lock, text, sizeof texts[0]), HLK_OK);
+    return text;
+}
+
+static int64_t calls(const char *command)
+{
+    char section[64], *at;
+    redisReply *stats = redisCommand(stage.redis, "INFO commandstats");
+    snprintf(section, sizeof section, "cmdstat_%s:calls=", command);
+    at = strstr(stats->str, section);
+    int64_t number = at ? strtoll(at + strlen(section), NULL, 10) : 0;
+    freeReplyObject(stats);
+    return number;
+}
+
+/* --- what a hold is */
+
+Test(lock, is_one_field_with_count_1_and_a_ttl_while_held_and_nothing_after)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_str_eq(raw_holder(stage.redis, "t"), hold_id(lock));
+    cr_assert_eq(raw_int(stage.redis, "HGET t %s", hold_id(lock)), 1);
+    int64_t ttl = raw_pttl(stage.redis, "t");
+    cr_assert(ttl > 0 && ttl <= 30000, "ttl %lld", (long long)ttl);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+}
+
+Test(lock, tells_its_holder_how_long_it_is_held)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_holds(lock), 0);
+    cr_assert_eq(hlk_lock_left_ms(lock), 0);
+    cr_assert_eq(hlk_lock_held_until(lock), 0);
+    int64_t before = hlk_now_ms();
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    int64_t after = hlk_now_ms();
+    cr_assert_eq(hlk_lock_holds(lock), 1);
+    /* counted from before it was sent, less the drift: 2 % of the lease and 2 ms */
+    cr_assert_leq(hlk_lock_held_until(lock), after + 30000 - 602);
+    cr_assert_geq(hlk_lock_held_until(lock), before + 30000 - 602 - 1);
+    int64_t left = hlk_lock_left_ms(lock);
+    cr_assert(left > 0 && left <= 30000 - 602);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_holds(lock), 0);
+    cr_assert_eq(hlk_lock_left_ms(lock), 0);
+    cr_assert_eq(hlk_lock_held_until(lock), 0);
+}
+
+Test(lock, is_named_in_redis_by_the_client_and_a_number_that_never_comes_again)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *other = stage_lock(client, "t2", NULL);
+    char first[192];
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    snprintf(first, sizeof first, "%s", hold_id(lock));
+    size_t client_part = strlen(hlk_client_id(client));
+    cr_assert_eq(strncmp(first, hlk_client_id(client), client_part), 0);
+    cr_assert_eq(first[client_part], ':');
+    cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK);
+    cr_assert_str_neq(hold_id(other), first);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_str_neq(hold_id(lock), first);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_release(other), HLK_OK);
+}
+
+Test(lock, hold_id_is_empty_without_a_hold_and_cut_to_the_buffer)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    char buf[8] = "xxxxxxx";
+    cr_assert_eq(hlk_lock_hold_id(lock, buf, sizeof buf), HLK_NOT_HOLDER);
+    cr_assert_str_eq(buf, "");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_hold_id(lock, buf, sizeof buf), HLK_OK);
+    cr_assert_eq(strlen(buf), 7u);
+    cr_assert_eq(strncmp(buf, hold_id(lock), 7), 0);
+    cr_assert_eq(hlk_lock_hold_id(lock, NULL, 8), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_hold_id(lock, buf, 0), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* --- who is excluded */
+
+Test(lock, excludes_another_thread_of_the_same_client)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(stage_try(lock), HLK_BUSY);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(stage_try(lock), HLK_OK);
+}
+
+Test(lock, excludes_another_client)
+{
+    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(other, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+}
+
+Test(lock, respects_a_foreign_holder)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t 426394b7-bea6-4e7e-920a-0b4fc0c2fb03:1 1");
+    raw(stage.redis, "PEXPIRE t 30000");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(lock, two_handles_of_one_name_have_the_same_holder_in_one_thread)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *one = stage_lock(client, "t", NULL), *two = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(one, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(two, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_holds(one), 2);
+    cr_assert_eq(hlk_lock_holds(two), 2);
+    cr_assert_str_eq(hold_id(one), hold_id(two));
+    cr_assert_eq(hlk_lock_release(one), HLK_OK);
+    cr_assert_eq(hlk_lock_release(one), HLK_OK);
+    cr_assert_eq(hlk_lock_holds(two), 0);
+}
+
+Test(lock, a_hold_outlives_its_handle)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = hlk_lock_create(client, "t", NULL), *again = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    hlk_lock_destroy(lock);
+    cr_assert_eq(hlk_lock_holds(again), 1);
+    cr_assert_eq(stage_try(again), HLK_BUSY);
+    cr_assert_eq(hlk_lock_release(again), HLK_OK);
+}
+
+/* --- re-entry */
+
+Test(lock, is_reentrant_and_keeps_the_lock_while_the_count_is_above_zero)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    for (int i = 1; i <= 3; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+        cr_assert_eq(hlk_lock_holds(lock), i);
+    }
+    for (int i = 2; i >= 1; i--) {
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+        cr_assert_eq(hlk_lock_holds(lock), i);
+        cr_assert_eq(stage_try(lock), HLK_BUSY);
+    }
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_holds(lock), 0);
+    cr_assert_eq(stage_try(lock), HLK_OK);
+}
+
+Test(lock, reentry_under_the_watchdog_needs_no_round_trip)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    uint64_t commands = stage_counters(client).commands;
+    for (int i = 0; i < 100; i++)
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
+    for (int i = 0; i < 100; i++)
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(stage_counters(client).commands, commands);
+    cr_assert_eq(stage_counters(client).reentered, 100u);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(lock, reentry_with_fixed_leases_counts_in_redis_too)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 60000;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    cr_assert_eq(raw_int(stage.redis, "HGET t %s", hold_id(lock)), 2);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_holds(lock), 1);
+    cr_assert_str_neq(raw_holder(stage.redis, "t"), "");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+}
+
+/* --- release */
+
+/* asks A3 redisson 4869: release without hold changes nothing */
+Test(lock, release_without_a_hold_changes_nothing_and_sends_nothing)
+{
+    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(other, "t", NULL);
+    uint64_t commands = stage_counters(client).commands;
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+    cr_assert_eq(stage_counters(client).commands, commands);
+    cr_assert_str_eq(raw_holder(stage.redis, "t"), hold_id(theirs));
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+}
+
+static void *release_in_thread(void *lock)
+{
+    static enum hlk_status status;
+    status = hlk_lock_release(lock);
+    return &status;
+}
+
+/* asks A6 redisson 6878: another thread is another holder, unless an owner says otherwise */
+Test(lock, release_by_another_thread_changes_nothing)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    pthread_t thread;
+    void *status;
+    pthread_create(&thread, NULL, release_in_thread, lock);
+    pthread_join(thread, &status);
+    cr_assert_eq(*(enum hlk_status *)status, HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_holds(lock), 1);
+    cr_assert_eq(stage_try(lock), HLK_BUSY);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(lock, release_more_often_than_acquired_is_not_holder)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+    cr_assert_eq(stage_try(lock), HLK_OK);
+}
+
+/* --- extend and break */
+
+Test(lock, extend_raises_the_lease_and_never_lowers_it)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 30000;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    int64_t until = hlk_lock_held_until(lock);
+    cr_assert_eq(hlk_lock_extend(lock, 90000), HLK_OK);
+    cr_assert_gt(hlk_lock_held_until(lock), until + 30000);
+    cr_assert_gt(raw_pttl(stage.redis, "t"), 60000);
+    until = hlk_lock_held_until(lock);
+    cr_assert_eq(hlk_lock_extend(lock, 1000), HLK_OK);
+    cr_assert_eq(hlk_lock_held_until(lock), until);
+    cr_assert_gt(raw_pttl(stage.redis, "t"), 60000);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(lock, extend_without_a_hold_is_not_holder)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_extend(lock, 90000), HLK_NOT_HOLDER);
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+}
+
+Test(lock, break_frees_it_whoever_holds_it)
+{
+    hlk_client *client = stage_open(NULL), *admin = stage_open(NULL);
+    hlk_lock *theirs = stage_lock(admin, "t", NULL), *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_break(theirs), HLK_NOT_HOLDER);
+    raw(stage.redis, "HSET t foreign:1 1");
+    cr_assert_eq(hlk_lock_break(theirs), HLK_OK);
+    cr_assert_eq(hlk_lock_break(theirs), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_break(theirs), HLK_OK);
+    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+}
+
+Test(lock, break_lets_the_next_waiter_have_it)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(lock, NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    cr_assert_eq(hlk_lock_break(lock), HLK_OK);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+/* --- what it costs */
+
+Test(lock, acquire_and_release_are_one_command_each_and_publish_nothing)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK); /* the scripts are loaded now */
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    raw(stage.redis, "CONFIG RESETSTAT");
+    uint64_t commands = stage_counters(client).commands;
+    for (int i = 0; i < 10; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    }
+    cr_assert_eq(stage_counters(client).commands, commands + 20);
+    cr_assert_eq(calls("evalsha"), 20);
+    cr_assert_eq(calls("eval"), 0);
+    cr_assert_eq(calls("publish"), 0); /* asks A5 redisson 3349 */
+    cr_assert_eq(calls("subscribe"), 0);
+}
+
+/* asks A4 redisson 3.48: SCRIPT FLUSH between any two calls is invisible */
+Test(lock, does_not_notice_a_script_flush_between_any_two_calls)
+{
+    hlk_client *client = stage_open(NULL), *admin = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(admin, "t", NULL);
+    struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    fixed.lease_ms = 60000;
+    raw(stage.redis, "SCRIPT FLUSH");
+    cr_assert_eq(hlk_lock_acquire_with(lock, &fixed), HLK_OK);
+    raw(stage.redis, "SCRIPT FLUSH");
+    cr_assert_eq(hlk_lock_acquire_with(lock, &fixed), HLK_OK);
+    raw(stage.redis, "SCRIPT FLUSH");
+    cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_BUSY);
+    raw(stage.redis, "SCRIPT FLUSH");
+    cr_assert_eq(hlk_lock_extend(lock, 90000), HLK_OK);
+    raw(stage.redis, "SCRIPT FLUSH");
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK);
+    raw(stage.redis, "SCRIPT FLUSH");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    raw(stage.redis, "SCRIPT FLUSH");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    raw(stage.redis, "SCRIPT FLUSH");
+    cr_assert_eq(hlk_lock_break(lock), HLK_NOT_HOLDER);
+}
+
+/* --- the server says no */
+
+Test(lock, of_a_key_of_another_type_is_a_fault_and_the_key_stays)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "SET t text");
+    cr_assert_eq(hlk_lock_acquire(lock, 500), HLK_E_SERVER);
+    cr_assert_not_null(strstr(hlk_last_error(), "WRONGTYPE"), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_holds(lock), 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+    cr_assert_str_eq(raw(stage.redis, "GET t"), "\"text\"");
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(lock, on_a_full_server_is_refused_and_what_is_held_can_be_released)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *held = stage_lock(client, "t", NULL), *other = stage_lock(client, "t2", NULL);
+    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
+    raw(stage.redis, "CONFIG SET maxmemory 1");
+    cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_E_SERVER);
+    cr_assert_not_null(strstr(hlk_last_error(), "OOM"), "%s", hlk_last_error());
+    cr_assert_eq(raw_pttl(stage.redis, "t2"), -2);
+    cr_assert_eq(hlk_lock_release(held), HLK_OK);
+    raw(stage.redis, "CONFIG SET maxmemory 0");
+    cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(other), HLK_OK);
+}
+
+/* --- names */
+
+/* asks A8 redisson 3.52: names containing braces; all keys of a lock share one hash tag */
+Test(lock_names, of_any_bytes_are_keys_as_they_are_and_wake_their_waiters)
+{
+    const char *names[] = { "t",       "t with blanks", "t{tag}",        "{t}",          "t{",        "t}",
+                            "t{}x",    "t{a}{b}",       "t\"quoted\"",   "t\nline",      "t\xff\xfe", "t%s%n",
+                            "t:colon", "t*[a]?",        "t\xe2\x82\xac", "t/../../slash" };
+    hlk_client *client = stage_open(NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        hlk_lock *lock = stage_lock(client, names[i], NULL);
+        cr_assert_str_eq(hlk_lock_name(lock), names[i]);
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s: %s", names[i], hlk_last_error());
+        cr_assert_eq(raw_int(stage.redis, "EXISTS %b", names[i], strlen(names[i])), 1);
+        struct actor *waiter = actor_start(lock, NULL);
+        WAIT_FOR(raw_listeners(stage.redis, names[i]) == 1);
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+        cr_assert_eq(actor_status(waiter), HLK_OK);
+        cr_assert_eq(actor_end(waiter), HLK_OK);
+        WAIT_FOR(raw_int(stage.redis, "DBSIZE") == 0);
+    }
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+}
+
+Test(lock_names, are_1_to_512_bytes)
+{
+    hlk_client *client = stage_open(NULL);
+    char name[514];
+    memset(name, 't', sizeof name);
+    name[513] = '\0';
+    cr_assert_null(hlk_lock_create(client, name, NULL));
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+    cr_assert_not_null(strstr(hlk_last_error(), "512"), "%s", hlk_last_error());
+    name[512] = '\0';
+    hlk_lock *longest = stage_lock(client, name, NULL);
+    cr_assert_eq(hlk_lock_acquire(longest, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(stage_try(longest), HLK_BUSY);
+    cr_assert_eq(hlk_lock_release(longest), HLK_OK);
+    cr_assert_null(hlk_lock_create(client, "", NULL));
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+    cr_assert_null(hlk_lock_create(client, NULL, NULL));
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+}
+
+/* --- arguments */
+
+Test(lock_arguments, a_null_lock_is_invalid_everywhere)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    char buf[8];
+    cr_assert_eq(hlk_lock_acquire(NULL, HLK_NOWAIT), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_acquire_with(NULL, NULL), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_release(NULL), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_extend(NULL, 1000), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_break(NULL), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_query(NULL, &state), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_hold_id(NULL, buf, sizeof buf), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_release_async(NULL, NULL, NULL), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_holds(NULL), 0);
+    cr_assert_eq(hlk_lock_left_ms(NULL), 0);
+    cr_assert_eq(hlk_lock_held_until(NULL), 0);
+    cr_assert_null(hlk_lock_name(NULL));
+    cr_assert_eq(hlk_lock_lost_fd(NULL), -1);
+    hlk_lock_destroy(NULL);
+    cr_assert_null(hlk_lock_create(NULL, "t", NULL));
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+}
+
+Test(lock_arguments, leases_are_from_100_ms_to_a_year)
+{
+    const int64_t year = (int64_t)365 * 24 * 3600 * 1000, bad[] = { 1, 99, year * 2, INT64_MAX };
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+        struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
+        opts.lease_ms = lock_opts.lease_ms = bad[i];
+        cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_E_INVALID, "%lld", (long long)bad[i]);
+        cr_assert_null(hlk_lock_create(client, "t", &lock_opts), "%lld", (long long)bad[i]);
+        cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+    }
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = year;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    cr_assert_gt(raw_pttl(stage.redis, "t"), year - 60000);
+    cr_assert_eq(hlk_lock_extend(lock, 99), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_extend(lock, 0), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_extend(lock, -1), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(lock_arguments, a_locks_own_lease_is_used_unless_the_call_says_otherwise)
+{
+    hlk_client *client = stage_open(NULL);
+    struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    lock_opts.lease_ms = 90000;
+    hlk_lock *lock = stage_lock(client, "t", &lock_opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_gt(raw_pttl(stage.redis, "t"), 60000);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    opts.lease_ms = -1; /* the watchdog's: 30 s */
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    cr_assert_leq(raw_pttl(stage.redis, "t"), 30000);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(lock_arguments, sizes_of_structs_are_checked)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct {
+        struct hlk_acquire_opts opts;
+        unsigned char later[16];
+    } newer = { .opts = HLK_ACQUIRE_OPTS_INIT };
+    struct hlk_acquire_opts none = HLK_ACQUIRE_OPTS_INIT;
+    none.size = 0;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &none), HLK_E_INVALID);
+    newer.opts.size = sizeof newer;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &newer.opts), HLK_OK, "zeros mean what an absent field means");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    newer.later[sizeof newer.later - 1] = 1;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &newer.opts), HLK_E_INVALID);
+}
+
+Test(lock_arguments, an_older_callers_shorter_struct_keeps_its_meaning)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.size = offsetof(struct hlk_acquire_opts, lease_ms); /* knew wait_ms only */
+    opts.wait_ms = HLK_NOWAIT;
+    opts.lease_ms = 1; /* not ours to read */
+    opts.flags = ~0u;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(lock_arguments, unknown_kinds_and_flags_are_invalid)
+{
+    hlk_client *client = stage_open(NULL);
+    struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    lock_opts.kind = 99;
+    cr_assert_null(hlk_lock_create(client, "t", &lock_opts));
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+    lock_opts.kind = HLK_LOCK_PLAIN;
+    lock_opts.max_hold_ms = -1;
+    cr_assert_null(hlk_lock_create(client, "t", &lock_opts));
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+    opts.flags = 0x8000u;
+    cr_assert_eq(hlk_lock_acquire_with(stage_lock(client, "t", NULL), &opts), HLK_E_INVALID);
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+}
+
+/* --- answers that do not come */
+
+/* asks A4 redisson 4871, redis-py 3847: a failed release stays releasable; releasing again is safe and tells the outcome */
+Test(lock_wire, an_unanswered_release_is_unsure_and_can_be_asked_again)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 300;
+    opts.patience_ms = 300;
+    server_allow(stage.server, SERVER_VOID);
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    proxy_freeze(stage.proxy, true);
+    enum hlk_status status = hlk_lock_release(lock);
+    cr_assert(status == HLK_E_UNSURE || status == HLK_E_CONNECT, "%s", hlk_status_name(status));
+    cr_assert_eq(hlk_lock_holds(lock), 0);
+    cr_assert_eq(hlk_lock_left_ms(lock), 0);
+    proxy_freeze(stage.proxy, false);
+    WAIT_FOR((status = hlk_lock_release(lock)) != HLK_E_UNSURE && status != HLK_E_CONNECT);
+    cr_assert(status == HLK_OK || status == HLK_NOT_HOLDER, "%s", hlk_status_name(status));
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    cr_assert_geq(stage_counters(client).release_unsure, 1u);
+}
+
+Test(lock_wire, a_lost_answer_to_a_release_frees_the_lock_once)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 300;
+    server_allow(stage.server, SERVER_VOID);
+    hlk_client *client = stage_open(&opts), *other = stage_open_at(hlk_test_url(stage.server), NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(other, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    proxy_arm(stage.proxy, PROXY_SWALLOW, PROXY_SCRIPTS, 1);
+    hlk_lock_release(lock);
+    cr_assert(proxy_struck(stage.proxy));
+    cr_assert_eq(hlk_lock_acquire(theirs, HLK_FOREVER), HLK_OK);
+    const char *mine = hold_id(theirs);
+    stage_close(client); /* whatever it still repeats is repeated by now */
+    cr_assert_str_eq(raw_holder(stage.redis, "t"), mine);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+}
+
+/* asks A4 redisson 4706, 7367: any retry of acquire is the same acquire: the count rises at most by 1 */
+Test(lock_wire, a_lost_answer_to_an_acquire_never_leaves_more_than_the_caller_was_told)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 300;
+    server_allow(stage.server, SERVER_VOID);
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
+    fixed.lease_ms = 60000;
+    proxy_arm(stage.proxy, PROXY_SWALLOW, PROXY_SCRIPTS, 1);
+    enum hlk_status status = hlk_lock_acquire_with(lock, &fixed);
+    cr_assert(proxy_struck(stage.proxy));
+    if (status == HLK_OK) {
+        cr_assert_eq(raw_int(stage.redis, "HGET t %s", hold_id(lock)), 1);
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    } else {
+        cr_assert_eq(status, HLK_E_UNSURE);
+        cr_assert_eq(hlk_lock_holds(lock), 0);
+    }
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+}
+
+/* asks A10 946: reconnects by itself; CLIENT KILL between two calls is invisible */
+Test(lock_wire, a_connection_that_broke_between_two_calls_is_not_noticed)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    server_allow(stage.server, SERVER_VOID);
+    for (int i = 0; i < 5; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "%s", hlk_last_error());
+        proxy_cut_all(stage.proxy);
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+        proxy_cut_all(stage.proxy);
+    }
+    cr_assert_geq(stage_counters(client).reconnects, 5u);
+}

@@ -1,0 +1,533 @@
+/* Waiting: who is woken by what, what a lost message costs, what is left when a waiter gives up.
+ *
+ * "By message" is shown by the lock's lease: the holder's ttl is 30 s or more and tests end long before, so a waiter that
+ * gets the lock was told; and woken_by_ttl stays 0. */
+#include "support/stage.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void start(void)
+{
+    stage_up(0);
+}
+
+static void start_proxied(void)
+{
+    stage_up(STAGE_PROXY);
+}
+
+TestSuite(wait, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(wait_wire, .init = start_proxied, .fini = stage_down, .timeout = 90);
+
+static int64_t script_calls(void)
+{
+    redisReply *stats = redisCommand(stage.redis, "INFO commandstats");
+    const char *at = strstr(stats->str, "cmdstat_evalsha:calls=");
+    int64_t number = at ? strtoll(at + strlen("cmdstat_evalsha:calls="), NULL, 10) : 0;
+    freeReplyObject(stats);
+    return number;
+}
+
+/* A lock that another client holds, directly at the server (not through the proxy). */
+static hlk_lock *held_elsewhere(const char *name, int64_t lease_ms)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.lease_ms = lease_ms;
+    hlk_lock *lock = stage_lock(stage_open_at(hlk_test_url(stage.server), NULL), name, &opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    return lock;
+}
+
+/* --- woken */
+
+Test(wait, of_a_thread_ends_when_another_thread_releases)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    struct actor *waiter = actor_start(lock, NULL);
+    WAIT_FOR_WAITERS(client, 1);
+    cr_assert_not(actor_answered(waiter));
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+}
+
+Test(wait, ends_when_another_client_releases)
+{
+    hlk_lock *theirs = held_elsewhere("t", 0);
+    hlk_client *client = stage_open(NULL);
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR_WAITERS(client, 1);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    cr_assert_geq(stage_counters(client).woken, 1u);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+}
+
+/* A Java holder: deletes the key and publishes 0. */
+Test(wait, ends_when_a_foreign_holder_releases)
+{
+    hlk_client *client = stage_open(NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR_WAITERS(client, 1);
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+Test(wait, goes_on_through_messages_that_free_nothing)
+{
+    hlk_client *client = stage_open(NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    for (int i = 0; i < 20; i++) {
+        raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+        raw(stage.redis, "PUBLISH redisson_lock__channel:{t} %s", "not-a-number");
+    }
+    cr_assert_not(actor_answered(waiter));
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+/* A dead holder: nobody publishes, its ttl ends. */
+Test(wait, ends_when_the_holders_lease_has_run_out)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    raw(stage.redis, "PEXPIRE t 400");
+    int64_t before = test_now_ms();
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
+    cr_assert_geq(test_now_ms() - before, 390);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 1u); /* asks A1 redisson 3891: such a wake is counted */
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(wait, of_many_threads_lets_each_have_its_turn_and_one_at_a_time)
+{
+    enum { THREADS = 24 };
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct actor *actors[THREADS];
+    int who, holders;
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    for (int i = 0; i < THREADS; i++)
+        actors[i] = actor_start(lock, NULL);
+    WAIT_FOR_WAITERS(client, THREADS);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    for (int turn = 0; turn < THREADS; turn++) {
+        WAIT_FOR((who = actors_answered(actors, THREADS, &holders)) >= 0);
+        cr_assert_eq(holders, 1);
+        cr_assert_eq(actor_end(actors[who]), HLK_OK);
+        actors[who] = NULL;
+    }
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+}
+
+/* asks A5 redisson 6025, A5 486: one release wakes one thread of a process, not all of them */
+Test(wait, one_message_wakes_one_thread)
+{
+    enum { THREADS = 32 };
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct actor *waiters[THREADS];
+    hlk_lock *theirs = held_elsewhere("t", 0);
+    for (int i = 0; i < THREADS; i++)
+        waiters[i] = actor_start_passing(lock);
+    WAIT_FOR_WAITERS(client, THREADS);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    for (int i = 0; i < THREADS; i++)
+        cr_assert_eq(actor_end(waiters[i]), HLK_OK);
+    /* Each thread asks at most twice before it parks, and a hand-over is a release, a try, and at most one try more. If
+     * each release woke all, it would be half of THREADS squared. */
+    cr_assert_leq(script_calls(), 5 * THREADS);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+}
+
+/* asks (design 7): PSUBSCRIBE * beside it */
+Test(wait, does_not_mind_a_pattern_subscriber)
+{
+    redisContext *pattern = raw_open(stage.server);
+    raw(pattern, "PSUBSCRIBE *");
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *theirs = held_elsewhere("t", 0);
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    redisFree(pattern);
+}
+
+/* --- deadlines */
+
+Test(wait, of_zero_is_one_command_and_no_subscription)
+{
+    held_elsewhere("t", 60000);
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+    raw(stage.redis, "CONFIG RESETSTAT");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_eq(script_calls(), 1);
+    cr_assert_eq(raw_listeners(stage.redis, "t"), 0);
+    server_allow(stage.server, "t");
+}
+
+/* asks A1 spring-integration 3690: a timed wait never returns before its deadline unless it got the lock */
+Test(wait, never_ends_early)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    for (int64_t wait_ms = 1; wait_ms <= 256; wait_ms *= 2) {
+        int64_t before = test_now_ns();
+        cr_assert_eq(hlk_lock_acquire(lock, wait_ms), HLK_TIMEOUT);
+        cr_assert_geq(test_now_ns() - before, wait_ms * 1000000, "wait of %d ms", (int)wait_ms);
+    }
+    cr_assert_eq(stage_counters(client).timeouts, 9u);
+    raw(stage.redis, "DEL t");
+}
+
+Test(wait, never_ends_early_because_of_messages_or_ttls)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start_wait(lock, 600);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    while (!actor_answered(waiter)) {
+        raw(stage.redis, "PEXPIRE t 50"); /* about to run out, again and again, and never does */
+        raw(stage.redis, "PERSIST t");
+        raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    }
+    cr_assert_eq(actor_status(waiter), HLK_TIMEOUT);
+    cr_assert_geq(actor_took_ms(waiter), 600);
+    actor_end(waiter);
+    raw(stage.redis, "DEL t");
+}
+
+/* asks A1 redisson 5019: every abandoned wait leaves nothing. The client is still open here */
+Test(wait, that_timed_out_leaves_nothing)
+{
+    enum { THREADS = 8 };
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiters[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        waiters[i] = actor_start_wait(lock, 20 * i);
+    for (int i = 0; i < THREADS; i++) {
+        cr_assert_eq(actor_status(waiters[i]), i == 0 ? HLK_BUSY : HLK_TIMEOUT);
+        actor_end(waiters[i]);
+    }
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 0);
+    cr_assert_eq(stage_counters(client).waiting, 0u);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+}
+
+Test(wait, that_timed_out_does_not_take_the_wake_of_another)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = held_elsewhere("t", 0);
+    struct actor *patient = actor_start(lock, NULL), *hasty = actor_start_wait(lock, 50);
+    cr_assert_eq(actor_status(hasty), HLK_TIMEOUT);
+    actor_end(hasty);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    cr_assert_eq(actor_status(patient), HLK_OK);
+    cr_assert_eq(actor_end(patient), HLK_OK);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+}
+
+/* asks A5 redsync 60: busy and timeout are different answers; RedLock.net PR 60: one deadline governs everything */
+Test(wait, of_a_server_that_stands_still_ends_at_its_deadline_and_not_before)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 60000;
+    opts.patience_ms = 60000;
+    server_allow(stage.server, SERVER_VOID);
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    server_pause(stage.server);
+    int64_t before = test_now_ms();
+    enum hlk_status status = hlk_lock_acquire(lock, 300);
+    int64_t took = test_now_ms() - before;
+    server_resume(stage.server);
+    cr_assert(status == HLK_TIMEOUT || status == HLK_E_UNSURE || status == HLK_E_CONNECT, "%s",
+              hlk_status_name(status));
+    cr_assert_geq(took, 300);
+    cr_assert_lt(took, 30000, "reply_ms or patience_ms governed, not the wait");
+    cr_assert_eq(hlk_lock_holds(lock), 0);
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2); /* what was sent in its name is taken back */
+}
+
+/* --- lost messages, late confirmations */
+
+/* asks A1 redisson 1763: released before the subscription is confirmed, and nobody was told */
+Test(wait_wire, loses_no_wake_while_its_subscription_is_on_the_way)
+{
+    hlk_lock *theirs = held_elsewhere("t", 0);
+    hlk_client *client = stage_open(NULL);
+    proxy_arm(stage.proxy, PROXY_HOLD, PROXY_SUBSCRIBES, 1);
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    proxy_wait_struck(stage.proxy);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    cr_assert_eq(proxy_messages(stage.proxy), 0u);
+    proxy_deliver(stage.proxy, false);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+/* asks A1 redisson 1763: the confirmation itself is late, by as long as you like */
+Test(wait_wire, loses_no_wake_while_the_confirmation_is_late)
+{
+    hlk_lock *theirs = held_elsewhere("t", 0);
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 60000; /* else a silent subscriber counts as dead and is replaced */
+    hlk_client *client = stage_open(&opts);
+    proxy_hold_confirmations(stage.proxy, true);
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    proxy_hold_confirmations(stage.proxy, false);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+/* asks A1 redisson 5761: all messages dropped: waits only grow to the ttl */
+Test(wait_wire, with_all_messages_dropped_ends_by_the_ttl_it_was_told)
+{
+    hlk_client *client = stage_open(NULL);
+    proxy_drop_messages(stage.proxy, true);
+    for (int i = 0; i < 5; i++) {
+        hlk_lock *theirs = held_elsewhere("t", 400), *lock = stage_lock(client, "t", NULL);
+        struct actor *waiter = actor_start(lock, NULL);
+        WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+        hlk_lock_release(theirs); /* LOST if this thread was slow: the ttl has ended then, too */
+        cr_assert_eq(actor_status(waiter), HLK_OK);
+        cr_assert_eq(actor_end(waiter), HLK_OK);
+    }
+    cr_assert_eq(stage_counters(client).woken, 0u);
+}
+
+Test(wait_wire, with_all_messages_dropped_many_threads_still_have_their_turns)
+{
+    enum { THREADS = 6 };
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 200; /* so each is the next one's bound */
+    hlk_client *clients[2] = { stage_open(NULL), stage_open(NULL) };
+    proxy_drop_messages(stage.proxy, true);
+    struct actor *waiters[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        waiters[i] = actor_start(stage_lock(clients[i % 2], "t", NULL), &opts);
+    for (int i = 0; i < THREADS; i++) {
+        cr_assert_eq(actor_status(waiters[i]), HLK_OK);
+        actor_end(waiters[i]); /* OK, or LOST when it stood still for 200 ms */
+    }
+}
+
+/* --- broken subscriptions */
+
+/* asks A1 redisson 3.19: resubscribes after a break, and every waiter still wakes on the next release */
+Test(wait, is_resubscribed_after_its_subscriber_was_killed)
+{
+    enum { LOCKS = 2, THREADS = 3 };
+    const char *names[LOCKS] = { "t1", "t2" };
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *theirs[LOCKS];
+    struct actor *waiters[LOCKS][THREADS];
+    for (int i = 0; i < LOCKS; i++) {
+        theirs[i] = held_elsewhere(names[i], 0);
+        for (int j = 0; j < THREADS; j++)
+            waiters[i][j] = actor_start_passing(stage_lock(client, names[i], NULL));
+    }
+    WAIT_FOR_WAITERS(client, LOCKS * THREADS);
+    for (int round = 0; round < 3; round++) {
+        WAIT_FOR(raw_listeners(stage.redis, "t1") == 1 && raw_listeners(stage.redis, "t2") == 1);
+        raw(stage.redis, "CLIENT KILL TYPE pubsub");
+    }
+    WAIT_FOR(raw_listeners(stage.redis, "t1") == 1 && raw_listeners(stage.redis, "t2") == 1);
+    for (int i = 0; i < LOCKS; i++) {
+        cr_assert_eq(hlk_lock_release(theirs[i]), HLK_OK);
+        for (int j = 0; j < THREADS; j++)
+            cr_assert_eq(actor_end(waiters[i][j]), HLK_OK);
+    }
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+}
+
+/* The message falls into the gap: confirm, then ask, so nobody waits for the ttl. */
+Test(wait, asks_once_more_when_its_subscription_is_back)
+{
+    hlk_client *client = stage_open(NULL);
+    for (int i = 0; i < 20; i++) {
+        hlk_lock *theirs = held_elsewhere("t", 0);
+        struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+        WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+        raw(stage.redis, "CLIENT KILL TYPE pubsub");
+        cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+        cr_assert_eq(actor_status(waiter), HLK_OK);
+        cr_assert_eq(actor_end(waiter), HLK_OK);
+        WAIT_FOR(raw_listeners(stage.redis, "t") == 0);
+    }
+}
+
+/* asks A10 hiredis 970: a subscription that silently died is noticed */
+Test(wait_wire, notices_a_silent_subscriber)
+{
+    hlk_lock *theirs = held_elsewhere("t", 0);
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 500;
+    hlk_client *client = stage_open(&opts);
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR_WAITERS(client, 1);
+    uint64_t accepted = proxy_accepted(stage.proxy);
+    proxy_freeze_subscribers(stage.proxy, true);
+    WAIT_FOR(proxy_accepted(stage.proxy) > accepted); /* it gave the silent one up and dials again */
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    proxy_freeze_subscribers(stage.proxy, false);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+/* Waiters ride out a server that is away, and the lock is free when it is back. */
+Test(wait, survives_a_restart_of_the_server)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.patience_ms = -1;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    server_allow(stage.server, SERVER_VOID);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(lock, NULL);
+    WAIT_FOR_WAITERS(client, 1);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    redisFree(stage.redis);
+    server_restart(stage.server, false);
+    stage.redis = raw_open(stage.server);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+/* --- many locks, one connection */
+
+struct many {
+    atomic_int granted, failed;
+};
+
+static void granted(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    struct many *many = ctx;
+    atomic_fetch_add(status == HLK_OK ? &many->granted : &many->failed, 1);
+    if (status == HLK_OK)
+        hlk_lock_release_async(lock, NULL, NULL);
+}
+
+static int64_t channels(void)
+{
+    redisReply *reply = redisCommand(stage.redis, "PUBSUB CHANNELS");
+    int64_t number = (int64_t)reply->elements;
+    freeReplyObject(reply);
+    return number;
+}
+
+/* asks A1 redisson 4064, 4216, 3577, 5046: any number of contended locks, one subscriber connection, nothing left */
+Test(wait, for_2000_locks_takes_one_subscriber_connection)
+{
+    enum { LOCKS = 2000 };
+    static struct many many;
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, "many");
+    cr_assert_not_null(owner);
+    for (int i = 0; i < LOCKS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "t%d", i);
+        raw(stage.redis, "HSET %s foreign:1 1", name);
+        cr_assert_eq(hlk_lock_acquire_async(stage_owned(client, name, owner), NULL, granted, &many), HLK_OK);
+    }
+    WAIT_FOR(channels() == LOCKS);
+    cr_assert_eq(raw_clients(stage.redis, "pubsub"), 1);
+    for (int i = 0; i < LOCKS; i++) {
+        raw(stage.redis, "DEL t%d", i);
+        raw(stage.redis, "PUBLISH redisson_lock__channel:{t%d} 0", i);
+    }
+    WAIT_FOR(atomic_load(&many.granted) == LOCKS);
+    cr_assert_eq(atomic_load(&many.failed), 0);
+    WAIT_FOR(channels() == 0);
+    hlk_owner_destroy(owner);
+}
+
+/* --- other processes */
+
+static pid_t fork_waiter(const char *url, const char *name)
+{
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    hlk_client *client;
+    if (hlk_client_open(&client, url, NULL) != HLK_OK)
+        _exit(1);
+    hlk_lock *lock = hlk_lock_create(client, name, NULL);
+    _exit(hlk_lock_acquire(lock, HLK_FOREVER) == HLK_OK ? 0 : 2);
+}
+
+/* asks A1 redisson 1104: killed waiters cost the living nothing */
+Test(wait, is_not_delayed_by_waiters_that_were_killed)
+{
+    enum { DEAD = 5 };
+    pid_t dead[DEAD];
+    raw(stage.redis, "HSET t foreign:1 1");
+    for (int i = 0; i < DEAD; i++)
+        dead[i] = fork_waiter(stage.url, "t");
+    WAIT_FOR(raw_listeners(stage.redis, "t") == DEAD);
+    hlk_client *client = stage_open(NULL);
+    struct actor *living = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == DEAD + 1);
+    for (int i = 0; i < DEAD; i++) {
+        kill(dead[i], SIGKILL);
+        waitpid(dead[i], NULL, 0);
+    }
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(actor_status(living), HLK_OK);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    cr_assert_eq(actor_end(living), HLK_OK);
+}
+
+Test(wait, is_counted_with_how_long_it_took)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = held_elsewhere("t", 0);
+    struct actor *waiter = actor_start(lock, NULL);
+    WAIT_FOR_WAITERS(client, 1);
+    test_sleep_ms(20);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    struct hlk_counters counters = stage_counters(client);
+    uint64_t all = 0, long_ones = 0;
+    for (int i = 0; i < 32; i++) {
+        all += counters.wait_us[i];
+        long_ones += i >= 14 ? counters.wait_us[i] : 0; /* 2^14 us: 16 ms */
+    }
+    cr_assert_eq(all, counters.acquired);
+    cr_assert_eq(long_ones, 1u);
+    cr_assert_eq(counters.waiting, 0u);
+}
