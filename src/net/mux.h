@@ -71,7 +71,8 @@ void hlk_mux_destroy(hlk_mux *mux);     /* after close and after the loop has st
 /* --- callers --- */
 
 /* Queues a command in the living stream, and mostly writes it. HLK_OK: it is in (call->epoch is set), and will end.
- * HLK_E_CONNECT: no connection now, nothing queued. HLK_E_NOMEM, HLK_E_CLOSED: the same. Takes any thread. */
+ * A call with `done` may
+ * be over, and gone, on return. HLK_E_CONNECT: no connection now, nothing queued. HLK_E_NOMEM, HLK_E_CLOSED: the same. Takes any thread. */
 enum hlk_status hlk_mux_send(hlk_mux *mux, struct hlk_call *call, const char *bytes, size_t len);
 
 /* Waits for the end of a call whose waiter is the calling thread, leading if nobody else does. False: at_ms came, or a bit

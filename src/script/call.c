@@ -81,8 +81,10 @@ enum hlk_status hlk_question_send(struct hlk_question *q, hlk_mux *mux)
         add(&w, channel, hlk_key_channel(channel, q->name, q->name_len));
         break;
     }
+    q->copies++;                        /* before: once sent, a call with `done` may be gone */
     enum hlk_status status = send_words(mux, &q->call, &w);
-    q->copies += status == HLK_OK;
+    if (status != HLK_OK)
+        q->copies--;
     return status;
 }
 

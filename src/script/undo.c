@@ -100,8 +100,10 @@ void hlk_undo_start(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_s
     hlk_mutex_lock(&undos->mu);
     hlk_list_push_back(&undos->all, &undo->link);
     hlk_mutex_unlock(&undos->mu);
-    undo->flies = format_and_send(undo) == HLK_OK;
-    if (!undo->flies && !waiter)        /* parked ends are the loop's; a waiter sends its own when it can */
+    bool flies = format_and_send(undo) == HLK_OK;
+    if (waiter)                         /* sends its own again when it can; parked ends are the loop's */
+        undo->flies = flies;
+    else if (!flies)
         park(undo);
 }
 

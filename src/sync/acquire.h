@@ -39,7 +39,7 @@ struct hlk_acquire {
     bool joined, confirmed;
     bool heard;             /* while the question was on its way */
     bool asking;
-    bool answered;          /* some answer came in this acquire */
+    bool answered;          /* it is known that others are before: by an answer, or by the line */
     bool by_message;        /* the last ASK was for a message, not for time */
     int64_t until_ms;       /* PARK: sleep no longer; LINE: the deadline */
     unsigned jitter_ms;     /* of this waiter's polls */

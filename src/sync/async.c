@@ -103,6 +103,8 @@ static void finish(struct hlk_async *async)
         }
         r->machine.status = hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
     }
+    if (async->raising && r->machine.status != HLK_OK)
+        hlk_session_lower(r->lock->session, r->turn.holder.id, r->q.hold);
     hlk_request_leave(r);
     async->status = hlk_request_report(r, r->machine.status);
     if (async->status != HLK_OK)
@@ -239,7 +241,6 @@ static void on_raised(struct hlk_async *async)
         hlk_table_end(&r->lock->client->table, s, &parting);
         hlk_session_ended(s);
     }
-    hlk_session_lower(s, r->turn.holder.id, r->q.hold);
     fail(async, HLK_LOST);
 }
 
@@ -271,8 +272,6 @@ static void on_reply(struct hlk_async *async)
     case HLK_STEP_FAULT:
         break;
     }
-    if (async->raising)
-        hlk_session_lower(r->lock->session, r->turn.holder.id, r->q.hold);
     feed(async, HLK_IS_OVER);
 }
 
@@ -404,13 +403,13 @@ static enum hlk_happened raise_lease(struct hlk_async *async, uint64_t h, unsign
 {
     struct hlk_request *r = async->r;
     async->raising = true;
+    r->won = true;                      /* nothing to undo but the count */
     r->machine.asking = true;
     r->q.script = HLK_SCRIPT_LOCK_REACQUIRE;
     r->q.hold = h;
     r->q.count = count;
     enum hlk_happened what = HLK_IS_LINED;
-    if (!send_copy(async, &what))
-        hlk_session_lower(r->lock->session, r->turn.holder.id, h);
+    (void)send_copy(async, &what);
     return what;
 }
 
@@ -593,9 +592,12 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
     released->undo.until_ms = parting->until_ms;
     released->undo.settled = on_settled;
     bool eager = released->done != NULL;
+    struct hlk_session *s = lock->session;
+    hlk_session_ref(s);                 /* the completion may run before we are through, and destroy the handle */
     HLK_COUNT(&lock->client->table, released);
     hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
-    hlk_session_ended(lock->session);
+    hlk_session_ended(s);
+    hlk_session_unref(s);
 }
 
 enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *ctx)

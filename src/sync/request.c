@@ -149,6 +149,7 @@ enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms)
     if (reply->type == REDIS_REPLY_NIL) {
         bool held = hlk_session_won(s, &r->turn, hlk_question_sent_ms(&r->q), r->lease_ms, r->fixed,
                                     r->lock->max_hold_ms, r->q.doubt);
+        r->won = held;
         what = held ? HLK_IS_YOURS : HLK_IS_STALE;
     } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING) {
         remember_holder(r, reply);
@@ -216,9 +217,8 @@ static void undo_acquire(struct hlk_request *r)
 void hlk_request_leave(struct hlk_request *r)
 {
     hlk_client *client = r->lock->client;
-    bool asker = r->turn.h != 0;        /* ours to read: only the loser of the turn clears it */
     hlk_channel_leave(&client->channels, &r->ear);
-    if (asker && (r->flies || r->q.doubt))
+    if (!r->won && (r->flies || r->q.doubt))
         undo_acquire(r);
     hlk_session_leave(r->lock->session, &r->turn);
     if (r->waits) {
@@ -276,9 +276,9 @@ enum hlk_status hlk_request_report(struct hlk_request *r, enum hlk_status status
     case HLK_OK:
         HLK_COUNT(table, acquired);
         count_wait(table, hlk_clock_ns() - r->started_ns);
-        if (r->machine.answered && r->machine.by_message)
+        if (r->holder[0] && r->machine.by_message)
             HLK_COUNT(table, woken);
-        else if (r->machine.answered)
+        else if (r->holder[0])
             HLK_COUNT(table, woken_by_ttl);
         return HLK_OK;
     case HLK_BUSY:

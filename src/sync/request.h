@@ -23,6 +23,7 @@ struct hlk_request {                    /* heap; the question's call may outlive
     int64_t lease_ms;                   /* > 0 */
     bool fixed, eintr;
     bool flies;                         /* the question's call is in the stream */
+    bool won;                           /* the answer was "yours" */
     bool waits;                         /* counted in `waiting`, registered for close and cancel */
     char holder[HLK_FIELD_MAX];         /* who held it when last asked; "" unknown */
     int64_t holder_ttl_ms;
