@@ -137,6 +137,20 @@ void hlk_client_complete(hlk_client *client, struct hlk_job *job)
     hlk_client_work(client);
 }
 
+void hlk_client_request_begins(hlk_client *client)
+{
+    atomic_fetch_add(&client->requests, 1);
+}
+
+void hlk_client_request_ends(hlk_client *client)
+{
+    if (atomic_fetch_sub(&client->requests, 1) != 1)
+        return;
+    struct hlk_self *closer = atomic_load(&client->closer);
+    if (closer)
+        hlk_park_wake(&closer->park, HLK_WAKE_SETTLED);
+}
+
 void hlk_client_waits(hlk_client *client, struct hlk_wait_entry *entry)
 {
     hlk_mutex_lock(&client->waits_mu);
@@ -397,6 +411,23 @@ static void run_ready(hlk_client *client)
     }
 }
 
+/* Those who were about to get a lock give it back before the connection goes. */
+static void wait_for_requests(hlk_client *client)
+{
+    struct hlk_self *self = hlk_self_get();
+    int64_t until = hlk_clock_ms() + client->reply_ms;
+    if (!self)
+        return;
+    (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
+    atomic_store(&client->closer, self);
+    while (atomic_load(&client->requests) > 0 && hlk_clock_ms() < until) {
+        (void)hlk_park_take(&self->park, HLK_WAKE_SETTLED);
+        if (atomic_load(&client->requests) > 0)
+            (void)hlk_park_until(&self->park, HLK_WAKE_SETTLED, until, -1, NULL);
+    }
+    atomic_store(&client->closer, NULL);
+}
+
 void hlk_client_close(hlk_client *client)
 {
     struct hlk_error error;
@@ -404,12 +435,13 @@ void hlk_client_close(hlk_client *client)
         return;
     hlk_holder_unwatch(&client->table);
     wake_waits(client);
-    hlk_table_each(&client->table, release_one, client);
+    wait_for_requests(client);
+    (void)hlk_table_each(&client->table, release_one, client);
     if (hlk_mux_health(client->mux, &error) == HLK_OK)
         (void)hlk_mux_drain(client->mux, hlk_clock_ms() + client->reply_ms);
     stop_threads(client);
     run_ready(client);
-    hlk_table_each(&client->table, forget_one, NULL);
+    (void)hlk_table_each(&client->table, forget_one, NULL);
     hlk_undos_settle_all(&client->undos);
     hlk_client_unref(client);
 }

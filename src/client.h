@@ -33,6 +33,9 @@ struct hlk_client {
     struct hlk_events events;
     struct hlk_table table;
 
+    atomic_uint requests;               /* acquires on their way */
+    struct hlk_self *_Atomic closer;    /* woken when there are none any more */
+
     struct hlk_mutex waits_mu;          /* rank LEAF; guards: */
     struct hlk_list waits;
 
@@ -54,6 +57,8 @@ void hlk_client_work(hlk_client *client);           /* dispatch is wanted: any t
 
 void hlk_client_warn_braces(hlk_client *client, const char *name);  /* once */
 
+void hlk_client_request_begins(hlk_client *client);
+void hlk_client_request_ends(hlk_client *client);
 void hlk_client_waits(hlk_client *client, struct hlk_wait_entry *entry);
 void hlk_client_waits_no_more(hlk_client *client, struct hlk_wait_entry *entry);
 

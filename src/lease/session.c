@@ -150,7 +150,7 @@ enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t 
     if (enter == HLK_ENTER_NESTED) {
         *count = s->count;
         *h = s->h;
-        if (fixed_lease_ms > 0)
+        if (fixed_lease_ms > 0 || s->lease.fixed)
             enter = HLK_ENTER_RAISE;
     }
     hlk_mutex_unlock(s->mu);
@@ -272,11 +272,15 @@ void hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn)
     hlk_mutex_unlock(s->mu);
 }
 
-void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms)
+void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms, bool watchdog)
 {
     hlk_mutex_lock(s->mu);
     if (s->state == HLK_SESSION_HELD && s->h == h && hlk_lease_live(&s->lease)) {
         s->written = count;
+        if (watchdog) {
+            s->lease.fixed = false;
+            s->lease.lease_ms = lease_ms;
+        }
         if (lease_ms > 0 && hlk_lease_renewed(&s->lease, sent_ms, lease_ms, s->table->at_risk_ms))
             tell(s, HLK_EVENT_SAFE, "extended");
         hlk_watchdog_arm(s);

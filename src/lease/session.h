@@ -115,8 +115,8 @@ enum hlk_enter {
     HLK_ENTER_LINE          /* turn is in line: wake() comes; then hlk_session_look */
 };
 
-/* Only a holder's own: NESTED, RAISE (holds after it, and the hold's id), LOST; LINE: it needs a turn. fixed_lease_ms 0:
- * the watchdog's. */
+/* Only a holder's own: NESTED; RAISE (holds after it, and the hold's id): fixed_lease_ms is given, or it is 0, the
+ * watchdog's, and the hold's lease is fixed; LOST; LINE: it needs a turn. */
 enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t fixed_lease_ms, unsigned *count,
                                 uint64_t *h);
 enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn);     /* a NESTED is not raised */
@@ -134,7 +134,8 @@ void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn);
 void hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn);
 
 /* --- a nested hold's round trip --- */
-void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms);
+/* watchdog: the hold had a fixed lease, and is renewed from now on until its last release. */
+void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms, bool watchdog);
 void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h);     /* it failed: one hold less */
 
 /* --- letting go --- */

@@ -105,7 +105,7 @@ static bool gather(struct hlk_map_node *node, void *ctx)
     return true;
 }
 
-void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, void *ctx), void *ctx)
+bool hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, void *ctx), void *ctx)
 {
     struct gathered all = { NULL, 0, 0 };
     hlk_mutex_lock(&table->mu);
@@ -119,6 +119,7 @@ void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, v
         hlk_session_unref(all.list[i]);
     }
     hlk_mem_free(all.list);
+    return all.n == all.size;
 }
 
 static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)

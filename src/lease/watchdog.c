@@ -232,7 +232,8 @@ static void verify(struct hlk_session *s, void *ctx)
 
 void hlk_watchdog_verify_all(struct hlk_watchdog *dog)
 {
-    hlk_table_each(dog->table, verify, dog);
+    if (!hlk_table_each(dog->table, verify, dog))
+        hlk_log(dog->table->log, HLK_LOG_WARN, "no memory to verify all holds at once; each is at its next renewal");
     flush(dog);
 }
 

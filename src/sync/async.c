@@ -232,7 +232,7 @@ static void on_raised(struct hlk_async *async)
     struct hlk_session *s = r->lock->session;
     bool held = r->q.call.reply->type == REDIS_REPLY_INTEGER && r->q.call.reply->integer == 1;
     if (held) {
-        hlk_session_raised(s, r->q.hold, (unsigned)r->q.count, hlk_question_sent_ms(&r->q), r->q.lease_ms);
+        hlk_session_raised(s, r->q.hold, (unsigned)r->q.count, hlk_question_sent_ms(&r->q), r->q.lease_ms, !r->fixed);
         feed(async, HLK_IS_YOURS);
         return;
     }

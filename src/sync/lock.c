@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- acquire --- */
@@ -173,7 +174,7 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
     if (!r)
         return hlk_lock_fails(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
     if (r->eintr && hlk_self_event_fd(self) < 0) {
-        hlk_request_free(r);
+        drop(r);
         return hlk_lock_fails(lock, "acquire", HLK_E_OS, "no descriptor for a wait that signals end");
     }
     r->self = self;
@@ -215,7 +216,7 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
 
 /* Writes count and lease of a held lock. HLK_OK, HLK_LOST (told), or a fault. */
 static enum hlk_status reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count,
-                                 int64_t lease_ms);
+                                 int64_t lease_ms, bool watchdog);
 
 static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_self *self,
                                       struct hlk_holder holder, bool *nested)
@@ -232,7 +233,7 @@ static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_o
         return hlk_lock_fails(lock, "acquire", HLK_LOST, "this holder lost an earlier hold that it has not released yet");
     case HLK_ENTER_RAISE: {
         self->cancellable = false;      /* a short question, and the count is up already */
-        enum hlk_status status = reacquire(lock, "acquire", h, count, lease > 0 ? lease : 0);
+        enum hlk_status status = reacquire(lock, "acquire", h, count, lease > 0 ? lease : lock->client->table.watchdog_ms, lease <= 0);
         if (status == HLK_OK)
             HLK_COUNT(&lock->client->table, reentered);
         else
@@ -343,7 +344,7 @@ static void read_reacquired(const struct hlk_question *q, void *ctx)
 }
 
 static enum hlk_status reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count,
-                                 int64_t lease_ms)
+                                 int64_t lease_ms, bool watchdog)
 {
     struct hlk_question q = { .script = HLK_SCRIPT_LOCK_REACQUIRE, .hold = h, .count = count, .lease_ms = lease_ms };
     struct reacquired got = { 0, 0 };
@@ -351,7 +352,7 @@ static enum hlk_status reacquire(hlk_lock *lock, const char *operation, uint64_t
     if (status != HLK_OK)
         return status;
     if (got.answer == 1) {
-        hlk_session_raised(lock->session, h, (unsigned)count, got.sent_ms, lease_ms);
+        hlk_session_raised(lock->session, h, (unsigned)count, got.sent_ms, lease_ms, watchdog);
         return HLK_OK;
     }
     struct hlk_parting parting;
@@ -379,22 +380,43 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
         return hlk_lock_fails(lock, "extend", HLK_LOST, "the hold was lost");
     if (view.count == 0)
         return hlk_lock_fails(lock, "extend", HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
-    return reacquire(lock, "extend", view.h, view.count, lease_ms);
+    return reacquire(lock, "extend", view.h, view.count, lease_ms, false);
 }
+
+struct broken { bool held; char holder[HLK_FIELD_MAX]; };
 
 static void read_broken(const struct hlk_question *q, void *ctx)
 {
-    *(bool *)ctx = q->call.reply->type == REDIS_REPLY_STRING;
+    const redisReply *reply = q->call.reply;
+    struct broken *out = ctx;
+    out->held = reply->type == REDIS_REPLY_STRING;
+    if (out->held && reply->len < sizeof out->holder)
+        memcpy(out->holder, reply->str, reply->len + 1);
+}
+
+/* Taken from a holder of this very client: it need not wait for its next renewal to learn it. */
+static void tell_if_ours(hlk_lock *lock, const char *holder)
+{
+    struct hlk_parting parting;
+    if (!hlk_field_is_of(holder, strlen(holder), lock->client->id))
+        return;
+    uint64_t h = strtoull(strrchr(holder, ':') + 1, NULL, 10);
+    if (!hlk_session_lose(lock->session, h, "broken by this process", &parting))
+        return;
+    hlk_table_end(&lock->client->table, lock->session, &parting);
+    hlk_session_ended(lock->session);
 }
 
 enum hlk_status hlk_lock_break(hlk_lock *lock)
 {
     enum hlk_status status = hlk_lock_check(lock, "break");
     struct hlk_question q = { .script = HLK_SCRIPT_LOCK_BREAK };
-    bool broken = false;
+    struct broken broken = { false, "" };
     if (status == HLK_OK)
         status = hlk_lock_ask(lock, "break", &q, true, read_broken, &broken);
-    if (status == HLK_OK && !broken)
+    if (status == HLK_OK)
+        tell_if_ours(lock, broken.holder);
+    if (status == HLK_OK && !broken.held)
         return hlk_lock_fails(lock, "break", HLK_NOT_HOLDER, "nobody held it; nothing was changed");
     return status;
 }
@@ -406,6 +428,7 @@ struct release {                        /* what the undo tells its waiter */
     struct hlk_table *table;
     uint64_t h;
     atomic_int refs;                    /* the waiter's and the undo's */
+    atomic_bool settled;                /* the two below are there */
     enum hlk_status status;
     struct hlk_error error;
 };
@@ -443,6 +466,7 @@ static void on_released(struct hlk_undo *undo, enum hlk_undo_outcome outcome, co
         release->error = *error;
     if (release->status == HLK_LOST)
         HLK_COUNT(release->table, lost);
+    atomic_store(&release->settled, true);
     hlk_session_settle(release->s, release->h, release->status);
     unref_release(release);
     hlk_mem_free(undo);
@@ -472,7 +496,8 @@ static struct hlk_undo *make_release(hlk_lock *lock, struct release **out)
 static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, struct release *release, bool sent)
 {
     HLK_COUNT(&lock->client->table, release_unsure);
-    (void)hlk_session_owe(lock->session, holder, release->h);
+    if (hlk_session_owe(lock->session, holder, release->h) && atomic_load(&release->settled))
+        hlk_session_settle(lock->session, release->h, release->status);
     if (!sent)
         return hlk_lock_fails(lock, "release", HLK_E_CONNECT, "no connection for %lld ms; not held any more, never renewed, "
                               "and repeated in the background", (long long)lock->client->reply_ms);
@@ -511,7 +536,7 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
 /* One hold less in Redis' count too: a nested hold with a fixed lease. The outer hold remains whatever becomes of it. */
 static enum hlk_status release_write(hlk_lock *lock, const struct hlk_parting *parting)
 {
-    enum hlk_status status = reacquire(lock, "release", parting->h, parting->count, 0);
+    enum hlk_status status = reacquire(lock, "release", parting->h, parting->count, 0, false);
     return status == HLK_LOST ? status : HLK_OK;
 }
 

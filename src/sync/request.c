@@ -83,6 +83,7 @@ struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_op
                      opts->wait_ms == 0, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
     r->lock = lock;
     hlk_via_ref(&lock->via);
+    hlk_client_request_begins(lock->client);
     r->cancel = opts->cancel;
     r->eintr = opts->flags & HLK_ACQUIRE_EINTR;
     r->started_ns = now_ns;
@@ -227,6 +228,7 @@ void hlk_request_leave(struct hlk_request *r)
         HLK_UNCOUNT(&client->table, waiting);
         r->waits = false;
     }
+    hlk_client_request_ends(client);
 }
 
 void hlk_request_free(struct hlk_request *r)
