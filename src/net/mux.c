@@ -330,7 +330,7 @@ static void lead_until(struct hlk_mux *mux, struct hlk_call *call, struct hlk_se
         if (got > 0)
             continue;
         hlk_mutex_lock(&mux->mu);
-        int64_t dead_ns, now = hlk_clock_ns();
+        int64_t dead_ns = INT64_MAX, now = hlk_clock_ns();
         bool overdue = got == 0 && hlk_mux_overdue(mux, now, &dead_ns);
         bool stuffed = mux->stuffed;
         if (spin_until == 0)

@@ -342,15 +342,18 @@ void hlk_mux_dispatch(hlk_mux *mux)
     hlk_mutex_unlock(&mux->mu);
 }
 
-void hlk_mux_arm(hlk_mux *mux, int epfd)
+bool hlk_mux_arm(hlk_mux *mux, int epfd)
 {
     hlk_mutex_lock(&mux->mu);
+    bool unsent = mux->state == HLK_MUX_UP && mux->lead != HLK_LEAD_TAKEN && !mux->sending && !mux->stuffed &&
+                  !hlk_buffer_empty(&mux->queued);
     if (mux->eager && mux->lead != HLK_LEAD_TAKEN && mux->conn.fd >= 0) {
         struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT | (mux->stuffed ? EPOLLOUT : 0u) };
         if (epoll_ctl(epfd, EPOLL_CTL_MOD, mux->conn.fd, &event) != 0)
             (void)epoll_ctl(epfd, EPOLL_CTL_ADD, mux->conn.fd, &event);
     }
     hlk_mutex_unlock(&mux->mu);
+    return unsent;
 }
 
 /* --- making and ending --- */

@@ -10,9 +10,11 @@
 #define REDIAL_FIRST_MS 10
 #define REDIAL_MOST_MS 1000
 
+enum what { SUBSCRIBE, UNSUBSCRIBE, PING };
+
 struct asked {                          /* a command on its way */
     struct hlk_list link;
-    enum { SUBSCRIBE, UNSUBSCRIBE, PING } what;
+    enum what what;
     size_t len;
     char channel[];
 };
@@ -54,7 +56,7 @@ static void flush(struct hlk_pubsub *ps)
         broke(ps, &error);
 }
 
-static void ask(struct hlk_pubsub *ps, int what, const char *channel, size_t len)
+static void ask(struct hlk_pubsub *ps, enum what what, const char *channel, size_t len)
 {
     static const char *const words[] = { "SUBSCRIBE", "UNSUBSCRIBE", "PING" };
     struct asked *asked = hlk_mem_zalloc(sizeof *asked + len + 1);

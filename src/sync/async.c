@@ -673,8 +673,8 @@ int hlk_client_dispatch(hlk_client *client, int max)
     hlk_list_splice(&client->ready, &now);
     more = !hlk_list_empty(&client->ready);
     hlk_mutex_unlock(&client->ready_mu);
-    if (more)
+    /* What another thread queued while work_told was up told nobody. */
+    if (hlk_mux_arm(client->mux, client->epoll_fd) || more)
         hlk_client_work(client);
-    hlk_mux_arm(client->mux, client->epoll_fd);
     return ran;
 }
