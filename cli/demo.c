@@ -26,7 +26,7 @@
 
 #define ITEMS_LEAST 10
 #define ITEMS_MOST 1000000
-#define SECONDS_WITHOUT 3 /* long enough to lose some hundred updates on any machine */
+#define SECONDS_WITHOUT 4 /* long enough to lose some hundred updates on any machine */
 #define SECONDS_WITH 12   /* two leases run out in it */
 
 static const char HELP[] =
@@ -39,8 +39,8 @@ static const char HELP[] =
     "Size\n"
     "      --processes N     2 to 16                                                [4]\n"
     "      --threads N       of each process; 64 in all at most                     [4]\n"
-    "      --items N         in stock, 10 to 1000000                                [3000]\n"
-    "      --seconds S       each part ends after so long, if not sold out before   [3 without, 12 with the lock]\n"
+    "      --items N         in stock, 10 to 1000000                                [4000]\n"
+    "      --seconds S       each part ends after so long, if not sold out before   [4 without, 12 with the lock]\n"
     "      --seed N          of the orders' lengths                                 [1]\n"
     "Showing\n"
     "      --svg FILE        the picture: who waited, who held, when                [hasplock-demo.svg]\n"
@@ -185,7 +185,7 @@ static bool read_settings(struct settings *s, int argc, char **argv)
     char shown[64];
     int option, stands_at = 1;
 
-    *s = (struct settings){ .processes = 4, .threads = 4, .items = 3000, .worker = -1, .seed = 1 };
+    *s = (struct settings){ .processes = 4, .threads = 4, .items = 4000, .worker = -1, .seed = 1 };
     s->svg = "hasplock-demo.svg";
     s->url = "local:";
     optind = 1;
@@ -315,7 +315,6 @@ static int phase_prepare(struct demo *demo, bool locked)
 
 static int phase_run(struct demo *demo, bool locked)
 {
-    const struct settings *s = &demo->settings;
     struct demo_run *run = &demo->runs[locked];
     struct demo_view *view = &demo->view;
     struct json fields;
@@ -323,9 +322,9 @@ static int phase_run(struct demo *demo, bool locked)
     int code = phase_prepare(demo, locked);
     if (code)
         return code;
-    demo_view_line(view, "\n%s%d. %s the lock%s   %d processes x %d threads: %sread the stock, think, write it back%s",
-                   demo_on(view, 's'), locked + 1, locked ? "With" : "Without", demo_off(view), s->processes,
-                   s->threads, locked ? "acquire, " : "", locked ? ", release" : "");
+    demo_view_line(view, "\n%s%d. %s the lock%s   each order: %s", demo_on(view, 's'), locked + 1,
+                   locked ? "With" : "Without", demo_off(view),
+                   locked ? "acquire, read the stock, think, write, release" : "read the stock, think, write it back");
     demo_view_fields(view, &fields, "phase");
     json_bool(&fields, "locked", locked);
     json_string(&fields, "stock", run->shared->order.stock);
@@ -383,8 +382,9 @@ static void begin(struct demo *demo)
     json_int(&fields, "lease_ms", DEMO_WATCHDOG_MS);
     if (view->mode == DEMO_JSON)
         demo_view_event(view, &fields, "%s", "");
-    demo_view_line(view, "%shasplock demo%s   %s items in SQLite, %s; lock by %s, lease %d ms", demo_on(view, 's'),
-                   demo_off(view), demo_number(word, s->items), demo->dir, url, DEMO_WATCHDOG_MS);
+    demo_view_line(view, "%shasplock demo%s   %d processes x %d threads sell %s items from one SQLite file",
+                   demo_on(view, 's'), demo_off(view), s->processes, s->threads, demo_number(word, s->items));
+    demo_view_line(view, "                in %s, lock by %s, lease %d ms", demo->dir, url, DEMO_WATCHDOG_MS);
 }
 
 static int work(struct demo *demo)

@@ -60,15 +60,15 @@ void demo_report_phase(struct demo_view *view, const struct demo_run *run, const
         snprintf(ends, sizeof ends, "%s of them the stock knows nothing of", WORD(r->lost_updates));
     else
         snprintf(ends, sizeof ends, "%s", r->left ? "sold and left add up" : "sold exactly what there was");
-    demo_view_line(view, "   %6.2f s  stock had %s, now says %s; sold %s: %slost updates %s, %s%s",
-                   (double)r->took_ns / 1e9, WORD(r->items), WORD(r->left), WORD(r->sales), on, WORD(r->lost_updates),
-                   ends, off);
+    demo_view_line(view, "   %6.2f s  %s items were there, %s were sold, the stock says %s are left",
+                   (double)r->took_ns / 1e9, WORD(r->items), WORD(r->sales), WORD(r->left));
+    demo_view_more(view, "%slost updates %s: %s%s", on, WORD(r->lost_updates), ends, off);
 }
 
 static const char *process_fate(const struct demo_run *run, int process)
 {
     const struct demo_accident *accidents = run->shared->accidents;
-    static const char *const fates[] = { "", "  killed once", "  stopped once", "  killed, stopped" };
+    static const char *const fates[] = { "", " killed", " stopped", " both" };
     int fate = 0;
 
     for (int kind = 0; kind < DEMO_ACCIDENTS; kind++)
@@ -106,7 +106,7 @@ static void report_tally(struct demo_view *view, const struct demo_run *run, int
         snprintf(name, sizeof name, "all");
     else
         snprintf(name, sizeof name, "process %d", process + 1);
-    demo_view_line(view, "   %-11s %8s %9s %5.0f %% %9s %9s %9s %9s%s%s%s", name, WORD(t->holds), LENGTH(t->held_ns),
+    demo_view_line(view, "  %-10s %6s %8s %5.0f %% %8s %8s %8s %8s%s%s%s", name, WORD(t->holds), LENGTH(t->held_ns),
                    share, LENGTH(t->held_longest_ns), LENGTH(t->wait_p50_ns), LENGTH(t->wait_p99_ns),
                    LENGTH(t->wait_longest_ns), demo_on(view, 'w'), process_fate(run, process), demo_off(view));
 }
@@ -116,7 +116,7 @@ static bool report_holders(struct demo_view *view, const struct demo_run *run)
     struct demo_tally all, one;
     int64_t whole_ns = run->ended_ns - run->began_ns;
 
-    demo_view_line(view, "\n%sWho held it %11s %9s %7s %9s %9s %9s %9s%s", demo_on(view, 's'), "holds", "held",
+    demo_view_line(view, "\n%sWho held it  %6s %8s %7s %8s %8s %8s %8s%s", demo_on(view, 's'), "holds", "held",
                    "of time", "max held", "wait p50", "wait p99", "max wait", demo_off(view));
     for (int i = 0; i < run->shared->order.processes; i++) {
         if (!demo_tally_process(run->shared, i, &one))
@@ -126,7 +126,7 @@ static bool report_holders(struct demo_view *view, const struct demo_run *run)
     if (!demo_tally_process(run->shared, -1, &all))
         return false;
     report_tally(view, run, -1, &all, whole_ns);
-    demo_view_line(view, "   %sp50 and p99 are without the %d waits that met the killed or the stopped holder%s",
+    demo_view_line(view, "  %sp50, p99 without the %d waits that met the killed or the stopped holder%s",
                    demo_on(view, 'd'), all.waits_met, demo_off(view));
     return true;
 }
@@ -139,17 +139,12 @@ static void report_late_write(struct demo_view *view, const struct demo_run *run
 
     if (atomic_load(&a->state) != DEMO_AWAKE)
         return;
-    demo_view_line(view,
-                   "\n%sThe stopped holder%s woke with %" PRId64 " ms of its lease left and a stock read %s before.",
+    demo_view_line(view, "\n%sThe stopped holder%s woke with %" PRId64 " ms of lease left and a stock read %s ago.",
                    demo_on(view, 's'), demo_off(view), a->left_ms, LENGTH(a->awake_ns - a->hit_ns));
     if (wrong > 0)
-        demo_view_line(
-            view, "   Its write would have put %s sold items back on the shelf. No lease lock can stop such a write:",
-            WORD(wrong));
-    else
-        demo_view_line(view, "   No lease lock can stop a write that comes so late:");
-    demo_view_line(view,
-                   "   the holder asks hlk_lock_left_ms() before each write, or the store checks a fencing token.");
+        demo_view_line(view, "  Its write would have put %s sold items back on the shelf.", WORD(wrong));
+    demo_view_line(view, "  No lease lock can stop such a write: the holder asks hlk_lock_left_ms() before");
+    demo_view_line(view, "  each of its writes, or the store checks a fencing token.");
 }
 
 /* Counts what went wrong; each is one clear line. */

@@ -193,7 +193,7 @@ static void tell_taken(struct demo_run *run, int kind, const struct demo_hold *n
 
     begin_event(run, &fields, "taken_over", next->row, next->pid);
     json_int(&fields, "after_ms", (next->got_ns - a->hit_ns) / 1000000);
-    demo_view_event(run->view, &fields, "its lease has run out: process %d, pid %d got the lock %s later",
+    demo_view_event(run->view, &fields, "its lease ran out: process %d, pid %d got the lock %s later",
                     process_index(run, next->row) + 1, next->pid, demo_length(word, next->got_ns - a->hit_ns));
 }
 
@@ -212,8 +212,8 @@ static void tell_woken(struct demo_run *run)
     demo_view_event(run->view, &fields, "woken after %s: it had read %s, the stock is %s now",
                     demo_length(word, a->resumed_ns - a->hit_ns), demo_number(was, a->stock_read),
                     demo_number(is, a->stock_found));
-    demo_view_more(run->view, "%sits late write of %s is refused%s by its own check: %" PRId64 " ms of lease left",
-                   demo_on(v, 'g'), demo_number(was, a->stock_read - 1), demo_off(v), a->left_ms);
+    demo_view_more(run->view, "%sits own check refuses%s its late write of %s: %" PRId64 " ms of lease left",
+                   demo_on(v, 'g'), demo_off(v), demo_number(was, a->stock_read - 1), a->left_ms);
 }
 
 static void tell_lost(struct demo_run *run)
@@ -226,9 +226,10 @@ static void tell_lost(struct demo_run *run)
     json_int(&fields, "after_wake_us", (a->told_ns - a->resumed_ns) / 1000);
     json_string(&fields, "why", a->why);
     json_string(&fields, "release", hlk_status_name((enum hlk_status)a->release_status));
-    demo_view_event(run->view, &fields, "the library told it %sLOST%s %s after it woke: %s", demo_on(run->view, 'w'),
-                    demo_off(run->view), demo_length(word, a->told_ns - a->resumed_ns), a->why);
-    demo_view_more(run->view, "its release answered %s", hlk_status_name((enum hlk_status)a->release_status));
+    demo_view_event(run->view, &fields, "told %sLOST%s %s after it woke; its release answered %s",
+                    demo_on(run->view, 'w'), demo_off(run->view), demo_length(word, a->told_ns - a->resumed_ns),
+                    hlk_status_name((enum hlk_status)a->release_status));
+    demo_view_more(run->view, "why: %s", a->why);
 }
 
 /* Tells what is new, in the order of the story. */

@@ -13,7 +13,10 @@
 #include <unistd.h>
 
 #define FRAME_NS 80000000 /* 12 frames a second */
-#define BAR 30
+#define BAR_LEAST 6
+#define BAR_MOST 30
+#define BESIDE_STOCK 63 /* columns of the rest of the line, with numbers as they usually are */
+#define BESIDE_PROCESS 68
 
 struct line { /* of the block: text, and how many columns of it are free */
     FILE *out;
@@ -89,8 +92,10 @@ static void line_end(const struct line *line)
     fputs("\033[K\n", line->out);
 }
 
-static void put_bar(struct line *line, char style, int64_t part, int64_t whole, int columns)
+static void put_bar(struct line *line, char style, int64_t part, int64_t whole, int beside)
 {
+    int room = line->view->width - beside;
+    int columns = room < BAR_LEAST ? BAR_LEAST : room > BAR_MOST ? BAR_MOST : room;
     const char *full = line->view->utf8 ? "█" : "#", *empty = line->view->utf8 ? "░" : ".";
     int filled = whole > 0 ? (int)((part * columns + whole / 2) / whole) : 0;
     for (int i = 0; i < columns; i++)
@@ -142,7 +147,7 @@ static void put_process(struct demo_view *view, FILE *out, int process, int most
         put(&line, 'd', "%-12s", "ended");
     put_threads(&line, shared, process, stopped);
     put(&line, 0, "  %7s ", demo_number(word, demo_sold(shared, process)));
-    put_bar(&line, shared->order.locked ? 'g' : 'b', demo_sold(shared, process), most, 16);
+    put_bar(&line, shared->order.locked ? 'g' : 'b', demo_sold(shared, process), most, BESIDE_PROCESS);
     if (accident)
         put(&line, stopped ? 'w' : 'b', "  %s for %s", stopped ? "stopped" : "killed",
             demo_length(word, demo_now_ns() - accident->hit_ns));
@@ -163,12 +168,12 @@ static void put_stock(struct demo_view *view, FILE *out, int sold)
     char word[DEMO_WORD], other[DEMO_WORD];
 
     put(&line, 0, "   stock ");
-    put_bar(&line, 's', left, items, BAR);
-    put(&line, 0, " %s of %s left   sold ", demo_number(word, left), demo_number(other, items));
+    put_bar(&line, 's', left, items, BESIDE_STOCK);
+    put(&line, 0, " %s of %s left  sold ", demo_number(word, left), demo_number(other, items));
     put(&line, sold > items ? 'b' : 's', "%s", demo_number(word, sold));
     if (!shared->order.locked && lost)
-        put(&line, 'b', "   lost updates %s", demo_number(word, lost));
-    put(&line, 'd', "   %.1f s", (double)(demo_now_ns() - view->began_ns) / 1e9);
+        put(&line, 'b', "  lost %s", demo_number(word, lost));
+    put(&line, 'd', "  %.1f s", (double)(demo_now_ns() - view->began_ns) / 1e9);
     line_end(&line);
 }
 
@@ -219,6 +224,7 @@ static void draw(struct demo_view *view)
         return;
     ask_size(view);
     fputs("\033[?25l", out);
+    view->cursor_hidden = true;
     if (view->lines)
         fprintf(out, "\033[%dF", view->lines);
     view->lines = 0;
@@ -368,7 +374,7 @@ void demo_view_line(struct demo_view *view, const char *format, ...)
 void demo_view_close(struct demo_view *view)
 {
     demo_view_phase_end(view);
-    if (view->mode == DEMO_LIVE)
+    if (view->cursor_hidden)
         fputs("\033[?25h", stdout);
     fflush(stdout);
 }

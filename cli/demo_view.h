@@ -16,6 +16,7 @@ enum demo_mode { DEMO_LIVE, DEMO_PLAIN, DEMO_JSON };
 struct demo_view {                      /* zeroed, then demo_view_init */
     enum demo_mode mode;
     bool color, utf8;
+    bool cursor_hidden;
     int width, height;                  /* of the terminal, asked before each frame */
     const struct demo_shared *shared;   /* the phase that runs; NULL between two */
     int64_t began_ns, limit_ns, drawn_ns;

@@ -59,14 +59,17 @@ Test(demo, loses_updates_without_the_lock_and_none_with_it)
 
 Test(demo, tells_of_the_killed_holder_and_the_stopped_one_in_order)
 {
-    static const char *const story[] = { "KILLED while it holds the lock",
-                                         "got the lock",
-                                         "STOPPED while it holds the lock",
-                                         "got the lock",
-                                         "woken after",
-                                         "is refused by its own check: 0 ms of lease left",
-                                         "told it LOST",
-                                         "its release answered HLK_LOST" };
+    static const char *const story[] = {
+        "KILLED while it holds the lock",
+        "got the lock",
+        "STOPPED while it holds the lock",
+        "got the lock",
+        "woken after",
+        "its own check refuses its late write",
+        "0 ms of lease left",
+        "told LOST",
+        "its release answered HLK_LOST",
+    };
     struct command *c = DEMO("--items", "400", "--plain");
     cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
     const char *at = c->text[OUT];
