@@ -160,11 +160,11 @@ const char *say_story(void)
 {
     char name[2100];
     const char *text = hlk_last_error();
-    const char *quoted = text + strspn(text, "abcdefghijklmnopqrstuvwxyz");
-    if (!as.name || strncmp(quoted, " \"", 2) != 0)
+    const char *quoted = text + strspn(text, "abcdefghijklmnopqrstuvwxyz ");
+    if (!as.name || *quoted != '"')
         return text;
     say_shown(name, sizeof name, as.name);
-    quoted += 2;
+    quoted++;
     for (const char *n = name; *n && *quoted == *n; n++)
         quoted++;
     if (*quoted != '"') /* the library cuts long names too: then a quote follows all the same */

@@ -164,6 +164,13 @@ int command_end(struct command *command)
     return command_wait(command);
 }
 
+int command_code(struct command *command)
+{
+    int code = command_end(command);
+    command_free(command);
+    return code;
+}
+
 void command_free(struct command *command)
 {
     if (!command)

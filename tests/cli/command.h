@@ -50,8 +50,9 @@ enum { DIED_OF = 1000 };
 int command_wait(struct command *command);              /* its end alone */
 void command_free(struct command *command);             /* kills it if it runs. NULL is fine */
 
-/* All of it: code, and the texts for those who ask. */
-#define RUN(...) command_end(COMMAND(__VA_ARGS__))
+/* All of it, when the exit code says enough. */
+int command_code(struct command *command);              /* command_end, then command_free */
+#define RUN(...) command_code(COMMAND(__VA_ARGS__))
 
 /* One private server a test, named by HASPLOCK_URL: .init and .fini. */
 extern struct server *server;
