@@ -15,7 +15,7 @@
  *   KEEP_WAKE        a waiter that was woken and leaves without the lock does not pass the wake on
  *   NO_ASK_AFTER     the confirmation after a reconnect makes nobody try again
  *   NO_RESUBSCRIBE   a waiter that joins while UNSUBSCRIBE is under way takes the channel for subscribed
- *   FIRST_CONFIRM    the first confirmation counts, although it belongs to an earlier SUBSCRIBE
+ *   FIRST_CONFIRM    the first confirmation counts, also for an earlier SUBSCRIBE, and later ones wake nobody
  *   NO_UNSUBSCRIBE   the last waiter leaves the subscription behind
  * TRUST_JOINED takes none away and passes: who joins a channel that is subscribed already may park without another try,
  *   because whoever kept the channel open was woken by that release and passes the wake on, or has the lock.
