@@ -7,7 +7,7 @@
   ARGV[3] void_ms  > 0: a copy of this hold's acquire may still be on its way, remember for so long that it has ended;
                    0: none is
 
-  Returns 1        it was held by `hold` and is free now
+  Returns 1 + n    it was held by `hold` and is free now; n clients are subscribed to the channel and were told
           0        it was not: expired, broken, ended before, or never acquired
   Twice   the second run answers 0 and changes nothing but the void set's ttl
   Wakes   publishes "0" on the channel, only when somebody is subscribed to it (a pattern subscriber is not a waiter)
@@ -27,8 +27,10 @@ if void_ms > 0 then
 end
 if done == 1 then
     local listeners = redis.pcall('pubsub', 'numsub', channel)
-    if listeners.err or listeners[2] > 0 then
+    local n = listeners.err and 1 or listeners[2]
+    if n > 0 then
         redis.pcall('publish', channel, '0')
     end
+    return 1 + n
 end
-return done
+return 0

@@ -330,7 +330,7 @@ static void stop_threads(hlk_client *client)
     hlk_events_stop(&client->events);
 }
 
-enum hlk_status hlk_client_open(hlk_client **out, const char *url, const struct hlk_client_opts *given)
+static enum hlk_status open_client(hlk_client **out, const char *url, const struct hlk_client_opts *given)
 {
     struct hlk_client_opts opts;
     struct hlk_error error;
@@ -367,6 +367,15 @@ enum hlk_status hlk_client_open(hlk_client **out, const char *url, const struct 
     atomic_store(&client->closing, true);
     stop_threads(client);
     hlk_client_unref(client);
+    return status;
+}
+
+enum hlk_status hlk_client_open(hlk_client **out, const char *url, const struct hlk_client_opts *opts)
+{
+    int old;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    enum hlk_status status = open_client(out, url, opts);
+    pthread_setcancelstate(old, &old);
     return status;
 }
 
@@ -431,8 +440,10 @@ static void wait_for_requests(hlk_client *client)
 void hlk_client_close(hlk_client *client)
 {
     struct hlk_error error;
+    int old;
     if (!client || client->process != hlk_self_process() || atomic_exchange(&client->closing, true))
         return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
     hlk_holder_unwatch(&client->table);
     wake_waits(client);
     wait_for_requests(client);
@@ -444,6 +455,7 @@ void hlk_client_close(hlk_client *client)
     (void)hlk_table_each(&client->table, forget_one, NULL);
     hlk_undos_settle_all(&client->undos);
     hlk_client_unref(client);
+    pthread_setcancelstate(old, &old);
 }
 
 const char *hlk_client_id(const hlk_client *client)

@@ -46,3 +46,18 @@ void hlk_text_add_quoted(struct hlk_text *text, const char *bytes, size_t len, s
         add_byte(text, (unsigned char)bytes[i]);
     hlk_text_add(text, len > most ? "\"..." : "\"");
 }
+
+size_t hlk_text_number(char out[24], int64_t n)
+{
+    char digits[24];
+    size_t len = 0, d = 0;
+    uint64_t rest = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
+    if (n < 0)
+        out[len++] = '-';
+    do
+        digits[d++] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    while (d)
+        out[len++] = digits[--d];
+    return len;
+}

@@ -107,8 +107,13 @@ static void promote(struct hlk_session *s)      /* NONE: the first in line asks 
     struct hlk_turn *turn = first_turn(s);
     s->h = 0;
     s->doubt = false;
+    s->run = turn ? (uint8_t)(s->run + 1) : 0;
     if (!turn)
         return;
+    turn->polite = s->others && s->run >= HLK_SESSION_RUN;
+    if (turn->polite || s->run > HLK_SESSION_RUN)
+        s->run = 0;
+    s->others = false;
     move(s, HLK_SESSION_ASKING);
     s->h = turn->h = atomic_fetch_add(&s->table->last_h, 1) + 1;
     turn->wake(turn);
@@ -396,6 +401,13 @@ void hlk_session_keep(struct hlk_session *s)
     hlk_lease_move(&s->lease, HLK_LEASE_HELD);
     s->count = 1;
     hlk_watchdog_arm(s);
+    hlk_mutex_unlock(s->mu);
+}
+
+void hlk_session_others(struct hlk_session *s)
+{
+    hlk_mutex_lock(s->mu);
+    s->others = true;
     hlk_mutex_unlock(s->mu);
 }
 

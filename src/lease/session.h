@@ -21,6 +21,10 @@
 #include "lease/lease.h"
 #include "net/loop.h"
 
+/* The next in this process's line asks in the same breath as the release is sent, and so before any other process can. After
+ * so many turns in a row, when others listen, the next one waits a little first. */
+#define HLK_SESSION_RUN 32
+
 struct hlk_table;
 struct hlk_session;
 
@@ -54,6 +58,7 @@ struct hlk_turn {
     struct hlk_holder holder;
     struct hlk_via *via;
     uint64_t h;                         /* != 0: it is the asker, by this hold id */
+    bool polite;                        /* with h: others listen and this process had its run: let them ask first */
     bool once;                          /* does not wait: wants to know as soon as the asker's answer is there */
     void (*wake)(struct hlk_turn *turn);    /* any thread, under the session's mutex: only wakes */
 };
@@ -77,6 +82,8 @@ struct hlk_session {
     struct hlk_list line;               /*   turns; the first one is the asker while ASKING or WAITING */
     uint8_t state;                      /*   enum hlk_session_state */
     bool doubt;                         /*   a copy of h's acquire is in doubt */
+    bool others;                        /*   the last end told clients that are not us */
+    uint8_t run;                        /*   turns in a row that went from thread to thread of this process */
     uint64_t h;
     struct hlk_holder holder;
     unsigned count;
@@ -158,6 +165,7 @@ struct hlk_parting {        /* what an end needs to know */
 
 enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struct hlk_parting *out);
 void hlk_session_keep(struct hlk_session *s);           /* LAST, but no end could be started: held as before */
+void hlk_session_others(struct hlk_session *s);         /* an end of ours told other clients: they want it too */
 void hlk_session_ended(struct hlk_session *s);          /* end(h) is in the stream, or parked: the next in line asks */
 
 /* The release of h was not answered in time; remembered for the holder until it asks again. False: no memory. */

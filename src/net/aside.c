@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@ struct hlk_aside {
     int fd;
     int64_t patience_ms;
     char name[64];
+    atomic_bool done;                   /* orders what follows for who saw fd readable */
     enum hlk_status status;             /* these three: the thread's until fd is readable */
     char path[108];
     struct hlk_error error;
@@ -33,6 +35,7 @@ static void *ensure(void *arg)
 {
     struct hlk_aside *aside = arg;
     aside->status = hlk_local_ensure(aside->name, aside->patience_ms, aside->path, sizeof aside->path, &aside->error);
+    atomic_store(&aside->done, true);
     uint64_t one = 1;
     ssize_t ignored = write(aside->fd, &one, sizeof one);
     (void)ignored;
@@ -77,6 +80,8 @@ int hlk_aside_fd(const struct hlk_aside *aside)
 
 enum hlk_status hlk_aside_take(struct hlk_aside *aside, char *path, size_t size, struct hlk_error *error)
 {
+    if (!atomic_load(&aside->done))
+        return hlk_error_set(error, HLK_BUSY, "not yet");
     if (aside->status != HLK_OK) {
         *error = aside->error;
         return aside->status;

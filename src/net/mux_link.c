@@ -342,6 +342,13 @@ void hlk_mux_dispatch(hlk_mux *mux)
     hlk_mutex_unlock(&mux->mu);
 }
 
+void hlk_mux_push(hlk_mux *mux)
+{
+    hlk_mutex_lock(&mux->mu);
+    hlk_mux_flush(mux);
+    hlk_mutex_unlock(&mux->mu);
+}
+
 bool hlk_mux_arm(hlk_mux *mux, int epfd)
 {
     hlk_mutex_lock(&mux->mu);

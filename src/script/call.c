@@ -36,11 +36,6 @@ static void add_script(struct words *w, enum hlk_script script, bool whole, cons
     add(w, keys, strlen(keys));
 }
 
-static size_t number(char out[24], int64_t n)
-{
-    return (size_t)snprintf(out, 24, "%lld", (long long)n);
-}
-
 static enum hlk_status send_words(hlk_mux *mux, struct hlk_call *call, struct words *w)
 {
     char *text = NULL;
@@ -64,18 +59,18 @@ enum hlk_status hlk_question_send(struct hlk_question *q, hlk_mux *mux)
         add(&w, key, hlk_key_void(key, q->name, q->name_len));
     switch (q->script) {
     case HLK_SCRIPT_LOCK_ACQUIRE:
-        add(&w, lease, number(lease, q->lease_ms));
+        add(&w, lease, hlk_text_number(lease, q->lease_ms));
         add(&w, field, field_len);
         break;
     case HLK_SCRIPT_LOCK_END:
         add(&w, field, field_len);
         add(&w, channel, hlk_key_channel(channel, q->name, q->name_len));
-        add(&w, void_ms, number(void_ms, q->voiding ? HLK_VOID_MS : 0));
+        add(&w, void_ms, hlk_text_number(void_ms, q->voiding ? HLK_VOID_MS : 0));
         break;
     case HLK_SCRIPT_LOCK_REACQUIRE:
         add(&w, field, field_len);
-        add(&w, count, number(count, q->count));
-        add(&w, lease, number(lease, q->lease_ms));
+        add(&w, count, hlk_text_number(count, q->count));
+        add(&w, lease, hlk_text_number(lease, q->lease_ms));
         break;
     default:        /* break, query */
         add(&w, channel, hlk_key_channel(channel, q->name, q->name_len));
@@ -93,12 +88,12 @@ enum hlk_status hlk_renewals_send(hlk_mux *mux, struct hlk_call *call, const cha
 {
     struct words w;
     char fields[RENEWALS_MOST][HLK_FIELD_MAX], leases[RENEWALS_MOST][24], keys[24];
-    (void)number(keys, n);
+    keys[hlk_text_number(keys, n)] = '\0';
     add_script(&w, HLK_SCRIPT_LOCK_RENEW, whole, keys);
     for (unsigned i = 0; i < n; i++)
         add(&w, renewals[i].name, renewals[i].name_len);
     for (unsigned i = 0; i < n; i++) {
-        add(&w, leases[i], number(leases[i], renewals[i].lease_ms));
+        add(&w, leases[i], hlk_text_number(leases[i], renewals[i].lease_ms));
         add(&w, fields[i], hlk_field(fields[i], client_id, renewals[i].hold));
     }
     return send_words(mux, call, &w);

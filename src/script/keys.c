@@ -40,15 +40,10 @@ bool hlk_name_breaks_slots(const char *name, size_t len)
 
 size_t hlk_field(char out[HLK_FIELD_MAX], const char *client_id, uint64_t hold)
 {
-    char digits[20];
-    size_t n = strlen(client_id), d = 0;
-    do
-        digits[d++] = (char)('0' + hold % 10);
-    while (hold /= 10);
+    size_t n = strlen(client_id);
     memcpy(out, client_id, n);
     out[n++] = ':';
-    while (d)
-        out[n++] = digits[--d];
+    n += hlk_text_number(out + n, (int64_t)hold);
     out[n] = '\0';
     return n;
 }

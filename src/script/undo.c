@@ -44,9 +44,10 @@ static bool step(struct hlk_undo *undo, bool *later)
     case HLK_STEP_ANSWER:
         if (in_doubt(undo) && !undo->q.voiding)
             return false;               /* the stream broke beneath the acquire after this copy was formatted */
-        settle(undo, undo->q.call.reply->integer == 1 ? HLK_UNDO_DONE
-                     : repeated                       ? HLK_UNDO_ABSENT_REPEATED
-                                                      : HLK_UNDO_ABSENT, NULL);
+        undo->listeners = undo->q.call.reply->integer > 1 ? (unsigned)undo->q.call.reply->integer - 1 : 0;
+        settle(undo, undo->q.call.reply->integer > 0 ? HLK_UNDO_DONE
+                     : repeated                      ? HLK_UNDO_ABSENT_REPEATED
+                                                     : HLK_UNDO_ABSENT, NULL);
         return true;
     case HLK_STEP_AGAIN:
         *later = atomic_load(&undo->q.call.end) != HLK_CALL_ANSWERED;

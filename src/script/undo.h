@@ -29,6 +29,7 @@ struct hlk_undo {               /* heap; the undos' from start until settled */
     bool doubt;                 /* a copy of the hold's acquire is in doubt */
     uint64_t acquire_epoch;     /* != 0: a copy of it still flies in this stream */
     int64_t until_ms;           /* the lease is over then */
+    unsigned listeners;         /* DONE: clients that were told of it, perhaps our own among them */
     bool flies;                 /* the waiter's: its copy is in the stream */
     bool parked;                /* under the mutex: no copy flies, waits for a connection or a later moment */
 };

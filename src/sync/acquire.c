@@ -72,6 +72,11 @@ enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int6
     case HLK_IS_LINED:
         a->answered = true;             /* others of this process are before: held, as far as this wait knows */
         return HLK_DO_LINE;
+    case HLK_HAS_POLITE_TURN:
+        if (a->once)
+            return ask(a, false);
+        a->until_ms = least(a->deadline_ms, now_ms + HLK_POLITE_MS);
+        return HLK_DO_PARK;
     case HLK_HAS_TURN:
     case HLK_IS_STALE:
     case HLK_IS_VOID:

@@ -16,11 +16,13 @@
 
 #define HLK_POLL_MOST_MS 30000      /* a waiter that hears nothing asks at least so often */
 #define HLK_POLL_JITTER_MS 20
+#define HLK_POLITE_MS 1             /* some round trips: a waiter elsewhere hears of the release and asks */
 
 enum hlk_do { HLK_DO_LINE, HLK_DO_ASK, HLK_DO_JOIN, HLK_DO_PARK, HLK_DO_FINISH };
 
 enum hlk_happened {
     HLK_HAS_TURN,           /* first in line: speaks to Redis for the process */
+    HLK_HAS_POLITE_TURN,    /* the same, but other processes are to have their chance first */
     HLK_IS_LINED,           /* somebody of this process is before us */
     HLK_IS_YOURS,           /* the answer: held */
     HLK_IS_STALE,           /* the answer was "yours", but came too late to count on */

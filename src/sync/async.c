@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -282,8 +283,7 @@ static void on_turn(struct hlk_async *async)
     case HLK_ENTER_TURN:
         if (r->q.hold == r->turn.h)
             return;                     /* known: a late wake-up */
-        hlk_request_takes_turn(r);
-        feed(async, HLK_HAS_TURN);
+        feed(async, hlk_request_takes_turn(r));
         return;
     case HLK_ENTER_NESTED:
         feed(async, HLK_IS_YOURS);
@@ -313,7 +313,7 @@ static void on_time(struct hlk_async *async)
             return;
         (void)hlk_error_set(&r->error, status, "%s", why.text);
         feed(async, HLK_IS_OVER);
-    } else if (!r->machine.asking && r->machine.joined && now >= r->machine.until_ms) {
+    } else if (!r->machine.asking && r->turn.h && now >= r->machine.until_ms) {
         feed(async, HLK_IS_TIME);
     } else if (r->machine.asking && !r->flies) {
         enum hlk_happened what = HLK_IS_OVER;   /* a pause is over */
@@ -445,8 +445,7 @@ static void start(struct hlk_async *async)
     }
     switch (hlk_session_enter(s, &r->turn)) {
     case HLK_ENTER_TURN:
-        hlk_request_takes_turn(r);
-        feed(async, HLK_HAS_TURN);
+        feed(async, hlk_request_takes_turn(r));
         return;
     case HLK_ENTER_LINE:
         feed(async, HLK_IS_LINED);
@@ -474,10 +473,13 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     if (!lock->holder.id || !done)
         return hlk_lock_fails(lock, "acquire", HLK_E_INVALID, done ? "an async acquire needs a lock made with an owner"
                                                                    : "an async acquire needs a completion");
+    int old;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);       /* a write may be on our way */
     struct hlk_async *async = hlk_mem_zalloc(sizeof *async);
     struct hlk_request *r = async ? hlk_request_make(lock, &opts, lock->holder) : NULL;
     if (!r) {
         hlk_mem_free(async);
+        pthread_setcancelstate(old, &old);
         return hlk_lock_fails(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
     }
     r->async = async;
@@ -494,6 +496,7 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     atomic_init(&async->bits, HLK_ASYNC_RUNNING);
     start(async);
     run(async);
+    pthread_setcancelstate(old, &old);
     return HLK_OK;
 }
 
@@ -539,6 +542,7 @@ static void complete(struct released *released, enum hlk_status status, const ch
 static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
 {
     struct released *released = HLK_CONTAINER(undo, struct released, undo);
+    hlk_lock_heard_by(released->lock->client, released->lock->session, undo->listeners);
     if (outcome == HLK_UNDO_DONE || outcome == HLK_UNDO_ABSENT_REPEATED) {
         complete(released, HLK_OK, "");
         return;
@@ -592,12 +596,15 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
     released->undo.until_ms = parting->until_ms;
     released->undo.settled = on_settled;
     bool eager = released->done != NULL;
+    int old;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
     struct hlk_session *s = lock->session;
     hlk_session_ref(s);                 /* the completion may run before we are through, and destroy the handle */
     HLK_COUNT(&lock->client->table, released);
     hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
     hlk_session_ended(s);
     hlk_session_unref(s);
+    pthread_setcancelstate(old, &old);
 }
 
 enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *ctx)
@@ -640,9 +647,20 @@ enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *
 
 /* --- dispatch --- */
 
+#define DISPATCH_PUSH 16
+
 int hlk_client_fd(hlk_client *client)
 {
     return hlk_client_check(client, "fd", NULL) == HLK_OK ? client->epoll_fd : -1;
+}
+
+/* No cancellation point: recv and send would be. */
+static void lead_for_a_round(hlk_client *client)
+{
+    int old;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    hlk_mux_dispatch(client->mux);
+    pthread_setcancelstate(old, &old);
 }
 
 int hlk_client_dispatch(hlk_client *client, int max)
@@ -652,7 +670,7 @@ int hlk_client_dispatch(hlk_client *client, int max)
     eventfd_t drained;
     atomic_store(&client->work_told, true);         /* what we cause ourselves wakes nobody */
     (void)eventfd_read(client->work_fd, &drained);
-    hlk_mux_dispatch(client->mux);
+    lead_for_a_round(client);
     int ran = 0;
     bool more = false;
     struct hlk_list now;
@@ -664,9 +682,10 @@ int hlk_client_dispatch(hlk_client *client, int max)
     while ((max <= 0 || ran < max) && (node = hlk_list_pop(&now))) {
         struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
         job->run(job);
-        ran++;
+        if (++ran % DISPATCH_PUSH == 0)             /* the server works on these while we run the next */
+            hlk_mux_push(client->mux);
     }
-    hlk_mux_dispatch(client->mux);                  /* what they sent leaves in one write */
+    lead_for_a_round(client);                       /* what they sent leaves in one write */
     atomic_store(&client->work_told, false);
     hlk_mutex_lock(&client->ready_mu);
     hlk_list_splice(&now, &client->ready);

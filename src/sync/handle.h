@@ -36,6 +36,9 @@ enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum
 /* NULL, forked, closed: checked at the edge of every call on a handle. */
 enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation);
 
+/* An end of this lock's was answered: remembers whether other clients wait for it. */
+void hlk_lock_heard_by(hlk_client *client, struct hlk_session *s, unsigned listeners);
+
 /* Asks `question` (script and arguments are set) and gives the answer to `read`. once: not repeated when its connection
  * breaks (HLK_E_UNSURE). Faults set the thread's error. Blocks. */
 enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct hlk_question *question, bool once,

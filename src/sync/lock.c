@@ -89,8 +89,7 @@ static enum hlk_happened do_line(struct hlk_request *r)
         (void)hlk_park_take(&r->self->park, HLK_WAKE_TURN);
         switch (hlk_session_look(r->lock->session, &r->turn)) {
         case HLK_ENTER_TURN:
-            hlk_request_takes_turn(r);
-            return HLK_HAS_TURN;
+            return hlk_request_takes_turn(r);
         case HLK_ENTER_BUSY:
             return over(r, HLK_BUSY);
         case HLK_ENTER_NESTED:
@@ -186,8 +185,7 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
     if (status == HLK_OK) {
         switch (hlk_session_enter(lock->session, &r->turn)) {
         case HLK_ENTER_TURN:
-            hlk_request_takes_turn(r);
-            status = run(r, HLK_HAS_TURN);
+            status = run(r, hlk_request_takes_turn(r));
             break;
         case HLK_ENTER_LINE:
             status = run(r, HLK_IS_LINED);
@@ -218,8 +216,8 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
 static enum hlk_status reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count,
                                  int64_t lease_ms, bool watchdog);
 
-static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_self *self,
-                                      struct hlk_holder holder, bool *nested)
+static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder,
+                                      bool *nested)
 {
     int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
     unsigned count;
@@ -232,7 +230,6 @@ static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_o
     case HLK_ENTER_LOST:
         return hlk_lock_fails(lock, "acquire", HLK_LOST, "this holder lost an earlier hold that it has not released yet");
     case HLK_ENTER_RAISE: {
-        self->cancellable = false;      /* a short question, and the count is up already */
         enum hlk_status status = reacquire(lock, "acquire", h, count, lease > 0 ? lease : lock->client->table.watchdog_ms, lease <= 0);
         if (status == HLK_OK)
             HLK_COUNT(&lock->client->table, reentered);
@@ -246,42 +243,41 @@ static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_o
     }
 }
 
-static enum hlk_status acquire(hlk_lock *lock, const struct hlk_acquire_opts *given)
+/* Cancellation is off in here but for the sleeps of a first hold. Nested holds do not come near it: they are nanoseconds. */
+static enum hlk_status acquire(hlk_lock *lock, const struct hlk_acquire_opts *opts)
 {
-    struct hlk_acquire_opts opts;
-    enum hlk_status status = hlk_lock_check(lock, "acquire");
-    if (status == HLK_OK)
-        status = hlk_request_read_opts(lock, "acquire", given, &opts);
-    if (status != HLK_OK)
-        return status;
     struct hlk_self *self = hlk_self_get();
     if (!self)
         return hlk_lock_fails(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
     struct hlk_holder holder = hlk_lock_holder(lock, self);
     bool nested;
-    status = acquire_nested(lock, &opts, self, holder, &nested);
-    return nested ? status : acquire_first(lock, &opts, self, holder);
-}
-
-enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const struct hlk_acquire_opts *opts)
-{
+    enum hlk_status status = acquire_nested(lock, opts, holder, &nested);
+    if (nested)
+        return status;
     int old;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-    struct hlk_self *self = hlk_self_get();
-    if (self)
-        self->cancellable = old == PTHREAD_CANCEL_ENABLE;
-    enum hlk_status status = acquire(lock, opts);
-    if (self)
-        self->cancellable = false;
+    self->cancellable = old == PTHREAD_CANCEL_ENABLE;
+    status = acquire_first(lock, opts, self, holder);
+    self->cancellable = false;
     pthread_setcancelstate(old, &old);
     return status;
+}
+
+enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const struct hlk_acquire_opts *given)
+{
+    struct hlk_acquire_opts opts;
+    enum hlk_status status = hlk_lock_check(lock, "acquire");
+    if (status == HLK_OK)
+        status = hlk_request_read_opts(lock, "acquire", given, &opts);
+    return status == HLK_OK ? acquire(lock, &opts) : status;
 }
 
 enum hlk_status hlk_lock_acquire(hlk_lock *lock, int64_t wait_ms)
 {
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.wait_ms = wait_ms;
-    return hlk_lock_acquire_with(lock, &opts);
+    enum hlk_status status = hlk_lock_check(lock, "acquire");
+    return status == HLK_OK ? acquire(lock, &opts) : status;
 }
 
 /* --- short questions: extend, break, query, nested holds --- */
@@ -324,6 +320,8 @@ enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct
         limits.at_ms = INT64_MAX;
     struct hlk_error error;
     bool flies = false;
+    int old;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);       /* a short question: no cancellation point */
     enum hlk_status status = hlk_question_ask(&asked->q, client->mux, self, &limits, &flies, &error);
     if (status == HLK_OK)
         read(&asked->q, ctx);
@@ -331,6 +329,7 @@ enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct
         status = hlk_lock_fails(lock, operation, status, "%s", error.text);
     if (!flies || !hlk_mux_leave(client->mux, &asked->q.call, on_left))
         free_asked(asked);
+    pthread_setcancelstate(old, &old);
     return status;
 }
 
@@ -425,7 +424,7 @@ enum hlk_status hlk_lock_break(hlk_lock *lock)
 
 struct release {                        /* what the undo tells its waiter */
     struct hlk_session *s;
-    struct hlk_table *table;
+    hlk_client *client;                 /* lives as long as its undos */
     uint64_t h;
     atomic_int refs;                    /* the waiter's and the undo's */
     atomic_bool settled;                /* the two below are there */
@@ -465,7 +464,8 @@ static void on_released(struct hlk_undo *undo, enum hlk_undo_outcome outcome, co
     if (error)
         release->error = *error;
     if (release->status == HLK_LOST)
-        HLK_COUNT(release->table, lost);
+        HLK_COUNT(&release->client->table, lost);
+    hlk_lock_heard_by(release->client, release->s, undo->listeners);
     atomic_store(&release->settled, true);
     hlk_session_settle(release->s, release->h, release->status);
     unref_release(release);
@@ -481,7 +481,7 @@ static struct hlk_undo *make_release(hlk_lock *lock, struct release **out)
         return NULL;
     }
     release->s = lock->session;
-    release->table = &lock->client->table;
+    release->client = lock->client;
     atomic_init(&release->refs, 2);
     hlk_session_ref(release->s);
     undo->q.name = hlk_session_name(lock->session);
@@ -550,7 +550,23 @@ static enum hlk_status release_again(hlk_lock *lock, struct hlk_self *self, stru
                                                                           : "the earlier release found nothing to release");
 }
 
-static enum hlk_status release(hlk_lock *lock)
+static enum hlk_status release_by_asking(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder,
+                                         enum hlk_let_go verdict, const struct hlk_parting *parting)
+{
+    int old;
+    enum hlk_status status;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);       /* a release is no cancellation point */
+    if (verdict == HLK_LET_WRITE)
+        status = release_write(lock, parting);
+    else if (verdict == HLK_LET_OWED)
+        status = release_again(lock, self, holder);
+    else
+        status = release_last(lock, self, holder, parting);
+    pthread_setcancelstate(old, &old);
+    return status;
+}
+
+enum hlk_status hlk_lock_release(hlk_lock *lock)
 {
     enum hlk_status status = hlk_lock_check(lock, "release");
     if (status != HLK_OK)
@@ -560,28 +576,15 @@ static enum hlk_status release(hlk_lock *lock)
         return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
     struct hlk_holder holder = hlk_lock_holder(lock, self);
     struct hlk_parting parting;
-    switch (hlk_session_let_go(lock->session, holder.id, &parting)) {
+    enum hlk_let_go verdict = hlk_session_let_go(lock->session, holder.id, &parting);
+    switch (verdict) {
     case HLK_LET_NOT_HOLDER:
         return hlk_lock_fails(lock, "release", HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
     case HLK_LET_LOST:
         return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
     case HLK_LET_NESTED:
         return HLK_OK;
-    case HLK_LET_WRITE:
-        return release_write(lock, &parting);
-    case HLK_LET_OWED:
-        return release_again(lock, self, holder);
-    case HLK_LET_LAST:
-        break;
+    default:
+        return release_by_asking(lock, self, holder, verdict, &parting);
     }
-    return release_last(lock, self, holder, &parting);
-}
-
-enum hlk_status hlk_lock_release(hlk_lock *lock)
-{
-    int old;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-    enum hlk_status status = release(lock);
-    pthread_setcancelstate(old, &old);
-    return status;
 }

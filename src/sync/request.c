@@ -119,9 +119,10 @@ enum hlk_status hlk_request_waits(struct hlk_request *r)
     return HLK_OK;
 }
 
-void hlk_request_takes_turn(struct hlk_request *r)
+enum hlk_happened hlk_request_takes_turn(struct hlk_request *r)
 {
     r->q.hold = r->turn.h;
+    return r->turn.polite ? HLK_HAS_POLITE_TURN : HLK_HAS_TURN;
 }
 
 /* --- answers --- */
@@ -160,7 +161,7 @@ enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms)
             hlk_session_waits(s, &r->turn);
     } else if (reply->type == REDIS_REPLY_INTEGER) {
         hlk_session_renumber(s, &r->turn);
-        hlk_request_takes_turn(r);
+        (void)hlk_request_takes_turn(r);
         what = HLK_IS_VOID;
     } else {
         (void)hlk_error_set(&r->error, HLK_E_SERVER, "an answer that is not lock_acquire's");

@@ -40,8 +40,8 @@ struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_op
 /* The wait becomes one that may last: told of close and cancel from now on. HLK_INTERRUPTED or HLK_E_CLOSED: already. */
 enum hlk_status hlk_request_waits(struct hlk_request *r);
 
-/* The turn is ours: the question is about turn.h from now on. */
-void hlk_request_takes_turn(struct hlk_request *r);
+/* The turn is ours: the question is about turn.h from now on. HLK_HAS_TURN or HLK_HAS_POLITE_TURN. */
+enum hlk_happened hlk_request_takes_turn(struct hlk_request *r);
 /* An answer is in q.call.reply (dropped here): what it means for the machine. *ttl_ms for HLK_IS_BUSY. */
 enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms);
 /* Joins the lock's channel. HLK_HEARS, HLK_JOINED, or HLK_IS_OVER with r->error. */

@@ -243,6 +243,15 @@ void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *liste
         hlk_loop_need_ticks(channels->loop);
 }
 
+bool hlk_channel_is_live(struct hlk_channels *channels, const char *name, size_t len)
+{
+    hlk_mutex_lock(&channels->mu);
+    const struct hlk_channel *channel = channels->map.count ? find(channels, name, len) : NULL;
+    bool live = channel && channel->asked;
+    hlk_mutex_unlock(&channels->mu);
+    return live;
+}
+
 bool hlk_channel_confirmed(struct hlk_channels *channels, const struct hlk_listener *listener)
 {
     hlk_mutex_lock(&channels->mu);

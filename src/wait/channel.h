@@ -46,6 +46,8 @@ enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name
 enum hlk_status hlk_channel_join_live(struct hlk_channels *channels, const char *name, size_t len,
                                       struct hlk_listener *listener);
 void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *listener);   /* no-op when not joined */
+/* Is this client subscribed to it? */
+bool hlk_channel_is_live(struct hlk_channels *channels, const char *name, size_t len);
 bool hlk_channel_confirmed(struct hlk_channels *channels, const struct hlk_listener *listener);
 void hlk_channel_refusal(struct hlk_channels *channels, struct hlk_error *error);       /* after DEAF */
 
