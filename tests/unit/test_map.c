@@ -70,13 +70,13 @@ Test(map, removed_is_gone)
 
 Test(map, same_hash_is_not_same_key)
 {
-    struct hlk_map_node a, b;
+    struct hlk_map_node a, ab;
     put(&a, "a");
-    put(&b, "b");
-    hlk_map_remove(&map, &b);
-    b.hash = a.hash; /* as if they collided: into a's chain */
-    b.next = map.buckets[a.hash & map.mask];
-    map.buckets[a.hash & map.mask] = &b;
+    put(&ab, "ab");
+    hlk_map_remove(&map, &ab);
+    ab.hash = a.hash; /* as if they collided: before it in its chain */
+    ab.next = map.buckets[a.hash & map.mask];
+    map.buckets[a.hash & map.mask] = &ab;
     map.count++;
     cr_assert_eq(get("a"), &a);
     hlk_map_remove(&map, &a);

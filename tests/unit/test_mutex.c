@@ -27,7 +27,7 @@ static void fini(void)
     hlk_mutex_fini(&mux);
 }
 
-TestSuite(mutex, .init = init, .fini = fini);
+TestSuite(mutex, .init = init, .fini = fini, .timeout = 60);
 
 static void *count(void *counter)
 {
@@ -85,6 +85,7 @@ static const char *last_words(void (*fn)(void))
         struct rlimit none = { 0, 0 };
         setrlimit(RLIMIT_CORE, &none);
         signal(SIGABRT, SIG_DFL);
+        alarm(20); /* should it wait for itself instead */
         dup2(out[1], STDERR_FILENO);
         fn();
         _exit(0);

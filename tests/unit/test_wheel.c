@@ -96,6 +96,14 @@ Test(wheel, a_long_pause_fires_all_that_is_due)
     cr_assert_eq(wheel.armed, 0u);
 }
 
+Test(wheel, a_long_pause_fires_nothing_that_is_not_due)
+{
+    struct hlk_timer timer = { 0 };
+    hlk_wheel_arm(&wheel, &timer, 100000 + 2 * TURN + TICK);
+    cr_assert_eq(fired_at(100000 + 2 * TURN + TICK - 1), 0);
+    cr_assert_eq(fired_at(100000 + 2 * TURN + TICK), 1);
+}
+
 Test(wheel, a_pause_of_one_turn_less_a_tick_misses_no_slot)
 {
     for (int64_t pause = TURN - 2 * TICK; pause <= TURN + 2 * TICK; pause += TICK) {
