@@ -3,6 +3,7 @@
  *     floor         SET NX PX, and a script that compares the token and deletes. Contended, it polls without pause
  *     floor-spin    the same, polling the socket before it blocks
  *     floor-hash    Redisson's hash format by scripts
+ *     floor-hash-spin   the same, polling likewise
  *     floor-blpop   hand-over of a bare token by BLPOP and LPUSH: no lease, no owner, no lock; the physical limit
  *     ceiling       64 pairs of hash scripts in one write (floor_pipeline.c)
  *     floor-batch   held hash locks, renewed 100 to a script (floor_batch.c)
@@ -68,7 +69,8 @@ out:
 static int thread_open(struct bench_worker *worker)
 {
     struct floor_thread *thread = calloc(1, sizeof *thread);
-    if (!thread || floor_connect(&thread->conn, worker->options->port, is_variant("floor-spin")) < 0) {
+    bool spins = is_variant("floor-spin") || is_variant("floor-hash-spin");
+    if (!thread || floor_connect(&thread->conn, worker->options->port, spins) < 0) {
         free(thread);
         return bench_fail(worker, "no connection");
     }
@@ -203,7 +205,7 @@ int main(int argc, char **argv)
     };
     snprintf(version, sizeof version, "hiredis %d.%d.%d", HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
     for (int i = 1; i < argc; i++) { /* the variant decides how, the frame parses the rest */
-        if (strcmp(argv[i], "floor-hash") == 0) {
+        if (strcmp(argv[i], "floor-hash") == 0 || strcmp(argv[i], "floor-hash-spin") == 0) {
             peer.acquire = hash_take;
             peer.release = hash_give_back;
         } else if (strcmp(argv[i], "floor-blpop") == 0) {

@@ -23,6 +23,7 @@ PEERS = {peer.name: peer for peer in [
     Peer("floor", "floor", "raw hiredis, SET NX PX + compare-and-delete; contended: polls without pause", {"set": 1}),
     Peer("floor-spin", "floor", "the same, polls the socket before it blocks", {"set": 1}),
     Peer("floor-hash", "floor", "raw hiredis, Redisson's hash format by scripts"),
+    Peer("floor-hash-spin", "floor", "floor-hash that polls the socket before it blocks: what ours could reach"),
     Peer("floor-blpop", "floor", "hand-over of a bare token by LPUSH/BLPOP: no lease, no owner, no lock"),
     Peer("ceiling", "floor", "64 pairs of hash scripts per write, nobody waits for his acquire"),
     Peer("floor-batch", "floor", "held hash locks, 100 renewed by a script"),
