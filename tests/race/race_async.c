@@ -1,0 +1,130 @@
+/* Owners that acquire and release by completions, on the events thread and in a loop that dispatches, beside threads that
+ * block for the same locks. Each completion starts the owner's next round. */
+#include "race.h"
+
+#include <poll.h>
+
+enum { OWNERS = 24, THREADS = 4, LOCKS = 3 };
+
+struct job {
+    hlk_owner *owner;
+    hlk_lock *lock;
+    int me, which, left;
+};
+
+static struct history *history;
+static atomic_int running;
+static int rounds;
+
+static void begin(struct job *job);
+
+static void released(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    struct job *job = ctx;
+    (void)lock;
+    CHECK(status == HLK_OK);
+    begin(job);
+}
+
+static void acquired(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    struct job *job = ctx;
+    if (status != HLK_OK) {
+        CHECK(status == HLK_BUSY || status == HLK_TIMEOUT);
+        begin(job);
+        return;
+    }
+    struct hold *hold = history_acquired(history, job->me, job->which, hlk_lock_held_until(lock));
+    CHECK(hlk_lock_holds(lock) == 1);
+    history_released(hold);
+    if (job->me % 2) {
+        CHECK(hlk_lock_release_async(lock, released, job) == HLK_OK);
+        return;
+    }
+    CHECK(hlk_lock_release_async(lock, NULL, NULL) == HLK_OK);
+    begin(job); /* is sent after the release */
+}
+
+static void begin(struct job *job)
+{
+    static const int64_t waits[] = { HLK_FOREVER, 30, HLK_NOWAIT, HLK_FOREVER };
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    if (job->left-- == 0) {
+        atomic_fetch_sub(&running, 1);
+        return;
+    }
+    opts.wait_ms = waits[(size_t)(job->left + job->me) % 4];
+    CHECK(hlk_lock_acquire_async(job->lock, &opts, acquired, job) == HLK_OK);
+}
+
+struct blocker {
+    pthread_t thread;
+    hlk_lock *lock;
+    int me, which;
+};
+
+static void *block(void *arg)
+{
+    struct blocker *blocker = arg;
+    for (int i = 0; i < rounds; i++) {
+        CHECK(hlk_lock_acquire(blocker->lock, HLK_FOREVER) == HLK_OK);
+        CHECK(race_hold_and_release(history, blocker->lock, blocker->me, blocker->which, 20) == HLK_OK);
+    }
+    return NULL;
+}
+
+static void drive(hlk_client *client)
+{
+    struct pollfd set = { hlk_client_fd(client), POLLIN, 0 };
+    while (atomic_load(&running) > 0) {
+        if (set.fd < 0) {
+            test_sleep_ms(1);
+            continue;
+        }
+        poll(&set, 1, 100);
+        hlk_client_dispatch(client, 0);
+    }
+}
+
+static void run(bool dispatch)
+{
+    struct hlk_client_opts opts = stage_opts();
+    struct job jobs[OWNERS];
+    struct blocker blockers[THREADS];
+    char name[8];
+    opts.flags = dispatch ? HLK_OPEN_DISPATCH : 0;
+    hlk_client *client = stage_open(&opts);
+    atomic_store(&running, OWNERS);
+    for (int i = 0; i < THREADS; i++) {
+        snprintf(name, sizeof name, "t%d", i % LOCKS);
+        blockers[i] = (struct blocker){ .lock = stage_lock(client, name, NULL), .me = 100 + i, .which = i % LOCKS };
+        pthread_create(&blockers[i].thread, NULL, block, &blockers[i]);
+    }
+    for (int i = 0; i < OWNERS; i++) {
+        snprintf(name, sizeof name, "t%d", i % LOCKS);
+        jobs[i] = (struct job){ .owner = hlk_owner_create(client, NULL), .me = i, .which = i % LOCKS, .left = rounds };
+        jobs[i].lock = stage_owned(client, name, jobs[i].owner);
+        begin(&jobs[i]);
+    }
+    drive(client);
+    for (int i = 0; i < THREADS; i++) {
+        /* the loop goes on: a release_async of the last round may still be what a blocker waits for */
+        while (pthread_tryjoin_np(blockers[i].thread, NULL) != 0) {
+            hlk_client_dispatch(client, 0);
+            test_sleep_ms(1);
+        }
+    }
+    for (int i = 0; i < OWNERS; i++)
+        hlk_owner_destroy(jobs[i].owner);
+}
+
+int main(int argc, char **argv)
+{
+    rounds = race_rounds(argc, argv, 60);
+    stage_up(0);
+    history = history_create((size_t)(2 * (OWNERS + THREADS) * rounds));
+    run(false);
+    run(true);
+    CHECK(stage_events(0, NULL) == 0);
+    return race_end(history, "race_async");
+}

@@ -1,0 +1,118 @@
+/* Waits that are ended in all three ways (cancel object, signal, pthread_cancel) at any moment, beside threads that just
+ * want the lock. Whoever leaves has nothing, and takes no wake-up and no answer from anybody. */
+#include "race.h"
+
+#include <signal.h>
+
+enum { VICTIMS = 6, STEADY = 4, LOCKS = 2 };
+
+static struct history *history;
+static hlk_lock *locks[LOCKS];
+static hlk_cancel *cancels[VICTIMS];
+static atomic_bool stop;
+static atomic_int ended[4];
+static int rounds;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+}
+
+struct victim {
+    pthread_t thread;
+    int me;
+    atomic_bool done;
+};
+
+static void *be_a_victim(void *arg)
+{
+    struct victim *victim = arg;
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.cancel = cancels[victim->me];
+    opts.flags = HLK_ACQUIRE_EINTR;
+    enum hlk_status status = hlk_lock_acquire_with(locks[victim->me % LOCKS], &opts);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    if (status == HLK_OK) {
+        hlk_lock *lock = locks[victim->me % LOCKS];
+        CHECK(race_hold_and_release(history, lock, victim->me, victim->me % LOCKS, 20) == HLK_OK);
+        atomic_fetch_add(&ended[0], 1);
+    } else {
+        CHECK(status == HLK_INTERRUPTED);
+        CHECK(hlk_lock_release(locks[victim->me % LOCKS]) == HLK_NOT_HOLDER);
+        atomic_fetch_add(&ended[1], 1);
+    }
+    atomic_store(&victim->done, true);
+    return NULL;
+}
+
+static void *be_steady(void *arg)
+{
+    int me = (int)(intptr_t)arg;
+    while (!atomic_load(&stop)) {
+        CHECK(hlk_lock_acquire(locks[me % LOCKS], HLK_FOREVER) == HLK_OK);
+        CHECK(race_hold_and_release(history, locks[me % LOCKS], VICTIMS + me, me % LOCKS, 50) == HLK_OK);
+    }
+    return NULL;
+}
+
+static void pause_us(unsigned us)
+{
+    struct timespec pause = { 0, (long)us * 1000 };
+    nanosleep(&pause, NULL);
+}
+
+static void end_it(struct victim *victim, unsigned *seed)
+{
+    void *result = NULL;
+    int how = rand_r(seed) % 3;
+    pause_us((unsigned)rand_r(seed) % 300);
+    if (how == 0)
+        hlk_cancel_trigger(cancels[victim->me]);
+    else if (how == 1)
+        for (int i = 0; i < 50 && !atomic_load(&victim->done); i++) {
+            pthread_kill(victim->thread, SIGUSR1);
+            pause_us(100);
+        }
+    else
+        pthread_cancel(victim->thread);
+    pthread_join(victim->thread, &result);
+    atomic_fetch_add(&ended[2], result == PTHREAD_CANCELED);
+    hlk_cancel_reset(cancels[victim->me]);
+}
+
+int main(int argc, char **argv)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+    struct victim victims[VICTIMS];
+    pthread_t steady[STEADY];
+    unsigned seed = 7;
+    rounds = race_rounds(argc, argv, 60);
+    sigaction(SIGUSR1, &action, NULL);
+    stage_up(0);
+    server_allow(stage.server, SERVER_VOID);
+    history = history_create(1 << 20);
+    hlk_client *client = stage_open(NULL);
+    locks[0] = stage_lock(client, "t0", NULL);
+    locks[1] = stage_lock(client, "t1", NULL);
+    for (int i = 0; i < VICTIMS; i++)
+        cancels[i] = hlk_cancel_create(client);
+    for (int i = 0; i < STEADY; i++)
+        pthread_create(&steady[i], NULL, be_steady, (void *)(intptr_t)i);
+    for (int round = 0; round < rounds; round++) {
+        for (int i = 0; i < VICTIMS; i++) {
+            victims[i].me = i;
+            atomic_store(&victims[i].done, false);
+            pthread_create(&victims[i].thread, NULL, be_a_victim, &victims[i]);
+        }
+        for (int i = 0; i < VICTIMS; i++)
+            end_it(&victims[i], &seed);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < STEADY; i++)
+        pthread_join(steady[i], NULL);
+    printf("%d got it, %d interrupted, %d cancelled\n", ended[0], ended[1], ended[2]);
+    CHECK(ended[0] + ended[1] + ended[2] == rounds * VICTIMS);
+    for (int i = 0; i < VICTIMS; i++)
+        hlk_cancel_destroy(cancels[i]);
+    return race_end(history, "race_cancel");
+}
