@@ -346,7 +346,7 @@ static enum hlk_status open_client(hlk_client **out, const char *url, const stru
     atomic_init(&client->refs, 1);
     client->process = hlk_self_process();
     client->epoll_fd = client->work_fd = -1;
-    hlk_mutex_init(&client->waits_mu, HLK_RANK_LEAF);
+    hlk_mutex_init(&client->waits_mu, HLK_RANK_WAITS);
     hlk_mutex_init(&client->ready_mu, HLK_RANK_LEAF);
     hlk_list_init(&client->waits);
     hlk_list_init(&client->ready);

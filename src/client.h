@@ -36,7 +36,7 @@ struct hlk_client {
     atomic_uint requests;               /* acquires on their way */
     struct hlk_self *_Atomic closer;    /* woken when there are none any more */
 
-    struct hlk_mutex waits_mu;          /* rank LEAF; guards: */
+    struct hlk_mutex waits_mu;          /* rank WAITS; guards: */
     struct hlk_list waits;
 
     int epoll_fd, work_fd;              /* -1 without dispatch. What the user's loop polls: work_fd and the shared connection */

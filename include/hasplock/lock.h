@@ -1,7 +1,8 @@
 /* lock.h - a reentrant lock that many processes share through Redis.
  *
  * Who holds it: the calling thread, or the owner the handle was made with (owner.h). The same holder may acquire again;
- * it is held until as many releases. Waiters are woken, first come first served among clients of this library.
+ * it is held until as many releases. Waiters are woken, not polling; threads and owners of one process take their turns in
+ * the order they came, processes in no promised order, though none keeps the lock among its own for long while others wait.
  *
  * A held lock has a lease. Without lease_ms the watchdog renews it until release; with it, it runs out by itself.
  * A lease can be lost: the server forgot it, an operator broke it, this process stood still or was cut off. Then events

@@ -10,6 +10,7 @@ enum hlk_rank {                 /* taken in rising order only */
     HLK_RANK_CLIENT = 1,        /* open and close */
     HLK_RANK_TABLE,             /* name -> session */
     HLK_RANK_SESSION,           /* one lock's session, its line of requests and its lease */
+    HLK_RANK_WAITS,             /* a client's list of waits, for close */
     HLK_RANK_CANCEL,            /* a cancel object's list of waits */
     HLK_RANK_CHANNELS,          /* subscriptions and who waits behind them */
     HLK_RANK_UNDO,              /* ends that are still owed to Redis */

@@ -5,6 +5,7 @@
 #include "lease/table.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -249,11 +250,18 @@ bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_
         hlk_via_ref(s->via);
         hlk_session_ref(s);             /* held sessions outlive their handles */
         atomic_fetch_add(s->holder.holds, 1);
+        HLK_COUNT(s->table, held);
         hlk_watchdog_arm(s);
-        wake_those_who_know_now(s);
     }
     hlk_mutex_unlock(s->mu);
     return held;
+}
+
+void hlk_session_tell_line(struct hlk_session *s)
+{
+    hlk_mutex_lock(s->mu);
+    wake_those_who_know_now(s);
+    hlk_mutex_unlock(s->mu);
 }
 
 void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn)
@@ -316,6 +324,7 @@ static void part(struct hlk_session *s, struct hlk_parting *out)
     out->until_ms = s->lease.sent_ms + s->lease.lease_ms;
     move(s, HLK_SESSION_ENDING);
     hlk_lease_move(&s->lease, HLK_LEASE_NONE);
+    HLK_UNCOUNT(s->table, held);
     hlk_loop_cancel(s->table->loop, &s->alarm);
 }
 
@@ -357,10 +366,22 @@ static enum hlk_let_go let_go_held(struct hlk_session *s, struct hlk_parting *ou
     return HLK_LET_LAST;
 }
 
+/* Locks it at a moment when no renewal of it is on its way into the stream: after end(h) none is ever sent. The loop is
+ * in there for a write that does not block. */
+static void lock_between_renewals(struct hlk_session *s)
+{
+    hlk_mutex_lock(s->mu);
+    while (s->batched) {
+        hlk_mutex_unlock(s->mu);
+        sched_yield();
+        hlk_mutex_lock(s->mu);
+    }
+}
+
 enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struct hlk_parting *out)
 {
     bool unref = false;
-    hlk_mutex_lock(s->mu);
+    lock_between_renewals(s);
     enum hlk_let_go verdict = HLK_LET_NOT_HOLDER;
     struct hlk_past *past = s->past ? find_past(s, holder) : NULL;
     if (s->state == HLK_SESSION_HELD && s->holder.id == holder) {
@@ -399,6 +420,7 @@ void hlk_session_keep(struct hlk_session *s)
     hlk_mutex_lock(s->mu);
     move(s, HLK_SESSION_HELD);
     hlk_lease_move(&s->lease, HLK_LEASE_HELD);
+    HLK_COUNT(s->table, held);
     s->count = 1;
     hlk_watchdog_arm(s);
     hlk_mutex_unlock(s->mu);
@@ -490,6 +512,7 @@ bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_
     out->doubt = s->doubt;
     out->until_ms = s->lease.sent_ms + s->lease.lease_ms;
     hlk_lease_move(&s->lease, HLK_LEASE_LOST);
+    HLK_UNCOUNT(s->table, held);
     hlk_loop_cancel(s->table->loop, &s->alarm);
     struct hlk_past *past = NULL;
     if (!orphan) {
@@ -551,7 +574,7 @@ void hlk_session_tell(struct hlk_session *s, int kind, const char *why)
 
 bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out)
 {
-    hlk_mutex_lock(s->mu);
+    lock_between_renewals(s);
     bool held = s->state == HLK_SESSION_HELD && s->lease.state != HLK_LEASE_LOST;
     if (held)
         part(s, out);

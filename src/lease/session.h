@@ -82,6 +82,7 @@ struct hlk_session {
     struct hlk_list line;               /*   turns; the first one is the asker while ASKING or WAITING */
     uint8_t state;                      /*   enum hlk_session_state */
     bool doubt;                         /*   a copy of h's acquire is in doubt */
+    bool batched;                       /*   a renewal of it is being put into the stream: no end may get before it */
     bool others;                        /*   the last end told clients that are not us */
     uint8_t run;                        /*   turns in a row that went from thread to thread of this process */
     uint64_t h;
@@ -135,6 +136,8 @@ void hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn);
 /* The asker's answer was "yours", sent at sent_ms. False: too late to hold anything by it, ask again. */
 bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_ms, int64_t lease_ms, bool fixed,
                      int64_t max_hold_ms, bool doubt);
+/* After a win has been told: those in line who need not wait for their turn (same holder, or one try) look again. */
+void hlk_session_tell_line(struct hlk_session *s);
 /* The server says that h is void: the asker gets a new one. */
 void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn);
 /* Leaves the line, wherever it is. An asker's end(h), if one is owed, must have been started before. No-op when not in it. */

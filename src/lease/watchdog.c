@@ -30,15 +30,53 @@ void hlk_watchdog_arm(struct hlk_session *s)
 
 /* --- sending --- */
 
-static enum hlk_status send_batch(struct batch *batch)
+/* Marks what is held still; the rest leaves the batch. Marked ones cannot be released until they are unmarked. */
+static void mark(struct batch *batch, struct hlk_session **marked)
 {
-    struct hlk_renewal renewals[HLK_RENEWALS_A_SCRIPT];
+    unsigned n = 0;
     for (unsigned i = 0; i < batch->n; i++) {
         struct hlk_session *s = batch->sessions[i];
-        renewals[i] = (struct hlk_renewal){ hlk_session_name(s), hlk_session_len(s), batch->h[i], batch->lease_ms[i] };
+        hlk_mutex_lock(s->mu);
+        bool live = s->state == HLK_SESSION_HELD && s->h == batch->h[i] && hlk_lease_live(&s->lease);
+        s->batched = live;
+        hlk_mutex_unlock(s->mu);
+        if (!live) {
+            hlk_session_unref(s);
+            continue;
+        }
+        batch->h[n] = batch->h[i];
+        batch->lease_ms[n] = batch->lease_ms[i];
+        batch->sessions[n] = marked[n] = s;
+        hlk_session_ref(s);             /* the batch may be answered, and freed, before we unmark */
+        n++;
     }
-    return hlk_renewals_send(batch->dog->mux, &batch->call, batch->dog->table->client_id, renewals, batch->n,
-                             batch->whole);
+    batch->n = n;
+}
+
+static void unmark(struct hlk_session **marked, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        hlk_mutex_lock(marked[i]->mu);
+        marked[i]->batched = false;
+        hlk_mutex_unlock(marked[i]->mu);
+        hlk_session_unref(marked[i]);
+    }
+}
+
+/* False: not sent, the batch is the caller's to free. */
+static bool send_batch(struct batch *batch)
+{
+    struct hlk_renewal renewals[HLK_RENEWALS_A_SCRIPT];
+    struct hlk_session *marked[HLK_RENEWALS_A_SCRIPT];
+    mark(batch, marked);
+    unsigned n = batch->n;
+    for (unsigned i = 0; i < n; i++)
+        renewals[i] = (struct hlk_renewal){ hlk_session_name(marked[i]), hlk_session_len(marked[i]), batch->h[i],
+                                            batch->lease_ms[i] };
+    bool sent = n > 0 && hlk_renewals_send(batch->dog->mux, &batch->call, batch->dog->table->client_id, renewals, n,
+                                           batch->whole) == HLK_OK;
+    unmark(marked, n);
+    return sent;
 }
 
 static void free_batch(struct batch *batch)
@@ -118,7 +156,7 @@ static void on_end(struct hlk_call *call)
             batch->whole = true;
             freeReplyObject(call->reply);
             call->reply = NULL;
-            if (send_batch(batch) == HLK_OK)
+            if (send_batch(batch))
                 return;
         } else if (kind == HLK_REPLY_ANSWER) {
             read_answers(batch);
@@ -146,16 +184,12 @@ static void flush(struct hlk_watchdog *dog)
         while (batch->n < HLK_RENEWALS_A_SCRIPT && (node = hlk_list_pop(&dog->due))) {
             struct hlk_session *s = HLK_CONTAINER(node, struct hlk_session, due);
             hlk_mutex_lock(s->mu);
-            bool live = s->state == HLK_SESSION_HELD && hlk_lease_live(&s->lease);
             batch->h[batch->n] = s->h;
             batch->lease_ms[batch->n] = hlk_lease_renewal_ms(&s->lease, now);
             hlk_mutex_unlock(s->mu);
-            if (live)
-                batch->sessions[batch->n++] = s;
-            else
-                hlk_session_unref(s);
+            batch->sessions[batch->n++] = s;
         }
-        if (batch->n == 0 || send_batch(batch) != HLK_OK)
+        if (!send_batch(batch))
             free_batch(batch);          /* no connection: verified when there is one */
     }
     struct hlk_list *node;

@@ -198,12 +198,13 @@ enum hlk_status hlk_question_ask(struct hlk_question *q, hlk_mux *mux, struct hl
 /* --- the greeting --- */
 
 /* Tries each command that our scripts use, where it changes nothing, and names the first that this user may not run. A key
- * that is refused says nothing: the user's keys may have another pattern. */
+ * or channel that is refused says nothing: the user's may have another pattern, so the key is no declared one, which would
+ * keep the probe from running at all. SUBSCRIBE is tried by itself, and taken back at once. */
 static const char probe[] =
-    "local key = KEYS[1]\n"
+    "local key = ARGV[1]\n"
     "local tries = { {'exists', key}, {'hexists', key, 'x'}, {'hkeys', key}, {'hgetall', key}, {'pttl', key}, {'pexpire', key, 1},\n"
     "  {'zscore', key, 'x'}, {'hdel', key, 'x'}, {'del', key}, {'zremrangebyscore', key, 0, 0}, {'zadd', key, 'xx', 0, 'x'},\n"
-    "  {'time'}, {'pubsub', 'numsub'}, {'hset', key, 'x', 1}, {'del', key} }\n"
+    "  {'time'}, {'pubsub', 'numsub'}, {'publish', key, ''}, {'hset', key, 'x', 1}, {'del', key} }\n"
     "for _, try in ipairs(tries) do\n"
     "  local answer = redis.pcall(unpack(try))\n"
     "  if type(answer) == 'table' and answer.err and string.find(answer.err, 'run this command', 1, true) then\n"
@@ -216,6 +217,10 @@ static enum hlk_status check_greeting(unsigned i, const redisReply *reply, struc
 {
     if (i < HLK_SCRIPT_COUNT)
         return HLK_OK;          /* SCRIPT LOAD: without that right the first use of each script sends its text */
+    if (i > HLK_SCRIPT_COUNT) {
+        bool barred = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0 && strstr(reply->str, "subscribe'");
+        return barred ? hlk_error_set(error, HLK_E_AUTH, "%s (docs/acl.md has the rights it needs)", reply->str) : HLK_OK;
+    }
     if (reply->type == REDIS_REPLY_STRING)
         return hlk_error_set(error, HLK_E_AUTH, "this user may not run %s (docs/acl.md has the rights it needs)", reply->str);
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0 && strstr(reply->str, "'eval"))
@@ -237,6 +242,8 @@ bool hlk_scripts_greeting(struct hlk_greeting *greeting, const char *client_id)
             return false;
     }
     (void)snprintf(key, sizeof key, "hasplock_probe:{%s}", client_id);
-    greeting->replies++;
-    return hlk_command_add(&greeting->bytes, 4, (const char *[]){ "EVAL", probe, "1", key }, NULL);
+    greeting->replies += 3;
+    return hlk_command_add(&greeting->bytes, 4, (const char *[]){ "EVAL", probe, "0", key }, NULL) &&
+           hlk_command_add(&greeting->bytes, 2, (const char *[]){ "SUBSCRIBE", key }, NULL) &&
+           hlk_command_add(&greeting->bytes, 2, (const char *[]){ "UNSUBSCRIBE", key }, NULL);
 }

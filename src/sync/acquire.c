@@ -17,11 +17,11 @@ static enum hlk_do finish(struct hlk_acquire *a, enum hlk_status status)
     return HLK_DO_FINISH;
 }
 
-static enum hlk_do ask(struct hlk_acquire *a, bool by_message)
+static enum hlk_do ask(struct hlk_acquire *a, enum hlk_cause cause)
 {
     a->asking = true;
     a->heard = false;
-    a->by_message = by_message;
+    a->cause = cause;
     return HLK_DO_ASK;
 }
 
@@ -48,21 +48,21 @@ static enum hlk_do busy(struct hlk_acquire *a, int64_t now_ms, int64_t ttl_ms)
     a->until_ms = least(a->deadline_ms, poll_at(a, now_ms, ttl_ms));
     if (!a->joined)
         return HLK_DO_JOIN;
-    return a->heard ? ask(a, true) : HLK_DO_PARK;
+    return a->heard ? ask(a, HLK_ASKED_BY_MESSAGE) : HLK_DO_PARK;
 }
 
 static enum hlk_do time_came(struct hlk_acquire *a, int64_t now_ms)
 {
     if (now_ms >= a->deadline_ms)
         return finish(a, a->once ? HLK_BUSY : HLK_TIMEOUT);
-    return a->asking ? HLK_DO_ASK : ask(a, false);
+    return a->asking ? HLK_DO_ASK : ask(a, a->answered && a->joined ? HLK_ASKED_BY_TIME : a->cause);
 }
 
 /* Something was heard. While the question is on its way it is remembered: the answer may be older than the message. */
-static enum hlk_do hear(struct hlk_acquire *a)
+static enum hlk_do hear(struct hlk_acquire *a, enum hlk_cause cause)
 {
     a->heard = true;
-    return a->asking ? HLK_DO_PARK : ask(a, true);
+    return a->asking ? HLK_DO_PARK : ask(a, cause);
 }
 
 enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int64_t now_ms, int64_t ttl_ms,
@@ -74,13 +74,13 @@ enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int6
         return HLK_DO_LINE;
     case HLK_HAS_POLITE_TURN:
         if (a->once)
-            return ask(a, false);
+            return ask(a, HLK_ASKED_FIRST);
         a->until_ms = least(a->deadline_ms, now_ms + HLK_POLITE_MS);
         return HLK_DO_PARK;
     case HLK_HAS_TURN:
     case HLK_IS_STALE:
     case HLK_IS_VOID:
-        return ask(a, a->by_message);
+        return ask(a, a->cause);
     case HLK_IS_YOURS:
         return finish(a, HLK_OK);
     case HLK_IS_BUSY:
@@ -90,9 +90,9 @@ enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int6
         return HLK_DO_PARK;
     case HLK_HEARS:
         a->joined = a->confirmed = true;
-        return hear(a);
+        return hear(a, HLK_ASKED_BY_HEARING);
     case HLK_HEARD:
-        return hear(a);
+        return hear(a, HLK_ASKED_BY_MESSAGE);
     case HLK_IS_TIME:
         return time_came(a, now_ms);
     case HLK_IS_OVER:

@@ -35,6 +35,8 @@ enum hlk_happened {
     HLK_IS_OVER             /* cancelled, closed, a fault: leave with this status */
 };
 
+enum hlk_cause { HLK_ASKED_FIRST, HLK_ASKED_BY_HEARING, HLK_ASKED_BY_MESSAGE, HLK_ASKED_BY_TIME };
+
 struct hlk_acquire {
     int64_t deadline_ms;    /* INT64_MAX: none */
     bool once;              /* one try */
@@ -42,7 +44,7 @@ struct hlk_acquire {
     bool heard;             /* while the question was on its way */
     bool asking;
     bool answered;          /* it is known that others are before: by an answer, or by the line */
-    bool by_message;        /* the last ASK was for a message, not for time */
+    enum hlk_cause cause;   /* of the last ASK */
     int64_t until_ms;       /* PARK: sleep no longer; LINE: the deadline */
     unsigned jitter_ms;     /* of this waiter's polls */
     enum hlk_status status; /* FINISH */

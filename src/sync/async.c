@@ -374,6 +374,18 @@ static void step(struct hlk_async *async, unsigned bits)
             steps[i].run(async);
 }
 
+/* The last that this thread does with it. Others of the same owner complete after it. */
+static void conclude(struct hlk_async *async)
+{
+    struct hlk_session *s = async->r->lock->session;
+    bool won = async->r->won;
+    hlk_session_ref(s);
+    hlk_client_complete(async->r->lock->client, &async->job);
+    if (won)
+        hlk_session_tell_line(s);
+    hlk_session_unref(s);
+}
+
 /* Steps until no event is left; the caller is the one that runs it. When it is over it stays "running" for ever. */
 static void run(struct hlk_async *async)
 {
@@ -382,7 +394,7 @@ static void run(struct hlk_async *async)
         if (bits && !async->over)
             step(async, bits);
         if (async->over) {
-            hlk_client_complete(async->r->lock->client, &async->job);
+            conclude(async);
             return;
         }
         unsigned running = HLK_ASYNC_RUNNING;

@@ -201,6 +201,8 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
         }
     }
     pthread_cleanup_pop(0);
+    if (r->won)
+        hlk_session_tell_line(lock->session);
     if (status == HLK_OK && atomic_load(&lock->client->closing)) {
         give_back(lock, holder);
         status = hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");

@@ -78,8 +78,9 @@ struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_op
         return NULL;
     int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
     int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
+    int64_t begun = now + 1;            /* rounded up: no wait ends early by a part of a millisecond */
     hlk_acquire_init(&r->machine, opts->wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_ms)
-                                                     : hlk_clock_after(now, opts->wait_ms),
+                                                     : hlk_clock_after(begun, opts->wait_ms),
                      opts->wait_ms == 0, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
     r->lock = lock;
     hlk_via_ref(&lock->via);
@@ -279,9 +280,9 @@ enum hlk_status hlk_request_report(struct hlk_request *r, enum hlk_status status
     case HLK_OK:
         HLK_COUNT(table, acquired);
         count_wait(table, hlk_clock_ns() - r->started_ns);
-        if (r->holder[0] && r->machine.by_message)
+        if (r->machine.cause == HLK_ASKED_BY_MESSAGE)
             HLK_COUNT(table, woken);
-        else if (r->holder[0])
+        else if (r->machine.cause == HLK_ASKED_BY_TIME)
             HLK_COUNT(table, woken_by_ttl);
         return HLK_OK;
     case HLK_BUSY:

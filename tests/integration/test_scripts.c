@@ -312,7 +312,7 @@ Test(lock_end, run_twice_is_run_once)
 {
     redisContext *listener = subscriber();
     acquire(30000, A);
-    cr_assert_str_eq(end(A, 0), ":1");
+    cr_assert_str_eq(end(A, 0), ":2");
     cr_assert_str_eq(raw_next(listener), MESSAGE);
     cr_assert_str_eq(end(A, 0), ":0");
     cr_assert_str_eq(end(A, 60000), ":0");
@@ -370,7 +370,7 @@ Test(lock_end, publishes_when_it_may_not_ask_who_listens)
     raw(admin, "ACL SETUSER deaf on >pw ~* &* +@all -pubsub");
     redisContext *listener = subscriber(), *deaf = raw_open_as(server, "deaf", "pw");
     acquire(30000, A);
-    cr_assert_str_eq(script_run(deaf, HLK_SCRIPT_LOCK_END, 2, LOCK, VOID, A, CHANNEL, "0", NULL), ":1");
+    cr_assert_str_eq(script_run(deaf, HLK_SCRIPT_LOCK_END, 2, LOCK, VOID, A, CHANNEL, "0", NULL), ":2");
     cr_assert_str_eq(raw_next(listener), MESSAGE);
     redisFree(listener);
     redisFree(deaf);
@@ -381,7 +381,7 @@ Test(lock_end, frees_also_when_it_may_not_publish)
     raw(admin, "ACL SETUSER mute on >pw ~* resetchannels +@all");
     redisContext *listener = subscriber(), *mute = raw_open_as(server, "mute", "pw");
     acquire(30000, A);
-    cr_assert_str_eq(script_run(mute, HLK_SCRIPT_LOCK_END, 2, LOCK, VOID, A, CHANNEL, "0", NULL), ":1");
+    cr_assert_str_eq(script_run(mute, HLK_SCRIPT_LOCK_END, 2, LOCK, VOID, A, CHANNEL, "0", NULL), ":2");
     cr_assert_str_eq(everything(), "");
     redisFree(listener);
     redisFree(mute);
@@ -407,7 +407,7 @@ Test(lock_end, works_and_voids_on_a_full_server)
     redisContext *listener = subscriber();
     acquire(30000, A);
     fill_server();
-    cr_assert_str_eq(end(A, 60000), ":1");
+    cr_assert_str_eq(end(A, 60000), ":2");
     cr_assert_str_eq(everything(), VOID_OF_A);
     cr_assert_str_eq(raw_next(listener), MESSAGE);
     cr_assert_str_eq(acquire(30000, A), ":-1");
@@ -747,7 +747,7 @@ Test(scripts, touch_no_key_that_is_not_declared)
     cr_assert_str_eq(reacquire(A, 2, 90000), ":1");
     cr_assert_str_eq(renew(90000, A), "[:1]");
     cr_assert_null(strstr(query(), "NOPERM"));
-    cr_assert_str_eq(end(A, 60000), ":1");
+    cr_assert_str_eq(end(A, 60000), ":2");
     cr_assert_str_eq(acquire(30000, B), "(nil)");
     cr_assert_str_eq(lock_break(), "\"" B "\"");
     user = mine;
