@@ -94,6 +94,8 @@ void hlk_mux_flush(struct hlk_mux *mux)
             shutdown(mux->conn.fd, SHUT_RDWR);  /* the leader reads the end of it, and ends the calls */
         hlk_mutex_lock(&mux->mu);
         mux->sending = false;
+        if (!ok)
+            mux->wire.len = mux->wire.off = 0;
         if (ok && !hlk_buffer_empty(&mux->wire)) {
             mux->stuffed = true;
             if (mux->leader)

@@ -556,6 +556,7 @@ static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, con
     struct released *released = HLK_CONTAINER(undo, struct released, undo);
     hlk_lock_heard_by(released->lock->client, released->lock->session, undo->listeners);
     if (outcome == HLK_UNDO_DONE || outcome == HLK_UNDO_ABSENT_REPEATED) {
+        HLK_COUNT(&released->lock->client->table, released);
         complete(released, HLK_OK, "");
         return;
     }
@@ -612,7 +613,6 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
     struct hlk_session *s = lock->session;
     hlk_session_ref(s);                 /* the completion may run before we are through, and destroy the handle */
-    HLK_COUNT(&lock->client->table, released);
     hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
     hlk_session_ended(s);
     hlk_session_unref(s);

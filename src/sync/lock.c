@@ -467,6 +467,8 @@ static void on_released(struct hlk_undo *undo, enum hlk_undo_outcome outcome, co
         release->error = *error;
     if (release->status == HLK_LOST)
         HLK_COUNT(&release->client->table, lost);
+    else if (release->status == HLK_OK)
+        HLK_COUNT(&release->client->table, released);
     hlk_lock_heard_by(release->client, release->s, undo->listeners);
     atomic_store(&release->settled, true);
     hlk_session_settle(release->s, release->h, release->status);
@@ -522,7 +524,6 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
     undo->until_ms = parting->until_ms;
     hlk_undo_start(&client->undos, undo, self, false);
     hlk_session_ended(lock->session);
-    HLK_COUNT(&client->table, released);
     bool sent;
     bool settled = hlk_undo_wait(&client->undos, undo, self, hlk_clock_ms() + client->reply_ms, &sent);
     enum hlk_status status = settled ? release->status : release_unsure(lock, holder, release, sent);
