@@ -5,6 +5,7 @@
  *     ours-relasync    blocking acquire, release that nobody waits for
  *     ours-dispatch    async, completions by hlk_client_dispatch; both completions are waited for
  *     ours-forget      the same, releases without a completion
+ *     ours-events      async, completions on the client's events thread; both completions are waited for
  */
 #include "ours.h"
 

@@ -1,5 +1,5 @@
 /* ours_async.c - as a server with an event loop uses it: poll on hlk_client_fd, dispatch; completions start what
- * follows.
+ * follows. Or, without HLK_OPEN_DISPATCH, all of it on the client's events thread.
  *
  * Each pair in flight has an owner and a lock of its own. It is counted when its release has completed, or, when nobody
  * waits for that, when it has been accepted.
@@ -7,7 +7,10 @@
 #include "ours.h"
 
 #include <poll.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct run;
 
@@ -21,17 +24,23 @@ struct flight {
 struct run {
     struct bench_worker *worker;
     bool await_release;
-    int flying;             /* pairs that are not over */
+    atomic_int flying;      /* pairs that are not over */
+    sem_t landed;           /* posted with the last of them */
     struct flight *flights; /* owned */
 };
 
 static void on_acquired(hlk_lock *lock, enum hlk_status status, void *ctx);
 
-static void land(struct flight *flight, const char *what, enum hlk_status status)
+static void land(struct run *run)
 {
-    if (status != HLK_OK)
-        bench_fail(flight->run->worker, "%s: %s: %s", what, hlk_status_name(status), hlk_last_error());
-    flight->run->flying--;
+    if (atomic_fetch_sub(&run->flying, 1) == 1)
+        sem_post(&run->landed);
+}
+
+static void crash(struct flight *flight, const char *what, enum hlk_status status)
+{
+    bench_fail(flight->run->worker, "%s: %s: %s", what, hlk_status_name(status), hlk_last_error());
+    land(flight->run);
 }
 
 static void take_off(struct flight *flight)
@@ -39,7 +48,7 @@ static void take_off(struct flight *flight)
     flight->begin_ns = bench_now_ns();
     enum hlk_status status = hlk_lock_acquire_async(flight->lock, NULL, on_acquired, flight);
     if (status != HLK_OK)
-        land(flight, "acquire", status);
+        crash(flight, "acquire", status);
 }
 
 static void count_and_go_on(struct flight *flight)
@@ -51,7 +60,7 @@ static void count_and_go_on(struct flight *flight)
     if (now < worker->end_ns && worker->error[0] == '\0')
         take_off(flight);
     else
-        flight->run->flying--;
+        land(flight->run);
 }
 
 static void on_released(hlk_lock *lock, enum hlk_status status, void *ctx)
@@ -61,20 +70,20 @@ static void on_released(hlk_lock *lock, enum hlk_status status, void *ctx)
     if (status == HLK_OK)
         count_and_go_on(flight);
     else
-        land(flight, "release", status);
+        crash(flight, "release", status);
 }
 
 static void on_acquired(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
     struct flight *flight = ctx;
     if (status != HLK_OK) {
-        land(flight, "acquire", status);
+        crash(flight, "acquire", status);
         return;
     }
     bench_hist_add(&flight->run->worker->acquire, bench_now_ns() - flight->begin_ns);
     status = hlk_lock_release_async(lock, flight->run->await_release ? on_released : NULL, flight);
     if (status != HLK_OK)
-        land(flight, "release", status);
+        crash(flight, "release", status);
     else if (!flight->run->await_release)
         count_and_go_on(flight);
 }
@@ -107,23 +116,44 @@ static void clean_up(struct run *run)
     free(run->flights);
 }
 
+static int silent(struct run *run)
+{
+    return bench_fail(run->worker, "%d pairs did not end within 5 s", run->flying);
+}
+
+static int turn_loop(hlk_client *client, struct run *run, int fd)
+{
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
+    while (run->flying > 0) {
+        if (poll(&ready, 1, 5000) == 0)
+            return silent(run);
+        hlk_client_dispatch(client, 0);
+    }
+    hlk_client_dispatch(client, 0); /* the last releases leave now, not with the next round */
+    return 0;
+}
+
+static int wait_for_events_thread(struct run *run)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 5 + (run->worker->end_ns - bench_now_ns()) / 1000000000;
+    return sem_timedwait(&run->landed, &until) == 0 ? 0 : silent(run);
+}
+
 int ours_async_run(hlk_client *client, struct bench_worker *worker, bool await_release)
 {
-    struct run run = { .worker = worker, .await_release = await_release };
-    struct pollfd ready = { .fd = hlk_client_fd(client), .events = POLLIN };
-    int failed = ready.fd < 0 ? bench_fail(worker, "no descriptor: %s", hlk_last_error()) : prepare(client, &run);
+    static struct run run; /* after a failure completions may still come: what they point to must stay */
+    int fd = hlk_client_fd(client);
+    run = (struct run){ .worker = worker, .await_release = await_release, .flying = worker->in_flight };
+    sem_init(&run.landed, 0, 0);
+    int failed = prepare(client, &run);
     if (!failed) {
-        run.flying = worker->in_flight;
         for (int i = 0; i < worker->in_flight; i++)
             take_off(&run.flights[i]);
-        while (run.flying > 0) {
-            if (poll(&ready, 1, 5000) == 0) {
-                bench_fail(worker, "%d pairs did not end within 5 s", run.flying);
-                return -1; /* their completions may still come: what they point to must stay */
-            }
-            hlk_client_dispatch(client, 0);
-        }
-        hlk_client_dispatch(client, 0); /* the last releases leave now, not with the next round */
+        failed = fd >= 0 ? turn_loop(client, &run, fd) : wait_for_events_thread(&run);
+        if (failed)
+            return failed;
     }
     clean_up(&run);
     return failed;

@@ -32,6 +32,7 @@ PEERS = {peer.name: peer for peer in [
     Peer("ours-relasync", "ours", "hasplock, release that nobody waits for"),
     Peer("ours-dispatch", "ours", "hasplock, async, both completions waited for"),
     Peer("ours-forget", "ours", "hasplock, async, releases without completion"),
+    Peer("ours-events", "ours", "hasplock, async, completions on the client's events thread"),
     # A release that frees has two DELs: the client sends that of the latch, the script calls that of the lock.
     Peer("redisson", "redisson", "Redisson %s RLock, the defaults" % REDISSON, {"del": 0.5}, {"del": 1}, jvm=True),
     Peer("redispy", "redispy", "redis-py %s Lock with hiredis-py, the defaults: polls each 100 ms" % REDIS_PY,

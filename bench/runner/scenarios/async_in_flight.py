@@ -1,8 +1,8 @@
 """async: how near does one thread with completions come to what one connection and one Redis thread can do?
 
 Fixed: 64 pairs in flight, each on a lock of its own, one thread, one connection; lease 30 s.
-One operation: acquire and release. ours-dispatch and rslock wait for both answers; ours-forget, as the example in
-hasplock.h, goes on when the release is accepted; the ceiling waits for nothing but the whole batch of 64.
+One operation: acquire and release. ours-dispatch, ours-events and rslock wait for both answers; ours-forget, as the
+example in hasplock.h, goes on when the release is accepted; the ceiling waits for nothing but the whole batch of 64.
 """
 from ..scenario import Scenario, Target, ratio
 
@@ -10,7 +10,7 @@ SCENARIOS = (
     Scenario(
         name="async", title="64 pairs in flight, own keys, one thread; one operation = acquire + release",
         kind="async", base="ceiling", threads=64,
-        peers=("ceiling", "ours-dispatch", "ours-forget", "rslock"),
+        peers=("ceiling", "ours-dispatch", "ours-forget", "ours-events", "rslock"),
         targets=(
             Target("ours-dispatch / ceiling", ratio("ours-dispatch", "ceiling"), must=0.85),
             Target("ours-forget / ceiling", ratio("ours-forget", "ceiling"), must=0.85),
