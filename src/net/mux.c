@@ -147,15 +147,14 @@ enum hlk_status hlk_mux_send(hlk_mux *mux, struct hlk_call *call, const char *by
     mux->callers += call->waiter != NULL;
     mux->eager += eager;
     bool adopt = eager && mux->lead != HLK_LEAD_TAKEN && !ours;
-    if (!adopt)
-        hlk_mux_flush(mux);
+    if (!adopt && (call->waiter || !mux->batching))
+        hlk_mux_flush(mux);             /* a call with `done` may be over, and gone, after it */
     hlk_mutex_unlock(&mux->mu);
     if (adopt && mux->owner.on_work)
         mux->owner.on_work(mux->owner.ctx);
     else if (adopt)
         hlk_loop_post(mux->loop, &mux->adopt);
-    else if (!eager)
-        hlk_loop_need_ticks(mux->loop);
+    hlk_loop_need_ticks(mux->loop);     /* a server that falls silent is noticed by a tick when nobody waits */
     return HLK_OK;
 }
 
@@ -326,9 +325,14 @@ static void lead_until(struct hlk_mux *mux, struct hlk_call *call, struct hlk_se
 {
     struct hlk_error error;
     int64_t spin_until = 0;
+    hlk_mutex_lock(&mux->mu);
+    int64_t budget = hlk_spin_budget_ns(&mux->spin);
+    hlk_mutex_unlock(&mux->mu);
+    bool sleep_first = budget == 0;     /* a read right after a write would find nothing */
     while (atomic_load(&call->end) == HLK_CALL_FLYING) {
         (void)hlk_park_take(&self->park, HLK_WAKE_UP);
-        int got = hlk_mux_read(mux, &error);
+        int got = sleep_first ? 0 : hlk_mux_read(mux, &error);
+        sleep_first = false;
         if (got > 0)
             continue;
         hlk_mutex_lock(&mux->mu);
@@ -336,7 +340,7 @@ static void lead_until(struct hlk_mux *mux, struct hlk_call *call, struct hlk_se
         bool overdue = got == 0 && hlk_mux_overdue(mux, now, &dead_ns);
         bool stuffed = mux->stuffed;
         if (spin_until == 0)
-            spin_until = now + hlk_spin_budget_ns(&mux->spin);
+            spin_until = now + budget;
         hlk_mutex_unlock(&mux->mu);
         if (overdue)
             (void)hlk_error_set(&error, HLK_E_CONNECT, "no answer for %lld ms", (long long)mux->endpoint->reply_ms);

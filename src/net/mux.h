@@ -99,6 +99,8 @@ bool hlk_mux_drain(hlk_mux *mux, int64_t at_ms);
 /* --- dispatch: the user's loop leads --- */
 /* Leads for one round without blocking: writes what is queued, reads what is there. */
 void hlk_mux_dispatch(hlk_mux *mux);
+/* While on, calls without a waiter are only queued: a push, or the next dispatch, writes them. Off writes. */
+void hlk_mux_batch(hlk_mux *mux, bool on);
 /* Writes what is queued, if it may be written now. Any thread. */
 void hlk_mux_push(hlk_mux *mux);
 /* Puts the socket into epoll set `epfd`, for one event, if answers are due that no caller leads for. True: something is

@@ -27,6 +27,7 @@ struct hlk_mux {
     bool sending;                       /*   somebody is in send(): `wire` and the socket's sending side are theirs */
     bool stuffed;                       /*   `wire` was not taken whole: the leader goes on when it is writable */
     bool corked;                        /*   the leader writes soon, all at once */
+    bool batching;                      /*   a dispatch runs completions: what they send leaves in few writes */
     unsigned callers;                   /*   blocking calls in flight */
     unsigned eager;                     /*   calls in flight whose `done` somebody waits for */
     unsigned writes;                    /*   unanswered writes */

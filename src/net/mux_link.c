@@ -342,6 +342,15 @@ void hlk_mux_dispatch(hlk_mux *mux)
     hlk_mutex_unlock(&mux->mu);
 }
 
+void hlk_mux_batch(hlk_mux *mux, bool on)
+{
+    hlk_mutex_lock(&mux->mu);
+    mux->batching = on;
+    if (!on)
+        hlk_mux_flush(mux);
+    hlk_mutex_unlock(&mux->mu);
+}
+
 void hlk_mux_push(hlk_mux *mux)
 {
     hlk_mutex_lock(&mux->mu);

@@ -2,82 +2,88 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "script/wire.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define RENEWALS_MOST 128
-
 /* --- formatting --- */
 
-struct words {
-    const char *argv[3 + 3 * RENEWALS_MOST];
-    size_t lens[3 + 3 * RENEWALS_MOST];
-    int argc;
-};
+/* The most that a question needs: its script's text, six words, their heads. */
+#define WORDS_MOST (3 * HLK_KEY_MAX + HLK_FIELD_MAX + 2 * 24 + 10 * HLK_WIRE_HEAD)
 
-static void add(struct words *w, const char *bytes, size_t len)
-{
-    w->argv[w->argc] = bytes;
-    w->lens[w->argc++] = len;
-}
-
-static void add_script(struct words *w, enum hlk_script script, bool whole, const char *keys)
+static char *put_script(char *at, enum hlk_script script, bool whole, size_t words, size_t keys)
 {
     const struct hlk_script_text *text = &hlk_script_table[script];
-    w->argc = 0;
+    at = hlk_wire_count(at, '*', words + 3);
     if (whole) {
-        add(w, "EVAL", 4);
-        add(w, text->text, text->len);
+        at = hlk_wire_word(at, "EVAL", 4);
+        at = hlk_wire_word(at, text->text, text->len);
     } else {
-        add(w, "EVALSHA", 7);
-        add(w, text->sha1, 40);
+        at = hlk_wire_word(at, "EVALSHA", 7);
+        at = hlk_wire_word(at, text->sha1, 40);
     }
-    add(w, keys, strlen(keys));
+    return hlk_wire_number(at, (int64_t)keys);
 }
 
-static enum hlk_status send_words(hlk_mux *mux, struct hlk_call *call, struct words *w)
+static char *put_void(char *at, const struct hlk_question *q)
 {
-    char *text = NULL;
-    long long len = redisFormatCommandArgv(&text, w->argc, w->argv, w->lens);
-    if (len < 0)
+    char key[HLK_KEY_MAX];
+    return hlk_wire_word(at, key, hlk_key_void(key, q->name, q->name_len));
+}
+
+static char *put_channel(char *at, const struct hlk_question *q)
+{
+    char channel[HLK_KEY_MAX];
+    return hlk_wire_word(at, channel, hlk_key_channel(channel, q->name, q->name_len));
+}
+
+static char *put_field(char *at, const char *client_id, uint64_t hold)
+{
+    char field[HLK_FIELD_MAX];
+    return hlk_wire_word(at, field, hlk_field(field, client_id, hold));
+}
+
+static char *put_question(char *at, const struct hlk_question *q)
+{
+    switch (q->script) {
+    case HLK_SCRIPT_LOCK_ACQUIRE:
+        at = put_script(at, q->script, q->whole, 4, 2);
+        at = put_void(hlk_wire_word(at, q->name, q->name_len), q);
+        at = hlk_wire_number(at, q->lease_ms);
+        return put_field(at, q->client_id, q->hold);
+    case HLK_SCRIPT_LOCK_END:
+        at = put_script(at, q->script, q->whole, 5, 2);
+        at = put_void(hlk_wire_word(at, q->name, q->name_len), q);
+        at = put_channel(put_field(at, q->client_id, q->hold), q);
+        return hlk_wire_number(at, q->voiding ? HLK_VOID_MS : 0);
+    case HLK_SCRIPT_LOCK_REACQUIRE:
+        at = put_script(at, q->script, q->whole, 4, 1);
+        at = hlk_wire_word(at, q->name, q->name_len);
+        at = put_field(at, q->client_id, q->hold);
+        return hlk_wire_number(hlk_wire_number(at, q->count), q->lease_ms);
+    default:        /* break, query */
+        at = put_script(at, q->script, q->whole, 2, 1);
+        return put_channel(hlk_wire_word(at, q->name, q->name_len), q);
+    }
+}
+
+static enum hlk_status send_whole(struct hlk_question *q, hlk_mux *mux)
+{
+    char *bytes = hlk_mem_zalloc(WORDS_MOST + hlk_script_table[q->script].len);
+    if (!bytes)
         return HLK_E_NOMEM;
-    enum hlk_status status = hlk_mux_send(mux, call, text, (size_t)len);
-    redisFreeCommand(text);
+    enum hlk_status status = hlk_mux_send(mux, &q->call, bytes, (size_t)(put_question(bytes, q) - bytes));
+    hlk_mem_free(bytes);
     return status;
 }
 
 enum hlk_status hlk_question_send(struct hlk_question *q, hlk_mux *mux)
 {
-    struct words w;
-    char field[HLK_FIELD_MAX], key[HLK_KEY_MAX], channel[HLK_KEY_MAX], lease[24], count[24], void_ms[24];
-    size_t field_len = hlk_field(field, q->client_id, q->hold);
-    bool has_void = q->script == HLK_SCRIPT_LOCK_ACQUIRE || q->script == HLK_SCRIPT_LOCK_END;
-    add_script(&w, q->script, q->whole, has_void ? "2" : "1");
-    add(&w, q->name, q->name_len);
-    if (has_void)
-        add(&w, key, hlk_key_void(key, q->name, q->name_len));
-    switch (q->script) {
-    case HLK_SCRIPT_LOCK_ACQUIRE:
-        add(&w, lease, hlk_text_number(lease, q->lease_ms));
-        add(&w, field, field_len);
-        break;
-    case HLK_SCRIPT_LOCK_END:
-        add(&w, field, field_len);
-        add(&w, channel, hlk_key_channel(channel, q->name, q->name_len));
-        add(&w, void_ms, hlk_text_number(void_ms, q->voiding ? HLK_VOID_MS : 0));
-        break;
-    case HLK_SCRIPT_LOCK_REACQUIRE:
-        add(&w, field, field_len);
-        add(&w, count, hlk_text_number(count, q->count));
-        add(&w, lease, hlk_text_number(lease, q->lease_ms));
-        break;
-    default:        /* break, query */
-        add(&w, channel, hlk_key_channel(channel, q->name, q->name_len));
-        break;
-    }
+    char bytes[WORDS_MOST];
     q->copies++;                        /* before: once sent, a call with `done` may be gone */
-    enum hlk_status status = send_words(mux, &q->call, &w);
+    enum hlk_status status = q->whole ? send_whole(q, mux)
+                                      : hlk_mux_send(mux, &q->call, bytes, (size_t)(put_question(bytes, q) - bytes));
     if (status != HLK_OK)
         q->copies--;
     return status;
@@ -86,17 +92,20 @@ enum hlk_status hlk_question_send(struct hlk_question *q, hlk_mux *mux)
 enum hlk_status hlk_renewals_send(hlk_mux *mux, struct hlk_call *call, const char *client_id,
                                   const struct hlk_renewal *renewals, unsigned n, bool whole)
 {
-    struct words w;
-    char fields[RENEWALS_MOST][HLK_FIELD_MAX], leases[RENEWALS_MOST][24], keys[24];
-    keys[hlk_text_number(keys, n)] = '\0';
-    add_script(&w, HLK_SCRIPT_LOCK_RENEW, whole, keys);
+    size_t most = WORDS_MOST + (whole ? hlk_script_table[HLK_SCRIPT_LOCK_RENEW].len : 0);
     for (unsigned i = 0; i < n; i++)
-        add(&w, renewals[i].name, renewals[i].name_len);
-    for (unsigned i = 0; i < n; i++) {
-        add(&w, leases[i], hlk_text_number(leases[i], renewals[i].lease_ms));
-        add(&w, fields[i], hlk_field(fields[i], client_id, renewals[i].hold));
-    }
-    return send_words(mux, call, &w);
+        most += renewals[i].name_len + HLK_FIELD_MAX + 24 + 3 * HLK_WIRE_HEAD;
+    char *bytes = hlk_mem_zalloc(most);
+    if (!bytes)
+        return HLK_E_NOMEM;
+    char *at = put_script(bytes, HLK_SCRIPT_LOCK_RENEW, whole, 3 * n, n);
+    for (unsigned i = 0; i < n; i++)
+        at = hlk_wire_word(at, renewals[i].name, renewals[i].name_len);
+    for (unsigned i = 0; i < n; i++)
+        at = put_field(hlk_wire_number(at, renewals[i].lease_ms), client_id, renewals[i].hold);
+    enum hlk_status status = hlk_mux_send(mux, call, bytes, (size_t)(at - bytes));
+    hlk_mem_free(bytes);
+    return status;
 }
 
 /* --- what the end of a copy means --- */

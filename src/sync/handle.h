@@ -40,8 +40,8 @@ enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation);
 void hlk_lock_heard_by(hlk_client *client, struct hlk_session *s, unsigned listeners);
 
 /* Asks `question` (script and arguments are set) and gives the answer to `read`. once: not repeated when its connection
- * breaks (HLK_E_UNSURE). Faults set the thread's error. Blocks. */
-enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct hlk_question *question, bool once,
+ * breaks (HLK_E_UNSURE). most_ms 0: as patience and reply_ms say. Faults set the thread's error. Blocks. */
+enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct hlk_question *question, int64_t most_ms, bool once,
                              void (*read)(const struct hlk_question *q, void *ctx), void *ctx);
 
 #endif

@@ -44,7 +44,7 @@ enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
     if (!out || out->size < sizeof out->size)
         return hlk_lock_fails(lock, "query", HLK_E_INVALID, "set out->size before the call");
     struct hlk_question q = { .script = HLK_SCRIPT_LOCK_QUERY };
-    status = hlk_lock_ask(lock, "query", &q, false, read_state, &state);
+    status = hlk_lock_ask(lock, "query", &q, 0, false, read_state, &state);
     if (status != HLK_OK)
         return status;
     state.mine = state.held && mine(lock, state.holder);

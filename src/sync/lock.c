@@ -216,7 +216,7 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
 
 /* Writes count and lease of a held lock. HLK_OK, HLK_LOST (told), or a fault. */
 static enum hlk_status reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count,
-                                 int64_t lease_ms, bool watchdog);
+                                 int64_t lease_ms, bool watchdog, int64_t most_ms);
 
 static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder,
                                       bool *nested)
@@ -232,7 +232,8 @@ static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_o
     case HLK_ENTER_LOST:
         return hlk_lock_fails(lock, "acquire", HLK_LOST, "this holder lost an earlier hold that it has not released yet");
     case HLK_ENTER_RAISE: {
-        enum hlk_status status = reacquire(lock, "acquire", h, count, lease > 0 ? lease : lock->client->table.watchdog_ms, lease <= 0);
+        enum hlk_status status = reacquire(lock, "acquire", h, count, lease > 0 ? lease : lock->client->table.watchdog_ms, lease <= 0,
+                                           opts->wait_ms >= 0 ? lock->client->reply_ms + opts->wait_ms : 0);
         if (status == HLK_OK)
             HLK_COUNT(&lock->client->table, reentered);
         else
@@ -301,7 +302,7 @@ static void on_left(struct hlk_call *call)
     free_asked(HLK_CONTAINER(call, struct asked, q.call));
 }
 
-enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct hlk_question *question, bool once,
+enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct hlk_question *question, int64_t most_ms, bool once,
                              void (*read)(const struct hlk_question *q, void *ctx), void *ctx)
 {
     struct hlk_self *self = hlk_self_get();
@@ -320,6 +321,8 @@ enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct
                                  .up_by_ms = hlk_clock_after(now, client->patience_ms), .once = once };
     if (client->patience_ms < 0)
         limits.at_ms = INT64_MAX;
+    if (most_ms > 0)
+        limits.at_ms = now + most_ms;
     struct hlk_error error;
     bool flies = false;
     int old;
@@ -345,11 +348,11 @@ static void read_reacquired(const struct hlk_question *q, void *ctx)
 }
 
 static enum hlk_status reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count,
-                                 int64_t lease_ms, bool watchdog)
+                                 int64_t lease_ms, bool watchdog, int64_t most_ms)
 {
     struct hlk_question q = { .script = HLK_SCRIPT_LOCK_REACQUIRE, .hold = h, .count = count, .lease_ms = lease_ms };
     struct reacquired got = { 0, 0 };
-    enum hlk_status status = hlk_lock_ask(lock, operation, &q, false, read_reacquired, &got);
+    enum hlk_status status = hlk_lock_ask(lock, operation, &q, most_ms, false, read_reacquired, &got);
     if (status != HLK_OK)
         return status;
     if (got.answer == 1) {
@@ -381,7 +384,7 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
         return hlk_lock_fails(lock, "extend", HLK_LOST, "the hold was lost");
     if (view.count == 0)
         return hlk_lock_fails(lock, "extend", HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
-    return reacquire(lock, "extend", view.h, view.count, lease_ms, false);
+    return reacquire(lock, "extend", view.h, view.count, lease_ms, false, 0);
 }
 
 struct broken { bool held; char holder[HLK_FIELD_MAX]; };
@@ -414,7 +417,7 @@ enum hlk_status hlk_lock_break(hlk_lock *lock)
     struct hlk_question q = { .script = HLK_SCRIPT_LOCK_BREAK };
     struct broken broken = { false, "" };
     if (status == HLK_OK)
-        status = hlk_lock_ask(lock, "break", &q, true, read_broken, &broken);
+        status = hlk_lock_ask(lock, "break", &q, 0, true, read_broken, &broken);
     if (status == HLK_OK)
         tell_if_ours(lock, broken.holder);
     if (status == HLK_OK && !broken.held)
@@ -539,7 +542,7 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
 /* One hold less in Redis' count too: a nested hold with a fixed lease. The outer hold remains whatever becomes of it. */
 static enum hlk_status release_write(hlk_lock *lock, const struct hlk_parting *parting)
 {
-    enum hlk_status status = reacquire(lock, "release", parting->h, parting->count, 0, false);
+    enum hlk_status status = reacquire(lock, "release", parting->h, parting->count, 0, false, lock->client->reply_ms);
     return status == HLK_LOST ? status : HLK_OK;
 }
 
