@@ -158,7 +158,7 @@ Test(counters, count_what_happened)
     cr_assert_eq(counters.timeouts, 1u);
     cr_assert_eq(counters.interrupted, 1u);
     cr_assert_eq(counters.lost, 1u);
-    cr_assert_eq(counters.released, 1u);
+    cr_assert_eq(counters.released, 1u, "%d", (int)counters.released);
     cr_assert_eq(counters.held, 0u);
     cr_assert_eq(counters.waiting, 0u);
     cr_assert_eq(counters.orphaned, 0u);

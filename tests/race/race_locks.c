@@ -41,7 +41,8 @@ static void *play(void *arg)
             nest(lock, rand_r(&seed) % 3, &seed);
             CHECK(race_hold_and_release(history, lock, me, which, (unsigned)rand_r(&seed) % 100) == HLK_OK);
         } else {
-            CHECK(status == (opts.wait_ms == 0 ? HLK_BUSY : HLK_TIMEOUT));
+            /* UNSURE: on a slow machine a wait of 1 ms may be over before its answer is there */
+            CHECK(opts.wait_ms == 0 ? status == HLK_BUSY : status == HLK_TIMEOUT || status == HLK_E_UNSURE);
             CHECK(opts.wait_ms >= 0 && hlk_lock_release(lock) == HLK_NOT_HOLDER);
         }
         if (rand_r(&seed) % 16 == 0)
@@ -56,6 +57,7 @@ int main(int argc, char **argv)
     pthread_t threads[THREADS];
     rounds = race_rounds(argc, argv, 150);
     stage_up(0);
+    server_allow(stage.server, SERVER_VOID);
     history = history_create((size_t)(THREADS * rounds));
     for (int c = 0; c < 2; c++) {
         hlk_client *client = stage_open(NULL);
