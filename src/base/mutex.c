@@ -28,11 +28,10 @@ static _Thread_local struct {
 } mine;
 
 static const char *const names[] = {
-    [HLK_RANK_CLIENT] = "client", [HLK_RANK_TABLE] = "table",       [HLK_RANK_SESSION] = "session",
-    [HLK_RANK_WAITS] = "waits",
-    [HLK_RANK_CANCEL] = "cancel", [HLK_RANK_CHANNELS] = "channels", [HLK_RANK_UNDO] = "undo",
-    [HLK_RANK_MUX] = "mux",       [HLK_RANK_WATCHDOG] = "watchdog", [HLK_RANK_EVENTS] = "events",
-    [HLK_RANK_POST] = "post",     [HLK_RANK_LEAF] = "leaf",
+    [HLK_RANK_CLIENT] = "client", [HLK_RANK_TABLE] = "table",   [HLK_RANK_SESSION] = "session",
+    [HLK_RANK_WAITS] = "waits",   [HLK_RANK_CANCEL] = "cancel", [HLK_RANK_CHANNELS] = "channels",
+    [HLK_RANK_UNDO] = "undo",     [HLK_RANK_MUX] = "mux",       [HLK_RANK_WATCHDOG] = "watchdog",
+    [HLK_RANK_EVENTS] = "events", [HLK_RANK_POST] = "post",     [HLK_RANK_LEAF] = "leaf",
 };
 
 _Noreturn static void broken(const char *what, const struct hlk_mutex *m)

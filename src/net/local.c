@@ -361,7 +361,6 @@ static enum hlk_status ensure_locked(struct place *place, int64_t deadline, stru
     case ENOENT:
     case ECONNREFUSED:
     case ECONNRESET:
-        (void)unlink(place->socket);
         return start(place, &address, deadline, error);
     case EAGAIN:
         return hlk_error_set(error, HLK_E_CONNECT, "local server: %s takes connections and does not answer",
