@@ -34,7 +34,8 @@ struct scene {
 extern struct scene scene;
 
 void scene_open(void);
-void scene_close(void);     /* also: no key and no subscription is left */
+void scene_open_without_c(void);    /* scene.client is NULL */
+void scene_close(void);             /* also: no key and no subscription is left */
 
 /* Another client of ours; closed by scene_close. `opts` NULL: WATCHDOG_MS. */
 hlk_client *scene_client(const struct hlk_client_opts *opts);

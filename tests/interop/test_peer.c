@@ -6,17 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void open_without_hasplock(void)
+static void two_java_clients(void)
 {
-    scene.server = server_start(SERVER_TCP | SERVER_NOACL, NULL);
-    scene.redis = raw_open(scene.server);
-    scene.java = peer_open();
-    snprintf(scene.java_url, sizeof scene.java_url, "redis://127.0.0.1:%d", scene.server->port);
-    peer_ask(scene.java, "- open A %s %d", scene.java_url, WATCHDOG_MS);
+    scene_open_without_c();
     peer_ask(scene.java, "- open B %s %d", scene.java_url, WATCHDOG_MS);
 }
 
-TestSuite(peer, .init = open_without_hasplock, .fini = scene_close, .timeout = SCENE_SECONDS);
+TestSuite(peer, .init = two_java_clients, .fini = scene_close, .timeout = SCENE_SECONDS);
 
 Test(peer, is_the_redisson_that_was_asked_for)
 {
