@@ -25,7 +25,7 @@ static void start_proxied(void)
 
 TestSuite(cancel, .init = start, .fini = stage_down, .timeout = 90);
 TestSuite(cancel_signal, .init = start, .fini = stage_down, .timeout = 90);
-TestSuite(cancel_thread, .init = start, .fini = stage_down, .timeout = 90, .disabled = STAGE_NO_PTHREAD_CANCEL);
+TestSuite(cancel_thread, .init = start, .fini = stage_down, .timeout = 90);
 TestSuite(cancel_wire, .init = start_proxied, .fini = stage_down, .timeout = 90);
 
 static hlk_cancel *cancel;
@@ -353,7 +353,7 @@ Test(cancel_thread, ends_a_parked_wait_and_leaves_nothing)
     assert_nothing_left(client);
 }
 
-Test(cancel_wire, of_a_thread_that_waits_for_an_answer_leaves_nothing, .disabled = STAGE_NO_PTHREAD_CANCEL)
+Test(cancel_wire, of_a_thread_that_waits_for_an_answer_leaves_nothing)
 {
     struct hlk_client_opts opts = stage_opts();
     opts.reply_ms = 60000;

@@ -1,5 +1,5 @@
-/* Waits that are ended in all three ways (cancel object, signal, pthread_cancel; see STAGE_NO_PTHREAD_CANCEL) at any
- * moment, beside threads that just want the lock. Whoever leaves has nothing, and takes no wake-up and no answer from anybody. */
+/* Waits that are ended in all three ways (cancel object, signal, pthread_cancel) at any moment, beside threads that just
+ * want the lock. Whoever leaves has nothing, and takes no wake-up and no answer from anybody. */
 #include "race.h"
 
 #include <signal.h>
@@ -64,7 +64,7 @@ static void pause_us(unsigned us)
 static void end_it(struct victim *victim, unsigned *seed)
 {
     void *result = NULL;
-    int how = rand_r(seed) % (STAGE_NO_PTHREAD_CANCEL ? 2 : 3);
+    int how = rand_r(seed) % 3;
     pause_us((unsigned)rand_r(seed) % 300);
     if (how == 0)
         hlk_cancel_trigger(cancels[victim->me]);

@@ -89,20 +89,6 @@ void actor_cancel(struct actor *actor);
 bool actor_join_cancelled(struct actor *actor);             /* true: it ended by the cancellation */
 void actor_signal(struct actor *actor, int signal);
 
-/* ThreadSanitizer loses a thread that is cancelled inside poll or sem_wait: the interceptor's end is skipped by the unwinder,
- * from then on it ignores that thread's mutexes and reports races that are none. So pthread_cancel is shown by memcheck
- * and by the plain run. */
-#if defined(__SANITIZE_THREAD__)
-#define STAGE_NO_PTHREAD_CANCEL 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define STAGE_NO_PTHREAD_CANCEL 1
-#endif
-#endif
-#ifndef STAGE_NO_PTHREAD_CANCEL
-#define STAGE_NO_PTHREAD_CANCEL 0
-#endif
-
 /* Acquires NOWAIT in a thread of its own, and releases it again if it got it. For "is it free to somebody else?" */
 enum hlk_status stage_try(hlk_lock *lock);
 
