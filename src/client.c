@@ -451,6 +451,7 @@ void hlk_client_close(hlk_client *client)
     if (hlk_mux_health(client->mux, &error) == HLK_OK)
         (void)hlk_mux_drain(client->mux, hlk_clock_ms() + client->reply_ms);
     stop_threads(client);
+    hlk_channels_close(&client->channels);
     run_ready(client);
     (void)hlk_table_each(&client->table, forget_one, NULL);
     hlk_undos_settle_all(&client->undos);

@@ -388,7 +388,7 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
         if (hlk_lease_live(&s->lease) && hlk_clock_ms() >= s->lease.until_ms) {
             /* over, and the loop has not come round to saying so: it is said now */
             if (hlk_session_lose_locked(s, "the lease is over", out)) {
-                hlk_table_end(s->table, s, out);
+                hlk_table_end_lost(s->table, s, out);
                 hlk_session_ended(s);
             }
             return hlk_session_let_go(s, holder, out);

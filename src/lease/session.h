@@ -23,7 +23,7 @@
 
 /* The next in this process's line asks in the same breath as the release is sent, and so before any other process can. After
  * so many turns in a row, when others listen, the next one waits a little first. */
-#define HLK_SESSION_RUN 32
+#define HLK_SESSION_RUN 16
 
 struct hlk_table;
 struct hlk_session;
@@ -180,7 +180,7 @@ enum hlk_status hlk_session_wait_owed(struct hlk_session *s, uint64_t holder, st
 /* --- losing --- */
 
 /* Called with the session's mutex held; lets go of it. If h is held still: LOST is told, and end(h) is the caller's to
- * start (true), then hlk_session_ended. */
+ * start (true; hlk_table_end_lost: not before it was told), then hlk_session_ended. */
 bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_parting *out);
 bool hlk_session_lose(struct hlk_session *s, uint64_t h, const char *why, struct hlk_parting *out);
 

@@ -146,6 +146,32 @@ void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct 
     hlk_undo_start(table->undos, undo, NULL, false);
 }
 
+struct end_job {
+    struct hlk_job job;
+    struct hlk_session *s;
+    struct hlk_parting parting;
+};
+
+static void run_end(struct hlk_job *job)
+{
+    struct end_job *end = HLK_CONTAINER(job, struct end_job, job);
+    hlk_table_end(end->s->table, end->s, &end->parting);
+    hlk_session_unref(end->s);
+    hlk_mem_free(end);
+}
+
+void hlk_table_end_lost(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting)
+{
+    struct end_job *end = hlk_mem_zalloc(sizeof *end);
+    if (!end)
+        return;                         /* the lease ends it */
+    hlk_session_ref(s);
+    end->s = s;
+    end->parting = *parting;
+    end->job.run = run_end;
+    hlk_events_post(table->events, &end->job);
+}
+
 void hlk_table_init(struct hlk_table *table)
 {
     hlk_mutex_init(&table->mu, HLK_RANK_TABLE);

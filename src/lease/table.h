@@ -47,5 +47,8 @@ bool hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, v
 
 /* A hold is over without a release of its holder's: its end(h) in the background. */
 void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting);
+/* The same for a loss: only after the holder's callbacks have returned, so that nobody gets the lock before it was told. A
+ * callback that takes long only leaves the lease to run out by itself. */
+void hlk_table_end_lost(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting);
 
 #endif

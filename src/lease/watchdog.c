@@ -111,7 +111,7 @@ static void lost(struct hlk_session *s, uint64_t h, const char *why)
     struct hlk_parting parting;
     if (!hlk_session_lose(s, h, why, &parting))
         return;
-    hlk_table_end(s->table, s, &parting);
+    hlk_table_end_lost(s->table, s, &parting);
     hlk_session_ended(s);
 }
 
@@ -218,7 +218,7 @@ static void look_at(struct hlk_session *s)
                           : s->lease.fixed ? "its fixed lease is over"
                                            : "no answer to renewals from the server";
         if (hlk_session_lose_locked(s, why, &parting)) {
-            hlk_table_end(table, s, &parting);
+            hlk_table_end_lost(table, s, &parting);
             hlk_session_ended(s);
         }
         return;

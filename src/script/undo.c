@@ -223,15 +223,26 @@ void hlk_undos_init(struct hlk_undos *undos, hlk_loop *loop, const char *client_
     hlk_loop_add_tick(loop, &undos->tick);
 }
 
+/* One that is not parked is in its waiter's hands, who parks it on finding the client closed. */
+static struct hlk_undo *first_parked(struct hlk_undos *undos)
+{
+    for (struct hlk_list *node = undos->all.next; node != &undos->all; node = node->next) {
+        struct hlk_undo *undo = HLK_CONTAINER(node, struct hlk_undo, link);
+        if (undo->parked)
+            return undo;
+    }
+    return NULL;
+}
+
 void hlk_undos_settle_all(struct hlk_undos *undos)
 {
     for (;;) {
         hlk_mutex_lock(&undos->mu);
-        struct hlk_list *node = hlk_list_first(&undos->all);
+        struct hlk_undo *undo = first_parked(undos);
         hlk_mutex_unlock(&undos->mu);
-        if (!node)
+        if (!undo)
             break;
-        settle(HLK_CONTAINER(node, struct hlk_undo, link), HLK_UNDO_GIVEN_UP, NULL);
+        settle(undo, HLK_UNDO_GIVEN_UP, NULL);
     }
 }
 

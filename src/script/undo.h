@@ -47,7 +47,7 @@ struct hlk_undos {
 
 void hlk_undos_init(struct hlk_undos *undos, hlk_loop *loop, const char *client_id);
 void hlk_undos_fini(struct hlk_undos *undos);       /* settles what is left as GIVEN_UP; after the mux was closed */
-void hlk_undos_settle_all(struct hlk_undos *undos); /* as GIVEN_UP; after the mux was closed */
+void hlk_undos_settle_all(struct hlk_undos *undos); /* those that no thread drives, as GIVEN_UP; after the mux was closed */
 void hlk_undos_on_up(struct hlk_undos *undos);      /* loop thread: a new stream begins */
 size_t hlk_undos_count(struct hlk_undos *undos);
 

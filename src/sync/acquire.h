@@ -16,7 +16,7 @@
 
 #define HLK_POLL_MOST_MS 30000      /* a waiter that hears nothing asks at least so often */
 #define HLK_POLL_JITTER_MS 20
-#define HLK_POLITE_MS 1             /* some round trips: a waiter elsewhere hears of the release and asks */
+#define HLK_POLITE_MS 2             /* some round trips: a waiter elsewhere hears of the release and asks */
 
 enum hlk_do { HLK_DO_LINE, HLK_DO_ASK, HLK_DO_JOIN, HLK_DO_PARK, HLK_DO_FINISH };
 

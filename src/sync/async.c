@@ -23,19 +23,25 @@ void hlk_async_wake(struct hlk_async *async, unsigned bit)
 
 static void free_async(struct hlk_async *async)
 {
+    hlk_owner *owner = async->owner;
     hlk_request_free(async->r);
     hlk_mem_free(async);
+    hlk_owner_destroy(owner);
+}
+
+static void on_end(struct hlk_post *post)
+{
+    free_async(HLK_CONTAINER(post, struct hlk_async, end));
 }
 
 /* What the loop may still have in its hands is freed on the loop. */
 static void unref(struct hlk_async *async)
 {
-    hlk_loop *loop = async->r->lock->client->loop;
-    bool touched = async->touched;
     if (atomic_fetch_sub(&async->refs, 1) != 1)
         return;
-    if (touched && hlk_loop_running(loop))
-        hlk_loop_post(loop, &async->post);
+    hlk_loop *loop = async->r->lock->client->loop;
+    if (async->touched && hlk_loop_running(loop))
+        hlk_loop_post(loop, &async->end);
     else
         free_async(async);
 }
@@ -43,10 +49,8 @@ static void unref(struct hlk_async *async)
 static void on_post(struct hlk_post *post)
 {
     struct hlk_async *async = HLK_CONTAINER(post, struct hlk_async, post);
-    if (atomic_load(&async->refs) == 0)
-        free_async(async);
-    else
-        step_all(async);
+    if (atomic_load(&async->refs) > 0)
+        step_all(async);                /* else its end is posted */
 }
 
 static void on_alarm(struct hlk_alarm *alarm)
@@ -239,7 +243,7 @@ static void on_raised(struct hlk_async *async)
     }
     struct hlk_parting parting;
     if (hlk_session_lose(s, r->q.hold, "unknown to the server: expired, broken, or its data was lost", &parting)) {
-        hlk_table_end(&r->lock->client->table, s, &parting);
+        hlk_table_end_lost(&r->lock->client->table, s, &parting);
         hlk_session_ended(s);
     }
     fail(async, HLK_LOST);
@@ -504,6 +508,10 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     async->ctx = ctx;
     async->patience_at_ms = INT64_MAX;
     async->post.run = on_post;
+    async->end.run = on_end;
+    async->owner = lock->owner;
+    if (async->owner)
+        atomic_fetch_add(&async->owner->refs, 1);
     async->alarm.fire = on_alarm;
     async->up.run = on_up;
     async->job.run = run_done;

@@ -16,7 +16,9 @@ struct hlk_async {
     bool over;                          /* the machine has finished; nothing steps it any more */
     bool raising;                       /* not an acquire: a nested hold whose lease is being raised */
     struct hlk_request *r;
+    hlk_owner *owner;                   /* referenced: the handle may be destroyed while this waits */
     struct hlk_post post;
+    struct hlk_post end;                /* frees: posted once, by whoever gave the last reference back */
     struct hlk_alarm alarm;
     struct hlk_up up;
     struct hlk_job job;

@@ -361,7 +361,7 @@ static enum hlk_status reacquire(hlk_lock *lock, const char *operation, uint64_t
     }
     struct hlk_parting parting;
     if (hlk_session_lose(lock->session, h, "unknown to the server: expired, broken, or its data was lost", &parting)) {
-        hlk_table_end(&lock->client->table, lock->session, &parting);
+        hlk_table_end_lost(&lock->client->table, lock->session, &parting);
         hlk_session_ended(lock->session);
     }
     return hlk_lock_fails(lock, operation, HLK_LOST, "the server does not know this hold any more");
@@ -407,7 +407,7 @@ static void tell_if_ours(hlk_lock *lock, const char *holder)
     uint64_t h = strtoull(strrchr(holder, ':') + 1, NULL, 10);
     if (!hlk_session_lose(lock->session, h, "broken by this process", &parting))
         return;
-    hlk_table_end(&lock->client->table, lock->session, &parting);
+    hlk_table_end_lost(&lock->client->table, lock->session, &parting);
     hlk_session_ended(lock->session);
 }
 
@@ -505,6 +505,8 @@ static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, 
     HLK_COUNT(&lock->client->table, release_unsure);
     if (hlk_session_owe(lock->session, holder, release->h) && atomic_load(&release->settled))
         hlk_session_settle(lock->session, release->h, release->status);
+    if (atomic_load(&lock->client->closing))
+        return hlk_lock_fails(lock, "release", HLK_E_CLOSED, "the client is being closed");
     if (!sent)
         return hlk_lock_fails(lock, "release", HLK_E_CONNECT, "no connection for %lld ms; not held any more, never renewed, "
                               "and repeated in the background", (long long)lock->client->reply_ms);

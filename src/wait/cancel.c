@@ -39,14 +39,15 @@ static void on_triggered(struct ev_loop *ev, struct ev_io *io, int revents)
 static void on_watch(struct hlk_post *post)
 {
     struct hlk_cancel *cancel = HLK_CONTAINER(post, struct hlk_cancel, watch);
-    struct ev_loop *ev = hlk_loop_ev(cancel->loop);
-    if (atomic_load(&cancel->refs) == 0) {
-        ev_io_stop(ev, &cancel->io);
-        free_cancel(cancel);
-        return;
-    }
-    if (!ev_is_active(&cancel->io))
-        ev_io_start(ev, &cancel->io);
+    if (atomic_load(&cancel->refs) > 0 && !ev_is_active(&cancel->io))
+        ev_io_start(hlk_loop_ev(cancel->loop), &cancel->io);
+}
+
+static void on_end(struct hlk_post *post)
+{
+    struct hlk_cancel *cancel = HLK_CONTAINER(post, struct hlk_cancel, end);
+    ev_io_stop(hlk_loop_ev(cancel->loop), &cancel->io);
+    free_cancel(cancel);
 }
 
 struct hlk_cancel *hlk_cancel_make(hlk_loop *loop, hlk_client *client, void (*unref_client)(hlk_client *),
@@ -73,6 +74,7 @@ struct hlk_cancel *hlk_cancel_make(hlk_loop *loop, hlk_client *client, void (*un
     ev_io_init(&cancel->io, on_triggered, cancel->fd, EV_READ);
     cancel->io.data = cancel;
     cancel->watch.run = on_watch;
+    cancel->end.run = on_end;
     hlk_loop_post(loop, &cancel->watch);
     return cancel;
 }
@@ -82,7 +84,7 @@ static void unref(struct hlk_cancel *cancel)
     if (atomic_fetch_sub(&cancel->refs, 1) != 1)
         return;
     if (hlk_loop_running(cancel->loop))
-        hlk_loop_post(cancel->loop, &cancel->watch);
+        hlk_loop_post(cancel->loop, &cancel->end);
     else
         free_cancel(cancel);
 }

@@ -25,7 +25,8 @@ struct hlk_cancel {
     void (*unref_client)(hlk_client *client);
     hlk_client *client;
     struct ev_io io;                    /* loop thread only */
-    struct hlk_post watch;              /* (re)starts io, or frees when the last reference is gone */
+    struct hlk_post watch;              /* (re)starts io */
+    struct hlk_post end;                /* frees: posted once, by whoever gave the last reference back */
 
     struct hlk_mutex mu;                /* rank CANCEL; guards: */
     struct hlk_list waits;

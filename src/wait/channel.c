@@ -290,6 +290,11 @@ static bool free_channel(struct hlk_map_node *node, void *ctx)
     return true;
 }
 
+void hlk_channels_close(struct hlk_channels *channels)
+{
+    hlk_pubsub_close(&channels->pubsub);
+}
+
 void hlk_channels_fini(struct hlk_channels *channels)
 {
     hlk_pubsub_close(&channels->pubsub);

@@ -37,6 +37,7 @@ struct hlk_channels {
 };
 
 void hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint);
+void hlk_channels_close(struct hlk_channels *channels);     /* after the loop has stopped: no connection is left */
 void hlk_channels_fini(struct hlk_channels *channels);      /* after the loop has stopped; nobody listens any more */
 
 /* HLK_OK: joined, and confirmed already: the next question to the server misses nothing. HLK_BUSY: joined, a HEARING will
