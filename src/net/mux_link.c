@@ -108,7 +108,7 @@ bool hlk_mux_when_up(hlk_mux *mux, struct hlk_up *up)
     hlk_mux_link_dial(mux);
     hlk_mutex_lock(&mux->mu);
     bool wait = mux->state != HLK_MUX_UP && mux->state != HLK_MUX_CLOSED && !refused(mux);
-    if (wait)
+    if (wait && !hlk_list_linked(&up->link))
         hlk_list_push_back(&mux->whens, &up->link);
     hlk_mutex_unlock(&mux->mu);
     return wait;
