@@ -47,8 +47,10 @@ struct hlk_client_opts {
     size_t        size;
     const char   *username;      /* before the URL's; NULL [the URL's] */
     const char   *password;      /* before the URL's; NULL [the URL's] */
-    const char   *label;         /* for CLIENT LIST, "hasplock:<label>:<pid>"; 1 to 32 of A-Z a-z 0-9 . _ - [program's name] */
-    int64_t       watchdog_ms;   /* lease of holds without a fixed one, renewed each third of it; 300 to a year [30000] */
+    const char   *label;         /* for CLIENT LIST, "hasplock:<label>:<pid>"; 1 to 32 of A-Z a-z 0-9 . _ -
+                                  * [program's name] */
+    int64_t       watchdog_ms;   /* lease of holds without a fixed one, renewed each third of it; 300 to a year
+                                  * [30000] */
     int64_t       reply_ms;      /* no byte for so long: the connection counts as dead; 10 up [3000] */
     int64_t       patience_ms;   /* how long a call rides out an unreachable server; < 0: while it may wait [10000] */
     int64_t       at_risk_ms;    /* HLK_EVENT_AT_RISK so long before a loss [a third of the lease] */

@@ -45,8 +45,8 @@ struct hlk_counters {
     uint64_t wait_us[32];       /* how long successful waits took: [i] counts those below 2^i us, not below 2^(i-1) */
 };
 
-/* Fills *out as far as out->size reaches; set it: `out.size = sizeof out`. HLK_OK, HLK_E_INVALID, HLK_E_FORKED. Any thread, no I/O,
- * never blocks. */
+/* Fills *out as far as out->size reaches; set it: `out.size = sizeof out`. HLK_OK, HLK_E_INVALID, HLK_E_FORKED. Any
+ * thread, no I/O, never blocks. */
 HLK_API enum hlk_status hlk_client_counters(const hlk_client *client, struct hlk_counters *out);
 
 HLK_END_DECLS

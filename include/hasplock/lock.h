@@ -1,8 +1,9 @@
 /* lock.h - a reentrant lock that many processes share through Redis.
  *
  * Who holds it: the calling thread, or the owner the handle was made with (owner.h). The same holder may acquire again;
- * it is held until as many releases. Waiters are woken, not polling; threads and owners of one process take their turns in
- * the order they came, processes in no promised order, though none keeps the lock among its own for long while others wait.
+ * it is held until as many releases. Waiters are woken, not polling; threads and owners of one process take their turns
+ * in the order they came, processes in no promised order, though none keeps the lock among its own for long while
+ * others wait.
  *
  * A held lock has a lease. Without lease_ms the watchdog renews it until release; with it, it runs out by itself.
  * A lease can be lost: the server forgot it, an operator broke it, this process stood still or was cut off. Then events
@@ -38,7 +39,8 @@ struct hlk_lock_opts {
 struct hlk_acquire_opts {
     size_t      size;
     int64_t     wait_ms;         /* 0: one try; < 0: no limit */
-    int64_t     lease_ms;        /* >= 100: fixed, up to a year; 0: the lock's; < 0: watchdog. Re-entry never shortens */
+    int64_t     lease_ms;        /* >= 100: fixed, up to a year; 0: the lock's; < 0: watchdog. Re-entry never
+                                  * shortens */
     hlk_cancel *cancel;          /* its trigger ends the wait; borrowed during the call; NULL: none */
     unsigned    flags;           /* HLK_ACQUIRE_... */
 };
@@ -86,8 +88,8 @@ HLK_API int64_t hlk_lock_held_until(const hlk_lock *lock);  /* moment from which
 HLK_API int64_t hlk_lock_left_ms(const hlk_lock *lock);     /* from now till then; 0: not held, lost, over. Ask it
                                                              * before each effect on the outside world */
 
-/* The hold as written in Redis, "<client id>:<hold id>", copied to buf (cut if longer, always ended by NUL); "" when the
- * handle's holder does not hold it. HLK_OK, HLK_NOT_HOLDER, HLK_LOST, HLK_E_INVALID. Local, any thread. */
+/* The hold as written in Redis, "<client id>:<hold id>", copied to buf (cut if longer, always ended by NUL); "" when
+ * the handle's holder does not hold it. HLK_OK, HLK_NOT_HOLDER, HLK_LOST, HLK_E_INVALID. Local, any thread. */
 HLK_API enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size);
 
 /* The name it was made with. Lives as long as the handle; NULL for NULL. Any thread. */

@@ -32,8 +32,8 @@ HLK_API HLK_MUST_USE hlk_owner *hlk_owner_create(hlk_client *client, const char 
  * something then, nobody could release it any more: renewal stops, HLK_EVENT_ORPHANED tells. No I/O. NULL is fine. */
 HLK_API void hlk_owner_destroy(hlk_owner *owner);
 
-/* The label it was made with, "" if none. Lives as long as the owner. Redis never sees an owner: a hold there is named by
- * a number of its own (hlk_lock_hold_id). NULL for NULL. Any thread. */
+/* The label it was made with, "" if none. Lives as long as the owner. Redis never sees an owner: a hold there is named
+ * by a number of its own (hlk_lock_hold_id). NULL for NULL. Any thread. */
 HLK_API const char *hlk_owner_label(const hlk_owner *owner);
 
 HLK_END_DECLS
