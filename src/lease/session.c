@@ -52,14 +52,14 @@ static void via_lost(struct hlk_via *via, bool lost)
 {
     if (!via)
         return;
-    hlk_mutex_lock(&via->mu);
+    hlk_mutex_lock(via->mu);
     via->lost = lost ? via->lost + 1 : via->lost - 1;
     if (via->lost_fd >= 0 && lost && via->lost == 1)
         (void)eventfd_write(via->lost_fd, 1);
     eventfd_t drained;
     if (via->lost_fd >= 0 && via->lost == 0)
         (void)eventfd_read(via->lost_fd, &drained);
-    hlk_mutex_unlock(&via->mu);
+    hlk_mutex_unlock(via->mu);
 }
 
 /* --- past holds --- */

@@ -46,7 +46,7 @@ struct hlk_holder {
 struct hlk_via {
     atomic_int refs;
     struct hlk_hook hook;
-    struct hlk_mutex mu;                /* rank LEAF; guards: */
+    struct hlk_mutex *mu;               /* the table's for all handles, losses are rare; rank LEAF; guards: */
     int lost_fd;                        /*   -1: nobody asked for it */
     unsigned lost;                      /*   holds lost through it and not released yet: readable while > 0 */
     void (*free)(struct hlk_via *via);

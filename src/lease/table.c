@@ -177,6 +177,7 @@ void hlk_table_init(struct hlk_table *table)
     hlk_mutex_init(&table->mu, HLK_RANK_TABLE);
     for (int i = 0; i < HLK_STRIPES; i++)
         hlk_mutex_init(&table->stripes[i], HLK_RANK_SESSION);
+    hlk_mutex_init(&table->vias_mu, HLK_RANK_LEAF);
     hlk_watchdog_init(&table->watchdog, table);
 }
 
@@ -185,5 +186,6 @@ void hlk_table_fini(struct hlk_table *table)
     hlk_map_fini(&table->map);
     for (int i = 0; i < HLK_STRIPES; i++)
         hlk_mutex_fini(&table->stripes[i]);
+    hlk_mutex_fini(&table->vias_mu);
     hlk_mutex_fini(&table->mu);
 }

@@ -29,6 +29,7 @@ struct hlk_table {
     atomic_uint untold;                 /* events that no memory was left for: logged by the watchdog */
 
     struct hlk_mutex stripes[HLK_STRIPES];
+    struct hlk_mutex vias_mu;           /* rank LEAF: every handle's losses */
 
     struct hlk_mutex mu;                /* rank TABLE; guards: */
     struct hlk_map map;

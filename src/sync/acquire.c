@@ -20,7 +20,7 @@ static enum hlk_do finish(struct hlk_acquire *a, enum hlk_status status)
 static enum hlk_do ask(struct hlk_acquire *a, enum hlk_cause cause)
 {
     a->asking = true;
-    a->heard = false;
+    a->polite = a->heard = false;
     a->cause = cause;
     return HLK_DO_ASK;
 }
@@ -62,7 +62,7 @@ static enum hlk_do time_came(struct hlk_acquire *a, int64_t now_ms)
 static enum hlk_do hear(struct hlk_acquire *a, enum hlk_cause cause)
 {
     a->heard = true;
-    return a->asking ? HLK_DO_PARK : ask(a, cause);
+    return a->asking || a->polite ? HLK_DO_PARK : ask(a, cause);
 }
 
 enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int64_t now_ms, int64_t ttl_ms,
@@ -75,6 +75,7 @@ enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int6
     case HLK_HAS_POLITE_TURN:
         if (a->once)
             return ask(a, HLK_ASKED_FIRST);
+        a->polite = true;
         a->until_ms = least(a->deadline_ms, now_ms + HLK_POLITE_MS);
         return HLK_DO_PARK;
     case HLK_HAS_TURN:

@@ -43,6 +43,7 @@ struct hlk_acquire {
     bool joined, confirmed;
     bool heard;             /* while the question was on its way */
     bool asking;
+    bool polite;            /* waits for others to ask first: our own release's message is no reason to hurry */
     bool answered;          /* it is known that others are before: by an answer, or by the line */
     enum hlk_cause cause;   /* of the last ASK */
     int64_t until_ms;       /* PARK: sleep no longer; LINE: the deadline */

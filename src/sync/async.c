@@ -208,6 +208,11 @@ static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *wh
     case HLK_DO_JOIN:
         return join(async, what);
     case HLK_DO_PARK:
+        touch(async);
+        if (hlk_request_waits(r) != HLK_OK) {
+            *what = HLK_IS_OVER;
+            return false;
+        }
         wake_at(async, r->machine.until_ms);
         return true;
     case HLK_DO_FINISH:
@@ -222,6 +227,14 @@ static void feed(struct hlk_async *async, enum hlk_happened what)
     struct hlk_request *r = async->r;
     while (!act(async, hlk_acquire_step(&r->machine, what, hlk_clock_ms(), r->holder_ttl_ms, r->error.status), &what))
         ;
+}
+
+static void take_turn(struct hlk_async *async)
+{
+    enum hlk_happened what = hlk_request_takes_turn(async->r);
+    if (async->r->ear.channel)
+        touch(async);                   /* the loop may tell it of messages */
+    feed(async, what);
 }
 
 static void fail(struct hlk_async *async, enum hlk_status status)
@@ -289,7 +302,7 @@ static void on_turn(struct hlk_async *async)
     case HLK_ENTER_TURN:
         if (r->q.hold == r->turn.h)
             return;                     /* known: a late wake-up */
-        feed(async, hlk_request_takes_turn(r));
+        take_turn(async);
         return;
     case HLK_ENTER_NESTED:
         feed(async, HLK_IS_YOURS);
@@ -464,7 +477,7 @@ static void start(struct hlk_async *async)
     }
     switch (hlk_session_enter(s, &r->turn)) {
     case HLK_ENTER_TURN:
-        feed(async, hlk_request_takes_turn(r));
+        take_turn(async);
         return;
     case HLK_ENTER_LINE:
         feed(async, HLK_IS_LINED);

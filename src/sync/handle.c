@@ -45,7 +45,6 @@ static void free_lock(struct hlk_via *via)
     hlk_client *client = lock->client;
     if (via->lost_fd >= 0)
         close(via->lost_fd);
-    hlk_mutex_fini(&via->mu);
     hlk_session_unref(lock->session);
     hlk_mem_free(lock);
     hlk_client_unref(client);
@@ -86,7 +85,7 @@ static hlk_lock *make_lock(hlk_client *client, const char *name, size_t len, con
         return NULL;
     }
     atomic_init(&lock->via.refs, 1);
-    hlk_mutex_init(&lock->via.mu, HLK_RANK_LEAF);
+    lock->via.mu = &client->table.vias_mu;
     lock->via.hook = (struct hlk_hook){ opts->on_event, opts->event_ctx };
     lock->via.lost_fd = -1;
     lock->via.free = free_lock;
@@ -206,14 +205,14 @@ int hlk_lock_lost_fd(hlk_lock *lock)
     if (hlk_lock_check(lock, "lost fd") != HLK_OK)
         return -1;
     struct hlk_via *via = &lock->via;
-    hlk_mutex_lock(&via->mu);
+    hlk_mutex_lock(via->mu);
     if (via->lost_fd < 0) {
         via->lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (via->lost_fd >= 0 && via->lost > 0)
             (void)eventfd_write(via->lost_fd, 1);
     }
     int fd = via->lost_fd, why = errno;
-    hlk_mutex_unlock(&via->mu);
+    hlk_mutex_unlock(via->mu);
     if (fd < 0)
         (void)hlk_lock_fails(lock, "lost fd", HLK_E_OS, "no descriptor: %s", strerror(why));
     return fd;

@@ -148,7 +148,7 @@ static enum hlk_status run(struct hlk_request *r, enum hlk_happened what)
             what = settle_in(r) ? hlk_request_join(r) : HLK_IS_OVER;
             break;
         case HLK_DO_PARK:
-            what = do_park(r);
+            what = settle_in(r) ? do_park(r) : HLK_IS_OVER;
             break;
         case HLK_DO_FINISH:
             return r->machine.status;

@@ -120,9 +120,21 @@ enum hlk_status hlk_request_waits(struct hlk_request *r)
     return HLK_OK;
 }
 
+/* Where this client is subscribed already, the first question misses no message: no second one is needed after a "busy". */
+static void listen_if_live(struct hlk_request *r)
+{
+    struct hlk_channels *channels = &r->lock->client->channels;
+    char channel[HLK_KEY_MAX];
+    if (r->machine.once || r->ear.channel || atomic_load(&channels->known) == 0)
+        return;
+    size_t len = hlk_key_channel(channel, r->q.name, r->q.name_len);
+    r->machine.joined = hlk_channel_join_live(channels, channel, len, &r->ear) == HLK_OK;
+}
+
 enum hlk_happened hlk_request_takes_turn(struct hlk_request *r)
 {
     r->q.hold = r->turn.h;
+    listen_if_live(r);
     return r->turn.polite ? HLK_HAS_POLITE_TURN : HLK_HAS_TURN;
 }
 

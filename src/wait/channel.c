@@ -146,6 +146,7 @@ static struct hlk_channel *take_stale(struct hlk_channels *channels, int64_t now
         return NULL;        /* its confirmation must not be taken for that of a later channel of the same name */
     hlk_list_remove(&channel->link);
     hlk_map_remove(&channels->map, &channel->node);
+    atomic_fetch_sub(&channels->known, 1);
     return channel;
 }
 
@@ -187,6 +188,7 @@ static struct hlk_channel *add(struct hlk_channels *channels, const char *name, 
         hlk_mem_free(channel);
         return NULL;
     }
+    atomic_fetch_add(&channels->known, 1);
     return channel;
 }
 
@@ -218,7 +220,7 @@ enum hlk_status hlk_channel_join_live(struct hlk_channels *channels, const char 
                                       struct hlk_listener *listener)
 {
     hlk_mutex_lock(&channels->mu);
-    struct hlk_channel *channel = channels->map.count ? find(channels, name, len) : NULL;
+    struct hlk_channel *channel = find(channels, name, len);
     enum hlk_status status = channel && channel->confirmed ? join(channels, channel, listener) : HLK_NOT_HOLDER;
     hlk_mutex_unlock(&channels->mu);
     return status;
@@ -246,7 +248,7 @@ void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *liste
 bool hlk_channel_is_live(struct hlk_channels *channels, const char *name, size_t len)
 {
     hlk_mutex_lock(&channels->mu);
-    const struct hlk_channel *channel = channels->map.count ? find(channels, name, len) : NULL;
+    const struct hlk_channel *channel = find(channels, name, len);
     bool live = channel && channel->asked;
     hlk_mutex_unlock(&channels->mu);
     return live;

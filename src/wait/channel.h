@@ -12,6 +12,8 @@
 #include "base/mutex.h"
 #include "net/pubsub.h"
 
+#include <stdatomic.h>
+
 #define HLK_CHANNEL_LINGER_MS 100
 
 struct hlk_channel;
@@ -27,6 +29,7 @@ struct hlk_channels {
     struct hlk_pubsub pubsub;           /* loop thread only */
     struct hlk_post post;
     struct hlk_tick tick;
+    atomic_uint known;                  /* channels in the map: 0 is seen without the mutex */
 
     struct hlk_mutex mu;                /* rank CHANNELS; guards: */
     struct hlk_map map;                 /*   name -> channel */
