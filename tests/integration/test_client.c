@@ -295,6 +295,23 @@ static int list_tasks(int *tasks, int room)
     return n;
 }
 
+static void *no_work(void *arg)
+{
+    return arg;
+}
+
+/* A sanitizer may start a thread of its own beside the first of ours: after this it has. */
+static int list_tasks_first(int *tasks, int room)
+{
+    pthread_t thread;
+    int alone = list_tasks(tasks, room);
+    pthread_create(&thread, NULL, no_work, NULL);
+    pthread_join(thread, NULL);
+    test_sleep_ms(20); /* a joined thread may still be listed */
+    int n = list_tasks(tasks, room);
+    return n < alone ? alone : n;
+}
+
 static bool contains(const int *list, int n, int value)
 {
     for (int i = 0; i < n; i++)
@@ -323,7 +340,7 @@ Test(client, has_two_threads_that_take_no_signal)
         SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGALRM, SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE, SIGIO
     };
     int before[64], after[64];
-    int n = list_tasks(before, 64);
+    int n = list_tasks_first(before, 64);
     stage_open(NULL);
     int m = list_tasks(after, 64);
     cr_assert_eq(m, n + 2);
@@ -373,7 +390,7 @@ static int open_descriptors(void)
 
 Test(client, leaves_no_descriptor_and_no_thread_when_it_is_closed)
 {
-    int tasks[64], fds = open_descriptors(), n = list_tasks(tasks, 64);
+    int tasks[64], fds = open_descriptors(), n = list_tasks_first(tasks, 64);
     for (int i = 0; i < 10; i++) {
         hlk_client *client = stage_open(NULL);
         hlk_lock *lock = hlk_lock_create(client, "t", NULL);
@@ -384,7 +401,7 @@ Test(client, leaves_no_descriptor_and_no_thread_when_it_is_closed)
         cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
     }
     cr_assert_eq(open_descriptors(), fds);
-    cr_assert_eq(list_tasks(tasks, 64), n);
+    WAIT_FOR(list_tasks(tasks, 64) == n);
 }
 
 /* asks A10 hiredis 306: SIGPIPE never comes from this library: its default action would end this test */
@@ -745,7 +762,7 @@ Test(client_fork, child_that_exits_releases_nothing_and_sends_nothing)
 }
 
 /* asks A3 curator 727: an old incarnation is never me: the child's own client is another one */
-Test(client_fork, child_may_open_its_own_client)
+Test(client_fork, child_may_open_its_own_client, .disabled = STAGE_UNDER_TSAN)
 {
     hlk_client *client = stage_open(NULL);
     hlk_lock *held = stage_lock(client, "t", NULL);

@@ -20,6 +20,7 @@ static void start(void)
 static void start_proxied(void)
 {
     stage_up(STAGE_PROXY);
+    server_allow(stage.server, SERVER_VOID); /* on a slow machine an answer may miss a short reply_ms */
 }
 
 TestSuite(wait, .init = start, .fini = stage_down, .timeout = 90);
@@ -70,8 +71,8 @@ Test(wait, ends_when_another_client_releases)
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
     cr_assert_eq(actor_status(waiter), HLK_OK);
     cr_assert_eq(actor_end(waiter), HLK_OK);
-    cr_assert_geq(stage_counters(client).woken, 1u);
     cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    cr_assert_eq(stage_counters(client).woken, 1u);
 }
 
 /* A Java holder: deletes the key and publishes 0. */

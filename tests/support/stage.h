@@ -89,6 +89,18 @@ void actor_cancel(struct actor *actor);
 bool actor_join_cancelled(struct actor *actor);             /* true: it ended by the cancellation */
 void actor_signal(struct actor *actor, int signal);
 
+/* ThreadSanitizer cannot follow threads that a forked child of a threaded process starts. */
+#if defined(__SANITIZE_THREAD__)
+#define STAGE_UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define STAGE_UNDER_TSAN 1
+#endif
+#endif
+#ifndef STAGE_UNDER_TSAN
+#define STAGE_UNDER_TSAN 0
+#endif
+
 /* Acquires NOWAIT in a thread of its own, and releases it again if it got it. For "is it free to somebody else?" */
 enum hlk_status stage_try(hlk_lock *lock);
 
