@@ -17,12 +17,15 @@ static struct {
     const char *command, *name;
     bool json;
     int verbosity;
+    int64_t since_ms;       /* hlk_now_ms() when it all began */
     atomic_bool never_wait; /* read by the library's threads too (say_log) */
 } as;
 
 void say_setup(const char *command, bool json, int verbosity)
 {
     as.command = command;
+    if (!as.since_ms)
+        as.since_ms = hlk_now_ms();
     as.json = json;
     as.verbosity = verbosity;
 }
@@ -200,13 +203,27 @@ int say_exit_code(enum hlk_status status)
     }
 }
 
+/* "no server at redis://...: Connection refused (tried 10.0 s)": the story says where and why. */
+static void say_no_server(struct json *fields)
+{
+    const char *story = say_story();
+    if (strncmp(story, "open ", 5) == 0)
+        story += 5;
+    else if (strncmp(story, "at ", 3) == 0)
+        story += 3;
+    say_with(fields, SAY_ERROR, "no server at %s (tried %.1f s)", story, (double)(hlk_now_ms() - as.since_ms) / 1000);
+}
+
 int say_fault(void)
 {
     enum hlk_status status = hlk_last_status();
     struct json fields;
     say_begin(&fields, "error");
     json_string(&fields, "status", hlk_status_name(status));
-    say_with(&fields, SAY_ERROR, "%s", say_story());
+    if (status == HLK_E_CONNECT)
+        say_no_server(&fields);
+    else
+        say_with(&fields, SAY_ERROR, "%s", say_story());
     return say_exit_code(status);
 }
 
