@@ -14,6 +14,8 @@
  *   NO_LOOK      renewal and count write the field without looking whether it is there
  *   COUNTING     acquire adds to the count and end takes one off, instead of setting and deleting
  *   NO_UNDO      who gives up while asking sends no end
+ *   VOID_ENDS    (adds instead of taking away) a copy of the end in doubt writes the void set too; passes, as without
+ *                it: only a late acquire creates (docs/decisions/void.md)
  *   REACH_...    asserts that something cannot happen; must fail, else the model proves nothing
  * Bound: DOUBTS, how many copies may be left behind in all. The void set's own life (void_ms) is taken as longer than
  * any copy's. */
@@ -116,7 +118,7 @@ active proctype A() {
     :: atomic { doubts < DOUBTS ->
          if :: doubt -> late_end_doubt[r]++ :: else -> late_end[r]++ fi;
          doubts++; first = false;
-#ifndef NO_DOUBT
+#ifdef VOID_ENDS
          doubt = true
 #endif
        }
