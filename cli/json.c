@@ -63,7 +63,8 @@ static bool add_escaped(struct json *json, const unsigned char *s)
             code[1] = (char)*s;
             fits = add(json, code, 2);
         } else if (*s < ' ' || *s == 0x7f) {
-            fits = add(json, code, (size_t)snprintf(code, sizeof code, "\\u%04x", *s));
+            int escaped = snprintf(code, sizeof code, "\\u%04x", *s);
+            fits = add(json, code, (size_t)escaped);
         } else {
             fits = add(json, (const char *)s, len);
         }
