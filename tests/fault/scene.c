@@ -207,7 +207,8 @@ static void nest(struct scene *s)
     scene_agrees(s, 2);
     scene_assert(s, hlk_lock_release(s->lock) == HLK_OK);
     scene_assert(s, hlk_lock_holds(s->lock) == 1);
-    WITHIN(FREE_MS, strcmp(raw(stage.redis, "HGET %s %s", s->name, hold_of(s->lock)), "\"1\"") == 0);
+    if (!s->late)
+        scene_agrees(s, 1);
     scene_release(s);
 }
 

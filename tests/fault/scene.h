@@ -20,6 +20,7 @@ struct scene {
     hlk_owner  *owner;
     hlk_lock   *lock;           /* the owner's: any thread may look at it */
     hlk_client *bystander;
+    bool        late;           /* an older count may be written late: nobody decides by it (lock_reacquire.lua) */
     int         agreed;         /* answers at which the caller held */
 };
 

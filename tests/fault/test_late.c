@@ -1,0 +1,185 @@
+/* The k-th request is held back by the network and delivered late: when the client has long given up its connection and
+ * asked again, when the hold is over, when somebody else or the client itself has the lock anew, when the client is gone.
+ * For every k of every scene, alone and with what was queued behind it.
+ *
+ * asks A4 redisson 7367, PR 7368, 4178, 4109: reply lost or late, script sent again: counts and ownership always agree with
+ * the caller's view. A4 redisson 4706, 4822: any retry of acquire is the same acquire. A3 curator 727: an entry of an old
+ * incarnation never counts as mine. docs/protocol.md 8.3: closing does not withdraw what the server has not read yet. */
+#include "scene.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static void start(void)
+{
+    trouble_up(STAGE_PROXY);
+}
+
+TestSuite(late, .init = start, .fini = stage_down, .timeout = 120);
+TestSuite(late_async, .init = start, .fini = stage_down, .timeout = 120);
+TestSuite(late_dispatched, .init = start, .fini = stage_down, .timeout = 120);
+
+enum moment {
+    DELAYED, /* but before the client has given it up */
+    DURING,  /* as soon as the client has sent another script: its retry, or what takes it back */
+    AFTER_RELEASE,
+    THEIRS, /* somebody else holds it now */
+    OURS,   /* the client holds it again */
+    AFTER_CLOSE
+};
+
+struct when {
+    enum moment moment;
+    bool alone; /* what is behind it on its connection never arrives */
+};
+
+/* --- the postman: delivers while the scene is being played */
+
+struct postman {
+    pthread_t thread;
+    struct when when;
+    atomic_bool stop;
+};
+
+static void *deliver_soon(void *arg)
+{
+    struct postman *postman = arg;
+    while (!proxy_struck(stage.proxy) && !atomic_load(&postman->stop))
+        test_sleep_ms(1);
+    uint64_t seen = proxy_count(stage.proxy, PROXY_SCRIPTS);
+    int64_t at = test_now_ms() + REPLY_MS / 3;
+    while (!atomic_load(&postman->stop) &&
+           (postman->when.moment == DELAYED ? test_now_ms() < at : proxy_count(stage.proxy, PROXY_SCRIPTS) == seen))
+        test_sleep_ms(1);
+    if (proxy_struck(stage.proxy))
+        proxy_deliver(stage.proxy, postman->when.alone);
+    return NULL;
+}
+
+static void postman_start(struct postman *postman, struct when when)
+{
+    postman->when = when;
+    atomic_init(&postman->stop, false);
+    if (when.moment <= DURING && pthread_create(&postman->thread, NULL, deliver_soon, postman) != 0)
+        test_give_up("no thread for the postman");
+}
+
+static void postman_end(struct postman *postman)
+{
+    atomic_store(&postman->stop, true);
+    if (postman->when.moment <= DURING)
+        pthread_join(postman->thread, NULL);
+}
+
+/* --- one play */
+
+static void deliver_all(struct scene *s)
+{
+    (void)s;
+    proxy_deliver(stage.proxy, false);
+}
+
+static void deliver_one(struct scene *s)
+{
+    (void)s;
+    proxy_deliver(stage.proxy, true);
+}
+
+/* The client's own next hold is as safe as anybody's. */
+static void hold_again(struct scene *s, bool alone)
+{
+    scene_assert(s, scene_got(s, scene_acquire(s, 5000, 0)));
+    proxy_deliver(stage.proxy, alone);
+    scene_assert(s, hlk_lock_left_ms(s->lock) > 0);
+    scene_agrees(s, 1);
+    scene_assert(s, scene_release(s) == HLK_OK);
+    scene_is_over(s);
+}
+
+static void after_it(struct scene *s, struct when when)
+{
+    if (when.moment == AFTER_RELEASE)
+        proxy_deliver(stage.proxy, when.alone);
+    scene_is_over(s);
+    if (when.moment == THEIRS)
+        scene_later_hold_is_safe(s, when.alone ? deliver_one : deliver_all);
+    else if (when.moment == OURS)
+        hold_again(s, when.alone);
+    else if (when.moment != AFTER_CLOSE)
+        scene_later_hold_is_safe(s, NULL);
+}
+
+/* The client is gone and cannot take back what arrives now: the lease does. */
+static void after_close(struct scene *s, struct when when)
+{
+    if (when.moment != AFTER_CLOSE)
+        return;
+    proxy_deliver(stage.proxy, when.alone);
+    WITHIN(2 * s->lease_ms, is_free(s->name));
+}
+
+static bool late_at(struct scene *s, scene_play *play, enum scene_mode mode, struct when when, int k)
+{
+    struct postman postman;
+    scene_begin(s, mode, k);
+    proxy_arm(stage.proxy, PROXY_HOLD, PROXY_ALL, (uint64_t)k);
+    postman_start(&postman, when);
+    play(s);
+    bool struck = proxy_struck(stage.proxy);
+    postman_end(&postman);
+    proxy_arm(stage.proxy, PROXY_NONE, PROXY_ALL, 0);
+    if (struck)
+        after_it(s, when);
+    scene_end(s);
+    if (struck)
+        after_close(s, when);
+    return struck;
+}
+
+enum { RENEWED_LEASE_MS = 2400, NESTED_LEASE_MS = 6000 };
+
+static void for_every_k(scene_play *play, enum scene_mode mode, struct when when, int least)
+{
+    struct scene s = { .late = true,
+                       .lease_ms = play == play_renewed  ? RENEWED_LEASE_MS
+                                   : play == play_nested ? NESTED_LEASE_MS
+                                                         : LEASE_MS };
+    int k = 1;
+    while (k < PLAYS_MOST_K && late_at(&s, play, mode, when, k))
+        k++;
+    cr_assert_gt(k, least, "only %d requests were late", k - 1);
+    cr_assert_lt(k, PLAYS_MOST_K);
+}
+
+#define EVERY_SCENE(suite, mode, title, ...)                                                                           \
+    Test(suite, a_try_##title)                                                                                         \
+    {                                                                                                                  \
+        for_every_k(play_try, mode, (struct when){ __VA_ARGS__ }, 2);                                                  \
+    }                                                                                                                  \
+    Test(suite, a_wait_##title)                                                                                        \
+    {                                                                                                                  \
+        for_every_k(play_wait, mode, (struct when){ __VA_ARGS__ }, 6);                                                 \
+    }                                                                                                                  \
+    Test(suite, a_renewed_hold_##title)                                                                                \
+    {                                                                                                                  \
+        for_every_k(play_renewed, mode, (struct when){ __VA_ARGS__ }, 3);                                              \
+    }                                                                                                                  \
+    Test(suite, nested_holds_##title)                                                                                  \
+    {                                                                                                                  \
+        for_every_k(play_nested, mode, (struct when){ __VA_ARGS__ }, 5);                                               \
+    }
+
+EVERY_SCENE(late, BLOCKING, is_waited_for_when_it_is_only_slow, DELAYED, false)
+EVERY_SCENE(late, BLOCKING, does_no_harm_beside_its_retry, DURING, false)
+EVERY_SCENE(late, BLOCKING, does_no_harm_alone_beside_its_retry, DURING, true)
+EVERY_SCENE(late, BLOCKING, revives_nothing, AFTER_RELEASE, false)
+EVERY_SCENE(late, BLOCKING, revives_nothing_alone, AFTER_RELEASE, true)
+EVERY_SCENE(late, BLOCKING, touches_nobody_else, THEIRS, false)
+EVERY_SCENE(late, BLOCKING, touches_no_next_hold_of_the_same_client, OURS, false)
+EVERY_SCENE(late, BLOCKING, alone_touches_no_next_hold_of_the_same_client, OURS, true)
+EVERY_SCENE(late, BLOCKING, does_not_outlive_its_client_for_long, AFTER_CLOSE, true)
+
+EVERY_SCENE(late_async, ASYNC, does_no_harm_beside_its_retry, DURING, true)
+EVERY_SCENE(late_async, ASYNC, touches_nobody_else, THEIRS, true)
+EVERY_SCENE(late_async, ASYNC, touches_no_next_hold_of_the_same_client, OURS, true)
+EVERY_SCENE(late_dispatched, DISPATCHED, touches_no_next_hold_of_the_same_client, OURS, false)
