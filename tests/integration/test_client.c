@@ -295,29 +295,29 @@ static int list_tasks(int *tasks, int room)
     return n;
 }
 
-static void *no_work(void *arg)
-{
-    return arg;
-}
-
-/* A sanitizer may start a thread of its own beside the first of ours: after this it has. */
-static int list_tasks_first(int *tasks, int room)
-{
-    pthread_t thread;
-    int alone = list_tasks(tasks, room);
-    pthread_create(&thread, NULL, no_work, NULL);
-    pthread_join(thread, NULL);
-    test_sleep_ms(20); /* a joined thread may still be listed */
-    int n = list_tasks(tasks, room);
-    return n < alone ? alone : n;
-}
-
 static bool contains(const int *list, int n, int value)
 {
     for (int i = 0; i < n; i++)
         if (list[i] == value)
             return true;
     return false;
+}
+
+static void *tell_tid(void *arg)
+{
+    *(int *)arg = gettid();
+    return NULL;
+}
+
+/* A sanitizer may start a thread of its own beside the first of ours: after this it has. */
+static int list_tasks_first(int *tasks, int room)
+{
+    pthread_t thread;
+    int n, tid = 0;
+    pthread_create(&thread, NULL, tell_tid, &tid);
+    pthread_join(thread, NULL);
+    WAIT_FOR((n = list_tasks(tasks, room)) > 0 && !contains(tasks, n, tid)); /* joined ones may still be listed */
+    return n;
 }
 
 static unsigned long long blocked_signals(int task)
