@@ -51,6 +51,7 @@ bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms,
     lease->lease_ms = lease_ms;
     lease->sent_ms = sent_ms;
     lease->until_ms = until;
+    lease->ends_ms = sent_ms + lease_ms;
     lease->cap_ms = cap_ms;
     lease->asked_ms = 0;
     lease->fixed = fixed;
@@ -68,6 +69,8 @@ bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_m
 {
     int64_t until = least(hlk_lease_until(sent_ms, lease_ms), lease->cap_ms);
     lease->asked_ms = 0;
+    if (sent_ms + lease_ms > lease->ends_ms)
+        lease->ends_ms = sent_ms + lease_ms;
     if (sent_ms > lease->sent_ms)
         lease->sent_ms = sent_ms;
     if (until > lease->until_ms)

@@ -29,6 +29,7 @@ enum hlk_lease_act { HLK_LEASE_WAIT, HLK_LEASE_RENEW, HLK_LEASE_TELL_RISK, HLK_L
 struct hlk_lease {
     int64_t lease_ms;
     int64_t sent_ms;        /* of the copy that the last good answer answered */
+    int64_t ends_ms;        /* Redis' ttl is over then, at the latest, by all good answers */
     int64_t until_ms;       /* counts as lost from then on */
     int64_t cap_ms;         /* INT64_MAX, or where max_hold ends it */
     int64_t asked_ms;       /* when a renewal was sent last; 0: since the last good answer none */

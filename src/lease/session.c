@@ -33,6 +33,7 @@ static struct hlk_turn *first_turn(const struct hlk_session *s)
 }
 
 static void tell(struct hlk_session *s, int kind, const char *why);
+static void part(struct hlk_session *s, struct hlk_parting *out);
 
 /* --- the handle's view of losses --- */
 
@@ -205,7 +206,8 @@ static void unlink_turn(struct hlk_turn *turn)
 enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn)
 {
     hlk_mutex_lock(s->mu);
-    enum hlk_enter enter = turn->h ? HLK_ENTER_TURN : HLK_ENTER_LINE;
+    struct hlk_past *past = s->past ? find_past(s, turn->holder.id) : NULL;
+    enum hlk_enter enter = past && past->releases ? HLK_ENTER_LOST : turn->h ? HLK_ENTER_TURN : HLK_ENTER_LINE;
     if (enter == HLK_ENTER_LINE && s->state == HLK_SESSION_HELD && is_held_by(s, turn->holder.id)) {
         unlink_turn(turn);
         enter = nest(s);
@@ -304,8 +306,15 @@ void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64
 void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
 {
     hlk_mutex_lock(s->mu);
-    if (is_held_by(s, holder) && s->h == h && s->count > 1) {
-        s->count--;
+    if (s->state == HLK_SESSION_HELD && is_held_by(s, holder) && s->h == h && s->lease.state != HLK_LEASE_LOST) {
+        if (--s->count == 0) {          /* the owner's other thread has released meanwhile: this was the last */
+            struct hlk_parting parting;
+            part(s, &parting);
+            hlk_mutex_unlock(s->mu);
+            hlk_table_end(s->table, s, &parting);
+            hlk_session_ended(s);
+            return;
+        }
     } else {
         struct hlk_past *past = find_past(s, holder);
         if (past && past->h == h && past->releases > 1)
@@ -321,7 +330,7 @@ static void part(struct hlk_session *s, struct hlk_parting *out)
 {
     out->h = s->h;
     out->doubt = s->doubt;
-    out->until_ms = s->lease.sent_ms + s->lease.lease_ms;
+    out->until_ms = s->lease.ends_ms;
     move(s, HLK_SESSION_ENDING);
     hlk_lease_move(&s->lease, HLK_LEASE_NONE);
     HLK_UNCOUNT(s->table, held);
@@ -423,6 +432,7 @@ void hlk_session_keep(struct hlk_session *s)
     HLK_COUNT(s->table, held);
     s->count = 1;
     hlk_watchdog_arm(s);
+    wake_those_who_know_now(s);
     hlk_mutex_unlock(s->mu);
 }
 
@@ -510,7 +520,7 @@ bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_
     bool orphan = s->lease.state == HLK_LEASE_ORPHANED;
     out->h = s->h;
     out->doubt = s->doubt;
-    out->until_ms = s->lease.sent_ms + s->lease.lease_ms;
+    out->until_ms = s->lease.ends_ms;
     hlk_lease_move(&s->lease, HLK_LEASE_LOST);
     HLK_UNCOUNT(s->table, held);
     hlk_loop_cancel(s->table->loop, &s->alarm);
@@ -559,8 +569,9 @@ void hlk_session_orphan(struct hlk_session *s, uint64_t holder)
             tell(s, HLK_EVENT_ORPHANED, "its holder ended without releasing it: renewal has stopped");
             hlk_lease_move(&s->lease, HLK_LEASE_ORPHANED);
         }
-        s->holder.holds = NULL;         /* the holder's memory may be another's soon */
     }
+    if (s->holder.id == holder)
+        s->holder.holds = NULL;         /* the holder's memory may be another's soon; also while ENDING */
     hlk_mutex_unlock(s->mu);
     if (unref)
         hlk_session_unref(s);

@@ -128,7 +128,8 @@ enum hlk_enter {
 enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t fixed_lease_ms, unsigned *count,
                                 uint64_t *h);
 enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn);     /* a NESTED is not raised */
-/* After wake(): TURN, LINE; NESTED (the same owner got it meanwhile) or BUSY (once): out of line. */
+/* After wake(): TURN, LINE; NESTED (the same owner got it meanwhile) or BUSY (once): out of line; LOST (the same owner got
+ * it, and lost it): the caller leaves. */
 enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn);
 
 /* The asker's answer was "somebody else's". */

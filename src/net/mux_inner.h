@@ -45,6 +45,7 @@ struct hlk_mux {
     struct ev_timer redial;
     struct ev_io io;                    /* while lead is LOOP */
     struct hlk_tick tick;
+    int64_t looked_ms;
     struct hlk_conn dead;               /* under mu: broken, to be closed by the loop */
     struct hlk_post adopt, broken;
 };

@@ -13,6 +13,7 @@
 
 #define REDIAL_FIRST_MS 10
 #define REDIAL_MOST_MS 1000
+#define LOOK_MS 250     /* while locks are held and nothing is said: has the server hung up? Then all holds are verified */
 
 /* --- those who wait for it --- */
 
@@ -311,9 +312,15 @@ static void on_tick(struct hlk_tick *tick, int64_t now_ms)
     struct hlk_mux *mux = HLK_CONTAINER(tick, struct hlk_mux, tick);
     hlk_mutex_lock(&mux->mu);
     int64_t dead_ns;
-    bool due = mux->state == HLK_MUX_UP && !hlk_list_empty(&mux->flight) &&
+    bool idle = hlk_list_empty(&mux->flight);
+    bool look = idle && mux->lead == HLK_LEAD_FREE && now_ms - mux->looked_ms >= LOOK_MS;
+    bool due = mux->state == HLK_MUX_UP && !idle &&
                (mux->lead == HLK_LEAD_FREE ||
                 (mux->lead == HLK_LEAD_LOOP && hlk_mux_overdue(mux, now_ms * 1000000, &dead_ns)));
+    if (look) {
+        mux->looked_ms = now_ms;
+        due = mux->state == HLK_MUX_UP;
+    }
     hlk_mutex_unlock(&mux->mu);
     if (due)
         loop_leads(mux);

@@ -310,6 +310,9 @@ static void on_turn(struct hlk_async *async)
     case HLK_ENTER_BUSY:
         fail(async, HLK_BUSY);
         return;
+    case HLK_ENTER_LOST:
+        fail(async, HLK_LOST);
+        return;
     default:
         return;
     }

@@ -92,6 +92,8 @@ static enum hlk_happened do_line(struct hlk_request *r)
             return hlk_request_takes_turn(r);
         case HLK_ENTER_BUSY:
             return over(r, HLK_BUSY);
+        case HLK_ENTER_LOST:
+            return over(r, HLK_LOST);
         case HLK_ENTER_NESTED:
             return HLK_IS_YOURS;        /* another thread of this owner has got it meanwhile */
         default:

@@ -104,10 +104,17 @@ Test(spin, comes_back_where_blocking_is_what_makes_it_slow)
 
 Test(spin, a_short_answer_without_a_probe_counts_an_eighth)
 {
-    see(SLOW, 1);
+    see(100000, 1);
     cr_assert_eq(hlk_spin_budget_ns(&spin), 0);
     see(FAST, 1);
-    cr_assert_eq(spin.average_ns, SLOW - (SLOW - FAST) / 8);
+    cr_assert_eq(spin.average_ns, 100000 - (100000 - FAST) / 8);
+}
+
+Test(spin, a_stall_is_one_vote_not_ten)
+{
+    see(FAST, 1);
+    see(100 * 1000 * 1000, 1);
+    cr_assert_gt(hlk_spin_budget_ns(&spin), 0);
 }
 
 Test(spin, comes_back_by_average_too)
