@@ -1,0 +1,390 @@
+/* How a thread sleeps and is woken: no wake-up is lost, none is paid twice, none is left behind. */
+#include "base/park.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static struct hlk_park park;
+static int event_fd;
+
+static void init(void)
+{
+    hlk_park_init(&park);
+    event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    cr_assert_geq(event_fd, 0);
+}
+
+static void fini(void)
+{
+    hlk_clock_play(NULL);
+    close(event_fd);
+}
+
+TestSuite(park, .init = init, .fini = fini);
+
+static int tokens(void)
+{
+    int n = -1;
+    cr_assert_eq(sem_getvalue(&park.sem, &n), 0);
+    return n;
+}
+
+static bool token_in_fd(void)
+{
+    eventfd_t n;
+    return eventfd_read(event_fd, &n) == 0;
+}
+
+static bool asleep(void)
+{
+    return atomic_load(&park.bits) & HLK_PARK_ASLEEP;
+}
+
+/* --- by hand, one thread --- */
+
+Test(park, a_wake_up_before_the_sleep_keeps_awake_and_costs_nothing)
+{
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    cr_assert_not(hlk_park_begin(&park, HLK_WAKE_TURN));
+    cr_assert_not(asleep());
+    cr_assert_eq(tokens(), 0);
+}
+
+Test(park, a_wake_up_in_the_sleep_is_paid)
+{
+    cr_assert(hlk_park_begin(&park, HLK_WAKE_TURN));
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    cr_assert_eq(tokens(), 1);
+    cr_assert_not(hlk_park_end(&park));
+    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_TURN);
+}
+
+Test(park, the_second_waker_pays_nothing)
+{
+    cr_assert(hlk_park_begin(&park, HLK_WAKE_ALL));
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_MESSAGE);
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    cr_assert_eq(tokens(), 1);
+    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_TURN | HLK_WAKE_MESSAGE);
+}
+
+Test(park, a_bit_that_is_not_wanted_does_not_keep_awake)
+{
+    hlk_park_wake(&park, HLK_WAKE_REPLY);
+    cr_assert(hlk_park_begin(&park, HLK_WAKE_TURN));
+    cr_assert(hlk_park_end(&park));
+    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_REPLY);
+}
+
+Test(park, any_bit_wakes_a_sleeper)
+{
+    cr_assert(hlk_park_begin(&park, HLK_WAKE_TURN));
+    hlk_park_wake(&park, HLK_WAKE_REPLY); /* not wanted: it looks, and sleeps again */
+    cr_assert_eq(tokens(), 1);
+}
+
+Test(park, who_leaves_by_itself_owes_nothing)
+{
+    cr_assert(hlk_park_begin(&park, HLK_WAKE_TURN));
+    cr_assert(hlk_park_end(&park));
+    cr_assert_not(asleep());
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    cr_assert_eq(tokens(), 0);
+}
+
+Test(park, take_takes_what_was_asked_for)
+{
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_MESSAGE);
+    cr_assert_eq(hlk_park_take(&park, HLK_WAKE_TURN | HLK_WAKE_REPLY), HLK_WAKE_TURN);
+    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_MESSAGE);
+    cr_assert_eq(hlk_park_take(&park, HLK_WAKE_TURN), 0);
+}
+
+Test(park, bits_are_distinct_and_all_in_all)
+{
+    static const unsigned bits[] = { HLK_WAKE_REPLY,   HLK_WAKE_LEAD,    HLK_WAKE_UP,   HLK_WAKE_TURN,
+                                     HLK_WAKE_MESSAGE, HLK_WAKE_HEARING, HLK_WAKE_DEAF, HLK_WAKE_CANCEL,
+                                     HLK_WAKE_CLOSED,  HLK_WAKE_SETTLED };
+    unsigned all = 0;
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+        cr_assert_not(all & bits[i]);
+        all |= bits[i];
+    }
+    cr_assert_eq(all, HLK_WAKE_ALL);
+    cr_assert_not(all & HLK_PARK_ASLEEP);
+}
+
+/* --- sleeping, with a clock that each look moves by a millisecond: a deadline comes without real time --- */
+
+static int64_t played_ns;
+
+static int64_t step(void)
+{
+    return played_ns += 1000000;
+}
+
+Test(park, until_is_awake_at_once_when_the_bit_is_there)
+{
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    cr_assert(hlk_park_until(&park, HLK_WAKE_TURN, INT64_MAX, -1, NULL));
+    cr_assert_eq(tokens(), 0);
+}
+
+Test(park, until_leaves_the_bit_set)
+{
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    cr_assert(hlk_park_until(&park, HLK_WAKE_TURN, INT64_MAX, -1, NULL));
+    cr_assert_eq(hlk_park_take(&park, HLK_WAKE_ALL), HLK_WAKE_TURN);
+}
+
+Test(park, until_ends_at_its_time_and_leaves_no_token)
+{
+    played_ns = 0;
+    hlk_clock_play(step);
+    cr_assert_not(hlk_park_until(&park, HLK_WAKE_TURN, 50, -1, NULL));
+    cr_assert_geq(played_ns, 50 * 1000000);
+    cr_assert_eq(tokens(), 0);
+    cr_assert_not(asleep());
+}
+
+Test(park, until_of_a_time_that_is_over_does_not_sleep)
+{
+    cr_assert_not(hlk_park_until(&park, HLK_WAKE_TURN, 1, -1, NULL));
+    cr_assert_not(asleep());
+    cr_assert_eq(tokens(), 0);
+}
+
+Test(park, until_in_poll_ends_at_its_time)
+{
+    bool eintr = false;
+    cr_assert_not(hlk_park_until(&park, HLK_WAKE_TURN, hlk_clock_ms() + 2, event_fd, &eintr));
+    cr_assert_not(eintr);
+    cr_assert_not(asleep());
+    cr_assert_not(token_in_fd());
+}
+
+/* --- two threads --- */
+
+struct sleeper {
+    pthread_t thread;
+    bool polls, eintr, woken;
+    int64_t at_ms;
+    atomic_bool done;
+};
+
+static void *sleep_once(void *arg)
+{
+    struct sleeper *s = arg;
+    s->woken = hlk_park_until(&park, HLK_WAKE_TURN, s->at_ms, event_fd, s->polls ? &s->eintr : NULL);
+    atomic_store(&s->done, true);
+    return NULL;
+}
+
+static void start(struct sleeper *s, bool polls)
+{
+    s->polls = polls;
+    s->at_ms = INT64_MAX;
+    cr_assert_eq(pthread_create(&s->thread, NULL, sleep_once, s), 0);
+    while (!asleep())
+        sched_yield();
+}
+
+Test(park, a_sleeper_is_woken)
+{
+    struct sleeper s = { .polls = false };
+    start(&s, false);
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    pthread_join(s.thread, NULL);
+    cr_assert(s.woken);
+    cr_assert_eq(tokens(), 0);
+    cr_assert_not(asleep());
+}
+
+Test(park, a_sleeper_in_poll_is_woken)
+{
+    struct sleeper s = { .polls = true };
+    start(&s, true);
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    pthread_join(s.thread, NULL);
+    cr_assert(s.woken);
+    cr_assert_not(s.eintr);
+    cr_assert_eq(tokens(), 0);
+    cr_assert_not(token_in_fd());
+}
+
+Test(park, a_bit_that_is_not_wanted_lets_a_sleeper_sleep_on)
+{
+    struct sleeper s = { .polls = false };
+    start(&s, false);
+    hlk_park_wake(&park, HLK_WAKE_REPLY);
+    while (!asleep())
+        sched_yield();
+    cr_assert_not(atomic_load(&s.done));
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    pthread_join(s.thread, NULL);
+    cr_assert(s.woken);
+}
+
+static void on_signal(int signo)
+{
+    (void)signo;
+}
+
+static void handle_usr1(void)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
+}
+
+Test(park, a_signal_ends_a_sleep_that_asked_for_it)
+{
+    struct sleeper s = { .polls = true };
+    handle_usr1();
+    start(&s, true);
+    while (!atomic_load(&s.done)) { /* one that comes just before the poll does nothing, like pause() */
+        pthread_kill(s.thread, SIGUSR1);
+        sched_yield();
+    }
+    pthread_join(s.thread, NULL);
+    cr_assert(s.eintr);
+    cr_assert_not(s.woken);
+    cr_assert_not(asleep());
+}
+
+Test(park, a_signal_does_not_end_another_sleep)
+{
+    struct sleeper s = { .polls = false };
+    handle_usr1();
+    start(&s, false);
+    for (int i = 0; i < 100; i++) {
+        pthread_kill(s.thread, SIGUSR1);
+        sched_yield();
+    }
+    cr_assert_not(atomic_load(&s.done));
+    hlk_park_wake(&park, HLK_WAKE_TURN);
+    pthread_join(s.thread, NULL);
+    cr_assert(s.woken);
+    cr_assert_eq(tokens(), 0);
+}
+
+static void cancel_one(bool polls, bool wake)
+{
+    struct sleeper s = { .polls = polls };
+    atomic_store(&park.bits, 0);
+    start(&s, polls);
+    if (wake)
+        hlk_park_wake(&park, HLK_WAKE_TURN);
+    pthread_cancel(s.thread);
+    pthread_join(s.thread, NULL);
+    cr_assert_not(asleep());
+    cr_assert_eq(tokens(), 0);
+}
+
+Test(park, a_cancelled_sleeper_leaves_no_token)
+{
+    for (int i = 0; i < 200; i++)
+        cancel_one(i % 2, false);
+}
+
+Test(park, a_cancelled_sleeper_that_was_woken_leaves_no_token)
+{
+    for (int i = 0; i < 200; i++)
+        cancel_one(i % 2, true);
+}
+
+/* --- storms --- */
+
+enum { ROUNDS = 5000 };
+
+static struct hlk_park there, back;
+static bool by_poll;
+
+static unsigned await(struct hlk_park *mine, int round, int fd)
+{
+    bool eintr = false;
+    while (!hlk_park_until(mine, HLK_WAKE_TURN, round % 3 ? INT64_MAX : hlk_clock_ms(), fd, by_poll ? &eintr : NULL))
+        sched_yield();
+    return hlk_park_take(mine, HLK_WAKE_TURN);
+}
+
+static void *answer(void *arg)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        (void)await(&there, i + 1, *(int *)arg);
+        hlk_park_wake(&back, HLK_WAKE_TURN);
+    }
+    return NULL;
+}
+
+/* One wake-up that was lost would leave both asleep for ever; one paid twice leaves a token. Every third sleep has a time
+ * that is over, so that giving up and being woken meet. */
+static void ping_pong(bool polls)
+{
+    pthread_t thread;
+    int fds[2] = { eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK) }, left[2];
+    by_poll = polls;
+    hlk_park_init(&there);
+    hlk_park_init(&back);
+    cr_assert_eq(pthread_create(&thread, NULL, answer, &fds[0]), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        hlk_park_wake(&there, HLK_WAKE_TURN);
+        cr_assert_eq(await(&back, i, fds[1]), HLK_WAKE_TURN);
+    }
+    pthread_join(thread, NULL);
+    sem_getvalue(&there.sem, &left[0]);
+    sem_getvalue(&back.sem, &left[1]);
+    cr_assert_eq(left[0], 0);
+    cr_assert_eq(left[1], 0);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+Test(park, a_storm_loses_no_wake_up)
+{
+    ping_pong(false);
+}
+
+Test(park, a_storm_in_poll_loses_no_wake_up)
+{
+    ping_pong(true);
+}
+
+static atomic_int left_to_wake;
+
+static void *wake_often(void *arg)
+{
+    unsigned bit = *(unsigned *)arg;
+    while (atomic_fetch_sub(&left_to_wake, 1) > 0) {
+        hlk_park_wake(&park, bit);
+        sched_yield();
+    }
+    hlk_park_wake(&park, HLK_WAKE_CLOSED);
+    return NULL;
+}
+
+Test(park, many_wakers_leave_no_token)
+{
+    static unsigned bits[] = { HLK_WAKE_TURN, HLK_WAKE_MESSAGE, HLK_WAKE_REPLY };
+    pthread_t threads[3];
+    atomic_store(&left_to_wake, 6000);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, wake_often, &bits[i]);
+    unsigned got = 0;
+    while (!(got & HLK_WAKE_CLOSED)) {
+        cr_assert(hlk_park_until(&park, HLK_WAKE_ALL, INT64_MAX, -1, NULL));
+        got = hlk_park_take(&park, HLK_WAKE_ALL);
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    cr_assert_eq(tokens(), 0);
+    cr_assert_not(asleep());
+}
