@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/opts.h"
 #include "lease/holder.h"
 
 #include <ctype.h>
@@ -21,18 +22,6 @@
 #define PATIENCE_MS 10000
 
 /* --- options --- */
-
-static bool opts_known(const struct hlk_client_opts *given, struct hlk_client_opts *opts)
-{
-    const unsigned char *bytes = (const unsigned char *)given;
-    if (given->size < sizeof given->size)
-        return false;
-    for (size_t i = sizeof *opts; i < given->size; i++)
-        if (bytes[i])
-            return false;
-    memcpy(opts, given, given->size < sizeof *opts ? given->size : sizeof *opts);
-    return true;
-}
 
 static bool label_ok(const char *label)
 {
@@ -65,7 +54,7 @@ static enum hlk_status read_opts(const struct hlk_client_opts *given, struct hlk
 {
     struct hlk_client_opts defaults = HLK_CLIENT_OPTS_INIT;
     *opts = defaults;
-    if (given && !opts_known(given, opts))
+    if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))
         return hlk_last_set(HLK_E_INVALID, "open: options of size %zu are not known", given->size);
     const char *wrong = bad_opts(opts);
     return wrong ? hlk_last_set(HLK_E_INVALID, "open: %s", wrong) : HLK_OK;
@@ -90,7 +79,8 @@ static bool name_client(hlk_client *client, const char *label)
     if (gethostname(host, sizeof host - 1) != 0 || !host[0])
         strcpy(host, "host");
     only_plain(host);
-    (void)snprintf(client->id, sizeof client->id, "hlk-%s-%ld-%016llx", host, (long)getpid(), (unsigned long long)random);
+    (void)snprintf(client->id, sizeof client->id, "hlk-%s-%ld-%016llx", host, (long)getpid(),
+                   (unsigned long long)random);
     char program[33];
     (void)snprintf(program, sizeof program, "%.32s", label ? label : program_invocation_short_name);
     only_plain(program);
@@ -243,8 +233,8 @@ static enum hlk_status set_endpoint(hlk_client *client, const char *url, const s
                                     struct hlk_error *error)
 {
     struct hlk_endpoint *endpoint = &client->endpoint;
-    enum hlk_status status = url ? hlk_url_parse(&endpoint->url, url, error)
-                                 : hlk_error_set(error, HLK_E_INVALID, "the URL is NULL");
+    enum hlk_status status =
+        url ? hlk_url_parse(&endpoint->url, url, error) : hlk_error_set(error, HLK_E_INVALID, "the URL is NULL");
     if (status != HLK_OK)
         return status;
     endpoint->log = (struct hlk_log){ opts->log, opts->log_ctx, opts->log_level ? opts->log_level : HLK_LOG_WARN };

@@ -23,7 +23,7 @@ static void pay(struct hlk_park *park)
         return;
     }
     uint64_t one = 1;
-    ssize_t ignored = write(fd, &one, sizeof one);  /* an eventfd that is full wakes as well */
+    ssize_t ignored = write(fd, &one, sizeof one); /* an eventfd that is full wakes as well */
     (void)ignored;
 }
 
@@ -96,7 +96,7 @@ static bool poll_round(struct hlk_park *park, int64_t at_ms)
     poll_leave(park);
     uint64_t drained;
     if (n > 0 && read(fd, &drained, sizeof drained) < 0)
-        return interrupted;     /* somebody else's token: as good */
+        return interrupted; /* somebody else's token: as good */
     return interrupted;
 }
 

@@ -11,8 +11,8 @@ static _Thread_local struct hlk_self *mine;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-static pthread_mutex_t idle_mu = PTHREAD_MUTEX_INITIALIZER;    /* guards: */
-static struct hlk_self *idle;                                  /*   selves of threads that ended */
+static pthread_mutex_t idle_mu = PTHREAD_MUTEX_INITIALIZER; /* guards: */
+static struct hlk_self *idle;                               /*   selves of threads that ended */
 static void (*_Atomic on_exit_hook)(uint64_t);
 
 uint64_t hlk_self_number(void)
@@ -33,8 +33,14 @@ static void thread_ends(void *arg)
     pthread_mutex_unlock(&idle_mu);
 }
 
-static void before_fork(void) { pthread_mutex_lock(&idle_mu); }
-static void after_fork_parent(void) { pthread_mutex_unlock(&idle_mu); }
+static void before_fork(void)
+{
+    pthread_mutex_lock(&idle_mu);
+}
+static void after_fork_parent(void)
+{
+    pthread_mutex_unlock(&idle_mu);
+}
 static void after_fork_child(void)
 {
     pthread_mutex_unlock(&idle_mu);

@@ -11,7 +11,7 @@ struct notice {
     const struct hlk_log *log;
     struct hlk_event event;
     struct hlk_hook hooks[2];
-    char text[];                        /* lock, holder, why, each ended by NUL */
+    char text[]; /* lock, holder, why, each ended by NUL */
 };
 
 static void log_notice(const struct notice *notice)
@@ -119,7 +119,7 @@ void hlk_events_stop(struct hlk_events *events)
 void hlk_events_fini(struct hlk_events *events)
 {
     struct hlk_list *node;
-    while ((node = hlk_list_pop(&events->jobs))) {      /* posted after the thread had ended */
+    while ((node = hlk_list_pop(&events->jobs))) { /* posted after the thread had ended */
         struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
         job->run(job);
     }

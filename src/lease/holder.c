@@ -1,8 +1,8 @@
 #include "lease/holder.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct hlk_mutex mu;             /* rank CLIENT; guards: */
-static struct hlk_list tables;          /*   of open clients */
+static struct hlk_mutex mu;    /* rank CLIENT; guards: */
+static struct hlk_list tables; /*   of open clients */
 
 static void orphan_one(struct hlk_session *s, void *ctx)
 {

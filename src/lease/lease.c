@@ -24,8 +24,10 @@ static bool may_move(enum hlk_lease_state from, enum hlk_lease_state to)
 {
     static const unsigned next[] = {
         [HLK_LEASE_NONE] = 1u << HLK_LEASE_HELD,
-        [HLK_LEASE_HELD] = 1u << HLK_LEASE_AT_RISK | 1u << HLK_LEASE_ORPHANED | 1u << HLK_LEASE_LOST | 1u << HLK_LEASE_NONE,
-        [HLK_LEASE_AT_RISK] = 1u << HLK_LEASE_HELD | 1u << HLK_LEASE_ORPHANED | 1u << HLK_LEASE_LOST | 1u << HLK_LEASE_NONE,
+        [HLK_LEASE_HELD] =
+            1u << HLK_LEASE_AT_RISK | 1u << HLK_LEASE_ORPHANED | 1u << HLK_LEASE_LOST | 1u << HLK_LEASE_NONE,
+        [HLK_LEASE_AT_RISK] =
+            1u << HLK_LEASE_HELD | 1u << HLK_LEASE_ORPHANED | 1u << HLK_LEASE_LOST | 1u << HLK_LEASE_NONE,
         [HLK_LEASE_ORPHANED] = 1u << HLK_LEASE_LOST | 1u << HLK_LEASE_NONE,
         [HLK_LEASE_LOST] = 1u << HLK_LEASE_NONE,
     };
@@ -43,7 +45,8 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, bool fixed, int64_t cap_ms, int64_t now_ms)
+bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, bool fixed, int64_t cap_ms,
+                     int64_t now_ms)
 {
     int64_t until = least(hlk_lease_until(sent_ms, lease_ms), cap_ms);
     if (now_ms >= until)

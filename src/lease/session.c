@@ -2,13 +2,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "lease/past.h"
 #include "lease/table.h"
 
 #include <assert.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 /* One setter. */
 static void move(struct hlk_session *s, enum hlk_session_state to)
@@ -35,76 +34,9 @@ static struct hlk_turn *first_turn(const struct hlk_session *s)
 static void tell(struct hlk_session *s, int kind, const char *why);
 static void part(struct hlk_session *s, struct hlk_parting *out);
 
-/* --- the handle's view of losses --- */
-
-void hlk_via_ref(struct hlk_via *via)
-{
-    if (via)
-        atomic_fetch_add(&via->refs, 1);
-}
-
-void hlk_via_unref(struct hlk_via *via)
-{
-    if (via && atomic_fetch_sub(&via->refs, 1) == 1)
-        via->free(via);
-}
-
-static void via_lost(struct hlk_via *via, bool lost)
-{
-    if (!via)
-        return;
-    hlk_mutex_lock(via->mu);
-    via->lost = lost ? via->lost + 1 : via->lost - 1;
-    if (via->lost_fd >= 0 && lost && via->lost == 1)
-        (void)eventfd_write(via->lost_fd, 1);
-    eventfd_t drained;
-    if (via->lost_fd >= 0 && via->lost == 0)
-        (void)eventfd_read(via->lost_fd, &drained);
-    hlk_mutex_unlock(via->mu);
-}
-
-/* --- past holds --- */
-
-static struct hlk_past *find_past(const struct hlk_session *s, uint64_t holder)
-{
-    struct hlk_past *past = s->past;
-    while (past && past->holder != holder)
-        past = past->next;
-    return past;
-}
-
-static void drop_past(struct hlk_session *s, struct hlk_past *past, bool holder_lives)
-{
-    struct hlk_past **at = &s->past;
-    while (*at != past)
-        at = &(*at)->next;
-    *at = past->next;
-    if (past->releases)
-        via_lost(past->via, false);
-    if (holder_lives)
-        atomic_fetch_sub(past->counted.holds, 1);
-    hlk_via_unref(past->via);
-    hlk_mem_free(past);
-}
-
-static struct hlk_past *add_past(struct hlk_session *s, struct hlk_holder holder, uint64_t h, unsigned releases)
-{
-    struct hlk_past *past = hlk_mem_zalloc(sizeof *past);
-    if (!past)
-        return NULL;
-    past->holder = holder.id;
-    past->counted = holder;
-    past->h = h;
-    past->releases = releases;
-    past->next = s->past;
-    s->past = past;
-    hlk_session_ref(s);
-    return past;
-}
-
 /* --- the line --- */
 
-static void promote(struct hlk_session *s)      /* NONE: the first in line asks */
+static void promote(struct hlk_session *s) /* NONE: the first in line asks */
 {
     struct hlk_turn *turn = first_turn(s);
     s->h = 0;
@@ -149,7 +81,7 @@ enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t 
 {
     enum hlk_enter enter = HLK_ENTER_LINE;
     hlk_mutex_lock(s->mu);
-    struct hlk_past *past = s->past ? find_past(s, holder) : NULL;
+    struct hlk_past *past = s->past ? hlk_past_find(s, holder) : NULL;
     if (past && past->releases)
         enter = HLK_ENTER_LOST;
     else if (s->state == HLK_SESSION_HELD && is_held_by(s, holder))
@@ -180,16 +112,16 @@ static enum hlk_enter place(struct hlk_session *s, struct hlk_turn *turn)
 enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn)
 {
     hlk_mutex_lock(s->mu);
-    struct hlk_past *past = s->past ? find_past(s, turn->holder.id) : NULL;
+    struct hlk_past *past = s->past ? hlk_past_find(s, turn->holder.id) : NULL;
     enum hlk_enter enter;
     if (past && past->releases) {
         enter = HLK_ENTER_LOST;
     } else if (s->state == HLK_SESSION_HELD && is_held_by(s, turn->holder.id)) {
         enter = nest(s);
     } else {
-        if (past && !past->waiter) {    /* asking again settles it: the end goes before this acquire */
-            drop_past(s, past, true);
-            hlk_session_unref(s);       /* not the last: the caller has one */
+        if (past && !past->waiter) { /* asking again settles it: the end goes before this acquire */
+            hlk_past_drop(s, past, true);
+            hlk_session_unref(s); /* not the last: the caller has one */
         }
         enter = place(s, turn);
     }
@@ -206,7 +138,7 @@ static void unlink_turn(struct hlk_turn *turn)
 enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn)
 {
     hlk_mutex_lock(s->mu);
-    struct hlk_past *past = s->past ? find_past(s, turn->holder.id) : NULL;
+    struct hlk_past *past = s->past ? hlk_past_find(s, turn->holder.id) : NULL;
     enum hlk_enter enter = past && past->releases ? HLK_ENTER_LOST : turn->h ? HLK_ENTER_TURN : HLK_ENTER_LINE;
     if (enter == HLK_ENTER_LINE && s->state == HLK_SESSION_HELD && is_held_by(s, turn->holder.id)) {
         unlink_turn(turn);
@@ -250,7 +182,7 @@ bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_
         s->count = s->written = 1;
         s->via = turn->via;
         hlk_via_ref(s->via);
-        hlk_session_ref(s);             /* held sessions outlive their handles */
+        hlk_session_ref(s); /* held sessions outlive their handles */
         atomic_fetch_add(s->holder.holds, 1);
         HLK_COUNT(s->table, held);
         hlk_watchdog_arm(s);
@@ -287,7 +219,8 @@ void hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn)
     hlk_mutex_unlock(s->mu);
 }
 
-void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms, bool watchdog)
+void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms,
+                        bool watchdog)
 {
     hlk_mutex_lock(s->mu);
     if (s->state == HLK_SESSION_HELD && s->h == h && hlk_lease_live(&s->lease)) {
@@ -307,7 +240,7 @@ void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
 {
     hlk_mutex_lock(s->mu);
     if (s->state == HLK_SESSION_HELD && is_held_by(s, holder) && s->h == h && s->lease.state != HLK_LEASE_LOST) {
-        if (--s->count == 0) {          /* the owner's other thread has released meanwhile: this was the last */
+        if (--s->count == 0) { /* the owner's other thread has released meanwhile: this was the last */
             struct hlk_parting parting;
             part(s, &parting);
             hlk_mutex_unlock(s->mu);
@@ -316,7 +249,7 @@ void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
             return;
         }
     } else {
-        struct hlk_past *past = find_past(s, holder);
+        struct hlk_past *past = hlk_past_find(s, holder);
         if (past && past->h == h && past->releases > 1)
             past->releases--;
     }
@@ -354,8 +287,8 @@ static enum hlk_let_go let_go_past(struct hlk_session *s, struct hlk_past *past,
     if (!past->releases)
         return HLK_LET_OWED;
     if (--past->releases == 0) {
-        past->releases = 1;             /* counts as lost in drop_past */
-        drop_past(s, past, true);
+        past->releases = 1; /* counts as lost in drop_past */
+        hlk_past_drop(s, past, true);
         *unref = true;
     }
     return HLK_LET_LOST;
@@ -392,7 +325,7 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
     bool unref = false;
     lock_between_renewals(s);
     enum hlk_let_go verdict = HLK_LET_NOT_HOLDER;
-    struct hlk_past *past = s->past ? find_past(s, holder) : NULL;
+    struct hlk_past *past = s->past ? hlk_past_find(s, holder) : NULL;
     if (s->state == HLK_SESSION_HELD && s->holder.id == holder) {
         if (hlk_lease_live(&s->lease) && hlk_clock_ms() >= s->lease.until_ms) {
             /* over, and the loop has not come round to saying so: it is said now */
@@ -402,10 +335,10 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
             }
             return hlk_session_let_go(s, holder, out);
         }
-        if (s->lease.state == HLK_LEASE_LOST) {         /* lost, and there was no memory to put it aside */
+        if (s->lease.state == HLK_LEASE_LOST) { /* lost, and there was no memory to put it aside */
             verdict = HLK_LET_LOST;
             if (--s->count == 0) {
-                via_lost(s->via, false);
+                hlk_via_lost(s->via, false);
                 move(s, HLK_SESSION_ENDING);
                 hlk_lease_move(&s->lease, HLK_LEASE_NONE);
                 hlk_mutex_unlock(s->mu);
@@ -453,55 +386,6 @@ void hlk_session_ended(struct hlk_session *s)
     hlk_session_unref(s);
 }
 
-bool hlk_session_owe(struct hlk_session *s, struct hlk_holder holder, uint64_t h)
-{
-    hlk_mutex_lock(s->mu);
-    bool ok = add_past(s, holder, h, 0) != NULL;
-    if (ok)
-        atomic_fetch_add(holder.holds, 1);
-    hlk_mutex_unlock(s->mu);
-    return ok;
-}
-
-void hlk_session_settle(struct hlk_session *s, uint64_t h, enum hlk_status outcome)
-{
-    hlk_mutex_lock(s->mu);
-    struct hlk_past *past = s->past;
-    while (past && (past->h != h || past->releases))
-        past = past->next;
-    if (past) {
-        past->settled = true;
-        past->outcome = outcome;
-        if (past->waiter)
-            hlk_park_wake(&past->waiter->park, HLK_WAKE_SETTLED);
-    }
-    hlk_mutex_unlock(s->mu);
-}
-
-enum hlk_status hlk_session_wait_owed(struct hlk_session *s, uint64_t holder, struct hlk_self *self, int64_t at_ms)
-{
-    for (;;) {
-        (void)hlk_park_take(&self->park, HLK_WAKE_SETTLED);
-        hlk_mutex_lock(s->mu);
-        struct hlk_past *past = find_past(s, holder);
-        enum hlk_status status = !past ? HLK_NOT_HOLDER : past->settled ? past->outcome : HLK_E_UNSURE;
-        bool over = status != HLK_E_UNSURE || hlk_clock_ms() >= at_ms;
-        if (past)
-            past->waiter = over ? NULL : self;
-        bool drop = past && past->settled;
-        if (drop)
-            drop_past(s, past, true);
-        hlk_mutex_unlock(s->mu);
-        if (drop)
-            hlk_session_unref(s);
-        if (over)
-            return status;
-        (void)hlk_park_until(&self->park, HLK_WAKE_SETTLED | HLK_WAKE_CLOSED, at_ms, -1, NULL);
-        if (hlk_park_peek(&self->park, HLK_WAKE_CLOSED))
-            at_ms = 0;
-    }
-}
-
 /* --- losing --- */
 
 static void tell(struct hlk_session *s, int kind, const char *why)
@@ -511,7 +395,7 @@ static void tell(struct hlk_session *s, int kind, const char *why)
     (void)hlk_field(field, table->client_id, s->h);
     struct hlk_hook hooks[2] = { s->via ? s->via->hook : (struct hlk_hook){ NULL, NULL }, table->hook };
     if (!hlk_events_tell(table->events, kind, hlk_session_name(s), field, s->lease.until_ms, why, hooks))
-        atomic_fetch_add(&table->untold, 1);        /* the watchdog's tick logs it: no user code under a mutex */
+        atomic_fetch_add(&table->untold, 1); /* the watchdog's tick logs it: no user code under a mutex */
 }
 
 bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_parting *out)
@@ -528,11 +412,11 @@ bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_
     if (!orphan) {
         HLK_COUNT(s->table, lost);
         tell(s, HLK_EVENT_LOST, why);
-        via_lost(s->via, true);
-        past = add_past(s, s->holder, s->h, s->count);
+        hlk_via_lost(s->via, true);
+        past = hlk_past_add(s, s->holder, s->h, s->count);
     }
     bool aside = orphan || past;
-    if (past) {                         /* the hold's account moves to the past record */
+    if (past) { /* the hold's account moves to the past record */
         past->via = s->via;
         s->via = NULL;
         s->holder.id = 0;
@@ -558,9 +442,9 @@ void hlk_session_orphan(struct hlk_session *s, uint64_t holder)
 {
     bool unref = false;
     hlk_mutex_lock(s->mu);
-    struct hlk_past *past = find_past(s, holder);
+    struct hlk_past *past = hlk_past_find(s, holder);
     if (past && !past->waiter) {
-        drop_past(s, past, false);
+        hlk_past_drop(s, past, false);
         unref = true;
     }
     if (s->state == HLK_SESSION_HELD && s->holder.id == holder) {
@@ -571,7 +455,7 @@ void hlk_session_orphan(struct hlk_session *s, uint64_t holder)
         }
     }
     if (s->holder.id == holder)
-        s->holder.holds = NULL;         /* the holder's memory may be another's soon; also while ENDING */
+        s->holder.holds = NULL; /* the holder's memory may be another's soon; also while ENDING */
     hlk_mutex_unlock(s->mu);
     if (unref)
         hlk_session_unref(s);
@@ -593,27 +477,13 @@ bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out)
     return held;
 }
 
-void hlk_session_forget(struct hlk_session *s)
-{
-    for (;;) {
-        hlk_mutex_lock(s->mu);
-        struct hlk_past *past = s->past;
-        if (past)
-            drop_past(s, past, false);
-        hlk_mutex_unlock(s->mu);
-        if (!past)
-            return;
-        hlk_session_unref(s);
-    }
-}
-
 /* --- questions --- */
 
 void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *out)
 {
     memset(out, 0, sizeof *out);
     hlk_mutex_lock(s->mu);
-    struct hlk_past *past = s->past ? find_past(s, holder) : NULL;
+    struct hlk_past *past = s->past ? hlk_past_find(s, holder) : NULL;
     if (s->state == HLK_SESSION_HELD && s->holder.id == holder) {
         out->count = s->count;
         out->h = s->h;

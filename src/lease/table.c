@@ -134,7 +134,7 @@ void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct 
 {
     struct hlk_undo *undo = hlk_mem_zalloc(sizeof *undo);
     if (!undo)
-        return;                         /* its lease is over, or nearly: Redis ends it alone */
+        return; /* its lease is over, or nearly: Redis ends it alone */
     hlk_session_ref(s);
     undo->q.name = hlk_session_name(s);
     undo->q.name_len = hlk_session_len(s);
@@ -164,7 +164,7 @@ void hlk_table_end_lost(struct hlk_table *table, struct hlk_session *s, const st
 {
     struct end_job *end = hlk_mem_zalloc(sizeof *end);
     if (!end)
-        return;                         /* the lease ends it */
+        return; /* the lease ends it */
     hlk_session_ref(s);
     end->s = s;
     end->parting = *parting;

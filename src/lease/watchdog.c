@@ -15,7 +15,7 @@ struct batch {
     bool whole;
     int64_t lease_ms[HLK_RENEWALS_A_SCRIPT];
     uint64_t h[HLK_RENEWALS_A_SCRIPT];
-    struct hlk_session *sessions[HLK_RENEWALS_A_SCRIPT];     /* referenced */
+    struct hlk_session *sessions[HLK_RENEWALS_A_SCRIPT]; /* referenced */
 };
 
 static void look_at(struct hlk_session *s);
@@ -47,7 +47,7 @@ static void mark(struct batch *batch, struct hlk_session **marked)
         batch->h[n] = batch->h[i];
         batch->lease_ms[n] = batch->lease_ms[i];
         batch->sessions[n] = marked[n] = s;
-        hlk_session_ref(s);             /* the batch may be answered, and freed, before we unmark */
+        hlk_session_ref(s); /* the batch may be answered, and freed, before we unmark */
         n++;
     }
     batch->n = n;
@@ -126,8 +126,9 @@ static void read_answers(struct batch *batch)
         if (answer == 1)
             renewed(s, batch->h[i], batch->call.sent_ns / 1000000, batch->lease_ms[i]);
         else
-            lost(s, batch->h[i], answer == 0 ? "unknown to the server: expired, broken, or its data was lost"
-                                             : "broken: somebody else holds it");
+            lost(s, batch->h[i],
+                 answer == 0 ? "unknown to the server: expired, broken, or its data was lost"
+                             : "broken: somebody else holds it");
     }
 }
 
@@ -178,7 +179,7 @@ static void flush(struct hlk_watchdog *dog)
             break;
         batch->dog = dog;
         batch->call.done = on_end;
-        batch->call.lazy = true;        /* read by the loop's next tick at the latest, never by a user's loop alone */
+        batch->call.lazy = true; /* read by the loop's next tick at the latest, never by a user's loop alone */
         int64_t now = hlk_clock_ms();
         struct hlk_list *node;
         while (batch->n < HLK_RENEWALS_A_SCRIPT && (node = hlk_list_pop(&dog->due))) {
@@ -190,10 +191,10 @@ static void flush(struct hlk_watchdog *dog)
             batch->sessions[batch->n++] = s;
         }
         if (!send_batch(batch))
-            free_batch(batch);          /* no connection: verified when there is one */
+            free_batch(batch); /* no connection: verified when there is one */
     }
     struct hlk_list *node;
-    while ((node = hlk_list_pop(&dog->due)))    /* no memory: asked again at each one's next alarm */
+    while ((node = hlk_list_pop(&dog->due))) /* no memory: asked again at each one's next alarm */
         hlk_session_unref(HLK_CONTAINER(node, struct hlk_session, due));
 }
 
@@ -214,7 +215,8 @@ static void look_at(struct hlk_session *s)
     struct hlk_parting parting;
     switch (hlk_lease_due(&s->lease, now, table->at_risk_ms, &next)) {
     case HLK_LEASE_LOSE: {
-        const char *why = s->lease.capped ? (s->lease.cap_ms == s->lease.until_ms ? "max_hold_ms is over" : "the lease is over")
+        const char *why = s->lease.capped
+                              ? (s->lease.cap_ms == s->lease.until_ms ? "max_hold_ms is over" : "the lease is over")
                           : s->lease.fixed ? "its fixed lease is over"
                                            : "no answer to renewals from the server";
         if (hlk_session_lose_locked(s, why, &parting)) {
@@ -225,9 +227,10 @@ static void look_at(struct hlk_session *s)
     }
     case HLK_LEASE_TELL_RISK:
         hlk_lease_move(&s->lease, HLK_LEASE_AT_RISK);
-        hlk_session_tell(s, HLK_EVENT_AT_RISK, s->lease.capped ? "max_hold_ms is nearly over"
-                                               : s->lease.fixed ? "its fixed lease is nearly over"
-                                                                : "renewal is overdue: no answer from the server");
+        hlk_session_tell(s, HLK_EVENT_AT_RISK,
+                         s->lease.capped  ? "max_hold_ms is nearly over"
+                         : s->lease.fixed ? "its fixed lease is nearly over"
+                                          : "renewal is overdue: no answer from the server");
         break;
     case HLK_LEASE_RENEW:
         s->lease.asked_ms = now;

@@ -17,8 +17,8 @@ struct hlk_aside {
     int fd;
     int64_t patience_ms;
     char name[64];
-    atomic_bool done;                   /* orders what follows for who saw fd readable */
-    enum hlk_status status;             /* these three: the thread's until fd is readable */
+    atomic_bool done;       /* orders what follows for who saw fd readable */
+    enum hlk_status status; /* these three: the thread's until fd is readable */
     char path[108];
     struct hlk_error error;
 };

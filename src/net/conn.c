@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define READ_SIZE 16384
-#define KEEP_SIZE (64 * 1024)           /* an empty buffer that once was larger gives its memory back */
+#define KEEP_SIZE (64 * 1024) /* an empty buffer that once was larger gives its memory back */
 
 bool hlk_buffer_add(struct hlk_buffer *buffer, const char *bytes, size_t len)
 {
@@ -43,7 +43,8 @@ void hlk_conn_init(struct hlk_conn *conn)
     conn->reader = NULL;
 }
 
-enum hlk_status hlk_conn_start(struct hlk_conn *conn, const struct sockaddr *address, socklen_t len, struct hlk_error *error)
+enum hlk_status hlk_conn_start(struct hlk_conn *conn, const struct sockaddr *address, socklen_t len,
+                               struct hlk_error *error)
 {
     conn->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (conn->fd < 0)

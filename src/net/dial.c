@@ -105,7 +105,7 @@ static bool starts(const redisReply *reply, const char *word)
 
 static enum hlk_status check_own(struct hlk_dial *dial, unsigned i, const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ERROR || i == dial->own - 1)     /* a name for CLIENT LIST is no reason to fail */
+    if (reply->type != REDIS_REPLY_ERROR || i == dial->own - 1) /* a name for CLIENT LIST is no reason to fail */
         return HLK_OK;
     if (i < dial->auth_replies || starts(reply, "NOAUTH") || starts(reply, "WRONGPASS") || starts(reply, "NOPERM"))
         return hlk_error_set(&dial->error, HLK_E_AUTH, "%s", reply->str);
@@ -246,7 +246,7 @@ static void on_timeout(struct ev_loop *ev, struct ev_timer *timer, int revents)
                             dial->endpoint->url.host);
     else
         (void)hlk_error_set(&dial->error, HLK_E_CONNECT, "no answer for %lld ms", (long long)dial->endpoint->reply_ms);
-    if (!dial->lookup && dial->expected == 0 && dial->next) {   /* this address is silent: the next one */
+    if (!dial->lookup && dial->expected == 0 && dial->next) { /* this address is silent: the next one */
         ev_io_stop(ev, &dial->io);
         hlk_conn_reset(&dial->conn);
         connect_next(dial);

@@ -10,11 +10,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define LINGER_TICKS (1000 / HLK_WHEEL_TICK_MS)     /* a thread that locks and releases must not wake us each time */
+#define LINGER_TICKS (1000 / HLK_WHEEL_TICK_MS) /* a thread that locks and releases must not wake us each time */
 
 struct hlk_loop {
-    struct ev_loop *ev;                 /* loop thread only, from start on */
-    struct ev_async door;               /*   sent from any thread */
+    struct ev_loop *ev;   /* loop thread only, from start on */
+    struct ev_async door; /*   sent from any thread */
     struct ev_timer ticker;
     struct hlk_list ticks;
     unsigned idle_ticks;
@@ -22,12 +22,12 @@ struct hlk_loop {
 
     pthread_t thread;
     atomic_bool running;
-    atomic_bool ticking;                /* the ticker runs, or the door was rung for it */
+    atomic_bool ticking; /* the ticker runs, or the door was rung for it */
 
-    struct hlk_mutex post_mu;           /* rank POST; guards: */
+    struct hlk_mutex post_mu; /* rank POST; guards: */
     struct hlk_list posts;
 
-    struct hlk_mutex wheel_mu;          /* rank WATCHDOG; guards: */
+    struct hlk_mutex wheel_mu; /* rank WATCHDOG; guards: */
     struct hlk_wheel wheel;
 };
 
@@ -112,7 +112,7 @@ static void on_tick(struct ev_loop *ev, struct ev_timer *timer, int revents)
     hlk_wheel_advance(&loop->wheel, now, &due);
     hlk_mutex_unlock(&loop->wheel_mu);
     for (;;) {
-        hlk_mutex_lock(&loop->wheel_mu);    /* cancel and re-arm unlink from `due` too */
+        hlk_mutex_lock(&loop->wheel_mu); /* cancel and re-arm unlink from `due` too */
         struct hlk_list *node = hlk_list_pop(&due);
         hlk_mutex_unlock(&loop->wheel_mu);
         if (!node)

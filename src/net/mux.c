@@ -37,7 +37,7 @@ static void end_call(struct hlk_mux *mux, struct hlk_call *call, enum hlk_call_e
         hlk_list_remove(&call->waiter->link);
         ends->waiters[ends->waiting++] = call->waiter;
     }
-    atomic_store(&call->end, end);      /* from here on the call is its caller's, who may be polling for this */
+    atomic_store(&call->end, end); /* from here on the call is its caller's, who may be polling for this */
 }
 
 static void tell(struct hlk_mux *mux, struct hlk_ends *ends)
@@ -91,7 +91,7 @@ void hlk_mux_flush(struct hlk_mux *mux)
         struct hlk_error ignored;
         bool ok = hlk_conn_send(&mux->conn, &mux->wire, &ignored);
         if (!ok)
-            shutdown(mux->conn.fd, SHUT_RDWR);  /* the leader reads the end of it, and ends the calls */
+            shutdown(mux->conn.fd, SHUT_RDWR); /* the leader reads the end of it, and ends the calls */
         hlk_mutex_lock(&mux->mu);
         mux->sending = false;
         if (!ok)
@@ -99,7 +99,7 @@ void hlk_mux_flush(struct hlk_mux *mux)
         if (ok && !hlk_buffer_empty(&mux->wire)) {
             mux->stuffed = true;
             if (mux->leader)
-                hlk_park_wake(&mux->leader->park, HLK_WAKE_UP);     /* poll for writing too */
+                hlk_park_wake(&mux->leader->park, HLK_WAKE_UP); /* poll for writing too */
             else if (mux->lead == HLK_LEAD_LOOP)
                 hlk_loop_post(mux->loop, &mux->adopt);
         }
@@ -130,8 +130,8 @@ enum hlk_status hlk_mux_send(hlk_mux *mux, struct hlk_call *call, const char *by
     call->last_of_write = false;
     hlk_mutex_lock(&mux->mu);
     bool ours = mux->state == HLK_MUX_READYING && hlk_loop_here(mux->loop);
-    enum hlk_status status = mux->state == HLK_MUX_CLOSED           ? HLK_E_CLOSED
-                             : mux->state != HLK_MUX_UP && !ours    ? HLK_E_CONNECT
+    enum hlk_status status = mux->state == HLK_MUX_CLOSED               ? HLK_E_CLOSED
+                             : mux->state != HLK_MUX_UP && !ours        ? HLK_E_CONNECT
                              : hlk_buffer_add(&mux->queued, bytes, len) ? HLK_OK
                                                                         : HLK_E_NOMEM;
     if (status != HLK_OK) {
@@ -148,13 +148,13 @@ enum hlk_status hlk_mux_send(hlk_mux *mux, struct hlk_call *call, const char *by
     mux->eager += eager;
     bool adopt = eager && mux->lead != HLK_LEAD_TAKEN && !ours;
     if (!adopt && (call->waiter || !mux->batching))
-        hlk_mux_flush(mux);             /* a call with `done` may be over, and gone, after it */
+        hlk_mux_flush(mux); /* a call with `done` may be over, and gone, after it */
     hlk_mutex_unlock(&mux->mu);
     if (adopt && mux->owner.on_work)
         mux->owner.on_work(mux->owner.ctx);
     else if (adopt)
         hlk_loop_post(mux->loop, &mux->adopt);
-    hlk_loop_need_ticks(mux->loop);     /* a server that falls silent is noticed by a tick when nobody waits */
+    hlk_loop_need_ticks(mux->loop); /* a server that falls silent is noticed by a tick when nobody waits */
     return HLK_OK;
 }
 
@@ -165,7 +165,7 @@ static int64_t take_replies(struct hlk_mux *mux, redisReply **replies, unsigned 
     int64_t now = hlk_clock_ns(), sent = 0;
     for (unsigned i = 0; i < n; i++) {
         struct hlk_call *call = first_call(&mux->flight);
-        if (!call || !call->sent_ns) {          /* an answer that nobody asked for: out of step */
+        if (!call || !call->sent_ns) { /* an answer that nobody asked for: out of step */
             freeReplyObject(replies[i]);
             shutdown(mux->conn.fd, SHUT_RDWR);
             continue;
@@ -201,7 +201,7 @@ int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error)
         bool dones = !hlk_list_empty(&ends.calls);
         if (!dones)
             hlk_mux_flush(mux);
-        mux->corked = dones;            /* what the completions send leaves in one write */
+        mux->corked = dones; /* what the completions send leaves in one write */
         hlk_mutex_unlock(&mux->mu);
         tell(mux, &ends);
         if (dones) {
@@ -229,7 +229,7 @@ void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state)
 {
     struct hlk_ends ends = { .waiting = 0 };
     hlk_list_init(&ends.calls);
-    while (mux->sending) {              /* a send() that does not block */
+    while (mux->sending) { /* a send() that does not block */
         hlk_mutex_unlock(&mux->mu);
         sched_yield();
         hlk_mutex_lock(&mux->mu);
@@ -271,7 +271,7 @@ void hlk_mux_give_lead(struct hlk_mux *mux)
     hlk_mutex_assert_held(&mux->mu);
     mux->leader = NULL;
     mux->lead = HLK_LEAD_FREE;
-    if (!hlk_list_empty(&mux->followers)) {     /* the newest: the others' replies come before its own */
+    if (!hlk_list_empty(&mux->followers)) { /* the newest: the others' replies come before its own */
         mux->leader = HLK_CONTAINER(mux->followers.prev, struct hlk_self, link);
         hlk_list_remove(&mux->leader->link);
         mux->lead = HLK_LEAD_TAKEN;
@@ -328,7 +328,7 @@ static void lead_until(struct hlk_mux *mux, struct hlk_call *call, struct hlk_se
     hlk_mutex_lock(&mux->mu);
     int64_t budget = hlk_spin_budget_ns(&mux->spin);
     hlk_mutex_unlock(&mux->mu);
-    bool sleep_first = budget == 0;     /* a read right after a write would find nothing */
+    bool sleep_first = budget == 0; /* a read right after a write would find nothing */
     while (atomic_load(&call->end) == HLK_CALL_FLYING) {
         (void)hlk_park_take(&self->park, HLK_WAKE_UP);
         int got = sleep_first ? 0 : hlk_mux_read(mux, &error);
@@ -432,7 +432,7 @@ bool hlk_mux_wait(hlk_mux *mux, struct hlk_call *call, int64_t at_ms, unsigned m
         leave = hlk_park_peek(&w.self->park, mask) || (at_ms != INT64_MAX && hlk_clock_ms() >= at_ms);
     }
     pthread_cleanup_pop(0);
-    if (w.led || atomic_load(&call->end) == HLK_CALL_FLYING)    /* else whoever ended the call unlinked us */
+    if (w.led || atomic_load(&call->end) == HLK_CALL_FLYING) /* else whoever ended the call unlinked us */
         stop_waiting(&w);
     return atomic_load(&call->end) != HLK_CALL_FLYING;
 }
@@ -445,7 +445,7 @@ bool hlk_mux_leave(hlk_mux *mux, struct hlk_call *call, void (*done)(struct hlk_
         call->waiter = NULL;
         call->done = done;
         call->lazy = true;
-        mux->callers--;     /* a blocking caller's; completions have nobody who could leave */
+        mux->callers--; /* a blocking caller's; completions have nobody who could leave */
     }
     hlk_mutex_unlock(&mux->mu);
     return flying;

@@ -13,7 +13,7 @@
 
 #define REDIAL_FIRST_MS 10
 #define REDIAL_MOST_MS 1000
-#define LOOK_MS 250     /* while locks are held and nothing is said: has the server hung up? Then all holds are verified */
+#define LOOK_MS 250 /* while locks are held and nothing is said: has the server hung up? Then all holds are verified */
 
 /* --- those who wait for it --- */
 
@@ -39,7 +39,7 @@ static void run_whens(struct hlk_mux *mux)
     }
 }
 
-static bool refused(const struct hlk_mux *mux)      /* waiting for the next attempt would not help */
+static bool refused(const struct hlk_mux *mux) /* waiting for the next attempt would not help */
 {
     return mux->error.status != HLK_OK && mux->error.status != HLK_E_CONNECT && mux->error.status != HLK_E_OS &&
            mux->error.status != HLK_E_NOMEM;
@@ -78,7 +78,8 @@ static void stop_up_wait(void *arg)
     hlk_mutex_unlock(&w->mux->mu);
 }
 
-enum hlk_status hlk_mux_wait_up(hlk_mux *mux, struct hlk_self *self, int64_t at_ms, unsigned mask, struct hlk_error *error)
+enum hlk_status hlk_mux_wait_up(hlk_mux *mux, struct hlk_self *self, int64_t at_ms, unsigned mask,
+                                struct hlk_error *error)
 {
     struct up_wait w = { mux, self };
     enum hlk_status status;
@@ -230,7 +231,7 @@ void hlk_mux_link_dial(struct hlk_mux *mux)
 
 /* --- leading for those who do not wait --- */
 
-static void watch(struct hlk_mux *mux)      /* mu held */
+static void watch(struct hlk_mux *mux) /* mu held */
 {
     struct ev_loop *ev = hlk_loop_ev(mux->loop);
     int events = mux->stuffed ? EV_READ | EV_WRITE : EV_READ;
@@ -425,7 +426,7 @@ void hlk_mux_close(hlk_mux *mux)
     hlk_mutex_lock(&mux->mu);
     mux->state = HLK_MUX_CLOSED;
     hlk_mux_wake_up(mux);
-    while (mux->lead == HLK_LEAD_TAKEN) {       /* the leader reads the end of it; only it may touch the connection */
+    while (mux->lead == HLK_LEAD_TAKEN) { /* the leader reads the end of it; only it may touch the connection */
         if (mux->conn.fd >= 0)
             shutdown(mux->conn.fd, SHUT_RDWR);
         hlk_mutex_unlock(&mux->mu);

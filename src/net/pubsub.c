@@ -12,7 +12,7 @@
 
 enum what { SUBSCRIBE, UNSUBSCRIBE, PING };
 
-struct asked {                          /* a command on its way */
+struct asked { /* a command on its way */
     struct hlk_list link;
     enum what what;
     size_t len;
@@ -62,7 +62,7 @@ static void ask(struct hlk_pubsub *ps, enum what what, const char *channel, size
     struct asked *asked = hlk_mem_zalloc(sizeof *asked + len + 1);
     size_t lens[2] = { strlen(words[what]), len };
     bool ok = asked && hlk_command_add(&ps->out, what == PING ? 1 : 2, (const char *[]){ words[what], channel }, lens);
-    if (!ok) {                          /* a connection that forgets a subscription is worth nothing */
+    if (!ok) { /* a connection that forgets a subscription is worth nothing */
         struct hlk_error error;
         (void)hlk_error_set(&error, HLK_E_NOMEM, "no memory");
         hlk_mem_free(asked);
@@ -165,7 +165,7 @@ static bool read_all(struct hlk_pubsub *ps, struct hlk_error *error)
             heard(ps, reply);
             freeReplyObject(reply);
             if (!ps->up)
-                return true;            /* what it said made us hang up */
+                return true; /* what it said made us hang up */
         }
         if (broken)
             return false;

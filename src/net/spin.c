@@ -28,7 +28,7 @@ int64_t hlk_spin_budget_ns(struct hlk_spin *spin)
 
 void hlk_spin_saw(struct hlk_spin *spin, int64_t round_trip_ns)
 {
-    if (round_trip_ns > 2 * HLK_SPIN_LIMIT_NS)      /* a stall (a stolen CPU, a cron of the server's) is one vote, not ten */
+    if (round_trip_ns > 2 * HLK_SPIN_LIMIT_NS) /* a stall (a stolen CPU, a cron of the server's) is one vote, not ten */
         round_trip_ns = 2 * HLK_SPIN_LIMIT_NS;
     bool was_slow = is_slow(spin);
     if (round_trip_ns < 1)

@@ -62,7 +62,7 @@ static char *put_question(char *at, const struct hlk_question *q)
         at = hlk_wire_word(at, q->name, q->name_len);
         at = put_field(at, q->client_id, q->hold);
         return hlk_wire_number(hlk_wire_number(at, q->count), q->lease_ms);
-    default:        /* break, query */
+    default: /* break, query */
         at = put_script(at, q->script, q->whole, 2, 1);
         return put_channel(hlk_wire_word(at, q->name, q->name_len), q);
     }
@@ -81,9 +81,9 @@ static enum hlk_status send_whole(struct hlk_question *q, hlk_mux *mux)
 enum hlk_status hlk_question_send(struct hlk_question *q, hlk_mux *mux)
 {
     char bytes[WORDS_MOST];
-    q->copies++;                        /* before: once sent, a call with `done` may be gone */
-    enum hlk_status status = q->whole ? send_whole(q, mux)
-                                      : hlk_mux_send(mux, &q->call, bytes, (size_t)(put_question(bytes, q) - bytes));
+    q->copies++; /* before: once sent, a call with `done` may be gone */
+    enum hlk_status status =
+        q->whole ? send_whole(q, mux) : hlk_mux_send(mux, &q->call, bytes, (size_t)(put_question(bytes, q) - bytes));
     if (status != HLK_OK)
         q->copies--;
     return status;
@@ -159,7 +159,7 @@ static enum hlk_status one_copy(struct hlk_question *q, hlk_mux *mux, struct hlk
                                 const struct hlk_limits *limits, bool *left, struct hlk_error *error)
 {
     enum hlk_status status = HLK_OK;
-    if (!*left) {                       /* else it flies already: wait on for it */
+    if (!*left) { /* else it flies already: wait on for it */
         q->call.waiter = self;
         status = hlk_question_send(q, mux);
     }
@@ -226,13 +226,16 @@ static const char probe[] =
 static enum hlk_status check_greeting(unsigned i, const redisReply *reply, struct hlk_error *error)
 {
     if (i < HLK_SCRIPT_COUNT)
-        return HLK_OK;          /* SCRIPT LOAD: without that right the first use of each script sends its text */
+        return HLK_OK; /* SCRIPT LOAD: without that right the first use of each script sends its text */
     if (i > HLK_SCRIPT_COUNT) {
-        bool barred = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0 && strstr(reply->str, "subscribe'");
-        return barred ? hlk_error_set(error, HLK_E_AUTH, "%s (docs/acl.md has the rights it needs)", reply->str) : HLK_OK;
+        bool barred = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0 &&
+                      strstr(reply->str, "subscribe'");
+        return barred ? hlk_error_set(error, HLK_E_AUTH, "%s (docs/acl.md has the rights it needs)", reply->str)
+                      : HLK_OK;
     }
     if (reply->type == REDIS_REPLY_STRING)
-        return hlk_error_set(error, HLK_E_AUTH, "this user may not run %s (docs/acl.md has the rights it needs)", reply->str);
+        return hlk_error_set(error, HLK_E_AUTH, "this user may not run %s (docs/acl.md has the rights it needs)",
+                             reply->str);
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0 && strstr(reply->str, "'eval"))
         return hlk_error_set(error, HLK_E_AUTH, "%s (docs/acl.md has the rights it needs)", reply->str);
     if (reply->type == REDIS_REPLY_ERROR && hlk_reply_read(reply, NULL) == HLK_REPLY_LATER)

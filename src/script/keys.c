@@ -32,7 +32,7 @@ bool hlk_name_breaks_slots(const char *name, size_t len)
 {
     const char *open = memchr(name, '{', len);
     if (!open)
-        return memchr(name, '}', len) != NULL;      /* prefix:{a}b}: its tag is "a", the lock's key has none */
+        return memchr(name, '}', len) != NULL; /* prefix:{a}b}: its tag is "a", the lock's key has none */
     size_t rest = len - (size_t)(open + 1 - name);
     const char *close = memchr(open + 1, '}', rest);
     return !close || close == open + 1;

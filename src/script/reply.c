@@ -23,7 +23,7 @@ static const struct {
     { "NOAUTH", HLK_REPLY_NO_RIGHT, HLK_E_AUTH },
     { "can't run this command", HLK_REPLY_NO_RIGHT, HLK_E_AUTH },
     { "can't access", HLK_REPLY_NO_RIGHT, HLK_E_AUTH },
-    { "ACL failure in script", HLK_REPLY_NO_RIGHT, HLK_E_AUTH },     /* 7.2 and later */
+    { "ACL failure in script", HLK_REPLY_NO_RIGHT, HLK_E_AUTH }, /* 7.2 and later */
     { "WRONGTYPE", HLK_REPLY_WRONG_TYPE, HLK_E_SERVER },
 };
 

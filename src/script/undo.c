@@ -43,11 +43,13 @@ static bool step(struct hlk_undo *undo, bool *later)
     switch (hlk_question_end(&undo->q, true, &error)) {
     case HLK_STEP_ANSWER:
         if (in_doubt(undo) && !undo->q.voiding)
-            return false;               /* the stream broke beneath the acquire after this copy was formatted */
+            return false; /* the stream broke beneath the acquire after this copy was formatted */
         undo->listeners = undo->q.call.reply->integer > 1 ? (unsigned)undo->q.call.reply->integer - 1 : 0;
-        settle(undo, undo->q.call.reply->integer > 0 ? HLK_UNDO_DONE
-                     : repeated                      ? HLK_UNDO_ABSENT_REPEATED
-                                                     : HLK_UNDO_ABSENT, NULL);
+        settle(undo,
+               undo->q.call.reply->integer > 0 ? HLK_UNDO_DONE
+               : repeated                      ? HLK_UNDO_ABSENT_REPEATED
+                                               : HLK_UNDO_ABSENT,
+               NULL);
         return true;
     case HLK_STEP_AGAIN:
         *later = atomic_load(&undo->q.call.end) != HLK_CALL_ANSWERED;
@@ -78,8 +80,7 @@ static void on_end(struct hlk_call *call)
 static enum hlk_status format_and_send(struct hlk_undo *undo)
 {
     hlk_question_drop_reply(&undo->q);
-    undo->q.voiding = undo->doubt ||
-                      (undo->acquire_epoch && undo->acquire_epoch != hlk_mux_epoch(undo->undos->mux));
+    undo->q.voiding = undo->doubt || (undo->acquire_epoch && undo->acquire_epoch != hlk_mux_epoch(undo->undos->mux));
     undo->q.call.done = on_end;
     return hlk_question_send(&undo->q, undo->undos->mux);
 }
@@ -102,7 +103,7 @@ void hlk_undo_start(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_s
     hlk_list_push_back(&undos->all, &undo->link);
     hlk_mutex_unlock(&undos->mu);
     bool flies = format_and_send(undo) == HLK_OK;
-    if (waiter)                         /* sends its own again when it can; parked ends are the loop's */
+    if (waiter) /* sends its own again when it can; parked ends are the loop's */
         undo->flies = flies;
     else if (!flies)
         park(undo);

@@ -70,7 +70,7 @@ enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int6
 {
     switch (what) {
     case HLK_IS_LINED:
-        a->answered = true;             /* others of this process are before: held, as far as this wait knows */
+        a->answered = true; /* others of this process are before: held, as far as this wait knows */
         return HLK_DO_LINE;
     case HLK_HAS_POLITE_TURN:
         if (a->once)

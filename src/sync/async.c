@@ -50,14 +50,14 @@ static void on_post(struct hlk_post *post)
 {
     struct hlk_async *async = HLK_CONTAINER(post, struct hlk_async, post);
     if (atomic_load(&async->refs) > 0)
-        step_all(async);                /* else its end is posted */
+        step_all(async); /* else its end is posted */
 }
 
 static void on_alarm(struct hlk_alarm *alarm)
 {
     struct hlk_async *async = HLK_CONTAINER(alarm, struct hlk_async, alarm);
     if (atomic_load(&async->refs) == 0)
-        return;                         /* its last post is queued */
+        return; /* its last post is queued */
     atomic_fetch_or(&async->bits, HLK_WAKE_TIME);
     step_all(async);
 }
@@ -77,7 +77,7 @@ static void on_answer(struct hlk_call *call)
     struct hlk_async *async = r->async;
     atomic_fetch_or(&async->bits, HLK_WAKE_REPLY);
     step_all(async);
-    unref(async);                       /* the flight's */
+    unref(async); /* the flight's */
 }
 
 /* --- the end --- */
@@ -101,7 +101,7 @@ static void finish(struct hlk_async *async)
         (void)hlk_mux_forget_up(client->mux, &async->up);
     }
     if (r->machine.status == HLK_OK && !async->raising && atomic_load(&client->closing)) {
-        struct hlk_parting parting;     /* close has looked through the holds already, or does so now */
+        struct hlk_parting parting; /* close has looked through the holds already, or does so now */
         if (hlk_session_let_go(r->lock->session, r->turn.holder.id, &parting) == HLK_LET_LAST) {
             hlk_table_end(&client->table, r->lock->session, &parting);
             hlk_session_ended(r->lock->session);
@@ -151,7 +151,7 @@ static bool send_copy(struct hlk_async *async, enum hlk_happened *what)
         r->q.call.waiter = NULL;
         r->q.call.done = on_answer;
         r->q.call.lazy = false;
-        r->flies = true;                /* the answer may be here before send returns */
+        r->flies = true; /* the answer may be here before send returns */
         atomic_fetch_add(&async->refs, 1);
         enum hlk_status status = hlk_question_send(&r->q, client->mux);
         if (status == HLK_OK) {
@@ -161,7 +161,8 @@ static bool send_copy(struct hlk_async *async, enum hlk_happened *what)
         r->flies = false;
         atomic_fetch_sub(&async->refs, 1);
         if (status != HLK_E_CONNECT) {
-            *what = over(async, status, status == HLK_E_CLOSED ? "the client is being closed" : "no memory for the command");
+            *what = over(async, status,
+                         status == HLK_E_CLOSED ? "the client is being closed" : "no memory for the command");
             return false;
         }
         struct hlk_error why;
@@ -194,7 +195,7 @@ static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *wh
     struct hlk_request *r = async->r;
     switch (todo) {
     case HLK_DO_ASK:
-        if (r->machine.deadline_ms != INT64_MAX && !r->machine.once)    /* a try ends with its connection's reply_ms */
+        if (r->machine.deadline_ms != INT64_MAX && !r->machine.once) /* a try ends with its connection's reply_ms */
             wake_at(async, r->machine.deadline_ms);
         return send_copy(async, what);
     case HLK_DO_LINE:
@@ -233,7 +234,7 @@ static void take_turn(struct hlk_async *async)
 {
     enum hlk_happened what = hlk_request_takes_turn(async->r);
     if (async->r->ear.channel)
-        touch(async);                   /* the loop may tell it of messages */
+        touch(async); /* the loop may tell it of messages */
     feed(async, what);
 }
 
@@ -301,7 +302,7 @@ static void on_turn(struct hlk_async *async)
     switch (hlk_session_look(r->lock->session, &r->turn)) {
     case HLK_ENTER_TURN:
         if (r->q.hold == r->turn.h)
-            return;                     /* known: a late wake-up */
+            return; /* known: a late wake-up */
         take_turn(async);
         return;
     case HLK_ENTER_NESTED:
@@ -339,7 +340,7 @@ static void on_time(struct hlk_async *async)
     } else if (!r->machine.asking && r->turn.h && now >= r->machine.until_ms) {
         feed(async, HLK_IS_TIME);
     } else if (r->machine.asking && !r->flies) {
-        enum hlk_happened what = HLK_IS_OVER;   /* a pause is over */
+        enum hlk_happened what = HLK_IS_OVER; /* a pause is over */
         if (!send_copy(async, &what))
             feed(async, what);
     } else {
@@ -438,7 +439,7 @@ static enum hlk_happened raise_lease(struct hlk_async *async, uint64_t h, unsign
 {
     struct hlk_request *r = async->r;
     async->raising = true;
-    r->won = true;                      /* nothing to undo but the count */
+    r->won = true; /* nothing to undo but the count */
     r->machine.asking = true;
     r->q.script = HLK_SCRIPT_LOCK_REACQUIRE;
     r->q.hold = h;
@@ -497,7 +498,8 @@ static void start(struct hlk_async *async)
     }
 }
 
-enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *given, hlk_done_fn *done, void *ctx)
+enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *given, hlk_done_fn *done,
+                                       void *ctx)
 {
     struct hlk_acquire_opts opts;
     enum hlk_status status = hlk_lock_check(lock, "acquire");
@@ -506,10 +508,11 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     if (status != HLK_OK)
         return status;
     if (!lock->holder.id || !done)
-        return hlk_lock_fails(lock, "acquire", HLK_E_INVALID, done ? "an async acquire needs a lock made with an owner"
-                                                                   : "an async acquire needs a completion");
+        return hlk_lock_fails(lock, "acquire", HLK_E_INVALID,
+                              done ? "an async acquire needs a lock made with an owner"
+                                   : "an async acquire needs a completion");
     int old;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);       /* a write may be on our way */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old); /* a write may be on our way */
     struct hlk_async *async = hlk_mem_zalloc(sizeof *async);
     struct hlk_request *r = async ? hlk_request_make(lock, &opts, lock->holder) : NULL;
     if (!r) {
@@ -537,204 +540,4 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     run(async);
     pthread_setcancelstate(old, &old);
     return HLK_OK;
-}
-
-/* --- release --- */
-
-struct released {
-    struct hlk_undo undo;
-    struct hlk_job job;
-    hlk_lock *lock;                     /* its via is referenced */
-    hlk_done_fn *done;                  /* NULL: nobody asks */
-    void *ctx;
-    enum hlk_status status;
-    struct hlk_error told;
-};
-
-static void run_released(struct hlk_job *job)
-{
-    struct released *released = HLK_CONTAINER(job, struct released, job);
-    if (released->status != HLK_OK)
-        (void)hlk_last_set(released->status, "%s", released->told.text);
-    released->done(released->lock, released->status, released->ctx);
-    hlk_via_unref(&released->lock->via);
-    hlk_mem_free(released);
-}
-
-static void complete(struct released *released, enum hlk_status status, const char *why)
-{
-    released->status = status;
-    if (status != HLK_OK)
-        (void)hlk_error_set(&released->told, status, "release \"%s\" at %s: %s", hlk_lock_text(released->lock),
-                            released->lock->client->endpoint.url.shown, why);
-    if (released->done) {
-        released->job.run = run_released;
-        hlk_client_complete(released->lock->client, &released->job);
-        return;
-    }
-    if (status != HLK_OK)
-        hlk_log(&released->lock->client->endpoint.log, HLK_LOG_WARN, "%s", released->told.text);
-    hlk_via_unref(&released->lock->via);
-    hlk_mem_free(released);
-}
-
-static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
-{
-    struct released *released = HLK_CONTAINER(undo, struct released, undo);
-    hlk_lock_heard_by(released->lock->client, released->lock->session, undo->listeners);
-    if (outcome == HLK_UNDO_DONE || outcome == HLK_UNDO_ABSENT_REPEATED) {
-        HLK_COUNT(&released->lock->client->table, released);
-        complete(released, HLK_OK, "");
-        return;
-    }
-    if (outcome == HLK_UNDO_REFUSED) {
-        complete(released, error->status, error->text);
-        return;
-    }
-    HLK_COUNT(&released->lock->client->table, lost);
-    complete(released, HLK_LOST, outcome == HLK_UNDO_ABSENT ? "the server did not know this hold any more"
-                                                            : "not answered until its lease was over");
-}
-
-/* The count in Redis is for people's eyes only: written without waiting. */
-struct recount {
-    struct hlk_question q;
-    hlk_lock *lock;
-};
-
-static void on_recounted(struct hlk_call *call)
-{
-    struct recount *recount = HLK_CONTAINER(call, struct recount, q.call);
-    hlk_question_drop_reply(&recount->q);
-    hlk_via_unref(&recount->lock->via);
-    hlk_mem_free(recount);
-}
-
-static void write_count(hlk_lock *lock, const struct hlk_parting *parting)
-{
-    struct recount *recount = hlk_mem_zalloc(sizeof *recount);
-    if (!recount)
-        return;
-    recount->lock = lock;
-    hlk_via_ref(&lock->via);
-    recount->q = (struct hlk_question){ .script = HLK_SCRIPT_LOCK_REACQUIRE, .client_id = lock->client->id,
-                                        .name = hlk_session_name(lock->session),
-                                        .name_len = hlk_session_len(lock->session), .hold = parting->h,
-                                        .count = parting->count };
-    recount->q.call.done = on_recounted;
-    recount->q.call.lazy = true;
-    if (hlk_question_send(&recount->q, lock->client->mux) != HLK_OK)
-        on_recounted(&recount->q.call);
-}
-
-static void start_end(hlk_lock *lock, struct released *released, const struct hlk_parting *parting)
-{
-    released->undo.q.name = hlk_session_name(lock->session);
-    released->undo.q.name_len = hlk_session_len(lock->session);
-    released->undo.q.hold = parting->h;
-    released->undo.doubt = parting->doubt;
-    released->undo.until_ms = parting->until_ms;
-    released->undo.settled = on_settled;
-    bool eager = released->done != NULL;
-    int old;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-    struct hlk_session *s = lock->session;
-    hlk_session_ref(s);                 /* the completion may run before we are through, and destroy the handle */
-    hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
-    hlk_session_ended(s);
-    hlk_session_unref(s);
-    pthread_setcancelstate(old, &old);
-}
-
-enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *ctx)
-{
-    enum hlk_status status = hlk_lock_check(lock, "release");
-    if (status != HLK_OK)
-        return status;
-    if (!lock->holder.id && done)
-        return hlk_lock_fails(lock, "release", HLK_E_INVALID, "a completion needs a lock made with an owner");
-    struct hlk_self *self = hlk_self_get();
-    struct released *released = self ? hlk_mem_zalloc(sizeof *released) : NULL;
-    if (!released)
-        return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
-    released->lock = lock;
-    released->done = done;
-    released->ctx = ctx;
-    struct hlk_parting parting;
-    switch (hlk_session_let_go(lock->session, hlk_lock_holder(lock, self).id, &parting)) {
-    case HLK_LET_LAST:
-        hlk_via_ref(&lock->via);
-        start_end(lock, released, &parting);
-        return HLK_OK;
-    case HLK_LET_WRITE:
-        write_count(lock, &parting);
-        break;
-    case HLK_LET_NESTED:
-        break;
-    case HLK_LET_LOST:
-        hlk_mem_free(released);
-        return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
-    case HLK_LET_OWED:
-    case HLK_LET_NOT_HOLDER:
-        hlk_mem_free(released);
-        return hlk_lock_fails(lock, "release", HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
-    }
-    hlk_via_ref(&lock->via);
-    complete(released, HLK_OK, "");
-    return HLK_OK;
-}
-
-/* --- dispatch --- */
-
-#define DISPATCH_PUSH 32        /* measured: two phases of 64 calls in flight overlap; 16 is no better */
-
-int hlk_client_fd(hlk_client *client)
-{
-    return hlk_client_check(client, "fd", NULL) == HLK_OK ? client->epoll_fd : -1;
-}
-
-/* No cancellation point: recv and send would be. */
-static void lead_for_a_round(hlk_client *client)
-{
-    int old;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-    hlk_mux_dispatch(client->mux);
-    pthread_setcancelstate(old, &old);
-}
-
-int hlk_client_dispatch(hlk_client *client, int max)
-{
-    if (hlk_client_check(client, "dispatch", NULL) != HLK_OK || client->epoll_fd < 0)
-        return 0;
-    eventfd_t drained;
-    atomic_store(&client->work_told, true);         /* what we cause ourselves wakes nobody */
-    (void)eventfd_read(client->work_fd, &drained);
-    lead_for_a_round(client);
-    int ran = 0;
-    bool more = false;
-    struct hlk_list now;
-    hlk_list_init(&now);
-    hlk_mutex_lock(&client->ready_mu);
-    hlk_list_splice(&now, &client->ready);          /* what they complete at once waits for the next dispatch */
-    hlk_mutex_unlock(&client->ready_mu);
-    struct hlk_list *node;
-    hlk_mux_batch(client->mux, true);
-    while ((max <= 0 || ran < max) && (node = hlk_list_pop(&now))) {
-        struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
-        job->run(job);
-        if (++ran % DISPATCH_PUSH == 0)             /* the server works on these while we run the next */
-            hlk_mux_push(client->mux);
-    }
-    hlk_mux_batch(client->mux, false);
-    lead_for_a_round(client);
-    atomic_store(&client->work_told, false);
-    hlk_mutex_lock(&client->ready_mu);
-    hlk_list_splice(&now, &client->ready);
-    hlk_list_splice(&client->ready, &now);
-    more = !hlk_list_empty(&client->ready);
-    hlk_mutex_unlock(&client->ready_mu);
-    /* What another thread queued while work_told was up told nobody. */
-    if (hlk_mux_arm(client->mux, client->epoll_fd) || more)
-        hlk_client_work(client);
-    return ran;
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/opts.h"
 #include "lease/holder.h"
 
 #include <ctype.h>
@@ -15,7 +16,8 @@
 
 /* --- errors --- */
 
-enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum hlk_status status, const char *format, ...)
+enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum hlk_status status, const char *format,
+                               ...)
 {
     char buf[HLK_ERROR_TEXT];
     struct hlk_text text;
@@ -48,18 +50,6 @@ static void free_lock(struct hlk_via *via)
     hlk_session_unref(lock->session);
     hlk_mem_free(lock);
     hlk_client_unref(client);
-}
-
-static bool opts_known(const struct hlk_lock_opts *given, struct hlk_lock_opts *opts)
-{
-    const unsigned char *bytes = (const unsigned char *)given;
-    if (given->size < sizeof given->size)
-        return false;
-    for (size_t i = sizeof *opts; i < given->size; i++)
-        if (bytes[i])
-            return false;
-    memcpy(opts, given, given->size < sizeof *opts ? given->size : sizeof *opts);
-    return true;
 }
 
 /* NULL: all is well; else what is wrong. */
@@ -112,7 +102,9 @@ hlk_lock *hlk_lock_create(hlk_client *client, const char *name, const struct hlk
         (void)hlk_last_set(HLK_E_INVALID, "create lock: a name has 1 to %d bytes, this one has %zu", HLK_NAME_MAX, len);
         return NULL;
     }
-    const char *wrong = given && !opts_known(given, &opts) ? "options of this size are not known" : bad_opts(client, &opts);
+    const char *wrong = given && !hlk_opts_copy(&opts, sizeof opts, given, given->size)
+                            ? "options of this size are not known"
+                            : bad_opts(client, &opts);
     if (wrong) {
         (void)hlk_last_set(HLK_E_INVALID, "create lock \"%.128s\": %s", name, wrong);
         return NULL;
@@ -256,7 +248,7 @@ void hlk_owner_destroy(hlk_owner *owner)
         return;
     hlk_client *client = owner->client;
     bool known = atomic_load(&owner->holds) == 0 || hlk_holder_orphan(&client->table, owner->holder.id);
-    if (known)                          /* else its holds still count in it */
+    if (known) /* else its holds still count in it */
         hlk_mem_free(owner);
     hlk_client_unref(client);
 }

@@ -44,4 +44,9 @@ void hlk_lock_heard_by(hlk_client *client, struct hlk_session *s, unsigned liste
 enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct hlk_question *question, int64_t most_ms, bool once,
                              void (*read)(const struct hlk_question *q, void *ctx), void *ctx);
 
+/* Writes count and lease (0: as it is) of a held hold. watchdog: it is renewed from now on. HLK_OK, HLK_LOST (told), or a
+ * fault, with the thread's error set. */
+enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
+                                   bool watchdog, int64_t most_ms);
+
 #endif

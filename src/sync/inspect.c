@@ -63,11 +63,24 @@ enum hlk_status hlk_client_counters(const hlk_client *client, struct hlk_counter
     struct hlk_mux_counts wire;
     hlk_mux_counts(client->mux, &wire);
     struct hlk_counters all = {
-        .size = out->size, .held = from->held, .waiting = from->waiting, .acquired = from->acquired,
-        .reentered = from->reentered, .busy = from->busy, .timeouts = from->timeouts, .interrupted = from->interrupted,
-        .lost = from->lost, .released = from->released, .release_unsure = from->release_unsure,
-        .orphaned = from->orphaned, .renewals = from->renewals, .renewals_late = from->renewals_late,
-        .woken = from->woken, .woken_by_ttl = from->woken_by_ttl, .commands = wire.commands, .writes = wire.writes,
+        .size = out->size,
+        .held = from->held,
+        .waiting = from->waiting,
+        .acquired = from->acquired,
+        .reentered = from->reentered,
+        .busy = from->busy,
+        .timeouts = from->timeouts,
+        .interrupted = from->interrupted,
+        .lost = from->lost,
+        .released = from->released,
+        .release_unsure = from->release_unsure,
+        .orphaned = from->orphaned,
+        .renewals = from->renewals,
+        .renewals_late = from->renewals_late,
+        .woken = from->woken,
+        .woken_by_ttl = from->woken_by_ttl,
+        .commands = wire.commands,
+        .writes = wire.writes,
         .reconnects = wire.reconnects,
     };
     for (int i = 0; i < 32; i++)

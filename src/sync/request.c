@@ -2,22 +2,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/opts.h"
 #include "sync/async.h"
 
 #include <string.h>
 
 /* --- options --- */
-
-/* Copies as much of the caller's struct as both know. False: it is larger than ours with something in the unknown part. */
-static bool copy_opts(void *to, size_t to_size, const void *from, size_t from_size)
-{
-    const unsigned char *bytes = from;
-    for (size_t i = to_size; i < from_size; i++)
-        if (bytes[i])
-            return false;
-    memcpy(to, from, from_size < to_size ? from_size : to_size);
-    return from_size >= sizeof(size_t);
-}
 
 static bool lease_ok(int64_t lease_ms)
 {
@@ -29,7 +19,7 @@ enum hlk_status hlk_request_read_opts(hlk_lock *lock, const char *operation, con
 {
     struct hlk_acquire_opts defaults = HLK_ACQUIRE_OPTS_INIT;
     *opts = defaults;
-    if (given && !copy_opts(opts, sizeof *opts, given, given->size))
+    if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))
         return hlk_lock_fails(lock, operation, HLK_E_INVALID, "acquire options of size %zu are not known", given->size);
     if (!lease_ok(opts->lease_ms))
         return hlk_lock_fails(lock, operation, HLK_E_INVALID, "lease_ms %lld is not between %d and a year",
@@ -78,9 +68,10 @@ struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_op
         return NULL;
     int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
     int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
-    int64_t begun = now + 1;            /* rounded up: no wait ends early by a part of a millisecond */
-    hlk_acquire_init(&r->machine, opts->wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_ms)
-                                                     : hlk_clock_after(begun, opts->wait_ms),
+    int64_t begun = now + 1; /* rounded up: no wait ends early by a part of a millisecond */
+    hlk_acquire_init(&r->machine,
+                     opts->wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_ms)
+                                        : hlk_clock_after(begun, opts->wait_ms),
                      opts->wait_ms == 0, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
     r->lock = lock;
     hlk_via_ref(&lock->via);
@@ -153,7 +144,8 @@ static void remember_holder(struct hlk_request *r, const redisReply *reply)
 static bool held_by_our_own_end(const struct hlk_request *r)
 {
     const hlk_client *client = r->lock->client;
-    return hlk_field_is_of(r->holder, strlen(r->holder), client->id) && hlk_undos_count((struct hlk_undos *)&client->undos) > 0;
+    return hlk_field_is_of(r->holder, strlen(r->holder), client->id) &&
+           hlk_undos_count((struct hlk_undos *)&client->undos) > 0;
 }
 
 enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms)
@@ -166,7 +158,8 @@ enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms)
                                     r->lock->max_hold_ms, r->q.doubt);
         r->won = held;
         what = held ? HLK_IS_YOURS : HLK_IS_STALE;
-    } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING) {
+    } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+               reply->element[1]->type == REDIS_REPLY_STRING) {
         remember_holder(r, reply);
         *ttl_ms = r->holder_ttl_ms;
         what = held_by_our_own_end(r) ? HLK_IS_STALE : HLK_IS_BUSY;
@@ -213,8 +206,10 @@ static void undo_acquire(struct hlk_request *r)
     struct hlk_undo *undo = hlk_mem_zalloc(sizeof *undo);
     struct hlk_session *s = r->lock->session;
     if (!undo) {
-        hlk_log_write(&r->lock->client->endpoint.log, HLK_LOG_ERROR, "lock \"%s\": no memory to take back an acquire; "
-                      "it may stay held for %lld ms", hlk_session_name(s), (long long)r->lease_ms);
+        hlk_log_write(&r->lock->client->endpoint.log, HLK_LOG_ERROR,
+                      "lock \"%s\": no memory to take back an acquire; "
+                      "it may stay held for %lld ms",
+                      hlk_session_name(s), (long long)r->lease_ms);
         return;
     }
     hlk_session_ref(s);
@@ -265,7 +260,7 @@ static void count_wait(struct hlk_table *table, int64_t ns)
 
 static long long waited_ms(const struct hlk_request *r)
 {
-    return (hlk_clock_ns() - r->started_ns) / 1000000;
+    return (hlk_clock_ns() - r->started_ns + 999999) / 1000000;
 }
 
 static enum hlk_status busy_text(struct hlk_request *r, enum hlk_status status)
@@ -308,8 +303,10 @@ enum hlk_status hlk_request_report(struct hlk_request *r, enum hlk_status status
         return hlk_lock_fails(r->lock, "acquire", status, "interrupted after %lld ms; nothing is held or queued",
                               waited_ms(r));
     case HLK_LOST:
-        return hlk_lock_fails(r->lock, "acquire", status, "this holder lost an earlier hold that it has not released yet");
+        return hlk_lock_fails(r->lock, "acquire", status,
+                              "this holder lost an earlier hold that it has not released yet");
     default:
-        return hlk_lock_fails(r->lock, "acquire", status, "%s", r->error.text[0] ? r->error.text : hlk_status_text(status));
+        return hlk_lock_fails(r->lock, "acquire", status, "%s",
+                              r->error.text[0] ? r->error.text : hlk_status_text(status));
     }
 }

@@ -32,7 +32,7 @@ static void on_triggered(struct ev_loop *ev, struct ev_io *io, int revents)
 {
     (void)revents;
     struct hlk_cancel *cancel = io->data;
-    ev_io_stop(ev, io);                 /* stays readable until it is reset */
+    ev_io_stop(ev, io); /* stays readable until it is reset */
     wake_all(cancel);
 }
 

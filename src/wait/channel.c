@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-struct hlk_channel {                    /* under the mutex */
+struct hlk_channel { /* under the mutex */
     struct hlk_map_node node;
     struct hlk_list listeners;
-    struct hlk_list link;               /* changed, or lingering */
-    bool asked;                         /* SUBSCRIBE was given to the connection that lives now */
+    struct hlk_list link; /* changed, or lingering */
+    bool asked;           /* SUBSCRIBE was given to the connection that lives now */
     bool confirmed;
     int64_t empty_since_ms;
     size_t len;
@@ -62,7 +62,7 @@ static void on_refused(void *ctx, const char *name, size_t len, const struct hlk
 static void on_message(void *ctx, const char *name, size_t len, const char *payload, size_t payload_len)
 {
     struct hlk_channels *channels = ctx;
-    (void)payload, (void)payload_len;   /* whatever was said: it is time to ask. Redisson says 0 */
+    (void)payload, (void)payload_len; /* whatever was said: it is time to ask. Redisson says 0 */
     hlk_mutex_lock(&channels->mu);
     struct hlk_channel *channel = find(channels, name, len);
     struct hlk_list *first = channel ? hlk_list_first(&channel->listeners) : NULL;
@@ -116,7 +116,8 @@ static void subscribe_changed(struct hlk_channels *channels)
         hlk_mutex_unlock(&channels->mu);
         if (!channel)
             return;
-        hlk_pubsub_subscribe(&channels->pubsub, channel->name, channel->len);   /* channels are freed on this thread only */
+        hlk_pubsub_subscribe(&channels->pubsub, channel->name,
+                             channel->len); /* channels are freed on this thread only */
     }
 }
 
@@ -143,7 +144,7 @@ static struct hlk_channel *take_stale(struct hlk_channels *channels, int64_t now
     if (!channel || now_ms - channel->empty_since_ms < HLK_CHANNEL_LINGER_MS)
         return NULL;
     if (channel->asked && !channel->confirmed)
-        return NULL;        /* its confirmation must not be taken for that of a later channel of the same name */
+        return NULL; /* its confirmation must not be taken for that of a later channel of the same name */
     hlk_list_remove(&channel->link);
     hlk_map_remove(&channels->map, &channel->node);
     atomic_fetch_sub(&channels->known, 1);
@@ -196,13 +197,14 @@ static enum hlk_status join(struct hlk_channels *channels, struct hlk_channel *c
 {
     listener->channel = channel;
     hlk_list_push_back(&channel->listeners, &listener->link);
-    hlk_list_remove(&channel->link);    /* lingers no more */
+    hlk_list_remove(&channel->link); /* lingers no more */
     if (!channel->asked)
         hlk_list_push_back(&channels->changed, &channel->link);
     return channel->confirmed ? HLK_OK : HLK_BUSY;
 }
 
-enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name, size_t len, struct hlk_listener *listener)
+enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name, size_t len,
+                                 struct hlk_listener *listener)
 {
     hlk_mutex_lock(&channels->mu);
     struct hlk_channel *channel = find(channels, name, len);

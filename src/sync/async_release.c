@@ -1,0 +1,152 @@
+/* Release without a blocked thread: the end goes into the stream, the completion comes with its outcome. */
+#include "sync/handle.h"
+
+#include "base/mem.h"
+
+#include <pthread.h>
+
+struct released {
+    struct hlk_undo undo;
+    struct hlk_job job;
+    hlk_lock *lock;    /* its via is referenced */
+    hlk_done_fn *done; /* NULL: nobody asks */
+    void *ctx;
+    enum hlk_status status;
+    struct hlk_error told;
+};
+
+static void run_released(struct hlk_job *job)
+{
+    struct released *released = HLK_CONTAINER(job, struct released, job);
+    if (released->status != HLK_OK)
+        (void)hlk_last_set(released->status, "%s", released->told.text);
+    released->done(released->lock, released->status, released->ctx);
+    hlk_via_unref(&released->lock->via);
+    hlk_mem_free(released);
+}
+
+static void complete(struct released *released, enum hlk_status status, const char *why)
+{
+    released->status = status;
+    if (status != HLK_OK)
+        (void)hlk_error_set(&released->told, status, "release \"%s\" at %s: %s", hlk_lock_text(released->lock),
+                            released->lock->client->endpoint.url.shown, why);
+    if (released->done) {
+        released->job.run = run_released;
+        hlk_client_complete(released->lock->client, &released->job);
+        return;
+    }
+    if (status != HLK_OK)
+        hlk_log(&released->lock->client->endpoint.log, HLK_LOG_WARN, "%s", released->told.text);
+    hlk_via_unref(&released->lock->via);
+    hlk_mem_free(released);
+}
+
+static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
+{
+    struct released *released = HLK_CONTAINER(undo, struct released, undo);
+    hlk_lock_heard_by(released->lock->client, released->lock->session, undo->listeners);
+    if (outcome == HLK_UNDO_DONE || outcome == HLK_UNDO_ABSENT_REPEATED) {
+        HLK_COUNT(&released->lock->client->table, released);
+        complete(released, HLK_OK, "");
+        return;
+    }
+    if (outcome == HLK_UNDO_REFUSED) {
+        complete(released, error->status, error->text);
+        return;
+    }
+    HLK_COUNT(&released->lock->client->table, lost);
+    complete(released, HLK_LOST,
+             outcome == HLK_UNDO_ABSENT ? "the server did not know this hold any more"
+                                        : "not answered until its lease was over");
+}
+
+/* The count in Redis is for people's eyes only: written without waiting. */
+struct recount {
+    struct hlk_question q;
+    hlk_lock *lock;
+};
+
+static void on_recounted(struct hlk_call *call)
+{
+    struct recount *recount = HLK_CONTAINER(call, struct recount, q.call);
+    hlk_question_drop_reply(&recount->q);
+    hlk_via_unref(&recount->lock->via);
+    hlk_mem_free(recount);
+}
+
+static void write_count(hlk_lock *lock, const struct hlk_parting *parting)
+{
+    struct recount *recount = hlk_mem_zalloc(sizeof *recount);
+    if (!recount)
+        return;
+    recount->lock = lock;
+    hlk_via_ref(&lock->via);
+    recount->q = (struct hlk_question){ .script = HLK_SCRIPT_LOCK_REACQUIRE,
+                                        .client_id = lock->client->id,
+                                        .name = hlk_session_name(lock->session),
+                                        .name_len = hlk_session_len(lock->session),
+                                        .hold = parting->h,
+                                        .count = parting->count };
+    recount->q.call.done = on_recounted;
+    recount->q.call.lazy = true;
+    if (hlk_question_send(&recount->q, lock->client->mux) != HLK_OK)
+        on_recounted(&recount->q.call);
+}
+
+static void start_end(hlk_lock *lock, struct released *released, const struct hlk_parting *parting)
+{
+    released->undo.q.name = hlk_session_name(lock->session);
+    released->undo.q.name_len = hlk_session_len(lock->session);
+    released->undo.q.hold = parting->h;
+    released->undo.doubt = parting->doubt;
+    released->undo.until_ms = parting->until_ms;
+    released->undo.settled = on_settled;
+    bool eager = released->done != NULL;
+    int old;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    struct hlk_session *s = lock->session;
+    hlk_session_ref(s); /* the completion may run before we are through, and destroy the handle */
+    hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
+    hlk_session_ended(s);
+    hlk_session_unref(s);
+    pthread_setcancelstate(old, &old);
+}
+
+enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *ctx)
+{
+    enum hlk_status status = hlk_lock_check(lock, "release");
+    if (status != HLK_OK)
+        return status;
+    if (!lock->holder.id && done)
+        return hlk_lock_fails(lock, "release", HLK_E_INVALID, "a completion needs a lock made with an owner");
+    struct hlk_self *self = hlk_self_get();
+    struct released *released = self ? hlk_mem_zalloc(sizeof *released) : NULL;
+    if (!released)
+        return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
+    released->lock = lock;
+    released->done = done;
+    released->ctx = ctx;
+    struct hlk_parting parting;
+    switch (hlk_session_let_go(lock->session, hlk_lock_holder(lock, self).id, &parting)) {
+    case HLK_LET_LAST:
+        hlk_via_ref(&lock->via);
+        start_end(lock, released, &parting);
+        return HLK_OK;
+    case HLK_LET_WRITE:
+        write_count(lock, &parting);
+        break;
+    case HLK_LET_NESTED:
+        break;
+    case HLK_LET_LOST:
+        hlk_mem_free(released);
+        return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
+    case HLK_LET_OWED:
+    case HLK_LET_NOT_HOLDER:
+        hlk_mem_free(released);
+        return hlk_lock_fails(lock, "release", HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
+    }
+    hlk_via_ref(&lock->via);
+    complete(released, HLK_OK, "");
+    return HLK_OK;
+}

@@ -1,0 +1,184 @@
+/* Release, blocking: what is decided locally, what Redis is told, what is remembered when it does not answer. */
+#include "sync/handle.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <pthread.h>
+
+struct release { /* what the undo tells its waiter */
+    struct hlk_session *s;
+    hlk_client *client; /* lives as long as its undos */
+    uint64_t h;
+    atomic_int refs;     /* the waiter's and the undo's */
+    atomic_bool settled; /* the two below are there */
+    enum hlk_status status;
+    struct hlk_error error;
+};
+
+static void unref_release(struct release *release)
+{
+    if (atomic_fetch_sub(&release->refs, 1) != 1)
+        return;
+    hlk_session_unref(release->s);
+    hlk_mem_free(release);
+}
+
+static enum hlk_status outcome_status(enum hlk_undo_outcome outcome, const struct hlk_error *error)
+{
+    switch (outcome) {
+    case HLK_UNDO_DONE:
+    case HLK_UNDO_ABSENT_REPEATED:
+        return HLK_OK;
+    case HLK_UNDO_ABSENT:
+        return HLK_LOST;
+    case HLK_UNDO_REFUSED:
+        return error->status;
+    default:
+        return HLK_E_UNSURE;
+    }
+}
+
+static void on_released(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
+{
+    struct release *release = undo->ctx;
+    release->status = outcome_status(outcome, error);
+    if (release->status == HLK_E_UNSURE) /* given up: its lease is over, nobody holds by it any more */
+        release->status = HLK_LOST;
+    if (error)
+        release->error = *error;
+    if (release->status == HLK_LOST)
+        HLK_COUNT(&release->client->table, lost);
+    else if (release->status == HLK_OK)
+        HLK_COUNT(&release->client->table, released);
+    hlk_lock_heard_by(release->client, release->s, undo->listeners);
+    atomic_store(&release->settled, true);
+    hlk_session_settle(release->s, release->h, release->status);
+    unref_release(release);
+    hlk_mem_free(undo);
+}
+
+static struct hlk_undo *make_release(hlk_lock *lock, struct release **out)
+{
+    struct release *release = hlk_mem_zalloc(sizeof *release);
+    struct hlk_undo *undo = release ? hlk_mem_zalloc(sizeof *undo) : NULL;
+    if (!undo) {
+        hlk_mem_free(release);
+        return NULL;
+    }
+    release->s = lock->session;
+    release->client = lock->client;
+    atomic_init(&release->refs, 2);
+    hlk_session_ref(release->s);
+    undo->q.name = hlk_session_name(lock->session);
+    undo->q.name_len = hlk_session_len(lock->session);
+    undo->settled = on_released;
+    undo->ctx = release;
+    *out = release;
+    return undo;
+}
+
+/* Not answered in time: it goes on in the background, and the holder may come back for the outcome. */
+static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, struct release *release, bool sent)
+{
+    HLK_COUNT(&lock->client->table, release_unsure);
+    if (hlk_session_owe(lock->session, holder, release->h) && atomic_load(&release->settled))
+        hlk_session_settle(lock->session, release->h, release->status);
+    if (atomic_load(&lock->client->closing))
+        return hlk_lock_fails(lock, "release", HLK_E_CLOSED, "the client is being closed");
+    if (!sent)
+        return hlk_lock_fails(lock, "release", HLK_E_CONNECT,
+                              "no connection for %lld ms; not held any more, never renewed, "
+                              "and repeated in the background",
+                              (long long)lock->client->reply_ms);
+    return hlk_lock_fails(lock, "release", HLK_E_UNSURE,
+                          "sent, not answered in %lld ms; not held any more, never renewed, "
+                          "and repeated in the background",
+                          (long long)lock->client->reply_ms);
+}
+
+static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder,
+                                    const struct hlk_parting *parting)
+{
+    struct release *release;
+    struct hlk_undo *undo = make_release(lock, &release);
+    if (!undo) {
+        hlk_session_keep(lock->session);
+        return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
+    }
+    hlk_client *client = lock->client;
+    release->h = undo->q.hold = parting->h;
+    undo->doubt = parting->doubt;
+    undo->until_ms = parting->until_ms;
+    hlk_undo_start(&client->undos, undo, self, false);
+    hlk_session_ended(lock->session);
+    bool sent;
+    bool settled = hlk_undo_wait(&client->undos, undo, self, hlk_clock_ms() + client->reply_ms, &sent);
+    enum hlk_status status = settled ? release->status : release_unsure(lock, holder, release, sent);
+    if (settled && status == HLK_LOST)
+        status = hlk_lock_fails(lock, "release", status,
+                                "the server did not know this hold any more: expired, broken, or its "
+                                "data was lost");
+    else if (settled && status != HLK_OK)
+        status = hlk_lock_fails(lock, "release", status, "%s", release->error.text);
+    unref_release(release);
+    return status;
+}
+
+/* One hold less in Redis' count too: a nested hold with a fixed lease. The outer hold remains whatever becomes of it. */
+static enum hlk_status release_write(hlk_lock *lock, const struct hlk_parting *parting)
+{
+    enum hlk_status status =
+        hlk_lock_reacquire(lock, "release", parting->h, parting->count, 0, false, lock->client->reply_ms);
+    return status == HLK_LOST ? status : HLK_OK;
+}
+
+static enum hlk_status release_again(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder)
+{
+    enum hlk_status status =
+        hlk_session_wait_owed(lock->session, holder.id, self, hlk_clock_ms() + lock->client->reply_ms);
+    if (status == HLK_OK)
+        return status;
+    return hlk_lock_fails(lock, "release", status,
+                          status == HLK_E_UNSURE ? "still not answered; repeated in the background"
+                                                 : "the earlier release found nothing to release");
+}
+
+static enum hlk_status release_by_asking(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder,
+                                         enum hlk_let_go verdict, const struct hlk_parting *parting)
+{
+    int old;
+    enum hlk_status status;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old); /* a release is no cancellation point */
+    if (verdict == HLK_LET_WRITE)
+        status = release_write(lock, parting);
+    else if (verdict == HLK_LET_OWED)
+        status = release_again(lock, self, holder);
+    else
+        status = release_last(lock, self, holder, parting);
+    pthread_setcancelstate(old, &old);
+    return status;
+}
+
+enum hlk_status hlk_lock_release(hlk_lock *lock)
+{
+    enum hlk_status status = hlk_lock_check(lock, "release");
+    if (status != HLK_OK)
+        return status;
+    struct hlk_self *self = hlk_self_get();
+    if (!self)
+        return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
+    struct hlk_holder holder = hlk_lock_holder(lock, self);
+    struct hlk_parting parting;
+    enum hlk_let_go verdict = hlk_session_let_go(lock->session, holder.id, &parting);
+    switch (verdict) {
+    case HLK_LET_NOT_HOLDER:
+        return hlk_lock_fails(lock, "release", HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
+    case HLK_LET_LOST:
+        return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
+    case HLK_LET_NESTED:
+        return HLK_OK;
+    default:
+        return release_by_asking(lock, self, holder, verdict, &parting);
+    }
+}
