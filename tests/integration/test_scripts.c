@@ -347,6 +347,18 @@ Test(lock_end, tells_a_subscriber_0)
     redisFree(listener);
 }
 
+Test(lock_end, answers_how_many_were_told)
+{
+    redisContext *one = subscriber(), *two = subscriber(), *pattern = raw_open(server);
+    raw(pattern, "PSUBSCRIBE *");
+    acquire(30000, A);
+    cr_assert_str_eq(end(A, 0), ":3");
+    cr_assert_str_eq(end(A, 0), ":0");
+    redisFree(one);
+    redisFree(two);
+    redisFree(pattern);
+}
+
 /* asks A5 redisson 3349: uncontended release publishes nothing */
 Test(lock_end, publishes_nothing_when_nobody_is_subscribed)
 {
