@@ -39,7 +39,8 @@ struct hlk_client {
     struct hlk_mutex waits_mu;          /* rank WAITS; guards: */
     struct hlk_list waits;
 
-    int epoll_fd, work_fd;              /* -1 without dispatch. What the user's loop polls: work_fd and the shared connection */
+    /* -1 without dispatch. What the user's loop polls: work_fd and the shared connection */
+    int epoll_fd, work_fd;
     atomic_bool work_told;              /* work_fd is readable, or will be looked after by the running dispatch */
     struct hlk_mutex ready_mu;          /* rank LEAF; guards: */
     struct hlk_list ready;              /*   completions for hlk_client_dispatch: hlk_job */

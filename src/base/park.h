@@ -1,8 +1,10 @@
-/* park.h - how a thread of ours sleeps, and how another wakes it: one word of bits, set by wakers, taken by the sleeper.
+/* park.h - how a thread of ours sleeps, and how another wakes it: one word of bits, set by wakers, taken by the
+ * sleeper.
  *
- * A waker sets its bit and, only if the sleeper really sleeps, pays one system call. The sleeper goes to sleep only when no
- * bit it wants is set, in one step with saying so: no wake-up is lost, none is paid twice. Sleeping is done in a semaphore,
- * or, when the sleeper polls descriptors too (the leader of a connection), in poll with `poll_fd` among them. */
+ * A waker sets its bit and, only if the sleeper really sleeps, pays one system call. The sleeper goes to sleep only
+ * when no bit it wants is set, in one step with saying so: no wake-up is lost, none is paid twice. Sleeping is done
+ * in a semaphore, or, when the sleeper polls descriptors too (the leader of a connection), in poll with `poll_fd`
+ * among them. */
 #ifndef HLK_BASE_PARK_H
 #define HLK_BASE_PARK_H
 
@@ -27,7 +29,7 @@
 struct hlk_park {
     atomic_uint bits;
     atomic_int poll_fd;             /* >= 0: woken by a write here. Set by the sleeper before it sleeps; a waker that
-                                     * comes late may pay to the next sleep's place: a spurious wake-up, never a lost one */
+                                     * comes late may pay to the next sleep's place: a wake-up too many, never one lost */
     sem_t sem;
 };
 
@@ -48,8 +50,8 @@ bool hlk_park_begin(struct hlk_park *park, unsigned mask);
 /* After waking up for whatever reason. True: nobody had paid a wake-up. */
 bool hlk_park_end(struct hlk_park *park);
 
-/* Sleeps until a bit of mask is set (true) or at_ms has come (false). eintr != NULL: sleeps in poll, and a signal handler
- * that ran ends the sleep with *eintr set. A pthread cancellation point where cancellation is enabled. */
+/* Sleeps until a bit of mask is set (true) or at_ms has come (false). eintr != NULL: sleeps in poll, and a signal
+ * handler that ran ends the sleep with *eintr set. A pthread cancellation point where cancellation is enabled. */
 bool hlk_park_until(struct hlk_park *park, unsigned mask, int64_t at_ms, int event_fd, bool *eintr);
 
 #endif

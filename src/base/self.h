@@ -1,4 +1,5 @@
-/* self.h - what the library keeps for each thread that calls it: a number that is never used again, and its place to sleep.
+/* self.h - what the library keeps for each thread that calls it: a number that is never used again, and its place to
+ * sleep.
  *
  * Made at the first call, given back when the thread ends and used again by a later thread under a new number; never
  * freed, so a late waker always finds memory. */

@@ -1,8 +1,9 @@
 /* lease.h - pure: one held lease, from when to when it is ours, and what is to be done about it at which moment.
  *
- * A good answer makes it ours until  send time of the answered copy + lease - drift - notice.  Drift is what the server's
- * clock may run faster than ours (2 % + 2 ms); notice is the time by which we tell a loss before anybody else can hold the
- * lock (a tenth of the lease, at least 50 ms, at most half of it). That moment, `until`, is the one that callers see.
+ * A good answer makes it ours until  send time of the answered copy + lease - drift - notice.  Drift is what the
+ * server's clock may run faster than ours (2 % + 2 ms); notice is the time by which we tell a loss before anybody
+ * else can hold the lock (a tenth of the lease, at least 50 ms, at most half of it). That moment, `until`, is the
+ * one that callers see.
  *
  *        sent                renew         at risk              until   drift   server's ttl ends
  *         |--------------------|--------------|-------------------|--------|------|
@@ -49,7 +50,8 @@ static inline bool hlk_lease_live(const struct hlk_lease *lease)
 }
 
 /* A good answer to the acquire. False: it came too late, nothing is held by it: ask again. */
-bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, bool fixed, int64_t cap_ms, int64_t now_ms);
+bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, bool fixed, int64_t cap_ms,
+                     int64_t now_ms);
 /* A good answer to a renewal or an extension by lease_ms. True: it was AT_RISK and is safe again. */
 bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, int64_t at_risk_ms);
 

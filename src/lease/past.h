@@ -1,5 +1,5 @@
-/* past.h - what holders still have to hear about holds that are over: a loss, until each hold is released; a release that
- * was not answered, until it is asked about. The session's mutex is held in all of these. */
+/* past.h - what holders still have to hear about holds that are over: a loss, until each hold is released; a release
+ * that was not answered, until it is asked about. The session's mutex is held in all of these. */
 #ifndef HLK_LEASE_PAST_H
 #define HLK_LEASE_PAST_H
 

@@ -1,7 +1,9 @@
-/* session.h - what this process has with Redis for one lock: nothing, or one hold id; and who of the process is in line.
+/* session.h - what this process has with Redis for one lock: nothing, or one hold id; and who of the process is in
+ * line.
  *
- * Redis sees one hold at a time; threads, owners and handles exist in here only. Exactly one wait of the process speaks to
- * Redis about a lock (the asker, first in line); the others wait for their turn behind it, however many they are.
+ * Redis sees one hold at a time; threads, owners and handles exist in here only. Exactly one wait of the process
+ * speaks to Redis about a lock (the asker, first in line); the others wait for their turn behind it, however many
+ * they are.
  *
  *   NONE     nothing with Redis.                                   Next: ASKING
  *   ASKING   the asker's acquire(h) is on its way.                 Next: HELD, WAITING, NONE
@@ -21,8 +23,8 @@
 #include "lease/lease.h"
 #include "net/loop.h"
 
-/* The next in this process's line asks in the same breath as the release is sent, and so before any other process can. After
- * so many turns in a row, when others listen, the next one waits a little first. */
+/* The next in this process's line asks in the same breath as the release is sent, and so before any other process
+ * can. After so many turns in a row, when others listen, the next one waits a little first. */
 #define HLK_SESSION_RUN 16
 
 struct hlk_table;
@@ -67,7 +69,8 @@ struct hlk_turn {
 struct hlk_past {
     struct hlk_past *next;
     uint64_t holder, h;
-    unsigned releases;                  /* that are due before the holder may acquire again (LOST); 0: an unsure release */
+    /* that are due before the holder may acquire again (LOST); 0: an unsure release */
+    unsigned releases;
     struct hlk_via *via;
     struct hlk_holder counted;          /* in whose `holds` it is */
     bool settled;                       /* the unsure release has its outcome: */
@@ -116,7 +119,8 @@ void hlk_via_unref(struct hlk_via *via);            /* NULL is fine */
 
 enum hlk_enter {
     HLK_ENTER_NESTED,       /* held by this holder: one hold more, nothing to send */
-    HLK_ENTER_RAISE,        /* the same, but the lease is to be raised by a round trip: hlk_session_raised or _lowered */
+    /* the same, but the lease is to be raised by a round trip: hlk_session_raised or _lowered */
+    HLK_ENTER_RAISE,
     HLK_ENTER_LOST,         /* this holder has a lost hold to release first */
     HLK_ENTER_BUSY,         /* turn->once, and another holder of this process has it or waits for it */
     HLK_ENTER_TURN,         /* turn is the asker: turn->h */
@@ -128,8 +132,8 @@ enum hlk_enter {
 enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t fixed_lease_ms, unsigned *count,
                                 uint64_t *h);
 enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn);     /* a NESTED is not raised */
-/* After wake(): TURN, LINE; NESTED (the same owner got it meanwhile) or BUSY (once): out of line; LOST (the same owner got
- * it, and lost it): the caller leaves. */
+/* After wake(): TURN, LINE; NESTED (the same owner got it meanwhile) or BUSY (once): out of line; LOST (the same
+ * owner got it, and lost it): the caller leaves. */
 enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn);
 
 /* The asker's answer was "somebody else's". */
@@ -141,12 +145,14 @@ bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_
 void hlk_session_tell_line(struct hlk_session *s);
 /* The server says that h is void: the asker gets a new one. */
 void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn);
-/* Leaves the line, wherever it is. An asker's end(h), if one is owed, must have been started before. No-op when not in it. */
+/* Leaves the line, wherever it is. An asker's end(h), if one is owed, must have been started before. No-op when not
+ * in it. */
 void hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn);
 
 /* --- a nested hold's round trip --- */
 /* watchdog: the hold had a fixed lease, and is renewed from now on until its last release. */
-void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms, bool watchdog);
+void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms,
+                        bool watchdog);
 void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h);     /* it failed: one hold less */
 
 /* --- letting go --- */

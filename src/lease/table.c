@@ -36,8 +36,8 @@ bool hlk_session_try_ref(struct hlk_session *s)
     return lives;
 }
 
-/* The last reference goes under the table's mutex, so that nobody finds a session on its way out. An alarm of it may have
- * been taken out of the wheel this moment: the loop frees it after those. */
+/* The last reference goes under the table's mutex, so that nobody finds a session on its way out. An alarm of it may
+ * have been taken out of the wheel this moment: the loop frees it after those. */
 void hlk_session_unref(struct hlk_session *s)
 {
     int refs = atomic_load(&s->refs);

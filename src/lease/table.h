@@ -10,7 +10,8 @@
 #define HLK_STRIPES 64
 
 struct hlk_lease_counts {               /* relaxed atomics; public meaning in inspect.h */
-    atomic_uint_fast64_t held, waiting, acquired, reentered, busy, timeouts, interrupted, lost, released, release_unsure,
+    atomic_uint_fast64_t held, waiting, acquired, reentered, busy, timeouts, interrupted, lost, released,
+        release_unsure,
         orphaned, renewals, renewals_late, woken, woken_by_ttl;
     atomic_uint_fast64_t wait_us[32];
 };
@@ -48,8 +49,8 @@ bool hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, v
 
 /* A hold is over without a release of its holder's: its end(h) in the background. */
 void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting);
-/* The same for a loss: only after the holder's callbacks have returned, so that nobody gets the lock before it was told. A
- * callback that takes long only leaves the lease to run out by itself. */
+/* The same for a loss: only after the holder's callbacks have returned, so that nobody gets the lock before it was
+ * told. A callback that takes long only leaves the lease to run out by itself. */
 void hlk_table_end_lost(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting);
 
 #endif

@@ -1,7 +1,7 @@
 /* conn.h - one non-blocking socket to Redis with hiredis' reader on it, and nothing else: no hiredis context.
  *
- * Close-on-exec, never SIGPIPE, TCP_NODELAY. A connection that failed is reset (SO_LINGER 0), never closed politely: what
- * the server has not read by then is mostly gone with it, though it may still run (docs/protocol.md, void set). */
+ * Close-on-exec, never SIGPIPE, TCP_NODELAY. A connection that failed is reset (SO_LINGER 0), never closed politely:
+ * what the server has not read by then is mostly gone with it, though it may still run (docs/protocol.md, void set). */
 #ifndef HLK_NET_CONN_H
 #define HLK_NET_CONN_H
 
@@ -27,7 +27,8 @@ struct hlk_conn {
 
 void hlk_conn_init(struct hlk_conn *conn);
 /* Begins to connect. HLK_OK: writable when done, then hlk_conn_connected. */
-enum hlk_status hlk_conn_start(struct hlk_conn *conn, const struct sockaddr *address, socklen_t len, struct hlk_error *error);
+enum hlk_status hlk_conn_start(struct hlk_conn *conn, const struct sockaddr *address, socklen_t len,
+                               struct hlk_error *error);
 enum hlk_status hlk_conn_connected(struct hlk_conn *conn, struct hlk_error *error);
 void hlk_conn_reset(struct hlk_conn *conn);
 

@@ -1,7 +1,8 @@
-/* dial.h - one attempt to get a connection that is ready for use: name lookup, connect, AUTH, SELECT, the owner's greeting.
+/* dial.h - one attempt to get a connection that is ready for use: name lookup, connect, AUTH, SELECT, the owner's
+ * greeting.
  *
- * Runs on the loop thread without blocking it: lookups and the start of a `local:` server happen on threads of their own,
- * which are left behind when they hang. */
+ * Runs on the loop thread without blocking it: lookups and the start of a `local:` server happen on threads of their
+ * own, which are left behind when they hang. */
 #ifndef HLK_NET_DIAL_H
 #define HLK_NET_DIAL_H
 

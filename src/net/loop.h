@@ -1,7 +1,8 @@
 /* loop.h - the one loop thread of a client: subscriber connection, reconnects, alarms, and answers nobody waits for.
  *
- * Other threads speak to it by one door, hlk_loop_post. Alarms are armed from any thread without waking it: while there is
- * anything to look after it ticks every HLK_WHEEL_TICK_MS, and stops ticking after a second with nothing armed. */
+ * Other threads speak to it by one door, hlk_loop_post. Alarms are armed from any thread without waking it: while
+ * there is anything to look after it ticks every HLK_WHEEL_TICK_MS, and stops ticking after a second with nothing
+ * armed. */
 #ifndef HLK_NET_LOOP_H
 #define HLK_NET_LOOP_H
 
@@ -19,14 +20,15 @@ struct hlk_post {
     void (*run)(struct hlk_post *post);
 };
 
-/* A moment at which `fire` runs on the loop thread, at most a tick early. Its memory may only be freed on the loop thread
- * (or after the loop ended), unless it was never armed: an alarm that has gone off cannot be called back. */
+/* A moment at which `fire` runs on the loop thread, at most a tick early. Its memory may only be freed on the loop
+ * thread (or after the loop ended), unless it was never armed: an alarm that has gone off cannot be called back. */
 struct hlk_alarm {
     struct hlk_timer timer;             /* under the wheel's mutex */
     void (*fire)(struct hlk_alarm *alarm);
 };
 
-/* Something that the loop does after each tick's alarms: sends the batch that they collected, looks after a connection. */
+/* Something that the loop does after each tick's alarms: sends the batch that they collected, looks after a
+ * connection. */
 struct hlk_tick {
     struct hlk_list link;               /* loop thread only */
     void (*run)(struct hlk_tick *tick, int64_t now_ms);

@@ -1,6 +1,7 @@
 /* The stream of a shared connection and who leads it. The connection's life (dialling, states, the loop's turn) is in
- * mux_link.c. Windows that are easy to get wrong, each with a test in tests/race: a reply that arrives while its owner is
- * still in send(); a leader that leaves; a call whose caller left; a follower that leaves while it is being made leader. */
+ * mux_link.c. Windows that are easy to get wrong, each with a test in tests/race: a reply that arrives while its
+ * owner is still in send(); a leader that leaves; a call whose caller left; a follower that leaves while it is being
+ * made leader. */
 #include "net/mux_inner.h"
 
 #include "base/clock.h"
@@ -320,7 +321,8 @@ static void leader_sleeps(struct hlk_mux *mux, struct hlk_self *self, int64_t at
         return;
 }
 
-/* Reads for everybody until `call` has ended, the caller must leave, or the connection breaks (then it leads no more). */
+/* Reads for everybody until `call` has ended, the caller must leave, or the connection breaks (then it leads no
+ * more). */
 static void lead_until(struct hlk_mux *mux, struct hlk_call *call, struct hlk_self *self, int64_t at_ms, unsigned mask)
 {
     struct hlk_error error;

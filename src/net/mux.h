@@ -1,12 +1,12 @@
 /* mux.h - a node's shared connection: all threads' commands in one stream, no thread of its own on the way.
  *
- * A caller appends its command; if nobody leads, it leads: sends what is queued in one write, reads, gives everybody their
- * reply, and when its own is in hands the lead to a follower that still waits. Answers that nobody waits for are read by
- * the loop thread (or the user's loop, with dispatch) when no caller leads.
+ * A caller appends its command; if nobody leads, it leads: sends what is queued in one write, reads, gives everybody
+ * their reply, and when its own is in hands the lead to a follower that still waits. Answers that nobody waits for
+ * are read by the loop thread (or the user's loop, with dispatch) when no caller leads.
  *
- * A command lives in a struct hlk_call, never on its caller's stack: a caller who leaves (deadline, cancel) leaves it in
- * the stream, where its reply is still counted. One stream lives for one epoch; when it breaks every call in it ends, and
- * says whether it may have reached the server. */
+ * A command lives in a struct hlk_call, never on its caller's stack: a caller who leaves (deadline, cancel) leaves
+ * it in the stream, where its reply is still counted. One stream lives for one epoch; when it breaks every call in
+ * it ends, and says whether it may have reached the server. */
 #ifndef HLK_NET_MUX_H
 #define HLK_NET_MUX_H
 
@@ -26,7 +26,8 @@ enum hlk_call_end {
 struct hlk_call {
     struct hlk_list link;       /* mux's flight, in the order of the stream */
     struct hlk_self *waiter;    /* blocking: this thread. NULL: `done` gets it */
-    void (*done)(struct hlk_call *call);    /* on the leader's thread, no mutex held; quick; owns the call from then on */
+    /* on the leader's thread, no mutex held; quick; owns the call from then on */
+    void (*done)(struct hlk_call *call);
     redisReply *reply;          /* the receiver's to free */
     int64_t sent_ns;            /* taken just before the write that carried it; 0: not written yet */
     uint64_t epoch;             /* of the stream it is in */
@@ -51,7 +52,8 @@ struct hlk_mux_owner {
     void *ctx;
     void (*on_up)(void *ctx);                               /* loop thread, READYING: what must go first */
     void (*on_down)(void *ctx, const struct hlk_error *why);/* loop thread; also after each failed attempt */
-    void (*on_work)(void *ctx);                             /* dispatch mode: answers are due and nobody leads. Any thread */
+    /* dispatch mode: answers are due and nobody leads. Any thread */
+    void (*on_work)(void *ctx);
 };
 
 /* Waits for the connection without a thread; `up` runs on the loop thread once it is up or known to be refused. */
@@ -72,11 +74,12 @@ void hlk_mux_destroy(hlk_mux *mux);     /* after close and after the loop has st
 
 /* Queues a command in the living stream, and mostly writes it. HLK_OK: it is in (call->epoch is set), and will end.
  * A call with `done` may
- * be over, and gone, on return. HLK_E_CONNECT: no connection now, nothing queued. HLK_E_NOMEM, HLK_E_CLOSED: the same. Takes any thread. */
+ * be over, and gone, on return. HLK_E_CONNECT: no connection now, nothing queued. HLK_E_NOMEM, HLK_E_CLOSED: the
+ * same. Takes any thread. */
 enum hlk_status hlk_mux_send(hlk_mux *mux, struct hlk_call *call, const char *bytes, size_t len);
 
-/* Waits for the end of a call whose waiter is the calling thread, leading if nobody else does. False: at_ms came, or a bit
- * of mask was set, and it still flies: hlk_mux_leave it. A cancellation point if the thread is cancellable. */
+/* Waits for the end of a call whose waiter is the calling thread, leading if nobody else does. False: at_ms came, or
+ * a bit of mask was set, and it still flies: hlk_mux_leave it. A cancellation point if the thread is cancellable. */
 bool hlk_mux_wait(hlk_mux *mux, struct hlk_call *call, int64_t at_ms, unsigned mask);
 
 /* The caller goes; `done` gets the call's end (lazily). False: it has ended this moment, the caller has it. */
@@ -84,7 +87,8 @@ bool hlk_mux_leave(hlk_mux *mux, struct hlk_call *call, void (*done)(struct hlk_
 
 /* Waits until connected. HLK_OK; HLK_E_CONNECT at at_ms, or HLK_E_AUTH and the like at once when the server refused us
  * (see error); HLK_E_CLOSED; HLK_INTERRUPTED: a bit of mask. A cancellation point like hlk_mux_wait. */
-enum hlk_status hlk_mux_wait_up(hlk_mux *mux, struct hlk_self *self, int64_t at_ms, unsigned mask, struct hlk_error *error);
+enum hlk_status hlk_mux_wait_up(hlk_mux *mux, struct hlk_self *self, int64_t at_ms, unsigned mask,
+                                struct hlk_error *error);
 /* The same without a thread. False: up already (or closed), `up` will not run. */
 bool hlk_mux_when_up(hlk_mux *mux, struct hlk_up *up);
 bool hlk_mux_forget_up(hlk_mux *mux, struct hlk_up *up);        /* true: it will not run */

@@ -4,7 +4,8 @@
 
 #include "net/mux.h"
 
-#define HLK_MUX_FEW 8           /* with so few callers a command is written at once; with more they wait for the write before */
+/* with so few callers a command is written at once; with more they wait for the write before */
+#define HLK_MUX_FEW 8
 #define HLK_MUX_WRITES 2        /* and so many writes may be unanswered then */
 
 struct hlk_mux {
@@ -59,10 +60,14 @@ struct hlk_ends {
 
 void hlk_mux_flush(struct hlk_mux *mux);                                /* mu held; lets go of it while it writes */
 int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error);         /* the leader, mu not held: 1, 0, -1 */
-bool hlk_mux_unstuff(struct hlk_mux *mux, struct hlk_error *error);      /* the leader: goes on with a write that was not taken whole */
-void hlk_mux_broke(struct hlk_mux *mux, const struct hlk_error *why);   /* the leader, mu not held; not leader after it */
-void hlk_mux_give_lead(struct hlk_mux *mux);                            /* mu held, the leader: to a follower, the loop, nobody */
-bool hlk_mux_overdue(const struct hlk_mux *mux, int64_t now_ns, int64_t *dead_ns);  /* mu held; *dead_ns INT64_MAX: nothing due */
+/* the leader: goes on with a write that was not taken whole */
+bool hlk_mux_unstuff(struct hlk_mux *mux, struct hlk_error *error);
+/* the leader, mu not held; not leader after it */
+void hlk_mux_broke(struct hlk_mux *mux, const struct hlk_error *why);
+/* mu held, the leader: to a follower, the loop, nobody */
+void hlk_mux_give_lead(struct hlk_mux *mux);
+/* mu held; *dead_ns INT64_MAX: nothing due */
+bool hlk_mux_overdue(const struct hlk_mux *mux, int64_t now_ns, int64_t *dead_ns);
 void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state);    /* mu held; lets go of it */
 
 /* mux_link.c */

@@ -206,13 +206,14 @@ enum hlk_status hlk_question_ask(struct hlk_question *q, hlk_mux *mux, struct hl
 
 /* --- the greeting --- */
 
-/* Tries each command that our scripts use, where it changes nothing, and names the first that this user may not run. A key
- * or channel that is refused says nothing: the user's may have another pattern, so the key is no declared one, which would
- * keep the probe from running at all. SUBSCRIBE is tried by itself, and taken back at once. */
+/* Tries each command that our scripts use, where it changes nothing, and names the first that this user may not run.
+ * A key or channel that is refused says nothing: the user's may have another pattern, so the key is no declared one,
+ * which would keep the probe from running at all. SUBSCRIBE is tried by itself, and taken back at once. */
 static const char probe[] =
     "local key = ARGV[1]\n"
-    "local tries = { {'exists', key}, {'hexists', key, 'x'}, {'hkeys', key}, {'hgetall', key}, {'pttl', key}, {'pexpire', key, 1},\n"
-    "  {'zscore', key, 'x'}, {'hdel', key, 'x'}, {'del', key}, {'zremrangebyscore', key, 0, 0}, {'zadd', key, 'xx', 0, 'x'},\n"
+    "local tries = { {'exists', key}, {'hexists', key, 'x'}, {'hkeys', key}, {'hgetall', key}, {'pttl', key},\n"
+    "  {'pexpire', key, 1}, {'zscore', key, 'x'}, {'hdel', key, 'x'}, {'del', key}, {'zremrangebyscore', key, 0, 0},\n"
+    "  {'zadd', key, 'xx', 0, 'x'},\n"
     "  {'time'}, {'pubsub', 'numsub'}, {'publish', key, ''}, {'hset', key, 'x', 1}, {'del', key} }\n"
     "for _, try in ipairs(tries) do\n"
     "  local answer = redis.pcall(unpack(try))\n"

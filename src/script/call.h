@@ -1,8 +1,9 @@
 /* call.h - one question to the server by script, with as many copies of it as it takes, one at a time.
  *
- * A question is sent, its call ends, hlk_question_end says what that means: an answer, send again, wait for a connection,
- * wait a little, or a fault. Who waits, and how, is the caller's business: blocking callers and completions drive the same
- * steps. A copy that was written to a connection that broke stays in doubt: it may have run, or run yet. */
+ * A question is sent, its call ends, hlk_question_end says what that means: an answer, send again, wait for a
+ * connection, wait a little, or a fault. Who waits, and how, is the caller's business: blocking callers and
+ * completions drive the same steps. A copy that was written to a connection that broke stays in doubt: it may have
+ * run, or run yet. */
 #ifndef HLK_SCRIPT_CALL_H
 #define HLK_SCRIPT_CALL_H
 
@@ -39,17 +40,18 @@ enum hlk_question_step {
 /* Formats and sends a copy. Status as hlk_mux_send; call.waiter or call.done are the caller's to set before. */
 enum hlk_status hlk_question_send(struct hlk_question *q, hlk_mux *mux);
 
-/* After the call has ended. Frees the reply unless it is an answer. refusals_pass: OOM and the like are worth a pause. */
+/* After the call has ended. Frees the reply unless it is an answer. refusals_pass: OOM and the like are worth a
+ * pause. */
 enum hlk_question_step hlk_question_end(struct hlk_question *q, bool refusals_pass, struct hlk_error *error);
 
 void hlk_question_drop_reply(struct hlk_question *q);
 static inline int64_t hlk_question_sent_ms(const struct hlk_question *q) { return q->call.sent_ns / 1000000; }
 
-/* Blocking: asks until answered. at_ms: no longer than that; up_by_ms: no longer than that without a connection (<= at_ms
- * or not); once: a copy that broke is not repeated (HLK_E_UNSURE). HLK_OK: q->call.reply is an answer, the caller's to
- * drop. HLK_INTERRUPTED: a bit of mask. HLK_E_UNSURE: a copy may have run. *left (false before the first call) says
- * whether the call still flies: then it is the caller's to hlk_mux_leave, or to ask on for, by calling again. A
- * cancellation point if the thread is cancellable. */
+/* Blocking: asks until answered. at_ms: no longer than that; up_by_ms: no longer than that without a connection (<=
+ * at_ms or not); once: a copy that broke is not repeated (HLK_E_UNSURE). HLK_OK: q->call.reply is an answer, the
+ * caller's to drop. HLK_INTERRUPTED: a bit of mask. HLK_E_UNSURE: a copy may have run. *left (false before the first
+ * call) says whether the call still flies: then it is the caller's to hlk_mux_leave, or to ask on for, by calling
+ * again. A cancellation point if the thread is cancellable. */
 struct hlk_limits { int64_t at_ms, up_by_ms; unsigned mask; bool once; bool refusals_pass; };
 enum hlk_status hlk_question_ask(struct hlk_question *q, hlk_mux *mux, struct hlk_self *self,
                                  const struct hlk_limits *limits, bool *left, struct hlk_error *error);

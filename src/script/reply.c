@@ -3,7 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Redis 7 begins the error of a command inside a script with its code; 6.2 buries it: "ERR Error running script ...: -OOM". */
+/* Redis 7 begins the error of a command inside a script with its code; 6.2 buries it: "ERR Error running script ...:
+ * -OOM". */
 static const struct {
     const char *word;
     enum hlk_reply_kind kind;

@@ -9,7 +9,8 @@
 enum hlk_reply_kind {
     HLK_REPLY_ANSWER,
     HLK_REPLY_NOSCRIPT,         /* not executed: send the text */
-    HLK_REPLY_LATER,            /* not executed; LOADING, BUSY, MASTERDOWN, TRYAGAIN, CLUSTERDOWN, READONLY: passes by itself */
+    /* not executed; LOADING, BUSY, MASTERDOWN, TRYAGAIN, CLUSTERDOWN, READONLY: passes by itself */
+    HLK_REPLY_LATER,
     HLK_REPLY_NO_WRITES,        /* not executed; OOM, MISCONF, NOREPLICAS: somebody must do something about it */
     HLK_REPLY_NO_RIGHT,         /* NOPERM, NOAUTH */
     HLK_REPLY_WRONG_TYPE,       /* the key is no lock */

@@ -34,7 +34,8 @@ static bool in_doubt(const struct hlk_undo *undo)
     return undo->doubt || (undo->acquire_epoch && undo->acquire_epoch != undo->q.call.epoch);
 }
 
-/* The call has ended. True: settled; false: another copy is needed, now or (*later) when there is a connection again. */
+/* The call has ended. True: settled; false: another copy is needed, now or (*later) when there is a connection
+ * again. */
 static bool step(struct hlk_undo *undo, bool *later)
 {
     struct hlk_error error;

@@ -1,8 +1,8 @@
 /* undo.h - ends that are owed to Redis: releases, give-ups, clean-ups after a loss, repeated until answered.
  *
- * An end is sent once at the caller's asking. When its connection breaks or the server asks to come later it is sent again,
- * in front of everything else once a connection is up, until it is answered or its lease is over anyway. Whoever asked
- * may wait for the outcome, or go. */
+ * An end is sent once at the caller's asking. When its connection breaks or the server asks to come later it is sent
+ * again, in front of everything else once a connection is up, until it is answered or its lease is over anyway.
+ * Whoever asked may wait for the outcome, or go. */
 #ifndef HLK_SCRIPT_UNDO_H
 #define HLK_SCRIPT_UNDO_H
 
@@ -47,12 +47,14 @@ struct hlk_undos {
 
 void hlk_undos_init(struct hlk_undos *undos, hlk_loop *loop, const char *client_id);
 void hlk_undos_fini(struct hlk_undos *undos);       /* settles what is left as GIVEN_UP; after the mux was closed */
-void hlk_undos_settle_all(struct hlk_undos *undos); /* those that no thread drives, as GIVEN_UP; after the mux was closed */
+/* those that no thread drives, as GIVEN_UP; after the mux was closed */
+void hlk_undos_settle_all(struct hlk_undos *undos);
 void hlk_undos_on_up(struct hlk_undos *undos);      /* loop thread: a new stream begins */
 size_t hlk_undos_count(struct hlk_undos *undos);
 
-/* q.name, hold, until_ms, doubt, acquire_epoch, settled, ctx are set. The end is in the stream, or parked, on return: what
- * the caller sends next comes after it. With waiter: hlk_undo_wait must follow. eager: somebody waits for `settled`. */
+/* q.name, hold, until_ms, doubt, acquire_epoch, settled, ctx are set. The end is in the stream, or parked, on
+ * return: what the caller sends next comes after it. With waiter: hlk_undo_wait must follow. eager: somebody waits
+ * for `settled`. */
 void hlk_undo_start(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_self *waiter, bool eager);
 
 /* Drives it from the waiter's thread. True: `settled` was called. False at at_ms: it goes on in the background;

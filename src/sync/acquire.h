@@ -4,8 +4,8 @@
  *   JOIN   join the lock's channel                       PARK  sleep until something is heard, or until `until_ms`
  *   FINISH leave with `status`
  *
- * Every ASK comes after the subscription was confirmed, or before anything could be missed: a message that came between an
- * answer and the sleep is remembered, a subscription that is confirmed anew asks again. */
+ * Every ASK comes after the subscription was confirmed, or before anything could be missed: a message that came
+ * between an answer and the sleep is remembered, a subscription that is confirmed anew asks again. */
 #ifndef HLK_SYNC_ACQUIRE_H
 #define HLK_SYNC_ACQUIRE_H
 

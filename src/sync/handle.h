@@ -30,7 +30,8 @@ static inline struct hlk_holder hlk_lock_holder(const hlk_lock *lock, struct hlk
 }
 
 /* The thread's error, as `operation "name" at endpoint: what`. Returns status. */
-enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum hlk_status status, const char *format, ...)
+enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum hlk_status status,
+                               const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* NULL, forked, closed: checked at the edge of every call on a handle. */
@@ -41,11 +42,12 @@ void hlk_lock_heard_by(hlk_client *client, struct hlk_session *s, unsigned liste
 
 /* Asks `question` (script and arguments are set) and gives the answer to `read`. once: not repeated when its connection
  * breaks (HLK_E_UNSURE). most_ms 0: as patience and reply_ms say. Faults set the thread's error. Blocks. */
-enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct hlk_question *question, int64_t most_ms, bool once,
+enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct hlk_question *question,
+                             int64_t most_ms, bool once,
                              void (*read)(const struct hlk_question *q, void *ctx), void *ctx);
 
-/* Writes count and lease (0: as it is) of a held hold. watchdog: it is renewed from now on. HLK_OK, HLK_LOST (told), or a
- * fault, with the thread's error set. */
+/* Writes count and lease (0: as it is) of a held hold. watchdog: it is renewed from now on. HLK_OK, HLK_LOST (told),
+ * or a fault, with the thread's error set. */
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
                                    bool watchdog, int64_t most_ms);
 

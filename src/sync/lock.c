@@ -248,7 +248,8 @@ static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_o
     }
 }
 
-/* Cancellation is off in here but for the sleeps of a first hold. Nested holds do not come near it: they are nanoseconds. */
+/* Cancellation is off in here but for the sleeps of a first hold. Nested holds do not come near it: they are
+ * nanoseconds. */
 static enum hlk_status acquire(hlk_lock *lock, const struct hlk_acquire_opts *opts)
 {
     struct hlk_self *self = hlk_self_get();

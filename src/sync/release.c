@@ -125,7 +125,8 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
     return status;
 }
 
-/* One hold less in Redis' count too: a nested hold with a fixed lease. The outer hold remains whatever becomes of it. */
+/* One hold less in Redis' count too: a nested hold with a fixed lease. The outer hold remains whatever becomes of
+ * it. */
 static enum hlk_status release_write(hlk_lock *lock, const struct hlk_parting *parting)
 {
     enum hlk_status status =

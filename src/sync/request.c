@@ -111,7 +111,8 @@ enum hlk_status hlk_request_waits(struct hlk_request *r)
     return HLK_OK;
 }
 
-/* Where this client is subscribed already, the first question misses no message: no second one is needed after a "busy". */
+/* Where this client is subscribed already, the first question misses no message: no second one is needed after a
+ * "busy". */
 static void listen_if_live(struct hlk_request *r)
 {
     struct hlk_channels *channels = &r->lock->client->channels;

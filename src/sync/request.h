@@ -1,7 +1,8 @@
 /* request.h - one acquire on its way, whoever drives it: a blocked thread (sync/lock.c) or completions (sync/async.c).
  *
- * It has a place in the process's line, a question to Redis, an ear at the lock's channel, and a cancel to mind. Leaving
- * undoes all of it in the order that owes nothing: end(h) goes into the stream before the next in line may ask. */
+ * It has a place in the process's line, a question to Redis, an ear at the lock's channel, and a cancel to mind.
+ * Leaving undoes all of it in the order that owes nothing: end(h) goes into the stream before the next in line may
+ * ask. */
 #ifndef HLK_SYNC_REQUEST_H
 #define HLK_SYNC_REQUEST_H
 
@@ -37,7 +38,8 @@ enum hlk_status hlk_request_read_opts(hlk_lock *lock, const char *operation, con
 /* NULL: no memory. */
 struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder);
 
-/* The wait becomes one that may last: told of close and cancel from now on. HLK_INTERRUPTED or HLK_E_CLOSED: already. */
+/* The wait becomes one that may last: told of close and cancel from now on. HLK_INTERRUPTED or HLK_E_CLOSED:
+ * already. */
 enum hlk_status hlk_request_waits(struct hlk_request *r);
 
 /* The turn is ours: the question is about turn.h from now on. HLK_HAS_TURN or HLK_HAS_POLITE_TURN. */
@@ -49,7 +51,8 @@ enum hlk_happened hlk_request_join(struct hlk_request *r);
 /* The subscription was refused: error is filled. */
 void hlk_request_deaf(struct hlk_request *r);
 
-/* Out of line, channel, cancel and close list; an acquire of which a copy may run yet is undone. The call may still fly. */
+/* Out of line, channel, cancel and close list; an acquire of which a copy may run yet is undone. The call may still
+ * fly. */
 void hlk_request_leave(struct hlk_request *r);
 /* After leave, when no call flies. */
 void hlk_request_free(struct hlk_request *r);

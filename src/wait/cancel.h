@@ -1,7 +1,7 @@
 /* cancel.h - a trigger that signal handlers may pull, and the waits it ends.
  *
- * The trigger is one flag and one write to an eventfd. The loop thread sees the eventfd and wakes the registered waits, so
- * a wait needs no descriptor of its own and may sleep wherever it likes. */
+ * The trigger is one flag and one write to an eventfd. The loop thread sees the eventfd and wakes the registered
+ * waits, so a wait needs no descriptor of its own and may sleep wherever it likes. */
 #ifndef HLK_WAIT_CANCEL_H
 #define HLK_WAIT_CANCEL_H
 
@@ -32,7 +32,8 @@ struct hlk_cancel {
     struct hlk_list waits;
 };
 
-/* A reference of the client's is given with it, unref_client gives it back. NULL: no memory or no descriptor (error). */
+/* A reference of the client's is given with it, unref_client gives it back. NULL: no memory or no descriptor
+ * (error). */
 struct hlk_cancel *hlk_cancel_make(hlk_loop *loop, hlk_client *client, void (*unref_client)(hlk_client *),
                                    struct hlk_error *error);
 

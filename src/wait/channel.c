@@ -73,7 +73,8 @@ static void on_message(void *ctx, const char *name, size_t len, const char *payl
     hlk_mutex_unlock(&channels->mu);
 }
 
-/* A subscription that broke mostly means that the server is gone: each wait asks, and learns how long it has patience. */
+/* A subscription that broke mostly means that the server is gone: each wait asks, and learns how long it has
+ * patience. */
 static bool forget(struct hlk_map_node *node, void *ctx)
 {
     (void)ctx;

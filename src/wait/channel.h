@@ -43,9 +43,10 @@ void hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const stru
 void hlk_channels_close(struct hlk_channels *channels);     /* after the loop has stopped: no connection is left */
 void hlk_channels_fini(struct hlk_channels *channels);      /* after the loop has stopped; nobody listens any more */
 
-/* HLK_OK: joined, and confirmed already: the next question to the server misses nothing. HLK_BUSY: joined, a HEARING will
- * come. HLK_E_NOMEM. Any thread. */
-enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name, size_t len, struct hlk_listener *listener);
+/* HLK_OK: joined, and confirmed already: the next question to the server misses nothing. HLK_BUSY: joined, a HEARING
+ * will come. HLK_E_NOMEM. Any thread. */
+enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name, size_t len,
+                                 struct hlk_listener *listener);
 /* The same, only if it is subscribed already (somebody listens, or did just now); else HLK_NOT_HOLDER, not joined. */
 enum hlk_status hlk_channel_join_live(struct hlk_channels *channels, const char *name, size_t len,
                                       struct hlk_listener *listener);
