@@ -46,6 +46,7 @@ foreach(page README.md ${pages})
         endif()
     endforeach()
 
+    string(REGEX REPLACE "\n *" " " text "${text}")         # a claim may go on in the next line
     string(REGEX MATCHALL "tests/[A-Za-z0-9_/]+\\.c: [a-z0-9_]+\\.[a-z0-9_]+(, [a-z0-9_]+\\.[a-z0-9_]+)*" claims "${text}")
     foreach(claim IN LISTS claims)
         string(REGEX REPLACE "^([^:]+): .*" "\\1" path "${claim}")
