@@ -325,8 +325,8 @@ static void *answer(void *arg)
     return NULL;
 }
 
-/* One wake-up that was lost would leave both asleep for ever; one paid twice leaves a token. Every third sleep has a time
- * that is over, so that giving up and being woken meet. */
+/* One wake-up that was lost would leave both asleep for ever; one paid twice leaves a token. Every third sleep has a
+ * time that is over, so that giving up and being woken meet. */
 static void ping_pong(bool polls)
 {
     pthread_t thread;

@@ -1,0 +1,1151 @@
+/* What a process has with Redis for one lock: its line, its hold, its losses and debts. No server, no loop thread; the
+ * clock is played. */
+#include "lease/session.h"
+
+#include "base/mem.h"
+#include "world.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+
+#define LEASE 30000
+
+static struct hlk_session *s;
+static struct hlk_parting parting;
+
+/* --- who takes part --- */
+
+struct person {
+    struct hlk_turn turn;
+    atomic_uint holds;
+    int woken;
+};
+
+static struct person ann, bob, cid, dan;
+
+static void count_wake(struct hlk_turn *turn)
+{
+    HLK_CONTAINER(turn, struct person, turn)->woken++;
+}
+
+static void born(struct person *p)
+{
+    memset(p, 0, sizeof *p);
+    p->turn.holder.id = hlk_self_number();
+    p->turn.holder.holds = &p->holds;
+    p->turn.wake = count_wake;
+}
+
+static void init(void)
+{
+    world_open();
+    s = world_session("a");
+    born(&ann);
+    born(&bob);
+    born(&cid);
+    born(&dan);
+}
+
+static void fini(void)
+{
+    hlk_mem_fail_after(-1);
+    hlk_session_unref(s);
+    world_close();
+}
+
+TestSuite(session, .init = init, .fini = fini);
+
+/* bob becomes another thread of ann's owner */
+static void same_owner(struct person *p, struct person *as)
+{
+    p->turn.holder = as->turn.holder;
+}
+
+static enum hlk_enter enter(struct person *p)
+{
+    return hlk_session_enter(s, &p->turn);
+}
+
+static bool won_with(struct person *p, int64_t lease_ms, bool fixed)
+{
+    bool won = hlk_session_won(s, &p->turn, world_now_ms(), lease_ms, fixed, 0, false);
+    hlk_session_tell_line(s);
+    return won;
+}
+
+static void win(struct person *p)
+{
+    cr_assert(won_with(p, LEASE, false));
+}
+
+static void hold(struct person *p)
+{
+    cr_assert_eq(enter(p), HLK_ENTER_TURN);
+    win(p);
+}
+
+static void hold_fixed(struct person *p, int64_t lease_ms)
+{
+    cr_assert_eq(enter(p), HLK_ENTER_TURN);
+    cr_assert(won_with(p, lease_ms, true));
+}
+
+static enum hlk_let_go let_go(struct person *p)
+{
+    return hlk_session_let_go(s, p->turn.holder.id, &parting);
+}
+
+static void release(struct person *p)
+{
+    cr_assert_eq(let_go(p), HLK_LET_LAST);
+    hlk_session_ended(s);
+}
+
+static void lose(void)
+{
+    cr_assert(hlk_session_lose(s, s->h, "broken", &parting));
+    hlk_session_ended(s);
+}
+
+static unsigned count_of(struct person *p)
+{
+    struct hlk_view view;
+    hlk_session_view(s, p->turn.holder.id, &view);
+    return view.lost ? 0 : view.count;
+}
+
+static bool is_lost(struct person *p)
+{
+    struct hlk_view view;
+    hlk_session_view(s, p->turn.holder.id, &view);
+    return view.lost;
+}
+
+static uint64_t held_count(void)
+{
+    return atomic_load(&world.table.counts.held);
+}
+
+/* --- the line --- */
+
+Test(session, the_first_asks)
+{
+    cr_assert_eq(enter(&ann), HLK_ENTER_TURN);
+    cr_assert_neq(ann.turn.h, 0u);
+    cr_assert_eq(s->state, HLK_SESSION_ASKING);
+    hlk_session_leave(s, &ann.turn);
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+}
+
+Test(session, one_of_the_process_asks_the_others_are_in_line)
+{
+    enter(&ann);
+    cr_assert_eq(enter(&bob), HLK_ENTER_LINE);
+    cr_assert_eq(enter(&cid), HLK_ENTER_LINE);
+    cr_assert_eq(bob.turn.h, 0u);
+    hlk_session_waits(s, &ann.turn);
+    cr_assert_eq(enter(&dan), HLK_ENTER_LINE);
+    cr_assert_eq(bob.woken + cid.woken + dan.woken, 0);
+    hlk_session_leave(s, &dan.turn);
+    hlk_session_leave(s, &cid.turn);
+    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &ann.turn);
+}
+
+Test(session, the_line_is_first_come_first_served)
+{
+    hold(&ann);
+    enter(&bob);
+    enter(&cid);
+    enter(&dan);
+    release(&ann);
+    cr_assert_eq(bob.woken, 1);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_LINE);
+    win(&bob);
+    release(&bob);
+    cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_TURN);
+    win(&cid);
+    release(&cid);
+    win(&dan);
+    release(&dan);
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+}
+
+Test(session, who_leaves_the_middle_of_the_line_is_not_asked)
+{
+    hold(&ann);
+    enter(&bob);
+    enter(&cid);
+    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &bob.turn); /* twice is nothing */
+    release(&ann);
+    cr_assert_eq(bob.woken, 0);
+    cr_assert_neq(cid.turn.h, 0u);
+    hlk_session_leave(s, &cid.turn);
+}
+
+Test(session, an_asker_that_leaves_hands_the_question_on)
+{
+    enter(&ann);
+    uint64_t h = ann.turn.h;
+    enter(&bob);
+    hlk_session_leave(s, &ann.turn);
+    cr_assert_eq(ann.turn.h, 0u);
+    cr_assert_eq(bob.woken, 1);
+    cr_assert_gt(bob.turn.h, h); /* its own: ann's end(h) must not end it */
+    cr_assert_eq(s->h, bob.turn.h);
+    cr_assert_eq(s->state, HLK_SESSION_ASKING);
+    hlk_session_leave(s, &bob.turn);
+}
+
+Test(session, a_waiting_asker_that_leaves_hands_the_question_on)
+{
+    enter(&ann);
+    hlk_session_waits(s, &ann.turn);
+    cr_assert_eq(s->state, HLK_SESSION_WAITING);
+    enter(&bob);
+    hlk_session_leave(s, &ann.turn);
+    cr_assert_eq(s->state, HLK_SESSION_ASKING);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    hlk_session_leave(s, &bob.turn);
+}
+
+Test(session, hold_ids_are_never_used_again)
+{
+    uint64_t last = 0;
+    for (int i = 0; i < 100; i++) {
+        struct hlk_session *other = world_session("other");
+        struct person p;
+        born(&p);
+        cr_assert_eq(hlk_session_enter(other, &p.turn), HLK_ENTER_TURN);
+        cr_assert_gt(p.turn.h, last);
+        last = p.turn.h;
+        hlk_session_leave(other, &p.turn);
+        hlk_session_unref(other);
+        cr_assert_eq(enter(&ann), HLK_ENTER_TURN);
+        cr_assert_gt(ann.turn.h, last);
+        last = ann.turn.h;
+        hlk_session_renumber(s, &ann.turn);
+        cr_assert_gt(ann.turn.h, last);
+        cr_assert_eq(s->h, ann.turn.h);
+        last = ann.turn.h;
+        hlk_session_leave(s, &ann.turn);
+    }
+}
+
+Test(session, locks_do_not_know_each_other)
+{
+    struct hlk_session *other = world_session("b");
+    cr_assert_neq(other, s);
+    hold(&ann);
+    cr_assert_eq(hlk_session_enter(other, &bob.turn), HLK_ENTER_TURN);
+    hlk_session_leave(other, &bob.turn);
+    hlk_session_unref(other);
+    release(&ann);
+}
+
+Test(session, is_one_for_all_handles_of_a_name)
+{
+    struct hlk_session *again = world_session("a");
+    cr_assert_eq(again, s);
+    hlk_session_unref(again);
+}
+
+/* --- after many turns in a row within the process --- */
+
+static int turns_until_polite(bool others)
+{
+    hold(&ann);
+    struct person *now = &ann, *next = &bob;
+    for (int i = 1; i <= 3 * HLK_SESSION_RUN; i++) {
+        next->turn.polite = false;
+        enter(next);
+        cr_assert_eq(let_go(now), HLK_LET_LAST);
+        if (others)
+            hlk_session_others(s);
+        hlk_session_ended(s);
+        if (next->turn.polite) {
+            win(next);
+            release(next);
+            return i;
+        }
+        win(next);
+        struct person *was = now;
+        now = next;
+        next = was;
+    }
+    release(now);
+    return 0;
+}
+
+Test(session, a_process_that_had_its_run_is_polite_to_others)
+{
+    cr_assert_eq(turns_until_polite(true), HLK_SESSION_RUN);
+    cr_assert_eq(turns_until_polite(true), HLK_SESSION_RUN); /* and has a new run then */
+}
+
+Test(session, a_process_alone_is_never_polite)
+{
+    cr_assert_eq(turns_until_polite(false), 0);
+}
+
+/* --- one try --- */
+
+Test(session, once_does_not_line_up_behind_a_holder)
+{
+    hold(&ann);
+    bob.turn.once = true;
+    cr_assert_eq(enter(&bob), HLK_ENTER_BUSY);
+    cr_assert_not(hlk_list_linked(&bob.turn.link));
+    release(&ann);
+    cr_assert_eq(bob.woken, 0);
+}
+
+Test(session, once_does_not_line_up_behind_a_wait)
+{
+    enter(&ann);
+    hlk_session_waits(s, &ann.turn);
+    bob.turn.once = true;
+    cr_assert_eq(enter(&bob), HLK_ENTER_BUSY);
+    hlk_session_leave(s, &ann.turn);
+}
+
+Test(session, once_waits_for_the_askers_answer_busy)
+{
+    enter(&ann);
+    bob.turn.once = true;
+    cr_assert_eq(enter(&bob), HLK_ENTER_LINE);
+    cr_assert_eq(enter(&cid), HLK_ENTER_LINE);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_LINE);
+    hlk_session_waits(s, &ann.turn);
+    cr_assert_eq(bob.woken, 1);
+    cr_assert_eq(cid.woken, 0);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_BUSY);
+    cr_assert_not(hlk_list_linked(&bob.turn.link));
+    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &cid.turn);
+}
+
+Test(session, once_waits_for_the_askers_answer_held)
+{
+    enter(&ann);
+    bob.turn.once = true;
+    enter(&bob);
+    win(&ann);
+    cr_assert_eq(bob.woken, 1);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_BUSY);
+    release(&ann);
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+}
+
+Test(session, once_behind_an_end_asks_next)
+{
+    hold(&ann);
+    let_go(&ann);
+    bob.turn.once = true;
+    cr_assert_eq(enter(&bob), HLK_ENTER_LINE);
+    hlk_session_ended(s);
+    cr_assert_eq(bob.woken, 1);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    hlk_session_leave(s, &bob.turn);
+}
+
+Test(session, a_try_that_failed_does_not_make_others_busy)
+{
+    ann.turn.once = bob.turn.once = true;
+    enter(&ann);
+    enter(&bob);
+    hlk_session_waits(s, &ann.turn); /* a try does not wait */
+    cr_assert_eq(s->state, HLK_SESSION_ASKING);
+    hlk_session_leave(s, &ann.turn);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    hlk_session_leave(s, &bob.turn);
+}
+
+/* --- winning --- */
+
+Test(session, a_win_is_a_hold)
+{
+    struct hlk_view view;
+    enter(&ann);
+    uint64_t h = ann.turn.h;
+    win(&ann);
+    hlk_session_view(s, ann.turn.holder.id, &view);
+    cr_assert_eq(view.count, 1u);
+    cr_assert_eq(view.h, h);
+    cr_assert_eq(view.until_ms, hlk_lease_until(world_now_ms(), LEASE));
+    cr_assert_not(view.lost);
+    cr_assert_eq(atomic_load(&ann.holds), 1u);
+    cr_assert_eq(held_count(), 1u);
+    cr_assert(hlk_timer_armed(&s->alarm.timer));
+    cr_assert_eq(count_of(&bob), 0u);
+    release(&ann);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+    cr_assert_eq(held_count(), 0u);
+    cr_assert_not(hlk_timer_armed(&s->alarm.timer));
+}
+
+Test(session, an_answer_that_comes_too_late_is_no_win)
+{
+    enter(&ann);
+    int64_t sent = world_now_ms();
+    peer_passes(&world.peer, LEASE);
+    cr_assert_not(hlk_session_won(s, &ann.turn, sent, LEASE, false, 0, false));
+    cr_assert_eq(s->state, HLK_SESSION_ASKING);
+    cr_assert_eq(count_of(&ann), 0u);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+    win(&ann); /* and it may ask again */
+    release(&ann);
+}
+
+Test(session, max_hold_caps_a_win)
+{
+    struct hlk_view view;
+    enter(&ann);
+    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), LEASE, false, 1000, false));
+    hlk_session_view(s, ann.turn.holder.id, &view);
+    cr_assert_eq(view.until_ms, world_now_ms() + 1000);
+    release(&ann);
+}
+
+Test(session, a_held_session_outlives_its_handles)
+{
+    hold(&ann);
+    hlk_session_unref(s);
+    struct hlk_session *again = world_session("a");
+    cr_assert_eq(again, s);
+    cr_assert_eq(count_of(&ann), 1u);
+    release(&ann);
+}
+
+Test(session, doubt_goes_with_the_hold_to_its_end)
+{
+    enter(&ann);
+    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), LEASE, false, 0, true));
+    cr_assert_eq(let_go(&ann), HLK_LET_LAST);
+    cr_assert(parting.doubt);
+    hlk_session_ended(s);
+    hold(&bob);
+    cr_assert_eq(let_go(&bob), HLK_LET_LAST);
+    cr_assert_not(parting.doubt);
+    hlk_session_ended(s);
+}
+
+/* --- nested holds --- */
+
+static enum hlk_enter nest_with(struct person *p, int64_t lease_ms, unsigned *count)
+{
+    uint64_t h;
+    return hlk_session_nest(s, p->turn.holder.id, lease_ms, count, &h);
+}
+
+Test(session, nested_is_a_count)
+{
+    unsigned count = 0;
+    hold(&ann);
+    cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_NESTED);
+    cr_assert_eq(count, 2u);
+    cr_assert_eq(enter(&ann), HLK_ENTER_NESTED);
+    cr_assert_eq(count_of(&ann), 3u);
+    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    release(&ann);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+}
+
+Test(session, only_a_holder_nests)
+{
+    unsigned count = 0;
+    cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LINE);
+    hold(&ann);
+    cr_assert_eq(nest_with(&bob, 0, &count), HLK_ENTER_LINE);
+    let_go(&ann);
+    cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LINE); /* ENDING */
+    hlk_session_ended(s);
+}
+
+Test(session, nesting_with_a_fixed_lease_is_written)
+{
+    unsigned count = 0;
+    hold(&ann);
+    cr_assert_eq(nest_with(&ann, 5000, &count), HLK_ENTER_RAISE);
+    cr_assert_eq(count, 2u);
+    hlk_session_raised(s, s->h, count, world_now_ms(), 5000, false);
+    cr_assert_eq(let_go(&ann), HLK_LET_WRITE); /* Redis has 2 */
+    cr_assert_eq(parting.count, 1u);
+    cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_NESTED);
+    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    release(&ann);
+}
+
+Test(session, a_watchdog_within_a_fixed_lease_is_written)
+{
+    unsigned count = 0;
+    hold_fixed(&ann, 5000);
+    cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_RAISE);
+    hlk_session_raised(s, s->h, count, world_now_ms(), LEASE, true);
+    cr_assert_not(s->lease.fixed);
+    cr_assert_eq(s->lease.lease_ms, LEASE);
+    cr_assert_eq(s->lease.until_ms, hlk_lease_until(world_now_ms(), LEASE));
+    let_go(&ann);
+    release(&ann);
+}
+
+Test(session, a_raise_of_another_hold_changes_nothing)
+{
+    hold(&ann);
+    uint64_t h = s->h;
+    release(&ann);
+    hold_fixed(&bob, 5000);
+    hlk_session_raised(s, h, 7, world_now_ms(), 60000, true);
+    cr_assert(s->lease.fixed);
+    cr_assert_eq(s->written, 1u);
+    cr_assert_eq(s->lease.until_ms, hlk_lease_until(world_now_ms(), 5000));
+    release(&bob);
+}
+
+Test(session, an_extension_makes_a_hold_at_risk_safe)
+{
+    hold_fixed(&ann, 5000);
+    hlk_mutex_lock(s->mu);
+    hlk_lease_move(&s->lease, HLK_LEASE_AT_RISK);
+    hlk_mutex_unlock(s->mu);
+    hlk_session_raised(s, s->h, 1, world_now_ms(), 60000, false);
+    cr_assert_str_eq(world_tells(), "SAFE a;");
+    release(&ann);
+}
+
+/* The end of a hold is tried until Redis' ttl is over, by whichever answer made it longest. */
+Test(session, an_end_is_owed_as_long_as_the_longest_lease)
+{
+    int64_t now = world_now_ms();
+    hold_fixed(&ann, 1000);
+    hlk_session_raised(s, s->h, 1, now, 60000, false);
+    cr_assert_eq(let_go(&ann), HLK_LET_LAST);
+    cr_assert_geq(parting.until_ms, now + 60000);
+    hlk_session_ended(s);
+}
+
+Test(session, a_raise_that_failed_is_one_hold_less)
+{
+    unsigned count;
+    hold(&ann);
+    nest_with(&ann, 5000, &count);
+    hlk_session_lower(s, ann.turn.holder.id, s->h);
+    cr_assert_eq(count_of(&ann), 1u);
+    release(&ann);
+}
+
+Test(session, a_raise_that_failed_lowers_its_own_hold_only)
+{
+    unsigned count;
+    hold(&ann);
+    uint64_t h = s->h;
+    release(&ann);
+    hold(&ann);
+    nest_with(&ann, 0, &count);
+    hlk_session_lower(s, ann.turn.holder.id, h);
+    hlk_session_lower(s, bob.turn.holder.id, s->h);
+    cr_assert_eq(count_of(&ann), 2u);
+    let_go(&ann);
+    release(&ann);
+}
+
+Test(session, a_raise_that_failed_after_a_loss_is_one_release_less)
+{
+    unsigned count;
+    hold(&ann);
+    uint64_t h = s->h;
+    nest_with(&ann, 5000, &count);
+    lose();
+    hlk_session_lower(s, ann.turn.holder.id, h);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+}
+
+/* Two threads of an owner: one nests, the other releases, then the nested one's round trip fails. */
+Test(session, a_raise_that_failed_may_be_the_last_hold)
+{
+    unsigned count;
+    hold(&ann);
+    nest_with(&ann, 5000, &count);
+    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    hlk_session_lower(s, ann.turn.holder.id, s->h);
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+    cr_assert_eq(hlk_undos_count(&world.undos), 1u); /* its end is on its way */
+}
+
+Test(session, the_same_owner_in_line_nests_when_it_is_held)
+{
+    same_owner(&bob, &ann);
+    enter(&ann);
+    cr_assert_eq(enter(&bob), HLK_ENTER_LINE);
+    enter(&cid);
+    win(&ann);
+    cr_assert_eq(bob.woken, 1);
+    cr_assert_eq(cid.woken, 0);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_NESTED);
+    cr_assert_not(hlk_list_linked(&bob.turn.link));
+    cr_assert_eq(count_of(&ann), 2u);
+    let_go(&ann);
+    release(&bob);
+    cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_TURN);
+    hlk_session_leave(s, &cid.turn);
+}
+
+Test(session, the_same_owner_in_line_is_lost_when_it_was_lost)
+{
+    same_owner(&bob, &ann);
+    enter(&ann);
+    enter(&bob);
+    win(&ann);
+    lose();
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_LOST);
+    hlk_session_leave(s, &bob.turn);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+}
+
+/* --- letting go --- */
+
+Test(session, only_the_holder_lets_go)
+{
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    hold(&ann);
+    cr_assert_eq(let_go(&bob), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(count_of(&ann), 1u);
+    release(&ann);
+}
+
+Test(session, a_wait_is_no_hold)
+{
+    enter(&ann);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    hlk_session_leave(s, &ann.turn);
+}
+
+Test(session, while_it_ends_nobody_gets_in)
+{
+    hold(&ann);
+    cr_assert_eq(let_go(&ann), HLK_LET_LAST);
+    cr_assert_eq(s->state, HLK_SESSION_ENDING);
+    cr_assert_eq(enter(&bob), HLK_ENTER_LINE);
+    cr_assert_eq(enter(&ann), HLK_ENTER_LINE); /* nor the holder itself */
+    cr_assert_eq(bob.woken, 0);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    hlk_session_ended(s);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &ann.turn);
+}
+
+Test(session, a_parting_names_the_hold)
+{
+    hold(&ann);
+    uint64_t h = s->h;
+    let_go(&ann);
+    cr_assert_eq(parting.h, h);
+    cr_assert_eq(parting.until_ms, world_now_ms() + LEASE);
+    hlk_session_ended(s);
+}
+
+Test(session, what_could_not_end_is_held_as_before)
+{
+    hold(&ann);
+    uint64_t h = s->h;
+    let_go(&ann);
+    hlk_session_keep(s);
+    cr_assert_eq(s->state, HLK_SESSION_HELD);
+    cr_assert_eq(count_of(&ann), 1u);
+    cr_assert_eq(s->h, h);
+    cr_assert_eq(held_count(), 1u);
+    cr_assert(hlk_timer_armed(&s->alarm.timer));
+    release(&ann);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+}
+
+Test(session, what_is_held_as_before_tells_those_who_came_meanwhile)
+{
+    hold(&ann);
+    let_go(&ann);
+    bob.turn.once = true;
+    same_owner(&cid, &ann);
+    enter(&bob);
+    enter(&cid);
+    hlk_session_keep(s);
+    cr_assert_eq(bob.woken, 1);
+    cr_assert_eq(cid.woken, 1);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_BUSY);
+    cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_NESTED);
+    let_go(&ann);
+    release(&ann);
+}
+
+static atomic_bool began;
+static atomic_int letting_go_saw; /* 1: the renewal was in the stream already; 2: too early */
+
+static void *let_go_meanwhile(void *arg)
+{
+    atomic_store(&began, true);
+    enum hlk_let_go verdict = hlk_session_let_go(s, ann.turn.holder.id, &parting);
+    atomic_store(&letting_go_saw, verdict == HLK_LET_LAST && *(atomic_bool *)arg ? 1 : 2);
+    return NULL;
+}
+
+/* No end gets before a renewal that is being put into the stream. */
+Test(session, an_end_waits_for_a_renewal_that_is_being_written)
+{
+    pthread_t thread;
+    atomic_bool written = false;
+    hold(&ann);
+    hlk_mutex_lock(s->mu);
+    s->batched = true;
+    hlk_mutex_unlock(s->mu);
+    cr_assert_eq(pthread_create(&thread, NULL, let_go_meanwhile, &written), 0);
+    while (!atomic_load(&began))
+        sched_yield();
+    for (int i = 0; i < 2000; i++)
+        sched_yield();
+    hlk_mutex_lock(s->mu);
+    cr_assert_eq(s->state, HLK_SESSION_HELD);
+    atomic_store(&written, true);
+    s->batched = false;
+    hlk_mutex_unlock(s->mu);
+    pthread_join(thread, NULL);
+    cr_assert_eq(atomic_load(&letting_go_saw), 1);
+    hlk_session_ended(s);
+}
+
+/* --- losing --- */
+
+Test(session, a_loss_is_told_once)
+{
+    hold(&ann);
+    uint64_t h = s->h;
+    lose();
+    cr_assert_not(hlk_session_lose(s, h, "again", &parting));
+    cr_assert_str_eq(world_tells(), "LOST a;");
+    cr_assert_eq(held_count(), 0u);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_str_eq(world_tells(), "");
+}
+
+Test(session, a_loss_of_another_hold_is_none)
+{
+    hold(&ann);
+    cr_assert_not(hlk_session_lose(s, s->h - 1, "late answer", &parting));
+    cr_assert_eq(count_of(&ann), 1u);
+    cr_assert_str_eq(world_tells(), "");
+    release(&ann);
+}
+
+Test(session, a_loss_is_off_the_account_after_as_many_releases)
+{
+    hold(&ann);
+    enter(&ann);
+    enter(&ann);
+    lose();
+    for (int i = 0; i < 3; i++) {
+        unsigned count;
+        cr_assert(is_lost(&ann));
+        cr_assert_eq(enter(&ann), HLK_ENTER_LOST);
+        cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
+        cr_assert_eq(atomic_load(&ann.holds), 1u);
+        cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    }
+    cr_assert_not(is_lost(&ann));
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    hold(&ann);
+    release(&ann);
+}
+
+Test(session, after_a_loss_the_next_in_line_asks)
+{
+    hold(&ann);
+    enter(&bob);
+    lose();
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    win(&bob);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST); /* the late releaser touches nothing */
+    cr_assert_eq(count_of(&bob), 1u);
+    release(&bob);
+}
+
+Test(session, a_loss_is_of_one_holder_only)
+{
+    hold(&ann);
+    lose();
+    cr_assert_eq(enter(&bob), HLK_ENTER_TURN);
+    win(&bob);
+    lose();
+    cr_assert(is_lost(&ann));
+    cr_assert(is_lost(&bob));
+    cr_assert_eq(let_go(&bob), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+}
+
+Test(session, what_is_over_is_lost_to_whoever_looks_first)
+{
+    unsigned count;
+    hold_fixed(&ann, 5000);
+    peer_passes(&world.peer, 5000);
+    cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+    cr_assert_eq(hlk_undos_count(&world.undos), 0u); /* not before it was told */
+    cr_assert_str_eq(world_tells(), "LOST a;");
+    cr_assert_eq(hlk_undos_count(&world.undos), 1u);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+}
+
+Test(session, one_millisecond_before_it_is_a_release)
+{
+    hold_fixed(&ann, 5000);
+    peer_passes(&world.peer, s->lease.until_ms - world_now_ms() - 1);
+    release(&ann);
+    cr_assert_str_eq(world_tells(), "");
+}
+
+Test(session, without_memory_a_loss_is_still_lost)
+{
+    hold(&ann);
+    enter(&ann);
+    hlk_mem_fail_after(1);
+    cr_assert_not(hlk_session_lose(s, s->h, "broken", &parting)); /* nobody can send its end: its lease ends it */
+    hlk_mem_fail_after(-1);
+    cr_assert_eq(atomic_load(&world.table.untold), 1u);
+    cr_assert(is_lost(&ann));
+    cr_assert_eq(enter(&ann), HLK_ENTER_LOST);
+    cr_assert_eq(enter(&bob), HLK_ENTER_LINE);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+    hlk_session_leave(s, &bob.turn);
+}
+
+/* --- the handle it was taken through --- */
+
+static int vias_freed;
+
+static void via_free(struct hlk_via *via)
+{
+    (void)via;
+    vias_freed++;
+}
+
+static struct hlk_via via;
+
+static void through_handle(struct person *p)
+{
+    vias_freed = 0;
+    via = (struct hlk_via){ .refs = 1,
+                            .hook = { world_on_event, "handle:" },
+                            .mu = &world.table.vias_mu,
+                            .lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                            .free = via_free };
+    p->turn.via = &via;
+}
+
+static bool readable(void)
+{
+    eventfd_t n;
+    bool set = eventfd_read(via.lost_fd, &n) == 0;
+    if (set)
+        (void)eventfd_write(via.lost_fd, n);
+    return set;
+}
+
+Test(session, the_handles_descriptor_is_readable_while_it_has_a_loss)
+{
+    through_handle(&ann);
+    through_handle(&bob);
+    hold(&ann);
+    cr_assert_not(readable());
+    lose();
+    cr_assert(readable());
+    hold(&bob);
+    lose();
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert(readable());
+    cr_assert_eq(let_go(&bob), HLK_LET_LOST);
+    cr_assert_not(readable());
+    close(via.lost_fd);
+}
+
+Test(session, the_handle_is_told_before_the_client)
+{
+    through_handle(&ann);
+    hold(&ann);
+    lose();
+    cr_assert_str_eq(world_tells(), "handle:LOST a;LOST a;");
+    let_go(&ann);
+    close(via.lost_fd);
+}
+
+Test(session, a_hold_keeps_its_handle)
+{
+    through_handle(&ann);
+    hold(&ann);
+    hlk_via_unref(&via); /* destroyed by the user */
+    cr_assert_eq(vias_freed, 0);
+    release(&ann);
+    cr_assert_eq(vias_freed, 1);
+    close(via.lost_fd);
+}
+
+Test(session, a_lost_hold_keeps_its_handle_until_it_is_released)
+{
+    through_handle(&ann);
+    hold(&ann);
+    lose();
+    hlk_via_unref(&via);
+    cr_assert_eq(vias_freed, 0);
+    let_go(&ann);
+    cr_assert_eq(vias_freed, 1);
+    close(via.lost_fd);
+}
+
+/* --- releases that were not answered --- */
+
+static void owe(struct person *p)
+{
+    hold(p);
+    let_go(p);
+    hlk_session_ended(s);
+    cr_assert(hlk_session_owe(s, p->turn.holder, parting.h));
+}
+
+static enum hlk_status wait_owed(struct person *p, int64_t at_ms)
+{
+    return hlk_session_wait_owed(s, p->turn.holder.id, hlk_self_get(), at_ms);
+}
+
+Test(session, an_unsure_release_is_asked_about_by_the_next)
+{
+    owe(&ann);
+    cr_assert_eq(let_go(&ann), HLK_LET_OWED);
+    cr_assert_eq(wait_owed(&ann, 0), HLK_E_UNSURE);
+    hlk_session_settle(s, parting.h, HLK_OK);
+    cr_assert_eq(let_go(&ann), HLK_LET_OWED);
+    cr_assert_eq(wait_owed(&ann, 0), HLK_OK);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(wait_owed(&ann, 0), HLK_NOT_HOLDER);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+}
+
+Test(session, an_unsure_release_may_turn_out_lost)
+{
+    owe(&ann);
+    hlk_session_settle(s, parting.h, HLK_LOST);
+    cr_assert_eq(wait_owed(&ann, 0), HLK_LOST);
+}
+
+Test(session, an_unsure_release_is_its_holders_alone)
+{
+    owe(&ann);
+    cr_assert_eq(let_go(&bob), HLK_LET_NOT_HOLDER);
+    hlk_session_settle(s, parting.h + 1, HLK_LOST); /* another's */
+    cr_assert_eq(wait_owed(&ann, 0), HLK_E_UNSURE);
+    hlk_session_settle(s, parting.h, HLK_OK);
+    cr_assert_eq(wait_owed(&ann, 0), HLK_OK);
+}
+
+Test(session, acquiring_again_settles_an_unsure_release)
+{
+    owe(&ann);
+    cr_assert_eq(enter(&ann), HLK_ENTER_TURN);
+    win(&ann);
+    cr_assert_eq(atomic_load(&ann.holds), 1u);
+    release(&ann);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    hlk_session_settle(s, parting.h, HLK_OK); /* nobody asks any more */
+}
+
+Test(session, an_unsure_release_is_no_loss)
+{
+    owe(&ann);
+    cr_assert_not(is_lost(&ann));
+    cr_assert_eq(count_of(&ann), 0u);
+    hlk_session_settle(s, parting.h, HLK_OK);
+    wait_owed(&ann, 0);
+}
+
+Test(session, without_memory_nothing_is_owed)
+{
+    hold(&ann);
+    let_go(&ann);
+    hlk_session_ended(s);
+    hlk_mem_fail_after(1);
+    cr_assert_not(hlk_session_owe(s, ann.turn.holder, parting.h));
+    hlk_mem_fail_after(-1);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+}
+
+static struct hlk_self *waiting_self;
+static atomic_bool waiting;
+
+static void *wait_for_outcome(void *arg)
+{
+    waiting_self = hlk_self_get();
+    atomic_store(&waiting, true);
+    *(enum hlk_status *)arg = hlk_session_wait_owed(s, ann.turn.holder.id, waiting_self, INT64_MAX);
+    return NULL;
+}
+
+static enum hlk_status outcome_after(bool settle)
+{
+    pthread_t thread;
+    enum hlk_status status = HLK_OK;
+    owe(&ann);
+    cr_assert_eq(pthread_create(&thread, NULL, wait_for_outcome, &status), 0);
+    while (!atomic_load(&waiting) || !(atomic_load(&waiting_self->park.bits) & HLK_PARK_ASLEEP))
+        sched_yield();
+    if (settle)
+        hlk_session_settle(s, parting.h, HLK_LOST);
+    else
+        hlk_park_wake(&waiting_self->park, HLK_WAKE_CLOSED);
+    pthread_join(thread, NULL);
+    return status;
+}
+
+Test(session, who_waits_for_an_outcome_is_woken_by_it)
+{
+    cr_assert_eq(outcome_after(true), HLK_LOST);
+}
+
+Test(session, who_waits_for_an_outcome_is_woken_by_close)
+{
+    cr_assert_eq(outcome_after(false), HLK_E_UNSURE);
+    hlk_session_forget(s);
+}
+
+/* --- holders that end without letting go --- */
+
+Test(session, an_orphan_is_renewed_no_more_and_told)
+{
+    hold(&ann);
+    hlk_session_orphan(s, ann.turn.holder.id);
+    cr_assert_str_eq(world_tells(), "ORPHANED a;");
+    cr_assert_eq(s->lease.state, HLK_LEASE_ORPHANED);
+    cr_assert_eq(atomic_load(&world.table.counts.orphaned), 1u);
+    hlk_session_orphan(s, ann.turn.holder.id);
+    cr_assert_str_eq(world_tells(), "");
+    peer_passes(&world.peer, LEASE);
+    hlk_watchdog_fire(&s->alarm);
+    cr_assert_str_eq(world_tells(), ""); /* nobody is left to hear of the loss */
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+    cr_assert_eq(atomic_load(&ann.holds), 1u); /* not touched: the memory may be another's */
+    cr_assert_eq(atomic_load(&world.table.counts.lost), 0u);
+    cr_assert_eq(held_count(), 0u);
+}
+
+Test(session, an_orphan_of_another_is_none)
+{
+    hold(&ann);
+    hlk_session_orphan(s, bob.turn.holder.id);
+    cr_assert_str_eq(world_tells(), "");
+    release(&ann);
+}
+
+Test(session, behind_an_orphan_the_line_waits_for_its_lease)
+{
+    hold(&ann);
+    enter(&bob);
+    hlk_session_orphan(s, ann.turn.holder.id);
+    cr_assert_eq(bob.woken, 0);
+    peer_passes(&world.peer, LEASE);
+    hlk_watchdog_fire(&s->alarm);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    hlk_session_leave(s, &bob.turn);
+}
+
+Test(session, a_dead_holders_losses_are_forgotten)
+{
+    hold(&ann);
+    lose();
+    hlk_session_orphan(s, ann.turn.holder.id);
+    cr_assert_not(is_lost(&ann));
+    cr_assert_eq(atomic_load(&ann.holds), 1u);
+    cr_assert_str_eq(world_tells(), "LOST a;");
+}
+
+Test(session, a_holder_may_die_while_its_hold_ends)
+{
+    hold(&ann);
+    cr_assert(hlk_session_close(s, &parting));
+    hlk_session_orphan(s, ann.turn.holder.id);
+    atomic_store(&ann.holds, 0); /* the memory is another holder's now */
+    hlk_session_ended(s);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+    cr_assert_str_eq(world_tells(), "");
+}
+
+Test(session, orphans_are_found_in_every_lock)
+{
+    struct hlk_session *other = world_session("b");
+    hold(&ann);
+    hlk_session_enter(other, &bob.turn);
+    same_owner(&bob, &ann);
+    cr_assert(hlk_session_won(other, &bob.turn, world_now_ms(), LEASE, false, 0, false));
+    cr_assert(hlk_holder_orphan(&world.table, ann.turn.holder.id));
+    cr_assert_eq(s->lease.state, HLK_LEASE_ORPHANED);
+    cr_assert_eq(other->lease.state, HLK_LEASE_ORPHANED);
+    peer_passes(&world.peer, LEASE);
+    hlk_watchdog_fire(&s->alarm);
+    hlk_watchdog_fire(&other->alarm);
+    hlk_session_unref(other);
+}
+
+/* --- close --- */
+
+Test(session, close_takes_what_is_held)
+{
+    hold(&ann);
+    enter(&ann);
+    uint64_t h = s->h;
+    cr_assert(hlk_session_close(s, &parting));
+    cr_assert_eq(parting.h, h);
+    cr_assert_eq(held_count(), 0u);
+    hlk_session_ended(s);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+}
+
+Test(session, close_takes_orphans_too)
+{
+    hold(&ann);
+    hlk_session_orphan(s, ann.turn.holder.id);
+    cr_assert(hlk_session_close(s, &parting));
+    hlk_session_ended(s);
+    cr_assert_eq(held_count(), 0u);
+}
+
+Test(session, close_takes_nothing_that_is_not_held)
+{
+    cr_assert_not(hlk_session_close(s, &parting));
+    enter(&ann);
+    cr_assert_not(hlk_session_close(s, &parting));
+    hlk_session_leave(s, &ann.turn);
+    hold(&bob);
+    let_go(&bob);
+    cr_assert_not(hlk_session_close(s, &parting)); /* its end is on its way */
+    hlk_session_ended(s);
+}
+
+Test(session, forgets_every_debt)
+{
+    owe(&bob);
+    hold(&ann);
+    lose();
+    hlk_session_forget(s);
+    cr_assert_not(is_lost(&ann));
+    cr_assert_eq(let_go(&bob), HLK_LET_NOT_HOLDER);
+    cr_assert_null(s->past);
+}
