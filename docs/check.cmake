@@ -47,7 +47,8 @@ foreach(page README.md ${pages})
     endforeach()
 
     string(REGEX REPLACE "\n *" " " text "${text}")         # a claim may go on in the next line
-    string(REGEX MATCHALL "tests/[A-Za-z0-9_/]+\\.c: [a-z0-9_]+\\.[a-z0-9_]+(, [a-z0-9_]+\\.[a-z0-9_]+)*" claims "${text}")
+    set(test "[a-z0-9_]+\\.[a-z0-9_]+")
+    string(REGEX MATCHALL "tests/[A-Za-z0-9_/]+\\.c: ${test}(, ${test})*" claims "${text}")
     foreach(claim IN LISTS claims)
         string(REGEX REPLACE "^([^:]+): .*" "\\1" path "${claim}")
         string(REGEX REPLACE "^[^:]+: " "" tests "${claim}")
