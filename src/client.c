@@ -437,13 +437,13 @@ void hlk_client_close(hlk_client *client)
     hlk_holder_unwatch(&client->table);
     wake_waits(client);
     wait_for_requests(client);
-    (void)hlk_table_each(&client->table, release_one, client);
+    hlk_table_each(&client->table, release_one, client);
     if (hlk_mux_health(client->mux, &error) == HLK_OK)
         (void)hlk_mux_drain(client->mux, hlk_clock_ms() + client->reply_ms);
     stop_threads(client);
     hlk_channels_close(&client->channels);
     run_ready(client);
-    (void)hlk_table_each(&client->table, forget_one, NULL);
+    hlk_table_each(&client->table, forget_one, NULL);
     hlk_undos_settle_all(&client->undos);
     hlk_client_unref(client);
     pthread_setcancelstate(old, &old);

@@ -29,7 +29,7 @@
 struct hlk_park {
     atomic_uint bits;
     atomic_int poll_fd;             /* >= 0: woken by a write here. Set by the sleeper before it sleeps; a waker that
-                                     * comes late may pay to the next sleep's place: a wake-up too many, never one lost */
+                                     * comes late may pay to the next sleep's place: one wake-up too many, none lost */
     sem_t sem;
 };
 

@@ -9,9 +9,9 @@ static void orphan_one(struct hlk_session *s, void *ctx)
     hlk_session_orphan(s, *(uint64_t *)ctx);
 }
 
-bool hlk_holder_orphan(struct hlk_table *table, uint64_t holder)
+void hlk_holder_orphan(struct hlk_table *table, uint64_t holder)
 {
-    return hlk_table_each(table, orphan_one, &holder);
+    hlk_table_each(table, orphan_one, &holder);
 }
 
 /* A thread ends while it holds: all clients are looked through, a bug is allowed to be slow. */
@@ -19,7 +19,7 @@ static void thread_ended(uint64_t id)
 {
     hlk_mutex_lock(&mu);
     for (struct hlk_list *n = tables.next; n != &tables; n = n->next)
-        (void)hlk_holder_orphan(HLK_CONTAINER(n, struct hlk_table, link), id);
+        hlk_holder_orphan(HLK_CONTAINER(n, struct hlk_table, link), id);
     hlk_mutex_unlock(&mu);
 }
 

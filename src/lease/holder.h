@@ -6,7 +6,6 @@
 
 void hlk_holder_watch(struct hlk_table *table);     /* from open to close: its sessions are looked through */
 void hlk_holder_unwatch(struct hlk_table *table);
-/* All that it holds in this client. False: no memory to look; its `holds` may still be counted in. */
-bool hlk_holder_orphan(struct hlk_table *table, uint64_t holder);
+void hlk_holder_orphan(struct hlk_table *table, uint64_t holder); /* all that it holds in this client */
 
 #endif

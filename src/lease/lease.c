@@ -106,7 +106,9 @@ static int64_t renew_at(const struct hlk_lease *lease)
     if (lease->fixed || lease->capped || lease->state == HLK_LEASE_ORPHANED)
         return INT64_MAX;
     int64_t from = lease->asked_ms > lease->sent_ms ? lease->asked_ms : lease->sent_ms;
-    return from + lease->lease_ms / 3;
+    int64_t at = from + lease->lease_ms / 3;
+    int64_t grid = lease->lease_ms / HLK_LEASE_GRID;
+    return at - (grid > 0 ? at % grid : 0);
 }
 
 enum hlk_lease_act hlk_lease_due(const struct hlk_lease *lease, int64_t now_ms, int64_t at_risk_ms, int64_t *next_ms)

@@ -236,9 +236,22 @@ void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64
     hlk_mutex_unlock(s->mu);
 }
 
-void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
+/* Locks it at a moment when no renewal of it is on its way into the stream: after end(h) none is ever sent. The loop is
+ * in there for a write that does not block. */
+static void lock_between_renewals(struct hlk_session *s)
 {
     hlk_mutex_lock(s->mu);
+    while (s->batched) {
+        hlk_mutex_unlock(s->mu);
+        sched_yield();
+        hlk_mutex_lock(s->mu);
+    }
+}
+
+void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
+{
+    bool unref = false;
+    lock_between_renewals(s);
     if (s->state == HLK_SESSION_HELD && is_held_by(s, holder) && s->h == h && s->lease.state != HLK_LEASE_LOST) {
         if (--s->count == 0) { /* the owner's other thread has released meanwhile: this was the last */
             struct hlk_parting parting;
@@ -250,10 +263,16 @@ void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
         }
     } else {
         struct hlk_past *past = hlk_past_find(s, holder);
-        if (past && past->h == h && past->releases > 1)
+        if (past && past->h == h && past->releases > 1) {
             past->releases--;
+        } else if (past && past->h == h && past->releases) { /* the outer hold was released before the loss */
+            hlk_past_drop(s, past, true);
+            unref = true;
+        }
     }
     hlk_mutex_unlock(s->mu);
+    if (unref)
+        hlk_session_unref(s);
 }
 
 /* --- letting go --- */
@@ -306,18 +325,6 @@ static enum hlk_let_go let_go_held(struct hlk_session *s, struct hlk_parting *ou
     }
     part(s, out);
     return HLK_LET_LAST;
-}
-
-/* Locks it at a moment when no renewal of it is on its way into the stream: after end(h) none is ever sent. The loop is
- * in there for a write that does not block. */
-static void lock_between_renewals(struct hlk_session *s)
-{
-    hlk_mutex_lock(s->mu);
-    while (s->batched) {
-        hlk_mutex_unlock(s->mu);
-        sched_yield();
-        hlk_mutex_lock(s->mu);
-    }
 }
 
 enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struct hlk_parting *out)

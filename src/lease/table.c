@@ -90,36 +90,36 @@ struct hlk_session *hlk_session_get(struct hlk_table *table, const char *name, s
     return s;
 }
 
-struct gathered {
-    struct hlk_session **list;
-    size_t n, size;
-};
+#define EACH_MOST 64    /* sessions taken at a time, on the stack: the walk needs no memory */
 
-static bool gather(struct hlk_map_node *node, void *ctx)
+/* References to the sessions of some buckets from *bucket on. A map that grows meanwhile moves entries to later buckets
+ * only, so none is missed; some may be seen twice. */
+static unsigned gather(struct hlk_table *table, size_t *bucket, struct hlk_session **out)
 {
-    struct gathered *all = ctx;
-    if (all->n == all->size)
-        return false;
-    all->list[all->n] = HLK_CONTAINER(node, struct hlk_session, node);
-    hlk_session_ref(all->list[all->n++]);
-    return true;
+    unsigned n = 0;
+    hlk_mutex_lock(&table->mu);
+    const struct hlk_map *map = &table->map;
+    for (; map->buckets && *bucket <= map->mask && n < EACH_MOST / 2; (*bucket)++) {
+        for (struct hlk_map_node *node = map->buckets[*bucket]; node && n < EACH_MOST; node = node->next) {
+            out[n] = HLK_CONTAINER(node, struct hlk_session, node);
+            hlk_session_ref(out[n++]);
+        }
+    }
+    hlk_mutex_unlock(&table->mu);
+    return n;
 }
 
-bool hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, void *ctx), void *ctx)
+void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, void *ctx), void *ctx)
 {
-    struct gathered all = { NULL, 0, 0 };
-    hlk_mutex_lock(&table->mu);
-    all.size = table->map.count;
-    all.list = all.size ? hlk_mem_zalloc(all.size * sizeof *all.list) : NULL;
-    if (all.list)
-        hlk_map_each(&table->map, gather, &all);
-    hlk_mutex_unlock(&table->mu);
-    for (size_t i = 0; i < all.n; i++) {
-        fn(all.list[i], ctx);
-        hlk_session_unref(all.list[i]);
+    struct hlk_session *some[EACH_MOST];
+    size_t bucket = 0;
+    unsigned n;
+    while ((n = gather(table, &bucket, some)) > 0) {
+        for (unsigned i = 0; i < n; i++) {
+            fn(some[i], ctx);
+            hlk_session_unref(some[i]);
+        }
     }
-    hlk_mem_free(all.list);
-    return all.n == all.size;
 }
 
 static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)

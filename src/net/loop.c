@@ -9,7 +9,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#define LIBEV_DESCRIPTORS 4                     /* epoll, its door, and two in reserve */
 #define LINGER_TICKS (1000 / HLK_WHEEL_TICK_MS) /* a thread that locks and releases must not wake us each time */
 
 struct hlk_loop {
@@ -145,13 +148,25 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
+/* libev aborts the process when it finds no descriptor for its own. What it needs is tried first. */
+static bool has_descriptors(void)
+{
+    int fds[LIBEV_DESCRIPTORS], n = 0;
+    while (n < LIBEV_DESCRIPTORS && (fds[n] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        n++;
+    bool enough = n == LIBEV_DESCRIPTORS;
+    while (n > 0)
+        close(fds[--n]);
+    return enough;
+}
+
 enum hlk_status hlk_loop_create(hlk_loop **out, struct hlk_error *error)
 {
     hlk_loop *loop = hlk_mem_zalloc(sizeof *loop);
     *out = NULL;
     if (!loop)
         return hlk_error_set(error, HLK_E_NOMEM, "no memory");
-    loop->ev = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+    loop->ev = !has_descriptors() ? NULL : ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
     if (!loop->ev) {
         hlk_mem_free(loop);
         return hlk_error_set(error, HLK_E_OS, "no event loop: out of file descriptors?");

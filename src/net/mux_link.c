@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define REDIAL_FIRST_MS 10
-#define REDIAL_MOST_MS 1000
+#define REDIAL_MOST_MS 250 /* a caller with a second of patience is to meet a few attempts */
 #define LOOK_MS 250 /* while locks are held and nothing is said: has the server hung up? Then all holds are verified */
 
 /* --- those who wait for it --- */

@@ -55,6 +55,8 @@ static enum hlk_do time_came(struct hlk_acquire *a, int64_t now_ms)
 {
     if (now_ms >= a->deadline_ms)
         return finish(a, a->once ? HLK_BUSY : HLK_TIMEOUT);
+    if (a->polite)
+        return ask(a, HLK_ASKED_FIRST);
     return a->asking ? HLK_DO_ASK : ask(a, a->answered && a->joined ? HLK_ASKED_BY_TIME : a->cause);
 }
 

@@ -247,9 +247,9 @@ void hlk_owner_destroy(hlk_owner *owner)
     if (!owner || owner->client->process != hlk_self_process() || atomic_fetch_sub(&owner->refs, 1) != 1)
         return;
     hlk_client *client = owner->client;
-    bool known = atomic_load(&owner->holds) == 0 || hlk_holder_orphan(&client->table, owner->holder.id);
-    if (known) /* else its holds still count in it */
-        hlk_mem_free(owner);
+    if (atomic_load(&owner->holds) > 0)
+        hlk_holder_orphan(&client->table, owner->holder.id);
+    hlk_mem_free(owner);
     hlk_client_unref(client);
 }
 

@@ -129,7 +129,7 @@ Test(lease, a_good_answer_starts_the_next_third)
     cr_assert_not(hlk_lease_renewed(&lease, SENT + 10005, LEASE, 0));
     cr_assert_eq(lease.until_ms, hlk_lease_until(SENT + 10005, LEASE));
     cr_assert_eq(due(SENT + 10006), HLK_LEASE_WAIT);
-    cr_assert_eq(next, SENT + 10005 + LEASE / 3);
+    cr_assert_eq(next, SENT + 10005 + LEASE / 3 - (SENT + 10005 + LEASE / 3) % (LEASE / HLK_LEASE_GRID));
 }
 
 Test(lease, an_answer_to_an_older_renewal_takes_nothing_away)
@@ -163,9 +163,12 @@ Test(lease, a_refused_renewal_is_asked_for_a_tenth_later)
     held();
     lease.asked_ms = SENT + 10000;
     hlk_lease_refused(&lease, SENT + 10100);
+    int64_t at = SENT + 10100 + LEASE / 10;
+    at -= at % (LEASE / HLK_LEASE_GRID);
     cr_assert_eq(due(SENT + 10101), HLK_LEASE_WAIT);
-    cr_assert_eq(next, SENT + 10100 + LEASE / 10);
-    cr_assert_eq(due(SENT + 10100 + LEASE / 10), HLK_LEASE_RENEW);
+    cr_assert_eq(next, at);
+    cr_assert_eq(due(at - 1), HLK_LEASE_WAIT);
+    cr_assert_eq(due(at), HLK_LEASE_RENEW);
 }
 
 Test(lease, a_fixed_one_is_never_renewed)
