@@ -1,0 +1,198 @@
+/* No file descriptors: at each step of opening, for a reconnect, for the subscriber, for what a caller asks for. Answers are
+ * HLK_E_OS (or HLK_E_CONNECT when no attempt within patience_ms had one), the text says why; nothing is leaked, what is
+ * open goes on working, and when there are descriptors again everything does.
+ *
+ * asks A1 redisson 5761: a wait without a subscription ends by the ttl. A10 hiredis 946: reconnects by itself. */
+#include "trouble.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static void start(void)
+{
+    trouble_up(0);
+}
+
+TestSuite(descriptors, .init = start, .fini = stage_down, .timeout = 60);
+
+static rlim_t set_limit(rlim_t now)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = now;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return before;
+}
+
+/* All that the process may have, but `left`. */
+struct hoard {
+    int fds[512], n;
+    rlim_t before;
+};
+
+static void hoard_take(struct hoard *hoard, int left)
+{
+    int fd;
+    hoard->n = 0;
+    hoard->before = set_limit(128);
+    while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        hoard->fds[hoard->n++] = fd;
+    cr_assert_eq(errno, EMFILE);
+    while (left-- > 0)
+        close(hoard->fds[--hoard->n]);
+}
+
+static void hoard_give(struct hoard *hoard)
+{
+    set_limit(hoard->before);
+    while (hoard->n > 0)
+        close(hoard->fds[--hoard->n]);
+}
+
+/* Nothing can be opened from here on, whatever is closed. */
+static rlim_t forbid(void)
+{
+    return set_limit(3);
+}
+
+#define says_why(text) (strstr((text), strerror(EMFILE)) || strstr((text), "descriptor"))
+
+/* --- opening */
+
+/* False: there were enough. */
+static bool open_with(int left, unsigned flags)
+{
+    struct hlk_client_opts opts = trouble_opts();
+    struct hoard hoard;
+    hlk_client *client = NULL;
+    opts.patience_ms = 200;
+    opts.flags = flags;
+    int before = open_descriptors();
+    hoard_take(&hoard, left);
+    enum hlk_status status = hlk_client_open(&client, stage.url, &opts);
+    char text[512];
+    snprintf(text, sizeof text, "%s", hlk_last_error());
+    hoard_give(&hoard);
+    cr_assert(ONE_OF(status, HLK_OK, HLK_E_OS, HLK_E_CONNECT), "%d left: %s: %s", left, hlk_status_name(status), text);
+    cr_assert(status == HLK_OK || says_why(text), "%d left: %s: %s", left, hlk_status_name(status), text);
+    cr_assert_eq(client != NULL, status == HLK_OK);
+    hlk_client_close(client);
+    cr_assert_eq(open_descriptors(), before, "%d left", left);
+    return status != HLK_OK;
+}
+
+Test(descriptors, that_run_out_while_opening)
+{
+    const unsigned flags[] = { 0, HLK_OPEN_DISPATCH };
+    for (int i = 0; i < 2; i++) {
+        int left = 0;
+        while (open_with(left, flags[i]))
+            left++;
+        cr_assert_geq(left, 3);
+        cr_assert_leq(left, 12);
+    }
+}
+
+/* --- acquiring */
+
+static hlk_client *open_short(int64_t watchdog_ms)
+{
+    struct hlk_client_opts opts = trouble_opts();
+    opts.watchdog_ms = watchdog_ms;
+    opts.patience_ms = 400;
+    return stage_open(&opts);
+}
+
+/* A try needs none. A wait needs one for the subscriber, and without it ends by the ttl or its deadline, not later. */
+Test(descriptors, that_run_out_while_acquiring)
+{
+    hlk_client *client = open_short(LEASE_MS);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *other = stage_lock(client, "t2", NULL);
+    for (int left = 0; left < 3; left++) {
+        struct hoard hoard;
+        hoard_take(&hoard, left);
+        cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+        raw(stage.redis, "HSET t foreign:1 1");
+        int64_t began = test_now_ms();
+        enum hlk_status status = hlk_lock_acquire(lock, 250);
+        cr_assert_eq(status, HLK_TIMEOUT, "%s", hlk_last_error());
+        cr_assert_geq(test_now_ms() - began, 250);
+        cr_assert_lt(test_now_ms() - began, 1250);
+        raw(stage.redis, "PEXPIRE t 300");
+        began = test_now_ms();
+        cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
+        cr_assert_lt(test_now_ms() - began, 1500);
+        cr_assert_eq(hlk_lock_release(other), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+        hoard_give(&hoard);
+    }
+}
+
+/* The subscription comes when there is a descriptor for it, and the waiter is told as ever. */
+Test(descriptors, that_come_back_bring_the_subscription_back)
+{
+    hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
+    hlk_client *client = open_short(LEASE_MS);
+    rlim_t before = forbid();
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR_WAITERS(client, 1);
+    WAIT_FOR(stage_logged(strerror(EMFILE)));
+    cr_assert_eq(raw_listeners(stage.redis, "t"), 0);
+    set_limit(before);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+}
+
+Test(descriptors, that_are_asked_for_by_a_caller_are_refused_by_name)
+{
+    hlk_client *client = open_short(LEASE_MS);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.flags = HLK_ACQUIRE_EINTR;
+    rlim_t before = forbid();
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    cr_assert(!cancel && hlk_last_status() == HLK_E_OS && says_why(hlk_last_error()), "%s", hlk_last_error());
+    cr_assert(hlk_lock_lost_fd(lock) == -1 && hlk_last_status() == HLK_E_OS, "%s", hlk_last_error());
+    enum hlk_status status = hlk_lock_acquire_with(lock, &opts);
+    cr_assert(ONE_OF(status, HLK_E_OS, HLK_OK), "%s", hlk_last_error());
+    if (status == HLK_OK)
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    set_limit(before);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK, "%s", hlk_last_error());
+    cr_assert_geq(hlk_lock_lost_fd(lock), 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* --- reconnecting */
+
+Test(descriptors, that_are_missing_for_a_reconnect_cost_what_the_lease_does_not_cover)
+{
+    hlk_client *client = open_short(LEASE_MS), *patient = open_short(30000);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *kept = stage_lock(patient, "t-kept", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(kept, HLK_NOWAIT), HLK_OK);
+    rlim_t before = forbid();
+    raw(stage.redis, "CLIENT KILL TYPE normal SKIPME yes");
+    enum hlk_status status = hlk_lock_acquire(stage_lock(client, "t2", NULL), HLK_NOWAIT);
+    cr_assert(ONE_OF(status, HLK_E_CONNECT, HLK_E_OS, HLK_E_UNSURE), "%s", hlk_last_error());
+    WAIT_FOR(
+        (status = hlk_lock_acquire(stage_lock(patient, "t2", NULL), 300), ONE_OF(status, HLK_E_CONNECT, HLK_E_OS)));
+    cr_assert(says_why(hlk_last_error()), "%s", hlk_last_error());
+    struct stage_event risk = stage_wait_event(HLK_EVENT_AT_RISK, "t"), lost = stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_leq(risk.told_at_ms, lost.told_at_ms);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    set_limit(before);
+    cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    WAIT_FOR(stage_counters(patient).reconnects == 1);
+    cr_assert_null(disagreement(kept, "t-kept", 1));
+    cr_assert_eq(hlk_lock_release(kept), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(stage_events(HLK_EVENT_LOST, "t-kept"), 0u);
+}
