@@ -29,19 +29,22 @@ static char *put_script(char *at, enum hlk_script script, bool whole, size_t wor
 static char *put_void(char *at, const struct hlk_question *q)
 {
     char key[HLK_KEY_MAX];
-    return hlk_wire_word(at, key, hlk_key_void(key, q->name, q->name_len));
+    size_t len = hlk_key_void(key, q->name, q->name_len);
+    return hlk_wire_word(at, key, len);
 }
 
 static char *put_channel(char *at, const struct hlk_question *q)
 {
     char channel[HLK_KEY_MAX];
-    return hlk_wire_word(at, channel, hlk_key_channel(channel, q->name, q->name_len));
+    size_t len = hlk_key_channel(channel, q->name, q->name_len);
+    return hlk_wire_word(at, channel, len);
 }
 
 static char *put_field(char *at, const char *client_id, uint64_t hold)
 {
     char field[HLK_FIELD_MAX];
-    return hlk_wire_word(at, field, hlk_field(field, client_id, hold));
+    size_t len = hlk_field(field, client_id, hold);
+    return hlk_wire_word(at, field, len);
 }
 
 static char *put_question(char *at, const struct hlk_question *q)

@@ -33,7 +33,8 @@ static inline char *hlk_wire_word(char *at, const char *bytes, size_t len)
 static inline char *hlk_wire_number(char *at, int64_t n)
 {
     char digits[24];
-    return hlk_wire_word(at, digits, hlk_text_number(digits, n));
+    size_t len = hlk_text_number(digits, n);
+    return hlk_wire_word(at, digits, len);
 }
 
 #endif
