@@ -1,0 +1,269 @@
+/* The network between holder and server is cut and healed, with somebody else waiting on the server's side. In network
+ * namespaces of the test's own (where the kernel lets us make them), cut as a cable is and with answers alone lost, and
+ * through the proxy as a black hole.
+ *
+ * asks A3 redisson 3636, 3187: from the local "lost" to the other's acquire is never negative, in 1000 runs. A3 redisson 4698,
+ * PR 7254, 3854: callback and held_until each come no later than the moment another client can acquire. A2 redisson 5697: the
+ * holder is told before the lease can have expired. */
+#include "trouble.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LOCKS = 100, PARTED_LEASE_MS = 1500 };
+
+struct run { /* one lock in one partition */
+    char name[16];
+    hlk_lock *lock, *theirs;
+    atomic_llong theirs_at_ms;
+    atomic_int status;
+};
+
+struct net {
+    void (*cut)(void), (*heal)(void);
+    hlk_client *(*open)(const struct hlk_client_opts *opts); /* on the holder's side */
+};
+
+static struct run runs[LOCKS];
+static atomic_llong told_at_ms[LOCKS], held_until_at_ms[LOCKS];
+static atomic_int told;
+
+static void on_event(const struct hlk_event *event, void *ctx)
+{
+    (void)ctx;
+    if (event->kind != HLK_EVENT_LOST)
+        return;
+    int i = atoi(event->lock + 1);
+    atomic_store(&told_at_ms[i], hlk_now_ms());
+    atomic_store(&held_until_at_ms[i], event->held_until_at_ms);
+    atomic_fetch_add(&told, 1);
+}
+
+static void on_theirs(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    (void)lock;
+    struct run *run = ctx;
+    atomic_store(&run->theirs_at_ms, hlk_now_ms());
+    atomic_store(&run->status, status);
+}
+
+static int theirs_got(void)
+{
+    int n = 0;
+    for (int i = 0; i < LOCKS; i++)
+        n += atomic_load(&runs[i].status) != 1000;
+    return n;
+}
+
+static void make_locks(hlk_client *client, hlk_owner *owner, hlk_client *other, hlk_owner *other_owner)
+{
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(runs[i].name, sizeof runs[i].name, "t%d", i);
+        runs[i].lock = stage_owned(client, runs[i].name, owner);
+        runs[i].theirs = stage_owned(other, runs[i].name, other_owner);
+    }
+}
+
+/* All held here, all waited for there. */
+static void set_up(hlk_client *other)
+{
+    atomic_store(&told, 0);
+    for (int i = 0; i < LOCKS; i++) {
+        atomic_store(&runs[i].status, 1000);
+        cr_assert_eq(hlk_lock_acquire(runs[i].lock, 5000), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_acquire_async(runs[i].theirs, NULL, on_theirs, &runs[i]), HLK_OK);
+    }
+    WAIT_FOR_WAITERS(other, LOCKS);
+    cr_assert_eq(atomic_load(&told), 0, "nothing is lost before the cut");
+}
+
+static void judge(int round)
+{
+    for (int i = 0; i < LOCKS; i++) {
+        int64_t theirs = atomic_load(&runs[i].theirs_at_ms), ours = atomic_load(&told_at_ms[i]);
+        cr_assert_eq(atomic_load(&runs[i].status), HLK_OK);
+        cr_assert_leq(atomic_load(&held_until_at_ms[i]), theirs, "round %d", round);
+        cr_assert_leq(ours, theirs, "round %d, t%d: told %d ms after somebody else had it", round, i,
+                      (int)(ours - theirs));
+        cr_assert(is_held(runs[i].name, hold_of(runs[i].theirs)));
+    }
+}
+
+/* The ones that come back touch nobody, and can have it again. */
+static void tear_down(void)
+{
+    for (int i = 0; i < LOCKS; i++) {
+        cr_assert_eq(hlk_lock_left_ms(runs[i].lock), 0);
+        cr_assert_eq(hlk_lock_release(runs[i].lock), HLK_LOST);
+        cr_assert(is_held(runs[i].name, hold_of(runs[i].theirs)));
+        cr_assert_eq(hlk_lock_release(runs[i].theirs), HLK_OK, "%s", hlk_last_error());
+    }
+}
+
+static void partitions(const struct net *net, int rounds)
+{
+    struct hlk_client_opts opts = trouble_opts();
+    opts.on_event = on_event;
+    opts.watchdog_ms = PARTED_LEASE_MS;
+    opts.patience_ms = 20000;
+    hlk_client *client = net->open(&opts), *other = bystander();
+    hlk_owner *owner = hlk_owner_create(client, "cut off"), *other_owner = hlk_owner_create(other, "other");
+    make_locks(client, owner, other, other_owner);
+    for (int round = 0; round < rounds; round++) {
+        set_up(other);
+        net->cut();
+        WAIT_FOR(theirs_got() == LOCKS);
+        WAIT_FOR(atomic_load(&told) == LOCKS);
+        net->heal();
+        judge(round);
+        tear_down();
+    }
+    hlk_owner_destroy(owner);
+    hlk_owner_destroy(other_owner);
+}
+
+/* --- by the proxy */
+
+static void freeze(void)
+{
+    proxy_freeze(stage.proxy, true);
+}
+
+static void thaw(void)
+{
+    proxy_freeze(stage.proxy, false);
+}
+
+static void start_proxied(void)
+{
+    trouble_up(STAGE_PROXY);
+}
+
+TestSuite(partition, .init = start_proxied, .fini = stage_down, .timeout = 90);
+
+Test(partition, by_a_black_hole_tells_the_loss_before_anybody_else_has_it)
+{
+    partitions(&(struct net){ freeze, thaw, stage_open }, 3);
+}
+
+/* --- in namespaces: the server's, which is the test's main thread's, and the holder's */
+
+static int server_side = -1, holder_side = -1;
+static char holder_url[64];
+
+static bool shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bool shell(const char *format, ...)
+{
+    char command[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    return system(command) == 0;
+}
+
+/* A namespace of its own for this thread and what it starts; -1: not allowed here. */
+static int enter_new(void)
+{
+    if (unshare(CLONE_NEWNET) != 0)
+        return -1;
+    if (!shell("ip link set lo up"))
+        test_give_up("ip (iproute2) is missing");
+    return open("/proc/thread-self/ns/net", O_RDONLY);
+}
+
+static void enter(int side)
+{
+    if (setns(side, CLONE_NEWNET) != 0)
+        test_give_up("setns: %s", strerror(errno));
+}
+
+static void start_apart(void)
+{
+    static const char *const anywhere[] = { "--bind", "0.0.0.0", "--protected-mode", "no",
+                                            NULL }; /* in there: two hosts */
+    server_side = enter_new();
+    if (server_side < 0) {
+        cr_log_warn("no network namespaces here: %s", strerror(errno));
+        cr_skip_test("no network namespaces here");
+        return;
+    }
+    holder_side = enter_new();
+    enter(server_side);
+    bool ok = shell("ip link add s0 type veth peer name c0 netns /proc/%d/fd/%d", getpid(), holder_side) &&
+              shell("ip addr add 10.99.0.1/24 dev s0 && ip link set s0 up");
+    enter(holder_side);
+    ok = ok && shell("ip addr add 10.99.0.2/24 dev c0 && ip link set c0 up");
+    enter(server_side);
+    if (!ok)
+        test_give_up("no link between the namespaces");
+    stage.server = server_start(SERVER_TCP | SERVER_NOACL, anywhere);
+    stage.redis = raw_open(stage.server);
+    stage.url = hlk_test_url(stage.server);
+    server_allow(stage.server, SERVER_VOID);
+    snprintf(holder_url, sizeof holder_url, "redis://10.99.0.1:%d", stage.server->port);
+}
+
+static void stop_apart(void)
+{
+    if (server_side >= 0)
+        stage_down();
+}
+
+TestSuite(partition_apart, .init = start_apart, .fini = stop_apart, .timeout = 120);
+
+static void pull_cable(void)
+{
+    cr_assert(shell("ip link set s0 down"));
+}
+
+static void plug_in(void)
+{
+    cr_assert(shell("ip link set s0 up"));
+}
+
+/* What the holder sends arrives, what the server answers does not. */
+static void lose_answers(void)
+{
+    enter(holder_side);
+    bool ok = shell("nft 'add table inet t; add chain inet t in { type filter hook input priority 0 ; };"
+                    " add rule inet t in tcp sport %d drop'",
+                    stage.server->port);
+    enter(server_side);
+    cr_assert(ok, "nft (nftables)");
+}
+
+static void lose_no_answers(void)
+{
+    enter(holder_side);
+    bool ok = shell("nft delete table inet t");
+    enter(server_side);
+    cr_assert(ok);
+}
+
+/* Sockets of a client are made by its loop thread: where that was started, there they are. */
+static hlk_client *open_apart(const struct hlk_client_opts *opts)
+{
+    enter(holder_side);
+    hlk_client *client = stage_open_at(holder_url, opts);
+    enter(server_side);
+    return client;
+}
+
+/* asks A3 redisson 3636, 3187: 1000 runs, with the three rounds above. */
+Test(partition_apart, by_a_pulled_cable_tells_the_loss_before_anybody_else_has_it)
+{
+    partitions(&(struct net){ pull_cable, plug_in, open_apart }, 4);
+}
+
+Test(partition_apart, that_loses_answers_alone_tells_the_loss_before_anybody_else_has_it)
+{
+    partitions(&(struct net){ lose_answers, lose_no_answers, open_apart }, 3);
+}
