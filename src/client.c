@@ -312,11 +312,14 @@ static enum hlk_status connect_now(hlk_client *client, struct hlk_error *error)
     return hlk_mux_wait_up(client->mux, self, hlk_clock_ms() + patience, 0, error);
 }
 
+/* What is owed to Redis still is settled before the events thread goes: completions are told by it. */
 static void stop_threads(hlk_client *client)
 {
     if (client->mux)
         hlk_mux_close(client->mux);
     hlk_loop_stop(client->loop);
+    if (client->mux)
+        hlk_undos_settle_all(&client->undos);
     hlk_events_stop(&client->events);
 }
 

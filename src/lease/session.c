@@ -418,8 +418,8 @@ bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_
     struct hlk_past *past = NULL;
     if (!orphan) {
         HLK_COUNT(s->table, lost);
+        hlk_via_lost(s->via, true); /* before the callback can ask for the descriptor */
         tell(s, HLK_EVENT_LOST, why);
-        hlk_via_lost(s->via, true);
         past = hlk_past_add(s, s->holder, s->h, s->count);
     }
     bool aside = orphan || past;

@@ -55,6 +55,10 @@ static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, con
         complete(released, error->status, error->text);
         return;
     }
+    if (outcome == HLK_UNDO_GIVEN_UP && atomic_load(&released->lock->client->closing)) {
+        complete(released, HLK_E_CLOSED, "the client was closed before an answer came");
+        return;
+    }
     HLK_COUNT(&released->lock->client->table, lost);
     complete(released, HLK_LOST,
              outcome == HLK_UNDO_ABSENT ? "the server did not know this hold any more"

@@ -43,7 +43,9 @@ static void on_released(struct hlk_undo *undo, enum hlk_undo_outcome outcome, co
 {
     struct release *release = undo->ctx;
     release->status = outcome_status(outcome, error);
-    if (release->status == HLK_E_UNSURE) /* given up: its lease is over, nobody holds by it any more */
+    if (outcome == HLK_UNDO_GIVEN_UP && atomic_load(&release->client->closing))
+        release->status = HLK_E_CLOSED;
+    else if (release->status == HLK_E_UNSURE) /* given up: its lease is over, nobody holds by it any more */
         release->status = HLK_LOST;
     if (error)
         release->error = *error;
