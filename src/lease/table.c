@@ -90,7 +90,7 @@ struct hlk_session *hlk_session_get(struct hlk_table *table, const char *name, s
     return s;
 }
 
-#define EACH_MOST 64    /* sessions taken at a time, on the stack: the walk needs no memory */
+#define EACH_MOST 64 /* sessions taken at a time, on the stack: the walk needs no memory */
 
 /* References to the sessions of some buckets from *bucket on. A map that grows meanwhile moves entries to later buckets
  * only, so none is missed; some may be seen twice. */
