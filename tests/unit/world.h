@@ -1,5 +1,5 @@
-/* world.h - a client's table of sessions with all it borrows, on a connection in the test's hands (peer.h), with a played
- * clock and no thread: alarms are fired, ticks are run and events are told when the test says so. */
+/* world.h - a client's table of sessions with all it borrows, on a connection in the test's hands (peer.h), with a
+ * played clock and no thread: alarms are fired, ticks are run and events are told when the test says so. */
 #ifndef HLK_TEST_WORLD_H
 #define HLK_TEST_WORLD_H
 
@@ -26,7 +26,8 @@ static inline void world_on_event(const struct hlk_event *event, void *ctx)
     static const char *const names[] = { [HLK_EVENT_AT_RISK] = "AT_RISK", [HLK_EVENT_SAFE] = "SAFE",
                                          [HLK_EVENT_LOST] = "LOST",       [HLK_EVENT_ORPHANED] = "ORPHANED" };
     size_t len = strlen(world.told);
-    (void)snprintf(world.told + len, sizeof world.told - len, "%s%s %s;", (const char *)ctx, names[event->kind], event->lock);
+    (void)snprintf(world.told + len, sizeof world.told - len, "%s%s %s;", (const char *)ctx, names[event->kind],
+                   event->lock);
 }
 
 static inline void world_no_log(int level, const char *line, void *ctx)
@@ -38,7 +39,7 @@ static inline void world_open(void)
 {
     memset(&world, 0, sizeof world);
     peer_open(&world.peer);
-    world.log = (struct hlk_log){ .fn = world_no_log };
+    world.log = (struct hlk_log){ .fn = world_no_log, .level = HLK_LOG_WARN };
     hlk_events_init(&world.events, &world.log);
     hlk_undos_init(&world.undos, world.peer.loop, "hlk-t-1-a");
     world.undos.mux = world.peer.mux;

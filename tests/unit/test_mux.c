@@ -1,0 +1,684 @@
+/* The stream of a shared connection: what ends how, who writes, who leads. The other end is in the test's hands. */
+#include "net/mux_inner.h"
+
+#include "base/mem.h"
+#include "peer.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct peer peer;
+
+static void init(void)
+{
+    peer_open(&peer);
+}
+
+static void fini(void)
+{
+    peer_close(&peer);
+    peer_free(&peer);
+}
+
+TestSuite(mux, .init = init, .fini = fini);
+
+/* --- calls with a completion --- */
+
+struct asked {
+    struct hlk_call call;
+    int ends;
+    enum hlk_call_end end;
+    long long answer;
+    const char *then; /* sent by the completion */
+    struct hlk_call next;
+};
+
+static void end_of(struct hlk_call *call, struct asked *asked)
+{
+    asked->ends++;
+    asked->end = (enum hlk_call_end)atomic_load(&call->end);
+    if (call->reply) {
+        asked->answer = call->reply->integer;
+        freeReplyObject(call->reply);
+    }
+}
+
+static void on_next(struct hlk_call *call)
+{
+    if (call->reply)
+        freeReplyObject(call->reply);
+}
+
+static void on_done(struct hlk_call *call)
+{
+    struct asked *asked = HLK_CONTAINER(call, struct asked, call);
+    end_of(call, asked);
+    if (!asked->then)
+        return;
+    asked->next.done = on_next;
+    asked->next.lazy = true;
+    (void)hlk_mux_send(peer.mux, &asked->next, asked->then, strlen(asked->then));
+}
+
+static enum hlk_status ask(struct asked *asked, const char *bytes)
+{
+    asked->call.done = on_done;
+    asked->call.lazy = true;
+    return hlk_mux_send(peer.mux, &asked->call, bytes, strlen(bytes));
+}
+
+Test(mux, without_a_connection_nothing_is_queued)
+{
+    struct asked a = { .ends = 0 };
+    cr_assert_eq(ask(&a, "A"), HLK_E_CONNECT);
+    peer_up(&peer);
+    hlk_mux_push(peer.mux);
+    cr_assert_str_eq(peer_hears(&peer), "");
+    cr_assert_eq(a.ends, 0);
+}
+
+Test(mux, without_memory_nothing_is_queued)
+{
+    struct asked a = { .ends = 0 };
+    peer_up(&peer);
+    hlk_mem_fail_once(1);
+    cr_assert_eq(ask(&a, "A"), HLK_E_NOMEM);
+    cr_assert_eq(ask(&a, "B"), HLK_OK);
+    cr_assert_str_eq(peer_hears(&peer), "B");
+    peer_answers(&peer, ":7\r\n");
+    cr_assert_eq(a.ends, 1);
+}
+
+Test(mux, a_command_is_written_at_once)
+{
+    struct asked a = { .ends = 0 };
+    peer_up(&peer);
+    cr_assert_eq(ask(&a, "A"), HLK_OK);
+    cr_assert_str_eq(peer_hears(&peer), "A");
+    cr_assert_eq(a.call.sent_ns, hlk_clock_ns());
+    cr_assert_eq(a.call.epoch, hlk_mux_epoch(peer.mux));
+    peer_answers(&peer, ":7\r\n");
+    cr_assert_eq(a.end, HLK_CALL_ANSWERED);
+    cr_assert_eq(a.answer, 7);
+}
+
+Test(mux, replies_go_to_calls_in_the_order_of_the_stream)
+{
+    struct asked a[300];
+    memset(a, 0, sizeof a);
+    peer_up(&peer);
+    char answers[300 * 8] = "";
+    for (int i = 0; i < 300; i++) {
+        ask(&a[i], "A");
+        peer_hears(&peer);
+        (void)snprintf(answers + strlen(answers), 8, ":%d\r\n", i);
+    }
+    peer_answers(&peer, answers);
+    for (int i = 0; i < 300; i++) {
+        cr_assert_eq(a[i].ends, 1);
+        cr_assert_eq(a[i].answer, i);
+    }
+}
+
+Test(mux, a_reply_may_come_in_pieces)
+{
+    struct asked a = { .ends = 0 };
+    peer_up(&peer);
+    ask(&a, "A");
+    peer_answers(&peer, ":4");
+    peer_answers(&peer, "2\r");
+    cr_assert_eq(a.ends, 0);
+    peer_answers(&peer, "\n");
+    cr_assert_eq(a.answer, 42);
+}
+
+Test(mux, calls_say_whether_they_may_have_happened)
+{
+    struct asked written = { .ends = 0 }, unwritten = { .ends = 0 };
+    peer_up(&peer);
+    ask(&written, "A");
+    hlk_mux_batch(peer.mux, true);
+    ask(&unwritten, "B");
+    peer_breaks(&peer);
+    cr_assert_eq(written.end, HLK_CALL_BROKEN);
+    cr_assert_eq(written.ends, 1);
+    cr_assert_eq(unwritten.ends, 1);
+    cr_assert(unwritten.end == HLK_CALL_BROKEN || unwritten.end == HLK_CALL_UNSENT);
+    cr_assert_eq(unwritten.end == HLK_CALL_UNSENT, unwritten.call.sent_ns == 0);
+}
+
+Test(mux, what_was_not_written_did_not_happen)
+{
+    struct asked a = { .ends = 0 };
+    struct hlk_error why = { .status = HLK_E_CONNECT };
+    peer_up(&peer);
+    hlk_mux_batch(peer.mux, true);
+    ask(&a, "A");
+    cr_assert_str_eq(peer_hears(&peer), "");
+    hlk_mux_broke(peer.mux, &why);
+    cr_assert_eq(a.end, HLK_CALL_UNSENT);
+    cr_assert_str_eq(peer_hears(&peer), "");
+}
+
+Test(mux, nothing_of_an_old_stream_is_written_to_the_next)
+{
+    struct asked a = { .ends = 0 }, b = { .ends = 0 };
+    struct hlk_error why = { .status = HLK_E_CONNECT };
+    peer_up(&peer);
+    uint64_t epoch = hlk_mux_epoch(peer.mux);
+    hlk_mux_batch(peer.mux, true);
+    ask(&a, "A");
+    hlk_mux_broke(peer.mux, &why);
+    hlk_mux_batch(peer.mux, false);
+    close(peer.fd);
+    peer_up(&peer);
+    ask(&b, "B");
+    cr_assert_str_eq(peer_hears(&peer), "B");
+    cr_assert_gt(b.call.epoch, epoch);
+    peer_answers(&peer, ":1\r\n");
+    cr_assert_eq(b.answer, 1);
+}
+
+Test(mux, an_answer_that_nobody_asked_for_ends_the_stream)
+{
+    peer_up(&peer);
+    peer_answers(&peer, ":1\r\n");
+    peer_reads(&peer);
+    cr_assert_eq(peer.mux->state, HLK_MUX_DOWN);
+}
+
+Test(mux, bytes_that_are_no_replies_end_the_stream)
+{
+    struct asked a = { .ends = 0 };
+    peer_up(&peer);
+    ask(&a, "A");
+    peer_answers(&peer, "HTTP/1.1 400 Bad Request\r\n");
+    cr_assert_eq(a.end, HLK_CALL_BROKEN);
+    cr_assert_eq(peer.mux->state, HLK_MUX_DOWN);
+}
+
+/* --- a server that is silent --- */
+
+Test(mux, a_silent_server_is_given_up_after_reply_ms)
+{
+    struct asked a = { .ends = 0 };
+    peer_up(&peer);
+    ask(&a, "A");
+    peer_passes(&peer, 2999);
+    peer_reads(&peer);
+    cr_assert_eq(a.ends, 0);
+    peer_passes(&peer, 1);
+    peer_reads(&peer);
+    cr_assert_eq(a.end, HLK_CALL_BROKEN);
+    cr_assert_eq(peer.mux->error.status, HLK_E_CONNECT);
+}
+
+Test(mux, a_server_that_speaks_is_not_silent)
+{
+    struct asked a = { .ends = 0 }, b = { .ends = 0 };
+    peer_up(&peer);
+    ask(&a, "A");
+    ask(&b, "B");
+    peer_passes(&peer, 2900);
+    peer_answers(&peer, ":1\r\n");
+    peer_passes(&peer, 2900);
+    peer_reads(&peer);
+    cr_assert_eq(b.ends, 0);
+    peer_passes(&peer, 100);
+    peer_reads(&peer);
+    cr_assert_eq(b.end, HLK_CALL_BROKEN);
+}
+
+Test(mux, a_server_that_is_asked_nothing_may_be_silent)
+{
+    peer_up(&peer);
+    peer_passes(&peer, 3600000);
+    peer_reads(&peer);
+    cr_assert_eq(peer.mux->state, HLK_MUX_UP);
+}
+
+/* --- few writes --- */
+
+Test(mux, a_batch_leaves_in_one_write)
+{
+    struct asked a = { .ends = 0 }, b = { .ends = 0 };
+    peer_up(&peer);
+    hlk_mux_batch(peer.mux, true);
+    ask(&a, "A");
+    ask(&b, "B");
+    cr_assert_str_eq(peer_hears(&peer), "");
+    hlk_mux_batch(peer.mux, false);
+    cr_assert_str_eq(peer_hears(&peer), "AB");
+    cr_assert_eq(peer.mux->counts.writes, 1u);
+    peer_answers(&peer, ":1\r\n:2\r\n");
+    cr_assert_eq(b.answer, 2);
+}
+
+Test(mux, what_completions_send_leaves_in_one_write)
+{
+    struct asked a = { .then = "C" }, b = { .then = "D" };
+    peer_up(&peer);
+    ask(&a, "A");
+    ask(&b, "B");
+    peer_hears(&peer);
+    uint64_t writes = peer.mux->counts.writes;
+    peer_answers(&peer, ":1\r\n:2\r\n");
+    cr_assert_str_eq(peer_hears(&peer), "CD");
+    cr_assert_eq(peer.mux->counts.writes, writes + 1);
+    peer_answers(&peer, ":3\r\n:4\r\n");
+}
+
+/* Callers who wait; here without threads: nobody is woken who is not asleep. */
+struct caller {
+    struct hlk_self self;
+    struct hlk_call call;
+};
+
+static void call(struct caller *c, const char *bytes)
+{
+    memset(c, 0, sizeof *c);
+    hlk_park_init(&c->self.park);
+    c->call.waiter = &c->self;
+    cr_assert_eq(hlk_mux_send(peer.mux, &c->call, bytes, strlen(bytes)), HLK_OK);
+}
+
+static bool answered(struct caller *c)
+{
+    bool yes = atomic_load(&c->call.end) == HLK_CALL_ANSWERED;
+    if (yes)
+        freeReplyObject(c->call.reply);
+    return yes;
+}
+
+Test(mux, few_callers_are_written_one_by_one)
+{
+    struct caller c[HLK_MUX_FEW];
+    peer_up(&peer);
+    for (int i = 0; i < HLK_MUX_FEW; i++) {
+        call(&c[i], "A");
+        cr_assert_str_eq(peer_hears(&peer), "A");
+    }
+    peer_answers(&peer, ":1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n");
+    for (int i = 0; i < HLK_MUX_FEW; i++) {
+        cr_assert_eq(hlk_park_take(&c[i].self.park, HLK_WAKE_REPLY), HLK_WAKE_REPLY);
+        cr_assert(answered(&c[i]));
+    }
+}
+
+Test(mux, many_callers_share_the_writes_after_two)
+{
+    struct caller c[HLK_MUX_FEW + 4];
+    int n = 0;
+    peer_up(&peer);
+    for (; n < HLK_MUX_FEW; n++)
+        call(&c[n], "A");
+    peer_hears(&peer);
+    for (; n < HLK_MUX_FEW + 4; n++)
+        call(&c[n], "B");
+    cr_assert_str_eq(peer_hears(&peer), ""); /* 8 writes are unanswered */
+    peer_answers(&peer, ":1\r\n:1\r\n:1\r\n:1\r\n");
+    cr_assert_str_eq(peer_hears(&peer), "BBBB"); /* as few callers are left as may write at once */
+    peer_answers(&peer, ":1\r\n:1\r\n:1\r\n:1\r\n:2\r\n:2\r\n:2\r\n:2\r\n");
+    for (int i = 0; i < n; i++)
+        cr_assert(answered(&c[i]));
+}
+
+/* --- more than the socket takes --- */
+
+Test(mux, a_write_that_was_not_taken_whole_goes_on)
+{
+    enum { BIG = 1 << 20 };
+    struct asked a = { .ends = 0 }, b = { .ends = 0 };
+    char *big = malloc(BIG + 1);
+    size_t got = 0, last = 0;
+    memset(big, 'A', BIG);
+    big[BIG] = '\0';
+    peer_up(&peer);
+    ask(&a, big);
+    free(big);
+    cr_assert(peer.mux->stuffed);
+    ask(&b, "B");
+    for (int i = 0; i < 100000 && got < BIG + 1; i++) {
+        last = strlen(peer_hears(&peer));
+        for (size_t k = 0; k < last; k++)
+            cr_assert_eq(peer.heard[k], got + k < BIG ? 'A' : 'B');
+        got += last;
+        peer_reads(&peer);
+        hlk_mux_push(peer.mux);
+    }
+    cr_assert_eq(got, (size_t)BIG + 1);
+    cr_assert_not(peer.mux->stuffed);
+    peer_answers(&peer, ":1\r\n:2\r\n");
+    cr_assert_eq(a.answer, 1);
+    cr_assert_eq(b.answer, 2);
+}
+
+/* --- who waits --- */
+
+Test(mux, a_lone_caller_leads_for_itself)
+{
+    struct hlk_call mine = { .waiter = hlk_self_get() };
+    peer_up(&peer);
+    cr_assert_eq(hlk_mux_send(peer.mux, &mine, "A", 1), HLK_OK);
+    peer_says(&peer, ":5\r\n");
+    cr_assert(hlk_mux_wait(peer.mux, &mine, INT64_MAX, 0));
+    cr_assert_eq(mine.reply->integer, 5);
+    cr_assert_eq(peer.mux->lead, HLK_LEAD_FREE);
+    cr_assert_eq(peer.mux->callers, 0u);
+    freeReplyObject(mine.reply);
+}
+
+Test(mux, a_caller_reads_for_those_before_it)
+{
+    struct asked a = { .ends = 0 };
+    struct hlk_call mine = { .waiter = hlk_self_get() };
+    peer_up(&peer);
+    ask(&a, "A");
+    hlk_mux_send(peer.mux, &mine, "B", 1);
+    peer_says(&peer, ":1\r\n:2\r\n");
+    cr_assert(hlk_mux_wait(peer.mux, &mine, INT64_MAX, 0));
+    cr_assert_eq(a.answer, 1);
+    cr_assert_eq(mine.reply->integer, 2);
+    freeReplyObject(mine.reply);
+}
+
+Test(mux, a_caller_whose_time_is_over_leaves_its_call)
+{
+    struct asked a = { .call.waiter = hlk_self_get() };
+    peer_up(&peer);
+    hlk_mux_send(peer.mux, &a.call, "A", 1);
+    cr_assert_not(hlk_mux_wait(peer.mux, &a.call, hlk_clock_ms(), 0));
+    cr_assert_eq(peer.mux->lead, HLK_LEAD_FREE);
+    cr_assert(hlk_mux_leave(peer.mux, &a.call, on_done));
+    cr_assert_eq(peer.mux->callers, 0u);
+    cr_assert_eq(a.ends, 0);
+    peer_answers(&peer, ":3\r\n"); /* its reply is counted still */
+    cr_assert_eq(a.answer, 3);
+}
+
+Test(mux, a_caller_who_is_called_away_leaves_its_call)
+{
+    struct asked a = { .call.waiter = hlk_self_get() };
+    peer_up(&peer);
+    hlk_mux_send(peer.mux, &a.call, "A", 1);
+    hlk_park_wake(&a.call.waiter->park, HLK_WAKE_CANCEL);
+    cr_assert_not(hlk_mux_wait(peer.mux, &a.call, INT64_MAX, HLK_WAKE_CANCEL));
+    cr_assert(hlk_mux_leave(peer.mux, &a.call, on_done));
+    peer_answers(&peer, ":3\r\n");
+    cr_assert_eq(a.answer, 3);
+    (void)hlk_park_take(&hlk_self_get()->park, HLK_WAKE_ALL);
+}
+
+Test(mux, who_leaves_too_late_has_the_answer)
+{
+    struct asked a = { .call.waiter = hlk_self_get() };
+    peer_up(&peer);
+    hlk_mux_send(peer.mux, &a.call, "A", 1);
+    peer_answers(&peer, ":3\r\n");
+    cr_assert_not(hlk_mux_leave(peer.mux, &a.call, on_done));
+    cr_assert_eq(a.ends, 0);
+    freeReplyObject(a.call.reply);
+}
+
+Test(mux, a_caller_sees_a_silent_server_too)
+{
+    struct hlk_call mine = { .waiter = hlk_self_get() };
+    peer_up(&peer);
+    hlk_mux_send(peer.mux, &mine, "A", 1);
+    peer_passes(&peer, 3000);
+    cr_assert(hlk_mux_wait(peer.mux, &mine, INT64_MAX, 0));
+    cr_assert_eq(atomic_load(&mine.end), HLK_CALL_BROKEN);
+    cr_assert_eq(peer.mux->state, HLK_MUX_DOWN);
+}
+
+/* --- leader and followers: threads --- */
+
+struct thread {
+    pthread_t thread;
+    struct hlk_call call;
+    struct hlk_self *_Atomic self;
+    unsigned mask;
+    bool ended;
+    int left; /* how often `left_done` got it */
+    long long answer;
+};
+
+static void *waits(void *arg)
+{
+    struct thread *t = arg;
+    t->call.waiter = hlk_self_get();
+    (void)hlk_mux_send(peer.mux, &t->call, "A", 1);
+    atomic_store(&t->self, t->call.waiter);
+    t->ended = hlk_mux_wait(peer.mux, &t->call, INT64_MAX, t->mask);
+    if (t->ended) {
+        t->answer = t->call.reply ? t->call.reply->integer : -1;
+        if (t->call.reply)
+            freeReplyObject(t->call.reply);
+    }
+    return NULL;
+}
+
+static void left_done(struct hlk_call *call)
+{
+    struct thread *t = HLK_CONTAINER(call, struct thread, call);
+    t->left++;
+    if (call->reply) {
+        t->answer = call->reply->integer;
+        freeReplyObject(call->reply);
+    }
+}
+
+static struct hlk_self *leader(void)
+{
+    hlk_mutex_lock(&peer.mux->mu);
+    struct hlk_self *self = peer.mux->leader;
+    hlk_mutex_unlock(&peer.mux->mu);
+    return self;
+}
+
+static bool asleep(struct thread *t)
+{
+    struct hlk_self *self = atomic_load(&t->self);
+    return self && atomic_load(&self->park.bits) & HLK_PARK_ASLEEP;
+}
+
+static void start(struct thread *t)
+{
+    cr_assert_eq(pthread_create(&t->thread, NULL, waits, t), 0);
+    while (!asleep(t))
+        sched_yield();
+}
+
+Test(mux, the_first_leads_and_hands_on_when_it_has_its_answer)
+{
+    struct thread a = { .mask = 0 }, b = { .mask = 0 };
+    peer_up(&peer);
+    start(&a);
+    start(&b);
+    cr_assert_eq(leader(), atomic_load(&a.self));
+    peer_says(&peer, ":1\r\n");
+    pthread_join(a.thread, NULL);
+    cr_assert_eq(leader(), atomic_load(&b.self));
+    peer_says(&peer, ":2\r\n");
+    pthread_join(b.thread, NULL);
+    cr_assert_eq(a.answer, 1);
+    cr_assert_eq(b.answer, 2);
+    cr_assert_eq(peer.mux->lead, HLK_LEAD_FREE);
+}
+
+Test(mux, the_newest_follower_leads_next)
+{
+    struct thread a = { .mask = 0 }, b = { .mask = 0 }, c = { .mask = 0 };
+    peer_up(&peer);
+    start(&a);
+    start(&b);
+    start(&c);
+    peer_says(&peer, ":1\r\n");
+    pthread_join(a.thread, NULL);
+    cr_assert_eq(leader(), atomic_load(&c.self)); /* the others' answers come before its own */
+    peer_says(&peer, ":2\r\n");
+    pthread_join(b.thread, NULL);
+    cr_assert_eq(leader(), atomic_load(&c.self));
+    peer_says(&peer, ":3\r\n");
+    pthread_join(c.thread, NULL);
+    cr_assert_eq(b.answer, 2);
+    cr_assert_eq(c.answer, 3);
+}
+
+Test(mux, a_leader_that_leaves_passes_the_lead)
+{
+    struct thread a = { .mask = HLK_WAKE_CANCEL }, b = { .mask = 0 };
+    peer_up(&peer);
+    start(&a);
+    start(&b);
+    hlk_park_wake(&atomic_load(&a.self)->park, HLK_WAKE_CANCEL);
+    pthread_join(a.thread, NULL);
+    cr_assert_not(a.ended);
+    cr_assert_eq(leader(), atomic_load(&b.self));
+    cr_assert(hlk_mux_leave(peer.mux, &a.call, left_done));
+    peer_says(&peer, ":1\r\n:2\r\n");
+    pthread_join(b.thread, NULL);
+    cr_assert_eq(a.left, 1);
+    cr_assert_eq(a.answer, 1);
+    cr_assert_eq(b.answer, 2);
+}
+
+Test(mux, a_follower_that_leaves_is_never_made_leader)
+{
+    struct thread a = { .mask = 0 }, b = { .mask = HLK_WAKE_CANCEL };
+    peer_up(&peer);
+    start(&a);
+    start(&b);
+    hlk_park_wake(&atomic_load(&b.self)->park, HLK_WAKE_CANCEL);
+    pthread_join(b.thread, NULL);
+    cr_assert(hlk_mux_leave(peer.mux, &b.call, left_done));
+    peer_says(&peer, ":1\r\n");
+    pthread_join(a.thread, NULL);
+    cr_assert_null(leader());
+    cr_assert_eq(peer.mux->lead, HLK_LEAD_FREE);
+    peer_answers(&peer, ":2\r\n");
+    cr_assert_eq(b.left, 1);
+    cr_assert_eq(b.answer, 2);
+}
+
+Test(mux, a_break_ends_leader_and_followers)
+{
+    struct thread a = { .mask = 0 }, b = { .mask = 0 }, c = { .mask = 0 };
+    peer_up(&peer);
+    start(&a);
+    start(&b);
+    start(&c);
+    close(peer.fd);
+    peer.fd = -1;
+    pthread_join(a.thread, NULL);
+    pthread_join(b.thread, NULL);
+    pthread_join(c.thread, NULL);
+    cr_assert(a.ended && b.ended && c.ended);
+    cr_assert_eq(atomic_load(&c.call.end), HLK_CALL_BROKEN);
+    cr_assert_eq(peer.mux->callers, 0u);
+}
+
+/* --- is it up? --- */
+
+static void run_up(struct hlk_up *up)
+{
+    (void)up;
+}
+
+Test(mux, waiting_for_a_connection_ends_at_its_time)
+{
+    struct hlk_error error;
+    cr_assert_eq(hlk_mux_wait_up(peer.mux, hlk_self_get(), hlk_clock_ms(), 0, &error), HLK_E_CONNECT);
+    cr_assert_eq(peer.mux->state, HLK_MUX_DOWN); /* and was the reason to dial */
+    peer_up(&peer);
+    cr_assert_eq(hlk_mux_wait_up(peer.mux, hlk_self_get(), hlk_clock_ms(), 0, &error), HLK_OK);
+    cr_assert_eq(hlk_mux_health(peer.mux, &error), HLK_OK);
+}
+
+Test(mux, a_server_that_refused_us_is_not_waited_for)
+{
+    struct hlk_error error;
+    struct hlk_up up = { .run = run_up };
+    (void)hlk_mux_wait_up(peer.mux, hlk_self_get(), 0, 0, &error);
+    hlk_mutex_lock(&peer.mux->mu);
+    (void)hlk_error_set(&peer.mux->error, HLK_E_AUTH, "WRONGPASS");
+    hlk_mutex_unlock(&peer.mux->mu);
+    cr_assert_eq(hlk_mux_wait_up(peer.mux, hlk_self_get(), INT64_MAX, 0, &error), HLK_E_AUTH);
+    cr_assert_str_eq(error.text, "WRONGPASS");
+    cr_assert_not(hlk_mux_when_up(peer.mux, &up));
+}
+
+Test(mux, waiting_for_a_connection_ends_when_called_away)
+{
+    struct hlk_error error;
+    struct hlk_self *self = hlk_self_get();
+    hlk_park_wake(&self->park, HLK_WAKE_CANCEL);
+    cr_assert_eq(hlk_mux_wait_up(peer.mux, self, INT64_MAX, HLK_WAKE_CANCEL, &error), HLK_INTERRUPTED);
+    cr_assert_not(hlk_list_linked(&self->link));
+    (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
+}
+
+Test(mux, who_waits_without_a_thread_may_change_its_mind)
+{
+    struct hlk_up up = { .run = run_up };
+    cr_assert(hlk_mux_when_up(peer.mux, &up));
+    cr_assert(hlk_mux_forget_up(peer.mux, &up));
+    cr_assert_not(hlk_mux_forget_up(peer.mux, &up));
+    peer_up(&peer);
+    cr_assert_not(hlk_mux_when_up(peer.mux, &up));
+}
+
+/* --- the end --- */
+
+Test(mux, close_ends_everything_and_refuses_the_rest)
+{
+    struct asked a = { .ends = 0 }, b = { .ends = 0 };
+    struct hlk_error error;
+    struct hlk_up up = { .run = run_up };
+    peer_up(&peer);
+    ask(&a, "A");
+    hlk_mux_close(peer.mux);
+    cr_assert_eq(a.end, HLK_CALL_BROKEN);
+    cr_assert_eq(ask(&b, "B"), HLK_E_CLOSED);
+    cr_assert_eq(hlk_mux_wait_up(peer.mux, hlk_self_get(), INT64_MAX, 0, &error), HLK_E_CLOSED);
+    cr_assert_not(hlk_mux_when_up(peer.mux, &up));
+    cr_assert_eq(hlk_mux_health(peer.mux, &error), HLK_E_CLOSED);
+}
+
+Test(mux, close_ends_those_who_wait)
+{
+    struct thread a = { .mask = 0 }, b = { .mask = 0 };
+    peer_up(&peer);
+    start(&a);
+    start(&b);
+    hlk_mux_close(peer.mux);
+    pthread_join(a.thread, NULL);
+    pthread_join(b.thread, NULL);
+    cr_assert(a.ended && b.ended);
+}
+
+Test(mux, is_drained_when_everything_before_is_answered)
+{
+    struct asked a = { .ends = 0 };
+    peer_up(&peer);
+    ask(&a, "A");
+    peer_says(&peer, ":1\r\n+PONG\r\n");
+    cr_assert(hlk_mux_drain(peer.mux, INT64_MAX));
+    cr_assert_eq(a.answer, 1);
+    cr_assert_str_eq(peer_hears(&peer), "A*1\r\n$4\r\nPING\r\n");
+}
+
+Test(mux, is_not_drained_when_its_time_is_over)
+{
+    peer_up(&peer);
+    cr_assert_not(hlk_mux_drain(peer.mux, hlk_clock_ms()));
+    peer_answers(&peer, "+PONG\r\n");
+    cr_assert(hlk_list_empty(&peer.mux->flight));
+}
+
+Test(mux, what_is_down_is_not_drained)
+{
+    cr_assert_not(hlk_mux_drain(peer.mux, INT64_MAX));
+}
