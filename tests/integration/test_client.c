@@ -451,6 +451,26 @@ Test(client_close, wakes_waiters_and_releases_holds)
     hlk_owner_destroy(owner);
 }
 
+/* The first copy of each release is answered NOSCRIPT: close waits for the second, too. */
+Test(client_close, releases_holds_although_the_server_has_forgotten_the_scripts)
+{
+    for (int i = 0; i < 50; i++) {
+        hlk_client *client = stage_open(NULL);
+        hlk_lock *locks[3];
+        char name[8];
+        for (int j = 0; j < 3; j++) {
+            snprintf(name, sizeof name, "t%d", j);
+            locks[j] = hlk_lock_create(client, name, NULL);
+            cr_assert_eq(hlk_lock_acquire(locks[j], HLK_NOWAIT), HLK_OK);
+        }
+        raw(stage.redis, "SCRIPT FLUSH");
+        stage_close(client);
+        cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0, "round %d", i);
+        for (int j = 0; j < 3; j++)
+            hlk_lock_destroy(locks[j]);
+    }
+}
+
 Test(client_close, of_null_is_fine_and_handles_may_outlive_it)
 {
     hlk_client_close(NULL);
