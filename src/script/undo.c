@@ -43,6 +43,10 @@ static bool step(struct hlk_undo *undo, bool *later)
     *later = false;
     switch (hlk_question_end(&undo->q, true, &error)) {
     case HLK_STEP_ANSWER:
+        if (undo->q.call.reply->type != REDIS_REPLY_INTEGER) { /* not this script's: as good as none */
+            undo->q.doubt = *later = true;
+            return false;
+        }
         if (in_doubt(undo) && !undo->q.voiding)
             return false; /* the stream broke beneath the acquire after this copy was formatted */
         undo->listeners = undo->q.call.reply->integer > 1 ? (unsigned)undo->q.call.reply->integer - 1 : 0;

@@ -166,11 +166,12 @@ enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms)
         what = held_by_our_own_end(r) ? HLK_IS_STALE : HLK_IS_BUSY;
         if (what == HLK_IS_BUSY)
             hlk_session_waits(s, &r->turn);
-    } else if (reply->type == REDIS_REPLY_INTEGER) {
+    } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer == -1) {
         hlk_session_renumber(s, &r->turn);
         (void)hlk_request_takes_turn(r);
         what = HLK_IS_VOID;
     } else {
+        r->q.doubt = true; /* nobody knows what became of ours: it is undone */
         (void)hlk_error_set(&r->error, HLK_E_SERVER, "an answer that is not lock_acquire's");
     }
     hlk_question_drop_reply(&r->q);
