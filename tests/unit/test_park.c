@@ -171,6 +171,39 @@ Test(park, until_in_poll_ends_at_its_time)
     cr_assert_not(token_in_fd());
 }
 
+/* A waker takes ASLEEP away, the sleeper's time comes, the waker pays: the sleeper waits for that. */
+static atomic_bool half_woken;
+
+static int64_t half_wake(void)
+{
+    if (asleep()) {
+        atomic_store(&park.bits, HLK_WAKE_TURN);
+        atomic_store(&half_woken, true);
+    }
+    return step();
+}
+
+static void *other_half(void *arg)
+{
+    while (!atomic_load(&half_woken))
+        sched_yield();
+    for (int i = 0; i < 500; i++)
+        sched_yield();
+    sem_post(&park.sem);
+    return arg;
+}
+
+Test(park, a_wake_up_that_is_paid_late_leaves_no_token)
+{
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, other_half, NULL), 0);
+    played_ns = 0;
+    hlk_clock_play(half_wake);
+    cr_assert(hlk_park_until(&park, HLK_WAKE_TURN, 5, -1, NULL));
+    pthread_join(thread, NULL);
+    cr_assert_eq(tokens(), 0);
+}
+
 /* --- two threads --- */
 
 struct sleeper {

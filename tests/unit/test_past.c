@@ -53,6 +53,22 @@ Test(past, a_loss_is_off_the_account_after_as_many_releases)
     release(&ann);
 }
 
+/* Two threads of an owner: one nests, the other releases, the hold is lost, the nested one's round trip fails. */
+Test(past, a_raise_that_failed_may_be_the_last_release_that_is_due)
+{
+    unsigned count;
+    hold(&ann);
+    uint64_t h = s->h;
+    nest_with(&ann, 5000, &count);
+    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    lose();
+    hlk_session_lower(s, ann.turn.holder.id, h);
+    cr_assert_not(is_lost(&ann));
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+    hold(&ann);
+    release(&ann);
+}
+
 Test(past, after_a_loss_the_next_in_line_asks)
 {
     hold(&ann);

@@ -559,37 +559,68 @@ Test(session, what_is_held_as_before_tells_those_who_came_meanwhile)
     release(&ann);
 }
 
-static atomic_bool began;
-static atomic_int letting_go_saw; /* 1: the renewal was in the stream already; 2: too early */
+/* --- no end gets before a renewal that is being put into the stream --- */
 
-static void *let_go_meanwhile(void *arg)
+static atomic_bool began, written;
+static atomic_int saw; /* 1: the renewal was in the stream already; 2: too early */
+
+static void *end_by(void *arg)
 {
+    void (*ends)(void) = *(void (**)(void))arg;
     atomic_store(&began, true);
-    enum hlk_let_go verdict = hlk_session_let_go(s, ann.turn.holder.id, &parting);
-    atomic_store(&letting_go_saw, verdict == HLK_LET_LAST && *(atomic_bool *)arg ? 1 : 2);
+    ends();
+    atomic_store(&saw, atomic_load(&written) ? 1 : 2);
     return NULL;
 }
 
-/* No end gets before a renewal that is being put into the stream. */
-Test(session, an_end_waits_for_a_renewal_that_is_being_written)
+static void by_release(void)
+{
+    (void)hlk_session_let_go(s, ann.turn.holder.id, &parting);
+    hlk_session_ended(s);
+}
+
+static void by_lowering(void)
+{
+    hlk_session_lower(s, ann.turn.holder.id, s->h);
+}
+
+static void by_close(void)
+{
+    (void)hlk_session_close(s, &parting);
+    hlk_session_ended(s);
+}
+
+static bool waits_for_the_renewal(void (*ends)(void))
 {
     pthread_t thread;
-    atomic_bool written = false;
     hold(&ann);
     hlk_mutex_lock(s->mu);
     s->batched = true;
     hlk_mutex_unlock(s->mu);
-    cr_assert_eq(pthread_create(&thread, NULL, let_go_meanwhile, &written), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, end_by, &ends), 0);
     while (!atomic_load(&began))
         sched_yield();
     for (int i = 0; i < 2000; i++)
         sched_yield();
     hlk_mutex_lock(s->mu);
-    cr_assert_eq(s->state, HLK_SESSION_HELD);
     atomic_store(&written, true);
     s->batched = false;
     hlk_mutex_unlock(s->mu);
     pthread_join(thread, NULL);
-    cr_assert_eq(atomic_load(&letting_go_saw), 1);
-    hlk_session_ended(s);
+    return atomic_load(&saw) == 1 && s->state == HLK_SESSION_NONE;
+}
+
+Test(session, a_release_waits_for_a_renewal_that_is_being_written)
+{
+    cr_assert(waits_for_the_renewal(by_release));
+}
+
+Test(session, a_raise_that_failed_waits_for_a_renewal_that_is_being_written)
+{
+    cr_assert(waits_for_the_renewal(by_lowering));
+}
+
+Test(session, close_waits_for_a_renewal_that_is_being_written)
+{
+    cr_assert(waits_for_the_renewal(by_close));
 }
