@@ -104,6 +104,20 @@ enum hlk_status hlk_events_start(struct hlk_events *events, struct hlk_error *er
     return HLK_OK;
 }
 
+/* Posted after the thread had ended. */
+static void run_rest(struct hlk_events *events)
+{
+    for (;;) {
+        hlk_mutex_lock(&events->mu);
+        struct hlk_list *node = hlk_list_pop(&events->jobs);
+        hlk_mutex_unlock(&events->mu);
+        if (!node)
+            return;
+        struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
+        job->run(job);
+    }
+}
+
 void hlk_events_stop(struct hlk_events *events)
 {
     if (!events->running)
@@ -114,15 +128,12 @@ void hlk_events_stop(struct hlk_events *events)
     sem_post(&events->ready);
     pthread_join(events->thread, NULL);
     events->running = false;
+    run_rest(events);
 }
 
 void hlk_events_fini(struct hlk_events *events)
 {
-    struct hlk_list *node;
-    while ((node = hlk_list_pop(&events->jobs))) { /* posted after the thread had ended */
-        struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
-        job->run(job);
-    }
+    run_rest(events);
     sem_destroy(&events->ready);
     hlk_mutex_fini(&events->mu);
 }

@@ -236,6 +236,7 @@ void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state)
         hlk_mutex_lock(&mux->mu);
     }
     mux->state = state;
+    mux->telling++;
     mux->epoch++;
     mux->stuffed = mux->corked = false;
     mux->first_unsent = NULL;
@@ -256,6 +257,7 @@ void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state)
         hlk_mutex_lock(&mux->mu);
     }
     mux->writes = 0;
+    mux->telling--;
     hlk_mutex_unlock(&mux->mu);
     hlk_loop_post(mux->loop, &mux->broken);
 }

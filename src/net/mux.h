@@ -97,6 +97,9 @@ enum hlk_status hlk_mux_health(hlk_mux *mux, struct hlk_error *error);
 
 uint64_t hlk_mux_epoch(hlk_mux *mux);           /* of the living stream */
 
+/* The stream of this epoch answered with something that was not the answer: it is out of step, and ended. */
+void hlk_mux_distrust(hlk_mux *mux, uint64_t epoch);
+
 /* Everything that is in the stream now has been answered, or at_ms came (false). Blocks. */
 bool hlk_mux_drain(hlk_mux *mux, int64_t at_ms);
 

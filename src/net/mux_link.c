@@ -280,8 +280,9 @@ static void loop_leads(struct hlk_mux *mux)
     if (take_lead(mux)) {
         lead_once(mux);
         hlk_mutex_lock(&mux->mu);
-        if (mux->state == HLK_MUX_UP && mux->lead == HLK_LEAD_TAKEN && !mux->leader) {
-            if (!hlk_list_empty(&mux->followers) || mux->owner.on_work || hlk_list_empty(&mux->flight))
+        if (mux->lead == HLK_LEAD_TAKEN && !mux->leader) { /* else it broke */
+            if (mux->state != HLK_MUX_UP || !hlk_list_empty(&mux->followers) || mux->owner.on_work ||
+                hlk_list_empty(&mux->flight))
                 hlk_mux_give_lead(mux);
             else
                 mux->lead = HLK_LEAD_LOOP;
@@ -426,7 +427,8 @@ void hlk_mux_close(hlk_mux *mux)
     hlk_mutex_lock(&mux->mu);
     mux->state = HLK_MUX_CLOSED;
     hlk_mux_wake_up(mux);
-    while (mux->lead == HLK_LEAD_TAKEN) { /* the leader reads the end of it; only it may touch the connection */
+    while (mux->lead == HLK_LEAD_TAKEN ||
+           mux->telling > 0) { /* the leader reads the end of it; only it may touch the connection */
         if (mux->conn.fd >= 0)
             shutdown(mux->conn.fd, SHUT_RDWR);
         hlk_mutex_unlock(&mux->mu);
@@ -448,6 +450,14 @@ void hlk_mux_destroy(hlk_mux *mux)
     hlk_mutex_fini(&mux->mu);
     close(mux->kick_fd);
     hlk_mem_free(mux);
+}
+
+void hlk_mux_distrust(hlk_mux *mux, uint64_t epoch)
+{
+    hlk_mutex_lock(&mux->mu);
+    if (mux->epoch == epoch && mux->conn.fd >= 0)
+        shutdown(mux->conn.fd, SHUT_RDWR); /* the leader, or the next one, reads the end of it */
+    hlk_mutex_unlock(&mux->mu);
 }
 
 static void ping_left(struct hlk_call *call)

@@ -44,6 +44,7 @@ static bool step(struct hlk_undo *undo, bool *later)
     switch (hlk_question_end(&undo->q, true, &error)) {
     case HLK_STEP_ANSWER:
         if (undo->q.call.reply->type != REDIS_REPLY_INTEGER) { /* not this script's: as good as none */
+            hlk_mux_distrust(undo->undos->mux, undo->q.call.epoch);
             undo->q.doubt = *later = true;
             return false;
         }

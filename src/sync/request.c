@@ -171,8 +171,9 @@ enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms)
         (void)hlk_request_takes_turn(r);
         what = HLK_IS_VOID;
     } else {
-        r->q.doubt = true; /* nobody knows what became of ours: it is undone */
-        (void)hlk_error_set(&r->error, HLK_E_SERVER, "an answer that is not lock_acquire's");
+        hlk_mux_distrust(r->lock->client->mux, r->q.call.epoch);
+        r->q.doubt = true; /* nobody knows what became of ours: asked again, by the same hold id, on a new stream */
+        what = HLK_IS_STALE;
     }
     hlk_question_drop_reply(&r->q);
     return what;
