@@ -63,9 +63,9 @@ static void bring_back(void)
     stage.redis = raw_open(stage.server);
 }
 
-static void swallow_one(void)
+static void cut_one(void)
 {
-    proxy_arm(stage.proxy, PROXY_SWALLOW, PROXY_SCRIPTS, 1);
+    proxy_arm(stage.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
 }
 
 static void hold_one(void)
@@ -185,6 +185,6 @@ CLOSING(no_byte_passes, freeze, thaw)
 CLOSING(nobody_listens, cut_off, let_in)
 CLOSING(the_server_stands_still, stop_server, resume_server)
 CLOSING(the_server_is_dead, kill_server, bring_back)
-CLOSING(a_reply_is_swallowed, swallow_one, nothing)
+CLOSING(a_reply_is_cut_off, cut_one, nothing)
 CLOSING(a_request_is_late, hold_one, deliver_it)
 CLOSING(all_is_slow, be_slow, be_quick)
