@@ -242,8 +242,8 @@ static void watch(struct hlk_mux *mux) /* mu held */
     ev_io_start(ev, &mux->io);
 }
 
-/* One round as leader, on the loop or a dispatching thread. */
-static void lead_once(struct hlk_mux *mux)
+/* One round as leader, on the loop or a dispatching thread. False: it broke, and the lead is not ours any more. */
+static bool lead_once(struct hlk_mux *mux)
 {
     struct hlk_error error;
     int got = hlk_mux_read(mux, &error);
@@ -258,6 +258,7 @@ static void lead_once(struct hlk_mux *mux)
     bool broke = got < 0 || overdue || !hlk_mux_unstuff(mux, &error);
     if (broke)
         hlk_mux_broke(mux, &error);
+    return !broke;
 }
 
 static bool take_lead(struct hlk_mux *mux)
@@ -277,16 +278,13 @@ static bool take_lead(struct hlk_mux *mux)
 static void loop_leads(struct hlk_mux *mux)
 {
     hlk_loop_assert_here(mux->loop);
-    if (take_lead(mux)) {
-        lead_once(mux);
+    if (take_lead(mux) && lead_once(mux)) {
         hlk_mutex_lock(&mux->mu);
-        if (mux->lead == HLK_LEAD_TAKEN && !mux->leader) { /* else it broke */
-            if (mux->state != HLK_MUX_UP || !hlk_list_empty(&mux->followers) || mux->owner.on_work ||
-                hlk_list_empty(&mux->flight))
-                hlk_mux_give_lead(mux);
-            else
-                mux->lead = HLK_LEAD_LOOP;
-        }
+        if (mux->state != HLK_MUX_UP || !hlk_list_empty(&mux->followers) || mux->owner.on_work ||
+            hlk_list_empty(&mux->flight))
+            hlk_mux_give_lead(mux);
+        else
+            mux->lead = HLK_LEAD_LOOP;
         hlk_mutex_unlock(&mux->mu);
     }
     hlk_mutex_lock(&mux->mu);
@@ -339,15 +337,12 @@ static bool tick_idle(struct hlk_tick *tick)
 
 void hlk_mux_dispatch(hlk_mux *mux)
 {
-    if (!take_lead(mux))
+    if (!take_lead(mux) || !lead_once(mux))
         return;
-    lead_once(mux);
     hlk_mutex_lock(&mux->mu);
-    if (mux->lead == HLK_LEAD_TAKEN && !mux->leader) {
-        mux->lead = HLK_LEAD_FREE;
-        if (!hlk_list_empty(&mux->followers))
-            hlk_mux_give_lead(mux);
-    }
+    mux->lead = HLK_LEAD_FREE;
+    if (!hlk_list_empty(&mux->followers))
+        hlk_mux_give_lead(mux);
     hlk_mutex_unlock(&mux->mu);
 }
 
