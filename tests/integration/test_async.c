@@ -333,7 +333,7 @@ BOTH(answers_closed_to_all_that_wait_when_the_client_is_closed)
     hlk_owner *owner = hlk_owner_create(client, "order");
     for (int i = 0; i < WAITS; i++) {
         raw(stage.redis, "HSET t%d foreign:1 1", i);
-        char name[8];
+        char name[32];
         snprintf(name, sizeof name, "t%d", i);
         acquire(stage_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
     }
@@ -432,7 +432,7 @@ Test(async_dispatch, runs_no_more_completions_than_asked_for)
     hlk_client *client = open_for(true);
     hlk_owner *owner = hlk_owner_create(client, "order");
     for (int i = 0; i < CALLS; i++) {
-        char name[8];
+        char name[32];
         snprintf(name, sizeof name, "t%d", i);
         done[i].release = true;
         acquire(stage_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
@@ -467,7 +467,7 @@ Test(async_dispatch, sends_a_batch_in_one_write)
         ;
     uint64_t writes = stage_counters(client).writes, commands = stage_counters(client).commands;
     for (int i = 0; i < CALLS; i++) {
-        char name[8];
+        char name[32];
         snprintf(name, sizeof name, "t%d", i);
         locks[i] = stage_owned(client, name, owner);
         acquire(locks[i], HLK_FOREVER, NULL, &done[i]);
@@ -508,7 +508,7 @@ Test(async_dispatch, can_be_driven_beside_calls_that_block)
     hlk_owner *owner = hlk_owner_create(client, "order");
     struct actor *actors[CALLS];
     for (int i = 0; i < CALLS; i++) {
-        char name[8];
+        char name[32];
         snprintf(name, sizeof name, "t%d", i % 5);
         done[i].release = true;
         actors[i] = actor_start_wait(stage_lock(client, "t-blocking", NULL), HLK_NOWAIT);

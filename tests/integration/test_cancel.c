@@ -418,7 +418,7 @@ Test(cancel_thread, of_whoever_leads_the_connection_disturbs_nobody)
     pthread_t threads[THREADS];
     hlk_lock *victim = stage_lock(client, "t", NULL);
     for (int i = 0; i < THREADS; i++) {
-        char name[8];
+        char name[32];
         snprintf(name, sizeof name, "t%d", i);
         pthread_create(&threads[i], NULL, lock_a_lot, stage_lock(client, name, NULL));
     }

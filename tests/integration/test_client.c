@@ -457,7 +457,7 @@ Test(client_close, releases_holds_although_the_server_has_forgotten_the_scripts)
     for (int i = 0; i < 50; i++) {
         hlk_client *client = stage_open(NULL);
         hlk_lock *locks[3];
-        char name[8];
+        char name[32];
         for (int j = 0; j < 3; j++) {
             snprintf(name, sizeof name, "t%d", j);
             locks[j] = hlk_lock_create(client, name, NULL);
@@ -825,7 +825,7 @@ Test(client_fork, in_the_midst_of_calls_does_not_hang_the_child)
     hlk_client *client = stage_open(NULL);
     hlk_lock *lock = stage_lock(client, "t9", NULL);
     for (int i = 0; i < THREADS; i++) {
-        char name[8];
+        char name[32];
         snprintf(name, sizeof name, "t%d", i / 2);
         pthread_create(&threads[i], NULL, lock_and_unlock, stage_lock(client, name, NULL));
     }

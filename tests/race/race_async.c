@@ -91,7 +91,7 @@ static void run(bool dispatch)
     struct hlk_client_opts opts = stage_opts();
     struct job jobs[OWNERS];
     struct blocker blockers[THREADS];
-    char name[8];
+    char name[32];
     opts.flags = dispatch ? HLK_OPEN_DISPATCH : 0;
     hlk_client *client = stage_open(&opts);
     atomic_store(&running, OWNERS);
