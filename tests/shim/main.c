@@ -2,8 +2,8 @@
  *
  *     test_x [--list] [--filter SUITE/NAME] [-jN] [--timeout SECONDS]
  *
- * A test passes when its process ends as the test announced: exit code (0 unless .exit_code) or signal (.signal), within
- * its timeout. The test's process leaves by exit(), so that a sanitizer's own verdict is in the exit code.
+ * A test passes when its process ends as the test announced: exit code (0 unless .exit_code) or signal (.signal),
+ * within its timeout. The test's process leaves by exit(), so that a sanitizer's own verdict is in the exit code.
  */
 #include "criterion/criterion.h"
 

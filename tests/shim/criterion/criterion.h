@@ -90,7 +90,7 @@ static inline bool shim_str_eq(const char *a, const char *b)
 #define cr_assert_str_empty(A, ...)       SHIM_CHECK(true, #A " is empty", (A)[0] == '\0', __VA_ARGS__)
 #define cr_assert_str_not_empty(A, ...)   SHIM_CHECK(true, #A " is not empty", (A)[0] != '\0', __VA_ARGS__)
 #define cr_assert_arr_eq(A, B, Size, ...) SHIM_CHECK(true, #A " is " #B, memcmp((A), (B), (Size)) == 0, __VA_ARGS__)
-#define cr_assert_arr_neq(A, B, Size, ...) SHIM_CHECK(true, #A " is not " #B, memcmp((A), (B), (Size)) != 0, __VA_ARGS__)
+#define cr_assert_arr_neq(A, B, Size, ...) SHIM_CHECK(true, #A " is not " #B, memcmp((A), (B), (Size)), __VA_ARGS__)
 #define cr_assert_fail(...)               shim_fail(true, __FILE__, __LINE__, "fail", " " __VA_ARGS__)
 #define cr_fatal(...)                     cr_assert_fail(__VA_ARGS__)
 
