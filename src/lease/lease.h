@@ -17,8 +17,8 @@
 #define HLK_LEASE_MIN_MS 100                        /* below it drift and notice leave next to nothing */
 #define HLK_LEASE_MAX_MS (366LL * 24 * 3600 * 1000)
 
-/* Renewals are due on a grid of a sixtieth of the lease (500 ms for 30 s), rounded down: what falls due at about the same
- * time leaves in the same few scripts, not in one for each tick. */
+/* Renewals are due on a grid of a sixtieth of the lease (500 ms for 30 s), rounded down: what falls due at about the
+ * same time leaves in the same few scripts, not in one for each tick. */
 #define HLK_LEASE_GRID 60
 
 enum hlk_lease_state {

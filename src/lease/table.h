@@ -43,8 +43,8 @@ struct hlk_table {
 void hlk_table_init(struct hlk_table *table);           /* after the borrowed parts were set */
 void hlk_table_fini(struct hlk_table *table);           /* no session is left */
 
-/* Calls fn for each session, with a reference, no mutex held; needs no memory. Sessions that come meanwhile may be missed,
- * some may be seen twice. */
+/* Calls fn for each session, with a reference, no mutex held; needs no memory. Sessions that come meanwhile may be
+ * missed, some may be seen twice. */
 void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, void *ctx), void *ctx);
 
 /* A hold is over without a release of its holder's: its end(h) in the background. */

@@ -212,7 +212,8 @@ static void nest(struct scene *s)
     scene_release(s);
 }
 
-/* Each of its calls but the first may be asked again by the library, and is then done once: the count is what was told. */
+/* Each of its calls but the first may be asked again by the library, and is then done once: the count is what was
+ * told. */
 void play_nested(struct scene *s)
 {
     nest(s);

@@ -1,5 +1,6 @@
-/* scene.h - the scenes that one fault is put into at each place in turn: a try, a wait, a renewed hold, nested holds with
- * fixed leases, opening. Each is played by blocking calls, by completions, or by completions in the caller's own loop.
+/* scene.h - the scenes that one fault is put into at each place in turn: a try, a wait, a renewed hold, nested holds
+ * with fixed leases, opening. Each is played by blocking calls, by completions, or by completions in the caller's own
+ * loop.
  *
  * A scene speaks to the server through the proxy, asserts after each answer that Redis and the caller agree, and ends
  * with nothing held. Whatever the fault: a call that may wait, and a hold that is renewed, get over it.
@@ -49,8 +50,8 @@ enum hlk_status scene_release(struct scene *s);
 
 /* Nothing is held any more: within two leases somebody else can have it. */
 void scene_is_over(struct scene *s);
-/* Somebody who takes the lock now keeps it for a while: nothing that is still on its way touches a later hold. `meanwhile`
- * (or NULL) happens while it is held. */
+/* Somebody who takes the lock now keeps it for a while: nothing that is still on its way touches a later hold.
+ * `meanwhile` (or NULL) happens while it is held. */
 void scene_later_hold_is_safe(struct scene *s, void (*meanwhile)(struct scene *s));
 
 #endif

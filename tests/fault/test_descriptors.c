@@ -1,6 +1,6 @@
-/* No file descriptors: at each step of opening, for a reconnect, for the subscriber, for what a caller asks for. Answers are
- * HLK_E_OS (or HLK_E_CONNECT when no attempt within patience_ms had one), the text says why; nothing is leaked, what is
- * open goes on working, and when there are descriptors again everything does.
+/* No file descriptors: at each step of opening, for a reconnect, for the subscriber, for what a caller asks for.
+ * Answers are HLK_E_OS (or HLK_E_CONNECT when no attempt within patience_ms had one), the text says why; nothing is
+ * leaked, what is open goes on working, and when there are descriptors again everything does.
  *
  * asks A1 redisson 5761: a wait without a subscription ends by the ttl. A10 hiredis 946: reconnects by itself. */
 #include "trouble.h"

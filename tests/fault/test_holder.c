@@ -1,9 +1,9 @@
 /* The holder itself is in trouble: stopped past its lease, killed, or starved by 64 threads that spin.
  *
- * asks (c) Kleppmann: SIGSTOP of the holder past its lease: it is told, and what it does then touches nobody. A2 redisson
- * 2665: with 64 spinning threads renewal goes on; else the loss is told by the local deadline. A2 redis-plus-plus 659: the
- * release of a lost hold says so and harms nobody. A3 redisson 4698, 3636: told before anybody else can have it. A1 redisson
- * 1104: a killed holder costs its ttl. */
+ * asks (c) Kleppmann: SIGSTOP of the holder past its lease: it is told, and what it does then touches nobody. A2
+ * redisson 2665: with 64 spinning threads renewal goes on; else the loss is told by the local deadline. A2
+ * redis-plus-plus 659: the release of a lost hold says so and harms nobody. A3 redisson 4698, 3636: told before anybody
+ * else can have it. A1 redisson 1104: a killed holder costs its ttl. */
 #include "trouble.h"
 
 #include <errno.h>
@@ -45,7 +45,8 @@ static void on_event(const struct hlk_event *event, void *ctx)
     atomic_fetch_add(&losses, 1);
 }
 
-/* Asks how much is left, again and again, until it has stood still: the answer to the first question after that counts. */
+/* Asks how much is left, again and again, until it has stood still: the answer to the first question after that
+ * counts. */
 static void hold_until_stopped(hlk_lock *lock)
 {
     int64_t before = hlk_now_ms(), now = before;

@@ -1,10 +1,11 @@
 /* The k-th request is held back by the network and delivered late: when the client has long given up its connection and
- * asked again, when the hold is over, when somebody else or the client itself has the lock anew, when the client is gone.
- * For every k of every scene, alone and with what was queued behind it.
+ * asked again, when the hold is over, when somebody else or the client itself has the lock anew, when the client is
+ * gone. For every k of every scene, alone and with what was queued behind it.
  *
- * asks A4 redisson 7367, PR 7368, 4178, 4109: reply lost or late, script sent again: counts and ownership always agree with
- * the caller's view. A4 redisson 4706, 4822: any retry of acquire is the same acquire. A3 curator 727: an entry of an old
- * incarnation never counts as mine. docs/protocol.md 8.3: closing does not withdraw what the server has not read yet. */
+ * asks A4 redisson 7367, PR 7368, 4178, 4109: reply lost or late, script sent again: counts and ownership always agree
+ * with the caller's view. A4 redisson 4706, 4822: any retry of acquire is the same acquire. A3 curator 727: an entry of
+ * an old incarnation never counts as mine. docs/protocol.md 8.3: closing does not withdraw what the server has not read
+ * yet. */
 #include "scene.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* A name lookup that hangs, for ever or for a while: no call is held beyond its deadline by it, cancel and close are heeded,
- * and when the name is found after all everything works.
+/* A name lookup that hangs, for ever or for a while: no call is held beyond its deadline by it, cancel and close are
+ * heeded, and when the name is found after all everything works.
  *
  * asks A10 hiredis 1128: deadlines of our own. platform: getaddrinfo has no deadline in any version of hiredis. */
 #include "net/resolve.h"

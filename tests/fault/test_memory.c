@@ -1,9 +1,9 @@
 /* No memory at step n, for every n of opening, acquiring, waiting, releasing, completing, losing and closing: the n-th
- * allocation alone fails, or all from the n-th on. The answer is HLK_E_NOMEM or success; nothing crashes or leaks (the asan
- * stage runs this too), nothing stays held, and afterwards everything works.
+ * allocation alone fails, or all from the n-th on. The answer is HLK_E_NOMEM or success; nothing crashes or leaks (the
+ * asan stage runs this too), nothing stays held, and afterwards everything works.
  *
- * asks A2 redisson 2714: nothing that ends half-way leaves a renewed lock. A4 redis-py PR 4258: a failed release leaves the
- * lock releasable. */
+ * asks A2 redisson 2714: nothing that ends half-way leaves a renewed lock. A4 redis-py PR 4258: a failed release leaves
+ * the lock releasable. */
 #include "base/mem.h"
 #include "trouble.h"
 
@@ -230,7 +230,8 @@ static void free_it(void)
     raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
 }
 
-/* One failure may cost the subscription, never the wake-up; while nothing can be subscribed, a wait ends by its deadline. */
+/* One failure may cost the subscription, never the wake-up; while nothing can be subscribed, a wait ends by its
+ * deadline. */
 static enum hlk_status act_wait(struct task *t)
 {
     t->actor = actor_start_wait(t->owned, t->later ? 400 : 10000);
@@ -349,8 +350,9 @@ static enum hlk_status act_release(struct task *t)
     return hlk_lock_release(t->owned);
 }
 
-/* asks A4 redis-py PR 4258: without memory nothing was sent, it is still held and can be released; or it is let go of and
- * sent when there is memory again, and then asking again tells how that ended (if there was memory to remember that). */
+/* asks A4 redis-py PR 4258: without memory nothing was sent, it is still held and can be released; or it is let go of
+ * and sent when there is memory again, and then asking again tells how that ended (if there was memory to remember
+ * that). */
 static void after_release(struct task *t, enum hlk_status status)
 {
     cr_assert_eq(hlk_lock_holds(t->owned), status == HLK_E_NOMEM);

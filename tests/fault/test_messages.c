@@ -1,10 +1,10 @@
 /* Messages and subscriptions that fail: all messages are dropped, the confirmation comes seconds late, the subscriber
  * connection falls silent or cannot be opened, somebody listens to everything.
  *
- * asks A1 redisson 1763: delaying the SUBSCRIBE reply by 5 s never loses a wake-up. A1 redisson 5761: dropping all messages
- * only makes waits as long as the ttl. A1 redisson 3891: such wakes are counted. A1 redisson 3.19. A1 spring-integration 3690:
- * a timed wait never ends before its deadline. A10 hiredis 970, nekipelov 52: a silent subscriber is noticed within two
- * intervals. A5 redisson 3349: an uncontended release publishes nothing. */
+ * asks A1 redisson 1763: delaying the SUBSCRIBE reply by 5 s never loses a wake-up. A1 redisson 5761: dropping all
+ * messages only makes waits as long as the ttl. A1 redisson 3891: such wakes are counted. A1 redisson 3.19. A1
+ * spring-integration 3690: a timed wait never ends before its deadline. A10 hiredis 970, nekipelov 52: a silent
+ * subscriber is noticed within two intervals. A5 redisson 3349: an uncontended release publishes nothing. */
 #include "trouble.h"
 
 #include <string.h>

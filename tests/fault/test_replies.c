@@ -1,11 +1,11 @@
 /* One reply goes wrong, for every k of every scene: it comes late, its connection is cut before or after the server has
  * run the request, or it is swallowed and the connection stays (then the reply deadline has to reset it).
  *
- * asks A4 redisson 7367, PR 7368, 4178, 4109: a proxy drops exactly the k-th reply, for every k: counts and ownership agree
- * with the caller's view. A4 redisson 4706, 4822: any retry of acquire is the same acquire, the count rises by 1 at most.
- * A4 redisson 4871, 6532 and redis-py 3847: a release that was not answered can be asked again, and tells the outcome.
- * A1 redisson 5019: every abandoned wait leaves zero keys within 2 leases. A10 hiredis 1128, 306: own deadlines; after one
- * the connection is discarded. */
+ * asks A4 redisson 7367, PR 7368, 4178, 4109: a proxy drops exactly the k-th reply, for every k: counts and ownership
+ * agree with the caller's view. A4 redisson 4706, 4822: any retry of acquire is the same acquire, the count rises by 1
+ * at most. A4 redisson 4871, 6532 and redis-py 3847: a release that was not answered can be asked again, and tells the
+ * outcome. A1 redisson 5019: every abandoned wait leaves zero keys within 2 leases. A10 hiredis 1128, 306: own
+ * deadlines; after one the connection is discarded. */
 #include "scene.h"
 
 #include <pthread.h>

@@ -1,11 +1,11 @@
-/* The server stands still, dies, comes back with and without its data, forgets its scripts, throws clients out, is full,
- * or has a new password: what holders and waiters are told, and what is left.
+/* The server stands still, dies, comes back with and without its data, forgets its scripts, throws clients out, is
+ * full, or has a new password: what holders and waiters are told, and what is left.
  *
- * asks A2 bsm 83: an unknown outcome is asked again until the local deadline only. A3 redisson 4698, 3636: the holder is told
- * before anybody else can have the lock. A4 redisson 3.48: SCRIPT FLUSH between any two calls is invisible. A4 redis-py 3847:
- * a failed release stays releasable. A9 node-redlock 309: the release of a known-lost lock waits for no I/O. A1 redisson
- * 3.19: CLIENT KILL TYPE pubsub during waits. A10 hiredis 946: reconnects by itself. (c) Kleppmann, Redis docs: the restart
- * of a server without its data. */
+ * asks A2 bsm 83: an unknown outcome is asked again until the local deadline only. A3 redisson 4698, 3636: the holder
+ * is told before anybody else can have the lock. A4 redisson 3.48: SCRIPT FLUSH between any two calls is invisible. A4
+ * redis-py 3847: a failed release stays releasable. A9 node-redlock 309: the release of a known-lost lock waits for no
+ * I/O. A1 redisson 3.19: CLIENT KILL TYPE pubsub during waits. A10 hiredis 946: reconnects by itself. (c) Kleppmann,
+ * Redis docs: the restart of a server without its data. */
 #include "trouble.h"
 
 #include "support/history.h"

@@ -2,8 +2,8 @@
  * SLEEP, a script that does not end (BUSY). For a shorter time than reply_ms it is not noticed; for a longer time tries
  * are unsure and taken back, waits and holds with a longer lease outlive it, shorter leases are lost and that is told.
  *
- * asks A2 bsm 83; A4 redisson 7367; A10 hiredis 1128, 306: deadlines of our own, and after one the connection is discarded;
- * RedLock.net PR 60: one deadline governs everything. */
+ * asks A2 bsm 83; A4 redisson 7367; A10 hiredis 1128, 306: deadlines of our own, and after one the connection is
+ * discarded; RedLock.net PR 60: one deadline governs everything. */
 #include "trouble.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* trouble.h - what the fault tests share: a client with short deadlines, somebody beside it who is never disturbed, and
  * the two questions that every fault ends with: do Redis and the caller agree, and is the lock free in the end?
  *
- * Under `trouble_opts` a server that says nothing is given up after REPLY_MS, and a hold that nobody renews is over after
- * LEASE_MS. FREE_MS is what "nothing stays held" means: two leases.
+ * Under `trouble_opts` a server that says nothing is given up after REPLY_MS, and a hold that nobody renews is over
+ * after LEASE_MS. FREE_MS is what "nothing stays held" means: two leases.
  */
 #ifndef HLK_FAULT_TROUBLE_H
 #define HLK_FAULT_TROUBLE_H
@@ -42,14 +42,16 @@ bool one_of(enum hlk_status status, const enum hlk_status *list, size_t n);
 
 #define UNKNOWN(status) ONE_OF(status, HLK_E_UNSURE, HLK_E_CONNECT)     /* no outcome was told */
 
-/* The hold of the lock's holder as written in Redis; "" when it holds nothing (any more). Valid until the 4th next call. */
+/* The hold of the lock's holder as written in Redis; "" when it holds nothing (any more). Valid until the 4th next
+ * call. */
 const char *hold_of(const hlk_lock *lock);
 
 /* NULL: Redis says what the caller was told, `count` holds of this id and of nobody else; or it was told meanwhile that
  * the hold is over. Else what Redis has. */
 const char *disagreement(hlk_lock *lock, const char *name, int count);
 
-/* What a release must end with, however many times it has to be asked: then nobody holds by `hold` any more. OK or LOST. */
+/* What a release must end with, however many times it has to be asked: then nobody holds by `hold` any more. OK or
+ * LOST. */
 enum hlk_status release_for_good(hlk_lock *lock, const char *name);
 
 bool is_free(const char *name);

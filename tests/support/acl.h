@@ -1,8 +1,8 @@
 /* acl.h - the least rights a user of hasplock needs, as ACL SETUSER takes them. The whole integration stage runs with
  * them when HLK_TEST_ACL=1 (server.h), so a right that is missing here fails a test, and docs/protocol.md quotes them.
  *
- * Here the locks' names begin with "t"; whoever copies the line puts in what theirs begin with, in all three places (and
- * twice more for names that have a brace: the rule of docs/protocol.md).
+ * Here the locks' names begin with "t"; whoever copies the line puts in what theirs begin with, in all three places
+ * (and twice more for names that have a brace: the rule of docs/protocol.md).
  */
 #ifndef HLK_TEST_ACL_H
 #define HLK_TEST_ACL_H

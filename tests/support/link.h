@@ -1,5 +1,5 @@
-/* link.h - one connection through the proxy: client on one side, server on the other, requests and replies between them.
- * Internal to proxy.c; everything here is called with the proxy's mutex held. */
+/* link.h - one connection through the proxy: client on one side, server on the other, requests and replies between
+ * them. Internal to proxy.c; everything here is called with the proxy's mutex held. */
 #ifndef HLK_TEST_LINK_H
 #define HLK_TEST_LINK_H
 

@@ -1,6 +1,6 @@
 /* proxy.c - the proxy's thread, its listeners, and the calls from outside. All state is the thread's while it works; it
- * lets go of `mu` only inside poll. A call from outside changes a setting under `mu`, rings the bell and waits until the
- * thread has gone round once more. */
+ * lets go of `mu` only inside poll. A call from outside changes a setting under `mu`, rings the bell and waits until
+ * the thread has gone round once more. */
 #include "support/proxy.h"
 
 #include "support/acl.h"

@@ -1,4 +1,5 @@
-/* proxy.h - stands between client and server, knows where a request and a reply begin and end, and does harm on command.
+/* proxy.h - stands between client and server, knows where a request and a reply begin and end, and does harm on
+ * command.
  *
  * One thread of the test's process, one upstream connection per client connection. Requests are counted over all
  * connections from 1 on, only those that match the filter. One fault can be armed at a time; it strikes the k-th match
@@ -32,8 +33,8 @@ enum proxy_fault {
     PROXY_CUT_BEFORE,   /* the request never arrives: both sides of its connection are closed instead */
     PROXY_CUT_AFTER,    /* it arrives and runs, then its connection is closed: nobody sees the reply */
     PROXY_SWALLOW,      /* its reply is dropped, the connection stays */
-    PROXY_HOLD          /* it and all that follows on its connection waits here until proxy_deliver, also when the client
-                         * closes the connection meanwhile: a request that the network delivers late */
+    PROXY_HOLD          /* it and all that follows on its connection waits here until proxy_deliver, also when the
+                         * client closes the connection meanwhile: a request that the network delivers late */
 };
 
 struct proxy *proxy_start(const struct server *server);     /* upstream by the server's Unix socket */
@@ -55,12 +56,12 @@ void proxy_cut_all(struct proxy *proxy);                    /* closes every conn
 void proxy_refuse(struct proxy *proxy, bool on);            /* nobody listens: connection refused. Open ones stay */
 void proxy_freeze(struct proxy *proxy, bool on);            /* a black hole: connections are accepted, no byte passes in
                                                              * either direction; off: what piled up goes on */
-void proxy_freeze_subscribers(struct proxy *proxy, bool on);    /* the same, only for connections that have subscribed */
+void proxy_freeze_subscribers(struct proxy *proxy, bool on); /* the same, only for connections that have subscribed */
 void proxy_delay(struct proxy *proxy, int64_t to_server_ms, int64_t to_client_ms);  /* each request; each reply */
 
 void proxy_drop_messages(struct proxy *proxy, bool on);         /* published messages; confirmations still pass */
-void proxy_hold_confirmations(struct proxy *proxy, bool on);    /* answers to SUBSCRIBE wait (with all behind them); off:
-                                                                 * they go on */
+void proxy_hold_confirmations(struct proxy *proxy, bool on);    /* answers to SUBSCRIBE wait (with all behind them);
+                                                                 * off: they go on */
 
 uint64_t proxy_count(struct proxy *proxy, enum proxy_filter filter);    /* requests seen since the start */
 uint64_t proxy_seen(struct proxy *proxy, const char *text);             /* those with `text` within an argument */

@@ -37,7 +37,8 @@ struct server {
     const char *const *extra;   /* borrowed */
 };
 
-/* Starts one; returns when it has answered a PING. `extra`: more arguments of redis-server, NULL at the end; NULL: none. */
+/* Starts one; returns when it has answered a PING. `extra`: more arguments of redis-server, NULL at the end; NULL:
+ * none. */
 struct server *server_start(unsigned flags, const char *const *extra);
 
 /* For the library: by socket, or by TCP when SERVER_TCP was asked for or there are credentials to carry. */
@@ -54,7 +55,8 @@ void server_restart(struct server *server, bool keep_data);
 void server_allow(struct server *server, const char *glob);
 #define SERVER_VOID "hasplock_void:*"
 
-/* Waits until no key is left but allowed ones and nobody is subscribed to anything. NULL: so it is; else what is left. */
+/* Waits until no key is left but allowed ones and nobody is subscribed to anything. NULL: so it is; else what is
+ * left. */
 const char *server_leftovers(struct server *server);
 
 void server_stop(struct server *server);        /* kills it, removes its directory, frees. NULL is fine */
