@@ -20,6 +20,7 @@
 #define REPLY_MS 3000
 #define REPLY_LEAST_MS 10
 #define PATIENCE_MS 10000
+#define DRAINS_MOST 4
 
 /* --- options --- */
 
@@ -430,6 +431,14 @@ static void wait_for_requests(hlk_client *client)
     atomic_store(&client->closer, NULL);
 }
 
+/* Until the ends that are in the stream are answered. One that the server answers with NOSCRIPT is in it a second time. */
+static void drain(hlk_client *client, int64_t until_ms)
+{
+    for (int round = 0; round < DRAINS_MOST; round++)
+        if (!hlk_mux_drain(client->mux, until_ms) || hlk_undos_count(&client->undos) == 0)
+            return;
+}
+
 void hlk_client_close(hlk_client *client)
 {
     struct hlk_error error;
@@ -442,7 +451,7 @@ void hlk_client_close(hlk_client *client)
     wait_for_requests(client);
     hlk_table_each(&client->table, release_one, client);
     if (hlk_mux_health(client->mux, &error) == HLK_OK)
-        (void)hlk_mux_drain(client->mux, hlk_clock_ms() + client->reply_ms);
+        drain(client, hlk_clock_ms() + client->reply_ms);
     stop_threads(client);
     hlk_channels_close(&client->channels);
     run_ready(client);
