@@ -22,7 +22,7 @@ static void fini(void)
     peer_free(&peer);
 }
 
-TestSuite(mux, .init = init, .fini = fini);
+TestSuite(mux, .init = init, .fini = fini, .timeout = 20);
 
 /* --- calls with a completion --- */
 
@@ -353,6 +353,22 @@ Test(mux, a_write_that_was_not_taken_whole_goes_on)
     peer_answers(&peer, ":1\r\n:2\r\n");
     cr_assert_eq(a.answer, 1);
     cr_assert_eq(b.answer, 2);
+}
+
+Test(mux, an_answer_to_what_was_not_written_ends_the_stream)
+{
+    enum { BIG = 1 << 20 };
+    struct asked a = { .ends = 0 }, b = { .ends = 0 };
+    char *big = calloc(1, BIG + 1);
+    memset(big, 'A', BIG);
+    peer_up(&peer);
+    ask(&a, big);
+    free(big);
+    ask(&b, "B");
+    peer_answers(&peer, ":1\r\n:2\r\n"); /* B waits behind A, which was not taken whole */
+    peer_reads(&peer);
+    cr_assert_eq(a.answer, 1);
+    cr_assert_eq(b.end, HLK_CALL_UNSENT);
 }
 
 /* --- who waits --- */

@@ -26,7 +26,7 @@ static void fini(void)
     close(event_fd);
 }
 
-TestSuite(park, .init = init, .fini = fini);
+TestSuite(park, .init = init, .fini = fini, .timeout = 20);
 
 static int tokens(void)
 {

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 
-TestSuite(past, .init = people_meet, .fini = people_part);
+TestSuite(past, .init = people_meet, .fini = people_part, .timeout = 20);
 
 /* --- losing --- */
 

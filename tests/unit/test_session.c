@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-TestSuite(session, .init = people_meet, .fini = people_part);
+TestSuite(session, .init = people_meet, .fini = people_part, .timeout = 20);
 
 /* --- the line --- */
 

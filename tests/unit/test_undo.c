@@ -35,7 +35,7 @@ static void fini(void)
     peer_free(&peer);
 }
 
-TestSuite(undo, .init = init, .fini = fini);
+TestSuite(undo, .init = init, .fini = fini, .timeout = 20);
 
 static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
 {

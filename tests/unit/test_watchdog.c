@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-TestSuite(watchdog, .init = people_meet, .fini = people_part);
+TestSuite(watchdog, .init = people_meet, .fini = people_part, .timeout = 20);
 
 static void fire(void)
 {
@@ -246,6 +246,48 @@ Test(watchdog, the_next_hold_is_not_renewed_for_the_one_before)
     cr_assert_eq(s->lease.until_ms, until);
     cr_assert_str_eq(world_tells(), "");
     release(&bob);
+}
+
+Test(watchdog, an_answer_to_the_hold_before_is_not_the_next_ones)
+{
+    peer_up(&world.peer);
+    hold(&ann);
+    pass(LEASE / 3);
+    renew();
+    release(&ann);
+    hold_fixed(&bob, 1000);
+    int64_t until = s->lease.until_ms;
+    peer_answers(&world.peer, "*1\r\n:1\r\n"); /* 30 s, for ann */
+    cr_assert_eq(s->lease.until_ms, until);
+    cr_assert_eq(atomic_load(&world.table.counts.renewals), 0u);
+    release(&bob);
+}
+
+Test(watchdog, a_batch_that_is_sent_again_renews_no_later_hold)
+{
+    peer_up(&world.peer);
+    hold(&ann);
+    pass(LEASE / 3);
+    renew();
+    release(&ann);
+    hold(&bob);
+    peer_answers(&world.peer, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
+    cr_assert_eq(hear(), 0);
+    release(&bob);
+}
+
+Test(watchdog, what_is_due_and_verified_in_one_tick_is_sent_once)
+{
+    peer_up(&world.peer);
+    hold(&ann);
+    pass(LEASE / 3);
+    fire();
+    hlk_watchdog_verify_all(&world.table.watchdog);
+    flush();
+    cr_assert_eq(hear(), 1);
+    cr_assert_eq(commands, 1);
+    peer_answers(&world.peer, "*1\r\n:1\r\n");
+    release(&ann);
 }
 
 Test(watchdog, a_batch_leaves_nothing_marked)
