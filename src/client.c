@@ -431,7 +431,8 @@ static void wait_for_requests(hlk_client *client)
     atomic_store(&client->closer, NULL);
 }
 
-/* Until the ends that are in the stream are answered. One that the server answers with NOSCRIPT is in it a second time. */
+/* Until the ends that are in the stream are answered. One that the server answers with NOSCRIPT is in it a second
+ * time. */
 static void drain(hlk_client *client, int64_t until_ms)
 {
     for (int round = 0; round < DRAINS_MOST; round++)

@@ -29,7 +29,8 @@ struct hlk_mux {
     bool stuffed;                       /*   `wire` was not taken whole: the leader goes on when it is writable */
     bool corked;                        /*   the leader writes soon, all at once */
     bool batching;                      /*   a dispatch runs completions: what they send leaves in few writes */
-    unsigned telling;                   /*   threads that tell the ends of a stream that is over: close waits for them */
+    /*   threads that tell the ends of a stream that is over: close waits for them */
+    unsigned telling;
     unsigned callers;                   /*   blocking calls in flight */
     unsigned eager;                     /*   calls in flight whose `done` somebody waits for */
     unsigned writes;                    /*   unanswered writes */

@@ -1,7 +1,8 @@
-/* Closing a client that holds, waits, releases and has calls on their way, in each kind of trouble: it takes reply_ms and
- * not patience_ms, everybody inside is told, each completion runs once, and nothing stays held.
+/* Closing a client that holds, waits, releases and has calls on their way, in each kind of trouble: it takes
+ * reply_ms and not patience_ms, everybody inside is told, each completion runs once, and nothing stays held.
  *
- * asks A2 redisson 2714: whatever ends half-way leaves no renewed lock. A1 redisson 5019: an abandoned wait leaves nothing. */
+ * asks A2 redisson 2714: whatever ends half-way leaves no renewed lock. A1 redisson 5019: an abandoned wait leaves
+ * nothing. */
 #include "trouble.h"
 
 #include <stdatomic.h>

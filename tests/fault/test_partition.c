@@ -2,9 +2,9 @@
  * namespaces of the test's own (where the kernel lets us make them), cut as a cable is and with answers alone lost, and
  * through the proxy as a black hole.
  *
- * asks A3 redisson 3636, 3187: from the local "lost" to the other's acquire is never negative, in 1000 runs. A3 redisson 4698,
- * PR 7254, 3854: callback and held_until each come no later than the moment another client can acquire. A2 redisson 5697: the
- * holder is told before the lease can have expired. */
+ * asks A3 redisson 3636, 3187: from the local "lost" to the other's acquire is never negative, in 1000 runs. A3
+ * redisson 4698, PR 7254, 3854: callback and held_until each come no later than the moment another client can
+ * acquire. A2 redisson 5697: the holder is told before the lease can have expired. */
 #include "trouble.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* Everything at once: threads of three clients compete for a few locks, blocking and by completions, while the network and
- * the server fail in random ways one after the other. In the end no two holds have overlapped, everybody had a turn, nothing
- * is held, and a quiet try succeeds. The seed is printed; HLK_STORM_SEED=n repeats it.
+/* Everything at once: threads of three clients compete for a few locks, blocking and by completions, while the
+ * network and the server fail in random ways one after the other. In the end no two holds have overlapped, everybody
+ * had a turn, nothing is held, and a quiet try succeeds. The seed is printed; HLK_STORM_SEED=n repeats it.
  *
  * asks A4 redisson 7367; A1 redisson 5761, 3.19; A4 redisson 3.48; A2 redisson 5697, 6844: two owners at once. */
 #include "trouble.h"

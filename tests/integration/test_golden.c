@@ -1,8 +1,8 @@
 /* Our scripts beside Redisson's recorded transcripts G1 and G2 (release 4.7.0, redis-server 7.0.15): each recorded step
- * is a list of commands that Redisson's script ran. They are run as recorded on one server, our script for the same step
- * on another, and after each step both servers must show the same lock: same key, type, field, count and ttl, and the
- * same messages on the same channel. Its unlock latch (SET, GET of redisson_unlock_latch...) is private to Redisson's
- * retries and left out.
+ * is a list of commands that Redisson's script ran. They are run as recorded on one server, our script for the same
+ * step on another, and after each step both servers must show the same lock: same key, type, field, count and ttl,
+ * and the same messages on the same channel. Its unlock latch (SET, GET of redisson_unlock_latch...) is private to
+ * Redisson's retries and left out.
  *
  * Two wanted differences are written down in the steps: a nested hold's partial release leaves the ttl as it is, and
  * nothing is published when nobody listens. */

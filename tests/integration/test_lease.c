@@ -1,7 +1,7 @@
 /* Leases: kept alive by the watchdog, fixed, extended, at risk, lost, capped, orphaned; and who is told when.
  *
- * Time passes for real here. What is asserted is order (told before anybody else could have it) and lower bounds; where a
- * lease has to be kept, it is long against any pause of the machine. */
+ * Time passes for real here. What is asserted is order (told before anybody else could have it) and lower bounds;
+ * where a lease has to be kept, it is long against any pause of the machine. */
 #include "support/stage.h"
 
 #include <criterion/criterion.h>
@@ -339,7 +339,8 @@ Test(lease_wire, at_risk_is_told_when_only_the_answer_is_late)
 
 /* --- lost */
 
-/* asks A3 redisson 4698, 3636; RedLock.net 92: callback, descriptor, left_ms: each no later than somebody else can have it */
+/* asks A3 redisson 4698, 3636; RedLock.net 92: callback, descriptor, left_ms: each no later than somebody else can
+ * have it */
 Test(lease_wire, of_a_holder_that_is_cut_off_is_told_lost_before_anybody_can_have_it)
 {
     struct hlk_client_opts opts = stage_opts();
@@ -465,7 +466,8 @@ Test(lease_lost, at_a_restart_of_the_server_without_its_data)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-/* protocol 8.5: after a reconnect all holds are verified before anything else, not at the next renewal (in 200 s here) */
+/* protocol 8.5: after a reconnect all holds are verified before anything else, not at the next renewal (in 200 s
+ * here) */
 Test(lease_wire, is_verified_at_once_after_a_reconnect)
 {
     hlk_client *client = open_with_watchdog(600000);

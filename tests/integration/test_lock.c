@@ -1,4 +1,5 @@
-/* The reentrant lock without waiting: who holds, what Redis shows, names, re-entry, release, extend, break, arguments. */
+/* The reentrant lock without waiting: who holds, what Redis shows, names, re-entry, release, extend, break,
+ * arguments. */
 #include "support/stage.h"
 
 #include <criterion/criterion.h>
@@ -567,7 +568,8 @@ Test(lock_arguments, unknown_kinds_and_flags_are_invalid)
 
 /* --- answers that do not come */
 
-/* asks A4 redisson 4871, redis-py 3847: a failed release stays releasable; releasing again is safe and tells the outcome */
+/* asks A4 redisson 4871, redis-py 3847: a failed release stays releasable; releasing again is safe and tells the
+ * outcome */
 Test(lock_wire, an_unanswered_release_is_unsure_and_can_be_asked_again)
 {
     struct hlk_client_opts opts = stage_opts();

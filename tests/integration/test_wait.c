@@ -1,7 +1,7 @@
 /* Waiting: who is woken by what, what a lost message costs, what is left when a waiter gives up.
  *
- * "By message" is shown by the lock's lease: the holder's ttl is 30 s or more and tests end long before, so a waiter that
- * gets the lock was told; and woken_by_ttl stays 0. */
+ * "By message" is shown by the lock's lease: the holder's ttl is 30 s or more and tests end long before, so a waiter
+ * that gets the lock was told; and woken_by_ttl stays 0. */
 #include "support/stage.h"
 
 #include <criterion/criterion.h>

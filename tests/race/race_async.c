@@ -1,5 +1,5 @@
-/* Owners that acquire and release by completions, on the events thread and in a loop that dispatches, beside threads that
- * block for the same locks. Each completion starts the owner's next round. */
+/* Owners that acquire and release by completions, on the events thread and in a loop that dispatches, beside threads
+ * that block for the same locks. Each completion starts the owner's next round. */
 #include "race.h"
 
 #include <poll.h>

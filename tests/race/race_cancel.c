@@ -1,5 +1,5 @@
-/* Waits that are ended in all three ways (cancel object, signal, pthread_cancel) at any moment, beside threads that just
- * want the lock. Whoever leaves has nothing, and takes no wake-up and no answer from anybody. */
+/* Waits that are ended in all three ways (cancel object, signal, pthread_cancel) at any moment, beside threads that
+ * just want the lock. Whoever leaves has nothing, and takes no wake-up and no answer from anybody. */
 #include "race.h"
 
 #include <signal.h>

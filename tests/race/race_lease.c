@@ -1,5 +1,5 @@
-/* Holds under a short watchdog while connections are killed and scripts forgotten; threads that end while they hold. What
- * a holder believes may end early (LOST) but never overlap with the next one's. */
+/* Holds under a short watchdog while connections are killed and scripts forgotten; threads that end while they hold.
+ * What a holder believes may end early (LOST) but never overlap with the next one's. */
 #include "race.h"
 
 enum { THREADS = 6, LOCKS = 3, WATCHDOG_MS = 600 };
