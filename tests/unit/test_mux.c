@@ -109,11 +109,11 @@ Test(mux, replies_go_to_calls_in_the_order_of_the_stream)
     struct asked a[300];
     memset(a, 0, sizeof a);
     peer_up(&peer);
-    char answers[300 * 8] = "";
+    char answers[300 * 16] = "";
     for (int i = 0; i < 300; i++) {
         ask(&a[i], "A");
         peer_hears(&peer);
-        (void)snprintf(answers + strlen(answers), 8, ":%d\r\n", i);
+        (void)snprintf(answers + strlen(answers), 16, ":%d\r\n", i);
     }
     peer_answers(&peer, answers);
     for (int i = 0; i < 300; i++) {

@@ -147,7 +147,7 @@ static struct person people[MANY];
 static void hold_many(void)
 {
     for (int i = 0; i < MANY; i++) {
-        char name[16];
+        char name[24];
         (void)snprintf(name, sizeof name, "many:%d", i);
         many[i] = world_session(name);
         born(&people[i]);
@@ -167,8 +167,8 @@ static void release_many(void)
 
 static void answer_many(int n)
 {
-    char *text = calloc(1, (size_t)n * 4 + 16);
-    (void)snprintf(text, 16, "*%d\r\n", n);
+    char *text = calloc(1, (size_t)n * 4 + 24);
+    (void)snprintf(text, 24, "*%d\r\n", n);
     for (int i = 0; i < n; i++)
         strcat(text, ":1\r\n");
     peer_answers(&world.peer, text);
