@@ -1,0 +1,180 @@
+/* Leases over a connection in trouble: validity, renewals without an answer, at risk, and lost to a holder that is cut
+ * off. */
+#include "lease.h"
+
+static void start(void)
+{
+    lease_up(STAGE_PROXY);
+}
+
+TestSuite(lease_wire, .init = start, .fini = stage_down, .timeout = 120);
+
+/* --- renewals */
+
+/* asks A2 redisson 7272: after release no renewal of that hold is ever sent */
+Test(lease_wire, is_never_renewed_after_its_release)
+{
+    hlk_client *client = open_with_watchdog(300);
+    for (int i = 0; i < 10; i++) {
+        hlk_lock *lock = held(client, "t");
+        char id[192];
+        snprintf(id, sizeof id, "%s", hold_id(lock));
+        test_sleep_ms(30 * i); /* the release comes before, while and after a renewal is due */
+        hlk_lock_release(lock);
+        uint64_t sent = proxy_seen(stage.proxy, id);
+        test_sleep_ms(250);
+        cr_assert_eq(proxy_seen(stage.proxy, id), sent);
+    }
+}
+
+/* asks A2 bsm 83: an unknown outcome is asked again, until the local deadline only */
+Test(lease_wire, goes_on_after_a_renewal_that_got_no_answer)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 4500;
+    opts.reply_ms = 300;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = held(client, "t");
+    for (int i = 0; i < 2; i++) {
+        uint64_t renewals = stage_counters(client).renewals;
+        proxy_arm(stage.proxy, i == 0 ? PROXY_SWALLOW : PROXY_CUT_BEFORE, PROXY_SCRIPTS, 1);
+        proxy_wait_struck(stage.proxy);
+        WAIT_FOR(stage_counters(client).renewals > renewals);
+    }
+    cr_assert_eq(stage_events(HLK_EVENT_LOST, NULL), 0u);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    assert_still_works(client, lock);
+}
+
+/* --- validity */
+
+/* asks A2 node-redlock 166: validity starts at the send of the attempt that was answered */
+Test(lease_wire, counts_from_the_send_and_not_from_the_answer)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 10000;
+    proxy_delay(stage.proxy, 0, 500);
+    int64_t before = hlk_now_ms();
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    int64_t after = hlk_now_ms();
+    proxy_delay(stage.proxy, 0, 0);
+    cr_assert_geq(after - before, 500);
+    cr_assert_leq(hlk_lock_held_until(lock), after - 500 + 10000 - 202);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* asks A4 etcd 11456, (c) Redis docs: an acquire whose answer comes after its lease is not an acquire */
+Test(lease_wire, that_is_over_when_the_answer_comes_is_not_given)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 100;
+    opts.wait_ms = 1500;
+    proxy_delay(stage.proxy, 0, 300);
+    enum hlk_status status = hlk_lock_acquire_with(lock, &opts);
+    proxy_delay(stage.proxy, 0, 0);
+    cr_assert_neq(status, HLK_OK);
+    cr_assert_eq(hlk_lock_holds(lock), 0);
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+}
+
+/* --- at risk and safe again */
+
+/* asks A2 redisson 5697: every renewal gap of more than half a lease is counted and logged; the holder is told early */
+Test(lease_wire, at_risk_is_told_before_the_loss_and_safe_when_it_is_over)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 9000;
+    opts.at_risk_ms = 3000; /* so more than half a lease has passed by then */
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = held(client, "t");
+    proxy_refuse(stage.proxy, true);
+    proxy_cut_all(stage.proxy);
+    struct stage_event risk = stage_wait_event(HLK_EVENT_AT_RISK, "t");
+    proxy_refuse(stage.proxy, false);
+    cr_assert_str_eq(risk.holder, hold_id(lock));
+    cr_assert_str_not_empty(risk.why);
+    cr_assert_geq(risk.told_at_ms, risk.held_until_at_ms - 3000 - 20);
+    cr_assert_lt(risk.told_at_ms, risk.held_until_at_ms);
+    struct stage_event safe = stage_wait_event(HLK_EVENT_SAFE, "t");
+    cr_assert_gt(safe.held_until_at_ms, risk.held_until_at_ms);
+    cr_assert_gt(hlk_lock_left_ms(lock), 0);
+    cr_assert_eq(stage_counters(client).renewals_late, 1u);
+    cr_assert(stage_logged("is at risk"));
+    cr_assert_eq(stage_events(HLK_EVENT_LOST, NULL), 0u);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* The connection lives and only the answer is late: the same. */
+Test(lease_wire, at_risk_is_told_when_only_the_answer_is_late)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 9000;
+    opts.at_risk_ms = 4000;
+    opts.reply_ms = 60000;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = held(client, "t");
+    proxy_freeze(stage.proxy, true);
+    stage_wait_event(HLK_EVENT_AT_RISK, "t");
+    proxy_freeze(stage.proxy, false);
+    stage_wait_event(HLK_EVENT_SAFE, "t");
+    cr_assert_eq(stage_events(HLK_EVENT_LOST, NULL), 0u);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* --- lost */
+
+/* asks A3 redisson 4698, 3636; RedLock.net 92: callback, descriptor, left_ms: each no later than somebody else can
+ * have it */
+Test(lease_wire, of_a_holder_that_is_cut_off_is_told_lost_before_anybody_can_have_it)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 900;
+    hlk_client *client = stage_open(&opts), *other = open_directly();
+    hlk_lock *lock = held(client, "t");
+    int fd = hlk_lock_lost_fd(lock);
+    cr_assert_geq(fd, 0);
+    cr_assert_not(readable(fd));
+    proxy_freeze(stage.proxy, true);
+    struct actor *next = actor_start(stage_lock(other, "t", NULL), NULL);
+    while (!actor_answered(next))
+        test_sleep_ms(1);
+    cr_assert(readable(fd), "somebody else has it and the descriptor is silent");
+    cr_assert_eq(hlk_lock_left_ms(lock), 0);
+    cr_assert_eq(stage_events(HLK_EVENT_AT_RISK, "t"), 1u);
+    cr_assert_eq(stage_events(HLK_EVENT_LOST, "t"), 1u);
+    struct stage_event lost = stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_lt(lost.told_at_ms, lost.held_until_at_ms + 90, "the notice is the margin of the thread that tells");
+    cr_assert_lt(lost.told_at_ms, actor_answered_at_ms(next));
+    cr_assert_str_not_empty(lost.why);
+    assert_lost(lock);
+    cr_assert_not(readable(fd), "released: nothing is lost any more");
+    const char *theirs = raw_holder(stage.redis, "t");
+    proxy_freeze(stage.proxy, false);
+    hlk_lock *again = stage_lock(client, "t2", NULL); /* the client is well again */
+    cr_assert_eq(hlk_lock_acquire(again, HLK_FOREVER), HLK_OK);
+    cr_assert_eq(hlk_lock_release(again), HLK_OK);
+    cr_assert_str_eq(raw_holder(stage.redis, "t"), theirs, "late renewals and ends do not touch the next holder");
+    cr_assert_eq(actor_end(next), HLK_OK);
+}
+
+/* protocol 8.5: after a reconnect all holds are verified before anything else, not at the next renewal (in 200 s
+ * here) */
+Test(lease_wire, is_verified_at_once_after_a_reconnect)
+{
+    hlk_client *client = open_with_watchdog(600000);
+    hlk_lock *gone = held(client, "t1"), *kept = held(client, "t2"), *next = stage_lock(client, "t3", NULL);
+    proxy_refuse(stage.proxy, true);
+    proxy_cut_all(stage.proxy);
+    raw(stage.redis, "DEL t1");
+    proxy_refuse(stage.proxy, false);
+    cr_assert_eq(hlk_lock_acquire(next, HLK_FOREVER), HLK_OK);
+    stage_wait_event(HLK_EVENT_LOST, "t1");
+    cr_assert_eq(hlk_lock_release(gone), HLK_LOST);
+    cr_assert_eq(hlk_lock_release(kept), HLK_OK);
+    cr_assert_eq(hlk_lock_release(next), HLK_OK);
+    cr_assert_eq(stage_events(HLK_EVENT_LOST, "t2"), 0u);
+}
