@@ -1,34 +1,90 @@
---[[ lock_acquire: free -> held by `hold` with ttl = lease; held by `hold` already -> its ttl raised to lease
+--[[ lock_acquire: free and nobody in line -> held by `hold`; held by `hold` already -> its ttl raised to lease; else,
+     with `member`, in line
 
   KEYS[1] lock     hash: hold -> count, exactly one field while held
-  KEYS[2] void     zset: holds that ended while a copy of their acquire may still be on its way
+  KEYS[2] queue    zset: who waits (score 1 and up), the holds that ended while a copy of their acquire may still be on
+                   its way (score < 0), and "open" (score 1e15 + server's ms) while an open window lasts
+  KEYS[3] token    counter of fencing tokens; only for a fenced hold
   ARGV[1] lease    ms, >= 1
   ARGV[2] hold     "<client id>:<hold id>", new for every outermost acquire, the same in all copies of it
+  ARGV[3] member   its place in the queue (part_pass), the same in all copies; "" or none: one try
+  ARGV[4] tokens   with KEYS[3]: how many it takes,
+  ARGV[5] floor    and above which number
 
-  Returns nil           acquired, or held by `hold` before: the ttl was set to at least lease in this very run
-          -1            void: this hold has ended, a late copy must not revive it
-          {ttl, holder} held by somebody else: ms left (-1: no end), and its field
-  Twice   a second run finds the field and raises the ttl; a late run after lock_end with doubt finds the void set
-  Wakes   nobody
-  Source  key and field layout are Redisson's RLock; hold ids and the void set are ours (docs/protocol.md) ]]
-local lock, void = KEYS[1], KEYS[2]
-local lease, hold = ARGV[1], ARGV[2]
+  Returns nil                   acquired, or held before: the ttl was set to at least lease in this very run
+          {token}               the same for a fenced hold: the last of its tokens
+          -1                    void: this hold has ended, a late copy must not revive it
+          {ttl, holder, place}  not acquired; ms left (-1: no end), who holds it ("": nobody yet, an open window lasts so
+                                long), and how many are before it in line (-1: it is not in line)
+  Twice   a second run finds the field and raises the ttl, takes no token, or finds its place; a late run after lock_end
+          with doubt finds the void entry
+  Wakes   the first in line, when the lock is found free and it is not this one
+  Order   before the first write all is looked at; the first write is one that a full server still allows, or the one
+          that takes the lock
+  Clock   the server's own, only for an open window
+  Source  key and field layout are Redisson's RLock; the rest is ours (docs/protocol.md) ]]
+local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
+local lease, hold, member = ARGV[1], ARGV[2], ARGV[3]
 
-if redis.call('exists', lock, void) > 0 then
-    if redis.call('zscore', void, hold) then
-        return -1
+if redis.call('exists', lock, queue) == 0 and not token_key then
+    redis.call('hset', lock, hold, 1)
+    redis.call('pexpire', lock, lease)
+    return nil
+end
+
+--# part_pass
+
+local function yours()
+    return token_key and { tonumber(redis.call('get', token_key)) } or nil
+end
+
+if redis.call('zscore', queue, hold) then
+    return -1
+end
+local holder, left = redis.call('hkeys', lock)[1], nil
+if holder == hold then
+    if redis.call('pttl', lock) < tonumber(lease) then
+        redis.call('pexpire', lock, lease)
     end
-    if redis.call('hexists', lock, hold) == 1 then
-        if redis.call('pttl', lock) < tonumber(lease) then
-            redis.call('pexpire', lock, lease)
+    return yours()
+end
+
+if not holder then
+    local open = redis.call('zscore', queue, 'open')
+    left = open and tonumber(open) - 1e15 - now_ms() or 0
+    if left <= 0 then
+        if open then
+            redis.call('zrem', queue, 'open')
         end
-        return nil
+        local head = first_alive(queue, hold)
+        if not head or head.field == hold then
+            if head then
+                redis.call('zrem', queue, head.member)
+            end
+            if token_key then
+                take_tokens(token_key, ARGV[4], ARGV[5])
+            end
+            redis.call('hset', lock, hold, 1)
+            redis.call('pexpire', lock, lease)
+            return yours()
+        end
+        if grant(lock, queue, head, token_key) then
+            holder, left = head.field, tonumber(head.ttl)
+        end
     end
-    local holder = redis.call('hkeys', lock)[1]
-    if holder then
-        return { redis.call('pttl', lock), holder }
+else
+    left = redis.call('pttl', lock)
+end
+
+local place = -1
+if member and member ~= '' then
+    local last = redis.call('zrevrangebyscore', queue, 1e15, 1, 'withscores', 'limit', 0, 1)[2] or 0
+    if redis.call('zadd', queue, 'nx', last + 1, member) == 1 and redis.call('pttl', queue) < 150000 then
+        redis.call('pexpire', queue, 300000)
+    end
+    place = redis.call('zrank', queue, member)
+    if place > 0 then
+        place = place - redis.call('zcount', queue, '-inf', '(0')
     end
 end
-redis.call('hset', lock, hold, 1)
-redis.call('pexpire', lock, lease)
-return nil
+return { left, holder or '', place }

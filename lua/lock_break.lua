@@ -1,24 +1,30 @@
---[[ lock_break: held by anybody -> free
+--[[ lock_break: held by anybody -> the next waiter's, or free
 
   KEYS[1] lock     hash: hold -> count
+  KEYS[2] queue    zset: see lock_acquire
+  KEYS[3] token    counter of fencing tokens
   ARGV[1] channel  of the lock
 
   Returns nil      nobody held it, nothing changed
           field    of the holder it was taken from
   Twice   the second run answers nil, or takes it from whoever came after: it is for operators, and is not repeated
           in the background
-  Wakes   publishes "0" on the channel, only when somebody is subscribed to it
+  Wakes   its holder, if it is one of ours that listens; then as lock_end
   Order   hkeys refuses a key that is no hash before anything is written; del is allowed on a full server
   Source  Redisson's RLock.forceUnlock ]]
-local lock, channel = KEYS[1], ARGV[1]
+local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
+local channel = ARGV[1]
+
+--# part_pass
 
 local holder = redis.call('hkeys', lock)[1]
 if not holder then
     return nil
 end
 redis.call('del', lock)
-local listeners = redis.pcall('pubsub', 'numsub', channel)
-if listeners.err or listeners[2] > 0 then
-    redis.pcall('publish', channel, '0')
+local client, id = string.match(holder, '^(hlk%-.*):(%d+)$')
+if client then
+    message({ inbox = 'hasplock_inbox:' .. client, id = id }, 'broken', 0, 0)
 end
+pass(lock, queue, channel, token_key)
 return holder

@@ -1,36 +1,97 @@
---[[ lock_end: held by `hold` -> free. The one script that gives anything back: release, give-up, clean-up after a loss
+--[[ lock_end: held by `hold` -> the next waiter's, or free; in line -> not. The one script that gives anything back:
+     release, give-up, clean-up after a loss, a grant that nobody wants
 
   KEYS[1] lock     hash: hold -> count
-  KEYS[2] void     zset: holds that ended in doubt, score = server's ms when they did
+  KEYS[2] queue    zset: see lock_acquire
+  KEYS[3] token    counter of fencing tokens; only by clients that use the lock as a fenced one
   ARGV[1] hold     "<client id>:<hold id>"
-  ARGV[2] channel  of the lock, where Redisson's waiters and ours listen
+  ARGV[2] channel  of the lock, where Redisson's waiters listen
   ARGV[3] void_ms  > 0: a copy of this hold's acquire may still be on its way, remember for so long that it has ended;
                    0: none is
+  ARGV[4] open_ms  > 0: where others listen on the channel, the lock is theirs for so long before it is the queue's;
+                   0, or none: it is the queue's
+  ARGV[5] member   its place in the queue, if it may have one
 
-  Returns 1 + n    it was held by `hold` and is free now; n clients are subscribed to the channel and were told
-          0        it was not: expired, broken, ended before, or never acquired
-  Twice   the second run answers 0 and changes nothing but the void set's ttl
-  Wakes   publishes "0" on the channel, only when somebody is subscribed to it (a pattern subscriber is not a waiter)
+  Returns 1        it was held by `hold`, and is passed on, or free
+          2        it was in line, and is not any more
+          0        neither: expired, broken, ended before, or never acquired
+  Twice   the second run answers 0 and changes nothing but the void entry's age
+  Wakes   the first waiter in line that lives; "0" on the channel when there is none, or for an open window. The next in
+          line also when the first one leaves while nobody else would wake it: the lock is free, or a foreign client's
   Order   the first write is one that a full server still allows; after it every call is a pcall; publish comes last
-  Clock   the server's own, only to drop members of the void set that are older than void_ms
+  Clock   the server's own, for an open window and to drop void entries that are older than void_ms
   Source  channel and message are Redisson's RLock ]]
-local lock, void = KEYS[1], KEYS[2]
+local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
 local hold, channel, void_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local open_ms, member = tonumber(ARGV[4] or 0), ARGV[5]
 
-local done = redis.call('hdel', lock, hold)
-if void_ms > 0 then
-    local time = redis.pcall('time')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    redis.pcall('zremrangebyscore', void, '-inf', now - void_ms)
-    redis.pcall('zadd', void, now, hold)
-    redis.pcall('pexpire', void, void_ms)
-end
-if done == 1 then
-    local listeners = redis.pcall('pubsub', 'numsub', channel)
-    local n = listeners.err and 1 or listeners[2]
-    if n > 0 then
+if void_ms == 0 and redis.call('exists', queue) == 0 then -- nobody in line: mostly so, and quick
+    if redis.call('hdel', lock, hold) == 0 then
+        return 0
+    end
+    local there = redis.pcall('pubsub', 'numsub', channel)
+    if there.err or there[2] > 0 then
         redis.pcall('publish', channel, '0')
     end
-    return 1 + n
+    return 1
+end
+
+--# part_pass
+
+local function remember_void()
+    local now = now_ms()
+    redis.pcall('zremrangebyscore', queue, void_ms - now, '(0')
+    redis.pcall('zadd', queue, -now, hold)
+    if redis.pcall('pttl', queue) < void_ms then
+        redis.pcall('pexpire', queue, void_ms)
+    end
+end
+
+-- Redisson's clients have the lock to themselves until the window is over. False: there are none, or nobody of ours.
+local function open()
+    if redis.call('exists', queue) == 0 or listeners(channel) == 0 then
+        return false
+    end
+    local head = first_alive(queue)
+    if not head then
+        return false
+    end
+    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + now_ms() + open_ms), 'open')
+    redis.pcall('publish', channel, '0')
+    message(head, 'open', open_ms, 0)
+    return true
+end
+
+-- The first in line has left. If the lock is somebody's of ours, its end wakes the next one; else nobody would.
+local function wake_next()
+    local holder = redis.call('hkeys', lock)[1]
+    local until_ms = not holder and redis.call('zscore', queue, 'open')
+    if not holder and not (until_ms and tonumber(until_ms) - 1e15 > now_ms()) then
+        pass(lock, queue, channel, token_key)
+    elseif not holder or string.sub(holder, 1, 4) ~= 'hlk-' then
+        local head = first_alive(queue)
+        if head then
+            message(head, 'open', 0, 0)
+        end
+    end
+end
+
+local first = member and redis.call('zrangebyscore', queue, 1, 1e15, 'limit', 0, 1)[1]
+local done = redis.call('hdel', lock, hold)
+local left = member and redis.pcall('zrem', queue, member) == 1
+if void_ms > 0 then
+    remember_void()
+end
+if done == 1 then
+    if open_ms == 0 or not open() then
+        pass(lock, queue, channel, token_key)
+    end
+    return 1
+end
+if left then
+    if first == member then
+        wake_next()
+    end
+    return 2
 end
 return 0

@@ -1,18 +1,18 @@
 --[[ lock_query: changes nothing; what the server says about a lock
 
   KEYS[1] lock     hash: hold -> count
+  KEYS[2] queue    zset: see lock_acquire
   ARGV[1] channel  of the lock
+  ARGV[2] most     of the waiters it names
 
-  Returns {ttl, listeners}                 free (ttl is -2)
-          {ttl, listeners, holder, count}  ttl in ms, -1: held without end
-          listeners: client processes subscribed to the channel, -1: this user may not ask
+  Returns {ttl, listeners, holder, count, waiters, {member...}}
+          ttl       in ms; -1: held without end; -2: free (holder "", count 0)
+          listeners client processes subscribed to the channel, -1: this user may not ask
+          waiters   in line, and the first of them as they are in the queue (part_pass)
   Wakes   nobody ]]
-local lock, channel = KEYS[1], ARGV[1]
+local lock, queue, channel = KEYS[1], KEYS[2], ARGV[1]
 
 local held = redis.call('hgetall', lock)
-local answer = { redis.call('pttl', lock), -1, held[1], tonumber(held[2]) }
 local listeners = redis.pcall('pubsub', 'numsub', channel)
-if not listeners.err then
-    answer[2] = listeners[2]
-end
-return answer
+return { redis.call('pttl', lock), listeners.err and -1 or listeners[2], held[1] or '', tonumber(held[2] or 0),
+    redis.call('zcount', queue, 1, 1e15), redis.call('zrangebyscore', queue, 1, 1e15, 'limit', 0, ARGV[2]) }

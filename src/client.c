@@ -21,6 +21,8 @@
 #define REPLY_LEAST_MS 10
 #define PATIENCE_MS 10000
 #define DRAINS_MOST 4
+#define LOCAL_PASSES 64
+#define LOCAL_PASSES_MOST 1000
 
 /* --- options --- */
 
@@ -46,6 +48,8 @@ static const char *bad_opts(const struct hlk_client_opts *opts)
         return "at_risk_ms: not negative";
     if (opts->flags & ~(HLK_OPEN_LAZY | HLK_OPEN_DISPATCH | HLK_OPEN_NO_SPIN))
         return "flags: unknown bits";
+    if (opts->local_passes > LOCAL_PASSES_MOST)
+        return "local_passes: up to 1000; negative: none";
     if (opts->log_level < 0 || opts->log_level > HLK_LOG_DEBUG)
         return "log_level: 1 to 4";
     return NULL;
@@ -103,6 +107,11 @@ static void on_down(void *ctx, const struct hlk_error *why)
 {
     hlk_client *client = ctx;
     hlk_log(&client->endpoint.log, HLK_LOG_INFO, "%s: %s", client->endpoint.url.shown, why->text);
+}
+
+static void on_letter(void *ctx, const char *letter, size_t len)
+{
+    hlk_table_hear(ctx, letter, len);
 }
 
 static void on_work(void *ctx)
@@ -272,6 +281,9 @@ static void set_table(hlk_client *client, const struct hlk_client_opts *opts)
     table->hook = (struct hlk_hook){ opts->on_event, opts->event_ctx };
     table->watchdog_ms = or_default(opts->watchdog_ms, WATCHDOG_MS);
     table->at_risk_ms = opts->at_risk_ms;
+    table->local_passes = opts->local_passes > 0 ? (unsigned)opts->local_passes
+                          : opts->local_passes < 0 ? 0
+                                                   : LOCAL_PASSES;
 }
 
 static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_opts *opts, struct hlk_error *error)
@@ -296,7 +308,7 @@ static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_op
     client->undos.mux = client->table.watchdog.mux = client->mux;
     hlk_table_init(&client->table);
     client->table.watchdog.mux = client->mux;
-    hlk_channels_init(&client->channels, client->loop, &client->endpoint);
+    hlk_channels_init(&client->channels, client->loop, &client->endpoint, client->id, on_letter, &client->table);
     status = hlk_events_start(&client->events, error);
     if (status == HLK_OK)
         status = hlk_loop_start(client->loop, error);

@@ -60,8 +60,11 @@ struct hlk_client_opts {
     hlk_log_fn   *log;           /* NULL: warnings and errors to stderr */
     void         *log_ctx;       /* borrowed until close has returned */
     int           log_level;     /* [HLK_LOG_WARN] */
+    int           local_passes;  /* a lock goes from thread to thread of this process so often, within 5 ms and without
+                                  * Redis, before other processes have their turn: rate against their waiting; up to
+                                  * 1000; < 0: never [64] */
 };
-#define HLK_CLIENT_OPTS_INIT { sizeof(struct hlk_client_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define HLK_CLIENT_OPTS_INIT { sizeof(struct hlk_client_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 #define HLK_OPEN_LAZY     0x1u   /* do not connect yet: open cannot answer CONNECT or AUTH, the first call does */
 #define HLK_OPEN_DISPATCH 0x2u   /* async completions by hlk_client_dispatch in your loop (async.h), not on ours */

@@ -17,7 +17,7 @@ struct hlk_lock_state {
     int64_t count;              /* holds as written in Redis; this library's nested holds need not be in it */
     int64_t ttl_ms;             /* left of the lease; 0: free; -1: held without end (not by this library) */
     char    holder[192];        /* as written in Redis, cut if longer; "" when free */
-    int64_t waiting;            /* client processes that listen for its release (not each of their threads) */
+    int64_t waiting;            /* client processes in its queue or at its channel (not each of their threads) */
 };
 #define HLK_LOCK_STATE_INIT { sizeof(struct hlk_lock_state), 0, 0, 0, 0, { 0 }, 0 }
 
@@ -42,6 +42,9 @@ struct hlk_counters {
     uint64_t woken_by_ttl;      /* waits that tried again because nothing came: a lost message, or a dead holder */
     uint64_t commands, writes;  /* sent to Redis; sends they left in */
     uint64_t reconnects;
+    uint64_t granted;           /* waits that a release elsewhere ended by giving them the lock */
+    uint64_t passed;            /* holds that went from thread to thread of this process without a word to Redis */
+    uint64_t handed_back;       /* grants that came when nobody waited any more */
     uint64_t wait_us[32];       /* how long successful waits took: [i] counts those below 2^i us, not below 2^(i-1) */
 };
 

@@ -36,6 +36,11 @@ int64_t hlk_clock_ns(void)
     return read_ns(CLOCK_MONOTONIC);
 }
 
+int64_t hlk_clock_wall_ms(void)
+{
+    return read_ns(CLOCK_REALTIME) / NS_A_MS;
+}
+
 int64_t hlk_clock_ms(void)
 {
     return hlk_clock_ns() / NS_A_MS;

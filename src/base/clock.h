@@ -7,6 +7,7 @@
 
 int64_t hlk_clock_ns(void);
 int64_t hlk_clock_ms(void);         /* what hlk_now_ms answers */
+int64_t hlk_clock_wall_ms(void);    /* the time of day, for people */
 
 /* A CLOCK_MONOTONIC moment `at_ms` (our clock) from now away, for sem_clockwait and pthread waits. */
 struct timespec hlk_clock_monotonic_at(int64_t at_ms);

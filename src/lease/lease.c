@@ -59,19 +59,34 @@ bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms,
     lease->asked_ms = 0;
     lease->fixed = fixed;
     lease->capped = until == cap_ms;
+    lease->granted = false;
     hlk_lease_move(lease, HLK_LEASE_HELD);
+    return true;
+}
+
+bool hlk_lease_grant(struct hlk_lease *lease, int64_t first_ms, int64_t ttl_ms, bool fixed, int64_t cap_ms,
+                     int64_t now_ms)
+{
+    if (hlk_lease_until(first_ms, ttl_ms) - now_ms < ttl_ms / 2 ||
+        !hlk_lease_begin(lease, first_ms, ttl_ms, fixed, cap_ms, now_ms))
+        return false;
+    lease->granted = !fixed;
     return true;
 }
 
 static int64_t risk_ms(const struct hlk_lease *lease, int64_t at_risk_ms)
 {
-    return at_risk_ms > 0 ? at_risk_ms : lease->lease_ms / 3;
+    int64_t third = lease->lease_ms / 3;
+    return at_risk_ms > 0 && !(lease->granted && at_risk_ms > third) ? at_risk_ms : third;
 }
 
 bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, int64_t at_risk_ms)
 {
     int64_t until = least(hlk_lease_until(sent_ms, lease_ms), lease->cap_ms);
     lease->asked_ms = 0;
+    if (lease->granted)
+        lease->lease_ms = lease_ms;
+    lease->granted = false;
     if (sent_ms + lease_ms > lease->ends_ms)
         lease->ends_ms = sent_ms + lease_ms;
     if (sent_ms > lease->sent_ms)
@@ -90,13 +105,13 @@ void hlk_lease_refused(struct hlk_lease *lease, int64_t now_ms)
     lease->asked_ms = now_ms - lease->lease_ms / 3 + lease->lease_ms / 10;
 }
 
-int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t now_ms)
+int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms, int64_t now_ms)
 {
     if (lease->cap_ms == INT64_MAX)
-        return lease->lease_ms;
+        return watchdog_ms;
     int64_t left = lease->cap_ms - now_ms;
-    int64_t whole = left + hlk_lease_drift_ms(lease->lease_ms) + hlk_lease_notice_ms(lease->lease_ms);
-    return least(lease->lease_ms, whole);
+    int64_t whole = left + hlk_lease_drift_ms(watchdog_ms) + hlk_lease_notice_ms(watchdog_ms);
+    return least(watchdog_ms, whole);
 }
 
 /* When the next renewal is to be sent; INT64_MAX: never again. One that was not answered is asked for again when its

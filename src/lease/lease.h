@@ -41,6 +41,7 @@ struct hlk_lease {
     uint8_t state;          /* enum hlk_lease_state; written by hlk_lease_move only */
     bool fixed;             /* runs out by itself */
     bool capped;            /* the cap has shortened a renewal: it ends for good */
+    bool granted;           /* lease_ms is what a grant gave; the first renewal makes it the watchdog's */
 };
 
 int64_t hlk_lease_drift_ms(int64_t lease_ms);
@@ -56,14 +57,18 @@ static inline bool hlk_lease_live(const struct hlk_lease *lease)
 /* A good answer to the acquire. False: it came too late, nothing is held by it: ask again. */
 bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, bool fixed, int64_t cap_ms,
                      int64_t now_ms);
+/* A grant of ttl_ms to a wait whose first copy was sent at first_ms. It may be old: if less than half of it is left,
+ * false: nothing is held by it, ask. */
+bool hlk_lease_grant(struct hlk_lease *lease, int64_t first_ms, int64_t ttl_ms, bool fixed, int64_t cap_ms,
+                     int64_t now_ms);
 /* A good answer to a renewal or an extension by lease_ms. True: it was AT_RISK and is safe again. */
 bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, int64_t at_risk_ms);
 
 /* The server would not answer the renewal now: the next is due a tenth of the lease from here. */
 void hlk_lease_refused(struct hlk_lease *lease, int64_t now_ms);
 
-/* How long the next renewal may make it: the lease, or less towards the cap. */
-int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t now_ms);
+/* How long the next renewal may make it: the watchdog's lease, or less towards the cap. */
+int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms, int64_t now_ms);
 
 /* What is due now, and when to look again (*next_ms). at_risk_ms 0: a third of the lease. */
 enum hlk_lease_act hlk_lease_due(const struct hlk_lease *lease, int64_t now_ms, int64_t at_risk_ms, int64_t *next_ms);

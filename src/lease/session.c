@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "lease/past.h"
+#include "lease/session_inner.h"
 #include "lease/table.h"
 
 #include <assert.h>
@@ -10,12 +11,14 @@
 #include <string.h>
 
 /* One setter. */
-static void move(struct hlk_session *s, enum hlk_session_state to)
+void hlk_session_move(struct hlk_session *s, enum hlk_session_state to)
 {
     static const unsigned next[] = {
         [HLK_SESSION_NONE] = 1u << HLK_SESSION_ASKING,
-        [HLK_SESSION_ASKING] = 1u << HLK_SESSION_HELD | 1u << HLK_SESSION_WAITING | 1u << HLK_SESSION_NONE,
-        [HLK_SESSION_WAITING] = 1u << HLK_SESSION_HELD | 1u << HLK_SESSION_NONE,
+        [HLK_SESSION_ASKING] =
+            1u << HLK_SESSION_HELD | 1u << HLK_SESSION_WAITING | 1u << HLK_SESSION_ENDING | 1u << HLK_SESSION_NONE,
+        [HLK_SESSION_WAITING] =
+            1u << HLK_SESSION_HELD | 1u << HLK_SESSION_ASKING | 1u << HLK_SESSION_ENDING | 1u << HLK_SESSION_NONE,
         [HLK_SESSION_HELD] = 1u << HLK_SESSION_ENDING,
         [HLK_SESSION_ENDING] = 1u << HLK_SESSION_NONE | 1u << HLK_SESSION_HELD,
     };
@@ -25,199 +28,8 @@ static void move(struct hlk_session *s, enum hlk_session_state to)
     s->state = (uint8_t)to;
 }
 
-static struct hlk_turn *first_turn(const struct hlk_session *s)
-{
-    struct hlk_list *node = hlk_list_first(&s->line);
-    return node ? HLK_CONTAINER(node, struct hlk_turn, link) : NULL;
-}
-
 static void tell(struct hlk_session *s, int kind, const char *why);
 static void part(struct hlk_session *s, struct hlk_parting *out);
-
-/* --- the line --- */
-
-static void promote(struct hlk_session *s) /* NONE: the first in line asks */
-{
-    struct hlk_turn *turn = first_turn(s);
-    s->h = 0;
-    s->doubt = false;
-    s->run = turn ? (uint8_t)(s->run + 1) : 0;
-    if (!turn)
-        return;
-    turn->polite = s->others && s->run >= HLK_SESSION_RUN;
-    if (turn->polite || s->run > HLK_SESSION_RUN)
-        s->run = 0;
-    s->others = false;
-    move(s, HLK_SESSION_ASKING);
-    s->h = turn->h = atomic_fetch_add(&s->table->last_h, 1) + 1;
-    turn->wake(turn);
-}
-
-static void wake_those_who_know_now(struct hlk_session *s)
-{
-    for (struct hlk_list *n = s->line.next; n != &s->line; n = n->next) {
-        struct hlk_turn *turn = HLK_CONTAINER(n, struct hlk_turn, link);
-        if ((turn->once || turn->holder.id == s->holder.id) && !turn->h)
-            turn->wake(turn);
-    }
-}
-
-static bool is_held_by(const struct hlk_session *s, uint64_t holder)
-{
-    return (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_ENDING) && s->holder.id == holder;
-}
-
-/* Held by this holder. */
-static enum hlk_enter nest(struct hlk_session *s)
-{
-    if (!hlk_lease_live(&s->lease) || hlk_clock_ms() >= s->lease.until_ms)
-        return HLK_ENTER_LOST;
-    s->count++;
-    return HLK_ENTER_NESTED;
-}
-
-enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t fixed_lease_ms, unsigned *count,
-                                uint64_t *h)
-{
-    enum hlk_enter enter = HLK_ENTER_LINE;
-    hlk_mutex_lock(s->mu);
-    struct hlk_past *past = s->past ? hlk_past_find(s, holder) : NULL;
-    if (past && past->releases)
-        enter = HLK_ENTER_LOST;
-    else if (s->state == HLK_SESSION_HELD && is_held_by(s, holder))
-        enter = nest(s);
-    if (enter == HLK_ENTER_NESTED) {
-        *count = s->count;
-        *h = s->h;
-        if (fixed_lease_ms > 0 || s->lease.fixed)
-            enter = HLK_ENTER_RAISE;
-    }
-    hlk_mutex_unlock(s->mu);
-    return enter;
-}
-
-static enum hlk_enter place(struct hlk_session *s, struct hlk_turn *turn)
-{
-    if (turn->once && (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_WAITING))
-        return HLK_ENTER_BUSY;
-    hlk_list_push_back(&s->line, &turn->link);
-    if (s->state != HLK_SESSION_NONE)
-        return HLK_ENTER_LINE;
-    move(s, HLK_SESSION_ASKING);
-    s->doubt = false;
-    s->h = turn->h = atomic_fetch_add(&s->table->last_h, 1) + 1;
-    return HLK_ENTER_TURN;
-}
-
-enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn)
-{
-    hlk_mutex_lock(s->mu);
-    struct hlk_past *past = s->past ? hlk_past_find(s, turn->holder.id) : NULL;
-    enum hlk_enter enter;
-    if (past && past->releases) {
-        enter = HLK_ENTER_LOST;
-    } else if (s->state == HLK_SESSION_HELD && is_held_by(s, turn->holder.id)) {
-        enter = nest(s);
-    } else {
-        if (past && !past->waiter) { /* asking again settles it: the end goes before this acquire */
-            hlk_past_drop(s, past, true);
-            hlk_session_unref(s); /* not the last: the caller has one */
-        }
-        enter = place(s, turn);
-    }
-    hlk_mutex_unlock(s->mu);
-    return enter;
-}
-
-static void unlink_turn(struct hlk_turn *turn)
-{
-    hlk_list_remove(&turn->link);
-    turn->h = 0;
-}
-
-enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn)
-{
-    hlk_mutex_lock(s->mu);
-    struct hlk_past *past = s->past ? hlk_past_find(s, turn->holder.id) : NULL;
-    enum hlk_enter enter = past && past->releases ? HLK_ENTER_LOST : turn->h ? HLK_ENTER_TURN : HLK_ENTER_LINE;
-    if (enter == HLK_ENTER_LINE && s->state == HLK_SESSION_HELD && is_held_by(s, turn->holder.id)) {
-        unlink_turn(turn);
-        enter = nest(s);
-    }
-    if (enter == HLK_ENTER_LINE && turn->once && (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_WAITING)) {
-        unlink_turn(turn);
-        enter = HLK_ENTER_BUSY;
-    }
-    hlk_mutex_unlock(s->mu);
-    return enter;
-}
-
-void hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn)
-{
-    hlk_mutex_lock(s->mu);
-    if (turn->h && s->state == HLK_SESSION_ASKING && !turn->once) {
-        move(s, HLK_SESSION_WAITING);
-        wake_those_who_know_now(s);
-    }
-    hlk_mutex_unlock(s->mu);
-}
-
-static int64_t cap_of(int64_t now_ms, int64_t max_hold_ms)
-{
-    return max_hold_ms > 0 ? now_ms + max_hold_ms : INT64_MAX;
-}
-
-bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_ms, int64_t lease_ms, bool fixed,
-                     int64_t max_hold_ms, bool doubt)
-{
-    int64_t now = hlk_clock_ms();
-    hlk_mutex_lock(s->mu);
-    assert(turn->h && turn->h == s->h);
-    bool held = hlk_lease_begin(&s->lease, sent_ms, lease_ms, fixed, cap_of(now, max_hold_ms), now);
-    if (held) {
-        move(s, HLK_SESSION_HELD);
-        unlink_turn(turn);
-        s->doubt = doubt;
-        s->holder = turn->holder;
-        s->count = s->written = 1;
-        s->via = turn->via;
-        hlk_via_ref(s->via);
-        hlk_session_ref(s); /* held sessions outlive their handles */
-        atomic_fetch_add(s->holder.holds, 1);
-        HLK_COUNT(s->table, held);
-        hlk_watchdog_arm(s);
-    }
-    hlk_mutex_unlock(s->mu);
-    return held;
-}
-
-void hlk_session_tell_line(struct hlk_session *s)
-{
-    hlk_mutex_lock(s->mu);
-    wake_those_who_know_now(s);
-    hlk_mutex_unlock(s->mu);
-}
-
-void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn)
-{
-    hlk_mutex_lock(s->mu);
-    s->h = turn->h = atomic_fetch_add(&s->table->last_h, 1) + 1;
-    hlk_mutex_unlock(s->mu);
-}
-
-void hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn)
-{
-    hlk_mutex_lock(s->mu);
-    if (hlk_list_linked(&turn->link)) {
-        bool asker = turn->h != 0;
-        unlink_turn(turn);
-        if (asker) {
-            move(s, HLK_SESSION_NONE);
-            promote(s);
-        }
-    }
-    hlk_mutex_unlock(s->mu);
-}
 
 void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms,
                         bool watchdog)
@@ -231,6 +43,8 @@ void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64
         }
         if (lease_ms > 0 && hlk_lease_renewed(&s->lease, sent_ms, lease_ms, s->table->at_risk_ms))
             tell(s, HLK_EVENT_SAFE, "extended");
+        if (!s->lease.fixed)
+            s->lease.lease_ms = s->table->watchdog_ms; /* the rhythm of its renewals */
         hlk_watchdog_arm(s);
     }
     hlk_mutex_unlock(s->mu);
@@ -252,7 +66,7 @@ void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
 {
     bool unref = false;
     lock_between_renewals(s);
-    if (s->state == HLK_SESSION_HELD && is_held_by(s, holder) && s->h == h && s->lease.state != HLK_LEASE_LOST) {
+    if (s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, holder) && s->h == h && s->lease.state != HLK_LEASE_LOST) {
         if (--s->count == 0) { /* the owner's other thread has released meanwhile: this was the last */
             struct hlk_parting parting;
             part(s, &parting);
@@ -277,20 +91,26 @@ void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
 
 /* --- letting go --- */
 
-/* HELD -> ENDING: from here on nothing is renewed and nobody gets in. */
-static void part(struct hlk_session *s, struct hlk_parting *out)
+static void fill_parting(const struct hlk_session *s, struct hlk_parting *out)
 {
     out->h = s->h;
     out->doubt = s->doubt;
     out->until_ms = s->lease.ends_ms;
-    move(s, HLK_SESSION_ENDING);
+    out->fenced = s->place && s->place->token > 0;
+}
+
+/* HELD -> ENDING: from here on nothing is renewed and nobody gets in. */
+static void part(struct hlk_session *s, struct hlk_parting *out)
+{
+    fill_parting(s, out);
+    hlk_session_move(s, HLK_SESSION_ENDING);
     hlk_lease_move(&s->lease, HLK_LEASE_NONE);
     HLK_UNCOUNT(s->table, held);
     hlk_loop_cancel(s->table->loop, &s->alarm);
 }
 
 /* The hold's own references, given back once; the session may be freed by the caller's unref only. */
-static void forget_hold(struct hlk_session *s, bool holder_lives)
+void hlk_session_forget_hold(struct hlk_session *s, bool holder_lives)
 {
     if (holder_lives && s->holder.holds)
         atomic_fetch_sub(s->holder.holds, 1);
@@ -323,6 +143,8 @@ static enum hlk_let_go let_go_held(struct hlk_session *s, struct hlk_parting *ou
         s->written = s->count;
         return HLK_LET_WRITE;
     }
+    if (hlk_session_pass(s))
+        return HLK_LET_PASSED;
     part(s, out);
     return HLK_LET_LAST;
 }
@@ -346,7 +168,7 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
             verdict = HLK_LET_LOST;
             if (--s->count == 0) {
                 hlk_via_lost(s->via, false);
-                move(s, HLK_SESSION_ENDING);
+                hlk_session_move(s, HLK_SESSION_ENDING);
                 hlk_lease_move(&s->lease, HLK_LEASE_NONE);
                 hlk_mutex_unlock(s->mu);
                 hlk_session_ended(s);
@@ -367,28 +189,21 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
 void hlk_session_keep(struct hlk_session *s)
 {
     hlk_mutex_lock(s->mu);
-    move(s, HLK_SESSION_HELD);
+    hlk_session_move(s, HLK_SESSION_HELD);
     hlk_lease_move(&s->lease, HLK_LEASE_HELD);
     HLK_COUNT(s->table, held);
     s->count = 1;
     hlk_watchdog_arm(s);
-    wake_those_who_know_now(s);
-    hlk_mutex_unlock(s->mu);
-}
-
-void hlk_session_others(struct hlk_session *s)
-{
-    hlk_mutex_lock(s->mu);
-    s->others = true;
+    hlk_session_wake_knowing(s);
     hlk_mutex_unlock(s->mu);
 }
 
 void hlk_session_ended(struct hlk_session *s)
 {
     hlk_mutex_lock(s->mu);
-    forget_hold(s, s->holder.id != 0);
-    move(s, HLK_SESSION_NONE);
-    promote(s);
+    hlk_session_forget_hold(s, s->holder.id != 0);
+    hlk_session_move(s, HLK_SESSION_NONE);
+    hlk_session_promote(s);
     hlk_mutex_unlock(s->mu);
     hlk_session_unref(s);
 }
@@ -409,9 +224,7 @@ bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_
 {
     hlk_mutex_assert_held(s->mu);
     bool orphan = s->lease.state == HLK_LEASE_ORPHANED;
-    out->h = s->h;
-    out->doubt = s->doubt;
-    out->until_ms = s->lease.ends_ms;
+    fill_parting(s, out);
     hlk_lease_move(&s->lease, HLK_LEASE_LOST);
     HLK_UNCOUNT(s->table, held);
     hlk_loop_cancel(s->table->loop, &s->alarm);
@@ -429,7 +242,7 @@ bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_
         s->holder.id = 0;
     }
     if (aside) {
-        move(s, HLK_SESSION_ENDING);
+        hlk_session_move(s, HLK_SESSION_ENDING);
         hlk_lease_move(&s->lease, HLK_LEASE_NONE);
     }
     hlk_mutex_unlock(s->mu);
@@ -495,6 +308,7 @@ void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *o
         out->count = s->count;
         out->h = s->h;
         out->until_ms = s->lease.until_ms;
+        out->token = s->place ? s->place->token : 0;
         out->lost = s->lease.state == HLK_LEASE_LOST;
     } else if (past && past->releases) {
         out->count = past->releases;

@@ -6,10 +6,13 @@
  * they are.
  *
  *   NONE     nothing with Redis.                                   Next: ASKING
- *   ASKING   the asker's acquire(h) is on its way.                 Next: HELD, WAITING, NONE
- *   WAITING  somebody outside holds it; the asker listens.         Next: HELD, NONE
+ *   ASKING   the asker's acquire(h) is on its way.                 Next: HELD, WAITING, ENDING, NONE
+ *   WAITING  somebody outside holds it; h is in Redis' queue.      Next: HELD, ASKING, ENDING, NONE
  *   HELD     field h in Redis is ours, `holder` has it `count` times.   Next: ENDING
  *   ENDING   entered before end(h) is written: no renewal, nobody gets in; newcomers wait for NONE. Next: NONE
+ *
+ * A session that is HELD goes from holder to holder of this process without a word to Redis, for a while; a grant, a
+ * message from whoever released it elsewhere, makes it HELD for the first in line, whoever that is by then.
  *
  * All functions but those that say so take the session's mutex themselves. Nothing here does I/O or runs user code. */
 #ifndef HLK_LEASE_SESSION_H
@@ -22,10 +25,10 @@
 #include "lease/events.h"
 #include "lease/lease.h"
 #include "net/loop.h"
+#include "script/keys.h"
 
-/* The next in this process's line asks in the same breath as the release is sent, and so before any other process
- * can. After so many turns in a row, when others listen, the next one waits a little first. */
-#define HLK_SESSION_RUN 16
+#define HLK_GRANT_MS 5000       /* G: the longest ttl that a grant gives to a wait under the watchdog */
+#define HLK_PASS_MS 5           /* a session goes from thread to thread for so long, then Redis' queue has its turn */
 
 struct hlk_table;
 struct hlk_session;
@@ -59,10 +62,31 @@ struct hlk_turn {
     struct hlk_list link;               /* under the session's mutex, like h */
     struct hlk_holder holder;
     struct hlk_via *via;
+    int64_t lease_ms, max_hold_ms;
+    int64_t floor;                      /* fenced: tokens above it */
     uint64_t h;                         /* != 0: it is the asker, by this hold id */
-    bool polite;                        /* with h: others listen and this process had its run: let them ask first */
+    bool fixed;                         /* lease_ms is not renewed */
+    bool fenced;
     bool once;                          /* does not wait: wants to know as soon as the asker's answer is there */
-    void (*wake)(struct hlk_turn *turn);    /* any thread, under the session's mutex: only wakes */
+    bool got;                           /* holds the lock, and out of line: by a grant, or from its predecessor */
+    /* any thread, under the session's mutex: only wakes. HLK_WAKE_TURN: look; _MESSAGE: ask the server */
+    void (*wake)(struct hlk_turn *turn, unsigned bit);
+};
+
+/* The session's place in Redis' queue, and what goes with it: made when it first waits, or has a token. Under the
+ * session's mutex. */
+struct hlk_place {
+    uint64_t h;                         /* whose; 0: nobody's */
+    struct hlk_member member;
+    bool queued;                        /* a copy that takes the place was, or is about to be sent: */
+    int64_t first_ms;                   /* before the first copy that enqueued it was sent: grants count from then */
+    int64_t lease_ms;
+    bool fixed, fenced;
+    int64_t noted_ttl_ms;               /* > 0: a grant that came before the answer to acquire(h) */
+    int64_t noted_token;
+    int64_t token, last_token;          /* of the hold, and of its block; 0: not fenced */
+    int64_t got_ms;                     /* when the session was won, and how often it was passed on since */
+    unsigned passes;
 };
 
 /* What a holder still has to hear about a hold that is over. */
@@ -86,16 +110,15 @@ struct hlk_session {
     uint8_t state;                      /*   enum hlk_session_state */
     bool doubt;                         /*   a copy of h's acquire is in doubt */
     bool batched;                       /*   a renewal of it is being put into the stream: no end may get before it */
-    bool others;                        /*   the last end told clients that are not us */
-    uint8_t run;                        /*   turns in a row that went from thread to thread of this process */
-    uint64_t h;
-    struct hlk_holder holder;
     unsigned count;
     unsigned written;                   /*   the count that Redis has */
+    atomic_int refs;
+    uint64_t h;
+    struct hlk_holder holder;
     struct hlk_via *via;
     struct hlk_lease lease;
     struct hlk_past *past;
-    atomic_int refs;
+    struct hlk_place *place;            /*   NULL: never waited */
     struct hlk_alarm alarm;             /* fires on the loop; freed there only */
     union {                             /* loop thread only: */
         struct hlk_list due;            /*   the watchdog's batch; or, when the last reference is gone: */
@@ -105,6 +128,8 @@ struct hlk_session {
 
 /* The table's, found or made; a reference is the caller's. NULL: no memory. */
 struct hlk_session *hlk_session_get(struct hlk_table *table, const char *name, size_t len);
+/* The same, if there is one; else NULL. */
+struct hlk_session *hlk_session_find(struct hlk_table *table, const char *name, size_t len);
 void hlk_session_ref(struct hlk_session *s);
 bool hlk_session_try_ref(struct hlk_session *s);    /* loop thread: false when it is on its way out */
 void hlk_session_unref(struct hlk_session *s);      /* any thread */
@@ -124,7 +149,9 @@ enum hlk_enter {
     HLK_ENTER_LOST,         /* this holder has a lost hold to release first */
     HLK_ENTER_BUSY,         /* turn->once, and another holder of this process has it or waits for it */
     HLK_ENTER_TURN,         /* turn is the asker: turn->h */
-    HLK_ENTER_LINE          /* turn is in line: wake() comes; then hlk_session_look */
+    HLK_ENTER_LINE,         /* turn is in line: wake() comes; then hlk_session_look */
+    HLK_ENTER_GOT,          /* from hlk_session_look: it holds the lock, out of line */
+    HLK_ENTER_NOMEM
 };
 
 /* Only a holder's own: NESTED; RAISE (holds after it, and the hold's id): fixed_lease_ms is given, or it is 0, the
@@ -132,22 +159,33 @@ enum hlk_enter {
 enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t fixed_lease_ms, unsigned *count,
                                 uint64_t *h);
 enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn);     /* a NESTED is not raised */
-/* After wake(): TURN, LINE; NESTED (the same owner got it meanwhile) or BUSY (once): out of line; LOST (the same
+/* After wake(): TURN, LINE; GOT; NESTED (the same owner got it meanwhile) or BUSY (once): out of line; LOST (the same
  * owner got it, and lost it): the caller leaves. */
 enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn);
 
-/* The asker's answer was "somebody else's". */
-void hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn);
+/* The asker is about to ask. *out is the same in all copies of one hold id; queues: this copy will take a place in
+ * Redis' queue. NOMEM, or TURN. */
+enum hlk_enter hlk_session_queue(struct hlk_session *s, struct hlk_turn *turn, bool queues, struct hlk_member *out);
+/* The asker asks again: WAITING -> ASKING. False: it has got it meanwhile. */
+bool hlk_session_asks(struct hlk_session *s, struct hlk_turn *turn);
+/* The asker's answer was "somebody else's". doubt: some copy of it is. True: a grant was before the answer, it has got
+ * it. */
+bool hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn, bool doubt);
+/* Told by the server: h is held by us, for ttl_ms from the first copy's sending on. False: nobody wants it, end(h). */
+bool hlk_session_grant(struct hlk_session *s, uint64_t h, int64_t ttl_ms, int64_t token);
+/* Told by the server: h is to ask. */
+void hlk_session_open(struct hlk_session *s, uint64_t h);
 /* The asker's answer was "yours", sent at sent_ms. False: too late to hold anything by it, ask again. */
-bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_ms, int64_t lease_ms, bool fixed,
-                     int64_t max_hold_ms, bool doubt);
+bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_ms, int64_t token, bool doubt);
 /* After a win has been told: those in line who need not wait for their turn (same holder, or one try) look again. */
 void hlk_session_tell_line(struct hlk_session *s);
 /* The server says that h is void: the asker gets a new one. */
 void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn);
-/* Leaves the line, wherever it is. An asker's end(h), if one is owed, must have been started before. No-op when not
- * in it. */
-void hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn);
+/* Leaves the line, wherever it is. True: end(h) is the caller's to start, then hlk_session_left; ENDING meanwhile. That
+ * is so when h is in Redis' queue, and the next in line does not take its place over, or when a copy of the acquire may
+ * run yet (flies). No-op when not in it. */
+bool hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn, bool flies);
+void hlk_session_left(struct hlk_session *s);
 
 /* --- a nested hold's round trip --- */
 /* watchdog: the hold had a fixed lease, and is renewed from now on until its last release. */
@@ -163,6 +201,7 @@ enum hlk_let_go {
     HLK_LET_NESTED,         /* an outer hold remains; nothing to send */
     HLK_LET_WRITE,          /* the same, but Redis has a larger count: *count is to be written */
     HLK_LET_LAST,           /* end(h) is to be started, then hlk_session_ended. ENDING meanwhile */
+    HLK_LET_PASSED,         /* the next in this process's line holds it now; nothing to send */
     HLK_LET_OWED            /* an earlier release is unsure still: hlk_session_wait_owed */
 };
 
@@ -171,11 +210,11 @@ struct hlk_parting {        /* what an end needs to know */
     bool doubt;
     int64_t until_ms;       /* Redis' ttl is over then, at the latest */
     unsigned count;
+    bool fenced;
 };
 
 enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struct hlk_parting *out);
 void hlk_session_keep(struct hlk_session *s);           /* LAST, but no end could be started: held as before */
-void hlk_session_others(struct hlk_session *s);         /* an end of ours told other clients: they want it too */
 void hlk_session_ended(struct hlk_session *s);          /* end(h) is in the stream, or parked: the next in line asks */
 
 /* The release of h was not answered in time; remembered for the holder until it asks again. False: no memory. */
@@ -202,7 +241,7 @@ void hlk_session_tell(struct hlk_session *s, int kind, const char *why);
 void hlk_session_orphan(struct hlk_session *s, uint64_t holder);
 
 /* --- questions: local, any thread --- */
-struct hlk_view { unsigned count; uint64_t h; int64_t until_ms; bool lost; };
+struct hlk_view { unsigned count; uint64_t h; int64_t until_ms, token; bool lost; };
 void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *out);
 
 #endif

@@ -13,6 +13,7 @@ struct named_session {
 
 static void free_session(struct hlk_session *s)
 {
+    hlk_mem_free(s->place);
     hlk_mem_free(HLK_CONTAINER(s, struct named_session, session));
 }
 
@@ -90,6 +91,17 @@ struct hlk_session *hlk_session_get(struct hlk_table *table, const char *name, s
     return s;
 }
 
+struct hlk_session *hlk_session_find(struct hlk_table *table, const char *name, size_t len)
+{
+    hlk_mutex_lock(&table->mu);
+    struct hlk_map_node *node = hlk_map_get(&table->map, name, len);
+    struct hlk_session *s = node ? HLK_CONTAINER(node, struct hlk_session, node) : NULL;
+    if (s)
+        hlk_session_ref(s);
+    hlk_mutex_unlock(&table->mu);
+    return s;
+}
+
 #define EACH_MOST 64 /* sessions taken at a time, on the stack: the walk needs no memory */
 
 /* References to the sessions of some buckets from *bucket on. A map that grows meanwhile moves entries to later buckets
@@ -139,6 +151,7 @@ void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct 
     undo->q.name = hlk_session_name(s);
     undo->q.name_len = hlk_session_len(s);
     undo->q.hold = parting->h;
+    undo->q.fenced = parting->fenced;
     undo->doubt = parting->doubt;
     undo->until_ms = parting->until_ms;
     undo->settled = on_settled;

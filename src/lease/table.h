@@ -12,7 +12,7 @@
 struct hlk_lease_counts {               /* relaxed atomics; public meaning in inspect.h */
     atomic_uint_fast64_t held, waiting, acquired, reentered, busy, timeouts, interrupted, lost, released,
         release_unsure,
-        orphaned, renewals, renewals_late, woken, woken_by_ttl;
+        orphaned, renewals, renewals_late, woken, woken_by_ttl, granted, passed, handed_back;
     atomic_uint_fast64_t wait_us[32];
 };
 
@@ -24,6 +24,7 @@ struct hlk_table {
     const struct hlk_log *log;
     struct hlk_hook hook;               /* the client's own */
     int64_t watchdog_ms, at_risk_ms;
+    unsigned local_passes;
     struct hlk_watchdog watchdog;
     struct hlk_lease_counts counts;
     atomic_uint_fast64_t last_h;
@@ -52,5 +53,8 @@ void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct 
 /* The same for a loss: only after the holder's callbacks have returned, so that nobody gets the lock before it was
  * told. A callback that takes long only leaves the lease to run out by itself. */
 void hlk_table_end_lost(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting);
+
+/* A message came in the client's inbox: from a script that granted, opened or broke a lock (lua/part_pass.lua). */
+void hlk_table_hear(struct hlk_table *table, const char *message, size_t len);
 
 #endif

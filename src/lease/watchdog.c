@@ -186,7 +186,7 @@ static void flush(struct hlk_watchdog *dog)
             struct hlk_session *s = HLK_CONTAINER(node, struct hlk_session, due);
             hlk_mutex_lock(s->mu);
             batch->h[batch->n] = s->h;
-            batch->lease_ms[batch->n] = hlk_lease_renewal_ms(&s->lease, now);
+            batch->lease_ms[batch->n] = hlk_lease_renewal_ms(&s->lease, dog->table->watchdog_ms, now);
             hlk_mutex_unlock(s->mu);
             batch->sessions[batch->n++] = s;
         }

@@ -9,8 +9,8 @@
 
 /* --- formatting --- */
 
-/* The most that a question needs: its script's text, six words, their heads. */
-#define WORDS_MOST (3 * HLK_KEY_MAX + HLK_FIELD_MAX + 2 * 24 + 10 * HLK_WIRE_HEAD)
+/* The most that a question needs: four names, a field, a place, five numbers, and a head for each and the command. */
+#define WORDS_MOST (4 * HLK_KEY_MAX + HLK_FIELD_MAX + HLK_MEMBER_MAX + 5 * 24 + 16 * HLK_WIRE_HEAD)
 
 static char *put_script(char *at, enum hlk_script script, bool whole, size_t words, size_t keys)
 {
@@ -26,11 +26,24 @@ static char *put_script(char *at, enum hlk_script script, bool whole, size_t wor
     return hlk_wire_number(at, (int64_t)keys);
 }
 
-static char *put_void(char *at, const struct hlk_question *q)
+/* Lock, queue, and the counter of tokens if it is wanted. */
+static char *put_keys(char *at, const struct hlk_question *q, bool token)
 {
     char key[HLK_KEY_MAX];
-    size_t len = hlk_key_void(key, q->name, q->name_len);
+    at = hlk_wire_word(at, q->name, q->name_len);
+    size_t len = hlk_key_queue(key, q->name, q->name_len);
+    at = hlk_wire_word(at, key, len);
+    if (!token)
+        return at;
+    len = hlk_key_token(key, q->name, q->name_len);
     return hlk_wire_word(at, key, len);
+}
+
+static char *put_member(char *at, const struct hlk_question *q)
+{
+    char member[HLK_MEMBER_MAX];
+    size_t len = q->place.since_ms ? hlk_member(member, q->client_id, q->hold, &q->place) : 0;
+    return hlk_wire_word(at, member, len);
 }
 
 static char *put_channel(char *at, const struct hlk_question *q)
@@ -47,27 +60,46 @@ static char *put_field(char *at, const char *client_id, uint64_t hold)
     return hlk_wire_word(at, field, len);
 }
 
+/* What is not needed is not sent: mostly nobody waits. */
+static char *put_acquire(char *at, const struct hlk_question *q)
+{
+    size_t keys = q->fenced ? 3 : 2, args = q->fenced ? 5 : q->place.since_ms ? 3 : 2;
+    at = put_keys(put_script(at, q->script, q->whole, keys + args, keys), q, q->fenced);
+    at = put_field(hlk_wire_number(at, q->lease_ms), q->client_id, q->hold);
+    if (args > 2)
+        at = put_member(at, q);
+    return q->fenced ? hlk_wire_number(hlk_wire_number(at, q->place.tokens), q->place.floor) : at;
+}
+
+static char *put_end(char *at, const struct hlk_question *q)
+{
+    size_t keys = q->fenced ? 3 : 2, args = q->place.since_ms ? 5 : q->open_ms ? 4 : 3;
+    at = put_keys(put_script(at, q->script, q->whole, keys + args, keys), q, q->fenced);
+    at = put_channel(put_field(at, q->client_id, q->hold), q);
+    at = hlk_wire_number(at, q->voiding ? HLK_VOID_MS : 0);
+    if (args > 3)
+        at = hlk_wire_number(at, q->open_ms);
+    return args > 4 ? put_member(at, q) : at;
+}
+
 static char *put_question(char *at, const struct hlk_question *q)
 {
     switch (q->script) {
     case HLK_SCRIPT_LOCK_ACQUIRE:
-        at = put_script(at, q->script, q->whole, 4, 2);
-        at = put_void(hlk_wire_word(at, q->name, q->name_len), q);
-        at = hlk_wire_number(at, q->lease_ms);
-        return put_field(at, q->client_id, q->hold);
+        return put_acquire(at, q);
     case HLK_SCRIPT_LOCK_END:
-        at = put_script(at, q->script, q->whole, 5, 2);
-        at = put_void(hlk_wire_word(at, q->name, q->name_len), q);
-        at = put_channel(put_field(at, q->client_id, q->hold), q);
-        return hlk_wire_number(at, q->voiding ? HLK_VOID_MS : 0);
+        return put_end(at, q);
     case HLK_SCRIPT_LOCK_REACQUIRE:
         at = put_script(at, q->script, q->whole, 4, 1);
         at = hlk_wire_word(at, q->name, q->name_len);
         at = put_field(at, q->client_id, q->hold);
         return hlk_wire_number(hlk_wire_number(at, q->count), q->lease_ms);
-    default: /* break, query */
-        at = put_script(at, q->script, q->whole, 2, 1);
-        return put_channel(hlk_wire_word(at, q->name, q->name_len), q);
+    case HLK_SCRIPT_LOCK_QUERY:
+        at = put_keys(put_script(at, q->script, q->whole, 4, 2), q, false);
+        return hlk_wire_number(put_channel(at, q), q->count);
+    default: /* break */
+        at = put_keys(put_script(at, q->script, q->whole, 4, 3), q, true);
+        return put_channel(at, q);
     }
 }
 
@@ -216,7 +248,8 @@ static const char probe[] =
     "local key = ARGV[1]\n"
     "local tries = { {'exists', key}, {'hexists', key, 'x'}, {'hkeys', key}, {'hgetall', key}, {'pttl', key},\n"
     "  {'pexpire', key, 1}, {'zscore', key, 'x'}, {'hdel', key, 'x'}, {'del', key}, {'zremrangebyscore', key, 0, 0},\n"
-    "  {'zadd', key, 'xx', 0, 'x'},\n"
+    "  {'zadd', key, 'xx', 0, 'x'}, {'zrem', key, 'x'}, {'zrangebyscore', key, 1, 2}, {'zcount', key, 1, 2},\n"
+    "  {'zrevrangebyscore', key, 2, 1}, {'zrank', key, 'x'},\n"
     "  {'time'}, {'pubsub', 'numsub'}, {'publish', key, ''}, {'hset', key, 'x', 1}, {'del', key} }\n"
     "for _, try in ipairs(tries) do\n"
     "  local answer = redis.pcall(unpack(try))\n"

@@ -23,7 +23,11 @@ struct hlk_question {
     size_t name_len;
     uint64_t hold;
     int64_t lease_ms;               /* acquire, reacquire */
-    int64_t count;                  /* reacquire */
+    int64_t count;                  /* reacquire; query: the most waiters that it names */
+    struct hlk_member place;        /* acquire, end: its place in the queue; since_ms 0: none, it does not wait. Of
+                                     * which tokens and floor concern a fenced acquire too */
+    int64_t open_ms;                /* end: with an open window */
+    bool fenced;                    /* acquire, end: the counter of tokens is among the keys */
     bool voiding;                   /* end: with the void set */
     bool whole;                     /* the next copy carries the script's text */
     bool doubt;                     /* some copy of it is in doubt */

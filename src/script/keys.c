@@ -23,9 +23,19 @@ size_t hlk_key_channel(char out[HLK_KEY_MAX], const char *name, size_t len)
     return prefixed(out, "redisson_lock__channel:", name, len);
 }
 
-size_t hlk_key_void(char out[HLK_KEY_MAX], const char *name, size_t len)
+size_t hlk_key_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
-    return prefixed(out, "hasplock_void:", name, len);
+    return prefixed(out, "hasplock_queue:", name, len);
+}
+
+size_t hlk_key_token(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, "redisson_lock_token:", name, len);
+}
+
+size_t hlk_key_inbox(char out[HLK_KEY_MAX], const char *client_id)
+{
+    return (size_t)snprintf(out, HLK_KEY_MAX, "hasplock_inbox:%s", client_id);
 }
 
 bool hlk_name_breaks_slots(const char *name, size_t len)
@@ -48,6 +58,23 @@ size_t hlk_field(char out[HLK_FIELD_MAX], const char *client_id, uint64_t hold)
     return n;
 }
 
+size_t hlk_member(char out[HLK_MEMBER_MAX], const char *client_id, uint64_t hold, const struct hlk_member *member)
+{
+    const int64_t parts[] = { member->ttl_ms, member->tokens, member->floor, member->since_ms };
+    size_t n = hlk_field(out, client_id, hold);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        out[n++] = ' ';
+        n += hlk_text_number(out + n, parts[i]);
+    }
+    out[n] = '\0';
+    return n;
+}
+
+bool hlk_field_is_ours(const char *field)
+{
+    return strncmp(field, "hlk-", 4) == 0;
+}
+
 bool hlk_field_is_of(const char *field, size_t len, const char *client_id)
 {
     size_t n = strlen(client_id);
@@ -58,7 +85,7 @@ bool hlk_field_is_of(const char *field, size_t len, const char *client_id)
 static bool describe_ours(struct hlk_text *text, const char *field, size_t len)
 {
     char copy[HLK_FIELD_MAX];
-    if (len >= sizeof copy || strncmp(field, "hlk-", 4) != 0)
+    if (len >= sizeof copy || !hlk_field_is_ours(field))
         return false;
     memcpy(copy, field, len);
     copy[len] = '\0';

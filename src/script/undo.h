@@ -29,7 +29,6 @@ struct hlk_undo {               /* heap; the undos' from start until settled */
     bool doubt;                 /* a copy of the hold's acquire is in doubt */
     uint64_t acquire_epoch;     /* != 0: a copy of it still flies in this stream */
     int64_t until_ms;           /* the lease is over then */
-    unsigned listeners;         /* DONE: clients that were told of it, perhaps our own among them */
     bool flies;                 /* the waiter's: its copy is in the stream */
     bool parked;                /* under the mutex: no copy flies, waits for a connection or a later moment */
 };
@@ -52,9 +51,9 @@ void hlk_undos_settle_all(struct hlk_undos *undos);
 void hlk_undos_on_up(struct hlk_undos *undos);      /* loop thread: a new stream begins */
 size_t hlk_undos_count(struct hlk_undos *undos);
 
-/* q.name, hold, until_ms, doubt, acquire_epoch, settled, ctx are set. The end is in the stream, or parked, on
- * return: what the caller sends next comes after it. With waiter: hlk_undo_wait must follow. eager: somebody waits
- * for `settled`. */
+/* q.name, hold, place, fenced, until_ms, doubt, acquire_epoch, settled, ctx are set. The end is in the stream, or
+ * parked, on return: what the caller sends next comes after it. With waiter: hlk_undo_wait must follow. eager: somebody
+ * waits for `settled`. */
 void hlk_undo_start(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_self *waiter, bool eager);
 
 /* Drives it from the waiter's thread. True: `settled` was called. False at at_ms: it goes on in the background;

@@ -20,7 +20,7 @@ static enum hlk_do finish(struct hlk_acquire *a, enum hlk_status status)
 static enum hlk_do ask(struct hlk_acquire *a, enum hlk_cause cause)
 {
     a->asking = true;
-    a->polite = a->heard = false;
+    a->heard = false;
     a->cause = cause;
     return HLK_DO_ASK;
 }
@@ -30,14 +30,19 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Until the holder's lease is over: if nobody says anything it has died, or the message was lost. */
-static int64_t poll_at(const struct hlk_acquire *a, int64_t now_ms, int64_t ttl_ms)
+/* Until the holder's lease is over, or those before us had their chance: if nobody says anything one of them has died
+ * or stands still, or a message was lost. */
+static int64_t poll_at(const struct hlk_acquire *a, int64_t now_ms, const struct hlk_busy *busy)
 {
-    int64_t length = ttl_ms < 0 ? HLK_POLL_MOST_MS : least(ttl_ms, HLK_POLL_MOST_MS);
-    return now_ms + length + a->jitter_ms;
+    int64_t place = busy->place > 0 ? busy->place : 0;
+    int64_t length = busy->ttl_ms < 0 ? HLK_POLL_MOST_MS : least(busy->ttl_ms, HLK_POLL_MOST_MS);
+    if (busy->place >= 0 && place < HLK_POLL_RANKS)
+        length = least(length, (place + 1) * HLK_POLL_PLACE_MS);
+    bool soon = place == 0 && length <= HLK_POLL_JITTER_MS; /* the first, behind an open window */
+    return now_ms + length + least(place, HLK_POLL_RANKS) * HLK_POLL_RANK_MS + (soon ? 1 : a->jitter_ms);
 }
 
-static enum hlk_do busy(struct hlk_acquire *a, int64_t now_ms, int64_t ttl_ms)
+static enum hlk_do busy_answer(struct hlk_acquire *a, int64_t now_ms, const struct hlk_busy *busy)
 {
     a->asking = false;
     a->answered = true;
@@ -45,9 +50,15 @@ static enum hlk_do busy(struct hlk_acquire *a, int64_t now_ms, int64_t ttl_ms)
         return finish(a, HLK_BUSY);
     if (now_ms >= a->deadline_ms)
         return finish(a, HLK_TIMEOUT);
-    a->until_ms = least(a->deadline_ms, poll_at(a, now_ms, ttl_ms));
-    if (!a->joined)
+    a->until_ms = least(a->deadline_ms, poll_at(a, now_ms, busy));
+    if (!a->joined) {
+        a->joined = true;
         return HLK_DO_JOIN;
+    }
+    bool hark = busy->foreign && !a->harks;
+    a->harks = busy->foreign;
+    if (hark)
+        return HLK_DO_HARK;
     return a->heard ? ask(a, HLK_ASKED_BY_MESSAGE) : HLK_DO_PARK;
 }
 
@@ -55,8 +66,6 @@ static enum hlk_do time_came(struct hlk_acquire *a, int64_t now_ms)
 {
     if (now_ms >= a->deadline_ms)
         return finish(a, a->once ? HLK_BUSY : HLK_TIMEOUT);
-    if (a->polite)
-        return ask(a, HLK_ASKED_FIRST);
     return a->asking ? HLK_DO_ASK : ask(a, a->answered && a->joined ? HLK_ASKED_BY_TIME : a->cause);
 }
 
@@ -64,22 +73,16 @@ static enum hlk_do time_came(struct hlk_acquire *a, int64_t now_ms)
 static enum hlk_do hear(struct hlk_acquire *a, enum hlk_cause cause)
 {
     a->heard = true;
-    return a->asking || a->polite ? HLK_DO_PARK : ask(a, cause);
+    return a->asking ? HLK_DO_PARK : ask(a, cause);
 }
 
-enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int64_t now_ms, int64_t ttl_ms,
-                             enum hlk_status status)
+enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int64_t now_ms,
+                             const struct hlk_busy *busy, enum hlk_status status)
 {
     switch (what) {
     case HLK_IS_LINED:
         a->answered = true; /* others of this process are before: held, as far as this wait knows */
         return HLK_DO_LINE;
-    case HLK_HAS_POLITE_TURN:
-        if (a->once)
-            return ask(a, HLK_ASKED_FIRST);
-        a->polite = true;
-        a->until_ms = least(a->deadline_ms, now_ms + HLK_POLITE_MS);
-        return HLK_DO_PARK;
     case HLK_HAS_TURN:
     case HLK_IS_STALE:
     case HLK_IS_VOID:
@@ -87,12 +90,10 @@ enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int6
     case HLK_IS_YOURS:
         return finish(a, HLK_OK);
     case HLK_IS_BUSY:
-        return busy(a, now_ms, ttl_ms);
+        return busy_answer(a, now_ms, busy);
     case HLK_JOINED:
-        a->joined = true;
         return HLK_DO_PARK;
     case HLK_HEARS:
-        a->joined = a->confirmed = true;
         return hear(a, HLK_ASKED_BY_HEARING);
     case HLK_HEARD:
         return hear(a, HLK_ASKED_BY_MESSAGE);

@@ -180,13 +180,27 @@ static bool send_copy(struct hlk_async *async, enum hlk_happened *what)
     }
 }
 
-static bool join(struct hlk_async *async, enum hlk_happened *what)
+static bool join(struct hlk_async *async, enum hlk_happened (*how)(struct hlk_request *r), enum hlk_happened *what)
 {
     struct hlk_request *r = async->r;
     touch(async);
     enum hlk_status status = hlk_request_waits(r);
-    *what = status == HLK_OK ? hlk_request_join(r) : HLK_IS_OVER;
+    *what = status == HLK_OK ? how(r) : HLK_IS_OVER;
     return false;
+}
+
+/* False: *what has happened instead. */
+static bool ask(struct hlk_async *async, enum hlk_happened *what)
+{
+    struct hlk_request *r = async->r;
+    *what = hlk_request_asks(r);
+    if (r->inbox_ear.channel)
+        touch(async); /* the loop may tell it of messages */
+    if (*what != HLK_HAS_TURN)
+        return false;
+    if (r->machine.deadline_ms != INT64_MAX && !r->machine.once) /* a try ends with its connection's reply_ms */
+        wake_at(async, r->machine.deadline_ms);
+    return send_copy(async, what);
 }
 
 /* Does what the machine wants. True: wait for events; false: *what has happened already. */
@@ -195,9 +209,7 @@ static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *wh
     struct hlk_request *r = async->r;
     switch (todo) {
     case HLK_DO_ASK:
-        if (r->machine.deadline_ms != INT64_MAX && !r->machine.once) /* a try ends with its connection's reply_ms */
-            wake_at(async, r->machine.deadline_ms);
-        return send_copy(async, what);
+        return ask(async, what);
     case HLK_DO_LINE:
         touch(async);
         if (hlk_request_waits(r) != HLK_OK) {
@@ -207,7 +219,9 @@ static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *wh
         wake_at(async, r->machine.deadline_ms);
         return true;
     case HLK_DO_JOIN:
-        return join(async, what);
+        return join(async, hlk_request_join, what);
+    case HLK_DO_HARK:
+        return join(async, hlk_request_hark, what);
     case HLK_DO_PARK:
         touch(async);
         if (hlk_request_waits(r) != HLK_OK) {
@@ -226,16 +240,13 @@ static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *wh
 static void feed(struct hlk_async *async, enum hlk_happened what)
 {
     struct hlk_request *r = async->r;
-    while (!act(async, hlk_acquire_step(&r->machine, what, hlk_clock_ms(), r->holder_ttl_ms, r->error.status), &what))
+    while (!act(async, hlk_acquire_step(&r->machine, what, hlk_clock_ms(), &r->busy, r->error.status), &what))
         ;
 }
 
 static void take_turn(struct hlk_async *async)
 {
-    enum hlk_happened what = hlk_request_takes_turn(async->r);
-    if (async->r->ear.channel)
-        touch(async); /* the loop may tell it of messages */
-    feed(async, what);
+    feed(async, hlk_request_takes_turn(async->r));
 }
 
 static void fail(struct hlk_async *async, enum hlk_status status)
@@ -267,14 +278,13 @@ static void on_reply(struct hlk_async *async)
 {
     struct hlk_request *r = async->r;
     enum hlk_happened what = HLK_IS_OVER;
-    int64_t ttl_ms;
     r->flies = false;
     switch (hlk_question_end(&r->q, !r->machine.once, &r->error)) {
     case HLK_STEP_ANSWER:
         if (async->raising)
             on_raised(async);
         else
-            feed(async, hlk_request_answer(r, &ttl_ms));
+            feed(async, hlk_request_answer(r));
         return;
     case HLK_STEP_AGAIN:
         if (r->machine.once && r->q.doubt)
@@ -304,6 +314,9 @@ static void on_turn(struct hlk_async *async)
         if (r->q.hold == r->turn.h)
             return; /* known: a late wake-up */
         take_turn(async);
+        return;
+    case HLK_ENTER_GOT:
+        feed(async, hlk_request_got(r));
         return;
     case HLK_ENTER_NESTED:
         feed(async, HLK_IS_YOURS);
@@ -491,6 +504,9 @@ static void start(struct hlk_async *async)
         return;
     case HLK_ENTER_LOST:
         fail(async, HLK_LOST);
+        return;
+    case HLK_ENTER_NOMEM:
+        fail(async, hlk_error_set(&r->error, HLK_E_NOMEM, "no memory for a token"));
         return;
     default:
         feed(async, HLK_IS_YOURS);

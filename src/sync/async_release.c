@@ -45,7 +45,6 @@ static void complete(struct released *released, enum hlk_status status, const ch
 static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
 {
     struct released *released = HLK_CONTAINER(undo, struct released, undo);
-    hlk_lock_heard_by(released->lock->client, released->lock->session, undo->listeners);
     if (outcome == HLK_UNDO_DONE || outcome == HLK_UNDO_ABSENT_REPEATED) {
         HLK_COUNT(&released->lock->client->table, released);
         complete(released, HLK_OK, "");
@@ -103,6 +102,7 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
     released->undo.q.name = hlk_session_name(lock->session);
     released->undo.q.name_len = hlk_session_len(lock->session);
     released->undo.q.hold = parting->h;
+    released->undo.q.fenced = parting->fenced;
     released->undo.doubt = parting->doubt;
     released->undo.until_ms = parting->until_ms;
     released->undo.settled = on_settled;
@@ -139,6 +139,9 @@ enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *
         return HLK_OK;
     case HLK_LET_WRITE:
         write_count(lock, &parting);
+        break;
+    case HLK_LET_PASSED:
+        HLK_COUNT(&lock->client->table, released);
         break;
     case HLK_LET_NESTED:
         break;

@@ -132,16 +132,6 @@ const char *hlk_lock_name(const hlk_lock *lock)
     return lock ? hlk_lock_text(lock) : NULL;
 }
 
-void hlk_lock_heard_by(hlk_client *client, struct hlk_session *s, unsigned listeners)
-{
-    char channel[HLK_KEY_MAX];
-    if (listeners == 0)
-        return;
-    size_t len = hlk_key_channel(channel, hlk_session_name(s), hlk_session_len(s));
-    if (listeners > 1 || !hlk_channel_is_live(&client->channels, channel, len))
-        hlk_session_others(s);
-}
-
 /* --- questions without Redis --- */
 
 static void look(const hlk_lock *lock, struct hlk_view *view)

@@ -19,6 +19,8 @@ struct hlk_lock {
     hlk_owner *owner;                   /* NULL: threads hold. Given back by destroy: holds do not keep owners */
     struct hlk_holder holder;           /* the owner's, id 0 without */
     int64_t lease_ms, max_hold_ms;
+    int64_t token_floor;
+    bool fenced;
 };
 
 static inline const char *hlk_lock_text(const hlk_lock *lock) { return hlk_session_name(lock->session); }
@@ -36,9 +38,6 @@ enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum
 
 /* NULL, forked, closed: checked at the edge of every call on a handle. */
 enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation);
-
-/* An end of this lock's was answered: remembers whether other clients wait for it. */
-void hlk_lock_heard_by(hlk_client *client, struct hlk_session *s, unsigned listeners);
 
 /* Asks `question` (script and arguments are set) and gives the answer to `read`. once: not repeated when its connection
  * breaks (HLK_E_UNSURE). most_ms 0: as patience and reply_ms say. Faults set the thread's error. Blocks. */

@@ -7,11 +7,11 @@ static void read_state(const struct hlk_question *q, void *ctx)
 {
     const redisReply *reply = q->call.reply;
     struct hlk_lock_state *out = ctx;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 6 || reply->element[2]->type != REDIS_REPLY_STRING)
         return;
-    int64_t ttl = reply->element[0]->integer;
-    out->waiting = reply->element[1]->integer > 0 ? reply->element[1]->integer : 0;
-    if (reply->elements < 4 || reply->element[2]->type != REDIS_REPLY_STRING)
+    int64_t ttl = reply->element[0]->integer, listen = reply->element[1]->integer, queued = reply->element[4]->integer;
+    out->waiting = listen > queued ? listen : queued;
+    if (reply->element[2]->len == 0)
         return;
     out->held = 1;
     out->ttl_ms = ttl;
@@ -79,6 +79,9 @@ enum hlk_status hlk_client_counters(const hlk_client *client, struct hlk_counter
         .renewals_late = from->renewals_late,
         .woken = from->woken,
         .woken_by_ttl = from->woken_by_ttl,
+        .granted = from->granted,
+        .passed = from->passed,
+        .handed_back = from->handed_back,
         .commands = wire.commands,
         .writes = wire.writes,
         .reconnects = wire.reconnects,

@@ -11,7 +11,7 @@
 /* --- acquire --- */
 
 #define LEAVE (HLK_WAKE_CANCEL | HLK_WAKE_CLOSED)
-#define HEAR (HLK_WAKE_MESSAGE | HLK_WAKE_HEARING | HLK_WAKE_DEAF)
+#define HEAR (HLK_WAKE_TURN | HLK_WAKE_MESSAGE | HLK_WAKE_HEARING | HLK_WAKE_DEAF)
 
 static void on_orphan(struct hlk_call *call)
 {
@@ -52,9 +52,12 @@ static bool must_leave(struct hlk_request *r)
     return true;
 }
 
-static enum hlk_happened do_ask(struct hlk_request *r, int64_t *ttl_ms)
+static enum hlk_happened do_ask(struct hlk_request *r)
 {
     hlk_client *client = r->lock->client;
+    enum hlk_happened what = hlk_request_asks(r);
+    if (what != HLK_HAS_TURN)
+        return what;
     struct hlk_limits limits = { .at_ms = r->machine.deadline_ms,
                                  .mask = LEAVE,
                                  .refusals_pass = !r->machine.once,
@@ -66,7 +69,7 @@ static enum hlk_happened do_ask(struct hlk_request *r, int64_t *ttl_ms)
             return HLK_IS_OVER;
     } while (status == HLK_INTERRUPTED);
     if (status == HLK_OK)
-        return hlk_request_answer(r, ttl_ms);
+        return hlk_request_answer(r);
     bool late = status == HLK_E_UNSURE || status == HLK_E_CONNECT;
     if (late && r->machine.answered && hlk_clock_ms() >= r->machine.deadline_ms)
         status = HLK_TIMEOUT;
@@ -92,6 +95,8 @@ static enum hlk_happened do_line(struct hlk_request *r)
         switch (hlk_session_look(r->lock->session, &r->turn)) {
         case HLK_ENTER_TURN:
             return hlk_request_takes_turn(r);
+        case HLK_ENTER_GOT:
+            return hlk_request_got(r);
         case HLK_ENTER_BUSY:
             return over(r, HLK_BUSY);
         case HLK_ENTER_LOST:
@@ -114,6 +119,8 @@ static enum hlk_happened do_park(struct hlk_request *r)
 {
     for (;;) {
         unsigned bits = hlk_park_take(&r->self->park, HEAR);
+        if ((bits & HLK_WAKE_TURN) && hlk_session_look(r->lock->session, &r->turn) == HLK_ENTER_GOT)
+            return hlk_request_got(r);
         if (bits & HLK_WAKE_DEAF) {
             hlk_request_deaf(r);
             return HLK_IS_OVER;
@@ -140,16 +147,18 @@ static bool settle_in(struct hlk_request *r)
 static enum hlk_status run(struct hlk_request *r, enum hlk_happened what)
 {
     for (;;) {
-        int64_t ttl_ms = 0;
-        switch (hlk_acquire_step(&r->machine, what, hlk_clock_ms(), r->holder_ttl_ms, r->error.status)) {
+        switch (hlk_acquire_step(&r->machine, what, hlk_clock_ms(), &r->busy, r->error.status)) {
         case HLK_DO_ASK:
-            what = do_ask(r, &ttl_ms);
+            what = do_ask(r);
             break;
         case HLK_DO_LINE:
             what = settle_in(r) ? do_line(r) : HLK_IS_OVER;
             break;
         case HLK_DO_JOIN:
             what = settle_in(r) ? hlk_request_join(r) : HLK_IS_OVER;
+            break;
+        case HLK_DO_HARK:
+            what = hlk_request_hark(r);
             break;
         case HLK_DO_PARK:
             what = settle_in(r) ? do_park(r) : HLK_IS_OVER;
@@ -199,6 +208,9 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
             break;
         case HLK_ENTER_LOST:
             status = HLK_LOST;
+            break;
+        case HLK_ENTER_NOMEM:
+            status = hlk_error_set(&r->error, HLK_E_NOMEM, "no memory for a token");
             break;
         default:
             break; /* nested since we looked: an owner's other thread */

@@ -53,7 +53,6 @@ static void on_released(struct hlk_undo *undo, enum hlk_undo_outcome outcome, co
         HLK_COUNT(&release->client->table, lost);
     else if (release->status == HLK_OK)
         HLK_COUNT(&release->client->table, released);
-    hlk_lock_heard_by(release->client, release->s, undo->listeners);
     atomic_store(&release->settled, true);
     hlk_session_settle(release->s, release->h, release->status);
     unref_release(release);
@@ -110,6 +109,7 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
     }
     hlk_client *client = lock->client;
     release->h = undo->q.hold = parting->h;
+    undo->q.fenced = parting->fenced;
     undo->doubt = parting->doubt;
     undo->until_ms = parting->until_ms;
     hlk_undo_start(&client->undos, undo, self, false);
@@ -180,6 +180,9 @@ enum hlk_status hlk_lock_release(hlk_lock *lock)
     case HLK_LET_LOST:
         return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
     case HLK_LET_NESTED:
+        return HLK_OK;
+    case HLK_LET_PASSED:
+        HLK_COUNT(&lock->client->table, released);
         return HLK_OK;
     default:
         return release_by_asking(lock, self, holder, verdict, &parting);

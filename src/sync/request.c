@@ -39,14 +39,19 @@ static void wake(struct hlk_request *r, unsigned bit)
         hlk_async_wake(r->async, bit);
 }
 
-static void on_turn(struct hlk_turn *turn)
+static void on_turn(struct hlk_turn *turn, unsigned bit)
 {
-    wake(HLK_CONTAINER(turn, struct hlk_request, turn), HLK_WAKE_TURN);
+    wake(HLK_CONTAINER(turn, struct hlk_request, turn), bit);
 }
 
 static void on_hear(struct hlk_listener *ear, unsigned bit)
 {
     wake(HLK_CONTAINER(ear, struct hlk_request, ear), bit);
+}
+
+static void on_inbox(struct hlk_listener *ear, unsigned bit)
+{
+    wake(HLK_CONTAINER(ear, struct hlk_request, inbox_ear), bit);
 }
 
 static void on_cancel(struct hlk_cancel_wait *wait)
@@ -84,7 +89,13 @@ struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_op
     r->turn.holder = holder;
     r->turn.via = &lock->via;
     r->turn.once = r->machine.once;
+    r->turn.lease_ms = r->lease_ms;
+    r->turn.fixed = r->fixed;
+    r->turn.max_hold_ms = lock->max_hold_ms;
+    r->turn.fenced = lock->fenced;
+    r->turn.floor = lock->token_floor;
     r->turn.wake = on_turn;
+    r->inbox_ear.hear = on_inbox;
     r->ear.hear = on_hear;
     r->cancel_wait.wake = on_cancel;
     r->closing_wait.wake = on_closing;
@@ -93,6 +104,7 @@ struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_op
     r->q.name = hlk_session_name(lock->session);
     r->q.name_len = hlk_session_len(lock->session);
     r->q.lease_ms = r->lease_ms;
+    r->q.fenced = lock->fenced;
     return r;
 }
 
@@ -111,23 +123,51 @@ enum hlk_status hlk_request_waits(struct hlk_request *r)
     return HLK_OK;
 }
 
-/* Where this client is subscribed already, the first question misses no message: no second one is needed after a
- * "busy". */
-static void listen_if_live(struct hlk_request *r)
-{
-    struct hlk_channels *channels = &r->lock->client->channels;
-    char channel[HLK_KEY_MAX];
-    if (r->machine.once || r->ear.channel || atomic_load(&channels->known) == 0)
-        return;
-    size_t len = hlk_key_channel(channel, r->q.name, r->q.name_len);
-    r->machine.joined = hlk_channel_join_live(channels, channel, len, &r->ear) == HLK_OK;
-}
-
 enum hlk_happened hlk_request_takes_turn(struct hlk_request *r)
 {
     r->q.hold = r->turn.h;
-    listen_if_live(r);
-    return r->turn.polite ? HLK_HAS_POLITE_TURN : HLK_HAS_TURN;
+    r->q.place.since_ms = 0;
+    return HLK_HAS_TURN;
+}
+
+enum hlk_happened hlk_request_got(struct hlk_request *r)
+{
+    r->won = true;
+    r->machine.cause = HLK_ASKED_BY_MESSAGE;
+    return HLK_IS_YOURS;
+}
+
+/* Does this client hear what its inbox is told? Where it does already the first question takes a place at once, and is
+ * enough. */
+static bool hears_inbox(struct hlk_request *r)
+{
+    struct hlk_channels *channels = &r->lock->client->channels;
+    if (r->inbox_ear.channel)
+        return hlk_channel_confirmed(channels, &r->inbox_ear);
+    if (atomic_load(&channels->known) == 0)
+        return false;
+    r->machine.joined =
+        hlk_channel_join_live(channels, channels->inbox, channels->inbox_len, &r->inbox_ear) == HLK_OK;
+    return r->machine.joined;
+}
+
+enum hlk_happened hlk_request_asks(struct hlk_request *r)
+{
+    struct hlk_session *s = r->lock->session;
+    if (r->machine.answered && !hlk_session_asks(s, &r->turn))
+        return hlk_request_got(r);
+    if (r->q.place.since_ms)
+        return HLK_HAS_TURN; /* in the queue, as far as we know: asks by the same place */
+    bool hears = !r->machine.once && hears_inbox(r);
+    if (!hears && !r->q.fenced)
+        return HLK_HAS_TURN;
+    if (hlk_session_queue(s, &r->turn, hears, &r->q.place) == HLK_ENTER_NOMEM) {
+        (void)hlk_error_set(&r->error, HLK_E_NOMEM, "no memory for a place in line");
+        return HLK_IS_OVER;
+    }
+    if (!hears)
+        r->q.place.since_ms = 0;
+    return HLK_HAS_TURN;
 }
 
 /* --- answers --- */
@@ -138,34 +178,53 @@ static void remember_holder(struct hlk_request *r, const redisReply *reply)
     size_t len = field->len < sizeof r->holder - 1 ? field->len : sizeof r->holder - 1;
     memcpy(r->holder, field->str, len);
     r->holder[len] = '\0';
-    r->holder_ttl_ms = reply->element[0]->integer;
+    r->busy.ttl_ms = reply->element[0]->integer;
+    r->busy.place = reply->element[2]->integer;
+    r->busy.foreign = !hlk_field_is_ours(r->holder);
+    if (!r->busy.foreign)
+        hlk_channel_leave(&r->lock->client->channels, &r->ear);
 }
 
-/* Our own process's end is still on its way to Redis: it comes before another question does. */
+/* One try, and our own process's end is still on its way to Redis: it comes before another question does. */
 static bool held_by_our_own_end(const struct hlk_request *r)
 {
     const hlk_client *client = r->lock->client;
-    return hlk_field_is_of(r->holder, strlen(r->holder), client->id) &&
+    return r->machine.once && hlk_field_is_of(r->holder, strlen(r->holder), client->id) &&
            hlk_undos_count((struct hlk_undos *)&client->undos) > 0;
 }
 
-enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms)
+static bool is_yours(const struct hlk_request *r, const redisReply *reply)
+{
+    return r->q.fenced ? reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 &&
+                             reply->element[0]->type == REDIS_REPLY_INTEGER
+                       : reply->type == REDIS_REPLY_NIL;
+}
+
+static bool is_busy(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 && reply->element[0]->type == REDIS_REPLY_INTEGER &&
+           reply->element[1]->type == REDIS_REPLY_STRING && reply->element[2]->type == REDIS_REPLY_INTEGER;
+}
+
+static enum hlk_happened busy(struct hlk_request *r, const redisReply *reply)
+{
+    remember_holder(r, reply);
+    if (held_by_our_own_end(r))
+        return HLK_IS_STALE;
+    return hlk_session_waits(r->lock->session, &r->turn, r->q.doubt) ? hlk_request_got(r) : HLK_IS_BUSY;
+}
+
+enum hlk_happened hlk_request_answer(struct hlk_request *r)
 {
     redisReply *reply = r->q.call.reply;
     struct hlk_session *s = r->lock->session;
     enum hlk_happened what = HLK_IS_OVER;
-    if (reply->type == REDIS_REPLY_NIL) {
-        bool held = hlk_session_won(s, &r->turn, hlk_question_sent_ms(&r->q), r->lease_ms, r->fixed,
-                                    r->lock->max_hold_ms, r->q.doubt);
-        r->won = held;
-        what = held ? HLK_IS_YOURS : HLK_IS_STALE;
-    } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-               reply->element[1]->type == REDIS_REPLY_STRING) {
-        remember_holder(r, reply);
-        *ttl_ms = r->holder_ttl_ms;
-        what = held_by_our_own_end(r) ? HLK_IS_STALE : HLK_IS_BUSY;
-        if (what == HLK_IS_BUSY)
-            hlk_session_waits(s, &r->turn);
+    if (is_yours(r, reply)) {
+        r->won = hlk_session_won(s, &r->turn, hlk_question_sent_ms(&r->q),
+                                 r->q.fenced ? reply->element[0]->integer : 0, r->q.doubt);
+        what = r->won ? HLK_IS_YOURS : HLK_IS_STALE;
+    } else if (is_busy(reply)) {
+        what = busy(r, reply);
     } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer == -1) {
         hlk_session_renumber(s, &r->turn);
         (void)hlk_request_takes_turn(r);
@@ -179,14 +238,24 @@ enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms)
     return what;
 }
 
-enum hlk_happened hlk_request_join(struct hlk_request *r)
+static enum hlk_happened join(struct hlk_request *r, const char *channel, size_t len, struct hlk_listener *ear)
 {
-    char channel[HLK_KEY_MAX];
-    size_t len = hlk_key_channel(channel, r->q.name, r->q.name_len);
-    enum hlk_status status = hlk_channel_join(&r->lock->client->channels, channel, len, &r->ear);
+    enum hlk_status status = hlk_channel_join(&r->lock->client->channels, channel, len, ear);
     if (status == HLK_E_NOMEM)
         (void)hlk_error_set(&r->error, status, "no memory for a subscription");
     return status == HLK_OK ? HLK_HEARS : status == HLK_BUSY ? HLK_JOINED : HLK_IS_OVER;
+}
+
+enum hlk_happened hlk_request_join(struct hlk_request *r)
+{
+    struct hlk_channels *channels = &r->lock->client->channels;
+    return join(r, channels->inbox, channels->inbox_len, &r->inbox_ear);
+}
+
+enum hlk_happened hlk_request_hark(struct hlk_request *r)
+{
+    char channel[HLK_KEY_MAX];
+    return join(r, channel, hlk_key_channel(channel, r->q.name, r->q.name_len), &r->ear);
 }
 
 void hlk_request_deaf(struct hlk_request *r)
@@ -219,6 +288,8 @@ static void undo_acquire(struct hlk_request *r)
     undo->q.name = hlk_session_name(s);
     undo->q.name_len = hlk_session_len(s);
     undo->q.hold = r->q.hold;
+    undo->q.place = r->q.place;
+    undo->q.fenced = r->q.fenced;
     undo->doubt = r->q.doubt;
     undo->acquire_epoch = r->flies ? r->q.call.epoch : 0;
     undo->until_ms = hlk_clock_ms() + r->lease_ms;
@@ -227,13 +298,30 @@ static void undo_acquire(struct hlk_request *r)
     hlk_undo_start(&r->lock->client->undos, undo, NULL, false);
 }
 
+/* Got, and nobody there to have it. */
+static void give_back(struct hlk_request *r)
+{
+    struct hlk_session *s = r->lock->session;
+    struct hlk_parting parting;
+    if (hlk_session_let_go(s, r->turn.holder.id, &parting) != HLK_LET_LAST)
+        return;
+    hlk_table_end(s->table, s, &parting);
+    hlk_session_ended(s);
+}
+
 void hlk_request_leave(struct hlk_request *r)
 {
     hlk_client *client = r->lock->client;
     hlk_channel_leave(&client->channels, &r->ear);
-    if (!r->won && (r->flies || r->q.doubt))
-        undo_acquire(r);
-    hlk_session_leave(r->lock->session, &r->turn);
+    hlk_channel_leave(&client->channels, &r->inbox_ear);
+    if (!r->won) {
+        if (hlk_session_leave(r->lock->session, &r->turn, r->flies || r->q.doubt)) {
+            undo_acquire(r);
+            hlk_session_left(r->lock->session);
+        } else if (r->turn.got) {
+            give_back(r);
+        }
+    }
     if (r->waits) {
         hlk_cancel_leave(r->cancel, &r->cancel_wait);
         hlk_client_waits_no_more(client, &r->closing_wait);
@@ -276,7 +364,7 @@ static enum hlk_status busy_text(struct hlk_request *r, enum hlk_status status)
     if (r->holder[0]) {
         hlk_text_add(&text, "held by ");
         hlk_field_describe(&text, r->holder, strlen(r->holder));
-        hlk_text_add(&text, r->holder_ttl_ms < 0 ? ", without end" : ", ttl %.1f s", (double)r->holder_ttl_ms / 1000.0);
+        hlk_text_add(&text, r->busy.ttl_ms < 0 ? ", without end" : ", ttl %.1f s", (double)r->busy.ttl_ms / 1000.0);
     } else {
         hlk_text_add(&text, "another thread or owner of this process is before");
     }

@@ -12,7 +12,7 @@
 struct hlk_request {                    /* heap; the question's call may outlive the caller */
     struct hlk_turn turn;
     struct hlk_question q;
-    struct hlk_listener ear;
+    struct hlk_listener inbox_ear, ear; /* at the client's inbox; at the lock's channel, behind a foreign client */
     struct hlk_cancel_wait cancel_wait;
     struct hlk_wait_entry closing_wait;
     struct hlk_acquire machine;
@@ -27,7 +27,7 @@ struct hlk_request {                    /* heap; the question's call may outlive
     bool won;                           /* the answer was "yours" */
     bool waits;                         /* counted in `waiting`, registered for close and cancel */
     char holder[HLK_FIELD_MAX];         /* who held it when last asked; "" unknown */
-    int64_t holder_ttl_ms;
+    struct hlk_busy busy;
     struct hlk_error error;
 };
 
@@ -42,17 +42,22 @@ struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_op
  * already. */
 enum hlk_status hlk_request_waits(struct hlk_request *r);
 
-/* The turn is ours: the question is about turn.h from now on. HLK_HAS_TURN or HLK_HAS_POLITE_TURN. */
+/* The turn is ours: the question is about turn.h from now on. HLK_HAS_TURN. */
 enum hlk_happened hlk_request_takes_turn(struct hlk_request *r);
-/* An answer is in q.call.reply (dropped here): what it means for the machine. *ttl_ms for HLK_IS_BUSY. */
-enum hlk_happened hlk_request_answer(struct hlk_request *r, int64_t *ttl_ms);
-/* Joins the lock's channel. HLK_HEARS, HLK_JOINED, or HLK_IS_OVER with r->error. */
+/* It holds the lock without an answer: by a grant, or from its predecessor. HLK_IS_YOURS. */
+enum hlk_happened hlk_request_got(struct hlk_request *r);
+/* Before each question: HLK_HAS_TURN, ask; HLK_IS_YOURS, it has got it meanwhile; HLK_IS_OVER with r->error. */
+enum hlk_happened hlk_request_asks(struct hlk_request *r);
+/* An answer is in q.call.reply (dropped here): what it means for the machine; r->busy for HLK_IS_BUSY. */
+enum hlk_happened hlk_request_answer(struct hlk_request *r);
+/* Joins the inbox, or the lock's channel. HLK_HEARS, HLK_JOINED, or HLK_IS_OVER with r->error. */
 enum hlk_happened hlk_request_join(struct hlk_request *r);
+enum hlk_happened hlk_request_hark(struct hlk_request *r);
 /* The subscription was refused: error is filled. */
 void hlk_request_deaf(struct hlk_request *r);
 
-/* Out of line, channel, cancel and close list; an acquire of which a copy may run yet is undone. The call may still
- * fly. */
+/* Out of line, channels, cancel and close list; an acquire that is queued, or of which a copy may run yet, is undone, a
+ * lock that it got meanwhile is given back. The call may still fly. */
 void hlk_request_leave(struct hlk_request *r);
 /* After leave, when no call flies. */
 void hlk_request_free(struct hlk_request *r);

@@ -13,7 +13,7 @@ struct hlk_channel { /* under the mutex */
     struct hlk_list link; /* changed, or lingering */
     bool asked;           /* SUBSCRIBE was given to the connection that lives now */
     bool confirmed;
-    int64_t empty_since_ms;
+    int64_t stale_at_ms;  /* without listener */
     size_t len;
     char name[];
 };
@@ -62,9 +62,13 @@ static void on_refused(void *ctx, const char *name, size_t len, const struct hlk
 static void on_message(void *ctx, const char *name, size_t len, const char *payload, size_t payload_len)
 {
     struct hlk_channels *channels = ctx;
-    (void)payload, (void)payload_len; /* whatever was said: it is time to ask. Redisson says 0 */
+    if (len == channels->inbox_len && memcmp(name, channels->inbox, len) == 0) {
+        channels->on_letter(channels->letter_ctx, payload, payload_len);
+        return;
+    }
     hlk_mutex_lock(&channels->mu);
     struct hlk_channel *channel = find(channels, name, len);
+    /* Whatever was said, it is time to ask. Redisson says 0. */
     struct hlk_list *first = channel ? hlk_list_first(&channel->listeners) : NULL;
     if (first) {
         struct hlk_listener *listener = HLK_CONTAINER(first, struct hlk_listener, link);
@@ -140,16 +144,18 @@ static void on_post(struct hlk_post *post)
 
 static struct hlk_channel *take_stale(struct hlk_channels *channels, int64_t now_ms)
 {
-    struct hlk_list *node = hlk_list_first(&channels->lingering);
-    struct hlk_channel *channel = node ? HLK_CONTAINER(node, struct hlk_channel, link) : NULL;
-    if (!channel || now_ms - channel->empty_since_ms < HLK_CHANNEL_LINGER_MS)
-        return NULL;
-    if (channel->asked && !channel->confirmed)
-        return NULL; /* its confirmation must not be taken for that of a later channel of the same name */
-    hlk_list_remove(&channel->link);
-    hlk_map_remove(&channels->map, &channel->node);
-    atomic_fetch_sub(&channels->known, 1);
-    return channel;
+    for (struct hlk_list *n = channels->lingering.next; n != &channels->lingering; n = n->next) {
+        struct hlk_channel *channel = HLK_CONTAINER(n, struct hlk_channel, link);
+        /* One that is not confirmed yet stays: its confirmation must not be taken for that of a later channel of the
+         * same name. */
+        if (now_ms < channel->stale_at_ms || (channel->asked && !channel->confirmed))
+            continue;
+        hlk_list_remove(&channel->link);
+        hlk_map_remove(&channels->map, &channel->node);
+        atomic_fetch_sub(&channels->known, 1);
+        return channel;
+    }
+    return NULL;
 }
 
 static void on_tick(struct hlk_tick *tick, int64_t now_ms)
@@ -239,22 +245,14 @@ void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *liste
     hlk_list_remove(&listener->link);
     bool last = hlk_list_empty(&channel->listeners);
     if (last) {
-        channel->empty_since_ms = hlk_clock_ms();
+        bool inbox = channel->len == channels->inbox_len && memcmp(channel->name, channels->inbox, channel->len) == 0;
+        channel->stale_at_ms = hlk_clock_ms() + (inbox ? HLK_INBOX_LINGER_MS : HLK_CHANNEL_LINGER_MS);
         hlk_list_remove(&channel->link);
         hlk_list_push_back(&channels->lingering, &channel->link);
     }
     hlk_mutex_unlock(&channels->mu);
     if (last)
         hlk_loop_need_ticks(channels->loop);
-}
-
-bool hlk_channel_is_live(struct hlk_channels *channels, const char *name, size_t len)
-{
-    hlk_mutex_lock(&channels->mu);
-    const struct hlk_channel *channel = find(channels, name, len);
-    bool live = channel && channel->asked;
-    hlk_mutex_unlock(&channels->mu);
-    return live;
 }
 
 bool hlk_channel_confirmed(struct hlk_channels *channels, const struct hlk_listener *listener)
@@ -272,9 +270,13 @@ void hlk_channel_refusal(struct hlk_channels *channels, struct hlk_error *error)
     hlk_mutex_unlock(&channels->mu);
 }
 
-void hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint)
+void hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint,
+                       const char *client_id, hlk_letter_fn *on_letter, void *letter_ctx)
 {
     memset(channels, 0, sizeof *channels);
+    channels->inbox_len = hlk_key_inbox(channels->inbox, client_id);
+    channels->on_letter = on_letter;
+    channels->letter_ctx = letter_ctx;
     channels->loop = loop;
     hlk_mutex_init(&channels->mu, HLK_RANK_CHANNELS);
     hlk_list_init(&channels->changed);

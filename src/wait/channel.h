@@ -4,17 +4,22 @@
  * time it is confirmed anew after a break: then it must ask the server once, whatever was said meanwhile is gone),
  * HLK_WAKE_MESSAGE, HLK_WAKE_DEAF when the server refuses the subscription. One message is told to one wait: the first.
  * The last wait that leaves takes the subscription with it, HLK_CHANNEL_LINGER_MS later: a lock that is fought over
- * would be subscribed and unsubscribed for each hold. */
+ * would be subscribed and unsubscribed for each hold.
+ *
+ * One channel is different, the client's inbox: its messages concern one lock each, say which, and are told to
+ * `on_letter`, not to a wait. Waits join it to know that it hears. */
 #ifndef HLK_WAIT_CHANNEL_H
 #define HLK_WAIT_CHANNEL_H
 
 #include "base/map.h"
 #include "base/mutex.h"
 #include "net/pubsub.h"
+#include "script/keys.h"
 
 #include <stdatomic.h>
 
 #define HLK_CHANNEL_LINGER_MS 100
+#define HLK_INBOX_LINGER_MS 10000   /* without it each new wait costs a question more */
 
 struct hlk_channel;
 
@@ -24,8 +29,14 @@ struct hlk_listener {                   /* embedded in a wait */
     void (*hear)(struct hlk_listener *listener, unsigned bit);  /* loop thread, under the mutex: only wakes */
 };
 
+typedef void hlk_letter_fn(void *ctx, const char *letter, size_t len); /* whoever reads the connection, no mutex held */
+
 struct hlk_channels {
     hlk_loop *loop;
+    char inbox[HLK_KEY_MAX];            /* its name; set by init, then read-only, like the next ones */
+    size_t inbox_len;
+    hlk_letter_fn *on_letter;
+    void *letter_ctx;
     struct hlk_pubsub pubsub;           /* loop thread only */
     struct hlk_post post;
     struct hlk_tick tick;
@@ -39,7 +50,8 @@ struct hlk_channels {
     struct hlk_error error;             /*   why the last subscription was refused */
 };
 
-void hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint);
+void hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint,
+                       const char *client_id, hlk_letter_fn *on_letter, void *letter_ctx);
 void hlk_channels_close(struct hlk_channels *channels);     /* after the loop has stopped: no connection is left */
 void hlk_channels_fini(struct hlk_channels *channels);      /* after the loop has stopped; nobody listens any more */
 
@@ -51,8 +63,6 @@ enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name
 enum hlk_status hlk_channel_join_live(struct hlk_channels *channels, const char *name, size_t len,
                                       struct hlk_listener *listener);
 void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *listener);   /* no-op when not joined */
-/* Is this client subscribed to it? */
-bool hlk_channel_is_live(struct hlk_channels *channels, const char *name, size_t len);
 bool hlk_channel_confirmed(struct hlk_channels *channels, const struct hlk_listener *listener);
 void hlk_channel_refusal(struct hlk_channels *channels, struct hlk_error *error);       /* after DEAF */
 

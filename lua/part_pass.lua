@@ -1,0 +1,84 @@
+-- part_pass: who gets a lock that is free. Included by the scripts that free it.
+--
+-- In the queue a waiter is "<client id>:<hold id> <ttl> <tokens> <floor> <since>": what a grant sets as the lock's ttl,
+-- how many fencing tokens it takes and above which number, and when it came, for people.
+-- luacheck: push ignore 211 (each script uses what it needs)
+
+local function now_ms()
+    local time = redis.call('time')
+    return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function message(head, what, ttl, token)
+    redis.pcall('publish', head.inbox, what .. ' ' .. head.id .. ' ' .. ttl .. ' ' .. token .. ' ' .. KEYS[1])
+end
+
+-- The first in line whose client listens; those before it are dead, and dropped, 128 at most. nil: nobody.
+local function first_alive(queue, hold)
+    for _ = 1, 128 do
+        local member = redis.call('zrangebyscore', queue, 1, 1e15, 'limit', 0, 1)[1]
+        if not member then
+            return nil
+        end
+        local client, id, ttl, tokens, floor = string.match(member, '^(.*):(%d+) (%d+) (%d+) (%d+) %d+$')
+        local head = { member = member, field = client .. ':' .. id, id = id, ttl = ttl, tokens = tokens,
+            floor = floor, inbox = 'hasplock_inbox:' .. client }
+        local there = head.field ~= hold and redis.pcall('pubsub', 'numsub', head.inbox)
+        if not there or there.err or there[2] > 0 then
+            return head
+        end
+        redis.pcall('zrem', queue, member)
+    end
+    return nil
+end
+
+-- The last of `tokens` new fencing tokens, each larger than floor and than any before.
+local function take_tokens(key, tokens, floor)
+    if tonumber(redis.call('get', key) or 0) < tonumber(floor) then
+        redis.call('set', key, floor)
+    end
+    return redis.call('incrby', key, tokens)
+end
+
+-- The lock is free: it is the head's from here on. False: refused, or its tokens are not among our keys; it is told to
+-- ask for itself.
+local function grant(lock, queue, head, token_key)
+    local token = 0
+    if head.tokens ~= '0' then
+        local ok, last = false, nil
+        if token_key then
+            ok, last = pcall(take_tokens, token_key, head.tokens, head.floor)
+        end
+        if not ok then
+            message(head, 'open', 0, 0)
+            return false
+        end
+        token = string.format('%.0f', last)
+    end
+    local set = redis.pcall('hset', lock, head.field, 1)
+    if type(set) == 'table' then
+        message(head, 'open', 0, 0)
+        return false
+    end
+    redis.pcall('pexpire', lock, head.ttl)
+    redis.pcall('zrem', queue, head.member)
+    message(head, 'grant', head.ttl, token)
+    return true
+end
+
+-- Those who wait by the lock's channel: Redisson's clients, and ours behind one of them.
+local function listeners(channel)
+    local there = redis.pcall('pubsub', 'numsub', channel)
+    return there.err and 1 or there[2]
+end
+
+-- The lock is free: to the first in line, or to whoever listens.
+local function pass(lock, queue, channel, token_key)
+    local head = redis.call('exists', queue) == 1 and first_alive(queue)
+    if head then
+        grant(lock, queue, head, token_key)
+    elseif listeners(channel) > 0 then
+        redis.pcall('publish', channel, '0')
+    end
+end
+-- luacheck: pop
