@@ -17,13 +17,18 @@ struct person {
     struct hlk_turn turn;
     atomic_uint holds;
     int woken;
+    int asked;                  /* woken to ask the server */
 };
 
 static struct person ann, bob, cid, dan;
 
-static inline void count_wake(struct hlk_turn *turn)
+static inline void count_wake(struct hlk_turn *turn, unsigned bit)
 {
-    HLK_CONTAINER(turn, struct person, turn)->woken++;
+    struct person *p = HLK_CONTAINER(turn, struct person, turn);
+    if (bit == HLK_WAKE_TURN)
+        p->woken++;
+    else
+        p->asked++;
 }
 
 static inline void born(struct person *p)
@@ -31,6 +36,7 @@ static inline void born(struct person *p)
     memset(p, 0, sizeof *p);
     p->turn.holder.id = hlk_self_number();
     p->turn.holder.holds = &p->holds;
+    p->turn.lease_ms = LEASE;
     p->turn.wake = count_wake;
 }
 
@@ -64,7 +70,9 @@ static inline enum hlk_enter enter(struct person *p)
 
 static inline bool won_with(struct person *p, int64_t lease_ms, bool fixed)
 {
-    bool won = hlk_session_won(s, &p->turn, world_now_ms(), lease_ms, fixed, 0, false);
+    p->turn.lease_ms = lease_ms;
+    p->turn.fixed = fixed;
+    bool won = hlk_session_won(s, &p->turn, world_now_ms(), 0, false);
     hlk_session_tell_line(s);
     return won;
 }

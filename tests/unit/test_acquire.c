@@ -8,17 +8,21 @@
 #define TTL 2000
 
 static struct hlk_acquire a;
+static int64_t place = -1; /* of the answers to come: not in line */
+static bool foreign;
 
 static void init(void)
 {
     hlk_acquire_init(&a, DEADLINE, false, 0);
+    place = -1;
+    foreign = false;
 }
 
 TestSuite(acquire, .init = init);
 
 static enum hlk_do at(int64_t now_ms, enum hlk_happened what)
 {
-    return hlk_acquire_step(&a, what, now_ms, TTL, HLK_OK);
+    return hlk_acquire_step(&a, what, now_ms, NULL, HLK_OK);
 }
 
 static enum hlk_do happens(enum hlk_happened what)
@@ -28,7 +32,8 @@ static enum hlk_do happens(enum hlk_happened what)
 
 static enum hlk_do busy(int64_t now_ms, int64_t ttl_ms)
 {
-    return hlk_acquire_step(&a, HLK_IS_BUSY, now_ms, ttl_ms, HLK_OK);
+    struct hlk_busy answer = { ttl_ms, place, foreign };
+    return hlk_acquire_step(&a, HLK_IS_BUSY, now_ms, &answer, HLK_OK);
 }
 
 /* Asked, answered "busy", subscribed, confirmed, asked again, answered "busy": sleeps now. */
@@ -295,12 +300,6 @@ Test(acquire, once_asks_again_for_a_stale_answer)
     cr_assert_eq(a.status, HLK_OK);
 }
 
-Test(acquire, once_has_no_time_to_be_polite)
-{
-    hlk_acquire_init(&a, DEADLINE, true, 0);
-    cr_assert_eq(happens(HLK_HAS_POLITE_TURN), HLK_DO_ASK);
-}
-
 /* --- the process's line --- */
 
 Test(acquire, the_turn_after_the_line_asks)
@@ -315,37 +314,6 @@ Test(acquire, the_line_waits_for_the_deadline_not_for_a_ttl)
 {
     happens(HLK_IS_LINED);
     cr_assert_eq(a.until_ms, DEADLINE);
-}
-
-Test(acquire, a_polite_turn_lets_others_ask_first)
-{
-    happens(HLK_IS_LINED);
-    cr_assert_eq(happens(HLK_HAS_POLITE_TURN), HLK_DO_PARK);
-    cr_assert_eq(a.until_ms, NOW + HLK_POLITE_MS);
-    cr_assert_eq(at(NOW + HLK_POLITE_MS, HLK_IS_TIME), HLK_DO_ASK);
-    cr_assert_eq(busy(NOW + HLK_POLITE_MS, TTL), HLK_DO_JOIN);
-}
-
-Test(acquire, a_polite_turn_ends_at_the_deadline)
-{
-    happens(HLK_IS_LINED);
-    at(DEADLINE - 1, HLK_HAS_POLITE_TURN);
-    cr_assert_eq(a.until_ms, DEADLINE);
-    cr_assert_eq(at(DEADLINE, HLK_IS_TIME), HLK_DO_FINISH);
-    cr_assert_eq(a.status, HLK_TIMEOUT);
-}
-
-/* Our own release speaks on the channel too: that is no reason to ask before the others. */
-Test(acquire, a_polite_turn_does_not_hurry_for_a_message)
-{
-    happens(HLK_IS_LINED);
-    happens(HLK_HAS_POLITE_TURN);
-    cr_assert_eq(at(NOW + 1, HLK_HEARD), HLK_DO_PARK);
-    cr_assert_eq(at(NOW + 1, HLK_HEARS), HLK_DO_PARK);
-    cr_assert_eq(a.until_ms, NOW + HLK_POLITE_MS);
-    cr_assert_eq(at(NOW + HLK_POLITE_MS, HLK_IS_TIME), HLK_DO_ASK);
-    cr_assert_eq(busy(NOW + HLK_POLITE_MS, TTL), HLK_DO_PARK); /* asked after the message: nothing is missed */
-    cr_assert_eq(happens(HLK_HEARD), HLK_DO_ASK);              /* and from now on messages count again */
 }
 
 /* --- answers that do not count --- */
@@ -379,16 +347,15 @@ Test(acquire, what_was_heard_before_a_stale_answer_is_in_the_next_one)
 
 Test(acquire, over_leaves_from_anywhere_with_its_status)
 {
-    static const enum hlk_happened before[] = { HLK_HAS_TURN, HLK_IS_LINED, HLK_HAS_POLITE_TURN,
-                                                HLK_IS_STALE, HLK_JOINED,   HLK_HEARS,
-                                                HLK_HEARD };
+    static const enum hlk_happened before[] = { HLK_HAS_TURN, HLK_IS_LINED, HLK_IS_STALE,
+                                                HLK_JOINED,   HLK_HEARS,    HLK_HEARD };
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
         hlk_acquire_init(&a, DEADLINE, i % 2, 0);
         happens(before[i]);
-        cr_assert_eq(hlk_acquire_step(&a, HLK_IS_OVER, NOW, 0, HLK_INTERRUPTED), HLK_DO_FINISH);
+        cr_assert_eq(hlk_acquire_step(&a, HLK_IS_OVER, NOW, NULL, HLK_INTERRUPTED), HLK_DO_FINISH);
         cr_assert_eq(a.status, HLK_INTERRUPTED);
     }
-    cr_assert_eq(hlk_acquire_step(&a, HLK_IS_OVER, NOW, 0, HLK_E_CONNECT), HLK_DO_FINISH);
+    cr_assert_eq(hlk_acquire_step(&a, HLK_IS_OVER, NOW, NULL, HLK_E_CONNECT), HLK_DO_FINISH);
     cr_assert_eq(a.status, HLK_E_CONNECT);
 }
 
@@ -448,7 +415,7 @@ static int64_t play(bool lose_messages, int64_t release_at)
         if (what == HLK_HEARD)
             message_at = INT64_MAX;
         int64_t ttl = release_at > now ? 3000 : 0;
-        todo = hlk_acquire_step(&a, what, now, ttl, HLK_OK);
+        todo = what == HLK_IS_BUSY ? busy(now, ttl) : at(now, what);
     }
 }
 

@@ -12,22 +12,22 @@ static const char *channel(const char *name)
     return out;
 }
 
-static const char *void_key(const char *name)
+static const char *queue_key(const char *name)
 {
-    out[hlk_key_void(out, name, strlen(name))] = '\0';
+    out[hlk_key_queue(out, name, strlen(name))] = '\0';
     return out;
 }
 
 Test(keys, a_plain_name_is_put_in_braces)
 {
     cr_assert_str_eq(channel("invoice:42"), "redisson_lock__channel:{invoice:42}");
-    cr_assert_str_eq(void_key("invoice:42"), "hasplock_void:{invoice:42}");
+    cr_assert_str_eq(queue_key("invoice:42"), "hasplock_queue:{invoice:42}");
 }
 
 Test(keys, a_name_with_braces_keeps_its_own)
 {
     cr_assert_str_eq(channel("{user:1}:cart"), "redisson_lock__channel:{user:1}:cart");
-    cr_assert_str_eq(void_key("a{b}c"), "hasplock_void:a{b}c");
+    cr_assert_str_eq(queue_key("a{b}c"), "hasplock_queue:a{b}c");
 }
 
 /* Redisson asks for a '{' anywhere, not for a tag: so do we, or its clients would not hear us. */
@@ -55,7 +55,7 @@ Test(keys, the_longest_name_fits)
     char name[HLK_NAME_MAX];
     memset(name, 'n', sizeof name);
     cr_assert_leq(hlk_key_channel(out, name, sizeof name), sizeof out);
-    cr_assert_leq(hlk_key_void(out, name, sizeof name), sizeof out);
+    cr_assert_leq(hlk_key_queue(out, name, sizeof name), sizeof out);
 }
 
 /* --- slots --- */

@@ -290,19 +290,19 @@ Test(lease, far_from_the_cap_renewals_are_whole)
 {
     begin(LEASE, false, SENT + 3600000);
     cr_assert_not(lease.capped);
-    cr_assert_eq(hlk_lease_renewal_ms(&lease, SENT + 10000), LEASE);
+    cr_assert_eq(hlk_lease_renewal_ms(&lease, LEASE, SENT + 10000), LEASE);
 }
 
 Test(lease, without_a_cap_renewals_are_whole)
 {
     held();
-    cr_assert_eq(hlk_lease_renewal_ms(&lease, SENT + 10000), LEASE);
+    cr_assert_eq(hlk_lease_renewal_ms(&lease, LEASE, SENT + 10000), LEASE);
 }
 
 Test(lease, the_last_renewal_reaches_to_the_cap_and_not_beyond)
 {
     begin(LEASE, false, SENT + 35000);
-    int64_t sent = SENT + 10000, ms = hlk_lease_renewal_ms(&lease, sent);
+    int64_t sent = SENT + 10000, ms = hlk_lease_renewal_ms(&lease, LEASE, sent);
     cr_assert_lt(ms, LEASE);
     cr_assert_gt(ms, 25000);
     hlk_lease_renewed(&lease, sent, ms, 0);

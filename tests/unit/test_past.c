@@ -132,7 +132,7 @@ Test(past, without_memory_a_loss_is_still_lost)
     cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
-    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &bob.turn, false);
 }
 
 /* --- the handle it was taken through --- */
@@ -369,7 +369,7 @@ Test(past, behind_an_orphan_the_line_waits_for_its_lease)
     peer_passes(&world.peer, LEASE);
     hlk_watchdog_fire(&s->alarm);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
-    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &bob.turn, false);
 }
 
 Test(past, a_dead_holders_losses_are_forgotten)
@@ -399,7 +399,7 @@ Test(past, orphans_are_found_in_every_lock)
     hold(&ann);
     hlk_session_enter(other, &bob.turn);
     same_owner(&bob, &ann);
-    cr_assert(hlk_session_won(other, &bob.turn, world_now_ms(), LEASE, false, 0, false));
+    cr_assert(hlk_session_won(other, &bob.turn, world_now_ms(), 0, false));
     hlk_holder_orphan(&world.table, ann.turn.holder.id);
     cr_assert_eq(s->lease.state, HLK_LEASE_ORPHANED);
     cr_assert_eq(other->lease.state, HLK_LEASE_ORPHANED);
@@ -438,7 +438,7 @@ Test(past, close_takes_nothing_that_is_not_held)
     cr_assert_not(hlk_session_close(s, &parting));
     enter(&ann);
     cr_assert_not(hlk_session_close(s, &parting));
-    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &ann.turn, false);
     hold(&bob);
     let_go(&bob);
     cr_assert_not(hlk_session_close(s, &parting)); /* its end is on its way */

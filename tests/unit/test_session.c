@@ -15,7 +15,7 @@ Test(session, the_first_asks)
     cr_assert_eq(enter(&ann), HLK_ENTER_TURN);
     cr_assert_neq(ann.turn.h, 0u);
     cr_assert_eq(s->state, HLK_SESSION_ASKING);
-    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &ann.turn, false);
     cr_assert_eq(s->state, HLK_SESSION_NONE);
 }
 
@@ -25,13 +25,13 @@ Test(session, one_of_the_process_asks_the_others_are_in_line)
     cr_assert_eq(enter(&bob), HLK_ENTER_LINE);
     cr_assert_eq(enter(&cid), HLK_ENTER_LINE);
     cr_assert_eq(bob.turn.h, 0u);
-    hlk_session_waits(s, &ann.turn);
+    hlk_session_waits(s, &ann.turn, false);
     cr_assert_eq(enter(&dan), HLK_ENTER_LINE);
     cr_assert_eq(bob.woken + cid.woken + dan.woken, 0);
-    hlk_session_leave(s, &dan.turn);
-    hlk_session_leave(s, &cid.turn);
-    hlk_session_leave(s, &bob.turn);
-    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &dan.turn, false);
+    hlk_session_leave(s, &cid.turn, false);
+    hlk_session_leave(s, &bob.turn, false);
+    hlk_session_leave(s, &ann.turn, false);
 }
 
 Test(session, the_line_is_first_come_first_served)
@@ -59,12 +59,12 @@ Test(session, who_leaves_the_middle_of_the_line_is_not_asked)
     hold(&ann);
     enter(&bob);
     enter(&cid);
-    hlk_session_leave(s, &bob.turn);
-    hlk_session_leave(s, &bob.turn); /* twice is nothing */
+    hlk_session_leave(s, &bob.turn, false);
+    hlk_session_leave(s, &bob.turn, false); /* twice is nothing */
     release(&ann);
     cr_assert_eq(bob.woken, 0);
     cr_assert_neq(cid.turn.h, 0u);
-    hlk_session_leave(s, &cid.turn);
+    hlk_session_leave(s, &cid.turn, false);
 }
 
 Test(session, an_asker_that_leaves_hands_the_question_on)
@@ -72,25 +72,25 @@ Test(session, an_asker_that_leaves_hands_the_question_on)
     enter(&ann);
     uint64_t h = ann.turn.h;
     enter(&bob);
-    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &ann.turn, false);
     cr_assert_eq(ann.turn.h, 0u);
     cr_assert_eq(bob.woken, 1);
     cr_assert_gt(bob.turn.h, h); /* its own: ann's end(h) must not end it */
     cr_assert_eq(s->h, bob.turn.h);
     cr_assert_eq(s->state, HLK_SESSION_ASKING);
-    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &bob.turn, false);
 }
 
 Test(session, a_waiting_asker_that_leaves_hands_the_question_on)
 {
     enter(&ann);
-    hlk_session_waits(s, &ann.turn);
+    hlk_session_waits(s, &ann.turn, false);
     cr_assert_eq(s->state, HLK_SESSION_WAITING);
     enter(&bob);
-    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &ann.turn, false);
     cr_assert_eq(s->state, HLK_SESSION_ASKING);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
-    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &bob.turn, false);
 }
 
 Test(session, hold_ids_are_never_used_again)
@@ -103,7 +103,7 @@ Test(session, hold_ids_are_never_used_again)
         cr_assert_eq(hlk_session_enter(other, &p.turn), HLK_ENTER_TURN);
         cr_assert_gt(p.turn.h, last);
         last = p.turn.h;
-        hlk_session_leave(other, &p.turn);
+        hlk_session_leave(other, &p.turn, false);
         hlk_session_unref(other);
         cr_assert_eq(enter(&ann), HLK_ENTER_TURN);
         cr_assert_gt(ann.turn.h, last);
@@ -112,7 +112,7 @@ Test(session, hold_ids_are_never_used_again)
         cr_assert_gt(ann.turn.h, last);
         cr_assert_eq(s->h, ann.turn.h);
         last = ann.turn.h;
-        hlk_session_leave(s, &ann.turn);
+        hlk_session_leave(s, &ann.turn, false);
     }
 }
 
@@ -122,7 +122,7 @@ Test(session, locks_do_not_know_each_other)
     cr_assert_neq(other, s);
     hold(&ann);
     cr_assert_eq(hlk_session_enter(other, &bob.turn), HLK_ENTER_TURN);
-    hlk_session_leave(other, &bob.turn);
+    hlk_session_leave(other, &bob.turn, false);
     hlk_session_unref(other);
     release(&ann);
 }
@@ -132,44 +132,6 @@ Test(session, is_one_for_all_handles_of_a_name)
     struct hlk_session *again = world_session("a");
     cr_assert_eq(again, s);
     hlk_session_unref(again);
-}
-
-/* --- after many turns in a row within the process --- */
-
-static int turns_until_polite(bool others)
-{
-    hold(&ann);
-    struct person *now = &ann, *next = &bob;
-    for (int i = 1; i <= 3 * HLK_SESSION_RUN; i++) {
-        next->turn.polite = false;
-        enter(next);
-        cr_assert_eq(let_go(now), HLK_LET_LAST);
-        if (others)
-            hlk_session_others(s);
-        hlk_session_ended(s);
-        if (next->turn.polite) {
-            win(next);
-            release(next);
-            return i;
-        }
-        win(next);
-        struct person *was = now;
-        now = next;
-        next = was;
-    }
-    release(now);
-    return 0;
-}
-
-Test(session, a_process_that_had_its_run_is_polite_to_others)
-{
-    cr_assert_eq(turns_until_polite(true), HLK_SESSION_RUN);
-    cr_assert_eq(turns_until_polite(true), HLK_SESSION_RUN); /* and has a new run then */
-}
-
-Test(session, a_process_alone_is_never_polite)
-{
-    cr_assert_eq(turns_until_polite(false), 0);
 }
 
 /* --- one try --- */
@@ -187,10 +149,10 @@ Test(session, once_does_not_line_up_behind_a_holder)
 Test(session, once_does_not_line_up_behind_a_wait)
 {
     enter(&ann);
-    hlk_session_waits(s, &ann.turn);
+    hlk_session_waits(s, &ann.turn, false);
     bob.turn.once = true;
     cr_assert_eq(enter(&bob), HLK_ENTER_BUSY);
-    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &ann.turn, false);
 }
 
 Test(session, once_waits_for_the_askers_answer_busy)
@@ -200,13 +162,13 @@ Test(session, once_waits_for_the_askers_answer_busy)
     cr_assert_eq(enter(&bob), HLK_ENTER_LINE);
     cr_assert_eq(enter(&cid), HLK_ENTER_LINE);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_LINE);
-    hlk_session_waits(s, &ann.turn);
+    hlk_session_waits(s, &ann.turn, false);
     cr_assert_eq(bob.woken, 1);
     cr_assert_eq(cid.woken, 0);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_BUSY);
     cr_assert_not(hlk_list_linked(&bob.turn.link));
-    hlk_session_leave(s, &ann.turn);
-    hlk_session_leave(s, &cid.turn);
+    hlk_session_leave(s, &ann.turn, false);
+    hlk_session_leave(s, &cid.turn, false);
 }
 
 Test(session, once_waits_for_the_askers_answer_held)
@@ -230,7 +192,7 @@ Test(session, once_behind_an_end_asks_next)
     hlk_session_ended(s);
     cr_assert_eq(bob.woken, 1);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
-    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &bob.turn, false);
 }
 
 Test(session, a_try_that_failed_does_not_make_others_busy)
@@ -238,11 +200,11 @@ Test(session, a_try_that_failed_does_not_make_others_busy)
     ann.turn.once = bob.turn.once = true;
     enter(&ann);
     enter(&bob);
-    hlk_session_waits(s, &ann.turn); /* a try does not wait */
+    hlk_session_waits(s, &ann.turn, false); /* a try does not wait */
     cr_assert_eq(s->state, HLK_SESSION_ASKING);
-    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &ann.turn, false);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
-    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &bob.turn, false);
 }
 
 /* --- winning --- */
@@ -273,7 +235,7 @@ Test(session, an_answer_that_comes_too_late_is_no_win)
     enter(&ann);
     int64_t sent = world_now_ms();
     peer_passes(&world.peer, LEASE);
-    cr_assert_not(hlk_session_won(s, &ann.turn, sent, LEASE, false, 0, false));
+    cr_assert_not(hlk_session_won(s, &ann.turn, sent, 0, false));
     cr_assert_eq(s->state, HLK_SESSION_ASKING);
     cr_assert_eq(count_of(&ann), 0u);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
@@ -285,7 +247,8 @@ Test(session, max_hold_caps_a_win)
 {
     struct hlk_view view;
     enter(&ann);
-    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), LEASE, false, 1000, false));
+    ann.turn.max_hold_ms = 1000;
+    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), 0, false));
     hlk_session_view(s, ann.turn.holder.id, &view);
     cr_assert_eq(view.until_ms, world_now_ms() + 1000);
     release(&ann);
@@ -304,7 +267,7 @@ Test(session, a_held_session_outlives_its_handles)
 Test(session, doubt_goes_with_the_hold_to_its_end)
 {
     enter(&ann);
-    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), LEASE, false, 0, true));
+    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), 0, true));
     cr_assert_eq(let_go(&ann), HLK_LET_LAST);
     cr_assert(parting.doubt);
     hlk_session_ended(s);
@@ -468,7 +431,7 @@ Test(session, the_same_owner_in_line_nests_when_it_is_held)
     let_go(&ann);
     release(&bob);
     cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_TURN);
-    hlk_session_leave(s, &cid.turn);
+    hlk_session_leave(s, &cid.turn, false);
 }
 
 Test(session, the_same_owner_in_line_is_lost_when_it_was_lost)
@@ -479,7 +442,7 @@ Test(session, the_same_owner_in_line_is_lost_when_it_was_lost)
     win(&ann);
     lose();
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_LOST);
-    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &bob.turn, false);
     cr_assert_eq(let_go(&ann), HLK_LET_LOST);
     cr_assert_eq(s->state, HLK_SESSION_NONE);
 }
@@ -499,7 +462,7 @@ Test(session, a_wait_is_no_hold)
 {
     enter(&ann);
     cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
-    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &ann.turn, false);
 }
 
 Test(session, while_it_ends_nobody_gets_in)
@@ -513,8 +476,8 @@ Test(session, while_it_ends_nobody_gets_in)
     cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
     hlk_session_ended(s);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
-    hlk_session_leave(s, &bob.turn);
-    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &bob.turn, false);
+    hlk_session_leave(s, &ann.turn, false);
 }
 
 Test(session, a_parting_names_the_hold)

@@ -129,7 +129,8 @@ Test(watchdog, renewals_towards_max_hold_are_shorter)
     peer_up(&world.peer);
     enter(&ann);
     int64_t cap = world_now_ms() + 35000;
-    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), LEASE, false, 35000, false));
+    ann.turn.max_hold_ms = 35000;
+    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), 0, false));
     pass(10000);
     renew();
     peer_answers(&world.peer, "*1\r\n:1\r\n");
@@ -152,7 +153,7 @@ static void hold_many(void)
         many[i] = world_session(name);
         born(&people[i]);
         cr_assert_eq(hlk_session_enter(many[i], &people[i].turn), HLK_ENTER_TURN);
-        cr_assert(hlk_session_won(many[i], &people[i].turn, world_now_ms(), LEASE, false, 0, false));
+        cr_assert(hlk_session_won(many[i], &people[i].turn, world_now_ms(), 0, false));
     }
 }
 
@@ -318,7 +319,7 @@ Test(watchdog, what_the_server_does_not_know_is_lost)
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
     cr_assert_str_eq(world_tells(), "LOST a;");
     let_go(&ann);
-    hlk_session_leave(s, &bob.turn);
+    hlk_session_leave(s, &bob.turn, false);
 }
 
 Test(watchdog, what_somebody_else_holds_is_lost)
@@ -352,7 +353,7 @@ Test(watchdog, each_of_a_batch_has_its_own_answer)
     peer_up(&world.peer);
     hold(&ann);
     hlk_session_enter(other, &bob.turn);
-    cr_assert(hlk_session_won(other, &bob.turn, world_now_ms(), LEASE, false, 0, false));
+    cr_assert(hlk_session_won(other, &bob.turn, world_now_ms(), 0, false));
     pass(LEASE / 3);
     fire();
     hlk_watchdog_fire(&other->alarm);
@@ -499,7 +500,7 @@ Test(watchdog, an_alarm_of_what_is_not_held_is_nothing)
     enter(&ann);
     pass(LEASE);
     fire();
-    hlk_session_leave(s, &ann.turn);
+    hlk_session_leave(s, &ann.turn, false);
     hold(&ann);
     let_go(&ann);
     fire();
