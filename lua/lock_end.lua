@@ -65,7 +65,7 @@ end
 -- The first in line has left. If the lock is somebody's of ours, its end wakes the next one; else nobody would.
 local function wake_next()
     local holder = redis.call('hkeys', lock)[1]
-    local until_ms = not holder and redis.call('zscore', queue, 'open')
+    local until_ms = not holder and redis.pcall('zscore', queue, 'open')
     if not holder and not (until_ms and tonumber(until_ms) - 1e15 > now_ms()) then
         pass(lock, queue, channel, token_key)
     elseif not holder or string.sub(holder, 1, 4) ~= 'hlk-' then
@@ -76,7 +76,7 @@ local function wake_next()
     end
 end
 
-local first = member and redis.call('zrangebyscore', queue, 1, 1e15, 'limit', 0, 1)[1]
+local first = member and redis.pcall('zrangebyscore', queue, 1, 1e15, 'limit', 0, 1)[1]
 local done = redis.call('hdel', lock, hold)
 local left = member and redis.pcall('zrem', queue, member) == 1
 if void_ms > 0 then

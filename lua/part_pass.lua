@@ -16,7 +16,7 @@ end
 -- The first in line whose client listens; those before it are dead, and dropped, 128 at most. nil: nobody.
 local function first_alive(queue, hold)
     for _ = 1, 128 do
-        local member = redis.call('zrangebyscore', queue, 1, 1e15, 'limit', 0, 1)[1]
+        local member = redis.pcall('zrangebyscore', queue, 1, 1e15, 'limit', 0, 1)[1]
         if not member then
             return nil
         end
