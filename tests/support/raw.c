@@ -176,11 +176,26 @@ const char *raw_holder(redisContext *redis, const char *lock)
 
 int64_t raw_listeners(redisContext *redis, const char *lock)
 {
-    char channel[640];
+    char channel[640], queue[640];
     raw_channel(channel, sizeof channel, lock);
+    snprintf(queue, sizeof queue, strchr(lock, '{') ? "hasplock_queue:%s" : "hasplock_queue:{%s}", lock);
     redisReply *reply = redisCommand(redis, "PUBSUB NUMSUB %s", channel);
     check(redis, reply);
     int64_t number = reply->elements == 2 ? reply->element[1]->integer : -1;
+    freeReplyObject(reply);
+    reply = redisCommand(redis, "ZCOUNT %s 1 1e15", queue);
+    check(redis, reply);
+    if (reply->integer > number)
+        number = reply->integer;
+    freeReplyObject(reply);
+    return number;
+}
+
+int64_t raw_inboxes(redisContext *redis)
+{
+    redisReply *reply = redisCommand(redis, "PUBSUB CHANNELS hasplock_inbox:*");
+    check(redis, reply);
+    int64_t number = (int64_t)reply->elements;
     freeReplyObject(reply);
     return number;
 }

@@ -34,7 +34,9 @@ const char *raw_next_within(redisContext *redis, int64_t ms);
 /* The server's view of one lock. */
 int64_t raw_pttl(redisContext *redis, const char *lock);                /* -2: free */
 const char *raw_holder(redisContext *redis, const char *lock);          /* its only field; "" when free */
-int64_t raw_listeners(redisContext *redis, const char *lock);           /* subscribers of its channel */
+/* Client processes that wait for it: in its queue, or, if more, at its channel. */
+int64_t raw_listeners(redisContext *redis, const char *lock);
+int64_t raw_inboxes(redisContext *redis);                               /* clients that hear of grants */
 int64_t raw_clients(redisContext *redis, const char *type);             /* of CLIENT LIST TYPE normal | pubsub */
 void raw_channel(char *buf, size_t size, const char *lock);             /* as docs/protocol.md builds it */
 int64_t raw_stat(redisContext *redis, const char *field);               /* a number of INFO; -1: not there */
