@@ -122,7 +122,8 @@ static const char *ran_inside(void)
 }
 
 #define PLAIN "lk:plain"
-#define PLAIN_VOID "hasplock_void:{lk:plain}"
+#define PLAIN_QUEUE "hasplock_queue:{lk:plain}"
+#define PLAIN_TOKEN "redisson_lock_token:{lk:plain}"
 #define PLAIN_CH "redisson_lock__channel:{lk:plain}"
 #define HOLD "426394b7-bea6-4e7e-920a-0b4fc0c2fb03:1"
 #define OTHER "7a0c1ff1-0f5c-4d4e-9b58-55a1e4c7a0ee:21"
@@ -130,7 +131,7 @@ static const char *ran_inside(void)
 Test(golden, g1_lock)
 {
     replay("exists " PLAIN " | hincrby " PLAIN " " HOLD " 1 | pexpire " PLAIN " 30000");
-    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_ACQUIRE, 2, PLAIN, PLAIN_VOID, "30000", HOLD, NULL),
+    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_ACQUIRE, 2, PLAIN, PLAIN_QUEUE, "30000", HOLD, NULL),
                      "(nil)");
     const char *inside = ran_inside();
     cr_assert_not_null(strstr(inside, "\"hset\" \"" PLAIN "\" \"" HOLD "\" \"1\""), "%s", inside);
@@ -138,19 +139,19 @@ Test(golden, g1_lock)
     compare("lock", PLAIN);
 }
 
-static void lock_both(const char *lock, const char *void_key, const char *lease, const char *hold)
+static void lock_both(const char *lock, const char *queue, const char *lease, const char *hold)
 {
     char line[512];
     snprintf(line, sizeof line, "hincrby %s %s 1 | pexpire %s %s", lock, hold, lock, lease);
     replay(line);
-    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_ACQUIRE, 2, lock, void_key, lease, hold, NULL), "(nil)");
+    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_ACQUIRE, 2, lock, queue, lease, hold, NULL), "(nil)");
     compare("lock", lock);
 }
 
 Test(golden, g1_reenter_and_unlock_to_the_end)
 {
     subscribe(PLAIN_CH);
-    lock_both(PLAIN, PLAIN_VOID, "30000", HOLD);
+    lock_both(PLAIN, PLAIN_QUEUE, "30000", HOLD);
 
     replay("exists " PLAIN " | hexists " PLAIN " " HOLD " | hincrby " PLAIN " " HOLD " 1 | pexpire " PLAIN " 30000");
     script_run(ours.redis, HLK_SCRIPT_LOCK_REACQUIRE, 1, PLAIN, HOLD, "2", "30000", NULL);
@@ -162,8 +163,8 @@ Test(golden, g1_reenter_and_unlock_to_the_end)
     compare("unlock1", PLAIN);
 
     replay("hexists " PLAIN " " HOLD " | hincrby " PLAIN " " HOLD " -1 | del " PLAIN " | PUBLISH " PLAIN_CH " 0");
-    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_END, 2, PLAIN, PLAIN_VOID, HOLD, PLAIN_CH, "0", NULL),
-                     ":2");
+    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_END, 2, PLAIN, PLAIN_QUEUE, HOLD, PLAIN_CH, "0", NULL),
+                     ":1");
     compare("unlock2", PLAIN);
     compare_messages("unlock2");
     const char *inside = ran_inside();
@@ -175,7 +176,7 @@ Test(golden, g1_unlock_when_not_held)
 {
     subscribe(PLAIN_CH);
     replay("hexists " PLAIN " " HOLD);
-    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_END, 2, PLAIN, PLAIN_VOID, HOLD, PLAIN_CH, "0", NULL),
+    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_END, 2, PLAIN, PLAIN_QUEUE, HOLD, PLAIN_CH, "0", NULL),
                      ":0");
     compare("unlock when not held", PLAIN);
     cr_assert_eq(raw_int(ours.redis, "DBSIZE"), 0);
@@ -185,28 +186,30 @@ Test(golden, g1_unlock_when_not_held)
 Test(golden, g1_force_unlock_on_held)
 {
     subscribe(PLAIN_CH);
-    lock_both(PLAIN, PLAIN_VOID, "30000", HOLD);
+    lock_both(PLAIN, PLAIN_QUEUE, "30000", HOLD);
     replay("del " PLAIN " | PUBLISH " PLAIN_CH " 0");
-    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_BREAK, 1, PLAIN, PLAIN_CH, NULL), "\"" HOLD "\"");
+    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_BREAK, 3, PLAIN, PLAIN_QUEUE, PLAIN_TOKEN, PLAIN_CH, NULL),
+                     "\"" HOLD "\"");
     compare("forceUnlock", PLAIN);
     compare_messages("forceUnlock");
 }
 
 #define CONTENDED "lk:contended"
-#define CONTENDED_VOID "hasplock_void:{lk:contended}"
+#define CONTENDED_QUEUE "hasplock_queue:{lk:contended}"
+#define CONTENDED_TOKEN "redisson_lock_token:{lk:contended}"
 #define CONTENDED_CH "redisson_lock__channel:{lk:contended}"
 
 Test(golden, g2_contended)
 {
     long long ttl = 0;
     char holder[128] = "";
-    lock_both(CONTENDED, CONTENDED_VOID, "5000", HOLD);
+    lock_both(CONTENDED, CONTENDED_QUEUE, "5000", HOLD);
 
     /* B asks, subscribes, asks again: answered with A's ttl (theirs a bare number; ours names the holder too). */
     for (int i = 0; i < 2; i++) {
         int64_t theirs_left = raw_pttl(theirs.redis, CONTENDED);
         const char *reply =
-            script_run(ours.redis, HLK_SCRIPT_LOCK_ACQUIRE, 2, CONTENDED, CONTENDED_VOID, "30000", OTHER, NULL);
+            script_run(ours.redis, HLK_SCRIPT_LOCK_ACQUIRE, 2, CONTENDED, CONTENDED_QUEUE, "30000", OTHER, NULL);
         cr_assert_eq(sscanf(reply, "[:%lld, \"%127[^\"]\"]", &ttl, holder), 2, "%s", reply);
         cr_assert(ttl > 0 && ttl <= 5000 && llabs(ttl - theirs_left) < 1000);
         cr_assert_str_eq(holder, HOLD);
@@ -218,17 +221,20 @@ Test(golden, g2_contended)
     replay("hexists " CONTENDED " " HOLD " | hincrby " CONTENDED " " HOLD " -1 | del " CONTENDED
            " | PUBLISH " CONTENDED_CH " 0");
     cr_assert_str_eq(
-        script_run(ours.redis, HLK_SCRIPT_LOCK_END, 2, CONTENDED, CONTENDED_VOID, HOLD, CONTENDED_CH, "0", NULL), ":2");
+        script_run(ours.redis, HLK_SCRIPT_LOCK_END, 2, CONTENDED, CONTENDED_QUEUE, HOLD, CONTENDED_CH, "0", NULL),
+        ":1");
     compare("A unlock", CONTENDED);
     compare_messages("A unlock");
 
     replay("exists " CONTENDED " | hincrby " CONTENDED " " OTHER " 1 | pexpire " CONTENDED " 30000");
     cr_assert_str_eq(
-        script_run(ours.redis, HLK_SCRIPT_LOCK_ACQUIRE, 2, CONTENDED, CONTENDED_VOID, "30000", OTHER, NULL), "(nil)");
+        script_run(ours.redis, HLK_SCRIPT_LOCK_ACQUIRE, 2, CONTENDED, CONTENDED_QUEUE, "30000", OTHER, NULL), "(nil)");
     compare("B has it", CONTENDED);
 
     replay("del " CONTENDED " | PUBLISH " CONTENDED_CH " 0");
-    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_BREAK, 1, CONTENDED, CONTENDED_CH, NULL), "\"" OTHER "\"");
+    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_BREAK, 3, CONTENDED, CONTENDED_QUEUE, CONTENDED_TOKEN,
+                                CONTENDED_CH, NULL),
+                     "\"" OTHER "\"");
     compare("B force", CONTENDED);
     compare_messages("B force");
 }

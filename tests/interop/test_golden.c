@@ -16,21 +16,22 @@ enum { LEASE = 30000, SHORT = 5000, SLACK = 2500 };
 /* --- which names a script of ours may name */
 
 struct names {
-    char lock[128], voids[160], channel[640];
+    char lock[128], queue[160], token[160], channel[640];
 };
 
 static struct names names_of(const char *lock)
 {
     struct names names;
     snprintf(names.lock, sizeof names.lock, "%s", lock);
-    snprintf(names.voids, sizeof names.voids, "hasplock_void:{%s}", lock);
+    snprintf(names.queue, sizeof names.queue, "hasplock_queue:{%s}", lock);
+    snprintf(names.token, sizeof names.token, "redisson_lock_token:{%s}", lock);
     raw_channel(names.channel, sizeof names.channel, lock);
     return names;
 }
 
 static bool is_key(const struct names *names, const char *word)
 {
-    return strcmp(word, names->lock) == 0 || strcmp(word, names->voids) == 0;
+    return strcmp(word, names->lock) == 0 || strcmp(word, names->queue) == 0 || strcmp(word, names->token) == 0;
 }
 
 static bool keys_are_ours(const struct names *names, const char *line)
@@ -45,6 +46,11 @@ static bool keys_are_ours(const struct names *names, const char *line)
     return true;
 }
 
+static bool is_inbox(const char *word)
+{
+    return strncmp(word, "hasplock_inbox:hlk-", 19) == 0;
+}
+
 static bool may_say(const struct names *names, const char *line)
 {
     char command[32] = "", first[640] = "", second[640] = "";
@@ -52,17 +58,18 @@ static bool may_say(const struct names *names, const char *line)
     if (strncmp(command, "eval", 4) == 0)
         return keys_are_ours(names, line);
     if (strstr(command, "subscribe"))
-        return strcmp(first, names->channel) == 0;
+        return is_inbox(first) || strcmp(first, names->channel) == 0;
     if (line[1] == '>')
         return true; /* the test's own questions; ours are counted by requests() */
     if (strcmp(command, "publish") == 0)
-        return strcmp(first, names->channel) == 0 && strcmp(second, "0") == 0;
+        return is_inbox(first) || (strcmp(first, names->channel) == 0 && strcmp(second, "0") == 0);
     if (strcmp(command, "pubsub") == 0)
-        return strcmp(first, "numsub") == 0 && strcmp(second, names->channel) == 0;
+        return strcmp(first, "numsub") == 0 && (is_inbox(second) || strcmp(second, names->channel) == 0);
     return strcmp(command, "time") == 0 || is_key(names, first);
 }
 
-/* Between two marks, hasplock named the lock, its void set and its channel as the format has them, and nothing else. */
+/* Between two marks, hasplock named the lock, its queue, its counter of tokens, its channel and inboxes as the format
+ * has them, and nothing else. */
 static void expect_only_its_names(const struct watch *watch, size_t from, size_t to, const char *lock)
 {
     struct names names = names_of(lock);

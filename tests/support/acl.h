@@ -1,22 +1,22 @@
 /* acl.h - the least rights a user of hasplock needs, as ACL SETUSER takes them. The whole integration stage runs with
  * them when HLK_TEST_ACL=1 (server.h), so a right that is missing here fails a test, and docs/protocol.md quotes them.
  *
- * Here the locks' names begin with "t"; whoever copies the line puts in what theirs begin with, in all three places
- * (and twice more for names that have a brace: the rule of docs/protocol.md).
- */
+ * Here the locks' names begin with "t"; whoever copies the line puts in what theirs begin with, in all places
+ * (twice for names that have a brace: the rule of docs/protocol.md). Inboxes are named after clients. */
 #ifndef HLK_TEST_ACL_H
 #define HLK_TEST_ACL_H
 
 #define ACL_USER     "locks"
 #define ACL_PASSWORD "least-rights"
 
-/* keys: the lock and its void set. channels: the lock's. commands: what the scripts in lua/ call, and what the
- * connection itself sends. */
-#define ACL_KEYS     "~t* ~hasplock_void:{t* ~hasplock_void:t*"
-#define ACL_CHANNELS "resetchannels &redisson_lock__channel:{t* &redisson_lock__channel:t*"
+/* keys: the lock, its queue, its counter of tokens. channels: the lock's, and the clients' inboxes. commands: what the
+ * scripts in lua/ call (get, set, incrby: for fenced locks only), and what the connection itself sends. */
+#define ACL_KEYS     "~t* ~hasplock_queue:{t* ~hasplock_queue:t* ~redisson_lock_token:{t* ~redisson_lock_token:t*"
+#define ACL_CHANNELS "resetchannels &redisson_lock__channel:{t* &redisson_lock__channel:t* &hasplock_inbox:*"
 #define ACL_COMMANDS                                                                                                   \
-    "-@all +evalsha +eval +exists +hexists +hkeys +hgetall +hset +hdel +del +pttl +pexpire +zscore +zadd "             \
-    "+zremrangebyscore +time +publish +pubsub|numsub +subscribe +unsubscribe +ping +select"
+    "-@all +evalsha +eval +exists +hexists +hkeys +hgetall +hset +hdel +del +pttl +pexpire +zscore +zadd +zrem "       \
+    "+zremrangebyscore +zrangebyscore +zrevrangebyscore +zcount +zrank +get +set +incrby "        \
+    "+time +publish +pubsub|numsub +subscribe +unsubscribe +ping +select"
 
 #define ACL_RULES ACL_KEYS " " ACL_CHANNELS " " ACL_COMMANDS
 

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_ARGS = 64, START_TRIES = 5 };
+enum { MAX_ARGS = 96, START_TRIES = 5 };
 
 /* A port that is free now. Another process may take it before the server does; then the server ends and start_once is
  * tried again with another one. */
@@ -262,6 +262,17 @@ static bool is_allowed(const struct server *server, const char *key)
     return false;
 }
 
+/* A queue without anybody in it is "void:<key>" to the globs. */
+static bool is_allowed_void(const struct server *server, redisContext *redis, const char *key)
+{
+    char as[700];
+    redisReply *waiters = redisCommand(redis, "ZCOUNT %s 1 +inf", key);
+    bool none = waiters && waiters->type == REDIS_REPLY_INTEGER && waiters->integer == 0;
+    freeReplyObject(waiters);
+    snprintf(as, sizeof as, "void:%s", key);
+    return none && is_allowed(server, as);
+}
+
 /* "" when nothing is left. */
 static void look(const struct server *server, redisContext *redis, char *text, size_t size)
 {
@@ -269,7 +280,7 @@ static void look(const struct server *server, redisContext *redis, char *text, s
     size_t len = 0;
     text[0] = '\0';
     for (size_t i = 0; keys && i < keys->elements && len < size; i++)
-        if (!is_allowed(server, keys->element[i]->str))
+        if (!is_allowed(server, keys->element[i]->str) && !is_allowed_void(server, redis, keys->element[i]->str))
             len += (size_t)snprintf(text + len, size - len, " key %s", keys->element[i]->str);
     for (size_t i = 0; channels && i < channels->elements && len < size; i++)
         len += (size_t)snprintf(text + len, size - len, " channel %s", channels->element[i]->str);

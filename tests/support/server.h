@@ -51,9 +51,11 @@ void server_resume(struct server *server);      /* SIGCONT */
 /* Kills it if it runs and starts it at the same address; it comes back empty unless keep_data (SERVER_AOF only). */
 void server_restart(struct server *server, bool keep_data);
 
-/* Lets keys that match `glob` (fnmatch) be left at the end. SERVER_VOID: holds that ended in doubt. */
+/* Lets keys that match `glob` (fnmatch) be left at the end. SERVER_VOID: queues in which nobody waits, only
+ * holds that ended in doubt; SERVER_QUEUE: queues in which somebody died. */
 void server_allow(struct server *server, const char *glob);
-#define SERVER_VOID "hasplock_void:*"
+#define SERVER_VOID  "void:hasplock_queue:*"
+#define SERVER_QUEUE "hasplock_queue:*"
 
 /* Waits until no key is left but allowed ones and nobody is subscribed to anything. NULL: so it is; else what is
  * left. */

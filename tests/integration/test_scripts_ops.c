@@ -1,0 +1,115 @@
+/* What operators ask: lock_break, lock_query. */
+#include "integration/scripts.h"
+
+SCRIPTS_SUITE(lock_break);
+SCRIPTS_SUITE(lock_query);
+
+/* --- lock_break */
+
+Test(lock_break, takes_the_lock_from_anybody_and_names_whom)
+{
+    redisContext *listener = listen(CHANNEL);
+    acquire(30000, A);
+    reacquire(A, 3, 0);
+    cr_assert_str_eq(lock_break(), "\"" A "\"");
+    cr_assert_str_eq(everything(), "");
+    cr_assert_str_eq(told(listener), "0");
+    redisFree(listener);
+}
+
+Test(lock_break, of_a_lock_that_nobody_holds_answers_nil_and_wakes_nobody)
+{
+    redisContext *listener = listen(CHANNEL);
+    cr_assert_str_eq(lock_break(), "(nil)");
+    cr_assert_not(was_published());
+    redisFree(listener);
+}
+
+Test(lock_break, run_twice_answers_nil_or_takes_it_from_the_next)
+{
+    acquire(30000, A);
+    lock_break();
+    cr_assert_str_eq(lock_break(), "(nil)");
+    acquire(30000, B);
+    cr_assert_str_eq(lock_break(), "\"" B "\"");
+}
+
+Test(lock_break, publishes_nothing_when_nobody_is_subscribed)
+{
+    redisContext *pattern = raw_open(server);
+    raw(pattern, "PSUBSCRIBE *");
+    raw(admin, "HSET t %s 1", FOREIGN);
+    lock_break();
+    cr_assert_not(was_published());
+    redisFree(pattern);
+}
+
+Test(lock_break, refuses_a_key_of_another_type_and_changes_nothing)
+{
+    raw(admin, "SET t text");
+    cr_assert_not_null(strstr(lock_break(), "WRONGTYPE"));
+    cr_assert_str_eq(everything(), "t string \"text\"; ");
+}
+
+Test(lock_break, works_on_a_full_server)
+{
+    acquire(30000, A);
+    fill_server();
+    cr_assert_str_eq(lock_break(), "\"" A "\"");
+    cr_assert_str_eq(everything(), "");
+}
+
+/* --- lock_query */
+
+Test(lock_query, tells_that_a_lock_is_free_and_how_many_listen)
+{
+    cr_assert_str_eq(query(), "[:-2, :0, \"\", :0, :0, []]");
+    redisContext *one = listen(CHANNEL), *two = listen(CHANNEL);
+    cr_assert_str_eq(query(), "[:-2, :2, \"\", :0, :0, []]");
+    redisFree(one);
+    redisFree(two);
+}
+
+Test(lock_query, tells_ttl_holder_and_count)
+{
+    acquire(30000, A);
+    reacquire(A, 2, 0);
+    long long ttl = 0, listeners = -9, count = 0;
+    char holder[64] = "";
+    cr_assert_eq(sscanf(query(), "[:%lld, :%lld, \"%63[^\"]\", :%lld, :0, []]", &ttl, &listeners, holder, &count), 4);
+    cr_assert(about(ttl, 30000));
+    cr_assert_eq(listeners, 0);
+    cr_assert_str_eq(holder, A);
+    cr_assert_eq(count, 2);
+}
+
+Test(lock_query, tells_minus_1_for_a_hold_without_end)
+{
+    raw(admin, "HSET t foreign:1 1");
+    cr_assert_str_eq(query(), "[:-1, :0, \"foreign:1\", :1, :0, []]");
+}
+
+Test(lock_query, tells_minus_1_listeners_when_it_may_not_ask)
+{
+    raw(admin, "ACL SETUSER deaf on >pw ~* &* +@all -pubsub");
+    redisContext *deaf = raw_open_as(server, "deaf", "pw");
+    cr_assert_str_eq(script_run(deaf, HLK_SCRIPT_LOCK_QUERY, 2, LOCK, QUEUE, CHANNEL, "3", NULL),
+                     "[:-2, :-1, \"\", :0, :0, []]");
+    redisFree(deaf);
+}
+
+Test(lock_query, refuses_a_key_of_another_type)
+{
+    raw(admin, "SET t text");
+    cr_assert_not_null(strstr(query(), "WRONGTYPE"));
+    cr_assert_str_eq(everything(), "t string \"text\"; ");
+}
+
+Test(lock_query, changes_nothing)
+{
+    acquire(30000, A);
+    int64_t changes = raw_stat(admin, "rdb_changes_since_last_save");
+    query();
+    cr_assert_eq(raw_stat(admin, "rdb_changes_since_last_save"), changes);
+    cr_assert_str_eq(everything(), HELD_BY_A);
+}
