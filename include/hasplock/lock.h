@@ -1,9 +1,9 @@
 /* lock.h - a reentrant lock that many processes share through Redis.
  *
  * Who holds it: the calling thread, or the owner the handle was made with (owner.h). The same holder may acquire again;
- * it is held until as many releases. Waiters are woken, not polling; threads and owners of one process take their turns
- * in the order they came, processes in no promised order, though none keeps the lock among its own for long while
- * others wait.
+ * it is held until as many releases. Waiters are woken, not polling: whoever releases gives the lock to the first in
+ * line. Threads and owners of one process take their turns in the order they came, processes in the order of their
+ * first waits; a process may pass the lock among its own for up to 5 ms before (local_passes, client.h).
  *
  * A held lock has a lease. Without lease_ms the watchdog renews it until release; with it, it runs out by itself.
  * A lease can be lost: the server forgot it, an operator broke it, this process stood still or was cut off. Then events
@@ -23,7 +23,11 @@ HLK_BEGIN_DECLS
 
 typedef struct hlk_lock hlk_lock;       /* opaque; cheap: a name and how to lock it. Any number of threads at once */
 
-enum hlk_lock_kind { HLK_LOCK_PLAIN = 0 };     /* later kinds (fair, fenced, spin) get the next numbers */
+enum hlk_lock_kind {
+    HLK_LOCK_PLAIN  = 0,
+    HLK_LOCK_FENCED = 1         /* with a token for each hold (hlk_lock_token). The same lock as the plain one of that name
+                                 * to all others, and Redisson's RFencedLock */
+};
 
 struct hlk_lock_opts {
     size_t        size;
@@ -33,8 +37,9 @@ struct hlk_lock_opts {
     int64_t       max_hold_ms;   /* no hold lasts longer: its renewals end in time for that; 0: no cap */
     hlk_event_fn *on_event;      /* of holds taken through this handle, before the client's own; NULL: none */
     void         *event_ctx;     /* borrowed until destroy has returned and the last such hold is over */
+    int64_t       token_floor;   /* fenced: tokens are larger than this, whatever the server remembers; up to 2^52 */
 };
-#define HLK_LOCK_OPTS_INIT { sizeof(struct hlk_lock_opts), 0, 0, 0, 0, 0, 0 }
+#define HLK_LOCK_OPTS_INIT { sizeof(struct hlk_lock_opts), 0, 0, 0, 0, 0, 0, 0 }
 
 struct hlk_acquire_opts {
     size_t      size;
@@ -87,6 +92,12 @@ HLK_API int     hlk_lock_holds(const hlk_lock *lock);       /* releases due; 0: 
 HLK_API int64_t hlk_lock_held_until(const hlk_lock *lock);  /* moment from which it counts as lost; 0: not held */
 HLK_API int64_t hlk_lock_left_ms(const hlk_lock *lock);     /* from now till then; 0: not held, lost, over. Ask it
                                                              * before each effect on the outside world */
+
+/* The hold's fencing token, > 0: larger than that of every earlier hold of this lock through any fenced handle, in any
+ * process, Java's too; the same for nested holds. Write it with each effect, and let the resource refuse a smaller one
+ * than it has seen: that stops a holder that lost the lock and does not know it yet. 0: not held, or lost, or not taken
+ * as a fenced lock. Tokens may skip numbers. Local, no I/O, any thread. (RFencedLock.getToken, lockAndGetToken) */
+HLK_API int64_t hlk_lock_token(const hlk_lock *lock);
 
 /* The hold as written in Redis, "<client id>:<hold id>", copied to buf (cut if longer, always ended by NUL); "" when
  * the handle's holder does not hold it. HLK_OK, HLK_NOT_HOLDER, HLK_LOST, HLK_E_INVALID. Local, any thread. */

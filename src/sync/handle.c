@@ -14,6 +14,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define TOKEN_FLOOR_MOST (INT64_C(1) << 52) /* Lua counts in doubles */
+
 /* --- errors --- */
 
 enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum hlk_status status, const char *format,
@@ -55,8 +57,10 @@ static void free_lock(struct hlk_via *via)
 /* NULL: all is well; else what is wrong. */
 static const char *bad_opts(const hlk_client *client, const struct hlk_lock_opts *opts)
 {
-    if (opts->kind != HLK_LOCK_PLAIN)
+    if (opts->kind != HLK_LOCK_PLAIN && opts->kind != HLK_LOCK_FENCED)
         return "unknown kind of lock";
+    if (opts->token_floor < 0 || opts->token_floor > TOKEN_FLOOR_MOST)
+        return "token_floor is negative, or larger than 2^52";
     if (opts->owner && opts->owner->client != client)
         return "the owner is another client's";
     if (opts->lease_ms != 0 && (opts->lease_ms < HLK_LEASE_MIN_MS || opts->lease_ms > HLK_LEASE_MAX_MS))
@@ -89,6 +93,8 @@ static hlk_lock *make_lock(hlk_client *client, const char *name, size_t len, con
     }
     lock->lease_ms = opts->lease_ms;
     lock->max_hold_ms = opts->max_hold_ms;
+    lock->fenced = opts->kind == HLK_LOCK_FENCED;
+    lock->token_floor = opts->token_floor;
     return lock;
 }
 
@@ -160,6 +166,13 @@ int64_t hlk_lock_left_ms(const hlk_lock *lock)
 {
     int64_t left = hlk_lock_held_until(lock) - hlk_clock_ms();
     return left > 0 ? left : 0;
+}
+
+int64_t hlk_lock_token(const hlk_lock *lock)
+{
+    struct hlk_view view;
+    look(lock, &view);
+    return !lock || !lock->fenced || view.lost || hlk_clock_ms() >= view.until_ms ? 0 : view.token;
 }
 
 enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
