@@ -254,6 +254,8 @@ bool hlk_session_lose(struct hlk_session *s, uint64_t h, const char *why, struct
     hlk_mutex_lock(s->mu);
     if (s->state == HLK_SESSION_HELD && s->h == h && s->lease.state != HLK_LEASE_LOST)
         return hlk_session_lose_locked(s, why, out);
+    if (s->place && s->place->h == h)
+        s->place->noted_ttl_ms = 0; /* granted while asking, and broken before the answer */
     hlk_mutex_unlock(s->mu);
     return false;
 }
