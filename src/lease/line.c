@@ -370,8 +370,8 @@ static bool may_pass(struct hlk_session *s, const struct hlk_turn *next, int64_t
     struct hlk_place *p = s->place;
     if (next->fenced && (p->token == 0 || p->token >= p->last_token || p->token < next->floor))
         return false;
-    if (p->got_ms == 0)
-        p->got_ms = now_ms;
+    if (p->got_ms == 0) /* won before there was a place to note it in */
+        p->got_ms = lease->sent_ms;
     return p->passes < s->table->local_passes && now_ms - p->got_ms < HLK_PASS_MS &&
            lease->until_ms - now_ms > lease->lease_ms / 3 && s->written == 1;
 }
