@@ -65,6 +65,7 @@ static inline void same_owner(struct person *p, struct person *as)
 
 static inline enum hlk_enter enter(struct person *p)
 {
+    p->turn.got = false;
     return hlk_session_enter(s, &p->turn);
 }
 
@@ -123,6 +124,31 @@ static inline bool is_lost(struct person *p)
     struct hlk_view view;
     hlk_session_view(s, p->turn.holder.id, &view);
     return view.lost;
+}
+
+/* The asker is about to send a copy that takes a place in Redis' queue: that place. */
+static inline struct hlk_member queue(struct person *p)
+{
+    struct hlk_member member;
+    cr_assert_eq(hlk_session_queue(s, &p->turn, true, &member), HLK_ENTER_TURN);
+    return member;
+}
+
+/* First in the process's line, in Redis' queue, and answered that somebody else holds it: the hold id. */
+static inline uint64_t wait_in_queue(struct person *p)
+{
+    cr_assert_eq(enter(p), HLK_ENTER_TURN);
+    (void)queue(p);
+    cr_assert_not(hlk_session_waits(s, &p->turn, false));
+    cr_assert_eq(s->state, HLK_SESSION_WAITING);
+    return p->turn.h;
+}
+
+static inline int64_t token_of(struct person *p)
+{
+    struct hlk_view view;
+    hlk_session_view(s, p->turn.holder.id, &view);
+    return view.token;
 }
 
 static inline uint64_t held_count(void)
