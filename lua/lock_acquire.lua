@@ -20,7 +20,7 @@
           with doubt finds the void entry
   Wakes   the first in line, when the lock is found free and it is not this one
   Order   before the first write all is looked at; the first write is one that a full server still allows, or the one
-          that takes the lock
+          that takes the lock or joins the queue
   Clock   the server's own, only for an open window
   Source  key and field layout are Redisson's RLock; the rest is ours (docs/protocol.md) ]]
 local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
@@ -78,13 +78,16 @@ end
 
 local place = -1
 if member and member ~= '' then
-    local last = redis.call('zrevrangebyscore', queue, 1e15, 1, 'withscores', 'limit', 0, 1)[2] or 0
-    if redis.call('zadd', queue, 'nx', last + 1, member) == 1 and redis.call('pttl', queue) < 150000 then
-        redis.call('pexpire', queue, 300000)
+    local rank = redis.call('zrank', queue, member)
+    if rank then
+        place = rank > 0 and rank - redis.call('zcount', queue, '-inf', '(0') or 0
+    else
+        local last = redis.call('zrevrangebyscore', queue, 1e15, 1, 'withscores', 'limit', 0, 1)[2]
+        place = last and redis.call('zcount', queue, 1, 1e15) or 0
+        redis.call('zadd', queue, (last or 0) + 1, member)
     end
-    place = redis.call('zrank', queue, member)
-    if place > 0 then
-        place = place - redis.call('zcount', queue, '-inf', '(0')
+    if redis.call('pttl', queue) < 150000 then
+        redis.call('pexpire', queue, 300000)
     end
 end
 return { left, holder or '', place }
