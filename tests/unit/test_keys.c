@@ -18,8 +18,15 @@ static const char *queue_key(const char *name)
     return out;
 }
 
+static const char *token_key(const char *name)
+{
+    out[hlk_key_token(out, name, strlen(name))] = '\0';
+    return out;
+}
+
 Test(keys, a_plain_name_is_put_in_braces)
 {
+    cr_assert_str_eq(token_key("invoice:42"), "redisson_lock_token:{invoice:42}");
     cr_assert_str_eq(channel("invoice:42"), "redisson_lock__channel:{invoice:42}");
     cr_assert_str_eq(queue_key("invoice:42"), "hasplock_queue:{invoice:42}");
 }
@@ -28,6 +35,14 @@ Test(keys, a_name_with_braces_keeps_its_own)
 {
     cr_assert_str_eq(channel("{user:1}:cart"), "redisson_lock__channel:{user:1}:cart");
     cr_assert_str_eq(queue_key("a{b}c"), "hasplock_queue:a{b}c");
+    cr_assert_str_eq(token_key("a{b}c"), "redisson_lock_token:a{b}c");
+}
+
+Test(keys, an_inbox_is_the_clients)
+{
+    size_t n = hlk_key_inbox(out, "hlk-web-3-4711-9f3a");
+    cr_assert_str_eq(out, "hasplock_inbox:hlk-web-3-4711-9f3a");
+    cr_assert_eq(n, strlen(out));
 }
 
 /* Redisson asks for a '{' anywhere, not for a tag: so do we, or its clients would not hear us. */
@@ -56,6 +71,7 @@ Test(keys, the_longest_name_fits)
     memset(name, 'n', sizeof name);
     cr_assert_leq(hlk_key_channel(out, name, sizeof name), sizeof out);
     cr_assert_leq(hlk_key_queue(out, name, sizeof name), sizeof out);
+    cr_assert_leq(hlk_key_token(out, name, sizeof name), sizeof out);
 }
 
 /* --- slots --- */
@@ -138,6 +154,26 @@ Test(keys, a_field_ends_after_a_shorter_number)
     cr_assert_str_eq(field, "c:9223372036854775807");
 }
 
+Test(keys, a_place_in_the_queue_is_the_field_and_four_numbers)
+{
+    char member[HLK_MEMBER_MAX];
+    struct hlk_member place = { .ttl_ms = 5000, .tokens = 65, .floor = 17, .since_ms = 1760000000000 };
+    size_t n = hlk_member(member, "hlk-web-3-4711-9f3a", 12, &place);
+    cr_assert_str_eq(member, "hlk-web-3-4711-9f3a:12 5000 65 17 1760000000000");
+    cr_assert_eq(n, strlen(member));
+    (void)hlk_member(member, "c", 1, &(struct hlk_member){ .ttl_ms = 1, .since_ms = 2 });
+    cr_assert_str_eq(member, "c:1 1 0 0 2");
+}
+
+Test(keys, the_longest_place_fits)
+{
+    char member[HLK_MEMBER_MAX], client[HLK_FIELD_MAX - 21];
+    struct hlk_member place = { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
+    memset(client, 'c', sizeof client);
+    client[sizeof client - 1] = '\0';
+    cr_assert_lt(hlk_member(member, client, INT64_MAX, &place), sizeof member);
+}
+
 static bool is_of(const char *field, const char *client)
 {
     return hlk_field_is_of(field, strlen(field), client);
@@ -151,6 +187,14 @@ Test(keys, knows_its_own_holds)
     cr_assert_not(is_of("hlk-a-1-ff", "hlk-a-1-ff"));
     cr_assert_not(is_of("xlk-a-1-ff:12", "hlk-a-1-ff"));
     cr_assert_not(is_of("", "hlk-a-1-ff"));
+}
+
+Test(keys, knows_clients_of_this_library)
+{
+    cr_assert(hlk_field_is_ours("hlk-a-1-ff:12"));
+    cr_assert_not(hlk_field_is_ours("6f9c2a10-41f3-4b0e-9a52-000000000000:61"));
+    cr_assert_not(hlk_field_is_ours("hlk"));
+    cr_assert_not(hlk_field_is_ours(""));
 }
 
 Test(keys, looks_at_no_byte_beyond_the_field)

@@ -330,6 +330,50 @@ Test(undo, an_answer_that_did_not_void_a_doubtful_hold_does_not_settle_it)
     cr_assert_eq(a.settled, 1);
 }
 
+/* --- an open window for Redisson's clients --- */
+
+/* What is sent for this hold: whether with an open window, and the same in all copies. */
+static bool opens(uint64_t hold)
+{
+    char first[4096];
+    memset(&a, 0, sizeof a);
+    start_for(&a, hold, NULL);
+    (void)snprintf(first, sizeof first, "%s", peer_hears(&peer));
+    peer_breaks(&peer);
+    peer_up(&peer);
+    hlk_undos_on_up(&undos);
+    cr_assert_str_eq(peer_hears(&peer), first);
+    peer_answers(&peer, ":1\r\n");
+    bool open = strncmp(first, "*9\r\n", 4) == 0;
+    size_t len = strlen(first);
+    if (open)
+        cr_assert_str_eq(first + len - 14, "$1\r\n0\r\n$1\r\n3\r\n");
+    return open;
+}
+
+Test(undo, one_end_in_four_has_an_open_window)
+{
+    int open = 0, in_a_row = 0, most = 0;
+    peer_up(&peer);
+    for (uint64_t hold = 1; hold <= 400; hold++) {
+        in_a_row = opens(hold) ? 0 : in_a_row + 1;
+        open += in_a_row == 0;
+        most = in_a_row > most ? in_a_row : most;
+    }
+    cr_assert(open >= 90 && open <= 110, "%d of 400", open);
+    cr_assert_leq(most, 8, "%d ends in a row without", most);
+}
+
+Test(undo, an_end_of_a_place_in_the_queue_names_it)
+{
+    peer_up(&peer);
+    a.undo.q.place = (struct hlk_member){ .ttl_ms = 5000, .since_ms = 77 };
+    start(&a);
+    cr_assert_not_null(strstr(peer_hears(&peer), "hlk-t-1-a:7 5000 0 0 77\r\n"));
+    peer_answers(&peer, ":2\r\n");
+    cr_assert(settled_as(&a, HLK_UNDO_DONE));
+}
+
 /* --- with somebody who waits --- */
 
 Test(undo, who_waits_gets_the_outcome)
