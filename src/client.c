@@ -281,7 +281,7 @@ static void set_table(hlk_client *client, const struct hlk_client_opts *opts)
     table->hook = (struct hlk_hook){ opts->on_event, opts->event_ctx };
     table->watchdog_ms = or_default(opts->watchdog_ms, WATCHDOG_MS);
     table->at_risk_ms = opts->at_risk_ms;
-    table->local_passes = opts->local_passes > 0 ? (unsigned)opts->local_passes
+    table->local_passes = opts->local_passes > 0   ? (unsigned)opts->local_passes
                           : opts->local_passes < 0 ? 0
                                                    : LOCAL_PASSES;
 }
@@ -308,8 +308,10 @@ static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_op
     client->undos.mux = client->table.watchdog.mux = client->mux;
     hlk_table_init(&client->table);
     client->table.watchdog.mux = client->mux;
-    hlk_channels_init(&client->channels, client->loop, &client->endpoint, client->id, on_letter, &client->table);
-    status = hlk_events_start(&client->events, error);
+    status = hlk_channels_init(&client->channels, client->loop, &client->endpoint, client->id, on_letter,
+                               &client->table, error);
+    if (status == HLK_OK)
+        status = hlk_events_start(&client->events, error);
     if (status == HLK_OK)
         status = hlk_loop_start(client->loop, error);
     return status;

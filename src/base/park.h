@@ -23,7 +23,8 @@
 #define HLK_WAKE_CANCEL  0x80u      /* the wait's cancel object was triggered */
 #define HLK_WAKE_CLOSED  0x100u     /* the client is being closed */
 #define HLK_WAKE_SETTLED 0x200u     /* an end that this thread waits for has its outcome */
-#define HLK_WAKE_ALL     0x3ffu
+#define HLK_WAKE_READ    0x400u     /* the right to read the subscriber connection is this thread's, or wanted back */
+#define HLK_WAKE_ALL     0x7ffu
 #define HLK_PARK_ASLEEP  0x80000000u    /* internal: the sleeper sleeps; whoever clears it pays the wake-up */
 
 struct hlk_park {

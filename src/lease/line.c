@@ -223,8 +223,7 @@ bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_
     int64_t now = hlk_clock_ms();
     hlk_mutex_lock(s->mu);
     assert(turn->h && turn->h == s->h);
-    bool held =
-        hlk_lease_begin(&s->lease, sent_ms, turn->lease_ms, turn->fixed, cap_of(now, turn->max_hold_ms), now);
+    bool held = hlk_lease_begin(&s->lease, sent_ms, turn->lease_ms, turn->fixed, cap_of(now, turn->max_hold_ms), now);
     if (held) {
         s->doubt = doubt;
         take(s, turn, token, now);

@@ -66,7 +66,8 @@ void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
 {
     bool unref = false;
     lock_between_renewals(s);
-    if (s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, holder) && s->h == h && s->lease.state != HLK_LEASE_LOST) {
+    if (s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, holder) && s->h == h &&
+        s->lease.state != HLK_LEASE_LOST) {
         if (--s->count == 0) { /* the owner's other thread has released meanwhile: this was the last */
             struct hlk_parting parting;
             part(s, &parting);

@@ -3,7 +3,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #define PING_S 1.0
 #define PINGS_MISSED 2
@@ -39,12 +42,13 @@ static void on_redial(struct ev_loop *ev, struct ev_timer *timer, int revents)
 static void watch(struct hlk_pubsub *ps)
 {
     struct ev_loop *ev = hlk_loop_ev(ps->loop);
-    int events = hlk_buffer_empty(&ps->out) ? EV_READ : EV_READ | EV_WRITE;
+    int events = (hlk_pubsub_loop_reads(ps) ? EV_READ : 0) | (hlk_buffer_empty(&ps->out) ? 0 : EV_WRITE);
     if (ev_is_active(&ps->io) && (ps->io.events & (EV_READ | EV_WRITE)) == events)
         return;
     ev_io_stop(ev, &ps->io);
     ev_io_set(&ps->io, ps->conn.fd, events);
-    ev_io_start(ev, &ps->io);
+    if (events)
+        ev_io_start(ev, &ps->io);
 }
 
 static void flush(struct hlk_pubsub *ps)
@@ -73,7 +77,9 @@ static void ask(struct hlk_pubsub *ps, enum what what, const char *channel, size
     asked->len = len;
     if (channel)
         memcpy(asked->channel, channel, len);
+    hlk_mutex_lock(&ps->mu);
     hlk_list_push_back(&ps->asked, &asked->link);
+    hlk_mutex_unlock(&ps->mu);
     flush(ps);
 }
 
@@ -99,7 +105,7 @@ void hlk_pubsub_unsubscribe(struct hlk_pubsub *ps, const char *channel, size_t l
         return;
     if (--ps->subscribed == 0)
         ev_timer_stop(hlk_loop_ev(ps->loop), &ps->ping);
-    ps->silent_pings = 0;
+    atomic_store(&ps->silent_pings, 0);
     ask(ps, UNSUBSCRIBE, channel, len);
 }
 
@@ -107,13 +113,12 @@ static void on_ping(struct ev_loop *ev, struct ev_timer *timer, int revents)
 {
     (void)ev, (void)revents;
     struct hlk_pubsub *ps = timer->data;
-    if (ps->silent_pings >= PINGS_MISSED) {
+    if (atomic_fetch_add(&ps->silent_pings, 1) >= PINGS_MISSED) {
         struct hlk_error error;
         (void)hlk_error_set(&error, HLK_E_CONNECT, "subscriber connection: no answer to %d pings", PINGS_MISSED);
         broke(ps, &error);
         return;
     }
-    ps->silent_pings++;
     ask(ps, PING, NULL, 0);
 }
 
@@ -121,7 +126,9 @@ static void on_ping(struct ev_loop *ev, struct ev_timer *timer, int revents)
 
 static void answered(struct hlk_pubsub *ps, const redisReply *reply)
 {
+    hlk_mutex_lock(&ps->mu);
     struct hlk_list *node = hlk_list_pop(&ps->asked);
+    hlk_mutex_unlock(&ps->mu);
     if (!node)
         return;
     struct asked *asked = HLK_CONTAINER(node, struct asked, link);
@@ -146,7 +153,7 @@ static bool is_message(const redisReply *reply)
 
 static void heard(struct hlk_pubsub *ps, const redisReply *reply)
 {
-    ps->silent_pings = 0;
+    atomic_store_explicit(&ps->silent_pings, 0, memory_order_relaxed);
     if (is_message(reply))
         ps->owner.on_message(ps->owner.ctx, reply->element[1]->str, reply->element[1]->len, reply->element[2]->str,
                              reply->element[2]->len);
@@ -154,23 +161,18 @@ static void heard(struct hlk_pubsub *ps, const redisReply *reply)
         answered(ps, reply);
 }
 
-/* Reads what is there. Whoever has the reading right calls it: the loop; with hand-off, a parked waiter too. */
-static bool read_all(struct hlk_pubsub *ps, struct hlk_error *error)
+bool hlk_pubsub_read(struct hlk_pubsub *ps, struct hlk_error *error)
 {
-    int got;
     bool broken = false;
-    while ((got = hlk_conn_recv(&ps->conn, error)) > 0) {
-        redisReply *reply;
-        while ((reply = hlk_conn_reply(&ps->conn, &broken, error))) {
-            heard(ps, reply);
-            freeReplyObject(reply);
-            if (!ps->up)
-                return true; /* what it said made us hang up */
-        }
-        if (broken)
-            return false;
+    int got = hlk_conn_recv(&ps->conn, error);
+    if (got <= 0)
+        return got == 0;
+    redisReply *reply;
+    while ((reply = hlk_conn_reply(&ps->conn, &broken, error))) {
+        heard(ps, reply);
+        freeReplyObject(reply);
     }
-    return got == 0;
+    return !broken;
 }
 
 static void on_io(struct ev_loop *ev, struct ev_io *io, int revents)
@@ -178,7 +180,7 @@ static void on_io(struct ev_loop *ev, struct ev_io *io, int revents)
     (void)ev;
     struct hlk_pubsub *ps = io->data;
     struct hlk_error error;
-    if ((revents & EV_READ) && !read_all(ps, &error)) {
+    if ((revents & EV_READ) && hlk_pubsub_loop_reads(ps) && !hlk_pubsub_read(ps, &error)) {
         broke(ps, &error);
         return;
     }
@@ -193,12 +195,14 @@ static void on_io(struct ev_loop *ev, struct ev_io *io, int revents)
 static void hang_up(struct hlk_pubsub *ps)
 {
     struct ev_loop *ev = hlk_loop_ev(ps->loop);
+    hlk_pubsub_reclaim(ps);
     ev_io_stop(ev, &ps->io);
     ev_timer_stop(ev, &ps->ping);
     hlk_conn_reset(&ps->conn);
     ps->out.len = ps->out.off = 0;
     ps->up = false;
-    ps->subscribed = ps->silent_pings = 0;
+    ps->subscribed = 0;
+    atomic_store(&ps->silent_pings, 0);
     struct hlk_list *node;
     while ((node = hlk_list_pop(&ps->asked)))
         hlk_mem_free(HLK_CONTAINER(node, struct asked, link));
@@ -221,16 +225,63 @@ static void on_dialled(void *ctx, struct hlk_conn *conn, const struct hlk_error 
     }
     ps->conn = *conn;
     ps->up = true;
+    hlk_pubsub_readable(ps);
     hlk_backoff_reset(&ps->backoff);
     watch(ps);
     ps->owner.on_up(ps->owner.ctx);
 }
 
-void hlk_pubsub_init(struct hlk_pubsub *ps, hlk_loop *loop, const struct hlk_endpoint *endpoint,
-                     const struct hlk_pubsub_owner *owner)
+/* --- who reads: the loop's side --- */
+
+static void resume(struct hlk_pubsub *ps)
+{
+    if (ps->up && hlk_pubsub_loop_takes(ps))
+        watch(ps);
+}
+
+static void on_resume(struct hlk_post *post)
+{
+    resume(HLK_CONTAINER(post, struct hlk_pubsub, resume));
+}
+
+static void on_tick(struct hlk_tick *tick, int64_t now_ms)
+{
+    (void)now_ms;
+    resume(HLK_CONTAINER(tick, struct hlk_pubsub, tick));
+}
+
+static bool tick_idle(struct hlk_tick *tick)
+{
+    struct hlk_pubsub *ps = HLK_CONTAINER(tick, struct hlk_pubsub, tick);
+    hlk_mutex_lock(&ps->mu);
+    bool idle = ps->reader != HLK_READER_NOBODY || !ps->readable;
+    hlk_mutex_unlock(&ps->mu);
+    return idle;
+}
+
+static void on_broke(struct hlk_post *post)
+{
+    struct hlk_pubsub *ps = HLK_CONTAINER(post, struct hlk_pubsub, broke);
+    hlk_mutex_lock(&ps->mu);
+    bool is_so = ps->broken;
+    struct hlk_error why = ps->why;
+    hlk_mutex_unlock(&ps->mu);
+    if (ps->up && is_so)
+        broke(ps, &why);
+}
+
+enum hlk_status hlk_pubsub_init(struct hlk_pubsub *ps, hlk_loop *loop, const struct hlk_endpoint *endpoint,
+                                const struct hlk_pubsub_owner *owner, struct hlk_error *error)
 {
     memset(ps, 0, sizeof *ps);
     ps->loop = loop;
+    hlk_mutex_init(&ps->mu, HLK_RANK_LEAF);
+    hlk_list_init(&ps->parked);
+    ps->resume.run = on_resume;
+    ps->broke.run = on_broke;
+    ps->tick.run = on_tick;
+    ps->tick.idle = tick_idle;
+    hlk_loop_add_tick(loop, &ps->tick);
     ps->owner = *owner;
     hlk_list_init(&ps->asked);
     hlk_conn_init(&ps->conn);
@@ -241,6 +292,17 @@ void hlk_pubsub_init(struct hlk_pubsub *ps, hlk_loop *loop, const struct hlk_end
     ps->ping.repeat = PING_S;
     ev_init(&ps->io, on_io);
     ps->redial.data = ps->ping.data = ps->io.data = ps;
+    ps->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return ps->kick_fd < 0 ? hlk_error_set(error, HLK_E_OS, "no descriptor: %s", strerror(errno)) : HLK_OK;
+}
+
+void hlk_pubsub_fini(struct hlk_pubsub *ps)
+{
+    hlk_pubsub_close(ps);
+    if (ps->kick_fd >= 0)
+        close(ps->kick_fd);
+    ps->kick_fd = -1;
+    hlk_mutex_fini(&ps->mu);
 }
 
 void hlk_pubsub_close(struct hlk_pubsub *ps)

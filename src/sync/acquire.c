@@ -76,8 +76,8 @@ static enum hlk_do hear(struct hlk_acquire *a, enum hlk_cause cause)
     return a->asking ? HLK_DO_PARK : ask(a, cause);
 }
 
-enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int64_t now_ms,
-                             const struct hlk_busy *busy, enum hlk_status status)
+enum hlk_do hlk_acquire_step(struct hlk_acquire *a, enum hlk_happened what, int64_t now_ms, const struct hlk_busy *busy,
+                             enum hlk_status status)
 {
     switch (what) {
     case HLK_IS_LINED:

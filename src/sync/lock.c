@@ -133,7 +133,9 @@ static enum hlk_happened do_park(struct hlk_request *r)
             return HLK_IS_OVER;
         if (hlk_clock_ms() >= r->machine.until_ms)
             return HLK_IS_TIME;
-        if (sleep_until(r, HEAR, r->machine.until_ms))
+        if (!r->eintr)
+            hlk_pubsub_park(&r->lock->client->channels.pubsub, r->self, HEAR | LEAVE, r->machine.until_ms);
+        else if (sleep_until(r, HEAR, r->machine.until_ms))
             return over(r, HLK_INTERRUPTED);
     }
 }

@@ -115,6 +115,8 @@ enum hlk_status hlk_request_waits(struct hlk_request *r)
         return HLK_OK;
     r->waits = true;
     HLK_COUNT(&client->table, waiting);
+    if (r->async || r->eintr)
+        hlk_pubsub_eager(&client->channels.pubsub, true);
     hlk_client_waits(client, &r->closing_wait);
     if (atomic_load(&client->closing))
         return hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
@@ -146,8 +148,7 @@ static bool hears_inbox(struct hlk_request *r)
         return hlk_channel_confirmed(channels, &r->inbox_ear);
     if (atomic_load(&channels->known) == 0)
         return false;
-    r->machine.joined =
-        hlk_channel_join_live(channels, channels->inbox, channels->inbox_len, &r->inbox_ear) == HLK_OK;
+    r->machine.joined = hlk_channel_join_live(channels, channels->inbox, channels->inbox_len, &r->inbox_ear) == HLK_OK;
     return r->machine.joined;
 }
 
@@ -220,8 +221,8 @@ enum hlk_happened hlk_request_answer(struct hlk_request *r)
     struct hlk_session *s = r->lock->session;
     enum hlk_happened what = HLK_IS_OVER;
     if (is_yours(r, reply)) {
-        r->won = hlk_session_won(s, &r->turn, hlk_question_sent_ms(&r->q),
-                                 r->q.fenced ? reply->element[0]->integer : 0, r->q.doubt);
+        r->won = hlk_session_won(s, &r->turn, hlk_question_sent_ms(&r->q), r->q.fenced ? reply->element[0]->integer : 0,
+                                 r->q.doubt);
         what = r->won ? HLK_IS_YOURS : HLK_IS_STALE;
     } else if (is_busy(reply)) {
         what = busy(r, reply);
@@ -326,6 +327,8 @@ void hlk_request_leave(struct hlk_request *r)
         hlk_cancel_leave(r->cancel, &r->cancel_wait);
         hlk_client_waits_no_more(client, &r->closing_wait);
         HLK_UNCOUNT(&client->table, waiting);
+        if (r->async || r->eintr)
+            hlk_pubsub_eager(&client->channels.pubsub, false);
         r->waits = false;
     }
     hlk_client_request_ends(client);

@@ -13,7 +13,7 @@ struct hlk_channel { /* under the mutex */
     struct hlk_list link; /* changed, or lingering */
     bool asked;           /* SUBSCRIBE was given to the connection that lives now */
     bool confirmed;
-    int64_t stale_at_ms;  /* without listener */
+    int64_t stale_at_ms; /* without listener */
     size_t len;
     char name[];
 };
@@ -270,8 +270,9 @@ void hlk_channel_refusal(struct hlk_channels *channels, struct hlk_error *error)
     hlk_mutex_unlock(&channels->mu);
 }
 
-void hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint,
-                       const char *client_id, hlk_letter_fn *on_letter, void *letter_ctx)
+enum hlk_status hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint,
+                                  const char *client_id, hlk_letter_fn *on_letter, void *letter_ctx,
+                                  struct hlk_error *error)
 {
     memset(channels, 0, sizeof *channels);
     channels->inbox_len = hlk_key_inbox(channels->inbox, client_id);
@@ -282,12 +283,13 @@ void hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const stru
     hlk_list_init(&channels->changed);
     hlk_list_init(&channels->lingering);
     struct hlk_pubsub_owner owner = { channels, on_up, on_down, on_subscribed, on_refused, on_message };
-    hlk_pubsub_init(&channels->pubsub, loop, endpoint, &owner);
+    enum hlk_status status = hlk_pubsub_init(&channels->pubsub, loop, endpoint, &owner, error);
     channels->pubsub.log = endpoint->log;
     channels->post.run = on_post;
     channels->tick.run = on_tick;
     channels->tick.idle = tick_idle;
     hlk_loop_add_tick(loop, &channels->tick);
+    return status;
 }
 
 static bool free_channel(struct hlk_map_node *node, void *ctx)
@@ -304,7 +306,7 @@ void hlk_channels_close(struct hlk_channels *channels)
 
 void hlk_channels_fini(struct hlk_channels *channels)
 {
-    hlk_pubsub_close(&channels->pubsub);
+    hlk_pubsub_fini(&channels->pubsub);
     hlk_map_each(&channels->map, free_channel, &channels->map);
     hlk_map_fini(&channels->map);
     hlk_mutex_fini(&channels->mu);

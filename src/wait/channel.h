@@ -50,8 +50,9 @@ struct hlk_channels {
     struct hlk_error error;             /*   why the last subscription was refused */
 };
 
-void hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint,
-                       const char *client_id, hlk_letter_fn *on_letter, void *letter_ctx);
+enum hlk_status hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint,
+                                  const char *client_id, hlk_letter_fn *on_letter, void *letter_ctx,
+                                  struct hlk_error *error);
 void hlk_channels_close(struct hlk_channels *channels);     /* after the loop has stopped: no connection is left */
 void hlk_channels_fini(struct hlk_channels *channels);      /* after the loop has stopped; nobody listens any more */
 
