@@ -14,8 +14,8 @@
   Returns nil                   acquired, or held before: the ttl was set to at least lease in this very run
           {token}               the same for a fenced hold: the last of its tokens
           -1                    void: this hold has ended, a late copy must not revive it
-          {ttl, holder, place}  not acquired; ms left (-1: no end), who holds it ("": nobody yet, an open window lasts so
-                                long), and how many are before it in line (-1: it is not in line)
+          {ttl, holder, place}  not acquired; ms left (-1: no end), who holds it ("": nobody yet, an open window lasts
+                                so long), and how many are before it in line (-1: it is not in line)
   Twice   a second run finds the field and raises the ttl, takes no token, or finds its place; a late run after lock_end
           with doubt finds the void entry
   Wakes   the first in line, when the lock is found free and it is not this one

@@ -13,6 +13,12 @@ local function message(head, what, ttl, token)
     redis.pcall('publish', head.inbox, what .. ' ' .. head.id .. ' ' .. ttl .. ' ' .. token .. ' ' .. KEYS[1])
 end
 
+-- Those who listen; 1 if this user may not ask. To the lock's channel listen Redisson's clients, and ours behind one.
+local function listeners(channel)
+    local there = redis.pcall('pubsub', 'numsub', channel)
+    return there.err and 1 or there[2]
+end
+
 -- The first in line whose client listens; those before it are dead, and dropped, 128 at most. nil: nobody.
 local function first_alive(queue, hold)
     for _ = 1, 128 do
@@ -21,11 +27,12 @@ local function first_alive(queue, hold)
             return nil
         end
         local client, id, ttl, tokens, floor = string.match(member, '^(.*):(%d+) (%d+) (%d+) (%d+) %d+$')
-        local head = { member = member, field = client .. ':' .. id, id = id, ttl = ttl, tokens = tokens,
-            floor = floor, inbox = 'hasplock_inbox:' .. client }
-        local there = head.field ~= hold and redis.pcall('pubsub', 'numsub', head.inbox)
-        if not there or there.err or there[2] > 0 then
-            return head
+        if client then -- else nobody of ours
+            local head = { member = member, field = client .. ':' .. id, id = id, ttl = ttl, tokens = tokens,
+                floor = floor, inbox = 'hasplock_inbox:' .. client }
+            if head.field == hold or listeners(head.inbox) > 0 then
+                return head
+            end
         end
         redis.pcall('zrem', queue, member)
     end
@@ -64,12 +71,6 @@ local function grant(lock, queue, head, token_key)
     redis.pcall('zrem', queue, head.member)
     message(head, 'grant', head.ttl, token)
     return true
-end
-
--- Those who wait by the lock's channel: Redisson's clients, and ours behind one of them.
-local function listeners(channel)
-    local there = redis.pcall('pubsub', 'numsub', channel)
-    return there.err and 1 or there[2]
 end
 
 -- The lock is free: to the first in line, or to whoever listens.
