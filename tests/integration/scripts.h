@@ -108,6 +108,11 @@ static inline const char *query(void)
 
 /* --- what is there */
 
+static inline int by_name(const void *a, const void *b)
+{
+    return strcmp((*(redisReply *const *)a)->str, (*(redisReply *const *)b)->str);
+}
+
 /* Every key with its value, as one text: what must not change is compared whole. Times to live and scores are asked
  * for apart. */
 static inline const char *everything(void)
@@ -117,6 +122,7 @@ static inline const char *everything(void)
     char *text = texts[next++ % 4];
     size_t len = 0, size = sizeof texts[0];
     redisReply *keys = redisCommand(admin, "KEYS *");
+    qsort(keys->element, keys->elements, sizeof *keys->element, by_name);
     text[0] = '\0';
     for (size_t i = 0; i < keys->elements; i++) {
         snprintf(key, sizeof key, "%s", keys->element[i]->str);
@@ -223,6 +229,32 @@ static inline const char *told(redisContext *listener)
         if (!message)
             return text;
     }
+}
+
+static redisContext *inbox_a, *inbox_b, *inbox_c, *lock_channel;
+
+static inline void all_listen(void)
+{
+    inbox_a = listen(INBOX(CLIENT_A));
+    inbox_b = listen(INBOX(CLIENT_B));
+    inbox_c = listen(INBOX(CLIENT_C));
+    lock_channel = listen(CHANNEL);
+}
+
+static inline void nobody_listens(void)
+{
+    redisFree(inbox_a);
+    redisFree(inbox_b);
+    redisFree(inbox_c);
+    redisFree(lock_channel);
+}
+
+/* All that was said since the last time: "<to A>|<to B>|<to C>|<on the channel>". */
+static inline const char *said(void)
+{
+    static char text[4096];
+    snprintf(text, sizeof text, "%s|%s|%s|%s", told(inbox_a), told(inbox_b), told(inbox_c), told(lock_channel));
+    return text;
 }
 
 /* Whether anything was published since the server started: by the count of PUBLISH calls, subscribers or not. */
