@@ -58,11 +58,11 @@ if not holder then
         end
         local head = first_alive(queue, hold)
         if not head or head.field == hold then
-            if head then
-                redis.call('zrem', queue, head.member)
-            end
             if token_key then
                 take_tokens(token_key, ARGV[4], ARGV[5])
+            end
+            if head then
+                redis.call('zrem', queue, head.member)
             end
             redis.call('hset', lock, hold, 1)
             redis.call('pexpire', lock, lease)
