@@ -1,0 +1,240 @@
+/* Fencing tokens: lock_acquire, lock_end and lock_break with the counter among their keys. The counter is the one of
+ * Redisson's RFencedLock, so its numbers are in it, too. */
+#include "integration/scripts.h"
+
+SCRIPTS_SUITE(tokens);
+SCRIPTS_SUITE(tokens_in_line);
+
+static const char *acquire_fenced(const char *hold, const char *tokens, const char *floor)
+{
+    return script_run(user, HLK_SCRIPT_LOCK_ACQUIRE, 3, LOCK, QUEUE, TOKEN, "30000", hold, "", tokens, floor, NULL);
+}
+
+/* The same with a place: 10 tokens above 100. */
+static const char *enqueue_fenced(const char *hold, const char *member)
+{
+    return script_run(user, HLK_SCRIPT_LOCK_ACQUIRE, 3, LOCK, QUEUE, TOKEN, "30000", hold, member, "10", "100", NULL);
+}
+
+static const char *end_fenced(const char *hold)
+{
+    return script_run(user, HLK_SCRIPT_LOCK_END, 3, LOCK, QUEUE, TOKEN, hold, CHANNEL, "0", NULL);
+}
+
+static const char *counter(void)
+{
+    return raw(admin, "GET %s", TOKEN);
+}
+
+/* --- a free lock */
+
+Test(tokens, of_a_new_lock_begin_with_1_and_the_last_is_answered)
+{
+    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:1]");
+    cr_assert_str_eq(everything(), TOKEN " string \"1\"; " HELD_BY_A);
+    cr_assert_eq(raw_pttl(admin, TOKEN), -1, "tokens outlive the lock");
+    cr_assert(about(raw_pttl(admin, LOCK), 30000));
+}
+
+Test(tokens, grow_with_each_hold)
+{
+    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:1]");
+    cr_assert_str_eq(end_fenced(A), ":1");
+    cr_assert_str_eq(everything(), TOKEN " string \"1\"; ");
+    cr_assert_str_eq(acquire_fenced(B, "1", "0"), "[:2]");
+    end(B, 0);
+    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:3]");
+}
+
+Test(tokens, are_taken_in_blocks_of_which_the_last_is_answered)
+{
+    cr_assert_str_eq(acquire_fenced(A, "10", "0"), "[:10]");
+    end_fenced(A);
+    cr_assert_str_eq(acquire_fenced(B, "64", "0"), "[:74]");
+    cr_assert_str_eq(counter(), "\"74\"");
+}
+
+Test(tokens, are_above_the_floor)
+{
+    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110]");
+    cr_assert_str_eq(counter(), "\"110\"");
+    end_fenced(A);
+    cr_assert_str_eq(acquire_fenced(B, "1", "110"), "[:111]", "a floor that is the counter changes nothing");
+    end_fenced(B);
+    cr_assert_str_eq(acquire_fenced(B, "1", "50"), "[:112]", "nor does a lower one");
+}
+
+Test(tokens, of_a_second_copy_are_those_of_the_first)
+{
+    acquire_fenced(A, "10", "100");
+    raw(admin, "PEXPIRE t 5000");
+    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110]");
+    cr_assert_str_eq(counter(), "\"110\"");
+    cr_assert(between(5001, raw_pttl(admin, LOCK), 30000), "and the ttl is raised");
+}
+
+Test(tokens, are_not_taken_by_a_late_copy)
+{
+    acquire_fenced(A, "10", "0");
+    end(A, 600000);
+    cr_assert_str_eq(acquire_fenced(A, "10", "0"), ":-1");
+    cr_assert_str_eq(counter(), "\"10\"");
+}
+
+Test(tokens, are_not_taken_by_who_does_not_get_the_lock)
+{
+    acquire_fenced(A, "10", "0");
+    cr_assert_str_eq(answered(acquire_fenced(B, "10", "1000")), A " -1");
+    cr_assert_str_eq(answered(enqueue_fenced(C, FENCED(C, 10, 100))), A " 0");
+    cr_assert_str_eq(counter(), "\"10\"");
+}
+
+Test(tokens, go_on_from_redissons)
+{
+    raw(admin, "SET %s 41", TOKEN);
+    cr_assert_str_eq(acquire_fenced(A, "2", "0"), "[:43]");
+    end_fenced(A);
+    cr_assert_eq(raw_int(admin, "INCR %s", TOKEN), 44, "and Redisson's from ours");
+    cr_assert_str_eq(acquire_fenced(B, "1", "0"), "[:45]");
+}
+
+Test(tokens, may_be_large)
+{
+    raw(admin, "SET %s 1234567890123456", TOKEN);
+    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:1234567890123457]");
+    end_fenced(A);
+    cr_assert_str_eq(acquire_fenced(A, "1", "2345678901234567"), "[:2345678901234568]");
+}
+
+Test(tokens, of_a_counter_of_another_type_are_refused_and_nothing_changes)
+{
+    raw(admin, "HSET %s f v", TOKEN);
+    cr_assert_not_null(strstr(acquire_fenced(A, "1", "0"), "WRONGTYPE"));
+    cr_assert_str_eq(everything(), TOKEN " hash [\"f\", \"v\"]; ");
+}
+
+Test(tokens, of_a_counter_that_is_no_number_are_refused_and_nothing_changes)
+{
+    raw(admin, "SET %s text", TOKEN);
+    cr_assert_eq(acquire_fenced(A, "1", "0")[0], '-');
+    cr_assert_str_eq(everything(), TOKEN " string \"text\"; ");
+}
+
+Test(tokens, are_refused_by_a_full_server_and_nothing_changes)
+{
+    fill_server();
+    cr_assert_not_null(strstr(acquire_fenced(A, "1", "0"), "OOM"));
+    cr_assert_not_null(strstr(acquire_fenced(A, "1", "100"), "OOM"));
+    cr_assert_str_eq(everything(), "");
+}
+
+/* --- in line */
+
+Test(tokens_in_line, come_with_the_grant)
+{
+    redisContext *b = listen(INBOX(CLIENT_B));
+    acquire(30000, A);
+    cr_assert_str_eq(answered(enqueue_fenced(B, FENCED(B, 10, 100))), A " 0");
+    cr_assert_str_eq(end_fenced(A), ":1");
+    cr_assert_str_eq(everything(), TOKEN " string \"110\"; " HELD_BY_B);
+    cr_assert_str_eq(told(b), "grant 7 5000 110 t");
+    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110]", "its late copy has the same");
+    redisFree(b);
+}
+
+Test(tokens_in_line, of_a_grant_are_above_all_before)
+{
+    redisContext *b = listen(INBOX(CLIENT_B));
+    acquire_fenced(A, "1", "500");
+    enqueue_fenced(B, FENCED(B, 10, 100));
+    end_fenced(A);
+    cr_assert_str_eq(told(b), "grant 7 5000 511 t");
+    redisFree(b);
+}
+
+Test(tokens_in_line, of_a_grant_may_be_large)
+{
+    redisContext *b = listen(INBOX(CLIENT_B));
+    raw(admin, "SET %s 1234567890123456", TOKEN);
+    acquire(30000, A);
+    enqueue_fenced(B, FENCED(B, 1, 0));
+    end_fenced(A);
+    cr_assert_str_eq(told(b), "grant 7 5000 1234567890123457 t");
+    redisFree(b);
+}
+
+Test(tokens_in_line, are_none_for_who_wants_none)
+{
+    redisContext *b = listen(INBOX(CLIENT_B));
+    acquire_fenced(A, "1", "0");
+    enqueue(B, PLACE(B));
+    end_fenced(A);
+    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(counter(), "\"1\"");
+    redisFree(b);
+}
+
+/* A client that uses the lock without tokens does not name the counter. */
+Test(tokens_in_line, are_fetched_by_who_is_told_to_by_a_plain_end)
+{
+    redisContext *b = listen(INBOX(CLIENT_B));
+    acquire(30000, A);
+    enqueue_fenced(B, FENCED(B, 10, 100));
+    cr_assert_str_eq(end(A, 0), ":1");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" FENCED(B, 10, 100) "\"]; ");
+    cr_assert_str_eq(told(b), "open 7 0 0 t");
+    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110]");
+    cr_assert_str_eq(everything(), TOKEN " string \"110\"; " HELD_BY_B);
+    redisFree(b);
+}
+
+Test(tokens_in_line, are_fetched_by_who_is_told_to_by_a_plain_try)
+{
+    redisContext *b = listen(INBOX(CLIENT_B));
+    raw(admin, "HSET t %s 1", FOREIGN);
+    enqueue_fenced(B, FENCED(B, 10, 100));
+    raw(admin, "DEL t");
+    cr_assert_str_eq(acquire(30000, A), "[:0, \"\", :-1]");
+    cr_assert_str_eq(told(b), "open 7 0 0 t");
+    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:5000, \"" B "\", :-1]", "a fenced one grants it");
+    cr_assert_str_eq(told(b), "grant 7 5000 110 t");
+    redisFree(b);
+}
+
+Test(tokens_in_line, come_with_a_break)
+{
+    redisContext *b = listen(INBOX(CLIENT_B));
+    acquire(30000, A);
+    enqueue_fenced(B, FENCED(B, 10, 100));
+    cr_assert_str_eq(lock_break(), "\"" A "\"");
+    cr_assert_str_eq(told(b), "grant 7 5000 110 t");
+    redisFree(b);
+}
+
+Test(tokens_in_line, come_with_a_grant_on_a_full_server_too)
+{
+    redisContext *b = listen(INBOX(CLIENT_B));
+    acquire(30000, A);
+    enqueue_fenced(B, FENCED(B, 10, 100));
+    fill_server();
+    cr_assert_str_eq(end_fenced(A), ":1");
+    cr_assert_str_eq(told(b), "grant 7 5000 110 t");
+    cr_assert_str_eq(raw_holder(admin, LOCK), B);
+    redisFree(b);
+}
+
+/* Who asks then hears what is wrong. */
+Test(tokens_in_line, of_a_counter_of_another_type_are_left_to_who_wants_them)
+{
+    redisContext *b = listen(INBOX(CLIENT_B));
+    acquire(30000, A);
+    enqueue_fenced(B, FENCED(B, 10, 100));
+    raw(admin, "HSET %s f v", TOKEN);
+    cr_assert_str_eq(end_fenced(A), ":1");
+    cr_assert_str_eq(told(b), "open 7 0 0 t");
+    const char *before = everything();
+    cr_assert_not_null(strstr(enqueue_fenced(B, FENCED(B, 10, 100)), "WRONGTYPE"));
+    cr_assert_str_eq(everything(), before, "and is in line still");
+    cr_assert_eq(raw_pttl(admin, LOCK), -2);
+    redisFree(b);
+}
