@@ -41,7 +41,8 @@ end
 if redis.call('zscore', queue, hold) then
     return -1
 end
-local holder, left = redis.call('hkeys', lock)[1], nil
+local left
+local holder = redis.call('hkeys', lock)[1]
 if holder == hold then
     if redis.call('pttl', lock) < tonumber(lease) then
         redis.call('pexpire', lock, lease)

@@ -2,7 +2,7 @@
 --
 -- In the queue a waiter is "<client id>:<hold id> <ttl> <tokens> <floor> <since>": what a grant sets as the lock's ttl,
 -- how many fencing tokens it takes and above which number, and when it came, for people.
--- luacheck: push ignore 211 (each script uses what it needs)
+-- luacheck: push ignore 211 431 (each script uses what it needs, and has the same names)
 
 local function now_ms()
     local time = redis.call('time')
