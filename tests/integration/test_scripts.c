@@ -315,15 +315,19 @@ Test(scripts, touch_no_key_that_is_not_declared)
     raw(admin, "ACL SETUSER strict on >pw resetkeys ~t ~hasplock_queue:{t} ~redisson_lock_token:{t} &* +@all");
     redisContext *strict = raw_open_as(server, "strict", "pw"), *mine = user;
     user = strict;
-    redisContext *listener = listen(CHANNEL);
+    all_listen();
     cr_assert_str_eq(acquire(30000, A), "(nil)");
     cr_assert_str_eq(reacquire(A, 2, 90000), ":1");
     cr_assert_str_eq(renew(90000, A), "[:1]");
     cr_assert_null(strstr(query(), "NOPERM"));
     cr_assert_str_eq(end(A, 60000), ":1");
     cr_assert_str_eq(acquire(30000, B), "(nil)");
+    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), B " 0");
     cr_assert_str_eq(lock_break(), "\"" B "\"");
+    cr_assert_str_eq(said(), "|broken 7 0 0 t|grant 9 5000 0 t|0");
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), C " 0");
+    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
     user = mine;
     redisFree(strict);
-    redisFree(listener);
+    nobody_listens();
 }

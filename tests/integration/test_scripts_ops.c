@@ -44,6 +44,74 @@ Test(lock_break, publishes_nothing_when_nobody_is_subscribed)
     redisFree(pattern);
 }
 
+Test(lock_break, tells_a_holder_of_ours)
+{
+    all_listen();
+    acquire(30000, A);
+    lock_break();
+    cr_assert_str_eq(said(), "broken 1 0 0 t|||0");
+    raw(admin, "HSET t %s 1", FOREIGN);
+    lock_break();
+    cr_assert_str_eq(said(), "|||0", "Redisson has no such message");
+    nobody_listens();
+}
+
+Test(lock_break, gives_it_to_the_first_in_line)
+{
+    all_listen();
+    acquire(30000, A);
+    enqueue(B, PLACE(B));
+    enqueue(C, PLACE(C));
+    cr_assert_str_eq(lock_break(), "\"" A "\"");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(C) "\"]; " HELD_BY_B);
+    cr_assert(about(raw_pttl(admin, LOCK), 5000));
+    cr_assert_str_eq(said(), "broken 1 0 0 t|grant 7 5000 0 t||");
+    nobody_listens();
+}
+
+Test(lock_break, run_twice_takes_it_from_the_first_in_line_too)
+{
+    all_listen();
+    acquire(30000, A);
+    enqueue(B, PLACE(B));
+    enqueue(C, PLACE(C));
+    lock_break();
+    cr_assert_str_eq(lock_break(), "\"" B "\"");
+    cr_assert_str_eq(said(), "broken 1 0 0 t|grant 7 5000 0 t; broken 7 0 0 t|grant 9 5000 0 t|");
+    nobody_listens();
+}
+
+/* A free lock with others in line is its first one's, who asks, or was told to. */
+Test(lock_break, of_a_free_lock_with_others_in_line_changes_nothing)
+{
+    all_listen();
+    raw(admin, "ZADD %s 1 %s", QUEUE, PLACE(B));
+    cr_assert_str_eq(lock_break(), "(nil)");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(B) "\"]; ");
+    cr_assert_str_eq(said(), "|||");
+    nobody_listens();
+}
+
+Test(lock_break, names_a_holder_whose_host_has_any_name)
+{
+    redisContext *odd = listen(INBOX("hlk-a:1 -b-1-x"));
+    raw(admin, "HSET t %s 1", "hlk-a:1 -b-1-x:12");
+    cr_assert_str_eq(lock_break(), "\"hlk-a:1 -b-1-x:12\"");
+    cr_assert_str_eq(told(odd), "broken 12 0 0 t");
+    redisFree(odd);
+}
+
+Test(lock_break, frees_also_when_the_queue_is_of_another_type)
+{
+    all_listen();
+    acquire(30000, A);
+    raw(admin, "SET %s text", QUEUE);
+    cr_assert_str_eq(lock_break(), "\"" A "\"");
+    cr_assert_str_eq(everything(), QUEUE " string \"text\"; ");
+    cr_assert_str_eq(said(), "broken 1 0 0 t|||0");
+    nobody_listens();
+}
+
 Test(lock_break, refuses_a_key_of_another_type_and_changes_nothing)
 {
     raw(admin, "SET t text");
@@ -89,6 +157,34 @@ Test(lock_query, tells_minus_1_for_a_hold_without_end)
     cr_assert_str_eq(query(), "[:-1, :0, \"foreign:1\", :1, :0, []]");
 }
 
+Test(lock_query, tells_how_many_are_in_line_and_names_the_first)
+{
+    static const char expected[] =
+        ":4, [\"" PLACE(CLIENT_B ":1") "\", \"" PLACE(CLIENT_B ":2") "\", \"" PLACE(CLIENT_B ":3") "\"]]";
+    raw(admin, "HSET t %s 1", FOREIGN);
+    end(A, 600000);
+    raw(admin, "ZADD %s 1000000000000001 open", QUEUE);
+    cr_assert_str_eq(query(), "[:-1, :0, \"" FOREIGN "\", :1, :0, []]", "neither ended holds nor a window");
+    enqueue(CLIENT_B ":1", PLACE(CLIENT_B ":1"));
+    enqueue(CLIENT_B ":2", PLACE(CLIENT_B ":2"));
+    enqueue(CLIENT_B ":3", PLACE(CLIENT_B ":3"));
+    enqueue(CLIENT_B ":4", PLACE(CLIENT_B ":4"));
+    const char *answer = query();
+    cr_assert_not_null(strstr(answer, expected), "%s", answer);
+}
+
+Test(lock_query, of_a_free_lock_names_who_is_in_line_too)
+{
+    raw(admin, "ZADD %s 1 %s", QUEUE, PLACE(B));
+    cr_assert_str_eq(query(), "[:-2, :0, \"\", :0, :1, [\"" PLACE(B) "\"]]");
+}
+
+Test(lock_query, refuses_a_queue_of_another_type)
+{
+    raw(admin, "SET %s text", QUEUE);
+    cr_assert_not_null(strstr(query(), "WRONGTYPE"));
+}
+
 Test(lock_query, tells_minus_1_listeners_when_it_may_not_ask)
 {
     raw(admin, "ACL SETUSER deaf on >pw ~* &* +@all -pubsub");
@@ -108,8 +204,10 @@ Test(lock_query, refuses_a_key_of_another_type)
 Test(lock_query, changes_nothing)
 {
     acquire(30000, A);
+    enqueue(B, PLACE(B));
+    const char *before = everything();
     int64_t changes = raw_stat(admin, "rdb_changes_since_last_save");
     query();
     cr_assert_eq(raw_stat(admin, "rdb_changes_since_last_save"), changes);
-    cr_assert_str_eq(everything(), HELD_BY_A);
+    cr_assert_str_eq(everything(), before);
 }
