@@ -75,7 +75,7 @@ Test(messages, whose_subscription_is_confirmed_5_s_late_are_not_missed)
     proxy_hold_confirmations(stage.proxy, true);
     struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
     struct actor *timed = actor_start_wait(stage_lock(client, "t", NULL), 1000);
-    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR(raw_inboxes(stage.redis) == 1);
     int64_t began = test_now_ms();
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
     cr_assert_eq(actor_status(timed), HLK_TIMEOUT, "it cannot hear yet, and its deadline is its deadline: %s",

@@ -112,7 +112,7 @@ Test(park, bits_are_distinct_and_all_in_all)
 {
     static const unsigned bits[] = { HLK_WAKE_REPLY,   HLK_WAKE_LEAD,    HLK_WAKE_UP,   HLK_WAKE_TURN,
                                      HLK_WAKE_MESSAGE, HLK_WAKE_HEARING, HLK_WAKE_DEAF, HLK_WAKE_CANCEL,
-                                     HLK_WAKE_CLOSED,  HLK_WAKE_SETTLED };
+                                     HLK_WAKE_CLOSED,  HLK_WAKE_SETTLED, HLK_WAKE_READ };
     unsigned all = 0;
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
         cr_assert_not(all & bits[i]);
