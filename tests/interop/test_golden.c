@@ -158,7 +158,7 @@ Test(golden, g1_one_holder)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     to = watch_mark(watch);
     cr_assert_eq(requests(watch, from, to), 1);
-    cr_assert_eq(watch_count(watch, from, to, "C. publish *"), 0);
+    cr_assert_eq(watch_count(watch, from, to, "C. publish redisson_lock__channel:*"), 0);
     expect_only_its_names(watch, from, to, name);
     cr_assert_eq(raw_int(scene.redis, "DBSIZE"), 0);
 
@@ -194,7 +194,7 @@ Test(golden, g1_messages)
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
 
     size_t to = watch_mark(watch);
-    cr_assert_eq(watch_count(watch, from, to, "*publish*"), 2);
+    cr_assert_eq(watch_count(watch, from, to, "*publish redisson_lock__channel:*"), 2);
     expect_only_its_names(watch, from, to, name);
     redisFree(listener);
     watch_stop(watch);
@@ -238,7 +238,7 @@ Test(golden, g2_a_is_c_b_is_java)
     cr_assert_str_eq(peer_ask(scene.java, "B.2 forceunlock %s", name), "true");
     expect_free(name);
     size_t to = watch_mark(watch);
-    cr_assert_eq(watch_count(watch, from, to, "C. publish *"), 1);
+    cr_assert_eq(watch_count(watch, from, to, "C. publish redisson_lock__channel:*"), 1);
     expect_only_its_names(watch, from, to, name);
     watch_stop(watch);
     hlk_lock_destroy(lock);
@@ -277,7 +277,7 @@ Test(golden, g2_a_is_java_b_is_c)
     expect_free(name);
     cr_assert_eq(c_waiter_end(&b), HLK_LOST);
     size_t to = watch_mark(watch);
-    cr_assert_eq(watch_count(watch, from, to, "C. publish *"), 0);
+    cr_assert_eq(watch_count(watch, from, to, "C. publish redisson_lock__channel:*"), 0);
     expect_only_its_names(watch, from, to, name);
     watch_stop(watch);
     hlk_lock_destroy(lock);
