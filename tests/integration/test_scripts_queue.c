@@ -260,11 +260,16 @@ Test(queue_free, is_the_first_ones_when_it_asks_itself)
 /* Its inbox may be torn just now; it speaks, so it is alive. */
 Test(queue_free, is_the_first_ones_that_asks_itself_and_does_not_listen)
 {
+    redisContext *c = listen(INBOX(CLIENT_C));
     foreign_holds();
     enqueue(B, PLACE(B));
+    enqueue(C, PLACE(C));
     foreign_is_gone();
     cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
-    cr_assert_str_eq(everything(), HELD_BY_B);
+    cr_assert_str_eq(raw_holder(admin, LOCK), B);
+    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(told(c), "");
+    redisFree(c);
 }
 
 Test(queue_free, is_the_second_ones_that_asks_when_the_first_is_dead)
