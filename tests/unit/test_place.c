@@ -132,6 +132,17 @@ Test(place, a_grant_while_asking_is_kept_until_the_answer)
     hlk_session_left(s);
 }
 
+Test(place, who_was_granted_it_asks_no_more)
+{
+    uint64_t h = wait_in_queue(&ann);
+    cr_assert(hlk_session_grant(s, h, HLK_GRANT_MS, 0));
+    cr_assert_not(hlk_session_asks(s, &ann.turn)); /* on its way to ask when the grant came */
+    cr_assert_eq(s->state, HLK_SESSION_HELD);
+    cr_assert_not(hlk_session_leave(s, &ann.turn, false)); /* nor is it in line */
+    cr_assert_eq(count_of(&ann), 1u);
+    release(&ann);
+}
+
 Test(place, a_grant_and_the_answer_yours_are_one_hold)
 {
     enter(&ann);
@@ -183,6 +194,9 @@ Test(place, a_kept_grant_that_is_too_old_asks)
     cr_assert_not(hlk_session_waits(s, &ann.turn, false));
     cr_assert_eq(ann.asked, 1);
     cr_assert_eq(count_of(&ann), 0u);
+    cr_assert(hlk_session_asks(s, &ann.turn));
+    cr_assert_not(hlk_session_waits(s, &ann.turn, false));
+    cr_assert_eq(ann.asked, 1); /* that was that */
     cr_assert(hlk_session_leave(s, &ann.turn, false));
     hlk_session_left(s);
 }
@@ -214,6 +228,17 @@ Test(place, a_grant_has_the_first_token_of_its_block)
     hlk_session_leave(s, &bob.turn, false);
     release(&ann);
     cr_assert(parting.fenced);
+}
+
+Test(place, a_kept_grant_has_its_token)
+{
+    ann.turn.fenced = true;
+    enter(&ann);
+    (void)queue(&ann);
+    cr_assert(hlk_session_grant(s, ann.turn.h, HLK_GRANT_MS, 4711));
+    cr_assert(hlk_session_waits(s, &ann.turn, false));
+    cr_assert_eq(token_of(&ann), 4711);
+    release(&ann);
 }
 
 Test(place, max_hold_caps_a_grant)
@@ -304,6 +329,19 @@ Test(place, a_wait_for_higher_tokens_has_no_others_place)
     cr_assert(owes_an_end(false));
 }
 
+Test(place, one_try_has_no_others_place)
+{
+    enter(&ann);
+    (void)queue(&ann);
+    bob.turn.once = true;
+    enter(&bob);
+    hlk_session_waits(s, &ann.turn, false);
+    cr_assert(hlk_session_leave(s, &ann.turn, false)); /* before bob has looked */
+    hlk_session_left(s);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    hlk_session_leave(s, &bob.turn, false);
+}
+
 Test(place, an_asker_that_leaves_while_a_copy_flies_owes_an_end)
 {
     cr_assert(owes_an_end(true));
@@ -312,6 +350,17 @@ Test(place, an_asker_that_leaves_while_a_copy_flies_owes_an_end)
     cr_assert(hlk_session_leave(s, &ann.turn, true));
     cr_assert_eq(s->state, HLK_SESSION_ENDING);
     hlk_session_left(s);
+}
+
+Test(place, an_asker_without_an_answer_that_leaves_owes_an_end)
+{
+    wait_in_queue(&ann);
+    cr_assert(hlk_session_asks(s, &ann.turn));
+    enter(&bob);
+    cr_assert(hlk_session_leave(s, &ann.turn, false));
+    cr_assert_eq(bob.turn.h, 0u);
+    hlk_session_left(s);
+    hlk_session_leave(s, &bob.turn, false);
 }
 
 Test(place, an_asker_in_doubt_that_leaves_owes_an_end)
