@@ -120,7 +120,47 @@ Test(lock_acquire, publishes_nothing)
     redisFree(listener);
 }
 
+/* Commands since CONFIG RESETSTAT, and how many of them were this one. */
+static int64_t calls(const char *command)
+{
+    char line[64];
+    int64_t all = 0, this = 0;
+    redisReply *stats = redisCommand(admin, "INFO commandstats");
+    snprintf(line, sizeof line, "cmdstat_%s:", command);
+    for (const char *at = stats->str; (at = strstr(at, "cmdstat_")) != NULL; at++) {
+        int64_t n = strtoll(strstr(at, "calls=") + 6, NULL, 10);
+        if (strncmp(at, line, strlen(line)) == 0)
+            this = n;
+        if (strncmp(at, "cmdstat_config", 14) != 0 && strncmp(at, "cmdstat_info", 12) != 0)
+            all += n;
+    }
+    freeReplyObject(stats);
+    return command[0] ? this : all;
+}
+
+/* The path that is measured: each command more is felt. */
+Test(lock_acquire, of_a_free_lock_asks_one_question)
+{
+    raw(admin, "CONFIG RESETSTAT");
+    acquire(30000, A);
+    cr_assert_eq(calls("exists"), 1);
+    cr_assert_eq(calls("hset"), 1);
+    cr_assert_eq(calls("pexpire"), 1);
+    cr_assert_eq(calls(""), 4, "with eval itself");
+}
+
 /* --- lock_end */
+
+Test(lock_end, while_nobody_waits_asks_two_questions)
+{
+    acquire(30000, A);
+    raw(admin, "CONFIG RESETSTAT");
+    end(A, 0);
+    cr_assert_eq(calls("exists"), 1);
+    cr_assert_eq(calls("hdel"), 1);
+    cr_assert_eq(calls("pubsub|numsub"), 1);
+    cr_assert_eq(calls(""), 4, "with eval itself");
+}
 
 Test(lock_end, frees_what_the_hold_held)
 {

@@ -81,12 +81,10 @@ Test(support_server, stands_still_and_goes_on)
     redisFree(redis);
 }
 
-Test(support_server, names_what_is_left)
+/* The wait for it to go away is long: only look once. */
+static bool waits_for_leftovers(void)
 {
-    redisContext *redis = raw_open(server);
-    raw(redis, "SET left-behind 1 PX 30000");
-    raw(redis, "SET t-allowed 1");
-    pid_t child = fork(); /* the wait for it to go away is long: only look once */
+    pid_t child = fork();
     if (child == 0) {
         alarm(1);
         server_leftovers(server);
@@ -94,8 +92,29 @@ Test(support_server, names_what_is_left)
     }
     int status;
     waitpid(child, &status, 0);
-    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM, "a key was left and it did not wait");
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+}
+
+Test(support_server, names_what_is_left)
+{
+    redisContext *redis = raw_open(server);
+    raw(redis, "SET left-behind 1 PX 30000");
+    raw(redis, "SET t-allowed 1");
+    cr_assert(waits_for_leftovers(), "a key was left and it did not wait");
     raw(redis, "DEL left-behind");
+    cr_assert_null(server_leftovers(server));
+    redisFree(redis);
+}
+
+Test(support_server, lets_ended_holds_be_left_and_nobody_who_waits)
+{
+    redisContext *redis = raw_open(server);
+    server_allow(server, SERVER_VOID);
+    raw(redis, "ZADD hasplock_queue:{t} -1000 ended:1");
+    cr_assert_null(server_leftovers(server));
+    raw(redis, "ZADD hasplock_queue:{t} 1 %s", "waits:2 5000 0 0 1");
+    cr_assert(waits_for_leftovers());
+    server_allow(server, SERVER_QUEUE);
     cr_assert_null(server_leftovers(server));
     redisFree(redis);
 }
