@@ -196,6 +196,13 @@ Test(lock_end, in_doubt_remembers_the_hold_for_as_long_as_asked)
     cr_assert(between(now, -score(A), now + WAIT_MS), "the score is the server's ms, below 0");
 }
 
+Test(lock_end, in_doubt_shortens_no_ttl)
+{
+    end(A, 600000);
+    end(B, 60000);
+    cr_assert(about(raw_pttl(admin, QUEUE), 600000));
+}
+
 Test(lock_end, in_doubt_remembers_a_hold_that_never_was)
 {
     cr_assert_str_eq(end(A, 600000), ":0");
