@@ -23,8 +23,9 @@ if not holder then
 end
 redis.call('del', lock)
 local client, id = string.match(holder, '^(hlk%-.*):(%d+)$')
-if client then
-    message({ inbox = 'hasplock_inbox:' .. client, id = id }, 'broken', 0, 0)
+local inbox = client and 'hasplock_inbox:' .. client
+if inbox and listeners(inbox) > 0 then
+    message({ inbox = inbox, id = id }, 'broken', 0, 0)
 end
 pass(lock, queue, channel, token_key)
 return holder
