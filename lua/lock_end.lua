@@ -25,12 +25,25 @@ local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
 local hold, channel, void_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local open_ms, member = tonumber(ARGV[4] or 0), ARGV[5]
 
+-- Those who listen have the lock to themselves for open_ms.
+local function leave_open()
+    local time = redis.pcall('time')
+    local until_ms = time[1] * 1000 + math.floor(time[2] / 1000) + open_ms
+    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + until_ms), 'open')
+    if redis.pcall('pttl', queue) < open_ms then
+        redis.pcall('pexpire', queue, open_ms)
+    end
+end
+
 if void_ms == 0 and redis.call('exists', queue) == 0 then -- nobody in line: mostly so, and quick
     if redis.call('hdel', lock, hold) == 0 then
         return 0
     end
     local there = redis.pcall('pubsub', 'numsub', channel)
     if there.err or there[2] > 0 then
+        if open_ms > 0 then
+            leave_open()
+        end
         redis.pcall('publish', channel, '0')
     end
     return 1
@@ -47,18 +60,17 @@ local function remember_void()
     end
 end
 
--- Redisson's clients have the lock to themselves until the window is over. False: there are none, or nobody of ours.
+-- False: nobody listens.
 local function open()
-    if redis.call('exists', queue) == 0 or listeners(channel) == 0 then
+    if listeners(channel) == 0 then
         return false
     end
-    local head = first_alive(queue)
-    if not head then
-        return false
-    end
-    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + now_ms() + open_ms), 'open')
+    local head = redis.pcall('exists', queue) == 1 and first_alive(queue)
+    leave_open()
     redis.pcall('publish', channel, '0')
-    message(head, 'open', open_ms, 0)
+    if head then
+        message(head, 'open', open_ms, 0)
+    end
     return true
 end
 
