@@ -9,8 +9,8 @@ SCENARIOS = (
     Scenario(
         name="W1", title="1 thread, own key; one operation = acquire + release", kind="own", base="floor",
         threads=1, seconds=1.5,
-        peers=("floor", "floor-spin", "floor-hash", "floor-hash-spin", "ours", "ours-nospin", "ours-relasync", "redisson",
-               "redispy", "rslock"),
+        peers=("floor", "floor-spin", "floor-hash", "floor-hash-spin", "ours", "ours-nospin", "ours-relasync",
+               "redisson", "redispy", "rslock"),
         targets=(
             Target("ours-nospin / floor-hash", ratio("ours-nospin", "floor-hash"), must=1.0),
             Target("ours / floor", ratio("ours", "floor"), must=1.8, aim=2.0),
