@@ -9,7 +9,7 @@ somebody who called later had the lock before.
 from ..scenario import Scenario, Target, figure, ratio
 
 PEERS = ("floor", "floor-blpop", "ours", "redisson", "redispy", "redispy-1ms", "rslock")
-W4_PEERS = PEERS
+W4_PEERS = (*PEERS, "redsync")
 
 
 def least(metric):
