@@ -36,6 +36,7 @@ PEERS = {peer.name: peer for peer in [
     Peer("ours-events", "ours", "hasplock, async, completions on the client's events thread"),
     # A release that frees has two DELs: the client sends that of the latch, the script calls that of the lock.
     Peer("redisson", "redisson", "Redisson %s RLock, the defaults" % REDISSON, {"del": 0.5}, {"del": 1}, jvm=True),
+    Peer("redisson-fair", "redisson", "Redisson's fair lock, the defaults", {"del": 0.5}, jvm=True),
     Peer("redispy", "redispy", "redis-py %s Lock with hiredis-py, the defaults: polls each 100 ms" % REDIS_PY,
          {"set": 1}),
     Peer("redispy-1ms", "redispy", "the same, polls each ms", {"set": 1}),
