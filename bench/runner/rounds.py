@@ -22,20 +22,23 @@ class Stand:
         self.failed = ""                # why it was taken out
         self.sends = {**peer.sends, **(peer.sends_nested if scenario.kind == "nested" else {})}
         self.server = Server(placement.server)
-        path = os.path.join(self.server.dir, "page")
-        with open(path, "w+b") as file:
+        self.page_path = os.path.join(self.server.dir, "page")
+        with open(self.page_path, "w+b") as file:
             file.truncate(mmap.PAGESIZE)
             self.page = memoryview(mmap.mmap(file.fileno(), mmap.PAGESIZE)).cast("Q")
         try:
-            for process in range(scenario.processes + (scenario.kind == "drain")):
-                options = ["--port", str(self.server.port), "--process", str(process), "--page", path,
-                           "--lease-ms", str(scenario.lease_ms)]
-                self.drivers.append(Driver(peer.name, command + options, placement.client))
+            for process in range(scenario.processes):
+                self.drivers.append(self.driver(peer.name, command, process))
             if scenario.kind == "drain":
-                self.first_holder = self.drivers.pop()
+                self.first_holder = self.driver(peer.name, command, scenario.processes)
         except Exception:
             self.stop()
             raise
+
+    def driver(self, name, command, process):
+        options = ["--port", str(self.server.port), "--process", str(process), "--page", self.page_path,
+                   "--lease-ms", str(self.scenario.lease_ms)]
+        return Driver(name, command + options, self.placement.client)
 
     @property
     def version(self):
@@ -53,11 +56,14 @@ class Stand:
 
     def round(self, seconds):
         """Runs one round and returns what it measured."""
-        self.page[:] = memoryview(bytes(len(self.page) * 8)).cast("Q")
+        self.clear_page()
         result = drain.measure(self) if self.scenario.kind == "drain" else self._measure(seconds)
         if self.scenario.contended:
             check_exclusion(self, result)
         return result
+
+    def clear_page(self):
+        self.page[:] = memoryview(bytes(len(self.page) * 8)).cast("Q")
 
     def prepare(self, seconds):
         """All threads are there, with their connections, and wait for `go`."""
@@ -142,6 +148,11 @@ def evaluate(answers, start_ns, server, client_cpu_s):
     return result
 
 
+def turns(page, processes):
+    """Of each process: consecutive acquisitions are one."""
+    return list(page[16:16 + processes])
+
+
 def check_exclusion(stand, result):
     """And what else stands in the shared page: bench/page.h."""
     page, ops = stand.page, result["ops"]
@@ -151,7 +162,7 @@ def check_exclusion(stand, result):
     result["lost_updates"] = ops - counter
     result["longest_run"] = page[6]
     result["overtaken"] = page[9] / max(ops, 1) if tickets else None
-    result["turns"] = list(page[16:16 + stand.scenario.processes])
+    result["turns"] = turns(stand.page, stand.scenario.processes)
     result["handoffs"] = handoffs / result["seconds"]
     result["commands_handoff"] = result["commands"] * ops / max(handoffs, 1)
     if violations or counter != ops:
