@@ -1,6 +1,8 @@
 """Medians, tables, and the verdict on the targets."""
 from statistics import median
 
+from .held import DELAYS
+
 DIRECT = ("rate", "handoffs", "commands", "inner", "bytes_in", "bytes_out", "reads", "server_us", "client_us",
           "switches", "connections", "longest_run", "overtaken", "commands_handoff", "violations", "lost_updates",
           "drain_s", "commands_all", "messages", "queued", "blocked", "others")
@@ -107,14 +109,35 @@ def drain_table(scenario, summaries):
 
 
 def held_table(scenario, summaries):
-    rows = [["peer", "take s", "cmds/s", "KiB/s in", "srv %", "cli %", "RSS MB", "RSS B/lock", "heap B/lock", "alive",
-             "age p50", "age p99", "age max", "late", "others %"]]
+    rows = [["peer", "server % of a core", "client % of a core", "cmds/s", "KiB/s in", "take s", "RSS MB", "RSS B/lock",
+             "heap B/lock", "server B/lock", "alive", "age p50", "age p99", "age max", "delay p50 ms", "p99 ms",
+             "max ms", "late", "others %"]]
+    keys = ("server_pct", "client_pct", "commands_s", "kib_s", "take_s", "rss_mb", "rss_each", "heap_each",
+            "server_each", "alive", "age_p50", "age_p99", "age_max", "delay_p50", "delay_p99", "delay_max", "renewals_late")
     for name, s in summaries.items():
-        rows.append([name, *(number(s.get(key)) for key in ("take_s", "commands_s", "kib_s", "server_pct", "client_pct",
-                                                            "rss_mb", "rss_each", "heap_each", "alive", "age_p50",
-                                                            "age_p99", "age_max", "renewals_late")),
-                     number(s["others"] * 100)])
-    return table(rows) + "\nage = since the last renewal, as a share of the lease; a renewal is due at 0.33"
+        rows.append([name, *(number(s.get(key)) for key in keys), number(s["others"] * 100)])
+    return "\n".join([table(rows), *beside_base(scenario, summaries),
+                      "age: since the last renewal, as a share of the lease; a renewal is due at 0.33",
+                      "delay: of a renewal, since it was due", "", delay_table(summaries)])
+
+
+def beside_base(scenario, summaries):
+    """A line for each peer: its CPU time beside the floor's."""
+    base = summaries.get(scenario.base)
+    return ["%s / %s: server %s x, client %s x" % (name, scenario.base, number(s["server_pct"] / base["server_pct"]),
+                                                   number(s["client_pct"] / base["client_pct"]))
+            for name, s in summaries.items() if base and s is not base]
+
+
+def delay_table(summaries):
+    """The histogram: shares of all renewals that were seen."""
+    bounds = ["%.1f %%" % (bound * 100) for bound in DELAYS]
+    rows = [["renewals by delay, %", *("< " + bound for bound in bounds), "more"]]
+    for name, s in summaries.items():
+        counts = s.get("delay_classes")
+        rows.append([name, *(number(n / max(sum(counts), 1) * 100) if counts else "-"
+                             for n in counts or [0] * len(rows[0][1:]))])
+    return table(rows) + "\nclasses are shares of the lease"
 
 
 def scenario_table(scenario, summaries, noisy):

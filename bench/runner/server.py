@@ -44,13 +44,13 @@ class Connection:
         return self.read()
 
     def ttls(self, names):
-        """The PTTL of every name, a thousand to a write."""
-        ttls = []
+        """The PTTL of every name, a thousand to a write: (moment, list), ..."""
         for first in range(0, len(names), 1000):
             part = names[first:first + 1000]
+            sent = time.monotonic()
             self.sock.sendall(b"".join(b"*2\r\n$4\r\nPTTL\r\n$%d\r\n%s\r\n" % (len(n), n.encode()) for n in part))
-            ttls += [int(self.file.readline()[1:]) for _ in part]
-        return ttls
+            ttls = [int(self.file.readline()[1:]) for _ in part]
+            yield (sent + time.monotonic()) / 2, ttls
 
 
 # What a client sends itself; anything else in commandstats was called by a script, but for a peer's `sends`
@@ -112,6 +112,9 @@ class Server:
 
     def connections(self):
         return int(info(self.conn, "clients")["connected_clients"]) - 1
+
+    def memory(self):
+        return int(info(self.conn, "memory")["used_memory"])
 
     def blocked(self):
         return int(info(self.conn, "clients")["blocked_clients"])
