@@ -113,7 +113,8 @@ def held_table(scenario, summaries):
              "heap B/lock", "server B/lock", "alive", "age p50", "age p99", "age max", "delay p50 ms", "p99 ms",
              "max ms", "late", "others %"]]
     keys = ("server_pct", "client_pct", "commands_s", "kib_s", "take_s", "rss_mb", "rss_each", "heap_each",
-            "server_each", "alive", "age_p50", "age_p99", "age_max", "delay_p50", "delay_p99", "delay_max", "renewals_late")
+            "server_each", "alive", "age_p50", "age_p99", "age_max", "delay_p50", "delay_p99", "delay_max",
+            "renewals_late")
     for name, s in summaries.items():
         rows.append([name, *(number(s.get(key)) for key in keys), number(s["others"] * 100)])
     return "\n".join([table(rows), *beside_base(scenario, summaries),
