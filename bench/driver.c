@@ -311,13 +311,20 @@ static void run_take(void)
     memset(taken, 0, sizeof *taken);
     driver.loop = loop_drain;
     init_worker(taken, 0, 0);
-    bool done = driver.peer->acquire && driver.peer->thread_open(taken) == 0 && driver.peer->acquire(taken) == 0;
-    printf("{\"taken\":%s,\"error\":\"%s\"}\n", done ? "true" : "false", done ? "" : taken->error);
+    bool done =
+        driver.page && driver.peer->acquire && driver.peer->thread_open(taken) == 0 && driver.peer->acquire(taken) == 0;
+    if (done)
+        bench_page_enter(driver.page, taken->id, bench_page_draw(driver.page), bench_now_ns());
+    printf("{\"taken\":%s,\"error\":\"%s\"}\n", done ? "true" : "false",
+           done              ? ""
+           : taken->error[0] ? taken->error
+                             : "cannot take");
 }
 
 static void run_give(void)
 {
     int64_t released_ns = bench_now_ns();
+    bench_page_leave(driver.page, driver.taken.id, released_ns);
     int failed = driver.peer->release(&driver.taken);
     driver.peer->thread_close(&driver.taken);
     printf("{\"released_ns\":%" PRId64 ",\"error\":\"%s\"}\n", released_ns, failed ? driver.taken.error : "");

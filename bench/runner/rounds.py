@@ -156,18 +156,19 @@ def turns(page, processes):
 def check_exclusion(stand, result):
     """And what else stands in the shared page: bench/page.h."""
     page, ops = stand.page, result["ops"]
+    holds = ops + (stand.first_holder is not None)
     counter, violations, tickets = page[1], page[2], page[7]
     handoffs = result.get("handoff", {"count": 0})["count"]
     result["violations"] = violations
-    result["lost_updates"] = ops - counter
+    result["lost_updates"] = holds - counter
     result["longest_run"] = page[6]
     result["overtaken"] = page[9] / max(ops, 1) if tickets else None
     result["turns"] = turns(stand.page, stand.scenario.processes)
     result["handoffs"] = handoffs / result["seconds"]
     result["commands_handoff"] = result["commands"] * ops / max(handoffs, 1)
-    if violations or counter != ops:
-        raise DriverError("%s does NOT exclude: %d violations, counter %d after %d operations"
-                          % (stand.peer.name, violations, counter, ops))
+    if violations or counter != holds:
+        raise DriverError("%s does NOT exclude: %d violations, counter %d after %d holds"
+                          % (stand.peer.name, violations, counter, holds))
 
 
 def warm(stand, seconds, say):
