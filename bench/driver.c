@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NESTED_BATCH = 1000, MAX_THREADS = 1024 };
+enum { NESTED_BATCH = 1000, MAX_THREADS = BENCH_PAGE_THREADS };
 
 typedef void loop_fn(const struct bench_peer *peer, struct bench_worker *worker);
 
@@ -27,6 +28,8 @@ static struct {
     struct bench_page *page;
     loop_fn *loop;                     /* of the round */
     pthread_barrier_t opened, started; /* the round's threads and the main thread */
+    sem_t waiting;                     /* drain: posted by each thread just before it acquires */
+    struct bench_worker taken;         /* by the main thread, from `take` to `give` */
 } driver;
 
 static char process_error[192];
@@ -86,21 +89,33 @@ static void loop_own(const struct bench_peer *peer, struct bench_worker *worker)
     }
 }
 
+/* Takes the lock that all share, and gives it back. */
+static int pass_through(const struct bench_peer *peer, struct bench_worker *worker)
+{
+    int64_t begin = bench_now_ns();
+    uint64_t ticket = bench_page_draw(worker->page);
+    if (peer->acquire(worker) < 0)
+        return -1;
+    int64_t held = bench_now_ns();
+    int64_t handoff = bench_page_enter(worker->page, worker->id, ticket, held);
+    if (handoff >= 0)
+        bench_hist_add(&worker->handoff, handoff);
+    bench_hist_add(&worker->acquire, held - begin);
+    bench_page_leave(worker->page, worker->id, bench_now_ns());
+    return peer->release(worker);
+}
+
 static void loop_shared(const struct bench_peer *peer, struct bench_worker *worker)
 {
-    for (int64_t begin = bench_now_ns(); begin < worker->end_ns; worker->ops++) {
-        if (peer->acquire(worker) < 0)
-            return;
-        int64_t held = bench_now_ns();
-        int64_t handoff = bench_page_enter(worker->page, worker->id, held);
-        if (handoff >= 0)
-            bench_hist_add(&worker->handoff, handoff);
-        bench_hist_add(&worker->acquire, held - begin);
-        bench_page_leave(worker->page, worker->id, bench_now_ns());
-        if (peer->release(worker) < 0)
-            return;
-        begin = bench_now_ns();
-    }
+    while (bench_now_ns() < worker->end_ns && pass_through(peer, worker) == 0)
+        worker->ops++;
+}
+
+static void loop_drain(const struct bench_peer *peer, struct bench_worker *worker)
+{
+    sem_post(&driver.waiting);
+    if (pass_through(peer, worker) == 0)
+        worker->ops++;
 }
 
 /* One pair is too short for a clock around it: NESTED_BATCH of them are timed, their mean is recorded. */
@@ -138,6 +153,8 @@ static void *worker_main(void *arg)
         if (worker->finished_ns == 0)
             worker->finished_ns = bench_now_ns();
         driver.peer->thread_close(worker);
+    } else {
+        sem_post(&driver.waiting);
     }
     return NULL;
 }
@@ -188,19 +205,24 @@ static loop_fn *choose_loop(const char *scenario)
         return NULL;
     return strcmp(scenario, "own") == 0      ? loop_own
            : strcmp(scenario, "shared") == 0 ? loop_shared
+           : strcmp(scenario, "drain") == 0  ? loop_drain
            : strcmp(scenario, "nested") == 0 ? loop_nested
                                              : NULL;
 }
 
+static bool all_want_one(loop_fn *loop)
+{
+    return loop == loop_shared || loop == loop_drain;
+}
+
 static void init_worker(struct bench_worker *worker, int index, int in_flight)
 {
-    bool shared = driver.loop == loop_shared;
     worker->options = &driver.options;
     worker->page = driver.page;
     worker->index = index;
     worker->id = (uint64_t)driver.options.process * MAX_THREADS + (uint64_t)index + 1;
     worker->in_flight = in_flight;
-    if (shared)
+    if (all_want_one(driver.loop))
         snprintf(worker->key, sizeof worker->key, "bench:one");
     else
         snprintf(worker->key, sizeof worker->key, "bench:own:%d:%d", driver.options.process, index);
@@ -218,10 +240,20 @@ static bool wait_for_go(struct bench_worker *workers, int count, double seconds)
     return go;
 }
 
+static void say_all_wait(int count)
+{
+    for (int i = 0; i < count; i++) {
+        while (sem_wait(&driver.waiting) < 0 && errno == EINTR)
+            ;
+    }
+    printf("{\"waiting\":%d}\n", count);
+    fflush(stdout);
+}
+
 static void run_round(const char *scenario, double seconds, int threads)
 {
     driver.loop = choose_loop(scenario);
-    if (!driver.loop || threads < 1 || threads > MAX_THREADS || (driver.loop == loop_shared && !driver.page)) {
+    if (!driver.loop || threads < 1 || threads > MAX_THREADS || (all_want_one(driver.loop) && !driver.page)) {
         printf("{\"error\":\"cannot run %s with %d\"}\n", scenario, threads);
         return;
     }
@@ -233,6 +265,7 @@ static void run_round(const char *scenario, double seconds, int threads)
         abort();
     pthread_barrier_init(&driver.opened, NULL, (unsigned)count + 1);
     pthread_barrier_init(&driver.started, NULL, (unsigned)count + 1);
+    sem_init(&driver.waiting, 0, 0);
     for (int i = 0; i < count; i++) {
         init_worker(&workers[i], i, threads);
         if (pthread_create(&ids[i], NULL, worker_main, &workers[i]) != 0)
@@ -244,11 +277,14 @@ static void run_round(const char *scenario, double seconds, int threads)
     wait_for_go(workers, count, seconds);
     getrusage(RUSAGE_SELF, &before);
     pthread_barrier_wait(&driver.started);
+    if (driver.loop == loop_drain)
+        say_all_wait(count);
     for (int i = 0; i < count; i++)
         pthread_join(ids[i], NULL);
     print_result(workers, count, &before);
     pthread_barrier_destroy(&driver.opened);
     pthread_barrier_destroy(&driver.started);
+    sem_destroy(&driver.waiting);
     free(workers);
     free(ids);
 }
@@ -267,6 +303,31 @@ static void run_drop(void)
     process_error[0] = '\0';
     int failed = driver.peer->drop ? driver.peer->drop() : bench_fail(NULL, "nothing to drop");
     printf("{\"dropped\":%s,\"error\":\"%s\"}\n", failed ? "false" : "true", process_error);
+}
+
+static void run_take(void)
+{
+    struct bench_worker *taken = &driver.taken;
+    memset(taken, 0, sizeof *taken);
+    driver.loop = loop_drain;
+    init_worker(taken, 0, 0);
+    bool done =
+        driver.page && driver.peer->acquire && driver.peer->thread_open(taken) == 0 && driver.peer->acquire(taken) == 0;
+    if (done)
+        bench_page_enter(driver.page, taken->id, bench_page_draw(driver.page), bench_now_ns());
+    printf("{\"taken\":%s,\"error\":\"%s\"}\n", done ? "true" : "false",
+           done              ? ""
+           : taken->error[0] ? taken->error
+                             : "cannot take");
+}
+
+static void run_give(void)
+{
+    int64_t released_ns = bench_now_ns();
+    bench_page_leave(driver.page, driver.taken.id, released_ns);
+    int failed = driver.peer->release(&driver.taken);
+    driver.peer->thread_close(&driver.taken);
+    printf("{\"released_ns\":%" PRId64 ",\"error\":\"%s\"}\n", released_ns, failed ? driver.taken.error : "");
 }
 
 static void run_stats(void)
@@ -293,6 +354,10 @@ static void serve(void)
             run_stats();
         else if (strncmp(line, "drop", 4) == 0)
             run_drop();
+        else if (strncmp(line, "take", 4) == 0)
+            run_take();
+        else if (strncmp(line, "give", 4) == 0)
+            run_give();
         else
             printf("{\"error\":\"unknown command\"}\n");
         fflush(stdout);

@@ -8,12 +8,15 @@
  *     hold COUNT                        take COUNT locks and keep them; answer {"held":...}
  *     stats                             what the peer counts itself
  *     drop                              give the held locks back; answer {"dropped":...}
+ *     take                              the main thread takes the lock that all share; answer {"taken":true}
+ *     give                              and gives it back; answer {"released_ns":...}, the moment before
  *     quit, or end of input
  *
  * Scenarios of a round (what they ask is told in runner/scenarios/):
  *
  *     own      each thread acquires and releases a lock of its own
  *     shared   all threads of all processes contend for one lock, in the way of page.h
+ *     drain    each of them takes it once; answer {"waiting":N} when all are about to acquire, then the counts
  *     nested   a holder acquires and releases once more
  *     async    THREADS pairs in flight, one thread
  *
@@ -40,7 +43,7 @@ struct bench_options {          /* the driver's command line */
 
 struct bench_worker {           /* one thread of a round */
     const struct bench_options *options;
-    struct bench_page *page;    /* NULL unless the scenario is `shared` */
+    struct bench_page *page;    /* NULL unless the scenario is `shared` or `drain` */
     int      index;             /* within the process */
     uint64_t id;                /* unique among all processes of the peer, > 0 */
     char     key[64];           /* the lock's name */

@@ -9,16 +9,29 @@
  */
 #include "ours.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+/* Of the log: a million locks at risk would be a million lines, and writing them a load of its own. */
+enum { LINES = 5 };
 
 static struct {
     const struct bench_options *options;
     hlk_client *client;
+    atomic_int logged;
 } process;
 
 static bool is_variant(const char *name)
 {
     return strcmp(process.options->variant, name) == 0;
+}
+
+static void log_line(int level, const char *line, void *ctx)
+{
+    (void)level, (void)ctx;
+    int before = atomic_fetch_add(&process.logged, 1);
+    if (before < LINES)
+        fprintf(stderr, "hasplock: %s%s\n", line, before == LINES - 1 ? " (no more of this process is shown)" : "");
 }
 
 static int process_open(const struct bench_options *options)
@@ -28,6 +41,7 @@ static int process_open(const struct bench_options *options)
     process.options = options;
     opts.label = "bench";
     opts.watchdog_ms = options->lease_ms;
+    opts.log = log_line;
     if (is_variant("ours-nospin"))
         opts.flags |= HLK_OPEN_NO_SPIN;
     if (is_variant("ours-dispatch") || is_variant("ours-forget"))
@@ -84,6 +98,7 @@ static int hold(int count)
 static void stats(FILE *out)
 {
     ours_stats(process.client, out);
+    fprintf(out, ",\"logged\":%d", atomic_load(&process.logged));
 }
 
 int main(int argc, char **argv)

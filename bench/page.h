@@ -1,27 +1,43 @@
-/* page.h - a page of memory that all contenders of one lock share: does the lock exclude, and how long is a hand-over?
+/* page.h - a page of memory that all contenders of one lock share: does the lock exclude, how long is a hand-over, and
+ * who comes before whom?
  *
- * Only the holder writes, with plain loads and stores (but for `violations`). If two hold at once, one finds the
- * owner's word taken or overwrites an increment: the runner compares `counter` with the sum of what all threads count.
- * The layout is 64-bit words in this order; drivers in other languages map the same file.
+ * Only the holder writes, with plain loads and stores (but for `violations` and `tickets`). If two hold at once, one
+ * finds the owner's word taken or overwrites an increment: the runner compares `counter` with the sum of what all
+ * threads count. The layout is 64-bit words in this order; drivers in other languages map the same file.
  */
 #ifndef BENCH_PAGE_H
 #define BENCH_PAGE_H
 
 #include <stdint.h>
 
+enum { BENCH_PAGE_PROCESSES = 64, BENCH_PAGE_THREADS = 1024 };
+
 struct bench_page {
-    volatile uint64_t owner;        /* 0: nobody */
+    volatile uint64_t owner;        /* 0: nobody; else process * BENCH_PAGE_THREADS + thread + 1 */
     volatile uint64_t counter;
     uint64_t violations;            /* atomic */
     volatile int64_t  released_ns;  /* just before the last release was called */
     volatile uint64_t last;         /* who held before */
     volatile uint64_t run;          /* how often in a row */
     volatile uint64_t longest_run;
+    uint64_t tickets;               /* atomic: the last number drawn; 0: this peer draws none */
+    volatile uint64_t newest;       /* the highest number that has held */
+    volatile uint64_t overtaken;    /* acquisitions after one of a higher number; first come, first served: none */
+    uint64_t unused[6];
+    volatile uint64_t turns[BENCH_PAGE_PROCESSES]; /* of each process: consecutive acquisitions are one turn */
 };
 
-/* The holder `id` has got the lock at `now_ns`. Returns how long the hand-over took, -1 when nobody handed over. */
-static inline int64_t bench_page_enter(struct bench_page *page, uint64_t id, int64_t now_ns)
+/* Drawn just before the acquire is called. */
+static inline uint64_t bench_page_draw(struct bench_page *page)
 {
+    return __atomic_add_fetch(&page->tickets, 1, __ATOMIC_RELAXED);
+}
+
+/* The holder `id` with its `ticket` has got the lock at `now_ns`. Returns how long the hand-over took, -1 when nobody
+ * handed over. */
+static inline int64_t bench_page_enter(struct bench_page *page, uint64_t id, uint64_t ticket, int64_t now_ns)
+{
+    uint64_t process = (id - 1) / BENCH_PAGE_THREADS;
     if (page->owner != 0)
         __atomic_fetch_add(&page->violations, 1, __ATOMIC_RELAXED);
     page->owner = id;
@@ -29,6 +45,12 @@ static inline int64_t bench_page_enter(struct bench_page *page, uint64_t id, int
     page->run = page->last == id ? page->run + 1 : 1;
     if (page->run > page->longest_run)
         page->longest_run = page->run;
+    if (ticket < page->newest)
+        page->overtaken = page->overtaken + 1;
+    else
+        page->newest = ticket;
+    if (page->last == 0 || (page->last - 1) / BENCH_PAGE_THREADS != process)
+        page->turns[process % BENCH_PAGE_PROCESSES] = page->turns[process % BENCH_PAGE_PROCESSES] + 1;
     return page->last == id || page->last == 0 ? -1 : now_ns - page->released_ns;
 }
 

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WATCHDOG_MS 30000
@@ -399,13 +400,24 @@ static void wake_waits(hlk_client *client)
     hlk_mutex_unlock(&client->waits_mu);
 }
 
+struct releasing {
+    hlk_client *client;
+    int64_t until_ms;
+};
+
+/* One that another thread has just let go of is waited for, a matter of microseconds: its end has to be in the stream
+ * before the connection goes. */
 static void release_one(struct hlk_session *s, void *ctx)
 {
-    hlk_client *client = ctx;
+    static const struct timespec moment = { 0, 50000 };
+    struct releasing *releasing = ctx;
     struct hlk_parting parting;
-    if (!hlk_session_close(s, &parting))
+    bool held;
+    while (!(held = hlk_session_close(s, &parting)) && hlk_session_is_ending(s) && hlk_clock_ms() < releasing->until_ms)
+        (void)nanosleep(&moment, NULL);
+    if (!held)
         return;
-    hlk_table_end(&client->table, s, &parting);
+    hlk_table_end(&releasing->client->table, s, &parting);
     hlk_session_ended(s);
 }
 
@@ -464,7 +476,7 @@ void hlk_client_close(hlk_client *client)
     hlk_holder_unwatch(&client->table);
     wake_waits(client);
     wait_for_requests(client);
-    hlk_table_each(&client->table, release_one, client);
+    hlk_table_each(&client->table, release_one, &(struct releasing){ client, hlk_clock_ms() + client->reply_ms });
     if (hlk_mux_health(client->mux, &error) == HLK_OK)
         drain(client, hlk_clock_ms() + client->reply_ms);
     stop_threads(client);

@@ -1,9 +1,13 @@
 """One driver process: started once, spoken to by lines (bench/driver.h)."""
 import json
 import subprocess
+import threading
 
 from . import machine
 from .server import child_setup
+
+
+PATIENCE_S = 300        # no answer takes so long, not even a million locks
 
 
 class DriverError(Exception):
@@ -29,7 +33,10 @@ class Driver:
             raise DriverError("%s: the driver has ended" % self.name) from None
 
     def answer(self):
+        watch = threading.Timer(PATIENCE_S, self.process.kill)
+        watch.start()
         line = self.process.stdout.readline()
+        watch.cancel()
         if not line:
             raise DriverError("%s: the driver ended with status %s" % (self.name, self.process.wait()))
         answer = json.loads(line)

@@ -1,18 +1,21 @@
 """W5: one peer after the other takes its locks, is watched while it renews them, and gives them back."""
 import time
+from array import array
 
 from . import machine
 from .driver import DriverError
 from .server import difference
 
-SWEEPS = 6
+SWEEPS = 6              # over all held keys, this many to a lease: closer together than two renewals of a key
+DELAYS = (-0.003, 0.003, 0.01, 0.03, 0.1, 1 / 6)        # bounds of the classes, as shares of the lease
 
 
 def measure(stand):
     """The figures of one peer; shares are of one core."""
     scenario, driver, server = stand.scenario, stand.drivers[0], stand.server
-    rss_before = machine.rss(driver.pid)
+    rss_before, memory_before = machine.rss(driver.pid), server.memory()
     took = driver.ask("hold %d" % scenario.held)["took_s"]
+    memory = server.memory() - memory_before
     time.sleep(scenario.lease_ms / 3000)                # every lock has been renewed once when the window opens
     before, stats_before = server.reading(), driver.ask("stats")
     cpu, busy, own = driver.cpu_s(), machine.busy_s(), time.process_time()
@@ -30,6 +33,7 @@ def measure(stand):
         "others": max(0.0, busy - cpu - counted["cpu_s"] - own) / window,
         "rss_mb": machine.rss(driver.pid) / 1e6,
         "rss_each": (stats.get("rss_after", stats["rss"]) - stats.get("rss_before", rss_before)) / scenario.held,
+        "server_each": memory / scenario.held,
         "stats": stats,
     }
     if "renewals" in stats:
@@ -38,26 +42,60 @@ def measure(stand):
         result["heap_each"] = (stats["heap_after"] - stats["heap_before"]) / scenario.held
     if "renewals_late" in stats:
         result["renewals_late"] = stats["renewals_late"]
-    result.update(ages(stand))
+    result.update(sweep(stand))
     driver.ask("drop")
     return result
 
 
-def ages(stand):
-    """How long ago the held keys were last renewed, as shares of the lease; and how many are alive."""
+def sweep(stand):
+    """When each held key was last renewed, as its PTTL tells: how old renewals are, and how late the next ones come."""
     scenario = stand.scenario
     names = ["bench:held:%d" % i for i in range(scenario.held)]
-    found, alive = [], scenario.held
-    for _ in range(SWEEPS):
-        ttls = stand.server.conn.ttls(names)
-        found += [1 - ttl / scenario.lease_ms for ttl in ttls if ttl >= 0]
-        alive = min(alive, sum(ttl >= 0 for ttl in ttls))
-        time.sleep(scenario.lease_ms / 9000)
-    if alive < scenario.held:
-        raise DriverError("%s lost %d of %d locks" % (stand.peer.name, scenario.held - alive, scenario.held))
-    found.sort()
-    tenths = [0] * 10
-    for age in found:
-        tenths[min(9, max(0, int(age * 10)))] += 1
-    return {"alive": alive, "age_p50": found[len(found) // 2], "age_p99": found[int(len(found) * 0.99)],
-            "age_max": found[-1], "age_tenths": tenths}
+    renewed, ages, delays = array("d", bytes(8 * len(names))), [], []
+    begin, gap, last_at = time.monotonic(), 0.0, 0.0
+    for turn in range(SWEEPS):
+        time.sleep(max(0.0, begin + turn * scenario.lease_ms / 1000 / SWEEPS - time.monotonic()))
+        gap, last_at = max(gap, time.monotonic() - (last_at or time.monotonic())), time.monotonic()
+        alive = note(stand.server.conn.ttls(names), scenario.lease_ms, renewed, ages, delays)
+        if alive < scenario.held:
+            raise DriverError("%s lost %d of %d locks" % (stand.peer.name, scenario.held - alive, scenario.held))
+    ages.sort()
+    result = {"alive": alive, **quantiles("age", ages)}
+    if gap < scenario.lease_ms / 3000:      # else a renewal may have gone unseen, and the next one looks late
+        delays.sort()
+        result.update(quantiles("delay", [delay * scenario.lease_ms for delay in delays]))
+        result["delay_classes"] = classes(delays)
+    return result
+
+
+def note(parts, lease_ms, renewed, ages, delays):
+    """`renewed`: of each key, seconds; filled in. Ages and delays are shares of the lease. Returns who is alive."""
+    at, alive, lease = 0, 0, lease_ms / 1000
+    for moment, ttls in parts:
+        for ttl in ttls:
+            if ttl >= 0:
+                age = 1 - ttl / lease_ms
+                since = moment - age * lease
+                ages.append(age)
+                alive += 1
+                if renewed[at] and since - renewed[at] > lease / 20:
+                    delays.append((since - renewed[at]) / lease - 1 / 3)
+                renewed[at] = since
+            at += 1
+    return alive
+
+
+def quantiles(name, values):
+    """Of sorted ones."""
+    if not values:
+        return {}
+    return {name + "_p50": values[len(values) // 2], name + "_p99": values[int(len(values) * 0.99)],
+            name + "_max": values[-1]}
+
+
+def classes(delays):
+    """How many lie below each of DELAYS, but not below the one before; the last: beyond all."""
+    counts = [0] * (len(DELAYS) + 1)
+    for delay in delays:
+        counts[sum(delay >= bound for bound in DELAYS)] += 1
+    return counts

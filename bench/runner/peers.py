@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 REDISSON = "4.7.0"
 REDIS_PY, HIREDIS_PY = "8.1.0", "3.5.0"
 RSLOCK = "0.10.0"       # as in peers/rslock/Cargo.toml
+REDSYNC = "4.18.1"      # as in peers/redsync/go.mod
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,13 @@ PEERS = {peer.name: peer for peer in [
     Peer("ours-events", "ours", "hasplock, async, completions on the client's events thread"),
     # A release that frees has two DELs: the client sends that of the latch, the script calls that of the lock.
     Peer("redisson", "redisson", "Redisson %s RLock, the defaults" % REDISSON, {"del": 0.5}, {"del": 1}, jvm=True),
+    Peer("redisson-fair", "redisson", "Redisson's fair lock, the defaults", {"del": 0.5}, jvm=True),
     Peer("redispy", "redispy", "redis-py %s Lock with hiredis-py, the defaults: polls each 100 ms" % REDIS_PY,
          {"set": 1}),
     Peer("redispy-1ms", "redispy", "the same, polls each ms", {"set": 1}),
     Peer("rslock", "rslock", "rslock %s, tokio on one thread, the defaults" % RSLOCK, {"set": 1}),
+    Peer("redsync", "redsync", "redsync %s on go-redis, the defaults: polls each 50 to 250 ms" % REDSYNC,
+         {"set": 1, "setnx": 1}),
 ]}
 
 
@@ -121,6 +125,12 @@ class Builder:
         path = os.path.join(place, "target", "release", "rslock-driver")
         if self.rebuild or not os.path.exists(path):
             self._run("cargo", "build", "-q", "--release", "--manifest-path", os.path.join(place, "Cargo.toml"))
+        return [path]
+
+    def _redsync(self):
+        path = os.path.join(self.build, "redsync-driver")
+        if self.rebuild or not os.path.exists(path):
+            self._run("go", "build", "-o", path, ".", cwd=os.path.join(self.bench, "peers", "redsync"))
         return [path]
 
 

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 
-from . import hist, machine
+from . import drain, hist, machine
 from .driver import Driver, DriverError
 from .server import Server, difference
 
@@ -18,29 +18,36 @@ class Stand:
     def __init__(self, peer, command, scenario, placement):
         self.peer, self.scenario, self.placement = peer, scenario, placement
         self.drivers, self.rounds, self.discarded, self.warm_rates = [], [], [], []
+        self.first_holder = None        # drain: the process that holds the lock while the others queue
         self.failed = ""                # why it was taken out
         self.sends = {**peer.sends, **(peer.sends_nested if scenario.kind == "nested" else {})}
         self.server = Server(placement.server)
-        path = os.path.join(self.server.dir, "page")
-        with open(path, "w+b") as file:
+        self.page_path = os.path.join(self.server.dir, "page")
+        with open(self.page_path, "w+b") as file:
             file.truncate(mmap.PAGESIZE)
             self.page = memoryview(mmap.mmap(file.fileno(), mmap.PAGESIZE)).cast("Q")
         try:
             for process in range(scenario.processes):
-                options = ["--port", str(self.server.port), "--process", str(process), "--page", path,
-                           "--lease-ms", str(scenario.lease_ms)]
-                self.drivers.append(Driver(peer.name, command + options, placement.client))
+                self.drivers.append(self.driver(peer.name, command, process))
+            if scenario.kind == "drain":
+                self.first_holder = self.driver(peer.name, command, scenario.processes)
         except Exception:
             self.stop()
             raise
+
+    def driver(self, name, command, process):
+        options = ["--port", str(self.server.port), "--process", str(process), "--page", self.page_path,
+                   "--lease-ms", str(self.scenario.lease_ms)]
+        return Driver(name, command + options, self.placement.client)
 
     @property
     def version(self):
         return self.drivers[0].version
 
     def stop(self):
-        for driver in self.drivers:
-            driver.stop()
+        for driver in [*self.drivers, self.first_holder]:
+            if driver:
+                driver.stop()
         self.server.stop()
 
     def place_clients(self, cpus):
@@ -49,30 +56,38 @@ class Stand:
 
     def round(self, seconds):
         """Runs one round and returns what it measured."""
-        scenario = self.scenario
-        for word in range(8):
-            self.page[word] = 0
+        self.clear_page()
+        result = drain.measure(self) if self.scenario.kind == "drain" else self._measure(seconds)
+        if self.scenario.contended:
+            check_exclusion(self, result)
+        return result
+
+    def clear_page(self):
+        self.page[:] = memoryview(bytes(len(self.page) * 8)).cast("Q")
+
+    def prepare(self, seconds):
+        """All threads are there, with their connections, and wait for `go`."""
         for driver in self.drivers:
-            driver.send("round %s %f %d" % (scenario.kind, seconds, scenario.threads))
+            driver.send("round %s %f %d" % (self.scenario.kind, seconds, self.scenario.threads))
         for driver in self.drivers:
             driver.answer()
-        before, cpu_before = self.server.reading(), sum(driver.cpu_s() for driver in self.drivers)
-        busy_before, at_before = machine.busy_s(), time.monotonic()
-        own_before = time.process_time()
+
+    def go(self):
         start_ns = time.monotonic_ns() + 20_000_000
         for driver in self.drivers:
             driver.send("go %d" % start_ns)
+        return start_ns
+
+    def _measure(self, seconds):
+        self.prepare(seconds)
+        meter = Meter(self)
+        start_ns = self.go()
         connections = self._connections_in(seconds / 2)
         answers = [driver.answer() for driver in self.drivers]
-        cpu = sum(driver.cpu_s() for driver in self.drivers) - cpu_before
-        busy, took = machine.busy_s() - busy_before, time.monotonic() - at_before
-        own = time.process_time() - own_before
-        server = difference(before, self.server.reading(), self.sends)
+        server, cpu, others = meter.read()
         result = evaluate(answers, start_ns, server, cpu)
         result["connections"] = connections()
-        result["others"] = max(0.0, busy - cpu - server["cpu_s"] - own) / took
-        if scenario.kind == "shared":
-            check_exclusion(self, result)
+        result["others"] = others
         return result
 
     def _connections_in(self, seconds):
@@ -85,6 +100,26 @@ class Stand:
             timer.join()
             return seen[0] if seen else None
         return answer
+
+
+class Meter:
+    """What a stand has used since this was made."""
+
+    def __init__(self, stand):
+        self.stand = stand
+        self.server, self.cpu = stand.server.reading(), self._cpu()
+        self.busy, self.at, self.own = machine.busy_s(), time.monotonic(), time.process_time()
+
+    def _cpu(self):
+        return sum(driver.cpu_s() for driver in self.stand.drivers)
+
+    def read(self):
+        """The server's counts, the drivers' CPU time, and the share of a core that others used."""
+        cpu = self._cpu() - self.cpu
+        busy, took = machine.busy_s() - self.busy, time.monotonic() - self.at
+        own = time.process_time() - self.own
+        server = difference(self.server, self.stand.server.reading(), self.stand.sends)
+        return server, cpu, max(0.0, busy - cpu - server["cpu_s"] - own) / took
 
 
 def evaluate(answers, start_ns, server, client_cpu_s):
@@ -113,15 +148,27 @@ def evaluate(answers, start_ns, server, client_cpu_s):
     return result
 
 
+def turns(page, processes):
+    """Of each process: consecutive acquisitions are one."""
+    return list(page[16:16 + processes])
+
+
 def check_exclusion(stand, result):
-    counter, violations, longest = stand.page[1], stand.page[2], stand.page[6]
+    """And what else stands in the shared page: bench/page.h."""
+    page, ops = stand.page, result["ops"]
+    holds = ops + (stand.first_holder is not None)
+    counter, violations, tickets = page[1], page[2], page[7]
+    handoffs = result.get("handoff", {"count": 0})["count"]
     result["violations"] = violations
-    result["lost_updates"] = result["ops"] - counter
-    result["longest_run"] = longest
-    result["handoffs"] = result.get("handoff", {"count": 0})["count"] / result["seconds"]
-    if violations or counter != result["ops"]:
-        raise DriverError("%s does NOT exclude: %d violations, counter %d after %d operations"
-                          % (stand.peer.name, violations, counter, result["ops"]))
+    result["lost_updates"] = holds - counter
+    result["longest_run"] = page[6]
+    result["overtaken"] = page[9] / max(ops, 1) if tickets else None
+    result["turns"] = turns(stand.page, stand.scenario.processes)
+    result["handoffs"] = handoffs / result["seconds"]
+    result["commands_handoff"] = result["commands"] * ops / max(handoffs, 1)
+    if violations or counter != holds:
+        raise DriverError("%s does NOT exclude: %d violations, counter %d after %d holds"
+                          % (stand.peer.name, violations, counter, holds))
 
 
 def warm(stand, seconds, say):

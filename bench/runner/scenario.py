@@ -12,7 +12,6 @@ class Target:
     aim: Optional[float] = None
     at_most: bool = False       # else at least
     unit: str = "x"
-    later: bool = False         # `must` is for a later step of the design: today's figure is a baseline
 
     def reached(self, value, bar):
         return None if bar is None else value <= bar if self.at_most else value >= bar
@@ -22,7 +21,7 @@ class Target:
 class Scenario:
     name: str
     title: str                  # what is held fixed and what one operation is, in a line
-    kind: str                   # of the round: own, shared, nested, async (bench/driver.h), or held
+    kind: str                   # of the round: own, shared, drain, nested, async (bench/driver.h), or held
     base: str                   # the peer that ratios refer to
     peers: tuple
     targets: tuple = ()
@@ -32,11 +31,16 @@ class Scenario:
     lease_ms: int = 30000
     held: int = 0               # locks
     window_s: float = 0         # held: how long CPU is measured
+    stress: bool = False        # only when its whole name is given
     variants: dict = field(default_factory=dict)    # peer -> driver variant, where it is not the peer's name
 
     @property
     def metric(self):
         return "handoffs" if self.kind == "shared" else "rate"
+
+    @property
+    def contended(self):
+        return self.kind in ("shared", "drain")
 
 
 def ratio(over, under, metric="rate"):

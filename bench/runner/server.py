@@ -44,19 +44,21 @@ class Connection:
         return self.read()
 
     def ttls(self, names):
-        """The PTTL of every name, a thousand to a write."""
-        ttls = []
+        """The PTTL of every name, a thousand to a write: (moment, list), ..."""
         for first in range(0, len(names), 1000):
             part = names[first:first + 1000]
+            sent = time.monotonic()
             self.sock.sendall(b"".join(b"*2\r\n$4\r\nPTTL\r\n$%d\r\n%s\r\n" % (len(n), n.encode()) for n in part))
-            ttls += [self.read() for _ in part]
-        return ttls
+            ttls = [int(self.file.readline()[1:]) for _ in part]
+            yield (sent + time.monotonic()) / 2, ttls
 
 
 # What a client sends itself; anything else in commandstats was called by a script, but for a peer's `sends`
 # (peers.py).
 SENT = {"evalsha", "eval", "script", "subscribe", "unsubscribe", "psubscribe", "ssubscribe", "sunsubscribe", "ping",
         "client", "hello", "auth", "select", "blpop", "lpush", "wait", "role", "command"}
+RUNNERS = {"info", "zcount"}        # sent by the runner
+MESSAGES = {"publish", "spublish"}
 
 
 class Server:
@@ -111,14 +113,25 @@ class Server:
     def connections(self):
         return int(info(self.conn, "clients")["connected_clients"]) - 1
 
+    def memory(self):
+        return int(info(self.conn, "memory")["used_memory"])
+
+    def blocked(self):
+        return int(info(self.conn, "clients")["blocked_clients"])
+
+    def sent(self):
+        """Commands so far, all clients and scripts, but not the runner's."""
+        return sum(n for name, n in command_counts(self.conn).items() if name not in RUNNERS)
+
 
 def difference(before, after, sends):
     """`sends`: command -> share of its calls that clients sent themselves."""
-    calls = {name: after["commands"][name] - before["commands"].get(name, 0) for name in after["commands"]}
-    calls.pop("info", None)
+    calls = {name: after["commands"][name] - before["commands"].get(name, 0) for name in after["commands"]
+             if name not in RUNNERS}
     sent = sum(n * sends.get(name.split("|")[0], 1 if name.split("|")[0] in SENT else 0) for name, n in calls.items())
     result = {key: after[key] - before[key] for key in ("bytes_in", "bytes_out", "reads", "cpu_s")}
     result["commands"] = sent
+    result["messages"] = sum(n for name, n in calls.items() if name in MESSAGES)
     result["inner"] = sum(calls.values()) - sent
     result["calls"] = {name: n for name, n in calls.items() if n}
     return result

@@ -300,6 +300,14 @@ bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out)
     return held;
 }
 
+bool hlk_session_is_ending(struct hlk_session *s)
+{
+    hlk_mutex_lock(s->mu);
+    bool ending = s->state == HLK_SESSION_ENDING;
+    hlk_mutex_unlock(s->mu);
+    return ending;
+}
+
 /* --- questions --- */
 
 void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *out)

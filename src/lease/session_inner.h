@@ -1,5 +1,5 @@
-/* session_inner.h - what session.c (holding, letting go, losing) and line.c (who gets it) share. All under the session's
- * mutex. */
+/* session_inner.h - what session.c (holding, letting go, losing) and line.c (who gets it) share. All under the
+ * session's mutex. */
 #ifndef HLK_LEASE_SESSION_INNER_H
 #define HLK_LEASE_SESSION_INNER_H
 

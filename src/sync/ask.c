@@ -111,7 +111,7 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
     if (view.lost)
         return hlk_lock_fails(lock, "extend", HLK_LOST, "the hold was lost");
     if (view.count == 0)
-        return hlk_lock_fails(lock, "extend", HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
+        return hlk_lock_not_held(lock, "extend");
     return hlk_lock_reacquire(lock, "extend", view.h, view.count, lease_ms, false, 0);
 }
 

@@ -470,12 +470,11 @@ static void start(struct hlk_async *async)
     unsigned count;
     uint64_t h;
     enum hlk_happened what;
-    if (r->cancel) {
+    if (r->cancel)
         touch(async);
-        if (hlk_request_waits(r) != HLK_OK) {
-            feed(async, HLK_IS_OVER);
-            return;
-        }
+    if (hlk_request_begins(r) != HLK_OK) {
+        feed(async, HLK_IS_OVER);
+        return;
     }
     switch (hlk_session_nest(s, r->turn.holder.id, r->fixed ? r->lease_ms : 0, &count, &h)) {
     case HLK_ENTER_NESTED:

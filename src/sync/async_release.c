@@ -151,7 +151,7 @@ enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *
     case HLK_LET_OWED:
     case HLK_LET_NOT_HOLDER:
         hlk_mem_free(released);
-        return hlk_lock_fails(lock, "release", HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
+        return hlk_lock_not_held(lock, "release");
     }
     hlk_via_ref(&lock->via);
     complete(released, HLK_OK, "");

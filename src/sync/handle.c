@@ -41,6 +41,14 @@ enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation)
     return hlk_client_check(lock->client, operation, hlk_lock_text(lock));
 }
 
+enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation)
+{
+    enum hlk_status status = hlk_lock_check(lock, operation);
+    if (status != HLK_OK)
+        return status;
+    return hlk_lock_fails(lock, operation, HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
+}
+
 /* --- locks --- */
 
 static void free_lock(struct hlk_via *via)
@@ -189,7 +197,7 @@ enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
     if (view.lost)
         return hlk_lock_fails(lock, "hold id", HLK_LOST, "the hold was lost");
     if (view.count == 0)
-        return hlk_lock_fails(lock, "hold id", HLK_NOT_HOLDER, "not held by this holder");
+        return hlk_lock_not_held(lock, "hold id");
     (void)hlk_field(field, lock->client->id, view.h);
     (void)snprintf(buf, size, "%s", field);
     return HLK_OK;

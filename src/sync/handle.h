@@ -36,6 +36,9 @@ enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum
                                const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Of a holder that holds nothing: HLK_NOT_HOLDER; HLK_E_CLOSED when it is close that released it meanwhile. */
+enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation);
+
 /* NULL, forked, closed: checked at the edge of every call on a handle. */
 enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation);
 

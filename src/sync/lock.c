@@ -193,10 +193,9 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
     }
     r->self = self;
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
-    enum hlk_status status = HLK_OK;
+    enum hlk_status status;
     pthread_cleanup_push(on_thread_cancel, r);
-    if (r->cancel)
-        status = hlk_request_waits(r);
+    status = hlk_request_begins(r);
     if (status == HLK_OK) {
         switch (hlk_session_enter(lock->session, &r->turn)) {
         case HLK_ENTER_TURN:

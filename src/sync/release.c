@@ -176,7 +176,7 @@ enum hlk_status hlk_lock_release(hlk_lock *lock)
     enum hlk_let_go verdict = hlk_session_let_go(lock->session, holder.id, &parting);
     switch (verdict) {
     case HLK_LET_NOT_HOLDER:
-        return hlk_lock_fails(lock, "release", HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
+        return hlk_lock_not_held(lock, "release");
     case HLK_LET_LOST:
         return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
     case HLK_LET_NESTED:

@@ -125,6 +125,13 @@ enum hlk_status hlk_request_waits(struct hlk_request *r)
     return HLK_OK;
 }
 
+enum hlk_status hlk_request_begins(struct hlk_request *r)
+{
+    if (atomic_load(&r->lock->client->closing)) /* made before this look, or close has seen it */
+        return hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
+    return r->cancel ? hlk_request_waits(r) : HLK_OK;
+}
+
 enum hlk_happened hlk_request_takes_turn(struct hlk_request *r)
 {
     r->q.hold = r->turn.h;

@@ -38,6 +38,9 @@ enum hlk_status hlk_request_read_opts(hlk_lock *lock, const char *operation, con
 /* NULL: no memory. */
 struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder);
 
+/* HLK_E_CLOSED: close began first, and does not wait for it. With a cancel object also as hlk_request_waits. */
+enum hlk_status hlk_request_begins(struct hlk_request *r);
+
 /* The wait becomes one that may last: told of close and cancel from now on. HLK_INTERRUPTED or HLK_E_CLOSED:
  * already. */
 enum hlk_status hlk_request_waits(struct hlk_request *r);

@@ -9,6 +9,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,6 +54,18 @@ static const char *try(redisContext *redis, int64_t within_ms, const char *comma
     const char *text = raw_show(reply);
     freeReplyObject(reply);
     return text;
+}
+
+/* Else a stage that runs the tests on another server would pass on the one of the system. */
+Test(support_server, is_the_program_that_was_asked_for)
+{
+    const char *program = getenv("HLK_TEST_SERVER");
+    char expected[512];
+    snprintf(expected, sizeof expected, "executable:%s", program && *program ? program : "");
+    redisContext *redis = raw_open(server);
+    const char *info = raw(redis, "INFO server");
+    cr_assert_not_null(strstr(info, expected), "%s is not in %s", expected, info);
+    redisFree(redis);
 }
 
 Test(support_server, answers_and_restarts_with_and_without_its_data)
@@ -145,7 +159,8 @@ Test(support_proxy, passes_requests_and_replies_and_counts_them)
     cr_assert_str_eq(raw(redis, "SET t 5"), "OK");
     cr_assert_str_eq(raw(redis, "EVAL %s 1 t", "return {redis.call('get', KEYS[1]), 7, {'x'}}"),
                      "[\"5\", :7, [\"x\"]]");
-    cr_assert_str_eq(raw(redis, "NOSUCH"), "-ERR unknown command 'NOSUCH', with args beginning with: ");
+    const char *error = raw(redis, "NOSUCH"), *expected = "-ERR unknown command";
+    cr_assert_eq(strncmp(error, expected, strlen(expected)), 0, "%s", error);
     cr_assert_eq(proxy_count(proxy, PROXY_ALL), 3u);
     cr_assert_eq(proxy_count(proxy, PROXY_SCRIPTS), 1u);
     cr_assert_eq(proxy_seen(proxy, "SET t"), 1u);

@@ -198,12 +198,17 @@ Test(wait, never_ends_early)
     hlk_client *client = stage_open(NULL);
     hlk_lock *lock = stage_lock(client, "t", NULL);
     raw(stage.redis, "HSET t foreign:1 1");
+    server_allow(stage.server, SERVER_VOID);
+    uint64_t timeouts = 0;
     for (int64_t wait_ms = 1; wait_ms <= 256; wait_ms *= 2) {
         int64_t before = test_now_ns();
-        cr_assert_eq(hlk_lock_acquire(lock, wait_ms), HLK_TIMEOUT);
+        enum hlk_status status = hlk_lock_acquire(lock, wait_ms);
         cr_assert_geq(test_now_ns() - before, wait_ms * 1000000, "wait of %d ms", (int)wait_ms);
+        cr_assert(status == HLK_TIMEOUT || status == HLK_E_UNSURE, "%s: %s", hlk_status_name(status), hlk_last_error());
+        timeouts += status == HLK_TIMEOUT; /* unsure: the server needed longer to answer than the wait is long */
     }
-    cr_assert_eq(stage_counters(client).timeouts, 9u);
+    cr_assert_gt(timeouts, 0u);
+    cr_assert_eq(stage_counters(client).timeouts, timeouts);
     raw(stage.redis, "DEL t");
 }
 

@@ -72,7 +72,8 @@ static void build_args(const struct server *server, char *port, size_t port_size
                        const char **argv)
 {
     size_t n = 0;
-    const char *fixed[] = { "redis-server",
+    const char *program = getenv("HLK_TEST_SERVER");
+    const char *fixed[] = { program && *program ? program : "redis-server",
                             "--unixsocket",
                             server->socket,
                             "--unixsocketperm",
@@ -238,11 +239,13 @@ static int remove_entry(const char *path, const struct stat *info, int type, str
 
 void server_restart(struct server *server, bool keep_data)
 {
+    static const char *const kept[] = { "appendonlydir", "appendonly.aof" }; /* the second is Redis 6.2's */
     char aof[96];
     server_kill(server);
-    snprintf(aof, sizeof aof, "%s/appendonlydir", server->dir);
-    if (!keep_data)
+    for (size_t i = 0; !keep_data && i < sizeof kept / sizeof *kept; i++) {
+        snprintf(aof, sizeof aof, "%s/%s", server->dir, kept[i]);
         nftw(aof, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    }
     start(server);
 }
 

@@ -11,6 +11,9 @@
  * With HLK_TEST_ACL=1 in the environment hlk_test_url names a user with the rights of acl.h and no others, and the
  * default user has a password that only raw_open (raw.h) knows. Names of locks in tests begin with "t" for that.
  *
+ * With HLK_TEST_SERVER in the environment it is that program, a redis-server or a valkey-server; else the redis-server
+ * in PATH.
+ *
  * Trouble with the server itself (no binary, does not come up) ends the test at once with a line on stderr.
  */
 #ifndef HLK_TEST_SERVER_H

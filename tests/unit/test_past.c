@@ -440,9 +440,12 @@ Test(past, close_takes_nothing_that_is_not_held)
     cr_assert_not(hlk_session_close(s, &parting));
     hlk_session_leave(s, &ann.turn, false);
     hold(&bob);
+    cr_assert_not(hlk_session_is_ending(s));
     let_go(&bob);
     cr_assert_not(hlk_session_close(s, &parting)); /* its end is on its way */
+    cr_assert(hlk_session_is_ending(s));
     hlk_session_ended(s);
+    cr_assert_not(hlk_session_is_ending(s));
 }
 
 Test(past, forgets_every_debt)

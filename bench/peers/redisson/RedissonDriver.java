@@ -16,9 +16,13 @@ import org.redisson.config.Config;
 /**
  * The driver of Redisson: the lines of bench/driver.h, locks by RLock with the defaults of a single server.
  * Threads are kept from round to round, as a warm server would.
+ *
+ * The variant redisson-fair has fair locks. --clients K: K clients with connections of their own, as if they were
+ * processes; threads are dealt to them in turn.
  */
 public final class RedissonDriver {
-    private final RedissonClient client;
+    private final List<RedissonClient> clients;
+    private final boolean fair;
     private final SharedPage page;
     private final int process;
     private final ExecutorService threads = Executors.newCachedThreadPool(task -> {
@@ -29,24 +33,29 @@ public final class RedissonDriver {
     private final List<RLock> held = new ArrayList<>();
     private long rssBefore;
 
-    private RedissonDriver(RedissonClient client, SharedPage page, int process) {
-        this.client = client;
+    private RedissonDriver(List<RedissonClient> clients, boolean fair, SharedPage page, int process) {
+        this.clients = clients;
+        this.fair = fair;
         this.page = page;
         this.process = process;
     }
 
     public static void main(String[] args) throws Exception {
-        Config config = new Config();
-        config.useSingleServer().setAddress("redis://127.0.0.1:" + option(args, "--port", ""));
-        config.setLockWatchdogTimeout(Long.parseLong(option(args, "--lease-ms", "30000")));
+        List<RedissonClient> clients = new ArrayList<>();
+        for (int left = Integer.parseInt(option(args, "--clients", "1")); left > 0; left--) {
+            Config config = new Config();
+            config.useSingleServer().setAddress("redis://127.0.0.1:" + option(args, "--port", ""));
+            config.setLockWatchdogTimeout(Long.parseLong(option(args, "--lease-ms", "30000")));
+            clients.add(Redisson.create(config));
+        }
+        boolean fair = option(args, "--variant", "redisson").equals("redisson-fair");
         String path = option(args, "--page", null);
-        RedissonClient client = Redisson.create(config);
         SharedPage page = path == null ? null : new SharedPage(Path.of(path));
         int process = Integer.parseInt(option(args, "--process", "0"));
         String version = RedissonClient.class.getPackage().getImplementationVersion();
         System.out.println("{\"ready\":true,\"version\":\"Redisson " + version + ", Java "
                 + System.getProperty("java.version") + "\"}");
-        new RedissonDriver(client, page, process).serve();
+        new RedissonDriver(clients, fair, page, process).serve();
         Runtime.getRuntime().halt(0);
     }
 
@@ -110,26 +119,33 @@ public final class RedissonDriver {
     }
 
     private Worker worker(String scenario, int index) {
+        int client = index % clients.size();
+        String own = "bench:own:" + process + ":" + index;
+        long id = (process + client) * 1024L + index / clients.size() + 1;
         switch (scenario) {
             case "own":
-                return new Worker(client.getLock("bench:own:" + process + ":" + index), Worker.Loop.OWN, null, 0);
+                return new Worker(lock(client, own), Worker.Loop.OWN, null, 0);
             case "nested":
-                return new Worker(client.getLock("bench:own:" + process + ":" + index), Worker.Loop.NESTED, null, 0);
+                return new Worker(lock(client, own), Worker.Loop.NESTED, null, 0);
             case "shared":
-                return new Worker(client.getLock("bench:one"), Worker.Loop.SHARED, page, process * 1024L + index + 1);
+                return new Worker(lock(client, "bench:one"), Worker.Loop.SHARED, page, id);
             default:
                 throw new IllegalArgumentException("cannot run " + scenario);
         }
     }
 
+    private RLock lock(int client, String name) {
+        return fair ? clients.get(client).getFairLock(name) : clients.get(client).getLock(name);
+    }
+
     private String hold(int count) throws IOException {
-        RLock warm = client.getLock("bench:warm");
+        RLock warm = lock(0, "bench:warm");
         warm.lock();
         warm.unlock();
         rssBefore = rss();
         long begin = System.nanoTime();
         for (int i = 0; i < count; i++) {
-            RLock lock = client.getLock("bench:held:" + i);
+            RLock lock = lock(0, "bench:held:" + i);
             lock.lock();
             held.add(lock);
         }

@@ -7,7 +7,10 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 
-/** The words of bench/page.h in a shared file: only the holder writes, with opaque (not atomic) increments. */
+/**
+ * The words of bench/page.h in a shared file: only the holder writes, with opaque (not atomic) increments, but for
+ * violations and tickets.
+ */
 final class SharedPage {
     private static final int OWNER = 0;
     private static final int COUNTER = 8;
@@ -16,6 +19,12 @@ final class SharedPage {
     private static final int LAST = 32;
     private static final int RUN = 40;
     private static final int LONGEST_RUN = 48;
+    private static final int TICKETS = 56;
+    private static final int NEWEST = 64;
+    private static final int OVERTAKEN = 72;
+    private static final int TURNS = 128;
+    private static final int PROCESSES = 64;
+    private static final long THREADS = 1024;
     private static final VarHandle WORD = MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
 
     private final ByteBuffer words;
@@ -26,8 +35,12 @@ final class SharedPage {
         }
     }
 
+    long draw() {
+        return (long) WORD.getAndAdd(words, TICKETS, 1L) + 1;
+    }
+
     /** How long the hand-over took, -1 when nobody handed over. */
-    long enter(long id, long nowNs) {
+    long enter(long id, long ticket, long nowNs) {
         if (get(OWNER) != 0) {
             violated();
         }
@@ -36,6 +49,16 @@ final class SharedPage {
         long last = get(LAST);
         set(RUN, last == id ? get(RUN) + 1 : 1);
         set(LONGEST_RUN, Math.max(get(LONGEST_RUN), get(RUN)));
+        if (ticket < get(NEWEST)) {
+            set(OVERTAKEN, get(OVERTAKEN) + 1);
+        } else {
+            set(NEWEST, ticket);
+        }
+        long process = (id - 1) / THREADS;
+        if (last == 0 || (last - 1) / THREADS != process) {
+            int turns = TURNS + (int) (process % PROCESSES) * 8;
+            set(turns, get(turns) + 1);
+        }
         return last == id || last == 0 ? -1 : nowNs - get(RELEASED_NS);
     }
 

@@ -56,9 +56,10 @@ final class Worker implements Runnable {
 
     private void shared() {
         for (long begin = System.nanoTime(); begin < endNs; ops++) {
+            long ticket = page.draw();
             lock.lock();
             long got = System.nanoTime();
-            long took = page.enter(id, got);
+            long took = page.enter(id, ticket, got);
             if (took >= 0) {
                 handoff.add(took);
             }

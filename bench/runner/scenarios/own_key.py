@@ -9,8 +9,8 @@ SCENARIOS = (
     Scenario(
         name="W1", title="1 thread, own key; one operation = acquire + release", kind="own", base="floor",
         threads=1, seconds=1.5,
-        peers=("floor", "floor-spin", "floor-hash", "floor-hash-spin", "ours", "ours-nospin", "ours-relasync", "redisson",
-               "redispy", "rslock"),
+        peers=("floor", "floor-spin", "floor-hash", "floor-hash-spin", "ours", "ours-nospin", "ours-relasync",
+               "redisson", "redispy", "rslock", "redsync"),
         targets=(
             Target("ours-nospin / floor-hash", ratio("ours-nospin", "floor-hash"), must=1.0),
             Target("ours / floor", ratio("ours", "floor"), must=1.8, aim=2.0),
@@ -19,7 +19,7 @@ SCENARIOS = (
     Scenario(
         name="W2-8", title="8 threads, own keys; one operation = acquire + release", kind="own", base="floor",
         threads=8,
-        peers=("floor", "floor-hash", "ours", "ours-nospin", "redisson", "redispy", "rslock"),
+        peers=("floor", "floor-hash", "ours", "ours-nospin", "redisson", "redispy", "rslock", "redsync"),
         targets=(
             Target("ours / floor", ratio("ours", "floor"), must=1.0, aim=1.15),
             Target("ours / floor-hash", ratio("ours", "floor-hash"), must=1.5),
@@ -28,7 +28,7 @@ SCENARIOS = (
     Scenario(
         name="W2-64", title="64 threads, own keys; one operation = acquire + release", kind="own", base="floor",
         threads=64,
-        peers=("floor", "floor-hash", "ours", "ours-nospin", "redisson", "redispy", "rslock"),
+        peers=("floor", "floor-hash", "ours", "ours-nospin", "redisson", "redispy", "rslock", "redsync"),
         targets=(
             Target("ours / floor", ratio("ours", "floor"), must=1.35, aim=1.7),
             Target("server CPU per pair, ours / floor", ratio("ours", "floor", "server_us"), must=0.5, at_most=True),

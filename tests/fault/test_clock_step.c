@@ -1,0 +1,233 @@
+/* The server's clock, by which its ttls run, is set or runs fast while a lock is held and waited for. What
+ * docs/safety.md says of it: a step forward ends the lease early and two may hold until the next renewal, a step back
+ * makes it last longer in Redis and not for its holder, a clock that is fast within the drift changes nothing.
+ *
+ * asks (c): Redis' ttl follows the wall clock: a step may give two owners. */
+#include "step_clock.h"
+#include "trouble.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WATCHDOG_MS = 6000, RENEWAL_MS = WATCHDOG_MS / 3, FIXED_MS = 3000, MINUTE_MS = 60000 };
+
+static struct step_clock *servers;
+
+static void step_ms(int64_t ms)
+{
+    atomic_fetch_add(&servers->ahead_ns, ms * 1000000);
+}
+
+static void run_faster(int64_t ppm)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    atomic_store(&servers->since_ns, now.tv_sec * (int64_t)1000000000 + now.tv_nsec);
+    atomic_store(&servers->faster_ppm, ppm);
+}
+
+static void start(void)
+{
+    char path[] = "/tmp/hlk-test-clock-XXXXXX";
+    int fd = mkstemp(path);
+    if (fd < 0 || ftruncate(fd, sizeof *servers) != 0)
+        test_give_up("%s: %s", path, strerror(errno));
+    servers = mmap(NULL, sizeof *servers, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (servers == MAP_FAILED)
+        test_give_up("mmap: %s", strerror(errno));
+    close(fd);
+    setenv(STEP_CLOCK_FILE, path, 1);
+    setenv("LD_PRELOAD", HLK_STEP_CLOCK_PATH, 1);
+    trouble_up(STAGE_PROXY);
+    unsetenv("LD_PRELOAD");
+    unlink(path);
+}
+
+TestSuite(clock_step, .init = start, .fini = stage_down, .timeout = 60);
+
+static hlk_client *open_with_watchdog(void)
+{
+    struct hlk_client_opts opts = trouble_opts();
+    opts.watchdog_ms = WATCHDOG_MS;
+    return stage_open(&opts);
+}
+
+/* Held, and renewed just now: the next renewal is a third of the lease away. */
+static hlk_lock *held_and_renewed(hlk_client *client)
+{
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(stage_counters(client).renewals == 1);
+    return lock;
+}
+
+static void wait_for_renewals(hlk_client *client, uint64_t n)
+{
+    uint64_t before = stage_counters(client).renewals;
+    WAIT_FOR(stage_counters(client).renewals >= before + n);
+}
+
+/* --- the tool */
+
+Test(clock_step, is_the_servers_and_not_ours)
+{
+    static const char asked[] = "return tonumber(redis.call('time')[1])";
+    int64_t before = raw_int(stage.redis, "EVAL %s 0", asked), ours = (int64_t)time(NULL);
+    step_ms(60 * MINUTE_MS);
+    cr_assert_geq(raw_int(stage.redis, "EVAL %s 0", asked), before + 3600);
+    cr_assert_lt((int64_t)time(NULL), ours + 1800);
+    step_ms(-120 * MINUTE_MS);
+    cr_assert_lt(raw_int(stage.redis, "EVAL %s 0", asked), before - 1800);
+}
+
+/* --- forward */
+
+Test(clock_step, forward_lets_two_hold_until_the_next_renewal_tells_the_first)
+{
+    hlk_client *client = open_with_watchdog();
+    hlk_lock *lock = held_and_renewed(client);
+    step_ms(MINUTE_MS);
+    int64_t stepped_at = test_now_ms();
+    hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
+    cr_assert_gt(hlk_lock_left_ms(lock), 0, "two hold it, and the first cannot know");
+    struct stage_event lost = stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_leq(lost.told_at_ms - stepped_at, RENEWAL_MS + 1000);
+    cr_assert_lt(lost.told_at_ms, lost.held_until_at_ms, "by the renewal, not by the deadline");
+    cr_assert_eq(hlk_lock_left_ms(lock), 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert(is_held("t", hold_of(theirs)), "the one who lost it touches nothing");
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK, "%s", hlk_last_error());
+}
+
+/* Nobody tells those who wait: they ask when the ttl that they were told is over by their own clock. */
+Test(clock_step, forward_lets_a_waiter_in_after_the_holder_was_told)
+{
+    hlk_client *client = open_with_watchdog(), *other = bystander();
+    hlk_lock *lock = held_and_renewed(client);
+    struct actor *waiter = actor_start(stage_lock(other, "t", NULL), NULL);
+    WAIT_FOR_WAITERS(other, 1);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    step_ms(MINUTE_MS);
+    struct stage_event lost = stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+    cr_assert_leq(lost.told_at_ms, actor_answered_at_ms(waiter));
+    cr_assert_eq(stage_counters(other).woken_by_ttl, 1u);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+Test(clock_step, forward_by_less_than_what_is_left_costs_nothing)
+{
+    hlk_client *client = open_with_watchdog();
+    hlk_lock *lock = held_and_renewed(client);
+    step_ms(RENEWAL_MS);
+    wait_for_renewals(client, 1);
+    cr_assert_null(disagreement(lock, "t", 1));
+    cr_assert_eq(stage_events(0, NULL), 0u);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}
+
+/* --- backward */
+
+Test(clock_step, backward_costs_a_renewed_hold_nothing)
+{
+    hlk_client *client = open_with_watchdog(), *other = bystander();
+    hlk_lock *lock = held_and_renewed(client);
+    struct actor *waiter = actor_start(stage_lock(other, "t", NULL), NULL);
+    WAIT_FOR_WAITERS(other, 1);
+    step_ms(-MINUTE_MS);
+    int64_t until = hlk_lock_held_until(lock);
+    wait_for_renewals(client, 2);
+    cr_assert_gt(raw_pttl(stage.redis, "t"), MINUTE_MS - WATCHDOG_MS,
+                 "it lasts longer in Redis, and nothing shortens it");
+    cr_assert_gt(hlk_lock_held_until(lock), until);
+    cr_assert_leq(hlk_lock_left_ms(lock), WATCHDOG_MS, "and no longer for its holder than it says");
+    cr_assert_eq(stage_events(0, NULL), 0u);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+    cr_assert_eq(stage_counters(other).woken_by_ttl, 0u);
+    cr_assert_leq(raw_pttl(stage.redis, "t"), MINUTE_MS / 2, "the next lease is as long as any");
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+/* A hold of FIXED_MS through the proxy, and the network stands still: its end will not be sent. */
+static hlk_lock *held_and_cut_off(void)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.lease_ms = FIXED_MS;
+    struct hlk_client_opts client_opts = trouble_opts();
+    hlk_lock *lock = stage_lock(stage_open(&client_opts), "t", &opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    proxy_freeze(stage.proxy, true);
+    return lock;
+}
+
+static void is_told_when_it_is_back(hlk_lock *lock)
+{
+    stage_wait_event(HLK_EVENT_LOST, "t");
+    proxy_freeze(stage.proxy, false);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+}
+
+Test(clock_step, backward_makes_a_lease_longer_in_redis_and_not_for_its_holder)
+{
+    hlk_lock *lock = held_and_cut_off();
+    hlk_lock *theirs = stage_lock(bystander(), "t", NULL);
+    int64_t until = hlk_lock_held_until(lock);
+    step_ms(-MINUTE_MS);
+    cr_assert_eq(hlk_lock_held_until(lock), until);
+    struct stage_event lost = stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(lost.held_until_at_ms, until);
+    cr_assert_eq(hlk_lock_left_ms(lock), 0);
+    cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_gt(raw_pttl(stage.redis, "t"), MINUTE_MS / 2);
+    step_ms(MINUTE_MS);
+    WAIT_FOR(hlk_lock_acquire(theirs, HLK_NOWAIT) == HLK_OK);
+    is_told_when_it_is_back(lock);
+    cr_assert(is_held("t", hold_of(theirs)));
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK, "%s", hlk_last_error());
+}
+
+/* --- fast */
+
+/* 2 % is allowed for on top of the notice, which is a tenth of the lease: so much is left of it. */
+Test(clock_step, that_is_2_percent_fast_leaves_the_whole_notice)
+{
+    run_faster(20000);
+    hlk_lock *lock = held_and_cut_off();
+    hlk_lock *theirs = stage_lock(bystander(), "t", NULL);
+    int64_t until = hlk_lock_held_until(lock);
+    WAIT_FOR(hlk_lock_acquire(theirs, HLK_NOWAIT) == HLK_OK);
+    cr_assert_geq(hlk_now_ms() - until, FIXED_MS / 10);
+    is_told_when_it_is_back(lock);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK, "%s", hlk_last_error());
+}
+
+Test(clock_step, that_is_twice_as_fast_gives_the_lock_away_while_it_is_held)
+{
+    run_faster(1000000);
+    hlk_lock *lock = held_and_cut_off();
+    hlk_lock *theirs = stage_lock(bystander(), "t", NULL);
+    WAIT_FOR(hlk_lock_acquire(theirs, HLK_NOWAIT) == HLK_OK);
+    cr_assert_gt(hlk_lock_left_ms(lock), 0, "beyond the drift nothing is promised");
+    is_told_when_it_is_back(lock);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK, "%s", hlk_last_error());
+}
+
+/* A renewal comes each third of the lease. */
+Test(clock_step, that_is_twice_as_fast_costs_a_renewed_hold_nothing)
+{
+    run_faster(1000000);
+    hlk_client *client = open_with_watchdog();
+    hlk_lock *lock = held_and_renewed(client);
+    wait_for_renewals(client, 2);
+    cr_assert_null(disagreement(lock, "t", 1));
+    cr_assert_eq(stage_events(0, NULL), 0u);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}

@@ -1,0 +1,175 @@
+/* Closing a client that holds, waits, is at work, or has lost its server. */
+#include "support/stage.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+static void start(void)
+{
+    stage_up(0);
+}
+
+TestSuite(client_close, .init = start, .fini = stage_down, .timeout = 90);
+
+/* client.h: wakes everybody who waits, releases everything held */
+Test(client_close, wakes_waiters_and_releases_holds)
+{
+    enum { THREADS = 8 };
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, "job");
+    struct actor *waiters[THREADS];
+    cr_assert_eq(hlk_lock_acquire(stage_lock(client, "t1", NULL), HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(stage_lock(client, "t1", NULL), HLK_NOWAIT), HLK_OK); /* nested */
+    cr_assert_eq(hlk_lock_acquire(stage_owned(client, "t2", owner), HLK_NOWAIT), HLK_OK);
+    raw(stage.redis, "HSET t3 foreign:1 1");
+    for (int i = 0; i < THREADS; i++)
+        waiters[i] = actor_start(stage_lock(client, i % 2 ? "t1" : "t3", NULL), NULL);
+    WAIT_FOR_WAITERS(client, THREADS);
+    stage_close(client);
+    for (int i = 0; i < THREADS; i++)
+        cr_assert_eq(actor_end(waiters[i]), HLK_E_CLOSED);
+    cr_assert_eq(raw_pttl(stage.redis, "t1"), -2);
+    cr_assert_eq(raw_pttl(stage.redis, "t2"), -2);
+    raw(stage.redis, "DEL t3");
+    hlk_owner_destroy(owner);
+}
+
+/* The first copy of each release is answered NOSCRIPT: close waits for the second, too. */
+Test(client_close, releases_holds_although_the_server_has_forgotten_the_scripts)
+{
+    for (int i = 0; i < 50; i++) {
+        hlk_client *client = stage_open(NULL);
+        hlk_lock *locks[3];
+        char name[32];
+        for (int j = 0; j < 3; j++) {
+            snprintf(name, sizeof name, "t%d", j);
+            locks[j] = hlk_lock_create(client, name, NULL);
+            cr_assert_eq(hlk_lock_acquire(locks[j], HLK_NOWAIT), HLK_OK);
+        }
+        raw(stage.redis, "SCRIPT FLUSH");
+        stage_close(client);
+        cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0, "round %d", i);
+        for (int j = 0; j < 3; j++)
+            hlk_lock_destroy(locks[j]);
+    }
+}
+
+Test(client_close, of_null_is_fine_and_handles_may_outlive_it)
+{
+    hlk_client_close(NULL);
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = hlk_lock_create(client, "t", NULL);
+    hlk_owner *owner = hlk_owner_create(client, "x");
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    stage_close(client);
+    cr_assert_str_eq(hlk_lock_name(lock), "t");
+    cr_assert_str_eq(hlk_owner_label(owner), "x");
+    hlk_lock_destroy(lock);
+    hlk_owner_destroy(owner);
+    hlk_cancel_destroy(cancel);
+}
+
+Test(client_close, leaves_no_connection_although_handles_live_on)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = hlk_lock_create(client, "t", NULL);
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    raw(stage.redis, "HSET t foreign:1 1");
+    cr_assert_eq(hlk_lock_acquire(lock, 20), HLK_TIMEOUT); /* it has subscribed */
+    raw(stage.redis, "DEL t");
+    stage_close(client);
+    WAIT_FOR(raw_clients(stage.redis, "normal") == 1 && raw_clients(stage.redis, "pubsub") == 0);
+    hlk_lock_destroy(lock);
+    hlk_cancel_destroy(cancel);
+}
+
+static void *lock_until_closed(void *arg)
+{
+    enum hlk_status status;
+    do {
+        status = hlk_lock_acquire(arg, HLK_FOREVER);
+        if (status == HLK_OK)
+            status = hlk_lock_release(arg);
+    } while (status == HLK_OK);
+    return (void *)(intptr_t)status;
+}
+
+Test(client_close, while_threads_use_it_ends_all_their_calls)
+{
+    enum { THREADS = 8 };
+    for (int round = 0; round < 10; round++) {
+        pthread_t threads[THREADS];
+        hlk_client *client = stage_open(NULL);
+        hlk_lock *locks[THREADS];
+        for (int i = 0; i < THREADS; i++) {
+            locks[i] = hlk_lock_create(client, i % 2 ? "t1" : "t2", NULL);
+            pthread_create(&threads[i], NULL, lock_until_closed, locks[i]);
+        }
+        WAIT_FOR(stage_counters(client).acquired > 20);
+        stage_close(client);
+        for (int i = 0; i < THREADS; i++) {
+            void *status;
+            pthread_join(threads[i], &status);
+            cr_assert(status == (void *)(intptr_t)HLK_E_CLOSED, "%s",
+                      hlk_status_name((enum hlk_status)(intptr_t)status));
+            hlk_lock_destroy(locks[i]);
+        }
+        const char *left = raw(stage.redis, "KEYS *");
+        cr_assert_str_eq(left, "[]", "left: %s", left);
+    }
+}
+
+Test(client_close, of_a_server_that_is_gone_returns)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 300;
+    for (int gone = 0; gone < 2; gone++) {
+        hlk_client *client = stage_open(&opts);
+        hlk_lock *lock = hlk_lock_create(client, "t", NULL);
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+        if (gone) {
+            redisFree(stage.redis);
+            server_kill(stage.server);
+        } else {
+            server_pause(stage.server);
+        }
+        stage_close(client); /* returns while it is gone */
+        hlk_lock_destroy(lock);
+        if (gone) {
+            server_restart(stage.server, false);
+            stage.redis = raw_open(stage.server);
+        } else {
+            server_resume(stage.server);
+            WAIT_FOR(raw_pttl(stage.redis, "t") == -2 || raw_int(stage.redis, "DEL t") == 1);
+            server_allow(stage.server, SERVER_VOID);
+        }
+    }
+}
+
+static void on_event_after_close(const struct hlk_event *event, void *ctx)
+{
+    stage_on_event(event, NULL);
+    atomic_fetch_add((atomic_int *)ctx, 1);
+}
+
+Test(client_close, delivers_what_is_due_and_nothing_afterwards)
+{
+    atomic_int told = 0;
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 300;
+    opts.on_event = on_event_after_close;
+    opts.event_ctx = &told;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    raw(stage.redis, "DEL t");
+    WAIT_FOR(hlk_lock_left_ms(lock) == 0);
+    hlk_lock_release(lock);
+    stage_close(client);
+    int at_close = atomic_load(&told);
+    cr_assert_eq(at_close, 1);
+    test_sleep_ms(50);
+    cr_assert_eq(atomic_load(&told), at_close);
+}

@@ -1,0 +1,267 @@
+/* Opening a client: URLs, options, credentials and rights that are missing, servers that are late or not there. */
+#include "support/acl.h"
+#include "support/stage.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void start(void)
+{
+    stage_up(SERVER_TCP);
+}
+
+static void start_proxied(void)
+{
+    stage_up(STAGE_PROXY);
+    server_allow(stage.server, SERVER_VOID);
+}
+
+TestSuite(client_open, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(client_open_wire, .init = start_proxied, .fini = stage_down, .timeout = 90);
+
+static enum hlk_status try_open(const char *url, const struct hlk_client_opts *opts)
+{
+    struct hlk_client_opts own = stage_opts();
+    hlk_client *client = (hlk_client *)1;
+    enum hlk_status status = hlk_client_open(&client, url, opts ? opts : &own);
+    if (status == HLK_OK)
+        hlk_client_close(client);
+    else
+        cr_assert_null(client, "*out is NULL on every fault");
+    return status;
+}
+
+Test(client_open, refuses_bad_urls_and_names_what_is_wrong)
+{
+    static const char *const bad[] = {
+        "",
+        "redis",
+        "http://localhost",
+        "redis://",
+        "redis://host:0",
+        "redis://host:65536",
+        "redis://host:x",
+        "redis://host/x",
+        "redis://host/-1",
+        "redis://[::1",
+        "unix:",
+        "local:bad name",
+        "rediss://localhost",
+        "redis://h:1:2",
+        "redis://a b",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_assert_eq(try_open(bad[i], NULL), HLK_E_INVALID, "%s", bad[i]);
+        cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+        cr_assert_str_not_empty(hlk_last_error());
+    }
+    cr_assert_eq(try_open(NULL, NULL), HLK_E_INVALID);
+    cr_assert_eq(hlk_client_open(NULL, hlk_test_url(stage.server), NULL), HLK_E_INVALID);
+}
+
+Test(client_open, never_shows_a_password)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.log_level = HLK_LOG_DEBUG;
+    opts.patience_ms = 100;
+    cr_assert_eq(try_open("redis://user:s3cret@host:notaport", &opts), HLK_E_INVALID);
+    cr_assert_null(strstr(hlk_last_error(), "s3cret"), "%s", hlk_last_error());
+    cr_assert_eq(try_open("redis://user:s3cret@127.0.0.1:1", &opts), HLK_E_CONNECT);
+    cr_assert_null(strstr(hlk_last_error(), "s3cret"), "%s", hlk_last_error());
+    char url[128];
+    snprintf(url, sizeof url, "redis://nobody:s3cret@127.0.0.1:%d", stage.server->port);
+    cr_assert_eq(try_open(url, &opts), HLK_E_AUTH);
+    cr_assert_null(strstr(hlk_last_error(), "s3cret"), "%s", hlk_last_error());
+    cr_assert_not(stage_logged("s3cret"));
+}
+
+Test(client_open, of_bad_options_is_invalid)
+{
+    struct hlk_client_opts opts = stage_opts();
+#define BAD(change)                                                                                                    \
+    do {                                                                                                               \
+        opts = stage_opts();                                                                                           \
+        change;                                                                                                        \
+        cr_assert_eq(try_open(hlk_test_url(stage.server), &opts), HLK_E_INVALID, #change);                             \
+        cr_assert_str_not_empty(hlk_last_error());                                                                     \
+    } while (0)
+    BAD(opts.size = 0);
+    BAD(opts.watchdog_ms = 299);
+    BAD(opts.watchdog_ms = -1);
+    BAD(opts.watchdog_ms = (int64_t)366 * 24 * 3600 * 1000 * 2);
+    BAD(opts.reply_ms = 9);
+    BAD(opts.reply_ms = -1);
+    BAD(opts.at_risk_ms = -1);
+    BAD(opts.flags = 0x8000u);
+    BAD(opts.label = "with blank");
+    BAD(opts.label = "123456789012345678901234567890123");
+#undef BAD
+}
+
+Test(client_open, of_nobody_is_connect_and_names_the_endpoint)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.patience_ms = 300;
+    int64_t before = test_now_ms();
+    cr_assert_eq(try_open("redis://127.0.0.1:1", &opts), HLK_E_CONNECT);
+    cr_assert_geq(test_now_ms() - before, 300, "it rides out that long");
+    cr_assert_not_null(strstr(hlk_last_error(), "127.0.0.1:1"), "%s", hlk_last_error());
+    cr_assert_eq(try_open("unix:/no/such/socket", &opts), HLK_E_CONNECT);
+    cr_assert_not_null(strstr(hlk_last_error(), "/no/such/socket"), "%s", hlk_last_error());
+}
+
+Test(client_open_wire, of_a_server_that_accepts_and_never_answers_is_connect)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.patience_ms = 300;
+    opts.reply_ms = 100;
+    proxy_freeze(stage.proxy, true);
+    cr_assert_eq(try_open(stage.url, &opts), HLK_E_CONNECT);
+    proxy_freeze(stage.proxy, false);
+    cr_assert_eq(try_open(stage.url, NULL), HLK_OK);
+}
+
+static void *listen_again(void *proxy)
+{
+    test_sleep_ms(200);
+    proxy_refuse(proxy, false);
+    return NULL;
+}
+
+Test(client_open_wire, rides_out_a_server_that_is_late)
+{
+    pthread_t thread;
+    proxy_refuse(stage.proxy, true);
+    pthread_create(&thread, NULL, listen_again, stage.proxy);
+    struct hlk_client_opts opts = stage_opts();
+    opts.patience_ms = WAIT_MS;
+    cr_assert_eq(try_open(stage.url, &opts), HLK_OK, "%s", hlk_last_error());
+    pthread_join(thread, NULL);
+}
+
+Test(client_open, with_a_wrong_password_is_auth)
+{
+    char url[160];
+    raw(stage.redis, "ACL SETUSER joe on >right ~* &* +@all");
+    snprintf(url, sizeof url, "redis://joe:wrong@127.0.0.1:%d", stage.server->port);
+    int64_t before = test_now_ms();
+    cr_assert_eq(try_open(url, NULL), HLK_E_AUTH);
+    cr_assert_lt(test_now_ms() - before, 9000, "waiting would not cure it: not ridden out");
+    cr_assert_not_null(strstr(hlk_last_error(), "127.0.0.1"), "%s", hlk_last_error());
+    struct hlk_client_opts opts = stage_opts();
+    opts.password = "right"; /* goes before the URL's */
+    cr_assert_eq(try_open(url, &opts), HLK_OK, "%s", hlk_last_error());
+    opts.username = "nobody";
+    cr_assert_eq(try_open(url, &opts), HLK_E_AUTH);
+}
+
+Test(client_open, takes_credentials_with_escapes)
+{
+    char url[160];
+    raw(stage.redis, "ACL SETUSER j@e on >%s ~* &* +@all", "p:s/w%d");
+    snprintf(url, sizeof url, "redis://j%%40e:p%%3As%%2Fw%%25d@127.0.0.1:%d", stage.server->port);
+    cr_assert_eq(try_open(url, NULL), HLK_OK, "%s", hlk_last_error());
+}
+
+/* A user "weak" with the given rules (blanks between), password pw; and the URL to be it. */
+static const char *weak_user(const char *rules)
+{
+    static char url[160], line[512];
+    const char *argv[64] = { "ACL", "SETUSER", "weak", "reset", "on", ">pw" };
+    int n = 6;
+    char *save = NULL;
+    snprintf(line, sizeof line, "%s", rules);
+    for (char *word = strtok_r(line, " ", &save); word && n < 64; word = strtok_r(NULL, " ", &save))
+        argv[n++] = word;
+    cr_assert_str_eq(raw_argv(stage.redis, n, argv, NULL), "OK");
+    snprintf(url, sizeof url, "redis://weak:pw@127.0.0.1:%d", stage.server->port);
+    return url;
+}
+
+/* asks A8 redisson 5439: a missing right is found when connecting, and named */
+Test(client_open, without_a_command_the_scripts_need_is_auth_and_names_it)
+{
+    static const char *const missing[] = { "exists",  "hexists",          "hkeys", "hgetall", "pttl",
+                                           "pexpire", "zscore",           "hdel",  "del",     "zadd",
+                                           "time",    "zremrangebyscore", "hset",  "zrem",    "zrangebyscore",
+                                           "zcount",  "zrevrangebyscore", "zrank" };
+    char rules[512];
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
+        snprintf(rules, sizeof rules, "~* " ACL_CHANNELS " " ACL_COMMANDS " -%s", missing[i]);
+        cr_assert_eq(try_open(weak_user(rules), NULL), HLK_E_AUTH, "%s", missing[i]);
+        cr_assert_not_null(strstr(hlk_last_error(), missing[i]), "%s: %s", missing[i], hlk_last_error());
+    }
+    snprintf(rules, sizeof rules, "~* " ACL_CHANNELS " " ACL_COMMANDS " -eval -evalsha");
+    cr_assert_eq(try_open(weak_user(rules), NULL), HLK_E_AUTH);
+    cr_assert_not_null(strstr(hlk_last_error(), "eval"), "%s", hlk_last_error());
+    snprintf(rules, sizeof rules, "~* " ACL_CHANNELS " " ACL_COMMANDS);
+    cr_assert_eq(try_open(weak_user(rules), NULL), HLK_OK, "%s", hlk_last_error());
+}
+
+/* docs/acl.md: who may touch only some keys may find out with the first call */
+Test(client_open, without_a_right_to_the_locks_key_or_channel_is_auth_at_the_first_call)
+{
+    hlk_client *keyless = stage_open_at(weak_user("~other* " ACL_CHANNELS " " ACL_COMMANDS), NULL);
+    cr_assert_eq(hlk_lock_acquire(stage_lock(keyless, "t", NULL), 500), HLK_E_AUTH);
+    cr_assert_not_null(strstr(hlk_last_error(), "\"t\""), "%s", hlk_last_error());
+    stage_close(keyless);
+    hlk_client *deaf = stage_open_at(weak_user(ACL_KEYS " resetchannels " ACL_COMMANDS), NULL);
+    hlk_lock *lock = stage_lock(deaf, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "who need not wait needs no channel");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    raw(stage.redis, "HSET t foreign:1 1");
+    cr_assert_eq(hlk_lock_acquire(lock, 60000), HLK_E_AUTH);
+    cr_assert_not_null(strstr(hlk_last_error(), "channel"), "%s", hlk_last_error());
+    raw(stage.redis, "DEL t");
+}
+
+Test(client_open, lazily_connects_with_the_first_call)
+{
+    struct hlk_client_opts opts = stage_opts();
+    int64_t before = raw_clients(stage.redis, "normal");
+    opts.flags = HLK_OPEN_LAZY;
+    opts.patience_ms = 200;
+    hlk_client *client = stage_open(&opts), *nowhere = stage_open_at("redis://127.0.0.1:1", &opts);
+    cr_assert_eq(raw_clients(stage.redis, "normal"), before);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(stage_lock(nowhere, "t", NULL), HLK_NOWAIT), HLK_E_CONNECT);
+    char url[160];
+    snprintf(url, sizeof url, "redis://nobody:wrong@127.0.0.1:%d", stage.server->port);
+    hlk_client *stranger = stage_open_at(url, &opts);
+    cr_assert_eq(hlk_lock_acquire(stage_lock(stranger, "t", NULL), HLK_NOWAIT), HLK_E_AUTH);
+}
+
+Test(client_open, selects_the_database_of_the_url)
+{
+    char url[256];
+    snprintf(url, sizeof url, "%s/3", hlk_test_url(stage.server));
+    hlk_client *client = stage_open_at(url, NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    raw(stage.redis, "SELECT 3");
+    cr_assert_str_neq(raw_holder(stage.redis, "t"), "");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    raw(stage.redis, "SELECT 0");
+}
+
+Test(client_open, names_its_holders_by_host_pid_and_label)
+{
+    struct hlk_client_opts opts = stage_opts();
+    char host[256] = "", pid[32];
+    opts.label = "billing";
+    gethostname(host, sizeof host - 1);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    hlk_client *client = stage_open(&opts), *second = stage_open(&opts);
+    const char *id = hlk_client_id(client);
+    cr_assert_eq(strncmp(id, "hlk-", 4), 0, "%s", id);
+    cr_assert_not_null(strstr(id, pid), "%s", id);
+    cr_assert_null(strchr(id, ':'), "%s", id);
+    cr_assert_str_neq(id, hlk_client_id(second));
+}
