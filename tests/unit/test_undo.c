@@ -338,7 +338,7 @@ static bool opens(uint64_t hold)
     char first[4096];
     memset(&a, 0, sizeof a);
     start_for(&a, hold, NULL);
-    (void)snprintf(first, sizeof first, "%s", peer_hears(&peer));
+    (void)snprintf(first, sizeof first, "%.4000s", peer_hears(&peer));
     peer_breaks(&peer);
     peer_up(&peer);
     hlk_undos_on_up(&undos);

@@ -1,0 +1,153 @@
+/* What each question says to the server, word by word: what is not needed is not sent. */
+#include "script/call.h"
+
+#include "peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct peer peer;
+static struct hlk_question q;
+
+static void init(void)
+{
+    peer_open(&peer);
+    peer_up(&peer);
+    q = (struct hlk_question){ .client_id = "hlk-t-1-a", .name = "n", .name_len = 1, .hold = 7 };
+}
+
+static void fini(void)
+{
+    peer_close(&peer);
+    peer_free(&peer);
+}
+
+TestSuite(call, .init = init, .fini = fini, .timeout = 20);
+
+static void on_end(struct hlk_call *call)
+{
+    (void)call;
+}
+
+/* The words after the script's SHA-1, with a '|' between them. */
+static const char *says(enum hlk_script script)
+{
+    static char words[1024];
+    char *at = words;
+    q.script = script;
+    q.call.done = on_end;
+    q.call.lazy = true;
+    cr_assert_eq(hlk_question_send(&q, peer.mux), HLK_OK);
+    const char *text = peer_hears(&peer);
+    cr_assert_eq(text[0], '*');
+    int count = atoi(text + 1);
+    for (int i = 0; i < count; i++) {
+        text = strchr(text, '\n') + 1;
+        cr_assert_eq(text[0], '$');
+        int len = atoi(text + 1);
+        text = strchr(text, '\n') + 1;
+        if (i == 1)
+            cr_assert_arr_eq(text, hlk_script_table[script].sha1, 40);
+        if (i > 1)
+            at += sprintf(at, "%s%.*s", i > 2 ? "|" : "", len, text);
+        text += len;
+    }
+    cr_assert_str_eq(text, "\r\n");
+    peer_answers(&peer, ":0\r\n");
+    hlk_question_drop_reply(&q);
+    return words;
+}
+
+static void in_line(void)
+{
+    q.place = (struct hlk_member){ .ttl_ms = 5000, .tokens = 65, .floor = 17, .since_ms = 77 };
+}
+
+Test(call, acquire_without_waiting)
+{
+    q.lease_ms = 30000;
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_ACQUIRE), "2|n|hasplock_queue:{n}|30000|hlk-t-1-a:7");
+}
+
+Test(call, acquire_with_a_place)
+{
+    q.lease_ms = 30000;
+    in_line();
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_ACQUIRE),
+                     "2|n|hasplock_queue:{n}|30000|hlk-t-1-a:7|hlk-t-1-a:7 5000 65 17 77");
+}
+
+Test(call, acquire_fenced)
+{
+    q.lease_ms = 30000;
+    q.fenced = true;
+    in_line();
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_ACQUIRE), "3|n|hasplock_queue:{n}|redisson_lock_token:{n}|30000|hlk-t-1-a:7|"
+                                                    "hlk-t-1-a:7 5000 65 17 77|65|17");
+    q.place.since_ms = 0; /* one try, which takes its tokens too */
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_ACQUIRE),
+                     "3|n|hasplock_queue:{n}|redisson_lock_token:{n}|30000|hlk-t-1-a:7||65|17");
+}
+
+Test(call, end)
+{
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_END), "2|n|hasplock_queue:{n}|hlk-t-1-a:7|redisson_lock__channel:{n}|0");
+    q.voiding = true;
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_END), "2|n|hasplock_queue:{n}|hlk-t-1-a:7|redisson_lock__channel:{n}|600000");
+}
+
+Test(call, end_with_an_open_window)
+{
+    q.open_ms = 3;
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_END), "2|n|hasplock_queue:{n}|hlk-t-1-a:7|redisson_lock__channel:{n}|0|3");
+}
+
+Test(call, end_of_a_place)
+{
+    in_line();
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_END), "2|n|hasplock_queue:{n}|hlk-t-1-a:7|redisson_lock__channel:{n}|0|0|"
+                                                "hlk-t-1-a:7 5000 65 17 77");
+}
+
+Test(call, end_of_a_fenced_hold)
+{
+    q.fenced = true;
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_END),
+                     "3|n|hasplock_queue:{n}|redisson_lock_token:{n}|hlk-t-1-a:7|redisson_lock__channel:{n}|0");
+}
+
+Test(call, reacquire_query_and_break)
+{
+    q.lease_ms = 30000;
+    q.count = 2;
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_REACQUIRE), "1|n|hlk-t-1-a:7|2|30000");
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_QUERY), "2|n|hasplock_queue:{n}|redisson_lock__channel:{n}|2");
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_BREAK),
+                     "3|n|hasplock_queue:{n}|redisson_lock_token:{n}|redisson_lock__channel:{n}");
+}
+
+/* The room that is reckoned for a question is enough for the longest (a guard page would not tell, ASan does). */
+Test(call, the_longest_question_fits)
+{
+    char name[HLK_NAME_MAX], client[HLK_FIELD_MAX - 21];
+    memset(name, 'n', sizeof name);
+    memset(client, 'c', sizeof client);
+    client[sizeof client - 1] = '\0';
+    q.name = name;
+    q.name_len = sizeof name;
+    q.client_id = client;
+    q.hold = INT64_MAX;
+    q.lease_ms = q.open_ms = INT64_MAX;
+    q.fenced = q.voiding = true;
+    q.place = (struct hlk_member){ INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
+    q.call.done = on_end;
+    q.call.lazy = true;
+    for (int i = 0; i < 4; i++) {
+        q.script = i % 2 ? HLK_SCRIPT_LOCK_END : HLK_SCRIPT_LOCK_ACQUIRE;
+        q.whole = i > 1;
+        cr_assert_eq(hlk_question_send(&q, peer.mux), HLK_OK);
+        (void)peer_hears(&peer);
+        peer_answers(&peer, ":0\r\n");
+        hlk_question_drop_reply(&q);
+    }
+}
