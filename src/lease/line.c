@@ -383,6 +383,7 @@ bool hlk_session_pass(struct hlk_session *s)
         return false;
     hlk_session_forget_hold(s, s->holder.id != 0);
     s->place->passes++;
+    s->place->fenced = next->fenced;
     if (next->fenced)
         s->place->token++;
     int64_t cap = cap_of(now, next->max_hold_ms);

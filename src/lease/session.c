@@ -319,7 +319,7 @@ void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *o
         out->count = s->count;
         out->h = s->h;
         out->until_ms = s->lease.until_ms;
-        out->token = s->place ? s->place->token : 0;
+        out->token = s->place && s->place->fenced ? s->place->token : 0;
         out->lost = s->lease.state == HLK_LEASE_LOST;
     } else if (past && past->releases) {
         out->count = past->releases;
