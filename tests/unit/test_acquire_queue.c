@@ -80,6 +80,17 @@ Test(acquire_queue, a_message_while_asking_is_not_lost_by_harking)
     cr_assert_eq(busy(NOW, TTL), HLK_DO_PARK);
 }
 
+Test(acquire_queue, a_channel_that_is_never_confirmed_costs_no_poll)
+{
+    a.joined = foreign = true;
+    happens(HLK_HAS_TURN);
+    cr_assert_eq(busy(NOW, TTL), HLK_DO_HARK);
+    cr_assert_eq(happens(HLK_JOINED), HLK_DO_PARK);
+    cr_assert_eq(a.until_ms, NOW + TTL + 1);
+    cr_assert_eq(at(a.until_ms, HLK_IS_TIME), HLK_DO_ASK);
+    cr_assert_eq(a.cause, HLK_ASKED_BY_TIME);
+}
+
 Test(acquire_queue, once_harks_to_nothing)
 {
     hlk_acquire_init(&a, DEADLINE, true, 0);

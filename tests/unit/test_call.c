@@ -107,6 +107,9 @@ Test(call, end_of_a_place)
     in_line();
     cr_assert_str_eq(says(HLK_SCRIPT_LOCK_END), "2|n|hasplock_queue:{n}|hlk-t-1-a:7|redisson_lock__channel:{n}|0|0|"
                                                 "hlk-t-1-a:7 5000 65 17 77");
+    q.open_ms = 3;
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_END), "2|n|hasplock_queue:{n}|hlk-t-1-a:7|redisson_lock__channel:{n}|0|3|"
+                                                "hlk-t-1-a:7 5000 65 17 77");
 }
 
 Test(call, end_of_a_fenced_hold)

@@ -280,6 +280,7 @@ Test(pass, who_is_not_fenced_takes_no_token)
     hold_fenced();
     enter(&cid);
     cr_assert(passes(&ann, &bob));
+    cr_assert_eq(token_of(&bob), 0); /* ann's is no token of bob's */
     cr_assert(passes(&bob, &cid));
     cr_assert_eq(token_of(&cid), 102);
     release(&cid);
