@@ -366,6 +366,9 @@ static bool may_pass(struct hlk_session *s, const struct hlk_turn *next, int64_t
     if (!next || next->fixed || lease->fixed || lease->capped || lease->state != HLK_LEASE_HELD ||
         s->table->local_passes == 0 || !make_place(s))
         return false;
+    struct hlk_past *past = s->past ? hlk_past_find(s, next->holder.id) : NULL;
+    if (past && past->releases) /* has a loss to hear about first */
+        return false;
     struct hlk_place *p = s->place;
     if (next->fenced && (p->token == 0 || p->token >= p->last_token || p->token < next->floor))
         return false;

@@ -56,6 +56,13 @@ Test(lock_break, tells_a_holder_of_ours)
     nobody_listens();
 }
 
+Test(lock_break, says_nothing_to_a_holder_that_does_not_listen)
+{
+    acquire(30000, A);
+    lock_break();
+    cr_assert_not(was_published());
+}
+
 Test(lock_break, gives_it_to_the_first_in_line)
 {
     all_listen();

@@ -174,6 +174,82 @@ Test(open_window, that_a_foreign_client_used_is_over_all_the_same)
     nobody_listens();
 }
 
+/* --- a window that nobody stood behind when it opened */
+
+Test(open_window, of_an_empty_line_run_twice_is_run_once)
+{
+    all_listen();
+    acquire(30000, A);
+    end_open(A, 600000);
+    int64_t until = score("open");
+    cr_assert_str_eq(end_open(A, 900000), ":0");
+    cr_assert_str_eq(end(A, 0), ":0");
+    cr_assert_eq(score("open"), until);
+    cr_assert_str_eq(everything(), QUEUE " zset [\"open\"]; ");
+    cr_assert_str_eq(said(), "|||0");
+    nobody_listens();
+}
+
+Test(open_window, of_an_empty_line_is_opened_by_its_holder_only)
+{
+    all_listen();
+    cr_assert_str_eq(end_open(A, 600000), ":0");
+    cr_assert_str_eq(everything(), "");
+    acquire(30000, B);
+    cr_assert_str_eq(end_open(A, 600000), ":0");
+    cr_assert_str_eq(everything(), HELD_BY_B);
+    cr_assert_str_eq(said(), "|||");
+    nobody_listens();
+}
+
+Test(open_window, of_an_empty_line_is_not_set_when_nobody_is_subscribed)
+{
+    acquire(30000, A);
+    cr_assert_str_eq(end_open(A, 600000), ":1");
+    cr_assert_str_eq(everything(), "");
+    cr_assert_not(was_published());
+}
+
+Test(open_window, of_an_empty_line_stops_who_comes_and_it_is_in_line_then)
+{
+    all_listen();
+    acquire(30000, A);
+    end_open(A, 600000);
+    const char *answer = acquire(30000, B);
+    cr_assert_str_eq(answered(answer), " -1");
+    cr_assert(between(600000 - WAIT_MS, answered_ttl(answer), 600000));
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), " 0");
+    cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\", \"open\"]");
+    cr_assert_eq(score(PLACE(B)), 1);
+    window_is_over();
+    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
+    cr_assert_str_eq(everything(), HELD_BY_B);
+    cr_assert_str_eq(said(), "|||0");
+    nobody_listens();
+}
+
+/* The window ends before the waiter's place does. */
+Test(open_window, of_an_empty_line_leaves_who_joins_its_300_s)
+{
+    all_listen();
+    acquire(30000, A);
+    end_open(A, 60000);
+    enqueue(B, PLACE(B));
+    cr_assert(about(raw_pttl(admin, QUEUE), 300000));
+    nobody_listens();
+}
+
+Test(open_window, of_an_empty_line_works_on_a_full_server)
+{
+    all_listen();
+    acquire(30000, A);
+    fill_server();
+    cr_assert_str_eq(end_open(A, 600000), ":1");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"open\"]; ");
+    cr_assert_str_eq(said(), "|||0");
+    nobody_listens();
+}
+
 /* --- who leaves */
 
 static void three(const char *holder)

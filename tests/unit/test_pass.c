@@ -367,6 +367,26 @@ Test(pass, a_loss_is_the_new_holders)
     hlk_session_leave(s, &cid.turn, false);
 }
 
+/* Else the release of what was lost would give away what its owner's other thread has just got. */
+Test(pass, who_has_a_loss_to_release_gets_nothing)
+{
+    same_owner(&cid, &ann);
+    enter(&ann);
+    enter(&bob);
+    enter(&cid);
+    win(&ann); /* cid could nest, and has not come to it */
+    lose();
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    win(&bob);
+    cr_assert_eq(enter(&dan), HLK_ENTER_LINE);
+    release(&bob);
+    cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_LOST);
+    hlk_session_leave(s, &cid.turn, false);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(hlk_session_look(s, &dan.turn), HLK_ENTER_TURN);
+    hlk_session_leave(s, &dan.turn, false);
+}
+
 Test(pass, what_is_over_is_not_passed_but_lost)
 {
     hold_before_bob();
