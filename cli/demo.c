@@ -28,6 +28,7 @@
 #define ITEMS_MOST 1000000
 #define SECONDS_WITHOUT 4 /* long enough to lose some hundred updates on any machine */
 #define SECONDS_WITH 12   /* two leases run out in it */
+#define TIDY_MS 1000      /* what may be spent at the end on the places of workers that were killed */
 
 static const char HELP[] =
     "hasplock demo [options]\n"
@@ -364,6 +365,45 @@ static int server_check(struct demo *demo)
     return 1;
 }
 
+static void no_log(int level, const char *line, void *ctx)
+{
+    (void)level, (void)line, (void)ctx;
+}
+
+/* Workers that were killed may leave the lock held and places in its queue. A try and a release drop the places of the
+ * dead, as soon as the server has noticed that they are. True: nothing is left. */
+static bool lock_is_tidy(hlk_lock *lock)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+
+    if (hlk_lock_query(lock, &state) != HLK_OK || (!state.held && state.waiting == 0))
+        return true; /* no server: its business */
+    (void)!hlk_lock_break(lock);
+    if (hlk_lock_acquire(lock, HLK_NOWAIT) == HLK_OK)
+        (void)hlk_lock_release(lock);
+    return false;
+}
+
+/* Quick and silent, by a client of its own: ours has patience, and there may be no server any more. */
+static void lock_tidy(const struct demo *demo)
+{
+    struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
+    hlk_client *client = NULL;
+
+    opts.label = "demo";
+    opts.log = no_log;
+    opts.patience_ms = TIDY_MS / 2;
+    opts.reply_ms = TIDY_MS / 2;
+    if (!demo->runs[1].shared || hlk_client_open(&client, demo->settings.url, &opts) != HLK_OK)
+        return;
+    hlk_lock *lock = hlk_lock_create(client, demo->runs[1].shared->order.lock, NULL);
+    int64_t until_ms = hlk_now_ms() + TIDY_MS;
+    while (lock && !lock_is_tidy(lock) && hlk_now_ms() < until_ms)
+        nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
+    hlk_lock_destroy(lock);
+    hlk_client_close(client);
+}
+
 static void begin(struct demo *demo)
 {
     const struct settings *s = &demo->settings;
@@ -413,6 +453,7 @@ static int work(struct demo *demo)
 static void clean_up(struct demo *demo)
 {
     demo_view_close(&demo->view);
+    lock_tidy(demo); /* while our client keeps a local: server alive */
     hlk_client_close(demo->client);
     for (int phase = 0; phase < 2; phase++) {
         if (demo->runs[phase].shared)
