@@ -24,6 +24,20 @@ struct hlk_lock_state {
 /* Asks the master. HLK_OK also when the lock is free; faults as acquire. Any thread. Blocks up to patience_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out);
 
+struct hlk_waiter {             /* a place in the queue: a process's, however many of its threads want the lock */
+    size_t  size;               /* how far two of them are apart; set it in the first */
+    char    holder[192];        /* as it will be written in Redis when it has the lock, cut if longer */
+    int64_t since_ms;           /* when it began to wait: ms since 1970 by its own host's clock; 0: not told */
+    int64_t lease_ms;           /* what it is given, until it renews it: under the watchdog 5 s at most, else all */
+    int     fenced;             /* 1: it takes a fencing token */
+};
+
+/* Who stands in line, from the next one on: *n of them, of whom the first `most` are written to `out` (none, with NULL,
+ * when most is 0). A snapshot; some may be dead, and are passed over when it is their turn. Redisson's waiters, and
+ * those behind one, stand in no line (hlk_lock_query counts them). Set out[0].size.
+ * HLK_OK also when nobody waits; HLK_E_INVALID; faults as acquire: *n is 0. Any thread. Blocks up to patience_ms. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t most, size_t *n);
+
 /* Since open, but for the two gauges. A snapshot: each number is exact, together they may be an instant apart. */
 struct hlk_counters {
     size_t   size;

@@ -1,6 +1,8 @@
 /* What the server says of a lock, and what the client has counted. */
 #include "sync/handle.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static void read_state(const struct hlk_question *q, void *ctx)
@@ -51,6 +53,72 @@ enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
     state.size = out->size;
     memcpy(out, &state, out->size < sizeof state ? out->size : sizeof state);
     return HLK_OK;
+}
+
+struct waiters { /* where they go; `size` is how far they are apart */
+    unsigned char *out;
+    size_t size, most, n;
+};
+
+static void copy_text(char *to, size_t size, const char *from, size_t len)
+{
+    len = len < size - 1 ? len : size - 1;
+    memcpy(to, from, len);
+    to[len] = '\0';
+}
+
+/* "<client id>:<hold id> <ttl> <tokens> <floor> <since>" (part_pass.lua). What is none of ours stays as it is. */
+static void read_waiter(const redisReply *member, struct hlk_waiter *out)
+{
+    const char *colon = member->str ? strrchr(member->str, ':') : NULL;
+    int64_t ttl, tokens, since;
+    int field = 0, end = 0;
+    if (colon)
+        (void)sscanf(colon, ":%*u%n %" SCNd64 " %" SCNd64 " %*u %" SCNd64 "%n", &field, &ttl, &tokens, &since, &end);
+    bool ours = end > 0 && colon[end] == '\0';
+    copy_text(out->holder, sizeof out->holder, member->str ? member->str : "",
+              ours ? (size_t)(colon - member->str) + (size_t)field : member->len);
+    if (!ours)
+        return;
+    out->since_ms = since;
+    out->lease_ms = ttl;
+    out->fenced = tokens > 0;
+}
+
+static void read_waiters(const struct hlk_question *q, void *ctx)
+{
+    const redisReply *reply = q->call.reply;
+    struct waiters *to = ctx;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 6)
+        return;
+    const redisReply *members = reply->element[5];
+    to->n = (size_t)reply->element[4]->integer;
+    for (size_t i = 0; i < members->elements && i < to->most; i++) {
+        struct hlk_waiter waiter = { .size = to->size };
+        read_waiter(members->element[i], &waiter);
+        memcpy(to->out + i * to->size, &waiter, to->size < sizeof waiter ? to->size : sizeof waiter);
+    }
+}
+
+enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t most, size_t *n)
+{
+    if (n)
+        *n = 0;
+    enum hlk_status status = hlk_lock_check(lock, "waiters");
+    if (status != HLK_OK)
+        return status;
+    if (!n || most > INT32_MAX || (most > 0 && !out))
+        return hlk_lock_fails(lock, "waiters", HLK_E_INVALID, "%s",
+                              !n     ? "no room for their number"
+                              : !out ? "no room for them"
+                                     : "more than 2^31");
+    if (most > 0 && out->size < sizeof out->size)
+        return hlk_lock_fails(lock, "waiters", HLK_E_INVALID, "set out[0].size before the call");
+    struct waiters to = { .out = (unsigned char *)out, .size = most > 0 ? out->size : 0, .most = most };
+    struct hlk_question q = { .script = HLK_SCRIPT_LOCK_QUERY, .count = (int64_t)most };
+    status = hlk_lock_ask(lock, "waiters", &q, 0, false, read_waiters, &to);
+    *n = to.n;
+    return status;
 }
 
 enum hlk_status hlk_client_counters(const hlk_client *client, struct hlk_counters *out)

@@ -2,8 +2,12 @@
 #include "support/stage.h"
 
 #include <criterion/criterion.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static void start(void)
 {
@@ -11,6 +15,7 @@ static void start(void)
 }
 
 TestSuite(query, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(waiters, .init = start, .fini = stage_down, .timeout = 60);
 TestSuite(counters, .init = start, .fini = stage_down, .timeout = 60);
 
 static struct hlk_lock_state ask(hlk_lock *lock)
@@ -128,6 +133,182 @@ Test(query, takes_only_a_reading_connection)
     ask(lock);
     cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
     cr_assert_eq(raw_clients(stage.redis, "normal"), 2, "the client's and the test's own");
+}
+
+/* --- who stands in line */
+
+#define ROOM 4
+struct line {
+    struct hlk_waiter waiters[ROOM];
+    size_t n;
+};
+
+static struct line line_of(hlk_lock *lock)
+{
+    struct line line;
+    memset(&line, 0x5a, sizeof line);
+    line.waiters[0].size = sizeof line.waiters[0];
+    cr_assert_eq(hlk_lock_waiters(lock, line.waiters, ROOM, &line.n), HLK_OK, "%s", hlk_last_error());
+    return line;
+}
+
+static size_t in_line(hlk_lock *lock)
+{
+    size_t n = 99;
+    cr_assert_eq(hlk_lock_waiters(lock, NULL, 0, &n), HLK_OK, "%s", hlk_last_error());
+    return n;
+}
+
+/* A place that nobody stands at. */
+static void add(int score, const char *format, ...)
+{
+    char member[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(member, sizeof member, format, args);
+    va_end(args);
+    cr_assert_str_eq(raw(stage.redis, "ZADD hasplock_queue:{t} %d %s", score, member), ":1");
+}
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+Test(waiters, of_a_lock_that_nobody_waits_for_are_none)
+{
+    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    cr_assert_eq(line_of(lock).n, 0u);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(line_of(lock).n, 0u);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(waiters, stand_in_line_as_they_came_with_their_leases)
+{
+    struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
+    struct hlk_lock_opts fenced = HLK_LOCK_OPTS_INIT;
+    hlk_client *clients[3] = { stage_open(NULL), stage_open(NULL), stage_open(NULL) };
+    hlk_lock *held = stage_lock(stage_open(NULL), "t", NULL);
+    struct actor *actors[3];
+    fixed.lease_ms = 7000;
+    fenced.kind = HLK_LOCK_FENCED;
+    int64_t before_ms = wall_ms();
+    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
+    for (size_t i = 0; i < 3; i++) {
+        actors[i] = actor_start(stage_lock(clients[i], "t", i == 2 ? &fenced : NULL), i == 1 ? &fixed : NULL);
+        WAIT_FOR(in_line(held) == i + 1);
+    }
+    struct line line = line_of(held);
+    int64_t after_ms = wall_ms();
+    cr_assert_eq(line.n, 3u);
+    for (size_t i = 0; i < 3; i++) {
+        const struct hlk_waiter *w = &line.waiters[i];
+        size_t len = strlen(hlk_client_id(clients[i]));
+        cr_assert_eq(w->size, sizeof *w);
+        cr_assert_eq(strncmp(w->holder, hlk_client_id(clients[i]), len), 0, "%s", w->holder);
+        cr_assert(w->holder[len] == ':' && strspn(w->holder + len + 1, "0123456789") == strlen(w->holder + len + 1));
+        cr_assert(w->since_ms >= before_ms && w->since_ms <= after_ms, "%lld", (long long)w->since_ms);
+        cr_assert_eq(w->lease_ms, i == 1 ? 7000 : 5000);
+        cr_assert_eq(w->fenced, i == 2);
+    }
+    char next[192];
+    snprintf(next, sizeof next, "%s", line.waiters[0].holder);
+    cr_assert_eq(hlk_lock_release(held), HLK_OK);
+    cr_assert_eq(actor_status(actors[0]), HLK_OK);
+    cr_assert_str_eq(raw_holder(stage.redis, "t"), next, "the very name it was announced by");
+    for (size_t i = 0; i < 3; i++)
+        cr_assert_eq(actor_end(actors[i]), HLK_OK);
+    cr_assert_eq(in_line(held), 0u);
+    raw(stage.redis, "DEL redisson_lock_token:{t}");
+}
+
+Test(waiters, are_counted_all_and_told_as_far_as_there_is_room)
+{
+    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    for (int i = 1; i <= 9; i++)
+        add(i, "hlk-x-1-a:%d 5000 0 0 123", i);
+    raw(stage.redis, "ZADD hasplock_queue:{t} -123 hlk-x-1-a:77"); /* ended in doubt: does not wait */
+    raw(stage.redis, "ZADD hasplock_queue:{t} 1000000000000001 open");
+    struct line line = line_of(lock);
+    cr_assert_eq(line.n, 9u);
+    cr_assert_str_eq(line.waiters[ROOM - 1].holder, "hlk-x-1-a:4");
+    cr_assert_eq(line.waiters[ROOM - 1].since_ms, 123);
+    struct line two;
+    memset(&two, 0x5a, sizeof two);
+    two.waiters[0].size = sizeof two.waiters[0];
+    cr_assert_eq(hlk_lock_waiters(lock, two.waiters, 2, &two.n), HLK_OK);
+    cr_assert_eq(two.n, 9u);
+    for (size_t i = 0; i < sizeof two.waiters[2]; i++)
+        cr_assert_eq(((unsigned char *)&two.waiters[2])[i], 0x5a, "byte %zu", i);
+    raw(stage.redis, "DEL hasplock_queue:{t}");
+}
+
+Test(waiters, are_told_as_far_as_an_older_callers_struct_reaches)
+{
+    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    const size_t old = offsetof(struct hlk_waiter, lease_ms);
+    struct hlk_waiter room[2], *second = (struct hlk_waiter *)((char *)room + old);
+    add(1, "hlk-x-1-a:1 5000 0 0 11");
+    add(2, "hlk-x-1-b:2 5000 0 0 22");
+    memset(room, 0x5a, sizeof room);
+    room[0].size = old;
+    size_t n = 0;
+    cr_assert_eq(hlk_lock_waiters(lock, room, 2, &n), HLK_OK);
+    cr_assert_eq(n, 2u);
+    cr_assert_str_eq(room[0].holder, "hlk-x-1-a:1");
+    cr_assert_str_eq(second->holder, "hlk-x-1-b:2");
+    cr_assert_eq(second->since_ms, 22);
+    for (size_t i = 2 * old; i < sizeof room; i++)
+        cr_assert_eq(((unsigned char *)room)[i], 0x5a, "byte %zu", i);
+    raw(stage.redis, "DEL hasplock_queue:{t}");
+}
+
+Test(waiters, that_are_none_of_ours_are_told_as_they_are_written)
+{
+    static const char *const strange[] = { "nonsense", ":", "a:b 1 2 3 4", "hlk-x-1-a:1 5000 0 0 11 12" };
+    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    char longest[400];
+    for (int i = 0; i < 4; i++)
+        add(i + 1, "%s", strange[i]);
+    struct line line = line_of(lock);
+    cr_assert_eq(line.n, 4u);
+    for (int i = 0; i < 4; i++) {
+        cr_assert_str_eq(line.waiters[i].holder, strange[i]);
+        cr_assert_eq(line.waiters[i].since_ms, 0);
+        cr_assert_eq(line.waiters[i].lease_ms, 0);
+        cr_assert_eq(line.waiters[i].fenced, 0);
+    }
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    raw(stage.redis, "DEL hasplock_queue:{t}");
+    add(1, "%s", longest);
+    line = line_of(lock);
+    cr_assert_eq(strlen(line.waiters[0].holder), sizeof line.waiters[0].holder - 1);
+    raw(stage.redis, "DEL hasplock_queue:{t}");
+}
+
+Test(waiters, asked_for_wrongly_are_none)
+{
+    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    struct hlk_waiter room[1] = { { .size = 0 } };
+    size_t n = 7;
+    cr_assert_eq(hlk_lock_waiters(lock, room, 1, &n), HLK_E_INVALID);
+    cr_assert_eq(n, 0u);
+    room[0].size = sizeof room[0];
+    cr_assert_eq(hlk_lock_waiters(lock, room, 1, NULL), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_waiters(lock, NULL, 1, &n), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_waiters(lock, room, SIZE_MAX, &n), HLK_E_INVALID);
+    n = 7;
+    cr_assert_eq(hlk_lock_waiters(NULL, room, 1, &n), HLK_E_INVALID);
+    cr_assert_eq(n, 0u);
+    raw(stage.redis, "SET hasplock_queue:{t} text");
+    n = 7;
+    cr_assert_eq(hlk_lock_waiters(lock, room, 1, &n), HLK_E_SERVER);
+    cr_assert_eq(n, 0u);
+    raw(stage.redis, "DEL hasplock_queue:{t}");
 }
 
 /* asks A9: waiting, held, wait histogram, expired while held, release failed: built in */
