@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
+#include <time.h>
+
+#define LINE_MOST 100 /* places that are named; the rest is counted */
 
 static bool answer_json(const char *name, const struct hlk_lock_state *state, const struct holder *holder)
 {
@@ -53,6 +56,65 @@ static bool answer_text(const char *name, const struct hlk_lock_state *state, co
     return say_answer(line, (size_t)len);
 }
 
+static bool waiter_json(const char *name, size_t place, const struct hlk_waiter *waiter, const struct holder *holder)
+{
+    struct json json;
+    json_begin(&json);
+    json_string(&json, "name", name);
+    json_int(&json, "place", (int64_t)place);
+    holder_json(holder, &json);
+    json_int(&json, "since_ms", waiter->since_ms);
+    json_bool(&json, "fenced", waiter->fenced);
+    json_end(&json);
+    return say_answer(json.line, json.len);
+}
+
+/* By the clock of its host, in the time zone of ours. "" when it did not tell, or no calendar has such a moment. */
+static void since_text(char *buf, size_t size, int64_t since_ms)
+{
+    time_t seconds = (time_t)(since_ms / 1000);
+    struct tm when;
+    buf[0] = '\0';
+    if (since_ms > 0 && localtime_r(&seconds, &when) && !strftime(buf, size, ", since %Y-%m-%d %H:%M:%S", &when))
+        buf[0] = '\0';
+}
+
+static bool waiter_text(size_t place, const struct hlk_waiter *waiter, const struct holder *holder)
+{
+    char line[2048], who[1000], since[64];
+    since_text(since, sizeof since, waiter->since_ms);
+    int len = snprintf(line, sizeof line, "%3zu. %s%s%s\n", place, holder_shown(holder, who, sizeof who), since,
+                       waiter->fenced ? ", fenced" : "");
+    return say_answer(line, (size_t)len);
+}
+
+static bool answer_more(size_t more)
+{
+    char line[64];
+    int len = snprintf(line, sizeof line, "     and %zu more\n", more);
+    return say_answer(line, (size_t)len);
+}
+
+/* A line for each place in the queue. 0, or the exit code. */
+static int show_line(hlk_lock *lock, const struct options *options)
+{
+    static struct hlk_waiter line[LINE_MOST];
+    size_t n;
+    bool said = true;
+    line[0].size = sizeof line[0];
+    if (hlk_lock_waiters(lock, line, LINE_MOST, &n) != HLK_OK)
+        return say_fault();
+    for (size_t i = 0; said && i < n && i < LINE_MOST; i++) {
+        struct holder holder;
+        holder_read(&holder, line[i].holder);
+        said = options->json ? waiter_json(options->name, i + 1, &line[i], &holder)
+                             : waiter_text(i + 1, &line[i], &holder);
+    }
+    if (said && n > LINE_MOST && !options->json)
+        said = answer_more(n - LINE_MOST);
+    return said ? 0 : EX_IOERR;
+}
+
 static int ask(hlk_lock *lock, const struct options *options)
 {
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
@@ -63,7 +125,10 @@ static int ask(hlk_lock *lock, const struct options *options)
     bool said = options->json            ? answer_json(options->name, &state, &holder)
                 : options->verbosity < 0 ? true
                                          : answer_text(options->name, &state, &holder);
-    return !said ? EX_IOERR : state.held ? 0 : 1;
+    if (!said)
+        return EX_IOERR;
+    int code = options->verbosity < 0 && !options->json ? 0 : show_line(lock, options);
+    return code ? code : state.held ? 0 : 1;
 }
 
 int show(const struct options *options)

@@ -115,6 +115,24 @@ Test(json, show_tells_held_and_free)
     command_free(c);
 }
 
+Test(json, show_tells_each_place_in_line)
+{
+    cr_assert_str_eq(raw(redis, "HSET t somebody 1"), ":1");
+    cr_assert_str_eq(raw(redis, "ZADD hasplock_queue:{t} 1 %s", "hlk-web-3-812-9f3c:3 5000 1 0 1772330407213"), ":1");
+    cr_assert_str_eq(raw(redis, "ZADD hasplock_queue:{t} 2 %s", "nonsense\"\n"), ":1");
+    struct command *c = COMMAND("show", "--json", "t");
+    cr_assert_eq(command_end(c), 0);
+    each_line_is_an_object(c->text[OUT]);
+    cr_assert_str_eq(
+        c->text[OUT],
+        "{\"name\":\"t\",\"held\":true,\"holder\":\"somebody\",\"count\":1,\"ttl_ms\":-1,\"waiting\":2}\n"
+        "{\"name\":\"t\",\"place\":1,\"holder\":\"hlk-web-3-812-9f3c:3\",\"host\":\"web-3\",\"pid\":812,"
+        "\"hold\":3,\"since_ms\":1772330407213,\"fenced\":true}\n"
+        "{\"name\":\"t\",\"place\":2,\"holder\":\"nonsense\\\"\\u000a\",\"since_ms\":0,\"fenced\":false}\n");
+    command_free(c);
+    raw(redis, "DEL t hasplock_queue:{t}");
+}
+
 Test(json, escapes_what_a_name_may_have)
 {
     struct command *c = COMMAND("show", "--json", "t\"\\\n\x01\xc3\xa4\xff\xed\xa0\x80\xf0\x9f\x94\x92");

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -81,6 +82,83 @@ Test(show, counts_the_processes_that_wait)
     cr_assert_eq(command_end(b), 0);
     command_free(a);
     command_free(b);
+}
+
+static void stands_at(int place, const char *member)
+{
+    cr_assert_str_eq(raw(redis, "ZADD hasplock_queue:{t} %d %s", place, member), ":1");
+}
+
+static void show_says(const char *expected)
+{
+    struct command *c = COMMAND("show", "t");
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[OUT], expected), "%s instead of %s", c->text[OUT], expected);
+    command_free(c);
+}
+
+Test(show, names_who_stands_in_line_and_since_when)
+{
+    setenv("TZ", "UTC", 1);
+    held_by("hlk-web-4711-9f3c:12", 600000);
+    stands_at(7, "hlk-web-3-eu-812-9f3c:3 5000 0 0 1772330407213");
+    stands_at(9, "hlk-web-1-20311-aa:1 5000 65 0 1772330409000");
+    stands_at(8, "hlk-db-1-aa:2 5000 0 0 0");
+    show_says(", 3 processes waiting\n"
+              "  1. web-3-eu pid 812 (hold 3), since 2026-03-01 02:00:07\n"
+              "  2. db pid 1 (hold 2)\n"
+              "  3. web-1 pid 20311 (hold 1), since 2026-03-01 02:00:09, fenced\n");
+    raw(redis, "DEL t hasplock_queue:{t}");
+}
+
+Test(show, names_the_processes_that_really_wait_in_the_order_they_came)
+{
+    char host[256] = "", first[400], second[400];
+    gethostname(host, sizeof host - 1);
+    struct command *holder = COMMAND("run", "t", "--", PUPPET, "ready", "read");
+    command_until(holder, OUT, "ready\n");
+    struct command *a = COMMAND("run", "t", "--", "true");
+    WAIT_FOR(strcmp(raw(redis, "ZCARD hasplock_queue:{t}"), ":1") == 0);
+    struct command *b = COMMAND("run", "t", "--", "true");
+    WAIT_FOR(strcmp(raw(redis, "ZCARD hasplock_queue:{t}"), ":2") == 0);
+    snprintf(first, sizeof first, "  1. %s pid %d (hold ", host, (int)a->pid);
+    snprintf(second, sizeof second, "  2. %s pid %d (hold ", host, (int)b->pid);
+    show_says(first);
+    show_says(second);
+    command_type_end(holder);
+    cr_assert_eq(command_end(holder), 0);
+    cr_assert_eq(command_end(a), 0);
+    cr_assert_eq(command_end(b), 0);
+    command_free(holder);
+    command_free(a);
+    command_free(b);
+}
+
+Test(show, names_a_hundred_and_counts_the_rest)
+{
+    char member[80];
+    held_by("somebody", 0);
+    for (int i = 1; i <= 103; i++) {
+        snprintf(member, sizeof member, "hlk-web-812-9f3c:%d 5000 0 0 0", i);
+        stands_at(i, member);
+    }
+    show_says(", 103 processes waiting\n  1. web pid 812 (hold 1)\n");
+    show_says("\n100. web pid 812 (hold 100)\n     and 3 more\n");
+    raw(redis, "DEL t hasplock_queue:{t}");
+}
+
+Test(show, prints_no_control_bytes_of_who_waits)
+{
+    held_by("somebody", 0);
+    stands_at(1, "hlk-\033]0;x\a-1-2:3 5000 0 0 99999999999999999");
+    stands_at(2, "nonsense\033[2J");
+    struct command *c = COMMAND("show", "t");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_null(strchr(c->text[OUT], '\033'));
+    cr_assert_not_null(strstr(c->text[OUT], "\n  1. \\x1b]0;x\\x07 pid 1 (hold 3)"), "%s", c->text[OUT]);
+    cr_assert_not_null(strstr(c->text[OUT], "\n  2. nonsense\\x1b[2J\n"), "%s", c->text[OUT]);
+    command_free(c);
+    raw(redis, "DEL t hasplock_queue:{t}");
 }
 
 /* Names come from anywhere; a terminal must not obey them. */
