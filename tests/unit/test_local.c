@@ -1,6 +1,10 @@
-/* The private server of `local:`: who gets which, how long it lives, what it has of the process that started it. */
-#include "local_server.h"
+/* The private server of `local:`, with real ones in a folder of the test's own. Each ends when it has been idle for a
+ * second, also when a test breaks off. */
+#include "net/local.h"
 
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,11 +15,157 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(local, .init = local_begin, .fini = local_end, .timeout = 120);
+enum { PATIENCE_MS = WAIT_MS, SHORT_MS = 300, IDLE_MS = 1000 };
+
+static char folder[] = "/tmp/hlk-local-XXXXXX";
+static char socket_path[sizeof((struct sockaddr_un *)0)->sun_path];
+static struct hlk_error error;
+
+static const char *in_folder(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static long number_in(const char *path)
+{
+    long number = -1;
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%ld", &number) != 1)
+        number = -1;
+    if (file)
+        fclose(file);
+    return number;
+}
+
+static pid_t server_pid_in(const char *path)
+{
+    long pid = number_in(in_folder(path));
+    if (pid <= 1)
+        test_give_up("no server's pid in %s", path);
+    return (pid_t)pid;
+}
+
+static pid_t server_pid(void)
+{
+    return server_pid_in("hasplock-default/pid");
+}
+
+/* The only place that sends signals: a pid of -1 or 0 would reach everybody. */
+static void send_signal(pid_t pid, int sig)
+{
+    if (pid <= 1)
+        test_give_up("signal %d for pid %ld", sig, (long)pid);
+    kill(pid, sig);
+}
+
+/* Of /proc/PID/status, "" when there is no such process. */
+static const char *status_of(pid_t pid, const char *field)
+{
+    static char line[256];
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *file = fopen(path, "r");
+    size_t len = strlen(field);
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, field, len) == 0 && line[len] == ':') {
+            fclose(file);
+            line[strcspn(line, "\n")] = '\0';
+            return line + len + 1;
+        }
+    if (file)
+        fclose(file);
+    return "";
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    return (pid_t)atol(status_of(pid, "PPid"));
+}
+
+static bool is_gone(pid_t pid)
+{
+    const char *state = status_of(pid, "State");
+    return !*state || strchr(state, 'Z');
+}
+
+static enum hlk_status ensure_for(int64_t patience_ms)
+{
+    return hlk_local_ensure("default", patience_ms, socket_path, sizeof socket_path, &error);
+}
+
+static void ensure(void)
+{
+    cr_assert_eq(ensure_for(PATIENCE_MS), HLK_OK, "%s", error.text);
+}
+
+static int connected_to(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* One short question; its answer, cut at the end of what came at once. */
+static const char *asked(int fd, const char *question)
+{
+    static char answer[8192];
+    ssize_t n = -1;
+    if (send(fd, question, strlen(question), MSG_NOSIGNAL) > 0)
+        n = recv(fd, answer, sizeof answer - 1, 0);
+    answer[n > 0 ? n : 0] = '\0';
+    return answer;
+}
+
+static const char *ask_once(const char *question)
+{
+    int fd = connected_to(socket_path);
+    const char *answer = fd >= 0 ? asked(fd, question) : "";
+    if (fd >= 0)
+        close(fd);
+    return answer;
+}
+
+static void end_server(int sig)
+{
+    if (access(in_folder("hasplock-default/pid"), F_OK) != 0)
+        return;
+    pid_t server = server_pid(), guard = parent_of(server);
+    if (!strstr(status_of(server, "Name"), "-server"))
+        return; /* killed before: the file outlived it, and its pid may be somebody else's */
+    send_signal(server, SIGCONT);
+    send_signal(server, sig);
+    WAIT_FOR(is_gone(server) && is_gone(guard));
+}
+
+static void init(void)
+{
+    cr_assert_not_null(mkdtemp(folder));
+    setenv("HASPLOCK_LOCAL_DIR", folder, 1);
+    setenv("HASPLOCK_LOCAL_IDLE_S", "1", 1);
+    unsetenv("HASPLOCK_SERVER");
+}
+
+static void fini(void)
+{
+    char command[sizeof folder + 16];
+    end_server(SIGTERM);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(local, .init = init, .fini = fini, .timeout = 120);
 
 Test(local, starts_a_server_that_answers)
 {
@@ -326,4 +476,130 @@ Test(local, is_in_a_session_and_a_folder_of_its_own)
     snprintf(link, sizeof link, "/proc/%ld/cwd", (long)guard);
     cr_assert_gt(readlink(link, cwd, sizeof cwd - 1), 0);
     cr_assert_str_eq(cwd, "/");
+}
+
+/* A program of the test's own in the place of redis-server. */
+static const char *script(const char *text)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/script", folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    setenv("HASPLOCK_SERVER", path, 1);
+    return path;
+}
+
+static void refused(enum hlk_status status, const char *text)
+{
+    cr_assert_eq(ensure_for(PATIENCE_MS), status, "%s", error.text);
+    cr_assert_not_null(strstr(error.text, text), "%s", error.text);
+}
+
+Test(local, says_when_there_is_no_server_program)
+{
+    setenv("PATH", folder, 1);
+    refused(HLK_E_INVALID, "apt-get install redis-server");
+    setenv("PATH", "/bin:/usr/bin:/usr/local/bin", 1); /* for fini */
+}
+
+Test(local, says_when_the_chosen_program_is_none)
+{
+    setenv("HASPLOCK_SERVER", "/etc/passwd", 1);
+    refused(HLK_E_INVALID, "HASPLOCK_SERVER is \"/etc/passwd\"");
+    setenv("HASPLOCK_SERVER", "no-such-program", 1);
+    refused(HLK_E_INVALID, "HASPLOCK_SERVER is \"no-such-program\"");
+}
+
+Test(local, takes_the_chosen_program_from_the_path)
+{
+    setenv("HASPLOCK_SERVER", "redis-server", 1);
+    ensure();
+    cr_assert_str_eq(ask_once("PING\r\n"), "+PONG\r\n");
+}
+
+Test(local, says_when_the_program_cannot_run)
+{
+    script("#!/no/such/interpreter\n");
+    refused(HLK_E_OS, "No such file or directory");
+}
+
+Test(local, quotes_the_last_words_of_a_server_that_fails)
+{
+    script("#!/bin/sh\necho first\necho 'Bad directive'\necho\nexit 1\n");
+    refused(HLK_E_CONNECT, "its log ends with: Bad directive");
+}
+
+Test(local, ends_a_server_that_does_not_come_up)
+{
+    script("#!/bin/sh\necho $$ > $(dirname $0)/script.pid\nexec sleep 600\n");
+    cr_assert_eq(ensure_for(2000), HLK_E_CONNECT);
+    cr_assert_not_null(strstr(error.text, "did not come up in time"), "%s", error.text);
+    pid_t pid = server_pid_in("script.pid");
+    cr_assert(is_gone(pid));
+}
+
+Test(local, says_when_the_server_stands_still)
+{
+    ensure();
+    pid_t server = server_pid();
+    send_signal(server, SIGSTOP);
+    WAIT_FOR(strchr(status_of(server, "State"), 'T'));
+    cr_assert_eq(ensure_for(SHORT_MS), HLK_E_CONNECT);
+    cr_assert_not_null(strstr(error.text, "does not answer"), "%s", error.text);
+    send_signal(server, SIGCONT);
+    ensure();
+    cr_assert_eq(server_pid(), server);
+}
+
+Test(local, path_must_fit_a_socket)
+{
+    char longer[128];
+    memset(longer, 'x', sizeof longer);
+    longer[0] = '/';
+    longer[sizeof longer - 1] = '\0';
+    setenv("HASPLOCK_LOCAL_DIR", longer, 1);
+    refused(HLK_E_INVALID, "too long for a socket's path: set HASPLOCK_LOCAL_DIR");
+}
+
+Test(local, folder_must_be_an_absolute_path)
+{
+    setenv("HASPLOCK_LOCAL_DIR", "relative", 1);
+    refused(HLK_E_INVALID, "not an absolute path");
+}
+
+Test(local, says_when_the_folder_cannot_be_made)
+{
+    setenv("HASPLOCK_LOCAL_DIR", in_folder("not/there"), 1);
+    refused(HLK_E_OS, "No such file or directory");
+}
+
+Test(local, does_not_enter_a_folder_that_others_can)
+{
+    cr_assert_eq(mkdir(in_folder("hasplock-default"), 0700), 0);
+    cr_assert_eq(chmod(in_folder("hasplock-default"), 0750), 0);
+    refused(HLK_E_OS, "mode 700");
+}
+
+Test(local, does_not_follow_a_link_to_a_folder)
+{
+    char target[256];
+    snprintf(target, sizeof target, "%s", in_folder("elsewhere"));
+    cr_assert_eq(mkdir(target, 0700), 0);
+    cr_assert_eq(symlink(target, in_folder("hasplock-default")), 0);
+    refused(HLK_E_OS, "must be a folder of user");
+}
+
+Test(local, lives_in_the_runtime_folder_of_the_user)
+{
+    unsetenv("HASPLOCK_LOCAL_DIR");
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    ensure();
+    cr_assert_str_eq(socket_path, in_folder("hasplock-default/redis.sock"));
+}
+
+Test(local, needs_room_for_the_path)
+{
+    char small[8];
+    cr_assert_eq(hlk_local_ensure("default", PATIENCE_MS, small, sizeof small, &error), HLK_E_INVALID);
 }
