@@ -1,73 +1,14 @@
-/* The stream of a shared connection: what ends how, who writes, who leads. The other end is in the test's hands. */
-#include "net/mux_inner.h"
+/* The stream of a shared connection: what ends how, and who writes. The other end is in the test's hands. */
+#include "calls.h"
 
 #include "base/mem.h"
-#include "peer.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct peer peer;
-
-static void init(void)
-{
-    peer_open(&peer);
-}
-
-static void fini(void)
-{
-    peer_close(&peer);
-    peer_free(&peer);
-}
-
-TestSuite(mux, .init = init, .fini = fini, .timeout = 20);
+TestSuite(mux, .init = calls_begin, .fini = calls_end, .timeout = 20);
 
 /* --- calls with a completion --- */
-
-struct asked {
-    struct hlk_call call;
-    int ends;
-    enum hlk_call_end end;
-    long long answer;
-    const char *then; /* sent by the completion */
-    struct hlk_call next;
-};
-
-static void end_of(struct hlk_call *call, struct asked *asked)
-{
-    asked->ends++;
-    asked->end = (enum hlk_call_end)atomic_load(&call->end);
-    if (call->reply) {
-        asked->answer = call->reply->integer;
-        freeReplyObject(call->reply);
-    }
-}
-
-static void on_next(struct hlk_call *call)
-{
-    if (call->reply)
-        freeReplyObject(call->reply);
-}
-
-static void on_done(struct hlk_call *call)
-{
-    struct asked *asked = HLK_CONTAINER(call, struct asked, call);
-    end_of(call, asked);
-    if (!asked->then)
-        return;
-    asked->next.done = on_next;
-    asked->next.lazy = true;
-    (void)hlk_mux_send(peer.mux, &asked->next, asked->then, strlen(asked->then));
-}
-
-static enum hlk_status ask(struct asked *asked, const char *bytes)
-{
-    asked->call.done = on_done;
-    asked->call.lazy = true;
-    return hlk_mux_send(peer.mux, &asked->call, bytes, strlen(bytes));
-}
 
 Test(mux, without_a_connection_nothing_is_queued)
 {
@@ -270,28 +211,6 @@ Test(mux, what_completions_send_leaves_in_one_write)
     peer_answers(&peer, ":3\r\n:4\r\n");
 }
 
-/* Callers who wait; here without threads: nobody is woken who is not asleep. */
-struct caller {
-    struct hlk_self self;
-    struct hlk_call call;
-};
-
-static void call(struct caller *c, const char *bytes)
-{
-    memset(c, 0, sizeof *c);
-    hlk_park_init(&c->self.park);
-    c->call.waiter = &c->self;
-    cr_assert_eq(hlk_mux_send(peer.mux, &c->call, bytes, strlen(bytes)), HLK_OK);
-}
-
-static bool answered(struct caller *c)
-{
-    bool yes = atomic_load(&c->call.end) == HLK_CALL_ANSWERED;
-    if (yes)
-        freeReplyObject(c->call.reply);
-    return yes;
-}
-
 Test(mux, few_callers_are_written_one_by_one)
 {
     struct caller c[HLK_MUX_FEW];
@@ -369,231 +288,6 @@ Test(mux, an_answer_to_what_was_not_written_ends_the_stream)
     peer_reads(&peer);
     cr_assert_eq(a.answer, 1);
     cr_assert_eq(b.end, HLK_CALL_UNSENT);
-}
-
-/* --- who waits --- */
-
-Test(mux, a_lone_caller_leads_for_itself)
-{
-    struct hlk_call mine = { .waiter = hlk_self_get() };
-    peer_up(&peer);
-    cr_assert_eq(hlk_mux_send(peer.mux, &mine, "A", 1), HLK_OK);
-    peer_says(&peer, ":5\r\n");
-    cr_assert(hlk_mux_wait(peer.mux, &mine, INT64_MAX, 0));
-    cr_assert_eq(mine.reply->integer, 5);
-    cr_assert_eq(peer.mux->lead, HLK_LEAD_FREE);
-    cr_assert_eq(peer.mux->callers, 0u);
-    freeReplyObject(mine.reply);
-}
-
-Test(mux, a_caller_reads_for_those_before_it)
-{
-    struct asked a = { .ends = 0 };
-    struct hlk_call mine = { .waiter = hlk_self_get() };
-    peer_up(&peer);
-    ask(&a, "A");
-    hlk_mux_send(peer.mux, &mine, "B", 1);
-    peer_says(&peer, ":1\r\n:2\r\n");
-    cr_assert(hlk_mux_wait(peer.mux, &mine, INT64_MAX, 0));
-    cr_assert_eq(a.answer, 1);
-    cr_assert_eq(mine.reply->integer, 2);
-    freeReplyObject(mine.reply);
-}
-
-Test(mux, a_caller_whose_time_is_over_leaves_its_call)
-{
-    struct asked a = { .call.waiter = hlk_self_get() };
-    peer_up(&peer);
-    hlk_mux_send(peer.mux, &a.call, "A", 1);
-    cr_assert_not(hlk_mux_wait(peer.mux, &a.call, hlk_clock_ms(), 0));
-    cr_assert_eq(peer.mux->lead, HLK_LEAD_FREE);
-    cr_assert(hlk_mux_leave(peer.mux, &a.call, on_done));
-    cr_assert_eq(peer.mux->callers, 0u);
-    cr_assert_eq(a.ends, 0);
-    peer_answers(&peer, ":3\r\n"); /* its reply is counted still */
-    cr_assert_eq(a.answer, 3);
-}
-
-Test(mux, a_caller_who_is_called_away_leaves_its_call)
-{
-    struct asked a = { .call.waiter = hlk_self_get() };
-    peer_up(&peer);
-    hlk_mux_send(peer.mux, &a.call, "A", 1);
-    hlk_park_wake(&a.call.waiter->park, HLK_WAKE_CANCEL);
-    cr_assert_not(hlk_mux_wait(peer.mux, &a.call, INT64_MAX, HLK_WAKE_CANCEL));
-    cr_assert(hlk_mux_leave(peer.mux, &a.call, on_done));
-    peer_answers(&peer, ":3\r\n");
-    cr_assert_eq(a.answer, 3);
-    (void)hlk_park_take(&hlk_self_get()->park, HLK_WAKE_ALL);
-}
-
-Test(mux, who_leaves_too_late_has_the_answer)
-{
-    struct asked a = { .call.waiter = hlk_self_get() };
-    peer_up(&peer);
-    hlk_mux_send(peer.mux, &a.call, "A", 1);
-    peer_answers(&peer, ":3\r\n");
-    cr_assert_not(hlk_mux_leave(peer.mux, &a.call, on_done));
-    cr_assert_eq(a.ends, 0);
-    freeReplyObject(a.call.reply);
-}
-
-Test(mux, a_caller_sees_a_silent_server_too)
-{
-    struct hlk_call mine = { .waiter = hlk_self_get() };
-    peer_up(&peer);
-    hlk_mux_send(peer.mux, &mine, "A", 1);
-    peer_passes(&peer, 3000);
-    cr_assert(hlk_mux_wait(peer.mux, &mine, INT64_MAX, 0));
-    cr_assert_eq(atomic_load(&mine.end), HLK_CALL_BROKEN);
-    cr_assert_eq(peer.mux->state, HLK_MUX_DOWN);
-}
-
-/* --- leader and followers: threads --- */
-
-struct thread {
-    pthread_t thread;
-    struct hlk_call call;
-    struct hlk_self *_Atomic self;
-    unsigned mask;
-    bool ended;
-    int left; /* how often `left_done` got it */
-    long long answer;
-};
-
-static void *waits(void *arg)
-{
-    struct thread *t = arg;
-    t->call.waiter = hlk_self_get();
-    (void)hlk_mux_send(peer.mux, &t->call, "A", 1);
-    atomic_store(&t->self, t->call.waiter);
-    t->ended = hlk_mux_wait(peer.mux, &t->call, INT64_MAX, t->mask);
-    if (t->ended) {
-        t->answer = t->call.reply ? t->call.reply->integer : -1;
-        if (t->call.reply)
-            freeReplyObject(t->call.reply);
-    }
-    return NULL;
-}
-
-static void left_done(struct hlk_call *call)
-{
-    struct thread *t = HLK_CONTAINER(call, struct thread, call);
-    t->left++;
-    if (call->reply) {
-        t->answer = call->reply->integer;
-        freeReplyObject(call->reply);
-    }
-}
-
-static struct hlk_self *leader(void)
-{
-    hlk_mutex_lock(&peer.mux->mu);
-    struct hlk_self *self = peer.mux->leader;
-    hlk_mutex_unlock(&peer.mux->mu);
-    return self;
-}
-
-static bool asleep(struct thread *t)
-{
-    struct hlk_self *self = atomic_load(&t->self);
-    return self && atomic_load(&self->park.bits) & HLK_PARK_ASLEEP;
-}
-
-static void start(struct thread *t)
-{
-    cr_assert_eq(pthread_create(&t->thread, NULL, waits, t), 0);
-    while (!asleep(t))
-        sched_yield();
-}
-
-Test(mux, the_first_leads_and_hands_on_when_it_has_its_answer)
-{
-    struct thread a = { .mask = 0 }, b = { .mask = 0 };
-    peer_up(&peer);
-    start(&a);
-    start(&b);
-    cr_assert_eq(leader(), atomic_load(&a.self));
-    peer_says(&peer, ":1\r\n");
-    pthread_join(a.thread, NULL);
-    cr_assert_eq(leader(), atomic_load(&b.self));
-    peer_says(&peer, ":2\r\n");
-    pthread_join(b.thread, NULL);
-    cr_assert_eq(a.answer, 1);
-    cr_assert_eq(b.answer, 2);
-    cr_assert_eq(peer.mux->lead, HLK_LEAD_FREE);
-}
-
-Test(mux, the_newest_follower_leads_next)
-{
-    struct thread a = { .mask = 0 }, b = { .mask = 0 }, c = { .mask = 0 };
-    peer_up(&peer);
-    start(&a);
-    start(&b);
-    start(&c);
-    peer_says(&peer, ":1\r\n");
-    pthread_join(a.thread, NULL);
-    cr_assert_eq(leader(), atomic_load(&c.self)); /* the others' answers come before its own */
-    peer_says(&peer, ":2\r\n");
-    pthread_join(b.thread, NULL);
-    cr_assert_eq(leader(), atomic_load(&c.self));
-    peer_says(&peer, ":3\r\n");
-    pthread_join(c.thread, NULL);
-    cr_assert_eq(b.answer, 2);
-    cr_assert_eq(c.answer, 3);
-}
-
-Test(mux, a_leader_that_leaves_passes_the_lead)
-{
-    struct thread a = { .mask = HLK_WAKE_CANCEL }, b = { .mask = 0 };
-    peer_up(&peer);
-    start(&a);
-    start(&b);
-    hlk_park_wake(&atomic_load(&a.self)->park, HLK_WAKE_CANCEL);
-    pthread_join(a.thread, NULL);
-    cr_assert_not(a.ended);
-    cr_assert_eq(leader(), atomic_load(&b.self));
-    cr_assert(hlk_mux_leave(peer.mux, &a.call, left_done));
-    peer_says(&peer, ":1\r\n:2\r\n");
-    pthread_join(b.thread, NULL);
-    cr_assert_eq(a.left, 1);
-    cr_assert_eq(a.answer, 1);
-    cr_assert_eq(b.answer, 2);
-}
-
-Test(mux, a_follower_that_leaves_is_never_made_leader)
-{
-    struct thread a = { .mask = 0 }, b = { .mask = HLK_WAKE_CANCEL };
-    peer_up(&peer);
-    start(&a);
-    start(&b);
-    hlk_park_wake(&atomic_load(&b.self)->park, HLK_WAKE_CANCEL);
-    pthread_join(b.thread, NULL);
-    cr_assert(hlk_mux_leave(peer.mux, &b.call, left_done));
-    peer_says(&peer, ":1\r\n");
-    pthread_join(a.thread, NULL);
-    cr_assert_null(leader());
-    cr_assert_eq(peer.mux->lead, HLK_LEAD_FREE);
-    peer_answers(&peer, ":2\r\n");
-    cr_assert_eq(b.left, 1);
-    cr_assert_eq(b.answer, 2);
-}
-
-Test(mux, a_break_ends_leader_and_followers)
-{
-    struct thread a = { .mask = 0 }, b = { .mask = 0 }, c = { .mask = 0 };
-    peer_up(&peer);
-    start(&a);
-    start(&b);
-    start(&c);
-    close(peer.fd);
-    peer.fd = -1;
-    pthread_join(a.thread, NULL);
-    pthread_join(b.thread, NULL);
-    pthread_join(c.thread, NULL);
-    cr_assert(a.ended && b.ended && c.ended);
-    cr_assert_eq(atomic_load(&c.call.end), HLK_CALL_BROKEN);
-    cr_assert_eq(peer.mux->callers, 0u);
 }
 
 /* --- is it up? --- */
@@ -693,18 +387,6 @@ Test(mux, close_ends_everything_and_refuses_the_rest)
     cr_assert_eq(hlk_mux_wait_up(peer.mux, hlk_self_get(), INT64_MAX, 0, &error), HLK_E_CLOSED);
     cr_assert_not(hlk_mux_when_up(peer.mux, &up));
     cr_assert_eq(hlk_mux_health(peer.mux, &error), HLK_E_CLOSED);
-}
-
-Test(mux, close_ends_those_who_wait)
-{
-    struct thread a = { .mask = 0 }, b = { .mask = 0 };
-    peer_up(&peer);
-    start(&a);
-    start(&b);
-    hlk_mux_close(peer.mux);
-    pthread_join(a.thread, NULL);
-    pthread_join(b.thread, NULL);
-    cr_assert(a.ended && b.ended);
 }
 
 Test(mux, is_drained_when_everything_before_is_answered)
