@@ -25,12 +25,17 @@ void hlk_mux_wake_up(struct hlk_mux *mux)
         hlk_park_wake(&HLK_CONTAINER(node, struct hlk_self, link)->park, HLK_WAKE_UP);
 }
 
+/* Those who wait now. It may be down again by the time it is their turn, and they wait anew: for the next one. */
 static void run_whens(struct hlk_mux *mux)
 {
-    struct hlk_list *node;
+    struct hlk_list *node, mine;
+    hlk_list_init(&mine);
+    hlk_mutex_lock(&mux->mu);
+    hlk_list_splice(&mine, &mux->whens);
+    hlk_mutex_unlock(&mux->mu);
     for (;;) {
-        hlk_mutex_lock(&mux->mu);
-        node = hlk_list_pop(&mux->whens);
+        hlk_mutex_lock(&mux->mu); /* hlk_mux_forget_up takes out of `mine` too */
+        node = hlk_list_pop(&mine);
         hlk_mutex_unlock(&mux->mu);
         if (!node)
             return;

@@ -281,6 +281,7 @@ static void on_reply(struct hlk_async *async)
     r->flies = false;
     switch (hlk_question_end(&r->q, !r->machine.once, &r->error)) {
     case HLK_STEP_ANSWER:
+        async->refused_until_ms = 0;
         if (async->raising)
             on_raised(async);
         else
@@ -293,9 +294,9 @@ static void on_reply(struct hlk_async *async)
             feed(async, what);
         return;
     case HLK_STEP_PAUSE:
-        if (async->patience_at_ms == INT64_MAX)
-            async->patience_at_ms = hlk_clock_after(hlk_clock_ms(), r->lock->client->patience_ms);
-        if (hlk_clock_ms() >= least(async->patience_at_ms, r->machine.deadline_ms))
+        if (!async->refused_until_ms)
+            async->refused_until_ms = hlk_clock_after(hlk_clock_ms(), r->lock->client->patience_ms);
+        if (hlk_clock_ms() >= least(async->refused_until_ms, r->machine.deadline_ms))
             break;
         touch(async);
         wake_at(async, hlk_clock_ms() + HLK_PAUSE_MS);
@@ -391,7 +392,7 @@ static void on_heard(struct hlk_async *async)
 static void on_connected(struct hlk_async *async)
 {
     enum hlk_happened what = HLK_IS_OVER;
-    if (!async->r->flies && !send_copy(async, &what))
+    if (async->r->machine.asking && !async->r->flies && !send_copy(async, &what))
         feed(async, what);
 }
 

@@ -23,6 +23,7 @@ struct hlk_async {
     struct hlk_up up;
     struct hlk_job job;
     int64_t patience_at_ms;             /* INT64_MAX: connected */
+    int64_t refused_until_ms;           /* > 0: the server says "later", and is asked again until then */
     hlk_done_fn *done;
     void *ctx;
     enum hlk_status status;

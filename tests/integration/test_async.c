@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -393,6 +394,28 @@ Test(async, release_of_a_threads_hold_may_be_left_to_the_background)
     cr_assert_eq(hlk_lock_release_async(lock, remember, &done), HLK_E_INVALID, "no thread to complete for");
     cr_assert_eq(hlk_lock_holds(lock), 1);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* Also when its patience is over within one of its pauses. */
+Test(async, a_wait_for_a_full_server_ends_when_its_patience_does)
+{
+    static const int64_t patiences[] = { 40, 120 };
+    raw(stage.redis, "CONFIG SET maxmemory 1");
+    for (size_t i = 0; i < sizeof patiences / sizeof *patiences; i++) {
+        struct hlk_client_opts opts = stage_opts();
+        struct done *done = calloc(1, sizeof *done); /* leaks if the wait never ends: the test has failed then */
+        opts.patience_ms = patiences[i];
+        hlk_client *client;
+        WAIT_FOR(hlk_client_open(&client, stage.url, &opts) == HLK_OK); /* whose patience is as short */
+        hlk_owner *owner = hlk_owner_create(client, "order");
+        acquire(stage_owned(client, "t", owner), HLK_FOREVER, NULL, done);
+        cr_assert_eq(result(done), HLK_E_SERVER);
+        cr_assert_not_null(strstr(done->error, "OOM"), "%s", done->error);
+        hlk_owner_destroy(owner);
+        hlk_client_close(client);
+        free(done);
+    }
+    raw(stage.redis, "CONFIG SET maxmemory 0");
 }
 
 Test(async, without_dispatch_there_is_no_descriptor)

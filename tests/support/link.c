@@ -192,7 +192,8 @@ static void take_requests(struct link *link, struct harm *harm, int64_t now)
         struct unit *unit = units_add(&link->requests, at, len, now + harm->to_server_ns);
         unit->replies = replies_to(at, len);
         link->subscribed = link->subscribed || resp_word_is(at, len, 0, "SUBSCRIBE");
-        remember(harm, at, len);
+        if (!harm->forget)
+            remember(harm, at, len);
         for (enum proxy_filter filter = PROXY_ALL; filter <= PROXY_SUBSCRIBES; filter++)
             if (matches(filter, at, len))
                 harm->counts[filter]++;

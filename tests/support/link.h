@@ -28,7 +28,7 @@ struct pending {                    /* a request that the server has got and not
 
 struct harm {                       /* what is to be done to whom: settings from outside, and what was seen */
     const char *upstream;           /* path of the server's socket */
-    bool freeze, freeze_subscribers, drop_messages, hold_confirmations;
+    bool freeze, freeze_subscribers, drop_messages, hold_confirmations, forget;
     int64_t to_server_ns, to_client_ns;
     enum proxy_fault fault;         /* armed */
     enum proxy_filter filter;

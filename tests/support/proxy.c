@@ -352,6 +352,11 @@ uint64_t proxy_seen(struct proxy *proxy, const char *text)
     return found;
 }
 
+void proxy_forget(struct proxy *proxy)
+{
+    PROXY_SET(proxy, proxy->harm.forget = true);
+}
+
 uint64_t proxy_messages(struct proxy *proxy)
 {
     PROXY_GET(proxy, uint64_t, proxy->harm.messages);

@@ -65,6 +65,8 @@ void proxy_hold_confirmations(struct proxy *proxy, bool on);    /* answers to SU
 
 uint64_t proxy_count(struct proxy *proxy, enum proxy_filter filter);    /* requests seen since the start */
 uint64_t proxy_seen(struct proxy *proxy, const char *text);             /* those with `text` within an argument */
+void     proxy_forget(struct proxy *proxy);                              /* from now on proxy_seen sees nothing new:
+                                                                         * for hours of traffic */
 uint64_t proxy_messages(struct proxy *proxy);                           /* published messages seen, dropped ones too */
 uint64_t proxy_accepted(struct proxy *proxy);                           /* connections ever taken */
 int      proxy_open_connections(struct proxy *proxy);

@@ -340,6 +340,38 @@ Test(mux, who_waits_without_a_thread_may_change_its_mind)
     cr_assert_not(hlk_mux_when_up(peer.mux, &up));
 }
 
+/* The connection breaks again before the second one hears of it, as when the server has killed all. */
+static int ups_heard;
+
+static void break_up(struct hlk_up *up)
+{
+    struct hlk_error error;
+    cr_assert_lt(++ups_heard, 3, "told again and again of one connection");
+    if (ups_heard == 1) {
+        hlk_error_set(&error, HLK_E_CONNECT, "killed");
+        hlk_mux_broke(peer.mux, &error);
+    }
+    cr_assert(hlk_mux_when_up(peer.mux, up));
+}
+
+Test(mux, who_waits_without_a_thread_is_told_once_of_each_connection)
+{
+    struct hlk_up first = { .run = break_up }, second = { .run = break_up };
+    int fds[2];
+    cr_assert(hlk_mux_when_up(peer.mux, &first));
+    cr_assert(hlk_mux_when_up(peer.mux, &second));
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    struct hlk_conn conn;
+    hlk_conn_init(&conn);
+    conn.fd = fds[0];
+    conn.reader = redisReaderCreate();
+    peer.fd = fds[1];
+    peer.mux->dial.done(peer.mux->dial.ctx, &conn, NULL);
+    cr_assert_eq(ups_heard, 2);
+    cr_assert(hlk_mux_forget_up(peer.mux, &first)); /* both wait for the next one */
+    cr_assert(hlk_mux_forget_up(peer.mux, &second));
+}
+
 /* --- the end --- */
 
 Test(mux, close_ends_everything_and_refuses_the_rest)
