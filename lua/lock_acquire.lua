@@ -2,8 +2,8 @@
      with `member`, in line
 
   KEYS[1] lock     hash: hold -> count, exactly one field while held
-  KEYS[2] queue    zset: who waits (score 1 and up), the holds that ended while a copy of their acquire may still be on
-                   its way (score < 0), and "open" (score 1e15 + server's ms) while an open window lasts
+  KEYS[2] queue    zset: who waits (score 1 and up), then "open" (1e15 + server's ms) while an open window lasts, then
+                   the holds that ended while a copy of their acquire may still be on its way (2e15 + server's ms)
   KEYS[3] token    counter of fencing tokens; only for a fenced hold
   ARGV[1] lease    ms, >= 1
   ARGV[2] hold     "<client id>:<hold id>", new for every outermost acquire, the same in all copies of it
@@ -32,17 +32,45 @@ if redis.call('exists', lock, queue) == 0 and not token_key then
     return nil
 end
 
+-- Its place, taken if it has none; -1: it wants none.
+local function take_place(queued)
+    if not member or member == '' then
+        return -1
+    end
+    local place = 0
+    if queued then
+        place = redis.call('zrank', queue, member)
+    else
+        local last = redis.call('zrevrange', queue, 0, 0, 'withscores')
+        if last[1] and not string.find(last[1], ' ', 1, true) then -- void, or an open window
+            last = redis.call('zrevrangebyscore', queue, 1e15, 1, 'withscores', 'limit', 0, 1)
+        end
+        redis.call('zadd', queue, (last[2] or 0) + 1, member)
+        if last[1] then
+            place = redis.call('zrank', queue, member)
+        end
+    end
+    if redis.call('pttl', queue) < 150000 then
+        redis.call('pexpire', queue, 300000)
+    end
+    return place
+end
+
+local void = redis.call('zmscore', queue, hold, member or '')
+if void[1] then
+    return -1
+end
+local holder = redis.call('hkeys', lock)[1]
+if holder and holder ~= hold then
+    return { redis.call('pttl', lock), holder, take_place(void[2]) }
+end
+
 --# part_pass
 
 local function yours()
     return token_key and { tonumber(redis.call('get', token_key)) } or nil
 end
 
-if redis.call('zscore', queue, hold) then
-    return -1
-end
-local left
-local holder = redis.call('hkeys', lock)[1]
 if holder == hold then
     if redis.call('pttl', lock) < tonumber(lease) then
         redis.call('pexpire', lock, lease)
@@ -50,45 +78,27 @@ if holder == hold then
     return yours()
 end
 
-if not holder then
-    local open = redis.call('zscore', queue, 'open')
-    left = open and tonumber(open) - 1e15 - now_ms() or 0
-    if left <= 0 then
-        if open then
-            redis.call('zrem', queue, 'open')
-        end
-        local head = first_alive(queue, hold)
-        if not head or head.field == hold then
-            if token_key then
-                take_tokens(token_key, ARGV[4], ARGV[5])
-            end
-            if head then
-                redis.call('zrem', queue, head.member)
-            end
-            redis.call('hset', lock, hold, 1)
-            redis.call('pexpire', lock, lease)
-            return yours()
-        end
-        if grant(lock, queue, head, token_key) then
-            holder, left = head.field, tonumber(head.ttl)
-        end
-    end
-else
-    left = redis.call('pttl', lock)
+local open = redis.call('zscore', queue, 'open')
+local left = open and tonumber(open) - 1e15 - now_ms() or 0
+if left > 0 then
+    return { left, '', take_place(void[2]) }
 end
-
-local place = -1
-if member and member ~= '' then
-    local rank = redis.call('zrank', queue, member)
-    if rank then
-        place = rank > 0 and rank - redis.call('zcount', queue, '-inf', '(0') or 0
-    else
-        local last = redis.call('zrevrangebyscore', queue, 1e15, 1, 'withscores', 'limit', 0, 1)[2]
-        place = last and redis.call('zcount', queue, 1, 1e15) or 0
-        redis.call('zadd', queue, (last or 0) + 1, member)
-    end
-    if redis.call('pttl', queue) < 150000 then
-        redis.call('pexpire', queue, 300000)
-    end
+if open then
+    redis.call('zrem', queue, 'open')
 end
-return { left, holder or '', place }
+local head = first_alive(queue, hold)
+if not head or head.field == hold then
+    if token_key then
+        take_tokens(token_key, ARGV[4], ARGV[5])
+    end
+    if head then
+        redis.call('zrem', queue, head.member)
+    end
+    redis.call('hset', lock, hold, 1)
+    redis.call('pexpire', lock, lease)
+    return yours()
+end
+if grant(lock, queue, head, token_key) then
+    return { tonumber(head.ttl), head.field, take_place(void[2]) }
+end
+return { 0, '', take_place(void[2]) }

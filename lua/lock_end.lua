@@ -53,8 +53,8 @@ end
 
 local function remember_void()
     local now = now_ms()
-    redis.pcall('zremrangebyscore', queue, void_ms - now, '(0')
-    redis.pcall('zadd', queue, -now, hold)
+    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
+    redis.pcall('zadd', queue, string.format('%.0f', 2e15 + now), hold)
     if redis.pcall('pttl', queue) < void_ms then
         redis.pcall('pexpire', queue, void_ms)
     end
@@ -65,7 +65,7 @@ local function open()
     if listeners(channel) == 0 then
         return false
     end
-    local head = redis.pcall('exists', queue) == 1 and first_alive(queue)
+    local head = first_alive(queue)
     leave_open()
     redis.pcall('publish', channel, '0')
     if head then
@@ -88,7 +88,7 @@ local function wake_next()
     end
 end
 
-local first = member and redis.pcall('zrangebyscore', queue, 1, 1e15, 'limit', 0, 1)[1]
+local first = member and redis.pcall('zrange', queue, 0, 0)[1]
 local done = redis.call('hdel', lock, hold)
 local left = member and redis.pcall('zrem', queue, member) == 1
 if void_ms > 0 then

@@ -1,7 +1,8 @@
 -- part_pass: who gets a lock that is free. Included by the scripts that free it.
 --
 -- In the queue a waiter is "<client id>:<hold id> <ttl> <tokens> <floor> <since>": what a grant sets as the lock's ttl,
--- how many fencing tokens it takes and above which number, and when it came, for people.
+-- how many fencing tokens it takes and above which number, and when it came, for people. Waiters come first (score 1
+-- and up), so the queue's first entry is the first in line, or no waiter at all.
 -- luacheck: push ignore 211 431 (each script uses what it needs, and has the same names)
 
 local function now_ms()
@@ -22,9 +23,9 @@ end
 -- The first in line whose client listens; those before it are dead, and dropped, 128 at most. nil: nobody.
 local function first_alive(queue, hold)
     for _ = 1, 128 do
-        local member = redis.pcall('zrangebyscore', queue, 1, 1e15, 'limit', 0, 1)[1]
-        if not member then
-            return nil
+        local member = redis.pcall('zrange', queue, 0, 0)[1]
+        if not member or not string.find(member, ' ', 1, true) then
+            return nil -- nobody, or only void entries and an open window
         end
         local client, id, ttl, tokens, floor = string.match(member, '^(.*):(%d+) (%d+) (%d+) (%d+) %d+$')
         if client then -- else nobody of ours
@@ -75,7 +76,7 @@ end
 
 -- The lock is free: to the first in line, or to whoever listens.
 local function pass(lock, queue, channel, token_key)
-    local head = redis.call('exists', queue) == 1 and first_alive(queue)
+    local head = first_alive(queue)
     if head then
         grant(lock, queue, head, token_key)
     elseif listeners(channel) > 0 then

@@ -188,7 +188,8 @@ Test(client_open, without_a_command_the_scripts_need_is_auth_and_names_it)
     static const char *const missing[] = { "exists",  "hexists",          "hkeys", "hgetall", "pttl",
                                            "pexpire", "zscore",           "hdel",  "del",     "zadd",
                                            "time",    "zremrangebyscore", "hset",  "zrem",    "zrangebyscore",
-                                           "zcount",  "zrevrangebyscore", "zrank" };
+                                           "zcount",  "zrevrangebyscore", "zrank", "zrange",  "zrevrange",
+                                           "zmscore" };
     char rules[512];
     for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
         snprintf(rules, sizeof rules, "~* " ACL_CHANNELS " " ACL_COMMANDS " -%s", missing[i]);

@@ -6,6 +6,8 @@ SCRIPTS_SUITE(lock_acquire);
 SCRIPTS_SUITE(lock_end);
 SCRIPTS_SUITE(scripts);
 
+#define VOID_ZERO 2000000000000000
+
 /* --- lock_acquire */
 
 Test(lock_acquire, takes_a_free_lock_with_one_field_and_a_ttl)
@@ -158,7 +160,7 @@ Test(lock_end, while_nobody_waits_asks_two_questions)
     end(A, 0);
     cr_assert_eq(calls("exists"), 1);
     cr_assert_eq(calls("hdel"), 1);
-    cr_assert_eq(calls("pubsub|numsub"), 1);
+    cr_assert_eq(calls("pubsub") + calls("pubsub|numsub"), 1, "6.2 counts no subcommands");
     cr_assert_eq(calls(""), 4, "with eval itself");
 }
 
@@ -193,7 +195,7 @@ Test(lock_end, in_doubt_remembers_the_hold_for_as_long_as_asked)
     cr_assert_str_eq(end(A, 600000), ":1");
     cr_assert_str_eq(everything(), VOID_OF_A);
     cr_assert(about(raw_pttl(admin, QUEUE), 600000));
-    cr_assert(between(now, -score(A), now + WAIT_MS), "the score is the server's ms, below 0");
+    cr_assert(between(now, score(A) - VOID_ZERO, now + WAIT_MS), "the score is the server's ms, behind all who wait");
 }
 
 Test(lock_end, in_doubt_shortens_no_ttl)
@@ -211,7 +213,7 @@ Test(lock_end, in_doubt_remembers_a_hold_that_never_was)
 
 Test(lock_end, in_doubt_drops_entries_that_are_older_than_the_doubt)
 {
-    raw(admin, "ZADD %s -1000 old:1", QUEUE);
+    raw(admin, "ZADD %s 2000000000001000 old:1", QUEUE);
     cr_assert_str_eq(end(A, 600000), ":0");
     cr_assert_str_eq(everything(), VOID_OF_A);
     cr_assert_str_eq(end(B, 600000), ":0");

@@ -209,7 +209,8 @@ Test(lock_pass, drops_from_the_queue_what_is_no_place)
 {
     all_listen();
     acquire(30000, A);
-    raw(admin, "ZADD %s 1 nonsense 2 %s", QUEUE, PLACE(B));
+    raw(admin, "ZADD %s 1 %s", QUEUE, "no place");
+    raw(admin, "ZADD %s 2 %s", QUEUE, PLACE(B));
     cr_assert_str_eq(end(A, 0), ":1");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");

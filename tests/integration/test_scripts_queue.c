@@ -160,7 +160,7 @@ Test(queue, is_closed_to_who_has_left_in_doubt)
     const char *before = everything();
     cr_assert_str_eq(enqueue(B, PLACE(B)), ":-1");
     cr_assert_str_eq(everything(), before);
-    cr_assert_str_eq(in_line(), "[\"" B "\", \"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\", \"" B "\"]");
 }
 
 Test(queue, is_closed_to_who_has_left_before_it_came)

@@ -63,7 +63,7 @@ Test(open_window, is_also_for_a_line_that_is_empty)
     raw(admin, "PEXPIRE " QUEUE " 500000");
     acquire(30000, A);
     cr_assert_str_eq(end_open(A, 600), ":1");
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" B "\", \"open\"]; ", "beside a hold that ended");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"open\", \"" B "\"]; ", "beside a hold that ended");
     cr_assert(between(500000 - WAIT_MS, raw_int(admin, "PTTL " QUEUE), 500000), "never shortened");
     cr_assert_str_eq(said(), "|||0");
     nobody_listens();

@@ -15,7 +15,8 @@
 #define ACL_CHANNELS "resetchannels &redisson_lock__channel:{t* &redisson_lock__channel:t* &hasplock_inbox:*"
 #define ACL_COMMANDS                                                                                                   \
     "-@all +evalsha +eval +exists +hexists +hkeys +hgetall +hset +hdel +del +pttl +pexpire +zscore +zadd +zrem "       \
-    "+zremrangebyscore +zrangebyscore +zrevrangebyscore +zcount +zrank +get +set +incrby "        \
+    "+zremrangebyscore +zrangebyscore +zrange +zrevrange +zrevrangebyscore +zcount +zrank +zmscore "  \
+    "+get +set +incrby "                                                                                               \
     "+time +publish +pubsub|numsub +subscribe +unsubscribe +ping +select"
 
 #define ACL_RULES ACL_KEYS " " ACL_CHANNELS " " ACL_COMMANDS

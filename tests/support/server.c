@@ -269,7 +269,7 @@ static bool is_allowed(const struct server *server, const char *key)
 static bool is_allowed_void(const struct server *server, redisContext *redis, const char *key)
 {
     char as[700];
-    redisReply *waiters = redisCommand(redis, "ZCOUNT %s 1 +inf", key);
+    redisReply *waiters = redisCommand(redis, "ZCOUNT %s 1 1e15", key);
     bool none = waiters && waiters->type == REDIS_REPLY_INTEGER && waiters->integer == 0;
     freeReplyObject(waiters);
     snprintf(as, sizeof as, "void:%s", key);
