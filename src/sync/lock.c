@@ -72,7 +72,7 @@ static enum hlk_happened do_ask(struct hlk_request *r)
         return hlk_request_answer(r);
     bool late = status == HLK_E_UNSURE || status == HLK_E_CONNECT;
     if (late && r->machine.answered && hlk_clock_ms() >= r->machine.deadline_ms)
-        status = HLK_TIMEOUT;
+        status = r->machine.once ? HLK_BUSY : HLK_TIMEOUT;
     return over(r, status);
 }
 

@@ -290,3 +290,23 @@ Test(stall, busy_script_is_ridden_out)
     cr_assert_eq(release_for_good(kept, "t-kept"), HLK_OK);
     cr_assert_eq(stage_events(HLK_EVENT_LOST, NULL), 0u);
 }
+
+/* A try that stood behind another thread's wait, and then was not answered itself: somebody else had it, as far as is
+ * known. HLK_TIMEOUT is for waits. (Found by the soak.) */
+Test(stall, one_try_behind_a_wait_is_never_told_that_its_time_is_over)
+{
+    struct hlk_client_opts opts = trouble_opts();
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    server_pause(stage.server);
+    uint64_t before = stage_counters(client).commands;
+    struct actor *wait = actor_start_wait(lock, REPLY_MS / 2);
+    WAIT_FOR(stage_counters(client).commands > before);
+    struct actor *once = actor_start_wait(lock, HLK_NOWAIT);
+    enum hlk_status status = actor_status(once);
+    cr_assert(ONE_OF(status, HLK_BUSY, HLK_E_UNSURE, HLK_E_CONNECT), "%s", actor_error(once)); /* unsure: not behind */
+    server_resume(stage.server);
+    actor_end(once);
+    actor_end(wait);
+    WITHIN(FREE_MS, is_free("t"));
+}

@@ -1,0 +1,123 @@
+#include "judge.h"
+
+#include "support/wait.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct judged {
+    const struct soak_hold *hold;
+    int64_t end; /* of what counts */
+    bool excused;
+};
+
+static int64_t told_end(const struct soak_hold *hold)
+{
+    int64_t end = hold->until, released = hold->end, lost = hold->lost;
+    if (released && released < end)
+        end = released;
+    if (lost && lost < end)
+        end = lost;
+    return end;
+}
+
+static int in_order(const void *left, const void *right)
+{
+    const struct judged *a = left, *b = right;
+    if (a->hold->lock != b->hold->lock)
+        return a->hold->lock < b->hold->lock ? -1 : 1;
+    return a->hold->from < b->hold->from ? -1 : a->hold->from > b->hold->from;
+}
+
+static struct judged judge_one(const struct soak_hold *hold, const struct soak_deed *deeds, size_t n)
+{
+    struct judged judged = { hold, told_end(hold), false };
+    for (size_t i = 0; i < n; i++) {
+        if (deeds[i].lock != hold->lock || deeds[i].end < hold->asked || deeds[i].begin > judged.end)
+            continue;
+        judged.excused = true;
+        judged.end = deeds[i].begin;
+    }
+    return judged;
+}
+
+static void show_around(const struct judged *all, size_t n, size_t at)
+{
+    size_t first = at > 12 ? at - 12 : 0, last = at + 6 < n ? at + 6 : n - 1;
+    for (size_t i = first; i <= last; i++)
+        if (all[i].hold->lock == all[at].hold->lock)
+            soak_show_hold(all[i].hold);
+}
+
+static void judge_overlap(struct soak *soak, const struct judged *all, size_t n)
+{
+    const struct judged *longest = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct judged *one = &all[i];
+        if (one->end <= one->hold->from)
+            continue;
+        if (longest && longest->hold->lock == one->hold->lock && one->hold->from < longest->end) {
+            soak_wrong(soak, "two valid holds of %s at %.3f ms, for %.3f ms", soak_lock_name(one->hold->lock),
+                       (double)(one->hold->from - soak_zero) / 1e6,
+                       (double)((one->end < longest->end ? one->end : longest->end) - one->hold->from) / 1e6);
+            soak_show_hold(longest->hold);
+            soak_show_hold(one->hold);
+            show_around(all, n, i);
+        }
+        if (!longest || longest->hold->lock != one->hold->lock || one->end > longest->end)
+            longest = one;
+    }
+}
+
+static void judge_tokens(struct soak *soak, const struct judged *all, size_t n, int64_t last[LOCKS])
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct soak_hold *hold = all[i].hold;
+        if (hold->token <= 0 || all[i].end <= hold->from)
+            continue;
+        if (hold->token <= last[hold->lock]) {
+            soak_wrong(soak, "token %lld of %s after %lld, at %.3f ms", (long long)hold->token,
+                       soak_lock_name(hold->lock), (long long)last[hold->lock], (double)(hold->from - soak_zero) / 1e6);
+            show_around(all, n, i);
+        }
+        last[hold->lock] = hold->token > last[hold->lock] ? hold->token : last[hold->lock];
+    }
+}
+
+static void judge_losses(struct soak *soak, const struct judged *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct soak_hold *hold = all[i].hold;
+        if (all[i].excused || !hold->lost || hold->lost + 1000000 >= hold->until)
+            continue;
+        soak_wrong(soak, "lost %.3f ms before it was over, and nobody had taken it, at %.3f ms",
+                   (double)(hold->until - hold->lost) / 1e6, (double)(hold->lost - soak_zero) / 1e6);
+        show_around(all, n, i);
+    }
+}
+
+bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_deeds, int64_t tokens[LOCKS])
+{
+    size_t claimed = atomic_load(&soak->claimed), n = 0;
+    int before = soak->wrongs;
+    if (claimed > HOLDS)
+        soak_wrong(soak, "%zu holds in a round, room for %d", claimed, HOLDS);
+    claimed = claimed < HOLDS ? claimed : HOLDS;
+    struct judged *all = calloc(claimed + 1, sizeof *all);
+    if (!all)
+        test_give_up("no memory");
+    for (size_t i = 0; i < claimed; i++)
+        if (soak->holds[i].ready) /* not so when its writer was killed while it wrote */
+            all[n++] = judge_one(&soak->holds[i], deeds, n_deeds);
+    qsort(all, n, sizeof *all, in_order);
+    const char *long_ms = getenv("SOAK_LONG_MS"); /* for hunting: shows waits and holds that took longer */
+    for (size_t i = 0; long_ms && i < n; i++)
+        if (all[i].hold->from - all[i].hold->asked > strtoll(long_ms, NULL, 10) * 1000000 ||
+            all[i].hold->end - all[i].hold->from > strtoll(long_ms, NULL, 10) * 1000000)
+            soak_show_hold(all[i].hold);
+    judge_overlap(soak, all, n);
+    judge_tokens(soak, all, n, tokens);
+    judge_losses(soak, all, n);
+    free(all);
+    return soak->wrongs == before;
+}

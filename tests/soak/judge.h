@@ -1,0 +1,25 @@
+/* judge.h - after a round: do the history and the server agree with what was promised?
+ *
+ * 1. Two holds of a lock do not overlap within what their holders were told: from the answer of the acquire until its
+ *    release was called, LOST was told, or hlk_lock_held_until as last asked, whichever came first.
+ * 2. Later holds of a fenced lock have larger tokens, and no token is there twice.
+ * 3. A hold under the watchdog is not lost before its held_until unless somebody took it.
+ *
+ * What an operator does (hlk_lock_break, DEL) excuses a hold from the moment he began: his command may have run between
+ * then and its answer (or within LATE_MS, if none came), and whoever held then, or had been given the lock and not
+ * heard of it yet, was not told. So a hold with such a moment between its asking and its end counts only before it.
+ */
+#ifndef HLK_SOAK_JUDGE_H
+#define HLK_SOAK_JUDGE_H
+
+#include "shared.h"
+
+struct soak_deed {              /* of an operator */
+    int64_t begin, end;
+    int lock;
+};
+
+/* False: something was wrong, and was told. */
+bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n, int64_t tokens[LOCKS]);
+
+#endif

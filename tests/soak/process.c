@@ -1,0 +1,167 @@
+/* process.c - a client process of the soak: opens its client, starts its threads, plays tricks on them from its main
+ * thread (cancels, signals), copies its counters out, and closes in the end. */
+#include "sailor.h"
+
+#include "support/wait.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static void on_signal(int signal)
+{
+    (void)signal;
+}
+
+static void on_log(int level, const char *line, void *ctx)
+{
+    (void)level;
+    const struct process *process = ctx;
+    fprintf(stderr, "soak: slot %d %.3f: %s\n", process->number, (double)soak_now() / 1e6, line);
+}
+
+static void no_log(int level, const char *line, void *ctx)
+{
+    (void)level, (void)line, (void)ctx;
+}
+
+/* LOST: from here on its holder knows. */
+static void on_event(const struct hlk_event *event, void *ctx)
+{
+    struct process *process = ctx;
+    int64_t now = soak_now(), none = 0;
+    if (event->kind != HLK_EVENT_LOST)
+        return;
+    const char *colon = strrchr(event->holder, ':');
+    uint64_t h = colon ? strtoull(colon + 1, NULL, 10) : 0;
+    for (int i = 0; i < LOCKS; i++) {
+        struct soak_hold *hold = atomic_load(&process->current[i]);
+        if (hold && hold->h == h && strcmp(event->lock, soak_lock_name(i)) == 0)
+            atomic_compare_exchange_strong(&hold->lost, &none, now);
+    }
+}
+
+static bool open_client(struct process *process)
+{
+    static const int passes[] = { 0, 0, -1, 4, 1000 };
+    struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
+    opts.label = "soak";
+    opts.watchdog_ms = 400 + (int64_t)soak_draw(&process->rng, LONGEST_LEASE_MS - 400);
+    opts.reply_ms = 100 + (int64_t)soak_draw(&process->rng, 300);
+    opts.patience_ms = 500 + (int64_t)soak_draw(&process->rng, 2000);
+    opts.local_passes = passes[soak_draw(&process->rng, sizeof passes / sizeof *passes)];
+    opts.flags = soak_chance(&process->rng, 60) ? HLK_OPEN_NO_SPIN : 0;
+    opts.on_event = on_event;
+    opts.event_ctx = process;
+    opts.log = getenv("SOAK_LOG") ? on_log : no_log;
+    opts.log_ctx = process;
+    if (process->soak->quiet) {
+        opts.reply_ms = 3000;
+        opts.watchdog_ms = 3000;
+    }
+    enum hlk_status status = HLK_E_CONNECT;
+    while (!atomic_load(&process->soak->stop)) {
+        status = hlk_client_open(&process->client, process->soak->urls[process->number], &opts);
+        if (status == HLK_OK)
+            return true;
+        if (status != HLK_E_CONNECT && status != HLK_E_SERVER) {
+            soak_wrong(process->soak, "open: %s: %s", hlk_status_name(status), hlk_last_error());
+            return false;
+        }
+    }
+    return false;
+}
+
+static hlk_lock *make_lock(struct process *process, int i, hlk_owner *owner)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.owner = owner;
+    if (i == LOCK_FENCED || i == LOCK_FENCED_FIXED)
+        opts.kind = HLK_LOCK_FENCED;
+    hlk_lock *lock = hlk_lock_create(process->client, soak_lock_name(i), &opts);
+    if (!lock)
+        test_give_up("lock: %s", hlk_last_error());
+    return lock;
+}
+
+static void start_sailor(struct process *process, int i)
+{
+    struct sailor *sailor = &process->sailors[i];
+    sailor->process = process;
+    sailor->number = i;
+    sailor->rng = soak_rng(process->soak, (uint64_t)process->number, (uint64_t)process->incarnation, (uint64_t)i + 1);
+    sailor->owner = hlk_owner_create(process->client, "sailor");
+    sailor->cancel = hlk_cancel_create(process->client);
+    sailor->at = &process->slot->threads[i];
+    pthread_mutex_init(&sailor->mu, NULL);
+    pthread_cond_init(&sailor->told, NULL);
+    for (int j = 0; j < LOCKS; j++)
+        sailor->owned[j] = make_lock(process, j, sailor->owner);
+    if (!sailor->owner || !sailor->cancel || pthread_create(&sailor->thread, NULL, sail, sailor) != 0)
+        test_give_up("no thread, owner or cancel");
+}
+
+static void copy_counters(struct process *process)
+{
+    struct hlk_counters counters = { .size = sizeof counters };
+    if (hlk_client_counters(process->client, &counters) != HLK_OK)
+        return;
+    process->slot->counters = counters;
+    atomic_store(&process->slot->told, 1);
+}
+
+static void play_tricks(struct process *process)
+{
+    while (!atomic_load(&process->soak->stop)) {
+        test_sleep_ms(2 + (int64_t)soak_draw(&process->rng, 30));
+        struct sailor *sailor = &process->sailors[soak_draw(&process->rng, (uint64_t)process->threads)];
+        if (soak_chance(&process->rng, 50))
+            hlk_cancel_trigger(sailor->cancel);
+        else
+            pthread_kill(sailor->thread, SIGUSR1);
+        copy_counters(process);
+    }
+}
+
+int process_main(struct soak *soak, int number)
+{
+    static struct process process;
+    struct sigaction action = { .sa_handler = on_signal };
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != soak->parent)
+        return 1;
+    sigaction(SIGUSR1, &action, NULL);
+    process.soak = soak;
+    process.number = number;
+    process.slot = &soak->slot[number];
+    process.incarnation = atomic_load(&process.slot->incarnation);
+    process.threads = soak->threads;
+    process.rng = soak_rng(soak, (uint64_t)number, (uint64_t)process.incarnation, 0);
+    if (!open_client(&process))
+        return 0;
+    snprintf(process.slot->client_id, sizeof process.slot->client_id, "%s", hlk_client_id(process.client));
+    for (int i = 0; i < LOCKS; i++)
+        process.locks[i] = make_lock(&process, i, NULL);
+    for (int i = 0; i < process.threads; i++)
+        start_sailor(&process, i);
+    play_tricks(&process);
+    for (int i = 0; i < process.threads; i++)
+        pthread_join(process.sailors[i].thread, NULL);
+    copy_counters(&process);
+    soak_doing(&process.slot->threads[THREADS], DOING_CLOSE, 0, 0);
+    for (int i = 0; i < process.threads; i++) {
+        for (int j = 0; j < LOCKS; j++)
+            hlk_lock_destroy(process.sailors[i].owned[j]);
+        hlk_owner_destroy(process.sailors[i].owner);
+    }
+    for (int j = 0; j < LOCKS; j++)
+        hlk_lock_destroy(process.locks[j]);
+    hlk_client_close(process.client);
+    for (int i = 0; i < process.threads; i++)
+        hlk_cancel_destroy(process.sailors[i].cancel);
+    soak_doing(&process.slot->threads[THREADS], DOING_NOTHING, 0, 0);
+    return 0;
+}

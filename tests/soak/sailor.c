@@ -1,0 +1,317 @@
+#include "sailor.h"
+
+#include "support/wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH = 4 };
+
+/* What one turn was drawn to be. */
+struct turn {
+    int lock, how;
+    hlk_lock *handle;
+    struct hlk_acquire_opts opts;
+    int64_t asked;
+    struct soak_hold *hold;
+    int depth;
+};
+
+static void on_done(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    (void)lock;
+    struct sailor *sailor = ctx;
+    pthread_mutex_lock(&sailor->mu);
+    sailor->is_told = true;
+    sailor->status = status;
+    sailor->told_at = soak_now();
+    pthread_cond_signal(&sailor->told);
+    pthread_mutex_unlock(&sailor->mu);
+}
+
+static enum hlk_status wait_done(struct sailor *sailor)
+{
+    pthread_mutex_lock(&sailor->mu);
+    while (!sailor->is_told)
+        pthread_cond_wait(&sailor->told, &sailor->mu);
+    sailor->is_told = false;
+    enum hlk_status status = sailor->status;
+    pthread_mutex_unlock(&sailor->mu);
+    return status;
+}
+
+static int64_t draw_lease(struct soak_rng *rng)
+{
+    return soak_chance(rng, 70) ? 300 + (int64_t)soak_draw(rng, LONGEST_LEASE_MS - 300)
+                                : 100 + (int64_t)soak_draw(rng, 200);
+}
+
+static struct turn draw(struct sailor *sailor)
+{
+    struct soak_rng *rng = &sailor->rng;
+    struct turn turn = { .lock = soak_chance(rng, 30) ? LOCK_BUSY : (int)soak_draw(rng, LOCKS) };
+    struct hlk_acquire_opts none = HLK_ACQUIRE_OPTS_INIT;
+    turn.opts = none;
+    bool fixed = turn.lock == LOCK_FIXED || turn.lock == LOCK_FENCED_FIXED ? soak_chance(rng, 70) : false;
+    if (fixed) {
+        turn.opts.lease_ms = draw_lease(rng);
+        turn.how |= HOW_FIXED;
+    }
+    switch (soak_draw(rng, 8)) {
+    case 0:
+        turn.opts.wait_ms = 0;
+        break;
+    case 1:
+    case 2:
+        turn.opts.wait_ms = 1 + (int64_t)soak_draw(rng, soak_chance(rng, 50) ? 20 : 800);
+        break;
+    default:
+        turn.opts.wait_ms = -1;
+    }
+    if (soak_chance(rng, 30)) {
+        if (hlk_cancel_triggered(sailor->cancel))
+            hlk_cancel_reset(sailor->cancel);
+        turn.opts.cancel = sailor->cancel;
+    }
+    if (soak_chance(rng, 20))
+        turn.opts.flags |= HLK_ACQUIRE_EINTR;
+    if (soak_chance(rng, 60))
+        turn.how |= HOW_OWNER;
+    if (turn.how & HOW_OWNER && soak_chance(rng, 50)) {
+        turn.how |= HOW_ASYNC;
+        turn.opts.flags &= ~HLK_ACQUIRE_EINTR;
+    }
+    turn.handle = turn.how & HOW_OWNER ? sailor->owned[turn.lock] : sailor->process->locks[turn.lock];
+    return turn;
+}
+
+static enum hlk_status acquire(struct sailor *sailor, struct turn *turn)
+{
+    soak_doing(sailor->at, turn->how & HOW_ASYNC ? DOING_ACQUIRE_ASYNC : DOING_ACQUIRE, turn->lock, turn->opts.wait_ms);
+    if (!(turn->how & HOW_ASYNC))
+        return hlk_lock_acquire_with(turn->handle, &turn->opts);
+    enum hlk_status status = hlk_lock_acquire_async(turn->handle, &turn->opts, on_done, sailor);
+    return status == HLK_OK ? wait_done(sailor) : status;
+}
+
+/* What is there to say about an answer other than OK: was it one that this call may give? */
+static void judge_refusal(struct sailor *sailor, const struct turn *turn, enum hlk_status status)
+{
+    struct soak *soak = sailor->process->soak;
+    int64_t took_ms = (soak_now() - turn->asked) / 1000000;
+    bool may = false;
+    switch (status) {
+    case HLK_BUSY:
+        may = turn->opts.wait_ms == 0;
+        break;
+    case HLK_TIMEOUT:
+        may = turn->opts.wait_ms > 0 && took_ms + 1 >= turn->opts.wait_ms;
+        break;
+    case HLK_INTERRUPTED:
+        may = turn->opts.cancel || turn->opts.flags & HLK_ACQUIRE_EINTR;
+        break;
+    case HLK_E_UNSURE:
+        may = !soak->quiet || turn->opts.wait_ms >= 0; /* the wait may be shorter than an answer takes */
+        break;
+    case HLK_E_CONNECT:
+    case HLK_E_SERVER:
+        may = !soak->quiet;
+        break;
+    default:
+        break;
+    }
+    if (!may)
+        soak_wrong(soak, "slot %d thread %d: acquire %s, wait %lld, how %d, after %lld ms: %s: %s",
+                   sailor->process->number, sailor->number, soak_lock_name(turn->lock), (long long)turn->opts.wait_ms,
+                   turn->how, (long long)took_ms, hlk_status_name(status), hlk_last_error());
+}
+
+/* Asks how long it is ours, and writes that down. False: it is not any more. */
+static bool still_ours(struct turn *turn)
+{
+    int64_t until = hlk_lock_held_until(turn->handle);
+    if (until > 0 && hlk_lock_left_ms(turn->handle) > 0) {
+        atomic_store(&turn->hold->until, until * 1000000);
+        return true;
+    }
+    int64_t none = 0;
+    atomic_compare_exchange_strong(&turn->hold->lost, &none, soak_now());
+    return false;
+}
+
+static void begin_hold(struct sailor *sailor, struct turn *turn)
+{
+    struct process *process = sailor->process;
+    char id[192] = "";
+    struct soak_hold *hold =
+        soak_acquired(process->soak, turn->asked, turn->lock, process->number, sailor->number, turn->how);
+    turn->hold = hold;
+    turn->depth = 1;
+    int64_t until = hlk_lock_held_until(turn->handle);
+    hold->until = until > 0 ? until * 1000000 : hold->from;
+    (void)hlk_lock_hold_id(turn->handle, id, sizeof id);
+    const char *colon = strrchr(id, ':');
+    hold->h = colon ? strtoull(colon + 1, NULL, 10) : 0;
+    hold->token = hlk_lock_token(turn->handle);
+    atomic_store(&hold->ready, 1);
+    atomic_store(&process->current[turn->lock], hold);
+    bool fenced = turn->lock == LOCK_FENCED || turn->lock == LOCK_FENCED_FIXED;
+    if (fenced && hold->token <= 0 && still_ours(turn))
+        soak_wrong(process->soak, "%s was acquired and has no token", soak_lock_name(turn->lock));
+}
+
+static void rest(struct sailor *sailor, int64_t us)
+{
+    struct timespec time = { us / 1000000, us % 1000000 * 1000 };
+    if (us)
+        nanosleep(&time, NULL);
+    (void)sailor;
+}
+
+/* Once more into a lock that is held, or its lease made longer. */
+static void go_deeper(struct sailor *sailor, struct turn *turn)
+{
+    struct soak_rng *rng = &sailor->rng;
+    if (soak_chance(rng, 25)) {
+        enum hlk_status status = hlk_lock_extend(turn->handle, 200 + (int64_t)soak_draw(rng, LONGEST_LEASE_MS - 200));
+        turn->hold->how |= HOW_EXTENDED;
+        if (status == HLK_NOT_HOLDER || status == HLK_E_INVALID ||
+            (status != HLK_OK && sailor->process->soak->quiet && !(turn->how & HOW_FIXED)))
+            soak_wrong(sailor->process->soak, "extend %s: %s", soak_lock_name(turn->lock), hlk_last_error());
+        return;
+    }
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.wait_ms = soak_chance(rng, 50) ? -1 : 0;
+    if (soak_chance(rng, 50))
+        opts.lease_ms = draw_lease(rng);
+    enum hlk_status status = hlk_lock_acquire_with(turn->handle, &opts);
+    if (status == HLK_OK) {
+        turn->depth++;
+        turn->hold->how |= HOW_NESTED;
+        return;
+    }
+    if (status == HLK_BUSY || status == HLK_TIMEOUT || status == HLK_NOT_HOLDER || status == HLK_INTERRUPTED)
+        soak_wrong(sailor->process->soak, "nested acquire of %s: %s", soak_lock_name(turn->lock), hlk_last_error());
+}
+
+static void hold(struct sailor *sailor, struct turn *turn)
+{
+    struct soak_rng *rng = &sailor->rng;
+    soak_doing(sailor->at, DOING_HOLD, turn->lock, 0);
+    begin_hold(sailor, turn);
+    uint64_t kind = soak_draw(rng, 10000);
+    int64_t us = 0;
+    if (kind >= 5500)
+        us = (int64_t)soak_draw(rng, 1500);
+    if (kind >= 9600)
+        us = (int64_t)soak_draw(rng, 20000);
+    if (kind >= 9993 && !sailor->process->soak->quiet)
+        us = (int64_t)soak_draw(rng, (uint64_t)LONGEST_LEASE_MS * 1300);
+    for (int64_t until = soak_now() + us * 1000; soak_now() < until;) {
+        int64_t left = (until - soak_now()) / 1000;
+        rest(sailor, left < 0 ? 0 : left > 50000 ? 50000 : left);
+        if (!still_ours(turn))
+            break;
+    }
+    while (turn->depth < DEPTH && soak_chance(rng, 12)) {
+        go_deeper(sailor, turn);
+        (void)still_ours(turn);
+    }
+    if (turn->depth > 1)
+        rest(sailor, (int64_t)soak_draw(rng, 300));
+}
+
+/* The outcome of a release, which may have to be asked for again. */
+static void settle(struct sailor *sailor, const struct turn *turn, enum hlk_status status, bool ours)
+{
+    struct soak *soak = sailor->process->soak;
+    if (status == HLK_OK && !ours)
+        soak_wrong(soak, "release of %s answers OK, and it was over before", soak_lock_name(turn->lock));
+    if (status != HLK_OK && status != HLK_LOST && status != HLK_E_UNSURE && status != HLK_E_CONNECT)
+        soak_wrong(soak, "release of %s: %s: %s", soak_lock_name(turn->lock), hlk_status_name(status),
+                   hlk_last_error());
+    if (soak->quiet && status != HLK_OK && ours && !(turn->hold->how & HOW_FIXED))
+        soak_wrong(soak, "release of %s in quiet: %s: %s", soak_lock_name(turn->lock), hlk_status_name(status),
+                   hlk_last_error());
+    atomic_fetch_add(&soak->answers[status == HLK_OK ? 8 : status == HLK_LOST ? 9 : 10], 1);
+    if (soak_chance(&sailor->rng, 50)) /* else the next acquire settles it */
+        while ((status == HLK_E_UNSURE || status == HLK_E_CONNECT) && !atomic_load(&soak->stop))
+            status = hlk_lock_release(turn->handle);
+}
+
+static void release(struct sailor *sailor, struct turn *turn)
+{
+    struct process *process = sailor->process;
+    soak_doing(sailor->at, DOING_RELEASE, turn->lock, 0);
+    for (; turn->depth > 1; turn->depth--) {
+        enum hlk_status status = hlk_lock_release(turn->handle);
+        if (status != HLK_OK && status != HLK_LOST)
+            soak_wrong(process->soak, "release of a nested hold of %s: %s: %s", soak_lock_name(turn->lock),
+                       hlk_status_name(status), hlk_last_error());
+        if (turn->depth == 2)
+            (void)still_ours(turn);
+    }
+    bool ours = still_ours(turn);
+    struct soak_hold *mine = turn->hold;
+    atomic_compare_exchange_strong(&process->current[turn->lock], &mine, NULL);
+    atomic_store(&turn->hold->end, soak_now());
+    if (!soak_chance(&sailor->rng, 35)) {
+        settle(sailor, turn, hlk_lock_release(turn->handle), ours);
+        return;
+    }
+    turn->hold->how |= HOW_END_ASYNC;
+    bool asked = turn->how & HOW_OWNER && soak_chance(&sailor->rng, 50);
+    enum hlk_status status = hlk_lock_release_async(turn->handle, asked ? on_done : NULL, sailor);
+    if (asked && status == HLK_OK)
+        status = wait_done(sailor);
+    settle(sailor, turn, status, ours || !asked);
+}
+
+static int answer_of(enum hlk_status status)
+{
+    switch (status) {
+    case HLK_OK:
+        return 0;
+    case HLK_BUSY:
+        return 1;
+    case HLK_TIMEOUT:
+        return 2;
+    case HLK_INTERRUPTED:
+        return 3;
+    default:
+        return 4;
+    }
+}
+
+static void note_wait(struct sailor *sailor, const struct turn *turn)
+{
+    struct soak *soak = sailor->process->soak;
+    uint64_t took = (uint64_t)(soak_now() - turn->asked);
+    int kind = turn->lock == LOCK_FOREIGN ? 1 : 0;
+    for (uint64_t seen = soak->longest_wait_ns[kind]; took > seen;)
+        if (atomic_compare_exchange_weak(&soak->longest_wait_ns[kind], &seen, took))
+            break;
+}
+
+void *sail(void *arg)
+{
+    struct sailor *sailor = arg;
+    struct soak *soak = sailor->process->soak;
+    while (!atomic_load(&soak->stop)) {
+        struct turn turn = draw(sailor);
+        turn.asked = soak_now();
+        enum hlk_status status = acquire(sailor, &turn);
+        atomic_fetch_add(&soak->answers[answer_of(status)], 1);
+        note_wait(sailor, &turn);
+        if (status == HLK_OK) {
+            hold(sailor, &turn);
+            release(sailor, &turn);
+        } else {
+            judge_refusal(sailor, &turn, status);
+        }
+        soak_doing(sailor->at, DOING_NOTHING, turn.lock, 0);
+        if (soak_chance(&sailor->rng, 50))
+            rest(sailor, (int64_t)soak_draw(&sailor->rng, soak->hurry ? 1000 << soak->hurry : 200));
+    }
+    return NULL;
+}

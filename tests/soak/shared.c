@@ -1,0 +1,170 @@
+#include "shared.h"
+
+#include "support/wait.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int64_t soak_zero;
+
+int64_t soak_now(void)
+{
+    return test_now_ns();
+}
+
+static struct soak *map(int fd)
+{
+    void *at = mmap(NULL, sizeof(struct soak), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        test_give_up("shared memory: %s", strerror(errno));
+    return at;
+}
+
+struct soak *soak_create(int *fd)
+{
+    *fd = memfd_create("hlk-soak", MFD_CLOEXEC);
+    if (*fd < 0 || ftruncate(*fd, (off_t)sizeof(struct soak)) != 0)
+        test_give_up("shared memory: %s", strerror(errno));
+    struct soak *soak = map(*fd);
+    soak->parent = getpid();
+    return soak;
+}
+
+struct soak *soak_map(void)
+{
+    return map(SOAK_FD);
+}
+
+void soak_new_round(struct soak *soak)
+{
+    size_t used = atomic_load(&soak->claimed);
+    used = used < HOLDS ? used : HOLDS;
+    memset(soak->holds, 0, used * sizeof soak->holds[0]);
+    memset(soak->slot, 0, sizeof soak->slot);
+    atomic_store(&soak->claimed, 0);
+    atomic_store(&soak->stop, false);
+}
+
+/* --- random numbers: splitmix64 */
+
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+struct soak_rng soak_rng(const struct soak *soak, uint64_t slot, uint64_t incarnation, uint64_t thread)
+{
+    struct soak_rng rng = { mix(mix(mix(mix(mix(soak->seed) + soak->round) + slot) + incarnation) + thread) };
+    return rng;
+}
+
+uint64_t soak_draw(struct soak_rng *rng, uint64_t below)
+{
+    rng->state = mix(rng->state);
+    return below ? (rng->state >> 11) % below : 0;
+}
+
+bool soak_chance(struct soak_rng *rng, unsigned percent)
+{
+    return soak_draw(rng, 100) < percent;
+}
+
+/* --- what went wrong */
+
+void soak_wrong(struct soak *soak, const char *format, ...)
+{
+    char text[sizeof soak->wrong[0]];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    int i = atomic_fetch_add(&soak->wrongs, 1);
+    if (i < WRONGS)
+        snprintf(soak->wrong[i], sizeof soak->wrong[i], "%s", text);
+    if (i < 4 * WRONGS)
+        fprintf(stderr, "soak: VIOLATION at %.3f ms, round %d, seed %llu: %s\n", (double)soak_now() / 1e6,
+                (int)soak->round, (unsigned long long)soak->seed, text);
+}
+
+const char *soak_lock_name(int lock)
+{
+    static const char *const names[LOCKS] = {
+        "t-plain", "t-busy", "t-fixed", "t-fenced", "t-fenced-fixed", "t{foreign}"
+    };
+    return names[lock];
+}
+
+/* --- recording */
+
+struct soak_hold *soak_acquired(struct soak *soak, int64_t asked, int lock, int slot, int thread, int how)
+{
+    static struct soak_hold nowhere; /* beyond the memory; soak_judge says so */
+    int64_t now = soak_now();
+    size_t i = atomic_fetch_add(&soak->claimed, 1);
+    struct soak_hold *hold = i < HOLDS ? &soak->holds[i] : &nowhere;
+    hold->asked = asked;
+    hold->from = now;
+    hold->pid = getpid();
+    hold->lock = (int16_t)lock;
+    hold->slot = (int16_t)slot;
+    hold->thread = (int16_t)thread;
+    hold->how = (int16_t)how;
+    for (int bit = 0; bit < 8; bit++)
+        if (how & 1 << bit)
+            atomic_fetch_add_explicit(&soak->kinds[bit], 1, memory_order_relaxed);
+    soak_waited(soak, now - asked);
+    return hold;
+}
+
+/* Buckets: 8 for each doubling of the microseconds. */
+void soak_waited(struct soak *soak, int64_t ns)
+{
+    double us = (double)ns / 1e3;
+    int i = us < 1 ? 0 : (int)(log2(us) * 8) + 1;
+    atomic_fetch_add_explicit(&soak->waits[i < WAIT_BUCKETS ? i : WAIT_BUCKETS - 1], 1, memory_order_relaxed);
+}
+
+uint64_t soak_wait_quantile(const struct soak *soak, double q)
+{
+    uint64_t all = 0, seen = 0;
+    for (int i = 0; i < WAIT_BUCKETS; i++)
+        all += soak->waits[i];
+    for (int i = 0; i < WAIT_BUCKETS; i++) {
+        seen += soak->waits[i];
+        if (seen && (double)seen >= q * (double)all)
+            return (uint64_t)exp2((double)i / 8);
+    }
+    return 0;
+}
+
+void soak_doing(struct soak_thread *thread, int doing, int lock, int64_t wait_ms)
+{
+    atomic_store(&thread->doing, DOING_NOTHING); /* who reads between sees this, not a mix */
+    atomic_store(&thread->lock, lock);
+    atomic_store(&thread->wait_ms, wait_ms);
+    atomic_store(&thread->since, soak_now());
+    atomic_store(&thread->doing, doing);
+}
+
+static double shown(int64_t ns)
+{
+    return ns ? (double)(ns - soak_zero) / 1e6 : -1;
+}
+
+void soak_show_hold(const struct soak_hold *hold)
+{
+    fprintf(stderr,
+            "soak:   %-14s slot %d thread %d pid %d h %llu: asked %.3f from %.3f until %.3f end %.3f lost %.3f "
+            "token %lld how %d\n",
+            soak_lock_name(hold->lock), hold->slot, hold->thread, hold->pid, (unsigned long long)hold->h,
+            shown(hold->asked), shown(hold->from), shown(hold->until), shown(hold->end), shown(hold->lost),
+            (long long)hold->token, hold->how);
+}

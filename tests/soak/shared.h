@@ -1,0 +1,107 @@
+/* shared.h - what the soak's processes have in common: one piece of memory with the round's settings, the history of
+ * holds, what each thread is at, and what went wrong. Made by the parent, inherited as a descriptor by the processes
+ * that it starts.
+ *
+ * All randomness is drawn from generators that are seeded with the soak's seed and the place where they are used.
+ */
+#ifndef HLK_SOAK_SHARED_H
+#define HLK_SOAK_SHARED_H
+
+#include "hasplock/hasplock.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+    SOAK_FD = 3,            /* the shared memory, in a process that was started */
+    SLOTS = 6,              /* processes at a time; the last one is the foreign client */
+    FOREIGN = SLOTS - 1,
+    PROXIES = 2,            /* slots 2 and 3 speak through the first, 4 and the foreign one through the second */
+    THREADS = 4,            /* of one process, at most */
+    LOCKS = 6,
+    HOLDS = 1 << 20,        /* of a round */
+    LONGEST_LEASE_MS = 1500,
+    WAIT_BUCKETS = 256,
+    FAULTS_SHOWN = 4000,
+    WRONGS = 16
+};
+
+/* Locks: what is special about each. All are used with the watchdog, too. */
+enum { LOCK_PLAIN, LOCK_BUSY, LOCK_FIXED, LOCK_FENCED, LOCK_FENCED_FIXED, LOCK_FOREIGN };
+
+/* One hold, as its holder was told. Times in ns of CLOCK_BOOTTIME; 0: not yet. */
+struct soak_hold {
+    int64_t asked, from;        /* its acquire was called, and had answered */
+    _Atomic int64_t until;      /* hlk_lock_held_until, as last asked */
+    _Atomic int64_t end;        /* right before its release was called */
+    _Atomic int64_t lost;       /* LOST was told, or it was found to be over */
+    int64_t  token;             /* 0: not fenced */
+    uint64_t h;
+    int      pid;
+    int16_t  lock, slot, thread, how;
+    atomic_int ready;
+};
+
+/* What a thread is at, for those who ask why nothing moves. */
+enum soak_doing { DOING_NOTHING, DOING_ACQUIRE, DOING_ACQUIRE_ASYNC, DOING_HOLD, DOING_RELEASE, DOING_CLOSE };
+struct soak_thread {
+    atomic_int doing, lock, how;
+    _Atomic int64_t since, wait_ms;
+};
+
+struct soak_slot {
+    atomic_int incarnation;             /* how many processes this slot has had in this round */
+    atomic_int told;                    /* its counters below are this incarnation's */
+    char client_id[128];
+    struct hlk_counters counters;
+    struct soak_thread threads[THREADS + 1];    /* the last one: its main thread */
+};
+
+/* How it was acquired. */
+enum soak_how { HOW_ASYNC = 1, HOW_OWNER = 2, HOW_FIXED = 4, HOW_NESTED = 8, HOW_EXTENDED = 16, HOW_END_ASYNC = 32,
+                HOW_FOREIGN = 64 };
+
+struct soak {
+    uint64_t seed, round;
+    int      parent, slots, threads, hurry; /* hurry: how much a thread rests between two locks: 0 .. 2 */
+    bool     quiet;                         /* no faults in this round: nothing may go wrong */
+    char     urls[SLOTS][160], socket[SLOTS][96];
+    atomic_bool stop;
+
+    struct soak_slot slot[SLOTS];
+    _Atomic uint64_t waits[WAIT_BUCKETS], answers[16], longest_wait_ns[3], overrun_ns;
+    _Atomic uint64_t kinds[8];              /* holds by enum soak_how's bits */
+
+    atomic_int wrongs;                      /* what went wrong: the first of them with their texts */
+    char wrong[WRONGS][400];
+
+    atomic_size_t claimed;
+    struct soak_hold holds[HOLDS];
+};
+
+int64_t soak_now(void);                     /* ns of CLOCK_BOOTTIME */
+extern int64_t soak_zero;                   /* times are shown from here on */
+
+struct soak *soak_create(int *fd);          /* the parent's */
+struct soak *soak_map(void);                /* a started process's */
+void soak_new_round(struct soak *soak);
+
+struct soak_rng { uint64_t state; };
+struct soak_rng soak_rng(const struct soak *soak, uint64_t slot, uint64_t incarnation, uint64_t thread);
+uint64_t soak_draw(struct soak_rng *rng, uint64_t below);      /* 0 .. below - 1 */
+bool soak_chance(struct soak_rng *rng, unsigned percent);
+
+void soak_wrong(struct soak *soak, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+const char *soak_lock_name(int lock);
+
+/* Recording. */
+struct soak_hold *soak_acquired(struct soak *soak, int64_t asked, int lock, int slot, int thread, int how);
+void soak_waited(struct soak *soak, int64_t ns);
+uint64_t soak_wait_quantile(const struct soak *soak, double q);    /* us */
+void soak_doing(struct soak_thread *thread, int doing, int lock, int64_t wait_ms);
+void soak_show_hold(const struct soak_hold *hold);
+
+#endif
