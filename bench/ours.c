@@ -34,6 +34,12 @@ static void log_line(int level, const char *line, void *ctx)
         fprintf(stderr, "hasplock: %s%s\n", line, before == LINES - 1 ? " (no more of this process is shown)" : "");
 }
 
+static int from_environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? atoi(value) : 0;
+}
+
 static int process_open(const struct bench_options *options)
 {
     struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
@@ -42,6 +48,9 @@ static int process_open(const struct bench_options *options)
     opts.label = "bench";
     opts.watchdog_ms = options->lease_ms;
     opts.log = log_line;
+    opts.open_every = from_environment("HLK_BENCH_OPEN_EVERY");
+    opts.open_ms = from_environment("HLK_BENCH_OPEN_MS");
+    opts.local_passes = from_environment("HLK_BENCH_LOCAL_PASSES");
     if (is_variant("ours-nospin"))
         opts.flags |= HLK_OPEN_NO_SPIN;
     if (is_variant("ours-dispatch") || is_variant("ours-forget"))

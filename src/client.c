@@ -23,6 +23,9 @@
 #define PATIENCE_MS 10000
 #define DRAINS_MOST 4
 #define LOCAL_PASSES 64
+#define OPEN_EVERY 4
+#define OPEN_MS 3
+#define OPEN_MS_MOST 1000
 #define LOCAL_PASSES_MOST 1000
 
 /* --- options --- */
@@ -51,6 +54,8 @@ static const char *bad_opts(const struct hlk_client_opts *opts)
         return "flags: unknown bits";
     if (opts->local_passes > LOCAL_PASSES_MOST)
         return "local_passes: up to 1000; negative: none";
+    if (opts->open_ms < 0 || opts->open_ms > OPEN_MS_MOST)
+        return "open_ms: 1 to 1000";
     if (opts->log_level < 0 || opts->log_level > HLK_LOG_DEBUG)
         return "log_level: 1 to 4";
     return NULL;
@@ -307,6 +312,8 @@ static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_op
     hlk_events_init(&client->events, &client->endpoint.log);
     hlk_undos_init(&client->undos, client->loop, client->id);
     client->undos.mux = client->table.watchdog.mux = client->mux;
+    client->undos.open_every = opts->open_every < 0 ? 0 : (unsigned)or_default(opts->open_every, OPEN_EVERY);
+    client->undos.open_ms = or_default(opts->open_ms, OPEN_MS);
     hlk_table_init(&client->table);
     client->table.watchdog.mux = client->mux;
     status = hlk_channels_init(&client->channels, client->loop, &client->endpoint, client->id, on_letter,

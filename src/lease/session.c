@@ -98,6 +98,8 @@ static void fill_parting(const struct hlk_session *s, struct hlk_parting *out)
     out->doubt = s->doubt;
     out->until_ms = s->lease.ends_ms;
     out->fenced = s->place && s->place->token > 0;
+    bool waited = s->place && s->place->h == s->h && s->place->queued;
+    out->place = s->doubt && waited ? s->place->member : (struct hlk_member){ 0, 0, 0, 0 };
 }
 
 /* HELD -> ENDING: from here on nothing is renewed and nobody gets in. */

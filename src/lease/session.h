@@ -211,6 +211,7 @@ struct hlk_parting {        /* what an end needs to know */
     int64_t until_ms;       /* Redis' ttl is over then, at the latest */
     unsigned count;
     bool fenced;
+    struct hlk_member place;    /* in doubt, and it has waited: a late copy may have put it in line again */
 };
 
 enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struct hlk_parting *out);

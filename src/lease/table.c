@@ -152,6 +152,7 @@ void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct 
     undo->q.name_len = hlk_session_len(s);
     undo->q.hold = parting->h;
     undo->q.fenced = parting->fenced;
+    undo->q.place = parting->place;
     undo->doubt = parting->doubt;
     undo->until_ms = parting->until_ms;
     undo->settled = on_settled;

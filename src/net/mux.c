@@ -330,7 +330,8 @@ static void lead_until(struct hlk_mux *mux, struct hlk_call *call, struct hlk_se
     struct hlk_error error;
     int64_t spin_until = 0;
     hlk_mutex_lock(&mux->mu);
-    int64_t budget = hlk_spin_budget_ns(&mux->spin);
+    /* With many callers one of them has work to do: polling only takes the CPU from it. */
+    int64_t budget = mux->callers <= HLK_MUX_FEW ? hlk_spin_budget_ns(&mux->spin) : 0;
     hlk_mutex_unlock(&mux->mu);
     bool sleep_first = budget == 0; /* a read right after a write would find nothing */
     while (atomic_load(&call->end) == HLK_CALL_FLYING) {

@@ -5,11 +5,6 @@
 
 #define TRY_AGAIN_MS 100
 
-/* Beside Java one in OPEN_EVERY ends leaves the lock to Redisson's clients for OPEN_MS, if any listens
- * (docs/protocol.md, beside Redisson). */
-#define OPEN_EVERY 4
-#define OPEN_MS 3
-
 static void send_copy(struct hlk_undo *undo);
 
 static void settle(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
@@ -87,9 +82,9 @@ static void on_end(struct hlk_call *call)
 }
 
 /* Scattered, so that no rhythm of the caller's hits always or never; the same in all copies. */
-static bool is_open(uint64_t hold)
+static bool is_open(const struct hlk_undos *undos, uint64_t hold)
 {
-    return (hold * UINT64_C(0x9e3779b97f4a7c15)) >> 32 <= UINT32_MAX / OPEN_EVERY;
+    return undos->open_every > 0 && (hold * UINT64_C(0x9e3779b97f4a7c15)) >> 32 <= UINT32_MAX / undos->open_every;
 }
 
 /* HLK_OK: a copy flies. */
@@ -97,7 +92,7 @@ static enum hlk_status format_and_send(struct hlk_undo *undo)
 {
     hlk_question_drop_reply(&undo->q);
     undo->q.voiding = undo->doubt || (undo->acquire_epoch && undo->acquire_epoch != hlk_mux_epoch(undo->undos->mux));
-    undo->q.open_ms = is_open(undo->q.hold) ? OPEN_MS : 0;
+    undo->q.open_ms = is_open(undo->undos, undo->q.hold) ? undo->undos->open_ms : 0;
     undo->q.call.done = on_end;
     return hlk_question_send(&undo->q, undo->undos->mux);
 }

@@ -37,6 +37,9 @@ struct hlk_undos {
     hlk_mux *mux;
     hlk_loop *loop;
     const char *client_id;
+    /* one in so many ends leaves the lock to Redisson's clients for so long, if any listens; 0: none does */
+    unsigned open_every;
+    int64_t open_ms;
     struct hlk_tick tick;
     struct hlk_mutex mu;        /* rank UNDO; guards: */
     struct hlk_list all;

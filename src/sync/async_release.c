@@ -103,6 +103,7 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
     released->undo.q.name_len = hlk_session_len(lock->session);
     released->undo.q.hold = parting->h;
     released->undo.q.fenced = parting->fenced;
+    released->undo.q.place = parting->place;
     released->undo.doubt = parting->doubt;
     released->undo.until_ms = parting->until_ms;
     released->undo.settled = on_settled;

@@ -110,6 +110,7 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
     hlk_client *client = lock->client;
     release->h = undo->q.hold = parting->h;
     undo->q.fenced = parting->fenced;
+    undo->q.place = parting->place;
     undo->doubt = parting->doubt;
     undo->until_ms = parting->until_ms;
     hlk_undo_start(&client->undos, undo, self, false);

@@ -132,6 +132,21 @@ Test(place, a_grant_while_asking_is_kept_until_the_answer)
     hlk_session_left(s);
 }
 
+/* A late copy may have put it in line again: tests/model/handoff_time.pml, NO_MEMBER. */
+Test(place, the_end_of_a_hold_in_doubt_takes_its_place_along)
+{
+    for (int doubt = 0; doubt < 2; doubt++) {
+        enter(&ann);
+        struct hlk_member member = queue(&ann);
+        hlk_session_waits(s, &ann.turn, doubt);
+        cr_assert(hlk_session_grant(s, ann.turn.h, HLK_GRANT_MS, 0));
+        cr_assert_eq(hlk_session_let_go(s, ann.turn.holder.id, &parting), HLK_LET_LAST);
+        cr_assert_eq(parting.doubt, doubt);
+        cr_assert_eq(parting.place.since_ms, doubt ? member.since_ms : 0);
+        hlk_session_ended(s);
+    }
+}
+
 Test(place, who_was_granted_it_asks_no_more)
 {
     uint64_t h = wait_in_queue(&ann);

@@ -24,6 +24,8 @@ static void init(void)
     peer_open(&peer);
     hlk_undos_init(&undos, peer.loop, "hlk-t-1-a");
     undos.mux = peer.mux;
+    undos.open_every = 4;
+    undos.open_ms = 3;
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
 }
