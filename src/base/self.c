@@ -75,6 +75,7 @@ static struct hlk_self *make(void)
         self->event_fd = -1;
     }
     atomic_store(&self->park.bits, 0);
+    self->cancellable = false; /* the one before may have been cancelled in its sleep */
     self->id = hlk_self_number();
     atomic_store(&self->holds, 0);
     if (pthread_setspecific(key, self) != 0) {

@@ -353,6 +353,43 @@ Test(cancel_thread, ends_a_parked_wait_and_leaves_nothing)
     assert_nothing_left(client);
 }
 
+/* What the library keeps of a thread goes to the next one, and with it whether its sleeps may be cancelled. (Found by
+ * the soak.) */
+static void *extends_with_a_cancellation_pending(void *arg)
+{
+    hlk_lock *lock = arg;
+    int old;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    pthread_cancel(pthread_self());
+    bool good = true;
+    for (int i = 0; i < 20; i++)
+        good = hlk_lock_extend(lock, 60000) == HLK_OK && good;
+    return good ? lock : NULL;
+}
+
+Test(cancel_thread, leaves_the_next_thread_as_deaf_to_it_as_it_wants_to_be)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.flags = HLK_OPEN_NO_SPIN;
+    hlk_client *client = stage_open(&opts);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *held = stage_lock(client, "t", NULL), *other = stage_owned(client, "t2", owner);
+    pthread_t next;
+    void *result;
+    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK);
+    struct actor *cancelled = actor_start(held, NULL);
+    WAIT_FOR_WAITERS(client, 1);
+    actor_cancel(cancelled);
+    cr_assert(actor_join_cancelled(cancelled));
+    cr_assert_eq(pthread_create(&next, NULL, extends_with_a_cancellation_pending, other), 0);
+    cr_assert_eq(pthread_join(next, &result), 0);
+    cr_assert(result == other, "cancelled in a call that is no cancellation point");
+    cr_assert_eq(hlk_lock_release(held), HLK_OK);
+    cr_assert_eq(hlk_lock_release(other), HLK_OK);
+    hlk_owner_destroy(owner);
+}
+
 Test(cancel_wire, of_a_thread_that_waits_for_an_answer_leaves_nothing)
 {
     struct hlk_client_opts opts = stage_opts();
