@@ -25,8 +25,8 @@ typedef struct hlk_lock hlk_lock;       /* opaque; cheap: a name and how to lock
 
 enum hlk_lock_kind {
     HLK_LOCK_PLAIN  = 0,
-    HLK_LOCK_FENCED = 1         /* with a token for each hold (hlk_lock_token). To all others it is the plain lock of that
-                                 * name, and Redisson's RFencedLock */
+    HLK_LOCK_FENCED = 1         /* with a token for each hold (hlk_lock_token). To all others it is the plain lock of
+                                 * that name, and Redisson's RFencedLock */
 };
 
 struct hlk_lock_opts {
