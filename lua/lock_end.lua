@@ -25,28 +25,23 @@ local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
 local hold, channel, void_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local open_ms, member = tonumber(ARGV[4] or 0), ARGV[5]
 
--- Those who listen have the lock to themselves for open_ms.
-local function leave_open()
-    local time = redis.pcall('time')
-    local until_ms = time[1] * 1000 + math.floor(time[2] / 1000) + open_ms
-    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + until_ms), 'open')
-    if redis.pcall('pttl', queue) < open_ms then
-        redis.pcall('pexpire', queue, open_ms)
-    end
-end
-
-if void_ms == 0 and redis.call('exists', queue) == 0 then -- nobody in line: mostly so, and quick
+local popped
+if void_ms == 0 and not member then -- mostly so, and quick when nobody is in line
     if redis.call('hdel', lock, hold) == 0 then
         return 0
     end
-    local there = redis.pcall('pubsub', 'numsub', channel)
-    if there.err or there[2] > 0 then
-        if open_ms > 0 then
-            leave_open()
+    local there = open_ms > 0 and redis.pcall('pubsub', 'numsub', channel)
+    if not there or there[2] == 0 then
+        open_ms = 0
+        popped = redis.pcall('zpopmin', queue)
+        if not popped[1] then
+            there = there or redis.pcall('pubsub', 'numsub', channel)
+            if there.err or there[2] > 0 then
+                redis.pcall('publish', channel, '0')
+            end
+            return 1
         end
-        redis.pcall('publish', channel, '0')
     end
-    return 1
 end
 
 --# part_pass
@@ -60,13 +55,16 @@ local function remember_void()
     end
 end
 
--- False: nobody listens.
+-- Those who listen have the lock to themselves for open_ms. False: nobody listens.
 local function open()
     if listeners(channel) == 0 then
         return false
     end
     local head = first_alive(queue)
-    leave_open()
+    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + now_ms() + open_ms), 'open')
+    if redis.pcall('pttl', queue) < open_ms then
+        redis.pcall('pexpire', queue, open_ms)
+    end
     redis.pcall('publish', channel, '0')
     if head then
         message(head, 'open', open_ms, 0)
@@ -88,15 +86,16 @@ local function wake_next()
     end
 end
 
+local quick = void_ms == 0 and not member
 local first = member and redis.pcall('zrange', queue, 0, 0)[1]
-local done = redis.call('hdel', lock, hold)
+local done = quick and 1 or redis.call('hdel', lock, hold)
 local left = member and redis.pcall('zrem', queue, member) == 1
 if void_ms > 0 then
     remember_void()
 end
 if done == 1 then
     if open_ms == 0 or not open() then
-        pass(lock, queue, channel, token_key)
+        pass(lock, queue, channel, token_key, popped)
     end
     return 1
 end

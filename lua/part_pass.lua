@@ -20,20 +20,27 @@ local function listeners(channel)
     return there.err and 1 or there[2]
 end
 
+-- A waiter of the queue, if its client listens; nil: it is dead, or none of ours.
+local function alive(member, hold)
+    local client, id, ttl, tokens, floor = string.match(member, '^(.*):(%d+) (%d+) (%d+) (%d+) %d+$')
+    if not client then
+        return nil
+    end
+    local head = { member = member, field = client .. ':' .. id, id = id, ttl = ttl, tokens = tokens,
+        floor = floor, inbox = 'hasplock_inbox:' .. client }
+    return (head.field == hold or listeners(head.inbox) > 0) and head or nil
+end
+
 -- The first in line whose client listens; those before it are dead, and dropped, 128 at most. nil: nobody.
-local function first_alive(queue, hold)
-    for _ = 1, 128 do
+local function first_alive(queue, hold, most)
+    for _ = 1, most or 128 do
         local member = redis.pcall('zrange', queue, 0, 0)[1]
         if not member or not string.find(member, ' ', 1, true) then
             return nil -- nobody, or only void entries and an open window
         end
-        local client, id, ttl, tokens, floor = string.match(member, '^(.*):(%d+) (%d+) (%d+) (%d+) %d+$')
-        if client then -- else nobody of ours
-            local head = { member = member, field = client .. ':' .. id, id = id, ttl = ttl, tokens = tokens,
-                floor = floor, inbox = 'hasplock_inbox:' .. client }
-            if head.field == hold or listeners(head.inbox) > 0 then
-                return head
-            end
+        local head = alive(member, hold)
+        if head then
+            return head
         end
         redis.pcall('zrem', queue, member)
     end
@@ -48,8 +55,23 @@ local function take_tokens(key, tokens, floor)
     return redis.call('incrby', key, tokens)
 end
 
--- The lock is free: it is the head's from here on. False: refused, or its tokens are not among our keys; it is told to
--- ask for itself.
+local function put_back(queue, score, member)
+    redis.pcall('zadd', queue, score, member)
+    if redis.pcall('pttl', queue) < 0 then -- it was the last one: the key is a new one
+        redis.pcall('pexpire', queue, 600000)
+    end
+end
+
+-- It stays in line (out of which it was taken already if it has a score), and is told to ask for itself.
+local function refuse(queue, head)
+    if head.score then
+        put_back(queue, head.score, head.member)
+    end
+    message(head, 'open', 0, 0)
+    return false
+end
+
+-- The lock is free: it is the head's from here on. False: refused, or its tokens are not among our keys.
 local function grant(lock, queue, head, token_key)
     local token = 0
     if head.tokens ~= '0' then
@@ -58,25 +80,36 @@ local function grant(lock, queue, head, token_key)
             ok, last = pcall(take_tokens, token_key, head.tokens, head.floor)
         end
         if not ok then
-            message(head, 'open', 0, 0)
-            return false
+            return refuse(queue, head)
         end
         token = string.format('%.0f', last)
     end
     local set = redis.pcall('hset', lock, head.field, 1)
     if type(set) == 'table' then
-        message(head, 'open', 0, 0)
-        return false
+        return refuse(queue, head)
     end
     redis.pcall('pexpire', lock, head.ttl)
-    redis.pcall('zrem', queue, head.member)
+    if not head.score then
+        redis.pcall('zrem', queue, head.member)
+    end
     message(head, 'grant', head.ttl, token)
     return true
 end
 
--- The lock is free: to the first in line, or to whoever listens.
-local function pass(lock, queue, channel, token_key)
-    local head = first_alive(queue)
+-- The lock is free: to the first in line, or to whoever listens. `popped`: the queue's first entry, if it was taken out
+-- already, and its score: mostly the first in line, and alive.
+local function pass(lock, queue, channel, token_key, popped)
+    local member = popped and popped[1]
+    if member and not string.find(member, ' ', 1, true) then
+        put_back(queue, popped[2], member)
+        member = nil
+    end
+    local head = member and alive(member)
+    if head then
+        head.score = popped[2]
+    else
+        head = first_alive(queue, nil, member and 127 or 128)
+    end
     if head then
         grant(lock, queue, head, token_key)
     elseif listeners(channel) > 0 then

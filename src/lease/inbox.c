@@ -31,9 +31,12 @@ static bool read_letter(struct letter *letter, const char *message, size_t len)
     return letter->name_len <= HLK_NAME_MAX;
 }
 
-/* Nobody waits for it any more: the next one shall have it. */
+/* Nobody waits for it any more: the next one shall have it. An end that is on its way does that too, and by its answer
+ * a holder learns whether the hold was still its own: it must not come second. */
 static void hand_back(struct hlk_table *table, const struct letter *letter)
 {
+    if (hlk_undos_owe(table->undos, letter->h))
+        return;
     struct hlk_session *s = hlk_session_get(table, letter->name, letter->name_len);
     if (!s)
         return; /* no memory: the grant runs out */

@@ -250,7 +250,7 @@ static const char probe[] =
     "  {'pexpire', key, 1}, {'zscore', key, 'x'}, {'hdel', key, 'x'}, {'del', key}, {'zremrangebyscore', key, 0, 0},\n"
     "  {'zadd', key, 'xx', 0, 'x'}, {'zrem', key, 'x'}, {'zrangebyscore', key, 1, 2}, {'zcount', key, 1, 2},\n"
     "  {'zrevrangebyscore', key, 2, 1}, {'zrank', key, 'x'}, {'zrange', key, 0, 0}, {'zrevrange', key, 0, 0},\n"
-    "  {'zmscore', key, 'x'},\n"
+    "  {'zmscore', key, 'x'}, {'zpopmin', key},\n"
     "  {'time'}, {'pubsub', 'numsub'}, {'publish', key, ''}, {'hset', key, 'x', 1}, {'del', key} }\n"
     "for _, try in ipairs(tries) do\n"
     "  local answer = redis.pcall(unpack(try))\n"

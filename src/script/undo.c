@@ -225,6 +225,16 @@ size_t hlk_undos_count(struct hlk_undos *undos)
     return n;
 }
 
+bool hlk_undos_owe(struct hlk_undos *undos, uint64_t hold)
+{
+    bool owed = false;
+    hlk_mutex_lock(&undos->mu);
+    for (struct hlk_list *node = undos->all.next; node != &undos->all && !owed; node = node->next)
+        owed = HLK_CONTAINER(node, struct hlk_undo, link)->q.hold == hold;
+    hlk_mutex_unlock(&undos->mu);
+    return owed;
+}
+
 void hlk_undos_init(struct hlk_undos *undos, hlk_loop *loop, const char *client_id)
 {
     undos->loop = loop;

@@ -53,6 +53,7 @@ void hlk_undos_fini(struct hlk_undos *undos);       /* settles what is left as G
 void hlk_undos_settle_all(struct hlk_undos *undos);
 void hlk_undos_on_up(struct hlk_undos *undos);      /* loop thread: a new stream begins */
 size_t hlk_undos_count(struct hlk_undos *undos);
+bool hlk_undos_owe(struct hlk_undos *undos, uint64_t hold);     /* an end of it is not settled yet */
 
 /* q.name, hold, place, fenced, until_ms, doubt, acquire_epoch, settled, ctx are set. The end is in the stream, or
  * parked, on return: what the caller sends next comes after it. With waiter: hlk_undo_wait must follow. eager: somebody

@@ -189,7 +189,7 @@ Test(client_open, without_a_command_the_scripts_need_is_auth_and_names_it)
                                            "pexpire", "zscore",           "hdel",  "del",     "zadd",
                                            "time",    "zremrangebyscore", "hset",  "zrem",    "zrangebyscore",
                                            "zcount",  "zrevrangebyscore", "zrank", "zrange",  "zrevrange",
-                                           "zmscore" };
+                                           "zmscore", "zpopmin" };
     char rules[512];
     for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
         snprintf(rules, sizeof rules, "~* " ACL_CHANNELS " " ACL_COMMANDS " -%s", missing[i]);

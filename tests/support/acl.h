@@ -15,7 +15,7 @@
 #define ACL_CHANNELS "resetchannels &redisson_lock__channel:{t* &redisson_lock__channel:t* &hasplock_inbox:*"
 #define ACL_COMMANDS                                                                                                   \
     "-@all +evalsha +eval +exists +hexists +hkeys +hgetall +hset +hdel +del +pttl +pexpire +zscore +zadd +zrem "       \
-    "+zremrangebyscore +zrangebyscore +zrange +zrevrange +zrevrangebyscore +zcount +zrank +zmscore "  \
+    "+zremrangebyscore +zrangebyscore +zrange +zrevrange +zrevrangebyscore +zcount +zrank +zmscore +zpopmin "  \
     "+get +set +incrby "                                                                                               \
     "+time +publish +pubsub|numsub +subscribe +unsubscribe +ping +select"
 

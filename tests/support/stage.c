@@ -216,6 +216,8 @@ static void *play(void *arg)
     tell(actor, status);
     if (actor->passing || told_to_release(actor))
         status = status == HLK_OK ? hlk_lock_release(actor->lock) : status;
+    if (status != HLK_OK && (actor->passing || actor->acquired == HLK_OK)) /* mostly a surprise; tests see the status */
+        fprintf(stderr, "an actor: %s\n", hlk_last_error());
     actor->released = status;
     return NULL;
 }

@@ -86,6 +86,21 @@ Test(inbox, a_grant_of_a_lock_that_nobody_knows_is_handed_back)
     cr_assert_eq(world.table.map.count, 1u);
 }
 
+/* The end may be sent again (NOSCRIPT), and would come behind this one: its holder would be told LOST. */
+Test(inbox, a_grant_of_a_hold_whose_end_is_on_its_way_is_left_to_that)
+{
+    hear("grant", 7, "5000 0 other");
+    (void)sent();
+    hear("grant", 7, "5000 0 other");
+    cr_assert_str_eq(sent(), "");
+    cr_assert_eq(handed_back(), 1u);
+    peer_answers(&world.peer, ":1\r\n");
+    hear("grant", 7, "5000 0 other");
+    cr_assert_eq(handed_back(), 2u);
+    (void)sent();
+    peer_answers(&world.peer, ":1\r\n");
+}
+
 Test(inbox, a_grant_of_a_wait_that_is_over_is_handed_back)
 {
     uint64_t h = wait_in_queue(&ann);
