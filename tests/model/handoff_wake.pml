@@ -1,11 +1,13 @@
 /* handoff_wake.pml - the direct hand-off loses no waiter (docs/protocol.md).
  *
- * Three clients, two waits each at most. Nobody may need the end of a lease, except after the death of a holder. The
- * subscriber connection of client 0 breaks BREAKS times at any moment, and the server may count the dead socket for a while
- * (half open); any waiter may leave; one enqueue has a late second copy. KILL: client 2 may die at any moment. A dead
- * head whose inbox has no subscriber is skipped. A poll is possible only when the lock has really run out.
+ * Three clients, two waits each at most. The subscriber connection of client 0 breaks BREAKS times at any moment, and
+ * the server may count the dead socket for a while (half open); a waiter may leave; one enqueue has a late second copy.
+ * KILL: client 2 may die at any moment. A head whose inbox has no subscriber is skipped. Only a dead holder's lease
+ * ends. A waiter asks again by itself when the lock is free, as it does when the ttl it last read is over: so this
+ * model shows that no lock is left with nobody, and not yet that a waiter beside a free lock is woken. Clients 1 and 2
+ * may always leave: who waits for ever is seen at client 0, whose second wait does not leave.
  *
- * Checked   one holder; no waiter that nobody will ever wake, no lock that nobody will ever release (a deadlock, which
+ * Checked   one holder; client 0 never waits for ever, for no lock stays with nobody (a deadlock, which
  *           the search reports); no held lock whose id nobody wants while no message is under way.
  * Flags, each takes one guard away:
  *   NO_ASK_AFTER     after a new subscription the client does not ask for its waits
