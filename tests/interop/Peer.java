@@ -21,6 +21,7 @@
  *     C.T forceunlock NAME            C.T islocked NAME                       C.T ttl NAME
  *     C.T held NAME                   C.T heldby NAME THREAD_ID               C.T holds NAME
  *     C.T id                          the Java thread id: the hold's field is <uuid>:<id>
+ *     C.T fairlock NAME ...           the same of a fair lock, like all verbs above and the next
  *     C.T count NAME REDIS_URL COUNTER TURNS STOP    see count() */
 import java.io.BufferedInputStream;
 import java.io.BufferedReader;
@@ -154,8 +155,9 @@ public final class Peer {
         if (words[1].equals("id")) {
             return Thread.currentThread().getId();
         }
-        RLock lock = client.getLock(words[2]);
-        switch (words[1]) {
+        boolean fair = words[1].startsWith("fair");
+        RLock lock = fair ? client.getFairLock(words[2]) : client.getLock(words[2]);
+        switch (fair ? words[1].substring(4) : words[1]) {
         case "lock":
             lock.lock(number(words, 3), TimeUnit.MILLISECONDS);
             return "ok";
