@@ -103,7 +103,8 @@ static int open_all(struct session *s)
     opts.event_ctx = &s->fds;
     if (hlk_client_open(&s->client, s->options->url, &opts) != HLK_OK)
         return say_fault();
-    s->lock = hlk_lock_create(s->client, s->options->name, NULL);
+    struct hlk_lock_opts lock_opts = options_lock(s->options);
+    s->lock = hlk_lock_create(s->client, s->options->name, &lock_opts);
     if (!s->lock)
         return say_fault();
     s->cancel = hlk_cancel_create(s->client);
