@@ -15,7 +15,7 @@
 #define LEASE_DEFAULT_MS 30000
 #define WORD 1 /* what getopt answers for a word that is no option */
 
-enum { OPT_JSON = 256, OPT_FAIR, OPT_LEASE, OPT_MAX_HOLD, OPT_GRACE, OPT_ON_LOST };
+enum { OPT_JSON = 256, OPT_FAIR, OPT_LEASE, OPT_MAX_HOLD, OPT_GRACE, OPT_ON_LOST, OPT_FENCED };
 
 /* One table; which command knows which: the strings below. */
 static const struct option all[] = { { "url", required_argument, NULL, 'u' },
@@ -33,6 +33,7 @@ static const struct option all[] = { { "url", required_argument, NULL, 'u' },
                                      { "max-hold", required_argument, NULL, OPT_MAX_HOLD },
                                      { "grace", required_argument, NULL, OPT_GRACE },
                                      { "on-lost", required_argument, NULL, OPT_ON_LOST },
+                                     { "fenced", no_argument, NULL, OPT_FENCED },
                                      { NULL, 0, NULL, 0 } };
 #define OF_ALL 7 /* the first so many: every command's */
 
@@ -184,6 +185,9 @@ static void read_option(struct reader *r, int option)
     case OPT_ON_LOST:
         read_on_lost(r);
         break;
+    case OPT_FENCED:
+        o->fenced = true;
+        break;
     default:
         read_common(r, option);
     }
@@ -263,6 +267,8 @@ static void check(struct reader *r)
 {
     if (r->result == PARSED_GO && !r->options->name)
         COMPLAIN(r, "no NAME given (see: hasplock %s --help)", r->argv[0]);
+    if (r->result == PARSED_GO && r->options->fair && r->options->fenced)
+        COMPLAIN(r, "--fair and --fenced: a fair lock has no tokens");
     if (r->result == PARSED_GO)
         check_command(r);
     if (r->result == PARSED_GO)
@@ -322,7 +328,7 @@ struct hlk_client_opts options_client(const struct options *options)
 struct hlk_lock_opts options_lock(const struct options *options)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = options->fair ? HLK_LOCK_FAIR : HLK_LOCK_PLAIN;
+    opts.kind = options->fair ? HLK_LOCK_FAIR : options->fenced ? HLK_LOCK_FENCED : HLK_LOCK_PLAIN;
     return opts;
 }
 

@@ -26,6 +26,7 @@ struct options {                    /* borrows argv */
     int64_t lease_ms, grace_ms;     /* grace: half of the lease at most */
     int64_t max_hold_ms;            /* 0: no limit */
     enum on_lost on_lost;
+    bool fenced;
     char *const *argv;              /* COMMAND, ended by NULL */
     char *shell[4];                 /* what argv points to for -c */
 };
