@@ -25,7 +25,8 @@ struct hlk_lock_state {
 /* Asks the master. HLK_OK also when the lock is free; faults as acquire. Any thread. Blocks up to patience_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out);
 
-struct hlk_waiter {             /* a place in the queue: a process's, however many of its threads want the lock */
+struct hlk_waiter {             /* a place in the queue: a process's, however many of its threads want the lock; of a
+                                 * fair lock a thread's or an owner's, and of it only the holder is told */
     size_t  size;               /* how far two of them are apart; set it in the first */
     char    holder[192];        /* as it will be written in Redis when it has the lock, cut if longer */
     int64_t since_ms;           /* when it began to wait: ms since 1970 by its own host's clock; 0: not told */
