@@ -313,7 +313,7 @@ static void on_turn(struct hlk_async *async)
     switch (hlk_session_look(r->lock->session, &r->turn)) {
     case HLK_ENTER_TURN:
         if (r->q.hold) /* not turn.h, which a grant may change now */
-            return; /* known: a late wake-up */
+            return;    /* known: a late wake-up */
         take_turn(async);
         return;
     case HLK_ENTER_GOT:
