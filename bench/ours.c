@@ -10,6 +10,7 @@
 #include "ours.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of the log: a million locks at risk would be a million lines, and writing them a load of its own. */

@@ -56,10 +56,11 @@ static int take(hlk_lock *lock, const struct options *options)
 int break_lock(const struct options *options)
 {
     struct hlk_client_opts opts = options_client(options);
+    struct hlk_lock_opts lock_opts = options_lock(options);
     hlk_client *client;
     if (hlk_client_open(&client, options->url, &opts) != HLK_OK)
         return say_fault();
-    hlk_lock *lock = hlk_lock_create(client, options->name, NULL);
+    hlk_lock *lock = hlk_lock_create(client, options->name, &lock_opts);
     int code = lock ? take(lock, options) : say_fault();
     hlk_lock_destroy(lock);
     hlk_client_close(client);

@@ -15,7 +15,7 @@
 #define LEASE_DEFAULT_MS 30000
 #define WORD 1 /* what getopt answers for a word that is no option */
 
-enum { OPT_JSON = 256, OPT_LEASE, OPT_MAX_HOLD, OPT_GRACE, OPT_ON_LOST };
+enum { OPT_JSON = 256, OPT_FAIR, OPT_LEASE, OPT_MAX_HOLD, OPT_GRACE, OPT_ON_LOST, OPT_FENCED };
 
 /* One table; which command knows which: the strings below. */
 static const struct option all[] = { { "url", required_argument, NULL, 'u' },
@@ -24,6 +24,7 @@ static const struct option all[] = { { "url", required_argument, NULL, 'u' },
                                      { "verbose", no_argument, NULL, 'v' },
                                      { "help", no_argument, NULL, 'h' },
                                      { "version", no_argument, NULL, 'V' },
+                                     { "fair", no_argument, NULL, OPT_FAIR },
                                      { "nonblock", no_argument, NULL, 'n' },
                                      { "wait", required_argument, NULL, 'w' },
                                      { "conflict-exit-code", required_argument, NULL, 'E' },
@@ -32,8 +33,9 @@ static const struct option all[] = { { "url", required_argument, NULL, 'u' },
                                      { "max-hold", required_argument, NULL, OPT_MAX_HOLD },
                                      { "grace", required_argument, NULL, OPT_GRACE },
                                      { "on-lost", required_argument, NULL, OPT_ON_LOST },
+                                     { "fenced", no_argument, NULL, OPT_FENCED },
                                      { NULL, 0, NULL, 0 } };
-#define OF_ALL 6 /* the first so many: every command's */
+#define OF_ALL 7 /* the first so many: every command's */
 
 struct reader { /* what is being put together */
     struct options *options;
@@ -133,6 +135,9 @@ static void read_common(struct reader *r, int option)
     case OPT_JSON:
         o->json = true;
         break;
+    case OPT_FAIR:
+        o->fair = true;
+        break;
     case 'q':
         o->verbosity = -1;
         break;
@@ -179,6 +184,9 @@ static void read_option(struct reader *r, int option)
         break;
     case OPT_ON_LOST:
         read_on_lost(r);
+        break;
+    case OPT_FENCED:
+        o->fenced = true;
         break;
     default:
         read_common(r, option);
@@ -259,6 +267,8 @@ static void check(struct reader *r)
 {
     if (r->result == PARSED_GO && !r->options->name)
         COMPLAIN(r, "no NAME given (see: hasplock %s --help)", r->argv[0]);
+    if (r->result == PARSED_GO && r->options->fair && r->options->fenced)
+        COMPLAIN(r, "--fair and --fenced: a fair lock has no tokens");
     if (r->result == PARSED_GO)
         check_command(r);
     if (r->result == PARSED_GO)
@@ -312,6 +322,13 @@ struct hlk_client_opts options_client(const struct options *options)
     opts.log_level = options->verbosity >= 2   ? HLK_LOG_DEBUG
                      : options->verbosity == 1 ? HLK_LOG_INFO
                                                : HLK_LOG_ERROR; /* dropped: the call's own answer says it */
+    return opts;
+}
+
+struct hlk_lock_opts options_lock(const struct options *options)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = options->fair ? HLK_LOCK_FAIR : options->fenced ? HLK_LOCK_FENCED : HLK_LOCK_PLAIN;
     return opts;
 }
 

@@ -3,7 +3,7 @@
 #ifndef HLK_CLI_OPTIONS_H
 #define HLK_CLI_OPTIONS_H
 
-#include <hasplock/client.h>
+#include <hasplock/lock.h>
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +16,7 @@ struct options {                    /* borrows argv */
     enum command command;
     const char *url;                /* --url, else HASPLOCK_URL; never NULL or "" once parsed */
     const char *name;               /* 1 to 512 bytes */
+    bool fair;                      /* NAME is a fair lock */
     bool json;
     int verbosity;                  /* -1: -q, 1: -v, 2: -vv */
 
@@ -25,6 +26,7 @@ struct options {                    /* borrows argv */
     int64_t lease_ms, grace_ms;     /* grace: half of the lease at most */
     int64_t max_hold_ms;            /* 0: no limit */
     enum on_lost on_lost;
+    bool fenced;
     char *const *argv;              /* COMMAND, ended by NULL */
     char *shell[4];                 /* what argv points to for -c */
 };
@@ -37,6 +39,9 @@ enum parsed options_parse(struct options *options, enum command command, int arg
 
 /* What every command opens its client with: the log goes to `say`. */
 struct hlk_client_opts options_client(const struct options *options);
+
+/* And makes its lock with. */
+struct hlk_lock_opts options_lock(const struct options *options);
 
 /* True when a URL has a password in it, so that COMMAND must not inherit it. Rather once too often. */
 bool options_url_has_password(const char *url);

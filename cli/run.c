@@ -14,6 +14,7 @@
 #include <hasplock/hasplock.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ struct session {
     hlk_lock *lock;
     hlk_cancel *cancel;
     char hold_id[192];
+    int64_t token; /* 0: not --fenced, or lost already: smaller than every other one */
     int64_t asked_at_ms, held_at_ms;
     bool by_command; /* the exit code is COMMAND's own */
 };
@@ -55,37 +57,38 @@ static char *joined(const char *key, const char *value)
     return asprintf(&both, "%s=%s", key, value) < 0 ? NULL : both;
 }
 
-/* Made before the fork: a child of a process with threads may not allocate. NULL: no memory. The last two are ours. */
+#define OURS 3 /* NAME, OWNER, TOKEN; without --fenced the first two */
+
+static void free_environment(const struct options *options, char **env)
+{
+    for (size_t i = 0; env && i < (options->fenced ? OURS : OURS - 1); i++)
+        free(env[i]);
+    free(env);
+}
+
+/* Made before the fork: a child of a process with threads may not allocate. NULL: no memory. Ours come first. */
 static char **environment(const struct session *s)
 {
-    size_t n = 0, kept = 0;
+    size_t n = 0, at = 0;
+    char token[24];
     while (environ[n])
         n++;
-    char **env = calloc(n + 3, sizeof *env);
-    char *name = joined("HASPLOCK_NAME", s->options->name);
-    char *owner = joined("HASPLOCK_OWNER", s->hold_id);
-    if (!env || !name || !owner) {
-        free(env);
-        free(name);
-        free(owner);
+    char **env = calloc(n + OURS + 1, sizeof *env);
+    if (!env)
+        return NULL;
+    snprintf(token, sizeof token, "%" PRId64, s->token);
+    bool ok = (env[at++] = joined("HASPLOCK_NAME", s->options->name)) != NULL;
+    ok = ok && (env[at++] = joined("HASPLOCK_OWNER", s->hold_id)) != NULL;
+    if (s->options->fenced)
+        ok = ok && (env[at++] = joined("HASPLOCK_TOKEN", token)) != NULL;
+    if (!ok) {
+        free_environment(s->options, env);
         return NULL;
     }
     for (size_t i = 0; i < n; i++)
         if (is_kept(environ[i]))
-            env[kept++] = environ[i];
-    env[kept++] = name;
-    env[kept] = owner;
+            env[at++] = environ[i];
     return env;
-}
-
-static void free_environment(char **env)
-{
-    size_t n = 0;
-    while (env[n])
-        n++;
-    free(env[n - 1]);
-    free(env[n - 2]);
-    free(env);
 }
 
 /* --- waiting. These give 0, or the exit code when it ends here; then what there is to say was said. */
@@ -103,7 +106,8 @@ static int open_all(struct session *s)
     opts.event_ctx = &s->fds;
     if (hlk_client_open(&s->client, s->options->url, &opts) != HLK_OK)
         return say_fault();
-    s->lock = hlk_lock_create(s->client, s->options->name, NULL);
+    struct hlk_lock_opts lock_opts = options_lock(s->options);
+    s->lock = hlk_lock_create(s->client, s->options->name, &lock_opts);
     if (!s->lock)
         return say_fault();
     s->cancel = hlk_cancel_create(s->client);
@@ -155,14 +159,20 @@ static int not_acquired(const struct session *s, enum hlk_status status)
 static void say_acquired(struct session *s)
 {
     struct json fields;
+    char token[32] = "";
     if (hlk_lock_hold_id(s->lock, s->hold_id, sizeof s->hold_id) != HLK_OK)
         s->hold_id[0] = '\0'; /* lost already: the watch will see it */
+    s->token = hlk_lock_token(s->lock);
+    if (s->options->fenced)
+        snprintf(token, sizeof token, ", token %" PRId64, s->token);
     say_begin(&fields, "acquired");
     json_string(&fields, "owner", s->hold_id);
+    if (s->options->fenced)
+        json_int(&fields, "token", s->token);
     json_int(&fields, "waited_ms", s->held_at_ms - s->asked_at_ms);
     json_int(&fields, "lease_ms", s->options->lease_ms);
-    say_with(&fields, SAY_VERBOSE, "acquired after %.2f s, lease %g s", (double)(s->held_at_ms - s->asked_at_ms) / 1000,
-             (double)s->options->lease_ms / 1000);
+    say_with(&fields, SAY_VERBOSE, "acquired after %.2f s, lease %g s%s",
+             (double)(s->held_at_ms - s->asked_at_ms) / 1000, (double)s->options->lease_ms / 1000, token);
 }
 
 /* HLK_OK: held. Does not return when a signal ended the wait. */
@@ -207,8 +217,9 @@ static int run_command(struct session *s, struct watch_result *result)
     char **env = environment(s);
     int signal_fd = signals_open();
     if (!env || signal_fd < 0) {
-        free(env);
-        return os_error("no way to run COMMAND", env ? errno : ENOMEM);
+        int why = env ? errno : ENOMEM;
+        free_environment(s->options, env);
+        return os_error("no way to run COMMAND", why);
     }
     int why = child_start(&child, s->options->argv, env);
     if (why == 0) {
@@ -216,7 +227,7 @@ static int run_command(struct session *s, struct watch_result *result)
         child_close(&child);
     }
     close(signal_fd);
-    free_environment(env);
+    free_environment(s->options, env);
     return why ? os_error("no process for COMMAND", why) : code_of(s, &child, result);
 }
 

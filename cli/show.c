@@ -31,19 +31,21 @@ static bool answer_json(const char *name, const struct hlk_lock_state *state, co
     return say_answer(json.line, json.len);
 }
 
-static void waiting_text(char *buf, size_t size, int64_t waiting)
+static void waiting_text(char *buf, size_t size, int64_t waiting, bool fair)
 {
     buf[0] = '\0';
-    if (waiting > 0)
+    if (waiting > 0 && fair)
+        snprintf(buf, size, ", %" PRId64 " waiting", waiting);
+    else if (waiting > 0)
         snprintf(buf, size, ", %" PRId64 " process%s waiting", waiting, waiting == 1 ? "" : "es");
 }
 
-static bool answer_text(const char *name, const struct hlk_lock_state *state, const struct holder *holder)
+static bool answer_text(const struct options *options, const struct hlk_lock_state *state, const struct holder *holder)
 {
     char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64];
     int len;
-    say_shown(shown_name, sizeof shown_name, name);
-    waiting_text(waiting, sizeof waiting, state->waiting);
+    say_shown(shown_name, sizeof shown_name, options->name);
+    waiting_text(waiting, sizeof waiting, state->waiting, options->fair);
     if (state->ttl_ms < 0)
         snprintf(ttl, sizeof ttl, "without end (not by hasplock)");
     else
@@ -124,7 +126,7 @@ static int ask(hlk_lock *lock, const struct options *options)
     holder_read(&holder, state.holder);
     bool said = options->json            ? answer_json(options->name, &state, &holder)
                 : options->verbosity < 0 ? true
-                                         : answer_text(options->name, &state, &holder);
+                                         : answer_text(options, &state, &holder);
     if (!said)
         return EX_IOERR;
     int code = options->verbosity < 0 && !options->json ? 0 : show_line(lock, options);
@@ -134,10 +136,11 @@ static int ask(hlk_lock *lock, const struct options *options)
 int show(const struct options *options)
 {
     struct hlk_client_opts opts = options_client(options);
+    struct hlk_lock_opts lock_opts = options_lock(options);
     hlk_client *client;
     if (hlk_client_open(&client, options->url, &opts) != HLK_OK)
         return say_fault();
-    hlk_lock *lock = hlk_lock_create(client, options->name, NULL);
+    hlk_lock *lock = hlk_lock_create(client, options->name, &lock_opts);
     int code = lock ? ask(lock, options) : say_fault();
     hlk_lock_destroy(lock);
     hlk_client_close(client);

@@ -17,14 +17,16 @@ struct hlk_lock_state {
     int64_t count;              /* holds as written in Redis; this library's nested holds need not be in it */
     int64_t ttl_ms;             /* left of the lease; 0: free; -1: held without end (not by this library) */
     char    holder[192];        /* as written in Redis, cut if longer; "" when free */
-    int64_t waiting;            /* client processes in its queue or at its channel (not each of their threads) */
+    int64_t waiting;            /* client processes in its queue or at its channel (not each of their threads); of a
+                                 * fair lock: each thread and owner in its queue */
 };
 #define HLK_LOCK_STATE_INIT { sizeof(struct hlk_lock_state), 0, 0, 0, 0, { 0 }, 0 }
 
 /* Asks the master. HLK_OK also when the lock is free; faults as acquire. Any thread. Blocks up to patience_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out);
 
-struct hlk_waiter {             /* a place in the queue: a process's, however many of its threads want the lock */
+struct hlk_waiter {             /* a place in the queue: a process's, however many of its threads want the lock; of a
+                                 * fair lock a thread's or an owner's, and of it only the holder is told */
     size_t  size;               /* how far two of them are apart; set it in the first */
     char    holder[192];        /* as it will be written in Redis when it has the lock, cut if longer */
     int64_t since_ms;           /* when it began to wait: ms since 1970 by its own host's clock; 0: not told */
@@ -34,7 +36,8 @@ struct hlk_waiter {             /* a place in the queue: a process's, however ma
 
 /* Who stands in line, from the next one on: *n of them, of whom the first `most` are written to `out` (none, with NULL,
  * when most is 0). A snapshot; some may be dead, and are passed over when it is their turn. Redisson's waiters, and
- * those behind one, stand in no line (hlk_lock_query counts them). Set out[0].size.
+ * those behind one, stand in no line (hlk_lock_query counts them). Set out[0].size. Of a fair lock: each thread and
+ * owner that waits, Redisson's among them, with nothing but its holder.
  * HLK_OK also when nobody waits; HLK_E_INVALID; faults as acquire: *n is 0. Any thread. Blocks up to patience_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t most, size_t *n);
 

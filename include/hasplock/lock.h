@@ -10,6 +10,11 @@
  * tell (client.h), hlk_lock_lost_fd becomes readable, hlk_lock_left_ms is 0, and acquire and release by that holder
  * answer HLK_LOST until each hold is released. Losing is never silent, and never undone behind the holder's back.
  *
+ * HLK_LOCK_FAIR serves first come, first served: each thread and owner that waits has a place of its own in one queue
+ * with those of all processes and of Redisson's RFairLock. Waiters that have died cost the next 1 s (Java's: 5 s), any
+ * number of them in a row no more; one that stands still costs 10 s (docs/protocol.md, 11). It costs more than a plain
+ * lock, and has no async acquire. Never use one name for both kinds.
+ *
  * The format in Redis is Redisson's RLock: Java and C exclude each other on the same name.
  */
 #ifndef HASPLOCK_LOCK_H
@@ -25,8 +30,9 @@ typedef struct hlk_lock hlk_lock;       /* opaque; cheap: a name and how to lock
 
 enum hlk_lock_kind {
     HLK_LOCK_PLAIN  = 0,
-    HLK_LOCK_FENCED = 1         /* with a token for each hold (hlk_lock_token). To all others it is the plain lock of
+    HLK_LOCK_FENCED = 1,        /* with a token for each hold (hlk_lock_token). To all others it is the plain lock of
                                  * that name, and Redisson's RFencedLock */
+    HLK_LOCK_FAIR   = 2         /* first come, first served, over all processes */
 };
 
 struct hlk_lock_opts {

@@ -363,7 +363,7 @@ void hlk_session_left(struct hlk_session *s)
 static bool may_pass(struct hlk_session *s, const struct hlk_turn *next, int64_t now_ms)
 {
     const struct hlk_lease *lease = &s->lease;
-    if (!next || next->fixed || lease->fixed || lease->capped || lease->state != HLK_LEASE_HELD ||
+    if (!next || s->fair || next->fixed || lease->fixed || lease->capped || lease->state != HLK_LEASE_HELD ||
         s->table->local_passes == 0 || !make_place(s))
         return false;
     struct hlk_past *past = s->past ? hlk_past_find(s, next->holder.id) : NULL;

@@ -24,6 +24,8 @@ void hlk_via_lost(struct hlk_via *via, bool lost)
 {
     if (!via)
         return;
+    if (via->parent)
+        via = via->parent;
     hlk_mutex_lock(via->mu);
     via->lost = lost ? via->lost + 1 : via->lost - 1;
     if (via->lost_fd >= 0 && lost && via->lost == 1)

@@ -55,6 +55,7 @@ struct hlk_via {
     int lost_fd;                        /*   -1: nobody asked for it */
     unsigned lost;                      /*   holds lost through it and not released yet: readable while > 0 */
     void (*free)(struct hlk_via *via);
+    struct hlk_via *parent;             /* NULL, or whose descriptor tells of these losses too (sync/seat.c) */
 };
 
 /* A place in line. */
@@ -109,6 +110,7 @@ struct hlk_session {
     struct hlk_list line;               /*   turns; the first one is the asker while ASKING or WAITING */
     uint8_t state;                      /*   enum hlk_session_state */
     bool doubt;                         /*   a copy of h's acquire is in doubt */
+    bool fair;                          /*   a fair lock's: one for each holder. Set when made, then read-only */
     bool batched;                       /*   a renewal of it is being put into the stream: no end may get before it */
     unsigned count;
     unsigned written;                   /*   the count that Redis has */
@@ -130,12 +132,18 @@ struct hlk_session {
 struct hlk_session *hlk_session_get(struct hlk_table *table, const char *name, size_t len);
 /* The same, if there is one; else NULL. */
 struct hlk_session *hlk_session_find(struct hlk_table *table, const char *name, size_t len);
+/* The same of a fair lock, whose holders have a session each. make false: only if it is there. */
+struct hlk_session *hlk_session_get_fair(struct hlk_table *table, const char *name, size_t len, uint64_t holder,
+                                         bool make);
 void hlk_session_ref(struct hlk_session *s);
 bool hlk_session_try_ref(struct hlk_session *s);    /* loop thread: false when it is on its way out */
 void hlk_session_unref(struct hlk_session *s);      /* any thread */
 
 static inline const char *hlk_session_name(const struct hlk_session *s) { return s->node.key; }
-static inline size_t hlk_session_len(const struct hlk_session *s) { return s->node.len; }
+static inline size_t hlk_session_len(const struct hlk_session *s)
+{
+    return s->node.len - (s->fair ? 1 + sizeof(uint64_t) : 0); /* name, NUL, holder: no name has a NUL */
+}
 
 void hlk_via_ref(struct hlk_via *via);
 void hlk_via_unref(struct hlk_via *via);            /* NULL is fine */

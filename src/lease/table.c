@@ -102,6 +102,25 @@ struct hlk_session *hlk_session_find(struct hlk_table *table, const char *name, 
     return s;
 }
 
+struct hlk_session *hlk_session_get_fair(struct hlk_table *table, const char *name, size_t len, uint64_t holder,
+                                         bool make_it)
+{
+    char key[HLK_NAME_MAX + 1 + sizeof holder];
+    memcpy(key, name, len);
+    key[len] = '\0';
+    memcpy(key + len + 1, &holder, sizeof holder);
+    len += 1 + sizeof holder;
+    hlk_mutex_lock(&table->mu);
+    struct hlk_map_node *node = hlk_map_get(&table->map, key, len);
+    struct hlk_session *s = node ? HLK_CONTAINER(node, struct hlk_session, node) : NULL;
+    if (!s && make_it && (s = make(table, key, len)))
+        s->fair = true;
+    if (s)
+        hlk_session_ref(s);
+    hlk_mutex_unlock(&table->mu);
+    return s;
+}
+
 #define EACH_MOST 64 /* sessions taken at a time, on the stack: the walk needs no memory */
 
 /* References to the sessions of some buckets from *bucket on. A map that grows meanwhile moves entries to later buckets
@@ -150,6 +169,7 @@ void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct 
     hlk_session_ref(s);
     undo->q.name = hlk_session_name(s);
     undo->q.name_len = hlk_session_len(s);
+    undo->q.fair = s->fair;
     undo->q.hold = parting->h;
     undo->q.fenced = parting->fenced;
     undo->q.place = parting->place;

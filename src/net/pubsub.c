@@ -180,9 +180,13 @@ static void on_io(struct ev_loop *ev, struct ev_io *io, int revents)
     (void)ev;
     struct hlk_pubsub *ps = io->data;
     struct hlk_error error;
-    if ((revents & EV_READ) && hlk_pubsub_loop_reads(ps) && !hlk_pubsub_read(ps, &error)) {
-        broke(ps, &error);
-        return;
+    if ((revents & EV_READ) && hlk_pubsub_loop_begins(ps)) {
+        bool whole = hlk_pubsub_read(ps, &error);
+        hlk_pubsub_loop_ends(ps);
+        if (!whole) {
+            broke(ps, &error);
+            return;
+        }
     }
     if (ps->up && !hlk_buffer_empty(&ps->out))
         flush(ps);

@@ -49,6 +49,7 @@ struct hlk_pubsub {
     struct hlk_list parked;             /*   selves that would read */
     unsigned eager;                     /*   waits that cannot: async ones, and those that signals end */
     bool readable;                      /*   up, and not about to be hung up */
+    bool loop_inside;                   /*   the loop is at it: nobody takes the right from it now */
     bool broken;                        /*   a waiter found it so: why */
     struct hlk_error why;
 };
@@ -72,7 +73,9 @@ void hlk_pubsub_eager(struct hlk_pubsub *ps, bool more);    /* a wait that canno
 
 bool hlk_pubsub_read(struct hlk_pubsub *ps, struct hlk_error *error);   /* whoever has the right: what is there */
 /* The loop: */
-bool hlk_pubsub_loop_reads(struct hlk_pubsub *ps);
+bool hlk_pubsub_loop_reads(struct hlk_pubsub *ps);      /* it has the right */
+bool hlk_pubsub_loop_begins(struct hlk_pubsub *ps);     /* the same, and keeps it until it ends */
+void hlk_pubsub_loop_ends(struct hlk_pubsub *ps);
 bool hlk_pubsub_loop_takes(struct hlk_pubsub *ps);      /* nobody had the right: the loop has it */
 void hlk_pubsub_readable(struct hlk_pubsub *ps);        /* a new connection: the loop reads it */
 void hlk_pubsub_reclaim(struct hlk_pubsub *ps);         /* nobody reads any more, before it hangs up */

@@ -4,7 +4,8 @@
  * fifth of a hand-over between processes. So a waiter that would sleep anyway sleeps in poll at this socket, and reads
  * for all. The right to read is one: LOOP, a waiter's, or for a moment NOBODY's, between a waiter that got its lock and
  * the next one that parks; the loop takes it from NOBODY at its next tick, or at once when some wait cannot read.
- * The loop is never woken to give it away: it notices at the next message, and stops watching. */
+ * The loop is never woken to give it away: it notices at the next message, and stops watching. While it reads nobody
+ * takes the right from it: a waiter that parks then leaves it there, and sleeps. */
 #include "net/pubsub.h"
 
 #include "base/clock.h"
@@ -116,7 +117,7 @@ static bool may_read(struct hlk_pubsub *ps, struct hlk_self *self)
         (void)give_on(ps);
     if (ps->reading == self)
         return true;
-    if (!ps->readable || ps->reader == HLK_READER_WAITER) {
+    if (!ps->readable || ps->reader == HLK_READER_WAITER || ps->loop_inside) {
         if (!hlk_list_linked(&self->link))
             hlk_list_push_back(&ps->parked, &self->link);
         return false;
@@ -166,6 +167,22 @@ bool hlk_pubsub_loop_reads(struct hlk_pubsub *ps)
     bool reads = ps->reader == HLK_READER_LOOP;
     hlk_mutex_unlock(&ps->mu);
     return reads;
+}
+
+bool hlk_pubsub_loop_begins(struct hlk_pubsub *ps)
+{
+    hlk_mutex_lock(&ps->mu);
+    ps->loop_inside = ps->reader == HLK_READER_LOOP;
+    bool begins = ps->loop_inside;
+    hlk_mutex_unlock(&ps->mu);
+    return begins;
+}
+
+void hlk_pubsub_loop_ends(struct hlk_pubsub *ps)
+{
+    hlk_mutex_lock(&ps->mu);
+    ps->loop_inside = false;
+    hlk_mutex_unlock(&ps->mu);
 }
 
 bool hlk_pubsub_loop_takes(struct hlk_pubsub *ps)

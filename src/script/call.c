@@ -9,8 +9,8 @@
 
 /* --- formatting --- */
 
-/* The most that a question needs: four names, a field, a place, five numbers, and a head for each and the command. */
-#define WORDS_MOST (4 * HLK_KEY_MAX + HLK_FIELD_MAX + HLK_MEMBER_MAX + 5 * 24 + 16 * HLK_WIRE_HEAD)
+/* The most that a question needs: five names, a field, a place, five numbers, and a head for each and the command. */
+#define WORDS_MOST (5 * HLK_KEY_MAX + HLK_FIELD_MAX + HLK_MEMBER_MAX + 5 * 24 + 17 * HLK_WIRE_HEAD)
 
 static char *put_script(char *at, enum hlk_script script, bool whole, size_t words, size_t keys)
 {
@@ -82,6 +82,22 @@ static char *put_end(char *at, const struct hlk_question *q)
     return args > 4 ? put_member(at, q) : at;
 }
 
+/* The keys of a fair lock: all four, or lock and queue. */
+static char *put_fair(char *at, const struct hlk_question *q, size_t words, bool all)
+{
+    char key[HLK_KEY_MAX];
+    at = put_script(at, q->script, q->whole, words, all ? 4 : 2);
+    at = hlk_wire_word(at, q->name, q->name_len);
+    size_t len = hlk_key_fair_queue(key, q->name, q->name_len);
+    at = hlk_wire_word(at, key, len);
+    if (!all)
+        return at;
+    len = hlk_key_fair_scores(key, q->name, q->name_len);
+    at = hlk_wire_word(at, key, len);
+    len = hlk_key_fair(key, q->name, q->name_len);
+    return hlk_wire_word(at, key, len);
+}
+
 static char *put_question(char *at, const struct hlk_question *q)
 {
     switch (q->script) {
@@ -97,6 +113,17 @@ static char *put_question(char *at, const struct hlk_question *q)
     case HLK_SCRIPT_LOCK_QUERY:
         at = put_keys(put_script(at, q->script, q->whole, 4, 2), q, false);
         return hlk_wire_number(put_channel(at, q), q->count);
+    case HLK_SCRIPT_FAIR_ACQUIRE:
+        at = hlk_wire_number(put_fair(at, q, 9, true), q->lease_ms);
+        at = put_channel(put_field(at, q->client_id, q->hold), q);
+        return hlk_wire_number(hlk_wire_number(at, HLK_FAIR_PATIENCE_MS), q->join);
+    case HLK_SCRIPT_FAIR_END:
+        at = put_channel(put_field(put_fair(at, q, 8, true), q->client_id, q->hold), q);
+        return hlk_wire_number(hlk_wire_number(at, HLK_FAIR_PATIENCE_MS), q->voiding ? HLK_VOID_MS : 0);
+    case HLK_SCRIPT_FAIR_BREAK:
+        return put_channel(put_fair(at, q, 3, false), q);
+    case HLK_SCRIPT_FAIR_QUERY:
+        return hlk_wire_number(put_fair(at, q, 3, false), q->count);
     default: /* break */
         at = put_keys(put_script(at, q->script, q->whole, 4, 3), q, true);
         return put_channel(at, q);

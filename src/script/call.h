@@ -15,6 +15,8 @@
 #define HLK_PAUSE_MS 50             /* between two copies when the server asked us to come later */
 #define HLK_VOID_MS 600000          /* how long a hold that ended in doubt is remembered */
 
+#define HLK_FAIR_PATIENCE_MS 300000 /* what a place in a fair lock's queue adds to scores: Redisson's default */
+
 struct hlk_question {
     struct hlk_call call;           /* the copy that flies, or flew last */
     enum hlk_script script;
@@ -28,6 +30,8 @@ struct hlk_question {
                                      * which tokens and floor concern a fenced acquire too */
     int64_t open_ms;                /* end: with an open window */
     bool fenced;                    /* acquire, end: the counter of tokens is among the keys */
+    bool fair;                      /* end: of a fair lock */
+    bool join;                      /* fair acquire: takes a place in the queue, or keeps it */
     bool voiding;                   /* end: with the void set */
     bool whole;                     /* the next copy carries the script's text */
     bool doubt;                     /* some copy of it is in doubt */

@@ -38,6 +38,29 @@ size_t hlk_key_inbox(char out[HLK_KEY_MAX], const char *client_id)
     return (size_t)snprintf(out, HLK_KEY_MAX, "hasplock_inbox:%s", client_id);
 }
 
+size_t hlk_key_fair_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, "redisson_lock_queue:", name, len);
+}
+
+size_t hlk_key_fair_scores(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, "redisson_lock_timeout:", name, len);
+}
+
+size_t hlk_key_fair(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, "hasplock_fair:", name, len);
+}
+
+size_t hlk_key_waiter(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const char *name, size_t len, const char *client_id,
+                      uint64_t hold)
+{
+    size_t n = hlk_key_channel(out, name, len);
+    out[n++] = ':';
+    return n + hlk_field(out + n, client_id, hold);
+}
+
 bool hlk_name_breaks_slots(const char *name, size_t len)
 {
     const char *open = memchr(name, '{', len);

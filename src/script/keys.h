@@ -18,6 +18,12 @@ size_t hlk_key_queue(char out[HLK_KEY_MAX], const char *name, size_t len);
 size_t hlk_key_token(char out[HLK_KEY_MAX], const char *name, size_t len);
 /* Where a client hears of grants. */
 size_t hlk_key_inbox(char out[HLK_KEY_MAX], const char *client_id);
+/* A fair lock's: who waits, their scores, our own notes; and where one of them listens. */
+size_t hlk_key_fair_queue(char out[HLK_KEY_MAX], const char *name, size_t len);
+size_t hlk_key_fair_scores(char out[HLK_KEY_MAX], const char *name, size_t len);
+size_t hlk_key_fair(char out[HLK_KEY_MAX], const char *name, size_t len);
+size_t hlk_key_waiter(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const char *name, size_t len, const char *client_id,
+                      uint64_t hold);
 
 /* A '{' without a non-empty {...}: key and channel would be in different slots of a cluster. */
 bool hlk_name_breaks_slots(const char *name, size_t len);

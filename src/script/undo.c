@@ -107,7 +107,7 @@ static void send_copy(struct hlk_undo *undo)
 void hlk_undo_start(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_self *waiter, bool eager)
 {
     undo->undos = undos;
-    undo->q.script = HLK_SCRIPT_LOCK_END;
+    undo->q.script = undo->q.fair ? HLK_SCRIPT_FAIR_END : HLK_SCRIPT_LOCK_END;
     undo->q.client_id = undos->client_id;
     undo->q.call.waiter = waiter;
     undo->q.call.lazy = !eager;

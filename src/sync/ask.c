@@ -36,8 +36,8 @@ enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct
     hlk_client *client = lock->client;
     asked->q = *question;
     asked->q.client_id = client->id;
-    asked->q.name = hlk_session_name(lock->session);
-    asked->q.name_len = hlk_session_len(lock->session);
+    asked->q.name = lock->name;
+    asked->q.name_len = lock->name_len;
     asked->lock = lock;
     hlk_via_ref(&lock->via);
     int64_t now = hlk_clock_ms();
@@ -95,6 +95,17 @@ enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64
     return hlk_lock_fails(lock, operation, HLK_LOST, "the server does not know this hold any more");
 }
 
+static enum hlk_status extend(hlk_lock *lock, struct hlk_self *self, int64_t lease_ms)
+{
+    struct hlk_view view;
+    hlk_session_view(lock->session, hlk_lock_holder(lock, self).id, &view);
+    if (view.lost)
+        return hlk_lock_fails(lock, "extend", HLK_LOST, "the hold was lost");
+    if (view.count == 0)
+        return hlk_lock_not_held(lock, "extend");
+    return hlk_lock_reacquire(lock, "extend", view.h, view.count, lease_ms, false, 0);
+}
+
 enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
 {
     enum hlk_status status = hlk_lock_check(lock, "extend");
@@ -106,13 +117,10 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
     struct hlk_self *self = hlk_self_get();
     if (!self)
         return hlk_lock_fails(lock, "extend", HLK_E_NOMEM, "no memory; nothing was sent");
-    struct hlk_view view;
-    hlk_session_view(lock->session, hlk_lock_holder(lock, self).id, &view);
-    if (view.lost)
-        return hlk_lock_fails(lock, "extend", HLK_LOST, "the hold was lost");
-    if (view.count == 0)
-        return hlk_lock_not_held(lock, "extend");
-    return hlk_lock_reacquire(lock, "extend", view.h, view.count, lease_ms, false, 0);
+    hlk_lock *seat = hlk_lock_seat(lock, "extend");
+    status = seat ? extend(seat, self, lease_ms) : HLK_E_NOMEM;
+    hlk_lock_unseat(lock, seat);
+    return status;
 }
 
 struct broken {
@@ -129,23 +137,45 @@ static void read_broken(const struct hlk_question *q, void *ctx)
         memcpy(out->holder, reply->str, reply->len + 1);
 }
 
+static void lose_broken(struct hlk_session *s, uint64_t h)
+{
+    struct hlk_parting parting;
+    if (!hlk_session_lose(s, h, "broken by this process", &parting))
+        return;
+    hlk_table_end_lost(s->table, s, &parting);
+    hlk_session_ended(s);
+}
+
+struct broken_seat {
+    const hlk_lock *lock;
+    uint64_t h;
+};
+
+static void look_for_seat(struct hlk_session *s, void *ctx)
+{
+    const struct broken_seat *seat = ctx;
+    if (s->fair && hlk_session_len(s) == seat->lock->name_len && strcmp(hlk_session_name(s), seat->lock->name) == 0)
+        lose_broken(s, seat->h);
+}
+
 /* Taken from a holder of this very client: it need not wait for its next renewal to learn it. */
 static void tell_if_ours(hlk_lock *lock, const char *holder)
 {
-    struct hlk_parting parting;
     if (!hlk_field_is_of(holder, strlen(holder), lock->client->id))
         return;
-    uint64_t h = strtoull(strrchr(holder, ':') + 1, NULL, 10);
-    if (!hlk_session_lose(lock->session, h, "broken by this process", &parting))
-        return;
-    hlk_table_end_lost(&lock->client->table, lock->session, &parting);
-    hlk_session_ended(lock->session);
+    struct broken_seat seat = { lock, strtoull(strrchr(holder, ':') + 1, NULL, 10) };
+    if (lock->fair)
+        hlk_table_each(&lock->client->table, look_for_seat, &seat);
+    else
+        lose_broken(lock->session, seat.h);
 }
 
 enum hlk_status hlk_lock_break(hlk_lock *lock)
 {
     enum hlk_status status = hlk_lock_check(lock, "break");
     struct hlk_question q = { .script = HLK_SCRIPT_LOCK_BREAK };
+    if (status == HLK_OK && lock->fair)
+        q.script = HLK_SCRIPT_FAIR_BREAK;
     struct broken broken = { false, "" };
     if (status == HLK_OK)
         status = hlk_lock_ask(lock, "break", &q, 0, true, read_broken, &broken);

@@ -312,8 +312,8 @@ static void on_turn(struct hlk_async *async)
     struct hlk_request *r = async->r;
     switch (hlk_session_look(r->lock->session, &r->turn)) {
     case HLK_ENTER_TURN:
-        if (r->q.hold == r->turn.h)
-            return; /* known: a late wake-up */
+        if (r->q.hold) /* not turn.h, which a grant may change now */
+            return;    /* known: a late wake-up */
         take_turn(async);
         return;
     case HLK_ENTER_GOT:
@@ -338,7 +338,7 @@ static void on_time(struct hlk_async *async)
     struct hlk_request *r = async->r;
     int64_t now = hlk_clock_ms();
     if (now >= r->machine.deadline_ms) {
-        bool line = !async->raising && (r->machine.answered || r->turn.h == 0);
+        bool line = !async->raising && (r->machine.answered || r->q.hold == 0);
         enum hlk_status status = line ? HLK_TIMEOUT : r->flies || r->q.doubt ? HLK_E_UNSURE : HLK_E_CONNECT;
         if (r->machine.once && status == HLK_TIMEOUT)
             status = HLK_BUSY;
@@ -351,7 +351,7 @@ static void on_time(struct hlk_async *async)
             return;
         (void)hlk_error_set(&r->error, status, "%s", why.text);
         feed(async, HLK_IS_OVER);
-    } else if (!r->machine.asking && r->turn.h && now >= r->machine.until_ms) {
+    } else if (!r->machine.asking && r->q.hold && now >= r->machine.until_ms) {
         feed(async, HLK_IS_TIME);
     } else if (r->machine.asking && !r->flies) {
         enum hlk_happened what = HLK_IS_OVER; /* a pause is over */
@@ -523,6 +523,8 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
         status = hlk_request_read_opts(lock, "acquire", given, &opts);
     if (status != HLK_OK)
         return status;
+    if (lock->fair)
+        return hlk_lock_fails(lock, "acquire", HLK_E_INVALID, "a fair lock has no async acquire");
     if (!lock->holder.id || !done)
         return hlk_lock_fails(lock, "acquire", HLK_E_INVALID,
                               done ? "an async acquire needs a lock made with an owner"

@@ -101,6 +101,7 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
 {
     released->undo.q.name = hlk_session_name(lock->session);
     released->undo.q.name_len = hlk_session_len(lock->session);
+    released->undo.q.fair = lock->fair;
     released->undo.q.hold = parting->h;
     released->undo.q.fenced = parting->fenced;
     released->undo.q.place = parting->place;
@@ -118,13 +119,8 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
     pthread_setcancelstate(old, &old);
 }
 
-enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *ctx)
+static enum hlk_status release(hlk_lock *lock, hlk_done_fn *done, void *ctx)
 {
-    enum hlk_status status = hlk_lock_check(lock, "release");
-    if (status != HLK_OK)
-        return status;
-    if (!lock->holder.id && done)
-        return hlk_lock_fails(lock, "release", HLK_E_INVALID, "a completion needs a lock made with an owner");
     struct hlk_self *self = hlk_self_get();
     struct released *released = self ? hlk_mem_zalloc(sizeof *released) : NULL;
     if (!released)
@@ -157,4 +153,17 @@ enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *
     hlk_via_ref(&lock->via);
     complete(released, HLK_OK, "");
     return HLK_OK;
+}
+
+enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *ctx)
+{
+    enum hlk_status status = hlk_lock_check(lock, "release");
+    if (status != HLK_OK)
+        return status;
+    if (!lock->holder.id && done)
+        return hlk_lock_fails(lock, "release", HLK_E_INVALID, "a completion needs a lock made with an owner");
+    hlk_lock *seat = hlk_lock_seat(lock, "release");
+    status = seat ? release(seat, done, ctx) : HLK_E_NOMEM;
+    hlk_lock_unseat(lock, seat);
+    return status;
 }

@@ -25,7 +25,7 @@ enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum
     struct hlk_text text;
     hlk_text_init(&text, buf, sizeof buf);
     hlk_text_add(&text, "%s ", operation);
-    hlk_text_add_quoted(&text, hlk_lock_text(lock), hlk_session_len(lock->session), 128);
+    hlk_text_add_quoted(&text, lock->name, lock->name_len, 128);
     hlk_text_add(&text, " at %s: ", lock->client->endpoint.url.shown);
     va_list args;
     va_start(args, format);
@@ -57,7 +57,8 @@ static void free_lock(struct hlk_via *via)
     hlk_client *client = lock->client;
     if (via->lost_fd >= 0)
         close(via->lost_fd);
-    hlk_session_unref(lock->session);
+    if (lock->session)
+        hlk_session_unref(lock->session);
     hlk_mem_free(lock);
     hlk_client_unref(client);
 }
@@ -65,7 +66,7 @@ static void free_lock(struct hlk_via *via)
 /* NULL: all is well; else what is wrong. */
 static const char *bad_opts(const hlk_client *client, const struct hlk_lock_opts *opts)
 {
-    if (opts->kind != HLK_LOCK_PLAIN && opts->kind != HLK_LOCK_FENCED)
+    if (opts->kind < HLK_LOCK_PLAIN || opts->kind > HLK_LOCK_FAIR)
         return "unknown kind of lock";
     if (opts->token_floor < 0 || opts->token_floor > TOKEN_FLOOR_MOST)
         return "token_floor is negative, or larger than 2^52";
@@ -80,12 +81,20 @@ static const char *bad_opts(const hlk_client *client, const struct hlk_lock_opts
 
 static hlk_lock *make_lock(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
 {
-    hlk_lock *lock = hlk_mem_zalloc(sizeof *lock);
-    struct hlk_session *session = lock ? hlk_session_get(&client->table, name, len) : NULL;
-    if (!session) {
+    bool fair = opts->kind == HLK_LOCK_FAIR, seats = fair && !opts->owner;
+    hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + (seats ? len + 1 : 0));
+    struct hlk_session *session = !lock || seats ? NULL
+                                  : fair ? hlk_session_get_fair(&client->table, name, len, opts->owner->holder.id, true)
+                                         : hlk_session_get(&client->table, name, len);
+    if (!lock || (!session && !seats)) {
         hlk_mem_free(lock);
         return NULL;
     }
+    if (seats)
+        memcpy(lock->own_name, name, len);
+    lock->fair = fair;
+    lock->name = seats ? lock->own_name : hlk_session_name(session);
+    lock->name_len = len;
     atomic_init(&lock->via.refs, 1);
     lock->via.mu = &client->table.vias_mu;
     lock->via.hook = (struct hlk_hook){ opts->on_event, opts->event_ctx };
@@ -148,12 +157,24 @@ const char *hlk_lock_name(const hlk_lock *lock)
 
 /* --- questions without Redis --- */
 
+void hlk_lock_view(const hlk_lock *lock, struct hlk_self *self, struct hlk_view *view)
+{
+    uint64_t holder = hlk_lock_holder(lock, self).id;
+    struct hlk_session *s = lock->session;
+    if (!s) /* a fair lock that threads hold: a session each, as long as they hold it or have lost it */
+        s = hlk_session_get_fair(&lock->client->table, lock->name, lock->name_len, holder, false);
+    if (s)
+        hlk_session_view(s, holder, view);
+    if (s && !lock->session)
+        hlk_session_unref(s);
+}
+
 static void look(const hlk_lock *lock, struct hlk_view *view)
 {
     memset(view, 0, sizeof *view);
     struct hlk_self *self = hlk_self_get();
     if (lock && self && lock->client->process == hlk_self_process())
-        hlk_session_view(lock->session, hlk_lock_holder(lock, self).id, view);
+        hlk_lock_view(lock, self, view);
 }
 
 int hlk_lock_holds(const hlk_lock *lock)

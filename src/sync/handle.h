@@ -15,15 +15,26 @@ struct hlk_owner {
 struct hlk_lock {
     struct hlk_via via;                 /* counts the references: handle, holds, waits */
     hlk_client *client;                 /* referenced, like session and owner */
-    struct hlk_session *session;
+    struct hlk_session *session;        /* NULL: a fair lock that threads hold; each call has a seat (seat.c) */
     hlk_owner *owner;                   /* NULL: threads hold. Given back by destroy: holds do not keep owners */
     struct hlk_holder holder;           /* the owner's, id 0 without */
     int64_t lease_ms, max_hold_ms;
     int64_t token_floor;
     bool fenced;
+    bool fair;
+    const char *name;                   /* the session's, or own_name */
+    size_t name_len;
+    char own_name[];
 };
 
-static inline const char *hlk_lock_text(const hlk_lock *lock) { return hlk_session_name(lock->session); }
+static inline const char *hlk_lock_text(const hlk_lock *lock) { return lock->name; }
+
+/* The handle a call works with: the lock itself; of a fair lock that threads hold, the calling thread's seat, a handle
+ * of its own with a session of its own. NULL: no memory, the thread's error is set. */
+hlk_lock *hlk_lock_seat(hlk_lock *lock, const char *operation);
+void hlk_lock_unseat(const hlk_lock *lock, hlk_lock *seat);
+/* *view is zero before. */
+void hlk_lock_view(const hlk_lock *lock, struct hlk_self *self, struct hlk_view *view);
 
 /* Who holds through this handle when `self` calls. */
 static inline struct hlk_holder hlk_lock_holder(const hlk_lock *lock, struct hlk_self *self)

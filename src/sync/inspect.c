@@ -26,11 +26,11 @@ static void read_state(const struct hlk_question *q, void *ctx)
 static bool mine(hlk_lock *lock, const char *holder)
 {
     char field[HLK_FIELD_MAX];
-    struct hlk_view view;
+    struct hlk_view view = { 0 };
     struct hlk_self *self = hlk_self_get();
     if (!self)
         return false;
-    hlk_session_view(lock->session, hlk_lock_holder(lock, self).id, &view);
+    hlk_lock_view(lock, self, &view);
     if (view.lost || view.count == 0)
         return false;
     (void)hlk_field(field, lock->client->id, view.h);
@@ -45,7 +45,7 @@ enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
         return status;
     if (!out || out->size < sizeof out->size)
         return hlk_lock_fails(lock, "query", HLK_E_INVALID, "set out->size before the call");
-    struct hlk_question q = { .script = HLK_SCRIPT_LOCK_QUERY };
+    struct hlk_question q = { .script = lock->fair ? HLK_SCRIPT_FAIR_QUERY : HLK_SCRIPT_LOCK_QUERY };
     status = hlk_lock_ask(lock, "query", &q, 0, false, read_state, &state);
     if (status != HLK_OK)
         return status;
@@ -115,7 +115,8 @@ enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t 
     if (most > 0 && out->size < sizeof out->size)
         return hlk_lock_fails(lock, "waiters", HLK_E_INVALID, "set out[0].size before the call");
     struct waiters to = { .out = (unsigned char *)out, .size = most > 0 ? out->size : 0, .most = most };
-    struct hlk_question q = { .script = HLK_SCRIPT_LOCK_QUERY, .count = (int64_t)most };
+    struct hlk_question q = { .script = lock->fair ? HLK_SCRIPT_FAIR_QUERY : HLK_SCRIPT_LOCK_QUERY,
+                              .count = (int64_t)most };
     status = hlk_lock_ask(lock, "waiters", &q, 0, false, read_waiters, &to);
     *n = to.n;
     return status;

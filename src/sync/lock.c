@@ -1,4 +1,5 @@
 /* The reentrant lock, blocking: each call's own thread does its I/O. */
+#include "sync/fair.h"
 #include "sync/request.h"
 
 #include "base/clock.h"
@@ -199,10 +200,10 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
     if (status == HLK_OK) {
         switch (hlk_session_enter(lock->session, &r->turn)) {
         case HLK_ENTER_TURN:
-            status = run(r, hlk_request_takes_turn(r));
+            status = lock->fair ? hlk_fair_run(r, false) : run(r, hlk_request_takes_turn(r));
             break;
         case HLK_ENTER_LINE:
-            status = run(r, HLK_IS_LINED);
+            status = lock->fair ? hlk_fair_run(r, true) : run(r, HLK_IS_LINED);
             break;
         case HLK_ENTER_BUSY:
             status = HLK_BUSY;
@@ -282,13 +283,32 @@ static enum hlk_status acquire(hlk_lock *lock, const struct hlk_acquire_opts *op
     return status;
 }
 
+static void unseat(void *seat)
+{
+    hlk_via_unref(&((hlk_lock *)seat)->via);
+}
+
+static enum hlk_status acquire_seated(hlk_lock *lock, const struct hlk_acquire_opts *opts)
+{
+    if (lock->session)
+        return acquire(lock, opts);
+    enum hlk_status status = HLK_E_NOMEM;
+    hlk_lock *seat = hlk_lock_seat(lock, "acquire");
+    if (seat) {
+        pthread_cleanup_push(unseat, seat);
+        status = acquire(seat, opts);
+        pthread_cleanup_pop(1);
+    }
+    return status;
+}
+
 enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const struct hlk_acquire_opts *given)
 {
     struct hlk_acquire_opts opts;
     enum hlk_status status = hlk_lock_check(lock, "acquire");
     if (status == HLK_OK)
         status = hlk_request_read_opts(lock, "acquire", given, &opts);
-    return status == HLK_OK ? acquire(lock, &opts) : status;
+    return status == HLK_OK ? acquire_seated(lock, &opts) : status;
 }
 
 enum hlk_status hlk_lock_acquire(hlk_lock *lock, int64_t wait_ms)
@@ -296,5 +316,5 @@ enum hlk_status hlk_lock_acquire(hlk_lock *lock, int64_t wait_ms)
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.wait_ms = wait_ms;
     enum hlk_status status = hlk_lock_check(lock, "acquire");
-    return status == HLK_OK ? acquire(lock, &opts) : status;
+    return status == HLK_OK ? acquire_seated(lock, &opts) : status;
 }

@@ -73,6 +73,7 @@ static struct hlk_undo *make_release(hlk_lock *lock, struct release **out)
     hlk_session_ref(release->s);
     undo->q.name = hlk_session_name(lock->session);
     undo->q.name_len = hlk_session_len(lock->session);
+    undo->q.fair = lock->fair;
     undo->settled = on_released;
     undo->ctx = release;
     *out = release;
@@ -164,14 +165,8 @@ static enum hlk_status release_by_asking(hlk_lock *lock, struct hlk_self *self, 
     return status;
 }
 
-enum hlk_status hlk_lock_release(hlk_lock *lock)
+static enum hlk_status release(hlk_lock *lock, struct hlk_self *self)
 {
-    enum hlk_status status = hlk_lock_check(lock, "release");
-    if (status != HLK_OK)
-        return status;
-    struct hlk_self *self = hlk_self_get();
-    if (!self)
-        return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
     struct hlk_holder holder = hlk_lock_holder(lock, self);
     struct hlk_parting parting;
     enum hlk_let_go verdict = hlk_session_let_go(lock->session, holder.id, &parting);
@@ -188,4 +183,18 @@ enum hlk_status hlk_lock_release(hlk_lock *lock)
     default:
         return release_by_asking(lock, self, holder, verdict, &parting);
     }
+}
+
+enum hlk_status hlk_lock_release(hlk_lock *lock)
+{
+    enum hlk_status status = hlk_lock_check(lock, "release");
+    if (status != HLK_OK)
+        return status;
+    struct hlk_self *self = hlk_self_get();
+    if (!self)
+        return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
+    hlk_lock *seat = hlk_lock_seat(lock, "release");
+    status = seat ? release(seat, self) : HLK_E_NOMEM;
+    hlk_lock_unseat(lock, seat);
+    return status;
 }

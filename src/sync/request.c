@@ -99,7 +99,7 @@ struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_op
     r->ear.hear = on_hear;
     r->cancel_wait.wake = on_cancel;
     r->closing_wait.wake = on_closing;
-    r->q.script = HLK_SCRIPT_LOCK_ACQUIRE;
+    r->q.script = lock->fair ? HLK_SCRIPT_FAIR_ACQUIRE : HLK_SCRIPT_LOCK_ACQUIRE;
     r->q.client_id = lock->client->id;
     r->q.name = hlk_session_name(lock->session);
     r->q.name_len = hlk_session_len(lock->session);
@@ -298,6 +298,7 @@ static void undo_acquire(struct hlk_request *r)
     undo->q.hold = r->q.hold;
     undo->q.place = r->q.place;
     undo->q.fenced = r->q.fenced;
+    undo->q.fair = r->lock->fair;
     undo->doubt = r->q.doubt;
     undo->acquire_epoch = r->flies ? r->q.call.epoch : 0;
     undo->until_ms = hlk_clock_ms() + r->lease_ms;
@@ -323,7 +324,7 @@ void hlk_request_leave(struct hlk_request *r)
     hlk_channel_leave(&client->channels, &r->ear);
     hlk_channel_leave(&client->channels, &r->inbox_ear);
     if (!r->won) {
-        if (hlk_session_leave(r->lock->session, &r->turn, r->flies || r->q.doubt)) {
+        if (hlk_session_leave(r->lock->session, &r->turn, r->flies || r->q.doubt || r->queued)) {
             undo_acquire(r);
             hlk_session_left(r->lock->session);
         } else if (r->turn.got) {
@@ -375,6 +376,8 @@ static enum hlk_status busy_text(struct hlk_request *r, enum hlk_status status)
         hlk_text_add(&text, "held by ");
         hlk_field_describe(&text, r->holder, strlen(r->holder));
         hlk_text_add(&text, r->busy.ttl_ms < 0 ? ", without end" : ", ttl %.1f s", (double)r->busy.ttl_ms / 1000.0);
+    } else if (r->lock->fair) {
+        hlk_text_add(&text, "others are before in its queue");
     } else {
         hlk_text_add(&text, "another thread or owner of this process is before");
     }

@@ -23,6 +23,7 @@ struct hlk_request {                    /* heap; the question's call may outlive
     int64_t started_ns;
     int64_t lease_ms;                   /* > 0 */
     bool fixed, eintr;
+    bool queued;                        /* fair: asked for a place in Redis' queue */
     bool flies;                         /* the question's call is in the stream */
     bool won;                           /* the answer was "yours" */
     bool waits;                         /* counted in `waiting`, registered for close and cancel */

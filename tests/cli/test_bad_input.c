@@ -50,6 +50,8 @@ Test(bad_input, of_a_name)
 Test(bad_input, of_a_command_to_run)
 {
     REFUSED(64, "hasplock: run \"t\": no COMMAND given\n", "run", "t");
+    REFUSED(64, "hasplock: run \"t\": --fair and --fenced: a fair lock has no tokens\n", "run", "--fair", "--fenced",
+            "t", "true");
     REFUSED(64, "hasplock: run \"t\": no COMMAND given\n", "run", "t", "--");
     REFUSED(64, "hasplock: run \"t\": COMMAND is empty\n", "run", "t", "");
     REFUSED(64, "hasplock: run \"t\": -c and a COMMAND: which of the two?\n", "run", "t", "-c", "true", "true");

@@ -50,6 +50,21 @@ Test(json, run_tells_its_steps_on_stderr_and_leaves_stdout_to_the_command)
     command_free(c);
 }
 
+Test(json, run_tells_the_token)
+{
+    raw(redis, "SET redisson_lock_token:{t} 41");
+    struct command *c = COMMAND("run", "--json", "--fenced", "t", "--", "true");
+    cr_assert_eq(command_end(c), 0);
+    each_line_is_an_object(c->text[ERR]);
+    cr_assert_str_eq(field(c->text[ERR], "\"acquired\"", "token"), "\"42\"");
+    command_free(c);
+    c = COMMAND("run", "--json", "t", "--", "true");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(field(c->text[ERR], "\"acquired\"", "token"), "\"nil\"");
+    command_free(c);
+    raw(redis, "DEL redisson_lock_token:{t}");
+}
+
 Test(json, run_tells_whose_code_it_is)
 {
     cr_assert_str_eq(raw(redis, "HSET t somebody 1"), ":1");

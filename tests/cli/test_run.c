@@ -105,6 +105,44 @@ Test(run, tells_the_command_its_lock_and_its_hold)
     command_free(c);
 }
 
+/* The number behind `word`; the command has printed it. */
+static long token_of(const char *option, const char *name)
+{
+    struct command *c = COMMAND("run", option, name, "-c", "echo \"token $HASPLOCK_TOKEN\"");
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    cr_assert_eq(strncmp(c->text[OUT], "token ", 6), 0);
+    long token = strtol(c->text[OUT] + 6, NULL, 10);
+    command_free(c);
+    return token;
+}
+
+Test(run, gives_the_command_a_larger_token_than_any_before_when_asked)
+{
+    setenv("HASPLOCK_TOKEN", "4711", 1); /* of an outer run: not ours to hand on */
+    long first = token_of("--fenced", "t"), second = token_of("--fenced", "t");
+    cr_assert_gt(first, 0);
+    cr_assert_gt(second, first);
+    raw(redis, "SET redisson_lock_token:{t} 1000");
+    cr_assert_gt(token_of("--fenced", "t"), 1000);
+    cr_assert_eq(token_of("-n", "t"), 0, "none");
+    raw(redis, "DEL redisson_lock_token:{t}");
+}
+
+Test(run, gives_the_token_to_one_who_waited_for_a_plain_holder_too)
+{
+    struct command *holder = COMMAND("run", "t", "--", PUPPET, "ready", "read");
+    command_until(holder, OUT, "ready\n");
+    struct command *c = COMMAND("run", "--fenced", "t", "-c", "echo \"token $HASPLOCK_TOKEN\"");
+    WAIT_FOR(strcmp(raw(redis, "ZCARD hasplock_queue:{t}"), ":1") == 0);
+    command_type_end(holder);
+    cr_assert_eq(command_end(holder), 0);
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(c->text[OUT], "token 1\n");
+    command_free(c);
+    command_free(holder);
+    raw(redis, "DEL redisson_lock_token:{t}");
+}
+
 static int times(const char *text, const char *word)
 {
     int n = 0;

@@ -161,6 +161,27 @@ Test(show, prints_no_control_bytes_of_who_waits)
     raw(redis, "DEL t hasplock_queue:{t}");
 }
 
+Test(show, names_all_who_wait_for_a_fair_lock)
+{
+    char host[256] = "", first[700];
+    gethostname(host, sizeof host - 1);
+    held_by("hlk-web-4711-9f3c:12", 600000);
+    struct command *a = COMMAND("run", "--fair", "t", "--", "true");
+    WAIT_FOR(raw_int(redis, "LLEN redisson_lock_queue:{t}") == 1);
+    struct command *b = COMMAND("run", "t", "--fair", "--", "true");
+    WAIT_FOR(raw_int(redis, "LLEN redisson_lock_queue:{t}") == 2);
+    snprintf(first, sizeof first, ", 2 waiting\n  1. %s pid %d (hold 1)\n  2. %s pid ", host, (int)a->pid, host);
+    struct command *c = COMMAND("show", "--fair", "t");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_not_null(strstr(c->text[OUT], first), "%s", c->text[OUT]);
+    command_free(c);
+    cr_assert_eq(RUN("break", "--fair", "-q", "t"), 0); /* the first of them is called */
+    cr_assert_eq(command_end(a), 0);
+    cr_assert_eq(command_end(b), 0);
+    command_free(a);
+    command_free(b);
+}
+
 /* Names come from anywhere; a terminal must not obey them. */
 Test(show, prints_no_control_bytes_of_names_and_holders)
 {

@@ -108,6 +108,23 @@ enum hlk_status scene_release(struct scene *s)
 
 /* --- the frame */
 
+static hlk_lock *held_by_another(struct scene *s, int64_t lease_ms)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    if (!s->fair)
+        return held_by_bystander(s->bystander, s->name, lease_ms);
+    opts.kind = HLK_LOCK_FAIR;
+    opts.lease_ms = lease_ms;
+    hlk_lock *lock = stage_lock(s->bystander, s->name, &opts);
+    scene_assert(s, hlk_lock_acquire(lock, HLK_NOWAIT) == HLK_OK);
+    return lock;
+}
+
+static int64_t queued(const struct scene *s)
+{
+    return raw_int(stage.redis, "LLEN redisson_lock_queue:{%s}", s->name);
+}
+
 void scene_begin(struct scene *s, enum scene_mode mode, int k)
 {
     struct hlk_client_opts opts = trouble_opts();
@@ -118,7 +135,10 @@ void scene_begin(struct scene *s, enum scene_mode mode, int k)
     snprintf(s->name, sizeof s->name, "t%d", k);
     s->client = stage_open(&opts);
     s->owner = hlk_owner_create(s->client, "scene");
-    s->lock = stage_owned(s->client, s->name, s->owner);
+    struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
+    lock_opts.kind = s->fair ? HLK_LOCK_FAIR : HLK_LOCK_PLAIN;
+    lock_opts.owner = s->owner;
+    s->lock = stage_lock(s->client, s->name, &lock_opts);
     if (!s->bystander)
         s->bystander = bystander();
 }
@@ -134,12 +154,12 @@ void scene_end(struct scene *s)
 void scene_is_over(struct scene *s)
 {
     scene_assert(s, hlk_lock_holds(s->lock) == 0);
-    WITHIN(2 * (s->lease_ms ? s->lease_ms : LEASE_MS), is_free(s->name));
+    WITHIN(2 * (s->lease_ms ? s->lease_ms : LEASE_MS), is_free(s->name) && queued(s) == 0);
 }
 
 void scene_later_hold_is_safe(struct scene *s, void (*meanwhile)(struct scene *s))
 {
-    hlk_lock *theirs = held_by_bystander(s->bystander, s->name, 60000);
+    hlk_lock *theirs = held_by_another(s, 60000);
     if (meanwhile)
         meanwhile(s);
     scene_assert(s, scene_acquire(s, HLK_NOWAIT, 0) != HLK_OK); /* and what was queued before has been sent by now */
@@ -160,10 +180,10 @@ void play_try(struct scene *s)
 /* A wait outlives one fault. */
 void play_wait(struct scene *s)
 {
-    hlk_lock *theirs = held_by_bystander(s->bystander, s->name, 0);
+    hlk_lock *theirs = held_by_another(s, 0);
     struct scene_call *call = scene_ask(s, 15000, 0);
     WAIT_FOR_WAITERS(s->client, 1);
-    WAIT_FOR(raw_listeners(stage.redis, s->name) == 1 || proxy_struck(stage.proxy));
+    WAIT_FOR(raw_listeners(stage.redis, s->name) == 1 || queued(s) == 1 || proxy_struck(stage.proxy));
     scene_assert(s, hlk_lock_holds(s->lock) == 0);
     scene_assert(s, hlk_lock_release(theirs) == HLK_OK);
     scene_assert(s, scene_got(s, scene_answer(s, call)));
@@ -174,7 +194,7 @@ void play_wait(struct scene *s)
 /* A wait that is given up leaves nothing, and is never given up early. */
 void play_timeout(struct scene *s)
 {
-    hlk_lock *theirs = held_by_bystander(s->bystander, s->name, 0);
+    hlk_lock *theirs = held_by_another(s, 0);
     int64_t began = test_now_ms();
     enum hlk_status status = scene_acquire(s, 400, 0);
     scene_assert(s, ONE_OF(status, HLK_TIMEOUT, HLK_E_CONNECT, HLK_E_UNSURE));

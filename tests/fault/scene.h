@@ -14,6 +14,7 @@ enum scene_mode { BLOCKING, ASYNC, DISPATCHED };
 
 struct scene {
     enum scene_mode mode;
+    bool        fair;           /* its lock, and the bystander's, are fair ones */
     int64_t     lease_ms;       /* the watchdog's; 0: LEASE_MS */
     int         k;              /* which request is struck */
     char        name[24];       /* the lock's, another for each k */

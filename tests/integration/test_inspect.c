@@ -290,6 +290,31 @@ Test(waiters, that_are_none_of_ours_are_told_as_they_are_written)
     raw(stage.redis, "DEL hasplock_queue:{t}");
 }
 
+Test(waiters, of_a_fair_lock_are_threads_and_javas_too)
+{
+    static const char *const java = "b983c153-7421-469a-addb-44fb92259a1b:31";
+    struct hlk_lock_opts fair = HLK_LOCK_OPTS_INIT;
+    hlk_client *client = stage_open(NULL);
+    fair.kind = HLK_LOCK_FAIR;
+    hlk_lock *lock = stage_lock(client, "t", &fair);
+    struct actor *actors[2];
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    for (size_t i = 0; i < 2; i++) {
+        actors[i] = actor_start(lock, NULL);
+        WAIT_FOR(in_line(lock) == i + 1);
+    }
+    raw(stage.redis, "RPUSH redisson_lock_queue:{t} %s", java);
+    struct line line = line_of(lock);
+    cr_assert_eq(line.n, 3u);
+    cr_assert_eq(strncmp(line.waiters[1].holder, hlk_client_id(client), strlen(hlk_client_id(client))), 0);
+    cr_assert_str_eq(line.waiters[2].holder, java);
+    cr_assert_eq(line.waiters[1].since_ms, 0);
+    raw(stage.redis, "LREM redisson_lock_queue:{t} 1 %s", java);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    for (size_t i = 0; i < 2; i++)
+        cr_assert_eq(actor_end(actors[i]), HLK_OK);
+}
+
 Test(waiters, asked_for_wrongly_are_none)
 {
     hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);

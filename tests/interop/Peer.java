@@ -21,7 +21,11 @@
  *     C.T forceunlock NAME            C.T islocked NAME                       C.T ttl NAME
  *     C.T held NAME                   C.T heldby NAME THREAD_ID               C.T holds NAME
  *     C.T id                          the Java thread id: the hold's field is <uuid>:<id>
- *     C.T count NAME REDIS_URL COUNTER TURNS STOP    see count() */
+ *     C.T fairlock NAME ...           the same of a fair lock, like all verbs above and the next
+ *     C.T count NAME REDIS_URL COUNTER TURNS STOP    see count()
+ *     C.T fencedlock NAME             lockAndGetToken: the token
+ *     C.T token NAME                  getToken
+ *     C.T fencedcount NAME REDIS_URL TOKENS STOP     see fencedCount() */
 import java.io.BufferedInputStream;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -44,6 +48,7 @@ import java.util.Map;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
+import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
@@ -154,8 +159,9 @@ public final class Peer {
         if (words[1].equals("id")) {
             return Thread.currentThread().getId();
         }
-        RLock lock = client.getLock(words[2]);
-        switch (words[1]) {
+        boolean fair = words[1].startsWith("fair");
+        RLock lock = fair ? client.getFairLock(words[2]) : client.getLock(words[2]);
+        switch (fair ? words[1].substring(4) : words[1]) {
         case "lock":
             lock.lock(number(words, 3), TimeUnit.MILLISECONDS);
             return "ok";
@@ -179,6 +185,12 @@ public final class Peer {
             return lock.getHoldCount();
         case "count":
             return count(lock, words[0], URI.create(words[3]), words[4], words[5], words[6]);
+        case "fencedlock":
+            return client.getFencedLock(words[2]).lockAndGetToken();
+        case "token":
+            return client.getFencedLock(words[2]).getToken();
+        case "fencedcount":
+            return fencedCount(client.getFencedLock(words[2]), words[0], URI.create(words[3]), words[4], words[5]);
         default:
             throw new IllegalArgumentException(words[1]);
         }
@@ -201,6 +213,24 @@ public final class Peer {
                     String seen = redis.call("GET", counter);
                     redis.call("SET", counter, Long.toString(seen == null ? 1 : Long.parseLong(seen) + 1));
                     redis.call("RPUSH", turns, who + " " + began + " " + us());
+                } finally {
+                    lock.unlock();
+                }
+                done++;
+            }
+        }
+        return done;
+    }
+
+    /* Until the key `stop` exists: appends "<who> <token>" to the list `tokens` under the lock. Answers how often. */
+    private static long fencedCount(RFencedLock lock, String who, URI url, String tokens, String stop)
+            throws IOException {
+        long done = 0;
+        try (Plain redis = new Plain(url)) {
+            while (redis.call("EXISTS", stop).equals("0")) {
+                long token = lock.lockAndGetToken();
+                try {
+                    redis.call("RPUSH", tokens, who + " " + token);
                 } finally {
                     lock.unlock();
                 }

@@ -2,7 +2,7 @@
  *
  * Each line is "<side><kind> <command> <arguments>", the command in small letters:
  *
- *     C> evalsha 5c0f... 2 t hasplock_void:{t} 30000 hlk-...:1        a request by Unix socket: hasplock, or the test
+ *     C> evalsha 5c0f... 2 t hasplock_queue:{t} 30000 hlk-...:1        a request by Unix socket: hasplock, or the test
  *     C. hset t hlk-...:1 1                                           what that request's script did
  *     J> subscribe redisson_lock__channel:{t}                         a request by TCP: Java
  *

@@ -88,7 +88,8 @@ static void judge_losses(struct soak *soak, const struct judged *all, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const struct soak_hold *hold = all[i].hold;
-        if (all[i].excused || !hold->lost || hold->lost + 1000000 >= hold->until)
+        bool ended = hold->end && hold->end <= hold->lost; /* by a close */
+        if (all[i].excused || !hold->lost || ended || hold->lost + 1000000 >= hold->until)
             continue;
         soak_wrong(soak, "lost %.3f ms before it was over, and nobody had taken it, at %.3f ms",
                    (double)(hold->until - hold->lost) / 1e6, (double)(hold->lost - soak_zero) / 1e6);

@@ -4,6 +4,7 @@
 
 #include "support/wait.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,8 @@ static bool open_client(struct process *process)
     opts.event_ctx = process;
     opts.log = getenv("SOAK_LOG") ? on_log : no_log;
     opts.log_ctx = process;
+    if (soak_chance(&process->rng, 30))
+        opts.flags |= HLK_OPEN_DISPATCH;
     if (process->soak->quiet) {
         opts.reply_ms = 3000;
         opts.watchdog_ms = 3000;
@@ -75,7 +78,7 @@ static bool open_client(struct process *process)
     return false;
 }
 
-static hlk_lock *make_lock(struct process *process, int i, hlk_owner *owner)
+hlk_lock *make_lock(struct process *process, int i, hlk_owner *owner)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.owner = owner;
@@ -100,8 +103,9 @@ static void start_sailor(struct process *process, int i)
     pthread_cond_init(&sailor->told, NULL);
     for (int j = 0; j < LOCKS; j++)
         sailor->owned[j] = make_lock(process, j, sailor->owner);
-    if (!sailor->owner || !sailor->cancel || pthread_create(&sailor->thread, NULL, sail, sailor) != 0)
-        test_give_up("no thread, owner or cancel");
+    if (!sailor->owner || !sailor->cancel)
+        test_give_up("no owner or cancel");
+    start_sailing(sailor);
 }
 
 static void copy_counters(struct process *process)
@@ -113,17 +117,92 @@ static void copy_counters(struct process *process)
     atomic_store(&process->slot->told, 1);
 }
 
+/* The main thread's time: in dispatch mode completions run here. */
+static void wait_ms(struct process *process, int64_t ms)
+{
+    struct pollfd set = { hlk_client_fd(process->client), POLLIN, 0 };
+    int64_t until = test_now_ms() + ms;
+    if (set.fd < 0)
+        test_sleep_ms(ms);
+    while (set.fd >= 0 && test_now_ms() < until)
+        if (poll(&set, 1, 2) > 0)
+            (void)hlk_client_dispatch(process->client, (int)soak_draw(&process->rng, 8));
+}
+
 static void play_tricks(struct process *process)
 {
     while (!atomic_load(&process->soak->stop)) {
-        test_sleep_ms(2 + (int64_t)soak_draw(&process->rng, 30));
+        wait_ms(process, 2 + (int64_t)soak_draw(&process->rng, 30));
         struct sailor *sailor = &process->sailors[soak_draw(&process->rng, (uint64_t)process->threads)];
-        if (soak_chance(&process->rng, 50))
+        uint64_t trick = soak_draw(&process->rng, 100);
+        pthread_mutex_lock(&sailor->mu);
+        if (trick < 3)
+            pthread_cancel(sailor->thread);
+        else if (trick < 50)
             hlk_cancel_trigger(sailor->cancel);
         else
             pthread_kill(sailor->thread, SIGUSR1);
+        pthread_mutex_unlock(&sailor->mu);
         copy_counters(process);
     }
+}
+
+/* Close comes while threads hold and wait, which do not count any more: it releases what they have. */
+static void close_beneath(struct process *process)
+{
+    atomic_store(&process->closing, true);
+    for (int i = 0; i < LOCKS; i++) {
+        struct soak_hold *hold = atomic_load(&process->current[i]);
+        if (hold)
+            end_hold(process, i, hold);
+    }
+    hlk_client_close(process->client);
+}
+
+static void end_process(struct process *process)
+{
+    bool beneath = soak_chance(&process->rng, 40);
+    if (beneath)
+        close_beneath(process);
+    while (atomic_load(&process->sailing) > 0)
+        if (beneath)
+            test_sleep_ms(1);
+        else
+            wait_ms(process, 1);
+    soak_doing(&process->slot->threads[THREADS], DOING_CLOSE, 0, 0);
+    pthread_join(process->crowd_thread, NULL);
+    if (!beneath)
+        copy_counters(process);
+    for (int j = 0; j < LOCKS; j++) {
+        for (int i = 0; i < process->threads; i++)
+            hlk_lock_destroy(process->sailors[i].owned[j]);
+        for (int i = 0; i < CROWD; i++)
+            hlk_lock_destroy(process->crowd[i].locks[j]);
+        hlk_lock_destroy(process->locks[j]);
+    }
+    for (int i = 0; i < process->threads; i++)
+        hlk_owner_destroy(process->sailors[i].owner);
+    for (int i = 0; i < CROWD; i++)
+        hlk_owner_destroy(process->crowd[i].owner);
+    if (!beneath)
+        hlk_client_close(process->client);
+    for (int i = 0; i < process->threads; i++)
+        hlk_cancel_destroy(process->sailors[i].cancel);
+    soak_doing(&process->slot->threads[THREADS], DOING_NOTHING, 0, 0);
+}
+
+static void start_crowd(struct process *process)
+{
+    for (int i = 0; i < CROWD; i++) {
+        struct member *member = &process->crowd[i];
+        member->process = process;
+        member->owner = hlk_owner_create(process->client, "member");
+        for (int j = 0; j < LOCKS; j++)
+            member->locks[j] = make_lock(process, j, member->owner);
+    }
+    atomic_fetch_add(&process->sailing, 1);
+    if (pthread_create(&process->crowd_thread, NULL, crowd_main, process) != 0)
+        test_give_up("no thread");
 }
 
 int process_main(struct soak *soak, int number)
@@ -147,21 +226,8 @@ int process_main(struct soak *soak, int number)
         process.locks[i] = make_lock(&process, i, NULL);
     for (int i = 0; i < process.threads; i++)
         start_sailor(&process, i);
+    start_crowd(&process);
     play_tricks(&process);
-    for (int i = 0; i < process.threads; i++)
-        pthread_join(process.sailors[i].thread, NULL);
-    copy_counters(&process);
-    soak_doing(&process.slot->threads[THREADS], DOING_CLOSE, 0, 0);
-    for (int i = 0; i < process.threads; i++) {
-        for (int j = 0; j < LOCKS; j++)
-            hlk_lock_destroy(process.sailors[i].owned[j]);
-        hlk_owner_destroy(process.sailors[i].owner);
-    }
-    for (int j = 0; j < LOCKS; j++)
-        hlk_lock_destroy(process.locks[j]);
-    hlk_client_close(process.client);
-    for (int i = 0; i < process.threads; i++)
-        hlk_cancel_destroy(process.sailors[i].cancel);
-    soak_doing(&process.slot->threads[THREADS], DOING_NOTHING, 0, 0);
+    end_process(&process);
     return 0;
 }

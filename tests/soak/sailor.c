@@ -88,8 +88,13 @@ static struct turn draw(struct sailor *sailor)
 static enum hlk_status acquire(struct sailor *sailor, struct turn *turn)
 {
     soak_doing(sailor->at, turn->how & HOW_ASYNC ? DOING_ACQUIRE_ASYNC : DOING_ACQUIRE, turn->lock, turn->opts.wait_ms);
-    if (!(turn->how & HOW_ASYNC))
-        return hlk_lock_acquire_with(turn->handle, &turn->opts);
+    if (!(turn->how & HOW_ASYNC)) {
+        int old; /* a cancellation is seen while it waits only: what it got it returns */
+        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
+        enum hlk_status got = hlk_lock_acquire_with(turn->handle, &turn->opts);
+        pthread_setcancelstate(old, &old);
+        return got;
+    }
     enum hlk_status status = hlk_lock_acquire_async(turn->handle, &turn->opts, on_done, sailor);
     return status == HLK_OK ? wait_done(sailor) : status;
 }
@@ -120,7 +125,7 @@ static void judge_refusal(struct sailor *sailor, const struct turn *turn, enum h
     default:
         break;
     }
-    if (!may)
+    if (!may && !atomic_load(&sailor->process->closing))
         soak_wrong(soak, "slot %d thread %d: acquire %s, wait %lld, how %d, after %lld ms: %s: %s",
                    sailor->process->number, sailor->number, soak_lock_name(turn->lock), (long long)turn->opts.wait_ms,
                    turn->how, (long long)took_ms, hlk_status_name(status), hlk_last_error());
@@ -139,24 +144,39 @@ static bool still_ours(struct turn *turn)
     return false;
 }
 
-static void begin_hold(struct sailor *sailor, struct turn *turn)
+void end_hold(struct process *process, int lock, struct soak_hold *hold)
 {
-    struct process *process = sailor->process;
+    struct soak_hold *mine = hold;
+    int64_t not_yet = 0;
+    atomic_compare_exchange_strong(&process->current[lock], &mine, NULL);
+    atomic_compare_exchange_strong(&hold->end, &not_yet, soak_now());
+}
+
+bool begin_hold(struct process *process, int lock, struct soak_hold *hold, hlk_lock *handle)
+{
     char id[192] = "";
-    struct soak_hold *hold =
-        soak_acquired(process->soak, turn->asked, turn->lock, process->number, sailor->number, turn->how);
-    turn->hold = hold;
-    turn->depth = 1;
-    int64_t until = hlk_lock_held_until(turn->handle);
+    int64_t until = hlk_lock_held_until(handle);
     hold->until = until > 0 ? until * 1000000 : hold->from;
-    (void)hlk_lock_hold_id(turn->handle, id, sizeof id);
+    (void)hlk_lock_hold_id(handle, id, sizeof id);
     const char *colon = strrchr(id, ':');
     hold->h = colon ? strtoull(colon + 1, NULL, 10) : 0;
-    hold->token = hlk_lock_token(turn->handle);
+    hold->token = hlk_lock_token(handle);
     atomic_store(&hold->ready, 1);
-    atomic_store(&process->current[turn->lock], hold);
+    atomic_store(&process->current[lock], hold);
+    if (!atomic_load(&process->closing))
+        return true;
+    atomic_store(&hold->end, hold->from); /* close may release it any time */
+    return false;
+}
+
+static void begin(struct sailor *sailor, struct turn *turn)
+{
+    struct process *process = sailor->process;
+    turn->hold = soak_acquired(process->soak, turn->asked, turn->lock, process->number, sailor->number, turn->how);
+    turn->depth = 1;
     bool fenced = turn->lock == LOCK_FENCED || turn->lock == LOCK_FENCED_FIXED;
-    if (fenced && hold->token <= 0 && still_ours(turn))
+    if (begin_hold(process, turn->lock, turn->hold, turn->handle) && fenced && turn->hold->token <= 0 &&
+        still_ours(turn) && !atomic_load(&process->closing))
         soak_wrong(process->soak, "%s was acquired and has no token", soak_lock_name(turn->lock));
 }
 
@@ -175,8 +195,9 @@ static void go_deeper(struct sailor *sailor, struct turn *turn)
     if (soak_chance(rng, 25)) {
         enum hlk_status status = hlk_lock_extend(turn->handle, 200 + (int64_t)soak_draw(rng, LONGEST_LEASE_MS - 200));
         turn->hold->how |= HOW_EXTENDED;
-        if (status == HLK_NOT_HOLDER || status == HLK_E_INVALID ||
-            (status != HLK_OK && sailor->process->soak->quiet && !(turn->how & HOW_FIXED)))
+        bool watchdog = !(turn->how & HOW_FIXED), quiet = sailor->process->soak->quiet;
+        bool wrong = status == HLK_NOT_HOLDER || status == HLK_E_INVALID || (status != HLK_OK && quiet && watchdog);
+        if (wrong && !atomic_load(&sailor->process->closing))
             soak_wrong(sailor->process->soak, "extend %s: %s", soak_lock_name(turn->lock), hlk_last_error());
         return;
     }
@@ -190,7 +211,8 @@ static void go_deeper(struct sailor *sailor, struct turn *turn)
         turn->hold->how |= HOW_NESTED;
         return;
     }
-    if (status == HLK_BUSY || status == HLK_TIMEOUT || status == HLK_NOT_HOLDER || status == HLK_INTERRUPTED)
+    bool never = status == HLK_BUSY || status == HLK_TIMEOUT || status == HLK_NOT_HOLDER || status == HLK_INTERRUPTED;
+    if (never && !atomic_load(&sailor->process->closing))
         soak_wrong(sailor->process->soak, "nested acquire of %s: %s", soak_lock_name(turn->lock), hlk_last_error());
 }
 
@@ -198,7 +220,7 @@ static void hold(struct sailor *sailor, struct turn *turn)
 {
     struct soak_rng *rng = &sailor->rng;
     soak_doing(sailor->at, DOING_HOLD, turn->lock, 0);
-    begin_hold(sailor, turn);
+    begin(sailor, turn);
     uint64_t kind = soak_draw(rng, 10000);
     int64_t us = 0;
     if (kind >= 5500)
@@ -225,6 +247,8 @@ static void hold(struct sailor *sailor, struct turn *turn)
 static void settle(struct sailor *sailor, const struct turn *turn, enum hlk_status status, bool ours)
 {
     struct soak *soak = sailor->process->soak;
+    if (atomic_load(&sailor->process->closing))
+        return;
     if (status == HLK_OK && !ours)
         soak_wrong(soak, "release of %s answers OK, and it was over before", soak_lock_name(turn->lock));
     if (status != HLK_OK && status != HLK_LOST && status != HLK_E_UNSURE && status != HLK_E_CONNECT)
@@ -245,16 +269,14 @@ static void release(struct sailor *sailor, struct turn *turn)
     soak_doing(sailor->at, DOING_RELEASE, turn->lock, 0);
     for (; turn->depth > 1; turn->depth--) {
         enum hlk_status status = hlk_lock_release(turn->handle);
-        if (status != HLK_OK && status != HLK_LOST)
+        if (status != HLK_OK && status != HLK_LOST && !atomic_load(&process->closing))
             soak_wrong(process->soak, "release of a nested hold of %s: %s: %s", soak_lock_name(turn->lock),
                        hlk_status_name(status), hlk_last_error());
         if (turn->depth == 2)
             (void)still_ours(turn);
     }
     bool ours = still_ours(turn);
-    struct soak_hold *mine = turn->hold;
-    atomic_compare_exchange_strong(&process->current[turn->lock], &mine, NULL);
-    atomic_store(&turn->hold->end, soak_now());
+    end_hold(process, turn->lock, turn->hold);
     if (!soak_chance(&sailor->rng, 35)) {
         settle(sailor, turn, hlk_lock_release(turn->handle), ours);
         return;
@@ -293,25 +315,64 @@ static void note_wait(struct sailor *sailor, const struct turn *turn)
             break;
 }
 
+/* The thread ends, by a cancellation or with the lock in its hands: another one takes its place. */
+static void leave(void *arg)
+{
+    struct sailor *sailor = arg;
+    if (!atomic_load(&sailor->process->soak->stop))
+        start_sailing(sailor);
+    atomic_fetch_sub(&sailor->process->sailing, 1);
+}
+
+/* Now and then a thread forgets what it holds: ORPHANED, and the lease runs out. Never what an owner holds. */
+static bool forgets(struct sailor *sailor, const struct turn *turn)
+{
+    return !(turn->how & HOW_OWNER) && !sailor->process->soak->quiet && soak_draw(&sailor->rng, 600) == 0;
+}
+
+static bool one_turn(struct sailor *sailor)
+{
+    struct soak *soak = sailor->process->soak;
+    struct turn turn = draw(sailor);
+    turn.asked = soak_now();
+    enum hlk_status status = acquire(sailor, &turn);
+    atomic_fetch_add(&soak->answers[answer_of(status)], 1);
+    note_wait(sailor, &turn);
+    if (status == HLK_OK) {
+        hold(sailor, &turn);
+        if (forgets(sailor, &turn)) {
+            end_hold(sailor->process, turn.lock, turn.hold);
+            return false;
+        }
+        release(sailor, &turn);
+    } else {
+        judge_refusal(sailor, &turn, status);
+    }
+    soak_doing(sailor->at, DOING_NOTHING, turn.lock, 0);
+    if (soak_chance(&sailor->rng, 50))
+        rest(sailor, (int64_t)soak_draw(&sailor->rng, soak->hurry ? 1000 << soak->hurry : 200));
+    return true;
+}
+
 void *sail(void *arg)
 {
     struct sailor *sailor = arg;
-    struct soak *soak = sailor->process->soak;
-    while (!atomic_load(&soak->stop)) {
-        struct turn turn = draw(sailor);
-        turn.asked = soak_now();
-        enum hlk_status status = acquire(sailor, &turn);
-        atomic_fetch_add(&soak->answers[answer_of(status)], 1);
-        note_wait(sailor, &turn);
-        if (status == HLK_OK) {
-            hold(sailor, &turn);
-            release(sailor, &turn);
-        } else {
-            judge_refusal(sailor, &turn, status);
-        }
-        soak_doing(sailor->at, DOING_NOTHING, turn.lock, 0);
-        if (soak_chance(&sailor->rng, 50))
-            rest(sailor, (int64_t)soak_draw(&sailor->rng, soak->hurry ? 1000 << soak->hurry : 200));
-    }
+    int old;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    pthread_cleanup_push(leave, sailor);
+    while (!atomic_load(&sailor->process->soak->stop) && one_turn(sailor))
+        ;
+    pthread_cleanup_pop(1);
     return NULL;
+}
+
+void start_sailing(struct sailor *sailor)
+{
+    pthread_mutex_lock(&sailor->mu);
+    atomic_fetch_add(&sailor->process->sailing, 1);
+    soak_doing(sailor->at, DOING_NOTHING, 0, 0);
+    if (pthread_create(&sailor->thread, NULL, sail, sailor) != 0)
+        test_give_up("no thread");
+    pthread_detach(sailor->thread);
+    pthread_mutex_unlock(&sailor->mu);
 }

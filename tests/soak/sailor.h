@@ -7,6 +7,8 @@
 
 #include <pthread.h>
 
+enum { CROWD = 6 };
+
 struct process;
 
 struct sailor {
@@ -19,11 +21,20 @@ struct sailor {
     hlk_cancel *cancel;
     struct soak_thread *at;
 
-    pthread_mutex_t mu;             /* guards what a completion tells: */
+    pthread_mutex_t mu;             /* guards `thread`, which a successor may replace, and what a completion tells: */
     pthread_cond_t  told;
     bool            is_told;
     enum hlk_status status;
     int64_t         told_at;
+};
+
+/* Owners that ask for one lock at once, by completions, and give it back in them. */
+struct member {
+    struct process *process;
+    hlk_owner *owner;
+    hlk_lock *locks[LOCKS];
+    int lock;
+    int64_t asked;
 };
 
 struct process {
@@ -35,12 +46,26 @@ struct process {
     hlk_lock    *locks[LOCKS];                      /* held by threads */
     _Atomic(struct soak_hold *) current[LOCKS];     /* whom an event is about */
     struct sailor sailors[THREADS];
+    atomic_int   sailing;                           /* threads that have not ended */
+    atomic_bool  closing;                           /* the client is being closed, or about to be */
+
+    struct member crowd[CROWD];
+    pthread_t     crowd_thread;
+    atomic_int    crowd_waits;                      /* completions to come */
 };
 
 /* The process of slot `number`: until the soak's stop. Its exit code. */
 int process_main(struct soak *soak, int number);
 
-void *sail(void *sailor);       /* a thread's body */
+void *sail(void *sailor);           /* a thread's body */
+void start_sailing(struct sailor *sailor);          /* starts one, detached; it takes its predecessor's place */
+
+void *crowd_main(void *process);    /* a thread's body */
+
+/* Has a hold ended, as its holder is told? From here on nothing counts. */
+void end_hold(struct process *process, int lock, struct soak_hold *hold);
+bool begin_hold(struct process *process, int lock, struct soak_hold *hold, hlk_lock *handle);
+hlk_lock *make_lock(struct process *process, int i, hlk_owner *owner);
 
 /* The foreign client's process: hiredis, Redisson's scripts. */
 int foreign_main(struct soak *soak);

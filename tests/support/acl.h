@@ -19,6 +19,12 @@
     "+get +set +incrby "                                                                                               \
     "+time +publish +pubsub|numsub +subscribe +unsubscribe +ping +select"
 
-#define ACL_RULES ACL_KEYS " " ACL_CHANNELS " " ACL_COMMANDS
+/* And what fair locks need beside it. */
+#define ACL_FAIR                                                                                                       \
+    "~hasplock_fair:{t* ~hasplock_fair:t* "                                                                           \
+    "~redisson_lock_queue:{t* ~redisson_lock_queue:t* ~redisson_lock_timeout:{t* ~redisson_lock_timeout:t* "           \
+    "+lindex +llen +lpop +lpos +lrange +lrem +rpush +zincrby +persist +pexpireat"
+
+#define ACL_RULES ACL_KEYS " " ACL_CHANNELS " " ACL_COMMANDS " " ACL_FAIR
 
 #endif

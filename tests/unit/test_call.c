@@ -154,3 +154,27 @@ Test(call, the_longest_question_fits)
         hlk_question_drop_reply(&q);
     }
 }
+
+#define FAIR_KEYS "4|n|redisson_lock_queue:{n}|redisson_lock_timeout:{n}|hasplock_fair:{n}|"
+
+Test(call, fair_acquire)
+{
+    q.lease_ms = 30000;
+    cr_assert_str_eq(says(HLK_SCRIPT_FAIR_ACQUIRE), FAIR_KEYS "30000|hlk-t-1-a:7|redisson_lock__channel:{n}|300000|0");
+    q.join = true;
+    cr_assert_str_eq(says(HLK_SCRIPT_FAIR_ACQUIRE), FAIR_KEYS "30000|hlk-t-1-a:7|redisson_lock__channel:{n}|300000|1");
+}
+
+Test(call, fair_end)
+{
+    cr_assert_str_eq(says(HLK_SCRIPT_FAIR_END), FAIR_KEYS "hlk-t-1-a:7|redisson_lock__channel:{n}|300000|0");
+    q.voiding = true;
+    cr_assert_str_eq(says(HLK_SCRIPT_FAIR_END), FAIR_KEYS "hlk-t-1-a:7|redisson_lock__channel:{n}|300000|600000");
+}
+
+Test(call, fair_break_and_query)
+{
+    cr_assert_str_eq(says(HLK_SCRIPT_FAIR_BREAK), "2|n|redisson_lock_queue:{n}|redisson_lock__channel:{n}");
+    q.count = 9;
+    cr_assert_str_eq(says(HLK_SCRIPT_FAIR_QUERY), "2|n|redisson_lock_queue:{n}|9");
+}

@@ -31,6 +31,17 @@ Test(keys, a_plain_name_is_put_in_braces)
     cr_assert_str_eq(queue_key("invoice:42"), "hasplock_queue:{invoice:42}");
 }
 
+Test(keys, a_fair_lock_has_a_queue_and_its_scores_and_each_waiter_a_channel)
+{
+    static char waiter[HLK_KEY_MAX + HLK_FIELD_MAX];
+    out[hlk_key_fair_queue(out, "a", 1)] = '\0';
+    cr_assert_str_eq(out, "redisson_lock_queue:{a}");
+    out[hlk_key_fair_scores(out, "{a}b", 4)] = '\0';
+    cr_assert_str_eq(out, "redisson_lock_timeout:{a}b");
+    waiter[hlk_key_waiter(waiter, "a", 1, "hlk-h-1-x", 7)] = '\0';
+    cr_assert_str_eq(waiter, "redisson_lock__channel:{a}:hlk-h-1-x:7");
+}
+
 Test(keys, a_name_with_braces_keeps_its_own)
 {
     cr_assert_str_eq(channel("{user:1}:cart"), "redisson_lock__channel:{user:1}:cart");
@@ -72,6 +83,9 @@ Test(keys, the_longest_name_fits)
     cr_assert_leq(hlk_key_channel(out, name, sizeof name), sizeof out);
     cr_assert_leq(hlk_key_queue(out, name, sizeof name), sizeof out);
     cr_assert_leq(hlk_key_token(out, name, sizeof name), sizeof out);
+    cr_assert_leq(hlk_key_fair_queue(out, name, sizeof name), sizeof out);
+    cr_assert_leq(hlk_key_fair_scores(out, name, sizeof name), sizeof out);
+    cr_assert_leq(hlk_key_fair(out, name, sizeof name), sizeof out);
 }
 
 /* --- slots --- */

@@ -1,0 +1,15 @@
+--[[ fair_query: changes nothing; what the server says about a fair lock. Answers as lock_query
+
+  KEYS[1] lock     hash: hold -> count
+  KEYS[2] queue    list: who waits (Redisson's)
+  ARGV[1] most     of the waiters it names
+
+  Returns {ttl, -1, holder, count, waiters, {waiter...}}
+          ttl      in ms; -1: held without end; -2: free (holder "", count 0)
+          waiters  places in the queue, one for each thread or owner, and the first of them
+  Wakes   nobody ]]
+local lock, queue, most = KEYS[1], KEYS[2], tonumber(ARGV[1])
+
+local held = redis.call('hgetall', lock)
+return { redis.call('pttl', lock), -1, held[1] or '', tonumber(held[2] or 0), redis.call('llen', queue),
+    most > 0 and redis.call('lrange', queue, 0, most - 1) or {} }

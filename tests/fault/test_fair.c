@@ -1,0 +1,188 @@
+/* The fair lock through the faults of test_replies.c and test_late.c: each request of each scene is cut off, its reply
+ * swallowed, or it is delivered late, when somebody else or the client itself holds the lock anew. Neither a hold nor a
+ * place in the queue stays with nobody. */
+#include "base/mem.h"
+#include "scene.h"
+
+static void start(void)
+{
+    trouble_up(STAGE_PROXY);
+    server_allow(stage.server, "hasplock_fair:*");
+}
+
+TestSuite(fair_replies, .init = start, .fini = stage_down, .timeout = 120);
+TestSuite(fair_memory, .init = start, .fini = stage_down, .timeout = 120);
+TestSuite(fair_late, .init = start, .fini = stage_down, .timeout = 120);
+
+enum { RENEWED_LEASE_MS = 2400, NESTED_LEASE_MS = 6000 };
+
+/* --- a reply is lost */
+
+static bool struck_at(struct scene *s, scene_play *play, enum proxy_fault fault, int k)
+{
+    scene_begin(s, BLOCKING, k);
+    proxy_arm(stage.proxy, fault, PROXY_ALL, (uint64_t)k);
+    play(s);
+    bool struck = proxy_struck(stage.proxy);
+    proxy_arm(stage.proxy, PROXY_NONE, PROXY_ALL, 0);
+    scene_is_over(s);
+    if (struck)
+        scene_later_hold_is_safe(s, NULL);
+    scene_end(s);
+    return struck;
+}
+
+static void lost_for_every_k(scene_play *play, enum proxy_fault fault, int64_t lease_ms, int least)
+{
+    struct scene s = { .fair = true, .lease_ms = lease_ms };
+    int k = 1;
+    while (k < PLAYS_MOST_K && struck_at(&s, play, fault, k))
+        k++;
+    cr_assert_gt(k, least, "only %d requests were struck", k - 1);
+    cr_assert_lt(k, PLAYS_MOST_K);
+}
+
+#define EVERY_SCENE(fault)                                                                                             \
+    Test(fair_replies, of_a_try_##fault)                                                                               \
+    {                                                                                                                  \
+        lost_for_every_k(play_try, PROXY_##fault, 0, 2);                                                               \
+    }                                                                                                                  \
+    Test(fair_replies, of_a_wait_##fault)                                                                              \
+    {                                                                                                                  \
+        lost_for_every_k(play_wait, PROXY_##fault, 0, 5);                                                              \
+    }                                                                                                                  \
+    Test(fair_replies, of_a_wait_that_times_out_##fault)                                                               \
+    {                                                                                                                  \
+        lost_for_every_k(play_timeout, PROXY_##fault, 0, 3);                                                           \
+    }                                                                                                                  \
+    Test(fair_replies, of_a_renewed_hold_##fault)                                                                      \
+    {                                                                                                                  \
+        lost_for_every_k(play_renewed, PROXY_##fault, RENEWED_LEASE_MS, 3);                                            \
+    }                                                                                                                  \
+    Test(fair_replies, of_nested_holds_##fault)                                                                        \
+    {                                                                                                                  \
+        lost_for_every_k(play_nested, PROXY_##fault, 0, 5);                                                            \
+    }
+
+EVERY_SCENE(CUT_BEFORE)
+EVERY_SCENE(CUT_AFTER)
+EVERY_SCENE(SWALLOW)
+
+/* --- a request is late */
+
+enum moment { AFTER_RELEASE, THEIRS, OURS };
+
+static bool alone;
+
+static void deliver(struct scene *s)
+{
+    (void)s;
+    proxy_deliver(stage.proxy, alone);
+}
+
+static void deliver_at(struct scene *s, enum moment moment)
+{
+    if (moment == AFTER_RELEASE)
+        deliver(s);
+    scene_is_over(s);
+    if (moment != OURS) {
+        scene_later_hold_is_safe(s, moment == THEIRS ? deliver : NULL);
+        return;
+    }
+    scene_assert(s, scene_got(s, scene_acquire(s, 5000, 0)));
+    deliver(s);
+    scene_assert(s, hlk_lock_left_ms(s->lock) > 0);
+    scene_agrees(s, 1);
+    scene_assert(s, scene_release(s) == HLK_OK);
+    scene_is_over(s);
+}
+
+static bool late_at(struct scene *s, scene_play *play, enum moment moment, int k)
+{
+    scene_begin(s, BLOCKING, k);
+    proxy_arm(stage.proxy, PROXY_HOLD, PROXY_ALL, (uint64_t)k);
+    play(s);
+    bool struck = proxy_struck(stage.proxy);
+    proxy_arm(stage.proxy, PROXY_NONE, PROXY_ALL, 0);
+    if (struck)
+        deliver_at(s, moment);
+    scene_end(s);
+    return struck;
+}
+
+static void late_for_every_k(scene_play *play, enum moment moment, bool one, int least)
+{
+    struct scene s = { .fair = true,
+                       .late = true,
+                       .lease_ms = play == play_renewed  ? RENEWED_LEASE_MS
+                                   : play == play_nested ? NESTED_LEASE_MS
+                                                         : LEASE_MS };
+    int k = 1;
+    alone = one;
+    while (k < PLAYS_MOST_K && late_at(&s, play, moment, k))
+        k++;
+    cr_assert_gt(k, least, "only %d requests were late", k - 1);
+    cr_assert_lt(k, PLAYS_MOST_K);
+}
+
+#define EVERY_LATE_SCENE(title, moment, one)                                                                           \
+    Test(fair_late, a_try_##title)                                                                                     \
+    {                                                                                                                  \
+        late_for_every_k(play_try, moment, one, 2);                                                                    \
+    }                                                                                                                  \
+    Test(fair_late, a_wait_##title)                                                                                    \
+    {                                                                                                                  \
+        late_for_every_k(play_wait, moment, one, 5);                                                                   \
+    }                                                                                                                  \
+    Test(fair_late, nested_holds_##title)                                                                              \
+    {                                                                                                                  \
+        late_for_every_k(play_nested, moment, one, 5);                                                                 \
+    }
+
+EVERY_LATE_SCENE(revives_nothing, AFTER_RELEASE, false)
+EVERY_LATE_SCENE(revives_nothing_alone, AFTER_RELEASE, true)
+EVERY_LATE_SCENE(touches_nobody_else, THEIRS, false)
+EVERY_LATE_SCENE(touches_nobody_else_alone, THEIRS, true)
+EVERY_LATE_SCENE(touches_no_next_hold_of_the_same_client, OURS, false)
+EVERY_LATE_SCENE(touches_no_next_hold_of_the_same_client_alone, OURS, true)
+
+/* --- no memory: with the n-th allocation refused. A thread's calls, which need a seat, too */
+
+static enum hlk_status refused_at(long n, hlk_lock *lock, int64_t wait_ms, bool acquire)
+{
+    hlk_mem_fail_once(n);
+    enum hlk_status status = acquire ? hlk_lock_acquire(lock, wait_ms) : hlk_lock_release(lock);
+    hlk_mem_fail_after(-1);
+    cr_assert(ONE_OF(status, HLK_OK, HLK_E_NOMEM, HLK_TIMEOUT), "n = %ld: %s", n, hlk_last_error());
+    return status;
+}
+
+Test(fair_memory, that_is_short_leaves_nothing_held_or_queued)
+{
+    enum { STEPS = 40 };
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_LOCK_FAIR;
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", &opts);
+    int refused = 0;
+    for (long n = 1; n < STEPS; n++) {
+        enum hlk_status status = refused_at(n, lock, HLK_NOWAIT, true);
+        cr_assert_eq(hlk_lock_holds(lock), status == HLK_OK);
+        refused += status == HLK_E_NOMEM;
+        if (status != HLK_OK)
+            cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "n = %ld: %s", n, hlk_last_error());
+        status = refused_at(n, lock, 0, false);
+        cr_assert_eq(hlk_lock_holds(lock), status != HLK_OK, "refused, and held as before");
+        refused += status == HLK_E_NOMEM;
+        if (status != HLK_OK)
+            cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+        cr_assert(is_free("t"));
+        raw(stage.redis, "HSET t foreign:1 1");
+        refused += refused_at(n, lock, 20, true) == HLK_E_NOMEM;
+        raw(stage.redis, "DEL t");
+        WAIT_FOR(raw_int(stage.redis, "EXISTS redisson_lock_queue:{t}") == 0);
+    }
+    cr_assert_geq(refused, 6, "only %d were refused", refused);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}

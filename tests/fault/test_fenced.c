@@ -1,0 +1,114 @@
+/* A holder that is stopped between its last look at the lease and its write, and writes when it wakes: what the lock
+ * cannot prevent, and what a resource that compares tokens does.
+ *
+ * asks (c) Kleppmann, etcd, Redis: SIGSTOP of the holder past its lease; the writer with the old token is refused;
+ * without the token the violation is shown too. */
+#include "trouble.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void start(void)
+{
+    trouble_up(0);
+}
+
+TestSuite(fenced, .init = start, .fini = stage_down, .timeout = 60);
+
+/* The resource, seen by both processes. One word, so that a write and its comparison are one step. */
+struct resource {
+    _Atomic int64_t seen; /* the largest token that it was shown */
+    _Atomic int64_t value;
+    enum hlk_status late_release;
+    bool late_wrote;
+    int64_t late_token, late_left_ms; /* as the late one knows its token; of its lease, before it is stopped */
+};
+
+static struct resource *resource;
+
+static bool resource_takes(int64_t token, int64_t value, bool compares)
+{
+    int64_t seen = atomic_load(&resource->seen);
+    do {
+        if (compares && token < seen)
+            return false;
+    } while (!atomic_compare_exchange_weak(&resource->seen, &seen, token > seen ? token : seen));
+    atomic_store(&resource->value, value);
+    return true;
+}
+
+static void no_log(int level, const char *line, void *ctx)
+{
+    (void)level, (void)line, (void)ctx;
+}
+
+static _Noreturn void be_late(bool compares)
+{
+    struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
+    struct hlk_lock_opts fenced = HLK_LOCK_OPTS_INIT;
+    hlk_client *client;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    opts.watchdog_ms = LEASE_MS;
+    opts.log = no_log;
+    fenced.kind = HLK_LOCK_FENCED;
+    if (hlk_client_open(&client, stage.url, &opts) != HLK_OK)
+        _exit(1);
+    hlk_lock *lock = hlk_lock_create(client, "t", &fenced);
+    if (hlk_lock_acquire(lock, HLK_NOWAIT) != HLK_OK)
+        _exit(2);
+    int64_t token = resource->late_token = hlk_lock_token(lock);
+    resource_takes(token, 1, compares);
+    resource->late_left_ms = hlk_lock_left_ms(lock);
+    raise(SIGSTOP);
+    resource->late_wrote = resource_takes(token, 3, compares);
+    resource->late_release = hlk_lock_release(lock);
+    hlk_lock_destroy(lock);
+    hlk_client_close(client);
+    _exit(0);
+}
+
+/* Somebody else has it meanwhile, writes 2 and still holds it when the late one wakes. */
+static void stopped_past_its_lease(bool compares)
+{
+    struct hlk_lock_opts fenced = HLK_LOCK_OPTS_INIT;
+    int status;
+    fenced.kind = HLK_LOCK_FENCED;
+    resource = mmap(NULL, sizeof *resource, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(resource, MAP_FAILED);
+    pid_t late = fork(); /* before this process has threads */
+    if (late == 0)
+        be_late(compares);
+    cr_assert_eq(waitpid(late, &status, WUNTRACED), late);
+    cr_assert(WIFSTOPPED(status), "%x", status);
+    cr_assert_gt(resource->late_left_ms, 0, "it looked, and had time to write");
+    hlk_lock *lock = stage_lock(bystander(), "t", &fenced);
+    cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_gt(hlk_lock_token(lock), resource->late_token);
+    cr_assert(resource_takes(hlk_lock_token(lock), 2, compares));
+    kill(late, SIGCONT);
+    cr_assert_eq(waitpid(late, &status, 0), late);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", status);
+    cr_assert_eq(resource->late_release, HLK_LOST);
+    cr_assert_gt(hlk_lock_left_ms(lock), 0, "held by the other one all the while");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    raw(stage.redis, "DEL redisson_lock_token:{t}");
+}
+
+Test(fenced, late_write_of_a_stopped_holder_is_refused_by_a_resource_that_compares_tokens)
+{
+    stopped_past_its_lease(true);
+    cr_assert(!resource->late_wrote);
+    cr_assert_eq(atomic_load(&resource->value), 2);
+}
+
+Test(fenced, late_write_of_a_stopped_holder_happens_where_nobody_compares)
+{
+    stopped_past_its_lease(false);
+    cr_assert(resource->late_wrote);
+    cr_assert_eq(atomic_load(&resource->value), 3, "over the write of the one that holds the lock");
+}

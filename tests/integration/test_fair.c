@@ -1,0 +1,660 @@
+/* The fair lock: who comes first gets it first, over all processes and their threads; what waiters leave behind; dead
+ * ones in the queue; leases as with the plain lock. */
+#include "support/history.h"
+#include "support/stage.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define QUEUE "redisson_lock_queue:{t}"
+#define SCORES "redisson_lock_timeout:{t}"
+#define JAVA "426394b7-bea6-4e7e-920a-0b4fc0c2fb03:1"
+
+static void start(void)
+{
+    stage_up(0);
+}
+
+static void start_proxied(void)
+{
+    stage_up(STAGE_PROXY);
+    server_allow(stage.server, "hasplock_fair:*");
+}
+
+TestSuite(fair, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(fair_wire, .init = start_proxied, .fini = stage_down, .timeout = 90);
+
+static hlk_lock *fair_lock(hlk_client *client, const char *name, hlk_owner *owner)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_LOCK_FAIR;
+    opts.owner = owner;
+    return stage_lock(client, name, &opts);
+}
+
+static int64_t queued(void)
+{
+    return raw_int(stage.redis, "LLEN " QUEUE);
+}
+
+/* Threads of `client` that wait, one behind the other. */
+static void start_waiters(hlk_client *client, struct actor **waiters, int n)
+{
+    int64_t before = queued();
+    for (int i = 0; i < n; i++) {
+        waiters[i] = actor_start(fair_lock(client, "t", NULL), NULL);
+        WAIT_FOR(queued() == before + i + 1);
+    }
+}
+
+static int64_t script_calls(void)
+{
+    redisReply *stats = redisCommand(stage.redis, "INFO commandstats");
+    const char *at = strstr(stats->str, "cmdstat_evalsha:calls=");
+    int64_t number = at ? strtoll(at + strlen("cmdstat_evalsha:calls="), NULL, 10) : 0;
+    freeReplyObject(stats);
+    return number;
+}
+
+static bool no_queue(void)
+{
+    return raw_int(stage.redis, "EXISTS " QUEUE " " SCORES) == 0;
+}
+
+/* --- holding */
+
+Test(fair, is_reentrant_and_leaves_nothing)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = fair_lock(client, "t", NULL), *other = fair_lock(client, "t", NULL);
+    char hold[192];
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(other, HLK_FOREVER), HLK_OK, "another handle, the same holder");
+    cr_assert_eq(hlk_lock_holds(lock), 2);
+    cr_assert_gt(hlk_lock_left_ms(lock), 0);
+    cr_assert_eq(hlk_lock_hold_id(lock, hold, sizeof hold), HLK_OK);
+    cr_assert_str_eq(raw_holder(stage.redis, "t"), hold);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_OK);
+    cr_assert_gt(raw_pttl(stage.redis, "t"), 30000);
+    cr_assert_eq(hlk_lock_release(other), HLK_OK);
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_holds(lock), 0);
+    cr_assert_eq(hlk_lock_held_until(lock), 0);
+    cr_assert_str_eq(hlk_lock_name(lock), "t");
+}
+
+Test(fair, excludes_other_threads_owners_and_clients)
+{
+    hlk_client *client = stage_open(NULL), *elsewhere = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_lock *lock = fair_lock(client, "t", NULL), *owned = fair_lock(client, "t", owner);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(stage_try(lock), HLK_BUSY);
+    cr_assert_eq(stage_try(fair_lock(elsewhere, "t", NULL)), HLK_BUSY);
+    cr_assert_eq(hlk_lock_acquire(owned, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(owned, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_release(owned), HLK_OK);
+    hlk_owner_destroy(owner);
+    cr_assert(no_queue());
+}
+
+Test(fair, with_fixed_leases_nests_and_raises)
+{
+    hlk_client *client = stage_open(NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    hlk_lock *lock = fair_lock(client, "t", NULL);
+    opts.lease_ms = 60000;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    opts.lease_ms = 120000;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    cr_assert_gt(raw_pttl(stage.redis, "t"), 60000);
+    cr_assert_str_eq(raw(stage.redis, "HVALS t"), "[\"2\"]");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_str_eq(raw(stage.redis, "HVALS t"), "[\"1\"]");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+}
+
+Test(fair, an_owners_threads_share_its_hold)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, "job");
+    hlk_lock *lock = fair_lock(client, "t", owner);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *one = actor_start(lock, NULL), *two = actor_start(lock, NULL);
+    WAIT_FOR_WAITERS(client, 2);
+    WAIT_FOR(queued() == 1);
+    raw(stage.redis, "DEL t");
+    redisReply *first = redisCommand(stage.redis, "LINDEX " QUEUE " 0");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t}:%s 0", first->str);
+    freeReplyObject(first);
+    cr_assert_eq(actor_status(one), HLK_OK);
+    cr_assert_eq(actor_status(two), HLK_OK);
+    cr_assert_eq(hlk_lock_holds(lock), 2);
+    cr_assert_eq(actor_end(one), HLK_OK);
+    cr_assert_eq(actor_end(two), HLK_OK);
+    hlk_owner_destroy(owner);
+}
+
+Test(fair, is_renewed_by_the_watchdog)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 600;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = fair_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    WAIT_FOR(stage_counters(client).renewals >= 4);
+    cr_assert_eq(hlk_lock_holds(lock), 1);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(stage_counters(client).lost, 0u);
+}
+
+Test(fair, has_no_async_acquire_and_says_so)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    cr_assert_eq(hlk_lock_acquire_async(fair_lock(client, "t", owner), NULL, NULL, NULL), HLK_E_INVALID);
+    cr_assert_not_null(strstr(hlk_last_error(), "fair"), "%s", hlk_last_error());
+    hlk_owner_destroy(owner);
+}
+
+Test(fair, is_released_without_waiting)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = fair_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK);
+    cr_assert_eq(hlk_lock_holds(lock), 0);
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+}
+
+/* --- order */
+
+Test(fair, serves_threads_of_all_clients_in_the_order_they_came)
+{
+    enum { THREADS = 9, CLIENTS = 3 };
+    hlk_client *clients[CLIENTS];
+    struct actor *waiters[THREADS];
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = stage_open(NULL);
+    hlk_lock *held = fair_lock(clients[0], "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
+    for (int i = 0; i < THREADS; i++)
+        start_waiters(clients[i * i % CLIENTS], &waiters[i], 1);
+    cr_assert_eq(raw_int(stage.redis, "ZCARD " SCORES), THREADS);
+    cr_assert_eq(hlk_lock_release(held), HLK_OK);
+    for (int i = 0; i < THREADS; i++) {
+        int answered = 0;
+        cr_assert_eq(actor_status(waiters[i]), HLK_OK);
+        cr_assert_eq(actors_answered(waiters, THREADS, &answered), i);
+        cr_assert_eq(answered, 1);
+        cr_assert_eq(actor_end(waiters[i]), HLK_OK);
+        waiters[i] = NULL;
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        cr_assert_eq(stage_counters(clients[i]).woken_by_ttl, 0u, "each was called");
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+}
+
+Test(fair, a_try_does_not_pass_by_those_who_wait)
+{
+    hlk_client *client = stage_open(NULL), *elsewhere = stage_open(NULL);
+    struct actor *waiter;
+    hlk_lock *held = fair_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
+    start_waiters(elsewhere, &waiter, 1);
+    cr_assert_eq(stage_try(fair_lock(client, "t", NULL)), HLK_BUSY);
+    cr_assert_eq(queued(), 1, "a try takes no place");
+    cr_assert_eq(hlk_lock_release(held), HLK_OK);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+/* Taken and released by all, as fast as they can: never two at a time, and all have their share. */
+struct turns {
+    hlk_lock *lock;
+    struct history *history;
+    int who, times;
+};
+
+static void *take_turns(void *arg)
+{
+    struct turns *turns = arg;
+    for (int i = 0; i < turns->times; i++) {
+        if (hlk_lock_acquire(turns->lock, HLK_FOREVER) != HLK_OK)
+            test_give_up("%s", hlk_last_error());
+        struct hold *hold = history_acquired(turns->history, turns->who, 0, hlk_lock_held_until(turns->lock));
+        history_released(hold);
+        if (hlk_lock_release(turns->lock) != HLK_OK)
+            test_give_up("%s", hlk_last_error());
+    }
+    return NULL;
+}
+
+Test(fair, lets_everybody_in_equally_often_and_nobody_together)
+{
+    enum { CLIENTS = 3, EACH = 3, WHOS = CLIENTS * EACH, TIMES = 100 };
+    struct turns turns[WHOS];
+    pthread_t threads[WHOS];
+    struct history *history = history_create((size_t)WHOS * TIMES);
+    for (int i = 0; i < WHOS; i++)
+        turns[i] = (struct turns){ NULL, history, i, TIMES };
+    for (int c = 0; c < CLIENTS; c++) {
+        hlk_client *client = stage_open(NULL);
+        for (int i = 0; i < EACH; i++)
+            turns[c * EACH + i].lock = fair_lock(client, "t", NULL);
+    }
+    for (int i = 0; i < WHOS; i++)
+        pthread_create(&threads[i], NULL, take_turns, &turns[i]);
+    for (int i = 0; i < WHOS; i++)
+        pthread_join(threads[i], NULL);
+    cr_assert(history_check(history));
+    /* In the middle of the run, when all of them fight for it, nobody has had it twice more often than another. */
+    int times[WHOS] = { 0 }, most = 0, least = TIMES;
+    for (size_t i = WHOS * TIMES / 4; i < WHOS * TIMES / 2; i++)
+        times[history_at(history, i)->who]++;
+    for (int i = 0; i < WHOS; i++) {
+        most = times[i] > most ? times[i] : most;
+        least = times[i] < least ? times[i] : least;
+    }
+    cr_assert(most <= 2 * least, "%d to %d", least, most);
+    history_destroy(history);
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+}
+
+/* --- leaving */
+
+Test(fair, a_wait_that_times_out_leaves_its_place)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = fair_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    int64_t began = test_now_ms();
+    cr_assert_eq(hlk_lock_acquire(lock, 200), HLK_TIMEOUT);
+    cr_assert_geq(test_now_ms() - began, 200);
+    cr_assert_not_null(strstr(hlk_last_error(), "foreign:1"), "%s", hlk_last_error());
+    WAIT_FOR(no_queue());
+    cr_assert_eq(stage_counters(client).waiting, 0u);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* asks A1 redisson 1104...: an interrupted waiter of Redisson's stays in the queue */
+Test(fair, an_interrupted_wait_leaves_its_place)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.cancel = cancel;
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(fair_lock(client, "t", NULL), &opts), *patient;
+    WAIT_FOR(queued() == 1);
+    start_waiters(client, &patient, 1);
+    hlk_cancel_trigger(cancel);
+    cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
+    WAIT_FOR(queued() == 1);
+    cr_assert_eq(raw_int(stage.redis, "ZCARD " SCORES), 1);
+    cr_assert_not(actor_answered(patient));
+    actor_cancel(patient);
+    cr_assert(actor_join_cancelled(patient));
+    WAIT_FOR(no_queue());
+    cr_assert_eq(stage_counters(client).waiting, 0u);
+    hlk_cancel_destroy(cancel);
+    raw(stage.redis, "DEL t");
+}
+
+static void on_signal(int sig)
+{
+    (void)sig;
+}
+
+Test(fair, a_wait_ended_by_a_signal_leaves_its_place)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+    sigaction(SIGUSR1, &action, NULL);
+    hlk_client *client = stage_open(NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.flags = HLK_ACQUIRE_EINTR;
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(fair_lock(client, "t", NULL), &opts);
+    WAIT_FOR(queued() == 1);
+    while (!actor_answered(waiter)) { /* one that comes just before it sleeps slips past, as documented */
+        actor_signal(waiter, SIGUSR1);
+        test_sleep_ms(5);
+    }
+    cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
+    WAIT_FOR(no_queue());
+    raw(stage.redis, "DEL t");
+}
+
+/* The one that is called leaves at that moment: the next is called. */
+Test(fair, who_leaves_when_it_is_called_hands_the_call_on)
+{
+    hlk_client *client = stage_open(NULL), *elsewhere = stage_open(NULL);
+    for (int i = 0; i < 30; i++) {
+        hlk_cancel *cancel = hlk_cancel_create(elsewhere);
+        struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+        opts.cancel = cancel;
+        hlk_lock *held = fair_lock(client, "t", NULL);
+        cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
+        struct actor *second, *first = actor_start(fair_lock(elsewhere, "t", NULL), &opts);
+        WAIT_FOR(queued() == 1);
+        start_waiters(elsewhere, &second, 1);
+        cr_assert_eq(hlk_lock_release_async(held, NULL, NULL), HLK_OK);
+        hlk_cancel_trigger(cancel);
+        enum hlk_status status = actor_end(first);
+        cr_assert(status == HLK_INTERRUPTED || status == HLK_OK);
+        cr_assert_eq(actor_end(second), HLK_OK);
+        hlk_cancel_destroy(cancel);
+    }
+    cr_assert_eq(stage_counters(elsewhere).woken_by_ttl, 0u);
+}
+
+Test(fair, close_ends_waits_and_gives_back_holds)
+{
+    hlk_client *client = stage_open(NULL), *elsewhere = stage_open(NULL);
+    struct actor *waiters[2], *other;
+    hlk_lock *held = fair_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
+    start_waiters(client, waiters, 2);
+    start_waiters(elsewhere, &other, 1);
+    stage_close(client);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(actor_end(waiters[i]), HLK_E_CLOSED);
+    cr_assert_eq(actor_end(other), HLK_OK);
+    cr_assert_eq(stage_counters(elsewhere).woken_by_ttl, 0u);
+}
+
+/* --- dead ones in the queue */
+
+/* In a child: waits until it is killed. */
+static pid_t fork_waiter(const char *url)
+{
+    struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
+    struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
+    lock_opts.kind = HLK_LOCK_FAIR;
+    hlk_client *client;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    if (hlk_client_open(&client, url, &opts) != HLK_OK)
+        _exit(1);
+    hlk_lock *lock = hlk_lock_create(client, "t", &lock_opts);
+    _exit(hlk_lock_acquire(lock, HLK_FOREVER) == HLK_OK ? 0 : 2);
+}
+
+/* asks A1 redisson 1104, 2883, 3730, 3004, 4595, 6150: k of them cost no more than one, and nobody asks in a loop */
+Test(fair, is_not_delayed_by_waiters_that_were_killed)
+{
+    if (STAGE_UNDER_TSAN)
+        return;
+    enum { DEAD = 15 };
+    pid_t dead[DEAD];
+    raw(stage.redis, "HSET t foreign:1 1");
+    for (int i = 0; i < DEAD; i++) {
+        dead[i] = fork_waiter(stage.url);
+        WAIT_FOR(queued() == i + 1);
+    }
+    raw(stage.redis, "DEL t"); /* nobody says so */
+    for (int i = 0; i < DEAD; i++) {
+        kill(dead[i], SIGKILL);
+        waitpid(dead[i], NULL, 0);
+    }
+    hlk_client *client = stage_open(NULL);
+    int64_t began = test_now_ms(), calls = script_calls();
+    struct actor *living = actor_start(fair_lock(client, "t", NULL), NULL);
+    cr_assert_eq(actor_status(living), HLK_OK);
+    int64_t took = test_now_ms() - began;
+    cr_assert_lt(took, DEAD * 1000, "one chance of 1 s for all of them, not one each; this took %lld", (long long)took);
+    cr_assert_leq(script_calls() - calls, 20, "it asks when there is something to ask");
+    cr_assert_eq(actor_end(living), HLK_OK);
+    cr_assert(no_queue());
+}
+
+Test(fair, a_release_is_heard_behind_waiters_that_were_killed)
+{
+    if (STAGE_UNDER_TSAN)
+        return;
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *held = fair_lock(client, "t", NULL);
+    struct actor *living;
+    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
+    pid_t dead = fork_waiter(stage.url);
+    WAIT_FOR(queued() == 1);
+    start_waiters(client, &living, 1);
+    kill(dead, SIGKILL);
+    waitpid(dead, NULL, 0);
+    char channel[256];
+    redisReply *first = redisCommand(stage.redis, "LINDEX " QUEUE " 0");
+    snprintf(channel, sizeof channel, "redisson_lock__channel:{t}:%s", first->str);
+    freeReplyObject(first);
+    WAIT_FOR(strstr(raw(stage.redis, "PUBSUB NUMSUB %s", channel), ":0]") != NULL);
+    cr_assert_eq(hlk_lock_release(held), HLK_OK);
+    cr_assert_eq(actor_status(living), HLK_OK, "long before the 30 s it would sleep without a call");
+    cr_assert_eq(actor_end(living), HLK_OK);
+    cr_assert(no_queue());
+}
+
+/* asks A1: a waiter older than any timeout still gets its turn */
+Test(fair, a_living_waiter_is_never_too_old)
+{
+    hlk_client *client = stage_open(NULL), *elsewhere = stage_open(NULL);
+    struct actor *waiters[3];
+    hlk_lock *held = fair_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
+    start_waiters(client, waiters, 2);
+    redisReply *all = redisCommand(stage.redis, "ZRANGE " SCORES " 0 -1");
+    for (size_t i = 0; i < all->elements; i++) /* as if they had waited for longer than all their patience */
+        raw(stage.redis, "ZADD " SCORES " 1000 %s", all->element[i]->str);
+    freeReplyObject(all);
+    start_waiters(elsewhere, &waiters[2], 1);
+    cr_assert_eq(queued(), 3, "nobody was dropped");
+    cr_assert_eq(hlk_lock_release(held), HLK_OK);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(actor_end(waiters[i]), HLK_OK);
+}
+
+/* --- broken connections */
+
+Test(fair, keeps_its_place_when_its_subscriber_was_killed)
+{
+    hlk_client *client = stage_open(NULL);
+    struct actor *waiters[2];
+    raw(stage.redis, "HSET t foreign:1 1");
+    start_waiters(client, waiters, 2);
+    redisReply *first = redisCommand(stage.redis, "LRANGE " QUEUE " 0 -1");
+    for (int round = 0; round < 3; round++) {
+        raw(stage.redis, "CLIENT KILL TYPE pubsub");
+        for (int i = 0; i < 2; i++)
+            WAIT_FOR(strstr(raw(stage.redis, "PUBSUB NUMSUB redisson_lock__channel:{t}:%s", first->element[i]->str),
+                            ":1]") != NULL);
+    }
+    cr_assert_eq(queued(), 2);
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t}:%s 0", first->element[0]->str);
+    cr_assert_eq(actor_end(waiters[0]), HLK_OK);
+    cr_assert_eq(actor_end(waiters[1]), HLK_OK);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    freeReplyObject(first);
+}
+
+Test(fair_wire, with_all_messages_dropped_ends_by_the_ttl_it_was_told)
+{
+    enum { THREADS = 3 };
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 300; /* so each is the next one's bound */
+    hlk_client *client = stage_open(NULL);
+    struct actor *waiters[THREADS];
+    proxy_drop_messages(stage.proxy, true);
+    raw(stage.redis, "HSET t foreign:1 1");
+    raw(stage.redis, "PEXPIRE t 300");
+    for (int i = 0; i < THREADS; i++)
+        waiters[i] = actor_start(fair_lock(client, "t", NULL), &opts);
+    for (int i = 0; i < THREADS; i++)
+        cr_assert_eq(actor_status(waiters[i]), HLK_OK);
+    for (int i = 0; i < THREADS; i++)
+        actor_end(waiters[i]); /* LOST if this thread was slow */
+    cr_assert_eq(stage_counters(client).woken, 0u);
+    WAIT_FOR(no_queue());
+}
+
+/* Every reply of a whole contended acquire and release is lost once: no hold or place stays with nobody. */
+Test(fair_wire, a_lost_reply_leaves_nothing)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 200;
+    for (uint64_t k = 1; k <= 5; k++) {
+        hlk_client *client = stage_open(&opts);
+        hlk_lock *lock = fair_lock(client, "t", NULL);
+        raw(stage.redis, "HSET t foreign:1 1");
+        raw(stage.redis, "PEXPIRE t 500");
+        proxy_arm(stage.proxy, PROXY_SWALLOW, PROXY_SCRIPTS, k);
+        enum hlk_status status = hlk_lock_acquire(lock, k % 2 ? HLK_FOREVER : 20000);
+        cr_assert_eq(status, HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_holds(lock), 1);
+        status = hlk_lock_release(lock);
+        cr_assert(status == HLK_OK || status == HLK_E_UNSURE, "%s", hlk_last_error());
+        WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+        WAIT_FOR(no_queue());
+        proxy_arm(stage.proxy, PROXY_NONE, PROXY_ALL, 0);
+        stage_close(client);
+    }
+}
+
+Test(fair_wire, a_wait_given_up_with_its_reply_lost_leaves_nothing_held_or_queued)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 200;
+    for (uint64_t k = 1; k <= 2; k++) {
+        hlk_client *client = stage_open(&opts);
+        hlk_lock *lock = fair_lock(client, "t", NULL);
+        raw(stage.redis, "HSET t foreign:1 1");
+        proxy_arm(stage.proxy, PROXY_SWALLOW, PROXY_SCRIPTS, k);
+        enum hlk_status status = hlk_lock_acquire(lock, 100);
+        cr_assert(status == HLK_TIMEOUT || status == HLK_E_UNSURE, "%s", hlk_last_error());
+        raw(stage.redis, "DEL t");
+        stage_close(client);
+        cr_assert(no_queue());
+        cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+        proxy_arm(stage.proxy, PROXY_NONE, PROXY_ALL, 0);
+    }
+}
+
+/* --- losing */
+
+Test(fair, a_loss_is_told_and_never_silent)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 600;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = fair_lock(client, "t", NULL);
+    int fd = hlk_lock_lost_fd(lock);
+    struct pollfd poller = { .fd = fd, .events = POLLIN };
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(poll(&poller, 1, 0), 0);
+    raw(stage.redis, "DEL t");
+    struct stage_event event = stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_str_eq(event.lock, "t");
+    cr_assert_eq(poll(&poller, 1, WAIT_MS), 1, "the handle's descriptor, though the hold is a seat's");
+    cr_assert_eq(hlk_lock_holds(lock), 0);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_LOST);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST, "Redisson's unlock says nothing");
+    cr_assert_eq(poll(&poller, 1, 0), 0);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(fair, a_loss_is_found_out_by_the_release)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = fair_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+}
+
+Test(fair, broken_goes_to_the_first_who_waits_and_its_holder_is_told)
+{
+    hlk_client *client = stage_open(NULL), *elsewhere = stage_open(NULL);
+    hlk_lock *lock = fair_lock(client, "t", NULL);
+    struct actor *waiter;
+    cr_assert_eq(hlk_lock_break(lock), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    start_waiters(elsewhere, &waiter, 1);
+    cr_assert_eq(hlk_lock_break(fair_lock(client, "t", NULL)), HLK_OK);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    (void)stage_wait_event(HLK_EVENT_LOST, "t"); /* the same process need not wait for a renewal */
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+Test(fair, of_a_thread_that_ended_is_orphaned_and_runs_out)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 600;
+    hlk_client *client = stage_open(&opts);
+    struct actor *gone = actor_start(fair_lock(client, "t", NULL), NULL);
+    cr_assert_eq(actor_status(gone), HLK_OK);
+    actor_leave(gone);
+    (void)stage_wait_event(HLK_EVENT_ORPHANED, "t");
+    hlk_lock *lock = fair_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* --- looking */
+
+Test(fair, query_counts_places_in_the_queue)
+{
+    hlk_client *client = stage_open(NULL), *elsewhere = stage_open(NULL);
+    hlk_lock *lock = fair_lock(client, "t", NULL);
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    struct actor *waiters[3];
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK);
+    cr_assert_eq(state.held, 0);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    start_waiters(client, waiters, 2);
+    start_waiters(elsewhere, &waiters[2], 1);
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK);
+    cr_assert_eq(state.held, 1);
+    cr_assert_eq(state.mine, 1);
+    cr_assert_eq(state.waiting, 3);
+    cr_assert_eq(state.count, 1);
+    struct hlk_waiter places[2] = { { .size = sizeof places[0] } };
+    size_t n = 0;
+    cr_assert_eq(hlk_lock_waiters(lock, places, 2, &n), HLK_OK);
+    cr_assert_eq(n, 3);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(strncmp(places[i].holder, hlk_client_id(client), strlen(hlk_client_id(client))), 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(actor_end(waiters[i]), HLK_OK);
+}
+
+/* A plain lock of the same name in the same process has a session of its own. (That they exclude each other is Redis'
+ * doing; never two kinds on one name, says docs/protocol.md.) */
+Test(fair, does_not_share_what_a_process_knows_with_a_plain_lock)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *fair = fair_lock(client, "t", NULL), *plain = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(fair, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_holds(plain), 0);
+    cr_assert_eq(hlk_lock_release(plain), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_acquire(plain, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_eq(hlk_lock_release(fair), HLK_OK);
+}

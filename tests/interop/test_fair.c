@@ -1,0 +1,408 @@
+/* hasplock and Redisson's RFairLock in one queue: who is served when, who calls whom, what the dead of either side cost
+ * the other. */
+#include "interop/scene.h"
+
+#include "support/history.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(redisson_fair, .init = scene_open, .fini = scene_close, .timeout = SCENE_SECONDS);
+
+#define QUEUE "redisson_lock_queue:{t}"
+#define SCORES "redisson_lock_timeout:{t}"
+
+enum { MOST = 12, PATIENCE = 300000 };
+static hlk_lock *locks[MOST];
+static int locks_len;
+
+static hlk_lock *fair_lock(hlk_client *client)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_LOCK_FAIR;
+    hlk_lock *lock = hlk_lock_create(client, "t", &opts);
+    cr_assert_not_null(lock, "%s", hlk_last_error());
+    cr_assert_lt(locks_len, MOST);
+    locks[locks_len++] = lock;
+    return lock;
+}
+
+static void done(void)
+{
+    while (locks_len > 0)
+        hlk_lock_destroy(locks[--locks_len]);
+}
+
+static int64_t queued(void)
+{
+    return raw_int(scene.redis, "LLEN " QUEUE);
+}
+
+static const char *waiter_at(int place)
+{
+    static char waiter[4][192];
+    static int next;
+    redisReply *reply = redisCommand(scene.redis, "LINDEX " QUEUE " %d", place);
+    snprintf(waiter[next = (next + 1) % 4], sizeof waiter[0], "%s", reply->str ? reply->str : "");
+    freeReplyObject(reply);
+    return waiter[next];
+}
+
+static int64_t score_at(int place)
+{
+    return raw_int(scene.redis, "ZSCORE " SCORES " %s", waiter_at(place));
+}
+
+static bool listens(int place)
+{
+    return strstr(raw(scene.redis, "PUBSUB NUMSUB redisson_lock__channel:{t}:%s", waiter_at(place)), ":1]") != NULL;
+}
+
+/* The next of either side has its place, listens, and has asked once more. */
+static void await_place(struct watch *watch, char side, int64_t place)
+{
+    WAIT_FOR(queued() == place + 1 && listens((int)place));
+    if (side == 'J') {
+        watch_for(watch, "J> subscribe redisson_lock__channel:*");
+        watch_for(watch, "J. pttl t");
+    }
+}
+
+static void java_waits(struct watch *watch, const char *who, int64_t place)
+{
+    peer_tell(scene.java, "%s fairlock t", who);
+    await_place(watch, 'J', place);
+}
+
+static void c_waits(struct watch *watch, struct c_waiter *waiter, int64_t place)
+{
+    c_waiter_start(waiter, fair_lock(scene.client), HLK_FOREVER);
+    await_place(watch, 'C', place);
+}
+
+static struct hlk_counters counters(void)
+{
+    struct hlk_counters now = { .size = sizeof now };
+    cr_assert_eq(hlk_client_counters(scene.client, &now), HLK_OK);
+    return now;
+}
+
+/* --- calls */
+
+Test(redisson_fair, java_waits_for_c_and_is_called)
+{
+    struct watch *watch = watch_start(scene.server);
+    hlk_lock *lock = fair_lock(scene.client);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairislocked t"), "true");
+    java_waits(watch, "A.1", 0);
+    cr_assert_gt(raw_pttl(scene.redis, "t"), WAIT_MS);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_str_eq(peer_answer(scene.java, "A.1")->text, "ok");
+    expect_held("t", peer_ask(scene.java, "- uuid A"), 1, WATCHDOG_MS * 2 / 3, WATCHDOG_MS);
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairunlock t"), "ok");
+    watch_stop(watch);
+    done();
+}
+
+Test(redisson_fair, c_waits_for_java_and_is_called)
+{
+    struct watch *watch = watch_start(scene.server);
+    struct c_waiter waiter;
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairlock t"), "ok");
+    c_waits(watch, &waiter, 0);
+    cr_assert_not(waiter.answered);
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairunlock t"), "ok");
+    cr_assert_eq(c_waiter_answer(&waiter), HLK_OK);
+    expect_held("t", hlk_client_id(scene.client), 1, WATCHDOG_MS * 2 / 3, WATCHDOG_MS);
+    cr_assert_eq(counters().woken, 1u);
+    cr_assert_eq(counters().woken_by_ttl, 0u);
+    cr_assert_eq(c_waiter_end(&waiter), HLK_OK);
+    watch_stop(watch);
+    done();
+}
+
+/* --- order */
+
+Test(redisson_fair, both_sides_stand_in_one_queue)
+{
+    enum { EACH = 3 };
+    struct watch *watch = watch_start(scene.server);
+    struct c_waiter c[EACH];
+    hlk_lock *lock = fair_lock(scene.client);
+    char who[8];
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    for (int i = 0; i < EACH; i++) {
+        snprintf(who, sizeof who, "A.%d", i);
+        java_waits(watch, who, 2 * (int64_t)i);
+        c_waits(watch, &c[i], 2 * (int64_t)i + 1);
+    }
+    for (int i = 1; i < 2 * EACH; i++)
+        cr_assert_eq(score_at(i), score_at(i - 1) + PATIENCE, "place %d", i);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    for (int i = 0; i < EACH; i++) {
+        snprintf(who, sizeof who, "A.%d", i);
+        cr_assert_str_eq(peer_answer(scene.java, who)->text, "ok");
+        for (int j = i; j < EACH; j++)
+            cr_assert_not(c[j].answered);
+        cr_assert_str_eq(peer_ask(scene.java, "%s fairunlock t", who), "ok");
+        cr_assert_eq(c_waiter_answer(&c[i]), HLK_OK);
+        snprintf(who, sizeof who, "A.%d", i + 1);
+        cr_assert(i + 1 == EACH || peer_waits(scene.java, who));
+        cr_assert_eq(c_waiter_end(&c[i]), HLK_OK);
+    }
+    cr_assert_eq(counters().woken_by_ttl, 0u);
+    watch_stop(watch);
+    done();
+}
+
+Test(redisson_fair, a_try_of_either_side_does_not_pass_by_the_others_waiter)
+{
+    struct watch *watch = watch_start(scene.server);
+    struct c_waiter c;
+    hlk_lock *lock = fair_lock(scene.client);
+    server_allow(scene.server, "hasplock_fair:*"); /* that Java was called stands in it for a minute */
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairlock t 30000"), "ok");
+    c_waits(watch, &c, 0);
+    raw(scene.redis, "DEL t"); /* free, and nobody has said so */
+    cr_assert_str_eq(peer_ask(scene.java, "A.2 fairtrylock t"), "false");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY, "which also calls the first");
+    cr_assert_eq(c_waiter_answer(&c), HLK_OK);
+    java_waits(watch, "A.3", 0);
+    raw(scene.redis, "DEL t");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_str_eq(peer_answer(scene.java, "A.3")->text, "ok");
+    cr_assert_str_eq(peer_ask(scene.java, "A.3 fairunlock t"), "ok");
+    cr_assert_eq(c_waiter_end(&c), HLK_LOST);
+    watch_stop(watch);
+    done();
+}
+
+/* --- leaving */
+
+Test(redisson_fair, a_waiter_that_gives_up_lets_the_others_up)
+{
+    struct watch *watch = watch_start(scene.server);
+    struct c_waiter leaver, stayer;
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairlock t"), "ok");
+    c_waiter_start(&leaver, fair_lock(scene.client), 1500);
+    await_place(watch, 'C', 0);
+    java_waits(watch, "A.2", 1);
+    c_waits(watch, &stayer, 2);
+    int64_t java = score_at(1), c = score_at(2);
+    cr_assert_eq(c_waiter_answer(&leaver), HLK_TIMEOUT);
+    c_waiter_end(&leaver);
+    WAIT_FOR(queued() == 2);
+    cr_assert_eq(score_at(0), java - PATIENCE, "as Redisson's own leavers do it");
+    cr_assert_eq(score_at(1), c - PATIENCE);
+    cr_assert_eq(raw_int(scene.redis, "ZCARD " SCORES), 2);
+    peer_tell(scene.java, "A.3 fairtrylock t 300");
+    cr_assert_str_eq(peer_answer(scene.java, "A.3")->text, "false");
+    cr_assert_eq(queued(), 2);
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairunlock t"), "ok");
+    cr_assert_str_eq(peer_answer(scene.java, "A.2")->text, "ok");
+    cr_assert_str_eq(peer_ask(scene.java, "A.2 fairunlock t"), "ok");
+    cr_assert_eq(c_waiter_answer(&stayer), HLK_OK);
+    cr_assert_eq(c_waiter_end(&stayer), HLK_OK);
+    watch_stop(watch);
+    done();
+}
+
+/* --- dead ones */
+
+static size_t commands_of(struct watch *watch, const char *pattern, size_t from)
+{
+    return watch_count(watch, from, watch_mark(watch), pattern);
+}
+
+/* Redisson leaves an interrupted waiter in the queue, and its own waiters behind it ask without a pause. */
+Test(redisson_fair, javas_dead_cost_c_one_chance_of_5_s_and_no_hot_loop)
+{
+    enum { DEAD = 3 };
+    struct watch *watch = watch_start(scene.server);
+    struct c_waiter c;
+    hlk_lock *lock = fair_lock(scene.client);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    peer_ask(scene.java, "- open D %s", scene.java_url);
+    for (int i = 0; i < DEAD; i++) {
+        char who[8];
+        snprintf(who, sizeof who, "D.%d", i);
+        java_waits(watch, who, i);
+    }
+    c_waits(watch, &c, DEAD);
+    peer_ask(scene.java, "- close D"); /* their threads are interrupted, and their client is gone */
+    WAIT_FOR(!listens(0) && !listens(1) && !listens(2));
+    cr_assert_eq(queued(), DEAD + 1);
+    size_t from = watch_mark(watch);
+    int64_t began = test_now_ms();
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(c_waiter_answer(&c), HLK_OK);
+    int64_t took = test_now_ms() - began;
+    cr_assert(4000 <= took && took < DEAD * 5000, "%lld ms", (long long)took);
+    cr_assert_leq(commands_of(watch, "C> eval*", from), 8);
+    cr_assert_eq(c_waiter_end(&c), HLK_OK);
+    cr_assert_eq(raw_int(scene.redis, "EXISTS " QUEUE " " SCORES), 0);
+    watch_stop(watch);
+    done();
+}
+
+/* In a child: waits until it is killed. */
+static pid_t fork_waiter(void)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    hlk_client *client;
+    opts.kind = HLK_LOCK_FAIR;
+    if (hlk_client_open(&client, scene.server->unix_url, NULL) != HLK_OK)
+        _exit(1);
+    hlk_lock *lock = hlk_lock_create(client, "t", &opts);
+    _exit(hlk_lock_acquire(lock, HLK_FOREVER) == HLK_OK ? 0 : 2);
+}
+
+/* Redisson alone would wait for the dead one's score, 5 minutes; one of ours in the queue finds it out. */
+Test(redisson_fair, a_dead_c_waiter_holds_nobody_up_when_c_waits_too)
+{
+    struct watch *watch = watch_start(scene.server);
+    struct c_waiter c;
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairlock t"), "ok");
+    pid_t dead = fork_waiter();
+    await_place(watch, 'C', 0);
+    java_waits(watch, "A.2", 1);
+    c_waits(watch, &c, 2);
+    kill(dead, SIGKILL);
+    waitpid(dead, NULL, 0);
+    WAIT_FOR(!listens(0));
+    raw(scene.redis, "PUBLISH redisson_lock__channel:{t}:%s 0", waiter_at(2)); /* it asks, and knows the ttl */
+    raw(scene.redis, "PEXPIRE t 1");                                           /* as if A had died */
+    WAIT_FOR(raw_pttl(scene.redis, "t") == -2);
+    raw(scene.redis, "PUBLISH redisson_lock__channel:{t}:%s 0", waiter_at(2));
+    cr_assert_str_eq(peer_answer(scene.java, "A.2")->text, "ok");
+    cr_assert_not(c.answered);
+    cr_assert_str_eq(peer_ask(scene.java, "A.2 fairunlock t"), "ok");
+    cr_assert_eq(c_waiter_answer(&c), HLK_OK);
+    cr_assert_eq(c_waiter_end(&c), HLK_OK);
+    watch_stop(watch);
+    done();
+}
+
+/* --- losing */
+
+Test(redisson_fair, a_lock_that_java_forces_is_lost_and_c_is_told)
+{
+    struct watch *watch = watch_start(scene.server);
+    struct c_waiter c;
+    hlk_lock *lock = fair_lock(scene.client);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    c_waits(watch, &c, 0);
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairforceunlock t"), "true");
+    cr_assert_eq(c_waiter_answer(&c), HLK_OK, "Java called it");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert_eq(c_waiter_end(&c), HLK_OK);
+    watch_stop(watch);
+    done();
+}
+
+Test(redisson_fair, c_breaks_javas_lock_and_java_gets_it_next)
+{
+    struct watch *watch = watch_start(scene.server);
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairlock t"), "ok");
+    java_waits(watch, "A.2", 0);
+    cr_assert_eq(hlk_lock_break(fair_lock(scene.client)), HLK_OK);
+    cr_assert_str_eq(peer_answer(scene.java, "A.2")->text, "ok");
+    cr_assert_str_eq(peer_ask(scene.java, "A.2 fairunlock t"), "ok");
+    watch_stop(watch);
+    done();
+}
+
+/* --- at work at once */
+
+enum { SIDE = 3, TURNS = 25 };
+
+struct counter {
+    pthread_t thread;
+    int who;
+    hlk_lock *lock;
+    struct history *history;
+    atomic_int turns;
+    enum hlk_status status;
+};
+
+static void *count(void *arg)
+{
+    struct counter *me = arg;
+    redisContext *redis = raw_open(scene.server);
+    while (me->status == HLK_OK && raw_int(redis, "EXISTS t:stop") == 0) {
+        me->status = hlk_lock_acquire(me->lock, HLK_FOREVER);
+        if (me->status != HLK_OK)
+            break;
+        struct hold *hold = history_acquired(me->history, me->who, 0, hlk_lock_held_until(me->lock));
+        raw(redis, "SET t:counter %lld", (long long)raw_int(redis, "GET t:counter") + 1);
+        atomic_fetch_add(&me->turns, 1);
+        history_released(hold);
+        me->status = hlk_lock_release(me->lock);
+    }
+    redisFree(redis);
+    return NULL;
+}
+
+/* Of each thread, ours first; the fewest. */
+static int64_t turns_so_far(struct counter *c, int64_t turns[2 * SIDE])
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < 2 * SIDE; i++) {
+        turns[i] = i < SIDE ? atomic_load(&c[i].turns) : raw_int(scene.redis, "LLEN t:turns:%d", i - SIDE);
+        least = turns[i] < least ? turns[i] : least;
+    }
+    return least;
+}
+
+Test(redisson_fair, three_c_and_three_java_threads_take_turns_and_lose_no_update)
+{
+    struct counter c[SIDE];
+    struct history *history = history_create(1 << 14);
+    memset(c, 0, sizeof c);
+    raw(scene.redis, "SET t:counter 0");
+    for (int i = 0; i < SIDE; i++) {
+        c[i].who = i;
+        c[i].lock = fair_lock(scene.client);
+        c[i].history = history;
+        peer_tell(scene.java, "A.%d faircount t %s t:counter t:turns:%d t:stop", i, scene.java_url, i);
+        cr_assert_eq(pthread_create(&c[i].thread, NULL, count, &c[i]), 0);
+    }
+    int64_t before[2 * SIDE], after[2 * SIDE], sum = 0, most = 0, least = INT64_MAX;
+    do
+        test_sleep_ms(1);
+    while (turns_so_far(c, before) < 1); /* all are at work */
+    do
+        test_sleep_ms(1);
+    while (turns_so_far(c, after) < TURNS + 1 || after[0] - before[0] < TURNS);
+    for (int i = 0; i < 2 * SIDE; i++) {
+        int64_t turns = after[i] - before[i];
+        most = turns > most ? turns : most;
+        least = turns < least ? turns : least;
+    }
+    raw(scene.redis, "SET t:stop 1");
+    for (int i = 0; i < SIDE; i++) {
+        char who[8];
+        snprintf(who, sizeof who, "A.%d", i);
+        pthread_join(c[i].thread, NULL);
+        cr_assert_eq(c[i].status, HLK_OK, "C thread %d: %s", i, hlk_status_name(c[i].status));
+        sum += atomic_load(&c[i].turns) + atoll(peer_answer(scene.java, who)->text);
+    }
+    cr_log_info("turns of each thread while all were at work: %lld to %lld", (long long)least, (long long)most);
+    cr_assert_eq(raw_int(scene.redis, "GET t:counter"), sum);
+    cr_assert(history_check(history));
+    cr_assert_lt(most, 2 * least, "%lld to %lld", (long long)least, (long long)most);
+    raw(scene.redis, "DEL t:counter t:stop t:turns:0 t:turns:1 t:turns:2");
+    history_destroy(history);
+    done();
+}
