@@ -2,6 +2,7 @@
  *
  *     ours             the defaults: polls before it blocks while answers come quickly
  *     ours-nospin      HLK_OPEN_NO_SPIN
+ *     ours-fair        fair locks
  *     ours-relasync    blocking acquire, release that nobody waits for
  *     ours-dispatch    async, completions by hlk_client_dispatch; both completions are waited for
  *     ours-forget      the same, releases without a completion
@@ -68,7 +69,9 @@ static void process_close(void)
 
 static int thread_open(struct bench_worker *worker)
 {
-    worker->state = hlk_lock_create(process.client, worker->key, NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = is_variant("ours-fair") ? HLK_LOCK_FAIR : HLK_LOCK_PLAIN;
+    worker->state = hlk_lock_create(process.client, worker->key, &opts);
     return worker->state ? 0 : bench_fail(worker, "create: %s", hlk_last_error());
 }
 

@@ -30,6 +30,7 @@ PEERS = {peer.name: peer for peer in [
     Peer("floor-batch", "floor", "held hash locks, 100 renewed by a script"),
     Peer("ours", "ours", "hasplock, the defaults"),
     Peer("ours-nospin", "ours", "hasplock, HLK_OPEN_NO_SPIN"),
+    Peer("ours-fair", "ours", "hasplock, HLK_LOCK_FAIR: in one queue with Redisson's fair lock"),
     Peer("ours-relasync", "ours", "hasplock, release that nobody waits for"),
     Peer("ours-dispatch", "ours", "hasplock, async, both completions waited for"),
     Peer("ours-forget", "ours", "hasplock, async, releases without completion"),

@@ -8,7 +8,7 @@ somebody who called later had the lock before.
 """
 from ..scenario import Scenario, Target, figure, ratio
 
-PEERS = ("floor", "floor-blpop", "ours", "redisson", "redisson-fair", "redispy", "redispy-1ms", "rslock")
+PEERS = ("floor", "floor-blpop", "ours", "ours-fair", "redisson", "redisson-fair", "redispy", "redispy-1ms", "rslock")
 W4_PEERS = (*PEERS, "redsync")
 
 
