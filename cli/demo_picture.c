@@ -139,7 +139,7 @@ static bool scene_with(struct scene *scene, const struct demo_run *run, int64_t 
     if (!scene_take(scene, run, from_ns, to_ns))
         return false;
     snprintf(scene->title, WORDS, "With the lock");
-    snprintf(scene->hint, WORDS, "the same length of time: one holder after the other");
+    snprintf(scene->hint, WORDS, "the same length of time: one holder after the other; blue: within a process");
     return true;
 }
 

@@ -176,6 +176,28 @@ static int report_wrongs(const struct demo_run *run, const struct demo_result *w
     return wrongs;
 }
 
+/* How the lock came from one holder to the next, as the workers' clients have counted. */
+static void report_hand_overs(struct demo_view *view, const struct demo_run *run)
+{
+    int64_t passed = 0, granted = 0;
+    struct json fields;
+
+    for (int i = 0; i < run->shared->order.processes; i++) {
+        passed += atomic_load(&run->shared->processes[i].passed);
+        granted += atomic_load(&run->shared->processes[i].granted);
+    }
+    if (view->mode == DEMO_JSON) {
+        demo_view_fields(view, &fields, "hand_overs");
+        json_int(&fields, "local", passed);
+        json_int(&fields, "across", granted);
+        demo_view_event(view, &fields, "%s", "");
+        return;
+    }
+    demo_view_line(view,
+                   "\n%sHand-overs%s     %s from thread to thread of a process without Redis, %s across processes",
+                   demo_on(view, 's'), demo_off(view), WORD(passed), WORD(granted));
+}
+
 static void report_verdict(struct demo_view *view, const struct demo_result *without, const struct demo_result *with,
                            const struct demo_check *check, const char *picture, bool good)
 {
@@ -213,6 +235,7 @@ int demo_report_end(struct demo_view *view, const struct demo_run *run, const st
         say(SAY_ERROR, "error", "no memory for the report");
         return EX_OSERR;
     }
+    report_hand_overs(view, run);
     report_late_write(view, run);
     fflush(stdout);
     wrongs += report_wrongs(run, with, &check);

@@ -81,6 +81,8 @@ struct demo_cell {                      /* one thread */
 struct demo_process {
     _Atomic int pid, ready, failed;     /* failed: exit code of a worker that gave up; the reason is in `error` */
     _Atomic int lost;                   /* HLK_EVENT_LOST told to it */
+    _Atomic int64_t passed, granted;    /* hand-overs as hlk_client_counters has them: from thread to thread within it;
+                                         * to it by a release elsewhere. Of all its lives; kept fresh */
     char error[320];
 };
 

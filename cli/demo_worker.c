@@ -30,8 +30,9 @@ struct shop { /* one process */
     int process;
     hlk_client *client; /* NULL without the lock, like the next two */
     hlk_lock *lock;
-    hlk_cancel *over;    /* ends the waits when the phase is over */
-    _Atomic int at_work; /* threads */
+    hlk_cancel *over;                      /* ends the waits when the phase is over */
+    _Atomic int at_work;                   /* threads */
+    int64_t passed_before, granted_before; /* by processes of this number that were killed */
 };
 
 struct seller { /* one thread */
@@ -296,6 +297,18 @@ static bool sellers_prepare(struct shop *shop, struct seller *sellers, int count
     return true;
 }
 
+/* Often: a process that is killed cannot say at its end how its threads came to the lock. */
+static void shop_counts(const struct shop *shop)
+{
+    struct demo_process *me = &shop->shared->processes[shop->process];
+    struct hlk_counters counters = { .size = sizeof counters };
+
+    if (!shop->client || hlk_client_counters(shop->client, &counters) != HLK_OK)
+        return;
+    atomic_store(&me->passed, shop->passed_before + (int64_t)counters.passed);
+    atomic_store(&me->granted, shop->granted_before + (int64_t)counters.granted);
+}
+
 static void sellers_work(struct shop *shop, struct seller *sellers, int count)
 {
     struct demo_shared *shared = shop->shared;
@@ -315,10 +328,12 @@ static void sellers_work(struct shop *shop, struct seller *sellers, int count)
     while (atomic_load(&shop->at_work) > 0) {
         if (atomic_load(&shared->go) == DEMO_END || atomic_load(&shared->processes[shop->process].failed))
             hlk_cancel_trigger(shop->over);
+        shop_counts(shop);
         nanosleep(&(struct timespec){ 0, LOOK_NS }, NULL);
     }
     for (int i = 0; i < started; i++)
         pthread_join(sellers[i].thread, NULL);
+    shop_counts(shop);
 }
 
 int demo_worker_main(int process)
@@ -333,6 +348,8 @@ int demo_worker_main(int process)
         fputs(error, stderr);
         return EX_USAGE;
     }
+    shop.passed_before = atomic_load(&shop.shared->processes[process].passed);
+    shop.granted_before = atomic_load(&shop.shared->processes[process].granted);
     if (getppid() != shop.shared->order.parent_pid) /* it died before the prctl */
         return EX_SOFTWARE;
     signal(SIGINT, SIG_IGN); /* the terminal's Ctrl-C is the parent's: it ends us */

@@ -32,6 +32,7 @@ static const char STYLE[] =
     ".w{fill:#c3cfe6}.h{fill:#1f8a5b}.x{fill:#d63a3a}.k{fill:#b3261e}.p{fill:#e08a00}.late{fill:url(#late)}\n"
     ".wl{stroke:#c3cfe6}.hl{stroke:#1f8a5b}.pl{stroke:#e08a00}.kl{stroke:#b3261e}\n"
     ".a{stroke:#3a4357;stroke-width:.9;fill:none}.ah{fill:#3a4357}\n"
+    ".al{stroke:#2f6fd6;stroke-width:1.1;fill:none}.alh{fill:#2f6fd6}\n"
     ".dead{fill:#b3261e;fill-opacity:.10}.stop{fill:#e08a00;fill-opacity:.16}\n"
     ".dt{fill:#b3261e;font-size:11px;font-weight:600}.st{fill:#a86400;font-size:11px;font-weight:600}\n"
     ".halo{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}\n"
@@ -40,7 +41,8 @@ static const char STYLE[] =
     ".plot{stroke:#343d4f}.grid{stroke:#2a3242}\n"
     ".w{fill:#3b4a68}.h{fill:#35b97f}.x{fill:#ff6b6b}.k{fill:#ff6b6b}.p{fill:#ffb13d}\n"
     ".wl{stroke:#3b4a68}.hl{stroke:#35b97f}.pl{stroke:#ffb13d}.kl{stroke:#ff6b6b}\n"
-    ".a{stroke:#c6cfdf}.ah{fill:#c6cfdf}.dead{fill:#ff6b6b;fill-opacity:.16}.stop{fill:#ffb13d;fill-opacity:.16}\n"
+    ".a{stroke:#c6cfdf}.ah{fill:#c6cfdf}.al{stroke:#7fb0ff}.alh{fill:#7fb0ff}\n"
+    ".dead{fill:#ff6b6b;fill-opacity:.16}.stop{fill:#ffb13d;fill-opacity:.16}\n"
     ".dt{fill:#ff8b8b}.st{fill:#ffc268}.halo{stroke:#12161f}}\n"
     "</style>\n";
 
@@ -50,7 +52,10 @@ static const char DEFS[] =
     "<rect class=\"p\" width=\"2.5\" height=\"6\"/></pattern>"
     "<marker id=\"tip\" viewBox=\"0 0 6 6\" refX=\"5.4\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" "
     "orient=\"auto\">"
-    "<path class=\"ah\" d=\"M0 .6L6 3L0 5.4z\"/></marker></defs>\n";
+    "<path class=\"ah\" d=\"M0 .6L6 3L0 5.4z\"/></marker>"
+    "<marker id=\"tip-within\" viewBox=\"0 0 6 6\" refX=\"5.4\" refY=\"3\" markerWidth=\"6\" "
+    "markerHeight=\"6\" orient=\"auto\">"
+    "<path class=\"alh\" d=\"M0 .6L6 3L0 5.4z\"/></marker></defs>\n";
 
 static void put_escaped(FILE *out, const char *text)
 {
@@ -240,6 +245,13 @@ static int by_got(const void *a, const void *b)
     return ((*left)->got_ns > (*right)->got_ns) - ((*left)->got_ns < (*right)->got_ns);
 }
 
+/* From one holder to the next: within a process, or to another one. */
+static void put_arrow(FILE *out, bool within, double x, double y, double to_x, double to_y)
+{
+    fprintf(out, "<path class=\"%s\" marker-end=\"url(#%s)\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", within ? "al" : "a",
+            within ? "tip-within" : "tip", x, y, to_x, to_y);
+}
+
 static bool draw_arrows(const struct canvas *c)
 {
     const struct timeline_panel *p = c->panel;
@@ -259,8 +271,9 @@ static bool draw_arrows(const struct canvas *c)
         if (from->row == to->row || end_ns > to->got_ns || (count > ARROWS && to_x - x < LONG_ARROW))
             continue;
         bool up = to->row < from->row; /* leave and meet the bars at their edges */
-        fprintf(c->out, "<path class=\"a\" marker-end=\"url(#tip)\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x,
-                at_y(c, from->row) + c->row * (up ? 0.12 : 0.88), to_x, at_y(c, to->row) + c->row * (up ? 0.88 : 0.12));
+        bool within = from->row / c->timeline->threads == to->row / c->timeline->threads;
+        put_arrow(c->out, within, x, at_y(c, from->row) + c->row * (up ? 0.12 : 0.88), to_x,
+                  at_y(c, to->row) + c->row * (up ? 0.88 : 0.12));
     }
     free(held);
     return true;
@@ -351,9 +364,11 @@ static void draw_legend(FILE *out, double y)
         put_text(out, x + 24, y, "s", "start", items[i].text);
         x += items[i].width + 24;
     }
-    fprintf(out, "<path class=\"a\" marker-end=\"url(#tip)\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x + 4, y - 11, x + 14,
-            y + 2);
+    put_arrow(out, false, x + 4, y - 11, x + 14, y + 2);
     put_text(out, x + 24, y, "s", "start", "hand-over");
+    x += 98;
+    put_arrow(out, true, x + 4, y - 11, x + 14, y + 2);
+    put_text(out, x + 24, y, "s", "start", "within a process");
 }
 
 /* A panel's rows are as high as fits a third of a screen. */

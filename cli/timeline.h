@@ -38,7 +38,8 @@ enum timeline_place { TIMELINE_LEFT, TIMELINE_RIGHT, TIMELINE_WIDE };
 struct timeline_panel {
     const char *title, *hint;           /* a line each; hint "" for none */
     enum timeline_place place;          /* LEFT and RIGHT share a line */
-    bool arrows;                        /* from the end of each hold to the beginning of the next */
+    bool arrows;                        /* from the end of each hold to the beginning of the next; of another colour
+                                         * within a process */
     bool dense;                         /* thousands of spans: columns instead */
     int64_t from_ns, to_ns;             /* the window; the axis counts from zero_ns */
     int64_t zero_ns;

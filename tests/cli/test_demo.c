@@ -52,6 +52,13 @@ Test(demo, loses_updates_without_the_lock_and_none_with_it)
     cr_assert_null(strstr(out, "\"lost_updates_without\":0,"), "%s", out);
     cr_assert_not_null(with, "%s", out);
     cr_assert_not_null(strstr(with, "\"items\":400,\"sold\":400,\"stock_left\":0,\"lost_updates\":0,\"oversold\":0"));
+    const char *hand_overs = strstr(out, "\"event\":\"hand_overs\"");
+    int local = 0, across = 0;
+    cr_assert_not_null(hand_overs, "%s", out);
+    cr_assert_eq(sscanf(strstr(hand_overs, "\"local\""), "\"local\":%d,\"across\":%d", &local, &across), 2);
+    cr_assert_gt(local, 0);
+    cr_assert_gt(across, 0);
+    cr_assert_leq(local + across, 500, "as many as there were orders, or fewer");
     cr_assert_not_null(strstr(out, "\"overlaps\":0,\"picture\":\"hasplock-demo.svg\",\"good\":true}\n"));
     command_free(c);
     cr_assert_str_eq(raw(redis, "DBSIZE"), ":0");
@@ -69,6 +76,7 @@ Test(demo, tells_of_the_killed_holder_and_the_stopped_one_in_order)
         "0 ms of lease left",
         "told LOST",
         "its release answered HLK_LOST",
+        "Hand-overs",
     };
     struct command *c = DEMO("--items", "400", "--plain");
     cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);

@@ -238,15 +238,38 @@ Test(timeline, has_a_label_a_process_and_a_bar_a_hold)
     cr_assert_eq(count(svg, "rect class=\"x\""), 1 + 1);
     cr_assert_eq(count(svg, "rect class=\"k\""), 1);
     cr_assert_eq(count(svg, "path class=\"kl\""), 1 + 1);
-    cr_assert_eq(count(svg, "marker-end"), 1);
+    cr_assert_eq(count(svg, "marker-end"), 2);
     free(svg);
 }
 
 Test(timeline, draws_a_hand_over_from_each_holder_to_the_next)
 {
     char *svg = draw((struct timeline_panel){ .title = "t", .hint = "", .arrows = true });
-    cr_assert_eq(count(svg, "marker-end"), 4 + 1);
+    cr_assert_eq(count(svg, "marker-end"), 4 + 2);
     free(svg);
+}
+
+Test(timeline, tells_hand_overs_within_a_process_from_those_between_processes)
+{
+    static const struct timeline_span spans[] = {
+        { 0, TIMELINE_HELD, 0, 1, 0, 10 * MS },
+        { 1, TIMELINE_HELD, 0, 11 * MS, 0, 20 * MS }, /* of the same process */
+        { 0, TIMELINE_HELD, 0, 21 * MS, 0, 30 * MS }, /* and back */
+        { 2, TIMELINE_HELD, 0, 31 * MS, 0, 40 * MS }, /* of the next one */
+    };
+    struct timeline_panel panel = { .title = "t", .hint = "", .arrows = true, .place = TIMELINE_WIDE };
+    char *text = NULL;
+    size_t size = 0;
+    panel.to_ns = 100 * MS;
+    panel.spans = spans;
+    panel.span_count = 4;
+    FILE *out = open_memstream(&text, &size);
+    cr_assert(timeline_write(out, &(struct timeline){ "t", "", 3, 2, &panel, 1 }));
+    fclose(out);
+    cr_assert(well_formed(text));
+    cr_assert_eq(count(text, "class=\"al\" marker-end"), 2 + 1);
+    cr_assert_eq(count(text, "class=\"a\" marker-end"), 1 + 1);
+    free(text);
 }
 
 Test(timeline, stays_small_when_dense)
