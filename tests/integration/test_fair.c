@@ -92,6 +92,30 @@ Test(fair, is_reentrant_and_leaves_nothing)
     cr_assert_str_eq(hlk_lock_name(lock), "t");
 }
 
+/* The hold is the thread's: it keeps what it needs of the handle, and any other handle releases it. */
+Test(fair, outlives_the_handle_it_was_taken_through)
+{
+    struct hlk_client_opts opts = stage_opts();
+    struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
+    opts.watchdog_ms = 600;
+    lock_opts.kind = HLK_LOCK_FAIR;
+    lock_opts.on_event = stage_on_event;
+    hlk_client *client = stage_open(&opts);
+    for (int lost = 0; lost < 2; lost++) {
+        hlk_lock *lock = hlk_lock_create(client, "t", &lock_opts), *other = fair_lock(client, "t", NULL);
+        cr_assert_geq(hlk_lock_lost_fd(lock), 0);
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+        hlk_lock_destroy(lock);
+        cr_assert_eq(hlk_lock_holds(other), 1);
+        if (lost) {
+            raw(stage.redis, "DEL t");
+            (void)stage_wait_event(HLK_EVENT_LOST, "t");
+        }
+        cr_assert_eq(hlk_lock_release(other), lost ? HLK_LOST : HLK_OK);
+        cr_assert_eq(hlk_lock_release(other), HLK_NOT_HOLDER);
+    }
+}
+
 Test(fair, excludes_other_threads_owners_and_clients)
 {
     hlk_client *client = stage_open(NULL), *elsewhere = stage_open(NULL);
