@@ -1,8 +1,8 @@
 /* client.h - one process's way to the locks of one Redis.
  *
  * Open one per process and server, share it between all threads, close it at the end. It has one command connection and
- * one subscriber connection per node however many locks and threads, and two threads of its own: one reads
- * subscriptions and renews leases, one runs your callbacks (all signals blocked in both).
+ * one subscriber connection per node however many locks and threads, and two threads of its own: one renews
+ * leases, and reads subscriptions when no waiting thread does, one runs your callbacks (all signals blocked in both).
  *
  * fork(): in the child every call on it answers HLK_E_FORKED and sends nothing; the parent goes on undisturbed. The
  * child may call hlk_client_close (frees nothing) and open its own. All descriptors are close-on-exec.

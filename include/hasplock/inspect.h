@@ -17,8 +17,8 @@ struct hlk_lock_state {
     int64_t count;              /* holds as written in Redis; this library's nested holds need not be in it */
     int64_t ttl_ms;             /* left of the lease; 0: free; -1: held without end (not by this library) */
     char    holder[192];        /* as written in Redis, cut if longer; "" when free */
-    int64_t waiting;            /* client processes in its queue or at its channel (not each of their threads); of a
-                                 * fair lock: each thread and owner in its queue */
+    int64_t waiting;            /* client processes in its queue, or at its channel, whichever are more (not each of
+                                 * their threads); of a fair lock: each thread and owner in its queue */
 };
 #define HLK_LOCK_STATE_INIT { sizeof(struct hlk_lock_state), 0, 0, 0, 0, { 0 }, 0 }
 
@@ -35,9 +35,9 @@ struct hlk_waiter {             /* a place in the queue: a process's, however ma
 };
 
 /* Who stands in line, from the next one on: *n of them, of whom the first `most` are written to `out` (none, with NULL,
- * when most is 0). A snapshot; some may be dead, and are passed over when it is their turn. Redisson's waiters, and
- * those behind one, stand in no line (hlk_lock_query counts them). Set out[0].size. Of a fair lock: each thread and
- * owner that waits, Redisson's among them, with nothing but its holder.
+ * when most is 0). A snapshot; some may be dead, and are passed over when it is their turn. Redisson's waiters stand
+ * in no line (hlk_lock_query counts them). Set out[0].size. Of a fair lock: each thread and owner that waits,
+ * Redisson's among them, with nothing but its holder.
  * HLK_OK also when nobody waits; HLK_E_INVALID; faults as acquire: *n is 0. Any thread. Blocks up to patience_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t most, size_t *n);
 

@@ -89,8 +89,9 @@ HLK_API enum hlk_status hlk_lock_release(hlk_lock *lock);
 /* Makes a held lock's lease end no sooner than `lease_ms` from now. HLK_OK, NOT_HOLDER, LOST, E_UNSURE, ... Blocks. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms);
 
-/* Takes the lock from whoever holds it and lets the next waiter have it. For operators: the holder learns of it only by
- * its next renewal. HLK_OK; HLK_NOT_HOLDER: nobody held it. Blocks. (RLock.forceUnlock) */
+/* Takes the lock from whoever holds it and lets the next waiter have it. For operators: a holder whose process waits
+ * for a lock, or did in the last 10 s, is told at once, another one, or that of a fair lock, learns of it by its next
+ * renewal. HLK_OK; HLK_NOT_HOLDER: nobody held it. Blocks. (RLock.forceUnlock) */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_break(hlk_lock *lock);
 
 /* Local, no I/O, any thread, nanoseconds. For the handle's holder: */
