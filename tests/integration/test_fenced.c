@@ -320,6 +320,7 @@ Test(fenced, tokens_grow_with_plain_and_fenced_handles_of_three_clients)
     grow(&record, 600);
 }
 
+#if !STAGE_UNDER_TSAN
 static _Noreturn void be_a_process(struct record *shared)
 {
     struct taker takers[2];
@@ -334,7 +335,6 @@ static _Noreturn void be_a_process(struct record *shared)
     _exit(0);
 }
 
-#if !STAGE_UNDER_TSAN
 Test(fenced, tokens_grow_from_process_to_process)
 {
     enum { PROCESSES = 3 };
