@@ -36,6 +36,7 @@ static int64_t commands_processed(void)
 static int child_of_a_fork(hlk_client *client, hlk_lock *held, hlk_lock *other, hlk_owner *owner)
 {
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    size_t waiters;
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     char buf[64];
     if (hlk_lock_acquire(other, 1000) != HLK_E_FORKED)
@@ -50,9 +51,9 @@ static int child_of_a_fork(hlk_client *client, hlk_lock *held, hlk_lock *other, 
         return 5;
     if (hlk_lock_break(held) != HLK_E_FORKED)
         return 6;
-    if (hlk_lock_query(held, &state) != HLK_E_FORKED)
+    if (hlk_lock_query(held, &state) != HLK_E_FORKED || hlk_lock_waiters(held, NULL, 0, &waiters) != HLK_E_FORKED)
         return 7;
-    if (hlk_lock_holds(held) != 0 || hlk_lock_left_ms(held) != 0)
+    if (hlk_lock_holds(held) != 0 || hlk_lock_left_ms(held) != 0 || hlk_lock_token(held) != 0)
         return 8; /* the child holds nothing */
     if (hlk_lock_release_async(held, NULL, NULL) != HLK_E_FORKED)
         return 9;
