@@ -15,7 +15,8 @@ const char *const fault_names[FAULTS] = {
     "kill -9", "SIGSTOP",    "kill pubsub",    "kill normal",        "delay",
     "cut",     "cut before", "cut after",      "late copy",          "freeze",
     "deaf",    "refuse",     "drop messages",  "hold confirmations", "script flush",
-    "break",   "DEL",        "server SIGSTOP", "server restart",     "full",
+    "break",   "DEL",        "server SIGSTOP", "server restart",     "server wipe",
+    "full",
 };
 
 static void show(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -193,13 +194,19 @@ static void stop_server(struct world *world)
     show(world, "server goes on");
 }
 
-static void restart_server(struct world *world)
+static void restart_server(struct world *world, bool keep_data)
 {
-    show(world, "server restart");
+    if (!keep_data && world->deed_count == sizeof world->deeds / sizeof *world->deeds)
+        return;
+    show(world, keep_data ? "server restart" : "server restart without its data");
+    struct soak_deed deed = { .begin = soak_now(), .lock = ALL_LOCKS };
     redisFree(world->redis);
-    server_restart(world->server, true);
+    server_restart(world->server, keep_data);
     world->redis = raw_open(world->server);
     world->heal_at[FAULT_FULL] = 0;
+    deed.end = soak_now();
+    if (!keep_data)
+        world->deeds[world->deed_count++] = deed;
     show(world, "server is up");
 }
 
@@ -245,7 +252,8 @@ static void strike(struct world *world, enum fault fault)
         stop_server(world);
         break;
     case FAULT_SERVER_RESTART:
-        restart_server(world);
+    case FAULT_SERVER_WIPE:
+        restart_server(world, fault == FAULT_SERVER_RESTART);
         break;
     case FAULT_FULL:
         fill_server(world);
@@ -260,7 +268,8 @@ void faults_one(struct world *world)
     enum fault fault = (enum fault)draw(world, FAULTS);
     if (!(world->kinds & 1u << fault))
         return;
-    if (fault == FAULT_SERVER_RESTART && soak_chance(&world->rng, 75))
+    bool restart = fault == FAULT_SERVER_RESTART || fault == FAULT_SERVER_WIPE;
+    if (restart && soak_chance(&world->rng, 75))
         return; /* they take long */
     strike(world, fault);
 }

@@ -33,7 +33,8 @@ static struct judged judge_one(const struct soak_hold *hold, const struct soak_d
 {
     struct judged judged = { hold, told_end(hold), false };
     for (size_t i = 0; i < n; i++) {
-        if (deeds[i].lock != hold->lock || deeds[i].end < hold->asked || deeds[i].begin > judged.end)
+        if ((deeds[i].lock != hold->lock && deeds[i].lock != ALL_LOCKS) || deeds[i].end < hold->asked ||
+            deeds[i].begin > judged.end)
             continue;
         judged.excused = true;
         judged.end = deeds[i].begin;
@@ -69,12 +70,26 @@ static void judge_overlap(struct soak *soak, const struct judged *all, size_t n)
     }
 }
 
-static void judge_tokens(struct soak *soak, const struct judged *all, size_t n, int64_t last[LOCKS])
+/* Has the server lost its data between two moments? */
+static bool wiped(const struct soak_deed *deeds, size_t n, int64_t from, int64_t until)
 {
+    for (size_t i = 0; i < n; i++)
+        if (deeds[i].lock == ALL_LOCKS && deeds[i].begin <= until && deeds[i].end >= from)
+            return true;
+    return false;
+}
+
+static void judge_tokens(struct soak *soak, const struct judged *all, size_t n, const struct soak_deed *deeds,
+                         size_t n_deeds, int64_t last[LOCKS])
+{
+    int64_t last_at[LOCKS] = { 0 };
     for (size_t i = 0; i < n; i++) {
         const struct soak_hold *hold = all[i].hold;
         if (hold->token <= 0 || all[i].end <= hold->from)
             continue;
+        if (wiped(deeds, n_deeds, last_at[hold->lock], hold->from))
+            last[hold->lock] = 0;
+        last_at[hold->lock] = hold->from;
         if (hold->token <= last[hold->lock]) {
             soak_wrong(soak, "token %lld of %s after %lld, at %.3f ms", (long long)hold->token,
                        soak_lock_name(hold->lock), (long long)last[hold->lock], (double)(hold->from - soak_zero) / 1e6);
@@ -97,6 +112,22 @@ static void judge_losses(struct soak *soak, const struct judged *all, size_t n)
     }
 }
 
+/* Those who held before a deed and after it. */
+static void judge_told(struct soak *soak, const struct judged *all, size_t n, const struct soak_deed *deeds,
+                       size_t n_deeds)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n_deeds && all[i].excused; j++) {
+            const struct soak_hold *hold = all[i].hold;
+            bool taken = (deeds[j].lock == hold->lock || deeds[j].lock == ALL_LOCKS) && hold->from < deeds[j].begin &&
+                         (!hold->end || hold->end > deeds[j].end);
+            if (!taken || hold->until <= deeds[j].end + LONGEST_LEASE_MS * INT64_C(1000000))
+                continue;
+            soak_wrong(soak, "renewed after it was taken at %.3f ms", (double)(deeds[j].begin - soak_zero) / 1e6);
+            soak_show_hold(hold);
+        }
+}
+
 bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_deeds, int64_t tokens[LOCKS])
 {
     size_t claimed = atomic_load(&soak->claimed), n = 0;
@@ -117,8 +148,9 @@ bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_de
             all[i].hold->end - all[i].hold->from > strtoll(long_ms, NULL, 10) * 1000000)
             soak_show_hold(all[i].hold);
     judge_overlap(soak, all, n);
-    judge_tokens(soak, all, n, tokens);
+    judge_tokens(soak, all, n, deeds, n_deeds, tokens);
     judge_losses(soak, all, n);
+    judge_told(soak, all, n, deeds, n_deeds);
     free(all);
     return soak->wrongs == before;
 }

@@ -3,18 +3,22 @@
  * 1. Two holds of a lock do not overlap within what their holders were told: from the answer of the acquire until its
  *    release was called, LOST was told, or hlk_lock_held_until as last asked, whichever came first.
  * 2. Later holds of a fenced lock have larger tokens, and no token is there twice.
- * 3. A hold under the watchdog is not lost before its held_until unless somebody took it.
+ * 3. A hold is not lost before its held_until unless somebody took it.
+ * 4. One that was taken is not renewed: it is told at the latest when the lease that it had then is over.
  *
- * What an operator does (hlk_lock_break, DEL) excuses a hold from the moment he began: his command may have run between
- * then and its answer (or within LATE_MS, if none came), and whoever held then, or had been given the lock and not
- * heard of it yet, was not told. So a hold with such a moment between its asking and its end counts only before it.
+ * What an operator does (hlk_lock_break, DEL, a server without its data) excuses a hold from the moment he began: his
+ * command may have run between then and its answer (or some seconds later, if none came), and whoever held then, or
+ * had been given the lock and not heard of it yet, was not told. So a hold with such a moment between its asking and
+ * its end counts only before it.
  */
 #ifndef HLK_SOAK_JUDGE_H
 #define HLK_SOAK_JUDGE_H
 
 #include "shared.h"
 
-struct soak_deed {              /* of an operator */
+enum { ALL_LOCKS = -1 };
+
+struct soak_deed {              /* of an operator; of all locks: the server has lost its data, counters of tokens too */
     int64_t begin, end;
     int lock;
 };

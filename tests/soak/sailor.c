@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 4 };
+enum { DEPTH = 4, LONG_EVERY_MS = 4000 };
 
 /* What one turn was drawn to be. */
 struct turn {
@@ -216,31 +216,36 @@ static void go_deeper(struct sailor *sailor, struct turn *turn)
         soak_wrong(sailor->process->soak, "nested acquire of %s: %s", soak_lock_name(turn->lock), hlk_last_error());
 }
 
+/* How long it holds: mostly not at all; now and then, by one thread of a process at a time, longer than a lease. */
+static int64_t draw_us(struct sailor *sailor)
+{
+    struct process *process = sailor->process;
+    struct soak_rng *rng = &sailor->rng;
+    uint64_t kind = soak_draw(rng, 100);
+    int64_t now = soak_now(), long_at = atomic_load(&process->long_at);
+    if (kind >= 90 && now >= long_at && !process->soak->quiet &&
+        atomic_compare_exchange_strong(&process->long_at, &long_at, now + LONG_EVERY_MS * INT64_C(1000000)))
+        return (int64_t)soak_draw(rng, (uint64_t)LONGEST_LEASE_MS * 1300);
+    return kind < 55 ? 0 : (int64_t)soak_draw(rng, kind < 96 ? 1500 : 20000);
+}
+
 static void hold(struct sailor *sailor, struct turn *turn)
 {
-    struct soak_rng *rng = &sailor->rng;
     soak_doing(sailor->at, DOING_HOLD, turn->lock, 0);
     begin(sailor, turn);
-    uint64_t kind = soak_draw(rng, 10000);
-    int64_t us = 0;
-    if (kind >= 5500)
-        us = (int64_t)soak_draw(rng, 1500);
-    if (kind >= 9600)
-        us = (int64_t)soak_draw(rng, 20000);
-    if (kind >= 9993 && !sailor->process->soak->quiet)
-        us = (int64_t)soak_draw(rng, (uint64_t)LONGEST_LEASE_MS * 1300);
+    int64_t us = draw_us(sailor);
     for (int64_t until = soak_now() + us * 1000; soak_now() < until;) {
         int64_t left = (until - soak_now()) / 1000;
         rest(sailor, left < 0 ? 0 : left > 50000 ? 50000 : left);
         if (!still_ours(turn))
             break;
     }
-    while (turn->depth < DEPTH && soak_chance(rng, 12)) {
+    while (turn->depth < DEPTH && soak_chance(&sailor->rng, 12)) {
         go_deeper(sailor, turn);
         (void)still_ours(turn);
     }
     if (turn->depth > 1)
-        rest(sailor, (int64_t)soak_draw(rng, 300));
+        rest(sailor, (int64_t)soak_draw(&sailor->rng, 300));
 }
 
 /* The outcome of a release, which may have to be asked for again. */
@@ -330,6 +335,16 @@ static bool forgets(struct sailor *sailor, const struct turn *turn)
     return !(turn->how & HOW_OWNER) && !sailor->process->soak->quiet && soak_draw(&sailor->rng, 600) == 0;
 }
 
+static void look(struct sailor *sailor, const struct turn *turn)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    enum hlk_status status = hlk_lock_query(turn->handle, &state);
+    if (status == HLK_OK && state.held && !state.holder[0])
+        soak_wrong(sailor->process->soak, "%s is held by nobody", soak_lock_name(turn->lock));
+    if (status != HLK_OK && sailor->process->soak->quiet && !atomic_load(&sailor->process->closing))
+        soak_wrong(sailor->process->soak, "query of %s: %s", soak_lock_name(turn->lock), hlk_last_error());
+}
+
 static bool one_turn(struct sailor *sailor)
 {
     struct soak *soak = sailor->process->soak;
@@ -349,6 +364,8 @@ static bool one_turn(struct sailor *sailor)
         judge_refusal(sailor, &turn, status);
     }
     soak_doing(sailor->at, DOING_NOTHING, turn.lock, 0);
+    if (soak_draw(&sailor->rng, 200) == 0)
+        look(sailor, &turn);
     if (soak_chance(&sailor->rng, 50))
         rest(sailor, (int64_t)soak_draw(&sailor->rng, soak->hurry ? 1000 << soak->hurry : 200));
     return true;

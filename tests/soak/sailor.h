@@ -47,6 +47,7 @@ struct process {
     _Atomic(struct soak_hold *) current[LOCKS];     /* whom an event is about */
     struct sailor sailors[THREADS];
     atomic_int   sailing;                           /* threads that have not ended */
+    _Atomic int64_t long_at;                        /* not before this moment does one hold for long again */
     atomic_bool  closing;                           /* the client is being closed, or about to be */
 
     struct member crowd[CROWD];

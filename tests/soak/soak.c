@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { QUIET_MS = 3000, ROUND_MS = 8000, END_MS = 15000, HUNGRY_MS = 6000, HUNGRY_QUIET_MS = 2500 };
+enum { QUIET_MS = 3000, ROUND_MS = 8000, END_MS = 15000, HUNGRY_MS = 8000, HUNGRY_QUIET_MS = 2500 };
 
 extern char **environ;
 static struct world world;
