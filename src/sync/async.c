@@ -1,15 +1,10 @@
-/* The same lock without a blocked thread: the acquire machine driven by completions. */
+/* The same lock without a blocked thread: who steps a request, and how long it lives. What a step does:
+ * async_step.c. */
 #include "sync/async.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 static void step_all(struct hlk_async *async);
 
@@ -71,7 +66,7 @@ static void on_up(struct hlk_up *up)
     step_all(async);
 }
 
-static void on_answer(struct hlk_call *call)
+void hlk_async_on_answer(struct hlk_call *call)
 {
     struct hlk_request *r = HLK_CONTAINER(call, struct hlk_request, q.call);
     struct hlk_async *async = r->async;
@@ -91,7 +86,7 @@ static void run_done(struct hlk_job *job)
     unref(async);
 }
 
-static void finish(struct hlk_async *async)
+void hlk_async_finish(struct hlk_async *async)
 {
     struct hlk_request *r = async->r;
     hlk_client *client = r->lock->client;
@@ -116,302 +111,6 @@ static void finish(struct hlk_async *async)
         (void)hlk_error_set(&async->told, async->status, "%s", hlk_last_error());
 }
 
-/* --- steps --- */
-
-static enum hlk_happened over(struct hlk_async *async, enum hlk_status status, const char *why)
-{
-    (void)hlk_error_set(&async->r->error, status, "%s", why);
-    return HLK_IS_OVER;
-}
-
-static void touch(struct hlk_async *async)
-{
-    async->touched = true;
-}
-
-static void wake_at(struct hlk_async *async, int64_t at_ms)
-{
-    if (at_ms == INT64_MAX)
-        return;
-    touch(async);
-    hlk_loop_arm(async->r->lock->client->loop, &async->alarm, at_ms);
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Sends a copy, or waits for a connection. False: over, *what says how. */
-static bool send_copy(struct hlk_async *async, enum hlk_happened *what)
-{
-    struct hlk_request *r = async->r;
-    hlk_client *client = r->lock->client;
-    for (;;) {
-        r->q.call.waiter = NULL;
-        r->q.call.done = on_answer;
-        r->q.call.lazy = false;
-        r->flies = true; /* the answer may be here before send returns */
-        atomic_fetch_add(&async->refs, 1);
-        enum hlk_status status = hlk_question_send(&r->q, client->mux);
-        if (status == HLK_OK) {
-            async->patience_at_ms = INT64_MAX;
-            return true;
-        }
-        r->flies = false;
-        atomic_fetch_sub(&async->refs, 1);
-        if (status != HLK_E_CONNECT) {
-            *what = over(async, status,
-                         status == HLK_E_CLOSED ? "the client is being closed" : "no memory for the command");
-            return false;
-        }
-        struct hlk_error why;
-        status = hlk_mux_health(client->mux, &why);
-        if (status != HLK_OK && status != HLK_E_CONNECT) {
-            *what = over(async, status, why.text);
-            return false;
-        }
-        if (async->patience_at_ms == INT64_MAX)
-            async->patience_at_ms = hlk_clock_after(hlk_clock_ms(), client->patience_ms);
-        touch(async);
-        wake_at(async, least(async->patience_at_ms, r->machine.deadline_ms));
-        if (hlk_mux_when_up(client->mux, &async->up))
-            return true;
-    }
-}
-
-static bool join(struct hlk_async *async, enum hlk_happened (*how)(struct hlk_request *r), enum hlk_happened *what)
-{
-    struct hlk_request *r = async->r;
-    touch(async);
-    enum hlk_status status = hlk_request_waits(r);
-    *what = status == HLK_OK ? how(r) : HLK_IS_OVER;
-    return false;
-}
-
-/* False: *what has happened instead. */
-static bool ask(struct hlk_async *async, enum hlk_happened *what)
-{
-    struct hlk_request *r = async->r;
-    *what = hlk_request_asks(r);
-    if (r->inbox_ear.channel)
-        touch(async); /* the loop may tell it of messages */
-    if (*what != HLK_HAS_TURN)
-        return false;
-    if (r->machine.deadline_ms != INT64_MAX && !r->machine.once) /* a try ends with its connection's reply_ms */
-        wake_at(async, r->machine.deadline_ms);
-    return send_copy(async, what);
-}
-
-/* Does what the machine wants. True: wait for events; false: *what has happened already. */
-static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *what)
-{
-    struct hlk_request *r = async->r;
-    switch (todo) {
-    case HLK_DO_ASK:
-        return ask(async, what);
-    case HLK_DO_LINE:
-        touch(async);
-        if (hlk_request_waits(r) != HLK_OK) {
-            *what = HLK_IS_OVER;
-            return false;
-        }
-        wake_at(async, r->machine.deadline_ms);
-        return true;
-    case HLK_DO_JOIN:
-        return join(async, hlk_request_join, what);
-    case HLK_DO_HARK:
-        return join(async, hlk_request_hark, what);
-    case HLK_DO_PARK:
-        touch(async);
-        if (hlk_request_waits(r) != HLK_OK) {
-            *what = HLK_IS_OVER;
-            return false;
-        }
-        wake_at(async, r->machine.until_ms);
-        return true;
-    case HLK_DO_FINISH:
-        break;
-    }
-    finish(async);
-    return true;
-}
-
-static void feed(struct hlk_async *async, enum hlk_happened what)
-{
-    struct hlk_request *r = async->r;
-    while (!act(async, hlk_acquire_step(&r->machine, what, hlk_clock_ms(), &r->busy, r->error.status), &what))
-        ;
-}
-
-static void take_turn(struct hlk_async *async)
-{
-    feed(async, hlk_request_takes_turn(async->r));
-}
-
-static void fail(struct hlk_async *async, enum hlk_status status)
-{
-    async->r->error.status = status;
-    feed(async, HLK_IS_OVER);
-}
-
-/* The answer about a nested hold's lease. */
-static void on_raised(struct hlk_async *async)
-{
-    struct hlk_request *r = async->r;
-    struct hlk_session *s = r->lock->session;
-    bool held = r->q.call.reply->type == REDIS_REPLY_INTEGER && r->q.call.reply->integer == 1;
-    if (held) {
-        hlk_session_raised(s, r->q.hold, (unsigned)r->q.count, hlk_question_sent_ms(&r->q), r->q.lease_ms, !r->fixed);
-        feed(async, HLK_IS_YOURS);
-        return;
-    }
-    struct hlk_parting parting;
-    if (hlk_session_lose(s, r->q.hold, "unknown to the server: expired, broken, or its data was lost", &parting)) {
-        hlk_table_end_lost(&r->lock->client->table, s, &parting);
-        hlk_session_ended(s);
-    }
-    fail(async, HLK_LOST);
-}
-
-static void on_reply(struct hlk_async *async)
-{
-    struct hlk_request *r = async->r;
-    enum hlk_happened what = HLK_IS_OVER;
-    r->flies = false;
-    switch (hlk_question_end(&r->q, !r->machine.once, &r->error)) {
-    case HLK_STEP_ANSWER:
-        async->refused_until_ms = 0;
-        if (async->raising)
-            on_raised(async);
-        else
-            feed(async, hlk_request_answer(r));
-        return;
-    case HLK_STEP_AGAIN:
-        if (r->machine.once && r->q.doubt)
-            what = over(async, HLK_E_UNSURE, "sent, and the connection broke before an answer came");
-        if ((r->machine.once && r->q.doubt) || !send_copy(async, &what))
-            feed(async, what);
-        return;
-    case HLK_STEP_PAUSE:
-        if (!async->refused_until_ms)
-            async->refused_until_ms = hlk_clock_after(hlk_clock_ms(), r->lock->client->patience_ms);
-        if (hlk_clock_ms() >= least(async->refused_until_ms, r->machine.deadline_ms))
-            break;
-        touch(async);
-        wake_at(async, hlk_clock_ms() + HLK_PAUSE_MS);
-        return;
-    case HLK_STEP_FAULT:
-        break;
-    }
-    feed(async, HLK_IS_OVER);
-}
-
-static void on_turn(struct hlk_async *async)
-{
-    struct hlk_request *r = async->r;
-    switch (hlk_session_look(r->lock->session, &r->turn)) {
-    case HLK_ENTER_TURN:
-        if (r->q.hold) /* not turn.h, which a grant may change now */
-            return;    /* known: a late wake-up */
-        take_turn(async);
-        return;
-    case HLK_ENTER_GOT:
-        feed(async, hlk_request_got(r));
-        return;
-    case HLK_ENTER_NESTED:
-        feed(async, HLK_IS_YOURS);
-        return;
-    case HLK_ENTER_BUSY:
-        fail(async, HLK_BUSY);
-        return;
-    case HLK_ENTER_LOST:
-        fail(async, HLK_LOST);
-        return;
-    default:
-        return;
-    }
-}
-
-static void on_time(struct hlk_async *async)
-{
-    struct hlk_request *r = async->r;
-    int64_t now = hlk_clock_ms();
-    if (now >= r->machine.deadline_ms) {
-        bool line = !async->raising && (r->machine.answered || r->q.hold == 0);
-        enum hlk_status status = line ? HLK_TIMEOUT : r->flies || r->q.doubt ? HLK_E_UNSURE : HLK_E_CONNECT;
-        if (r->machine.once && status == HLK_TIMEOUT)
-            status = HLK_BUSY;
-        (void)hlk_error_set(&r->error, status, r->flies ? "sent, but not answered in time" : "no connection");
-        feed(async, HLK_IS_OVER);
-    } else if (now >= async->patience_at_ms) {
-        struct hlk_error why;
-        enum hlk_status status = hlk_mux_health(r->lock->client->mux, &why);
-        if (status == HLK_OK)
-            return;
-        (void)hlk_error_set(&r->error, status, "%s", why.text);
-        feed(async, HLK_IS_OVER);
-    } else if (!r->machine.asking && r->q.hold && now >= r->machine.until_ms) {
-        feed(async, HLK_IS_TIME);
-    } else if (r->machine.asking && !r->flies) {
-        enum hlk_happened what = HLK_IS_OVER; /* a pause is over */
-        if (!send_copy(async, &what))
-            feed(async, what);
-    } else {
-        wake_at(async, r->machine.asking ? r->machine.deadline_ms : r->machine.until_ms);
-    }
-}
-
-static void on_closed(struct hlk_async *async)
-{
-    feed(async, over(async, HLK_E_CLOSED, "the client is being closed"));
-}
-
-static void on_cancel(struct hlk_async *async)
-{
-    if (hlk_cancel_triggered(async->r->cancel))
-        feed(async, over(async, HLK_INTERRUPTED, "cancelled"));
-}
-
-static void on_deaf(struct hlk_async *async)
-{
-    hlk_request_deaf(async->r);
-    feed(async, HLK_IS_OVER);
-}
-
-static void on_hears(struct hlk_async *async)
-{
-    feed(async, HLK_HEARS);
-}
-
-static void on_heard(struct hlk_async *async)
-{
-    feed(async, HLK_HEARD);
-}
-
-static void on_connected(struct hlk_async *async)
-{
-    enum hlk_happened what = HLK_IS_OVER;
-    if (async->r->machine.asking && !async->r->flies && !send_copy(async, &what))
-        feed(async, what);
-}
-
-/* In the order of what they settle. */
-static void step(struct hlk_async *async, unsigned bits)
-{
-    static const struct {
-        unsigned bit;
-        void (*run)(struct hlk_async *async);
-    } steps[] = {
-        { HLK_WAKE_REPLY, on_reply },   { HLK_WAKE_UP, on_connected },  { HLK_WAKE_TURN, on_turn },
-        { HLK_WAKE_CLOSED, on_closed }, { HLK_WAKE_CANCEL, on_cancel }, { HLK_WAKE_DEAF, on_deaf },
-        { HLK_WAKE_HEARING, on_hears }, { HLK_WAKE_MESSAGE, on_heard }, { HLK_WAKE_TIME, on_time },
-    };
-    for (size_t i = 0; i < sizeof steps / sizeof *steps && !async->over; i++)
-        if (bits & steps[i].bit)
-            steps[i].run(async);
-}
-
 /* The last that this thread does with it. Others of the same owner complete after it. */
 static void conclude(struct hlk_async *async)
 {
@@ -430,7 +129,7 @@ static void run(struct hlk_async *async)
     for (;;) {
         unsigned bits = atomic_fetch_and(&async->bits, HLK_ASYNC_RUNNING) & ~HLK_ASYNC_RUNNING;
         if (bits && !async->over)
-            step(async, bits);
+            hlk_async_step(async, bits);
         if (async->over) {
             conclude(async);
             return;
@@ -448,71 +147,6 @@ static void step_all(struct hlk_async *async)
 }
 
 /* --- acquire --- */
-
-static enum hlk_happened raise_lease(struct hlk_async *async, uint64_t h, unsigned count)
-{
-    struct hlk_request *r = async->r;
-    async->raising = true;
-    r->won = true; /* nothing to undo but the count */
-    r->machine.asking = true;
-    r->q.script = HLK_SCRIPT_LOCK_REACQUIRE;
-    r->q.hold = h;
-    r->q.count = count;
-    enum hlk_happened what = HLK_IS_LINED;
-    (void)send_copy(async, &what);
-    return what;
-}
-
-/* As if it had been in line: every event from here on finds it running. */
-static void start(struct hlk_async *async)
-{
-    struct hlk_request *r = async->r;
-    struct hlk_session *s = r->lock->session;
-    unsigned count;
-    uint64_t h;
-    enum hlk_happened what;
-    if (r->cancel)
-        touch(async);
-    if (hlk_request_begins(r) != HLK_OK) {
-        feed(async, HLK_IS_OVER);
-        return;
-    }
-    switch (hlk_session_nest(s, r->turn.holder.id, r->fixed ? r->lease_ms : 0, &count, &h)) {
-    case HLK_ENTER_NESTED:
-        feed(async, HLK_IS_YOURS);
-        return;
-    case HLK_ENTER_RAISE:
-        what = raise_lease(async, h, count);
-        if (what != HLK_IS_LINED)
-            feed(async, what);
-        return;
-    case HLK_ENTER_LOST:
-        fail(async, HLK_LOST);
-        return;
-    default:
-        break;
-    }
-    switch (hlk_session_enter(s, &r->turn)) {
-    case HLK_ENTER_TURN:
-        take_turn(async);
-        return;
-    case HLK_ENTER_LINE:
-        feed(async, HLK_IS_LINED);
-        return;
-    case HLK_ENTER_BUSY:
-        fail(async, HLK_BUSY);
-        return;
-    case HLK_ENTER_LOST:
-        fail(async, HLK_LOST);
-        return;
-    case HLK_ENTER_NOMEM:
-        fail(async, hlk_error_set(&r->error, HLK_E_NOMEM, "no memory for a token"));
-        return;
-    default:
-        feed(async, HLK_IS_YOURS);
-        return;
-    }
-}
 
 enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *given, hlk_done_fn *done,
                                        void *ctx)
@@ -554,7 +188,7 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     async->job.run = run_done;
     atomic_init(&async->refs, 1);
     atomic_init(&async->bits, HLK_ASYNC_RUNNING);
-    start(async);
+    hlk_async_start(async);
     run(async);
     pthread_setcancelstate(old, &old);
     return HLK_OK;

@@ -32,4 +32,12 @@ struct hlk_async {
 
 void hlk_async_wake(struct hlk_async *async, unsigned bit);     /* any thread, under any mutex of rank below POST */
 
+/* async_step.c: by whoever runs it. */
+void hlk_async_start(struct hlk_async *async);                  /* as if it had been in line */
+void hlk_async_step(struct hlk_async *async, unsigned bits);    /* what has happened */
+
+/* async.c: for the steps. */
+void hlk_async_on_answer(struct hlk_call *call);
+void hlk_async_finish(struct hlk_async *async);                 /* the machine has its status; over from here on */
+
 #endif
