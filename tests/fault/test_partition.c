@@ -1,6 +1,6 @@
 /* The network between holder and server is cut and healed, with somebody else waiting on the server's side. In network
- * namespaces of the test's own (where the kernel lets us make them), cut as a cable is and with answers alone lost, and
- * through the proxy as a black hole.
+ * namespaces of the test's own (where the kernel lets us make them), cut as a cable is, with answers alone lost, or
+ * with the subscriber alone cut off, and through the proxy as a black hole.
  *
  * asks A3 redisson 3636, 3187: from the local "lost" to the other's acquire is never negative, in 1000 runs. A3
  * redisson 4698, PR 7254, 3854: callback and held_until each come no later than the moment another client can
@@ -265,4 +265,50 @@ Test(partition_apart, by_a_pulled_cable_tells_the_loss_before_anybody_else_has_i
 Test(partition_apart, that_loses_answers_alone_tells_the_loss_before_anybody_else_has_it)
 {
     partitions(&(struct net){ lose_answers, lose_no_answers, open_apart }, 3);
+}
+
+/* --- of the subscriber connection alone, while the lock is granted */
+
+static int subscribers_port(void)
+{
+    redisReply *reply = redisCommand(stage.redis, "CLIENT LIST TYPE pubsub");
+    const char *addr = strstr(reply->str, " addr=10.99.0.2:");
+    int port = addr ? atoi(addr + strlen(" addr=10.99.0.2:")) : 0;
+    freeReplyObject(reply);
+    return port;
+}
+
+static void lose_messages_to(int port)
+{
+    enter(holder_side);
+    bool ok = shell("nft 'add table inet t; add chain inet t in { type filter hook input priority 0 ; };"
+                    " add rule inet t in tcp dport %d drop'",
+                    port);
+    enter(server_side);
+    cr_assert(ok, "nft (nftables)");
+}
+
+/* Two pings a second apart, a new connection, and the question once it is confirmed: before the grant (5 s) is over. */
+Test(partition_apart, of_the_subscriber_alone_delays_a_grant_by_two_pings)
+{
+    enum { ROUNDS = 3, FOUND_MS = 4500 };
+    hlk_client *client = open_apart(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(bystander(), "t", NULL);
+    for (int i = 0; i < ROUNDS; i++) {
+        cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_OK);
+        struct actor *waiter = actor_start(lock, NULL);
+        WAIT_FOR(raw_listeners(stage.redis, "t") == 1 && subscribers_port() != 0);
+        WAIT_FOR_WAITERS(client, 1);
+        lose_messages_to(subscribers_port());
+        int64_t released_at = test_now_ms();
+        cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+        cr_assert_neq(raw_pttl(stage.redis, "t"), -2, "it was granted");
+        cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+        int64_t took = actor_answered_at_ms(waiter) - released_at;
+        lose_no_answers();
+        cr_log_info("found after %d ms", (int)took);
+        cr_assert_lt(took, FOUND_MS);
+        cr_assert_eq(actor_end(waiter), HLK_OK);
+    }
+    cr_assert_eq(stage_counters(client).granted, 0u, "no message told it");
 }

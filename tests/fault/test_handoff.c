@@ -1,0 +1,155 @@
+/* Waiters in Redis' queue die or stand still, as processes do: the next live one is served, at once where it can be
+ * known, else when it asks after the grant is over; and a grant that came too late is never believed. */
+#include "waiter.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+static void start(void)
+{
+    stage_up(0);
+    server_allow(stage.server, SERVER_QUEUE);
+}
+
+TestSuite(handoff, .init = start, .fini = stage_down, .timeout = 90);
+
+enum { G_MS = 5000, AT_ONCE_MS = 1500, LATE_MS = 1500 }; /* this machine's share in it: no lease is as short */
+
+static hlk_lock *held_by(hlk_client *client)
+{
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    return lock;
+}
+
+/* In line one after the other, `before` are in it already. */
+static void line_up(struct waiter *waiters, int n, int64_t before)
+{
+    for (int i = 0; i < n; i++) {
+        waiter_acquire(&waiters[i]);
+        WAIT_FOR(in_line("t") == before + i + 1);
+    }
+}
+
+/* --- killed */
+
+/* All k dead ones are before the live one; their connections are seen to be gone. */
+static void killed(int k)
+{
+    struct history *history = history_create(64);
+    struct waiter *waiters = waiters_fork(k, "t", NULL, history);
+    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    hlk_lock *lock = held_by(client);
+    line_up(waiters, k, 0);
+    struct actor *live = actor_start(stage_lock(other, "t", NULL), NULL);
+    WAIT_FOR(in_line("t") == k + 1);
+    WAIT_FOR_WAITERS(other, 1);
+    for (int i = 0; i < k; i++)
+        kill(waiters[i].pid, SIGKILL);
+    for (int i = 0; i < k; i++)
+        waiter_signal(&waiters[i], SIGKILL);
+    WAIT_FOR(raw_inboxes(stage.redis) == 1);
+    int64_t released_at = test_now_ms();
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(actor_status(live), HLK_OK, "%s", actor_error(live));
+    cr_log_info("%d killed: %d ms", k, (int)(actor_answered_at_ms(live) - released_at));
+    cr_assert_lt(actor_answered_at_ms(live) - released_at, AT_ONCE_MS);
+    cr_assert_eq(in_line("t"), 0, "the dead ones are forgotten");
+    cr_assert_eq(actor_end(live), HLK_OK);
+    cr_assert_eq(stage_counters(other).woken_by_ttl, 0u);
+    cr_assert_eq(stage_counters(other).granted, 1u);
+    waiters_end(waiters, k);
+    history_destroy(history);
+}
+
+Test(handoff, passes_over_a_waiter_that_was_killed)
+{
+    killed(1);
+}
+
+Test(handoff, passes_over_five_waiters_that_were_killed_at_once)
+{
+    killed(5);
+}
+
+/* More than one script drops (128): the rest by whoever asks next, and it is the live one's all the same. By raw
+ * connections: only what Redis has of them matters. */
+Test(handoff, passes_over_130_waiters_that_were_killed_at_once)
+{
+    enum { DEAD = 130 };
+    redisContext *dead[DEAD];
+    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    hlk_lock *lock = held_by(client);
+    for (int i = 0; i < DEAD; i++) {
+        char member[64];
+        snprintf(member, sizeof member, "hlk-dead-1-%d:1 5000 0 0 1", i);
+        dead[i] = raw_open(stage.server);
+        raw(dead[i], "SUBSCRIBE hasplock_inbox:hlk-dead-1-%d", i);
+        raw(stage.redis, "ZADD hasplock_queue:{t} %d %s", i + 1, member);
+    }
+    struct actor *live = actor_start(stage_lock(other, "t", NULL), NULL);
+    WAIT_FOR(in_line("t") == DEAD + 1);
+    WAIT_FOR_WAITERS(other, 1);
+    for (int i = 0; i < DEAD; i++)
+        redisFree(dead[i]);
+    WAIT_FOR(raw_inboxes(stage.redis) == 1);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(in_line("t"), 3);
+    int64_t asked_at = test_now_ms();
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY, "a try that came after the live one");
+    cr_assert_eq(actor_status(live), HLK_OK, "%s", actor_error(live));
+    cr_assert_lt(actor_answered_at_ms(live) - asked_at, AT_ONCE_MS);
+    cr_assert_eq(actor_end(live), HLK_OK);
+    cr_assert_eq(stage_counters(other).woken_by_ttl, 0u);
+    cr_assert(is_free("t"));
+}
+
+/* --- stopped */
+
+/* The head stands still with the lock granted to it: whoever comes next has it after the grant's ttl. `over_ms` is that
+ * ttl. What comes of the one that goes on is the same for all. */
+static void stopped(const int64_t *lease_ms, int64_t over_ms)
+{
+    struct history *history = history_create(64);
+    struct waiter *waiters = waiters_fork(2, "t", lease_ms, history);
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = held_by(client);
+    line_up(waiters, 2, 0);
+    waiter_signal(&waiters[0], SIGSTOP);
+    char granted[192];
+    int64_t released_at = test_now_ms();
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    snprintf(granted, sizeof granted, "%s", raw_holder(stage.redis, "t"));
+    cr_assert_leq(raw_pttl(stage.redis, "t"), over_ms);
+    cr_assert(granted[0] != '\0', "the one that stands still was alive to the server");
+    cr_assert_eq(waiter_answer(&waiters[1]), HLK_OK);
+    int64_t took = waiters[1].answered_at_ms - released_at;
+    cr_log_info("the next one had it after %d ms", (int)took);
+    cr_assert_geq(took, over_ms - 50);
+    cr_assert_lt(took, 2 * G_MS + LATE_MS, "%d ms", (int)took); /* the second in line asks so often (sync/acquire.h) */
+    cr_assert_str_eq(raw_holder(stage.redis, "t"), waiters[1].hold);
+    waiter_signal(&waiters[0], SIGCONT);
+    WAIT_FOR(in_line("t") == 1); /* it has asked again */
+    cr_assert_not(atomic_load(&waiters[0].answered), "%s", waiters[0].hold);
+    cr_assert_str_eq(raw_holder(stage.redis, "t"), waiters[1].hold);
+    cr_assert_eq(waiter_release(&waiters[1]), HLK_OK);
+    cr_assert_eq(waiter_answer(&waiters[0]), HLK_OK);
+    cr_assert_str_eq(raw_holder(stage.redis, "t"), waiters[0].hold);
+    cr_assert_gt(waiters[0].left_ms, 0);
+    cr_assert_eq(waiter_release(&waiters[0]), HLK_OK);
+    cr_assert(history_check(history));
+    cr_assert_eq(history_count(history), 2u);
+    cr_assert(is_free("t"));
+    waiters_end(waiters, 2);
+    history_destroy(history);
+}
+
+Test(handoff, to_a_waiter_that_is_stopped_is_over_after_5_s_and_never_believed)
+{
+    stopped(NULL, G_MS);
+}
+
+Test(handoff, to_a_waiter_that_is_stopped_past_its_fixed_lease_is_over_with_that)
+{
+    stopped((const int64_t[]){ 1200, 0 }, 1200);
+}

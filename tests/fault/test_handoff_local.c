@@ -1,0 +1,268 @@
+/* Passing a lock on within a process, with everything that goes wrong in a line: many threads, two processes, nested
+ * holds, waits that are cancelled or run out, a loss. To Redis a process is one waiter however many threads it has. */
+#include "trouble.h"
+
+#include "support/history.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static void start(void)
+{
+    trouble_up(0);
+}
+
+TestSuite(handoff_local, .init = start, .fini = stage_down, .timeout = 120);
+
+static int64_t in_line(void)
+{
+    return raw_int(stage.redis, "ZCOUNT hasplock_queue:{t} 1 1e15");
+}
+
+static hlk_client *open_with(int local_passes)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.local_passes = local_passes;
+    return stage_open(&opts);
+}
+
+/* --- threads that take turns */
+
+struct player {
+    pthread_t thread;
+    hlk_lock *lock;
+    struct history *history;
+    atomic_int *turn; /* counts up while it is held */
+    atomic_bool *stop;
+    int who, rounds, depth; /* rounds 0: until *stop */
+    int got_turn;           /* of its last hold */
+};
+
+static void take_turn(struct player *p)
+{
+    for (int i = 0; i < p->depth; i++)
+        if (hlk_lock_acquire(p->lock, HLK_FOREVER) != HLK_OK)
+            test_give_up("thread %d: %s", p->who, hlk_last_error());
+    struct hold *hold = history_acquired(p->history, p->who, 0, hlk_lock_held_until(p->lock));
+    p->got_turn = atomic_fetch_add(p->turn, 1);
+    for (int i = 1; i < p->depth; i++)
+        if (hlk_lock_release(p->lock) != HLK_OK)
+            test_give_up("thread %d: %s", p->who, hlk_last_error());
+    history_released(hold);
+    if (hlk_lock_release(p->lock) != HLK_OK)
+        test_give_up("thread %d: %s", p->who, hlk_last_error());
+}
+
+static void *play(void *arg)
+{
+    struct player *p = arg;
+    for (int i = 0; p->rounds ? i < p->rounds : !atomic_load(p->stop); i++)
+        take_turn(p);
+    return NULL;
+}
+
+static void player_start(struct player *p)
+{
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 * 1024);
+    if (pthread_create(&p->thread, &small, play, p) != 0)
+        test_give_up("no thread");
+    pthread_attr_destroy(&small);
+}
+
+Test(handoff_local, of_1000_threads_is_one_place_in_the_queue_and_first_come_first_served)
+{
+    enum { THREADS = 1000 };
+    static struct player players[THREADS];
+    struct history *history = history_create(2 * THREADS);
+    atomic_int turn = 0;
+    hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    for (int i = 0; i < THREADS; i++) {
+        players[i] =
+            (struct player){ .lock = lock, .history = history, .turn = &turn, .who = i, .rounds = 1, .depth = 1 };
+        player_start(&players[i]);
+        WAIT_FOR_WAITERS(client, i + 1);
+    }
+    WAIT_FOR(in_line() == 1);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(players[i].thread, NULL);
+        cr_assert_eq(players[i].got_turn, i);
+    }
+    cr_assert(history_check(history));
+    struct hlk_counters counters = stage_counters(client);
+    cr_assert_eq(counters.acquired, (uint64_t)THREADS);
+    cr_assert_gt(counters.passed, (uint64_t)THREADS / 4, "%d passed", (int)counters.passed);
+    cr_assert_eq(counters.woken_by_ttl, 0u);
+    cr_assert_eq(in_line(), 0);
+    cr_assert(is_free("t"));
+    history_destroy(history);
+}
+
+/* --- two clients, as two processes are */
+
+enum { SIDES = 2, CROWD = 20 };
+
+/* `holds` in all; how many each side had. */
+static void contest(int local_passes, int depth, int holds, uint64_t shares[SIDES], struct hlk_counters counters[SIDES])
+{
+    static struct player players[SIDES * CROWD];
+    struct history *history = history_create(1 << 20);
+    atomic_int turn = 0;
+    atomic_bool stop = false;
+    hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
+    hlk_client *clients[SIDES];
+    for (int side = 0; side < SIDES; side++) {
+        clients[side] = open_with(local_passes);
+        hlk_lock *lock = stage_lock(clients[side], "t", NULL);
+        for (int i = 0; i < CROWD; i++) {
+            struct player *p = &players[side * CROWD + i];
+            *p = (struct player){ .lock = lock, .history = history, .turn = &turn, .stop = &stop, .depth = depth };
+            p->who = side * CROWD + i;
+            player_start(p);
+        }
+        WAIT_FOR_WAITERS(clients[side], CROWD);
+    }
+    WAIT_FOR(in_line() == SIDES);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    WAIT_FOR(atomic_load(&turn) >= holds);
+    for (int side = 0; side < SIDES; side++)
+        shares[side] = stage_counters(clients[side]).acquired;
+    atomic_store(&stop, true);
+    for (int i = 0; i < SIDES * CROWD; i++)
+        pthread_join(players[i].thread, NULL);
+    for (int side = 0; side < SIDES; side++)
+        counters[side] = stage_counters(clients[side]);
+    cr_assert(history_check(history));
+    cr_assert_gt(history_shares(history, 0, SIDES * CROWD).min, 0u);
+    cr_assert_eq(counters[0].woken_by_ttl + counters[1].woken_by_ttl, 0u);
+    cr_assert(is_free("t"));
+    history_destroy(history);
+}
+
+static void assert_fair(const uint64_t shares[SIDES])
+{
+    uint64_t less = shares[0] < shares[1] ? shares[0] : shares[1], more = shares[0] + shares[1] - less;
+    cr_log_info("%d and %d", (int)shares[0], (int)shares[1]);
+    cr_assert_geq(less * 10, more * 8, "%d and %d", (int)shares[0], (int)shares[1]);
+}
+
+Test(handoff_local, is_fair_between_two_processes)
+{
+    uint64_t shares[SIDES];
+    struct hlk_counters counters[SIDES];
+    contest(0, 1, 20000, shares, counters);
+    assert_fair(shares);
+    cr_assert_gt(counters[0].passed, 0u);
+    cr_assert_gt(counters[1].passed, 0u);
+}
+
+/* Whose next asker is late finds the other's queue empty: fair in the long run only. */
+Test(handoff_local, that_is_switched_off_goes_by_redis_each_time)
+{
+    uint64_t shares[SIDES];
+    struct hlk_counters counters[SIDES];
+    contest(-1, 1, 4000, shares, counters);
+    cr_log_info("%d and %d", (int)shares[0], (int)shares[1]);
+    for (int side = 0; side < SIDES; side++) {
+        cr_assert_geq(shares[side] * 2, shares[!side], "%d and %d", (int)shares[0], (int)shares[1]);
+        cr_assert_eq(counters[side].passed, 0u);
+        cr_assert_gt(counters[side].granted, 0u);
+    }
+}
+
+Test(handoff_local, of_nested_holds_waits_for_the_outermost_release)
+{
+    uint64_t shares[SIDES];
+    struct hlk_counters counters[SIDES];
+    contest(0, 3, 4000, shares, counters);
+    for (int side = 0; side < SIDES; side++) {
+        cr_assert_gt(counters[side].passed, 0u);
+        cr_assert_eq(counters[side].reentered, 2 * counters[side].acquired);
+    }
+}
+
+/* --- who leaves the line, and who loses */
+
+/* Of 30 in line each third is cancelled and each third's time runs out; the rest have it one after the other. */
+Test(handoff_local, goes_past_those_who_left_the_line)
+{
+    enum { ALL = 30 };
+    struct actor *actors[ALL];
+    hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    for (int i = 0; i < ALL; i++) {
+        struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+        opts.cancel = i % 3 == 0 ? cancel : NULL; /* the asker is one of them */
+        opts.wait_ms = i % 3 == 1 ? 300 : HLK_FOREVER;
+        actors[i] = actor_start(lock, &opts);
+        WAIT_FOR(in_line() == 1 && (stage_counters(client).waiting >= 1));
+    }
+    hlk_cancel_trigger(cancel);
+    for (int i = 0; i < ALL; i++)
+        if (i % 3 != 2) {
+            cr_assert_eq(actor_status(actors[i]), i % 3 == 0 ? HLK_INTERRUPTED : HLK_TIMEOUT, "%s",
+                         actor_error(actors[i]));
+            cr_assert(i % 3 == 0 || actor_took_ms(actors[i]) >= 300);
+            actor_leave(actors[i]);
+        }
+    WAIT_FOR_WAITERS(client, ALL / 3);
+    WAIT_FOR(in_line() == 1);
+    cr_assert(is_held("t", hold_of(theirs)));
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    struct actor *rest[ALL / 3];
+    for (int i = 0; i < ALL / 3; i++)
+        rest[i] = actors[3 * i + 2];
+    for (int done = 0; done < ALL / 3; done++) {
+        int answered, first;
+        WAIT_FOR((first = actors_answered(rest, ALL / 3, &answered), answered > 0));
+        cr_assert_eq(answered, 1);
+        cr_assert_eq(actor_status(rest[first]), HLK_OK, "%s", actor_error(rest[first]));
+        cr_assert_eq(actor_end(rest[first]), HLK_OK);
+        rest[first] = NULL;
+    }
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    cr_assert_eq(in_line(), 0);
+    cr_assert(is_free("t"));
+    hlk_cancel_destroy(cancel);
+}
+
+/* Broken while one thread holds it and others of its process are in line: that one has lost, the next has a hold of its
+ * own, not what is left of the broken one. */
+Test(handoff_local, passes_on_no_hold_that_was_lost)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 3000; /* it learns by its next renewal: it listens to nothing yet */
+    hlk_client *client = stage_open(&opts), *other = bystander();
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_owner *owner = hlk_owner_create(client, "loser");
+    hlk_lock *lost = stage_owned(client, "t", owner);
+    cr_assert_eq(hlk_lock_acquire(lost, HLK_NOWAIT), HLK_OK);
+    struct actor *actors[2] = { actor_start(lock, NULL), actor_start(lock, NULL) };
+    WAIT_FOR_WAITERS(client, 2);
+    struct actor *behind = actor_start(stage_lock(other, "t", NULL), NULL);
+    WAIT_FOR(in_line() == 1);
+    cr_assert_eq(hlk_lock_break(stage_lock(other, "t", NULL)), HLK_OK);
+    cr_assert_eq(actor_status(behind), HLK_OK, "the first in Redis' queue: %s", actor_error(behind));
+    stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(hlk_lock_left_ms(lost), 0);
+    cr_assert_eq(hlk_lock_release(lost), HLK_LOST);
+    WAIT_FOR(in_line() == 1); /* the two others, under a new hold */
+    cr_assert_not(actor_answered(actors[0]) || actor_answered(actors[1]));
+    cr_assert_eq(actor_end(behind), HLK_OK);
+    for (int i = 0; i < 2; i++) {
+        int answered, first;
+        WAIT_FOR((first = actors_answered(actors, 2, &answered), answered > 0));
+        cr_assert_eq(answered, 1);
+        cr_assert_eq(actor_end(actors[first]), HLK_OK);
+        actors[first] = NULL;
+    }
+    cr_assert_eq(stage_events(HLK_EVENT_LOST, "t"), 1u);
+    cr_assert(is_free("t"));
+    hlk_owner_destroy(owner);
+}

@@ -1,0 +1,175 @@
+/* A grant is sent and does not arrive, because its subscriber is cut off or thrown out; and what arrives is no grant of
+ * ours. */
+#include "trouble.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void start(void)
+{
+    trouble_up(0);
+}
+
+static void start_proxied(void)
+{
+    trouble_up(STAGE_PROXY);
+}
+
+TestSuite(handoff_wire, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(handoff_proxied, .init = start_proxied, .fini = stage_down, .timeout = 60);
+
+enum { G_MS = 5000, FOUND_MS = 4500 }; /* two pings, a connection, a question; before the grant is over */
+
+static const char *member_of(const char *name)
+{
+    static char member[256];
+    redisReply *reply = redisCommand(stage.redis, "ZRANGE hasplock_queue:{%s} 0 0", name);
+    cr_assert_eq(reply->elements, 1u);
+    snprintf(member, sizeof member, "%s", reply->element[0]->str);
+    freeReplyObject(reply);
+    return member;
+}
+
+/* What a release does (part_pass.lua), but that the subscriber was flooded in the same breath: the server throws it out
+ * before the grant is in its buffer. */
+Test(handoff_wire, grant_that_a_flooded_subscriber_never_saw_is_found_by_asking)
+{
+    enum { FLOOD = 256 * 1024 };
+    hlk_client *client = stage_open(NULL);
+    raw(stage.redis, "CONFIG SET client-output-buffer-limit %s", "pubsub 8192 0 0");
+    raw(stage.redis, "HSET t hlk-other-1-x:1 1");
+    raw(stage.redis, "PEXPIRE t 30000");
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR_WAITERS(client, 1);
+    const char *member = member_of("t"), *id = strchr(member, ':') + 1;
+    int field = (int)(id - member) + (int)strcspn(id, " ");
+    char *flood = calloc(1, FLOOD + 1);
+    memset(flood, 'x', FLOOD);
+    raw(stage.redis, "MULTI");
+    raw(stage.redis, "PUBLISH hasplock_inbox:%s %s", hlk_client_id(client), flood);
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "HSET t %b 1", member, (size_t)field);
+    raw(stage.redis, "PEXPIRE t %d", G_MS);
+    raw(stage.redis, "ZREM hasplock_queue:{t} %s", member);
+    raw(stage.redis, "PUBLISH hasplock_inbox:%s %s", hlk_client_id(client), "grant 1 5000 0 t");
+    int64_t granted_at = test_now_ms();
+    raw(stage.redis, "EXEC");
+    free(flood);
+    cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+    cr_log_info("found after %d ms", (int)(actor_answered_at_ms(waiter) - granted_at));
+    cr_assert_lt(actor_answered_at_ms(waiter) - granted_at, FOUND_MS);
+    cr_assert_eq(strncmp(raw_holder(stage.redis, "t"), member, (size_t)field), 0, "the hold that was granted");
+    cr_assert_eq(stage_counters(client).granted, 0u, "no message told it");
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    cr_assert(is_free("t"));
+}
+
+/* A subscriber that hears nothing, while the command connection works. */
+Test(handoff_proxied, grant_to_a_silent_subscriber_is_found_before_it_is_over)
+{
+    hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
+    hlk_client *client = stage_open(NULL);
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR_WAITERS(client, 1);
+    char member[256];
+    snprintf(member, sizeof member, "%s", member_of("t"));
+    proxy_freeze_subscribers(stage.proxy, true);
+    int64_t released_at = test_now_ms();
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    const char *holder = raw_holder(stage.redis, "t");
+    cr_assert_eq(strncmp(holder, member, strlen(holder)), 0, "granted to it: %s", holder);
+    uint64_t accepted = proxy_accepted(stage.proxy);
+    WAIT_FOR(proxy_accepted(stage.proxy) > accepted);
+    proxy_freeze_subscribers(stage.proxy, false);
+    cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+    cr_log_info("found after %d ms", (int)(actor_answered_at_ms(waiter) - released_at));
+    cr_assert_lt(actor_answered_at_ms(waiter) - released_at, FOUND_MS);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    cr_assert(is_free("t"));
+}
+
+/* --- what is none of ours */
+
+static void tell(hlk_client *client, const char *what)
+{
+    raw(stage.redis, "PUBLISH hasplock_inbox:%s %s", hlk_client_id(client), what);
+}
+
+/* A hold of the client's that nobody waits for: once it was handed back, all before it was read. */
+static void tell_and_wait(hlk_client *client)
+{
+    static int h = 5000;
+    char letter[64];
+    uint64_t handed_back = stage_counters(client).handed_back;
+    snprintf(letter, sizeof letter, "grant %d 30000 0 t3", ++h); /* a new one: of the last one an end may be owed yet */
+    raw(stage.redis, "HSET t3 %s:%d 1", hlk_client_id(client), h);
+    raw(stage.redis, "PEXPIRE t3 30000");
+    tell(client, letter);
+    WAIT_FOR(is_free("t3"));
+    cr_assert_gt(stage_counters(client).handed_back, handed_back); /* what looks like a grant may be handed back too */
+}
+
+/* It holds t2, and waits for t. */
+Test(handoff_wire, letters_that_are_none_of_ours_change_nothing)
+{
+    static const char *const letters[] = { "",
+                                           "x",
+                                           "0",
+                                           "grant",
+                                           "grant 1",
+                                           "grant 1 5000 0",
+                                           "grant 1 5000 0 ",
+                                           "grant one 5000 0 t",
+                                           "grant -1 -1 -1 t",
+                                           "grant 99999999999999999999999 5000 0 t",
+                                           "open 4711 0 0 t",
+                                           "open 4711 0 0 t2",
+                                           "open 4711 0 0 t-nobody-knows",
+                                           "broken 4711 0 0 t",
+                                           "broken 4711 0 0 t2",
+                                           "broken 4711 0 0 t-nobody-knows",
+                                           "broken 0 0 0 t2",
+                                           "stolen 1 0 0 t2" };
+    hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *mine = held_by_bystander(client, "t2", 0);
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR_WAITERS(client, 1);
+    char member[256];
+    snprintf(member, sizeof member, "%s", member_of("t"));
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
+        tell(client, letters[i]);
+        tell_and_wait(client);
+        cr_assert_not(actor_answered(waiter), "%s", letters[i]);
+        cr_assert_str_eq(member_of("t"), member, "%s", letters[i]);
+        cr_assert(is_held("t", hold_of(theirs)), "%s", letters[i]);
+        cr_assert(is_held("t2", hold_of(mine)), "%s", letters[i]);
+        cr_assert_gt(hlk_lock_left_ms(mine), 0, "%s", letters[i]);
+    }
+    cr_assert_eq(stage_events(HLK_EVENT_LOST, NULL), 0u);
+    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    cr_assert_eq(hlk_lock_release(mine), HLK_OK);
+}
+
+/* For the lock it waits for, but by a hold of another wait, and somebody else waits behind: that one has it. */
+Test(handoff_wire, grant_for_a_hold_that_nobody_knows_goes_to_the_next)
+{
+    hlk_client *client = stage_open(NULL);
+    raw(stage.redis, "HSET t %s:4711 1", hlk_client_id(client));
+    raw(stage.redis, "PEXPIRE t 30000");
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR_WAITERS(client, 1);
+    tell(client, "grant 4711 30000 0 t");
+    cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+    cr_assert_eq(stage_counters(client).handed_back, 1u);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    cr_assert(is_free("t"));
+}
