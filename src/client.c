@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/opts.h"
 #include "lease/holder.h"
 
 #include <ctype.h>
@@ -16,60 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WATCHDOG_MS 30000
-#define WATCHDOG_LEAST_MS 300
-#define REPLY_MS 3000
-#define REPLY_LEAST_MS 10
-#define PATIENCE_MS 10000
 #define DRAINS_MOST 4
-#define LOCAL_PASSES 64
-#define OPEN_EVERY 4
-#define OPEN_MS 3
-#define OPEN_MS_MOST 1000
-#define LOCAL_PASSES_MOST 1000
-
-/* --- options --- */
-
-static bool label_ok(const char *label)
-{
-    size_t len = strlen(label);
-    for (size_t i = 0; i < len; i++)
-        if (!isalnum((unsigned char)label[i]) && !strchr("._-", label[i]))
-            return false;
-    return len >= 1 && len <= 32;
-}
-
-/* NULL: all is well; else what is wrong. */
-static const char *bad_opts(const struct hlk_client_opts *opts)
-{
-    if (opts->label && !label_ok(opts->label))
-        return "label: 1 to 32 of A-Z a-z 0-9 . _ -";
-    if (opts->watchdog_ms != 0 && (opts->watchdog_ms < WATCHDOG_LEAST_MS || opts->watchdog_ms > HLK_LEASE_MAX_MS))
-        return "watchdog_ms: 300 to a year";
-    if (opts->reply_ms != 0 && (opts->reply_ms < REPLY_LEAST_MS || opts->reply_ms > 3600000))
-        return "reply_ms: 10 to an hour";
-    if (opts->at_risk_ms < 0)
-        return "at_risk_ms: not negative";
-    if (opts->flags & ~(HLK_OPEN_LAZY | HLK_OPEN_DISPATCH | HLK_OPEN_NO_SPIN))
-        return "flags: unknown bits";
-    if (opts->local_passes > LOCAL_PASSES_MOST)
-        return "local_passes: up to 1000; negative: none";
-    if (opts->open_ms < 0 || opts->open_ms > OPEN_MS_MOST)
-        return "open_ms: 1 to 1000";
-    if (opts->log_level < 0 || opts->log_level > HLK_LOG_DEBUG)
-        return "log_level: 1 to 4";
-    return NULL;
-}
-
-static enum hlk_status read_opts(const struct hlk_client_opts *given, struct hlk_client_opts *opts)
-{
-    struct hlk_client_opts defaults = HLK_CLIENT_OPTS_INIT;
-    *opts = defaults;
-    if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))
-        return hlk_last_set(HLK_E_INVALID, "open: options of size %zu are not known", given->size);
-    const char *wrong = bad_opts(opts);
-    return wrong ? hlk_last_set(HLK_E_INVALID, "open: %s", wrong) : HLK_OK;
-}
 
 /* --- names --- */
 
@@ -232,11 +178,6 @@ void hlk_client_unref(hlk_client *client)
 
 /* --- open --- */
 
-static int64_t or_default(int64_t given, int64_t otherwise)
-{
-    return given ? given : otherwise;
-}
-
 static char *replace_secret(char *old, const char *now)
 {
     char *copy = hlk_mem_strdup(now);
@@ -254,8 +195,8 @@ static enum hlk_status set_endpoint(hlk_client *client, const char *url, const s
     if (status != HLK_OK)
         return status;
     endpoint->log = (struct hlk_log){ opts->log, opts->log_ctx, opts->log_level ? opts->log_level : HLK_LOG_WARN };
-    endpoint->reply_ms = client->reply_ms = or_default(opts->reply_ms, REPLY_MS);
-    client->patience_ms = or_default(opts->patience_ms, PATIENCE_MS);
+    endpoint->reply_ms = client->reply_ms = opts->reply_ms;
+    client->patience_ms = opts->patience_ms;
     if ((opts->username && !(endpoint->url.username = replace_secret(endpoint->url.username, opts->username))) ||
         (opts->password && !(endpoint->url.password = replace_secret(endpoint->url.password, opts->password))))
         return hlk_error_set(error, HLK_E_NOMEM, "no memory");
@@ -285,11 +226,9 @@ static void set_table(hlk_client *client, const struct hlk_client_opts *opts)
     table->undos = &client->undos;
     table->log = &client->endpoint.log;
     table->hook = (struct hlk_hook){ opts->on_event, opts->event_ctx };
-    table->watchdog_ms = or_default(opts->watchdog_ms, WATCHDOG_MS);
+    table->watchdog_ms = opts->watchdog_ms;
     table->at_risk_ms = opts->at_risk_ms;
-    table->local_passes = opts->local_passes > 0   ? (unsigned)opts->local_passes
-                          : opts->local_passes < 0 ? 0
-                                                   : LOCAL_PASSES;
+    table->local_passes = opts->local_passes < 0 ? 0 : (unsigned)opts->local_passes;
 }
 
 static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_opts *opts, struct hlk_error *error)
@@ -312,8 +251,8 @@ static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_op
     hlk_events_init(&client->events, &client->endpoint.log);
     hlk_undos_init(&client->undos, client->loop, client->id);
     client->undos.mux = client->table.watchdog.mux = client->mux;
-    client->undos.open_every = opts->open_every < 0 ? 0 : (unsigned)or_default(opts->open_every, OPEN_EVERY);
-    client->undos.open_ms = or_default(opts->open_ms, OPEN_MS);
+    client->undos.open_every = opts->open_every < 0 ? 0 : (unsigned)opts->open_every;
+    client->undos.open_ms = opts->open_ms;
     hlk_table_init(&client->table);
     client->table.watchdog.mux = client->mux;
     status = hlk_channels_init(&client->channels, client->loop, &client->endpoint, client->id, on_letter,
@@ -331,7 +270,7 @@ static enum hlk_status connect_now(hlk_client *client, struct hlk_error *error)
     if (!self)
         return hlk_error_set(error, HLK_E_NOMEM, "no memory");
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
-    int64_t patience = client->patience_ms < 0 ? PATIENCE_MS : client->patience_ms;
+    int64_t patience = client->patience_ms < 0 ? HLK_PATIENCE_MS : client->patience_ms;
     return hlk_mux_wait_up(client->mux, self, hlk_clock_ms() + patience, 0, error);
 }
 
@@ -353,7 +292,7 @@ static enum hlk_status open_client(hlk_client **out, const char *url, const stru
     if (!out)
         return hlk_last_set(HLK_E_INVALID, "open: out is NULL");
     *out = NULL;
-    enum hlk_status status = read_opts(given, &opts);
+    enum hlk_status status = hlk_client_read_opts(given, &opts);
     if (status != HLK_OK)
         return status;
     hlk_client *client = hlk_mem_zalloc(sizeof *client);

@@ -10,6 +10,8 @@
 #include "wait/cancel.h"
 #include "wait/channel.h"
 
+#define HLK_PATIENCE_MS 10000
+
 struct hlk_wait_entry {                 /* whoever waits for a lock: told when the client is closed */
     struct hlk_list link;               /* under waits_mu */
     void (*wake)(struct hlk_wait_entry *entry);
@@ -45,6 +47,9 @@ struct hlk_client {
     struct hlk_mutex ready_mu;          /* rank LEAF; guards: */
     struct hlk_list ready;              /*   completions for hlk_client_dispatch: hlk_job */
 };
+
+/* `given` (may be NULL) checked and completed; HLK_E_INVALID with the thread's error set. */
+enum hlk_status hlk_client_read_opts(const struct hlk_client_opts *given, struct hlk_client_opts *opts);
 
 /* At every public edge: HLK_OK, or HLK_E_FORKED / HLK_E_CLOSED with the thread's error set. */
 enum hlk_status hlk_client_check(const hlk_client *client, const char *operation, const char *name);
