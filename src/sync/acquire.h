@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #define HLK_POLL_MOST_MS 30000      /* a waiter that hears nothing asks at least so often; */
-#define HLK_POLL_PLACE_MS 5000      /* and so often for each place in line, its own counted: before it stands, at the
-                                     * worst, one stopped grantee after the other (HLK_GRANT_MS each) */
+#define HLK_POLL_NEAR_MS 5000       /* and the first HLK_POLL_RANKS in Redis' queue so often: the one before may have been
+                                     * stopped, and a grant to it is over then (HLK_GRANT_MS) */
 #define HLK_POLL_RANK_MS 20         /* those behind the first leave it so much time to ask */
 #define HLK_POLL_RANKS 50
 #define HLK_POLL_JITTER_MS 20
