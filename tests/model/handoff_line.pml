@@ -1,0 +1,141 @@
+/* handoff_line.pml - the queue is served in order, and who is in line is woken (docs/protocol.md, sections 3, 5, 6).
+ *
+ * Three clients with WAITS waits each at most, each with a hold id of its own. Asking takes two steps, the script and
+ * the reading of its answer; messages of the inbox may come before, between and after. A wait asks again only if
+ * something is heard, its inbox is confirmed anew, or the lock's ttl has run out: nobody polls a lock that is held, or
+ * that an end or a pass has left free. So who is not woken waits for ever: a deadlock, which the search reports.
+ * BREAKS: the subscriber connection of client 0 breaks, what is on it is lost, and the server may count the dead socket
+ * for a while. LEAVES: a wait ends early; in the process another one may wait, which inherits the hold id and its
+ * place. REFUSALS: a full server refuses to set the field of a grant. KILL: client 2 may die, and the server may notice
+ * that late; only the ttl of what it holds runs out, and only if the server counted it when it got the lock.
+ *
+ * Checked   one holder; whoever gets the lock, by an end, a pass or its own question, came before all who are in line
+ *           (who was passed over, because the server counted no subscriber, is in line no more); nobody waits for ever;
+ *           a lock that is nobody's is free in the end.
+ * Flags, each takes one guard away:
+ *   JUMP             who asks and finds the lock free takes it, though others are in line
+ *   NEW_PLACE        who asks again takes a new place
+ *   HEIR_NEW_H       who inherits asks under a hold id of its own
+ *   REFUSED_DROP     whose grant was refused is in line no more
+ *   NO_OPEN          whose grant was refused is not told
+ *   NO_SKIP          the first in line is granted the lock, though nobody listens
+ *   NO_NEXT          the first in line is dropped, and the next one is not looked at
+ *   NO_PASS_ON       the first in line leaves a lock that is free, and it is not passed on
+ *   LEAVE_BLIND      who leaves goes out of line only; what it was granted meanwhile stays its own
+ *   FORGET_GRANT     a grant is not noted while a question is on its way
+ *   FORGET_OPEN      `open` is not remembered meanwhile
+ *   NO_ASK_AFTER     after a new subscription its wait does not ask
+ *   ASK_UNCONFIRMED  it asks before that is confirmed
+ *   NO_POLL          nobody asks when the ttl has run out
+ *   REACH_...        asserts that something cannot happen; must fail, else the model proves nothing
+ * Not here: late copies and hand-backs (handoff_wake.pml, retry.pml), time (handoff_time.pml), windows and foreign
+ * clients (handoff_share.pml). */
+#ifndef WAITS
+#define WAITS 2
+#endif
+#ifndef BREAKS
+#define BREAKS 0
+#endif
+#ifndef LEAVES
+#define LEAVES 0
+#endif
+#ifndef REFUSALS
+#define REFUSALS 0
+#endif
+#define NC 3
+#define CL(h) (((h) - 1) % NC)
+#define BIT(c) (1 << (c))
+#define IS_OPEN 64              /* message: `open`, not a grant; + hold id */
+
+byte holder = 0;                /* 0: free; else a hold id */
+bool expired = false;           /* the lock's ttl ran out, and nobody has had it since */
+bool hopeless = false;          /* it was granted to one whom the server knew to be dead */
+byte q[NC + 1], waiting = 0;
+bool listens[NC];               /* the server counts a subscriber of its inbox */
+bool half[NC];                  /* ... on a dead socket: messages go nowhere */
+bool alive[NC];
+chan inbox[NC] = [4] of { byte };
+bool confirmed[NC];             /* its inbox is subscribed, as far as it knows */
+bool anew[NC];                  /* a confirmation that its wait has not looked at yet */
+bool sure[NC];
+byte breaks = 0, leaves = 0, refusals = 0, finished = 0;
+
+/* What the checks go by, and nobody else. */
+byte in_line = 0;               /* bits: who is in line, whatever the queue says */
+byte before[NC];                /* bits: who of those came before */
+
+hidden byte i, n, g, m;
+
+inline out_of_line(c) {
+  in_line = in_line & ~BIT(c);
+  before[0] = before[0] & ~BIT(c); before[1] = before[1] & ~BIT(c); before[2] = before[2] & ~BIT(c);
+  before[c] = 0
+}
+
+inline remove(h) {
+  i = 0; n = 0;
+  do
+  :: i < waiting -> if :: q[i] != h -> q[n] = q[i]; n++ :: else fi; i++
+  :: else -> break
+  od;
+  waiting = n;
+  do :: n <= NC -> q[n] = 0; n++ :: else -> break od
+}
+
+/* Those before the first in line that listens are dropped. h asks for itself; 0: nobody does. */
+inline drop_dead(h) {
+#ifndef NO_SKIP
+  do
+  :: waiting > 0 && q[0] != h && !listens[CL(q[0])] ->
+     g = q[0];
+#ifdef REACH_DROP
+     assert(waiting == 1);
+#endif
+     remove(g); out_of_line(CL(g))
+  :: else -> break
+#ifdef NO_NEXT
+  :: false
+#endif
+  od
+#endif
+}
+
+inline tell(h, what) {
+  if
+  :: listens[CL(h)] && !half[CL(h)] && alive[CL(h)] -> assert(nfull(inbox[CL(h)])); inbox[CL(h)]!what
+  :: else
+  fi
+}
+
+inline win(h) {
+  assert(holder == 0);
+  if
+  :: in_line & BIT(CL(h)) -> assert(before[CL(h)] == 0)
+  :: else -> assert(in_line == 0)
+  fi;
+  holder = h; expired = false;
+  hopeless = !listens[CL(h)] && !alive[CL(h)];
+  remove(h); out_of_line(CL(h))
+}
+
+/* The lock is free, and the first in line is alive. */
+inline grant() {
+  g = q[0];
+  if
+  :: refusals < REFUSALS ->
+     refusals++;
+#ifdef REFUSED_DROP
+     remove(g);
+#endif
+#ifndef NO_OPEN
+     tell(g, IS_OPEN + g)
+#endif
+  :: true -> win(g); tell(g, g)
+  fi
+}
+
+inline pass() {
+  holder = 0;
+  drop_dead(0);
+  if :: waiting > 0 -> grant() :: else fi
+}
