@@ -15,7 +15,7 @@
  * Flags, each takes one guard away:
  *   JUMP             who asks and finds the lock free takes it, though others are in line
  *   NEW_PLACE        who asks again takes a new place
- *   HEIR_NEW_H       who inherits asks under a hold id of its own
+ *   HEIR_NEW_H       who inherits asks under a hold id of its own, and the old one is not ended
  *   REFUSED_DROP     whose grant was refused is in line no more
  *   NO_OPEN          whose grant was refused is not told
  *   NO_SKIP          the first in line is granted the lock, though nobody listens
@@ -27,6 +27,8 @@
  *   NO_ASK_AFTER     after a new subscription its wait does not ask
  *   ASK_UNCONFIRMED  it asks before that is confirmed
  *   NO_POLL          nobody asks when the ttl has run out
+ *   KILL REFUSALS=1  takes none away and fails: whose grant was refused dies before it asks. The lock is free, no ttl
+ *                    runs, and only a poll, which is not here, tells the next one (docs/protocol.md, section 8)
  *   REACH_...        asserts that something cannot happen; must fail, else the model proves nothing
  * Not here: late copies and hand-backs (handoff_wake.pml, retry.pml), time (handoff_time.pml), windows and foreign
  * clients (handoff_share.pml). */
@@ -93,10 +95,9 @@ inline drop_dead(h) {
 #endif
      remove(g); out_of_line(CL(g))
   :: else -> break
-#ifdef NO_NEXT
-  :: false
-#endif
   od
+#else
+  skip
 #endif
 }
 
@@ -136,6 +137,164 @@ inline grant() {
 
 inline pass() {
   holder = 0;
+#ifdef NO_NEXT
+  m = 1;
+  if :: waiting > 0 -> m = listens[CL(q[0])] :: else fi;
+  drop_dead(0);
+  if :: waiting > 0 && m -> grant() :: else fi
+#else
   drop_dead(0);
   if :: waiting > 0 -> grant() :: else fi
+#endif
+}
+
+#define IN_QUEUE(h) (waiting > 0 && q[0] == h || waiting > 1 && q[1] == h || waiting > 2 && q[2] == h || \
+    waiting > 3 && q[3] == h)
+
+inline take_place(h) {
+#ifdef NEW_PLACE
+  remove(h);
+#endif
+  if :: !IN_QUEUE(h) -> assert(waiting <= NC); q[waiting] = h; waiting++ :: else fi;
+  if
+  :: in_line & BIT(CL(h))
+  :: else -> before[CL(h)] = in_line; in_line = in_line | BIT(CL(h))
+  fi
+}
+
+/* Script acquire(h): its answer is left in `mine`. */
+inline acquire(h) {
+  mine = false;
+  if
+  :: holder == h -> mine = true
+  :: holder != h && holder != 0 -> take_place(h)
+  :: else ->
+     drop_dead(h);
+     if
+#ifdef JUMP
+     :: true -> win(h); mine = true
+#else
+     :: waiting == 0 || q[0] == h -> win(h); mine = true
+     :: else -> grant(); take_place(h)
+#endif
+     fi
+  fi
+}
+
+/* Script end(h), of a hold or a place. */
+inline end_hold(h) {
+  m = (waiting > 0 && q[0] == h);
+  remove(h);
+  if :: in_line & BIT(CL(h)) -> out_of_line(CL(h)) :: else fi;
+#ifdef LEAVE_BLIND
+  m = 2 * (holder == h && !sure[CL(h)]) + m;
+#endif
+  if
+  :: m < 2 && holder == h -> pass()
+  :: m < 2 && holder == 0 && m == 1 ->
+#ifdef REACH_PASS_ON
+     assert(waiting == 0);
+#endif
+#ifndef NO_PASS_ON
+     pass()
+#endif
+  :: else
+  fi
+}
+
+proctype Client(byte c) {
+  byte w = 0, h = 0;
+  bool mine, asks, answered, heard, noted;      /* asks: a question is due, or on its way; answered: the script ran */
+  {
+  do
+  :: break
+  :: atomic { w < WAITS && confirmed[c] -> w++; h = 1 + c + NC * (w - 1); anew[c] = false;
+       do :: inbox[c]?_ :: empty(inbox[c]) -> break od;         /* about an earlier hold: nothing to be done */
+       asks = true }
+     do
+     :: atomic { asks && !answered -> acquire(h); answered = true }
+     :: atomic { asks && answered ->
+          answered = false; asks = heard; heard = false;
+#ifdef REACH_NOTED
+          assert(!noted);
+#endif
+          if :: mine || noted -> mine = false; noted = false; asks = false; break :: else fi }
+     :: atomic { inbox[c]?[m] ->
+          inbox[c]?m;
+          if
+          :: m == h && !asks -> break
+          :: m == h && asks ->
+#ifndef FORGET_GRANT
+             noted = true
+#endif
+          :: m == IS_OPEN + h && !asks -> asks = true
+          :: m == IS_OPEN + h && asks ->
+#ifndef FORGET_OPEN
+             heard = true
+#endif
+          :: else
+          fi }
+     :: atomic { anew[c] -> anew[c] = false; if :: asks -> heard = true :: else -> asks = true fi }
+#ifndef NO_POLL
+     :: atomic { expired && !asks -> asks = true }
+#endif
+     :: atomic { leaves < LEAVES && !asks -> leaves++;
+#ifdef HEIR_NEW_H
+          h = h + NC * WAITS;
+#endif
+          asks = true }                                         /* the next one of the process inherits h */
+     :: atomic { leaves < LEAVES && (!asks || answered) -> leaves++;
+          mine = false; noted = false; heard = false; asks = false; answered = false;
+          end_hold(h); h = 0 } goto left
+     od;
+     atomic { assert(holder == h && !sure[0] && !sure[1] && !sure[2]); sure[c] = true;
+       heard = false; anew[c] = false }
+     atomic { end_hold(h); sure[c] = false; h = 0 }
+left:
+     skip
+  od;
+  finished++
+  } unless { atomic { !alive[c] -> h = 0; finished++ } }
+}
+
+proctype World() {
+end:
+  do
+  :: false
+#if BREAKS > 0
+  :: atomic { breaks < BREAKS && confirmed[0] -> breaks++; confirmed[0] = false; half[0] = true;
+       do :: inbox[0]?_ :: empty(inbox[0]) -> break od }
+  :: atomic { half[0] -> half[0] = false; listens[0] = false }
+#ifdef ASK_UNCONFIRMED
+  :: atomic { !confirmed[0] && !anew[0] -> anew[0] = true }
+     atomic { listens[0] = true; half[0] = false; confirmed[0] = true }
+#else
+  :: atomic { !confirmed[0] -> listens[0] = true; half[0] = false; confirmed[0] = true;
+#ifndef NO_ASK_AFTER
+       anew[0] = true
+#endif
+     }
+#endif
+#endif
+#ifdef KILL
+  :: atomic { alive[2] && finished < NC -> alive[2] = false; sure[2] = false;
+       do :: inbox[2]?_ :: empty(inbox[2]) -> break od }
+  :: atomic { !alive[2] && listens[2] -> listens[2] = false }
+  :: atomic { holder != 0 && !alive[CL(holder)] && !hopeless ->
+#ifdef REACH_EXPIRED
+       assert(waiting == 0);
+#endif
+       holder = 0; expired = true }
+#endif
+  od
+}
+
+init {
+  atomic {
+    listens[0] = true; listens[1] = true; listens[2] = true;
+    alive[0] = true; alive[1] = true; alive[2] = true;
+    confirmed[0] = true; confirmed[1] = true; confirmed[2] = true;
+    run Client(0); run Client(1); run Client(2); run World()
+  }
+  atomic { finished == NC && (holder == 0 || alive[CL(holder)]) -> assert(holder == 0) }
 }

@@ -208,7 +208,8 @@ joined: skip
      :: atomic { !got && !new && leaves < LEAVES -> leaves++; leave(c) }
         if :: holder == c -> goto release :: else -> goto left fi
      od;
-     atomic { assert(holder == c && !sure[0] && !sure[1] && !sure[CLIENTS - 1] && !sure[JAVA]); sure[c] = true }
+     atomic { assert(holder == c && !sure[0] && !sure[1] && !sure[CLIENTS - 1] && !sure[JAVA]);
+       sure[c] = true }
 release:
      atomic { sure[c] = false; got = false; end_hold(c) }
 left:
@@ -236,7 +237,8 @@ end:
           fi }
         if
         :: holder == JAVA -> break
-        :: holder != JAVA && held_by_other -> atomic { held_by_other = false; at_channel[JAVA] = true; second_try = true }
+        :: holder != JAVA && held_by_other ->
+           atomic { held_by_other = false; at_channel[JAVA] = true; second_try = true }
         :: else
         fi
      od;

@@ -4,8 +4,8 @@
  * the server may count the dead socket for a while (half open); a waiter may leave; one enqueue has a late second copy.
  * KILL: client 2 may die at any moment. A head whose inbox has no subscriber is skipped. Only a dead holder's lease
  * ends. A waiter asks again by itself when the lock is free, as it does when the ttl it last read is over: so this
- * model shows that no lock is left with nobody, and not yet that a waiter beside a free lock is woken. Clients 1 and 2
- * may always leave: who waits for ever is seen at client 0, whose second wait does not leave.
+ * model shows that no lock is left with nobody; that a waiter beside a free lock is woken: handoff_line.pml. Clients 1
+ * and 2 may always leave: who waits for ever is seen at client 0, whose second wait does not leave.
  *
  * Checked   one holder; client 0 never waits for ever, for no lock stays with nobody (a deadlock, which
  *           the search reports); no held lock whose id nobody wants while no message is under way.
@@ -14,7 +14,8 @@
  *   ASK_UNCONFIRMED  it asks before the new subscription is confirmed
  *   NO_HAND_BACK     a grant for a wait that is over is ignored
  *   LEAVE_BLIND      leave takes the member out of the queue only; a grant already made stays
- * Not here: the open window and a Java client, a refused pass, waits that are inherited, the order of the queue. */
+ * Not here: the open window and a Java client (handoff_share.pml); a refused pass, waits that are inherited, the order
+ * of the queue (handoff_line.pml). */
 #ifndef BREAKS
 #define BREAKS 1
 #endif
