@@ -122,7 +122,8 @@ static inline const char *everything(void)
     char *text = texts[next++ % 4];
     size_t len = 0, size = sizeof texts[0];
     redisReply *keys = redisCommand(admin, "KEYS *");
-    qsort(keys->element, keys->elements, sizeof *keys->element, by_name);
+    if (keys->elements > 0)
+        qsort(keys->element, keys->elements, sizeof *keys->element, by_name);
     text[0] = '\0';
     for (size_t i = 0; i < keys->elements; i++) {
         snprintf(key, sizeof key, "%s", keys->element[i]->str);
