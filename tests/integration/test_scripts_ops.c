@@ -189,7 +189,7 @@ Test(lock_query, of_a_free_lock_names_who_is_in_line_too)
 Test(lock_query, refuses_a_queue_of_another_type)
 {
     raw(admin, "SET %s text", QUEUE);
-    cr_assert_eq(strncmp(query(), "-WRONGTYPE", 10), 0);
+    cr_assert_not_null(strstr(query(), "WRONGTYPE"));
 }
 
 Test(lock_query, tells_minus_1_listeners_when_it_may_not_ask)
@@ -204,7 +204,7 @@ Test(lock_query, tells_minus_1_listeners_when_it_may_not_ask)
 Test(lock_query, refuses_a_key_of_another_type)
 {
     raw(admin, "SET t text");
-    cr_assert_eq(strncmp(query(), "-WRONGTYPE", 10), 0);
+    cr_assert_not_null(strstr(query(), "WRONGTYPE"));
     cr_assert_str_eq(everything(), "t string \"text\"; ");
 }
 

@@ -97,6 +97,9 @@ static void judge_tokens(struct soak *soak, const struct judged *all, size_t n, 
         }
         last[hold->lock] = hold->token > last[hold->lock] ? hold->token : last[hold->lock];
     }
+    for (int lock = 0; lock < LOCKS; lock++) /* lost after the last one: the next round begins anew */
+        if (wiped(deeds, n_deeds, last_at[lock], INT64_MAX))
+            last[lock] = 0;
 }
 
 static void judge_losses(struct soak *soak, const struct judged *all, size_t n)

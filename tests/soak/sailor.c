@@ -367,7 +367,7 @@ static bool one_turn(struct sailor *sailor)
     if (soak_draw(&sailor->rng, 200) == 0)
         look(sailor, &turn);
     if (soak_chance(&sailor->rng, 50))
-        rest(sailor, (int64_t)soak_draw(&sailor->rng, soak->hurry ? 1000 << soak->hurry : 200));
+        rest(sailor, (int64_t)soak_draw(&sailor->rng, soak->hurry ? UINT64_C(1000) << soak->hurry : 200));
     return true;
 }
 
