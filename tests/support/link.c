@@ -258,8 +258,8 @@ static bool passes(struct link *link, struct harm *harm, const char *at, size_t 
 
 static void take_replies(struct link *link, struct harm *harm, int64_t now)
 {
-    size_t len;
-    while ((len = resp_length(link->from_server.at, link->from_server.len)) > 0) {
+    size_t len; /* none behind one that cuts: a stream loses its end, never its middle */
+    while (!link->dead && (len = resp_length(link->from_server.at, link->from_server.len)) > 0) {
         bool confirmation = false;
         if (passes(link, harm, link->from_server.at, len, &confirmation) && link->client >= 0)
             units_add(&link->replies, link->from_server.at, len, now + harm->to_client_ns)->confirmation = confirmation;
