@@ -213,6 +213,25 @@ Test(support_proxy, cuts_after_the_kth_request_has_run)
     redisFree(side);
 }
 
+/* A stream loses its end, never its middle: the later replies are there at once with the one that is not seen. */
+Test(support_proxy, cuts_after_the_kth_request_and_passes_on_nothing_behind_it)
+{
+    redisContext *redis = through_proxy(), *side = raw_open(server);
+    redisReply *reply = NULL;
+    proxy_arm(proxy, PROXY_CUT_AFTER, PROXY_ALL, 2);
+    for (int i = 0; i < 4; i++)
+        redisAppendCommand(redis, "INCR t");
+    int got = 0;
+    while (redisGetReply(redis, (void **)&reply) == REDIS_OK) {
+        cr_assert_eq(reply->integer, ++got);
+        freeReplyObject(reply);
+    }
+    cr_assert_leq(got, 1);
+    cr_assert_geq(raw_int(side, "GET t"), 2);
+    redisFree(redis);
+    redisFree(side);
+}
+
 Test(support_proxy, swallows_the_kth_reply_and_only_that)
 {
     redisContext *redis = through_proxy();
