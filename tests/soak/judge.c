@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { NEAR = 1000 }; /* holds between two by one hold id, at most */
+
 struct judged {
     const struct soak_hold *hold;
     int64_t end; /* of what counts */
@@ -29,11 +31,24 @@ static int in_order(const void *left, const void *right)
     return a->hold->from < b->hold->from ? -1 : a->hold->from > b->hold->from;
 }
 
-static struct judged judge_one(const struct soak_hold *hold, const struct soak_deed *deeds, size_t n)
+/* When what it holds was asked for: one that was passed on within a process was so by the first who held by its h. */
+static int64_t first_asked(const struct soak_hold *holds, size_t at)
 {
+    int64_t asked = holds[at].asked;
+    for (size_t i = at; i-- > 0 && at - i < NEAR;)
+        if (holds[i].ready && holds[i].h == holds[at].h && holds[i].pid == holds[at].pid &&
+            holds[i].lock == holds[at].lock && holds[i].asked < asked)
+            asked = holds[i].asked;
+    return asked;
+}
+
+static struct judged judge_one(const struct soak_hold *holds, size_t at, const struct soak_deed *deeds, size_t n)
+{
+    const struct soak_hold *hold = &holds[at];
+    int64_t asked = first_asked(holds, at);
     struct judged judged = { hold, told_end(hold), false };
     for (size_t i = 0; i < n; i++) {
-        if ((deeds[i].lock != hold->lock && deeds[i].lock != ALL_LOCKS) || deeds[i].end < hold->asked ||
+        if ((deeds[i].lock != hold->lock && deeds[i].lock != ALL_LOCKS) || deeds[i].end < asked ||
             deeds[i].begin > judged.end)
             continue;
         judged.excused = true;
@@ -143,7 +158,7 @@ bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_de
         test_give_up("no memory");
     for (size_t i = 0; i < claimed; i++)
         if (soak->holds[i].ready) /* not so when its writer was killed while it wrote */
-            all[n++] = judge_one(&soak->holds[i], deeds, n_deeds);
+            all[n++] = judge_one(soak->holds, i, deeds, n_deeds);
     qsort(all, n, sizeof *all, in_order);
     const char *long_ms = getenv("SOAK_LONG_MS"); /* for hunting: shows waits and holds that took longer */
     for (size_t i = 0; long_ms && i < n; i++)

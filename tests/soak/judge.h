@@ -9,7 +9,7 @@
  * What an operator does (hlk_lock_break, DEL, a server without its data) excuses a hold from the moment he began: his
  * command may have run between then and its answer (or some seconds later, if none came), and whoever held then, or
  * had been given the lock and not heard of it yet, was not told. So a hold with such a moment between its asking and
- * its end counts only before it.
+ * its end counts only before it; a hold that was passed on within its process was asked for by the first of its h.
  */
 #ifndef HLK_SOAK_JUDGE_H
 #define HLK_SOAK_JUDGE_H
