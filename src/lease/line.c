@@ -351,6 +351,14 @@ bool hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn, bool flies)
     return owes;
 }
 
+void hlk_session_leaving(struct hlk_session *s, struct hlk_parting *out)
+{
+    hlk_mutex_lock(s->mu);
+    bool queued = s->place && s->place->h == s->h && s->place->queued;
+    *out = (struct hlk_parting){ .h = s->h, .place = queued ? s->place->member : (struct hlk_member){ 0, 0, 0, 0 } };
+    hlk_mutex_unlock(s->mu);
+}
+
 void hlk_session_left(struct hlk_session *s)
 {
     hlk_mutex_lock(s->mu);

@@ -32,6 +32,7 @@
 
 struct hlk_table;
 struct hlk_session;
+struct hlk_parting;
 
 enum hlk_session_state {
     HLK_SESSION_NONE,
@@ -193,6 +194,8 @@ void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn);
  * is so when h is in Redis' queue, and the next in line does not take its place over, or when a copy of the acquire may
  * run yet (flies). No-op when not in it. */
 bool hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn, bool flies);
+/* Between the two: what end(h) is about, h and its place. An heir may leave before it has asked. */
+void hlk_session_leaving(struct hlk_session *s, struct hlk_parting *out);
 void hlk_session_left(struct hlk_session *s);
 
 /* --- a nested hold's round trip --- */

@@ -292,11 +292,13 @@ static void undo_acquire(struct hlk_request *r)
                       hlk_session_name(s), (long long)r->lease_ms);
         return;
     }
+    struct hlk_parting parting;
+    hlk_session_leaving(s, &parting);
     hlk_session_ref(s);
     undo->q.name = hlk_session_name(s);
     undo->q.name_len = hlk_session_len(s);
-    undo->q.hold = r->q.hold;
-    undo->q.place = r->q.place;
+    undo->q.hold = parting.h;
+    undo->q.place = parting.place;
     undo->q.fenced = r->q.fenced;
     undo->q.fair = r->lock->fair;
     undo->doubt = r->q.doubt;

@@ -218,7 +218,7 @@ Test(redisson_fair, a_waiter_that_gives_up_lets_the_others_up)
 
 static size_t commands_of(struct watch *watch, const char *pattern, size_t from)
 {
-    return watch_count(watch, from, watch_mark(watch), pattern);
+    return watch_count(watch, from, watch_mark(watch), "%s", pattern);
 }
 
 /* Redisson leaves an interrupted waiter in the queue, and its own waiters behind it ask without a pause. */

@@ -357,6 +357,22 @@ Test(place, one_try_has_no_others_place)
     hlk_session_leave(s, &bob.turn, false);
 }
 
+/* One cancel for all: the heir is told of its turn and of the cancel at once. */
+Test(place, an_heir_that_leaves_before_it_asked_owes_the_end_of_that_place)
+{
+    uint64_t h = wait_in_queue(&ann);
+    struct hlk_member member = s->place->member;
+    enter(&bob);
+    cr_assert_not(hlk_session_leave(s, &ann.turn, false));
+    cr_assert_eq(bob.turn.h, h);
+    cr_assert(hlk_session_leave(s, &bob.turn, false));
+    hlk_session_leaving(s, &parting);
+    cr_assert_eq(parting.h, h);
+    cr_assert_eq(parting.place.since_ms, member.since_ms);
+    hlk_session_left(s);
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+}
+
 Test(place, an_asker_that_leaves_while_a_copy_flies_owes_an_end)
 {
     cr_assert(owes_an_end(true));
