@@ -193,12 +193,16 @@ static void remember_holder(struct hlk_request *r, const redisReply *reply)
         hlk_channel_leave(&r->lock->client->channels, &r->ear);
 }
 
-/* One try, and our own process's end is still on its way to Redis: it comes before another question does. */
-static bool held_by_our_own_end(const struct hlk_request *r)
+/* One try, and our own process's end was still on its way to Redis (it may have been sent again, NOSCRIPT): it comes
+ * before another question does. If it has been answered meanwhile one more question is enough. */
+static bool held_by_our_own_end(struct hlk_request *r)
 {
-    const hlk_client *client = r->lock->client;
-    return r->machine.once && hlk_field_is_of(r->holder, strlen(r->holder), client->id) &&
-           hlk_undos_count((struct hlk_undos *)&client->undos) > 0;
+    hlk_client *client = r->lock->client;
+    if (!r->machine.once || !hlk_field_is_of(r->holder, strlen(r->holder), client->id))
+        return false;
+    bool again = !r->asked_again || hlk_undos_count(&client->undos) > 0;
+    r->asked_again = true;
+    return again;
 }
 
 static bool is_yours(const struct hlk_request *r, const redisReply *reply)

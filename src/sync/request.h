@@ -26,6 +26,7 @@ struct hlk_request {                    /* heap; the question's call may outlive
     bool queued;                        /* fair: asked for a place in Redis' queue */
     bool flies;                         /* the question's call is in the stream */
     bool won;                           /* the answer was "yours" */
+    bool asked_again;                   /* one try: it found a hold of our own process's */
     bool waits;                         /* counted in `waiting`, registered for close and cancel */
     char holder[HLK_FIELD_MAX];         /* who held it when last asked; "" unknown */
     struct hlk_busy busy;
