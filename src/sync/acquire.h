@@ -16,8 +16,9 @@
 #include <stdint.h>
 
 #define HLK_POLL_MOST_MS 30000      /* a waiter that hears nothing asks at least so often; */
-#define HLK_POLL_NEAR_MS 5000       /* and the first HLK_POLL_RANKS in Redis' queue so often: the one before may have been
-                                     * stopped, and a grant to it is over then (HLK_GRANT_MS) */
+/* and the first HLK_POLL_RANKS in Redis' queue so often: the one before may have been stopped, and a grant to it is
+ * over then (HLK_GRANT_MS) */
+#define HLK_POLL_NEAR_MS 5000
 #define HLK_POLL_RANK_MS 20         /* those behind the first leave it so much time to ask */
 #define HLK_POLL_RANKS 50
 #define HLK_POLL_JITTER_MS 20
