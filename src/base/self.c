@@ -1,9 +1,12 @@
 #include "base/self.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 static atomic_uint_fast64_t last_number;
 static atomic_uint process_number;
@@ -124,4 +127,26 @@ void hlk_self_forbid_cancel(struct hlk_self *self)
 {
     if (self->cancellable)
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+}
+
+static void poll_ends(void *arg)
+{
+    (void)hlk_park_end(&((struct hlk_self *)arg)->park);
+}
+
+void hlk_self_poll(struct hlk_self *self, int fd, short events, int kick_fd, unsigned mask, int64_t at_ms)
+{
+    struct pollfd fds[2] = { { .fd = fd, .events = events }, { .fd = kick_fd, .events = POLLIN } };
+    atomic_store(&self->park.poll_fd, kick_fd);
+    if (!hlk_park_begin(&self->park, mask))
+        return;
+    pthread_cleanup_push(poll_ends, self);
+    hlk_self_allow_cancel(self);
+    (void)poll(fds, 2, hlk_clock_poll_ms(at_ms));
+    hlk_self_forbid_cancel(self);
+    pthread_cleanup_pop(0);
+    poll_ends(self);
+    uint64_t drained;
+    if (fds[1].revents && read(kick_fd, &drained, sizeof drained) < 0)
+        return; /* somebody else's token: as good */
 }

@@ -30,6 +30,10 @@ void hlk_self_on_exit(void (*ended)(uint64_t id));
 unsigned hlk_self_process(void);
 unsigned hlk_self_process_in_handler(void);     /* the same, async-signal-safe; after some hlk_self_process() */
 
+/* Sleeps in poll until `fd` has one of `events`, a bit of mask is set (whoever sets it writes to kick_fd), or at_ms has
+ * come; not at all when a bit is set already. May wake up for nothing. A cancellation point like all sleeps: */
+void hlk_self_poll(struct hlk_self *self, int fd, short events, int kick_fd, unsigned mask, int64_t at_ms);
+
 /* Sleeps of a cancellable call, and only they, are cancellation points. */
 void hlk_self_allow_cancel(struct hlk_self *self);
 void hlk_self_forbid_cancel(struct hlk_self *self);

@@ -296,31 +296,14 @@ static bool spin_once(int64_t until_ns)
     return true;
 }
 
-static void poll_ends(void *arg)
-{
-    (void)hlk_park_end(&((struct hlk_self *)arg)->park);
-}
-
 /* Sleeps until the socket or a waker speaks. */
 static void leader_sleeps(struct hlk_mux *mux, struct hlk_self *self, int64_t at_ms, unsigned mask)
 {
-    atomic_store(&self->park.poll_fd, mux->kick_fd);
     hlk_mutex_lock(&mux->mu);
     bool stuffed = mux->stuffed;
     hlk_mutex_unlock(&mux->mu);
-    struct pollfd fds[2] = { { .fd = mux->conn.fd, .events = (short)(stuffed ? POLLIN | POLLOUT : POLLIN) },
-                             { .fd = mux->kick_fd, .events = POLLIN } };
-    if (!hlk_park_begin(&self->park, mask | HLK_WAKE_UP))
-        return;
-    pthread_cleanup_push(poll_ends, self);
-    hlk_self_allow_cancel(self);
-    (void)poll(fds, 2, hlk_clock_poll_ms(at_ms));
-    hlk_self_forbid_cancel(self);
-    pthread_cleanup_pop(0);
-    poll_ends(self);
-    uint64_t drained;
-    if (fds[1].revents && read(mux->kick_fd, &drained, sizeof drained) < 0)
-        return;
+    hlk_self_poll(self, mux->conn.fd, (short)(stuffed ? POLLIN | POLLOUT : POLLIN), mux->kick_fd, mask | HLK_WAKE_UP,
+                  at_ms);
 }
 
 /* Reads for everybody until `call` has ended, the caller must leave, or the connection breaks (then it leads no

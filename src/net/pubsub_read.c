@@ -13,8 +13,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 /* mu held. True: nobody reads any more, and the loop should at once. */
 static bool give_on(struct hlk_pubsub *ps)
@@ -55,29 +53,6 @@ static void stop_reading(void *arg)
         hlk_loop_need_ticks(ps->loop);
 }
 
-static void poll_ends(void *arg)
-{
-    (void)hlk_park_end(&((struct hlk_self *)arg)->park);
-}
-
-/* Sleeps until the socket or a waker speaks. */
-static void sleep_at_socket(struct hlk_pubsub *ps, struct hlk_self *self, unsigned mask, int64_t at_ms)
-{
-    struct pollfd fds[2] = { { .fd = ps->conn.fd, .events = POLLIN }, { .fd = ps->kick_fd, .events = POLLIN } };
-    atomic_store(&self->park.poll_fd, ps->kick_fd);
-    if (!hlk_park_begin(&self->park, mask))
-        return;
-    pthread_cleanup_push(poll_ends, self);
-    hlk_self_allow_cancel(self);
-    (void)poll(fds, 2, hlk_clock_poll_ms(at_ms));
-    hlk_self_forbid_cancel(self);
-    pthread_cleanup_pop(0);
-    poll_ends(self);
-    uint64_t drained;
-    if (fds[1].revents && read(ps->kick_fd, &drained, sizeof drained) < 0)
-        return; /* somebody else's token: as good */
-}
-
 /* The connection is over: the loop hangs up and dials again. */
 static void tell_loop_broken(struct hlk_pubsub *ps, const struct hlk_error *why)
 {
@@ -95,7 +70,7 @@ static void read_until(struct hlk_pubsub *ps, struct hlk_self *self, unsigned ma
 {
     struct hlk_error error;
     for (;;) {
-        sleep_at_socket(ps, self, mask | HLK_WAKE_READ, at_ms);
+        hlk_self_poll(self, ps->conn.fd, POLLIN, ps->kick_fd, mask | HLK_WAKE_READ, at_ms);
         if (!hlk_pubsub_read(ps, &error)) {
             tell_loop_broken(ps, &error);
             return;

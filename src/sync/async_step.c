@@ -88,6 +88,17 @@ static bool ask(struct hlk_async *async, enum hlk_happened *what)
     return send_copy(async, what);
 }
 
+/* False: the wait is over, *what says so. */
+static bool wait_until(struct hlk_async *async, int64_t at_ms, enum hlk_happened *what)
+{
+    touch(async);
+    *what = HLK_IS_OVER;
+    if (hlk_request_waits(async->r) != HLK_OK)
+        return false;
+    wake_at(async, at_ms);
+    return true;
+}
+
 /* Does what the machine wants. True: wait for events; false: *what has happened already. */
 static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *what)
 {
@@ -96,25 +107,13 @@ static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *wh
     case HLK_DO_ASK:
         return ask(async, what);
     case HLK_DO_LINE:
-        touch(async);
-        if (hlk_request_waits(r) != HLK_OK) {
-            *what = HLK_IS_OVER;
-            return false;
-        }
-        wake_at(async, r->machine.deadline_ms);
-        return true;
+        return wait_until(async, r->machine.deadline_ms, what);
     case HLK_DO_JOIN:
         return join(async, hlk_request_join, what);
     case HLK_DO_HARK:
         return join(async, hlk_request_hark, what);
     case HLK_DO_PARK:
-        touch(async);
-        if (hlk_request_waits(r) != HLK_OK) {
-            *what = HLK_IS_OVER;
-            return false;
-        }
-        wake_at(async, r->machine.until_ms);
-        return true;
+        return wait_until(async, r->machine.until_ms, what);
     case HLK_DO_FINISH:
         break;
     }

@@ -10,42 +10,17 @@
 #include "sync/fair.h"
 
 #include "base/clock.h"
+#include "sync/blocked.h"
 
-#include <string.h>
-
-#define LEAVE (HLK_WAKE_CANCEL | HLK_WAKE_CLOSED)
 #define HEAR (HLK_WAKE_MESSAGE | HLK_WAKE_HEARING | HLK_WAKE_DEAF)
 
-/* A bit that ends the wait was set; is it true? Bits are hints. */
-static bool must_leave(struct hlk_request *r)
-{
-    unsigned bits = hlk_park_take(&r->self->park, LEAVE);
-    if ((bits & HLK_WAKE_CLOSED) && atomic_load(&r->lock->client->closing))
-        (void)hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
-    else if ((bits & HLK_WAKE_CANCEL) && hlk_cancel_triggered(r->cancel))
-        (void)hlk_error_set(&r->error, HLK_INTERRUPTED, "cancelled");
-    else
-        return false;
-    return true;
-}
-
-/* Sleeps until a bit of `bits` is set or at_ms has come; reads: and reads the subscriber connection meanwhile, unless a
- * signal is to end it. HLK_OK: look; else leave with it. */
+/* HLK_OK: look; else leave with it. */
 static enum hlk_status sleep_until(struct hlk_request *r, unsigned bits, int64_t at_ms, bool reads)
 {
-    bool signalled = false;
-    if (must_leave(r))
+    if (hlk_blocked_must_leave(r))
         return r->error.status;
-    if (reads && !r->eintr) {
-        hlk_pubsub_park(&r->lock->client->channels.pubsub, r->self, bits | LEAVE, at_ms);
-    } else {
-        hlk_self_allow_cancel(r->self);
-        (void)hlk_park_until(&r->self->park, bits | LEAVE, at_ms, r->self->event_fd, r->eintr ? &signalled : NULL);
-        hlk_self_forbid_cancel(r->self);
-    }
-    if (signalled)
-        return hlk_error_set(&r->error, HLK_INTERRUPTED, "interrupted by a signal");
-    return must_leave(r) ? r->error.status : HLK_OK;
+    enum hlk_status status = hlk_blocked_sleep(r, bits, at_ms, reads);
+    return status == HLK_OK && hlk_blocked_must_leave(r) ? r->error.status : status;
 }
 
 /* --- threads of the same owner: one of them asks */
@@ -84,45 +59,17 @@ static bool hears(const struct hlk_request *r)
 
 static enum hlk_status ask(struct hlk_request *r, enum hlk_cause cause)
 {
-    hlk_client *client = r->lock->client;
-    struct hlk_limits limits = { .at_ms = r->machine.deadline_ms,
-                                 .mask = LEAVE,
-                                 .refusals_pass = !r->machine.once,
-                                 .up_by_ms = hlk_clock_after(hlk_clock_ms(), client->patience_ms) };
     r->machine.cause = cause;
     (void)hlk_session_asks(r->lock->session, &r->turn);
     (void)hlk_park_take(&r->self->park, HLK_WAKE_MESSAGE | HLK_WAKE_HEARING); /* what comes from here on counts */
     r->q.join = !r->machine.once && (r->queued || hears(r));
     r->queued |= r->q.join;
-    enum hlk_status status;
-    do {
-        status = hlk_question_ask(&r->q, client->mux, r->self, &limits, &r->flies, &r->error);
-        if (status == HLK_INTERRUPTED && must_leave(r))
-            return r->error.status;
-    } while (status == HLK_INTERRUPTED);
-    bool late = status == HLK_E_UNSURE || status == HLK_E_CONNECT;
-    if (late && r->machine.answered && hlk_clock_ms() >= r->machine.deadline_ms)
-        return HLK_TIMEOUT;
-    return status;
+    return hlk_blocked_ask(r);
 }
 
 static void leave_channel(struct hlk_request *r)
 {
     hlk_channel_leave(&r->lock->client->channels, &r->ear);
-}
-
-static bool read_busy(struct hlk_request *r, const redisReply *reply)
-{
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || reply->element[0]->type != REDIS_REPLY_INTEGER ||
-        reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
-        return false;
-    const redisReply *field = reply->element[1];
-    size_t len = field->len < sizeof r->holder - 1 ? field->len : sizeof r->holder - 1;
-    memcpy(r->holder, field->str, len);
-    r->holder[len] = '\0';
-    r->busy.ttl_ms = reply->element[0]->integer;
-    r->busy.place = reply->element[2]->integer;
-    return true;
 }
 
 /* What the answer means: IS_YOURS, IS_BUSY, or IS_STALE: ask again. */
@@ -134,7 +81,7 @@ static enum hlk_happened answer(struct hlk_request *r)
     if (reply->type == REDIS_REPLY_NIL) {
         r->won = hlk_session_won(s, &r->turn, hlk_question_sent_ms(&r->q), 0, r->q.doubt);
         what = r->won ? HLK_IS_YOURS : HLK_IS_STALE;
-    } else if (read_busy(r, reply)) {
+    } else if (hlk_request_read_busy(r, reply)) {
         (void)hlk_session_waits(s, &r->turn, r->q.doubt); /* nobody grants us anything: we are not in that queue */
         r->machine.answered = true;
         what = HLK_IS_BUSY;

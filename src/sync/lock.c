@@ -1,6 +1,6 @@
 /* The reentrant lock, blocking: each call's own thread does its I/O. */
+#include "sync/blocked.h"
 #include "sync/fair.h"
-#include "sync/request.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -11,7 +11,6 @@
 
 /* --- acquire --- */
 
-#define LEAVE (HLK_WAKE_CANCEL | HLK_WAKE_CLOSED)
 #define HEAR (HLK_WAKE_TURN | HLK_WAKE_MESSAGE | HLK_WAKE_HEARING | HLK_WAKE_DEAF)
 
 static void on_orphan(struct hlk_call *call)
@@ -40,53 +39,13 @@ static enum hlk_happened over(struct hlk_request *r, enum hlk_status status)
     return HLK_IS_OVER;
 }
 
-/* A bit that ends the wait was set; is it true? Bits are hints. */
-static bool must_leave(struct hlk_request *r)
-{
-    unsigned bits = hlk_park_take(&r->self->park, LEAVE);
-    if ((bits & HLK_WAKE_CLOSED) && atomic_load(&r->lock->client->closing))
-        (void)hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
-    else if ((bits & HLK_WAKE_CANCEL) && hlk_cancel_triggered(r->cancel))
-        (void)hlk_error_set(&r->error, HLK_INTERRUPTED, "cancelled");
-    else
-        return false;
-    return true;
-}
-
 static enum hlk_happened do_ask(struct hlk_request *r)
 {
-    hlk_client *client = r->lock->client;
     enum hlk_happened what = hlk_request_asks(r);
     if (what != HLK_HAS_TURN)
         return what;
-    struct hlk_limits limits = { .at_ms = r->machine.deadline_ms,
-                                 .mask = LEAVE,
-                                 .refusals_pass = !r->machine.once,
-                                 .up_by_ms = hlk_clock_after(hlk_clock_ms(), client->patience_ms) };
-    enum hlk_status status;
-    do {
-        status = hlk_question_ask(&r->q, client->mux, r->self, &limits, &r->flies, &r->error);
-        if (status == HLK_INTERRUPTED && must_leave(r))
-            return HLK_IS_OVER;
-    } while (status == HLK_INTERRUPTED);
-    if (status == HLK_OK)
-        return hlk_request_answer(r);
-    bool late = status == HLK_E_UNSURE || status == HLK_E_CONNECT;
-    if (late && r->machine.answered && hlk_clock_ms() >= r->machine.deadline_ms)
-        status = r->machine.once ? HLK_BUSY : HLK_TIMEOUT;
-    return over(r, status);
-}
-
-/* Sleeps in line or at the channel until something is worth a look. */
-static bool sleep_until(struct hlk_request *r, unsigned bits, int64_t at_ms)
-{
-    bool signalled = false;
-    hlk_self_allow_cancel(r->self);
-    (void)hlk_park_until(&r->self->park, bits | LEAVE, at_ms, r->self->event_fd, r->eintr ? &signalled : NULL);
-    hlk_self_forbid_cancel(r->self);
-    if (signalled)
-        (void)hlk_error_set(&r->error, HLK_INTERRUPTED, "interrupted by a signal");
-    return signalled;
+    enum hlk_status status = hlk_blocked_ask(r);
+    return status == HLK_OK ? hlk_request_answer(r) : over(r, status);
 }
 
 static enum hlk_happened do_line(struct hlk_request *r)
@@ -107,11 +66,11 @@ static enum hlk_happened do_line(struct hlk_request *r)
         default:
             break;
         }
-        if (must_leave(r))
+        if (hlk_blocked_must_leave(r))
             return HLK_IS_OVER;
         if (hlk_clock_ms() >= r->machine.deadline_ms)
             return HLK_IS_TIME;
-        if (sleep_until(r, HLK_WAKE_TURN, r->machine.deadline_ms))
+        if (hlk_blocked_sleep(r, HLK_WAKE_TURN, r->machine.deadline_ms, false) != HLK_OK)
             return over(r, HLK_INTERRUPTED);
     }
 }
@@ -130,13 +89,11 @@ static enum hlk_happened do_park(struct hlk_request *r)
             return HLK_HEARS;
         if (bits & HLK_WAKE_MESSAGE)
             return HLK_HEARD;
-        if (must_leave(r))
+        if (hlk_blocked_must_leave(r))
             return HLK_IS_OVER;
         if (hlk_clock_ms() >= r->machine.until_ms)
             return HLK_IS_TIME;
-        if (!r->eintr)
-            hlk_pubsub_park(&r->lock->client->channels.pubsub, r->self, HEAR | LEAVE, r->machine.until_ms);
-        else if (sleep_until(r, HEAR, r->machine.until_ms))
+        if (hlk_blocked_sleep(r, HEAR, r->machine.until_ms, true) != HLK_OK)
             return over(r, HLK_INTERRUPTED);
     }
 }

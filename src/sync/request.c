@@ -180,17 +180,18 @@ enum hlk_happened hlk_request_asks(struct hlk_request *r)
 
 /* --- answers --- */
 
-static void remember_holder(struct hlk_request *r, const redisReply *reply)
+bool hlk_request_read_busy(struct hlk_request *r, const redisReply *reply)
 {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || reply->element[0]->type != REDIS_REPLY_INTEGER ||
+        reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
+        return false;
     const redisReply *field = reply->element[1];
     size_t len = field->len < sizeof r->holder - 1 ? field->len : sizeof r->holder - 1;
     memcpy(r->holder, field->str, len);
     r->holder[len] = '\0';
     r->busy.ttl_ms = reply->element[0]->integer;
     r->busy.place = reply->element[2]->integer;
-    r->busy.foreign = !hlk_field_is_ours(r->holder);
-    if (!r->busy.foreign)
-        hlk_channel_leave(&r->lock->client->channels, &r->ear);
+    return true;
 }
 
 /* One try, and our own process's end was still on its way to Redis (it may have been sent again, NOSCRIPT): it comes
@@ -212,15 +213,11 @@ static bool is_yours(const struct hlk_request *r, const redisReply *reply)
                        : reply->type == REDIS_REPLY_NIL;
 }
 
-static bool is_busy(const redisReply *reply)
+static enum hlk_happened busy(struct hlk_request *r)
 {
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 && reply->element[0]->type == REDIS_REPLY_INTEGER &&
-           reply->element[1]->type == REDIS_REPLY_STRING && reply->element[2]->type == REDIS_REPLY_INTEGER;
-}
-
-static enum hlk_happened busy(struct hlk_request *r, const redisReply *reply)
-{
-    remember_holder(r, reply);
+    r->busy.foreign = !hlk_field_is_ours(r->holder);
+    if (!r->busy.foreign)
+        hlk_channel_leave(&r->lock->client->channels, &r->ear);
     if (held_by_our_own_end(r))
         return HLK_IS_STALE;
     return hlk_session_waits(r->lock->session, &r->turn, r->q.doubt) ? hlk_request_got(r) : HLK_IS_BUSY;
@@ -235,8 +232,8 @@ enum hlk_happened hlk_request_answer(struct hlk_request *r)
         r->won = hlk_session_won(s, &r->turn, hlk_question_sent_ms(&r->q), r->q.fenced ? reply->element[0]->integer : 0,
                                  r->q.doubt);
         what = r->won ? HLK_IS_YOURS : HLK_IS_STALE;
-    } else if (is_busy(reply)) {
-        what = busy(r, reply);
+    } else if (hlk_request_read_busy(r, reply)) {
+        what = busy(r);
     } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer == -1) {
         hlk_session_renumber(s, &r->turn);
         (void)hlk_request_takes_turn(r);

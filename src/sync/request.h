@@ -53,6 +53,8 @@ enum hlk_happened hlk_request_takes_turn(struct hlk_request *r);
 enum hlk_happened hlk_request_got(struct hlk_request *r);
 /* Before each question: HLK_HAS_TURN, ask; HLK_IS_YOURS, it has got it meanwhile; HLK_IS_OVER with r->error. */
 enum hlk_happened hlk_request_asks(struct hlk_request *r);
+/* Is it "somebody else's"? Then holder, busy.ttl_ms and busy.place are what it says. */
+bool hlk_request_read_busy(struct hlk_request *r, const redisReply *reply);
 /* An answer is in q.call.reply (dropped here): what it means for the machine; r->busy for HLK_IS_BUSY. */
 enum hlk_happened hlk_request_answer(struct hlk_request *r);
 /* Joins the inbox, or the lock's channel. HLK_HEARS, HLK_JOINED, or HLK_IS_OVER with r->error. */
