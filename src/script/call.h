@@ -15,6 +15,7 @@
 #define HLK_PAUSE_MS 50             /* between two copies when the server asked us to come later */
 #define HLK_VOID_MS 600000          /* how long a hold that ended in doubt is remembered */
 
+#define HLK_PLACE_MS 300000         /* how long a place in the queue may outlive its waiter (lua/lock_acquire.lua) */
 #define HLK_FAIR_PATIENCE_MS 300000 /* what a place in a fair lock's queue adds to scores: Redisson's default */
 
 struct hlk_question {

@@ -274,8 +274,6 @@ void hlk_request_deaf(struct hlk_request *r)
 
 /* --- leaving --- */
 
-#define PLACE_MS 300000
-
 static void on_undone(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
 {
     (void)outcome, (void)error;
@@ -306,9 +304,8 @@ static void undo_acquire(struct hlk_request *r)
     undo->q.fair = r->lock->fair;
     undo->doubt = r->q.doubt;
     undo->acquire_epoch = r->flies ? r->q.call.epoch : 0;
-    /* a place outlives the lease that it would give: 300 s (lua/lock_acquire.lua) */
-    bool placed = parting.place.since_ms && r->lease_ms < PLACE_MS;
-    undo->until_ms = hlk_clock_ms() + (placed ? PLACE_MS : r->lease_ms);
+    bool placed = parting.place.since_ms && r->lease_ms < HLK_PLACE_MS;
+    undo->until_ms = hlk_clock_ms() + (placed ? HLK_PLACE_MS : r->lease_ms);
     undo->settled = on_undone;
     undo->ctx = s;
     hlk_undo_start(&r->lock->client->undos, undo, NULL, false);

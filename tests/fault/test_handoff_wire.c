@@ -173,3 +173,25 @@ Test(handoff_wire, grant_for_a_hold_that_nobody_knows_goes_to_the_next)
     cr_assert_eq(actor_end(waiter), HLK_OK);
     cr_assert(is_free("t"));
 }
+
+/* Its end is repeated for as long as the place may last, not for as long as the lease that nobody got. (Found by the
+ * soak.) */
+Test(handoff_proxied, wait_that_was_given_up_leaves_no_place_however_long_the_server_was_away)
+{
+    enum { SHORT_MS = 200 };
+    hlk_client *client = stage_open(NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = SHORT_MS;
+    opts.wait_ms = 2 * SHORT_MS;
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    WAIT_FOR(raw_int(stage.redis, "ZCOUNT hasplock_queue:{t} 1 1e15") == 1);
+    proxy_refuse(stage.proxy, true);
+    proxy_cut_all(stage.proxy);
+    (void)actor_status(waiter);
+    test_sleep_ms(3 * SHORT_MS); /* the lease would be over */
+    proxy_refuse(stage.proxy, false);
+    actor_end(waiter);
+    WAIT_FOR(raw_int(stage.redis, "ZCOUNT hasplock_queue:{t} 1 1e15") == 0);
+    raw(stage.redis, "DEL t");
+}
