@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -201,4 +202,23 @@ Test(status, version_and_clock)
     cr_assert_str_eq(hlk_version(), "0.1.0");
     int64_t before = test_now_ms(), now = hlk_now_ms();
     cr_assert(before <= now && now <= test_now_ms());
+}
+
+/* --- scripts that the server has forgotten */
+
+/* The end alone is not known: it is sent again, behind the try. Whether that is answered before the try's answer is
+ * looked at, or after, the try is not told BUSY by a hold that is over. */
+Test(errors, of_a_forgotten_end_keep_no_try_of_the_same_process_from_the_lock)
+{
+    enum { ROUNDS = 200 };
+    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    for (int i = 0; i < ROUNDS; i++) {
+        char name[16];
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "round %d: %s", i, hlk_last_error());
+        snprintf(name, sizeof name, "t%d", i);
+        raw(stage.redis, "SCRIPT FLUSH");
+        cr_assert_eq(hlk_lock_acquire(stage_lock(other, name, NULL), HLK_NOWAIT), HLK_OK);
+        cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK);
+    }
 }
