@@ -24,7 +24,7 @@ void hlk_via_lost(struct hlk_via *via, bool lost)
 {
     if (!via)
         return;
-    if (via->parent)
+    if (!via->mu)
         via = via->parent;
     hlk_mutex_lock(via->mu);
     via->lost = lost ? via->lost + 1 : via->lost - 1;

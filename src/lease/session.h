@@ -52,11 +52,16 @@ struct hlk_holder {
 struct hlk_via {
     atomic_int refs;
     struct hlk_hook hook;
-    struct hlk_mutex *mu;               /* the table's for all handles, losses are rare; rank LEAF; guards: */
-    int lost_fd;                        /*   -1: nobody asked for it */
-    unsigned lost;                      /*   holds lost through it and not released yet: readable while > 0 */
     void (*free)(struct hlk_via *via);
-    struct hlk_via *parent;             /* NULL, or whose descriptor tells of these losses too (sync/seat.c) */
+    /* The table's for all handles, losses are rare; rank LEAF; guards lost_fd and lost. NULL: it has a parent. */
+    struct hlk_mutex *mu;
+    union {
+        struct {
+            int lost_fd;                /* -1: nobody asked for it */
+            unsigned lost;              /* holds lost through it and not released yet: readable while > 0 */
+        };
+        struct hlk_via *parent;         /* whose descriptor tells of these losses (sync/seat.c) */
+    };
 };
 
 /* A place in line. */
@@ -119,14 +124,14 @@ struct hlk_session {
     uint64_t h;
     struct hlk_holder holder;
     struct hlk_via *via;
-    struct hlk_lease lease;
+    union {
+        struct hlk_lease lease;
+        struct hlk_post free;           /*   when the last reference is gone */
+    };
     struct hlk_past *past;
     struct hlk_place *place;            /*   NULL: never waited */
     struct hlk_alarm alarm;             /* fires on the loop; freed there only */
-    union {                             /* loop thread only: */
-        struct hlk_list due;            /*   the watchdog's batch; or, when the last reference is gone: */
-        struct hlk_post free;
-    };
+    struct hlk_list due;                /* loop thread only: the watchdog's batch */
 };
 
 /* The table's, found or made; a reference is the caller's. NULL: no memory. */

@@ -36,8 +36,8 @@ enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct
     hlk_client *client = lock->client;
     asked->q = *question;
     asked->q.client_id = client->id;
-    asked->q.name = lock->name;
-    asked->q.name_len = lock->name_len;
+    asked->q.name = hlk_lock_text(lock);
+    asked->q.name_len = hlk_lock_text_len(lock);
     asked->lock = lock;
     hlk_via_ref(&lock->via);
     int64_t now = hlk_clock_ms();
@@ -154,7 +154,7 @@ struct broken_seat {
 static void look_for_seat(struct hlk_session *s, void *ctx)
 {
     const struct broken_seat *seat = ctx;
-    if (s->fair && hlk_session_len(s) == seat->lock->name_len && strcmp(hlk_session_name(s), seat->lock->name) == 0)
+    if (s->fair && strcmp(hlk_session_name(s), hlk_lock_text(seat->lock)) == 0)
         lose_broken(s, seat->h);
 }
 

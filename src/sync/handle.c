@@ -25,7 +25,7 @@ enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum
     struct hlk_text text;
     hlk_text_init(&text, buf, sizeof buf);
     hlk_text_add(&text, "%s ", operation);
-    hlk_text_add_quoted(&text, lock->name, lock->name_len, 128);
+    hlk_text_add_quoted(&text, hlk_lock_text(lock), hlk_lock_text_len(lock), 128);
     hlk_text_add(&text, " at %s: ", lock->client->endpoint.url.shown);
     va_list args;
     va_start(args, format);
@@ -91,10 +91,8 @@ static hlk_lock *make_lock(hlk_client *client, const char *name, size_t len, con
         return NULL;
     }
     if (seats)
-        memcpy(lock->own_name, name, len);
+        memcpy(lock->name, name, len);
     lock->fair = fair;
-    lock->name = seats ? lock->own_name : hlk_session_name(session);
-    lock->name_len = len;
     atomic_init(&lock->via.refs, 1);
     lock->via.mu = &client->table.vias_mu;
     lock->via.hook = (struct hlk_hook){ opts->on_event, opts->event_ctx };
@@ -162,7 +160,7 @@ void hlk_lock_view(const hlk_lock *lock, struct hlk_self *self, struct hlk_view 
     uint64_t holder = hlk_lock_holder(lock, self).id;
     struct hlk_session *s = lock->session;
     if (!s) /* a fair lock that threads hold: a session each, as long as they hold it or have lost it */
-        s = hlk_session_get_fair(&lock->client->table, lock->name, lock->name_len, holder, false);
+        s = hlk_session_get_fair(&lock->client->table, lock->name, strlen(lock->name), holder, false);
     if (s)
         hlk_session_view(s, holder, view);
     if (s && !lock->session)

@@ -4,6 +4,8 @@
 
 #include "client.h"
 
+#include <string.h>
+
 struct hlk_owner {
     atomic_int refs;
     struct hlk_holder holder;           /* holder.holds points to holds */
@@ -22,12 +24,18 @@ struct hlk_lock {
     int64_t token_floor;
     bool fenced;
     bool fair;
-    const char *name;                   /* the session's, or own_name */
-    size_t name_len;
-    char own_name[];
+    char name[];                        /* where there is no session that has it */
 };
 
-static inline const char *hlk_lock_text(const hlk_lock *lock) { return lock->name; }
+static inline const char *hlk_lock_text(const hlk_lock *lock)
+{
+    return lock->session ? hlk_session_name(lock->session) : lock->name;
+}
+
+static inline size_t hlk_lock_text_len(const hlk_lock *lock)
+{
+    return lock->session ? hlk_session_len(lock->session) : strlen(lock->name);
+}
 
 /* The handle a call works with: the lock itself; of a fair lock that threads hold, the calling thread's seat, a handle
  * of its own with a session of its own. NULL: no memory, the thread's error is set. */

@@ -25,16 +25,14 @@ hlk_lock *hlk_lock_seat(hlk_lock *lock, const char *operation)
     struct hlk_self *self = hlk_self_get();
     hlk_lock *seat = self ? hlk_mem_zalloc(sizeof *seat) : NULL;
     struct hlk_session *s =
-        seat ? hlk_session_get_fair(&lock->client->table, lock->name, lock->name_len, self->id, true) : NULL;
+        seat ? hlk_session_get_fair(&lock->client->table, lock->name, strlen(lock->name), self->id, true) : NULL;
     if (!s) {
         hlk_mem_free(seat);
         (void)hlk_lock_fails(lock, operation, HLK_E_NOMEM, "no memory; nothing was sent");
         return NULL;
     }
     atomic_init(&seat->via.refs, 1);
-    seat->via.mu = lock->via.mu;
     seat->via.hook = lock->via.hook;
-    seat->via.lost_fd = -1;
     seat->via.free = free_seat;
     seat->via.parent = &lock->via;
     hlk_via_ref(&lock->via);
@@ -44,8 +42,6 @@ hlk_lock *hlk_lock_seat(hlk_lock *lock, const char *operation)
     seat->lease_ms = lock->lease_ms;
     seat->max_hold_ms = lock->max_hold_ms;
     seat->fair = true;
-    seat->name = hlk_session_name(s);
-    seat->name_len = hlk_session_len(s);
     return seat;
 }
 
