@@ -31,9 +31,10 @@ local function alive(member, hold)
     return (head.field == hold or listeners(head.inbox) > 0) and head or nil
 end
 
--- The first in line whose client listens; those before it are dead, and dropped, 128 at most. nil: nobody.
+-- The first in line whose client listens; those before it are dead, and dropped, 1000 at most (some
+-- ms). nil: nobody.
 local function first_alive(queue, hold, most)
-    for _ = 1, most or 128 do
+    for _ = 1, most or 1000 do
         local member = redis.pcall('zrange', queue, 0, 0)[1]
         if not member or not string.find(member, ' ', 1, true) then
             return nil -- nobody, or only void entries and an open window
@@ -108,7 +109,7 @@ local function pass(lock, queue, channel, token_key, popped)
     if head then
         head.score = popped[2]
     else
-        head = first_alive(queue, nil, member and 127 or 128)
+        head = first_alive(queue, nil, member and 999 or 1000)
     end
     if head then
         grant(lock, queue, head, token_key)

@@ -128,11 +128,11 @@ static void put_dead_in_line(int n)
     }
 }
 
-Test(lock_pass, finds_the_first_live_one_behind_127_dead)
+Test(lock_pass, finds_the_first_live_one_behind_999_dead)
 {
     all_listen();
     acquire(30000, A);
-    put_dead_in_line(127);
+    put_dead_in_line(999);
     enqueue(B, PLACE(B));
     end(A, 0);
     cr_assert_str_eq(everything(), HELD_BY_B);
@@ -141,11 +141,11 @@ Test(lock_pass, finds_the_first_live_one_behind_127_dead)
 }
 
 /* One run of a script must not be long: the rest is for who asks next. */
-Test(lock_pass, drops_128_dead_at_most)
+Test(lock_pass, drops_1000_dead_at_most)
 {
     all_listen();
     acquire(30000, A);
-    put_dead_in_line(130);
+    put_dead_in_line(1002);
     enqueue(B, PLACE(B));
     cr_assert_str_eq(end(A, 0), ":1");
     cr_assert_eq(raw_int(admin, "ZCARD %s", QUEUE), 3);
