@@ -160,11 +160,16 @@ enum hlk_status hlk_renewals_send(hlk_mux *mux, struct hlk_call *call, const cha
     char *bytes = hlk_mem_zalloc(most);
     if (!bytes)
         return HLK_E_NOMEM;
-    char *at = put_script(bytes, HLK_SCRIPT_LOCK_RENEW, whole, 3 * n, n);
+    unsigned leases = n; /* the last one stands for all behind it: mostly all are the same */
+    while (leases > 1 && renewals[leases - 1].lease_ms == renewals[leases - 2].lease_ms)
+        leases--;
+    char *at = put_script(bytes, HLK_SCRIPT_LOCK_RENEW, whole, 2 * n + leases, n);
     for (unsigned i = 0; i < n; i++)
         at = hlk_wire_word(at, renewals[i].name, renewals[i].name_len);
     for (unsigned i = 0; i < n; i++)
-        at = put_field(hlk_wire_number(at, renewals[i].lease_ms), client_id, renewals[i].hold);
+        at = put_field(at, client_id, renewals[i].hold);
+    for (unsigned i = 0; i < leases; i++)
+        at = hlk_wire_number(at, renewals[i].lease_ms);
     enum hlk_status status = hlk_mux_send(mux, call, bytes, (size_t)(at - bytes));
     hlk_mem_free(bytes);
     return status;

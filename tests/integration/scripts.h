@@ -93,7 +93,7 @@ static inline const char *reacquire(const char *hold, int64_t count, int64_t lea
 
 static inline const char *renew(int64_t lease_ms, const char *hold)
 {
-    return script_run(user, HLK_SCRIPT_LOCK_RENEW, 1, LOCK, script_number(lease_ms), hold, NULL);
+    return script_run(user, HLK_SCRIPT_LOCK_RENEW, 1, LOCK, hold, script_number(lease_ms), NULL);
 }
 
 static inline const char *lock_break(void)

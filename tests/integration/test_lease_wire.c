@@ -178,3 +178,29 @@ Test(lease_wire, is_verified_at_once_after_a_reconnect)
     cr_assert_eq(hlk_lock_release(next), HLK_OK);
     cr_assert_eq(stage_events(HLK_EVENT_LOST, "t2"), 0u);
 }
+
+/* Towards max_hold a renewal is shorter: four holds of one batch, two of which have a cap. */
+Test(lease_wire, of_each_hold_in_a_batch_is_renewed_to_its_own_length)
+{
+    enum { WATCHDOG = 600000, CAP = 120000, ENDS = CAP + WATCHDOG / 10 + WATCHDOG / 50 + 2, SOON = 60000 };
+    const int64_t max_hold[] = { CAP, 0, CAP, 0 };
+    const char *const names[] = { "t1", "t2", "t3", "t4" };
+    hlk_client *client = open_with_watchdog(WATCHDOG);
+    hlk_lock *locks[4];
+    for (int i = 0; i < 4; i++) {
+        struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+        opts.max_hold_ms = max_hold[i];
+        locks[i] = stage_lock(client, names[i], &opts);
+        cr_assert_eq(hlk_lock_acquire(locks[i], HLK_NOWAIT), HLK_OK);
+        raw(stage.redis, "PEXPIRE %s %d", names[i], SOON);
+    }
+    uint64_t renewals = stage_counters(client).renewals;
+    proxy_cut_all(stage.proxy);
+    WAIT_FOR(stage_counters(client).renewals == renewals + 4);
+    for (int i = 0; i < 4; i++) {
+        int64_t ttl = raw_pttl(stage.redis, names[i]), most = max_hold[i] ? ENDS : WATCHDOG;
+        cr_assert_leq(ttl, most, "%s", names[i]);
+        cr_assert_gt(ttl, most - WAIT_MS, "%s", names[i]);
+        cr_assert_eq(hlk_lock_release(locks[i]), HLK_OK);
+    }
+}

@@ -131,7 +131,13 @@ Test(lock_renew, run_late_leaves_the_next_holder_alone)
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
 }
 
-Test(lock_renew, answers_each_lock_of_a_batch_and_a_wrong_type_spoils_its_own_answer_only)
+/* --- the same of a batch: held, no hash, free, another's, held for longer, held */
+
+#define SIX "t1", "t2", "t3", "t4", "t5", "t6"
+#define THEIR_HOLDS "a:1", "a:2", "a:3", "a:4", "a:5", "a:6"
+#define THEIR_ANSWERS "[:1, :-1, :0, :-1, :1, :1]"
+
+static void make_six(void)
 {
     raw(admin, "HSET t1 a:1 1");
     raw(admin, "PEXPIRE t1 10000");
@@ -141,15 +147,43 @@ Test(lock_renew, answers_each_lock_of_a_batch_and_a_wrong_type_spoils_its_own_an
     raw(admin, "PEXPIRE t5 900000");
     raw(admin, "HSET t6 a:6 1");
     raw(admin, "PEXPIRE t6 10000");
-    cr_assert_str_eq(script_run(user, HLK_SCRIPT_LOCK_RENEW, 6, "t1", "t2", "t3", "t4", "t5", "t6", "30000", "a:1",
-                                "30000", "a:2", "30000", "a:3", "30000", "a:4", "60000", "a:5", "90000", "a:6", NULL),
-                     "[:1, :-1, :0, :-1, :1, :1]");
-    cr_assert(about(raw_pttl(admin, "t1"), 30000));
+}
+
+/* What has no end, or is not there, stays so. */
+static void assert_six(int64_t first, int64_t fifth, int64_t sixth)
+{
+    cr_assert(about(raw_pttl(admin, "t1"), first));
     cr_assert_eq(raw_pttl(admin, "t2"), -1);
     cr_assert_eq(raw_pttl(admin, "t3"), -2);
     cr_assert_eq(raw_pttl(admin, "t4"), -1);
-    cr_assert(about(raw_pttl(admin, "t5"), 900000));
-    cr_assert(about(raw_pttl(admin, "t6"), 90000));
+    cr_assert(about(raw_pttl(admin, "t5"), fifth));
+    cr_assert(about(raw_pttl(admin, "t6"), sixth));
+}
+
+Test(lock_renew, answers_each_lock_of_a_batch_and_a_wrong_type_spoils_its_own_answer_only)
+{
+    make_six();
+    cr_assert_str_eq(script_run(user, HLK_SCRIPT_LOCK_RENEW, 6, SIX, THEIR_HOLDS, "240000", NULL), THEIR_ANSWERS);
+    assert_six(240000, 900000, 240000);
+    cr_assert_str_eq(script_run(user, HLK_SCRIPT_LOCK_RENEW, 6, SIX, THEIR_HOLDS, "240000", NULL), THEIR_ANSWERS);
+    assert_six(240000, 900000, 240000);
+}
+
+Test(lock_renew, of_a_batch_gives_each_its_own_lease)
+{
+    make_six();
+    cr_assert_str_eq(script_run(user, HLK_SCRIPT_LOCK_RENEW, 6, SIX, THEIR_HOLDS, "120000", "600000", "600000",
+                                "600000", "1800000", "240000", NULL),
+                     THEIR_ANSWERS);
+    assert_six(120000, 1800000, 240000);
+}
+
+Test(lock_renew, of_a_batch_takes_the_last_lease_for_all_behind_it)
+{
+    make_six();
+    cr_assert_str_eq(script_run(user, HLK_SCRIPT_LOCK_RENEW, 6, SIX, THEIR_HOLDS, "120000", "1800000", "240000", NULL),
+                     THEIR_ANSWERS);
+    assert_six(120000, 900000, 240000);
 }
 
 /* Only an operator's PERSIST leaves one so; a lock without end would outlive its holder. */
@@ -162,7 +196,7 @@ Test(lock_renew, gives_a_hold_without_end_an_end)
 
 Test(lock_renew, takes_a_hundred_locks_at_once)
 {
-    const char *argv[3 + 300];
+    const char *argv[3 + 201];
     static char keys[100][16], holds[100][16];
     int n = 0;
     argv[n++] = "EVAL";
@@ -175,10 +209,9 @@ Test(lock_renew, takes_a_hundred_locks_at_once)
         raw(admin, "PEXPIRE %s 30000", keys[i]);
         argv[n++] = keys[i];
     }
-    for (int i = 0; i < 100; i++) {
-        argv[n++] = "90000";
+    for (int i = 0; i < 100; i++)
         argv[n++] = holds[i];
-    }
+    argv[n++] = "90000";
     const char *answer = raw_argv(user, n, argv, NULL);
     for (int i = 0; i < 100; i++) {
         cr_assert(about(raw_pttl(admin, keys[i]), 90000));

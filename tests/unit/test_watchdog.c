@@ -30,8 +30,9 @@ static int64_t alarm_in(void)
     return s->alarm.timer.due_ms - world_now_ms();
 }
 
-/* How many commands came, and how many holds they name. */
+/* How many commands came, how many holds they name, and what follows the last of these. */
 static int commands, holds;
+static const char *leases;
 static bool by_text;
 
 static int hear(void)
@@ -41,8 +42,11 @@ static int hear(void)
     by_text = strstr(text, "EVAL\r\n") != NULL;
     for (const char *at = text; (at = strstr(at, "EVAL")) != NULL; at++)
         commands++;
-    for (const char *at = text; (at = strstr(at, "hlk-t-1-a:")) != NULL; at++)
+    leases = "";
+    for (const char *at = text; (at = strstr(at, "hlk-t-1-a:")) != NULL; at++) {
+        leases = strstr(at, "\r\n") + 2;
         holds++;
+    }
     return holds;
 }
 
@@ -303,6 +307,66 @@ Test(watchdog, a_batch_leaves_nothing_marked)
     hlk_watchdog_verify_all(&world.table.watchdog); /* cannot be sent */
     cr_assert_not(s->batched);
     release(&ann);
+}
+
+/* --- the leases in a batch: those of all behind the last that differs are left out --- */
+
+static struct hlk_session *three[3];
+static struct person theirs[3];
+
+/* Three holds of one batch, each with a cap or 0. */
+static void renew_three(int64_t cap0, int64_t cap1, int64_t cap2)
+{
+    const int64_t caps[] = { cap0, cap1, cap2 };
+    const char *const names[] = { "t1", "t2", "t3" };
+    peer_up(&world.peer);
+    for (int i = 0; i < 3; i++) {
+        three[i] = world_session(names[i]);
+        born(&theirs[i]);
+        theirs[i].turn.max_hold_ms = caps[i];
+        cr_assert_eq(hlk_session_enter(three[i], &theirs[i].turn), HLK_ENTER_TURN);
+        cr_assert(hlk_session_won(three[i], &theirs[i].turn, world_now_ms(), 0, false));
+    }
+    pass(LEASE / 3);
+    for (int i = 0; i < 3; i++)
+        hlk_watchdog_fire(&three[i]->alarm);
+    flush();
+    cr_assert_eq(hear(), 3);
+    cr_assert_eq(commands, 1);
+    peer_answers(&world.peer, "*3\r\n:1\r\n:1\r\n:1\r\n");
+    for (int i = 0; i < 3; i++) {
+        bool capped = caps[i] != 0;
+        cr_assert_eq(three[i]->lease.capped, capped);
+        cr_assert_eq(hlk_session_let_go(three[i], theirs[i].turn.holder.id, &parting), HLK_LET_LAST);
+        hlk_session_ended(three[i]);
+        hlk_session_unref(three[i]);
+    }
+}
+
+#define CAP 30000 /* 10 s on, the renewal is of what is left, the drift and the notice: 23602 ms */
+
+Test(watchdog, a_lease_that_all_have_is_sent_once)
+{
+    renew_three(0, 0, 0);
+    cr_assert_str_eq(leases, "$5\r\n30000\r\n");
+}
+
+Test(watchdog, a_shorter_lease_before_others_costs_one_more)
+{
+    renew_three(CAP, 0, 0);
+    cr_assert_str_eq(leases, "$5\r\n23602\r\n$5\r\n30000\r\n");
+}
+
+Test(watchdog, a_shorter_lease_behind_others_has_each_sent)
+{
+    renew_three(0, 0, CAP);
+    cr_assert_str_eq(leases, "$5\r\n30000\r\n$5\r\n30000\r\n$5\r\n23602\r\n");
+}
+
+Test(watchdog, leases_that_are_all_different_are_all_sent)
+{
+    renew_three(CAP, CAP - 1, CAP - 2);
+    cr_assert_str_eq(leases, "$5\r\n23602\r\n$5\r\n23601\r\n$5\r\n23600\r\n");
 }
 
 /* --- answers --- */
