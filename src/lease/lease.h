@@ -67,7 +67,8 @@ bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_m
 /* The server would not answer the renewal now: the next is due a tenth of the lease from here. */
 void hlk_lease_refused(struct hlk_lease *lease, int64_t now_ms);
 
-/* How long the next renewal may make it: the watchdog's lease, or less towards the cap. */
+/* How long the next renewal may make it: the watchdog's lease, or less towards the cap. A fixed one is only asked for,
+ * after a reconnect: 1, and a renewal shortens nothing. */
 int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms, int64_t now_ms);
 
 /* What is due now, and when to look again (*next_ms). at_risk_ms 0: a third of the lease. */

@@ -204,3 +204,17 @@ Test(lease_wire, of_each_hold_in_a_batch_is_renewed_to_its_own_length)
         cr_assert_eq(hlk_lock_release(locks[i]), HLK_OK);
     }
 }
+
+/* After a reconnect each hold is asked for, also those that nobody renews. */
+Test(lease_wire, of_fixed_length_is_no_longer_after_a_reconnect)
+{
+    hlk_client *client = open_with_watchdog(600000);
+    hlk_lock *lock = held_for(client, "t", 20000);
+    int64_t until = hlk_lock_held_until(lock);
+    uint64_t renewals = stage_counters(client).renewals;
+    proxy_cut_all(stage.proxy);
+    WAIT_FOR(stage_counters(client).renewals == renewals + 1);
+    cr_assert_leq(raw_pttl(stage.redis, "t"), 20000);
+    cr_assert_eq(hlk_lock_held_until(lock), until);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
