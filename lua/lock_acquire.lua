@@ -32,20 +32,6 @@ if redis.call('exists', lock, queue) == 0 and not token_key then
     return nil
 end
 
-local void = redis.call('zmscore', queue, hold, member or '')
-if void[1] then
-    return -1
-end
-local holder = redis.call('hkeys', lock)[1]
-if holder and holder ~= hold and member and member ~= '' and not void[2] then
-    -- behind others, mostly so: take_place in few words. Their polls keep the queue's ttl up.
-    local last = redis.call('zrevrange', queue, 0, 0, 'withscores')
-    if last[1] and string.find(last[1], ' ', 1, true) then
-        redis.call('zadd', queue, last[2] + 1, member)
-        return { redis.call('pttl', lock), holder, redis.call('zrank', queue, member) }
-    end
-end
-
 -- Its place, taken if it has none; -1: it wants none.
 local function take_place(queued)
     if not member or member == '' then
@@ -70,6 +56,11 @@ local function take_place(queued)
     return place
 end
 
+local void = redis.call('zmscore', queue, hold, member or '')
+if void[1] then
+    return -1
+end
+local holder = redis.call('hkeys', lock)[1]
 if holder and holder ~= hold then
     return { redis.call('pttl', lock), holder, take_place(void[2]) }
 end
