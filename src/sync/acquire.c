@@ -36,9 +36,9 @@ static int64_t poll_at(const struct hlk_acquire *a, int64_t now_ms, const struct
 {
     int64_t place = busy->place > 0 ? busy->place : 0;
     int64_t length = busy->ttl_ms < 0 ? HLK_POLL_MOST_MS : least(busy->ttl_ms, HLK_POLL_MOST_MS);
-    if (busy->place >= 0 && place < HLK_POLL_RANKS)
+    if (!a->fair && busy->place >= 0 && place < HLK_POLL_RANKS)
         length = least(length, HLK_POLL_NEAR_MS);
-    bool soon = place == 0 && length <= HLK_POLL_JITTER_MS; /* the first, behind an open window */
+    bool soon = !a->fair && place == 0 && length <= HLK_POLL_JITTER_MS; /* the first, behind an open window */
     return now_ms + length + least(place, HLK_POLL_RANKS) * HLK_POLL_RANK_MS + (soon ? 1 : a->jitter_ms);
 }
 

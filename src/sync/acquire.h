@@ -4,9 +4,9 @@
  *   JOIN   join the client's inbox                       PARK  sleep until something is heard, or until `until_ms`
  *   HARK   join the lock's channel                       FINISH leave with `status`
  *
- * A place in Redis' queue is taken by an ASK after the inbox was confirmed; who finds a foreign client's hold harks,
- * and asks once more. A message that came between an answer and the sleep is remembered, a subscription that is
- * confirmed anew asks again. */
+ * A place in Redis' queue is taken by an ASK after the inbox was confirmed (of a fair lock: the waiter's own channel);
+ * who finds a foreign client's hold harks, and asks once more. A message that came between an answer and the sleep is
+ * remembered, a subscription that is confirmed anew asks again. */
 #ifndef HLK_SYNC_ACQUIRE_H
 #define HLK_SYNC_ACQUIRE_H
 
@@ -50,7 +50,8 @@ struct hlk_busy {           /* an answer "somebody else's" */
 struct hlk_acquire {
     int64_t deadline_ms;    /* INT64_MAX: none */
     bool once;              /* one try */
-    bool joined;            /* the inbox */
+    bool fair;              /* polls when the answer said; JOIN is the waiter's own channel */
+    bool joined;            /* the inbox, or that channel */
     bool harks;             /* at the lock's channel */
     bool heard;             /* while the question was on its way */
     bool asking;

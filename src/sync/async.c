@@ -157,8 +157,6 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
         status = hlk_request_read_opts(lock, "acquire", given, &opts);
     if (status != HLK_OK)
         return status;
-    if (lock->fair)
-        return hlk_lock_fails(lock, "acquire", HLK_E_INVALID, "a fair lock has no async acquire");
     if (!lock->holder.id || !done)
         return hlk_lock_fails(lock, "acquire", HLK_E_INVALID,
                               done ? "an async acquire needs a lock made with an owner"

@@ -1,11 +1,13 @@
-/* fair.h - one wait for a fair lock: a place of its own in Redis' queue, a channel of its own. */
+/* fair.h - what a fair lock's request does that no plain one does: a place of its own in Redis' queue, a channel of its
+ * own. */
 #ifndef HLK_SYNC_FAIR_H
 #define HLK_SYNC_FAIR_H
 
 #include "sync/request.h"
 
-/* Drives r from its own thread until it has the lock, or its outcome is known. lined: another thread of the same owner
- * asks already; its win is this one's too. A cancellation point while it sleeps. */
-enum hlk_status hlk_fair_run(struct hlk_request *r, bool lined);
+/* Before each question: does it ask for a place? */
+void hlk_fair_asks(struct hlk_request *r);
+/* It has a new hold id, and so another channel, and no place. */
+void hlk_fair_renumbered(struct hlk_request *r);
 
 #endif

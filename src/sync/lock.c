@@ -1,6 +1,5 @@
 /* The reentrant lock, blocking: each call's own thread does its I/O. */
 #include "sync/blocked.h"
-#include "sync/fair.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -157,10 +156,10 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
     if (status == HLK_OK) {
         switch (hlk_session_enter(lock->session, &r->turn)) {
         case HLK_ENTER_TURN:
-            status = lock->fair ? hlk_fair_run(r, false) : run(r, hlk_request_takes_turn(r));
+            status = run(r, hlk_request_takes_turn(r));
             break;
         case HLK_ENTER_LINE:
-            status = lock->fair ? hlk_fair_run(r, true) : run(r, HLK_IS_LINED);
+            status = run(r, HLK_IS_LINED);
             break;
         case HLK_ENTER_BUSY:
             status = HLK_BUSY;

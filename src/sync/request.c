@@ -4,7 +4,9 @@
 #include "base/mem.h"
 #include "base/opts.h"
 #include "sync/async.h"
+#include "sync/fair.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* --- options --- */
@@ -78,6 +80,7 @@ struct hlk_request *hlk_request_make(hlk_lock *lock, const struct hlk_acquire_op
                      opts->wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_ms)
                                         : hlk_clock_after(begun, opts->wait_ms),
                      opts->wait_ms == 0, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
+    r->machine.fair = lock->fair;
     r->lock = lock;
     hlk_via_ref(&lock->via);
     hlk_client_request_begins(lock->client);
@@ -164,6 +167,10 @@ enum hlk_happened hlk_request_asks(struct hlk_request *r)
     struct hlk_session *s = r->lock->session;
     if (r->machine.answered && !hlk_session_asks(s, &r->turn))
         return hlk_request_got(r);
+    if (r->lock->fair) {
+        hlk_fair_asks(r);
+        return HLK_HAS_TURN;
+    }
     if (r->q.place.since_ms)
         return HLK_HAS_TURN; /* in the queue, as far as we know: asks by the same place */
     bool hears = !r->machine.once && hears_inbox(r);
@@ -180,7 +187,8 @@ enum hlk_happened hlk_request_asks(struct hlk_request *r)
 
 /* --- answers --- */
 
-bool hlk_request_read_busy(struct hlk_request *r, const redisReply *reply)
+/* Is it "somebody else's"? Then holder, busy.ttl_ms and busy.place are what it says. */
+static bool read_busy(struct hlk_request *r, const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || reply->element[0]->type != REDIS_REPLY_INTEGER ||
         reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
@@ -201,7 +209,8 @@ static bool held_by_our_own_end(struct hlk_request *r)
     hlk_client *client = r->lock->client;
     if (!r->machine.once || !hlk_field_is_of(r->holder, strlen(r->holder), client->id))
         return false;
-    bool again = !r->asked_again || hlk_undos_count(&client->undos) > 0;
+    uint64_t hold = strtoull(strrchr(r->holder, ':') + 1, NULL, 10);
+    bool again = !r->asked_again || hlk_undos_owe(&client->undos, hold);
     r->asked_again = true;
     return again;
 }
@@ -215,8 +224,8 @@ static bool is_yours(const struct hlk_request *r, const redisReply *reply)
 
 static enum hlk_happened busy(struct hlk_request *r)
 {
-    r->busy.foreign = !hlk_field_is_ours(r->holder);
-    if (!r->busy.foreign)
+    r->busy.foreign = !r->lock->fair && !hlk_field_is_ours(r->holder);
+    if (!r->lock->fair && !r->busy.foreign)
         hlk_channel_leave(&r->lock->client->channels, &r->ear);
     if (held_by_our_own_end(r))
         return HLK_IS_STALE;
@@ -232,11 +241,13 @@ enum hlk_happened hlk_request_answer(struct hlk_request *r)
         r->won = hlk_session_won(s, &r->turn, hlk_question_sent_ms(&r->q), r->q.fenced ? reply->element[0]->integer : 0,
                                  r->q.doubt);
         what = r->won ? HLK_IS_YOURS : HLK_IS_STALE;
-    } else if (hlk_request_read_busy(r, reply)) {
+    } else if (read_busy(r, reply)) {
         what = busy(r);
     } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer == -1) {
         hlk_session_renumber(s, &r->turn);
         (void)hlk_request_takes_turn(r);
+        if (r->lock->fair)
+            hlk_fair_renumbered(r);
         what = HLK_IS_VOID;
     } else {
         hlk_mux_distrust(r->lock->client->mux, r->q.call.epoch);
@@ -258,6 +269,9 @@ static enum hlk_happened join(struct hlk_request *r, const char *channel, size_t
 enum hlk_happened hlk_request_join(struct hlk_request *r)
 {
     struct hlk_channels *channels = &r->lock->client->channels;
+    char own[HLK_KEY_MAX + HLK_FIELD_MAX];
+    if (r->lock->fair)
+        return join(r, own, hlk_key_waiter(own, r->q.name, r->q.name_len, r->q.client_id, r->q.hold), &r->ear);
     return join(r, channels->inbox, channels->inbox_len, &r->inbox_ear);
 }
 

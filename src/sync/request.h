@@ -26,7 +26,7 @@ struct hlk_request {                    /* heap; the question's call may outlive
     bool queued;                        /* fair: asked for a place in Redis' queue */
     bool flies;                         /* the question's call is in the stream */
     bool won;                           /* the answer was "yours" */
-    bool asked_again;                   /* one try: it found a hold of our own process's */
+    bool asked_again;                   /* one try: it found a hold of our own process's, or no end was on its way */
     bool waits;                         /* counted in `waiting`, registered for close and cancel */
     char holder[HLK_FIELD_MAX];         /* who held it when last asked; "" unknown */
     struct hlk_busy busy;
@@ -53,11 +53,10 @@ enum hlk_happened hlk_request_takes_turn(struct hlk_request *r);
 enum hlk_happened hlk_request_got(struct hlk_request *r);
 /* Before each question: HLK_HAS_TURN, ask; HLK_IS_YOURS, it has got it meanwhile; HLK_IS_OVER with r->error. */
 enum hlk_happened hlk_request_asks(struct hlk_request *r);
-/* Is it "somebody else's"? Then holder, busy.ttl_ms and busy.place are what it says. */
-bool hlk_request_read_busy(struct hlk_request *r, const redisReply *reply);
 /* An answer is in q.call.reply (dropped here): what it means for the machine; r->busy for HLK_IS_BUSY. */
 enum hlk_happened hlk_request_answer(struct hlk_request *r);
-/* Joins the inbox, or the lock's channel. HLK_HEARS, HLK_JOINED, or HLK_IS_OVER with r->error. */
+/* Joins the inbox, for a fair lock the waiter's own channel; the lock's channel. HLK_HEARS, HLK_JOINED, or HLK_IS_OVER
+ * with r->error. */
 enum hlk_happened hlk_request_join(struct hlk_request *r);
 enum hlk_happened hlk_request_hark(struct hlk_request *r);
 /* The subscription was refused: error is filled. */

@@ -121,15 +121,6 @@ Test(fair, is_renewed_by_the_watchdog)
     cr_assert_eq(stage_counters(client).lost, 0u);
 }
 
-Test(fair, has_no_async_acquire_and_says_so)
-{
-    hlk_client *client = stage_open(NULL);
-    hlk_owner *owner = hlk_owner_create(client, NULL);
-    cr_assert_eq(hlk_lock_acquire_async(fair_lock(client, "t", owner), NULL, NULL, NULL), HLK_E_INVALID);
-    cr_assert_not_null(strstr(hlk_last_error(), "fair"), "%s", hlk_last_error());
-    hlk_owner_destroy(owner);
-}
-
 Test(fair, is_released_without_waiting)
 {
     hlk_client *client = stage_open(NULL);

@@ -22,15 +22,21 @@ enum { MOST = 12, PATIENCE = 300000 };
 static hlk_lock *locks[MOST];
 static int locks_len;
 
-static hlk_lock *fair_lock(hlk_client *client)
+static hlk_lock *owned_fair_lock(hlk_client *client, hlk_owner *owner)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = HLK_LOCK_FAIR;
+    opts.owner = owner;
     hlk_lock *lock = hlk_lock_create(client, "t", &opts);
     cr_assert_not_null(lock, "%s", hlk_last_error());
     cr_assert_lt(locks_len, MOST);
     locks[locks_len++] = lock;
     return lock;
+}
+
+static hlk_lock *fair_lock(hlk_client *client)
+{
+    return owned_fair_lock(client, NULL);
 }
 
 static void done(void)
@@ -124,6 +130,38 @@ Test(redisson_fair, c_waits_for_java_and_is_called)
     cr_assert_eq(counters().woken, 1u);
     cr_assert_eq(counters().woken_by_ttl, 0u);
     cr_assert_eq(c_waiter_end(&waiter), HLK_OK);
+    watch_stop(watch);
+    done();
+}
+
+static void on_answer(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    (void)lock;
+    atomic_store((atomic_int *)ctx, status);
+}
+
+Test(redisson_fair, c_waits_for_java_without_a_thread_and_is_called)
+{
+    static atomic_int got, released;
+    struct watch *watch = watch_start(scene.server);
+    hlk_owner *owner = hlk_owner_create(scene.client, "order");
+    hlk_lock *lock = owned_fair_lock(scene.client, owner);
+    atomic_store(&got, -1);
+    atomic_store(&released, -1);
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairlock t"), "ok");
+    cr_assert_eq(hlk_lock_acquire_async(lock, NULL, on_answer, &got), HLK_OK);
+    await_place(watch, 'C', 0);
+    java_waits(watch, "A.2", 1);
+    cr_assert_eq(atomic_load(&got), -1);
+    cr_assert_str_eq(peer_ask(scene.java, "A.1 fairunlock t"), "ok");
+    WAIT_FOR(atomic_load(&got) == HLK_OK);
+    expect_held("t", hlk_client_id(scene.client), 1, WATCHDOG_MS * 2 / 3, WATCHDOG_MS);
+    cr_assert_eq(hlk_lock_release_async(lock, on_answer, &released), HLK_OK);
+    cr_assert_str_eq(peer_answer(scene.java, "A.2")->text, "ok");
+    WAIT_FOR(atomic_load(&released) == HLK_OK);
+    cr_assert_str_eq(peer_ask(scene.java, "A.2 fairunlock t"), "ok");
+    cr_assert_eq(counters().woken_by_ttl, 0u);
+    hlk_owner_destroy(owner);
     watch_stop(watch);
     done();
 }

@@ -139,6 +139,20 @@ Test(acquire_queue, who_is_not_in_line_polls_by_the_ttl)
     cr_assert_eq(polls_after(20000, -1), 20000 + 1);
 }
 
+/* A fair lock's queue: no grant that may be over, no open window. */
+Test(acquire_queue, of_a_fair_lock_polls_as_the_answer_said)
+{
+    const int64_t ttls[] = { 0, 1, HLK_POLL_JITTER_MS, 1000, HLK_POLL_NEAR_MS, 20000, HLK_POLL_MOST_MS };
+    for (size_t i = 0; i < sizeof ttls / sizeof *ttls; i++)
+        for (int64_t p = 0; p <= HLK_POLL_RANKS; p++) {
+            hlk_acquire_init(&a, INT64_MAX, false, 19); /* a jitter of 20 */
+            a.fair = true;
+            place = p;
+            park(ttls[i]);
+            cr_assert_eq(a.until_ms - NOW, ttls[i] + p * HLK_POLL_RANK_MS + 20);
+        }
+}
+
 Test(acquire_queue, after_an_open_window_the_first_in_line_asks_at_once)
 {
     foreign = true;
