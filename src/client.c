@@ -15,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DRAINS_MOST 4
 
 /* --- names --- */
 
@@ -403,18 +402,26 @@ static void wait_for_requests(hlk_client *client)
     atomic_store(&client->closer, NULL);
 }
 
-/* Until the ends that are in the stream are answered. One that the server answers with NOSCRIPT is in it a second
- * time. */
-static void drain(hlk_client *client, int64_t until_ms)
+/* Until the ends are answered, if need be on a new connection. One that the server answers with NOSCRIPT, or would not
+ * take now, is in the stream a second time. */
+static void drain(hlk_client *client)
 {
-    for (int round = 0; round < DRAINS_MOST; round++)
-        if (!hlk_mux_drain(client->mux, until_ms) || hlk_undos_count(&client->undos) == 0)
+    static const struct timespec moment = { 0, 1000000 };
+    struct hlk_error error;
+    struct hlk_self *self = hlk_self_get();
+    int64_t until = hlk_clock_ms() + client->reply_ms;
+    if (hlk_mux_health(client->mux, &error) == HLK_OK)
+        (void)hlk_mux_drain(client->mux, until);
+    while (self && hlk_undos_count(&client->undos) > 0 && hlk_clock_ms() < until) {
+        if (hlk_mux_wait_up(client->mux, self, until, 0, &error) != HLK_OK)
             return;
+        if (hlk_mux_drain(client->mux, until) && hlk_undos_count(&client->undos) > 0)
+            (void)nanosleep(&moment, NULL);
+    }
 }
 
 void hlk_client_close(hlk_client *client)
 {
-    struct hlk_error error;
     int old;
     if (!client || client->process != hlk_self_process() || atomic_exchange(&client->closing, true))
         return;
@@ -423,8 +430,7 @@ void hlk_client_close(hlk_client *client)
     wake_waits(client);
     wait_for_requests(client);
     hlk_table_each(&client->table, release_one, &(struct releasing){ client, hlk_clock_ms() + client->reply_ms });
-    if (hlk_mux_health(client->mux, &error) == HLK_OK)
-        drain(client, hlk_clock_ms() + client->reply_ms);
+    drain(client);
     stop_threads(client);
     hlk_channels_close(&client->channels);
     run_ready(client);

@@ -5,6 +5,7 @@
  * nothing. */
 #include "trouble.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 static void start(void)
@@ -91,6 +92,33 @@ static void be_quick(void)
 
 static void nothing(void)
 {
+}
+
+static void *close_it(void *client)
+{
+    stage_close(client);
+    return NULL;
+}
+
+/* Its connection is gone as it begins, and can be had again while it lasts: the place in line is not left behind. */
+Test(closing, gives_its_place_back_on_a_new_connection)
+{
+    struct hlk_client_opts opts = trouble_opts();
+    opts.reply_ms = 10000;
+    hlk_client *client = stage_open(&opts);
+    raw(stage.redis, "HSET t hlk-other-1-1:1 1");
+    raw(stage.redis, "PEXPIRE t 60000");
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_int(stage.redis, "ZCOUNT hasplock_queue:{t} 1 1e15") == 1);
+    cut_off();
+    pthread_t closer;
+    cr_assert_eq(pthread_create(&closer, NULL, close_it, client), 0);
+    cr_assert_eq(actor_status(waiter), HLK_E_CLOSED, "%s", actor_error(waiter));
+    let_in();
+    pthread_join(closer, NULL);
+    cr_assert_eq(raw_int(stage.redis, "ZCOUNT hasplock_queue:{t} 1 1e15"), 0);
+    actor_leave(waiter);
+    raw(stage.redis, "DEL t");
 }
 
 struct inside {
