@@ -62,7 +62,7 @@ struct hlk_client_opts {
     int           log_level;     /* [HLK_LOG_WARN] */
     int           local_passes;  /* a lock goes from thread to thread of this process so often, within 5 ms and without
                                   * Redis, before other processes have their turn: rate against their waiting; up to
-                                  * 1000; < 0: never [64] */
+                                  * 1000; < 0: never [128] */
     int           open_every;    /* beside Redisson's clients: one in so many releases, at random, leaves the lock to
                                   * them first, if any waits, */
     int           open_ms;       /* for so long; 1 to 1000. They have no place in the queue. open_every < 0: never
