@@ -15,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-
 /* --- names --- */
 
 static void only_plain(char *text)
