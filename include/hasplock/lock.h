@@ -13,7 +13,7 @@
  * HLK_LOCK_FAIR serves first come, first served: each thread and owner that waits has a place of its own in one queue
  * with those of all processes and of Redisson's RFairLock. Waiters that have died cost the next 1 s (Java's: 5 s), any
  * number of them in a row no more; one that stands still costs 10 s (docs/protocol.md, 11). It costs more than a plain
- * lock, and has no async acquire. Never use one name for both kinds.
+ * lock. Never use one name for both kinds.
  *
  * The format in Redis is Redisson's RLock: Java and C exclude each other on the same name.
  */
