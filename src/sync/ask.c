@@ -75,6 +75,15 @@ static void read_reacquired(const struct hlk_question *q, void *ctx)
     out->sent_ms = hlk_question_sent_ms(q);
 }
 
+static void lose(hlk_lock *lock, uint64_t h, const char *why)
+{
+    struct hlk_parting parting;
+    if (!hlk_session_lose(lock->session, h, why, &parting))
+        return;
+    hlk_table_end_lost(&lock->client->table, lock->session, &parting);
+    hlk_session_ended(lock->session);
+}
+
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
                                    bool watchdog, int64_t most_ms)
 {
@@ -87,11 +96,7 @@ enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64
         hlk_session_raised(lock->session, h, (unsigned)count, got.sent_ms, lease_ms, watchdog);
         return HLK_OK;
     }
-    struct hlk_parting parting;
-    if (hlk_session_lose(lock->session, h, "unknown to the server: expired, broken, or its data was lost", &parting)) {
-        hlk_table_end_lost(&lock->client->table, lock->session, &parting);
-        hlk_session_ended(lock->session);
-    }
+    lose(lock, h, "unknown to the server: expired, broken, or its data was lost");
     return hlk_lock_fails(lock, operation, HLK_LOST, "the server does not know this hold any more");
 }
 
@@ -103,6 +108,10 @@ static enum hlk_status extend(hlk_lock *lock, struct hlk_self *self, int64_t lea
         return hlk_lock_fails(lock, "extend", HLK_LOST, "the hold was lost");
     if (view.count == 0)
         return hlk_lock_not_held(lock, "extend");
+    if (hlk_clock_ms() >= view.until_ms) { /* the loop has not come round to saying so: nothing is revived */
+        lose(lock, view.h, "the lease is over");
+        return hlk_lock_fails(lock, "extend", HLK_LOST, "the lease is over");
+    }
     return hlk_lock_reacquire(lock, "extend", view.h, view.count, lease_ms, false, 0);
 }
 

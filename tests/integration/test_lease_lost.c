@@ -1,6 +1,8 @@
 /* A lease that is lost while the server answers: who is told, how often, and what calls and descriptors say then. */
 #include "lease.h"
 
+#include <sched.h>
+
 static void start(void)
 {
     lease_up(0);
@@ -70,6 +72,22 @@ Test(lease_lost, is_found_out_by_an_extend)
     raw(stage.redis, "DEL t");
     cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_LOST);
     assert_lost(lock);
+}
+
+/* Who was told that nothing is left is not given it back: Redis would, as its ttl has a while to go. */
+Test(lease_lost, is_not_undone_by_an_extend_at_the_last_moment)
+{
+    hlk_client *client = stage_open(NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.lease_ms = 120;
+    hlk_lock *lock = stage_lock(client, "t", &opts);
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
+        while (hlk_lock_left_ms(lock) > 0)
+            sched_yield();
+        cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_LOST, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_release(lock), HLK_LOST, "%s", hlk_last_error());
+    }
 }
 
 /* asks A9 node-redlock 309: a known loss needs no I/O: the server stands still all the while */
