@@ -108,7 +108,7 @@ void hlk_lease_refused(struct hlk_lease *lease, int64_t now_ms)
 int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms, int64_t now_ms)
 {
     if (lease->fixed)
-        return 1;
+        return lease->until_ms > now_ms ? lease->until_ms - now_ms : 1;
     if (lease->cap_ms == INT64_MAX)
         return watchdog_ms;
     int64_t left = lease->cap_ms - now_ms;

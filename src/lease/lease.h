@@ -68,7 +68,7 @@ bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_m
 void hlk_lease_refused(struct hlk_lease *lease, int64_t now_ms);
 
 /* How long the next renewal may make it: the watchdog's lease, or less towards the cap. A fixed one is only asked for,
- * after a reconnect: 1, and a renewal shortens nothing. */
+ * after a reconnect: what is left of it, less than Redis' ttl, which no renewal shortens. */
 int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms, int64_t now_ms);
 
 /* What is due now, and when to look again (*next_ms). at_risk_ms 0: a third of the lease. */

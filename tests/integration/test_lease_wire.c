@@ -218,3 +218,17 @@ Test(lease_wire, of_fixed_length_is_no_longer_after_a_reconnect)
     cr_assert_eq(hlk_lock_held_until(lock), until);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
+
+/* An operator's PERSIST is undone, as by every renewal, and costs the holder nothing. */
+Test(lease_wire, of_fixed_length_that_was_made_endless_ends_after_a_reconnect)
+{
+    hlk_client *client = open_with_watchdog(600000);
+    hlk_lock *lock = held_for(client, "t", 20000);
+    raw(stage.redis, "PERSIST t");
+    uint64_t renewals = stage_counters(client).renewals;
+    proxy_cut_all(stage.proxy);
+    WAIT_FOR(stage_counters(client).renewals == renewals + 1);
+    int64_t ttl = raw_pttl(stage.redis, "t");
+    cr_assert(ttl > 0 && ttl <= 20000, "%d ms", (int)ttl);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}

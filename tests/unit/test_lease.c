@@ -298,11 +298,12 @@ Test(lease, that_is_fixed_is_asked_for_and_not_renewed)
     begin(LEASE, true, INT64_MAX);
     int64_t sent = SENT + 10000, until = lease.until_ms, ends = lease.ends_ms;
     int64_t ms = hlk_lease_renewal_ms(&lease, 20 * LEASE, sent);
-    cr_assert_eq(ms, 1);
+    cr_assert_eq(ms, until - sent);
     hlk_lease_renewed(&lease, sent, ms, 0);
     cr_assert_eq(lease.until_ms, until);
     cr_assert_eq(lease.ends_ms, ends);
     cr_assert_eq(lease.state, HLK_LEASE_HELD);
+    cr_assert_eq(hlk_lease_renewal_ms(&lease, 20 * LEASE, until), 1);
 }
 
 Test(lease, without_a_cap_renewals_are_whole)
