@@ -1,5 +1,5 @@
 /* The reentrant lock, blocking: each call's own thread does its I/O. */
-#include "sync/blocked.h"
+#include "sync/request.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -10,6 +10,7 @@
 
 /* --- acquire --- */
 
+#define LEAVE (HLK_WAKE_CANCEL | HLK_WAKE_CLOSED)
 #define HEAR (HLK_WAKE_TURN | HLK_WAKE_MESSAGE | HLK_WAKE_HEARING | HLK_WAKE_DEAF)
 
 static void on_orphan(struct hlk_call *call)
@@ -38,12 +39,60 @@ static enum hlk_happened over(struct hlk_request *r, enum hlk_status status)
     return HLK_IS_OVER;
 }
 
+/* A bit that ends the wait was set: is it true? Bits are hints. r->error says why it must leave. */
+static bool must_leave(struct hlk_request *r)
+{
+    unsigned bits = hlk_park_take(&r->self->park, LEAVE);
+    if ((bits & HLK_WAKE_CLOSED) && atomic_load(&r->lock->client->closing))
+        (void)hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
+    else if ((bits & HLK_WAKE_CANCEL) && hlk_cancel_triggered(r->cancel))
+        (void)hlk_error_set(&r->error, HLK_INTERRUPTED, "cancelled");
+    else
+        return false;
+    return true;
+}
+
+/* Asks until answered. HLK_OK: the answer is in r->q.call.reply; else leave with it. */
+static enum hlk_status ask(struct hlk_request *r)
+{
+    hlk_client *client = r->lock->client;
+    struct hlk_limits limits = { .at_ms = r->machine.deadline_ms,
+                                 .mask = LEAVE,
+                                 .refusals_pass = !r->machine.once,
+                                 .up_by_ms = hlk_clock_after(hlk_clock_ms(), client->patience_ms) };
+    enum hlk_status status;
+    do {
+        status = hlk_question_ask(&r->q, client->mux, r->self, &limits, &r->flies, &r->error);
+        if (status == HLK_INTERRUPTED && must_leave(r))
+            return r->error.status;
+    } while (status == HLK_INTERRUPTED);
+    bool late = status == HLK_E_UNSURE || status == HLK_E_CONNECT;
+    if (late && r->machine.answered && hlk_clock_ms() >= r->machine.deadline_ms)
+        status = r->machine.once ? HLK_BUSY : HLK_TIMEOUT;
+    return status;
+}
+
+/* Sleeps until a bit of `bits`, or one that may end the wait, is set, or at_ms has come. reads: and reads the subscriber
+ * connection meanwhile, unless a signal is to end it. HLK_OK: look; HLK_INTERRUPTED: a signal (r->error). */
+static enum hlk_status sleep_until(struct hlk_request *r, unsigned bits, int64_t at_ms, bool reads)
+{
+    bool signalled = false;
+    if (reads && !r->eintr) {
+        hlk_pubsub_park(&r->lock->client->channels.pubsub, r->self, bits | LEAVE, at_ms);
+        return HLK_OK;
+    }
+    hlk_self_allow_cancel(r->self);
+    (void)hlk_park_until(&r->self->park, bits | LEAVE, at_ms, r->self->event_fd, r->eintr ? &signalled : NULL);
+    hlk_self_forbid_cancel(r->self);
+    return signalled ? hlk_error_set(&r->error, HLK_INTERRUPTED, "interrupted by a signal") : HLK_OK;
+}
+
 static enum hlk_happened do_ask(struct hlk_request *r)
 {
     enum hlk_happened what = hlk_request_asks(r);
     if (what != HLK_HAS_TURN)
         return what;
-    enum hlk_status status = hlk_blocked_ask(r);
+    enum hlk_status status = ask(r);
     return status == HLK_OK ? hlk_request_answer(r) : over(r, status);
 }
 
@@ -65,11 +114,11 @@ static enum hlk_happened do_line(struct hlk_request *r)
         default:
             break;
         }
-        if (hlk_blocked_must_leave(r))
+        if (must_leave(r))
             return HLK_IS_OVER;
         if (hlk_clock_ms() >= r->machine.deadline_ms)
             return HLK_IS_TIME;
-        if (hlk_blocked_sleep(r, HLK_WAKE_TURN, r->machine.deadline_ms, false) != HLK_OK)
+        if (sleep_until(r, HLK_WAKE_TURN, r->machine.deadline_ms, false) != HLK_OK)
             return over(r, HLK_INTERRUPTED);
     }
 }
@@ -88,11 +137,11 @@ static enum hlk_happened do_park(struct hlk_request *r)
             return HLK_HEARS;
         if (bits & HLK_WAKE_MESSAGE)
             return HLK_HEARD;
-        if (hlk_blocked_must_leave(r))
+        if (must_leave(r))
             return HLK_IS_OVER;
         if (hlk_clock_ms() >= r->machine.until_ms)
             return HLK_IS_TIME;
-        if (hlk_blocked_sleep(r, HEAR, r->machine.until_ms, true) != HLK_OK)
+        if (sleep_until(r, HEAR, r->machine.until_ms, true) != HLK_OK)
             return over(r, HLK_INTERRUPTED);
     }
 }
