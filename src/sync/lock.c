@@ -72,8 +72,8 @@ static enum hlk_status ask(struct hlk_request *r)
     return status;
 }
 
-/* Sleeps until a bit of `bits`, or one that may end the wait, is set, or at_ms has come. reads: and reads the subscriber
- * connection meanwhile, unless a signal is to end it. HLK_OK: look; HLK_INTERRUPTED: a signal (r->error). */
+/* Sleeps until a bit of `bits`, or one that may end the wait, is set, or at_ms has come. reads: and reads the
+ * subscriber connection meanwhile, unless a signal is to end it. HLK_OK: look; HLK_INTERRUPTED: a signal (r->error). */
 static enum hlk_status sleep_until(struct hlk_request *r, unsigned bits, int64_t at_ms, bool reads)
 {
     bool signalled = false;
