@@ -210,7 +210,9 @@ static bool held_by_our_own_end(struct hlk_request *r)
     if (!r->machine.once || !hlk_field_is_of(r->holder, strlen(r->holder), client->id))
         return false;
     uint64_t hold = strtoull(strrchr(r->holder, ':') + 1, NULL, 10);
-    bool again = !r->asked_again || hlk_undos_owe(&client->undos, hold);
+    if (hlk_undos_owe(&client->undos, hold))
+        return true;
+    bool again = !r->asked_again; /* the end may have been settled after this answer was written */
     r->asked_again = true;
     return again;
 }
