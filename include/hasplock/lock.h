@@ -86,7 +86,12 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const
  * Blocks up to reply_ms; not at all when an outer hold remains or the loss is known. (RLock.unlock) */
 HLK_API enum hlk_status hlk_lock_release(hlk_lock *lock);
 
-/* Makes a held lock's lease end no sooner than `lease_ms` from now. HLK_OK, NOT_HOLDER, LOST, E_UNSURE, ... Blocks. */
+/* Makes a held lock's lease end no sooner than `lease_ms`, 100 up to a year, from now; shortens nothing.
+ * HLK_OK           so it is
+ * HLK_LOST         the hold is lost; also when no time was left (hlk_lock_left_ms): what is over is not revived
+ * HLK_NOT_HOLDER, HLK_E_INVALID   nothing was changed
+ * HLK_E_UNSURE, HLK_E_CONNECT     sent and not answered, or not sent: held for as long as before
+ * Any thread that holds. Blocks up to patience_ms + reply_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms);
 
 /* Takes the lock from whoever holds it and lets the next waiter have it. For operators: a holder whose process waits
