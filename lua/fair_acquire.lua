@@ -27,7 +27,7 @@ local lock, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local lease, hold, channel, patience, join = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 
 local function take()
-    redis.call('hset', lock, hold, 1)
+    redis.call('hset', lock, hold, '1')
     redis.call('pexpire', lock, lease)
     return nil
 end
@@ -48,8 +48,8 @@ end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local holder = redis.call('hkeys', lock)[1]
-local first, score = redis.call('lindex', queue, 0), nil
-local mark = redis.call('zrangebyscore', notes, 1, '+inf', 'withscores')
+local first, score = redis.call('lindex', queue, '0'), nil
+local mark = redis.call('zrangebyscore', notes, '1', '+inf', 'withscores')
 
 local function listens(waiter) -- true, false; nil: this user may not ask
     local n = redis.pcall('pubsub', 'numsub', channel .. ':' .. waiter)
@@ -61,14 +61,14 @@ end
 local function drop_first()
     redis.call('zrem', scores, first)
     redis.call('lpop', queue)
-    first = redis.call('lindex', queue, 0)
+    first = redis.call('lindex', queue, '0')
 end
 
 local function leave() -- first in the queue no more: those behind are a place nearer
     redis.call('zrem', scores, hold)
     redis.call('lpop', queue)
     local ours, others = false, false
-    for _, waiter in ipairs(redis.call('lrange', queue, 0, -1)) do
+    for _, waiter in ipairs(redis.call('lrange', queue, '0', '-1')) do
         if string.sub(waiter, 1, 4) == 'hlk-' then
             ours = true
         else
@@ -94,10 +94,10 @@ local function wait_for(hears)
     if mark[1] ~= what then
         local ours = string.sub(first, 1, 4) == 'hlk-'
         mark = { what, now + (hears ~= false and 10000 or ours and 1000 or 5000) }
-        redis.call('zremrangebyscore', notes, 1, '+inf')
+        redis.call('zremrangebyscore', notes, '1', '+inf')
         redis.call('zadd', notes, mark[2], what)
         if redis.call('pttl', notes) < 60000 then
-            redis.call('pexpire', notes, 60000)
+            redis.call('pexpire', notes, '60000')
         end
         if hears ~= false then
             redis.pcall('publish', channel .. ':' .. first, '0')
@@ -126,7 +126,7 @@ end
 
 if not holder and (not first or first == hold) then
     if mark[1] then
-        redis.call('zremrangebyscore', notes, 1, '+inf')
+        redis.call('zremrangebyscore', notes, '1', '+inf')
     end
     if first then
         leave()
@@ -139,7 +139,7 @@ if join then
     score = tonumber(redis.call('zscore', scores, hold) or 0)
     local least = now + math.max(0, ms) + ((place or 0) + 1) * patience
     if not place then
-        local last = redis.call('lindex', queue, -1)
+        local last = redis.call('lindex', queue, '-1')
         local behind = last and tonumber(redis.call('zscore', scores, last) or 0) or 0
         least = math.max(least, behind + patience)
     end

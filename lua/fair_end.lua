@@ -25,12 +25,12 @@ local done = redis.call('hdel', lock, hold)
 if void_ms > 0 then
     local time = redis.pcall('time')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    redis.pcall('zremrangebyscore', notes, '(' .. -(now - void_ms), 0)
+    redis.pcall('zremrangebyscore', notes, '(' .. -(now - void_ms), '0')
     redis.pcall('zadd', notes, -now, hold)
     redis.pcall('pexpire', notes, void_ms)
 end
 
-local waiters = redis.pcall('lrange', queue, 0, -1)
+local waiters = redis.pcall('lrange', queue, '0', '-1')
 if waiters.err or #waiters == 0 then
     return done
 end
@@ -44,7 +44,7 @@ for i, waiter in ipairs(waiters) do
 end
 if place then
     redis.pcall('zrem', scores, hold)
-    redis.pcall('lrem', queue, 0, hold)
+    redis.pcall('lrem', queue, '0', hold)
     table.remove(waiters, place)
     if waiters[1] and not string.find(' ' .. table.concat(waiters, ' '), ' hlk-', 1, true) then
         -- Redisson's own have no ttl

@@ -27,7 +27,7 @@ local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
 local lease, hold, member = ARGV[1], ARGV[2], ARGV[3]
 
 if redis.call('exists', lock, queue) == 0 and not token_key then
-    redis.call('hset', lock, hold, 1)
+    redis.call('hset', lock, hold, '1')
     redis.call('pexpire', lock, lease)
     return nil
 end
@@ -41,17 +41,17 @@ local function take_place(queued)
     if queued then
         place = redis.call('zrank', queue, member)
     else
-        local last = redis.call('zrevrange', queue, 0, 0, 'withscores')
+        local last = redis.call('zrevrange', queue, '0', '0', 'withscores')
         if last[1] and not string.find(last[1], ' ', 1, true) then -- void, or an open window
-            last = redis.call('zrevrangebyscore', queue, 1e15, 1, 'withscores', 'limit', 0, 1)
+            last = redis.call('zrevrangebyscore', queue, '1e15', '1', 'withscores', 'limit', '0', '1')
         end
-        redis.call('zadd', queue, (last[2] or 0) + 1, member)
+        redis.call('zadd', queue, string.format('%d', (last[2] or 0) + 1), member)
         if last[1] then
             place = redis.call('zrank', queue, member)
         end
     end
     if redis.call('pttl', queue) < 150000 then
-        redis.call('pexpire', queue, 300000)
+        redis.call('pexpire', queue, '300000')
     end
     return place
 end
@@ -94,7 +94,7 @@ if not head or head.field == hold then
     if head then
         redis.call('zrem', queue, head.member)
     end
-    redis.call('hset', lock, hold, 1)
+    redis.call('hset', lock, hold, '1')
     redis.call('pexpire', lock, lease)
     return yours()
 end

@@ -7,7 +7,7 @@
   ARGV[1] hold     "<client id>:<hold id>"
   ARGV[2] channel  of the lock, where Redisson's waiters listen
   ARGV[3] void_ms  > 0: a copy of this hold's acquire may still be on its way, remember for so long that it has ended;
-                   0: none is
+                   0, or none: none is
   ARGV[4] open_ms  > 0: where others listen on the channel, the lock is theirs for so long before it is the queue's;
                    0, or none: it is the queue's
   ARGV[5] member   its place in the queue, if it may have one
@@ -22,17 +22,16 @@
   Clock   the server's own, for an open window and to drop void entries that are older than void_ms
   Source  channel and message are Redisson's RLock ]]
 local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
-local hold, channel, void_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local open_ms, member = tonumber(ARGV[4] or 0), ARGV[5]
+local hold, channel, void_ms, open_ms, member = ARGV[1], ARGV[2], ARGV[3] or '0', ARGV[4] or '0', ARGV[5]
 
 local popped
-if void_ms == 0 and not member then -- mostly so, and quick when nobody is in line, or the first there is alive
+if void_ms == '0' and not member then -- mostly so, and quick when nobody is in line, or the first there is alive
     if redis.call('hdel', lock, hold) == 0 then
         return 0
     end
-    local there = open_ms > 0 and redis.pcall('pubsub', 'numsub', channel)
+    local there = open_ms ~= '0' and redis.pcall('pubsub', 'numsub', channel)
     if not there or there[2] == 0 then
-        open_ms = 0
+        open_ms = '0'
         popped = redis.pcall('zpopmin', queue)
         local head = popped[1]
         if not head then
@@ -46,7 +45,7 @@ if void_ms == 0 and not member then -- mostly so, and quick when nobody is in li
         local field, client, id, ttl = string.match(head, '^(([^:]+):(%d+)) (%d+) 0 ')
         local inbox = field and 'hasplock_inbox:' .. client
         if inbox and (redis.pcall('pubsub', 'numsub', inbox)[2] or 0) > 0
-            and redis.pcall('hset', lock, field, 1) == 1 then
+            and redis.pcall('hset', lock, field, '1') == 1 then
             redis.pcall('pexpire', lock, ttl)
             redis.pcall('publish', inbox, 'grant ' .. id .. ' ' .. ttl .. ' 0 ' .. lock)
             return 1
@@ -96,8 +95,9 @@ local function wake_next()
     end
 end
 
-local quick = void_ms == 0 and not member
-local first = member and redis.pcall('zrange', queue, 0, 0)[1]
+local quick = void_ms == '0' and not member
+void_ms, open_ms = tonumber(void_ms), tonumber(open_ms)
+local first = member and redis.pcall('zrange', queue, '0', '0')[1]
 local done = quick and 1 or redis.call('hdel', lock, hold)
 local left = member and redis.pcall('zrem', queue, member) == 1
 if void_ms > 0 then

@@ -35,7 +35,7 @@ end
 -- ms). nil: nobody.
 local function first_alive(queue, hold, most)
     for _ = 1, most or 1000 do
-        local member = redis.pcall('zrange', queue, 0, 0)[1]
+        local member = redis.pcall('zrange', queue, '0', '0')[1]
         if not member or not string.find(member, ' ', 1, true) then
             return nil -- nobody, or only void entries and an open window
         end
@@ -59,7 +59,7 @@ end
 local function put_back(queue, score, member)
     redis.pcall('zadd', queue, score, member)
     if redis.pcall('pttl', queue) < 0 then -- it was the last one: the key is a new one
-        redis.pcall('pexpire', queue, 600000)
+        redis.pcall('pexpire', queue, '600000')
     end
 end
 
@@ -85,7 +85,7 @@ local function grant(lock, queue, head, token_key)
         end
         token = string.format('%.0f', last)
     end
-    local set = redis.pcall('hset', lock, head.field, 1)
+    local set = redis.pcall('hset', lock, head.field, '1')
     if type(set) == 'table' then
         return refuse(queue, head)
     end

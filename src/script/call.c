@@ -73,10 +73,11 @@ static char *put_acquire(char *at, const struct hlk_question *q)
 
 static char *put_end(char *at, const struct hlk_question *q)
 {
-    size_t keys = q->fenced ? 3 : 2, args = q->place.since_ms ? 5 : q->open_ms ? 4 : 3;
+    size_t keys = q->fenced ? 3 : 2, args = q->place.since_ms ? 5 : q->open_ms ? 4 : q->voiding ? 3 : 2;
     at = put_keys(put_script(at, q->script, q->whole, keys + args, keys), q, q->fenced);
     at = put_channel(put_field(at, q->client_id, q->hold), q);
-    at = hlk_wire_number(at, q->voiding ? HLK_VOID_MS : 0);
+    if (args > 2)
+        at = hlk_wire_number(at, q->voiding ? HLK_VOID_MS : 0);
     if (args > 3)
         at = hlk_wire_number(at, q->open_ms);
     return args > 4 ? put_member(at, q) : at;

@@ -69,7 +69,8 @@ static inline const char *enqueue(const char *hold, const char *member)
 
 static inline const char *end(const char *hold, int64_t void_ms)
 {
-    return script_run(user, HLK_SCRIPT_LOCK_END, 2, LOCK, QUEUE, hold, CHANNEL, script_number(void_ms), NULL);
+    return script_run(user, HLK_SCRIPT_LOCK_END, 2, LOCK, QUEUE, hold, CHANNEL, void_ms ? script_number(void_ms) : NULL,
+                      NULL);
 }
 
 /* As a waiter, who may have a place. */

@@ -75,7 +75,7 @@ static const char *ends(void)
     char *at = (char *)(uintptr_t)peer_hears(&peer), *next;
     out[0] = '\0';
     for (; at && *at; at = next) {
-        next = strstr(at + 1, "\r\n*8\r\n");
+        next = strstr(at + 1, "\r\n*");
         if (next) {
             *next = '\0';
             next += 2;
