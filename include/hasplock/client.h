@@ -30,7 +30,7 @@ struct hlk_event {              /* the library's; valid during the callback */
     const char *lock;               /* its name */
     const char *holder;             /* as written in Redis */
     int64_t     held_until_at_ms;   /* from then on another holder is possible */
-    const char *why;                /* for people: "no answer for 21 s", "broken by ...", "max_hold_ms" */
+    const char *why;                /* for people: "no answer to renewals from the server", "max_hold_ms is over" */
 };
 
 /* Runs on the client's events thread, one at a time, in order. May call anything but hlk_client_close; a call that

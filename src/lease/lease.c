@@ -140,6 +140,33 @@ enum hlk_lease_act hlk_lease_due(const struct hlk_lease *lease, int64_t now_ms, 
     return now_ms >= renew ? HLK_LEASE_RENEW : HLK_LEASE_WAIT;
 }
 
+/* Nobody looked when it was due, nor for long after it: no thread of ours ran. */
+static bool stood_still(const struct hlk_lease *lease, int64_t due_ms, int64_t now_ms)
+{
+    return now_ms - due_ms > hlk_lease_notice_ms(lease->lease_ms);
+}
+
+const char *hlk_lease_why_at_risk(const struct hlk_lease *lease, int64_t at_risk_ms, int64_t now_ms)
+{
+    if (lease->capped)
+        return "max_hold_ms is nearly over";
+    if (lease->fixed)
+        return "its fixed lease is nearly over";
+    return stood_still(lease, lease->until_ms - risk_ms(lease, at_risk_ms), now_ms)
+               ? "renewal is overdue: this process stood still"
+               : "renewal is overdue: no answer from the server";
+}
+
+const char *hlk_lease_why_over(const struct hlk_lease *lease, int64_t now_ms)
+{
+    if (lease->capped)
+        return lease->cap_ms == lease->until_ms ? "max_hold_ms is over" : "the lease is over";
+    if (lease->fixed)
+        return "its fixed lease is over";
+    return stood_still(lease, lease->until_ms, now_ms) ? "this process stood still until its lease was over"
+                                                       : "no answer to renewals from the server";
+}
+
 const char *hlk_lease_state_name(enum hlk_lease_state state)
 {
     static const char *const names[] = { "NONE", "HELD", "AT_RISK", "ORPHANED", "LOST" };

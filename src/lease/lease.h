@@ -74,6 +74,10 @@ int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms,
 /* What is due now, and when to look again (*next_ms). at_risk_ms 0: a third of the lease. */
 enum hlk_lease_act hlk_lease_due(const struct hlk_lease *lease, int64_t now_ms, int64_t at_risk_ms, int64_t *next_ms);
 
+/* For people: why it is at risk, or over. It tells a process that stood still from a server that is silent. */
+const char *hlk_lease_why_at_risk(const struct hlk_lease *lease, int64_t at_risk_ms, int64_t now_ms);
+const char *hlk_lease_why_over(const struct hlk_lease *lease, int64_t now_ms);
+
 const char *hlk_lease_state_name(enum hlk_lease_state state);
 
 #endif

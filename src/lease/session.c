@@ -159,9 +159,10 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
     enum hlk_let_go verdict = HLK_LET_NOT_HOLDER;
     struct hlk_past *past = s->past ? hlk_past_find(s, holder) : NULL;
     if (s->state == HLK_SESSION_HELD && s->holder.id == holder) {
-        if (hlk_lease_live(&s->lease) && hlk_clock_ms() >= s->lease.until_ms) {
+        int64_t now = hlk_clock_ms();
+        if (hlk_lease_live(&s->lease) && now >= s->lease.until_ms) {
             /* over, and the loop has not come round to saying so: it is said now */
-            if (hlk_session_lose_locked(s, "the lease is over", out)) {
+            if (hlk_session_lose_locked(s, hlk_lease_why_over(&s->lease, now), out)) {
                 hlk_table_end_lost(s->table, s, out);
                 hlk_session_ended(s);
             }

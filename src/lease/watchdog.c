@@ -214,23 +214,15 @@ static void look_at(struct hlk_session *s)
     int64_t now = hlk_clock_ms(), next;
     struct hlk_parting parting;
     switch (hlk_lease_due(&s->lease, now, table->at_risk_ms, &next)) {
-    case HLK_LEASE_LOSE: {
-        const char *why = s->lease.capped
-                              ? (s->lease.cap_ms == s->lease.until_ms ? "max_hold_ms is over" : "the lease is over")
-                          : s->lease.fixed ? "its fixed lease is over"
-                                           : "no answer to renewals from the server";
-        if (hlk_session_lose_locked(s, why, &parting)) {
+    case HLK_LEASE_LOSE:
+        if (hlk_session_lose_locked(s, hlk_lease_why_over(&s->lease, now), &parting)) {
             hlk_table_end_lost(table, s, &parting);
             hlk_session_ended(s);
         }
         return;
-    }
     case HLK_LEASE_TELL_RISK:
         hlk_lease_move(&s->lease, HLK_LEASE_AT_RISK);
-        hlk_session_tell(s, HLK_EVENT_AT_RISK,
-                         s->lease.capped  ? "max_hold_ms is nearly over"
-                         : s->lease.fixed ? "its fixed lease is nearly over"
-                                          : "renewal is overdue: no answer from the server");
+        hlk_session_tell(s, HLK_EVENT_AT_RISK, hlk_lease_why_at_risk(&s->lease, table->at_risk_ms, now));
         break;
     case HLK_LEASE_RENEW:
         s->lease.asked_ms = now;

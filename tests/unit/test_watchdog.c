@@ -228,6 +228,7 @@ Test(watchdog, without_answers_it_is_at_risk_then_lost)
     fire();
     fire();
     cr_assert_str_eq(world_tells(), "AT_RISK a;");
+    cr_assert_str_eq(world.why, "renewal is overdue: no answer from the server");
     pass(s->lease.until_ms - world_now_ms() - 1);
     fire();
     flush();
@@ -235,9 +236,40 @@ Test(watchdog, without_answers_it_is_at_risk_then_lost)
     pass(1);
     fire();
     cr_assert_str_eq(world_tells(), "LOST a;");
+    cr_assert_str_eq(world.why, "no answer to renewals from the server");
     cr_assert(is_lost(&ann));
     cr_assert_eq(hlk_undos_count(&world.undos), 1u);
     let_go(&ann);
+}
+
+Test(watchdog, a_process_that_stood_still_is_told_so)
+{
+    hold(&ann);
+    pass(LEASE - 1);
+    fire();
+    cr_assert_str_eq(world_tells(), "LOST a;");
+    cr_assert_str_eq(world.why, "this process stood still until its lease was over");
+    let_go(&ann);
+}
+
+Test(watchdog, a_process_that_stood_still_for_less_is_told_so_too)
+{
+    peer_up(&world.peer);
+    hold(&ann);
+    pass(s->lease.until_ms - world_now_ms() - 1);
+    fire();
+    cr_assert_str_eq(world_tells(), "AT_RISK a;");
+    cr_assert_str_eq(world.why, "renewal is overdue: this process stood still");
+    release(&ann);
+}
+
+Test(watchdog, a_loss_that_the_holder_finds_out_says_why)
+{
+    hold(&ann);
+    pass(s->lease.until_ms - world_now_ms());
+    let_go(&ann);
+    cr_assert_str_eq(world_tells(), "LOST a;");
+    cr_assert_str_eq(world.why, "no answer to renewals from the server");
 }
 
 Test(watchdog, an_answer_at_the_last_moment_makes_it_safe)

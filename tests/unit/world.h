@@ -17,6 +17,7 @@ struct world {
     struct hlk_log log;
     struct hlk_table table;
     char told[4096];            /* "LOST a;" and so on, in order */
+    char why[128];              /* of the last */
 };
 
 static struct world world;
@@ -28,6 +29,7 @@ static inline void world_on_event(const struct hlk_event *event, void *ctx)
     size_t len = strlen(world.told);
     (void)snprintf(world.told + len, sizeof world.told - len, "%s%s %s;", (const char *)ctx, names[event->kind],
                    event->lock);
+    (void)snprintf(world.why, sizeof world.why, "%s", event->why);
 }
 
 static inline void world_no_log(int level, const char *line, void *ctx)
