@@ -215,17 +215,11 @@ int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error)
     return broken ? -1 : 1;
 }
 
-bool hlk_mux_awaits(const struct hlk_mux *mux)
-{
-    const struct hlk_call *call = first_call(&mux->flight);
-    return call && call->sent_ns;
-}
-
 bool hlk_mux_overdue(const struct hlk_mux *mux, int64_t now_ns, int64_t *dead_ns)
 {
     const struct hlk_call *call = first_call(&mux->flight);
     *dead_ns = INT64_MAX;
-    if (!hlk_mux_awaits(mux))
+    if (!call || !call->sent_ns)
         return false;
     int64_t since = call->sent_ns > mux->heard_ns ? call->sent_ns : mux->heard_ns;
     *dead_ns = since + mux->endpoint->reply_ms * 1000000;

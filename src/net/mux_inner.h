@@ -68,7 +68,6 @@ bool hlk_mux_unstuff(struct hlk_mux *mux, struct hlk_error *error);
 void hlk_mux_broke(struct hlk_mux *mux, const struct hlk_error *why);
 /* mu held, the leader: to a follower, the loop, nobody */
 void hlk_mux_give_lead(struct hlk_mux *mux);
-bool hlk_mux_awaits(const struct hlk_mux *mux);                         /* mu held: an answer to something sent */
 /* mu held; *dead_ns INT64_MAX: nothing due */
 bool hlk_mux_overdue(const struct hlk_mux *mux, int64_t now_ns, int64_t *dead_ns);
 void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state);    /* mu held; lets go of it */

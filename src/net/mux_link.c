@@ -311,8 +311,7 @@ static void on_io(struct ev_loop *ev, struct ev_io *io, int revents)
     loop_leads(io->data);
 }
 
-/* Answers of calls that nobody waits for, and a server that is silent while nobody leads. What is not sent yet is none
- * of the tick's business: a loop of the user's is making a batch. */
+/* Answers of calls that nobody waits for, and a server that is silent while nobody leads. */
 static void on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
     struct hlk_mux *mux = HLK_CONTAINER(tick, struct hlk_mux, tick);
@@ -320,7 +319,7 @@ static void on_tick(struct hlk_tick *tick, int64_t now_ms)
     int64_t dead_ns;
     bool idle = hlk_list_empty(&mux->flight);
     bool look = idle && mux->lead == HLK_LEAD_FREE && now_ms - mux->looked_ms >= LOOK_MS;
-    bool due = mux->state == HLK_MUX_UP && hlk_mux_awaits(mux) &&
+    bool due = mux->state == HLK_MUX_UP && !idle &&
                (mux->lead == HLK_LEAD_FREE ||
                 (mux->lead == HLK_LEAD_LOOP && hlk_mux_overdue(mux, now_ms * 1000000, &dead_ns)));
     if (look) {

@@ -61,13 +61,6 @@ static inline enum hlk_status ask(struct asked *asked, const char *bytes)
     return hlk_mux_send(peer.mux, &asked->call, bytes, strlen(bytes));
 }
 
-/* The same, with somebody who waits for the completion. */
-static inline void ask_eagerly(struct asked *asked, const char *bytes)
-{
-    asked->call.done = on_done;
-    cr_assert_eq(hlk_mux_send(peer.mux, &asked->call, bytes, strlen(bytes)), HLK_OK);
-}
-
 /* Callers who wait; here without threads: nobody is woken who is not asleep. */
 struct caller {
     struct hlk_self self;

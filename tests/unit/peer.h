@@ -86,12 +86,6 @@ static inline void peer_reads(struct peer *p)
     hlk_mux_dispatch(p->mux);
 }
 
-/* As the loop thread. */
-static inline void peer_ticks(struct peer *p)
-{
-    p->mux->tick.run(&p->mux->tick, hlk_clock_ms());
-}
-
 static inline void peer_says(struct peer *p, const char *bytes)
 {
     cr_assert_eq(write(p->fd, bytes, strlen(bytes)), (ssize_t)strlen(bytes));

@@ -197,22 +197,6 @@ Test(mux, a_batch_leaves_in_one_write)
     cr_assert_eq(b.answer, 2);
 }
 
-Test(mux, a_tick_leaves_what_was_not_sent_to_the_users_loop)
-{
-    struct asked a = { .ends = 0 }, b = { .ends = 0 };
-    peer.mux->owner.on_work = peer_on_up; /* a loop of the user's: it is told, and sends at its turn */
-    peer_up(&peer);
-    ask_eagerly(&a, "A");
-    peer_ticks(&peer);
-    ask_eagerly(&b, "B");
-    cr_assert_str_eq(peer_hears(&peer), "");
-    peer_reads(&peer);
-    cr_assert_str_eq(peer_hears(&peer), "AB");
-    peer_says(&peer, ":1\r\n:2\r\n");
-    peer_ticks(&peer);
-    cr_assert_eq(b.answer, 2, "nobody waits for it: the tick reads it");
-}
-
 Test(mux, what_completions_send_leaves_in_one_write)
 {
     struct asked a = { .then = "C" }, b = { .then = "D" };
