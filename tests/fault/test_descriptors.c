@@ -69,7 +69,7 @@ static bool open_with(int left, unsigned flags)
     struct hlk_client_opts opts = trouble_opts();
     struct hoard hoard;
     hlk_client *client = NULL;
-    opts.patience_ms = 200;
+    opts.patience_ms = 500;
     opts.flags = flags;
     int before = open_descriptors();
     hoard_take(&hoard, left);

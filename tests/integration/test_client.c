@@ -144,7 +144,7 @@ Test(client, leaves_no_descriptor_and_no_thread_when_it_is_closed)
 Test(client, never_raises_sigpipe)
 {
     struct hlk_client_opts opts = stage_opts();
-    opts.patience_ms = 100;
+    opts.patience_ms = 1000;
     hlk_client *client = stage_open(&opts);
     hlk_lock *lock = stage_lock(client, "t", NULL);
     server_allow(stage.server, SERVER_VOID);

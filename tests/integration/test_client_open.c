@@ -67,7 +67,7 @@ Test(client_open, never_shows_a_password)
 {
     struct hlk_client_opts opts = stage_opts();
     opts.log_level = HLK_LOG_DEBUG;
-    opts.patience_ms = 100;
+    opts.patience_ms = 1000;
     cr_assert_eq(try_open("redis://user:s3cret@host:notaport", &opts), HLK_E_INVALID);
     cr_assert_null(strstr(hlk_last_error(), "s3cret"), "%s", hlk_last_error());
     cr_assert_eq(try_open("redis://user:s3cret@127.0.0.1:1", &opts), HLK_E_CONNECT);
@@ -225,7 +225,7 @@ Test(client_open, lazily_connects_with_the_first_call)
     struct hlk_client_opts opts = stage_opts();
     int64_t before = raw_clients(stage.redis, "normal");
     opts.flags = HLK_OPEN_LAZY;
-    opts.patience_ms = 200;
+    opts.patience_ms = 1000;
     hlk_client *client = stage_open(&opts), *nowhere = stage_open_at("redis://127.0.0.1:1", &opts);
     cr_assert_eq(raw_clients(stage.redis, "normal"), before);
     hlk_lock *lock = stage_lock(client, "t", NULL);

@@ -97,7 +97,7 @@ Test(errors, of_the_server_are_quoted)
 Test(errors, of_an_absent_server_name_where_it_should_be)
 {
     struct hlk_client_opts opts = stage_opts();
-    opts.patience_ms = 100;
+    opts.patience_ms = 1000;
     server_allow(stage.server, SERVER_VOID);
     hlk_lock *lock = stage_lock(stage_open(&opts), "t", NULL);
     redisFree(stage.redis);

@@ -414,7 +414,7 @@ Test(lock_wire, an_unanswered_release_is_unsure_and_can_be_asked_again)
 {
     struct hlk_client_opts opts = stage_opts();
     opts.reply_ms = 300;
-    opts.patience_ms = 300;
+    opts.patience_ms = 1000;
     server_allow(stage.server, SERVER_VOID);
     hlk_client *client = stage_open(&opts);
     hlk_lock *lock = stage_lock(client, "t", NULL);
