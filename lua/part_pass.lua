@@ -31,8 +31,8 @@ local function alive(member, hold)
     return (head.field == hold or listeners(head.inbox) > 0) and head or nil
 end
 
--- The first in line whose client listens; those before it are dead, and dropped, 1000 at most (some
--- ms). nil: nobody.
+-- The first in line whose client listens; those before it are dead, and dropped, 1000 at most (some ms).
+-- nil: nobody.
 local function first_alive(queue, hold, most)
     for _ = 1, most or 1000 do
         local member = redis.pcall('zrange', queue, '0', '0')[1]

@@ -68,15 +68,6 @@ static void hand_back(struct hlk_table *table, const struct letter *letter)
     hlk_session_unref(s);
 }
 
-static void broken(struct hlk_session *s, uint64_t h)
-{
-    struct hlk_parting parting;
-    if (!hlk_session_lose(s, h, "broken by an operator", &parting))
-        return;
-    hlk_table_end_lost(s->table, s, &parting);
-    hlk_session_ended(s);
-}
-
 void hlk_table_hear(struct hlk_table *table, const char *message, size_t len)
 {
     struct letter letter;
@@ -92,7 +83,7 @@ void hlk_table_hear(struct hlk_table *table, const char *message, size_t len)
     else if (s && strcmp(letter.what, "open") == 0)
         hlk_session_open(s, letter.h);
     else if (s && strcmp(letter.what, "broken") == 0)
-        broken(s, letter.h);
+        hlk_table_lose(s, letter.h, "broken by an operator");
     if (s)
         hlk_session_unref(s);
 }

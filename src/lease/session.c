@@ -162,10 +162,7 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
         int64_t now = hlk_clock_ms();
         if (hlk_lease_live(&s->lease) && now >= s->lease.until_ms) {
             /* over, and the loop has not come round to saying so: it is said now */
-            if (hlk_session_lose_locked(s, hlk_lease_why_over(&s->lease, now), out)) {
-                hlk_table_end_lost(s->table, s, out);
-                hlk_session_ended(s);
-            }
+            hlk_table_lose_locked(s, hlk_lease_why_over(&s->lease, now));
             return hlk_session_let_go(s, holder, out);
         }
         if (s->lease.state == HLK_LEASE_LOST) { /* lost, and there was no memory to put it aside */

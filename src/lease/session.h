@@ -243,7 +243,7 @@ enum hlk_status hlk_session_wait_owed(struct hlk_session *s, uint64_t holder, st
 /* --- losing --- */
 
 /* Called with the session's mutex held; lets go of it. If h is held still: LOST is told, and end(h) is the caller's to
- * start (true; hlk_table_end_lost: not before it was told), then hlk_session_ended. */
+ * start (true; not before it was told), then hlk_session_ended: hlk_table_lose does it all. */
 bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_parting *out);
 bool hlk_session_lose(struct hlk_session *s, uint64_t h, const char *why, struct hlk_parting *out);
 

@@ -194,16 +194,31 @@ static void run_end(struct hlk_job *job)
     hlk_mem_free(end);
 }
 
-void hlk_table_end_lost(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting)
+static void end_lost(struct hlk_session *s, const struct hlk_parting *parting)
 {
     struct end_job *end = hlk_mem_zalloc(sizeof *end);
-    if (!end)
-        return; /* the lease ends it */
-    hlk_session_ref(s);
-    end->s = s;
-    end->parting = *parting;
-    end->job.run = run_end;
-    hlk_events_post(table->events, &end->job);
+    if (end) { /* else the lease ends it */
+        hlk_session_ref(s);
+        end->s = s;
+        end->parting = *parting;
+        end->job.run = run_end;
+        hlk_events_post(s->table->events, &end->job);
+    }
+    hlk_session_ended(s);
+}
+
+void hlk_table_lose(struct hlk_session *s, uint64_t h, const char *why)
+{
+    struct hlk_parting parting;
+    if (hlk_session_lose(s, h, why, &parting))
+        end_lost(s, &parting);
+}
+
+void hlk_table_lose_locked(struct hlk_session *s, const char *why)
+{
+    struct hlk_parting parting;
+    if (hlk_session_lose_locked(s, why, &parting))
+        end_lost(s, &parting);
 }
 
 void hlk_table_init(struct hlk_table *table)

@@ -50,9 +50,10 @@ void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, v
 
 /* A hold is over without a release of its holder's: its end(h) in the background. */
 void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting);
-/* The same for a loss: only after the holder's callbacks have returned, so that nobody gets the lock before it was
- * told. A callback that takes long only leaves the lease to run out by itself. */
-void hlk_table_end_lost(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting);
+/* If h is held still, it is lost: told, and then ended, only after the holder's callbacks have returned, so that nobody
+ * gets the lock before it was told. A callback that takes long only leaves the lease to run out by itself. */
+void hlk_table_lose(struct hlk_session *s, uint64_t h, const char *why);
+void hlk_table_lose_locked(struct hlk_session *s, const char *why);     /* h is; its mutex is locked, and let go of */
 
 /* A message came in the client's inbox: from a script that granted, opened or broke a lock (lua/part_pass.lua). */
 void hlk_table_hear(struct hlk_table *table, const char *message, size_t len);

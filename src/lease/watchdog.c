@@ -106,15 +106,6 @@ static void renewed(struct hlk_session *s, uint64_t h, int64_t sent_ms, int64_t 
     hlk_mutex_unlock(s->mu);
 }
 
-static void lost(struct hlk_session *s, uint64_t h, const char *why)
-{
-    struct hlk_parting parting;
-    if (!hlk_session_lose(s, h, why, &parting))
-        return;
-    hlk_table_end_lost(s->table, s, &parting);
-    hlk_session_ended(s);
-}
-
 static void read_answers(struct batch *batch)
 {
     const redisReply *reply = batch->call.reply;
@@ -126,9 +117,9 @@ static void read_answers(struct batch *batch)
         if (answer == 1)
             renewed(s, batch->h[i], batch->call.sent_ns / 1000000, batch->lease_ms[i]);
         else
-            lost(s, batch->h[i],
-                 answer == 0 ? "unknown to the server: expired, broken, or its data was lost"
-                             : "broken: somebody else holds it");
+            hlk_table_lose(s, batch->h[i],
+                           answer == 0 ? "unknown to the server: expired, broken, or its data was lost"
+                                       : "broken: somebody else holds it");
     }
 }
 
@@ -212,13 +203,9 @@ static void look_at(struct hlk_session *s)
 {
     struct hlk_table *table = s->table;
     int64_t now = hlk_clock_ms(), next;
-    struct hlk_parting parting;
     switch (hlk_lease_due(&s->lease, now, table->at_risk_ms, &next)) {
     case HLK_LEASE_LOSE:
-        if (hlk_session_lose_locked(s, hlk_lease_why_over(&s->lease, now), &parting)) {
-            hlk_table_end_lost(table, s, &parting);
-            hlk_session_ended(s);
-        }
+        hlk_table_lose_locked(s, hlk_lease_why_over(&s->lease, now));
         return;
     case HLK_LEASE_TELL_RISK:
         hlk_lease_move(&s->lease, HLK_LEASE_AT_RISK);

@@ -75,15 +75,6 @@ static void read_reacquired(const struct hlk_question *q, void *ctx)
     out->sent_ms = hlk_question_sent_ms(q);
 }
 
-static void lose(hlk_lock *lock, uint64_t h, const char *why)
-{
-    struct hlk_parting parting;
-    if (!hlk_session_lose(lock->session, h, why, &parting))
-        return;
-    hlk_table_end_lost(&lock->client->table, lock->session, &parting);
-    hlk_session_ended(lock->session);
-}
-
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
                                    bool watchdog, int64_t most_ms)
 {
@@ -96,7 +87,7 @@ enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64
         hlk_session_raised(lock->session, h, (unsigned)count, got.sent_ms, lease_ms, watchdog);
         return HLK_OK;
     }
-    lose(lock, h, "unknown to the server: expired, broken, or its data was lost");
+    hlk_table_lose(lock->session, h, "unknown to the server: expired, broken, or its data was lost");
     return hlk_lock_fails(lock, operation, HLK_LOST, "the server does not know this hold any more");
 }
 
@@ -109,7 +100,7 @@ static enum hlk_status extend(hlk_lock *lock, struct hlk_self *self, int64_t lea
     if (view.count == 0)
         return hlk_lock_not_held(lock, "extend");
     if (hlk_clock_ms() >= view.until_ms) { /* the loop has not come round to saying so: nothing is revived */
-        lose(lock, view.h, "the lease is over");
+        hlk_table_lose(lock->session, view.h, "the lease is over");
         return hlk_lock_fails(lock, "extend", HLK_LOST, "the lease is over");
     }
     return hlk_lock_reacquire(lock, "extend", view.h, view.count, lease_ms, false, 0);
@@ -146,14 +137,7 @@ static void read_broken(const struct hlk_question *q, void *ctx)
         memcpy(out->holder, reply->str, reply->len + 1);
 }
 
-static void lose_broken(struct hlk_session *s, uint64_t h)
-{
-    struct hlk_parting parting;
-    if (!hlk_session_lose(s, h, "broken by this process", &parting))
-        return;
-    hlk_table_end_lost(s->table, s, &parting);
-    hlk_session_ended(s);
-}
+static const char broken_by_us[] = "broken by this process";
 
 struct broken_seat {
     const hlk_lock *lock;
@@ -164,7 +148,7 @@ static void look_for_seat(struct hlk_session *s, void *ctx)
 {
     const struct broken_seat *seat = ctx;
     if (s->fair && strcmp(hlk_session_name(s), hlk_lock_text(seat->lock)) == 0)
-        lose_broken(s, seat->h);
+        hlk_table_lose(s, seat->h, broken_by_us);
 }
 
 /* Taken from a holder of this very client: it need not wait for its next renewal to learn it. */
@@ -176,7 +160,7 @@ static void tell_if_ours(hlk_lock *lock, const char *holder)
     if (lock->fair)
         hlk_table_each(&lock->client->table, look_for_seat, &seat);
     else
-        lose_broken(lock->session, seat.h);
+        hlk_table_lose(lock->session, seat.h, broken_by_us);
 }
 
 enum hlk_status hlk_lock_break(hlk_lock *lock)

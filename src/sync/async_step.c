@@ -150,11 +150,7 @@ static void on_raised(struct hlk_async *async)
         feed(async, HLK_IS_YOURS);
         return;
     }
-    struct hlk_parting parting;
-    if (hlk_session_lose(s, r->q.hold, "unknown to the server: expired, broken, or its data was lost", &parting)) {
-        hlk_table_end_lost(&r->lock->client->table, s, &parting);
-        hlk_session_ended(s);
-    }
+    hlk_table_lose(s, r->q.hold, "unknown to the server: expired, broken, or its data was lost");
     fail(async, HLK_LOST);
 }
 
