@@ -17,14 +17,7 @@ static void start(void)
     stage_up(0);
 }
 
-static void start_proxied(void)
-{
-    stage_up(STAGE_PROXY);
-    server_allow(stage.server, SERVER_VOID); /* on a slow machine an answer may miss a short reply_ms */
-}
-
 TestSuite(wait, .init = start, .fini = stage_down, .timeout = 90);
-TestSuite(wait_wire, .init = start_proxied, .fini = stage_down, .timeout = 90);
 
 static int64_t script_calls(void)
 {
@@ -33,16 +26,6 @@ static int64_t script_calls(void)
     int64_t number = at ? strtoll(at + strlen("cmdstat_evalsha:calls="), NULL, 10) : 0;
     freeReplyObject(stats);
     return number;
-}
-
-/* A lock that another client holds, directly at the server (not through the proxy). */
-static hlk_lock *held_elsewhere(const char *name, int64_t lease_ms)
-{
-    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.lease_ms = lease_ms;
-    hlk_lock *lock = stage_lock(stage_open_at(hlk_test_url(stage.server), NULL), name, &opts);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    return lock;
 }
 
 /* --- woken */
@@ -63,7 +46,7 @@ Test(wait, of_a_thread_ends_when_another_thread_releases)
 
 Test(wait, ends_when_another_client_releases)
 {
-    hlk_lock *theirs = held_elsewhere("t", 0);
+    hlk_lock *theirs = stage_held_elsewhere("t", 0);
     hlk_client *client = stage_open(NULL);
     struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
@@ -148,7 +131,7 @@ Test(wait, one_message_wakes_one_thread)
     hlk_client *client = stage_open(NULL);
     hlk_lock *lock = stage_lock(client, "t", NULL);
     struct actor *waiters[THREADS];
-    hlk_lock *theirs = held_elsewhere("t", 0);
+    hlk_lock *theirs = stage_held_elsewhere("t", 0);
     for (int i = 0; i < THREADS; i++)
         waiters[i] = actor_start_passing(lock);
     WAIT_FOR_WAITERS(client, THREADS);
@@ -168,7 +151,7 @@ Test(wait, does_not_mind_a_pattern_subscriber)
     redisContext *pattern = raw_open(stage.server);
     raw(pattern, "PSUBSCRIBE *");
     hlk_client *client = stage_open(NULL);
-    hlk_lock *theirs = held_elsewhere("t", 0);
+    hlk_lock *theirs = stage_held_elsewhere("t", 0);
     struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
@@ -181,7 +164,7 @@ Test(wait, does_not_mind_a_pattern_subscriber)
 
 Test(wait, of_zero_is_one_command_and_no_subscription)
 {
-    held_elsewhere("t", 60000);
+    stage_held_elsewhere("t", 60000);
     hlk_client *client = stage_open(NULL);
     hlk_lock *lock = stage_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
@@ -253,7 +236,7 @@ Test(wait, that_timed_out_leaves_nothing)
 Test(wait, that_timed_out_does_not_take_the_wake_of_another)
 {
     hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = held_elsewhere("t", 0);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_held_elsewhere("t", 0);
     struct actor *patient = actor_start(lock, NULL), *hasty = actor_start_wait(lock, 50);
     cr_assert_eq(actor_status(hasty), HLK_TIMEOUT);
     actor_end(hasty);
@@ -285,71 +268,6 @@ Test(wait, of_a_server_that_stands_still_ends_at_its_deadline_and_not_before)
     WAIT_FOR(raw_pttl(stage.redis, "t") == -2); /* what was sent in its name is taken back */
 }
 
-/* --- lost messages, late confirmations */
-
-/* asks A1 redisson 1763: released before the subscription is confirmed, and nobody was told */
-Test(wait_wire, loses_no_wake_while_its_subscription_is_on_the_way)
-{
-    hlk_lock *theirs = held_elsewhere("t", 0);
-    hlk_client *client = stage_open(NULL);
-    proxy_arm(stage.proxy, PROXY_HOLD, PROXY_SUBSCRIBES, 1);
-    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
-    proxy_wait_struck(stage.proxy);
-    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
-    cr_assert_eq(proxy_messages(stage.proxy), 0u);
-    proxy_deliver(stage.proxy, false);
-    cr_assert_eq(actor_status(waiter), HLK_OK);
-    cr_assert_eq(actor_end(waiter), HLK_OK);
-}
-
-/* asks A1 redisson 1763: the confirmation itself is late, by as long as you like */
-Test(wait_wire, loses_no_wake_while_the_confirmation_is_late)
-{
-    hlk_lock *theirs = held_elsewhere("t", 0);
-    struct hlk_client_opts opts = stage_opts();
-    opts.reply_ms = 60000; /* else a silent subscriber counts as dead and is replaced */
-    hlk_client *client = stage_open(&opts);
-    proxy_hold_confirmations(stage.proxy, true);
-    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
-    WAIT_FOR(raw_inboxes(stage.redis) == 1);
-    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
-    proxy_hold_confirmations(stage.proxy, false);
-    cr_assert_eq(actor_status(waiter), HLK_OK);
-    cr_assert_eq(actor_end(waiter), HLK_OK);
-}
-
-/* asks A1 redisson 5761: all messages dropped: waits only grow to the ttl */
-Test(wait_wire, with_all_messages_dropped_ends_by_the_ttl_it_was_told)
-{
-    hlk_client *client = stage_open(NULL);
-    proxy_drop_messages(stage.proxy, true);
-    for (int i = 0; i < 5; i++) {
-        hlk_lock *theirs = held_elsewhere("t", 400), *lock = stage_lock(client, "t", NULL);
-        struct actor *waiter = actor_start(lock, NULL);
-        WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
-        hlk_lock_release(theirs); /* LOST if this thread was slow: the ttl has ended then, too */
-        cr_assert_eq(actor_status(waiter), HLK_OK);
-        cr_assert_eq(actor_end(waiter), HLK_OK);
-    }
-    cr_assert_eq(stage_counters(client).woken, 0u);
-}
-
-Test(wait_wire, with_all_messages_dropped_many_threads_still_have_their_turns)
-{
-    enum { THREADS = 6 };
-    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.lease_ms = 200; /* so each is the next one's bound */
-    hlk_client *clients[2] = { stage_open(NULL), stage_open(NULL) };
-    proxy_drop_messages(stage.proxy, true);
-    struct actor *waiters[THREADS];
-    for (int i = 0; i < THREADS; i++)
-        waiters[i] = actor_start(stage_lock(clients[i % 2], "t", NULL), &opts);
-    for (int i = 0; i < THREADS; i++) {
-        cr_assert_eq(actor_status(waiters[i]), HLK_OK);
-        actor_end(waiters[i]); /* OK, or LOST when it stood still for 200 ms */
-    }
-}
-
 /* --- broken subscriptions */
 
 /* asks A1 redisson 3.19: resubscribes after a break, and every waiter still wakes on the next release */
@@ -361,7 +279,7 @@ Test(wait, is_resubscribed_after_its_subscriber_was_killed)
     hlk_lock *theirs[LOCKS];
     struct actor *waiters[LOCKS][THREADS];
     for (int i = 0; i < LOCKS; i++) {
-        theirs[i] = held_elsewhere(names[i], 0);
+        theirs[i] = stage_held_elsewhere(names[i], 0);
         for (int j = 0; j < THREADS; j++)
             waiters[i][j] = actor_start_passing(stage_lock(client, names[i], NULL));
     }
@@ -384,7 +302,7 @@ Test(wait, asks_once_more_when_its_subscription_is_back)
 {
     hlk_client *client = stage_open(NULL);
     for (int i = 0; i < 20; i++) {
-        hlk_lock *theirs = held_elsewhere("t", 0);
+        hlk_lock *theirs = stage_held_elsewhere("t", 0);
         struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
         WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
         raw(stage.redis, "CLIENT KILL TYPE pubsub");
@@ -393,25 +311,6 @@ Test(wait, asks_once_more_when_its_subscription_is_back)
         cr_assert_eq(actor_end(waiter), HLK_OK);
         WAIT_FOR(raw_listeners(stage.redis, "t") == 0);
     }
-}
-
-/* asks A10 hiredis 970: a subscription that silently died is noticed */
-Test(wait_wire, notices_a_silent_subscriber)
-{
-    hlk_lock *theirs = held_elsewhere("t", 0);
-    struct hlk_client_opts opts = stage_opts();
-    opts.reply_ms = 500;
-    hlk_client *client = stage_open(&opts);
-    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
-    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
-    WAIT_FOR_WAITERS(client, 1);
-    uint64_t accepted = proxy_accepted(stage.proxy);
-    proxy_freeze_subscribers(stage.proxy, true);
-    WAIT_FOR(proxy_accepted(stage.proxy) > accepted); /* it gave the silent one up and dials again */
-    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
-    proxy_freeze_subscribers(stage.proxy, false);
-    cr_assert_eq(actor_status(waiter), HLK_OK);
-    cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
 /* Waiters ride out a server that is away, and the lock is free when it is back. */
@@ -521,7 +420,7 @@ Test(wait, is_not_delayed_by_waiters_that_were_killed)
 Test(wait, is_counted_with_how_long_it_took)
 {
     hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = held_elsewhere("t", 0);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_held_elsewhere("t", 0);
     struct actor *waiter = actor_start(lock, NULL);
     WAIT_FOR_WAITERS(client, 1);
     test_sleep_ms(20);

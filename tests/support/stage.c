@@ -119,6 +119,16 @@ hlk_lock *stage_lock(hlk_client *client, const char *name, const struct hlk_lock
     return own.locks[own.lock_count++] = lock;
 }
 
+hlk_lock *stage_held_elsewhere(const char *name, int64_t lease_ms)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.lease_ms = lease_ms;
+    hlk_lock *lock = stage_lock(stage_open_at(hlk_test_url(stage.server), NULL), name, &opts);
+    if (hlk_lock_acquire(lock, HLK_NOWAIT) != HLK_OK)
+        test_give_up("a free lock was not to be had: %s", hlk_last_error());
+    return lock;
+}
+
 hlk_lock *stage_owned(hlk_client *client, const char *name, hlk_owner *owner)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;

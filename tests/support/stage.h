@@ -47,6 +47,8 @@ hlk_client *stage_open_at(const char *url, const struct hlk_client_opts *opts);
 void stage_close(hlk_client *client);
 /* A lock; destroyed by stage_down. */
 hlk_lock *stage_lock(hlk_client *client, const char *name, const struct hlk_lock_opts *opts);
+/* Held by a client of its own, that is at the server itself and not behind the proxy. */
+hlk_lock *stage_held_elsewhere(const char *name, int64_t lease_ms);
 hlk_lock *stage_owned(hlk_client *client, const char *name, hlk_owner *owner);
 
 /* --- what clients told */
