@@ -15,8 +15,10 @@ void hlk_park_init(struct hlk_park *park)
     sem_init(&park->sem, 0, 0);
 }
 
-static void pay(struct hlk_park *park)
+void hlk_park_pay(struct hlk_park *park)
 {
+    if (!park)
+        return;
     int fd = atomic_load(&park->poll_fd);
     if (fd < 0) {
         sem_post(&park->sem);
@@ -27,13 +29,12 @@ static void pay(struct hlk_park *park)
     (void)ignored;
 }
 
-void hlk_park_wake(struct hlk_park *park, unsigned bit)
+struct hlk_park *hlk_park_set(struct hlk_park *park, unsigned bit)
 {
     unsigned old = atomic_load(&park->bits);
     while (!atomic_compare_exchange_weak(&park->bits, &old, (old | bit) & ~HLK_PARK_ASLEEP))
         ;
-    if (old & HLK_PARK_ASLEEP)
-        pay(park);
+    return old & HLK_PARK_ASLEEP ? park : NULL;
 }
 
 bool hlk_park_begin(struct hlk_park *park, unsigned mask)

@@ -36,8 +36,12 @@ struct hlk_park {
 
 void hlk_park_init(struct hlk_park *park);
 
-/* Any thread, never blocks. */
-void hlk_park_wake(struct hlk_park *park, unsigned bit);
+/* Any thread, never blocks. A waker in two steps: the bit, and, for the park that set answers if its sleeper sleeps
+ * (else NULL), the system call. Whoever is woken may run at once, in the waker's place: so a waker that holds a mutex
+ * which the woken needs pays after it has unlocked it. Parks live as long as the process (base/self.c). */
+struct hlk_park *hlk_park_set(struct hlk_park *park, unsigned bit);
+void hlk_park_pay(struct hlk_park *park);           /* NULL is fine */
+static inline void hlk_park_wake(struct hlk_park *park, unsigned bit) { hlk_park_pay(hlk_park_set(park, bit)); }
 
 /* The sleeper's own: */
 static inline unsigned hlk_park_peek(struct hlk_park *park, unsigned mask) { return atomic_load(&park->bits) & mask; }

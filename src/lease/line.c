@@ -22,7 +22,7 @@ void hlk_session_wake_knowing(struct hlk_session *s)
     for (struct hlk_list *n = s->line.next; n != &s->line; n = n->next) {
         struct hlk_turn *turn = HLK_CONTAINER(n, struct hlk_turn, link);
         if ((turn->once || turn->holder.id == s->holder.id) && !turn->h)
-            turn->wake(turn, HLK_WAKE_TURN);
+            hlk_park_pay(turn->wake(turn, HLK_WAKE_TURN));
     }
 }
 
@@ -255,7 +255,7 @@ bool hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn, bool doubt)
             s->place->noted_ttl_ms = 0;
             got = take_grant(s, turn, ttl_ms, s->place->noted_token);
             if (!got)
-                turn->wake(turn, HLK_WAKE_MESSAGE);
+                hlk_park_pay(turn->wake(turn, HLK_WAKE_MESSAGE));
         }
         hlk_session_wake_knowing(s);
     }
@@ -269,6 +269,7 @@ bool hlk_session_grant(struct hlk_session *s, uint64_t h, int64_t ttl_ms, int64_
 {
     hlk_mutex_lock(s->mu);
     bool known = s->h == h && s->state != HLK_SESSION_NONE;
+    struct hlk_park *woken = NULL;
     struct hlk_turn *turn = known ? first_turn(s) : NULL;
     if (turn && turn->h == h && s->place && s->place->h == h && s->place->queued) {
         if (s->state == HLK_SESSION_ASKING) {
@@ -276,11 +277,12 @@ bool hlk_session_grant(struct hlk_session *s, uint64_t h, int64_t ttl_ms, int64_
             s->place->noted_token = token;
         } else if (s->state == HLK_SESSION_WAITING) {
             bool got = take_grant(s, turn, ttl_ms, token);
-            turn->wake(turn, got ? HLK_WAKE_TURN : HLK_WAKE_MESSAGE);
+            woken = turn->wake(turn, got ? HLK_WAKE_TURN : HLK_WAKE_MESSAGE);
             hlk_session_wake_knowing(s);
         }
     }
     hlk_mutex_unlock(s->mu);
+    hlk_park_pay(woken);
     return known;
 }
 
@@ -289,7 +291,7 @@ void hlk_session_open(struct hlk_session *s, uint64_t h)
     hlk_mutex_lock(s->mu);
     struct hlk_turn *turn = s->h == h ? first_turn(s) : NULL;
     if (turn && turn->h == h)
-        turn->wake(turn, HLK_WAKE_MESSAGE);
+        hlk_park_pay(turn->wake(turn, HLK_WAKE_MESSAGE));
     hlk_mutex_unlock(s->mu);
 }
 
@@ -317,7 +319,7 @@ void hlk_session_promote(struct hlk_session *s)
         return;
     hlk_session_move(s, HLK_SESSION_ASKING);
     new_hold_id(s, turn);
-    turn->wake(turn, HLK_WAKE_TURN);
+    hlk_park_pay(turn->wake(turn, HLK_WAKE_TURN));
 }
 
 /* May `next` have what was asked for by a place like this? */
@@ -339,7 +341,7 @@ bool hlk_session_leave(struct hlk_session *s, struct hlk_turn *turn, bool flies)
         if (asker && queued && waits && !flies && !s->doubt && fits(s->place, next)) {
             hlk_session_move(s, HLK_SESSION_ASKING);
             next->h = s->h;
-            next->wake(next, HLK_WAKE_TURN);
+            hlk_park_pay(next->wake(next, HLK_WAKE_TURN));
         } else if (asker) {
             owes = flies || queued;
             hlk_session_move(s, owes ? HLK_SESSION_ENDING : HLK_SESSION_NONE);
@@ -386,7 +388,7 @@ static bool may_pass(struct hlk_session *s, const struct hlk_turn *next, int64_t
            lease->until_ms - now_ms > lease->lease_ms / 3 && s->written == 1;
 }
 
-bool hlk_session_pass(struct hlk_session *s)
+bool hlk_session_pass(struct hlk_session *s, struct hlk_park **woken)
 {
     struct hlk_turn *next = first_turn(s);
     int64_t now = hlk_clock_ms();
@@ -408,7 +410,7 @@ bool hlk_session_pass(struct hlk_session *s)
     take_holder(s, next);
     if (arm)
         hlk_watchdog_arm(s);
-    next->wake(next, HLK_WAKE_TURN);
+    *woken = next->wake(next, HLK_WAKE_TURN);
     hlk_session_wake_knowing(s);
     return true;
 }

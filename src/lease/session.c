@@ -136,7 +136,7 @@ static enum hlk_let_go let_go_past(struct hlk_session *s, struct hlk_past *past,
     return HLK_LET_LOST;
 }
 
-static enum hlk_let_go let_go_held(struct hlk_session *s, struct hlk_parting *out)
+static enum hlk_let_go let_go_held(struct hlk_session *s, struct hlk_parting *out, struct hlk_park **woken)
 {
     if (s->count > 1) {
         out->count = --s->count;
@@ -146,7 +146,7 @@ static enum hlk_let_go let_go_held(struct hlk_session *s, struct hlk_parting *ou
         s->written = s->count;
         return HLK_LET_WRITE;
     }
-    if (hlk_session_pass(s))
+    if (hlk_session_pass(s, woken))
         return HLK_LET_PASSED;
     part(s, out);
     return HLK_LET_LAST;
@@ -157,6 +157,7 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
     bool unref = false;
     lock_between_renewals(s);
     enum hlk_let_go verdict = HLK_LET_NOT_HOLDER;
+    struct hlk_park *woken = NULL;
     struct hlk_past *past = s->past ? hlk_past_find(s, holder) : NULL;
     if (s->state == HLK_SESSION_HELD && s->holder.id == holder) {
         int64_t now = hlk_clock_ms();
@@ -176,12 +177,13 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
                 return verdict;
             }
         } else {
-            verdict = let_go_held(s, out);
+            verdict = let_go_held(s, out, &woken);
         }
     } else if (past) {
         verdict = let_go_past(s, past, &unref);
     }
     hlk_mutex_unlock(s->mu);
+    hlk_park_pay(woken);
     if (unref)
         hlk_session_unref(s);
     return verdict;

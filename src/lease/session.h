@@ -76,8 +76,9 @@ struct hlk_turn {
     bool fenced;
     bool once;                          /* does not wait: wants to know as soon as the asker's answer is there */
     bool got;                           /* holds the lock, and out of line: by a grant, or from its predecessor */
-    /* any thread, under the session's mutex: only wakes. HLK_WAKE_TURN: look; _MESSAGE: ask the server */
-    void (*wake)(struct hlk_turn *turn, unsigned bit);
+    /* any thread, under the session's mutex: only wakes. HLK_WAKE_TURN: look; _MESSAGE: ask the server. What it answers
+     * is to be paid (base/park.h) */
+    struct hlk_park *(*wake)(struct hlk_turn *turn, unsigned bit);
 };
 
 /* The session's place in Redis' queue, and what goes with it: made when it first waits, or has a token. Under the

@@ -11,8 +11,8 @@ bool hlk_session_is_held_by(const struct hlk_session *s, uint64_t holder);
 /* NONE: the first in line asks. */
 void hlk_session_promote(struct hlk_session *s);
 /* The first in line gets what its predecessor has let go of. False: nobody there who may, or Redis' queue is to have
- * its turn. */
-bool hlk_session_pass(struct hlk_session *s);
+ * its turn. *woken: to be paid after the mutex is unlocked; it needs that at once. */
+bool hlk_session_pass(struct hlk_session *s, struct hlk_park **woken);
 /* Those in line who need not wait for their turn look again. */
 void hlk_session_wake_knowing(struct hlk_session *s);
 

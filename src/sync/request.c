@@ -41,9 +41,13 @@ static void wake(struct hlk_request *r, unsigned bit)
         hlk_async_wake(r->async, bit);
 }
 
-static void on_turn(struct hlk_turn *turn, unsigned bit)
+static struct hlk_park *on_turn(struct hlk_turn *turn, unsigned bit)
 {
-    wake(HLK_CONTAINER(turn, struct hlk_request, turn), bit);
+    struct hlk_request *r = HLK_CONTAINER(turn, struct hlk_request, turn);
+    if (r->self)
+        return hlk_park_set(&r->self->park, bit);
+    hlk_async_wake(r->async, bit);
+    return NULL;
 }
 
 static void on_hear(struct hlk_listener *ear, unsigned bit)

@@ -18,17 +18,19 @@ struct person {
     atomic_uint holds;
     int woken;
     int asked;                  /* woken to ask the server */
+    struct hlk_park *park;      /* NULL, or where it sleeps: to be paid */
 };
 
 static struct person ann, bob, cid, dan;
 
-static inline void count_wake(struct hlk_turn *turn, unsigned bit)
+static inline struct hlk_park *count_wake(struct hlk_turn *turn, unsigned bit)
 {
     struct person *p = HLK_CONTAINER(turn, struct person, turn);
     if (bit == HLK_WAKE_TURN)
         p->woken++;
     else
         p->asked++;
+    return p->park ? hlk_park_set(p->park, bit) : NULL;
 }
 
 static inline void born(struct person *p)

@@ -65,6 +65,20 @@ Test(park, a_wake_up_in_the_sleep_is_paid)
     cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_TURN);
 }
 
+Test(park, a_wake_up_in_two_steps_is_paid_in_the_second)
+{
+    cr_assert_null(hlk_park_set(&park, HLK_WAKE_TURN), "nobody sleeps");
+    cr_assert(hlk_park_begin(&park, HLK_WAKE_MESSAGE));
+    struct hlk_park *woken = hlk_park_set(&park, HLK_WAKE_MESSAGE);
+    cr_assert_eq(woken, &park);
+    cr_assert_null(hlk_park_set(&park, HLK_WAKE_MESSAGE), "somebody pays already");
+    cr_assert_eq(tokens(), 0);
+    hlk_park_pay(NULL);
+    hlk_park_pay(woken);
+    cr_assert_eq(tokens(), 1);
+    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_TURN | HLK_WAKE_MESSAGE);
+}
+
 Test(park, the_second_waker_pays_nothing)
 {
     cr_assert(hlk_park_begin(&park, HLK_WAKE_ALL));
