@@ -26,7 +26,8 @@ const char help_main[] =
     "  hasplock show nightly\n"
     "\n"
     "Exit codes: 0 done, 1 not acquired or not held, 64 usage, 69 no server, 70 the server refused,\n"
-    "71 no process or memory, 75 lock lost, 77 wrong password or missing right; run: COMMAND's own.\n"
+    "71 no process or memory, 74 stdout cannot be written, 75 lock lost, 77 wrong password or missing\n"
+    "right; run: COMMAND's own.\n"
     "More: man hasplock, man 3 hlk_lock. A lock with a lease has limits: docs/safety.md.\n";
 
 const char help_run[] =
@@ -115,7 +116,7 @@ const char help_show[] =
     "  -v, --verbose         what the library logs, on stderr\n"
     "\n"
     "Exit code: 0 held, 1 free, 64 usage, 69 no server, 70 the server refused, 71 no memory,\n"
-    "77 wrong password or missing right.\n";
+    "74 stdout cannot be written, 77 wrong password or missing right.\n";
 
 const char help_break[] =
     "hasplock break [options] NAME\n"
@@ -132,4 +133,4 @@ const char help_break[] =
     "  -v, --verbose         what the library logs, on stderr\n"
     "\n"
     "Exit code: 0 broken, 1 nobody held it, 64 usage, 69 no server, 70 the server refused,\n"
-    "71 no memory, 77 wrong password or missing right.\n";
+    "71 no memory, 74 stdout cannot be written, 77 wrong password or missing right.\n";

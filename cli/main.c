@@ -28,12 +28,15 @@ static int print_version(void)
     return print(line);
 }
 
-/* Started with one of the three closed, a socket of ours would become it, and COMMAND's output would go to Redis. */
+/* Started with one of the three closed, a socket of ours would become it, and COMMAND's output would go to Redis. What
+ * stands in for it is as good as closed: it cannot be read or written, and COMMAND does not inherit it. */
 static int open_standard_descriptors(void)
 {
-    for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd)
+    for (int fd = 0; fd <= 2; fd++) {
+        int useless = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", useless | O_CLOEXEC) != fd)
             return -1;
+    }
     return 0;
 }
 

@@ -226,6 +226,25 @@ Test(help, goes_to_stdout_and_is_no_error)
     }
 }
 
+static int without_stdout(const char *first, const char *second)
+{
+    struct command *c =
+        command_start((const char *const[]){ "sh", "-c", "exec \"$@\" >&-", "sh", HASPLOCK, first, second, NULL });
+    int code = command_end(c);
+    cr_assert_not_null(strstr(c->text[ERR], "cannot write to stdout: Bad file descriptor\n"), "%s", c->text[ERR]);
+    cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+    command_free(c);
+    return code;
+}
+
+Test(help, and_every_answer_is_74_on_a_closed_stdout)
+{
+    cr_assert_eq(without_stdout("--help", NULL), 74);
+    cr_assert_eq(without_stdout("-V", NULL), 74);
+    cr_assert_eq(without_stdout("show", "t"), 74);
+    cr_assert_eq(without_stdout("break", "t"), 74);
+}
+
 /* Every option that is read is told, and the other way round. */
 Test(help, names_every_option)
 {

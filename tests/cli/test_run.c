@@ -274,6 +274,16 @@ Test(run, stands_closed_standard_descriptors)
     command_free(c);
 }
 
+Test(run, leaves_closed_what_was_closed)
+{
+    static const char script[] = "exec \"$0\" run t -- sh -c "
+                                 "'for i in 0 1 2; do test -e /proc/$$/fd/$i && exit 1; done; echo x || exit 9' "
+                                 "<&- >&- 2>&-";
+    struct command *c = command_start((const char *const[]){ "sh", "-c", script, HASPLOCK, NULL });
+    cr_assert_eq(command_end(c), 9);
+    command_free(c);
+}
+
 Test(run, stops_the_command_when_max_hold_is_over)
 {
     struct command *c = COMMAND("run", "--max-hold", "0.3", "t", "--", PUPPET, "ready", "stay");
