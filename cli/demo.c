@@ -54,7 +54,8 @@ static const char HELP[] =
     "\n"
     "Exit code: 0 when no update was lost and no two holds overlapped under the lock, 1 when they did;\n"
     "64 usage, 69 no server, 70 the server refused, 71 no process or memory, 73 the picture or the stock\n"
-    "cannot be written, 77 wrong password or missing right. Colours: not with NO_COLOR.\n";
+    "cannot be made, 74 stdout cannot be written, or the stock not be read or written, 77 wrong password or\n"
+    "missing right. Colours: not with NO_COLOR.\n";
 
 enum { OPT_PROCESSES = 256, OPT_THREADS, OPT_ITEMS, OPT_SECONDS, OPT_SEED, OPT_SVG, OPT_PLAIN, OPT_JSON, OPT_WORKER };
 
@@ -335,7 +336,7 @@ static int phase_run(struct demo *demo, bool locked)
     if (code)
         return code;
     if (!demo_result_read(run, &demo->results[locked]))
-        return EX_SOFTWARE;
+        return EX_IOERR;
     demo_report_phase(view, run, &demo->results[locked]);
     return 0;
 }
@@ -483,6 +484,10 @@ int hlk_demo_main(int argc, char **argv)
     if (ended_by) {
         signal(ended_by, SIG_DFL);
         signals_die_of(ended_by);
+    }
+    if (code == 0 && (fflush(stdout) != 0 || ferror(stdout))) { /* what went wrong before has said more */
+        say(SAY_ERROR, "error", "cannot write to stdout");
+        return EX_IOERR;
     }
     return code;
 }

@@ -193,6 +193,29 @@ Test(demo, says_when_the_picture_cannot_be_written)
     command_free(c);
 }
 
+Test(demo, says_when_what_it_shows_cannot_be_written)
+{
+    struct command *c = command_start((const char *const[]){
+        "sh", "-c", "exec \"$0\" demo --url \"$HASPLOCK_URL\" --items 50 --plain >/dev/full", HASPLOCK, NULL });
+    cr_assert_eq(command_end(c), 74);
+    cr_assert_str_eq(c->text[ERR], "hasplock: demo: cannot write to stdout\n");
+    command_free(c);
+}
+
+Test(demo, says_when_the_stock_cannot_be_read)
+{
+    struct command *c = DEMO("--items", "1000000", "--seconds", "2");
+    char path[200];
+    command_until(c, OUT, "20 %"); /* its workers have it open; we shall open it at the end of the part */
+    command_until(c, OUT, "hasplock-demo-");
+    const char *at = strstr(c->text[OUT], "hasplock-demo-");
+    snprintf(path, sizeof path, "%s/%.20s/stock-0", dir, at);
+    cr_assert_eq(unlink(path), 0, "%s", path);
+    cr_assert_eq(command_end(c), 74);
+    cr_assert_not_null(strstr(c->text[ERR], "stock"), "%s", c->text[ERR]);
+    command_free(c);
+}
+
 Test(demo, draws_over_itself_on_a_terminal_without_colour_when_asked)
 {
     setenv("TERM", "xterm", 1);
@@ -212,5 +235,6 @@ Test(demo, explains_itself)
     cr_assert_eq(command_end(c), 0);
     cr_assert_not_null(strstr(c->text[OUT], "--svg FILE"));
     cr_assert_null(strstr(c->text[OUT], "--worker"));
+    cr_assert_not_null(strstr(c->text[OUT], " 74 "));
     command_free(c);
 }
