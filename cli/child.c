@@ -68,9 +68,19 @@ void child_signal(const struct child *child, int signal)
     kill(-child->pid, signal);
 }
 
+/* An init that takes its time would keep the dead in the group. Not before: what COMMAND leaves in the background when
+ * nobody stops it is init's, as ever. COMMAND does not inherit it. */
+void child_stop(const struct child *child, int signal)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    child_signal(child, signal);
+}
+
 /* The id cannot be another's while a member is left, and pids come round too slowly for it to be so just after. */
 bool child_group_is_gone(const struct child *child)
 {
+    while (waitpid(-child->pid, NULL, WNOHANG) > 0)
+        ;
     return kill(-child->pid, 0) != 0 && errno == ESRCH;
 }
 

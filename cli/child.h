@@ -27,7 +27,9 @@ int child_start(struct child *child, char *const argv[], char *const env[]);
 void child_read_exec(struct child *child);      /* exec_fd was readable */
 
 void child_signal(const struct child *child, int signal);       /* the whole group; nothing once it is gone */
-bool child_group_is_gone(const struct child *child);            /* asked when `ended` */
+void child_stop(const struct child *child, int signal);         /* the same when the group is to end: from now on what
+                                                                 * loses its parent is reaped by us, not by init */
+bool child_group_is_gone(const struct child *child);            /* asked when `ended`; reaps */
 
 /* After SIGCHLD: takes what there is to know. Returns the signal that has stopped COMMAND just now, else 0. */
 int child_look(struct child *child);

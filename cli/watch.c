@@ -15,7 +15,7 @@
 
 #define GROUP_LOOK_MS 20   /* how often we look whether a stopped group is gone: nothing tells */
 #define KILL_AHEAD_MS 25   /* for the dying: from held_until on, the library may give the lock to others */
-#define AFTER_KILL_MS 1000 /* a group that SIGKILL has not ended by then hangs in the kernel, or waits to be reaped */
+#define AFTER_KILL_MS 1000 /* a group that SIGKILL has not ended by then hangs in the kernel, or init reaps it late */
 
 enum stage { GOING, ASKED, KILLED };
 
@@ -82,7 +82,7 @@ static void ask(struct watch *w, const char *event, const char *why, int64_t kil
     w->stage = ASKED;
     w->kill_at_ms = kill_at_ms;
     w->result->stopped = true;
-    child_signal(w->child, SIGTERM);
+    child_stop(w->child, SIGTERM);
     if (w->child->stopped)
         child_signal(w->child, SIGCONT); /* or it could not heed it */
     say_begin(&fields, event);
@@ -99,7 +99,7 @@ static void kill_now(struct watch *w, const char *event, const char *why)
     w->stage = KILLED;
     w->killed_at_ms = hlk_now_ms();
     w->result->stopped = true;
-    child_signal(w->child, SIGKILL);
+    child_stop(w->child, SIGKILL);
     say_begin(&fields, event);
     json_string(&fields, "signal", "SIGKILL");
     json_int(&fields, "pid", w->child->pid);

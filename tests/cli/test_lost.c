@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 TestSuite(lost, .init = cli_start, .fini = cli_stop);
@@ -210,6 +211,17 @@ Test(lost, the_lock_stays_until_all_of_a_stopped_group_has_ended)
     command_type_end(c); /* it ends well before the grace does */
     cr_assert_eq(command_end(c), 75);
     cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+    command_free(c);
+}
+
+/* An init that takes its time: this test, which reaps nothing. The dead are no reason to go on holding. */
+Test(lost, the_dead_of_a_stopped_group_do_not_count_as_living)
+{
+    cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    struct command *c =
+        COMMAND("run", "--max-hold", "0.2", "--grace", "10", "t", "--", PUPPET, "child", "stay", ".", "stay");
+    cr_assert_eq(command_end(c), 75);
+    cr_assert_null(strstr(c->text[ERR], "SIGKILL to"), "%s", c->text[ERR]);
     command_free(c);
 }
 
