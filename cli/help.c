@@ -77,7 +77,7 @@ const char help_run[] =
     "  HASPLOCK_NAME         NAME\n"
     "  HASPLOCK_OWNER        the holder as written in Redis\n"
     "  HASPLOCK_TOKEN        with --fenced: the token, for stores that refuse a smaller one than the last\n"
-    "and does not find HASPLOCK_URL if that holds a password.\n"
+    "  HASPLOCK_URL          the server that is used here; not there at all if it holds a password\n"
     "\n"
     "Exit code\n"
     "  COMMAND's own, or 128+n when signal n ended it; else\n"

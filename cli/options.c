@@ -257,7 +257,11 @@ static void check_url(struct reader *r)
 {
     if (!r->options->url)
         r->options->url = getenv("HASPLOCK_URL");
-    if (!r->options->url || !*r->options->url)
+    bool none = !r->options->url || !*r->options->url;
+    if (none && getenv("HASPLOCK_NAME")) /* hasplock within hasplock */
+        COMPLAIN(r, "which server? hasplock run keeps a URL with a password from its COMMAND: set HASPLOCK_URL in it, "
+                    "or give --url");
+    else if (none)
         COMPLAIN(r,
                  "which server? Set HASPLOCK_URL or give --url, as in redis://host; --url local: is a private server "
                  "on this host only");

@@ -44,11 +44,11 @@ static int os_error(const char *what, int why)
 
 static bool is_kept(const char *variable)
 {
-    static const char *const ours[] = { "HASPLOCK_NAME=", "HASPLOCK_OWNER=", "HASPLOCK_TOKEN=" }; /* of an outer run */
-    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+    static const char *const ours[] = { "HASPLOCK_NAME=", "HASPLOCK_OWNER=", "HASPLOCK_URL=", "HASPLOCK_TOKEN=" };
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) /* of an outer run, of another server */
         if (strncmp(variable, ours[i], strlen(ours[i])) == 0)
             return false;
-    return strncmp(variable, "HASPLOCK_URL=", 13) != 0 || !options_url_has_password(variable + 13);
+    return true;
 }
 
 static char *joined(const char *key, const char *value)
@@ -57,11 +57,16 @@ static char *joined(const char *key, const char *value)
     return asprintf(&both, "%s=%s", key, value) < 0 ? NULL : both;
 }
 
-#define OURS 3 /* NAME, OWNER, TOKEN; without --fenced the first two */
+/* NAME, OWNER; the URL that we use, or none; with --fenced TOKEN. */
+static size_t count_ours(const struct options *options)
+{
+    bool url = !options_url_has_password(options->url);
+    return 2 + (size_t)url + (size_t)options->fenced;
+}
 
 static void free_environment(const struct options *options, char **env)
 {
-    for (size_t i = 0; env && i < (options->fenced ? OURS : OURS - 1); i++)
+    for (size_t i = 0; env && i < count_ours(options); i++)
         free(env[i]);
     free(env);
 }
@@ -73,12 +78,14 @@ static char **environment(const struct session *s)
     char token[24];
     while (environ[n])
         n++;
-    char **env = calloc(n + OURS + 1, sizeof *env);
+    char **env = calloc(n + count_ours(s->options) + 1, sizeof *env);
     if (!env)
         return NULL;
     snprintf(token, sizeof token, "%" PRId64, s->token);
     bool ok = (env[at++] = joined("HASPLOCK_NAME", s->options->name)) != NULL;
     ok = ok && (env[at++] = joined("HASPLOCK_OWNER", s->hold_id)) != NULL;
+    if (!options_url_has_password(s->options->url))
+        ok = ok && (env[at++] = joined("HASPLOCK_URL", s->options->url)) != NULL;
     if (s->options->fenced)
         ok = ok && (env[at++] = joined("HASPLOCK_TOKEN", token)) != NULL;
     if (!ok) {

@@ -183,6 +183,31 @@ Test(run, hands_the_url_on_without_a_password_only)
     server_stop(guarded);
 }
 
+/* Whatever it calls means the same server as we do, or none. */
+Test(run, hands_on_the_url_that_it_uses_itself)
+{
+    static const char script[] = "\"$0\" show \"$HASPLOCK_NAME\"; echo \"code $?\"";
+    char url[200];
+    snprintf(url, sizeof url, "%s", getenv("HASPLOCK_URL"));
+    setenv("HASPLOCK_URL", "unix:/of/another/server", 1);
+    struct command *c = COMMAND("run", "--url", url, "t", "sh", "-c", script, HASPLOCK);
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_eq(strncmp(c->text[OUT], "t: held by ", 11), 0, "%s", c->text[ERR]);
+    command_free(c);
+
+    struct server *guarded = server_start(SERVER_TCP | SERVER_NOACL, NULL);
+    redisContext *admin = raw_open(guarded);
+    cr_assert_str_eq(raw(admin, "CONFIG SET requirepass s3cret"), "OK");
+    snprintf(url, sizeof url, "redis://:s3cret@127.0.0.1:%d", guarded->port);
+    c = COMMAND("run", "--url", url, "t", "sh", "-c", script, HASPLOCK);
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(c->text[OUT], "code 64\n");
+    cr_assert_not_null(strstr(c->text[ERR], "keeps a URL with a password from its COMMAND"), "%s", c->text[ERR]);
+    command_free(c);
+    redisFree(admin);
+    server_stop(guarded);
+}
+
 /* Our sockets, pipes and blocked signals are ours: a command must not find a difference. */
 Test(run, leaves_descriptors_and_signals_as_they_were)
 {
