@@ -22,6 +22,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#define TRY_MS 3000 /* a try gives an unreachable or silent server so long (reply_ms) */
+
 struct session {
     const struct options *options;
     struct watch_fds fds;
@@ -182,15 +184,48 @@ static void say_acquired(struct session *s)
              (double)(s->held_at_ms - s->asked_at_ms) / 1000, (double)s->options->lease_ms / 1000, token);
 }
 
+/* A stderr that nobody reads must not keep us from the wait, nor signals from ending it. */
+static void say_waiting(void)
+{
+    say_never_wait(true);
+    say(SAY_VERBOSE, "waiting", "waiting: %s", say_story());
+    say_never_wait(false);
+}
+
+/* For -v: a try that waits for nobody, so it has no place in line to lose, and tells who is before us. True: `status`
+ * is the answer; else `opts` has what is left of the wait. A wait no longer than a try may hang goes without. */
+static bool try_first(const struct session *s, struct hlk_acquire_opts *opts, enum hlk_status *status)
+{
+    const struct options *options = s->options;
+    if (options->verbosity < 1 || (options->wait_ms >= 0 && options->wait_ms <= TRY_MS))
+        return false;
+    opts->wait_ms = 0;
+    *status = hlk_lock_acquire_with(s->lock, opts);
+    if (*status == HLK_BUSY)
+        say_waiting();
+    else if (*status != HLK_E_CONNECT && *status != HLK_E_UNSURE)
+        return true;
+    if (options->wait_ms < 0) {
+        opts->wait_ms = HLK_FOREVER;
+        return false;
+    }
+    opts->wait_ms = s->asked_at_ms + options->wait_ms - hlk_now_ms();
+    if (opts->wait_ms < 1)
+        opts->wait_ms = 1;
+    return false;
+}
+
 /* HLK_OK: held. Does not return when a signal ended the wait. */
 static enum hlk_status acquire(struct session *s)
 {
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    enum hlk_status status;
     opts.wait_ms = s->options->wait_ms;
     opts.cancel = s->cancel;
     s->asked_at_ms = hlk_now_ms();
     signals_wait_begin(s->cancel);
-    enum hlk_status status = hlk_lock_acquire_with(s->lock, &opts);
+    if (!try_first(s, &opts, &status))
+        status = hlk_lock_acquire_with(s->lock, &opts);
     int signal = signals_wait_end();
     s->held_at_ms = hlk_now_ms();
     if (signal)

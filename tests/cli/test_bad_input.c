@@ -155,6 +155,22 @@ Test(bad_input, an_unreachable_server_is_69)
     command_free(show);
 }
 
+/* -v tries first, to tell who is before us; the wait stays as long as it was asked for. */
+Test(bad_input, an_unreachable_server_is_waited_for_no_longer_than_the_lock)
+{
+    static const char *const asked[][3] = { { "-n", "-q", " (tried 3." },
+                                            { "-w", "1", " (tried 1." },
+                                            { "-vw", "4", " (tried 4." } };
+    struct command *c[3];
+    for (int i = 0; i < 3; i++)
+        c[i] = COMMAND("run", "-u", "unix:/nonexistent/socket", asked[i][0], asked[i][1], "t", "--", "true");
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(command_end(c[i]), 69);
+        cr_assert_not_null(strstr(c[i]->text[ERR], asked[i][2]), "%s", c[i]->text[ERR]);
+        command_free(c[i]);
+    }
+}
+
 Test(bad_input, a_wrong_password_is_77)
 {
     static const char *const commands[] = { "run", "show", "break" };

@@ -87,6 +87,41 @@ Test(waiting, a_wait_of_0_is_one_try)
     let_go();
 }
 
+Test(waiting, verbose_says_once_who_holds_it)
+{
+    char said[128];
+    hold();
+    struct command *c = COMMAND("run", "-v", "t", "--", PUPPET, "ready");
+    command_until(c, ERR, ": waiting: ");
+    command_until(c, ERR, "\n");
+    snprintf(said, sizeof said, " pid %d (hold 1), ttl ", (int)holder->pid);
+    cr_assert_not_null(strstr(c->text[ERR], said), "%s", c->text[ERR]);
+    let_go();
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_str_eq(c->text[OUT], "ready\n");
+    cr_assert_null(strstr(strstr(c->text[ERR], "waiting") + 1, "waiting"), "%s", c->text[ERR]);
+    cr_assert_lt(strstr(c->text[ERR], "waiting"), strstr(c->text[ERR], "acquired after "), "%s", c->text[ERR]);
+    command_free(c);
+}
+
+/* The try that tells who holds it hangs first, and the wait goes on all the same. */
+Test(waiting, verbose_waits_for_a_server_that_hangs_too)
+{
+    struct command *c = COMMAND("run", "-v", "t", "--", PUPPET, "ready", "read");
+    command_until(c, OUT, "ready\n");
+    command_type_end(c);
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_null(strstr(c->text[ERR], "waiting"), "it was free: %s", c->text[ERR]);
+    command_free(c);
+
+    server_pause(server);
+    c = COMMAND("run", "-v", "t", "--", PUPPET, "ready");
+    test_sleep_ms(3500); /* longer than a try lasts */
+    server_resume(server);
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    command_free(c);
+}
+
 Test(waiting, runs_when_the_holder_lets_go)
 {
     hold();
