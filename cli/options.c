@@ -11,7 +11,8 @@
 
 #define NAME_MOST 512
 #define YEAR_MS (365LL * 24 * 3600 * 1000)
-#define LEASE_LEAST_MS 1000 /* below it a busy host is soon late with a renewal */
+#define MOST_MS (100 * YEAR_MS) /* of what may be for ever */
+#define LEASE_LEAST_MS 1000     /* below it a busy host is soon late with a renewal */
 #define LEASE_DEFAULT_MS 30000
 #define WORD 1 /* what getopt answers for a word that is no option */
 
@@ -55,32 +56,37 @@ static enum parsed wrong(struct reader *r)
 
 #define COMPLAIN(r, ...) (say(SAY_ERROR, "error", __VA_ARGS__), wrong(r))
 
-/* Seconds as a decimal number, to the millisecond. strtod alone would take "inf", "nan", "0x1p3" and " 1" too. */
-static bool read_ms(const char *text, int64_t most_ms, int64_t *ms)
+/* Seconds as a decimal number, to the millisecond; what is far too large becomes what is too large. strtod alone would
+ * take "inf", "nan", "0x1p3" and " 1" too. */
+static bool read_ms(const char *text, int64_t *ms)
 {
     char *end;
     if (!*text || text[strspn(text, "0123456789.")] || !strpbrk(text, "0123456789"))
         return false;
     double seconds = strtod(text, &end);
-    if (*end || seconds * 1000 > (double)most_ms)
+    if (*end)
         return false;
-    *ms = (int64_t)(seconds * 1000 + 0.5);
+    *ms = seconds > (double)MOST_MS ? INT64_MAX : (int64_t)(seconds * 1000 + 0.5);
     return true;
 }
 
+struct range {
+    int64_t least_ms, most_ms;
+    const char *words; /* for messages */
+};
+
 /* `option` as the user knows it, in messages. */
-static void read_seconds(struct reader *r, const char *option, int64_t least_ms, int64_t most_ms, int64_t *ms)
+static void read_seconds(struct reader *r, const char *option, const struct range *range, int64_t *ms)
 {
     char shown[64];
     int64_t value = 0;
     say_shown(shown, sizeof shown, optarg);
-    if (optarg[0] == '-' && read_ms(optarg + 1, INT64_MAX / 2, &value))
+    if (optarg[0] == '-' && read_ms(optarg + 1, &value))
         COMPLAIN(r, "%s: \"%s\" is negative", option, shown);
-    else if (!read_ms(optarg, INT64_MAX / 2, &value))
-        COMPLAIN(r, "%s: \"%s\" is not a number of seconds", option, shown);
-    else if (value < least_ms || value > most_ms)
-        COMPLAIN(r, "%s: \"%s\" is not within %g to %g seconds", option, shown, (double)least_ms / 1000,
-                 (double)most_ms / 1000);
+    else if (!read_ms(optarg, &value))
+        COMPLAIN(r, "%s: \"%s\" is not a number of seconds such as 90 or 0.5", option, shown);
+    else if (value < range->least_ms || value > range->most_ms)
+        COMPLAIN(r, "%s: \"%s\" is not within %s", option, shown, range->words);
     else
         *ms = value;
 }
@@ -158,13 +164,17 @@ static void read_common(struct reader *r, int option)
 
 static void read_option(struct reader *r, int option)
 {
+    static const struct range wait = { 0, MOST_MS, "0 to 100 years" },
+                              lease = { LEASE_LEAST_MS, YEAR_MS, "a second to a year" },
+                              max_hold = { 1, MOST_MS, "a millisecond to 100 years" },
+                              grace = { 1, YEAR_MS, "a millisecond to half of the lease" };
     struct options *o = r->options;
     switch (option) {
     case 'n':
         o->wait_ms = 0;
         break;
     case 'w':
-        read_seconds(r, "-w", 0, 100 * YEAR_MS, &o->wait_ms);
+        read_seconds(r, "-w", &wait, &o->wait_ms);
         break;
     case 'E':
         read_conflict_code(r);
@@ -173,14 +183,14 @@ static void read_option(struct reader *r, int option)
         r->shell = optarg;
         break;
     case OPT_LEASE:
-        read_seconds(r, "--lease", LEASE_LEAST_MS, YEAR_MS, &o->lease_ms);
+        read_seconds(r, "--lease", &lease, &o->lease_ms);
         break;
     case OPT_MAX_HOLD:
-        read_seconds(r, "--max-hold", 1, 100 * YEAR_MS, &o->max_hold_ms);
+        read_seconds(r, "--max-hold", &max_hold, &o->max_hold_ms);
         break;
     case OPT_GRACE:
         r->grace_given = true;
-        read_seconds(r, "--grace", 1, YEAR_MS, &o->grace_ms);
+        read_seconds(r, "--grace", &grace, &o->grace_ms);
         break;
     case OPT_ON_LOST:
         read_on_lost(r);
@@ -249,7 +259,7 @@ static void check_grace(struct reader *r)
     if (!r->grace_given)
         o->grace_ms = o->lease_ms / 3;
     else if (o->grace_ms > o->lease_ms / 2)
-        COMPLAIN(r, "--grace: %g seconds are more than half of the lease, %g seconds", (double)o->grace_ms / 1000,
+        COMPLAIN(r, "--grace: %.13g seconds are more than half of the lease, %.13g seconds", (double)o->grace_ms / 1000,
                  (double)o->lease_ms / 1000);
 }
 

@@ -180,7 +180,7 @@ static void say_acquired(struct session *s)
         json_int(&fields, "token", s->token);
     json_int(&fields, "waited_ms", s->held_at_ms - s->asked_at_ms);
     json_int(&fields, "lease_ms", s->options->lease_ms);
-    say_with(&fields, SAY_VERBOSE, "acquired after %.2f s, lease %g s%s",
+    say_with(&fields, SAY_VERBOSE, "acquired after %.2f s, lease %.13g s%s",
              (double)(s->held_at_ms - s->asked_at_ms) / 1000, (double)s->options->lease_ms / 1000, token);
 }
 
@@ -283,8 +283,9 @@ static void release(const struct session *s, const struct watch_result *result)
     else if (status == HLK_LOST && !result->lost)
         say(SAY_ERROR, "lost", "lost while COMMAND ran, and learnt when it had ended by itself: %s", say_story());
     else if (status != HLK_LOST)
-        say(SAY_ERROR, "error", "COMMAND has ended, but its release was not answered: %s; free in %g s at the latest",
-            say_story(), (double)s->options->lease_ms / 1000);
+        say(SAY_ERROR, "error",
+            "COMMAND has ended, but its release was not answered: %s; free in %.13g s at the latest", say_story(),
+            (double)s->options->lease_ms / 1000);
 }
 
 static int hold(struct session *s)

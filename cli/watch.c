@@ -186,7 +186,7 @@ static void act_on_time(struct watch *w)
     int64_t now = hlk_now_ms();
     char why[128];
     if (w->stage == GOING && w->max_hold_at_ms && now >= w->max_hold_at_ms) {
-        snprintf(why, sizeof why, "--max-hold of %g s is over", seconds(w->options->max_hold_ms));
+        snprintf(why, sizeof why, "--max-hold of %.13g s is over", seconds(w->options->max_hold_ms));
         ask(w, "max_hold", why, now + w->options->grace_ms);
     }
     if (kills(w) && now >= kill_by_ms(w))

@@ -59,21 +59,32 @@ Test(bad_input, of_a_command_to_run)
 
 Test(bad_input, of_numbers)
 {
-    REFUSED(64, "hasplock: run: -w: \"ten\" is not a number of seconds\n", "run", "-w", "ten", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"ten\" is not a number of seconds such as 90 or 0.5\n", "run", "-w", "ten", "t",
+            "echo");
     REFUSED(64, "hasplock: run: -w: \"-1\" is negative\n", "run", "-w", "-1", "t", "echo");
-    REFUSED(64, "hasplock: run: -w: \"\" is not a number of seconds\n", "run", "-w", "", "t", "echo");
-    REFUSED(64, "hasplock: run: -w: \"inf\" is not a number of seconds\n", "run", "-w", "inf", "t", "echo");
-    REFUSED(64, "hasplock: run: -w: \"0x10\" is not a number of seconds\n", "run", "-w", "0x10", "t", "echo");
-    REFUSED(64, "hasplock: run: -w: \"1e3\" is not a number of seconds\n", "run", "-w", "1e3", "t", "echo");
-    REFUSED(64, "hasplock: run: -w: \"1.2.3\" is not a number of seconds\n", "run", "-w", "1.2.3", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"\" is not a number of seconds ", "run", "-w", "", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"inf\" is not a number of seconds ", "run", "-w", "inf", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"0x10\" is not a number of seconds ", "run", "-w", "0x10", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"1e3\" is not a number of seconds ", "run", "-w", "1e3", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"1.2.3\" is not a number of seconds ", "run", "-w", "1.2.3", "t", "echo");
     REFUSED(64, "hasplock: run \"t\": --lease: \"-5\" is negative\n", "run", "t", "--lease", "-5", "echo");
-    REFUSED(64, "hasplock: run: --lease: \"0.5\" is not within 1 to ", "run", "--lease", "0.5", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"99999999999999999999\" is not within 0 to 100 years\n", "run", "-w",
+            "99999999999999999999", "t", "echo");
+    REFUSED(64, "hasplock: run: -w: \"-99999999999999999999\" is negative\n", "run", "-w", "-99999999999999999999", "t",
+            "echo");
+    REFUSED(64, "hasplock: run: --lease: \"0.5\" is not within a second to a year\n", "run", "--lease", "0.5", "t",
+            "echo");
     REFUSED(64, "hasplock: run: --lease: \"99999999\" is not within ", "run", "--lease", "99999999", "t", "echo");
-    REFUSED(64, "hasplock: run: --max-hold: \"0\" is not within ", "run", "--max-hold", "0", "t", "echo");
+    REFUSED(64, "hasplock: run: --max-hold: \"0\" is not within a millisecond to 100 years\n", "run", "--max-hold", "0",
+            "t", "echo");
+    REFUSED(64, "hasplock: run: --grace: \"0\" is not within a millisecond to half of the lease\n", "run", "--grace",
+            "0", "t", "echo");
     REFUSED(64, "hasplock: run: --max-hold: \"-2\" is negative\n", "run", "--max-hold=-2", "t", "echo");
     REFUSED(64, "hasplock: run: --grace: \"-2\" is negative\n", "run", "--grace=-2", "t", "echo");
     REFUSED(64, "hasplock: run \"t\": --grace: 6 seconds are more than half of the lease, 10 seconds\n", "run",
             "--grace", "6", "--lease", "10", "t", "echo");
+    REFUSED(64, "hasplock: run \"t\": --grace: 5000001 seconds are more than half of the lease, 10000000 seconds\n",
+            "run", "--grace", "5000001", "--lease", "10000000", "t", "echo");
     REFUSED(64, "hasplock: run: -E: \"256\" is not an exit code, 0 to 255\n", "run", "-E", "256", "t", "echo");
     REFUSED(64, "hasplock: run: -E: \"-1\" is not an exit code, 0 to 255\n", "run", "-E", "-1", "t", "echo");
 }
