@@ -68,7 +68,9 @@ struct hlk_client_opts {
     int           open_ms;       /* for so long; 1 to 1000. They have no place in the queue. open_every < 0: never
                                   * [4, 3] */
 };
-#define HLK_CLIENT_OPTS_INIT { sizeof(struct hlk_client_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define HLK_CLIENT_OPTS_INIT                                                                                           \
+    { sizeof(struct hlk_client_opts), HLK_NULL, HLK_NULL, HLK_NULL, 0, 0, 0, 0, 0, HLK_NULL, HLK_NULL, HLK_NULL,       \
+      HLK_NULL, 0, 0, 0, 0 }
 
 #define HLK_OPEN_LAZY     0x1u   /* do not connect yet: open cannot answer CONNECT or AUTH, the first call does */
 #define HLK_OPEN_DISPATCH 0x2u   /* async completions by hlk_client_dispatch in your loop (async.h), not on ours */

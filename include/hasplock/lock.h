@@ -45,7 +45,7 @@ struct hlk_lock_opts {
     void         *event_ctx;     /* borrowed until destroy has returned and the last such hold is over */
     int64_t       token_floor;   /* fenced: tokens are larger than this, whatever the server remembers; up to 2^52 */
 };
-#define HLK_LOCK_OPTS_INIT { sizeof(struct hlk_lock_opts), 0, 0, 0, 0, 0, 0, 0 }
+#define HLK_LOCK_OPTS_INIT { sizeof(struct hlk_lock_opts), 0, HLK_NULL, 0, 0, HLK_NULL, HLK_NULL, 0 }
 
 struct hlk_acquire_opts {
     size_t      size;
@@ -55,7 +55,7 @@ struct hlk_acquire_opts {
     hlk_cancel *cancel;          /* its trigger ends the wait; borrowed during the call; NULL: none */
     unsigned    flags;           /* HLK_ACQUIRE_... */
 };
-#define HLK_ACQUIRE_OPTS_INIT { sizeof(struct hlk_acquire_opts), -1, 0, 0, 0 }
+#define HLK_ACQUIRE_OPTS_INIT { sizeof(struct hlk_acquire_opts), -1, 0, HLK_NULL, 0 }
 #define HLK_ACQUIRE_EINTR 0x1u   /* a signal handler that runs while this thread is parked ends the wait; one that runs
                                   * just before may slip past, as with pause(): then trigger a cancel from it */
 

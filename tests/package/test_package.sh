@@ -64,19 +64,42 @@ has_its_soname() { readelf -d "$library/libhasplock.so" | grep -F 'soname: [libh
 names_no_build_path() {
     ! grep -rl -e "$work" -e "$source" "$root/usr/lib" "$root/usr/bin" "$root/usr/include"
 }
+warns_not() { "$@" -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I"$root/usr/include" -fsyntax-only; }
+cxx_warns_not() {                                       # FILE
+    local cxx std
+    for cxx in g++ clang++-14; do
+        for std in c++11 c++17; do
+            warns_not $cxx -std=$std -x c++ "$1" -Wold-style-cast -Wzero-as-null-pointer-constant
+        done
+    done
+}
 headers_stand_alone() {
     local header
     for header in "$root"/usr/include/hasplock/*.h; do
         echo "#include <hasplock/$(basename "$header")>" >"$work/alone.c"
-        gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$root/usr/include" -fsyntax-only "$work/alone.c"
-        g++ -std=c++17 -x c++ -Wall -Wextra -Wpedantic -Werror -I"$root/usr/include" -fsyntax-only "$work/alone.c"
+        warns_not gcc -std=c11 "$work/alone.c"
+        cxx_warns_not "$work/alone.c"
     done
+}
+macros_compile() {
+    local name
+    {
+        printf '#include <hasplock/hasplock.h>\nint f(hlk_lock *lock);\nint f(hlk_lock *lock) {\n'
+        for name in hlk_client_opts hlk_lock_opts hlk_acquire_opts hlk_lock_state; do
+            echo "struct $name $name = ${name^^}_INIT; (void)$name;"
+        done
+        echo 'HLK_GUARD(held, lock, HLK_NOWAIT); HLK_GUARD(nested, lock, HLK_FOREVER);'
+        echo 'return held.status == HLK_OK && nested.status == HLK_OK; }'
+    } >"$work/macros.c"
+    warns_not gcc -std=c11 "$work/macros.c"
+    cxx_warns_not "$work/macros.c"
 }
 check "installs library, headers, command, man pages, CMake and pkg-config files" installs_all
 check "exports what the headers declare, nothing else, all of version HASPLOCK_0" exports_what_headers_declare
 check "has the soname libhasplock.so.0" has_its_soname
 check "names no path of the build" names_no_build_path
-check "each header stands alone, as C11 and as C++17" headers_stand_alone
+check "each header stands alone, as C11, C++11 and C++17, without warnings" headers_stand_alone
+check "the INIT macros and HLK_GUARD compile without warnings" macros_compile
 
 # --- find_package
 consume() {                                             # FOLDER COMPONENTS LIBRARY
