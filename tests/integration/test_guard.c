@@ -90,6 +90,7 @@ Test(guard, of_a_null_lock_is_invalid)
 /* 0, or the line in test_guard_cxx.cpp that failed. */
 int guard_cxx_scopes(hlk_lock *lock);
 int guard_cxx_moves(hlk_lock *lock);
+int guard_cxx_assigns(hlk_lock *lock, hlk_lock *other);
 int guard_cxx_throws(hlk_lock *lock);
 int guard_cxx_busy(hlk_lock *lock);
 
@@ -101,6 +102,13 @@ Test(guard_cxx, releases_at_the_end_of_its_scope)
 Test(guard_cxx, moves_and_releases_once)
 {
     cr_assert_eq(guard_cxx_moves(stage_lock(stage_open(NULL), "t", NULL)), 0);
+}
+
+Test(guard_cxx, assigned_over_releases_what_it_had_and_keeps_the_other)
+{
+    hlk_client *client = stage_open(NULL);
+    cr_assert_eq(guard_cxx_assigns(stage_lock(client, "t", NULL), stage_lock(client, "t2", NULL)), 0);
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
 }
 
 Test(guard_cxx, releases_when_an_exception_passes)

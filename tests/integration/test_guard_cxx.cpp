@@ -10,11 +10,13 @@
 static_assert(!std::is_copy_constructible<hasplock::guard>::value, "a hold has one owner");
 static_assert(!std::is_copy_assignable<hasplock::guard>::value, "a hold has one owner");
 static_assert(std::is_nothrow_move_constructible<hasplock::guard>::value, "throws nothing");
+static_assert(std::is_nothrow_move_assignable<hasplock::guard>::value, "throws nothing");
 static_assert(std::is_nothrow_destructible<hasplock::guard>::value, "throws nothing");
 
 extern "C" {
 int guard_cxx_scopes(hlk_lock *lock);
 int guard_cxx_moves(hlk_lock *lock);
+int guard_cxx_assigns(hlk_lock *lock, hlk_lock *other);
 int guard_cxx_throws(hlk_lock *lock);
 int guard_cxx_busy(hlk_lock *lock);
 }
@@ -52,6 +54,28 @@ int guard_cxx_moves(hlk_lock *lock)
         CHECK(!held && moved && hlk_lock_holds(lock) == 1);
     }
     CHECK(hlk_lock_holds(lock) == 0);
+    return 0;
+}
+
+int guard_cxx_assigns(hlk_lock *lock, hlk_lock *other)
+{
+    {
+        hasplock::guard held(lock, HLK_NOWAIT), next(other, HLK_NOWAIT);
+        CHECK(held && next);
+        held = std::move(next);
+        CHECK(held && !next);
+        CHECK(hlk_lock_holds(lock) == 0 && hlk_lock_holds(other) == 1);
+        hasplock::guard &same = held;
+        held = std::move(same);
+        CHECK(held && hlk_lock_holds(other) == 1);
+        held = take(lock);
+        CHECK(held && hlk_lock_holds(lock) == 1 && hlk_lock_holds(other) == 0);
+        held = take(nullptr);
+        CHECK(!held && held.status() == HLK_E_INVALID && hlk_lock_holds(lock) == 0);
+        held = take(other);
+        CHECK(held && held.status() == HLK_OK && hlk_lock_holds(other) == 1);
+    }
+    CHECK(hlk_lock_holds(lock) == 0 && hlk_lock_holds(other) == 0);
     return 0;
 }
 
