@@ -54,6 +54,28 @@ installs_all() {
         [ -e "$root/usr/share/man/man3/hlk_$file.3" ] || { echo "no page hlk_$file.3"; return 1; }
     done
 }
+has_a_page_for_each_name() {                            # functions, and types of functions
+    local name page
+    for name in $(declared | cut -d @ -f 1) \
+        $(grep -hoP '^typedef void \Khlk_\w+_fn' "$root"/usr/include/hasplock/*.h); do
+        page=$root/usr/share/man/man3/$name.3
+        echo "$name"
+        page=$root/usr/share/man/$(sed -n 's/^\.so //p' "$page")
+        grep -Fq "${name//_/\\_}" "$page" || grep -Fq "$name" "$page"
+    done
+}
+# What an installed page or header names as docs/... or examples/... lies under share/doc/hasplock.
+has_the_files_that_pages_name() {
+    local doc=$root/usr/share/doc/hasplock named
+    named=$(grep -rhoP '\b(docs|examples)/[a-z_/-]+\.(md|c)\b' "$root"/usr/{include,share/man,share/doc} | sort -u)
+    grep -x docs/safety.md <<<"$named"
+    grep -x examples/fenced_stock.c <<<"$named"
+    (cd "$doc" && xargs ls <<<"$named")
+    ! grep -rhoP '\]\(\K[^):]+' "$doc/docs" --include='*.md' | sed 's/#.*//' |
+        while read -r file; do
+            [ -e "$doc/docs/$file" ] || [ -e "$doc/docs/decisions/$file" ] || echo "no $file"
+        done | grep .
+}
 exported() { nm -D --defined-only "$library/libhasplock.so" | awk '$2 != "A" { print $3 }' | sort; }
 declared() {
     cat "$source"/include/hasplock/*.h |
@@ -95,6 +117,8 @@ macros_compile() {
     cxx_warns_not "$work/macros.c"
 }
 check "installs library, headers, command, man pages, CMake and pkg-config files" installs_all
+check "has a man page for each function and type of function" has_a_page_for_each_name
+check "installs the documents and examples that pages and headers name" has_the_files_that_pages_name
 check "exports what the headers declare, nothing else, all of version HASPLOCK_0" exports_what_headers_declare
 check "has the soname libhasplock.so.0" has_its_soname
 check "names no path of the build" names_no_build_path
@@ -120,7 +144,31 @@ refuses_the_next_minor() {
 }
 check "find_package: C and C++ programs build, lock and release" shared_consumer
 check "find_package COMPONENTS static: the same without the shared library" static_consumer
+names_an_unknown_component() {
+    ! cmake -S "$here/consumer" -B "$work/unknown" -G Ninja "-DCMAKE_PREFIX_PATH=$root/usr" \
+        "-DCOMPONENTS=COMPONENTS;fenced" 2>"$work/unknown.said"
+    grep -F 'there is no component "fenced", only "static"' "$work/unknown.said"
+}
 check "find_package: 0.2 is not 0.1" refuses_the_next_minor
+check "find_package: a component that there is not is named" names_an_unknown_component
+
+# --- add_subdirectory: libraries, and nothing else
+within_another() {
+    cmake -S "$here/within" -B "$work/within" -G Ninja "-DHASPLOCK=$source" "-DCONSUMER=$here/consumer"
+    grep -Fx CMAKE_BUILD_TYPE:STRING= "$work/within/CMakeCache.txt"
+    cmake --build "$work/within"
+    "$work/within/within_shared" | grep -Fx 'hasplock 0.1.0'
+    "$work/within/within_static" | grep -Fx 'hasplock 0.1.0'
+    [ -e "$work/within/hasplock/lib/libhasplock.so" ]
+    [ ! -e "$work/within/hasplock/bin/hasplock" ] && [ ! -e "$work/within/hasplock/docs" ]
+}
+is_release_by_default() {
+    cmake -S "$source" -B "$work/plain" -G Ninja
+    grep -Fx CMAKE_BUILD_TYPE:STRING=Release "$work/plain/CMakeCache.txt"
+    grep -Fx 'prefix=${pcfiledir}/../..' "$work/plain/src/hasplock.pc"
+}
+check "add_subdirectory: both libraries link; no command, no man pages" within_another
+check "a plain configuration is a release" is_release_by_default
 
 # --- pkg-config
 pc() { PKG_CONFIG_PATH=$library/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root pkg-config "$@" hasplock; }
@@ -131,6 +179,22 @@ pc_compiles() {
     "$work/pc_shared"
 }
 pc_is_lean() { diff <(echo "-I$root/usr/include -L$library -lhasplock") <(pc --cflags --libs | sed 's/ *$//'); }
+pc_of_usr() { diff <(echo -lhasplock) <(PKG_CONFIG_PATH=$library/pkgconfig pkg-config --cflags --libs hasplock |
+    sed 's/ *$//'); }
+moved() {                                               # installed elsewhere than configured, and moved from there
+    cmake --install "$build" --prefix "$work/first"
+    mv "$work/first" "$work/second"
+    local lib=$work/second/${libdir#/usr/} flags
+    flags=$(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs hasplock)
+    echo "$flags"
+    [[ $flags != *"$work/first"* ]]
+    # shellcheck disable=SC2086
+    gcc "$here/consumer/consumer.c" $flags -o "$work/pc_moved"
+    LD_LIBRARY_PATH=$lib "$work/pc_moved"
+    cmake -S "$here/consumer" -B "$work/found" -G Ninja "-DCMAKE_PREFIX_PATH=$work/second" \
+        -DLIBRARIES=hasplock::hasplock
+    cmake --build "$work/found"
+}
 pc_static() {
     mkdir -p "$work/archive"
     cp "$library/libhasplock.a" "$work/archive"
@@ -142,6 +206,8 @@ pc_static() {
 }
 check "pkg-config: a program builds, locks and releases" pc_compiles
 check "pkg-config: no flags but our own" pc_is_lean
+check "pkg-config: of /usr, no folder is named" pc_of_usr
+check "install --prefix, then moved: pkg-config and find_package find it" moved
 check "pkg-config --static: the archive links" pc_static
 
 # --- the package
