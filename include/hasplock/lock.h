@@ -8,7 +8,8 @@
  * A held lock has a lease. Without lease_ms the watchdog renews it until release; with it, it runs out by itself.
  * A lease can be lost: the server forgot it, an operator broke it, this process stood still or was cut off. Then events
  * tell (client.h), hlk_lock_lost_fd becomes readable, hlk_lock_left_ms is 0, and acquire and release by that holder
- * answer HLK_LOST until each hold is released. Losing is never silent, and never undone behind the holder's back.
+ * answer HLK_LOST until each hold is released. Losing is never silent, and never undone behind the holder's back. Who
+ * is cut off is told when hlk_lock_held_until has come, before another holder is possible.
  *
  * HLK_LOCK_FAIR serves first come, first served: each thread and owner that waits has a place of its own in one queue
  * with those of all processes and of Redisson's RFairLock. Waiters that have died cost the next 1 s (Java's: 5 s), any
@@ -40,10 +41,11 @@ struct hlk_lock_opts {
     int           kind;          /* enum hlk_lock_kind */
     hlk_owner    *owner;         /* who holds; NULL: the calling thread. The lock keeps a reference */
     int64_t       lease_ms;      /* default of its acquires: >= 100 fixed, up to a year; 0: the watchdog renews */
-    int64_t       max_hold_ms;   /* no hold lasts longer: its renewals end in time for that; 0: no cap */
+    int64_t       max_hold_ms;   /* > 0: no hold lasts longer, its renewals end in time for that; 0: no cap */
     hlk_event_fn *on_event;      /* of holds taken through this handle, before the client's own; NULL: none */
     void         *event_ctx;     /* borrowed until destroy has returned and the last such hold is over */
-    int64_t       token_floor;   /* fenced: tokens are larger than this, whatever the server remembers; up to 2^52 */
+    int64_t       token_floor;   /* tokens are larger than this, whatever the server remembers; 0 to 2^52. Ignored but
+                                  * for HLK_LOCK_FENCED */
 };
 #define HLK_LOCK_OPTS_INIT { sizeof(struct hlk_lock_opts), 0, HLK_NULL, 0, 0, HLK_NULL, HLK_NULL, 0 }
 
@@ -59,11 +61,12 @@ struct hlk_acquire_opts {
 #define HLK_ACQUIRE_EINTR 0x1u   /* a signal handler that runs while this thread is parked ends the wait; one that runs
                                   * just before may slip past, as with pause(): then trigger a cancel from it */
 
-/* `name`: 1 to 512 bytes. No I/O. NULL on a fault, see hlk_last_status(). `client` must outlive its use. Calls given a
- * NULL lock answer HLK_E_INVALID, so the check of acquire is enough. Any thread. */
+/* `name`: 1 to 512 bytes, copied. No I/O. NULL on a fault, see hlk_last_status(). `client` must outlive its use. Calls
+ * given a NULL lock answer HLK_E_INVALID, so the check of acquire is enough. Any thread. */
 HLK_API HLK_MUST_USE hlk_lock *hlk_lock_create(hlk_client *client, const char *name, const struct hlk_lock_opts *opts);
 
-/* Frees the handle; holds are the holder's and stay. Pending async calls keep what they need. No I/O. NULL is fine. */
+/* Frees the handle; holds are the holder's and stay. No blocking call may have it any more; pending async calls keep
+ * what they need. No I/O. NULL is fine. */
 HLK_API void hlk_lock_destroy(hlk_lock *lock);
 
 /* Acquires, waiting up to `wait_ms` (HLK_NOWAIT, HLK_FOREVER). Re-entry under the watchdog needs no round trip.
@@ -71,6 +74,8 @@ HLK_API void hlk_lock_destroy(hlk_lock *lock);
  * HLK_BUSY         (wait 0)    HLK_TIMEOUT  (wait > 0, after all of it)
  * HLK_LOST         this holder lost an earlier hold that it has not released yet
  * HLK_E_CONNECT, AUTH, SERVER, UNSURE, NOMEM, OS, INVALID, FORKED, CLOSED    see status.h
+ * HLK_NOWAIT gives the server reply_ms to answer; a shorter wait_ms > 0 gives it no more than that, and ends with
+ * HLK_E_UNSURE when the first answer takes longer: nothing to do, what was sent is taken back.
  * Any thread but one in a log callback. Blocks; a pthread cancellation point while it waits. (RLock.tryLock, lock) */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_acquire(hlk_lock *lock, int64_t wait_ms);
 
@@ -101,7 +106,7 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_lock_break(hlk_lock *lock);
 
 /* Local, no I/O, any thread, nanoseconds. For the handle's holder: */
 HLK_API int     hlk_lock_holds(const hlk_lock *lock);       /* releases due; 0: does not hold, or no longer */
-HLK_API int64_t hlk_lock_held_until(const hlk_lock *lock);  /* moment from which it counts as lost; 0: not held */
+HLK_API int64_t hlk_lock_held_until(const hlk_lock *lock);  /* lost from then on, by hlk_now_ms; 0: not held */
 HLK_API int64_t hlk_lock_left_ms(const hlk_lock *lock);     /* from now till then; 0: not held, lost, over. Ask it
                                                              * before each effect on the outside world */
 

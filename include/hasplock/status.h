@@ -25,13 +25,14 @@ enum hlk_status {
     HLK_INTERRUPTED = 3,    /* the wait was cancelled, or (HLK_ACQUIRE_EINTR) a signal handler ran */
     HLK_NOT_HOLDER  = 4,    /* the caller does not hold it; nothing was changed */
     HLK_LOST        = 5,    /* the caller held it, and no longer does: expired, broken, or unknown to the server */
-    HLK_DEADLOCK    = 6,    /* granting this would make the caller wait for itself */
+    HLK_DEADLOCK    = 6,    /* granting this would make the caller wait for itself; no call of this release says so */
 
     /* Faults. */
     HLK_E_INVALID   = -100, /* an argument is out of its range; nothing was sent */
     HLK_E_NOMEM     = -101, /* no memory; nothing was sent */
     HLK_E_OS        = -102, /* no file descriptor, no thread, ...: the text has errno's */
-    HLK_E_CONNECT   = -103, /* no server within patience_ms (client.h); nothing of this call took effect */
+    HLK_E_CONNECT   = -103, /* no server within patience_ms (client.h): the caller holds what it held before. Of a
+                             * release, no server within reply_ms: not held any more all the same (lock.h) */
     HLK_E_AUTH      = -104, /* wrong credentials, or a right is missing: the text names the command or channel */
     HLK_E_SERVER    = -105, /* the server refused: wrong type under the name, out of memory, read-only, ... */
     HLK_E_UNSURE    = -106, /* sent, not answered in time: it may have happened. The library takes it back (acquire)
@@ -49,7 +50,7 @@ HLK_API const char *hlk_status_text(enum hlk_status status);
 /* The story of the last call of this thread that did not answer HLK_OK: operation, lock, holder if known, endpoint,
  * ttl, cause. Example:
  *
- *     acquire "invoice:42" at redis://10.0.0.7:6379/0: not got in 2000 ms; held by web-3 pid 4711 thread 9, ttl 9 s
+ *     acquire "invoice:42" at redis://10.0.0.7:6379/0: not got in 2000 ms; held by web-3 pid 4711 (hold 2), ttl 9.0 s
  *
  * Never NULL; "" when there was none. Owned by the library, valid until this thread's next call into it. Holds no
  * password. Any thread; each has its own. */

@@ -409,6 +409,28 @@ Test(async_dispatch, keeps_deadlines_of_waits_while_nobody_dispatches)
     hlk_owner_destroy(owner);
 }
 
+/* async.h: what nobody dispatched runs in hlk_client_close; what was got is not held any more */
+Test(async_dispatch, close_runs_what_is_pending_in_its_own_thread)
+{
+    static struct done got, waits;
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    raw(stage.redis, "HSET t2 foreign:1 1");
+    acquire(stage_owned(client, "t", owner), HLK_FOREVER, NULL, &got);
+    acquire(stage_owned(client, "t2", owner), HLK_FOREVER, NULL, &waits);
+    WAIT_FOR(stage_counters(client).acquired == 1 && raw_listeners(stage.redis, "t2") == 1);
+    cr_assert_eq(atomic_load(&got.runs) + atomic_load(&waits.runs), 0);
+    stage_close(client);
+    cr_assert_eq(atomic_load(&got.runs), 1);
+    cr_assert_eq(atomic_load(&waits.runs), 1);
+    cr_assert(pthread_equal(got.thread, pthread_self()) && pthread_equal(waits.thread, pthread_self()));
+    cr_assert_eq(got.status, HLK_OK);
+    cr_assert_eq(waits.status, HLK_E_CLOSED);
+    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    raw(stage.redis, "DEL t2");
+    hlk_owner_destroy(owner);
+}
+
 Test(async_dispatch, can_be_driven_beside_calls_that_block)
 {
     enum { CALLS = 50 };

@@ -180,6 +180,24 @@ Test(client, beside_a_second_one_of_the_same_process_is_another_holder)
     cr_assert_eq(hlk_lock_release(second), HLK_OK);
 }
 
+/* cancel.h: its client only has to be open */
+Test(client, may_lend_its_cancel_object_to_another_ones_locks)
+{
+    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    hlk_cancel *cancel = hlk_cancel_create(other);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.cancel = cancel;
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    WAIT_FOR_WAITERS(client, 1);
+    hlk_cancel_trigger(cancel);
+    cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
+    cr_assert_eq(hlk_lock_acquire_with(stage_lock(client, "t", NULL), &opts), HLK_INTERRUPTED);
+    cr_assert_eq(stage_counters(client).waiting, 0u);
+    raw(stage.redis, "DEL t");
+    hlk_cancel_destroy(cancel);
+}
+
 /* asks A2 redisson 4.2 */
 Test(client, holds_10000_locks_over_two_connections)
 {
