@@ -40,12 +40,28 @@ static void before_fork(void)
 {
     pthread_mutex_lock(&idle_mu);
 }
+
 static void after_fork_parent(void)
 {
     pthread_mutex_unlock(&idle_mu);
 }
+
+/* In the child: it holds nothing, and an eventfd that the parent polls too would take wake-ups from each other. */
+static void part_from_parent(struct hlk_self *self)
+{
+    atomic_store(&self->holds, 0);
+    if (self->event_fd >= 0)
+        close(self->event_fd);
+    self->event_fd = -1;
+}
+
 static void after_fork_child(void)
 {
+    struct hlk_self *survivor = pthread_getspecific(key); /* `mine` might have to be allocated first */
+    if (survivor)
+        part_from_parent(survivor);
+    for (struct hlk_self *self = idle; self; self = self->next)
+        part_from_parent(self);
     pthread_mutex_unlock(&idle_mu);
     atomic_fetch_add(&process_number, 1);
 }
@@ -103,6 +119,7 @@ int hlk_self_event_fd(struct hlk_self *self)
 
 void hlk_self_on_exit(void (*ended)(uint64_t id))
 {
+    pthread_once(&once, start);
     atomic_store(&on_exit_hook, ended);
 }
 

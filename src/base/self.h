@@ -23,7 +23,8 @@ struct hlk_self *hlk_self_get(void);            /* NULL: no memory */
 uint64_t hlk_self_number(void);                 /* never 0, never given before */
 int hlk_self_event_fd(struct hlk_self *self);   /* made at the first use; -1: no descriptor */
 
-/* Runs in a thread that ends, when it still holds something. One for the process, set before any thread asks. */
+/* Runs in a thread that ends, when it still holds something; in a forked child: something of the child's own. One for
+ * the process, set before any thread asks. Handlers of fork that the caller sets afterwards run outside of ours. */
 void hlk_self_on_exit(void (*ended)(uint64_t id));
 
 /* fork(): children see another number than the process that opened a client. */

@@ -23,11 +23,29 @@ static void thread_ended(uint64_t id)
     hlk_mutex_unlock(&mu);
 }
 
+static void before_fork(void)
+{
+    hlk_mutex_lock(&mu);
+}
+
+static void after_fork_parent(void)
+{
+    hlk_mutex_unlock(&mu);
+}
+
+/* The parent's tables are never looked at again: whoever had their mutexes is not here. */
+static void after_fork_child(void)
+{
+    hlk_list_init(&tables);
+    hlk_mutex_unlock(&mu);
+}
+
 static void start(void)
 {
     hlk_mutex_init(&mu, HLK_RANK_CLIENT);
     hlk_list_init(&tables);
-    hlk_self_on_exit(thread_ended);
+    hlk_self_on_exit(thread_ended); /* its handlers of fork lie within ours, as its mutex within `mu` */
+    pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
 void hlk_holder_watch(struct hlk_table *table)

@@ -179,6 +179,86 @@ Test(client_fork, in_the_midst_of_calls_does_not_hang_the_child)
     }
 }
 
+static void *hold_and_end(void *lock)
+{
+    return hlk_lock_acquire(lock, HLK_NOWAIT) == HLK_OK ? lock : NULL;
+}
+
+static void *leave_orphans(void *lock)
+{
+    while (!atomic_load(&stop_locking)) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, hold_and_end, lock);
+        pthread_join(thread, NULL);
+        if (hlk_lock_break(lock) != HLK_OK)
+            return NULL;
+    }
+    return lock;
+}
+
+static pthread_t survivor;
+static hlk_client *own_client;
+
+/* In the child, when its thread has ended with a lock of its own. */
+static void *see_it_end(void *arg)
+{
+    (void)arg;
+    if (pthread_join(survivor, NULL) != 0 || stage_counters(own_client).orphaned != 1)
+        _exit(4);
+    hlk_client_close(own_client);
+    _exit(0);
+}
+
+static _Noreturn void live_a_life_of_its_own(void)
+{
+    pthread_t witness;
+    struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
+    opts.log_level = HLK_LOG_ERROR;
+    alarm(20);
+    survivor = pthread_self();
+    if (hlk_client_open(&own_client, stage.url, &opts) != HLK_OK)
+        _exit(1);
+    if (hlk_lock_acquire(hlk_lock_create(own_client, "t3", NULL), HLK_NOWAIT) != HLK_OK)
+        _exit(2);
+    if (pthread_create(&witness, NULL, see_it_end, NULL) != 0)
+        _exit(3);
+    pthread_exit(NULL);
+}
+
+/* The parent has many locks to look through whenever one of its threads ends, which it does all the time. (Found by an
+ * audit.) */
+Test(client_fork, while_threads_end_the_child_may_open_a_client_and_end_its_own_thread,
+     .disabled = STAGE_UNDER_TSAN || STAGE_UNDER_ASAN)
+{
+    enum { HELD = 300, FORKS = 60 };
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *held[HELD];
+    pthread_t thread;
+    void *good;
+    for (int i = 0; i < HELD; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "h%d", i);
+        held[i] = hlk_lock_create(client, name, NULL);
+        cr_assert_eq(hlk_lock_acquire(held[i], HLK_NOWAIT), HLK_OK);
+    }
+    pthread_create(&thread, NULL, leave_orphans, stage_lock(client, "t", NULL));
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            live_a_life_of_its_own();
+        int code = exit_code_of(child);
+        cr_assert_eq(code, 0, "fork %d: %d", i, code);
+        raw(stage.redis, "DEL t3"); /* the child's, which nobody released */
+    }
+    atomic_store(&stop_locking, true);
+    pthread_join(thread, &good);
+    cr_assert_not_null(good);
+    for (int i = 0; i < HELD; i++) {
+        cr_assert_eq(hlk_lock_release(held[i]), HLK_OK);
+        hlk_lock_destroy(held[i]);
+    }
+}
+
 /* client.h: exit without close: nothing is released, leases run out */
 Test(client_fork, process_that_exits_without_close_releases_nothing_and_its_lease_runs_out)
 {

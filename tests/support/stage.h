@@ -103,6 +103,18 @@ void actor_signal(struct actor *actor, int signal);
 #define STAGE_UNDER_TSAN 0
 #endif
 
+/* AddressSanitizer's malloc, unlike libc's, stays locked in a child that is forked while other threads allocate. */
+#if defined(__SANITIZE_ADDRESS__)
+#define STAGE_UNDER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define STAGE_UNDER_ASAN 1
+#endif
+#endif
+#ifndef STAGE_UNDER_ASAN
+#define STAGE_UNDER_ASAN 0
+#endif
+
 /* Acquires NOWAIT in a thread of its own, and releases it again if it got it. For "is it free to somebody else?" */
 enum hlk_status stage_try(hlk_lock *lock);
 

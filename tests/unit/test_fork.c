@@ -1,0 +1,209 @@
+/* fork() while threads are at work in here: the child holds nothing, waits for nobody who is not there, and shares no
+ * place to sleep with its parent. (ThreadSanitizer knows no threads in a child: most of this is not for it.) */
+#include "people.h"
+#include "support/stage.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+
+enum { CHILD_S = 10 }; /* a child that has not ended by then hangs */
+
+static void meet(void)
+{
+    people_meet();
+    hlk_holder_watch(&world.table);
+}
+
+static void part(void)
+{
+    hlk_holder_unwatch(&world.table);
+    people_part();
+}
+
+TestSuite(fork, .init = meet, .fini = part, .timeout = 90);
+
+static int exit_code_of(pid_t child)
+{
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* --- the child's thread ends */
+
+static pthread_t survivor;
+
+static void *see_it_end(void *arg)
+{
+    (void)arg;
+    _exit(pthread_join(survivor, NULL));
+}
+
+static _Noreturn void end_this_thread(void)
+{
+    pthread_t witness;
+    survivor = pthread_self();
+    if (pthread_create(&witness, NULL, see_it_end, NULL) != 0)
+        _exit(1);
+    pthread_exit(NULL);
+}
+
+static void hold_by_this_thread(struct person *p)
+{
+    struct hlk_self *self = hlk_self_get();
+    p->turn.holder.id = self->id;
+    p->turn.holder.holds = &self->holds;
+    hold(p);
+}
+
+static atomic_bool locked, may_unlock;
+static void *lock_the_table(void *arg)
+{
+    (void)arg;
+    hlk_mutex_lock(&world.table.mu);
+    atomic_store(&locked, true);
+    WAIT_FOR(atomic_load(&may_unlock));
+    hlk_mutex_unlock(&world.table.mu);
+    return NULL;
+}
+
+/* Forks while this thread holds a lock and another one has locked the table. */
+static void child_ends(unsigned own_holds)
+{
+    pthread_t other;
+    hold_by_this_thread(&ann);
+    pthread_create(&other, NULL, lock_the_table, NULL);
+    WAIT_FOR(atomic_load(&locked));
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_S);
+        atomic_fetch_add(&hlk_self_get()->holds, own_holds);
+        end_this_thread();
+    }
+    int code = exit_code_of(child);
+    atomic_store(&may_unlock, true);
+    pthread_join(other, NULL);
+    cr_assert_eq(code, 0, "%d", code);
+    cr_assert_eq(count_of(&ann), 1u);
+    release(&ann);
+    cr_assert_eq(atomic_load(&hlk_self_get()->holds), 0u);
+}
+
+Test(fork, thread_of_the_child_may_end_whatever_the_parents_holds, .disabled = STAGE_UNDER_TSAN)
+{
+    child_ends(0);
+}
+
+Test(fork, thread_of_the_child_that_ends_with_a_lock_of_its_own_looks_at_nothing_of_the_parents,
+     .disabled = STAGE_UNDER_TSAN)
+{
+    child_ends(1);
+}
+
+/* --- a thread of the parent ends at the same time */
+
+static atomic_bool held, forking, forked;
+static atomic_int ending;
+
+static char state_of(pid_t thread)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = '?';
+    if (file)
+        fclose(file);
+    return state;
+}
+
+static void *hold_and_end(void *arg)
+{
+    hold_by_this_thread(arg);
+    atomic_store(&held, true);
+    WAIT_FOR(atomic_load(&locked));
+    atomic_store(&ending, (int)gettid());
+    return NULL;
+}
+
+static void *unlock_once_fork_waits(void *arg)
+{
+    pid_t forker = *(pid_t *)arg;
+    WAIT_FOR(atomic_load(&held));
+    hlk_mutex_lock(&world.table.mu);
+    atomic_store(&locked, true);
+    WAIT_FOR(atomic_load(&forking));
+    WAIT_FOR(atomic_load(&forked) || state_of(forker) == 'S');
+    hlk_mutex_unlock(&world.table.mu);
+    return NULL;
+}
+
+/* It looks through the tables, under the one mutex that the whole process has. */
+Test(fork, child_may_open_a_client_while_a_thread_of_the_parents_ends, .disabled = STAGE_UNDER_TSAN)
+{
+    pthread_t ends, unlocks;
+    pid_t me = gettid();
+    struct hlk_table fresh = { .client_id = "hlk-t-2-a" };
+    pthread_create(&ends, NULL, hold_and_end, &bob);
+    pthread_create(&unlocks, NULL, unlock_once_fork_waits, &me);
+    WAIT_FOR(atomic_load(&ending) && state_of(atomic_load(&ending)) == 'S');
+    atomic_store(&forking, true);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_S);
+        hlk_holder_watch(&fresh);
+        hlk_holder_unwatch(&fresh);
+        _exit(0);
+    }
+    atomic_store(&forked, true);
+    int code = exit_code_of(child);
+    pthread_join(ends, NULL);
+    pthread_join(unlocks, NULL);
+    cr_assert_eq(code, 0, "%d", code);
+    cr_assert_str_eq(world_tells(), "ORPHANED a;");
+    peer_passes(&world.peer, LEASE);
+    hlk_watchdog_fire(&s->alarm);
+}
+
+/* --- eventfds */
+
+static void *write_to_mine(void *arg)
+{
+    (void)arg;
+    return eventfd_write(hlk_self_event_fd(hlk_self_get()), 1) == 0 ? &survivor : NULL;
+}
+
+static void *read_from_mine(void *arg)
+{
+    eventfd_t tokens = 0;
+    (void)arg;
+    return eventfd_read(hlk_self_event_fd(hlk_self_get()), &tokens) == 0 ? &survivor : NULL;
+}
+
+static bool in_a_thread(void *(*fn)(void *))
+{
+    pthread_t thread;
+    void *result = NULL;
+    pthread_create(&thread, NULL, fn, NULL);
+    pthread_join(thread, &result);
+    return result != NULL;
+}
+
+/* That of the thread that forks, and that of one that has ended, whose place the next one gets. */
+Test(fork, wake_ups_of_the_child_are_not_the_parents)
+{
+    cr_assert_not(read_from_mine(NULL));
+    cr_assert_not(in_a_thread(read_from_mine));
+    pid_t child = fork();
+    if (child == 0)
+        _exit(write_to_mine(NULL) && in_a_thread(write_to_mine) ? 0 : 1);
+    cr_assert_eq(exit_code_of(child), 0);
+    cr_assert_not(read_from_mine(NULL));
+    cr_assert_not(in_a_thread(read_from_mine));
+}
