@@ -28,19 +28,23 @@ static void wake_all(struct hlk_cancel *cancel)
     hlk_mutex_unlock(&cancel->mu);
 }
 
-static void on_triggered(struct ev_loop *ev, struct ev_io *io, int revents)
+/* The write may be an old one, overtaken by a reset: so only the flag says whether it is triggered, and it is looked at
+ * after the write was taken out. Whoever sets it afterwards writes once more. */
+static void on_written(struct ev_loop *ev, struct ev_io *io, int revents)
 {
-    (void)revents;
+    (void)ev, (void)revents;
     struct hlk_cancel *cancel = io->data;
-    ev_io_stop(ev, io); /* stays readable until it is reset */
-    wake_all(cancel);
+    uint64_t drained;
+    ssize_t ignored = read(cancel->fd, &drained, sizeof drained);
+    (void)ignored;
+    if (atomic_load(&cancel->triggered))
+        wake_all(cancel);
 }
 
 static void on_watch(struct hlk_post *post)
 {
     struct hlk_cancel *cancel = HLK_CONTAINER(post, struct hlk_cancel, watch);
-    if (atomic_load(&cancel->refs) > 0 && !ev_is_active(&cancel->io))
-        ev_io_start(hlk_loop_ev(cancel->loop), &cancel->io);
+    ev_io_start(hlk_loop_ev(cancel->loop), &cancel->io);
 }
 
 static void on_end(struct hlk_post *post)
@@ -71,7 +75,7 @@ struct hlk_cancel *hlk_cancel_make(hlk_loop *loop, hlk_client *client, void (*un
     cancel->unref_client = unref_client;
     hlk_mutex_init(&cancel->mu, HLK_RANK_CANCEL);
     hlk_list_init(&cancel->waits);
-    ev_io_init(&cancel->io, on_triggered, cancel->fd, EV_READ);
+    ev_io_init(&cancel->io, on_written, cancel->fd, EV_READ);
     cancel->io.data = cancel;
     cancel->watch.run = on_watch;
     cancel->end.run = on_end;
@@ -112,11 +116,7 @@ void hlk_cancel_reset(hlk_cancel *cancel)
 {
     if (!cancel || cancel->process != hlk_self_process())
         return;
-    uint64_t drained;
-    ssize_t ignored = read(cancel->fd, &drained, sizeof drained);
-    (void)ignored;
     atomic_store(&cancel->triggered, 0);
-    hlk_loop_post(cancel->loop, &cancel->watch);
 }
 
 int hlk_cancel_triggered(const hlk_cancel *cancel)

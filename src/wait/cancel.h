@@ -1,7 +1,10 @@
 /* cancel.h - a trigger that signal handlers may pull, and the waits it ends.
  *
  * The trigger is one flag and one write to an eventfd. The loop thread sees the eventfd and wakes the registered
- * waits, so a wait needs no descriptor of its own and may sleep wherever it likes. */
+ * waits, so a wait needs no descriptor of its own and may sleep wherever it likes. A write only makes it look: what is
+ * so is in the flag. Each step of the flag to 1 is followed by one write; only the loop thread reads them, and looks
+ * at the flag afterwards. So a trigger wakes all that had joined unless it is reset first, however late the writes of
+ * triggers before it come. */
 #ifndef HLK_WAIT_CANCEL_H
 #define HLK_WAIT_CANCEL_H
 
@@ -25,7 +28,7 @@ struct hlk_cancel {
     void (*unref_client)(hlk_client *client);
     hlk_client *client;
     struct ev_io io;                    /* loop thread only */
-    struct hlk_post watch;              /* (re)starts io */
+    struct hlk_post watch;              /* starts io */
     struct hlk_post end;                /* frees: posted once, by whoever gave the last reference back */
 
     struct hlk_mutex mu;                /* rank CANCEL; guards: */

@@ -81,6 +81,38 @@ static void end_it(struct victim *victim, unsigned *seed)
     hlk_cancel_reset(cancels[victim->me]);
 }
 
+static atomic_int triggers_due;
+static void *trigger_when_due(void *arg)
+{
+    unsigned seed = 3;
+    for (int seen = 0, due; (due = atomic_load(&triggers_due)) >= 0;) {
+        if (due == seen)
+            continue;
+        seen = due;
+        for (unsigned n = (unsigned)rand_r(&seed) % 20000; n > 0; n--)
+            atomic_signal_fence(memory_order_seq_cst);
+        hlk_cancel_trigger(arg);
+    }
+    return NULL;
+}
+
+/* Who was told resets at once, when the trigger may not have returned yet: none is lost. */
+static void trigger_beside_resets(int times)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    pthread_t thread;
+    opts.cancel = cancels[0];
+    opts.wait_ms = WAIT_MS;
+    pthread_create(&thread, NULL, trigger_when_due, cancels[0]);
+    for (int i = 1; i <= times; i++) {
+        atomic_store(&triggers_due, i);
+        CHECK(hlk_lock_acquire_with(locks[LOCKS], &opts) == HLK_INTERRUPTED);
+        hlk_cancel_reset(cancels[0]);
+    }
+    atomic_store(&triggers_due, -1);
+    pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv)
 {
     struct sigaction action = { .sa_handler = on_signal };
@@ -116,6 +148,7 @@ int main(int argc, char **argv)
     printf("%d got it, %d interrupted, %d cancelled\n", ended[0], ended[1], ended[2]);
     CHECK(ended[0] + ended[1] + ended[2] == rounds * VICTIMS);
     CHECK(ended[0] > 0 && ended[1] > 0 && ended[2] > 0);
+    trigger_beside_resets(rounds * 100);
     raw(stage.redis, "DEL t2");
     for (int i = 0; i < VICTIMS; i++)
         hlk_cancel_destroy(cancels[i]);
