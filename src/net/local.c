@@ -28,41 +28,25 @@
 #define LOG_TAIL 2048
 
 struct place {
-    char base[PATH_MAX - 64]; /* where the folder is made */
     char dir[PATH_MAX], socket[PATH_MAX + 16], lock[PATH_MAX + 16], log[PATH_MAX + 16], pid[PATH_MAX + 16];
     char program[PATH_MAX];
 };
 
 /* --- where, and what */
 
-static bool is_own_folder(const char *path)
-{
-    struct stat st;
-    return path[0] == '/' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
-}
-
-/* False: too long. */
-static bool find_base(char *base, size_t size)
+/* False: too long. The same for every process of the user: no variable that a login session has and a job of cron has
+ * not, and no folder that goes with the session. */
+static bool find_folder(char *dir, size_t size, const char *name)
 {
     const char *given = secure_getenv("HASPLOCK_LOCAL_DIR");
-    const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
-    if (given && *given)
-        return (size_t)snprintf(base, size, "%s", given) < size;
-    if (runtime && is_own_folder(runtime))
-        return (size_t)snprintf(base, size, "%s", runtime) < size;
-    snprintf(base, size, "/run/user/%lu", (unsigned long)geteuid());
-    if (!is_own_folder(base))
-        snprintf(base, size, "/tmp");
-    return true;
+    int len = given && *given ? snprintf(dir, size, "%s/hasplock-%s", given, name)
+                              : snprintf(dir, size, "/tmp/hasplock-%lu-%s", (unsigned long)geteuid(), name);
+    return (size_t)len < size;
 }
 
 static enum hlk_status find_place(struct place *place, const char *name, struct hlk_error *error)
 {
-    char owner[32] = "";
-    bool fits = find_base(place->base, sizeof place->base);
-    if (strcmp(place->base, "/tmp") == 0)
-        snprintf(owner, sizeof owner, "%lu-", (unsigned long)geteuid());
-    fits = fits && snprintf(place->dir, sizeof place->dir, "%s/hasplock-%s%s", place->base, owner, name) < PATH_MAX;
+    bool fits = find_folder(place->dir, sizeof place->dir, name);
     snprintf(place->socket, sizeof place->socket, "%s/redis.sock", place->dir);
     snprintf(place->lock, sizeof place->lock, "%s/lock", place->dir);
     snprintf(place->log, sizeof place->log, "%s/redis.log", place->dir);
@@ -373,7 +357,7 @@ static enum hlk_status ensure_locked(struct place *place, int64_t deadline, stru
 enum hlk_status hlk_local_ensure(const char *name, int64_t patience_ms, char *path, size_t path_size,
                                  struct hlk_error *error)
 {
-    struct place place = { .base = "" };
+    struct place place = { .dir = "" };
     int64_t deadline = hlk_clock_after(hlk_clock_ms(), patience_ms);
     int fd = -1;
     assert(*name && !strchr(name, '/'));

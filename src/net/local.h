@@ -1,13 +1,10 @@
 /* local.h - `local:`: this user's private redis-server (or valkey-server) on a Unix socket, started on demand, shared
  * by all processes of the user, gone when idle. Its memory is only locks: nothing is saved.
  *
- * It lives in a folder hasplock-<name> of mode 0700: redis.sock, redis.log, pid, and lock, whose flock everybody holds
- * who asks whether it runs, starts it, or ends it. The folder is made in the first of these that is there:
- *
- *     $HASPLOCK_LOCAL_DIR        if set, then no other
- *     $XDG_RUNTIME_DIR           if it is this user's
- *     /run/user/<uid>            the same one for jobs that were not told of it (cron)
- *     /tmp                       there it is named hasplock-<uid>-<name>
+ * It lives in a folder of mode 0700: redis.sock, redis.log, pid, and lock, whose flock everybody holds who asks whether
+ * it runs, starts it, or ends it. The folder is /tmp/hasplock-<uid>-<name>, or $HASPLOCK_LOCAL_DIR/hasplock-<name>. Two
+ * processes that do not agree on it have two servers and do not exclude each other, so nothing else is asked: not
+ * XDG_RUNTIME_DIR, which jobs of cron do not have; not /run/user/<uid>, which goes with the last session.
  *
  * The program is $HASPLOCK_SERVER (a wrapper has to exec it), else redis-server or valkey-server in PATH. It belongs to
  * no terminal and no session of ours and inherits no descriptor, but stays in the cgroup of who started it. Beside it

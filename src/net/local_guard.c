@@ -245,11 +245,12 @@ static int find_again(const struct hlk_local_plan *plan, pid_t server)
 }
 
 /* Under the lock nobody is between asking for the server and being told that it runs. A lock that is taken is a sign of
- * life; one that is gone went with the whole folder: nobody can come. */
+ * life; one that was removed, as who tidies /tmp may do, is made anew; where none can be made the whole folder is gone:
+ * nobody can come. */
 static void end_if_idle(const struct hlk_local_plan *plan, int fd, pid_t server, const struct facts *before)
 {
     struct facts now;
-    int lock = open(plan->lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int lock = open(plan->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool alone = lock >= 0 ? flock(lock, LOCK_EX | LOCK_NB) == 0 : errno == ENOENT;
     if (alone && ask(fd, &now) && stayed_idle(before, &now)) {
         end(server, SIGTERM);

@@ -8,9 +8,9 @@ source=$(cd "$1" && pwd)
 rm -rf "$2" && mkdir -p "$2" && work=$(cd "$2" && pwd) || exit 1
 here=$(cd "$(dirname "$0")" && pwd)
 build=$work/build root=$work/root
-export XDG_RUNTIME_DIR                                  # the consumers' local: is their own; paths of sockets are short
-XDG_RUNTIME_DIR=$(mktemp -d /tmp/hlk-package-XXXXXX) || exit 1
-trap 'rm -rf "$XDG_RUNTIME_DIR"' EXIT
+export HASPLOCK_LOCAL_DIR                               # the consumers' local: is their own; paths of sockets are short
+HASPLOCK_LOCAL_DIR=$(mktemp -d /tmp/hlk-package-XXXXXX) || exit 1
+trap 'rm -rf "$HASPLOCK_LOCAL_DIR"' EXIT
 
 passed=0 failed=0
 check() {                                               # "what holds", a function

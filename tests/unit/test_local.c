@@ -63,6 +63,36 @@ Test(local, each_name_is_a_server_of_its_own)
     WAIT_FOR(is_gone(second));
 }
 
+/* A process of the session that has no HASPLOCK_LOCAL_DIR: its server, and the folder that it may remove in the end. */
+static pid_t server_of_a_session(const char *runtime_dir, char *dir, size_t size)
+{
+    char name[32];
+    snprintf(name, sizeof name, "test-%d", (int)getpid());
+    unsetenv("HASPLOCK_LOCAL_DIR");
+    if (runtime_dir)
+        setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
+    else
+        unsetenv("XDG_RUNTIME_DIR");
+    cr_assert_eq(hlk_local_ensure(name, PATIENCE_MS, socket_path, sizeof socket_path, &error), HLK_OK, "%s",
+                 error.text);
+    snprintf(dir, size, "/tmp/hasplock-%lu-%s", (unsigned long)geteuid(), name);
+    cr_assert_eq(strncmp(socket_path, dir, strlen(dir)), 0, "%s", socket_path);
+    return (pid_t)atol(strstr(ask_once("INFO server\r\n"), "process_id:") + strlen("process_id:"));
+}
+
+/* cron, at, sudo and services know nothing of the login session, and outlive it. */
+Test(local, is_one_for_all_sessions_of_a_user)
+{
+    char dir[sizeof socket_path], command[sizeof dir + 16];
+    pid_t of_cron = server_of_a_session(NULL, dir, sizeof dir);
+    pid_t of_login = server_of_a_session(folder, dir, sizeof dir);
+    send_signal(of_cron, SIGTERM);
+    WAIT_FOR(is_gone(of_cron));
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    cr_assert_eq(system(command), 0);
+    cr_assert_eq(of_login, of_cron);
+}
+
 enum { CROWD = 8 };
 
 /* Tells through `out` which server it got. */

@@ -123,12 +123,13 @@ Test(local, does_not_follow_a_link_to_a_folder)
     refused(HLK_E_OS, "must be a folder of user");
 }
 
-Test(local, lives_in_the_runtime_folder_of_the_user)
+Test(local, does_not_enter_a_folder_of_somebody_elses)
 {
-    unsetenv("HASPLOCK_LOCAL_DIR");
-    setenv("XDG_RUNTIME_DIR", folder, 1);
-    ensure();
-    cr_assert_str_eq(socket_path, in_folder("hasplock-default/redis.sock"));
+    if (geteuid() != 0)
+        cr_skip_test("only root can make one");
+    cr_assert_eq(mkdir(in_folder("hasplock-default"), 0700), 0);
+    cr_assert_eq(chown(in_folder("hasplock-default"), 65534, 65534), 0);
+    refused(HLK_E_OS, "must be a folder of user");
 }
 
 Test(local, needs_room_for_the_path)
