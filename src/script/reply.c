@@ -35,13 +35,41 @@ static bool says(const char *text, const char *word)
     return strncmp(text, "ERR ", 4) == 0 && strstr(text, word) != NULL;
 }
 
+/* The part of a text that concerns the caller: without the script's SHA-1 and line, which 7 appends and 6.2 puts before
+ * it. Returns its length. */
+static int core(const char **text)
+{
+    static const char place[] = "@user_script: ";
+    const char *at = strncmp(*text, "ERR Error running script", 24) == 0 ? strstr(*text, place) : NULL;
+    if (at)
+        *text = at + strlen(place) + strspn(at + strlen(place), "0123456789: -");
+    const char *tail = NULL;
+    for (at = *text; (at = strstr(at, " script: ")); at++)
+        tail = at;
+    return (int)(tail && strstr(tail, ", on @user_script:") ? (size_t)(tail - *text) : strlen(*text));
+}
+
+static void tell(struct hlk_error *error, enum hlk_reply_kind kind, enum hlk_status status, const char *text)
+{
+    int len = core(&text);
+    if (kind == HLK_REPLY_WRONG_TYPE)
+        (void)hlk_error_set(error, status,
+                            "the key is not a lock: another type is stored under this name, or under that of its queue "
+                            "or tokens (%.*s)",
+                            len, text);
+    else if (kind == HLK_REPLY_NO_RIGHT && strncmp(text, "NOAUTH", 6) != 0)
+        (void)hlk_error_set(error, status, "%.*s (docs/acl.md has the rights it needs)", len, text);
+    else
+        (void)hlk_error_set(error, status, "%.*s", len, text);
+}
+
 enum hlk_reply_kind hlk_reply_read(const redisReply *reply, struct hlk_error *error)
 {
     if (reply->type != REDIS_REPLY_ERROR)
         return HLK_REPLY_ANSWER;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (says(reply->str, known[i].word)) {
-            (void)hlk_error_set(error, known[i].status, "%s", reply->str);
+            tell(error, known[i].kind, known[i].status, reply->str);
             return known[i].kind;
         }
     }

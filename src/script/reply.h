@@ -17,7 +17,8 @@ enum hlk_reply_kind {
     HLK_REPLY_FAULT             /* anything else */
 };
 
-/* error (may be NULL) gets status and the server's words, unless it is an answer. */
+/* error (may be NULL) gets status and the server's words, unless it is an answer: of what is known above without the
+ * script and line where it happened, with a word of advice where there is one. */
 enum hlk_reply_kind hlk_reply_read(const redisReply *reply, struct hlk_error *error);
 
 #endif

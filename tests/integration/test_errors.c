@@ -89,8 +89,10 @@ Test(errors, of_the_server_are_quoted)
     raw(stage.redis, "SET t text");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_E_SERVER);
     assert_names("acquire \"t\"");
+    assert_names("the key is not a lock: another type is stored under this name");
     assert_names("WRONGTYPE");
     assert_names(endpoint());
+    cr_assert_null(strstr(hlk_last_error(), "user_script"), "%s", hlk_last_error());
     raw(stage.redis, "DEL t");
 }
 
