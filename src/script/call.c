@@ -203,23 +203,46 @@ enum hlk_question_step hlk_question_end(struct hlk_question *q, bool refusals_pa
     return HLK_STEP_FAULT;
 }
 
-/* --- blocking --- */
-
 static int64_t sooner(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Sleeps a pause. False: no time is left for it. */
+bool hlk_question_pauses(int64_t now_ms, int64_t limit_ms, int64_t *until_ms)
+{
+    bool again = now_ms < limit_ms - 2 * HLK_PAUSE_MS;
+    *until_ms = again ? now_ms + HLK_PAUSE_MS : limit_ms;
+    return again;
+}
+
+enum hlk_status hlk_question_gives_up(const struct hlk_question *q, struct hlk_error *error)
+{
+    switch (error->status) {
+    case HLK_E_NOMEM:
+    case HLK_E_OS:
+    case HLK_E_CONNECT:
+    case HLK_E_AUTH:
+    case HLK_E_SERVER:
+        if (q->doubt)
+            (void)hlk_error_set(error, HLK_E_UNSURE, "sent, and the connection broke before an answer came; then: %s",
+                                error->text);
+        return error->status;
+    default:
+        return error->status;
+    }
+}
+
+/* --- blocking --- */
+
+/* Sleeps a pause. False: no time is left for another copy. */
 static bool pause_until_later(struct hlk_self *self, const struct hlk_limits *limits)
 {
-    int64_t now = hlk_clock_ms();
-    if (now >= limits->at_ms || now >= limits->up_by_ms)
-        return false;
+    int64_t until;
+    bool again = hlk_question_pauses(hlk_clock_ms(), sooner(limits->at_ms, limits->up_by_ms), &until);
     hlk_self_allow_cancel(self);
-    (void)hlk_park_until(&self->park, limits->mask, sooner(now + HLK_PAUSE_MS, limits->at_ms), -1, NULL);
+    bool woken = hlk_park_until(&self->park, limits->mask, until, -1, NULL);
     hlk_self_forbid_cancel(self);
-    return true;
+    return again || woken;
 }
 
 /* Sends one copy and waits for its end. HLK_OK: it has ended. */
@@ -256,17 +279,19 @@ enum hlk_status hlk_question_ask(struct hlk_question *q, hlk_mux *mux, struct hl
 {
     for (;;) {
         enum hlk_status status = one_copy(q, mux, self, limits, left, error);
-        if (status != HLK_OK)
+        if (status == HLK_INTERRUPTED)
             return status;
+        if (status != HLK_OK)
+            return hlk_question_gives_up(q, error);
         enum hlk_question_step step = hlk_question_end(q, limits->refusals_pass, error);
         if (step == HLK_STEP_ANSWER)
             return HLK_OK;
         if (step == HLK_STEP_FAULT)
-            return error->status;
+            return hlk_question_gives_up(q, error);
         if (step == HLK_STEP_AGAIN && limits->once && q->doubt)
             return hlk_error_set(error, HLK_E_UNSURE, "sent, and the connection broke before an answer came");
         if (step == HLK_STEP_PAUSE && !pause_until_later(self, limits))
-            return error->status;
+            return hlk_question_gives_up(q, error);
         if (limits->mask && hlk_park_peek(&self->park, limits->mask))
             return hlk_error_set(error, HLK_INTERRUPTED, "interrupted");
     }

@@ -43,7 +43,7 @@ enum hlk_question_step {
     HLK_STEP_ANSWER,                /* call.reply is an answer */
     HLK_STEP_AGAIN,                 /* send another copy */
     HLK_STEP_PAUSE,                 /* the same, HLK_PAUSE_MS later; error says why */
-    HLK_STEP_FAULT                  /* error; the server has not done it */
+    HLK_STEP_FAULT                  /* error; the server has not done it: not by this copy */
 };
 
 /* Formats and sends a copy. Status as hlk_mux_send; call.waiter or call.done are the caller's to set before. */
@@ -53,14 +53,21 @@ enum hlk_status hlk_question_send(struct hlk_question *q, hlk_mux *mux);
  * pause. */
 enum hlk_question_step hlk_question_end(struct hlk_question *q, bool refusals_pass, struct hlk_error *error);
 
+/* After HLK_STEP_PAUSE: when to go on. True: with another copy; false: limit_ms, and the refusal is the answer. No copy
+ * is sent so late that it would mostly be unanswered: that would make "sent, may have run" out of a refusal. */
+bool hlk_question_pauses(int64_t now_ms, int64_t limit_ms, int64_t *until_ms);
+
+/* It is not asked any more, for what *error says. If a copy may have run that is HLK_E_UNSURE, in *error too. */
+enum hlk_status hlk_question_gives_up(const struct hlk_question *q, struct hlk_error *error);
+
 void hlk_question_drop_reply(struct hlk_question *q);
 static inline int64_t hlk_question_sent_ms(const struct hlk_question *q) { return q->call.sent_ns / 1000000; }
 
 /* Blocking: asks until answered. at_ms: no longer than that; up_by_ms: no longer than that without a connection (<=
  * at_ms or not); once: a copy that broke is not repeated (HLK_E_UNSURE). HLK_OK: q->call.reply is an answer, the
- * caller's to drop. HLK_INTERRUPTED: a bit of mask. HLK_E_UNSURE: a copy may have run. *left (false before the first
- * call) says whether the call still flies: then it is the caller's to hlk_mux_leave, or to ask on for, by calling
- * again. A cancellation point if the thread is cancellable. */
+ * caller's to drop. HLK_INTERRUPTED: a bit of mask. HLK_E_UNSURE, HLK_E_CLOSED: a copy may have run; any other fault:
+ * none has. *left (false before the first call) says whether the call still flies: then it is the caller's to
+ * hlk_mux_leave, or to ask on for, by calling again. A cancellation point if the thread is cancellable. */
 struct hlk_limits { int64_t at_ms, up_by_ms; unsigned mask; bool once; bool refusals_pass; };
 enum hlk_status hlk_question_ask(struct hlk_question *q, hlk_mux *mux, struct hlk_self *self,
                                  const struct hlk_limits *limits, bool *left, struct hlk_error *error);

@@ -24,6 +24,9 @@ struct hlk_async {
     struct hlk_job job;
     int64_t patience_at_ms;             /* INT64_MAX: connected */
     int64_t refused_until_ms;           /* > 0: the server says "later", and is asked again until then */
+    bool refused;                       /* and the last copy ended so, r->error says how. None flies until */
+    int64_t pause_until_ms;             /*   then; */
+    bool asks_again;                    /*   false: then it is over */
     hlk_done_fn *done;
     void *ctx;
     enum hlk_status status;

@@ -6,8 +6,12 @@
 static enum hlk_happened over(struct hlk_async *async, enum hlk_status status, const char *why)
 {
     (void)hlk_error_set(&async->r->error, status, "%s", why);
+    (void)hlk_question_gives_up(&async->r->q, &async->r->error);
     return HLK_IS_OVER;
 }
+
+static const char late[] = "sent, but not answered in time";
+static const char broke[] = "sent, and the connection broke before an answer came";
 
 static void touch(struct hlk_async *async)
 {
@@ -36,6 +40,7 @@ static bool send_copy(struct hlk_async *async, enum hlk_happened *what)
         r->q.call.waiter = NULL;
         r->q.call.done = hlk_async_on_answer;
         r->q.call.lazy = false;
+        async->refused = false;
         r->flies = true; /* the answer may be here before send returns */
         atomic_fetch_add(&async->refs, 1);
         enum hlk_status status = hlk_question_send(&r->q, client->mux);
@@ -113,7 +118,7 @@ static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *wh
     case HLK_DO_HARK:
         return join(async, hlk_request_hark, what);
     case HLK_DO_PARK:
-        return wait_until(async, r->machine.until_ms, what);
+        return wait_until(async, async->refused ? async->pause_until_ms : r->machine.until_ms, what);
     case HLK_DO_FINISH:
         break;
     }
@@ -154,6 +159,18 @@ static void on_raised(struct hlk_async *async)
     fail(async, HLK_LOST);
 }
 
+static void pause_until_later(struct hlk_async *async)
+{
+    struct hlk_request *r = async->r;
+    int64_t now = hlk_clock_ms();
+    if (!async->refused_until_ms)
+        async->refused_until_ms = hlk_clock_after(now, r->lock->client->patience_ms);
+    int64_t limit = least(async->refused_until_ms, r->machine.deadline_ms);
+    async->refused = true;
+    async->asks_again = hlk_question_pauses(now, limit, &async->pause_until_ms);
+    wake_at(async, async->pause_until_ms);
+}
+
 static void on_reply(struct hlk_async *async)
 {
     struct hlk_request *r = async->r;
@@ -169,19 +186,15 @@ static void on_reply(struct hlk_async *async)
         return;
     case HLK_STEP_AGAIN:
         if (r->machine.once && r->q.doubt)
-            what = over(async, HLK_E_UNSURE, "sent, and the connection broke before an answer came");
+            what = over(async, HLK_E_UNSURE, broke);
         if ((r->machine.once && r->q.doubt) || !send_copy(async, &what))
             feed(async, what);
         return;
     case HLK_STEP_PAUSE:
-        if (!async->refused_until_ms)
-            async->refused_until_ms = hlk_clock_after(hlk_clock_ms(), r->lock->client->patience_ms);
-        if (hlk_clock_ms() >= least(async->refused_until_ms, r->machine.deadline_ms))
-            break;
-        touch(async);
-        wake_at(async, hlk_clock_ms() + HLK_PAUSE_MS);
+        pause_until_later(async);
         return;
     case HLK_STEP_FAULT:
+        (void)hlk_question_gives_up(&r->q, &r->error);
         break;
     }
     feed(async, HLK_IS_OVER);
@@ -213,30 +226,45 @@ static void on_turn(struct hlk_async *async)
     }
 }
 
+static enum hlk_happened at_deadline(struct hlk_async *async)
+{
+    struct hlk_request *r = async->r;
+    struct hlk_error why;
+    if (async->refused && hlk_question_gives_up(&r->q, &r->error) != HLK_E_UNSURE)
+        return HLK_IS_OVER;
+    if (!async->raising && (r->machine.answered || r->q.hold == 0))
+        return over(async, r->machine.once ? HLK_BUSY : HLK_TIMEOUT, "");
+    if (r->flies || r->q.doubt)
+        return over(async, HLK_E_UNSURE, async->refused ? r->error.text : r->flies ? late : broke);
+    return over(async, HLK_E_CONNECT,
+                hlk_mux_health(r->lock->client->mux, &why) == HLK_OK ? "no connection" : why.text);
+}
+
 static void on_time(struct hlk_async *async)
 {
     struct hlk_request *r = async->r;
     int64_t now = hlk_clock_ms();
     if (now >= r->machine.deadline_ms) {
-        bool line = !async->raising && (r->machine.answered || r->q.hold == 0);
-        enum hlk_status status = line ? HLK_TIMEOUT : r->flies || r->q.doubt ? HLK_E_UNSURE : HLK_E_CONNECT;
-        if (r->machine.once && status == HLK_TIMEOUT)
-            status = HLK_BUSY;
-        (void)hlk_error_set(&r->error, status, r->flies ? "sent, but not answered in time" : "no connection");
-        feed(async, HLK_IS_OVER);
+        feed(async, at_deadline(async));
     } else if (now >= async->patience_at_ms) {
         struct hlk_error why;
         enum hlk_status status = hlk_mux_health(r->lock->client->mux, &why);
         if (status == HLK_OK)
             return;
-        (void)hlk_error_set(&r->error, status, "%s", why.text);
-        feed(async, HLK_IS_OVER);
+        feed(async, over(async, status, why.text));
+    } else if (async->refused && now < async->pause_until_ms) {
+        wake_at(async, async->pause_until_ms);
+    } else if (async->refused && !async->asks_again) {
+        (void)hlk_question_gives_up(&r->q, &r->error);
+        feed(async, HLK_IS_OVER); /* its patience is over */
     } else if (!r->machine.asking && r->q.hold && now >= r->machine.until_ms) {
         feed(async, HLK_IS_TIME);
     } else if (r->machine.asking && !r->flies) {
         enum hlk_happened what = HLK_IS_OVER; /* a pause is over */
         if (!send_copy(async, &what))
             feed(async, what);
+        else if (r->flies)
+            wake_at(async, r->machine.deadline_ms);
     } else {
         wake_at(async, r->machine.asking ? r->machine.deadline_ms : r->machine.until_ms);
     }
@@ -272,7 +300,7 @@ static void on_heard(struct hlk_async *async)
 static void on_connected(struct hlk_async *async)
 {
     enum hlk_happened what = HLK_IS_OVER;
-    if (async->r->machine.asking && !async->r->flies && !send_copy(async, &what))
+    if (async->r->machine.asking && !async->r->flies && !async->refused && !send_copy(async, &what))
         feed(async, what);
 }
 
