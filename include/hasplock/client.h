@@ -80,11 +80,13 @@ struct hlk_client_opts {
 #define HLK_OPEN_DISPATCH 0x2u   /* async completions by hlk_client_dispatch in your loop (async.h), not on ours */
 #define HLK_OPEN_NO_SPIN  0x4u   /* never poll before blocking; default: only while answers come within about 50 us */
 
-/* Connects, checks credentials, starts the threads. `url`: redis://[user:pass@]host[:port][/db], unix:/path/of.sock,
+/* Connects, checks credentials, starts the threads. `url`: redis://[user[:pass]@]host[:port][/db], unix:/path/of.sock,
  * local: (a private server of this user on this host). `opts` NULL: the defaults.
  * HLK_OK           *out is the client, the caller's to close
  * HLK_E_INVALID    URL or option, and which; *out is NULL, as on every other fault
- * HLK_E_CONNECT, HLK_E_AUTH, HLK_E_SERVER, HLK_E_OS, HLK_E_NOMEM
+ * HLK_E_CONNECT, HLK_E_AUTH, HLK_E_SERVER
+ * HLK_E_OS, HLK_E_NOMEM   no descriptor, thread or memory, for a name lookup too: at once. A client that is open
+ *                  already rides such a lack out like a server that is away
  * Any thread. Blocks up to patience_ms, also when name lookup hangs. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_client_open(hlk_client **out, const char *url,
                                                      const struct hlk_client_opts *opts);

@@ -31,7 +31,8 @@ enum hlk_status {
     HLK_E_INVALID   = -100, /* an argument is out of its range; nothing was sent */
     HLK_E_NOMEM     = -101, /* no memory; nothing was sent */
     HLK_E_OS        = -102, /* no file descriptor, no thread, ...: the text has errno's */
-    HLK_E_CONNECT   = -103, /* no server within patience_ms (client.h): the caller holds what it held before. Of a
+    HLK_E_CONNECT   = -103, /* no server within patience_ms (client.h), or one that lets nobody in (loading, busy with
+                             * a script, full of clients); nothing was sent, the caller holds what it held before. Of a
                              * release, no server within reply_ms: not held any more all the same (lock.h) */
     HLK_E_AUTH      = -104, /* wrong credentials, or a right is missing: the text names the command or channel */
     HLK_E_SERVER    = -105, /* the server refused: wrong type under the name, out of memory, read-only, ... */

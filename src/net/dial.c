@@ -76,8 +76,8 @@ static bool greet(struct hlk_dial *dial)
 {
     const struct hlk_url *url = &dial->endpoint->url;
     bool ok = true;
-    if (url->password && url->username)
-        ok = add_words(dial, 3, (const char *[]){ "AUTH", url->username, url->password });
+    if (url->username && (url->password || *url->username)) /* never the default user in its place */
+        ok = add_words(dial, 3, (const char *[]){ "AUTH", url->username, url->password ? url->password : "" });
     else if (url->password)
         ok = add_words(dial, 2, (const char *[]){ "AUTH", url->password });
     dial->auth_replies = dial->own;
@@ -103,15 +103,37 @@ static bool starts(const redisReply *reply, const char *word)
     return strncasecmp(reply->str, word, strlen(word)) == 0;
 }
 
+/* The server is there and takes nobody in now. */
+static bool passes(const redisReply *reply)
+{
+    static const char *const codes[] = { "LOADING ", "BUSY ", "MASTERDOWN ", "TRYAGAIN ", "CLUSTERDOWN " };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (starts(reply, codes[i]))
+            return true;
+    return strstr(reply->str, "max number of clients") != NULL;
+}
+
+/* Who we say we are is what the server does not accept. Redis before 6.2 has no code for it. */
+static bool bars(const redisReply *reply, bool to_auth)
+{
+    static const char *const texts[] = { "invalid username-password pair", "invalid password",
+                                         "without any password configured", "no password is set" };
+    if (starts(reply, "NOAUTH") || starts(reply, "WRONGPASS") || starts(reply, "NOPERM"))
+        return true;
+    for (size_t i = 0; to_auth && i < sizeof texts / sizeof *texts; i++)
+        if (strstr(reply->str, texts[i]))
+            return true;
+    return false;
+}
+
 static enum hlk_status check_own(struct hlk_dial *dial, unsigned i, const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ERROR || i == dial->own - 1) /* a name for CLIENT LIST is no reason to fail */
         return HLK_OK;
-    if (i < dial->auth_replies || starts(reply, "NOAUTH") || starts(reply, "WRONGPASS") || starts(reply, "NOPERM"))
-        return hlk_error_set(&dial->error, HLK_E_AUTH, "%s", reply->str);
-    if (starts(reply, "LOADING") || starts(reply, "MASTERDOWN"))
+    if (passes(reply))
         return hlk_error_set(&dial->error, HLK_E_CONNECT, "%s", reply->str);
-    return hlk_error_set(&dial->error, HLK_E_SERVER, "%s", reply->str);
+    return hlk_error_set(&dial->error, bars(reply, i < dial->auth_replies) ? HLK_E_AUTH : HLK_E_SERVER, "%s",
+                         reply->str);
 }
 
 static enum hlk_status check(struct hlk_dial *dial, const redisReply *reply)
@@ -124,10 +146,8 @@ static enum hlk_status check(struct hlk_dial *dial, const redisReply *reply)
 
 static void on_greeting(struct hlk_dial *dial)
 {
-    if (!hlk_conn_send(&dial->conn, &dial->out, &dial->error)) {
-        fail(dial);
-        return;
-    }
+    /* A server that is full says so and hangs up, whatever we send: its words are read before the break counts. */
+    bool sent = hlk_conn_send(&dial->conn, &dial->out, &dial->error);
     int got = hlk_conn_recv(&dial->conn, &dial->error);
     bool broken = false;
     redisReply *reply;
@@ -139,7 +159,7 @@ static void on_greeting(struct hlk_dial *dial)
             return;
         }
     }
-    if (got < 0 || broken)
+    if (!sent || got < 0 || broken)
         fail(dial);
     else if (dial->seen == dial->expected)
         succeed(dial);

@@ -86,7 +86,8 @@ bool hlk_mux_wait(hlk_mux *mux, struct hlk_call *call, int64_t at_ms, unsigned m
 bool hlk_mux_leave(hlk_mux *mux, struct hlk_call *call, void (*done)(struct hlk_call *call));
 
 /* Waits until connected. HLK_OK; HLK_E_CONNECT at at_ms, or HLK_E_AUTH and the like at once when the server refused us
- * (see error); HLK_E_CLOSED; HLK_INTERRUPTED: a bit of mask. A cancellation point like hlk_mux_wait. */
+ * (see error), and HLK_E_OS or NOMEM at once as long as it was never up; HLK_E_CLOSED; HLK_INTERRUPTED: a bit of mask.
+ * A cancellation point like hlk_mux_wait. */
 enum hlk_status hlk_mux_wait_up(hlk_mux *mux, struct hlk_self *self, int64_t at_ms, unsigned mask,
                                 struct hlk_error *error);
 /* The same without a thread. False: up already (or closed), `up` will not run. */

@@ -44,10 +44,12 @@ static void run_whens(struct hlk_mux *mux)
     }
 }
 
-static bool refused(const struct hlk_mux *mux) /* waiting for the next attempt would not help */
+/* Waiting for the next attempt would not help. What this process lacks may come back: who was connected once rides it
+ * out like a server that is away, and who opens a client is told at once. */
+static bool refused(const struct hlk_mux *mux)
 {
-    return mux->error.status != HLK_OK && mux->error.status != HLK_E_CONNECT && mux->error.status != HLK_E_OS &&
-           mux->error.status != HLK_E_NOMEM;
+    bool lack = mux->error.status == HLK_E_OS || mux->error.status == HLK_E_NOMEM;
+    return mux->error.status != HLK_OK && mux->error.status != HLK_E_CONNECT && !(lack && mux->epoch > 0);
 }
 
 static enum hlk_status health(const struct hlk_mux *mux, struct hlk_error *error)

@@ -25,7 +25,7 @@ struct hlk_resolve {
 
     atomic_bool done; /* released after the next three are written, by the thread; then they are the asker's: */
     int fault;        /*   EAI_..., 0: none */
-    int os_fault;     /*   errno for EAI_SYSTEM */
+    int os_fault;     /*   errno */
     struct addrinfo *found;
 };
 
@@ -43,6 +43,7 @@ static void unref(struct hlk_resolve *lookup)
 static void look_up(struct hlk_resolve *lookup, lookup_fn *how, int flags)
 {
     struct addrinfo hints = { .ai_flags = AI_NUMERICSERV | flags, .ai_socktype = SOCK_STREAM };
+    errno = 0;
     lookup->fault = how(lookup->host, lookup->service, &hints, &lookup->found);
     lookup->os_fault = errno;
     if (lookup->fault)
@@ -126,11 +127,20 @@ int hlk_resolve_fd(const struct hlk_resolve *lookup)
     return lookup->fd;
 }
 
+/* What this process lacked, or NULL: glibc answers EAI_NONAME as well when it cannot open /etc/hosts or a socket. */
+static const char *lacks(const struct hlk_resolve *lookup)
+{
+    bool lack = lookup->os_fault == EMFILE || lookup->os_fault == ENFILE || lookup->os_fault == ENOMEM;
+    return lack ? strerror(lookup->os_fault) : lookup->fault == EAI_MEMORY ? gai_strerror(lookup->fault) : NULL;
+}
+
 enum hlk_status hlk_resolve_take(struct hlk_resolve *lookup, struct addrinfo **out, struct hlk_error *error)
 {
     *out = NULL;
     if (!atomic_load_explicit(&lookup->done, memory_order_acquire))
         return HLK_BUSY;
+    if (lookup->fault && lacks(lookup))
+        return hlk_error_set(error, HLK_E_OS, "lookup of \"%s\": %s", lookup->host, lacks(lookup));
     if (lookup->fault) {
         const char *why = lookup->fault == EAI_SYSTEM ? strerror(lookup->os_fault) : gai_strerror(lookup->fault);
         return hlk_error_set(error, HLK_E_CONNECT, "no address found for \"%s\": %s", lookup->host, why);

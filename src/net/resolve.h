@@ -13,8 +13,8 @@ struct hlk_resolve;                     /* one lookup; reference-counted between
 struct hlk_resolve *hlk_resolve_start(const char *host, int port, struct hlk_error *error);
 int hlk_resolve_fd(const struct hlk_resolve *lookup);
 
-/* Once, after the fd was readable. HLK_OK: *out is the caller's to freeaddrinfo; HLK_E_CONNECT with a text otherwise;
- * HLK_BUSY: not yet. */
+/* Once, after the fd was readable. HLK_OK: *out is the caller's to freeaddrinfo; HLK_E_CONNECT with a text otherwise,
+ * HLK_E_OS when this process had no descriptor or memory for it; HLK_BUSY: not yet. */
 enum hlk_status hlk_resolve_take(struct hlk_resolve *lookup, struct addrinfo **out, struct hlk_error *error);
 void hlk_resolve_drop(struct hlk_resolve *lookup);      /* any time; NULL is fine; never blocks */
 

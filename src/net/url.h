@@ -1,10 +1,10 @@
 /* url.h - where a client's Redis is: redis://[user[:pass]@]host[:port][/db], unix:/path.sock, local:
  *
  * Percent-escapes are decoded in user, password and unix path; host may be an IPv6 address in brackets; the port
- * defaults to 6379 and the db to 0. "redis://:secret@host" is a password without user (AUTH secret). unix: takes
- * "unix:/path.sock", "unix:///path.sock" and "?db=N". "local:" takes nothing after it, or "local:NAME" (a second
- * private server of this user, NAME of 1 to 32 [A-Za-z0-9_-]). A bad URL is HLK_E_INVALID with a text that names the
- * part and never shows the password. */
+ * defaults to 6379 and the db to 0. "redis://:secret@host" is a password without user (AUTH secret),
+ * "redis://bob@host" a user whose password is empty (AUTH bob ""). unix: takes "unix:/path.sock", "unix:///path.sock"
+ * and "?db=N". "local:" takes nothing after it, or "local:NAME" (a second private server of this user, NAME of 1 to 32
+ * [A-Za-z0-9_-]). A bad URL is HLK_E_INVALID with a text that names the part and never shows the password. */
 #ifndef HLK_NET_URL_H
 #define HLK_NET_URL_H
 

@@ -167,6 +167,23 @@ Test(client_open, takes_credentials_with_escapes)
     cr_assert_eq(try_open(url, NULL), HLK_OK, "%s", hlk_last_error());
 }
 
+/* Never the default user in its place, who may be allowed everything. */
+Test(client_open, as_a_user_without_a_password_is_that_user)
+{
+    char url[160];
+    raw(stage.redis, "ACL SETUSER bob on nopass ~* &* +@all");
+    raw(stage.redis, "ACL SETUSER joe on >right ~* &* +@all");
+    snprintf(url, sizeof url, "redis://bob@127.0.0.1:%d", stage.server->port);
+    stage_open_at(url, NULL);
+    cr_assert_not_null(strstr(raw(stage.redis, "CLIENT LIST"), "user=bob"));
+    snprintf(url, sizeof url, "redis://joe@127.0.0.1:%d", stage.server->port);
+    cr_assert_eq(try_open(url, NULL), HLK_E_AUTH);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", stage.server->port);
+    struct hlk_client_opts opts = stage_opts();
+    opts.username = "joe";
+    cr_assert_eq(try_open(url, &opts), HLK_E_AUTH);
+}
+
 /* A user "weak" with the given rules (blanks between), password pw; and the URL to be it. */
 static const char *weak_user(const char *rules)
 {
@@ -209,6 +226,7 @@ Test(client_open, without_a_right_to_the_locks_key_or_channel_is_auth_at_the_fir
     hlk_client *keyless = stage_open_at(weak_user("~other* " ACL_CHANNELS " " ACL_COMMANDS), NULL);
     cr_assert_eq(hlk_lock_acquire(stage_lock(keyless, "t", NULL), 500), HLK_E_AUTH);
     cr_assert_not_null(strstr(hlk_last_error(), "\"t\""), "%s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), "docs/acl.md"), "%s", hlk_last_error());
     stage_close(keyless);
     hlk_client *deaf = stage_open_at(weak_user(ACL_KEYS " resetchannels " ACL_COMMANDS), NULL);
     hlk_lock *lock = stage_lock(deaf, "t", NULL);

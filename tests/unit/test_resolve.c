@@ -189,12 +189,37 @@ Test(resolve, an_answer_nobody_takes_is_freed)
     hlk_resolve_drop(lookup);
 }
 
-static void fails(int (*how)(const char *, const char *, const struct addrinfo *, struct addrinfo **), const char *text)
+static int breaks_for(int why, int fault)
+{
+    errno = why;
+    return fault;
+}
+
+static int forgets(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out)
+{
+    (void)host, (void)service, (void)hints, (void)out;
+    return breaks_for(ENFILE, EAI_NONAME); /* what glibc answers when it could not open /etc/hosts */
+}
+
+static int runs_dry(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out)
+{
+    (void)host, (void)service, (void)hints, (void)out;
+    return breaks_for(0, EAI_MEMORY);
+}
+
+static int is_barred(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out)
+{
+    (void)host, (void)service, (void)hints, (void)out;
+    return breaks_for(EACCES, EAI_SYSTEM);
+}
+
+static void fails(int (*how)(const char *, const char *, const struct addrinfo *, struct addrinfo **),
+                  enum hlk_status status, const char *text)
 {
     struct addrinfo *found;
     struct hlk_resolve *lookup = start(how, "no.example");
     cr_assert(is_readable(lookup, WAIT_MS));
-    cr_assert_eq(hlk_resolve_take(lookup, &found, &error), HLK_E_CONNECT);
+    cr_assert_eq(hlk_resolve_take(lookup, &found, &error), status);
     cr_assert_null(found);
     cr_assert_str_eq(error.text, text);
     hlk_resolve_drop(lookup);
@@ -202,12 +227,19 @@ static void fails(int (*how)(const char *, const char *, const struct addrinfo *
 
 Test(resolve, a_name_nobody_knows_is_told)
 {
-    fails(finds_none, "no address found for \"no.example\": Name or service not known");
+    fails(finds_none, HLK_E_CONNECT, "no address found for \"no.example\": Name or service not known");
 }
 
 Test(resolve, a_fault_of_the_system_is_told_as_such)
 {
-    fails(breaks, "no address found for \"no.example\": Too many open files");
+    fails(is_barred, HLK_E_CONNECT, "no address found for \"no.example\": Permission denied");
+}
+
+Test(resolve, what_this_process_lacks_is_no_fault_of_the_servers)
+{
+    fails(breaks, HLK_E_OS, "lookup of \"no.example\": Too many open files");
+    fails(forgets, HLK_E_OS, "lookup of \"no.example\": Too many open files in system");
+    fails(runs_dry, HLK_E_OS, "lookup of \"no.example\": Memory allocation failure");
 }
 
 Test(resolve, dropping_none_is_fine)
