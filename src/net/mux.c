@@ -241,7 +241,7 @@ void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state)
     mux->stuffed = mux->corked = false;
     mux->first_unsent = NULL;
     mux->queued.len = mux->queued.off = mux->wire.len = mux->wire.off = 0;
-    mux->lead = HLK_LEAD_FREE;
+    mux->lead = HLK_LEAD_TAKEN; /* by nobody: there is nothing to read, and whoever led would not be told below */
     mux->leader = NULL;
     if (mux->conn.fd >= 0 && mux->dead.fd < 0) {
         mux->dead = mux->conn;
@@ -257,6 +257,7 @@ void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state)
         hlk_mutex_lock(&mux->mu);
     }
     mux->writes = 0;
+    mux->lead = HLK_LEAD_FREE;
     mux->telling--;
     hlk_mutex_unlock(&mux->mu);
     hlk_loop_post(mux->loop, &mux->broken);
@@ -336,7 +337,7 @@ static void lead_until(struct hlk_mux *mux, struct hlk_call *call, struct hlk_se
             hlk_mux_broke(mux, &error);
             return;
         }
-        if (hlk_park_peek(&self->park, mask) || now >= (at_ms == INT64_MAX ? INT64_MAX : at_ms * 1000000))
+        if (hlk_park_peek(&self->park, mask) || now / 1000000 >= at_ms)
             return;
         if (spin_once(spin_until))
             continue;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 
 TestSuite(mux, .init = calls_begin, .fini = calls_end, .timeout = 20);
 
@@ -242,4 +243,56 @@ Test(mux, close_ends_those_who_wait)
     pthread_join(a.thread, NULL);
     pthread_join(b.thread, NULL);
     cr_assert(a.ended && b.ended);
+}
+
+/* More than are told at once: while the first are told, one whose call is not ended yet begins to wait. It must not lead
+ * a connection that is not there. */
+static struct late {
+    struct thread t;
+    sem_t go;
+} late;
+
+static void *waits_late(void *arg)
+{
+    (void)arg;
+    late.t.call.waiter = hlk_self_get();
+    (void)hlk_mux_send(peer.mux, &late.t.call, "A", 1);
+    atomic_store(&late.t.self, late.t.call.waiter);
+    sem_wait(&late.go);
+    late.t.ended = hlk_mux_wait(peer.mux, &late.t.call, INT64_MAX, 0);
+    return NULL;
+}
+
+static void while_others_are_told(struct hlk_call *call)
+{
+    (void)call;
+    cr_assert_eq(atomic_load(&late.t.call.end), HLK_CALL_FLYING, "not told yet");
+    sem_post(&late.go);
+    while (!(atomic_load(&atomic_load(&late.t.self)->park.bits) & HLK_PARK_ASLEEP))
+        sched_yield();
+}
+
+Test(mux, who_begins_to_wait_while_a_break_is_told_is_told_too)
+{
+    enum { TOLD_AT_ONCE = 128 };
+    static struct hlk_self others[TOLD_AT_ONCE];
+    static struct hlk_call theirs[TOLD_AT_ONCE];
+    struct hlk_call first = { .done = while_others_are_told };
+    struct hlk_error why = { .status = HLK_E_CONNECT };
+    peer_up(&peer);
+    sem_init(&late.go, 0, 0);
+    hlk_mux_send(peer.mux, &first, "A", 1);
+    for (int i = 0; i < TOLD_AT_ONCE; i++) {
+        hlk_park_init(&others[i].park);
+        theirs[i].waiter = &others[i];
+        hlk_mux_send(peer.mux, &theirs[i], "A", 1);
+    }
+    cr_assert_eq(pthread_create(&late.t.thread, NULL, waits_late, NULL), 0);
+    while (!atomic_load(&late.t.self))
+        sched_yield();
+    hlk_mux_broke(peer.mux, &why);
+    pthread_join(late.t.thread, NULL);
+    cr_assert(late.t.ended);
+    cr_assert_eq(peer.mux->lead, HLK_LEAD_FREE);
+    cr_assert_eq(peer.mux->callers, 0u);
 }
