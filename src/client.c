@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/nocancel.h"
 #include "lease/holder.h"
 
 #include <ctype.h>
@@ -71,8 +72,11 @@ static void on_work(void *ctx)
 
 void hlk_client_work(hlk_client *client)
 {
-    if (!atomic_exchange(&client->work_told, true))
-        (void)eventfd_write(client->work_fd, 1);
+    if (atomic_exchange(&client->work_told, true))
+        return;
+    int old = hlk_cancel_off();
+    (void)eventfd_write(client->work_fd, 1);
+    hlk_cancel_back(old);
 }
 
 void hlk_client_complete(hlk_client *client, struct hlk_job *job)
@@ -170,8 +174,11 @@ static void free_client(hlk_client *client)
 
 void hlk_client_unref(hlk_client *client)
 {
-    if (atomic_fetch_sub(&client->refs, 1) == 1)
-        free_client(client);
+    if (atomic_fetch_sub(&client->refs, 1) != 1)
+        return;
+    int old = hlk_cancel_off();
+    free_client(client);
+    hlk_cancel_back(old);
 }
 
 /* --- open --- */
@@ -269,7 +276,7 @@ static enum hlk_status connect_now(hlk_client *client, struct hlk_error *error)
         return hlk_error_set(error, HLK_E_NOMEM, "no memory");
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
     int64_t patience = client->patience_ms < 0 ? HLK_PATIENCE_MS : client->patience_ms;
-    return hlk_mux_wait_up(client->mux, self, hlk_clock_ms() + patience, 0, error);
+    return hlk_mux_wait_up(client->mux, self, hlk_clock_after(hlk_clock_ms(), patience), 0, error);
 }
 
 /* What is owed to Redis still is settled before the events thread goes: completions are told by it. */

@@ -25,6 +25,11 @@ static bool label_ok(const char *label)
     return len >= 1 && len <= 32;
 }
 
+static int64_t or_default(int64_t given, int64_t otherwise)
+{
+    return given ? given : otherwise;
+}
+
 /* NULL: all is well; else what is wrong. */
 static const char *bad_opts(const struct hlk_client_opts *opts)
 {
@@ -36,6 +41,8 @@ static const char *bad_opts(const struct hlk_client_opts *opts)
         return "reply_ms: 10 to an hour";
     if (opts->at_risk_ms < 0)
         return "at_risk_ms: not negative";
+    if (opts->at_risk_ms > or_default(opts->watchdog_ms, WATCHDOG_MS) / 2)
+        return "at_risk_ms: up to half of watchdog_ms";
     if (opts->flags & ~(HLK_OPEN_LAZY | HLK_OPEN_DISPATCH | HLK_OPEN_NO_SPIN))
         return "flags: unknown bits";
     if (opts->local_passes > LOCAL_PASSES_MOST)
@@ -45,11 +52,6 @@ static const char *bad_opts(const struct hlk_client_opts *opts)
     if (opts->log_level < 0 || opts->log_level > HLK_LOG_DEBUG)
         return "log_level: 1 to 4";
     return NULL;
-}
-
-static int64_t or_default(int64_t given, int64_t otherwise)
-{
-    return given ? given : otherwise;
 }
 
 static void fill_in(struct hlk_client_opts *opts)

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define NS_A_MS 1000000
@@ -81,9 +82,8 @@ int hlk_clock_poll_ms(int64_t at_ms)
 
 int64_t hlk_clock_after(int64_t now_ms, int64_t length_ms)
 {
-    if (length_ms < 0 || now_ms > INT64_MAX - length_ms)
-        return INT64_MAX;
-    return now_ms + length_ms;
+    bool never = length_ms < 0 || length_ms > LONGEST_NS / NS_A_MS || now_ms > LONGEST_NS / NS_A_MS - length_ms;
+    return never ? INT64_MAX : now_ms + length_ms;
 }
 
 void hlk_clock_play(int64_t (*now_ns)(void))

@@ -1,6 +1,7 @@
 /* log.c - see log.h. */
 #include "base/log.h"
 
+#include "base/nocancel.h"
 #include "base/text.h"
 #include "hasplock/client.h"
 
@@ -34,9 +35,11 @@ void hlk_log_write(const struct hlk_log *log, int level, const char *format, ...
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = ' '; /* one line, and no terminal codes from a server or a name */
 
+    int old = hlk_cancel_off();
     if (log->fn)
         log->fn(level, line, log->ctx);
     else
         to_stderr(level, line);
+    hlk_cancel_back(old);
     errno = keep;
 }

@@ -1,6 +1,7 @@
 #include "base/park.h"
 
 #include "base/clock.h"
+#include "base/nocancel.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -25,8 +26,10 @@ void hlk_park_pay(struct hlk_park *park)
         return;
     }
     uint64_t one = 1;
+    int old = hlk_cancel_off();
     ssize_t ignored = write(fd, &one, sizeof one); /* an eventfd that is full wakes as well */
     (void)ignored;
+    hlk_cancel_back(old);
 }
 
 struct hlk_park *hlk_park_set(struct hlk_park *park, unsigned bit)

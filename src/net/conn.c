@@ -1,6 +1,7 @@
 #include "net/conn.h"
 
 #include "base/mem.h"
+#include "base/nocancel.h"
 #include "net/depth.h"
 
 #include <errno.h>
@@ -90,7 +91,9 @@ void hlk_conn_reset(struct hlk_conn *conn)
 bool hlk_conn_send(struct hlk_conn *conn, struct hlk_buffer *out, struct hlk_error *error)
 {
     while (!hlk_buffer_empty(out)) {
+        int old = hlk_cancel_off();
         ssize_t n = send(conn->fd, out->data + out->off, out->len - out->off, MSG_NOSIGNAL | MSG_DONTWAIT);
+        hlk_cancel_back(old);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -110,9 +113,11 @@ int hlk_conn_recv(struct hlk_conn *conn, struct hlk_error *error)
 {
     char bytes[READ_SIZE];
     ssize_t n;
+    int old = hlk_cancel_off();
     do
         n = recv(conn->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
+    hlk_cancel_back(old);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     if (n <= 0) {

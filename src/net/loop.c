@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/nocancel.h"
 #include "base/mutex.h"
 
 #include <assert.h>
@@ -232,6 +233,13 @@ void hlk_loop_destroy(hlk_loop *loop)
     hlk_mem_free(loop);
 }
 
+static void knock(hlk_loop *loop)
+{
+    int old = hlk_cancel_off();
+    ev_async_send(loop->ev, &loop->door);
+    hlk_cancel_back(old);
+}
+
 void hlk_loop_post(hlk_loop *loop, struct hlk_post *post)
 {
     hlk_mutex_lock(&loop->post_mu);
@@ -240,13 +248,13 @@ void hlk_loop_post(hlk_loop *loop, struct hlk_post *post)
         hlk_list_push_back(&loop->posts, &post->link);
     hlk_mutex_unlock(&loop->post_mu);
     if (!queued)
-        ev_async_send(loop->ev, &loop->door);
+        knock(loop);
 }
 
 void hlk_loop_need_ticks(hlk_loop *loop)
 {
     if (!atomic_load(&loop->ticking) && !atomic_exchange(&loop->ticking, true))
-        ev_async_send(loop->ev, &loop->door);
+        knock(loop);
 }
 
 void hlk_loop_arm(hlk_loop *loop, struct hlk_alarm *alarm, int64_t due_ms)

@@ -1,6 +1,8 @@
 /* Completions in the user's own loop: one descriptor to poll, one call. */
 #include "client.h"
 
+#include "base/nocancel.h"
+
 #include <pthread.h>
 #include <sys/eventfd.h>
 
@@ -11,23 +13,16 @@ int hlk_client_fd(hlk_client *client)
     return hlk_client_check(client, "fd", NULL) == HLK_OK ? client->epoll_fd : -1;
 }
 
-/* No cancellation point: recv and send would be. */
-static void lead_for_a_round(hlk_client *client)
-{
-    int old;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-    hlk_mux_dispatch(client->mux);
-    pthread_setcancelstate(old, &old);
-}
-
 int hlk_client_dispatch(hlk_client *client, int max)
 {
     if (hlk_client_check(client, "dispatch", NULL) != HLK_OK || client->epoll_fd < 0)
         return 0;
     eventfd_t drained;
     atomic_store(&client->work_told, true); /* what we cause ourselves wakes nobody */
+    int old = hlk_cancel_off();
     (void)eventfd_read(client->work_fd, &drained);
-    lead_for_a_round(client);
+    hlk_cancel_back(old);
+    hlk_mux_dispatch(client->mux);
     int ran = 0;
     bool more = false;
     struct hlk_list now;
@@ -44,7 +39,7 @@ int hlk_client_dispatch(hlk_client *client, int max)
             hlk_mux_push(client->mux);
     }
     hlk_mux_batch(client->mux, false);
-    lead_for_a_round(client);
+    hlk_mux_dispatch(client->mux);
     atomic_store(&client->work_told, false);
     hlk_mutex_lock(&client->ready_mu);
     hlk_list_splice(&now, &client->ready);

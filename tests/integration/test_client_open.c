@@ -96,6 +96,8 @@ Test(client_open, of_bad_options_is_invalid)
     BAD(opts.reply_ms = 9);
     BAD(opts.reply_ms = -1);
     BAD(opts.at_risk_ms = -1);
+    BAD(opts.at_risk_ms = 15001);
+    BAD((opts.watchdog_ms = 3000, opts.at_risk_ms = 1501));
     BAD(opts.flags = 0x8000u);
     BAD(opts.label = "with blank");
     BAD(opts.label = "123456789012345678901234567890123");
