@@ -20,8 +20,8 @@ typedef struct hlk_client hlk_client;      /* opaque; any number of threads at o
 enum hlk_event_kind {
     HLK_EVENT_AT_RISK   = 1,    /* renewal is overdue: lost at held_until_at_ms unless the server answers before */
     HLK_EVENT_SAFE      = 2,    /* after AT_RISK: renewed again */
-    HLK_EVENT_LOST      = 3,    /* no longer held; told once per loss: when the server says so, else within
-                                 * milliseconds of held_until_at_ms */
+    HLK_EVENT_LOST      = 3,    /* no longer held; told once per loss: when the server says so, be it to the hold's
+                                 * release, else within milliseconds of held_until_at_ms */
     HLK_EVENT_ORPHANED  = 4     /* a thread ended while it held: renewal has stopped, the lease runs out */
 };
 
@@ -31,8 +31,9 @@ struct hlk_event {              /* the library's; valid during the callback */
     const char *lock;               /* its name */
     const char *holder;             /* as written in Redis */
     int64_t     held_until_at_ms;   /* by hlk_now_ms: lost from then on. Unless the lock was broken, or forgotten by the
-                                     * server, another holder is possible a tenth of the lease later (50 ms at least,
-                                     * half of the lease at most): so much time is left to stop */
+                                     * server (then it is the moment that was learnt), another holder is possible a
+                                     * tenth of the lease later (50 ms at least, half of the lease at most): so much
+                                     * time is left to stop */
     const char *why;                /* for people: "no answer to renewals from the server", "max_hold_ms is over" */
 };
 
@@ -56,8 +57,8 @@ struct hlk_client_opts {
                                   * [30000] */
     int64_t       reply_ms;      /* no byte for so long: the connection counts as dead; 10 up [3000] */
     int64_t       patience_ms;   /* how long a call rides out an unreachable server; < 0: while it may wait [10000] */
-    int64_t       at_risk_ms;    /* HLK_EVENT_AT_RISK so long before a loss; if that is longer than the lease, soon
-                                  * after each acquire, and no SAFE follows [a third of the lease] */
+    int64_t       at_risk_ms;    /* HLK_EVENT_AT_RISK so long before a loss; up to half of watchdog_ms; of a shorter
+                                  * fixed lease soon after the acquire [a third of the lease] */
     unsigned      flags;         /* HLK_OPEN_... */
     hlk_event_fn *on_event;      /* of every lock; NULL: logged and counted only */
     void         *event_ctx;     /* borrowed until close has returned */

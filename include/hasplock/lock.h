@@ -66,7 +66,8 @@ struct hlk_acquire_opts {
 HLK_API HLK_MUST_USE hlk_lock *hlk_lock_create(hlk_client *client, const char *name, const struct hlk_lock_opts *opts);
 
 /* Frees the handle; holds are the holder's and stay. No blocking call may have it any more; pending async calls keep
- * what they need. No I/O. NULL is fine. */
+ * what they need. No I/O. NULL is fine. Its on_event is not told what happened before; where it runs just now, in
+ * another thread, this waits for it. */
 HLK_API void hlk_lock_destroy(hlk_lock *lock);
 
 /* Acquires, waiting up to `wait_ms` (HLK_NOWAIT, HLK_FOREVER). Re-entry under the watchdog needs no round trip.
@@ -94,7 +95,7 @@ HLK_API enum hlk_status hlk_lock_release(hlk_lock *lock);
 /* Makes a held lock's lease end no sooner than `lease_ms`, 100 up to a year, from now; shortens nothing.
  * HLK_OK           so it is
  * HLK_LOST         the hold is lost; also when no time was left (hlk_lock_left_ms): what is over is not revived
- * HLK_NOT_HOLDER, HLK_E_INVALID   nothing was changed
+ * HLK_NOT_HOLDER, HLK_E_INVALID   nothing was changed; INVALID also for a lease beyond what max_hold_ms leaves
  * HLK_E_UNSURE, HLK_E_CONNECT     sent and not answered, or not sent: held for as long as before
  * Any thread that holds. Blocks up to patience_ms + reply_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms);

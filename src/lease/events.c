@@ -1,6 +1,7 @@
 #include "lease/events.h"
 
 #include "base/mem.h"
+#include "base/nocancel.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +19,7 @@ static void log_notice(const struct notice *notice)
 {
     static const char *const words[] = { "", "is at risk", "is safe again", "is lost", "is orphaned" };
     const struct hlk_event *event = &notice->event;
-    bool hooked = notice->hooks[0].fn || notice->hooks[1].fn;
+    bool hooked = (notice->hooks[0].fn && notice->job.of) || notice->hooks[1].fn;
     int level = hooked || event->kind == HLK_EVENT_SAFE ? HLK_LOG_INFO : HLK_LOG_WARN;
     hlk_log(notice->log, level, "lock \"%s\" held by %s %s: %s", event->lock, event->holder, words[event->kind],
             event->why);
@@ -28,7 +29,7 @@ static void run_notice(struct hlk_job *job)
 {
     struct notice *notice = HLK_CONTAINER(job, struct notice, job);
     log_notice(notice);
-    for (int i = 0; i < 2; i++)
+    for (int i = job->of ? 0 : 1; i < 2; i++)
         if (notice->hooks[i].fn)
             notice->hooks[i].fn(&notice->event, notice->hooks[i].ctx);
     hlk_mem_free(notice);
@@ -43,7 +44,7 @@ static char *put(char **at, const char *text)
 }
 
 bool hlk_events_tell(struct hlk_events *events, int kind, const char *name, const char *holder, int64_t until_ms,
-                     const char *why, const struct hlk_hook hooks[2])
+                     const char *why, const struct hlk_hook hooks[2], const void *of)
 {
     struct notice *notice = hlk_mem_zalloc(sizeof *notice + strlen(name) + strlen(holder) + strlen(why) + 3);
     if (!notice)
@@ -59,8 +60,33 @@ bool hlk_events_tell(struct hlk_events *events, int kind, const char *name, cons
     notice->hooks[1] = hooks[1];
     notice->log = events->log;
     notice->job.run = run_notice;
+    notice->job.of = of;
     hlk_events_post(events, &notice->job);
     return true;
+}
+
+static void run(struct hlk_events *events, struct hlk_job *job)
+{
+    job->run(job);
+    hlk_mutex_lock(&events->mu);
+    events->telling = NULL;
+    pthread_cond_broadcast(&events->told);
+    hlk_mutex_unlock(&events->mu);
+}
+
+void hlk_events_silence(struct hlk_events *events, const void *of)
+{
+    hlk_mutex_lock(&events->mu);
+    for (struct hlk_list *n = events->jobs.next; n != &events->jobs; n = n->next) {
+        struct hlk_job *job = HLK_CONTAINER(n, struct hlk_job, link);
+        if (job->of == of)
+            job->of = NULL;
+    }
+    int old = hlk_cancel_off();
+    while (events->telling == of && !pthread_equal(pthread_self(), events->thread))
+        pthread_cond_wait(&events->told, &events->mu.mu);
+    hlk_cancel_back(old);
+    hlk_mutex_unlock(&events->mu);
 }
 
 static void *thread_main(void *arg)
@@ -71,14 +97,14 @@ static void *thread_main(void *arg)
             ;
         hlk_mutex_lock(&events->mu);
         struct hlk_list *node = hlk_list_pop(&events->jobs);
-        bool end = !node && events->stopping;
+        struct hlk_job *job = node ? HLK_CONTAINER(node, struct hlk_job, link) : NULL;
+        bool end = !job && events->stopping;
+        events->telling = job ? job->of : NULL;
         hlk_mutex_unlock(&events->mu);
         if (end)
             return NULL;
-        if (node) {
-            struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
-            job->run(job);
-        }
+        if (job)
+            run(events, job);
     }
 }
 
@@ -88,6 +114,7 @@ void hlk_events_init(struct hlk_events *events, const struct hlk_log *log)
     events->log = log;
     hlk_mutex_init(&events->mu, HLK_RANK_EVENTS);
     hlk_list_init(&events->jobs);
+    pthread_cond_init(&events->told, NULL);
     sem_init(&events->ready, 0, 0);
 }
 
@@ -135,6 +162,7 @@ void hlk_events_fini(struct hlk_events *events)
 {
     run_rest(events);
     sem_destroy(&events->ready);
+    pthread_cond_destroy(&events->told);
     hlk_mutex_fini(&events->mu);
 }
 

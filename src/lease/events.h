@@ -14,6 +14,7 @@
 struct hlk_job {                        /* embedded in what is to be told; its memory is run's to free */
     struct hlk_list link;
     void (*run)(struct hlk_job *job);
+    const void *of;                     /* of an event: which handle's hook is told it; else NULL */
 };
 
 struct hlk_events {
@@ -24,6 +25,8 @@ struct hlk_events {
 
     struct hlk_mutex mu;                /* rank EVENTS; guards: */
     struct hlk_list jobs;
+    const void *telling;                /*   `of` of the job that runs */
+    pthread_cond_t told;                /*   telling has changed */
     bool stopping;
 };
 
@@ -37,8 +40,11 @@ void hlk_events_fini(struct hlk_events *events);
 
 void hlk_events_post(struct hlk_events *events, struct hlk_job *job);   /* any thread, never blocks */
 
-/* Tells `kind` of lock `name`. Copies what it needs. False: no memory, nothing is told (log it). */
+/* Tells `kind` of lock `name`; hooks[0] is `of`'s. Copies what it needs. False: no memory, nothing is told (log it). */
 bool hlk_events_tell(struct hlk_events *events, int kind, const char *name, const char *holder, int64_t until_ms,
-                     const char *why, const struct hlk_hook hooks[2]);
+                     const char *why, const struct hlk_hook hooks[2], const void *of);
+/* The hook of `of` is not told what was posted until now, and does not run any more: its context may be freed. Blocks
+ * while it runs, but not in itself. */
+void hlk_events_silence(struct hlk_events *events, const void *of);
 
 #endif

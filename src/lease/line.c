@@ -31,13 +31,13 @@ bool hlk_session_is_held_by(const struct hlk_session *s, uint64_t holder)
     return (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_ENDING) && s->holder.id == holder;
 }
 
-/* Held by this holder. */
-static enum hlk_enter nest(struct hlk_session *s)
+/* Held by this holder. fixed: a lease of its own is asked for. */
+static enum hlk_enter nest(struct hlk_session *s, bool fixed)
 {
     if (!hlk_lease_live(&s->lease) || hlk_clock_ms() >= s->lease.until_ms)
         return HLK_ENTER_LOST;
     s->count++;
-    return HLK_ENTER_NESTED;
+    return fixed || s->lease.fixed ? HLK_ENTER_RAISE : HLK_ENTER_NESTED;
 }
 
 enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t fixed_lease_ms, unsigned *count,
@@ -49,13 +49,9 @@ enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t 
     if (past && past->releases)
         enter = HLK_ENTER_LOST;
     else if (s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, holder))
-        enter = nest(s);
-    if (enter == HLK_ENTER_NESTED) {
-        *count = s->count;
-        *h = s->h;
-        if (fixed_lease_ms > 0 || s->lease.fixed)
-            enter = HLK_ENTER_RAISE;
-    }
+        enter = nest(s, fixed_lease_ms > 0);
+    *count = s->count;
+    *h = s->h;
     hlk_mutex_unlock(s->mu);
     return enter;
 }
@@ -96,7 +92,7 @@ enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn)
     if (past && past->releases) {
         enter = HLK_ENTER_LOST;
     } else if (s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, turn->holder.id)) {
-        enter = nest(s);
+        enter = nest(s, turn->fixed);
     } else {
         if (past && !past->waiter) { /* asking again settles it: the end goes before this acquire */
             hlk_past_drop(s, past, true);
@@ -125,7 +121,7 @@ enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn)
     enum hlk_enter enter = past && past->releases ? HLK_ENTER_LOST : turn->h ? HLK_ENTER_TURN : HLK_ENTER_LINE;
     if (enter == HLK_ENTER_LINE && s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, turn->holder.id)) {
         unlink_turn(turn);
-        enter = nest(s);
+        enter = nest(s, turn->fixed);
     }
     if (enter == HLK_ENTER_LINE && turn->once && (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_WAITING)) {
         unlink_turn(turn);
@@ -186,7 +182,7 @@ bool hlk_session_asks(struct hlk_session *s, struct hlk_turn *turn)
 
 static int64_t cap_of(int64_t now_ms, int64_t max_hold_ms)
 {
-    return max_hold_ms > 0 ? now_ms + max_hold_ms : INT64_MAX;
+    return max_hold_ms > 0 ? hlk_clock_after(now_ms, max_hold_ms) : INT64_MAX;
 }
 
 static void take_holder(struct hlk_session *s, struct hlk_turn *turn)

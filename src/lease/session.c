@@ -213,14 +213,38 @@ void hlk_session_ended(struct hlk_session *s)
 
 /* --- losing --- */
 
-static void tell(struct hlk_session *s, int kind, const char *why)
+static void tell_of(struct hlk_session *s, uint64_t h, const struct hlk_via *via, int kind, int64_t until_ms,
+                    const char *why)
 {
     struct hlk_table *table = s->table;
     char field[HLK_FIELD_MAX];
-    (void)hlk_field(field, table->client_id, s->h);
-    struct hlk_hook hooks[2] = { s->via ? s->via->hook : (struct hlk_hook){ NULL, NULL }, table->hook };
-    if (!hlk_events_tell(table->events, kind, hlk_session_name(s), field, s->lease.until_ms, why, hooks))
+    (void)hlk_field(field, table->client_id, h);
+    struct hlk_hook hooks[2] = { via ? via->hook : (struct hlk_hook){ NULL, NULL }, table->hook };
+    if (!hlk_events_tell(table->events, kind, hlk_session_name(s), field, until_ms, why, hooks,
+                         via && !via->mu ? via->parent : via))
         atomic_fetch_add(&table->untold, 1); /* the watchdog's tick logs it: no user code under a mutex */
+}
+
+/* A lost one may be another's by now, whatever its lease said. */
+static void tell(struct hlk_session *s, int kind, const char *why)
+{
+    int64_t until = s->lease.until_ms, now = hlk_clock_ms();
+    tell_of(s, s->h, s->via, kind, kind == HLK_EVENT_LOST && now < until ? now : until, why);
+}
+
+struct hlk_via *hlk_session_via(struct hlk_session *s)
+{
+    hlk_mutex_lock(s->mu);
+    struct hlk_via *via = s->via;
+    hlk_via_ref(via);
+    hlk_mutex_unlock(s->mu);
+    return via;
+}
+
+void hlk_session_tell_gone(struct hlk_session *s, uint64_t h, const struct hlk_via *via)
+{
+    tell_of(s, h, via, HLK_EVENT_LOST, hlk_clock_ms(),
+            "its release found it gone: expired, broken, or the server's data was lost");
 }
 
 bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_parting *out)
@@ -321,6 +345,7 @@ void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *o
         out->count = s->count;
         out->h = s->h;
         out->until_ms = s->lease.until_ms;
+        out->cap_ms = s->lease.cap_ms;
         out->token = s->place && s->place->fenced ? s->place->token : 0;
         out->lost = s->lease.state == HLK_LEASE_LOST;
     } else if (past && past->releases) {

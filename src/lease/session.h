@@ -173,9 +173,9 @@ enum hlk_enter {
  * watchdog's, and the hold's lease is fixed; LOST; LINE: it needs a turn. */
 enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t fixed_lease_ms, unsigned *count,
                                 uint64_t *h);
-enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn);     /* a NESTED is not raised */
-/* After wake(): TURN, LINE; GOT; NESTED (the same owner got it meanwhile) or BUSY (once): out of line; LOST (the same
- * owner got it, and lost it): the caller leaves. */
+enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn);
+/* After wake(): TURN, LINE; GOT; NESTED or RAISE (the same owner got it meanwhile) or BUSY (once): out of line; LOST
+ * (the same owner got it, and lost it): the caller leaves. */
 enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn);
 
 /* The asker is about to ask. *out is the same in all copies of one hold id; queues: this copy will take a place in
@@ -248,6 +248,11 @@ enum hlk_status hlk_session_wait_owed(struct hlk_session *s, uint64_t holder, st
 bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_parting *out);
 bool hlk_session_lose(struct hlk_session *s, uint64_t h, const char *why, struct hlk_parting *out);
 
+/* A release, after HLK_LET_LAST: through which handle the hold was taken, with a reference; and, when the server then
+ * says that the hold had not been there any more, what its holder is told. `via` may be NULL. */
+struct hlk_via *hlk_session_via(struct hlk_session *s);
+void hlk_session_tell_gone(struct hlk_session *s, uint64_t h, const struct hlk_via *via);
+
 /* The client is being closed. True: it was held, end(h) is the caller's to start, then hlk_session_ended. */
 bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out);
 /* Another thread has let go of it and has not called hlk_session_ended yet: its end may not be in the stream. */
@@ -261,7 +266,7 @@ void hlk_session_tell(struct hlk_session *s, int kind, const char *why);
 void hlk_session_orphan(struct hlk_session *s, uint64_t holder);
 
 /* --- questions: local, any thread --- */
-struct hlk_view { unsigned count; uint64_t h; int64_t until_ms, token; bool lost; };
+struct hlk_view { unsigned count; uint64_t h; int64_t until_ms, cap_ms, token; bool lost; };
 void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *out);
 
 #endif

@@ -8,12 +8,20 @@
 struct released {
     struct hlk_undo undo;
     struct hlk_job job;
-    hlk_lock *lock;    /* its via is referenced */
-    hlk_done_fn *done; /* NULL: nobody asks */
+    hlk_lock *lock;      /* its via is referenced */
+    struct hlk_via *via; /* through which it was taken */
+    hlk_done_fn *done;   /* NULL: nobody asks */
     void *ctx;
     enum hlk_status status;
     struct hlk_error told;
 };
+
+static void free_released(struct released *released)
+{
+    hlk_via_unref(released->via);
+    hlk_via_unref(&released->lock->via);
+    hlk_mem_free(released);
+}
 
 static void run_released(struct hlk_job *job)
 {
@@ -21,8 +29,7 @@ static void run_released(struct hlk_job *job)
     if (released->status != HLK_OK)
         (void)hlk_last_set(released->status, "%s", released->told.text);
     released->done(released->lock, released->status, released->ctx);
-    hlk_via_unref(&released->lock->via);
-    hlk_mem_free(released);
+    free_released(released);
 }
 
 static void complete(struct released *released, enum hlk_status status, const char *why)
@@ -38,8 +45,7 @@ static void complete(struct released *released, enum hlk_status status, const ch
     }
     if (status != HLK_OK)
         hlk_log(&released->lock->client->endpoint.log, HLK_LOG_WARN, "%s", released->told.text);
-    hlk_via_unref(&released->lock->via);
-    hlk_mem_free(released);
+    free_released(released);
 }
 
 static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
@@ -59,42 +65,11 @@ static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, con
         return;
     }
     HLK_COUNT(&released->lock->client->table, lost);
+    if (outcome == HLK_UNDO_ABSENT)
+        hlk_session_tell_gone(released->lock->session, undo->q.hold, released->via);
     complete(released, HLK_LOST,
              outcome == HLK_UNDO_ABSENT ? "the server did not know this hold any more"
                                         : "not answered until its lease was over");
-}
-
-/* The count in Redis is for people's eyes only: written without waiting. */
-struct recount {
-    struct hlk_question q;
-    hlk_lock *lock;
-};
-
-static void on_recounted(struct hlk_call *call)
-{
-    struct recount *recount = HLK_CONTAINER(call, struct recount, q.call);
-    hlk_question_drop_reply(&recount->q);
-    hlk_via_unref(&recount->lock->via);
-    hlk_mem_free(recount);
-}
-
-static void write_count(hlk_lock *lock, const struct hlk_parting *parting)
-{
-    struct recount *recount = hlk_mem_zalloc(sizeof *recount);
-    if (!recount)
-        return;
-    recount->lock = lock;
-    hlk_via_ref(&lock->via);
-    recount->q = (struct hlk_question){ .script = HLK_SCRIPT_LOCK_REACQUIRE,
-                                        .client_id = lock->client->id,
-                                        .name = hlk_session_name(lock->session),
-                                        .name_len = hlk_session_len(lock->session),
-                                        .hold = parting->h,
-                                        .count = parting->count };
-    recount->q.call.done = on_recounted;
-    recount->q.call.lazy = true;
-    if (hlk_question_send(&recount->q, lock->client->mux) != HLK_OK)
-        on_recounted(&recount->q.call);
 }
 
 static void start_end(hlk_lock *lock, struct released *released, const struct hlk_parting *parting)
@@ -132,10 +107,11 @@ static enum hlk_status release(hlk_lock *lock, hlk_done_fn *done, void *ctx)
     switch (hlk_session_let_go(lock->session, hlk_lock_holder(lock, self).id, &parting)) {
     case HLK_LET_LAST:
         hlk_via_ref(&lock->via);
+        released->via = hlk_session_via(lock->session);
         start_end(lock, released, &parting);
         return HLK_OK;
     case HLK_LET_WRITE:
-        write_count(lock, &parting);
+        hlk_lock_write_count(lock, parting.h, parting.count);
         break;
     case HLK_LET_PASSED:
         HLK_COUNT(&lock->client->table, released);

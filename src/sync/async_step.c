@@ -112,7 +112,9 @@ static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *wh
     case HLK_DO_ASK:
         return ask(async, what);
     case HLK_DO_LINE:
-        return wait_until(async, r->machine.deadline_ms, what);
+        touch(async);
+        *what = HLK_IS_OVER;
+        return hlk_request_lines_up(r) == HLK_OK && wait_until(async, r->machine.deadline_ms, what);
     case HLK_DO_JOIN:
         return join(async, hlk_request_join, what);
     case HLK_DO_HARK:
@@ -200,6 +202,31 @@ static void on_reply(struct hlk_async *async)
     feed(async, HLK_IS_OVER);
 }
 
+static enum hlk_happened raise_lease(struct hlk_async *async, uint64_t h, unsigned count)
+{
+    struct hlk_request *r = async->r;
+    async->raising = true;
+    r->won = true; /* nothing to undo but the count */
+    r->machine.asking = true;
+    r->q.script = HLK_SCRIPT_LOCK_REACQUIRE;
+    r->q.hold = h;
+    r->q.count = count;
+    enum hlk_happened what = HLK_IS_LINED;
+    (void)send_copy(async, &what);
+    return what;
+}
+
+/* Another thread of its owner had it first: a nested hold, whose lease is to be raised. */
+static void raise_nested(struct hlk_async *async)
+{
+    struct hlk_request *r = async->r;
+    struct hlk_view view;
+    hlk_session_view(r->lock->session, r->turn.holder.id, &view);
+    enum hlk_happened what = raise_lease(async, view.h, view.count);
+    if (what != HLK_IS_LINED)
+        feed(async, what);
+}
+
 static void on_turn(struct hlk_async *async)
 {
     struct hlk_request *r = async->r;
@@ -214,6 +241,9 @@ static void on_turn(struct hlk_async *async)
         return;
     case HLK_ENTER_NESTED:
         feed(async, HLK_IS_YOURS);
+        return;
+    case HLK_ENTER_RAISE:
+        raise_nested(async);
         return;
     case HLK_ENTER_BUSY:
         fail(async, HLK_BUSY);
@@ -322,20 +352,6 @@ void hlk_async_step(struct hlk_async *async, unsigned bits)
 
 /* --- the first step --- */
 
-static enum hlk_happened raise_lease(struct hlk_async *async, uint64_t h, unsigned count)
-{
-    struct hlk_request *r = async->r;
-    async->raising = true;
-    r->won = true; /* nothing to undo but the count */
-    r->machine.asking = true;
-    r->q.script = HLK_SCRIPT_LOCK_REACQUIRE;
-    r->q.hold = h;
-    r->q.count = count;
-    enum hlk_happened what = HLK_IS_LINED;
-    (void)send_copy(async, &what);
-    return what;
-}
-
 /* As if it had been in line: every event from here on finds it running. */
 void hlk_async_start(struct hlk_async *async)
 {
@@ -377,6 +393,9 @@ void hlk_async_start(struct hlk_async *async)
         return;
     case HLK_ENTER_LOST:
         fail(async, HLK_LOST);
+        return;
+    case HLK_ENTER_RAISE:
+        raise_nested(async);
         return;
     case HLK_ENTER_NOMEM:
         fail(async, hlk_error_set(&r->error, HLK_E_NOMEM, "no memory for a token"));

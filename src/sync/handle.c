@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/nocancel.h"
 #include "base/opts.h"
 #include "lease/holder.h"
 
@@ -55,8 +56,10 @@ static void free_lock(struct hlk_via *via)
 {
     hlk_lock *lock = HLK_CONTAINER(via, hlk_lock, via);
     hlk_client *client = lock->client;
+    int old = hlk_cancel_off();
     if (via->lost_fd >= 0)
         close(via->lost_fd);
+    hlk_cancel_back(old);
     if (lock->session)
         hlk_session_unref(lock->session);
     hlk_mem_free(lock);
@@ -142,6 +145,8 @@ void hlk_lock_destroy(hlk_lock *lock)
 {
     if (!lock || lock->client->process != hlk_self_process())
         return;
+    if (lock->via.hook.fn)
+        hlk_events_silence(&lock->client->events, &lock->via);
     hlk_owner *owner = lock->owner;
     lock->owner = NULL;
     hlk_owner_destroy(owner);

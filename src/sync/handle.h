@@ -61,15 +61,24 @@ enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation);
 /* NULL, forked, closed: checked at the edge of every call on a handle. */
 enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation);
 
-/* Asks `question` (script and arguments are set) and gives the answer to `read`. once: not repeated when its connection
- * breaks (HLK_E_UNSURE). most_ms 0: as patience and reply_ms say. Faults set the thread's error. Blocks. */
+struct hlk_patience {           /* how long a short question may take. All 0: as patience_ms and reply_ms say */
+    int64_t most_ms;
+    struct hlk_cancel *cancel;  /* ends it: HLK_INTERRUPTED */
+    bool once;                  /* not repeated when its connection breaks: HLK_E_UNSURE */
+};
+
+/* Asks `question` (script and arguments are set) and gives the answer to `read`. patience NULL: all 0. Faults set the
+ * thread's error. Blocks. */
 enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct hlk_question *question,
-                             int64_t most_ms, bool once,
+                             const struct hlk_patience *patience,
                              void (*read)(const struct hlk_question *q, void *ctx), void *ctx);
 
 /* Writes count and lease (0: as it is) of a held hold. watchdog: it is renewed from now on. HLK_OK, HLK_LOST (told),
- * or a fault, with the thread's error set. */
+ * HLK_NOT_HOLDER (its owner's other thread has released it meanwhile), or a fault, with the thread's error set. */
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
-                                   bool watchdog, int64_t most_ms);
+                                   bool watchdog, const struct hlk_patience *patience);
+/* The count alone, without waiting: it is there for people to see. If the server does not know the hold any more, the
+ * loss is told. */
+void hlk_lock_write_count(hlk_lock *lock, uint64_t h, int64_t count);
 
 #endif

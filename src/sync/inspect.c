@@ -46,7 +46,7 @@ enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
     if (!out || out->size < sizeof out->size)
         return hlk_lock_fails(lock, "query", HLK_E_INVALID, "set out->size before the call");
     struct hlk_question q = { .script = lock->fair ? HLK_SCRIPT_FAIR_QUERY : HLK_SCRIPT_LOCK_QUERY };
-    status = hlk_lock_ask(lock, "query", &q, 0, false, read_state, &state);
+    status = hlk_lock_ask(lock, "query", &q, NULL, read_state, &state);
     if (status != HLK_OK)
         return status;
     state.mine = state.held && mine(lock, state.holder);
@@ -117,7 +117,7 @@ enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t 
     struct waiters to = { .out = (unsigned char *)out, .size = most > 0 ? out->size : 0, .most = most };
     struct hlk_question q = { .script = lock->fair ? HLK_SCRIPT_FAIR_QUERY : HLK_SCRIPT_LOCK_QUERY,
                               .count = (int64_t)most };
-    status = hlk_lock_ask(lock, "waiters", &q, 0, false, read_waiters, &to);
+    status = hlk_lock_ask(lock, "waiters", &q, NULL, read_waiters, &to);
     *n = to.n;
     return status;
 }

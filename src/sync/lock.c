@@ -109,6 +109,9 @@ static enum hlk_happened do_line(struct hlk_request *r)
             return over(r, HLK_BUSY);
         case HLK_ENTER_LOST:
             return over(r, HLK_LOST);
+        case HLK_ENTER_RAISE:
+            r->raises = true;
+            return HLK_IS_YOURS;
         case HLK_ENTER_NESTED:
             return HLK_IS_YOURS; /* another thread of this owner has got it meanwhile */
         default:
@@ -160,7 +163,7 @@ static enum hlk_status run(struct hlk_request *r, enum hlk_happened what)
             what = do_ask(r);
             break;
         case HLK_DO_LINE:
-            what = settle_in(r) ? do_line(r) : HLK_IS_OVER;
+            what = r->machine.once || hlk_request_lines_up(r) == HLK_OK ? do_line(r) : HLK_IS_OVER;
             break;
         case HLK_DO_JOIN:
             what = settle_in(r) ? hlk_request_join(r) : HLK_IS_OVER;
@@ -187,8 +190,9 @@ static void give_back(hlk_lock *lock, struct hlk_holder holder)
     hlk_session_ended(lock->session);
 }
 
+/* *raises: it became a nested hold, whose lease is to be raised. */
 static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_self *self,
-                                     struct hlk_holder holder)
+                                     struct hlk_holder holder, bool *raises)
 {
     struct hlk_request *r = hlk_request_make(lock, opts, holder);
     if (!r)
@@ -219,6 +223,9 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
         case HLK_ENTER_NOMEM:
             status = hlk_error_set(&r->error, HLK_E_NOMEM, "no memory for a token");
             break;
+        case HLK_ENTER_RAISE:
+            r->raises = true;
+            break;
         default:
             break; /* nested since we looked: an owner's other thread */
         }
@@ -231,11 +238,30 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
         status = hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
     }
     status = hlk_request_report(r, status);
+    *raises = status == HLK_OK && r->raises;
     drop(r);
     return status;
 }
 
 /* --- nested holds --- */
+
+/* A nested hold whose lease has to be longer, or be kept by the watchdog from now on: a round trip. */
+static enum hlk_status raise_nested(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder,
+                                    uint64_t h, unsigned count)
+{
+    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
+    int64_t raised = lease > 0 ? lease : lock->client->table.watchdog_ms;
+    struct hlk_patience patience = { .most_ms = opts->wait_ms > 0    ? opts->wait_ms
+                                                : opts->wait_ms == 0 ? lock->client->reply_ms
+                                                                     : 0,
+                                     .cancel = opts->cancel };
+    enum hlk_status status = hlk_lock_reacquire(lock, "acquire", h, count, raised, lease <= 0, &patience);
+    if (status == HLK_OK)
+        HLK_COUNT(&lock->client->table, reentered);
+    else
+        hlk_session_lower(lock->session, holder.id, h);
+    return status;
+}
 
 static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder,
                                       bool *nested)
@@ -251,16 +277,8 @@ static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_o
     case HLK_ENTER_LOST:
         return hlk_lock_fails(lock, "acquire", HLK_LOST,
                               "this holder lost an earlier hold that it has not released yet");
-    case HLK_ENTER_RAISE: {
-        int64_t raised = lease > 0 ? lease : lock->client->table.watchdog_ms;
-        enum hlk_status status = hlk_lock_reacquire(lock, "acquire", h, count, raised, lease <= 0,
-                                                    opts->wait_ms >= 0 ? lock->client->reply_ms + opts->wait_ms : 0);
-        if (status == HLK_OK)
-            HLK_COUNT(&lock->client->table, reentered);
-        else
-            hlk_session_lower(lock->session, holder.id, h);
-        return status;
-    }
+    case HLK_ENTER_RAISE:
+        return raise_nested(lock, opts, holder, h, count);
     default:
         *nested = false;
         return HLK_OK;
@@ -282,7 +300,13 @@ static enum hlk_status acquire(hlk_lock *lock, const struct hlk_acquire_opts *op
     int old;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
     self->cancellable = old == PTHREAD_CANCEL_ENABLE;
-    status = acquire_first(lock, opts, self, holder);
+    bool raises = false;
+    status = acquire_first(lock, opts, self, holder, &raises);
+    if (raises) {
+        struct hlk_view view;
+        hlk_session_view(lock->session, holder.id, &view);
+        status = raise_nested(lock, opts, holder, view.h, view.count);
+    }
     self->cancellable = false;
     pthread_setcancelstate(old, &old);
     return status;

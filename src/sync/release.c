@@ -8,7 +8,8 @@
 
 struct release { /* what the undo tells its waiter */
     struct hlk_session *s;
-    hlk_client *client; /* lives as long as its undos */
+    struct hlk_via *via; /* through which it was taken */
+    hlk_client *client;  /* lives as long as its undos */
     uint64_t h;
     atomic_int refs;     /* the waiter's and the undo's */
     atomic_bool settled; /* the two below are there */
@@ -20,6 +21,7 @@ static void unref_release(struct release *release)
 {
     if (atomic_fetch_sub(&release->refs, 1) != 1)
         return;
+    hlk_via_unref(release->via);
     hlk_session_unref(release->s);
     hlk_mem_free(release);
 }
@@ -49,6 +51,8 @@ static void on_released(struct hlk_undo *undo, enum hlk_undo_outcome outcome, co
         release->status = HLK_LOST;
     if (error)
         release->error = *error;
+    if (outcome == HLK_UNDO_ABSENT)
+        hlk_session_tell_gone(release->s, release->h, release->via);
     if (release->status == HLK_LOST)
         HLK_COUNT(&release->client->table, lost);
     else if (release->status == HLK_OK)
@@ -110,6 +114,7 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
     }
     hlk_client *client = lock->client;
     release->h = undo->q.hold = parting->h;
+    release->via = hlk_session_via(lock->session);
     undo->q.fenced = parting->fenced;
     undo->q.place = parting->place;
     undo->doubt = parting->doubt;
@@ -129,15 +134,6 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
     return status;
 }
 
-/* One hold less in Redis' count too: a nested hold with a fixed lease. The outer hold remains whatever becomes of
- * it. */
-static enum hlk_status release_write(hlk_lock *lock, const struct hlk_parting *parting)
-{
-    enum hlk_status status =
-        hlk_lock_reacquire(lock, "release", parting->h, parting->count, 0, false, lock->client->reply_ms);
-    return status == HLK_LOST ? status : HLK_OK;
-}
-
 static enum hlk_status release_again(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder)
 {
     enum hlk_status status =
@@ -155,9 +151,7 @@ static enum hlk_status release_by_asking(hlk_lock *lock, struct hlk_self *self, 
     int old;
     enum hlk_status status;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old); /* a release is no cancellation point */
-    if (verdict == HLK_LET_WRITE)
-        status = release_write(lock, parting);
-    else if (verdict == HLK_LET_OWED)
+    if (verdict == HLK_LET_OWED)
         status = release_again(lock, self, holder);
     else
         status = release_last(lock, self, holder, parting);
@@ -175,6 +169,9 @@ static enum hlk_status release(hlk_lock *lock, struct hlk_self *self)
         return hlk_lock_not_held(lock, "release");
     case HLK_LET_LOST:
         return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
+    case HLK_LET_WRITE: /* a nested hold with a fixed lease */
+        hlk_lock_write_count(lock, parting.h, parting.count);
+        return HLK_OK;
     case HLK_LET_NESTED:
         return HLK_OK;
     case HLK_LET_PASSED:

@@ -132,6 +132,15 @@ enum hlk_status hlk_request_waits(struct hlk_request *r)
     return HLK_OK;
 }
 
+enum hlk_status hlk_request_lines_up(struct hlk_request *r)
+{
+    if (!r->machine.once && !r->attends) {
+        r->attends = true;
+        hlk_channel_attend_inbox(&r->lock->client->channels);
+    }
+    return hlk_request_waits(r);
+}
+
 enum hlk_status hlk_request_begins(struct hlk_request *r)
 {
     if (atomic_load(&r->lock->client->closing)) /* made before this look, or close has seen it */
@@ -230,7 +239,8 @@ static bool is_yours(const struct hlk_request *r, const redisReply *reply)
 
 static enum hlk_happened busy(struct hlk_request *r)
 {
-    r->busy.foreign = !r->lock->fair && !hlk_field_is_ours(r->holder);
+    /* In an open window nobody is the holder: who listened for it would be taken for one whom the next one is for. */
+    r->busy.foreign = !r->lock->fair && r->holder[0] && !hlk_field_is_ours(r->holder);
     if (!r->lock->fair && !r->busy.foreign)
         hlk_channel_leave(&r->lock->client->channels, &r->ear);
     if (held_by_our_own_end(r))
@@ -347,6 +357,9 @@ void hlk_request_leave(struct hlk_request *r)
     hlk_client *client = r->lock->client;
     hlk_channel_leave(&client->channels, &r->ear);
     hlk_channel_leave(&client->channels, &r->inbox_ear);
+    if (r->attends)
+        hlk_channel_leave_inbox(&client->channels);
+    r->attends = false;
     if (!r->won) {
         if (hlk_session_leave(r->lock->session, &r->turn, r->flies || r->q.doubt || r->queued)) {
             undo_acquire(r);

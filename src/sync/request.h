@@ -28,6 +28,8 @@ struct hlk_request {                    /* heap; the question's call may outlive
     bool won;                           /* the answer was "yours" */
     bool asked_again;                   /* one try: it found a hold of our own process's, or no end was on its way */
     bool waits;                         /* counted in `waiting`, registered for close and cancel */
+    bool raises;                        /* another thread of its owner had it first, with a lease to be raised */
+    bool attends;                       /* the inbox, while it is in line behind others of this process */
     char holder[HLK_FIELD_MAX];         /* who held it when last asked; "" unknown */
     struct hlk_busy busy;
     struct hlk_error error;
@@ -46,6 +48,9 @@ enum hlk_status hlk_request_begins(struct hlk_request *r);
 /* The wait becomes one that may last: told of close and cancel from now on. HLK_INTERRUPTED or HLK_E_CLOSED:
  * already. */
 enum hlk_status hlk_request_waits(struct hlk_request *r);
+
+/* The same, in line behind others of this process. */
+enum hlk_status hlk_request_lines_up(struct hlk_request *r);
 
 /* The turn is ours: the question is about turn.h from now on. HLK_HAS_TURN. */
 enum hlk_happened hlk_request_takes_turn(struct hlk_request *r);

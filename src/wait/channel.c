@@ -210,15 +210,21 @@ static enum hlk_status join(struct hlk_channels *channels, struct hlk_channel *c
     return channel->confirmed ? HLK_OK : HLK_BUSY;
 }
 
+static enum hlk_status join_by_name(struct hlk_channels *channels, const char *name, size_t len,
+                                    struct hlk_listener *listener)
+{
+    struct hlk_channel *channel = find(channels, name, len);
+    if (!channel)
+        channel = add(channels, name, len);
+    return channel ? join(channels, channel, listener) : HLK_E_NOMEM;
+}
+
 enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name, size_t len,
                                  struct hlk_listener *listener)
 {
     hlk_mutex_lock(&channels->mu);
-    struct hlk_channel *channel = find(channels, name, len);
-    if (!channel)
-        channel = add(channels, name, len);
-    enum hlk_status status = channel ? join(channels, channel, listener) : HLK_E_NOMEM;
-    bool post = channel && !channel->asked;
+    enum hlk_status status = join_by_name(channels, name, len, listener);
+    bool post = listener->channel && !listener->channel->asked;
     hlk_mutex_unlock(&channels->mu);
     if (post)
         hlk_loop_post(channels->loop, &channels->post);
@@ -235,11 +241,9 @@ enum hlk_status hlk_channel_join_live(struct hlk_channels *channels, const char 
     return status;
 }
 
-void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *listener)
+/* Under the mutex. True: nobody listens there any more, ticks are needed. */
+static bool leave(struct hlk_channels *channels, struct hlk_listener *listener)
 {
-    if (!listener->channel)
-        return;
-    hlk_mutex_lock(&channels->mu);
     struct hlk_channel *channel = listener->channel;
     listener->channel = NULL;
     hlk_list_remove(&listener->link);
@@ -250,6 +254,39 @@ void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *liste
         hlk_list_remove(&channel->link);
         hlk_list_push_back(&channels->lingering, &channel->link);
     }
+    return last;
+}
+
+void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *listener)
+{
+    if (!listener->channel)
+        return;
+    hlk_mutex_lock(&channels->mu);
+    bool last = leave(channels, listener);
+    hlk_mutex_unlock(&channels->mu);
+    if (last)
+        hlk_loop_need_ticks(channels->loop);
+}
+
+static void hear_nothing(struct hlk_listener *listener, unsigned bit)
+{
+    (void)listener, (void)bit;
+}
+
+void hlk_channel_attend_inbox(struct hlk_channels *channels)
+{
+    hlk_mutex_lock(&channels->mu);
+    bool post = channels->attending++ == 0 &&
+                join_by_name(channels, channels->inbox, channels->inbox_len, &channels->attendant) == HLK_BUSY;
+    hlk_mutex_unlock(&channels->mu);
+    if (post)
+        hlk_loop_post(channels->loop, &channels->post);
+}
+
+void hlk_channel_leave_inbox(struct hlk_channels *channels)
+{
+    hlk_mutex_lock(&channels->mu);
+    bool last = --channels->attending == 0 && channels->attendant.channel && leave(channels, &channels->attendant);
     hlk_mutex_unlock(&channels->mu);
     if (last)
         hlk_loop_need_ticks(channels->loop);
@@ -288,6 +325,7 @@ enum hlk_status hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop,
     channels->post.run = on_post;
     channels->tick.run = on_tick;
     channels->tick.idle = tick_idle;
+    channels->attendant.hear = hear_nothing;
     hlk_loop_add_tick(loop, &channels->tick);
     return status;
 }

@@ -46,7 +46,8 @@ struct hlk_channels {
     struct hlk_map map;                 /*   name -> channel */
     struct hlk_list changed;            /*   to be subscribed */
     struct hlk_list lingering;          /*   without listener; oldest first */
-    bool posted;
+    struct hlk_listener attendant;      /*   in the inbox for all who attend it, however many: */
+    unsigned attending;
     struct hlk_error error;             /*   why the last subscription was refused */
 };
 
@@ -64,6 +65,10 @@ enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name
 enum hlk_status hlk_channel_join_live(struct hlk_channels *channels, const char *name, size_t len,
                                       struct hlk_listener *listener);
 void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *listener);   /* no-op when not joined */
+/* Somebody of this process waits behind a holder of this process: the inbox hears meanwhile, of a break first of all.
+ * Each attend is followed by one leave_inbox; any thread. */
+void hlk_channel_attend_inbox(struct hlk_channels *channels);
+void hlk_channel_leave_inbox(struct hlk_channels *channels);
 bool hlk_channel_confirmed(struct hlk_channels *channels, const struct hlk_listener *listener);
 void hlk_channel_refusal(struct hlk_channels *channels, struct hlk_error *error);       /* after DEAF */
 

@@ -1,7 +1,13 @@
 /* A lease that is lost while the server answers: who is told, how often, and what calls and descriptors say then. */
 #include "lease.h"
 
+#include "support/raw.h"
+#include "support/wait.h"
+
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 
 static void start(void)
 {
@@ -60,9 +66,54 @@ Test(lease_lost, is_found_out_by_the_release)
 {
     hlk_client *client = stage_open(NULL);
     hlk_lock *lock = held(client, "t");
+    const char *id = hold_id(lock);
     raw(stage.redis, "DEL t");
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    struct stage_event lost = stage_wait_event(HLK_EVENT_LOST, "t"); /* a guard's release has nobody to tell else */
+    cr_assert_str_eq(lost.holder, id);
+    cr_assert_leq(lost.held_until_at_ms, lost.told_at_ms);
     cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+    cr_assert_eq(stage_events(HLK_EVENT_LOST, NULL), 1u);
+    cr_assert_eq(stage_counters(client).lost, 1u);
+}
+
+Test(lease_lost, is_found_out_by_a_release_that_nobody_waits_for)
+{
+    hlk_client *client = stage_open(NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.on_event = stage_on_event; /* told beside the client's */
+    hlk_lock *lock = stage_lock(client, "t", &opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK);
+    stage_wait_event(HLK_EVENT_LOST, "t");
+    WAIT_FOR(stage_events(HLK_EVENT_LOST, "t") == 2);
+    cr_assert_eq(stage_counters(client).lost, 1u);
+}
+
+/* Not at the next renewal, in 10 s: who waits in its own process makes the client listen. */
+Test(lease_lost, by_force_is_told_at_once_while_others_of_the_process_wait)
+{
+    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    hlk_lock *lock = held(client, "t");
+    struct actor *waiter = actor_start_wait(stage_lock(client, "t", NULL), HLK_FOREVER);
+    WAIT_FOR(strstr(raw(stage.redis, "PUBSUB CHANNELS hasplock_inbox:*"), "inbox"));
+    int64_t broken_at = test_now_ms();
+    cr_assert_eq(hlk_lock_break(stage_lock(other, "t", NULL)), HLK_OK);
+    cr_assert_lt(stage_wait_event(HLK_EVENT_LOST, "t").told_at_ms - broken_at, 5000);
+    assert_lost(lock);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+/* Whoever held on sees no time left in what it is told. */
+Test(lease_lost, by_force_is_told_with_the_moment_it_was_learnt)
+{
+    hlk_client *client = open_with_watchdog(600), *other = stage_open(NULL);
+    hlk_lock *lock = held(client, "t");
+    cr_assert_eq(hlk_lock_break(stage_lock(other, "t", NULL)), HLK_OK);
+    struct stage_event lost = stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_leq(lost.held_until_at_ms, lost.told_at_ms);
+    assert_lost(lock);
 }
 
 Test(lease_lost, is_found_out_by_an_extend)
@@ -173,4 +224,73 @@ Test(lease_lost, makes_a_descriptor_readable_that_was_asked_for_afterwards)
     stage_wait_event(HLK_EVENT_LOST, "t");
     cr_assert(readable(hlk_lock_lost_fd(lock)));
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+}
+
+/* --- the handle's hook, and a handle that is destroyed */
+
+struct slow_hook {
+    sem_t began, go_on;
+    atomic_int told, ended;
+};
+
+static void slowly(const struct hlk_event *event, void *ctx)
+{
+    struct slow_hook *hook = ctx;
+    (void)event;
+    hook->told++;
+    sem_post(&hook->began);
+    sem_wait(&hook->go_on);
+    sched_yield();
+    hook->ended++;
+}
+
+static hlk_lock *held_and_hooked(hlk_client *client, const char *name, struct slow_hook *hook)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    hlk_lock *lock;
+    sem_init(&hook->began, 0, 0);
+    sem_init(&hook->go_on, 0, 0);
+    opts.on_event = slowly;
+    opts.event_ctx = hook;
+    lock = hlk_lock_create(client, name, &opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    return lock;
+}
+
+Test(lease_lost, is_not_told_to_a_hook_whose_handle_was_destroyed_before)
+{
+    static struct slow_hook first, second;
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *a = held_and_hooked(client, "a", &first), *b = held_and_hooked(client, "b", &second);
+    raw(stage.redis, "DEL a b");
+    cr_assert_eq(hlk_lock_release(a), HLK_LOST);
+    sem_wait(&first.began); /* the events thread is busy: b's event stays in its queue */
+    cr_assert_eq(hlk_lock_release(b), HLK_LOST);
+    hlk_lock_destroy(b);
+    sem_post(&first.go_on);
+    stage_wait_event(HLK_EVENT_LOST, "b"); /* the client's hook is told */
+    cr_assert_eq(second.told, 0);
+    hlk_lock_destroy(a);
+}
+
+static void *destroy(void *lock)
+{
+    hlk_lock_destroy(lock);
+    return NULL;
+}
+
+Test(lease_lost, of_a_hook_that_runs_is_waited_for_by_destroy)
+{
+    static struct slow_hook hook;
+    hlk_lock *lock = held_and_hooked(stage_open(NULL), "t", &hook);
+    pthread_t thread;
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    sem_wait(&hook.began);
+    pthread_create(&thread, NULL, destroy, lock);
+    test_sleep_ms(50); /* destroy has the time to be wrong */
+    cr_assert_neq(pthread_tryjoin_np(thread, NULL), 0);
+    sem_post(&hook.go_on);
+    pthread_join(thread, NULL);
+    cr_assert_eq(hook.ended, 1);
 }

@@ -5,6 +5,7 @@
 #include "support/stage.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -435,4 +436,46 @@ Test(wait, is_counted_with_how_long_it_took)
     cr_assert_eq(all, counters.acquired);
     cr_assert_eq(long_ones, 1u);
     cr_assert_eq(counters.waiting, 0u);
+}
+
+/* --- beside a subscriber */
+
+struct taking_turns {
+    hlk_lock *lock;
+    atomic_bool stop;
+    pthread_t thread;
+};
+
+static void *take_turns(void *arg)
+{
+    struct taking_turns *turns = arg;
+    while (!atomic_load(&turns->stop)) {
+        cr_assert_eq(hlk_lock_acquire(turns->lock, HLK_FOREVER), HLK_OK);
+        cr_assert_eq(hlk_lock_release(turns->lock), HLK_OK);
+    }
+    return NULL;
+}
+
+/* Each end leaves the lock open for those who listen: while somebody does, and no longer. */
+Test(wait, of_two_clients_is_slowed_down_by_a_listener_only_while_there_is_one)
+{
+    struct taking_turns turns[2] = { { .lock = NULL }, { .lock = NULL } };
+    struct hlk_client_opts opts = stage_opts();
+    char channel[128];
+    opts.open_every = 1;
+    raw_channel(channel, sizeof channel, "t");
+    for (int i = 0; i < 2; i++) {
+        turns[i].lock = stage_lock(stage_open(&opts), "t", NULL);
+        pthread_create(&turns[i].thread, NULL, take_turns, &turns[i]);
+    }
+    redisContext *listener = raw_open(stage.server);
+    raw(listener, "SUBSCRIBE %s", channel);
+    for (int i = 0; i < 20; i++)
+        cr_assert_not_null(raw_next(listener), "a window");
+    redisFree(listener);
+    WAIT_FOR(strstr(raw(stage.redis, "PUBSUB NUMSUB %s", channel), ":0"));
+    for (int i = 0; i < 2; i++) {
+        atomic_store(&turns[i].stop, true);
+        pthread_join(turns[i].thread, NULL);
+    }
 }

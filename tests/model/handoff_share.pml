@@ -3,8 +3,8 @@
  * CLIENTS of ours and one of Redisson's ("Java") acquire and release as often as they like, and stop when they like.
  * Java tries, subscribes to the lock's channel, tries again, and then when it hears `0`; it has no place in the queue
  * and takes a lock that is free. Ours ask, take a place, and then ask again only if told so: by `open`, by the channel
- * (joined behind Java and in a window; asked once more when that is confirmed), or because a window that they were told
- * of is over. No ttl ends and nobody polls: who is not woken waits for ever, a deadlock, which the search reports.
+ * (joined behind Java; asked once more when that is confirmed), or because a window that they were told of is over. No
+ * ttl ends and nobody polls: who is not woken waits for ever, a deadlock, which the search reports.
  * One in EVERY of each client's ends is open (there: about one in four, scattered). A wait of ours may end early,
  * LEAVES times. Nobody dies here, no message is lost: handoff_line.pml.
  *
@@ -145,7 +145,7 @@ inline ask(c) {
   :: holder == FREE && window -> win(c); got = true
 #else
   :: holder == FREE && window ->
-     take_place(c); hark(c);
+     take_place(c); unhark(c);
 #ifndef NO_ASK_AFTER
      timer[c] = true
 #endif

@@ -245,8 +245,8 @@ Test(mux, close_ends_those_who_wait)
     cr_assert(a.ended && b.ended);
 }
 
-/* More than are told at once: while the first are told, one whose call is not ended yet begins to wait. It must not lead
- * a connection that is not there. */
+/* More than are told at once: while the first are told, one whose call is not ended yet begins to wait. It must not
+ * lead a connection that is not there. */
 static struct late {
     struct thread t;
     sem_t go;

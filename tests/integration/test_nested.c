@@ -1,0 +1,244 @@
+/* Nested holds that need the server: a lease to be raised, a count to be written. And calls in which pthread_cancel
+ * finds nothing to end. */
+#include "lease.h"
+
+#include <pthread.h>
+
+static void start(void)
+{
+    lease_up(STAGE_PROXY);
+}
+
+TestSuite(nested, .init = start, .fini = stage_down, .timeout = 60);
+
+static struct hlk_acquire_opts fixed(int64_t lease_ms, int64_t wait_ms)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = lease_ms;
+    opts.wait_ms = wait_ms;
+    return opts;
+}
+
+/* --- raising */
+
+Test(nested, raise_of_a_lease_ends_with_the_wait)
+{
+    hlk_lock *lock = held_for(stage_open(NULL), "t", 30000); /* reply_ms is 3000 */
+    struct hlk_acquire_opts opts = fixed(60000, 100);
+    proxy_freeze(stage.proxy, true);
+    int64_t began = test_now_ms();
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_E_UNSURE);
+    cr_assert_lt(test_now_ms() - began, 2000);
+    cr_assert_eq(hlk_lock_holds(lock), 1);
+    proxy_freeze(stage.proxy, false);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}
+
+struct raising {
+    hlk_lock *lock;
+    struct hlk_acquire_opts opts;
+    enum hlk_status status;
+};
+
+static void *raises(void *arg)
+{
+    struct raising *raising = arg;
+    raising->status = hlk_lock_acquire_with(raising->lock, &raising->opts);
+    return NULL;
+}
+
+Test(nested, raise_of_a_lease_is_ended_by_a_cancel)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    struct raising raising = { .lock = stage_owned(client, "t", owner), .opts = fixed(30000, HLK_FOREVER) };
+    pthread_t thread;
+    cr_assert_eq(hlk_lock_acquire_with(raising.lock, &raising.opts), HLK_OK);
+    raising.opts.cancel = cancel;
+    proxy_freeze(stage.proxy, true);
+    int64_t began = test_now_ms();
+    pthread_create(&thread, NULL, raises, &raising);
+    WAIT_FOR(hlk_lock_holds(raising.lock) == 2);
+    hlk_cancel_trigger(cancel);
+    pthread_join(thread, NULL);
+    cr_assert_eq(raising.status, HLK_INTERRUPTED);
+    cr_assert_lt(test_now_ms() - began, 2500);
+    cr_assert_eq(hlk_lock_holds(raising.lock), 1);
+    proxy_freeze(stage.proxy, false);
+    cr_assert_eq(hlk_lock_release(raising.lock), HLK_OK, "%s", hlk_last_error());
+    hlk_cancel_destroy(cancel);
+    hlk_owner_destroy(owner);
+}
+
+/* Both stand in line; the first has a fixed lease, so for the second, who trusts the watchdog, it is to be raised. */
+Test(nested, raise_of_a_lease_is_for_an_owners_second_thread_in_line_too)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_lock *first = held(client, "t"), *owned = stage_owned(client, "t", owner);
+    struct hlk_acquire_opts opts = fixed(1000, HLK_FOREVER);
+    struct actor *a = actor_start(owned, &opts);
+    WAIT_FOR_WAITERS(client, 1);
+    struct actor *b = actor_start_wait(owned, HLK_FOREVER);
+    WAIT_FOR_WAITERS(client, 2);
+    cr_assert_eq(hlk_lock_release(first), HLK_OK);
+    cr_assert_eq(actor_status(a), HLK_OK);
+    cr_assert_eq(actor_status(b), HLK_OK);
+    cr_assert_gt(hlk_lock_left_ms(owned), 5000);
+    test_sleep_ms(1500);
+    cr_assert_eq(hlk_lock_holds(owned), 2);
+    cr_assert_eq(actor_end(a), HLK_OK);
+    cr_assert_eq(actor_end(b), HLK_OK);
+    hlk_owner_destroy(owner);
+}
+
+Test(nested, extend_is_refused_beyond_the_cap)
+{
+    hlk_client *client = stage_open(NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.max_hold_ms = 20000;
+    hlk_lock *lock = stage_lock(client, "t", &opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_E_INVALID);
+    cr_assert_leq(raw_pttl(stage.redis, "t"), 30000, "who dies now leaves it no longer than the watchdog's lease");
+    cr_assert_eq(hlk_lock_extend(lock, 10000), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* --- an inner release */
+
+Test(nested, release_of_an_inner_hold_does_not_wait)
+{
+    hlk_lock *lock = held_for(stage_open(NULL), "t", 30000);
+    struct hlk_acquire_opts opts = fixed(30000, HLK_NOWAIT);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    const char *id = hold_id(lock);
+    cr_assert_eq(raw_int(stage.redis, "HGET t %s", id), 2);
+    proxy_freeze(stage.proxy, true);
+    int64_t began = test_now_ms();
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_lt(test_now_ms() - began, 2000);
+    proxy_freeze(stage.proxy, false);
+    WAIT_FOR(raw_int(stage.redis, "HGET t %s", id) == 1);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(nested, release_of_an_inner_hold_finds_a_loss_out)
+{
+    hlk_lock *lock = held_for(stage_open(NULL), "t", 30000);
+    struct hlk_acquire_opts opts = fixed(30000, HLK_NOWAIT);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+}
+
+/* --- for ever, in numbers */
+
+Test(nested, and_other_holds_may_be_wanted_for_ages)
+{
+    static const int64_t ages[] = { INT64_MAX, INT64_MAX - 3000, INT64_MAX / 1000000, INT64_MAX / 1000000 - 1 };
+    for (size_t i = 0; i < sizeof ages / sizeof *ages; i++) {
+        struct hlk_client_opts client_opts = stage_opts();
+        struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+        struct hlk_acquire_opts acquire = fixed(30000, ages[i]);
+        client_opts.patience_ms = ages[i];
+        client_opts.flags = i % 2 ? HLK_OPEN_NO_SPIN : 0;
+        opts.max_hold_ms = ages[i];
+        hlk_client *client = stage_open(&client_opts);
+        hlk_lock *lock = stage_lock(client, "t", &opts);
+        cr_assert_eq(hlk_lock_acquire(lock, ages[i]), HLK_OK, "%s", hlk_last_error());
+        struct actor *waiter = actor_start_wait(stage_lock(client, "t", NULL), ages[i]);
+        WAIT_FOR_WAITERS(client, 1);
+        cr_assert_eq(hlk_lock_acquire_with(lock, &acquire), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+        cr_assert_eq(actor_end(waiter), HLK_OK);
+    }
+}
+
+/* --- pthread_cancel, pending */
+
+struct edge {
+    hlk_client *client;
+    hlk_lock *lock;
+    const char *came_out_of;
+};
+
+static void *passes_it_on(void *arg)
+{
+    struct edge *edge = arg;
+    if (hlk_lock_acquire(edge->lock, HLK_NOWAIT) != HLK_OK)
+        return NULL;
+    WAIT_FOR_WAITERS(edge->client, 1);
+    pthread_cancel(pthread_self());
+    (void)hlk_lock_release(edge->lock);
+    edge->came_out_of = "release";
+    pthread_testcancel();
+    return NULL;
+}
+
+static void *writes_a_count(void *arg)
+{
+    struct edge *edge = arg;
+    struct hlk_acquire_opts opts = fixed(30000, HLK_NOWAIT);
+    if (hlk_lock_acquire_with(edge->lock, &opts) != HLK_OK || hlk_lock_acquire_with(edge->lock, &opts) != HLK_OK)
+        return NULL;
+    pthread_cancel(pthread_self());
+    (void)hlk_lock_release_async(edge->lock, NULL, NULL);
+    edge->came_out_of = "release_async";
+    (void)hlk_lock_release_async(edge->lock, NULL, NULL);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void *releases_what_was_lost(void *arg)
+{
+    struct edge *edge = arg;
+    if (hlk_lock_lost_fd(edge->lock) < 0 || hlk_lock_acquire(edge->lock, HLK_NOWAIT) != HLK_OK)
+        return NULL;
+    raw(stage.redis, "DEL t");
+    stage_wait_event(HLK_EVENT_LOST, "t");
+    pthread_cancel(pthread_self());
+    (void)hlk_lock_release(edge->lock);
+    edge->came_out_of = "release";
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Whose thread ends right after the call, not in it. */
+static void ends_after(void *(*call)(void *), struct edge *edge)
+{
+    pthread_t thread;
+    void *ended;
+    pthread_create(&thread, NULL, call, edge);
+    pthread_join(thread, &ended);
+    cr_assert_eq(ended, PTHREAD_CANCELED);
+    cr_assert_str_not_empty(edge->came_out_of);
+}
+
+Test(nested, or_last_release_is_no_cancellation_point)
+{
+    hlk_client *client = open_with_watchdog(600);
+    struct edge edge = { client, stage_lock(client, "t", NULL), "" };
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.flags = HLK_ACQUIRE_EINTR; /* such a waiter is woken by a write */
+    hlk_lock *behind = stage_lock(client, "t", NULL);
+    pthread_t thread;
+    void *ended;
+    pthread_create(&thread, NULL, passes_it_on, &edge);
+    WAIT_FOR(raw_pttl(stage.redis, "t") > 0);
+    struct actor *waiter = actor_start(behind, &opts);
+    pthread_join(thread, &ended);
+    cr_assert_eq(ended, PTHREAD_CANCELED);
+    cr_assert_str_not_empty(edge.came_out_of);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    edge.came_out_of = "";
+    ends_after(writes_a_count, &edge);
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    edge.came_out_of = "";
+    ends_after(releases_what_was_lost, &edge);
+    cr_assert_eq(stage_try(behind), HLK_OK);
+}
