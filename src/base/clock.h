@@ -15,8 +15,8 @@ struct timespec hlk_clock_monotonic_at(int64_t at_ms);
 /* Milliseconds from now to at_ms for poll(2): 0 when over, rounded up, capped to INT_MAX. at_ms INT64_MAX: -1. */
 int hlk_clock_poll_ms(int64_t at_ms);
 
-/* now + length; a negative length, or one of 73 years and more, means for ever: INT64_MAX. So a moment is either that, or
- * one that is a number of nanoseconds too. */
+/* now + length; a negative length, or one of 73 years and more, means for ever: INT64_MAX. So a moment is either that,
+ * or one that is a number of nanoseconds too. */
 int64_t hlk_clock_after(int64_t now_ms, int64_t length_ms);
 
 /* Tests: all of the above read this instead (NULL: the real one again). Not for use beside running clients. */

@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/nocancel.h"
 #include "base/mutex.h"
+#include "base/nocancel.h"
 
 #include <assert.h>
 #include <pthread.h>
