@@ -134,6 +134,15 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
     return status;
 }
 
+/* One hold less in Redis' count too: a nested hold with a fixed lease. The outer hold remains whatever becomes of it,
+ * unless the server does not know it, or its owner's other thread releases it just now. */
+static enum hlk_status release_write(hlk_lock *lock, const struct hlk_parting *parting)
+{
+    enum hlk_status status = hlk_lock_reacquire(lock, "release", parting->h, parting->count, 0, false,
+                                                &(struct hlk_patience){ .most_ms = lock->client->reply_ms });
+    return status == HLK_LOST ? status : HLK_OK;
+}
+
 static enum hlk_status release_again(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder)
 {
     enum hlk_status status =
@@ -151,7 +160,9 @@ static enum hlk_status release_by_asking(hlk_lock *lock, struct hlk_self *self, 
     int old;
     enum hlk_status status;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old); /* a release is no cancellation point */
-    if (verdict == HLK_LET_OWED)
+    if (verdict == HLK_LET_WRITE)
+        status = release_write(lock, parting);
+    else if (verdict == HLK_LET_OWED)
         status = release_again(lock, self, holder);
     else
         status = release_last(lock, self, holder, parting);
@@ -169,9 +180,6 @@ static enum hlk_status release(hlk_lock *lock, struct hlk_self *self)
         return hlk_lock_not_held(lock, "release");
     case HLK_LET_LOST:
         return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
-    case HLK_LET_WRITE: /* a nested hold with a fixed lease */
-        hlk_lock_write_count(lock, parting.h, parting.count);
-        return HLK_OK;
     case HLK_LET_NESTED:
         return HLK_OK;
     case HLK_LET_PASSED:
