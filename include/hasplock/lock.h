@@ -89,8 +89,8 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const
  * HLK_LOST         the hold was lost; it is off the holder's account
  * HLK_E_UNSURE, HLK_E_CONNECT   not answered: repeated in the background until the lease is over; not held any more,
  *                  never renewed. Calling again waits for that outcome; acquiring again first settles it
- * Blocks up to reply_ms; not at all when the loss is known, or an outer hold remains whose nested ones were all under the
- * watchdog: with fixed leases Redis has the count too. (RLock.unlock) */
+ * Blocks up to reply_ms; not at all when the loss is known, or an outer hold remains (unless one of them has a fixed
+ * lease: then Redis has the count too). (RLock.unlock) */
 HLK_API enum hlk_status hlk_lock_release(hlk_lock *lock);
 
 /* Makes a held lock's lease end no sooner than `lease_ms`, 100 up to a year, from now; shortens nothing.
