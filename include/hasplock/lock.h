@@ -16,7 +16,8 @@
  * number of them in a row no more; one that stands still costs 10 s (docs/protocol.md, 11). It costs more than a plain
  * lock. Never use one name for both kinds.
  *
- * The format in Redis is Redisson's RLock: Java and C exclude each other on the same name.
+ * The format in Redis is Redisson's RLock: Java and C exclude each other on the same name. Never use both names N and
+ * {N}: by that format they share the counter of tokens, the channel and a fair lock's queue.
  */
 #ifndef HASPLOCK_LOCK_H
 #define HASPLOCK_LOCK_H

@@ -23,9 +23,13 @@ size_t hlk_key_channel(char out[HLK_KEY_MAX], const char *name, size_t len)
     return prefixed(out, "redisson_lock__channel:", name, len);
 }
 
+/* Not Redisson's rule, by which "a" and "{a}" have one key: a releaser of one would give it to who waits for the other.
+ * hasplock_queue:{a} and hasplock_queue::{a} differ in the byte behind the prefix, '{' or ':', so no name with a '{'
+ * has the key of one without; and within each kind the name is what is left of the key when its ends are taken away.
+ * The slot is the same as by Redisson's rule: the prefix has no brace. */
 size_t hlk_key_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
-    return prefixed(out, "hasplock_queue:", name, len);
+    return prefixed(out, memchr(name, '{', len) ? "hasplock_queue::" : "hasplock_queue:", name, len);
 }
 
 size_t hlk_key_token(char out[HLK_KEY_MAX], const char *name, size_t len)

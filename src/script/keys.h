@@ -14,6 +14,7 @@
 
 /* prefix:{name}, or prefix:name when the name has a '{' anywhere: Redisson's rule, not a hash tag parser's. */
 size_t hlk_key_channel(char out[HLK_KEY_MAX], const char *name, size_t len);
+/* hasplock_queue:{name}, or hasplock_queue::name: another one for each name. */
 size_t hlk_key_queue(char out[HLK_KEY_MAX], const char *name, size_t len);
 size_t hlk_key_token(char out[HLK_KEY_MAX], const char *name, size_t len);
 /* Where a client hears of grants. */

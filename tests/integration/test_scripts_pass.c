@@ -253,7 +253,7 @@ static void pass_under(const char *name, size_t len, const char *queue, size_t q
 
 Test(lock_pass, names_the_lock_as_it_is)
 {
-    pass_under(TEXT("t{user:1}:cart"), TEXT("hasplock_queue:t{user:1}:cart"));
+    pass_under(TEXT("t{user:1}:cart"), TEXT("hasplock_queue::t{user:1}:cart"));
     pass_under(TEXT("t two words, %d %s 7 "), TEXT("hasplock_queue:{t two words, %d %s 7 }"));
     pass_under(TEXT("t\0\xff\r\n\x80 }"), TEXT("hasplock_queue:{t\0\xff\r\n\x80 }}"));
 }

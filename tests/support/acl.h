@@ -11,7 +11,7 @@
 
 /* keys: the lock, its queue, its counter of tokens. channels: the lock's, and the clients' inboxes. commands: what the
  * scripts in lua/ call (get, set, incrby: for fenced locks only), and what the connection itself sends. */
-#define ACL_KEYS     "~t* ~hasplock_queue:{t* ~hasplock_queue:t* ~redisson_lock_token:{t* ~redisson_lock_token:t*"
+#define ACL_KEYS     "~t* ~hasplock_queue:{t* ~hasplock_queue::t* ~redisson_lock_token:{t* ~redisson_lock_token:t*"
 #define ACL_CHANNELS "resetchannels &redisson_lock__channel:{t* &redisson_lock__channel:t* &hasplock_inbox:*"
 #define ACL_COMMANDS                                                                                                   \
     "-@all +evalsha +eval +exists +hexists +hkeys +hgetall +hset +hdel +del +pttl +pexpire +zscore +zadd +zrem "       \

@@ -178,7 +178,7 @@ int64_t raw_listeners(redisContext *redis, const char *lock)
 {
     char channel[640], queue[640];
     raw_channel(channel, sizeof channel, lock);
-    snprintf(queue, sizeof queue, strchr(lock, '{') ? "hasplock_queue:%s" : "hasplock_queue:{%s}", lock);
+    snprintf(queue, sizeof queue, strchr(lock, '{') ? "hasplock_queue::%s" : "hasplock_queue:{%s}", lock);
     redisReply *reply = redisCommand(redis, "PUBSUB NUMSUB %s", channel);
     check(redis, reply);
     int64_t number = reply->elements == 2 ? reply->element[1]->integer : -1;

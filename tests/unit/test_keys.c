@@ -45,8 +45,30 @@ Test(keys, a_fair_lock_has_a_queue_and_its_scores_and_each_waiter_a_channel)
 Test(keys, a_name_with_braces_keeps_its_own)
 {
     cr_assert_str_eq(channel("{user:1}:cart"), "redisson_lock__channel:{user:1}:cart");
-    cr_assert_str_eq(queue_key("a{b}c"), "hasplock_queue:a{b}c");
+    cr_assert_str_eq(queue_key("a{b}c"), "hasplock_queue::a{b}c");
     cr_assert_str_eq(token_key("a{b}c"), "redisson_lock_token:a{b}c");
+}
+
+/* "a" and "{a}" are two locks. All names of up to 5 bytes of { } a :, each pair of them. */
+Test(keys, no_two_names_have_one_queue)
+{
+    enum { MOST = 4 + 16 + 64 + 256 + 1024 };
+    static char names[MOST][6], keys[MOST][64];
+    int total = 0;
+    for (int n = 1, all = 4; n <= 5; n++, all *= 4) {
+        for (int k = 0; k < all; k++, total++) {
+            for (int i = 0, rest = k; i < n; i++, rest /= 4)
+                names[total][i] = "{}a:"[rest % 4];
+            (void)strcpy(keys[total], queue_key(names[total]));
+        }
+    }
+    cr_assert_eq(total, MOST);
+    for (int i = 0; i < MOST; i++) {
+        for (int j = 0; j < i; j++) {
+            if (strcmp(keys[i], keys[j]) == 0)
+                cr_assert_fail("%s of %s and %s", keys[i], names[i], names[j]);
+        }
+    }
 }
 
 Test(keys, an_inbox_is_the_clients)
@@ -105,12 +127,12 @@ static void tag(const char *key, size_t len, const char **at, size_t *n)
     *n = tagged ? (size_t)(close - open - 1) : len;
 }
 
-static bool differ(const char *name)
+static bool differ(const char *name, size_t (*key)(char out[HLK_KEY_MAX], const char *name, size_t len))
 {
     const char *a, *b;
     size_t na, nb;
     tag(name, strlen(name), &a, &na);
-    tag(out, hlk_key_channel(out, name, strlen(name)), &b, &nb);
+    tag(out, key(out, name, strlen(name)), &b, &nb);
     return na != nb || memcmp(a, b, na) != 0;
 }
 
@@ -143,7 +165,8 @@ Test(keys, breaking_is_what_a_cluster_would_say)
             char name[6] = "";
             for (int i = 0, rest = k; i < n; i++, rest /= 3)
                 name[i] = "{}a"[rest % 3];
-            cr_assert_eq(breaks(name), differ(name), "%s", name);
+            cr_assert_eq(breaks(name), differ(name, hlk_key_channel), "%s", name);
+            cr_assert_eq(breaks(name), differ(name, hlk_key_queue), "%s", name);
         }
     }
 }
