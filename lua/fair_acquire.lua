@@ -15,6 +15,7 @@
           -1                   void: this hold has ended, a late copy must not revive it
           {ms, holder, place}  not yet. holder "": the lock is free, and somebody else is first. ms: of the holder's ttl
                                (-1: no end), or until the first is given up. place: in the queue, from 0; -1: not in it
+          HASPLOCK ...         a hash without end that is no lock (part_held); nothing is changed
   Twice   a second run finds the field, or its place; a late run after fair_end with doubt finds the void set
   Wakes   the first of the queue, once, when the lock is free and it has not come: "0" on its own channel
   Dead    the first in the queue goes when its score is over and nobody listens on its channel (as with Redisson), and
@@ -108,6 +109,13 @@ local function wait_for(hears)
 end
 
 local ms = holder and redis.call('pttl', lock) or 0
+if ms == -1 then -- nobody waits for what ends by itself never, and is no lock
+--# part_held
+    local refusal = no_lock(redis.call('hgetall', lock))
+    if refusal then
+        return refusal
+    end
+end
 while first and first ~= hold do
     score = redis.call('zscore', scores, first)
     local over = score and tonumber(score) <= now

@@ -6,17 +6,22 @@
 
   Returns nil      nobody held it, nothing changed
           field    of the holder it was taken from
+          or HASPLOCK ...: a hash that is no lock (part_held), nothing changed
   Twice   the second run answers nil, or takes it from whoever came after: it is for operators, and is not repeated
           in the background
   Wakes   the one that a release would (fair_end)
-  Order   hkeys and lrange refuse keys of another type before anything is written
+  Order   a key that is no lock, and a queue of another type, are refused before anything is written
   Source  Redisson's RFairLock.forceUnlock ]]
 local lock, queue, channel = KEYS[1], KEYS[2], ARGV[1]
 
-local holder = redis.call('hkeys', lock)[1]
+--# part_held
+
+local held = redis.call('hgetall', lock)
+local holder = held[1]
 local waiters = redis.call('lrange', queue, 0, -1)
-if not holder then
-    return nil
+local refusal = no_lock(held)
+if refusal or not holder then
+    return refusal
 end
 redis.call('del', lock)
 for i, waiter in ipairs(waiters) do

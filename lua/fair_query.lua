@@ -7,9 +7,16 @@
   Returns {ttl, -1, holder, count, waiters, {waiter...}}
           ttl      in ms; -1: held without end; -2: free (holder "", count 0)
           waiters  places in the queue, one for each thread or owner, and the first of them
+          or HASPLOCK ...: a hash that is no lock (part_held)
   Wakes   nobody ]]
 local lock, queue, most = KEYS[1], KEYS[2], tonumber(ARGV[1])
 
+--# part_held
+
 local held = redis.call('hgetall', lock)
+local refusal = no_lock(held)
+if refusal then
+    return refusal
+end
 return { redis.call('pttl', lock), -1, held[1] or '', tonumber(held[2] or 0), redis.call('llen', queue),
     most > 0 and redis.call('lrange', queue, 0, most - 1) or {} }

@@ -16,6 +16,8 @@
           -1                    void: this hold has ended, a late copy must not revive it
           {ttl, holder, place}  not acquired; ms left (-1: no end), who holds it ("": nobody yet, an open window lasts
                                 so long), and how many are before it in line (-1: it is not in line)
+          HASPLOCK ...          a hash without end that is no lock (part_held), or a counter that is no number; nothing
+                                is changed. WRONGTYPE names its key unless it is the lock's
   Twice   a second run finds the field and raises the ttl, takes no token, or finds its place; a late run after lock_end
           with doubt finds the void entry
   Wakes   the first in line, when the lock is found free and it is not this one
@@ -56,13 +58,24 @@ local function take_place(queued)
     return place
 end
 
-local void = redis.call('zmscore', queue, hold, member or '')
+local void = redis.pcall('zmscore', queue, hold, member or '')
+if void.err then
+    return redis.error_reply(void.err .. ': ' .. queue)
+end
 if void[1] then
     return -1
 end
 local holder = redis.call('hkeys', lock)[1]
 if holder and holder ~= hold then
-    return { redis.call('pttl', lock), holder, take_place(void[2]) }
+    local ttl = redis.call('pttl', lock)
+    if ttl == -1 then -- nobody waits for what ends by itself never, and is no lock
+--# part_held
+        local refusal = no_lock(redis.call('hgetall', lock))
+        if refusal then
+            return refusal
+        end
+    end
+    return { ttl, holder, take_place(void[2]) }
 end
 
 --# part_pass
@@ -89,7 +102,10 @@ end
 local head = first_alive(queue, hold)
 if not head or head.field == hold then
     if token_key then
-        take_tokens(token_key, ARGV[4], ARGV[5])
+        local last, refusal = take_tokens(token_key, ARGV[4], ARGV[5])
+        if not last then
+            return refusal
+        end
     end
     if head then
         redis.call('zrem', queue, head.member)

@@ -7,19 +7,23 @@
 
   Returns nil      nobody held it, nothing changed
           field    of the holder it was taken from
+          or HASPLOCK ...: a hash that is no lock (part_held), nothing changed
   Twice   the second run answers nil, or takes it from whoever came after: it is for operators, and is not repeated
           in the background
   Wakes   its holder, if it is one of ours that listens; then as lock_end
-  Order   hkeys refuses a key that is no hash before anything is written; del is allowed on a full server
+  Order   a key that is no lock is refused before anything is written; del is allowed on a full server
   Source  Redisson's RLock.forceUnlock ]]
 local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
 local channel = ARGV[1]
 
 --# part_pass
+--# part_held
 
-local holder = redis.call('hkeys', lock)[1]
-if not holder then
-    return nil
+local held = redis.call('hgetall', lock)
+local holder = held[1]
+local refusal = no_lock(held)
+if refusal or not holder then
+    return refusal
 end
 redis.call('del', lock)
 local client, id = string.match(holder, '^(hlk%-.*):(%d+)$')

@@ -9,10 +9,21 @@
           ttl       in ms; -1: held without end; -2: free (holder "", count 0)
           listeners client processes subscribed to the channel, -1: this user may not ask
           waiters   in line, and the first of them as they are in the queue (part_pass)
+          or HASPLOCK ...: a hash that is no lock (part_held)
   Wakes   nobody ]]
 local lock, queue, channel = KEYS[1], KEYS[2], ARGV[1]
 
+--# part_held
+
 local held = redis.call('hgetall', lock)
+local refusal = no_lock(held)
+if refusal then
+    return refusal
+end
+local waiters = redis.pcall('zcount', queue, 1, 1e15)
+if type(waiters) == 'table' then
+    return redis.error_reply(waiters.err .. ': ' .. queue)
+end
 local listeners = redis.pcall('pubsub', 'numsub', channel)
 return { redis.call('pttl', lock), listeners.err and -1 or listeners[2], held[1] or '', tonumber(held[2] or 0),
-    redis.call('zcount', queue, 1, 1e15), redis.call('zrangebyscore', queue, 1, 1e15, 'limit', 0, ARGV[2]) }
+    waiters, redis.call('zrangebyscore', queue, 1, 1e15, 'limit', 0, ARGV[2]) }

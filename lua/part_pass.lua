@@ -48,9 +48,18 @@ local function first_alive(queue, hold, most)
     return nil
 end
 
--- The last of `tokens` new fencing tokens, each larger than floor and than any before.
+-- The last of `tokens` new fencing tokens, each larger than floor and than any before. nil: the key is no counter, and
+-- the answer that says so; nothing was written.
 local function take_tokens(key, tokens, floor)
-    if tonumber(redis.call('get', key) or 0) < tonumber(floor) then
+    local counter = redis.pcall('get', key) or 0
+    if type(counter) == 'table' then
+        return nil, redis.error_reply(counter.err .. ': ' .. key)
+    end
+    local last = tonumber(counter)
+    if not last then
+        return nil, redis.error_reply('HASPLOCK the counter of tokens is no number: ' .. key)
+    end
+    if last < tonumber(floor) then
         redis.call('set', key, floor)
     end
     return redis.call('incrby', key, tokens)
@@ -80,7 +89,7 @@ local function grant(lock, queue, head, token_key)
         if token_key then
             ok, last = pcall(take_tokens, token_key, head.tokens, head.floor)
         end
-        if not ok then
+        if not ok or not last then
             return refuse(queue, head)
         end
         token = string.format('%.0f', last)

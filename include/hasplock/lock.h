@@ -104,7 +104,8 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lea
 
 /* Takes the lock from whoever holds it and lets the next waiter have it. For operators: a holder whose process waits
  * for a lock, or did in the last 10 s, is told at once, another one, or that of a fair lock, learns of it by its next
- * renewal. HLK_OK; HLK_NOT_HOLDER: nobody held it. Blocks. (RLock.forceUnlock) */
+ * renewal. HLK_OK; HLK_NOT_HOLDER: nobody held it; HLK_E_SERVER also of a hash that is no lock, which stays.
+ * Blocks. (RLock.forceUnlock) */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_break(hlk_lock *lock);
 
 /* Local, no I/O, any thread, nanoseconds. For the handle's holder: */

@@ -5,19 +5,47 @@
 #include <stdio.h>
 #include <string.h>
 
+/* {ttl, listeners, holder, count, waiters, {member...}}: lua/lock_query.lua, lua/fair_query.lua. Anything else says
+ * nothing about the lock, least of all that it is free. */
+static bool is_answer(const redisReply *reply)
+{
+    static const int types[] = { REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,
+                                 REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY };
+    const size_t n = sizeof types / sizeof *types;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (reply->element[i]->type != types[i])
+            return false;
+    }
+    return true;
+}
+
+static enum hlk_status not_understood(hlk_lock *lock, const char *operation)
+{
+    return hlk_lock_fails(lock, operation, HLK_E_SERVER, "the server's answer is none to this question");
+}
+
+struct state {
+    struct hlk_lock_state told;
+    bool understood;
+};
+
 static void read_state(const struct hlk_question *q, void *ctx)
 {
     const redisReply *reply = q->call.reply;
-    struct hlk_lock_state *out = ctx;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 6 || reply->element[2]->type != REDIS_REPLY_STRING)
+    struct state *to = ctx;
+    struct hlk_lock_state *out = &to->told;
+    to->understood = is_answer(reply);
+    if (!to->understood)
         return;
     int64_t ttl = reply->element[0]->integer, listen = reply->element[1]->integer, queued = reply->element[4]->integer;
     out->waiting = listen > queued ? listen : queued;
-    if (reply->element[2]->len == 0)
+    out->count = reply->element[3]->integer;
+    if (out->count == 0)
         return;
     out->held = 1;
     out->ttl_ms = ttl;
-    out->count = reply->element[3]->integer;
     size_t len = reply->element[2]->len < sizeof out->holder - 1 ? reply->element[2]->len : sizeof out->holder - 1;
     memcpy(out->holder, reply->element[2]->str, len);
     out->holder[len] = '\0';
@@ -39,7 +67,7 @@ static bool mine(hlk_lock *lock, const char *holder)
 
 enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
 {
-    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    struct state state = { HLK_LOCK_STATE_INIT, false };
     enum hlk_status status = hlk_lock_check(lock, "query");
     if (status != HLK_OK)
         return status;
@@ -49,15 +77,19 @@ enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
     status = hlk_lock_ask(lock, "query", &q, NULL, read_state, &state);
     if (status != HLK_OK)
         return status;
-    state.mine = state.held && mine(lock, state.holder);
-    state.size = out->size;
-    memcpy(out, &state, out->size < sizeof state ? out->size : sizeof state);
+    if (!state.understood)
+        return not_understood(lock, "query");
+    struct hlk_lock_state *told = &state.told;
+    told->mine = told->held && mine(lock, told->holder);
+    told->size = out->size;
+    memcpy(out, told, out->size < sizeof *told ? out->size : sizeof *told);
     return HLK_OK;
 }
 
 struct waiters { /* where they go; `size` is how far they are apart */
     unsigned char *out;
     size_t size, most, n;
+    bool understood;
 };
 
 static void copy_text(char *to, size_t size, const char *from, size_t len)
@@ -89,7 +121,8 @@ static void read_waiters(const struct hlk_question *q, void *ctx)
 {
     const redisReply *reply = q->call.reply;
     struct waiters *to = ctx;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 6)
+    to->understood = is_answer(reply);
+    if (!to->understood)
         return;
     const redisReply *members = reply->element[5];
     to->n = (size_t)reply->element[4]->integer;
@@ -118,6 +151,8 @@ enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t 
     struct hlk_question q = { .script = lock->fair ? HLK_SCRIPT_FAIR_QUERY : HLK_SCRIPT_LOCK_QUERY,
                               .count = (int64_t)most };
     status = hlk_lock_ask(lock, "waiters", &q, NULL, read_waiters, &to);
+    if (status == HLK_OK && !to.understood)
+        return not_understood(lock, "waiters");
     *n = to.n;
     return status;
 }

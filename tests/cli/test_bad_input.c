@@ -238,6 +238,22 @@ Test(bad_input, another_type_under_the_name_is_70)
     raw(redis, "DEL t");
 }
 
+Test(bad_input, a_hash_that_is_no_lock_is_70_and_stays)
+{
+    static const char *const commands[] = { "run", "show", "break" };
+    raw(redis, "HSET t name bob mail x");
+    for (int i = 0; i < 6; i++) {
+        struct command *c = COMMAND(commands[i / 2], "-q", "t", i % 2 ? "--fair" : "--", i < 2 ? "true" : NULL);
+        cr_assert_eq(command_end(c), 70, "%s: %s%s", commands[i / 2], c->text[OUT], c->text[ERR]);
+        cr_assert_not_null(strstr(c->text[ERR], "\"t\""), "%s", c->text[ERR]);
+        cr_assert_not_null(strstr(c->text[ERR], "a hash, but no lock"), "%s", c->text[ERR]);
+        cr_assert_str_empty(c->text[OUT]);
+        command_free(c);
+    }
+    cr_assert_str_eq(raw(redis, "HGETALL t"), "[\"name\", \"bob\", \"mail\", \"x\"]");
+    raw(redis, "DEL t");
+}
+
 Test(help, goes_to_stdout_and_is_no_error)
 {
     static const char *const asked[][2] = { { "--help", NULL },    { "-h", NULL },       { "run", "--help" },

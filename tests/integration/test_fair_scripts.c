@@ -1,6 +1,7 @@
 /* Every line of the head of lua/fair_acquire.lua while all are alive: each reply, what it changes, run twice, run late;
  * and what holds for all of lua/fair_*.lua. */
 #include "integration/fair_scripts.h"
+#include "support/no_lock.h"
 
 FAIR_SCRIPTS_SUITE(fair_acquire);
 FAIR_SCRIPTS_SUITE(fair_scripts);
@@ -187,6 +188,26 @@ Test(fair_acquire, refuses_keys_of_another_type_and_changes_nothing)
     raw(admin, "SET " SCORES " text");
     cr_assert_not_null(strstr(join(B), "WRONGTYPE"));
     cr_assert_eq(raw_int(admin, "EXISTS " QUEUE), 0);
+}
+
+Test(fair_acquire, refuses_a_hash_without_end_that_is_no_lock_and_changes_nothing)
+{
+    for (int i = 0; i < NO_LOCKS; i++) {
+        char set[160], before[400];
+        snprintf(set, sizeof set, "HSET t %s", no_locks[i]);
+        raw(admin, "DEL t");
+        raw(admin, set);
+        raw(admin, "RPUSH " QUEUE " " JAVA);
+        raw(admin, "ZADD " SCORES " 1 " JAVA); /* would be dropped: its time is over */
+        snprintf(before, sizeof before, "%s", raw(admin, "HGETALL t"));
+        const char *answer = join(A);
+        cr_assert_not_null(strstr(answer, "a hash, but no lock"), "%s", answer);
+        cr_assert_str_eq(raw(admin, "HGETALL t"), before);
+        cr_assert_str_eq(queue(), "[\"" JAVA "\"]");
+        raw(admin, "DEL " QUEUE " " SCORES);
+    }
+    raw(admin, "PEXPIRE t 60000");
+    cr_assert_eq(busy(try(30000, A)).place, -1, "it will be over");
 }
 
 Test(fair_acquire, is_refused_by_a_full_server_and_changes_nothing)

@@ -1,6 +1,7 @@
 /* Every line of the heads of lua/fair_end.lua, fair_break.lua, fair_query.lua: each reply, what it changes, run twice,
  * run late. */
 #include "integration/fair_scripts.h"
+#include "support/no_lock.h"
 
 FAIR_SCRIPTS_SUITE(fair_end);
 FAIR_SCRIPTS_SUITE(fair_break);
@@ -220,6 +221,27 @@ Test(fair_break, refuses_keys_of_another_type_and_changes_nothing)
     raw(admin, "SET " QUEUE " text");
     cr_assert_not_null(strstr(fair_break(), "WRONGTYPE"));
     cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" A "\", \"1\"]");
+}
+
+Test(fair_break, and_fair_query_refuse_a_hash_that_is_no_lock_and_change_nothing)
+{
+    redisContext *b = listens(B);
+    raw(admin, "RPUSH " QUEUE " " B);
+    for (int i = 0; i < NO_LOCKS; i++) {
+        static const char refusal[] = "-HASPLOCK the key is a hash, but no lock";
+        char set[160], before[400];
+        snprintf(set, sizeof set, "HSET t %s", no_locks[i]);
+        raw(admin, "DEL t");
+        raw(admin, set);
+        snprintf(before, sizeof before, "%s", raw(admin, "HGETALL t"));
+        const char *broken = fair_break(), *told = query("9");
+        cr_assert_eq(strncmp(broken, refusal, sizeof refusal - 1), 0, "%s", broken);
+        cr_assert_eq(strncmp(told, refusal, sizeof refusal - 1), 0, "%s", told);
+        cr_assert_str_eq(raw(admin, "HGETALL t"), before);
+    }
+    cr_assert(was_not_called(b));
+    cr_assert_str_eq(queue(), "[\"" B "\"]");
+    redisFree(b);
 }
 
 Test(fair_query, tells_ttl_waiters_holder_and_count_and_changes_nothing)

@@ -1,7 +1,148 @@
-/* No name has another name's line. */
+/* What is no lock under a lock's name is neither free nor held, and nobody takes it. No name has another's line. */
+#include "support/no_lock.h"
 #include "support/stage.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static void start(void)
+{
+    stage_up(0);
+}
+
+TestSuite(no_lock, .init = start, .fini = stage_down, .timeout = 60);
+
+static void is_refused(enum hlk_status status, const char *operation)
+{
+    char begin[64];
+    int len = snprintf(begin, sizeof begin, "%s \"t\" at ", operation);
+    cr_assert_eq(status, HLK_E_SERVER, "%s: %d", operation, (int)status);
+    cr_assert_eq(strncmp(hlk_last_error(), begin, (size_t)len), 0, "%s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), "a hash, but no lock"), "%s", hlk_last_error());
+}
+
+static void every_call_refuses_them(int kind)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = kind;
+    hlk_lock *lock = stage_lock(stage_open(NULL), "t", &opts);
+    for (int i = 0; i < NO_LOCKS; i++) {
+        struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+        size_t n = 7;
+        char set[160], before[400];
+        snprintf(set, sizeof set, "HSET t %s", no_locks[i]);
+        raw(stage.redis, set);
+        snprintf(before, sizeof before, "%s", raw(stage.redis, "HGETALL t"));
+        is_refused(hlk_lock_query(lock, &state), "query");
+        is_refused(hlk_lock_waiters(lock, NULL, 0, &n), "waiters");
+        is_refused(hlk_lock_break(lock), "break");
+        is_refused(hlk_lock_acquire(lock, HLK_NOWAIT), "acquire");
+        is_refused(hlk_lock_acquire(lock, HLK_FOREVER), "acquire");
+        cr_assert_eq(n, 0u);
+        cr_assert_str_eq(raw(stage.redis, "HGETALL t"), before);
+        cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 1);
+        raw(stage.redis, "DEL t");
+    }
+}
+
+Test(no_lock, of_a_hash_every_call_says_so_and_changes_nothing)
+{
+    every_call_refuses_them(HLK_LOCK_PLAIN);
+}
+
+Test(no_lock, of_a_hash_a_fair_lock_says_the_same)
+{
+    every_call_refuses_them(HLK_LOCK_FAIR);
+}
+
+/* A read/write lock of Redisson's, say: it will be over. */
+Test(no_lock, that_ends_by_itself_is_waited_for)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t mode read b983c153-7421-469a-addb-44fb92259a1b:31 1");
+    raw(stage.redis, "PEXPIRE t 30000");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+    is_refused(hlk_lock_break(lock), "break");
+    struct actor *waiter = actor_start(lock, NULL);
+    WAIT_FOR_WAITERS(client, 1);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    cr_assert_eq(raw_int(stage.redis, "HLEN t"), 2);
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+Test(no_lock, that_came_in_a_lock_s_place_ends_a_wait)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(lock, NULL);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 1);
+    raw(stage.redis, "HSET t name bob");
+    WAIT_FOR(raw_int(stage.redis, "PUBLISH redisson_lock__channel:{t} 0") >= 0 && actor_answered(waiter));
+    cr_assert_eq(actor_status(waiter), HLK_E_SERVER);
+    WAIT_FOR(raw_int(stage.redis, "DBSIZE") == 1);
+    cr_assert_str_eq(raw(stage.redis, "HGET t name"), "\"bob\"");
+    (void)actor_end(waiter);
+    raw(stage.redis, "DEL t");
+}
+
+/* --- another key of the lock's */
+
+Test(no_lock, in_the_queue_s_or_the_counter_s_place_is_named)
+{
+    struct hlk_lock_opts fenced = HLK_LOCK_OPTS_INIT;
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    fenced.kind = HLK_LOCK_FENCED;
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "SET hasplock_queue:{t} text");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_E_SERVER);
+    cr_assert_not_null(strstr(hlk_last_error(), "hasplock_queue:{t}"), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_E_SERVER);
+    cr_assert_not_null(strstr(hlk_last_error(), "hasplock_queue:{t}"), "%s", hlk_last_error());
+    raw(stage.redis, "DEL hasplock_queue:{t}");
+    raw(stage.redis, "SET redisson_lock_token:{t} text");
+    cr_assert_eq(hlk_lock_acquire(stage_lock(client, "t", &fenced), HLK_NOWAIT), HLK_E_SERVER);
+    cr_assert_not_null(strstr(hlk_last_error(), "redisson_lock_token:{t}"), "%s", hlk_last_error());
+    raw(stage.redis, "DEL redisson_lock_token:{t}");
+}
+
+/* --- answers of another kind */
+
+TestSuite(odd_answer, .timeout = 60);
+
+/* A server whose EVALSHA is `command`, which answers anything but what a script does. */
+static void is_never_free(const char *command)
+{
+    const char *extra[] = {
+        "--rename-command", "EVALSHA", "NOT_EVALSHA", "--rename-command", command, "EVALSHA", NULL
+    };
+    struct server *server = server_start(SERVER_NOACL, extra);
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    size_t n = 7;
+    hlk_lock *lock = stage_lock(stage_open_at(hlk_test_url(server), NULL), "t", NULL);
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_E_SERVER, "%s", command);
+    cr_assert_not_null(strstr(hlk_last_error(), "query \"t\""), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_waiters(lock, NULL, 0, &n), HLK_E_SERVER, "%s", command);
+    cr_assert_eq(n, 0u);
+    server_stop(server);
+}
+
+Test(odd_answer, of_one_number_is_a_fault)
+{
+    is_never_free("TOUCH");
+}
+
+Test(odd_answer, of_six_nothings_is_a_fault)
+{
+    is_never_free("MGET");
+}
+
+/* --- names */
 
 static void start_with_all_keys(void)
 {

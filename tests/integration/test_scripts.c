@@ -1,6 +1,7 @@
 /* Every line of the heads of lock_acquire and lock_end while nobody is in line: each reply, what it
  * changes, run twice, run late. test_golden.c holds them against Redisson's transcripts. */
 #include "integration/scripts.h"
+#include "support/no_lock.h"
 
 SCRIPTS_SUITE(lock_acquire);
 SCRIPTS_SUITE(lock_end);
@@ -92,8 +93,26 @@ Test(lock_acquire, refuses_a_key_of_another_type_and_changes_nothing)
 Test(lock_acquire, refuses_a_queue_of_another_type_and_changes_nothing)
 {
     raw(admin, "SET %s text", QUEUE);
-    cr_assert_not_null(strstr(acquire(30000, A), "WRONGTYPE"));
+    const char *answer = acquire(30000, A);
+    cr_assert_not_null(strstr(answer, "WRONGTYPE"), "%s", answer);
+    cr_assert_not_null(strstr(answer, QUEUE), "%s", answer);
     cr_assert_str_eq(everything(), QUEUE " string \"text\"; ");
+}
+
+Test(lock_acquire, refuses_a_hash_without_end_that_is_no_lock_and_changes_nothing)
+{
+    for (int i = 0; i < NO_LOCKS; i++) {
+        char set[160];
+        snprintf(set, sizeof set, "HSET t %s", no_locks[i]);
+        raw(admin, "DEL t");
+        raw(admin, set);
+        const char *before = everything(), *answer = enqueue(A, PLACE(A));
+        cr_assert_eq(strncmp(answer, "-HASPLOCK the key is a hash, but no lock", 40), 0, "%s", answer);
+        cr_assert_str_eq(everything(), before);
+        raw(admin, "PEXPIRE t 60000");
+        cr_assert_eq(strncmp(acquire(30000, A), "[:", 2), 0, "it will be over");
+        cr_assert_str_eq(everything(), before);
+    }
 }
 
 Test(lock_acquire, is_refused_by_a_full_server_and_changes_nothing)

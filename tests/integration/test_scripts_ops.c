@@ -1,5 +1,6 @@
 /* What operators ask: lock_break, lock_query. */
 #include "integration/scripts.h"
+#include "support/no_lock.h"
 
 SCRIPTS_SUITE(lock_break);
 SCRIPTS_SUITE(lock_query);
@@ -126,6 +127,29 @@ Test(lock_break, refuses_a_key_of_another_type_and_changes_nothing)
     cr_assert_str_eq(everything(), "t string \"text\"; ");
 }
 
+/* The i-th of no_locks is there, with somebody in line who listens. */
+static const char *with_no_lock(int i)
+{
+    char set[160];
+    snprintf(set, sizeof set, "HSET t %s", no_locks[i]);
+    raw(admin, "DEL t");
+    raw(admin, set);
+    raw(admin, "ZADD %s 1 %s", QUEUE, PLACE(B));
+    return everything();
+}
+
+Test(lock_break, refuses_a_hash_that_is_no_lock_and_changes_nothing)
+{
+    all_listen();
+    for (int i = 0; i < NO_LOCKS; i++) {
+        const char *before = with_no_lock(i), *answer = lock_break();
+        cr_assert_eq(strncmp(answer, "-HASPLOCK the key is a hash, but no lock", 40), 0, "%s", answer);
+        cr_assert_str_eq(everything(), before);
+        cr_assert_str_eq(said(), "|||");
+    }
+    nobody_listens();
+}
+
 Test(lock_break, works_on_a_full_server)
 {
     acquire(30000, A);
@@ -189,7 +213,18 @@ Test(lock_query, of_a_free_lock_names_who_is_in_line_too)
 Test(lock_query, refuses_a_queue_of_another_type)
 {
     raw(admin, "SET %s text", QUEUE);
-    cr_assert_not_null(strstr(query(), "WRONGTYPE"));
+    const char *answer = query();
+    cr_assert_not_null(strstr(answer, "WRONGTYPE"), "%s", answer);
+    cr_assert_not_null(strstr(answer, QUEUE), "%s", answer);
+}
+
+Test(lock_query, refuses_a_hash_that_is_no_lock)
+{
+    for (int i = 0; i < NO_LOCKS; i++) {
+        const char *before = with_no_lock(i), *answer = query();
+        cr_assert_eq(strncmp(answer, "-HASPLOCK the key is a hash, but no lock", 40), 0, "%s", answer);
+        cr_assert_str_eq(everything(), before);
+    }
 }
 
 Test(lock_query, tells_minus_1_listeners_when_it_may_not_ask)

@@ -109,14 +109,16 @@ Test(tokens, may_be_large)
 Test(tokens, of_a_counter_of_another_type_are_refused_and_nothing_changes)
 {
     raw(admin, "HSET %s f v", TOKEN);
-    cr_assert_not_null(strstr(acquire_fenced(A, "1", "0"), "WRONGTYPE"));
+    const char *answer = acquire_fenced(A, "1", "0");
+    cr_assert(strstr(answer, "WRONGTYPE") && strstr(answer, TOKEN), "%s", answer);
     cr_assert_str_eq(everything(), TOKEN " hash [\"f\", \"v\"]; ");
 }
 
 Test(tokens, of_a_counter_that_is_no_number_are_refused_and_nothing_changes)
 {
     raw(admin, "SET %s text", TOKEN);
-    cr_assert_eq(acquire_fenced(A, "1", "0")[0], '-');
+    const char *answer = acquire_fenced(A, "1", "0");
+    cr_assert(answer[0] == '-' && strstr(answer, TOKEN), "%s", answer);
     cr_assert_str_eq(everything(), TOKEN " string \"text\"; ");
 }
 
