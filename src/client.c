@@ -426,10 +426,23 @@ static void drain(hlk_client *client)
     }
 }
 
+/* By the thread that it would have to wait for: refused aloud, for close has no answer. */
+static bool called_back(hlk_client *client)
+{
+    bool here = (client->events.running && pthread_equal(pthread_self(), client->events.thread)) ||
+                (client->loop && hlk_loop_here(client->loop));
+    if (here) {
+        (void)hlk_last_set(HLK_E_INVALID, "close: called from a callback; the client stays open");
+        hlk_log_write(&client->endpoint.log, HLK_LOG_ERROR, "%s", hlk_last_error());
+    }
+    return here;
+}
+
 void hlk_client_close(hlk_client *client)
 {
     int old;
-    if (!client || client->process != hlk_self_process() || atomic_exchange(&client->closing, true))
+    if (!client || client->process != hlk_self_process() || called_back(client) ||
+        atomic_exchange(&client->closing, true))
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
     hlk_holder_unwatch(&client->table);

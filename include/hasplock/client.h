@@ -94,8 +94,8 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_client_open(hlk_client **out, const cha
 
 /* Wakes everybody who waits (HLK_E_CLOSED), releases everything held, delivers what callbacks are due, joins the
  * threads, frees. Destroy locks, owners and cancels before or after; they only answer HLK_E_CLOSED meanwhile.
- * NULL is fine. One thread, once; not from a callback. Blocks up to reply_ms for the calls that are inside, and as
- * long again for what it has to give back, if need be on a new connection. */
+ * NULL is fine. One thread, once; from a callback it does nothing but log an error. Blocks up to reply_ms for the
+ * calls that are inside, and as long again for what it has to give back, if need be on a new connection. */
 HLK_API void hlk_client_close(hlk_client *client);
 
 /* The client part of its holders' names in Redis: "hlk-...". Lives as long as the client. Any thread. */

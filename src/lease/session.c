@@ -124,10 +124,11 @@ void hlk_session_forget_hold(struct hlk_session *s, bool holder_lives)
     s->count = 0;
 }
 
-static enum hlk_let_go let_go_past(struct hlk_session *s, struct hlk_past *past, bool *unref)
+static enum hlk_let_go let_go_past(struct hlk_session *s, struct hlk_past *past, struct hlk_parting *out, bool *unref)
 {
     if (!past->releases)
         return HLK_LET_OWED;
+    out->why = past->why;
     if (--past->releases == 0) {
         past->releases = 1; /* counts as lost in drop_past */
         hlk_past_drop(s, past, true);
@@ -168,6 +169,7 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
         }
         if (s->lease.state == HLK_LEASE_LOST) { /* lost, and there was no memory to put it aside */
             verdict = HLK_LET_LOST;
+            out->why = "no memory was left to note why";
             if (--s->count == 0) {
                 hlk_via_lost(s->via, false);
                 hlk_session_move(s, HLK_SESSION_ENDING);
@@ -180,7 +182,7 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
             verdict = let_go_held(s, out, &woken);
         }
     } else if (past) {
-        verdict = let_go_past(s, past, &unref);
+        verdict = let_go_past(s, past, out, &unref);
     }
     hlk_mutex_unlock(s->mu);
     hlk_park_pay(woken);
@@ -264,6 +266,7 @@ bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_
     }
     bool aside = orphan || past;
     if (past) { /* the hold's account moves to the past record */
+        past->why = why;
         past->via = s->via;
         s->via = NULL;
         s->holder.id = 0;
@@ -348,10 +351,23 @@ void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *o
         out->cap_ms = s->lease.cap_ms;
         out->token = s->place && s->place->fenced ? s->place->token : 0;
         out->lost = s->lease.state == HLK_LEASE_LOST;
+        out->why = "no memory was left to note why";
     } else if (past && past->releases) {
         out->count = past->releases;
         out->h = past->h;
         out->lost = true;
+        out->why = past->why;
     }
+    hlk_mutex_unlock(s->mu);
+}
+
+void hlk_session_neighbour(struct hlk_session *s, struct hlk_neighbour *out)
+{
+    hlk_mutex_lock(s->mu);
+    *out = (struct hlk_neighbour){ .held = s->state == HLK_SESSION_HELD,
+                                   .orphaned = s->lease.state == HLK_LEASE_ORPHANED,
+                                   .until_ms = s->lease.until_ms,
+                                   .via = s->state == HLK_SESSION_HELD ? s->via : NULL };
+    hlk_via_ref(out->via);
     hlk_mutex_unlock(s->mu);
 }

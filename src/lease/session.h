@@ -104,6 +104,7 @@ struct hlk_past {
     /* that are due before the holder may acquire again (LOST); 0: an unsure release */
     unsigned releases;
     struct hlk_via *via;
+    const char *why;                    /* of a loss; a literal */
     struct hlk_holder counted;          /* in whose `holds` it is */
     bool settled;                       /* the unsure release has its outcome: */
     enum hlk_status outcome;
@@ -228,6 +229,7 @@ struct hlk_parting {        /* what an end needs to know */
     int64_t until_ms;       /* Redis' ttl is over then, at the latest */
     unsigned count;
     bool fenced;
+    const char *why;            /* HLK_LET_LOST: a literal */
     struct hlk_member place;    /* in doubt, and it has waited: a late copy may have put it in line again */
 };
 
@@ -266,7 +268,14 @@ void hlk_session_tell(struct hlk_session *s, int kind, const char *why);
 void hlk_session_orphan(struct hlk_session *s, uint64_t holder);
 
 /* --- questions: local, any thread --- */
-struct hlk_view { unsigned count; uint64_t h; int64_t until_ms, cap_ms, token; bool lost; };
+struct hlk_view { unsigned count; uint64_t h; int64_t until_ms, cap_ms, token; bool lost; const char *why; };
 void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *out);
+/* Who of this process holds it: */
+struct hlk_neighbour {
+    bool held, orphaned;
+    int64_t until_ms;
+    struct hlk_via *via;    /* through which handle, with a reference; NULL: not held, or a lost one */
+};
+void hlk_session_neighbour(struct hlk_session *s, struct hlk_neighbour *out);
 
 #endif

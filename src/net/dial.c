@@ -139,6 +139,8 @@ static enum hlk_status check_own(struct hlk_dial *dial, unsigned i, const redisR
 static enum hlk_status check(struct hlk_dial *dial, const redisReply *reply)
 {
     unsigned i = dial->seen++;
+    if (i >= dial->expected)
+        return hlk_error_set(&dial->error, HLK_E_CONNECT, "an answer that nobody asked for");
     if (i < dial->own)
         return check_own(dial, i, reply);
     return dial->greeting->check(i - dial->own, reply, &dial->error);

@@ -17,6 +17,10 @@
 typedef int lookup_fn(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 static _Atomic(lookup_fn *) played;
 
+/* A lookup that hangs cannot be ended: the dial that gave it up leaves its thread behind. */
+#define RUNNING_MOST 16
+static atomic_int running;
+
 struct hlk_resolve {
     atomic_int refs;
     int fd; /* eventfd, counts 1 when done */
@@ -63,6 +67,7 @@ static void *run(void *arg)
     look_up(lookup, play ? play : getaddrinfo, 0);
     tell(lookup);
     unref(lookup);
+    atomic_fetch_sub(&running, 1);
     return NULL;
 }
 
@@ -72,16 +77,20 @@ static int start_thread(struct hlk_resolve *lookup)
     pthread_attr_t attr;
     pthread_t thread;
     sigset_t all, before;
-    int fault = pthread_attr_init(&attr);
-    if (fault)
+    int fault = atomic_fetch_add(&running, 1) >= RUNNING_MOST ? EAGAIN : pthread_attr_init(&attr);
+    if (fault) {
+        atomic_fetch_sub(&running, 1);
         return fault;
+    }
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     atomic_fetch_add(&lookup->refs, 1);
     fault = pthread_create(&thread, &attr, run, lookup);
-    if (fault)
+    if (fault) {
         atomic_fetch_sub(&lookup->refs, 1);
+        atomic_fetch_sub(&running, 1);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     return fault;
@@ -115,7 +124,9 @@ struct hlk_resolve *hlk_resolve_start(const char *host, int port, struct hlk_err
     }
     int fault = start_thread(lookup);
     if (fault) {
-        hlk_error_set(error, HLK_E_OS, "thread for the lookup of \"%s\": %s", host, strerror(fault));
+        bool hang = fault == EAGAIN && atomic_load(&running) >= RUNNING_MOST;
+        hlk_error_set(error, hang ? HLK_E_CONNECT : HLK_E_OS, "thread for the lookup of \"%s\": %s", host,
+                      hang ? "as many as there may be hang already" : strerror(fault));
         unref(lookup);
         return NULL;
     }

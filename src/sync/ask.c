@@ -166,7 +166,7 @@ static enum hlk_status extend(hlk_lock *lock, struct hlk_self *self, int64_t lea
     struct hlk_view view;
     hlk_session_view(lock->session, hlk_lock_holder(lock, self).id, &view);
     if (view.lost)
-        return hlk_lock_fails(lock, "extend", HLK_LOST, "the hold was lost");
+        return hlk_lock_fails(lock, "extend", HLK_LOST, "the hold was lost (%s)", view.why);
     if (view.count == 0)
         return hlk_lock_not_held(lock, "extend");
     int64_t now = hlk_clock_ms();

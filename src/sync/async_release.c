@@ -120,7 +120,8 @@ static enum hlk_status release(hlk_lock *lock, hlk_done_fn *done, void *ctx)
         break;
     case HLK_LET_LOST:
         hlk_mem_free(released);
-        return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
+        return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost (%s); it is off this holder's account now",
+                              parting.why);
     case HLK_LET_OWED:
     case HLK_LET_NOT_HOLDER:
         hlk_mem_free(released);

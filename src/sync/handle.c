@@ -50,6 +50,27 @@ enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation)
     return hlk_lock_fails(lock, operation, HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
 }
 
+enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_holder holder)
+{
+    struct hlk_view view;
+    hlk_session_view(lock->session, holder.id, &view);
+    return hlk_lock_fails(lock, "acquire", HLK_LOST,
+                          "this holder lost an earlier hold (%s) that it has not released yet",
+                          view.lost ? view.why : "released meanwhile");
+}
+
+void hlk_lock_owner_label(struct hlk_via *via, char *buf, size_t size)
+{
+    buf[0] = '\0';
+    if (!via || !via->mu) /* a seat: a thread's */
+        return;
+    hlk_mutex_lock(via->mu);
+    const hlk_owner *owner = HLK_CONTAINER(via, hlk_lock, via)->owner;
+    if (owner)
+        (void)snprintf(buf, size, "%s", owner->label);
+    hlk_mutex_unlock(via->mu);
+}
+
 /* --- locks --- */
 
 static void free_lock(struct hlk_via *via)
@@ -147,8 +168,10 @@ void hlk_lock_destroy(hlk_lock *lock)
         return;
     if (lock->via.hook.fn)
         hlk_events_silence(&lock->client->events, &lock->via);
+    hlk_mutex_lock(lock->via.mu);
     hlk_owner *owner = lock->owner;
     lock->owner = NULL;
+    hlk_mutex_unlock(lock->via.mu);
     hlk_owner_destroy(owner);
     hlk_via_unref(&lock->via);
 }
@@ -219,7 +242,7 @@ enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
     buf[0] = '\0';
     look(lock, &view);
     if (view.lost)
-        return hlk_lock_fails(lock, "hold id", HLK_LOST, "the hold was lost");
+        return hlk_lock_fails(lock, "hold id", HLK_LOST, "the hold was lost (%s)", view.why);
     if (view.count == 0)
         return hlk_lock_not_held(lock, "hold id");
     (void)hlk_field(field, lock->client->id, view.h);

@@ -58,6 +58,12 @@ enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum
 /* Of a holder that holds nothing: HLK_NOT_HOLDER; HLK_E_CLOSED when it is close that released it meanwhile. */
 enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation);
 
+/* HLK_LOST of an acquire, and why. */
+enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_holder holder);
+
+/* The owner's label, if the handle has an owner still: of a handle that may be destroyed just now. "": none. */
+void hlk_lock_owner_label(struct hlk_via *via, char *buf, size_t size);
+
 /* NULL, forked, closed: checked at the edge of every call on a handle. */
 enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation);
 

@@ -275,8 +275,7 @@ static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_o
         HLK_COUNT(&lock->client->table, reentered);
         return HLK_OK;
     case HLK_ENTER_LOST:
-        return hlk_lock_fails(lock, "acquire", HLK_LOST,
-                              "this holder lost an earlier hold that it has not released yet");
+        return hlk_lock_lost_before(lock, holder);
     case HLK_ENTER_RAISE:
         return raise_nested(lock, opts, holder, h, count);
     default:

@@ -179,7 +179,8 @@ static enum hlk_status release(hlk_lock *lock, struct hlk_self *self)
     case HLK_LET_NOT_HOLDER:
         return hlk_lock_not_held(lock, "release");
     case HLK_LET_LOST:
-        return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost; it is off this holder's account now");
+        return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost (%s); it is off this holder's account now",
+                              parting.why);
     case HLK_LET_NESTED:
         return HLK_OK;
     case HLK_LET_PASSED:

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LATE_MOST 3
+
 /* --- options --- */
 
 static bool lease_ok(int64_t lease_ms)
@@ -248,6 +250,18 @@ static enum hlk_happened busy(struct hlk_request *r)
     return hlk_session_waits(r->lock->session, &r->turn, r->q.doubt) ? hlk_request_got(r) : HLK_IS_BUSY;
 }
 
+/* Ours when it was written, and over when it was read. By the next copy it may be ours in time; but one whose lease is
+ * shorter than the way there and back would keep it from everybody. */
+static enum hlk_happened too_late(struct hlk_request *r)
+{
+    if (++r->late < LATE_MOST)
+        return HLK_IS_STALE;
+    (void)hlk_error_set(&r->error, HLK_E_UNSURE,
+                        "got, but each of %d answers came when its lease of %lld ms was over; given back", LATE_MOST,
+                        (long long)r->lease_ms);
+    return HLK_IS_OVER;
+}
+
 enum hlk_happened hlk_request_answer(struct hlk_request *r)
 {
     redisReply *reply = r->q.call.reply;
@@ -256,7 +270,7 @@ enum hlk_happened hlk_request_answer(struct hlk_request *r)
     if (is_yours(r, reply)) {
         r->won = hlk_session_won(s, &r->turn, hlk_question_sent_ms(&r->q), r->q.fenced ? reply->element[0]->integer : 0,
                                  r->q.doubt);
-        what = r->won ? HLK_IS_YOURS : HLK_IS_STALE;
+        what = r->won ? HLK_IS_YOURS : too_late(r);
     } else if (read_busy(r, reply)) {
         what = busy(r);
     } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer == -1) {
@@ -361,7 +375,7 @@ void hlk_request_leave(struct hlk_request *r)
         hlk_channel_leave_inbox(&client->channels);
     r->attends = false;
     if (!r->won) {
-        if (hlk_session_leave(r->lock->session, &r->turn, r->flies || r->q.doubt || r->queued)) {
+        if (hlk_session_leave(r->lock->session, &r->turn, r->flies || r->q.doubt || r->queued || r->late)) {
             undo_acquire(r);
             hlk_session_left(r->lock->session);
         } else if (r->turn.got) {
@@ -402,6 +416,27 @@ static long long waited_ms(const struct hlk_request *r)
     return (hlk_clock_ns() - r->started_ns + 999999) / 1000000;
 }
 
+/* "held by owner \"order-4711\" of this process, ttl 27.1 s" */
+static void add_neighbour(struct hlk_text *text, const struct hlk_request *r)
+{
+    struct hlk_neighbour near;
+    char label[65];
+    hlk_session_neighbour(r->lock->session, &near);
+    hlk_lock_owner_label(near.via, label, sizeof label);
+    if (!near.held)
+        hlk_text_add(text, "another thread or owner of this process is before");
+    else if (near.orphaned)
+        hlk_text_add(text, "held by a thread or owner of this process that has ended");
+    else if (label[0])
+        hlk_text_add(text, "held by owner \"%s\" of this process", label);
+    else
+        hlk_text_add(text, "held by another thread or owner of this process");
+    int64_t left = near.until_ms - hlk_clock_ms();
+    if (near.held)
+        hlk_text_add(text, ", ttl %.1f s", left > 0 ? (double)left / 1000.0 : 0.0);
+    hlk_via_unref(near.via);
+}
+
 static enum hlk_status busy_text(struct hlk_request *r, enum hlk_status status)
 {
     char buf[320];
@@ -416,7 +451,7 @@ static enum hlk_status busy_text(struct hlk_request *r, enum hlk_status status)
     } else if (r->lock->fair) {
         hlk_text_add(&text, "others are before in its queue");
     } else {
-        hlk_text_add(&text, "another thread or owner of this process is before");
+        add_neighbour(&text, r);
     }
     return hlk_lock_fails(r->lock, "acquire", status, "%s", buf);
 }
@@ -444,8 +479,7 @@ enum hlk_status hlk_request_report(struct hlk_request *r, enum hlk_status status
         return hlk_lock_fails(r->lock, "acquire", status, "interrupted after %lld ms; nothing is held or queued",
                               waited_ms(r));
     case HLK_LOST:
-        return hlk_lock_fails(r->lock, "acquire", status,
-                              "this holder lost an earlier hold that it has not released yet");
+        return hlk_lock_lost_before(r->lock, r->turn.holder);
     default:
         return hlk_lock_fails(r->lock, "acquire", status, "%s",
                               r->error.text[0] ? r->error.text : hlk_status_text(status));

@@ -29,6 +29,7 @@ struct hlk_request {                    /* heap; the question's call may outlive
     bool asked_again;                   /* one try: it found a hold of our own process's, or no end was on its way */
     bool waits;                         /* counted in `waiting`, registered for close and cancel */
     bool raises;                        /* another thread of its owner had it first, with a lease to be raised */
+    unsigned late;                      /* answers "yours" that came when the lease was over: end(h) is owed */
     bool attends;                       /* the inbox, while it is in line behind others of this process */
     char holder[HLK_FIELD_MAX];         /* who held it when last asked; "" unknown */
     struct hlk_busy busy;

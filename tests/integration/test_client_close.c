@@ -173,3 +173,28 @@ Test(client_close, delivers_what_is_due_and_nothing_afterwards)
     test_sleep_ms(50);
     cr_assert_eq(atomic_load(&told), at_close);
 }
+
+static void close_it(const struct hlk_event *event, void *ctx)
+{
+    hlk_client **client = ctx;
+    stage_on_event(event, NULL);
+    hlk_client_close(*client);
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+}
+
+Test(client_close, in_a_callback_is_refused_aloud)
+{
+    hlk_client *client;
+    struct hlk_client_opts opts = stage_opts();
+    opts.on_event = close_it;
+    opts.event_ctx = &client;
+    client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    stage_wait_event(HLK_EVENT_LOST, "t");
+    WAIT_FOR(stage_logged("called from a callback"));
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "it stays open");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}

@@ -81,6 +81,43 @@ Test(errors, of_a_loss_name_lock_and_cause)
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
     cr_assert_eq(hlk_last_status(), HLK_LOST);
     assert_names("release \"t\"");
+    assert_names("broken by this process");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_LOST);
+    cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_LOST);
+    assert_names("unknown to the server");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_LOST);
+    assert_names("lost an earlier hold (unknown to the server");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    assert_names("unknown to the server");
+}
+
+Test(errors, of_a_wait_behind_this_process_name_holder_and_ttl)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, "order-4711");
+    hlk_lock *owned = stage_owned(client, "t", owner), *lock = stage_lock(client, "t", NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 20000;
+    cr_assert_eq(hlk_lock_acquire_with(owned, &opts), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+    assert_names("held by owner \"order-4711\" of this process, ttl 1"); /* of 20 s less the margin, a little is gone */
+    cr_assert_eq(hlk_lock_acquire(lock, 20), HLK_TIMEOUT);
+    assert_names("held by owner \"order-4711\" of this process");
+    cr_assert_eq(hlk_lock_release(owned), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(owned, HLK_NOWAIT), HLK_BUSY);
+    assert_names("held by another thread or owner of this process, ttl 2");
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    struct actor *gone = actor_start_wait(lock, HLK_NOWAIT);
+    cr_assert_eq(actor_status(gone), HLK_OK);
+    actor_leave(gone);
+    stage_wait_event(HLK_EVENT_ORPHANED, "t");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
+    assert_names("that has ended, ttl ");
+    cr_assert_eq(hlk_lock_break(lock), HLK_OK);
+    hlk_owner_destroy(owner);
 }
 
 Test(errors, of_the_server_are_quoted)

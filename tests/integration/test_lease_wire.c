@@ -232,3 +232,25 @@ Test(lease_wire, of_fixed_length_that_was_made_endless_ends_after_a_reconnect)
     cr_assert(ttl > 0 && ttl <= 20000, "%d ms", (int)ttl);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
+
+/* --- shorter than the way there and back */
+
+/* Nobody would have it: the one who asks is always late, and keeps it from all others. */
+Test(lease_wire, that_is_over_before_each_answer_is_there_ends_the_try)
+{
+    hlk_client *client = stage_open(NULL), *other = open_directly();
+    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(other, "t", NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 100;
+    proxy_delay(stage.proxy, 0, 150);
+    for (int i = 0; i < 2; i++) {
+        opts.wait_ms = i ? HLK_FOREVER : HLK_NOWAIT;
+        uint64_t sent = proxy_seen(stage.proxy, "t");
+        cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_E_UNSURE);
+        cr_assert_not_null(strstr(hlk_last_error(), "over"), "%s", hlk_last_error());
+        cr_assert_leq(proxy_seen(stage.proxy, "t") - sent, 12u);
+        cr_assert_eq(hlk_lock_acquire(theirs, HLK_FOREVER), HLK_OK);
+        cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
+    }
+    proxy_delay(stage.proxy, 0, 0);
+}

@@ -269,3 +269,25 @@ Test(resolve, says_when_there_is_no_descriptor)
     cr_assert_eq(error.status, HLK_E_OS);
     cr_assert_not_null(strstr(error.text, "Too many open files"));
 }
+
+Test(resolve, that_hangs_again_and_again_takes_no_more_than_so_many_threads)
+{
+    enum { MOST = 16 };
+    struct hlk_resolve *lookups[MOST];
+    for (int i = 0; i < MOST; i++)
+        lookups[i] = start(hangs, "redis.example");
+    cr_assert_null(hlk_resolve_start("redis.example", 7000, &error));
+    cr_assert_eq(error.status, HLK_E_CONNECT);
+    cr_assert_not_null(strstr(error.text, "redis.example"), "%s", error.text);
+    for (int i = 0; i < MOST; i++)
+        sem_post(&go_on);
+    for (int i = 0; i < MOST; i++) {
+        freeaddrinfo(take(lookups[i]));
+        hlk_resolve_drop(lookups[i]);
+    }
+    struct hlk_resolve *again = NULL;
+    hlk_resolve_play(finds);
+    WAIT_FOR((again = hlk_resolve_start("redis.example", 7000, &error)) != NULL); /* a thread ends after its answer */
+    freeaddrinfo(take(again));
+    hlk_resolve_drop(again);
+}
