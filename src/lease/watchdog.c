@@ -90,37 +90,60 @@ static void free_batch(struct batch *batch)
 
 /* --- answers --- */
 
-static void renewed(struct hlk_session *s, uint64_t h, int64_t sent_ms, int64_t lease_ms)
+/* Answers how long after the one before, if that is more than half of the lease; else 0. */
+static int64_t renewed(struct hlk_session *s, uint64_t h, int64_t sent_ms, int64_t lease_ms)
 {
     struct hlk_table *table = s->table;
+    int64_t gap_ms = 0;
     hlk_mutex_lock(s->mu);
     if (s->state == HLK_SESSION_HELD && s->h == h && hlk_lease_live(&s->lease)) {
-        bool late = sent_ms - s->lease.sent_ms > s->lease.lease_ms / 2;
+        if (sent_ms - s->lease.sent_ms > s->lease.lease_ms / 2)
+            gap_ms = sent_ms - s->lease.sent_ms;
         HLK_COUNT(table, renewals);
-        if (late)
+        if (gap_ms)
             HLK_COUNT(table, renewals_late);
         if (hlk_lease_renewed(&s->lease, sent_ms, lease_ms, table->at_risk_ms))
             hlk_session_tell(s, HLK_EVENT_SAFE, "renewed");
         hlk_watchdog_arm(s);
     }
     hlk_mutex_unlock(s->mu);
+    return gap_ms;
+}
+
+/* One line for all of a batch, with the first of them. */
+static void log_gaps(const struct batch *batch, unsigned late, unsigned first, int64_t gap_ms)
+{
+    if (late)
+        hlk_log(batch->dog->table->log, HLK_LOG_WARN,
+                "%u of %u locks renewed later than half of their lease, \"%.64s\" %lld ms after the time before; the "
+                "server took %lld ms to answer",
+                late, batch->n, hlk_session_name(batch->sessions[first]), (long long)gap_ms,
+                (long long)(hlk_clock_ms() - batch->call.sent_ns / 1000000));
 }
 
 static void read_answers(struct batch *batch)
 {
     const redisReply *reply = batch->call.reply;
+    unsigned late = 0, first = 0;
+    int64_t first_ms = 0;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->n)
         return;
     for (unsigned i = 0; i < batch->n; i++) {
         struct hlk_session *s = batch->sessions[i];
         long long answer = reply->element[i]->type == REDIS_REPLY_INTEGER ? reply->element[i]->integer : -1;
-        if (answer == 1)
-            renewed(s, batch->h[i], batch->call.sent_ns / 1000000, batch->lease_ms[i]);
-        else
-            hlk_table_lose(s, batch->h[i],
-                           answer == 0 ? "unknown to the server: expired, broken, or its data was lost"
-                                       : "broken: somebody else holds it");
+        if (answer == 1) {
+            int64_t gap_ms = renewed(s, batch->h[i], batch->call.sent_ns / 1000000, batch->lease_ms[i]);
+            if (gap_ms && late++ == 0) {
+                first = i;
+                first_ms = gap_ms;
+            }
+            continue;
+        }
+        hlk_table_lose(s, batch->h[i],
+                       answer == 0 ? "unknown to the server: expired, broken, or its data was lost"
+                                   : "broken: somebody else holds it");
     }
+    log_gaps(batch, late, first, first_ms);
 }
 
 static void ask_again_soon(struct batch *batch)

@@ -212,6 +212,7 @@ static bool read_busy(struct hlk_request *r, const redisReply *reply)
     size_t len = field->len < sizeof r->holder - 1 ? field->len : sizeof r->holder - 1;
     memcpy(r->holder, field->str, len);
     r->holder[len] = '\0';
+    r->told_ms = hlk_question_sent_ms(&r->q);
     r->busy.ttl_ms = reply->element[0]->integer;
     r->busy.place = reply->element[2]->integer;
     return true;
@@ -445,9 +446,12 @@ static enum hlk_status busy_text(struct hlk_request *r, enum hlk_status status)
     if (status == HLK_TIMEOUT)
         hlk_text_add(&text, "not got in %lld ms; ", waited_ms(r));
     if (r->holder[0]) {
+        int64_t ago_ms = hlk_clock_ms() - r->told_ms;
         hlk_text_add(&text, "held by ");
         hlk_field_describe(&text, r->holder, strlen(r->holder));
         hlk_text_add(&text, r->busy.ttl_ms < 0 ? ", without end" : ", ttl %.1f s", (double)r->busy.ttl_ms / 1000.0);
+        if (ago_ms >= 500) /* it may be another one by now: nobody tells who waits */
+            hlk_text_add(&text, ", %.1f s ago", (double)ago_ms / 1000.0);
     } else if (r->lock->fair) {
         hlk_text_add(&text, "others are before in its queue");
     } else {

@@ -32,6 +32,7 @@ struct hlk_request {                    /* heap; the question's call may outlive
     unsigned late;                      /* answers "yours" that came when the lease was over: end(h) is owed */
     bool attends;                       /* the inbox, while it is in line behind others of this process */
     char holder[HLK_FIELD_MAX];         /* who held it when last asked; "" unknown */
+    int64_t told_ms;                    /* when that was */
     struct hlk_busy busy;
     struct hlk_error error;
 };

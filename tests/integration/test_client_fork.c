@@ -237,7 +237,7 @@ Test(client_fork, while_threads_end_the_child_may_open_a_client_and_end_its_own_
     void *good;
     for (int i = 0; i < HELD; i++) {
         char name[32];
-        snprintf(name, sizeof name, "h%d", i);
+        snprintf(name, sizeof name, "t-h%d", i);
         held[i] = hlk_lock_create(client, name, NULL);
         cr_assert_eq(hlk_lock_acquire(held[i], HLK_NOWAIT), HLK_OK);
     }

@@ -196,7 +196,7 @@ static void *take_turns(void *arg)
 
 Test(fair, lets_everybody_in_equally_often_and_nobody_together)
 {
-    enum { CLIENTS = 3, EACH = 3, WHOS = CLIENTS * EACH, TIMES = 100 };
+    enum { CLIENTS = 3, EACH = 3, WHOS = CLIENTS * EACH, TIMES = 400 };
     struct turns turns[WHOS];
     pthread_t threads[WHOS];
     struct history *history = history_create((size_t)WHOS * TIMES);
@@ -214,7 +214,7 @@ Test(fair, lets_everybody_in_equally_often_and_nobody_together)
     cr_assert(history_check(history));
     /* In the middle of the run, when all of them fight for it, nobody has had it twice more often than another. */
     int times[WHOS] = { 0 }, most = 0, least = TIMES;
-    for (size_t i = WHOS * TIMES / 4; i < WHOS * TIMES / 2; i++)
+    for (size_t i = WHOS * TIMES / 4; i < WHOS * TIMES * 3 / 4; i++)
         times[history_at(history, i)->who]++;
     for (int i = 0; i < WHOS; i++) {
         most = times[i] > most ? times[i] : most;

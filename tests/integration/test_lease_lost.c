@@ -261,14 +261,14 @@ Test(lease_lost, is_not_told_to_a_hook_whose_handle_was_destroyed_before)
 {
     static struct slow_hook first, second;
     hlk_client *client = stage_open(NULL);
-    hlk_lock *a = held_and_hooked(client, "a", &first), *b = held_and_hooked(client, "b", &second);
-    raw(stage.redis, "DEL a b");
+    hlk_lock *a = held_and_hooked(client, "t1", &first), *b = held_and_hooked(client, "t2", &second);
+    raw(stage.redis, "DEL t1 t2");
     cr_assert_eq(hlk_lock_release(a), HLK_LOST);
     sem_wait(&first.began); /* the events thread is busy: b's event stays in its queue */
     cr_assert_eq(hlk_lock_release(b), HLK_LOST);
     hlk_lock_destroy(b);
     sem_post(&first.go_on);
-    stage_wait_event(HLK_EVENT_LOST, "b"); /* the client's hook is told */
+    stage_wait_event(HLK_EVENT_LOST, "t2"); /* the client's hook is told */
     cr_assert_eq(second.told, 0);
     hlk_lock_destroy(a);
 }

@@ -104,6 +104,7 @@ Test(lease_wire, at_risk_is_told_before_the_loss_and_safe_when_it_is_over)
     cr_assert_gt(hlk_lock_left_ms(lock), 0);
     cr_assert_eq(stage_counters(client).renewals_late, 1u);
     cr_assert(stage_logged("is at risk"));
+    WAIT_FOR(stage_logged("1 of 1 locks renewed later than half of their lease, \"t\""));
     cr_assert_eq(stage_events(HLK_EVENT_LOST, NULL), 0u);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
