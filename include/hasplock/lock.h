@@ -90,6 +90,8 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const
  * HLK_LOST         the hold was lost; it is off the holder's account
  * HLK_E_UNSURE, HLK_E_CONNECT   not answered: repeated in the background until the lease is over; not held any more,
  *                  never renewed. Calling again waits for that outcome; acquiring again first settles it
+ * HLK_E_AUTH, HLK_E_SERVER      the server refused: not held any more, never renewed, and its lease runs out
+ * HLK_E_NOMEM, INVALID, FORKED  nothing was sent, held as before    HLK_E_CLOSED   close releases it
  * Blocks up to reply_ms; not at all when the loss is known, or an outer hold remains (unless one of them has a fixed
  * lease: then Redis has the count too). (RLock.unlock) */
 HLK_API enum hlk_status hlk_lock_release(hlk_lock *lock);
@@ -99,13 +101,15 @@ HLK_API enum hlk_status hlk_lock_release(hlk_lock *lock);
  * HLK_LOST         the hold is lost; also when no time was left (hlk_lock_left_ms): what is over is not revived
  * HLK_NOT_HOLDER, HLK_E_INVALID   nothing was changed; INVALID also for a lease beyond what max_hold_ms leaves
  * HLK_E_UNSURE, HLK_E_CONNECT     sent and not answered, or not sent: held for as long as before
+ * HLK_E_AUTH, SERVER, NOMEM, OS, FORKED, CLOSED    the same, see status.h
  * Any thread that holds. Blocks up to patience_ms + reply_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms);
 
 /* Takes the lock from whoever holds it and lets the next waiter have it. For operators: a holder whose process waits
  * for a lock, or did in the last 10 s, is told at once, another one, or that of a fair lock, learns of it by its next
- * renewal. HLK_OK; HLK_NOT_HOLDER: nobody held it; HLK_E_SERVER also of a hash that is no lock, which stays.
- * Blocks. (RLock.forceUnlock) */
+ * renewal. HLK_OK; HLK_NOT_HOLDER: nobody held it; HLK_E_SERVER also of a hash that is no lock, which stays;
+ * HLK_E_UNSURE: sent, not answered, and not repeated; HLK_E_CONNECT, AUTH, NOMEM, OS, INVALID, FORKED, CLOSED.
+ * Blocks up to patience_ms + reply_ms. (RLock.forceUnlock) */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_break(hlk_lock *lock);
 
 /* Local, no I/O, any thread, nanoseconds. For the handle's holder: */
@@ -121,7 +125,8 @@ HLK_API int64_t hlk_lock_left_ms(const hlk_lock *lock);     /* from now till the
 HLK_API int64_t hlk_lock_token(const hlk_lock *lock);
 
 /* The hold as written in Redis, "<client id>:<hold id>", copied to buf (cut if longer, always ended by NUL); "" when
- * the handle's holder does not hold it. HLK_OK, HLK_NOT_HOLDER, HLK_LOST, HLK_E_INVALID. Local, any thread. */
+ * the handle's holder does not hold it. HLK_OK, HLK_NOT_HOLDER, HLK_LOST, HLK_E_INVALID, FORKED,
+ * CLOSED. Local, any thread. */
 HLK_API enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size);
 
 /* The name it was made with. Lives as long as the handle; NULL for NULL. Any thread. */

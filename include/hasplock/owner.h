@@ -24,8 +24,8 @@ HLK_BEGIN_DECLS
 typedef struct hlk_owner hlk_owner;         /* opaque, counted; any number of threads at once */
 
 /* `label` is for people (error texts of those who wait behind it): 0 to 64 printable bytes, copied, need not be unique;
- * NULL: none. The owner itself is unique and known inside this process only. NULL: no memory or a bad label, see
- * hlk_last_status(). No I/O. Any thread. */
+ * NULL: none. The owner itself is unique and known inside this process only. NULL, see hlk_last_status():
+ * HLK_E_NOMEM, HLK_E_INVALID (a bad label, no client), HLK_E_FORKED, HLK_E_CLOSED. No I/O. Any thread. */
 HLK_API HLK_MUST_USE hlk_owner *hlk_owner_create(hlk_client *client, const char *label);
 
 /* Gives the caller's reference back; the last one (locks made with it keep their own) frees it. If it still holds

@@ -149,9 +149,12 @@ static enum hlk_status release_again(hlk_lock *lock, struct hlk_self *self, stru
         hlk_session_wait_owed(lock->session, holder.id, self, hlk_clock_ms() + lock->client->reply_ms);
     if (status == HLK_OK)
         return status;
-    return hlk_lock_fails(lock, "release", status,
+    if (status == HLK_NOT_HOLDER)
+        return hlk_lock_not_held(lock, "release");
+    return hlk_lock_fails(lock, "release", status, "%s",
                           status == HLK_E_UNSURE ? "still not answered; repeated in the background"
-                                                 : "the earlier release found nothing to release");
+                          : status == HLK_LOST   ? "the earlier release found nothing to release"
+                                                 : "the earlier release was refused, or ended by close; not held");
 }
 
 static enum hlk_status release_by_asking(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder,
