@@ -35,18 +35,18 @@ static bool says(const char *text, const char *word)
     return strncmp(text, "ERR ", 4) == 0 && strstr(text, word) != NULL;
 }
 
-/* The part of a text that concerns the caller: without the script's SHA-1 and line, which 7 appends and 6.2 puts before
- * it. Returns its length. */
+/* The part of a text that concerns the caller: without the script's SHA-1 and line, which 7 and Valkey append ("...
+ * script: <sha>, on @user_script:68.") and 6.2 puts before it ("...: @user_script:68: ..."). Returns its length. */
 static int core(const char **text)
 {
-    static const char place[] = "@user_script: ";
-    const char *at = strncmp(*text, "ERR Error running script", 24) == 0 ? strstr(*text, place) : NULL;
-    if (at)
-        *text = at + strlen(place) + strspn(at + strlen(place), "0123456789: -");
+    static const char place[] = "@user_script:";
+    bool old = strncmp(*text, "ERR Error running script", 24) == 0;
+    for (const char *at; old && (at = strstr(*text, place));) /* once, or twice */
+        *text = at + strlen(place) + strspn(at + strlen(place), " 0123456789:-");
     const char *tail = NULL;
-    for (at = *text; (at = strstr(at, " script: ")); at++)
+    for (const char *at = *text; !old && (at = strstr(at, " script: ")); at++)
         tail = at;
-    return (int)(tail && strstr(tail, ", on @user_script:") ? (size_t)(tail - *text) : strlen(*text));
+    return (int)(tail && strstr(tail, "on @user_script:") ? (size_t)(tail - *text) : strlen(*text));
 }
 
 static void tell(struct hlk_error *error, enum hlk_reply_kind kind, enum hlk_status status, const char *text)

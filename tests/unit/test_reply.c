@@ -181,6 +181,10 @@ Test(reply, is_told_in_the_servers_words_without_the_script)
     told(oom, oom);
     told(IN_7("OOM command not allowed when used memory > 'maxmemory'."), oom);
     told(IN_62("OOM command not allowed when used memory > 'maxmemory'."), oom);
+    told("OOM command not allowed when used memory > 'maxmemory'. script: on @user_script:68.", oom); /* Valkey 9 */
+    told("ERR Error running script (call to f_1b2): @user_script:68: OOM command not allowed when used memory > "
+         "'maxmemory'.",
+         oom); /* 6.2.14 */
     told("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
          "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
 }
