@@ -123,18 +123,28 @@ struct hlk_session *hlk_session_get_fair(struct hlk_table *table, const char *na
 
 #define EACH_MOST 64 /* sessions taken at a time, on the stack: the walk needs no memory */
 
-/* References to the sessions of some buckets from *bucket on. A map that grows meanwhile moves entries to later buckets
- * only, so none is missed; some may be seen twice. */
-static unsigned gather(struct hlk_table *table, size_t *bucket, struct hlk_session **out)
+struct walk {
+    size_t bucket, skip; /* the next one is bucket's skip-th */
+};
+
+/* References to the sessions of some buckets. A map that grows meanwhile moves entries to later buckets only, so none
+ * is missed; some may be seen twice. (In a bucket of more than half of EACH_MOST, which only a map that could not grow
+ * has, one may be missed when one before it goes meanwhile.) */
+static unsigned gather(struct hlk_table *table, struct walk *at, struct hlk_session **out)
 {
     unsigned n = 0;
     hlk_mutex_lock(&table->mu);
     const struct hlk_map *map = &table->map;
-    for (; map->buckets && *bucket <= map->mask && n < EACH_MOST / 2; (*bucket)++) {
-        for (struct hlk_map_node *node = map->buckets[*bucket]; node && n < EACH_MOST; node = node->next) {
+    while (map->buckets && at->bucket <= map->mask && n < EACH_MOST / 2) {
+        struct hlk_map_node *node = map->buckets[at->bucket];
+        for (size_t i = 0; node && i < at->skip; i++)
+            node = node->next;
+        for (; node && n < EACH_MOST; node = node->next, at->skip++) {
             out[n] = HLK_CONTAINER(node, struct hlk_session, node);
             hlk_session_ref(out[n++]);
         }
+        if (!node)
+            *at = (struct walk){ at->bucket + 1, 0 };
     }
     hlk_mutex_unlock(&table->mu);
     return n;
@@ -143,9 +153,9 @@ static unsigned gather(struct hlk_table *table, size_t *bucket, struct hlk_sessi
 void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, void *ctx), void *ctx)
 {
     struct hlk_session *some[EACH_MOST];
-    size_t bucket = 0;
+    struct walk at = { 0, 0 };
     unsigned n;
-    while ((n = gather(table, &bucket, some)) > 0) {
+    while ((n = gather(table, &at, some)) > 0) {
         for (unsigned i = 0; i < n; i++) {
             fn(some[i], ctx);
             hlk_session_unref(some[i]);

@@ -157,31 +157,42 @@ bool hlk_undo_wait(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_se
     return false;
 }
 
+/* One that is not parked is in its waiter's hands, who parks it on finding the client closed. */
+static struct hlk_undo *first_parked(struct hlk_undos *undos)
+{
+    for (struct hlk_list *node = undos->all.next; node != &undos->all; node = node->next) {
+        struct hlk_undo *undo = HLK_CONTAINER(node, struct hlk_undo, link);
+        if (undo->parked)
+            return undo;
+    }
+    return NULL;
+}
+
+/* Out of parking, and behind all others; it stays among them, for close waits for all, and a grant is not handed back
+ * whose end is on its way. */
+static struct hlk_undo *take_parked(struct hlk_undos *undos)
+{
+    hlk_mutex_lock(&undos->mu);
+    struct hlk_undo *undo = first_parked(undos);
+    if (undo) {
+        undo->parked = false;
+        undos->parked--;
+        hlk_list_remove(&undo->link);
+        hlk_list_push_back(&undos->all, &undo->link);
+    }
+    hlk_mutex_unlock(&undos->mu);
+    return undo;
+}
+
 /* Sends what is parked; what cannot be sent is parked again. */
 static void send_parked(struct hlk_undos *undos)
 {
-    struct hlk_list mine;
-    hlk_list_init(&mine);
-    hlk_mutex_lock(&undos->mu);
-    struct hlk_list *next;
-    for (struct hlk_list *n = undos->all.next; n != &undos->all; n = next) {
-        next = n->next;
-        struct hlk_undo *undo = HLK_CONTAINER(n, struct hlk_undo, link);
-        if (!undo->parked)
-            continue;
-        undo->parked = false;
-        undos->parked--;
-        hlk_list_remove(n);
-        hlk_list_push_back(&mine, n);
-    }
-    hlk_mutex_unlock(&undos->mu);
-    struct hlk_list *node;
     int64_t now = hlk_clock_ms();
-    while ((node = hlk_list_pop(&mine))) {
-        struct hlk_undo *undo = HLK_CONTAINER(node, struct hlk_undo, link);
-        hlk_mutex_lock(&undos->mu);
-        hlk_list_push_back(&undos->all, node);
-        hlk_mutex_unlock(&undos->mu);
+    hlk_mutex_lock(&undos->mu);
+    size_t n = undos->parked;
+    hlk_mutex_unlock(&undos->mu);
+    struct hlk_undo *undo;
+    for (; n > 0 && (undo = take_parked(undos)); n--) {
         if (now > undo->until_ms)
             settle(undo, HLK_UNDO_GIVEN_UP, NULL);
         else
@@ -244,17 +255,6 @@ void hlk_undos_init(struct hlk_undos *undos, hlk_loop *loop, const char *client_
     undos->tick.run = on_tick;
     undos->tick.idle = tick_idle;
     hlk_loop_add_tick(loop, &undos->tick);
-}
-
-/* One that is not parked is in its waiter's hands, who parks it on finding the client closed. */
-static struct hlk_undo *first_parked(struct hlk_undos *undos)
-{
-    for (struct hlk_list *node = undos->all.next; node != &undos->all; node = node->next) {
-        struct hlk_undo *undo = HLK_CONTAINER(node, struct hlk_undo, link);
-        if (undo->parked)
-            return undo;
-    }
-    return NULL;
 }
 
 void hlk_undos_settle_all(struct hlk_undos *undos)

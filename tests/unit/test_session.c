@@ -431,3 +431,31 @@ Test(session, close_waits_for_a_renewal_that_is_being_written)
 {
     cr_assert(waits_for_the_renewal(by_close));
 }
+
+/* --- all of a table --- */
+
+static void count_it(struct hlk_session *one, void *ctx)
+{
+    (void)one;
+    ++*(unsigned *)ctx;
+}
+
+/* By names that somebody chose so, or in a map that could not grow. */
+Test(session, of_a_bucket_with_many_is_walked_by_like_any_other)
+{
+    enum { MANY = 200 };
+    struct hlk_session *many[MANY];
+    unsigned seen = 0;
+    int found = 0;
+    for (unsigned i = 0; found < MANY; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%u", i);
+        if ((hlk_map_hash(name, strlen(name)) & 255) == 7)
+            many[found++] = world_session(name);
+    }
+    hlk_table_each(&world.table, count_it, &seen);
+    cr_assert_eq(seen, world.table.map.count);
+    cr_assert_geq(seen, (unsigned)MANY);
+    for (int i = 0; i < MANY; i++)
+        hlk_session_unref(many[i]);
+}

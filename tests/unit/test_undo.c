@@ -266,6 +266,30 @@ Test(undo, is_given_up_when_its_lease_is_over)
     cr_assert(settled_as(&a, HLK_UNDO_GIVEN_UP));
 }
 
+static size_t others;
+static bool other_owed;
+
+static void on_first_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
+{
+    others = hlk_undos_count(&undos);
+    other_owed = hlk_undos_owe(&undos, 2);
+    on_settled(undo, outcome, error);
+}
+
+/* Close waits for all that are counted; a grant of one that is owed is not handed back. */
+Test(undo, is_counted_while_another_one_is_dealt_with)
+{
+    start(&a);
+    start_for(&b, 2, NULL);
+    a.undo.settled = on_first_settled;
+    peer_passes(&peer, UNTIL + 101);
+    tick();
+    cr_assert(settled_as(&a, HLK_UNDO_GIVEN_UP));
+    cr_assert_eq(others, 1u);
+    cr_assert(other_owed);
+    cr_assert(settled_as(&b, HLK_UNDO_GIVEN_UP));
+}
+
 Test(undo, is_given_up_when_the_client_closes)
 {
     start(&a);
