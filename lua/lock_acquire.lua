@@ -80,8 +80,11 @@ end
 
 --# part_pass
 
-local function yours()
-    return token_key and { tonumber(redis.call('get', token_key)) } or nil
+local function yours() -- a counter that somebody deleted meanwhile begins anew
+    if not token_key then
+        return nil
+    end
+    return { tonumber(redis.call('get', token_key)) or take_tokens(token_key, ARGV[4], ARGV[5]) }
 end
 
 if holder == hold then

@@ -73,6 +73,13 @@ Test(tokens, of_a_second_copy_are_those_of_the_first)
     cr_assert(between(5001, raw_pttl(admin, LOCK), 30000), "and the ttl is raised");
 }
 
+Test(tokens, of_a_second_copy_are_new_ones_if_the_counter_was_deleted)
+{
+    acquire_fenced(A, "10", "100");
+    raw(admin, "DEL " TOKEN);
+    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110]");
+}
+
 Test(tokens, are_not_taken_by_a_late_copy)
 {
     acquire_fenced(A, "10", "0");
