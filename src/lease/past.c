@@ -107,6 +107,7 @@ void hlk_session_settle(struct hlk_session *s, uint64_t h, enum hlk_status outco
 
 enum hlk_status hlk_session_wait_owed(struct hlk_session *s, uint64_t holder, struct hlk_self *self, int64_t at_ms)
 {
+    (void)hlk_park_take(&self->park, HLK_WAKE_CLOSED); /* another client's, from an earlier call */
     for (;;) {
         (void)hlk_park_take(&self->park, HLK_WAKE_SETTLED);
         hlk_mutex_lock(s->mu);

@@ -148,7 +148,7 @@ bool hlk_undo_wait(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_se
         undo->q.call.waiter = waiter;
         flies = !later && format_and_send(undo) == HLK_OK;
         if (later && atomic_load(&undo->q.call.end) == HLK_CALL_ANSWERED)
-            (void)hlk_park_until(&waiter->park, HLK_WAKE_CLOSED, hlk_clock_ms() + HLK_PAUSE_MS, -1, NULL);
+            (void)hlk_park_until(&waiter->park, 0, hlk_clock_ms() + HLK_PAUSE_MS, -1, NULL);
     }
     *sent = undo->q.copies > 0;
     undo->q.call.waiter = NULL;
