@@ -154,7 +154,7 @@ Test(handoff_local, is_fair_between_two_processes)
 {
     uint64_t shares[SIDES];
     struct hlk_counters counters[SIDES];
-    contest(0, 1, 20000, shares, counters);
+    contest(0, 1, 60000, shares, counters);
     assert_fair(shares);
     cr_assert_gt(counters[0].passed, 0u);
     cr_assert_gt(counters[1].passed, 0u);
