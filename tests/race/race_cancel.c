@@ -2,6 +2,8 @@
  * just want the lock. Whoever leaves has nothing, and takes no wake-up and no answer from anybody. */
 #include "race.h"
 
+#include <semaphore.h>
+
 #include <signal.h>
 
 enum { VICTIMS = 6, STEADY = 4, LOCKS = 2 }; /* and one lock more, which nobody gets: its waits end from outside */
@@ -81,15 +83,14 @@ static void end_it(struct victim *victim, unsigned *seed)
     hlk_cancel_reset(cancels[victim->me]);
 }
 
-static atomic_int triggers_due;
+static sem_t trigger_due;
+static atomic_bool no_more_triggers;
+
 static void *trigger_when_due(void *arg)
 {
     unsigned seed = 3;
-    for (int seen = 0, due; (due = atomic_load(&triggers_due)) >= 0;) {
-        if (due == seen)
-            continue;
-        seen = due;
-        for (unsigned n = (unsigned)rand_r(&seed) % 20000; n > 0; n--)
+    while (sem_wait(&trigger_due) == 0 && !atomic_load(&no_more_triggers)) {
+        for (unsigned n = (unsigned)rand_r(&seed) % 5000; n > 0; n--)
             atomic_signal_fence(memory_order_seq_cst);
         hlk_cancel_trigger(arg);
     }
@@ -103,13 +104,15 @@ static void trigger_beside_resets(int times)
     pthread_t thread;
     opts.cancel = cancels[0];
     opts.wait_ms = WAIT_MS;
+    sem_init(&trigger_due, 0, 0);
     pthread_create(&thread, NULL, trigger_when_due, cancels[0]);
-    for (int i = 1; i <= times; i++) {
-        atomic_store(&triggers_due, i);
+    for (int i = 0; i < times; i++) {
+        sem_post(&trigger_due);
         CHECK(hlk_lock_acquire_with(locks[LOCKS], &opts) == HLK_INTERRUPTED);
         hlk_cancel_reset(cancels[0]);
     }
-    atomic_store(&triggers_due, -1);
+    atomic_store(&no_more_triggers, true);
+    sem_post(&trigger_due);
     pthread_join(thread, NULL);
 }
 
@@ -148,7 +151,7 @@ int main(int argc, char **argv)
     printf("%d got it, %d interrupted, %d cancelled\n", ended[0], ended[1], ended[2]);
     CHECK(ended[0] + ended[1] + ended[2] == rounds * VICTIMS);
     CHECK(ended[0] > 0 && ended[1] > 0 && ended[2] > 0);
-    trigger_beside_resets(rounds * 100);
+    trigger_beside_resets(rounds * 20);
     raw(stage.redis, "DEL t2");
     for (int i = 0; i < VICTIMS; i++)
         hlk_cancel_destroy(cancels[i]);
