@@ -150,9 +150,15 @@ static int64_t field(const char *text, const char *name)
     return n;
 }
 
+/* Its socket is not where it was: nobody can come, and what it keeps, such as counters of tokens, is for nobody. */
+static bool is_beyond_reach(const struct hlk_local_plan *plan)
+{
+    return access(plan->address.sun_path, F_OK) != 0 && errno == ENOENT;
+}
+
 /* False: the connection is gone. Waits as long as the server takes: a stopped one is not idle. What cannot be told (the
  * server asks for a password meanwhile) stays -1 and counts as busy. */
-static bool ask(int fd, struct facts *facts)
+static bool ask(const struct hlk_local_plan *plan, int fd, struct facts *facts)
 {
     static const char question[] = "INFO clients\r\nINFO stats\r\nINFO keyspace\r\n";
     char text[REPLY_LONGEST + 1];
@@ -171,7 +177,7 @@ static bool ask(int fd, struct facts *facts)
     text[len] = '\0';
     facts->clients = field(text, "\nconnected_clients:");
     facts->total = field(text, "\ntotal_connections_received:");
-    facts->keys = !strstr(text, "# Keyspace") || strstr(text, "\ndb");
+    facts->keys = (!strstr(text, "# Keyspace") || strstr(text, "\ndb")) && !is_beyond_reach(plan);
     return true;
 }
 
@@ -252,7 +258,7 @@ static void end_if_idle(const struct hlk_local_plan *plan, int fd, pid_t server,
     struct facts now;
     int lock = open(plan->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool alone = lock >= 0 ? flock(lock, LOCK_EX | LOCK_NB) == 0 : errno == ENOENT;
-    if (alone && ask(fd, &now) && stayed_idle(before, &now)) {
+    if (alone && ask(plan, fd, &now) && stayed_idle(before, &now)) {
         end(server, SIGTERM);
         _exit(0);
     }
@@ -268,7 +274,7 @@ _Noreturn static void watch(const struct hlk_local_plan *plan, int fd, pid_t ser
     for (;;) {
         struct pollfd gone = { .fd = fd, .events = POLLIN };
         struct facts now;
-        if (poll(&gone, 1, look_ms) != 0 || !ask(fd, &now)) {
+        if (poll(&gone, 1, look_ms) != 0 || !ask(plan, fd, &now)) {
             close(fd);
             fd = find_again(plan, server);
             continue;

@@ -256,6 +256,18 @@ Test(local, goes_when_its_folder_was_removed)
     WAIT_FOR(is_gone(server) && is_gone(guard));
 }
 
+/* A counter of tokens has no ttl, and keeps a server for ever; but not one that nobody can ask for it any more. */
+Test(local, goes_when_its_folder_was_removed_although_it_keeps_something)
+{
+    char command[256];
+    ensure();
+    pid_t server = server_pid(), guard = parent_of(server);
+    cr_assert_str_eq(ask_once("SET t 1\r\n"), "+OK\r\n");
+    snprintf(command, sizeof command, "rm -rf %s/hasplock-default", folder);
+    cr_assert_eq(system(command), 0);
+    WAIT_FOR(is_gone(server) && is_gone(guard));
+}
+
 Test(local, guard_comes_back_when_its_connection_is_killed)
 {
     ensure();
