@@ -31,6 +31,19 @@ bool hlk_session_is_held_by(const struct hlk_session *s, uint64_t holder)
     return (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_ENDING) && s->holder.id == holder;
 }
 
+/* Held by this holder, and told so: calls of one owner complete in the order they were made. */
+static bool may_nest(const struct hlk_session *s, uint64_t holder)
+{
+    return s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, holder) && !s->untold;
+}
+
+/* Is it no use for one try to stand in line? Others have it, or wait for it. */
+static bool is_busy(const struct hlk_session *s, const struct hlk_turn *turn)
+{
+    bool own = s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, turn->holder.id);
+    return turn->once && !own && (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_WAITING);
+}
+
 /* Held by this holder. fixed: a lease of its own is asked for. */
 static enum hlk_enter nest(struct hlk_session *s, bool fixed)
 {
@@ -48,7 +61,7 @@ enum hlk_enter hlk_session_nest(struct hlk_session *s, uint64_t holder, int64_t 
     struct hlk_past *past = s->past ? hlk_past_find(s, holder) : NULL;
     if (past && past->releases)
         enter = HLK_ENTER_LOST;
-    else if (s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, holder))
+    else if (may_nest(s, holder))
         enter = nest(s, fixed_lease_ms > 0);
     *count = s->count;
     *h = s->h;
@@ -72,7 +85,7 @@ static bool make_place(struct hlk_session *s)
 
 static enum hlk_enter place(struct hlk_session *s, struct hlk_turn *turn)
 {
-    if (turn->once && (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_WAITING))
+    if (is_busy(s, turn))
         return HLK_ENTER_BUSY;
     if (turn->fenced && !make_place(s))
         return HLK_ENTER_NOMEM;
@@ -91,7 +104,7 @@ enum hlk_enter hlk_session_enter(struct hlk_session *s, struct hlk_turn *turn)
     enum hlk_enter enter;
     if (past && past->releases) {
         enter = HLK_ENTER_LOST;
-    } else if (s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, turn->holder.id)) {
+    } else if (may_nest(s, turn->holder.id)) {
         enter = nest(s, turn->fixed);
     } else {
         if (past && !past->waiter) { /* asking again settles it: the end goes before this acquire */
@@ -119,11 +132,11 @@ enum hlk_enter hlk_session_look(struct hlk_session *s, struct hlk_turn *turn)
     }
     struct hlk_past *past = s->past ? hlk_past_find(s, turn->holder.id) : NULL;
     enum hlk_enter enter = past && past->releases ? HLK_ENTER_LOST : turn->h ? HLK_ENTER_TURN : HLK_ENTER_LINE;
-    if (enter == HLK_ENTER_LINE && s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, turn->holder.id)) {
+    if (enter == HLK_ENTER_LINE && may_nest(s, turn->holder.id)) {
         unlink_turn(turn);
         enter = nest(s, turn->fixed);
     }
-    if (enter == HLK_ENTER_LINE && turn->once && (s->state == HLK_SESSION_HELD || s->state == HLK_SESSION_WAITING)) {
+    if (enter == HLK_ENTER_LINE && is_busy(s, turn)) {
         unlink_turn(turn);
         enter = HLK_ENTER_BUSY;
     }
@@ -189,6 +202,7 @@ static void take_holder(struct hlk_session *s, struct hlk_turn *turn)
 {
     unlink_turn(turn);
     turn->got = true;
+    s->untold = turn->completes;
     s->holder = turn->holder;
     s->count = s->written = 1;
     s->via = turn->via;
@@ -294,6 +308,7 @@ void hlk_session_open(struct hlk_session *s, uint64_t h)
 void hlk_session_tell_line(struct hlk_session *s)
 {
     hlk_mutex_lock(s->mu);
+    s->untold = false;
     hlk_session_wake_knowing(s);
     hlk_mutex_unlock(s->mu);
 }

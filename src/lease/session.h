@@ -75,6 +75,7 @@ struct hlk_turn {
     bool fixed;                         /* lease_ms is not renewed */
     bool fenced;
     bool once;                          /* does not wait: wants to know as soon as the asker's answer is there */
+    bool completes;                     /* told by a completion: until then its owner's others stay in line behind it */
     bool got;                           /* holds the lock, and out of line: by a grant, or from its predecessor */
     /* any thread, under the session's mutex: only wakes. HLK_WAKE_TURN: look; _MESSAGE: ask the server. What it answers
      * is to be paid (base/park.h) */
@@ -117,7 +118,8 @@ struct hlk_session {
     struct hlk_mutex *mu;               /* one of the table's stripes, rank SESSION; guards: */
     struct hlk_list line;               /*   turns; the first one is the asker while ASKING or WAITING */
     uint8_t state;                      /*   enum hlk_session_state */
-    bool doubt;                         /*   a copy of h's acquire is in doubt */
+    bool doubt : 1;                     /*   a copy of h's acquire is in doubt */
+    bool untold : 1;                    /*   the holder's completion is not on its way yet */
     bool fair;                          /*   a fair lock's: one for each holder. Set when made, then read-only */
     bool batched;                       /*   a renewal of it is being put into the stream: no end may get before it */
     unsigned count;

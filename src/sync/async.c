@@ -171,6 +171,7 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
         return hlk_lock_fails(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
     }
     r->async = async;
+    r->turn.completes = true;
     r->eintr = false;
     async->r = r;
     async->done = done;

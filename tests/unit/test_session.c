@@ -349,6 +349,31 @@ Test(session, what_could_not_end_is_held_as_before)
     cr_assert_eq(atomic_load(&ann.holds), 0u);
 }
 
+/* An owner's second call comes between the first one's win and its completion: it must not complete before it. */
+Test(session, the_same_owner_stands_in_line_until_the_win_was_told)
+{
+    same_owner(&bob, &ann);
+    same_owner(&cid, &ann);
+    ann.turn.completes = cid.turn.once = true;
+    enter(&ann);
+    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), 0, false));
+    unsigned count;
+    uint64_t h;
+    cr_assert_eq(hlk_session_nest(s, ann.turn.holder.id, 0, &count, &h), HLK_ENTER_LINE);
+    cr_assert_eq(enter(&bob), HLK_ENTER_LINE);
+    cr_assert_eq(enter(&cid), HLK_ENTER_LINE);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_LINE);
+    cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_LINE, "one try is no BUSY behind its own owner");
+    hlk_session_tell_line(s);
+    cr_assert_eq(bob.woken, 1);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_NESTED);
+    cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_NESTED);
+    cr_assert_eq(count_of(&ann), 3u);
+    let_go(&ann);
+    let_go(&ann);
+    release(&ann);
+}
+
 Test(session, what_is_held_as_before_tells_those_who_came_meanwhile)
 {
     hold(&ann);
