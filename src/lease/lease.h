@@ -77,6 +77,7 @@ enum hlk_lease_act hlk_lease_due(const struct hlk_lease *lease, int64_t now_ms, 
 /* For people: why it is at risk, or over. It tells a process that stood still from a server that is silent. */
 const char *hlk_lease_why_at_risk(const struct hlk_lease *lease, int64_t at_risk_ms, int64_t now_ms);
 const char *hlk_lease_why_over(const struct hlk_lease *lease, int64_t now_ms);
+extern const char hlk_lease_why_unknown[];      /* lost by the server's answer, to whatever question */
 
 const char *hlk_lease_state_name(enum hlk_lease_state state);
 

@@ -245,8 +245,7 @@ struct hlk_via *hlk_session_via(struct hlk_session *s)
 
 void hlk_session_tell_gone(struct hlk_session *s, uint64_t h, const struct hlk_via *via)
 {
-    tell_of(s, h, via, HLK_EVENT_LOST, hlk_clock_ms(),
-            "its release found it gone: expired, broken, or the server's data was lost");
+    tell_of(s, h, via, HLK_EVENT_LOST, hlk_clock_ms(), hlk_lease_why_unknown);
 }
 
 bool hlk_session_lose_locked(struct hlk_session *s, const char *why, struct hlk_parting *out)

@@ -139,9 +139,7 @@ static void read_answers(struct batch *batch)
             }
             continue;
         }
-        hlk_table_lose(s, batch->h[i],
-                       answer == 0 ? "unknown to the server: expired, broken, or its data was lost"
-                                   : "broken: somebody else holds it");
+        hlk_table_lose(s, batch->h[i], answer == 0 ? hlk_lease_why_unknown : "broken: somebody else holds it");
     }
     log_gaps(batch, late, first, first_ms);
 }

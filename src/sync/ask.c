@@ -90,8 +90,6 @@ enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct
     return status;
 }
 
-static const char gone[] = "unknown to the server: expired, broken, or its data was lost";
-
 struct reacquired {
     long long answer;
     int64_t sent_ms;
@@ -116,12 +114,12 @@ enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64
         hlk_session_raised(lock->session, h, (unsigned)count, got.sent_ms, lease_ms, watchdog);
         return HLK_OK;
     }
-    hlk_table_lose(lock->session, h, gone);
+    hlk_table_lose(lock->session, h, hlk_lease_why_unknown);
     struct hlk_view view;
     hlk_session_view(lock->session, hlk_lock_holder(lock, hlk_self_get()).id, &view);
     if (view.count == 0 && !view.lost)
         return hlk_lock_not_held(lock, operation);
-    return hlk_lock_fails(lock, operation, HLK_LOST, "the server does not know this hold any more");
+    return hlk_lock_fails(lock, operation, HLK_LOST, "the hold was lost (%s)", hlk_lease_why_unknown);
 }
 
 /* --- a count that nobody waits for */
@@ -136,7 +134,7 @@ static void on_recounted(struct hlk_call *call)
     struct recount *recount = HLK_CONTAINER(call, struct recount, q.call);
     const redisReply *reply = call->reply;
     if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
-        hlk_table_lose(recount->lock->session, recount->q.hold, gone);
+        hlk_table_lose(recount->lock->session, recount->q.hold, hlk_lease_why_unknown);
     hlk_question_drop_reply(&recount->q);
     hlk_via_unref(&recount->lock->via);
     hlk_mem_free(recount);

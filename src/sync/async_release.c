@@ -51,25 +51,10 @@ static void complete(struct released *released, enum hlk_status status, const ch
 static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
 {
     struct released *released = HLK_CONTAINER(undo, struct released, undo);
-    if (outcome == HLK_UNDO_DONE || outcome == HLK_UNDO_ABSENT_REPEATED) {
-        HLK_COUNT(&released->lock->client->table, released);
-        complete(released, HLK_OK, "");
-        return;
-    }
-    if (outcome == HLK_UNDO_REFUSED) {
-        complete(released, error->status, error->text);
-        return;
-    }
-    if (outcome == HLK_UNDO_GIVEN_UP && atomic_load(&released->lock->client->closing)) {
-        complete(released, HLK_E_CLOSED, "the client was closed before an answer came");
-        return;
-    }
-    HLK_COUNT(&released->lock->client->table, lost);
-    if (outcome == HLK_UNDO_ABSENT)
-        hlk_session_tell_gone(released->lock->session, undo->q.hold, released->via);
-    complete(released, HLK_LOST,
-             outcome == HLK_UNDO_ABSENT ? "the server did not know this hold any more"
-                                        : "not answered until its lease was over");
+    hlk_lock *lock = released->lock;
+    struct hlk_error why = error ? *error : (struct hlk_error){ .status = HLK_OK };
+    enum hlk_status status = hlk_lock_released(lock->client, undo, lock->session, released->via, outcome, &why);
+    complete(released, status, why.text);
 }
 
 static void start_end(hlk_lock *lock, struct released *released, const struct hlk_parting *parting)

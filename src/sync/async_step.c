@@ -157,7 +157,7 @@ static void on_raised(struct hlk_async *async)
         feed(async, HLK_IS_YOURS);
         return;
     }
-    hlk_table_lose(s, r->q.hold, "unknown to the server: expired, broken, or its data was lost");
+    hlk_table_lose(s, r->q.hold, hlk_lease_why_unknown);
     fail(async, HLK_LOST);
 }
 

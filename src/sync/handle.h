@@ -83,6 +83,9 @@ enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct
  * HLK_NOT_HOLDER (its owner's other thread has released it meanwhile), or a fault, with the thread's error set. */
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
                                    bool watchdog, const struct hlk_patience *patience);
+/* An end has its outcome: what that is to who released. Counted; a loss that it found out is told; why is in *error. */
+enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_undo *undo, struct hlk_session *s,
+                                  const struct hlk_via *via, enum hlk_undo_outcome outcome, struct hlk_error *error);
 /* The count alone, without waiting: it is there for people to see. If the server does not know the hold any more, the
  * loss is told. */
 void hlk_lock_write_count(hlk_lock *lock, uint64_t h, int64_t count);

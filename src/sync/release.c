@@ -26,37 +26,37 @@ static void unref_release(struct release *release)
     hlk_mem_free(release);
 }
 
-static enum hlk_status outcome_status(enum hlk_undo_outcome outcome, const struct hlk_error *error)
+enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_undo *undo, struct hlk_session *s,
+                                  const struct hlk_via *via, enum hlk_undo_outcome outcome, struct hlk_error *error)
 {
     switch (outcome) {
     case HLK_UNDO_DONE:
     case HLK_UNDO_ABSENT_REPEATED:
+        HLK_COUNT(&client->table, released);
         return HLK_OK;
-    case HLK_UNDO_ABSENT:
-        return HLK_LOST;
     case HLK_UNDO_REFUSED:
         return error->status;
-    default:
-        return HLK_E_UNSURE;
+    case HLK_UNDO_OWED: /* never told */
+    case HLK_UNDO_GIVEN_UP:
+        if (atomic_load(&client->closing))
+            return hlk_error_set(error, HLK_E_CLOSED, "the client was closed before an answer came");
+        (void)hlk_error_set(error, HLK_LOST, "not answered until its lease was over"); /* nobody holds by it any more */
+        break;
+    case HLK_UNDO_ABSENT:
+        (void)hlk_error_set(error, HLK_LOST, "%s", hlk_lease_why_unknown);
+        hlk_session_tell_gone(s, undo->q.hold, via);
+        break;
     }
+    HLK_COUNT(&client->table, lost);
+    return HLK_LOST;
 }
 
 static void on_released(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
 {
     struct release *release = undo->ctx;
-    release->status = outcome_status(outcome, error);
-    if (outcome == HLK_UNDO_GIVEN_UP && atomic_load(&release->client->closing))
-        release->status = HLK_E_CLOSED;
-    else if (release->status == HLK_E_UNSURE) /* given up: its lease is over, nobody holds by it any more */
-        release->status = HLK_LOST;
     if (error)
         release->error = *error;
-    if (outcome == HLK_UNDO_ABSENT)
-        hlk_session_tell_gone(release->s, release->h, release->via);
-    if (release->status == HLK_LOST)
-        HLK_COUNT(&release->client->table, lost);
-    else if (release->status == HLK_OK)
-        HLK_COUNT(&release->client->table, released);
+    release->status = hlk_lock_released(release->client, undo, release->s, release->via, outcome, &release->error);
     atomic_store(&release->settled, true);
     hlk_session_settle(release->s, release->h, release->status);
     unref_release(release);
@@ -124,11 +124,7 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
     bool sent;
     bool settled = hlk_undo_wait(&client->undos, undo, self, hlk_clock_ms() + client->reply_ms, &sent);
     enum hlk_status status = settled ? release->status : release_unsure(lock, holder, release, sent);
-    if (settled && status == HLK_LOST)
-        status = hlk_lock_fails(lock, "release", status,
-                                "the server did not know this hold any more: expired, broken, or its "
-                                "data was lost");
-    else if (settled && status != HLK_OK)
+    if (settled && status != HLK_OK)
         status = hlk_lock_fails(lock, "release", status, "%s", release->error.text);
     unref_release(release);
     return status;
