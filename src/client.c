@@ -74,9 +74,9 @@ void hlk_client_work(hlk_client *client)
 {
     if (atomic_exchange(&client->work_told, true))
         return;
-    int old = hlk_cancel_off();
+    int old = hlk_nocancel_begin();
     (void)eventfd_write(client->work_fd, 1);
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
 }
 
 void hlk_client_complete(hlk_client *client, struct hlk_job *job)
@@ -176,9 +176,9 @@ void hlk_client_unref(hlk_client *client)
 {
     if (atomic_fetch_sub(&client->refs, 1) != 1)
         return;
-    int old = hlk_cancel_off();
+    int old = hlk_nocancel_begin();
     free_client(client);
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
 }
 
 /* --- open --- */
@@ -332,10 +332,9 @@ static enum hlk_status open_client(hlk_client **out, const char *url, const stru
 
 enum hlk_status hlk_client_open(hlk_client **out, const char *url, const struct hlk_client_opts *opts)
 {
-    int old;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    int old = hlk_nocancel_begin();
     enum hlk_status status = open_client(out, url, opts);
-    pthread_setcancelstate(old, &old);
+    hlk_nocancel_end(old);
     return status;
 }
 
@@ -440,11 +439,10 @@ static bool called_back(hlk_client *client)
 
 void hlk_client_close(hlk_client *client)
 {
-    int old;
     if (!client || client->process != hlk_self_process() || called_back(client) ||
         atomic_exchange(&client->closing, true))
         return;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    int old = hlk_nocancel_begin();
     hlk_holder_unwatch(&client->table);
     wake_waits(client);
     wait_for_requests(client);
@@ -456,7 +454,7 @@ void hlk_client_close(hlk_client *client)
     hlk_table_each(&client->table, forget_one, NULL);
     hlk_undos_settle_all(&client->undos);
     hlk_client_unref(client);
-    pthread_setcancelstate(old, &old);
+    hlk_nocancel_end(old);
 }
 
 const char *hlk_client_id(const hlk_client *client)

@@ -35,11 +35,11 @@ void hlk_log_write(const struct hlk_log *log, int level, const char *format, ...
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = ' '; /* one line, and no terminal codes from a server or a name */
 
-    int old = hlk_cancel_off();
+    int old = hlk_nocancel_begin();
     if (log->fn)
         log->fn(level, line, log->ctx);
     else
         to_stderr(level, line);
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
     errno = keep;
 }

@@ -26,10 +26,10 @@ void hlk_park_pay(struct hlk_park *park)
         return;
     }
     uint64_t one = 1;
-    int old = hlk_cancel_off();
+    int old = hlk_nocancel_begin();
     ssize_t ignored = write(fd, &one, sizeof one); /* an eventfd that is full wakes as well */
     (void)ignored;
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
 }
 
 struct hlk_park *hlk_park_set(struct hlk_park *park, unsigned bit)

@@ -82,10 +82,10 @@ void hlk_events_silence(struct hlk_events *events, const void *of)
         if (job->of == of)
             job->of = NULL;
     }
-    int old = hlk_cancel_off();
+    int old = hlk_nocancel_begin();
     while (events->telling == of && !pthread_equal(pthread_self(), events->thread))
         pthread_cond_wait(&events->told, &events->mu.mu);
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
     hlk_mutex_unlock(&events->mu);
 }
 

@@ -27,7 +27,7 @@ void hlk_via_lost(struct hlk_via *via, bool lost)
         return;
     if (!via->mu)
         via = via->parent;
-    int old = hlk_cancel_off();
+    int old = hlk_nocancel_begin();
     hlk_mutex_lock(via->mu);
     via->lost = lost ? via->lost + 1 : via->lost - 1;
     if (via->lost_fd >= 0 && lost && via->lost == 1)
@@ -36,7 +36,7 @@ void hlk_via_lost(struct hlk_via *via, bool lost)
     if (via->lost_fd >= 0 && via->lost == 0)
         (void)eventfd_read(via->lost_fd, &drained);
     hlk_mutex_unlock(via->mu);
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
 }
 
 /* --- past holds --- */

@@ -91,9 +91,9 @@ void hlk_conn_reset(struct hlk_conn *conn)
 bool hlk_conn_send(struct hlk_conn *conn, struct hlk_buffer *out, struct hlk_error *error)
 {
     while (!hlk_buffer_empty(out)) {
-        int old = hlk_cancel_off();
+        int old = hlk_nocancel_begin();
         ssize_t n = send(conn->fd, out->data + out->off, out->len - out->off, MSG_NOSIGNAL | MSG_DONTWAIT);
-        hlk_cancel_back(old);
+        hlk_nocancel_end(old);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -113,11 +113,11 @@ int hlk_conn_recv(struct hlk_conn *conn, struct hlk_error *error)
 {
     char bytes[READ_SIZE];
     ssize_t n;
-    int old = hlk_cancel_off();
+    int old = hlk_nocancel_begin();
     do
         n = recv(conn->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     if (n <= 0) {

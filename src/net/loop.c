@@ -235,9 +235,9 @@ void hlk_loop_destroy(hlk_loop *loop)
 
 static void knock(hlk_loop *loop)
 {
-    int old = hlk_cancel_off();
+    int old = hlk_nocancel_begin();
     ev_async_send(loop->ev, &loop->door);
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
 }
 
 void hlk_loop_post(hlk_loop *loop, struct hlk_post *post)

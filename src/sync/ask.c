@@ -73,7 +73,7 @@ enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct
     hlk_via_ref(&lock->via);
     struct hlk_error error;
     bool flies = false;
-    int old = hlk_cancel_off(); /* a short question: no cancellation point */
+    int old = hlk_nocancel_begin(); /* a short question: no cancellation point */
     if (!patience)
         patience = &usual;
     if (patience->cancel)
@@ -86,7 +86,7 @@ enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct
         status = hlk_lock_fails(lock, operation, status, "%s", error.text);
     if (!flies || !hlk_mux_leave(client->mux, &asked->q.call, on_left))
         free_asked(asked);
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
     return status;
 }
 

@@ -4,8 +4,6 @@
 
 #include "base/mem.h"
 
-#include <pthread.h>
-
 static void step_all(struct hlk_async *async);
 
 /* --- wake-ups --- */
@@ -161,13 +159,10 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
         return hlk_lock_fails(lock, "acquire", HLK_E_INVALID,
                               done ? "an async acquire needs a lock made with an owner"
                                    : "an async acquire needs a completion");
-    int old;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old); /* a write may be on our way */
     struct hlk_async *async = hlk_mem_zalloc(sizeof *async);
     struct hlk_request *r = async ? hlk_request_make(lock, &opts, lock->holder) : NULL;
     if (!r) {
         hlk_mem_free(async);
-        pthread_setcancelstate(old, &old);
         return hlk_lock_fails(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
     }
     r->async = async;
@@ -189,6 +184,5 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     atomic_init(&async->bits, HLK_ASYNC_RUNNING);
     hlk_async_start(async);
     run(async);
-    pthread_setcancelstate(old, &old);
     return HLK_OK;
 }

@@ -3,8 +3,6 @@
 
 #include "base/mem.h"
 
-#include <pthread.h>
-
 struct released {
     struct hlk_undo undo;
     struct hlk_job job;
@@ -69,14 +67,11 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
     released->undo.until_ms = parting->until_ms;
     released->undo.settled = on_settled;
     bool eager = released->done != NULL;
-    int old;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
     struct hlk_session *s = lock->session;
     hlk_session_ref(s); /* the completion may run before we are through, and destroy the handle */
     hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
     hlk_session_ended(s);
     hlk_session_unref(s);
-    pthread_setcancelstate(old, &old);
 }
 
 static enum hlk_status release(hlk_lock *lock, hlk_done_fn *done, void *ctx)

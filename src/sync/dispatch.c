@@ -3,7 +3,6 @@
 
 #include "base/nocancel.h"
 
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 #define DISPATCH_PUSH 32 /* measured: two phases of 64 calls in flight overlap; 16 is no better */
@@ -19,9 +18,9 @@ int hlk_client_dispatch(hlk_client *client, int max)
         return 0;
     eventfd_t drained;
     atomic_store(&client->work_told, true); /* what we cause ourselves wakes nobody */
-    int old = hlk_cancel_off();
+    int old = hlk_nocancel_begin();
     (void)eventfd_read(client->work_fd, &drained);
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
     hlk_mux_dispatch(client->mux);
     int ran = 0;
     bool more = false;

@@ -77,10 +77,10 @@ static void free_lock(struct hlk_via *via)
 {
     hlk_lock *lock = HLK_CONTAINER(via, hlk_lock, via);
     hlk_client *client = lock->client;
-    int old = hlk_cancel_off();
+    int old = hlk_nocancel_begin();
     if (via->lost_fd >= 0)
         close(via->lost_fd);
-    hlk_cancel_back(old);
+    hlk_nocancel_end(old);
     if (lock->session)
         hlk_session_unref(lock->session);
     hlk_mem_free(lock);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/nocancel.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -296,18 +297,17 @@ static enum hlk_status acquire(hlk_lock *lock, const struct hlk_acquire_opts *op
     enum hlk_status status = acquire_nested(lock, opts, holder, &nested);
     if (nested)
         return status;
-    int old;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    int old = hlk_nocancel_begin();
     self->cancellable = old == PTHREAD_CANCEL_ENABLE;
     bool raises = false;
     status = acquire_first(lock, opts, self, holder, &raises);
+    self->cancellable = false;
     if (raises) {
         struct hlk_view view;
         hlk_session_view(lock->session, holder.id, &view);
         status = raise_nested(lock, opts, holder, view.h, view.count);
     }
-    self->cancellable = false;
-    pthread_setcancelstate(old, &old);
+    hlk_nocancel_end(old);
     return status;
 }
 

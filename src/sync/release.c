@@ -3,8 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-
-#include <pthread.h>
+#include "base/nocancel.h"
 
 struct release { /* what the undo tells its waiter */
     struct hlk_session *s;
@@ -156,16 +155,15 @@ static enum hlk_status release_again(hlk_lock *lock, struct hlk_self *self, stru
 static enum hlk_status release_by_asking(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder,
                                          enum hlk_let_go verdict, const struct hlk_parting *parting)
 {
-    int old;
     enum hlk_status status;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old); /* a release is no cancellation point */
+    int old = hlk_nocancel_begin(); /* a release sleeps, and is no cancellation point */
     if (verdict == HLK_LET_WRITE)
         status = release_write(lock, parting);
     else if (verdict == HLK_LET_OWED)
         status = release_again(lock, self, holder);
     else
         status = release_last(lock, self, holder, parting);
-    pthread_setcancelstate(old, &old);
+    hlk_nocancel_end(old);
     return status;
 }
 

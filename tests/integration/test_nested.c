@@ -3,6 +3,7 @@
 #include "lease.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 
 static void start(void)
 {
@@ -165,8 +166,9 @@ Test(nested, and_other_holds_may_be_wanted_for_ages)
 
 struct edge {
     hlk_client *client;
-    hlk_lock *lock;
+    hlk_lock *lock, *owned;
     const char *came_out_of;
+    sem_t completed;
 };
 
 static void *passes_it_on(void *arg)
@@ -210,6 +212,22 @@ static void *releases_what_was_lost(void *arg)
     return NULL;
 }
 
+static void ignore(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    (void)lock, (void)status;
+    sem_post(ctx);
+}
+
+static void *asks_without_waiting(void *arg)
+{
+    struct edge *edge = arg;
+    pthread_cancel(pthread_self());
+    if (hlk_lock_acquire_async(edge->owned, NULL, ignore, &edge->completed) == HLK_OK)
+        edge->came_out_of = "acquire_async";
+    pthread_testcancel();
+    return NULL;
+}
+
 /* Whose thread ends right after the call, not in it. */
 static void ends_after(void *(*call)(void *), struct edge *edge)
 {
@@ -224,7 +242,8 @@ static void ends_after(void *(*call)(void *), struct edge *edge)
 Test(nested, or_last_release_is_no_cancellation_point)
 {
     hlk_client *client = open_with_watchdog(600);
-    struct edge edge = { client, stage_lock(client, "t", NULL), "" };
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    struct edge edge = { client, stage_lock(client, "t", NULL), stage_owned(client, "t", owner), "", { { 0 } } };
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.flags = HLK_ACQUIRE_EINTR; /* such a waiter is woken by a write */
     hlk_lock *behind = stage_lock(client, "t", NULL);
@@ -242,5 +261,11 @@ Test(nested, or_last_release_is_no_cancellation_point)
     WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
     edge.came_out_of = "";
     ends_after(releases_what_was_lost, &edge);
+    edge.came_out_of = "";
+    sem_init(&edge.completed, 0, 0);
+    ends_after(asks_without_waiting, &edge);
+    sem_wait(&edge.completed);
+    cr_assert_eq(hlk_lock_release(edge.owned), HLK_OK);
     cr_assert_eq(stage_try(behind), HLK_OK);
+    hlk_owner_destroy(owner);
 }
