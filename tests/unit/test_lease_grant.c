@@ -1,0 +1,106 @@
+/* The arithmetic of a lease that somebody else's release has given: how much of it is left, and what is due when. */
+#include "one_lease.h"
+
+TestSuite(lease, .init = init);
+
+#define GRANT 5000
+
+static bool grant(int64_t now_ms, bool fixed)
+{
+    return hlk_lease_grant(&lease, SENT, GRANT, fixed, INT64_MAX, now_ms);
+}
+
+Test(lease, a_grant_counts_from_the_first_sending)
+{
+    cr_assert(grant(SENT + 1000, false));
+    cr_assert_eq(lease.state, HLK_LEASE_HELD);
+    cr_assert_eq(lease.until_ms, hlk_lease_until(SENT, GRANT));
+    cr_assert_eq(lease.ends_ms, SENT + GRANT);
+    cr_assert_eq(lease.sent_ms, SENT);
+}
+
+Test(lease, a_grant_with_less_than_half_of_it_left_is_refused)
+{
+    int64_t half = hlk_lease_until(SENT, GRANT) - GRANT / 2;
+    cr_assert_not(grant(half + 1, false));
+    cr_assert_eq(lease.state, HLK_LEASE_NONE);
+    cr_assert_not(grant(SENT + 3600000, false));
+    cr_assert(grant(half, false));
+}
+
+Test(lease, a_grant_is_renewed_after_a_third_of_it)
+{
+    cr_assert(grant(SENT, false));
+    int64_t at = SENT + GRANT / 3;
+    at -= at % (GRANT / HLK_LEASE_GRID);
+    cr_assert_eq(due(at - 1), HLK_LEASE_WAIT);
+    cr_assert_eq(due(at), HLK_LEASE_RENEW);
+    init();
+    cr_assert(grant(at + 1, false)); /* or at once, when it is old */
+    cr_assert_eq(due(at + 1), HLK_LEASE_RENEW);
+}
+
+Test(lease, a_grant_is_renewed_to_the_watchdogs_lease)
+{
+    cr_assert(grant(SENT, false));
+    cr_assert_eq(hlk_lease_renewal_ms(&lease, LEASE, SENT + 1700), LEASE);
+    hlk_lease_renewed(&lease, SENT + 1700, LEASE, 0);
+    cr_assert_eq(lease.until_ms, hlk_lease_until(SENT + 1700, LEASE));
+    cr_assert_eq(lease.lease_ms, LEASE);
+    int64_t at = SENT + 1700 + LEASE / 3;
+    at -= at % (LEASE / HLK_LEASE_GRID);
+    cr_assert_eq(due(at - 1), HLK_LEASE_WAIT); /* in the watchdog's rhythm from then on */
+    cr_assert_eq(due(at), HLK_LEASE_RENEW);
+}
+
+Test(lease, a_refused_renewal_of_a_grant_is_asked_for_a_tenth_of_it_later)
+{
+    cr_assert(grant(SENT, false));
+    lease.asked_ms = SENT + 1700;
+    hlk_lease_refused(&lease, SENT + 1700);
+    cr_assert_eq(due(SENT + 1700), HLK_LEASE_WAIT);
+    cr_assert_eq(due(SENT + 1700 + GRANT / 10), HLK_LEASE_RENEW);
+}
+
+/* 20 s before the end is a good warning for 30 s, and no news about 5. */
+Test(lease, a_grant_is_at_risk_in_its_last_third_whatever_the_client_says)
+{
+    cr_assert(grant(SENT, false));
+    int64_t risk = lease.until_ms - GRANT / 3;
+    lease.asked_ms = risk;
+    cr_assert_eq(hlk_lease_due(&lease, risk - 1, 20000, &next), HLK_LEASE_WAIT);
+    cr_assert_eq(next, risk);
+    cr_assert_eq(hlk_lease_due(&lease, risk, 20000, &next), HLK_LEASE_TELL_RISK);
+    cr_assert_eq(hlk_lease_due(&lease, lease.until_ms - 501, 500, &next), HLK_LEASE_WAIT);
+    cr_assert_eq(hlk_lease_due(&lease, lease.until_ms - 500, 500, &next), HLK_LEASE_TELL_RISK);
+    hlk_lease_renewed(&lease, SENT + 1700, LEASE, 20000);
+    cr_assert_eq(hlk_lease_due(&lease, lease.until_ms - 20000, 20000, &next), HLK_LEASE_TELL_RISK);
+}
+
+Test(lease, a_grant_at_risk_is_safe_by_its_first_renewal)
+{
+    cr_assert(grant(SENT, false));
+    hlk_lease_move(&lease, HLK_LEASE_AT_RISK);
+    cr_assert(hlk_lease_renewed(&lease, SENT + 4000, LEASE, 20000));
+    cr_assert_eq(lease.state, HLK_LEASE_HELD);
+}
+
+Test(lease, a_grant_of_a_fixed_lease_runs_out_by_itself)
+{
+    cr_assert(grant(SENT, true));
+    cr_assert_eq(due(SENT + GRANT / 3), HLK_LEASE_WAIT);
+    cr_assert_eq(next, lease.until_ms - GRANT / 3);
+    cr_assert_eq(hlk_lease_due(&lease, SENT, 4000, &next), HLK_LEASE_WAIT);
+    cr_assert_eq(next, lease.until_ms - 4000); /* the client's own warning */
+    hlk_lease_renewed(&lease, SENT + 100, 60000, 0);
+    cr_assert_eq(lease.lease_ms, GRANT);
+}
+
+Test(lease, a_grant_ends_at_its_cap)
+{
+    cr_assert(hlk_lease_grant(&lease, SENT, GRANT, false, SENT + 1200, SENT + 200));
+    cr_assert_eq(lease.until_ms, SENT + 1200);
+    cr_assert(lease.capped);
+    init();
+    cr_assert_not(hlk_lease_grant(&lease, SENT, GRANT, false, SENT + 200, SENT + 200));
+}
