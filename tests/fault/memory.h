@@ -1,4 +1,4 @@
-/* memory.h - no memory at step n, for every n of what is done: the n-th allocation alone fails, or all from the n-th on.
+/* memory.h - no memory at step n, for every n of what is done: the n-th allocation alone fails, or all from there on.
  *
  *     memory_for_every_step(&(struct memory_kind){ memory_before_hold, act_break, after_break, 1 });
  *

@@ -1,5 +1,4 @@
-/* A server at the other end of a dial that says what no server of Redis' says. Here the dial has no owner's greeting, as
- * that of a subscriber connection. */
+/* A dial whose server says what no server should. It has no owner's greeting, as that of a subscriber connection. */
 #include "net/dial.h"
 
 #include <criterion/criterion.h>
