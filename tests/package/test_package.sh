@@ -64,6 +64,15 @@ has_a_page_for_each_name() {                            # functions, and types o
         grep -Fq "${name//_/\\_}" "$page" || grep -Fq "$name" "$page"
     done
 }
+has_each_option_on_its_page() {
+    local command option
+    for command in run show break demo; do
+        for option in $("$root/usr/bin/hasplock" $command --help | grep -oP '(?<![\w-])--[a-z][a-z-]+' | sort -u); do
+            sed 's/\\-/-/g' "$root/usr/share/man/man1/hasplock.1" | grep -Fwq -- "$option" ||
+                { echo "$command $option"; return 1; }
+        done
+    done
+}
 # What an installed page or header names as docs/... or examples/... lies under share/doc/hasplock.
 has_the_files_that_pages_name() {
     local doc=$root/usr/share/doc/hasplock named
@@ -118,6 +127,7 @@ macros_compile() {
 }
 check "installs library, headers, command, man pages, CMake and pkg-config files" installs_all
 check "has a man page for each function and type of function" has_a_page_for_each_name
+check "has each option of --help on the man page" has_each_option_on_its_page
 check "installs the documents and examples that pages and headers name" has_the_files_that_pages_name
 # A thread that called the library ends after a dlclose: its destructor must still be there.
 may_be_unloaded() {
