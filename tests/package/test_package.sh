@@ -65,11 +65,11 @@ has_a_page_for_each_name() {                            # functions, and types o
     done
 }
 has_each_option_on_its_page() {
-    local command option
+    local command option page
+    page=$(sed 's/\\f[BIR]//g; s/\\-/-/g' "$root/usr/share/man/man1/hasplock.1")
     for command in run show break demo; do
         for option in $("$root/usr/bin/hasplock" $command --help | grep -oP '(?<![\w-])--[a-z][a-z-]+' | sort -u); do
-            sed 's/\\-/-/g' "$root/usr/share/man/man1/hasplock.1" | grep -Fwq -- "$option" ||
-                { echo "$command $option"; return 1; }
+            grep -Fwq -- "$option" <<<"$page" || { echo "$command $option"; return 1; }
         done
     done
 }
