@@ -57,6 +57,8 @@ Test(errors, of_timeout_names_the_wait_and_who_held_it)
     if ((dot = strchr(host, '.')))
         *dot = '\0';
     assert_names(host); /* our own holders are told by host and pid */
+    cr_assert_eq(hlk_lock_acquire(lock, 700), HLK_TIMEOUT);
+    assert_names(" s ago"); /* when it was heard of: another may have it by now */
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
 }
 

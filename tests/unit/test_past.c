@@ -300,6 +300,7 @@ static atomic_bool waiting;
 static void *wait_for_outcome(void *arg)
 {
     waiting_self = hlk_self_get();
+    hlk_park_wake(&waiting_self->park, HLK_WAKE_CLOSED); /* another client's, from an earlier call: says nothing here */
     atomic_store(&waiting, true);
     *(enum hlk_status *)arg = hlk_session_wait_owed(s, ann.turn.holder.id, waiting_self, INT64_MAX);
     return NULL;
