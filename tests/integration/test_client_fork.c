@@ -267,7 +267,7 @@ Test(client_fork, process_that_exits_without_close_releases_nothing_and_its_leas
         if (child == 0) {
             struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
             hlk_client *client;
-            opts.watchdog_ms = 600;
+            opts.watchdog_ms = 2500; /* more than a busy machine needs to look */
             if (hlk_client_open(&client, stage.url, &opts) != HLK_OK ||
                 hlk_lock_acquire(hlk_lock_create(client, "t", NULL), HLK_NOWAIT) != HLK_OK)
                 _exit(9);
