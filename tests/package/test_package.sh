@@ -129,12 +129,6 @@ check "installs library, headers, command, man pages, CMake and pkg-config files
 check "has a man page for each function and type of function" has_a_page_for_each_name
 check "has each option of --help on the man page" has_each_option_on_its_page
 check "installs the documents and examples that pages and headers name" has_the_files_that_pages_name
-# A thread that called the library ends after a dlclose: its destructor must still be there.
-may_be_unloaded() {
-    gcc -I"$root/usr/include" "$here/unloaded.c" -o "$work/unloaded" -pthread &&
-        "$work/unloaded" "$library/libhasplock.so.0"
-}
-check "a thread that called it may end after a dlclose" may_be_unloaded
 check "exports what the headers declare, nothing else, all of version HASPLOCK_0" exports_what_headers_declare
 check "has the soname libhasplock.so.0" has_its_soname
 check "names no path of the build" names_no_build_path
@@ -160,6 +154,9 @@ refuses_the_next_minor() {
 }
 check "find_package: C and C++ programs build, lock and release" shared_consumer
 check "find_package COMPONENTS static: the same without the shared library" static_consumer
+# A thread that called the library ends after a dlclose: its destructor must still be there.
+may_be_unloaded() { "$work/shared/unloaded" "$library/libhasplock.so.0"; }
+check "a thread that called it may end after a dlclose" may_be_unloaded
 names_an_unknown_component() {
     ! cmake -S "$here/consumer" -B "$work/unknown" -G Ninja "-DCMAKE_PREFIX_PATH=$root/usr" \
         "-DCOMPONENTS=COMPONENTS;fenced" 2>"$work/unknown.said"
