@@ -8,6 +8,8 @@
           1        held by its hold; the ttl was at least the lease in this very run
           0        gone: nobody holds it
           -1       somebody else does, or the key is not a lock
+          or an error: the server refuses to write now (READONLY, NOREPLICAS, MISCONF). Of none of them it is said
+                   that it was renewed
   Creates no key, shortens no ttl, touches no field. A key of a wrong type spoils its own answer only.
   Twice   the same
   Cost    PEXPIRE ... GT raises in one step; the ttl is asked for only where that did not. Each argument costs: so one
@@ -23,7 +25,7 @@ for i = 1, n do
     if mine == 1 then
         -- 1: raised. 0: longer already, or without end; an error: a 6.2 server that does not know GT
         if pcall('pexpire', lock, lease, 'GT') ~= 1 and pcall('pttl', lock) < tonumber(lease) then
-            pcall('pexpire', lock, lease)
+            redis.call('pexpire', lock, lease)
         end
         answers[i] = 1
     elseif mine == 0 then

@@ -129,6 +129,26 @@ Test(refused, for_a_while_only_delays_a_wait)
     }
 }
 
+/* --- renewals */
+
+/* The lease runs out in Redis, so it runs out for its holder: told before, and in time. */
+Test(refused, a_renewal_is_none)
+{
+    for (int i = 1; i < REFUSALS; i++) { /* a full server renews */
+        char name[] = { 't', (char)('0' + i), '\0' };
+        struct hlk_client_opts opts = trouble_opts();
+        hlk_lock *lock = stage_lock(stage_open(&opts), name, NULL);
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+        raw(stage.redis, refusals[i].begin);
+        struct stage_event risk = stage_wait_event(HLK_EVENT_AT_RISK, name);
+        struct stage_event lost = stage_wait_event(HLK_EVENT_LOST, name);
+        cr_assert_leq(risk.told_at_ms, lost.told_at_ms);
+        WAIT_FOR(is_free(name));
+        raw(stage.redis, refusals[i].end);
+        cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    }
+}
+
 /* --- a copy that may have run */
 
 enum { SHORT_MS = 500 }; /* longer than a connection's silence: the copy breaks, and no new connection comes */

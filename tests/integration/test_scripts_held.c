@@ -228,3 +228,21 @@ Test(lock_renew, works_on_a_full_server)
     cr_assert_str_eq(renew(90000, A), "[:1]");
     cr_assert(about(raw_pttl(admin, LOCK), 90000));
 }
+
+/* A server that writes nothing now says so: what was not renewed is never called renewed, nor "at least lease". */
+Test(lock_renew, on_a_server_that_does_not_write_is_refused)
+{
+    static const struct {
+        const char *begin, *end, *word;
+    } refusals[] = { { "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "NOREPLICAS" },
+                     { "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "READONLY" } };
+    acquire(30000, A);
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        raw(admin, refusals[i].begin);
+        const char *answers[] = { renew(90000, A), reacquire(A, 1, 90000), acquire(90000, A) };
+        for (size_t k = 0; k < sizeof answers / sizeof *answers; k++)
+            cr_assert(answers[k][0] == '-' && strstr(answers[k], refusals[i].word), "%zu: %s", k, answers[k]);
+        raw(admin, refusals[i].end);
+        cr_assert(about(raw_pttl(admin, LOCK), 30000));
+    }
+}
