@@ -60,6 +60,11 @@ static void on_down(void *ctx, const struct hlk_error *why)
     hlk_log(&client->endpoint.log, HLK_LOG_INFO, "%s: %s", client->endpoint.url.shown, why->text);
 }
 
+static void on_moved(void *ctx)
+{
+    hlk_pubsub_move(&((hlk_client *)ctx)->channels.pubsub);
+}
+
 static void on_letter(void *ctx, const char *letter, size_t len)
 {
     hlk_table_hear(ctx, letter, len);
@@ -247,7 +252,11 @@ static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_op
         status = hlk_loop_create(&client->loop, error);
     if (status != HLK_OK)
         return status;
-    struct hlk_mux_owner owner = { client, on_up, on_down, client->dispatching ? on_work : NULL };
+    struct hlk_mux_owner owner = { .ctx = client,
+                                   .on_up = on_up,
+                                   .on_down = on_down,
+                                   .on_moved = on_moved,
+                                   .on_work = client->dispatching ? on_work : NULL };
     status = hlk_mux_create(&client->mux, client->loop, &client->endpoint, &client->greeting, &owner,
                             opts->flags & HLK_OPEN_NO_SPIN, error);
     if (status != HLK_OK)

@@ -175,6 +175,8 @@ static void on_end(struct hlk_call *call)
             read_answers(batch);
         } else {
             hlk_log(batch->dog->table->log, HLK_LOG_WARN, "renewal of %u locks refused: %s", batch->n, error.text);
+            if (kind == HLK_REPLY_REPLICA)
+                hlk_mux_look_again(batch->dog->mux, call->epoch);
             ask_again_soon(batch);
         }
     }

@@ -159,6 +159,32 @@ enum hlk_status hlk_mux_send(hlk_mux *mux, struct hlk_call *call, const char *by
     return HLK_OK;
 }
 
+/* --- leaving for another server --- */
+
+/* mu held. The leader, or the loop's next tick, reads the end of it. */
+static void end_when_answered(struct hlk_mux *mux)
+{
+    const struct hlk_call *call = first_call(&mux->flight);
+    if (mux->state == HLK_MUX_LEAVING && !(call && call->sent_ns))
+        shutdown(mux->conn.fd, SHUT_RDWR);
+}
+
+void hlk_mux_look_again(hlk_mux *mux, uint64_t epoch)
+{
+    hlk_mutex_lock(&mux->mu);
+    bool leaves =
+        mux->state == HLK_MUX_UP && mux->epoch == epoch && hlk_clock_ms() - mux->up_ms >= HLK_MUX_LOOK_AGAIN_MS;
+    if (leaves) {
+        mux->state = HLK_MUX_LEAVING;
+        mux->moving = true;
+        (void)hlk_error_set(&mux->error, HLK_E_CONNECT, "the server has become a replica; connecting anew");
+        end_when_answered(mux);
+    }
+    hlk_mutex_unlock(&mux->mu);
+    if (leaves)
+        hlk_loop_need_ticks(mux->loop);
+}
+
 /* --- reading: the leader --- */
 
 static int64_t take_replies(struct hlk_mux *mux, redisReply **replies, unsigned n, struct hlk_ends *ends)
@@ -199,6 +225,7 @@ int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error)
             break;
         hlk_mutex_lock(&mux->mu);
         take_replies(mux, replies, n, &ends);
+        end_when_answered(mux);
         bool dones = !hlk_list_empty(&ends.calls);
         if (!dones)
             hlk_mux_flush(mux);
@@ -266,7 +293,8 @@ void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state)
 void hlk_mux_broke(struct hlk_mux *mux, const struct hlk_error *why)
 {
     hlk_mutex_lock(&mux->mu);
-    mux->error = *why;
+    if (mux->state != HLK_MUX_LEAVING)
+        mux->error = *why;
     hlk_mux_end_all(mux, mux->state == HLK_MUX_CLOSED ? HLK_MUX_CLOSED : HLK_MUX_DOWN);
 }
 

@@ -16,6 +16,8 @@
 #include "net/dial.h"
 #include "net/spin.h"
 
+#define HLK_MUX_LOOK_AGAIN_MS 500
+
 enum hlk_call_end {
     HLK_CALL_FLYING = 0,
     HLK_CALL_ANSWERED,          /* reply is there */
@@ -41,6 +43,7 @@ enum hlk_mux_state {
     HLK_MUX_DOWN,               /* dialling, or waiting to dial again */
     HLK_MUX_READYING,           /* connected; the owner's first commands go before everybody else's */
     HLK_MUX_UP,
+    HLK_MUX_LEAVING,            /* nothing more is written; when what was written is answered it ends, and is dialled */
     HLK_MUX_CLOSED
 };
 
@@ -52,6 +55,7 @@ struct hlk_mux_owner {
     void *ctx;
     void (*on_up)(void *ctx);                               /* loop thread, READYING: what must go first */
     void (*on_down)(void *ctx, const struct hlk_error *why);/* loop thread; also after each failed attempt */
+    void (*on_moved)(void *ctx);                            /* loop thread, after on_up: hlk_mux_look_again led to it */
     /* dispatch mode: answers are due and nobody leads. Any thread */
     void (*on_work)(void *ctx);
 };
@@ -100,6 +104,10 @@ uint64_t hlk_mux_epoch(hlk_mux *mux);           /* of the living stream */
 
 /* The stream of this epoch answered with something that was not the answer: it is out of step, and ended. */
 void hlk_mux_distrust(hlk_mux *mux, uint64_t epoch);
+
+/* The server of this epoch is a replica, and the endpoint may mean another one by now: it is dialled anew as soon as
+ * what is in flight is answered, but once in HLK_MUX_LOOK_AGAIN_MS. Then on_moved. */
+void hlk_mux_look_again(hlk_mux *mux, uint64_t epoch);
 
 /* Everything that is in the stream now has been answered, or at_ms came (false). Blocks. */
 bool hlk_mux_drain(hlk_mux *mux, int64_t at_ms);

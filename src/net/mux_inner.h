@@ -35,6 +35,8 @@ struct hlk_mux {
     unsigned eager;                     /*   calls in flight whose `done` somebody waits for */
     unsigned writes;                    /*   unanswered writes */
     int64_t heard_ns;                   /*   when the last byte came */
+    int64_t up_ms;                      /*   when this stream began */
+    bool moving;                        /*   the one before was left to look again */
     uint64_t epoch;
     struct hlk_spin spin;
     struct hlk_error error;             /*   why it is down */

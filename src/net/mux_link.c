@@ -165,9 +165,14 @@ static void came_up(struct hlk_mux *mux, struct hlk_conn *conn)
     mux->counts.reconnects += mux->epoch > 0;
     mux->epoch++;
     mux->heard_ns = hlk_clock_ns();
+    mux->up_ms = mux->heard_ns / 1000000;
+    bool moved = mux->moving;
+    mux->moving = false;
     hlk_mutex_unlock(&mux->mu);
     hlk_backoff_reset(&mux->backoff);
     mux->owner.on_up(mux->owner.ctx);
+    if (moved && mux->owner.on_moved)
+        mux->owner.on_moved(mux->owner.ctx);
     hlk_mutex_lock(&mux->mu);
     if (mux->state == HLK_MUX_READYING)
         mux->state = HLK_MUX_UP;
@@ -238,6 +243,11 @@ void hlk_mux_link_dial(struct hlk_mux *mux)
 
 /* --- leading for those who do not wait --- */
 
+static bool lives(const struct hlk_mux *mux) /* there is something to read */
+{
+    return mux->state == HLK_MUX_UP || mux->state == HLK_MUX_LEAVING;
+}
+
 static void watch(struct hlk_mux *mux) /* mu held */
 {
     struct ev_loop *ev = hlk_loop_ev(mux->loop);
@@ -271,7 +281,7 @@ static bool lead_once(struct hlk_mux *mux)
 static bool take_lead(struct hlk_mux *mux)
 {
     hlk_mutex_lock(&mux->mu);
-    bool mine = mux->state == HLK_MUX_UP && mux->lead != HLK_LEAD_TAKEN;
+    bool mine = lives(mux) && mux->lead != HLK_LEAD_TAKEN;
     if (mine) {
         mux->lead = HLK_LEAD_TAKEN;
         mux->leader = NULL;
@@ -287,8 +297,7 @@ static void loop_leads(struct hlk_mux *mux)
     hlk_loop_assert_here(mux->loop);
     if (take_lead(mux) && lead_once(mux)) {
         hlk_mutex_lock(&mux->mu);
-        if (mux->state != HLK_MUX_UP || !hlk_list_empty(&mux->followers) || mux->owner.on_work ||
-            hlk_list_empty(&mux->flight))
+        if (!lives(mux) || !hlk_list_empty(&mux->followers) || mux->owner.on_work || hlk_list_empty(&mux->flight))
             hlk_mux_give_lead(mux);
         else
             mux->lead = HLK_LEAD_LOOP;
@@ -321,12 +330,12 @@ static void on_tick(struct hlk_tick *tick, int64_t now_ms)
     int64_t dead_ns;
     bool idle = hlk_list_empty(&mux->flight);
     bool look = idle && mux->lead == HLK_LEAD_FREE && now_ms - mux->looked_ms >= LOOK_MS;
-    bool due = mux->state == HLK_MUX_UP && !idle &&
+    bool due = lives(mux) && (!idle || mux->state == HLK_MUX_LEAVING) &&
                (mux->lead == HLK_LEAD_FREE ||
                 (mux->lead == HLK_LEAD_LOOP && hlk_mux_overdue(mux, now_ms * 1000000, &dead_ns)));
     if (look) {
         mux->looked_ms = now_ms;
-        due = mux->state == HLK_MUX_UP;
+        due = lives(mux);
     }
     hlk_mutex_unlock(&mux->mu);
     if (due)
@@ -337,7 +346,7 @@ static bool tick_idle(struct hlk_tick *tick)
 {
     struct hlk_mux *mux = HLK_CONTAINER(tick, struct hlk_mux, tick);
     hlk_mutex_lock(&mux->mu);
-    bool idle = hlk_list_empty(&mux->flight);
+    bool idle = hlk_list_empty(&mux->flight) && mux->state != HLK_MUX_LEAVING;
     hlk_mutex_unlock(&mux->mu);
     return idle;
 }

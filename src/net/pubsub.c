@@ -235,6 +235,19 @@ static void on_dialled(void *ctx, struct hlk_conn *conn, const struct hlk_error 
     ps->owner.on_up(ps->owner.ctx);
 }
 
+void hlk_pubsub_move(struct hlk_pubsub *ps)
+{
+    hlk_loop_assert_here(ps->loop);
+    if (ps->up) {
+        struct hlk_error error;
+        (void)hlk_error_set(&error, HLK_E_CONNECT, "the server was a replica; connecting anew");
+        broke(ps, &error);
+    } else if (ps->dial.active) {
+        hlk_dial_stop(&ps->dial);
+        hlk_dial_start(&ps->dial);
+    }
+}
+
 /* --- who reads: the loop's side --- */
 
 static void resume(struct hlk_pubsub *ps)

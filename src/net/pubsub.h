@@ -64,6 +64,9 @@ void hlk_pubsub_close(struct hlk_pubsub *ps);       /* loop thread, or after the
 void hlk_pubsub_subscribe(struct hlk_pubsub *ps, const char *channel, size_t len);
 void hlk_pubsub_unsubscribe(struct hlk_pubsub *ps, const char *channel, size_t len);
 
+/* Loop thread: the endpoint may mean another server by now. What is connected, or being dialled, is dialled anew. */
+void hlk_pubsub_move(struct hlk_pubsub *ps);
+
 /* --- reading: pubsub_read.c --- */
 
 /* Sleeps until a bit of mask is set or at_ms has come; reads for all meanwhile, if nobody else does. Any thread; a

@@ -185,7 +185,8 @@ void hlk_question_drop_reply(struct hlk_question *q)
     q->call.reply = NULL;
 }
 
-enum hlk_question_step hlk_question_end(struct hlk_question *q, bool refusals_pass, struct hlk_error *error)
+enum hlk_question_step hlk_question_end(struct hlk_question *q, hlk_mux *mux, bool refusals_pass,
+                                        struct hlk_error *error)
 {
     if (atomic_load(&q->call.end) != HLK_CALL_ANSWERED) {
         q->doubt |= atomic_load(&q->call.end) == HLK_CALL_BROKEN;
@@ -198,9 +199,17 @@ enum hlk_question_step hlk_question_end(struct hlk_question *q, bool refusals_pa
     q->whole = kind == HLK_REPLY_NOSCRIPT;
     if (kind == HLK_REPLY_NOSCRIPT)
         return HLK_STEP_AGAIN;
-    if (kind == HLK_REPLY_LATER || (kind == HLK_REPLY_NO_WRITES && refusals_pass))
+    switch (kind) {
+    case HLK_REPLY_REPLICA:
+        hlk_mux_look_again(mux, q->call.epoch);
         return HLK_STEP_PAUSE;
-    return HLK_STEP_FAULT;
+    case HLK_REPLY_LATER:
+        return HLK_STEP_PAUSE;
+    case HLK_REPLY_NO_WRITES:
+        return refusals_pass ? HLK_STEP_PAUSE : HLK_STEP_FAULT;
+    default:
+        return HLK_STEP_FAULT;
+    }
 }
 
 static int64_t sooner(int64_t a, int64_t b)
@@ -283,7 +292,7 @@ enum hlk_status hlk_question_ask(struct hlk_question *q, hlk_mux *mux, struct hl
             return status;
         if (status != HLK_OK)
             return hlk_question_gives_up(q, error);
-        enum hlk_question_step step = hlk_question_end(q, limits->refusals_pass, error);
+        enum hlk_question_step step = hlk_question_end(q, mux, limits->refusals_pass, error);
         if (step == HLK_STEP_ANSWER)
             return HLK_OK;
         if (step == HLK_STEP_FAULT)
@@ -334,9 +343,9 @@ static enum hlk_status check_greeting(unsigned i, const redisReply *reply, struc
                              reply->str);
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0 && strstr(reply->str, "'eval"))
         return hlk_error_set(error, HLK_E_AUTH, "%s (docs/acl.md has the rights it needs)", reply->str);
-    if (reply->type == REDIS_REPLY_ERROR && hlk_reply_read(reply, NULL) == HLK_REPLY_LATER)
-        return hlk_error_set(error, HLK_E_CONNECT, "%s", reply->str);
-    return HLK_OK;
+    enum hlk_reply_kind kind = hlk_reply_read(reply, NULL);
+    bool later = kind == HLK_REPLY_LATER || kind == HLK_REPLY_REPLICA;
+    return later ? hlk_error_set(error, HLK_E_CONNECT, "%s", reply->str) : HLK_OK;
 }
 
 bool hlk_scripts_greeting(struct hlk_greeting *greeting, const char *client_id)

@@ -51,7 +51,8 @@ enum hlk_status hlk_question_send(struct hlk_question *q, hlk_mux *mux);
 
 /* After the call has ended. Frees the reply unless it is an answer. refusals_pass: OOM and the like are worth a
  * pause. */
-enum hlk_question_step hlk_question_end(struct hlk_question *q, bool refusals_pass, struct hlk_error *error);
+enum hlk_question_step hlk_question_end(struct hlk_question *q, hlk_mux *mux, bool refusals_pass,
+                                        struct hlk_error *error);
 
 /* After HLK_STEP_PAUSE: when to go on. True: with another copy; false: limit_ms, and the refusal is the answer. No copy
  * is sent so late that it would mostly be unanswered: that would make "sent, may have run" out of a refusal. */

@@ -9,8 +9,10 @@
 enum hlk_reply_kind {
     HLK_REPLY_ANSWER,
     HLK_REPLY_NOSCRIPT,         /* not executed: send the text */
-    /* not executed; LOADING, BUSY, MASTERDOWN, TRYAGAIN, CLUSTERDOWN, READONLY: passes by itself */
-    HLK_REPLY_LATER,
+    HLK_REPLY_LATER,            /* not executed; LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: passes by itself */
+    /* not executed; READONLY, MASTERDOWN: a replica, maybe since a failover, and the endpoint means another one by now.
+     * Else as LATER */
+    HLK_REPLY_REPLICA,
     HLK_REPLY_NO_WRITES,        /* not executed; OOM, MISCONF, NOREPLICAS: somebody must do something about it */
     HLK_REPLY_NO_RIGHT,         /* NOPERM, NOAUTH */
     HLK_REPLY_WRONG_TYPE,       /* the key is no lock */

@@ -41,7 +41,7 @@ static bool step(struct hlk_undo *undo, bool *later)
     struct hlk_error error;
     bool repeated = undo->q.doubt;
     *later = false;
-    switch (hlk_question_end(&undo->q, true, &error)) {
+    switch (hlk_question_end(&undo->q, undo->undos->mux, true, &error)) {
     case HLK_STEP_ANSWER:
         if (undo->q.call.reply->type != REDIS_REPLY_INTEGER) { /* not this script's: as good as none */
             hlk_mux_distrust(undo->undos->mux, undo->q.call.epoch);

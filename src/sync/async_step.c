@@ -178,7 +178,7 @@ static void on_reply(struct hlk_async *async)
     struct hlk_request *r = async->r;
     enum hlk_happened what = HLK_IS_OVER;
     r->flies = false;
-    switch (hlk_question_end(&r->q, !r->machine.once, &r->error)) {
+    switch (hlk_question_end(&r->q, r->lock->client->mux, !r->machine.once, &r->error)) {
     case HLK_STEP_ANSWER:
         async->refused_until_ms = 0;
         if (async->raising)

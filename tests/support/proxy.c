@@ -250,6 +250,11 @@ void proxy_stop(struct proxy *proxy)
     free(proxy);
 }
 
+void proxy_move(struct proxy *proxy, const struct server *server)
+{
+    PROXY_SET(proxy, (void)snprintf(proxy->upstream, sizeof proxy->upstream, "%s", server->socket));
+}
+
 const char *proxy_url(const struct proxy *proxy)
 {
     return proxy->url;

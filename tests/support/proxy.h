@@ -52,6 +52,7 @@ void proxy_wait_struck(struct proxy *proxy);                /* waits for that (w
  * alone, the rest of its connection is thrown away. Replies go to the client if it is still there. */
 void proxy_deliver(struct proxy *proxy, bool first_only);
 
+void proxy_move(struct proxy *proxy, const struct server *server);  /* new connections go there; open ones stay */
 void proxy_cut_all(struct proxy *proxy);                    /* closes every connection, here and upstream */
 void proxy_refuse(struct proxy *proxy, bool on);            /* nobody listens: connection refused. Open ones stay */
 void proxy_freeze(struct proxy *proxy, bool on);            /* a black hole: connections are accepted, no byte passes in

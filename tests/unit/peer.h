@@ -75,6 +75,7 @@ static inline void peer_up(struct peer *p)
     p->mux->conn.fd = fds[0];
     p->mux->conn.reader = redisReaderCreate();
     p->mux->heard_ns = hlk_clock_ns();
+    p->mux->up_ms = hlk_clock_ms();
     p->mux->epoch++;
     p->mux->state = HLK_MUX_UP;
     hlk_mutex_unlock(&p->mux->mu);

@@ -372,6 +372,69 @@ Test(mux, who_waits_without_a_thread_is_told_once_of_each_connection)
     cr_assert(hlk_mux_forget_up(peer.mux, &second));
 }
 
+/* --- to another server --- */
+
+Test(mux, leaves_a_replica_when_all_that_was_written_is_answered)
+{
+    struct asked a = { .ends = 0 }, b = { .ends = 0 }, c = { .ends = 0 };
+    struct hlk_error error;
+    peer_up(&peer);
+    ask(&a, "A");
+    ask(&b, "B");
+    peer_passes(&peer, HLK_MUX_LOOK_AGAIN_MS);
+    peer_answers(&peer, ":1\r\n");
+    hlk_mux_look_again(peer.mux, a.call.epoch);
+    cr_assert_eq(ask(&c, "C"), HLK_E_CONNECT);
+    cr_assert_eq(hlk_mux_health(peer.mux, &error), HLK_E_CONNECT);
+    cr_assert_str_eq(peer_hears(&peer), "AB");
+    peer_answers(&peer, ":2\r\n");
+    cr_assert_eq(b.answer, 2);
+    peer_reads(&peer);
+    cr_assert_eq(peer.mux->state, HLK_MUX_DOWN);
+    cr_assert_eq(a.ends + b.ends + c.ends, 2);
+}
+
+Test(mux, leaves_a_replica_at_once_when_nothing_is_in_flight)
+{
+    struct asked a = { .ends = 0 };
+    peer_up(&peer);
+    ask(&a, "A");
+    peer_answers(&peer, ":1\r\n");
+    peer_passes(&peer, HLK_MUX_LOOK_AGAIN_MS);
+    hlk_mux_look_again(peer.mux, a.call.epoch);
+    peer_reads(&peer);
+    cr_assert_eq(peer.mux->state, HLK_MUX_DOWN);
+}
+
+Test(mux, what_was_only_queued_when_it_left_did_not_happen)
+{
+    struct asked a = { .ends = 0 }, b = { .ends = 0 };
+    peer_up(&peer);
+    ask(&a, "A");
+    hlk_mux_batch(peer.mux, true);
+    ask(&b, "B");
+    peer_passes(&peer, HLK_MUX_LOOK_AGAIN_MS);
+    hlk_mux_look_again(peer.mux, a.call.epoch);
+    hlk_mux_batch(peer.mux, false);
+    peer_answers(&peer, ":1\r\n");
+    peer_reads(&peer);
+    cr_assert_eq(a.end, HLK_CALL_ANSWERED);
+    cr_assert_eq(b.end, HLK_CALL_UNSENT);
+}
+
+Test(mux, does_not_leave_a_stream_that_is_young_or_over)
+{
+    struct asked a = { .ends = 0 };
+    peer_up(&peer);
+    peer_passes(&peer, HLK_MUX_LOOK_AGAIN_MS - 1);
+    hlk_mux_look_again(peer.mux, hlk_mux_epoch(peer.mux));
+    peer_passes(&peer, 1);
+    hlk_mux_look_again(peer.mux, hlk_mux_epoch(peer.mux) - 1);
+    cr_assert_eq(ask(&a, "A"), HLK_OK);
+    peer_answers(&peer, ":1\r\n");
+    cr_assert_eq(a.end, HLK_CALL_ANSWERED);
+}
+
 /* --- the end --- */
 
 Test(mux, close_ends_everything_and_refuses_the_rest)

@@ -72,16 +72,16 @@ Test(reply, other_words_that_begin_with_busy_are_not_it)
 Test(reply, a_replica_without_its_master)
 {
     static const char text[] = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
-    cr_assert(is(text, HLK_REPLY_LATER, HLK_E_SERVER));
+    cr_assert(is(text, HLK_REPLY_REPLICA, HLK_E_SERVER));
     cr_assert(is(IN_62("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."),
-                 HLK_REPLY_LATER, HLK_E_SERVER));
+                 HLK_REPLY_REPLICA, HLK_E_SERVER));
 }
 
 Test(reply, a_replica)
 {
-    cr_assert(is("READONLY You can't write against a read only replica.", HLK_REPLY_LATER, HLK_E_SERVER));
-    cr_assert(is(IN_7("READONLY You can't write against a read only replica."), HLK_REPLY_LATER, HLK_E_SERVER));
-    cr_assert(is(IN_62("READONLY You can't write against a read only replica."), HLK_REPLY_LATER, HLK_E_SERVER));
+    cr_assert(is("READONLY You can't write against a read only replica.", HLK_REPLY_REPLICA, HLK_E_SERVER));
+    cr_assert(is(IN_7("READONLY You can't write against a read only replica."), HLK_REPLY_REPLICA, HLK_E_SERVER));
+    cr_assert(is(IN_62("READONLY You can't write against a read only replica."), HLK_REPLY_REPLICA, HLK_E_SERVER));
 }
 
 Test(reply, a_cluster_that_moves)
