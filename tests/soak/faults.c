@@ -12,11 +12,11 @@
 enum { LATE_MS = 5000 }; /* when a command of an operator that was not answered has certainly run */
 
 const char *const fault_names[FAULTS] = {
-    "kill -9", "SIGSTOP",    "kill pubsub",    "kill normal",        "delay",
-    "cut",     "cut before", "cut after",      "late copy",          "freeze",
-    "deaf",    "refuse",     "drop messages",  "hold confirmations", "script flush",
-    "break",   "DEL",        "server SIGSTOP", "server restart",     "server wipe",
-    "full",
+    "kill -9", "SIGSTOP",     "kill pubsub",    "kill normal",        "delay",
+    "cut",     "cut before",  "cut after",      "late copy",          "freeze",
+    "deaf",    "refuse",      "drop messages",  "hold confirmations", "script flush",
+    "break",   "DEL",         "server SIGSTOP", "server restart",     "server wipe",
+    "full",    "no replicas", "replica",
 };
 
 static void show(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -203,18 +203,37 @@ static void restart_server(struct world *world, bool keep_data)
     redisFree(world->redis);
     server_restart(world->server, keep_data);
     world->redis = raw_open(world->server);
-    world->heal_at[FAULT_FULL] = 0;
+    for (int fault = FAULT_FULL; fault <= FAULT_REPLICA; fault++)
+        world->heal_at[fault] = 0;
     deed.end = soak_now();
     if (!keep_data)
         world->deeds[world->deed_count++] = deed;
     show(world, "server is up");
 }
 
-static void fill_server(struct world *world)
+/* It goes on, and does not write: the first one not what takes memory, the others nothing at all, renewals too. */
+static const struct refusal {
+    const char *begin, *end;
+    int64_t most_ms;
+} refusals[FAULTS] = {
+    [FAULT_FULL] = { "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", 500 },
+    [FAULT_NO_REPLICAS] = { "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0",
+                            LONGEST_LEASE_MS },
+    [FAULT_REPLICA] = { "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", LONGEST_LEASE_MS },
+};
+
+static void refuse(struct world *world, enum fault fault)
 {
-    raw(world->redis, "CONFIG SET maxmemory 1");
-    world->heal_at[FAULT_FULL] = test_now_ms() + draw(world, 500);
-    show(world, "server is full");
+    raw(world->redis, refusals[fault].begin);
+    world->heal_at[fault] = test_now_ms() + draw(world, soak_chance(&world->rng, 80) ? 500 : refusals[fault].most_ms);
+    show(world, "server: %s", fault_names[fault]);
+}
+
+static void allow(struct world *world, enum fault fault)
+{
+    raw(world->redis, refusals[fault].end);
+    world->heal_at[fault] = 0;
+    show(world, "server: %s is over", fault_names[fault]);
 }
 
 /* --- any */
@@ -256,7 +275,9 @@ static void strike(struct world *world, enum fault fault)
         restart_server(world, fault == FAULT_SERVER_RESTART);
         break;
     case FAULT_FULL:
-        fill_server(world);
+    case FAULT_NO_REPLICAS:
+    case FAULT_REPLICA:
+        refuse(world, fault);
         break;
     default:
         harm_network(world, fault, proxy);
@@ -285,13 +306,10 @@ static void go_on(struct world *world, int slot)
 
 static void heal_one(struct world *world, enum fault fault)
 {
-    if (fault != FAULT_FULL) {
+    if (refusals[fault].end)
+        allow(world, fault);
+    else
         heal_network(world, fault);
-        return;
-    }
-    world->heal_at[FAULT_FULL] = 0;
-    raw(world->redis, "CONFIG SET maxmemory 0");
-    show(world, "server is not full any more");
 }
 
 static void heal(struct world *world, int64_t until_ms)
