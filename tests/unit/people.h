@@ -128,6 +128,21 @@ static inline bool is_lost(struct person *p)
     return view.lost;
 }
 
+/* It sleeps until its turn; wakes_of: how often the sleeper was woken. */
+static inline void fall_asleep(struct person *p, struct hlk_park *park)
+{
+    hlk_park_init(park);
+    p->park = park;
+    cr_assert(hlk_park_begin(park, HLK_WAKE_TURN));
+}
+
+static inline int wakes_of(struct person *p)
+{
+    int tokens = 0;
+    cr_assert_eq(sem_getvalue(&p->park->sem, &tokens), 0);
+    return tokens;
+}
+
 /* The asker is about to send a copy that takes a place in Redis' queue: that place. */
 static inline struct hlk_member queue(struct person *p)
 {

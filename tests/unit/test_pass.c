@@ -70,14 +70,10 @@ Test(pass, the_next_in_line_holds_it_and_nothing_is_sent)
 Test(pass, who_sleeps_is_woken)
 {
     struct hlk_park park;
-    int tokens = 0;
-    hlk_park_init(&park);
-    bob.park = &park;
     hold_before_bob();
-    cr_assert(hlk_park_begin(&park, HLK_WAKE_TURN));
+    fall_asleep(&bob, &park);
     cr_assert(passes(&ann, &bob));
-    cr_assert_eq(sem_getvalue(&park.sem, &tokens), 0);
-    cr_assert_eq(tokens, 1);
+    cr_assert_eq(wakes_of(&bob), 1);
     cr_assert_eq(let_go(&bob), HLK_LET_LAST);
     hlk_session_ended(s);
 }

@@ -98,6 +98,16 @@ Test(place, a_grant_is_a_hold)
     release(&ann);
 }
 
+Test(place, a_grant_wakes_who_sleeps)
+{
+    struct hlk_park park;
+    uint64_t h = wait_in_queue(&ann);
+    fall_asleep(&ann, &park);
+    cr_assert(hlk_session_grant(s, h, HLK_GRANT_MS, 0));
+    cr_assert_eq(wakes_of(&ann), 1);
+    release(&ann);
+}
+
 Test(place, a_grant_counts_from_the_first_copy_that_took_the_place)
 {
     struct hlk_member member;
