@@ -412,6 +412,24 @@ static void count_wait(struct hlk_table *table, int64_t ns)
     HLK_COUNT(table, wait_us[i]);
 }
 
+/* It holds: for the first time, or once more, as an async call or an owner's second thread may find out here only. */
+static void count_hold(struct hlk_table *table, const struct hlk_request *r)
+{
+    bool nested = !r->won || (r->async && r->async->raising);
+    if (nested && r->raises)
+        return; /* its lease is to be raised yet, and it is counted then */
+    if (nested) {
+        HLK_COUNT(table, reentered);
+        return;
+    }
+    HLK_COUNT(table, acquired);
+    count_wait(table, hlk_clock_ns() - r->started_ns);
+    if (r->machine.cause == HLK_ASKED_BY_MESSAGE)
+        HLK_COUNT(table, woken);
+    else if (r->machine.cause == HLK_ASKED_BY_TIME)
+        HLK_COUNT(table, woken_by_ttl);
+}
+
 static long long waited_ms(const struct hlk_request *r)
 {
     return (hlk_clock_ns() - r->started_ns + 999999) / 1000000;
@@ -465,12 +483,7 @@ enum hlk_status hlk_request_report(struct hlk_request *r, enum hlk_status status
     struct hlk_table *table = &r->lock->client->table;
     switch (status) {
     case HLK_OK:
-        HLK_COUNT(table, acquired);
-        count_wait(table, hlk_clock_ns() - r->started_ns);
-        if (r->machine.cause == HLK_ASKED_BY_MESSAGE)
-            HLK_COUNT(table, woken);
-        else if (r->machine.cause == HLK_ASKED_BY_TIME)
-            HLK_COUNT(table, woken_by_ttl);
+        count_hold(table, r);
         return HLK_OK;
     case HLK_BUSY:
         HLK_COUNT(table, busy);

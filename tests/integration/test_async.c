@@ -108,6 +108,8 @@ BOTH(completes_in_the_order_of_the_calls)
     for (int i = 0; i < CALLS; i++)
         cr_assert_eq(atomic_load(&done[i].order), i + 1);
     cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    cr_assert_eq(stage_counters(client).acquired, CALLS / 4u);
+    cr_assert_eq(stage_counters(client).reentered, CALLS / 4u);
     hlk_owner_destroy(owner);
 }
 
