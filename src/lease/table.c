@@ -190,6 +190,15 @@ void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct 
     hlk_undo_start(table->undos, undo, NULL, false);
 }
 
+void hlk_table_give_back(struct hlk_session *s, uint64_t holder)
+{
+    struct hlk_parting parting;
+    if (hlk_session_let_go(s, holder, &parting) != HLK_LET_LAST)
+        return;
+    hlk_table_end(s->table, s, &parting);
+    hlk_session_ended(s);
+}
+
 struct end_job {
     struct hlk_job job;
     struct hlk_session *s;

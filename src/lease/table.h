@@ -50,6 +50,8 @@ void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, v
 
 /* A hold is over without a release of its holder's: its end(h) in the background. */
 void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting);
+/* Got, and nobody will release it: its holder lets go of it, and of the last hold the end follows in the background. */
+void hlk_table_give_back(struct hlk_session *s, uint64_t holder);
 /* If h is held still, it is lost: told, and then ended, only after the holder's callbacks have returned, so that nobody
  * gets the lock before it was told. A callback that takes long only leaves the lease to run out by itself. */
 void hlk_table_lose(struct hlk_session *s, uint64_t h, const char *why);

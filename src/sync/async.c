@@ -94,11 +94,7 @@ void hlk_async_finish(struct hlk_async *async)
         (void)hlk_mux_forget_up(client->mux, &async->up);
     }
     if (r->machine.status == HLK_OK && !async->raising && atomic_load(&client->closing)) {
-        struct hlk_parting parting; /* close has looked through the holds already, or does so now */
-        if (hlk_session_let_go(r->lock->session, r->turn.holder.id, &parting) == HLK_LET_LAST) {
-            hlk_table_end(&client->table, r->lock->session, &parting);
-            hlk_session_ended(r->lock->session);
-        }
+        hlk_table_give_back(r->lock->session, r->turn.holder.id); /* as in sync/lock.c */
         r->machine.status = hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
     }
     if (async->raising && r->machine.status != HLK_OK)

@@ -181,16 +181,6 @@ static enum hlk_status run(struct hlk_request *r, enum hlk_happened what)
     }
 }
 
-/* Got while the client is being closed: close has looked through the holds already, or does so now. */
-static void give_back(hlk_lock *lock, struct hlk_holder holder)
-{
-    struct hlk_parting parting;
-    if (hlk_session_let_go(lock->session, holder.id, &parting) != HLK_LET_LAST)
-        return;
-    hlk_table_end(&lock->client->table, lock->session, &parting);
-    hlk_session_ended(lock->session);
-}
-
 /* *raises: it became a nested hold, whose lease is to be raised. */
 static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_self *self,
                                      struct hlk_holder holder, bool *raises)
@@ -235,7 +225,7 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
     if (r->won)
         hlk_session_tell_line(lock->session);
     if (status == HLK_OK && atomic_load(&lock->client->closing)) {
-        give_back(lock, holder);
+        hlk_table_give_back(lock->session, holder.id); /* close has looked through the holds already, or does so now */
         status = hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
     }
     status = hlk_request_report(r, status);

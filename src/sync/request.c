@@ -356,17 +356,6 @@ static void undo_acquire(struct hlk_request *r)
     hlk_undo_start(&r->lock->client->undos, undo, NULL, false);
 }
 
-/* Got, and nobody there to have it. */
-static void give_back(struct hlk_request *r)
-{
-    struct hlk_session *s = r->lock->session;
-    struct hlk_parting parting;
-    if (hlk_session_let_go(s, r->turn.holder.id, &parting) != HLK_LET_LAST)
-        return;
-    hlk_table_end(s->table, s, &parting);
-    hlk_session_ended(s);
-}
-
 void hlk_request_leave(struct hlk_request *r)
 {
     hlk_client *client = r->lock->client;
@@ -380,7 +369,7 @@ void hlk_request_leave(struct hlk_request *r)
             undo_acquire(r);
             hlk_session_left(r->lock->session);
         } else if (r->turn.got) {
-            give_back(r);
+            hlk_table_give_back(r->lock->session, r->turn.holder.id);
         }
     }
     if (r->waits) {
