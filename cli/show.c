@@ -25,8 +25,7 @@ static bool answer_json(const char *name, const struct hlk_lock_state *state, co
         json_int(&json, "count", state->count);
         json_int(&json, "ttl_ms", state->ttl_ms);
     }
-    if (state->waiting >= 0)
-        json_int(&json, "waiting", state->waiting);
+    json_int(&json, "waiting", state->waiting);
     json_end(&json);
     return say_answer(json.line, json.len);
 }

@@ -268,7 +268,6 @@ static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_op
     client->undos.open_every = opts->open_every < 0 ? 0 : (unsigned)opts->open_every;
     client->undos.open_ms = opts->open_ms;
     hlk_table_init(&client->table);
-    client->table.watchdog.mux = client->mux;
     status = hlk_channels_init(&client->channels, client->loop, &client->endpoint, client->id, on_letter,
                                &client->table, error);
     if (status == HLK_OK)

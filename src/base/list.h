@@ -26,11 +26,6 @@ static inline void hlk_list_push_back(struct hlk_list *head, struct hlk_list *no
     hlk_list_insert_before(head, node);
 }
 
-static inline void hlk_list_push_front(struct hlk_list *head, struct hlk_list *node)
-{
-    hlk_list_insert_before(head->next, node);
-}
-
 static inline void hlk_list_remove(struct hlk_list *node)     /* no-op when not linked */
 {
     if (!node->next)

@@ -168,9 +168,3 @@ const char *hlk_lease_why_over(const struct hlk_lease *lease, int64_t now_ms)
     return stood_still(lease, lease->until_ms, now_ms) ? "this process stood still until its lease was over"
                                                        : "no answer to renewals from the server";
 }
-
-const char *hlk_lease_state_name(enum hlk_lease_state state)
-{
-    static const char *const names[] = { "NONE", "HELD", "AT_RISK", "ORPHANED", "LOST" };
-    return names[state];
-}

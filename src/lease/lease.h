@@ -79,6 +79,4 @@ const char *hlk_lease_why_at_risk(const struct hlk_lease *lease, int64_t at_risk
 const char *hlk_lease_why_over(const struct hlk_lease *lease, int64_t now_ms);
 extern const char hlk_lease_why_unknown[];      /* lost by the server's answer, to whatever question */
 
-const char *hlk_lease_state_name(enum hlk_lease_state state);
-
 #endif

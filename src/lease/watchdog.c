@@ -18,8 +18,6 @@ struct batch {
     struct hlk_session *sessions[HLK_RENEWALS_A_SCRIPT]; /* referenced */
 };
 
-static void look_at(struct hlk_session *s);
-
 void hlk_watchdog_arm(struct hlk_session *s)
 {
     hlk_mutex_assert_held(s->mu);

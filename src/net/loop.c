@@ -200,8 +200,6 @@ enum hlk_status hlk_loop_start(hlk_loop *loop, struct hlk_error *error)
     return HLK_OK;
 }
 
-static void stop_here(struct hlk_post *post);
-
 struct stop_post {
     struct hlk_post post;
     hlk_loop *loop;

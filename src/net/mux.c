@@ -41,7 +41,7 @@ static void end_call(struct hlk_mux *mux, struct hlk_call *call, enum hlk_call_e
     atomic_store(&call->end, end); /* from here on the call is its caller's, who may be polling for this */
 }
 
-static void tell(struct hlk_mux *mux, struct hlk_ends *ends)
+static void tell(struct hlk_ends *ends)
 {
     hlk_mutex_assert_none();
     for (unsigned i = 0; i < ends->waiting; i++)
@@ -52,7 +52,6 @@ static void tell(struct hlk_mux *mux, struct hlk_ends *ends)
         struct hlk_call *call = HLK_CONTAINER(node, struct hlk_call, link);
         call->done(call);
     }
-    (void)mux;
 }
 
 /* --- writing --- */
@@ -187,7 +186,7 @@ void hlk_mux_look_again(hlk_mux *mux, uint64_t epoch)
 
 /* --- reading: the leader --- */
 
-static int64_t take_replies(struct hlk_mux *mux, redisReply **replies, unsigned n, struct hlk_ends *ends)
+static void take_replies(struct hlk_mux *mux, redisReply **replies, unsigned n, struct hlk_ends *ends)
 {
     int64_t now = hlk_clock_ns(), sent = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -204,7 +203,6 @@ static int64_t take_replies(struct hlk_mux *mux, redisReply **replies, unsigned 
     mux->heard_ns = now;
     if (sent)
         hlk_spin_saw(&mux->spin, now - sent);
-    return now;
 }
 
 int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error)
@@ -231,7 +229,7 @@ int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error)
             hlk_mux_flush(mux);
         mux->corked = dones; /* what the completions send leaves in one write */
         hlk_mutex_unlock(&mux->mu);
-        tell(mux, &ends);
+        tell(&ends);
         if (dones) {
             hlk_mutex_lock(&mux->mu);
             mux->corked = false;
@@ -280,7 +278,7 @@ void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state)
         if (ends.waiting < 128 && !hlk_list_empty(&mux->flight))
             continue;
         hlk_mutex_unlock(&mux->mu);
-        tell(mux, &ends);
+        tell(&ends);
         hlk_mutex_lock(&mux->mu);
     }
     mux->writes = 0;
@@ -397,7 +395,7 @@ static void stop_waiting(void *arg)
     (void)hlk_park_take(&w->self->park, HLK_WAKE_LEAD | HLK_WAKE_REPLY | HLK_WAKE_UP);
 }
 
-static void follow(struct hlk_mux *mux, struct waiting *w, int64_t at_ms, unsigned mask, int64_t spin_until)
+static void follow(struct waiting *w, int64_t at_ms, unsigned mask, int64_t spin_until)
 {
     unsigned wanted = HLK_WAKE_REPLY | HLK_WAKE_LEAD | mask;
     while (atomic_load(&w->call->end) == HLK_CALL_FLYING && !hlk_park_peek(&w->self->park, wanted))
@@ -408,7 +406,6 @@ static void follow(struct hlk_mux *mux, struct waiting *w, int64_t at_ms, unsign
     hlk_self_allow_cancel(w->self);
     (void)hlk_park_until(&w->self->park, wanted, at_ms, -1, NULL);
     hlk_self_forbid_cancel(w->self);
-    (void)mux;
 }
 
 /* One turn as leader or follower. */
@@ -435,7 +432,7 @@ static void wait_turn(struct hlk_mux *mux, struct waiting *w, int64_t at_ms, uns
     if (leads)
         lead_until(mux, w->call, w->self, at_ms, mask);
     else
-        follow(mux, w, at_ms, mask, spin_until);
+        follow(w, at_ms, mask, spin_until);
 }
 
 bool hlk_mux_wait(hlk_mux *mux, struct hlk_call *call, int64_t at_ms, unsigned mask)

@@ -75,7 +75,6 @@ bool hlk_mux_overdue(const struct hlk_mux *mux, int64_t now_ns, int64_t *dead_ns
 void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state);    /* mu held; lets go of it */
 
 /* mux_link.c */
-bool hlk_mux_link_init(struct hlk_mux *mux);
 void hlk_mux_link_dial(struct hlk_mux *mux);    /* any thread: IDLE -> DOWN, and the loop dials */
 void hlk_mux_wake_up(struct hlk_mux *mux);      /* mu held: everybody in waiting_up looks again */
 

@@ -365,10 +365,3 @@ Test(lease, only_held_and_at_risk_are_live)
         cr_assert_eq(hlk_lease_live(&lease), state == HLK_LEASE_HELD || state == HLK_LEASE_AT_RISK);
     }
 }
-
-Test(lease, states_have_names)
-{
-    cr_assert_str_eq(hlk_lease_state_name(HLK_LEASE_NONE), "NONE");
-    cr_assert_str_eq(hlk_lease_state_name(HLK_LEASE_AT_RISK), "AT_RISK");
-    cr_assert_str_eq(hlk_lease_state_name(HLK_LEASE_LOST), "LOST");
-}
