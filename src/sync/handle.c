@@ -56,7 +56,9 @@ enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_holder hol
     hlk_session_view(lock->session, holder.id, &view);
     return hlk_lock_fails(lock, "acquire", HLK_LOST,
                           "this holder lost an earlier hold (%s) that it has not released yet",
-                          view.lost ? view.why : "released meanwhile");
+                          view.lost    ? view.why
+                          : view.count ? "the lease is over" /* and the loop has not come round to saying so */
+                                       : "released meanwhile");
 }
 
 void hlk_lock_owner_label(struct hlk_via *via, char *buf, size_t size)
@@ -245,6 +247,8 @@ enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
         return hlk_lock_fails(lock, "hold id", HLK_LOST, "the hold was lost (%s)", view.why);
     if (view.count == 0)
         return hlk_lock_not_held(lock, "hold id");
+    if (hlk_clock_ms() >= view.until_ms)
+        return hlk_lock_fails(lock, "hold id", HLK_LOST, "the lease is over");
     (void)hlk_field(field, lock->client->id, view.h);
     (void)snprintf(buf, size, "%s", field);
     return HLK_OK;

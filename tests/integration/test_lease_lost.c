@@ -61,6 +61,26 @@ Test(lease_lost, with_nested_holds_is_told_at_each_release)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
+/* Each call compares the clock itself: nobody has to have run in time to say that the lease is over. */
+Test(lease_lost, is_what_hold_id_and_acquire_say_from_its_moment_on)
+{
+    hlk_client *client = stage_open(NULL);
+    for (int i = 0; i < 10; i++) {
+        hlk_lock *lock = held_for(client, "t", 300);
+        int64_t now, until = hlk_lock_held_until(lock);
+        enum hlk_status status = HLK_OK;
+        char id[192];
+        do {
+            now = hlk_now_ms();
+            status = i % 2 && now >= until ? hlk_lock_acquire(lock, HLK_NOWAIT) : hlk_lock_hold_id(lock, id, sizeof id);
+            cr_assert(status != HLK_OK || now < until, "held %lld ms too long", (long long)(now - until));
+        } while (status == HLK_OK);
+        cr_assert_eq(status, HLK_LOST);
+        cr_assert_not_null(strstr(hlk_last_error(), "lease is over"), "%s", hlk_last_error());
+        assert_lost(lock);
+    }
+}
+
 /* The release finds it out by itself, before any renewal. */
 Test(lease_lost, is_found_out_by_the_release)
 {
