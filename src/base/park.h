@@ -16,8 +16,8 @@
 #define HLK_WAKE_REPLY   0x01u      /* the answer to this thread's command is there */
 #define HLK_WAKE_LEAD    0x02u      /* this thread leads the shared connection now */
 #define HLK_WAKE_UP      0x04u      /* the connection is up, or it is known why not */
-#define HLK_WAKE_TURN    0x08u      /* first in the process's line for a lock */
-#define HLK_WAKE_MESSAGE 0x10u      /* the lock's channel spoke */
+#define HLK_WAKE_TURN    0x08u      /* first in the process's line for a lock, or it holds it by now */
+#define HLK_WAKE_MESSAGE 0x10u      /* the lock's channel spoke, or the inbox: ask */
 #define HLK_WAKE_HEARING 0x20u      /* the subscription is confirmed, or confirmed anew */
 #define HLK_WAKE_DEAF    0x40u      /* the subscription was refused */
 #define HLK_WAKE_CANCEL  0x80u      /* the wait's cancel object was triggered */

@@ -15,7 +15,8 @@ struct hlk_self {
     int event_fd;               /* -1 until a wait with HLK_ACQUIRE_EINTR needs one */
     bool cancellable;           /* this call may be ended by pthread_cancel: sleeps enable it */
     atomic_uint holds;          /* sessions this thread holds, over all clients: looked at when it ends */
-    struct hlk_list link;       /* the one list this thread waits in: followers, or those who wait for a connection */
+    struct hlk_list link;       /* the one list this thread waits in: followers, those who wait for a connection, those
+                                 * who would read the subscriber connection */
     struct hlk_self *next;      /* list of the idle ones */
 };
 

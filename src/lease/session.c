@@ -130,7 +130,7 @@ static enum hlk_let_go let_go_past(struct hlk_session *s, struct hlk_past *past,
         return HLK_LET_OWED;
     out->why = past->why;
     if (--past->releases == 0) {
-        past->releases = 1; /* counts as lost in drop_past */
+        past->releases = 1; /* so hlk_past_drop counts it as a loss */
         hlk_past_drop(s, past, true);
         *unref = true;
     }

@@ -9,7 +9,8 @@
  *   ASKING   the asker's acquire(h) is on its way.                 Next: HELD, WAITING, ENDING, NONE
  *   WAITING  somebody outside holds it; h is in Redis' queue.      Next: HELD, ASKING, ENDING, NONE
  *   HELD     field h in Redis is ours, `holder` has it `count` times.   Next: ENDING
- *   ENDING   entered before end(h) is written: no renewal, nobody gets in; newcomers wait for NONE. Next: NONE
+ *   ENDING   entered before end(h) is written: no renewal, nobody gets in; newcomers wait for NONE. Next: NONE;
+ *            HELD (no memory for the end: nothing was sent)
  *
  * A session that is HELD goes from holder to holder of this process without a word to Redis, for a while; a grant, a
  * message from whoever released it elsewhere, makes it HELD for the first in line, whoever that is by then.

@@ -54,7 +54,7 @@ enum hlk_status hlk_request_waits(struct hlk_request *r);
 /* The same, in line behind others of this process. */
 enum hlk_status hlk_request_lines_up(struct hlk_request *r);
 
-/* The turn is ours: the question is about turn.h from now on. HLK_HAS_TURN. */
+/* The turn is ours: the question is about r->turn.h, its hold id, from now on. HLK_HAS_TURN. */
 enum hlk_happened hlk_request_takes_turn(struct hlk_request *r);
 /* It holds the lock without an answer: by a grant, or from its predecessor. HLK_IS_YOURS. */
 enum hlk_happened hlk_request_got(struct hlk_request *r);

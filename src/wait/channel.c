@@ -32,7 +32,7 @@ static void tell_all(struct hlk_channel *channel, unsigned bit)
     }
 }
 
-/* --- from the subscriber connection: loop thread --- */
+/* --- from the subscriber connection: on_up and on_down by the loop, the rest by whichever thread reads it --- */
 
 static void on_subscribed(void *ctx, const char *name, size_t len)
 {

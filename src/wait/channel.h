@@ -26,7 +26,8 @@ struct hlk_channel;
 struct hlk_listener {                   /* embedded in a wait */
     struct hlk_list link;               /* under the channels' mutex, like channel */
     struct hlk_channel *channel;        /* NULL: not joined */
-    void (*hear)(struct hlk_listener *listener, unsigned bit);  /* loop thread, under the mutex: only wakes */
+    /* on the loop thread or on whichever reads the connection (net/pubsub_read.c), under the mutex: only wakes */
+    void (*hear)(struct hlk_listener *listener, unsigned bit);
 };
 
 typedef void hlk_letter_fn(void *ctx, const char *letter, size_t len); /* whoever reads the connection, no mutex held */
@@ -37,7 +38,7 @@ struct hlk_channels {
     size_t inbox_len;
     hlk_letter_fn *on_letter;
     void *letter_ctx;
-    struct hlk_pubsub pubsub;           /* loop thread only */
+    struct hlk_pubsub pubsub;           /* loop thread only, but for reading: net/pubsub_read.c */
     struct hlk_post post;
     struct hlk_tick tick;
     atomic_uint known;                  /* channels in the map: 0 is seen without the mutex */
