@@ -1,8 +1,8 @@
 /* client.h - one process's way to the locks of one Redis.
  *
  * Open one per process and server, share it between all threads, close it at the end. It has one command connection and
- * one subscriber connection per node however many locks and threads, and two threads of its own: one renews
- * leases, and reads subscriptions when no waiting thread does, one runs your callbacks (all signals blocked in both).
+ * one subscriber connection however many locks and threads, and two threads of its own: one renews leases, and reads
+ * subscriptions when no waiting thread does, one runs your callbacks (all signals blocked in both).
  *
  * fork(): in the child every call on it answers HLK_E_FORKED and sends nothing; the parent goes on undisturbed. The
  * child may call hlk_client_close (frees nothing) and open its own. All descriptors are close-on-exec.
@@ -22,7 +22,8 @@ enum hlk_event_kind {
     HLK_EVENT_SAFE      = 2,    /* after AT_RISK: renewed again */
     HLK_EVENT_LOST      = 3,    /* no longer held; told once per loss: when the server says so, be it to the hold's
                                  * release, else within milliseconds of held_until_at_ms */
-    HLK_EVENT_ORPHANED  = 4     /* a thread ended while it held: renewal has stopped, the lease runs out */
+    HLK_EVENT_ORPHANED  = 4     /* a thread ended, or an owner was destroyed, while it held: renewal has stopped, the
+                                 * lease runs out */
 };
 
 struct hlk_event {              /* the library's; valid during the callback */
@@ -55,8 +56,9 @@ struct hlk_client_opts {
                                   * [program's name] */
     int64_t       watchdog_ms;   /* lease of holds without a fixed one, renewed each third of it; 300 to a year
                                   * [30000] */
-    int64_t       reply_ms;      /* no byte for so long: the connection counts as dead; 10 up [3000] */
-    int64_t       patience_ms;   /* how long a call rides out an unreachable server; < 0: while it may wait [10000] */
+    int64_t       reply_ms;      /* no byte for so long: the connection counts as dead; 10 to an hour [3000] */
+    int64_t       patience_ms;   /* how long a call rides out an unreachable server; < 0: as long as its own deadline
+                                  * allows, without end if it has none; hlk_client_open: 10 s then [10000] */
     int64_t       at_risk_ms;    /* HLK_EVENT_AT_RISK so long before a loss; up to half of watchdog_ms; of a shorter
                                   * fixed lease soon after the acquire [a third of the lease] */
     unsigned      flags;         /* HLK_OPEN_... */

@@ -22,7 +22,8 @@ struct hlk_lock_state {
 };
 #define HLK_LOCK_STATE_INIT { sizeof(struct hlk_lock_state), 0, 0, 0, 0, { 0 }, 0 }
 
-/* Asks the master. HLK_OK also when the lock is free; faults as acquire. Any thread. Blocks up to patience_ms. */
+/* Asks the server. HLK_OK also when the lock is free; faults as acquire. Any thread. Blocks up to patience_ms +
+ * reply_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out);
 
 struct hlk_waiter {             /* a place in the queue: a process's, however many of its threads want the lock; of a
@@ -38,7 +39,8 @@ struct hlk_waiter {             /* a place in the queue: a process's, however ma
  * when most is 0). A snapshot; some may be dead, and are passed over when it is their turn. Redisson's waiters stand
  * in no line (hlk_lock_query counts them). Set out[0].size. Of a fair lock: each thread and owner that waits,
  * Redisson's among them, with nothing but its holder.
- * HLK_OK also when nobody waits; HLK_E_INVALID; faults as acquire: *n is 0. Any thread. Blocks up to patience_ms. */
+ * HLK_OK also when nobody waits; HLK_E_INVALID; faults as acquire: *n is 0. Any thread. Blocks up to patience_ms +
+ * reply_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t most, size_t *n);
 
 /* Since open, but for the two gauges. A snapshot: each number is exact, together they may be an instant apart. */
@@ -51,12 +53,12 @@ struct hlk_counters {
     uint64_t busy, timeouts, interrupted;
     uint64_t lost;              /* expired, broken or unknown to the server while held */
     uint64_t released;
-    uint64_t release_unsure;    /* releases that had to be repeated in the background */
+    uint64_t release_unsure;    /* blocking releases that had no answer in time: repeated in the background */
     uint64_t orphaned;          /* holds of threads that ended, of owners that were destroyed */
     uint64_t renewals;          /* of single leases */
     uint64_t renewals_late;     /* later than half a lease after the one before */
     uint64_t woken;             /* waits ended by a message or a grant */
-    uint64_t woken_by_ttl;      /* waits that tried again because nothing came: a lost message, or a dead holder */
+    uint64_t woken_by_ttl;      /* waits that got it by asking after nothing had come: a lost message, a dead holder */
     uint64_t commands, writes;  /* sent to Redis; sends they left in */
     uint64_t reconnects;
     uint64_t granted;           /* waits that a release elsewhere ended by giving them the lock */
