@@ -125,8 +125,8 @@ HLK_API int64_t hlk_lock_left_ms(const hlk_lock *lock);     /* from now till the
 HLK_API int64_t hlk_lock_token(const hlk_lock *lock);
 
 /* The hold as written in Redis, "<client id>:<hold id>", copied to buf (cut if longer, always ended by NUL); "" when
- * the handle's holder does not hold it. HLK_OK, HLK_NOT_HOLDER, HLK_LOST, HLK_E_INVALID, FORKED,
- * CLOSED. Local, any thread. */
+ * the handle's holder does not hold it. Holds that were passed on within this process (local_passes) have the same, one
+ * after the other. HLK_OK, HLK_NOT_HOLDER, HLK_LOST, HLK_E_INVALID, FORKED, CLOSED. Local, any thread. */
 HLK_API enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size);
 
 /* The name it was made with. Lives as long as the handle; NULL for NULL. Any thread. */
