@@ -211,7 +211,10 @@ static enum hlk_happened raise_lease(struct hlk_async *async, uint64_t h, unsign
     r->q.script = HLK_SCRIPT_LOCK_REACQUIRE;
     r->q.hold = h;
     r->q.count = count;
-    enum hlk_happened what = HLK_IS_LINED;
+    enum hlk_happened what = HLK_IS_OVER;
+    if (hlk_request_begins(r) != HLK_OK)
+        return what;
+    what = HLK_IS_LINED;
     (void)send_copy(async, &what);
     return what;
 }
@@ -362,10 +365,6 @@ void hlk_async_start(struct hlk_async *async)
     enum hlk_happened what;
     if (r->cancel)
         touch(async);
-    if (hlk_request_begins(r) != HLK_OK) {
-        feed(async, HLK_IS_OVER);
-        return;
-    }
     switch (hlk_session_nest(s, r->turn.holder.id, r->fixed ? r->lease_ms : 0, &count, &h)) {
     case HLK_ENTER_NESTED:
         feed(async, HLK_IS_YOURS);
@@ -380,6 +379,10 @@ void hlk_async_start(struct hlk_async *async)
         return;
     default:
         break;
+    }
+    if (hlk_request_begins(r) != HLK_OK) {
+        feed(async, HLK_IS_OVER);
+        return;
     }
     switch (hlk_session_enter(s, &r->turn)) {
     case HLK_ENTER_TURN:

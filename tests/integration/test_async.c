@@ -113,6 +113,32 @@ BOTH(completes_in_the_order_of_the_calls)
     hlk_owner_destroy(owner);
 }
 
+/* A nested hold is no wait: the same answer as from the blocking call. One whose lease is to be raised asks Redis. */
+BOTH(nests_whatever_its_cancel_says_unless_it_has_to_ask)
+{
+    static struct done first, nested, raised;
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.cancel = cancel;
+    acquire(lock, HLK_NOWAIT, NULL, &first);
+    cr_assert_eq(result(&first), HLK_OK);
+    hlk_cancel_trigger(cancel);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    acquire(lock, HLK_FOREVER, cancel, &nested);
+    cr_assert_eq(result(&nested), HLK_OK);
+    opts.lease_ms = 60000;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_INTERRUPTED);
+    cr_assert_eq(hlk_lock_acquire_async(lock, &opts, remember, &raised), HLK_OK);
+    cr_assert_eq(result(&raised), HLK_INTERRUPTED);
+    cr_assert_eq(hlk_lock_holds(lock), 3);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    hlk_cancel_destroy(cancel);
+    hlk_owner_destroy(owner);
+}
+
 BOTH(waits_in_line_behind_its_own_release)
 {
     static struct done first, second, released;
