@@ -399,3 +399,26 @@ Test(scripts, touch_no_key_that_is_not_declared)
     redisFree(strict);
     nobody_listens();
 }
+
+/* By names that no rule makes: a key that a script made up from the lock's name, declared or not, would be refused. */
+Test(scripts, touch_the_keys_that_they_are_given_and_no_others)
+{
+    raw(admin, "ACL SETUSER strict on >pw resetkeys ~x1 ~x2 ~x3 &* +@all");
+    redisContext *strict = raw_open_as(server, "strict", "pw");
+    all_listen();
+    cr_assert_str_eq(script_run(strict, HLK_SCRIPT_LOCK_ACQUIRE, 2, "x1", "x2", "30000", A, NULL), "(nil)");
+    cr_assert_str_eq(script_run(strict, HLK_SCRIPT_LOCK_REACQUIRE, 1, "x1", A, "2", "90000", NULL), ":1");
+    cr_assert_str_eq(script_run(strict, HLK_SCRIPT_LOCK_RENEW, 1, "x1", A, "90000", NULL), "[:1]");
+    const char *place = script_run(strict, HLK_SCRIPT_LOCK_ACQUIRE, 2, "x1", "x2", "30000", B, PLACE(B), NULL);
+    cr_assert_str_eq(answered(place), A " 0");
+    cr_assert_null(strstr(script_run(strict, HLK_SCRIPT_LOCK_QUERY, 2, "x1", "x2", CHANNEL, "3", NULL), "NOPERM"));
+    cr_assert_str_eq(script_run(strict, HLK_SCRIPT_LOCK_END, 2, "x1", "x2", A, CHANNEL, "60000", NULL), ":1");
+    place =
+        script_run(strict, HLK_SCRIPT_LOCK_ACQUIRE, 3, "x1", "x2", "x3", "30000", C, FENCED(C, 1, 0), "1", "0", NULL);
+    cr_assert_str_eq(answered(place), B " 0");
+    cr_assert_str_eq(script_run(strict, HLK_SCRIPT_LOCK_BREAK, 3, "x1", "x2", "x3", CHANNEL, NULL), "\"" B "\"");
+    cr_assert_str_eq(said(), "|grant 7 5000 0 x1; broken 7 0 0 x1|grant 9 5000 1 x1|");
+    redisFree(strict);
+    nobody_listens();
+    raw(admin, "DEL x1 x2 x3");
+}
