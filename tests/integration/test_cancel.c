@@ -413,7 +413,7 @@ Test(cancel_wire, of_a_thread_that_waits_for_an_answer_leaves_nothing)
 Test(cancel_thread, at_any_point_leaves_nothing)
 {
     struct hlk_client_opts opts = stage_opts();
-    opts.watchdog_ms = 600;
+    opts.watchdog_ms = 3 * WAIT_MS; /* what is left held is there for longer than anybody waits for it here */
     hlk_client *client = stage_open(&opts);
     hlk_lock *lock = stage_lock(client, "t", NULL);
     unsigned seed = 1;
@@ -421,7 +421,7 @@ Test(cancel_thread, at_any_point_leaves_nothing)
     for (int i = 0; i < 300; i++) {
         bool held = i % 3 == 0;
         if (held)
-            cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
+            cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK);
         struct actor *actor = actor_start(lock, NULL);
         struct timespec pause = { 0, (long)(rand_r(&seed) % 300) * 1000 };
         nanosleep(&pause, NULL);
