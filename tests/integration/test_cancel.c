@@ -147,11 +147,17 @@ Test(cancel, leaves_a_nested_hold_as_it_was)
     hlk_cancel_destroy(cancel);
 }
 
+static void pause_us(int us)
+{
+    nanosleep(&(struct timespec){ 0, us * 1000L }, NULL);
+}
+
 /* cancel.h: granted before the trigger was seen: given back, or HLK_OK. Never both, never neither. */
 Test(cancel, beside_a_release_gives_the_lock_or_leaves_it_free)
 {
     hlk_client *client = stage_open(NULL);
     hlk_lock *lock = stage_lock(client, "t", NULL);
+    unsigned seed = 1;
     int got = 0, not_got = 0;
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
@@ -161,6 +167,10 @@ Test(cancel, beside_a_release_gives_the_lock_or_leaves_it_free)
         WAIT_FOR_WAITERS(client, 1);
         if (i % 2)
             hlk_cancel_trigger(cancel);
+        if (i % 4 == 1)
+            pause_us(rand_r(&seed) % 300); /* the way of a cancel to the waiter is about as long */
+        else if (i % 4 == 3)
+            WAIT_FOR(actor_answered(waiter));
         cr_assert_eq(hlk_lock_release(lock), HLK_OK);
         hlk_cancel_trigger(cancel);
         enum hlk_status status = actor_status(waiter);
@@ -173,7 +183,8 @@ Test(cancel, beside_a_release_gives_the_lock_or_leaves_it_free)
         hlk_cancel_reset(cancel);
     }
     cr_log_info("%d granted, %d interrupted", got, not_got);
-    cr_assert_eq(got + not_got, 200);
+    cr_assert_gt(got, 0);
+    cr_assert_geq(not_got, 50, "each fourth was cancelled before the release");
     assert_nothing_left(client);
     hlk_cancel_destroy(cancel);
 }
@@ -423,8 +434,7 @@ Test(cancel_thread, at_any_point_leaves_nothing)
         if (held)
             cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK);
         struct actor *actor = actor_start(lock, NULL);
-        struct timespec pause = { 0, (long)(rand_r(&seed) % 300) * 1000 };
-        nanosleep(&pause, NULL);
+        pause_us(rand_r(&seed) % 300);
         actor_cancel(actor);
         if (held)
             cr_assert_eq(hlk_lock_release(lock), HLK_OK);
