@@ -138,10 +138,12 @@ Test(client_open_wire, rides_out_a_server_that_is_late)
 {
     pthread_t thread;
     proxy_refuse(stage.proxy, true);
+    int64_t began = test_now_ms();
     pthread_create(&thread, NULL, listen_again, stage.proxy);
     struct hlk_client_opts opts = stage_opts();
     opts.patience_ms = WAIT_MS;
     cr_assert_eq(try_open(stage.url, &opts), HLK_OK, "%s", hlk_last_error());
+    cr_assert_geq(test_now_ms() - began, 200, "nobody listened until then");
     pthread_join(thread, NULL);
 }
 

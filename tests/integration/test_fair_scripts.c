@@ -245,3 +245,27 @@ Test(fair_scripts, touch_no_key_that_is_not_declared)
     redisFree(strict);
     redisFree(b);
 }
+
+static const char *join_x(redisContext *strict, const char *hold)
+{
+    return script_run(strict, HLK_SCRIPT_FAIR_ACQUIRE, 4, "x1", "x2", "x3", "x4", "30000", hold, CHANNEL, "300000", "1",
+                      NULL);
+}
+
+/* By names that no rule makes: a key that a script made up from the lock's name would be refused. */
+Test(fair_scripts, touch_the_keys_that_they_are_given_and_no_others)
+{
+    raw(admin, "ACL SETUSER strict on >pw resetkeys ~x1 ~x2 ~x3 ~x4 &* +@all");
+    redisContext *strict = raw_open_as(server, "strict", "pw"), *b = listens(B);
+    cr_assert_str_eq(join_x(strict, A), "(nil)");
+    cr_assert_eq(busy(join_x(strict, B)).place, 0);
+    const char *ended =
+        script_run(strict, HLK_SCRIPT_FAIR_END, 4, "x1", "x2", "x3", "x4", A, CHANNEL, "300000", "60000", NULL);
+    cr_assert_str_eq(ended, ":1");
+    cr_assert_str_eq(join_x(strict, B), "(nil)");
+    cr_assert_null(strstr(script_run(strict, HLK_SCRIPT_FAIR_QUERY, 2, "x1", "x2", "9", NULL), "NOPERM"));
+    cr_assert_str_eq(script_run(strict, HLK_SCRIPT_FAIR_BREAK, 2, "x1", "x2", CHANNEL, NULL), "\"" B "\"");
+    redisFree(strict);
+    redisFree(b);
+    raw(admin, "DEL x1 x2 x3 x4");
+}

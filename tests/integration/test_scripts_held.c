@@ -229,16 +229,20 @@ Test(lock_renew, works_on_a_full_server)
     cr_assert(about(raw_pttl(admin, LOCK), 90000));
 }
 
-/* A server that writes nothing now says so: what was not renewed is never called renewed, nor "at least lease". */
-Test(lock_renew, on_a_server_that_does_not_write_is_refused)
+/* A server that does not write, or read, now says so: what was not renewed is called neither renewed nor lost. */
+Test(lock_renew, on_a_server_that_refuses_is_refused)
 {
     static const struct {
-        const char *begin, *end, *word;
-    } refusals[] = { { "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "NOREPLICAS" },
-                     { "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "READONLY" } };
+        const char *begin[2], *end, *word;
+    } refusals[] = {
+        { { "CONFIG SET min-replicas-to-write 1", "PING" }, "CONFIG SET min-replicas-to-write 0", "NOREPLICAS" },
+        { { "CONFIG SET replica-serve-stale-data yes", "REPLICAOF 127.0.0.1 1" }, "REPLICAOF NO ONE", "READONLY" },
+        { { "CONFIG SET replica-serve-stale-data no", "REPLICAOF 127.0.0.1 1" }, "REPLICAOF NO ONE", "MASTERDOWN" },
+    };
     acquire(30000, A);
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        raw(admin, refusals[i].begin);
+        raw(admin, refusals[i].begin[0]);
+        raw(admin, refusals[i].begin[1]);
         const char *answers[] = { renew(90000, A), reacquire(A, 1, 90000), acquire(90000, A) };
         for (size_t k = 0; k < sizeof answers / sizeof *answers; k++)
             cr_assert(answers[k][0] == '-' && strstr(answers[k], refusals[i].word), "%zu: %s", k, answers[k]);
