@@ -59,7 +59,7 @@ const char help_run[] =
     "  -c, --command STR     run STR by /bin/sh -c\n"
     "  -u, --url URL         redis://[user:pass@]host[:port][/db], unix:/path.sock, local:\n"
     "                        [$HASPLOCK_URL]\n"
-    "  -q, --quiet           errors only          -v, --verbose     say what is done; -vv: everything\n"
+    "  -q, --quiet           errors only          -v, --verbose     say what is done\n"
     "      --json            what hasplock says (on stderr) as one JSON object per line\n"
     "\n"
     "When the lease cannot be renewed, COMMAND's process group gets SIGTERM `grace` before the lease\n"
