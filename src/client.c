@@ -375,7 +375,7 @@ static void release_one(struct hlk_session *s, void *ctx)
         (void)nanosleep(&moment, NULL);
     if (!held)
         return;
-    hlk_table_end(&releasing->client->table, s, &parting);
+    hlk_table_end(s, &parting);
     hlk_session_ended(s);
 }
 

@@ -64,7 +64,7 @@ static void hand_back(struct hlk_table *table, const struct letter *letter)
     struct hlk_parting parting = { .h = letter->h,
                                    .until_ms = hlk_clock_ms() + letter->ttl_ms,
                                    .fenced = letter->token > 0 };
-    hlk_table_end(table, s, &parting);
+    hlk_table_end(s, &parting);
     hlk_session_unref(s);
 }
 

@@ -72,7 +72,7 @@ void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
             struct hlk_parting parting;
             part(s, &parting);
             hlk_mutex_unlock(s->mu);
-            hlk_table_end(s->table, s, &parting);
+            hlk_table_end(s, &parting);
             hlk_session_ended(s);
             return;
         }
@@ -153,9 +153,24 @@ static enum hlk_let_go let_go_held(struct hlk_session *s, struct hlk_parting *ou
     return HLK_LET_LAST;
 }
 
+static const char unnoted[] = "no memory was left to note why";
+
+/* Lost, and there was no memory to put it aside. */
+static enum hlk_let_go let_go_unnoted(struct hlk_session *s, struct hlk_parting *out, bool *ended)
+{
+    out->why = unnoted;
+    *ended = --s->count == 0;
+    if (*ended) {
+        hlk_via_lost(s->via, false);
+        hlk_session_move(s, HLK_SESSION_ENDING);
+        hlk_lease_move(&s->lease, HLK_LEASE_NONE);
+    }
+    return HLK_LET_LOST;
+}
+
 enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struct hlk_parting *out)
 {
-    bool unref = false;
+    bool unref = false, ended = false;
     lock_between_renewals(s);
     enum hlk_let_go verdict = HLK_LET_NOT_HOLDER;
     struct hlk_park *woken = NULL;
@@ -167,25 +182,14 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
             hlk_table_lose_locked(s, hlk_lease_why_over(&s->lease, now));
             return hlk_session_let_go(s, holder, out);
         }
-        if (s->lease.state == HLK_LEASE_LOST) { /* lost, and there was no memory to put it aside */
-            verdict = HLK_LET_LOST;
-            out->why = "no memory was left to note why";
-            if (--s->count == 0) {
-                hlk_via_lost(s->via, false);
-                hlk_session_move(s, HLK_SESSION_ENDING);
-                hlk_lease_move(&s->lease, HLK_LEASE_NONE);
-                hlk_mutex_unlock(s->mu);
-                hlk_session_ended(s);
-                return verdict;
-            }
-        } else {
-            verdict = let_go_held(s, out, &woken);
-        }
+        verdict = s->lease.state == HLK_LEASE_LOST ? let_go_unnoted(s, out, &ended) : let_go_held(s, out, &woken);
     } else if (past) {
         verdict = let_go_past(s, past, out, &unref);
     }
     hlk_mutex_unlock(s->mu);
     hlk_park_pay(woken);
+    if (ended)
+        hlk_session_ended(s);
     if (unref)
         hlk_session_unref(s);
     return verdict;
@@ -350,7 +354,7 @@ void hlk_session_view(struct hlk_session *s, uint64_t holder, struct hlk_view *o
         out->cap_ms = s->lease.cap_ms;
         out->token = s->place && s->place->fenced ? s->place->token : 0;
         out->lost = s->lease.state == HLK_LEASE_LOST;
-        out->why = "no memory was left to note why";
+        out->why = out->lost ? unnoted : NULL;
     } else if (past && past->releases) {
         out->count = past->releases;
         out->h = past->h;

@@ -163,20 +163,8 @@ void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, v
     }
 }
 
-static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
+void hlk_table_fill_end(struct hlk_undo *undo, const struct hlk_session *s, const struct hlk_parting *parting)
 {
-    struct hlk_session *s = undo->ctx;
-    (void)outcome, (void)error;
-    hlk_session_unref(s);
-    hlk_mem_free(undo);
-}
-
-void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting)
-{
-    struct hlk_undo *undo = hlk_mem_zalloc(sizeof *undo);
-    if (!undo)
-        return; /* its lease is over, or nearly: Redis ends it alone */
-    hlk_session_ref(s);
     undo->q.name = hlk_session_name(s);
     undo->q.name_len = hlk_session_len(s);
     undo->q.fair = s->fair;
@@ -185,9 +173,31 @@ void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct 
     undo->q.place = parting->place;
     undo->doubt = parting->doubt;
     undo->until_ms = parting->until_ms;
+}
+
+static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
+{
+    struct hlk_session *s = undo->ctx;
+    (void)outcome, (void)error;
+    hlk_session_unref(s);
+    hlk_mem_free(undo);
+}
+
+void hlk_table_start_end(struct hlk_undo *undo, struct hlk_session *s)
+{
+    hlk_session_ref(s);
     undo->settled = on_settled;
     undo->ctx = s;
-    hlk_undo_start(table->undos, undo, NULL, false);
+    hlk_undo_start(s->table->undos, undo, NULL, false);
+}
+
+void hlk_table_end(struct hlk_session *s, const struct hlk_parting *parting)
+{
+    struct hlk_undo *undo = hlk_mem_zalloc(sizeof *undo);
+    if (!undo)
+        return; /* its lease is over, or nearly: Redis ends it alone */
+    hlk_table_fill_end(undo, s, parting);
+    hlk_table_start_end(undo, s);
 }
 
 void hlk_table_give_back(struct hlk_session *s, uint64_t holder)
@@ -195,7 +205,7 @@ void hlk_table_give_back(struct hlk_session *s, uint64_t holder)
     struct hlk_parting parting;
     if (hlk_session_let_go(s, holder, &parting) != HLK_LET_LAST)
         return;
-    hlk_table_end(s->table, s, &parting);
+    hlk_table_end(s, &parting);
     hlk_session_ended(s);
 }
 
@@ -208,7 +218,7 @@ struct end_job {
 static void run_end(struct hlk_job *job)
 {
     struct end_job *end = HLK_CONTAINER(job, struct end_job, job);
-    hlk_table_end(end->s->table, end->s, &end->parting);
+    hlk_table_end(end->s, &end->parting);
     hlk_session_unref(end->s);
     hlk_mem_free(end);
 }

@@ -48,8 +48,12 @@ void hlk_table_fini(struct hlk_table *table);           /* no session is left */
  * missed, some may be seen twice. */
 void hlk_table_each(struct hlk_table *table, void (*fn)(struct hlk_session *s, void *ctx), void *ctx);
 
-/* A hold is over without a release of its holder's: its end(h) in the background. */
-void hlk_table_end(struct hlk_table *table, struct hlk_session *s, const struct hlk_parting *parting);
+/* What end(h) says; whoever starts it sets the rest (script/undo.h). */
+void hlk_table_fill_end(struct hlk_undo *undo, const struct hlk_session *s, const struct hlk_parting *parting);
+/* Starts an end that nobody waits for; undo is heap, and its own from here on. */
+void hlk_table_start_end(struct hlk_undo *undo, struct hlk_session *s);
+/* A hold is over without a release of its holder's: both, in the background. */
+void hlk_table_end(struct hlk_session *s, const struct hlk_parting *parting);
 /* Got, and nobody will release it: its holder lets go of it, and of the last hold the end follows in the background. */
 void hlk_table_give_back(struct hlk_session *s, uint64_t holder);
 /* If h is held still, it is lost: told, and then ended, only after the holder's callbacks have returned, so that nobody

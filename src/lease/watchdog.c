@@ -124,8 +124,10 @@ static void read_answers(struct batch *batch)
     const redisReply *reply = batch->call.reply;
     unsigned late = 0, first = 0;
     int64_t first_ms = 0;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->n)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->n) { /* not this script's: as good as none */
+        hlk_mux_distrust(batch->dog->mux, batch->call.epoch);
         return;
+    }
     for (unsigned i = 0; i < batch->n; i++) {
         struct hlk_session *s = batch->sessions[i];
         long long answer = reply->element[i]->type == REDIS_REPLY_INTEGER ? reply->element[i]->integer : -1;

@@ -57,14 +57,7 @@ static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, con
 
 static void start_end(hlk_lock *lock, struct released *released, const struct hlk_parting *parting)
 {
-    released->undo.q.name = hlk_session_name(lock->session);
-    released->undo.q.name_len = hlk_session_len(lock->session);
-    released->undo.q.fair = lock->fair;
-    released->undo.q.hold = parting->h;
-    released->undo.q.fenced = parting->fenced;
-    released->undo.q.place = parting->place;
-    released->undo.doubt = parting->doubt;
-    released->undo.until_ms = parting->until_ms;
+    hlk_table_fill_end(&released->undo, lock->session, parting);
     released->undo.settled = on_settled;
     bool eager = released->done != NULL;
     struct hlk_session *s = lock->session;

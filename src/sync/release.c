@@ -74,9 +74,6 @@ static struct hlk_undo *make_release(hlk_lock *lock, struct release **out)
     release->client = lock->client;
     atomic_init(&release->refs, 2);
     hlk_session_ref(release->s);
-    undo->q.name = hlk_session_name(lock->session);
-    undo->q.name_len = hlk_session_len(lock->session);
-    undo->q.fair = lock->fair;
     undo->settled = on_released;
     undo->ctx = release;
     *out = release;
@@ -112,12 +109,9 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struc
         return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
     }
     hlk_client *client = lock->client;
-    release->h = undo->q.hold = parting->h;
+    release->h = parting->h;
     release->via = hlk_session_via(lock->session);
-    undo->q.fenced = parting->fenced;
-    undo->q.place = parting->place;
-    undo->doubt = parting->doubt;
-    undo->until_ms = parting->until_ms;
+    hlk_table_fill_end(undo, lock->session, parting);
     hlk_undo_start(&client->undos, undo, self, false);
     hlk_session_ended(lock->session);
     bool sent;

@@ -319,13 +319,6 @@ void hlk_request_deaf(struct hlk_request *r)
 
 /* --- leaving --- */
 
-static void on_undone(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
-{
-    (void)outcome, (void)error;
-    hlk_session_unref(undo->ctx);
-    hlk_mem_free(undo);
-}
-
 /* The hold that we asked for may come to be, or be already: it is ended in the background. */
 static void undo_acquire(struct hlk_request *r)
 {
@@ -340,20 +333,13 @@ static void undo_acquire(struct hlk_request *r)
     }
     struct hlk_parting parting;
     hlk_session_leaving(s, &parting);
-    hlk_session_ref(s);
-    undo->q.name = hlk_session_name(s);
-    undo->q.name_len = hlk_session_len(s);
-    undo->q.hold = parting.h;
-    undo->q.place = parting.place;
-    undo->q.fenced = r->q.fenced;
-    undo->q.fair = r->lock->fair;
-    undo->doubt = r->q.doubt;
-    undo->acquire_epoch = r->flies ? r->q.call.epoch : 0;
     bool placed = parting.place.since_ms && r->lease_ms < HLK_PLACE_MS;
-    undo->until_ms = hlk_clock_ms() + (placed ? HLK_PLACE_MS : r->lease_ms);
-    undo->settled = on_undone;
-    undo->ctx = s;
-    hlk_undo_start(&r->lock->client->undos, undo, NULL, false);
+    parting.until_ms = hlk_clock_ms() + (placed ? HLK_PLACE_MS : r->lease_ms);
+    parting.fenced = r->q.fenced;
+    parting.doubt = r->q.doubt;
+    hlk_table_fill_end(undo, s, &parting);
+    undo->acquire_epoch = r->flies ? r->q.call.epoch : 0;
+    hlk_table_start_end(undo, s);
 }
 
 void hlk_request_leave(struct hlk_request *r)
