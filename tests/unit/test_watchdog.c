@@ -185,7 +185,7 @@ Test(watchdog, a_refused_renewal_is_tried_again_a_tenth_later)
     release(&ann);
 }
 
-Test(watchdog, an_answer_of_another_shape_says_nothing)
+Test(watchdog, an_answer_of_another_shape_says_nothing_and_ends_the_stream)
 {
     peer_up(&world.peer);
     hold(&ann);
@@ -193,6 +193,8 @@ Test(watchdog, an_answer_of_another_shape_says_nothing)
     renew();
     peer_answers(&world.peer, "*2\r\n:0\r\n:0\r\n");
     cr_assert_eq(count_of(&ann), 1u);
+    peer_reads(&world.peer);
+    cr_assert_eq(world.peer.mux->state, HLK_MUX_DOWN);
     release(&ann);
 }
 
