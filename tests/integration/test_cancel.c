@@ -1,32 +1,15 @@
-/* Ending waits from outside: the cancel object, signals with HLK_ACQUIRE_EINTR, pthread_cancel. Whoever leaves leaves
- * nothing behind: not held, not queued, not renewed; and the others notice nothing. */
-#include "support/stage.h"
+/* Ending waits from outside: the cancel object, and signals with HLK_ACQUIRE_EINTR. */
+#include "cancel.h"
 
-#include <criterion/criterion.h>
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void start(void)
-{
-    stage_up(0);
-    server_allow(stage.server, SERVER_VOID);
-}
-
-static void start_proxied(void)
-{
-    stage_up(STAGE_PROXY);
-    server_allow(stage.server, SERVER_VOID);
-}
-
-TestSuite(cancel, .init = start, .fini = stage_down, .timeout = 90);
-TestSuite(cancel_signal, .init = start, .fini = stage_down, .timeout = 90);
-TestSuite(cancel_thread, .init = start, .fini = stage_down, .timeout = 90);
-TestSuite(cancel_wire, .init = start_proxied, .fini = stage_down, .timeout = 90);
+TestSuite(cancel, .init = cancel_start, .fini = stage_down, .timeout = 90);
+TestSuite(cancel_signal, .init = cancel_start, .fini = stage_down, .timeout = 90);
 
 static hlk_cancel *cancel;
 
@@ -36,13 +19,6 @@ static struct hlk_acquire_opts with_cancel(int64_t wait_ms)
     opts.wait_ms = wait_ms;
     opts.cancel = cancel;
     return opts;
-}
-
-static void assert_nothing_left(hlk_client *client)
-{
-    WAIT_FOR(raw_listeners(stage.redis, "t") == 0);
-    cr_assert_eq(stage_counters(client).waiting, 0u);
-    cr_assert_eq(stage_counters(client).held, 0u);
 }
 
 /* --- the cancel object */
@@ -145,11 +121,6 @@ Test(cancel, leaves_a_nested_hold_as_it_was)
     while (hlk_lock_holds(lock))
         cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     hlk_cancel_destroy(cancel);
-}
-
-static void pause_us(int us)
-{
-    nanosleep(&(struct timespec){ 0, us * 1000L }, NULL);
 }
 
 /* cancel.h: granted before the trigger was seen: given back, or HLK_OK. Never both, never neither. */
@@ -342,145 +313,6 @@ Test(cancel_signal, a_handler_does_not_disturb_calls_that_do_not_wait_for_a_lock
         cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
     }
     timer_delete(timer);
-}
-
-/* --- pthread_cancel */
-
-Test(cancel_thread, ends_a_parked_wait_and_leaves_nothing)
-{
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
-    raw(stage.redis, "HSET t foreign:1 1");
-    struct actor *cancelled = actor_start(lock, NULL), *patient = actor_start(lock, NULL);
-    WAIT_FOR_WAITERS(client, 2);
-    actor_cancel(cancelled);
-    cr_assert(actor_join_cancelled(cancelled));
-    cr_assert_eq(stage_counters(client).waiting, 1u);
-    cr_assert_not(actor_answered(patient));
-    raw(stage.redis, "DEL t");
-    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
-    cr_assert_eq(actor_end(patient), HLK_OK);
-    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
-    assert_nothing_left(client);
-}
-
-/* What the library keeps of a thread goes to the next one, and with it whether its sleeps may be cancelled. (Found by
- * the soak.) */
-static void *extends_with_a_cancellation_pending(void *arg)
-{
-    hlk_lock *lock = arg;
-    int old;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-    pthread_cancel(pthread_self());
-    bool good = true;
-    for (int i = 0; i < 20; i++)
-        good = hlk_lock_extend(lock, 60000) == HLK_OK && good;
-    return good ? lock : NULL;
-}
-
-Test(cancel_thread, leaves_the_next_thread_as_deaf_to_it_as_it_wants_to_be)
-{
-    struct hlk_client_opts opts = stage_opts();
-    opts.flags = HLK_OPEN_NO_SPIN;
-    hlk_client *client = stage_open(&opts);
-    hlk_owner *owner = hlk_owner_create(client, "order");
-    hlk_lock *held = stage_lock(client, "t", NULL), *other = stage_owned(client, "t2", owner);
-    pthread_t next;
-    void *result;
-    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK);
-    struct actor *cancelled = actor_start(held, NULL);
-    WAIT_FOR_WAITERS(client, 1);
-    actor_cancel(cancelled);
-    cr_assert(actor_join_cancelled(cancelled));
-    cr_assert_eq(pthread_create(&next, NULL, extends_with_a_cancellation_pending, other), 0);
-    cr_assert_eq(pthread_join(next, &result), 0);
-    cr_assert(result == other, "cancelled in a call that is no cancellation point");
-    cr_assert_eq(hlk_lock_release(held), HLK_OK);
-    cr_assert_eq(hlk_lock_release(other), HLK_OK);
-    hlk_owner_destroy(owner);
-}
-
-Test(cancel_wire, of_a_thread_that_waits_for_an_answer_leaves_nothing)
-{
-    struct hlk_client_opts opts = stage_opts();
-    opts.reply_ms = 60000;
-    opts.patience_ms = 60000;
-    hlk_client *client = stage_open(&opts);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *other = stage_lock(client, "t2", NULL);
-    struct hlk_counters before = stage_counters(client);
-    proxy_freeze(stage.proxy, true);
-    struct actor *cancelled = actor_start(lock, NULL), *follower = actor_start(other, NULL);
-    WAIT_FOR(stage_counters(client).commands >= before.commands + 1);
-    actor_cancel(cancelled);
-    cr_assert(actor_join_cancelled(cancelled), "the server is cut off: it cannot have been answered");
-    proxy_freeze(stage.proxy, false);
-    cr_assert_eq(actor_end(follower), HLK_OK, "whoever led is gone, and the other is served all the same");
-    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
-    assert_nothing_left(client);
-}
-
-/* asks A2 redisson 2714, spring-integration 11049: cancelling at every await point leaves no renewed key */
-Test(cancel_thread, at_any_point_leaves_nothing)
-{
-    struct hlk_client_opts opts = stage_opts();
-    opts.watchdog_ms = 3 * WAIT_MS; /* what is left held is there for longer than anybody waits for it here */
-    hlk_client *client = stage_open(&opts);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
-    unsigned seed = 1;
-    int cancelled = 0;
-    for (int i = 0; i < 300; i++) {
-        bool held = i % 3 == 0;
-        if (held)
-            cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK);
-        struct actor *actor = actor_start(lock, NULL);
-        pause_us(rand_r(&seed) % 300);
-        actor_cancel(actor);
-        if (held)
-            cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-        cancelled += actor_join_cancelled(actor);
-    }
-    cr_log_info("%d of 300 were cancelled in time", cancelled);
-    cr_assert_gt(cancelled, 0);
-    assert_nothing_left(client);
-    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-}
-
-static void *lock_a_lot(void *arg)
-{
-    hlk_lock *lock = arg;
-    intptr_t bad = 0;
-    for (int i = 0; i < 300; i++)
-        bad += hlk_lock_acquire(lock, HLK_FOREVER) != HLK_OK || hlk_lock_release(lock) != HLK_OK;
-    return (void *)bad;
-}
-
-/* design 4: a leader that is cancelled passes the lead; the others' answers are read */
-Test(cancel_thread, of_whoever_leads_the_connection_disturbs_nobody)
-{
-    enum { THREADS = 4 };
-    hlk_client *client = stage_open(NULL);
-    pthread_t threads[THREADS];
-    hlk_lock *victim = stage_lock(client, "t", NULL);
-    for (int i = 0; i < THREADS; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "t%d", i);
-        pthread_create(&threads[i], NULL, lock_a_lot, stage_lock(client, name, NULL));
-    }
-    for (int i = 0; i < 200; i++) {
-        struct actor *actor = actor_start(victim, NULL);
-        actor_cancel(actor);
-        actor_join_cancelled(actor);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        void *bad;
-        pthread_join(threads[i], &bad);
-        cr_assert_eq((intptr_t)bad, 0);
-    }
-    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
-    assert_nothing_left(client);
 }
 
 /* --- fork */

@@ -1,0 +1,145 @@
+/* Ending waits from outside: pthread_cancel. */
+#include "cancel.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+TestSuite(cancel_thread, .init = cancel_start, .fini = stage_down, .timeout = 90);
+TestSuite(cancel_thread_wire, .init = cancel_start_proxied, .fini = stage_down, .timeout = 90);
+
+Test(cancel_thread, ends_a_parked_wait_and_leaves_nothing)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *cancelled = actor_start(lock, NULL), *patient = actor_start(lock, NULL);
+    WAIT_FOR_WAITERS(client, 2);
+    actor_cancel(cancelled);
+    cr_assert(actor_join_cancelled(cancelled));
+    cr_assert_eq(stage_counters(client).waiting, 1u);
+    cr_assert_not(actor_answered(patient));
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(actor_end(patient), HLK_OK);
+    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    assert_nothing_left(client);
+}
+
+/* What the library keeps of a thread goes to the next one, and with it whether its sleeps may be cancelled. (Found by
+ * the soak.) */
+static void *extends_with_a_cancellation_pending(void *arg)
+{
+    hlk_lock *lock = arg;
+    int old;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    pthread_cancel(pthread_self());
+    bool good = true;
+    for (int i = 0; i < 20; i++)
+        good = hlk_lock_extend(lock, 60000) == HLK_OK && good;
+    return good ? lock : NULL;
+}
+
+Test(cancel_thread, leaves_the_next_thread_as_deaf_to_it_as_it_wants_to_be)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.flags = HLK_OPEN_NO_SPIN;
+    hlk_client *client = stage_open(&opts);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *held = stage_lock(client, "t", NULL), *other = stage_owned(client, "t2", owner);
+    pthread_t next;
+    void *result;
+    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK);
+    struct actor *cancelled = actor_start(held, NULL);
+    WAIT_FOR_WAITERS(client, 1);
+    actor_cancel(cancelled);
+    cr_assert(actor_join_cancelled(cancelled));
+    cr_assert_eq(pthread_create(&next, NULL, extends_with_a_cancellation_pending, other), 0);
+    cr_assert_eq(pthread_join(next, &result), 0);
+    cr_assert(result == other, "cancelled in a call that is no cancellation point");
+    cr_assert_eq(hlk_lock_release(held), HLK_OK);
+    cr_assert_eq(hlk_lock_release(other), HLK_OK);
+    hlk_owner_destroy(owner);
+}
+
+Test(cancel_thread_wire, of_a_thread_that_waits_for_an_answer_leaves_nothing)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.reply_ms = 60000;
+    opts.patience_ms = 60000;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *other = stage_lock(client, "t2", NULL);
+    struct hlk_counters before = stage_counters(client);
+    proxy_freeze(stage.proxy, true);
+    struct actor *cancelled = actor_start(lock, NULL), *follower = actor_start(other, NULL);
+    WAIT_FOR(stage_counters(client).commands >= before.commands + 1);
+    actor_cancel(cancelled);
+    cr_assert(actor_join_cancelled(cancelled), "the server is cut off: it cannot have been answered");
+    proxy_freeze(stage.proxy, false);
+    cr_assert_eq(actor_end(follower), HLK_OK, "whoever led is gone, and the other is served all the same");
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    assert_nothing_left(client);
+}
+
+/* asks A2 redisson 2714, spring-integration 11049: cancelling at every await point leaves no renewed key */
+Test(cancel_thread, at_any_point_leaves_nothing)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.watchdog_ms = 3 * WAIT_MS; /* what is left held is there for longer than anybody waits for it here */
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    unsigned seed = 1;
+    int cancelled = 0;
+    for (int i = 0; i < 300; i++) {
+        bool held = i % 3 == 0;
+        if (held)
+            cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK);
+        struct actor *actor = actor_start(lock, NULL);
+        pause_us(rand_r(&seed) % 300);
+        actor_cancel(actor);
+        if (held)
+            cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+        cancelled += actor_join_cancelled(actor);
+    }
+    cr_log_info("%d of 300 were cancelled in time", cancelled);
+    cr_assert_gt(cancelled, 0);
+    assert_nothing_left(client);
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+static void *lock_a_lot(void *arg)
+{
+    hlk_lock *lock = arg;
+    intptr_t bad = 0;
+    for (int i = 0; i < 300; i++)
+        bad += hlk_lock_acquire(lock, HLK_FOREVER) != HLK_OK || hlk_lock_release(lock) != HLK_OK;
+    return (void *)bad;
+}
+
+/* design 4: a leader that is cancelled passes the lead; the others' answers are read */
+Test(cancel_thread, of_whoever_leads_the_connection_disturbs_nobody)
+{
+    enum { THREADS = 4 };
+    hlk_client *client = stage_open(NULL);
+    pthread_t threads[THREADS];
+    hlk_lock *victim = stage_lock(client, "t", NULL);
+    for (int i = 0; i < THREADS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "t%d", i);
+        pthread_create(&threads[i], NULL, lock_a_lot, stage_lock(client, name, NULL));
+    }
+    for (int i = 0; i < 200; i++) {
+        struct actor *actor = actor_start(victim, NULL);
+        actor_cancel(actor);
+        actor_join_cancelled(actor);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *bad;
+        pthread_join(threads[i], &bad);
+        cr_assert_eq((intptr_t)bad, 0);
+    }
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    assert_nothing_left(client);
+}
