@@ -89,6 +89,17 @@ Test(moved, only_a_renewal_was_refused)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
+Test(moved, a_hold_that_was_not_replicated_is_told_lost)
+{
+    hlk_client *client = open_patient();
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    fail_over();
+    struct stage_event lost = stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_not_null(strstr(lost.why, "unknown to the server"), "%s", lost.why);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+}
+
 static hlk_lock *held_there(const char *name)
 {
     hlk_lock *lock = stage_lock(stage_open_at(hlk_test_url(other), NULL), name, NULL);
