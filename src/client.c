@@ -436,8 +436,9 @@ static void drain(hlk_client *client)
 /* By the thread that it would have to wait for: refused aloud, for close has no answer. */
 static bool called_back(hlk_client *client)
 {
+    struct hlk_self *self = hlk_self_get();
     bool here = (client->events.running && pthread_equal(pthread_self(), client->events.thread)) ||
-                (client->loop && hlk_loop_here(client->loop));
+                (client->loop && hlk_loop_here(client->loop)) || (self && atomic_load(&client->dispatcher) == self);
     if (here) {
         (void)hlk_last_set(HLK_E_INVALID, "close: called from a callback; the client stays open");
         hlk_log_write(&client->endpoint.log, HLK_LOG_ERROR, "%s", hlk_last_error());

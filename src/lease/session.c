@@ -31,11 +31,20 @@ void hlk_session_move(struct hlk_session *s, enum hlk_session_state to)
 static void tell(struct hlk_session *s, int kind, const char *why);
 static void part(struct hlk_session *s, struct hlk_parting *out);
 
-void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms,
+void hlk_session_may_last(struct hlk_session *s, uint64_t h, int64_t ends_ms)
+{
+    hlk_mutex_lock(s->mu);
+    if (s->state == HLK_SESSION_HELD && s->h == h && s->lease.ends_ms < ends_ms)
+        s->lease.ends_ms = ends_ms;
+    hlk_mutex_unlock(s->mu);
+}
+
+bool hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms,
                         bool watchdog)
 {
     hlk_mutex_lock(s->mu);
-    if (s->state == HLK_SESSION_HELD && s->h == h && hlk_lease_live(&s->lease)) {
+    bool live = s->state == HLK_SESSION_HELD && s->h == h && hlk_lease_live(&s->lease);
+    if (live) {
         s->written = count;
         if (watchdog) {
             s->lease.fixed = false;
@@ -48,6 +57,7 @@ void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64
         hlk_watchdog_arm(s);
     }
     hlk_mutex_unlock(s->mu);
+    return live;
 }
 
 /* Locks it at a moment when no renewal of it is on its way into the stream: after end(h) none is ever sent. The loop is

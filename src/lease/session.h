@@ -196,8 +196,10 @@ bool hlk_session_grant(struct hlk_session *s, uint64_t h, int64_t ttl_ms, int64_
 void hlk_session_open(struct hlk_session *s, uint64_t h);
 /* The asker's answer was "yours", sent at sent_ms. False: too late to hold anything by it, ask again. */
 bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_ms, int64_t token, bool doubt);
-/* After a win has been told: those in line who need not wait for their turn (same holder, or one try) look again. */
-void hlk_session_tell_line(struct hlk_session *s);
+/* A win is told: by its call's return, or by `tell`, which puts its completion on its way, under the mutex, so that
+ * nobody who holds later is told before. Then those in line who need not wait for their turn (same holder, or one try)
+ * look again. */
+void hlk_session_tell_line(struct hlk_session *s, void (*tell)(void *ctx), void *ctx);
 /* The server says that h is void: the asker gets a new one. */
 void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn);
 /* Leaves the line, wherever it is. True: end(h) is the caller's to start, then hlk_session_left; ENDING meanwhile. That
@@ -209,9 +211,11 @@ void hlk_session_leaving(struct hlk_session *s, struct hlk_parting *out);
 void hlk_session_left(struct hlk_session *s);
 
 /* --- a nested hold's round trip --- */
-/* watchdog: the hold had a fixed lease, and is renewed from now on until its last release. */
-void hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms,
+/* watchdog: the hold had a fixed lease, and is renewed from now on until its last release. False: lost before. */
+bool hlk_session_raised(struct hlk_session *s, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms,
                         bool watchdog);
+/* Not answered: its ttl in Redis may be longer now than its holder counts on, and end(h) is owed for so long. */
+void hlk_session_may_last(struct hlk_session *s, uint64_t h, int64_t ends_ms);
 void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h);     /* it failed: one hold less */
 
 /* --- letting go --- */

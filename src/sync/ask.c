@@ -108,16 +108,16 @@ enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64
     struct hlk_question q = { .script = HLK_SCRIPT_LOCK_REACQUIRE, .hold = h, .count = count, .lease_ms = lease_ms };
     struct reacquired got = { 0, 0 };
     enum hlk_status status = hlk_lock_ask(lock, operation, &q, patience, read_reacquired, &got);
-    if (status != HLK_OK)
+    if (status != HLK_OK) {
+        hlk_session_may_last(lock->session, h, hlk_clock_ms() + lock->client->reply_ms + lease_ms);
         return status;
-    if (got.answer == 1) {
-        hlk_session_raised(lock->session, h, (unsigned)count, got.sent_ms, lease_ms, watchdog);
-        return HLK_OK;
     }
+    if (got.answer == 1 && hlk_session_raised(lock->session, h, (unsigned)count, got.sent_ms, lease_ms, watchdog))
+        return HLK_OK;
     hlk_table_lose(lock->session, h, hlk_lease_why_unknown);
     struct hlk_view view;
     hlk_session_view(lock->session, hlk_lock_holder(lock, hlk_self_get()).id, &view);
-    if (view.count == 0 && !view.lost)
+    if (view.h != h || (view.count == 0 && !view.lost)) /* its owner's other threads have released it, or hold anew */
         return hlk_lock_not_held(lock, operation);
     return hlk_lock_fails(lock, operation, HLK_LOST, "the hold was lost (%s)", hlk_lease_why_unknown);
 }
@@ -133,7 +133,7 @@ static void on_recounted(struct hlk_call *call)
 {
     struct recount *recount = HLK_CONTAINER(call, struct recount, q.call);
     const redisReply *reply = call->reply;
-    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
+    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer != 1)
         hlk_table_lose(recount->lock->session, recount->q.hold, hlk_lease_why_unknown);
     hlk_question_drop_reply(&recount->q);
     hlk_via_unref(&recount->lock->via);
@@ -168,14 +168,14 @@ static enum hlk_status extend(hlk_lock *lock, struct hlk_self *self, int64_t lea
     if (view.count == 0)
         return hlk_lock_not_held(lock, "extend");
     int64_t now = hlk_clock_ms();
-    if (hlk_clock_after(now, lease_ms) > view.cap_ms)
-        return hlk_lock_fails(lock, "extend", HLK_E_INVALID,
-                              "lease_ms %lld is more than the %lld ms that max_hold_ms leaves", (long long)lease_ms,
-                              (long long)(view.cap_ms > now ? view.cap_ms - now : 0));
     if (now >= view.until_ms) { /* the loop has not come round to saying so: nothing is revived */
         hlk_table_lose(lock->session, view.h, "the lease is over");
         return hlk_lock_fails(lock, "extend", HLK_LOST, "the lease is over");
     }
+    if (hlk_clock_after(now, lease_ms) > view.cap_ms)
+        return hlk_lock_fails(lock, "extend", HLK_E_INVALID,
+                              "lease_ms %lld is more than the %lld ms that max_hold_ms leaves", (long long)lease_ms,
+                              (long long)(view.cap_ms > now ? view.cap_ms - now : 0));
     return hlk_lock_reacquire(lock, "extend", view.h, view.count, lease_ms, false, NULL);
 }
 

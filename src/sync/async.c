@@ -2,6 +2,7 @@
  * async_step.c. */
 #include "sync/async.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 static void step_all(struct hlk_async *async);
@@ -97,24 +98,34 @@ void hlk_async_finish(struct hlk_async *async)
         hlk_table_give_back(r->lock->session, r->turn.holder.id); /* as in sync/lock.c */
         r->machine.status = hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
     }
-    if (async->raising && r->machine.status != HLK_OK)
+    if (async->raising && r->machine.status != HLK_OK) {
+        hlk_session_may_last(r->lock->session, r->q.hold, hlk_clock_ms() + client->reply_ms + r->lease_ms);
         hlk_session_lower(r->lock->session, r->turn.holder.id, r->q.hold);
+    }
     hlk_request_leave(r);
     async->status = hlk_request_report(r, r->machine.status);
     if (async->status != HLK_OK)
         (void)hlk_error_set(&async->told, async->status, "%s", hlk_last_error());
 }
 
+static void complete(void *ctx)
+{
+    struct hlk_async *async = ctx;
+    hlk_client_complete(async->r->lock->client, &async->job);
+}
+
 /* The last that this thread does with it. Others of the same owner complete after it. */
 static void conclude(struct hlk_async *async)
 {
     struct hlk_session *s = async->r->lock->session;
-    bool won = async->r->won;
+    hlk_client *client = async->r->lock->client;
     hlk_session_ref(s);
-    hlk_client_complete(async->r->lock->client, &async->job);
-    if (won)
-        hlk_session_tell_line(s);
+    if (async->r->won)
+        hlk_session_tell_line(s, complete, async);
+    else
+        complete(async);
     hlk_session_unref(s);
+    hlk_client_request_ends(client);
 }
 
 /* Steps until no event is left; the caller is the one that runs it. When it is over it stays "running" for ever. */
@@ -160,6 +171,13 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     if (!r) {
         hlk_mem_free(async);
         return hlk_lock_fails(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
+    }
+    status = hlk_lock_check(lock, "acquire"); /* from here on close waits for it, or has begun before */
+    if (status != HLK_OK) {
+        hlk_request_leave(r);
+        hlk_request_free(r);
+        hlk_mem_free(async);
+        return status;
     }
     r->async = async;
     r->turn.completes = true;

@@ -152,8 +152,8 @@ static void on_raised(struct hlk_async *async)
     struct hlk_request *r = async->r;
     struct hlk_session *s = r->lock->session;
     bool held = r->q.call.reply->type == REDIS_REPLY_INTEGER && r->q.call.reply->integer == 1;
-    if (held) {
-        hlk_session_raised(s, r->q.hold, (unsigned)r->q.count, hlk_question_sent_ms(&r->q), r->q.lease_ms, !r->fixed);
+    if (held &&
+        hlk_session_raised(s, r->q.hold, (unsigned)r->q.count, hlk_question_sent_ms(&r->q), r->q.lease_ms, !r->fixed)) {
         feed(async, HLK_IS_YOURS);
         return;
     }
@@ -165,6 +165,11 @@ static void pause_until_later(struct hlk_async *async)
 {
     struct hlk_request *r = async->r;
     int64_t now = hlk_clock_ms();
+    touch(async);
+    if (hlk_request_waits(r) != HLK_OK) { /* close must find it */
+        feed(async, HLK_IS_OVER);
+        return;
+    }
     if (!async->refused_until_ms)
         async->refused_until_ms = hlk_clock_after(now, r->lock->client->patience_ms);
     int64_t limit = least(async->refused_until_ms, r->machine.deadline_ms);
@@ -214,6 +219,8 @@ static enum hlk_happened raise_lease(struct hlk_async *async, uint64_t h, unsign
     enum hlk_happened what = HLK_IS_OVER;
     if (hlk_request_begins(r) != HLK_OK)
         return what;
+    if (!r->machine.once) /* a try ends with its connection's reply_ms */
+        wake_at(async, r->machine.deadline_ms);
     what = HLK_IS_LINED;
     (void)send_copy(async, &what);
     return what;
@@ -233,6 +240,8 @@ static void raise_nested(struct hlk_async *async)
 static void on_turn(struct hlk_async *async)
 {
     struct hlk_request *r = async->r;
+    if (async->raising) /* out of line already: a late wake-up */
+        return;
     switch (hlk_session_look(r->lock->session, &r->turn)) {
     case HLK_ENTER_TURN:
         if (r->q.hold) /* not turn.h, which a grant may change now */

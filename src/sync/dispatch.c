@@ -31,12 +31,14 @@ int hlk_client_dispatch(hlk_client *client, int max)
     hlk_mutex_unlock(&client->ready_mu);
     struct hlk_list *node;
     hlk_mux_batch(client->mux, true);
+    struct hlk_self *outer = atomic_exchange(&client->dispatcher, hlk_self_get());
     while ((max <= 0 || ran < max) && (node = hlk_list_pop(&now))) {
         struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
         job->run(job);
         if (++ran % DISPATCH_PUSH == 0) /* the server works on these while we run the next */
             hlk_mux_push(client->mux);
     }
+    atomic_store(&client->dispatcher, outer);
     hlk_mux_batch(client->mux, false);
     hlk_mux_dispatch(client->mux);
     atomic_store(&client->work_told, false);

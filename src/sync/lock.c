@@ -223,7 +223,7 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
     }
     pthread_cleanup_pop(0);
     if (r->won)
-        hlk_session_tell_line(lock->session);
+        hlk_session_tell_line(lock->session, NULL, NULL);
     if (status == HLK_OK && atomic_load(&lock->client->closing)) {
         hlk_table_give_back(lock->session, holder.id); /* close has looked through the holds already, or does so now */
         status = hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");
@@ -275,6 +275,13 @@ static enum hlk_status acquire_nested(hlk_lock *lock, const struct hlk_acquire_o
     }
 }
 
+/* Of a wait that began then: its deadline, and not a new one. */
+static int64_t rest_of(int64_t wait_ms, int64_t began_ms)
+{
+    int64_t left = wait_ms - (hlk_clock_ms() - began_ms);
+    return wait_ms <= 0 ? wait_ms : left > 0 ? left : 1;
+}
+
 /* Cancellation is off in here but for the sleeps of a first hold. Nested holds do not come near it: they are
  * nanoseconds. */
 static enum hlk_status acquire(hlk_lock *lock, const struct hlk_acquire_opts *opts)
@@ -290,12 +297,15 @@ static enum hlk_status acquire(hlk_lock *lock, const struct hlk_acquire_opts *op
     int old = hlk_nocancel_begin();
     self->cancellable = old == PTHREAD_CANCEL_ENABLE;
     bool raises = false;
+    int64_t began = hlk_clock_ms();
     status = acquire_first(lock, opts, self, holder, &raises);
     self->cancellable = false;
     if (raises) {
         struct hlk_view view;
         hlk_session_view(lock->session, holder.id, &view);
-        status = raise_nested(lock, opts, holder, view.h, view.count);
+        struct hlk_acquire_opts rest = *opts;
+        rest.wait_ms = rest_of(opts->wait_ms, began);
+        status = raise_nested(lock, &rest, holder, view.h, view.count);
     }
     hlk_nocancel_end(old);
     return status;

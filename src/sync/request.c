@@ -366,7 +366,8 @@ void hlk_request_leave(struct hlk_request *r)
             hlk_pubsub_eager(&client->channels.pubsub, false);
         r->waits = false;
     }
-    hlk_client_request_ends(client);
+    if (!r->async) /* else it ends with its completion on its way */
+        hlk_client_request_ends(client);
 }
 
 void hlk_request_free(struct hlk_request *r)

@@ -94,6 +94,97 @@ Test(nested, raise_of_a_lease_is_for_an_owners_second_thread_in_line_too)
     hlk_owner_destroy(owner);
 }
 
+/* It stood in line for most of its wait: the round trip has the rest. */
+Test(nested, raise_of_a_lease_behind_the_line_ends_with_the_wait_too)
+{
+    hlk_client *client = stage_open(NULL); /* reply_ms is 3000 */
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_lock *owned = stage_owned(client, "t", owner), *elsewhere = stage_held_elsewhere("t", 0);
+    struct actor *first = actor_start(owned, NULL);
+    WAIT_FOR(raw_int(stage.redis, "ZCARD hasplock_queue:{t}") == 1);
+    struct hlk_acquire_opts opts = fixed(60000, 1500);
+    struct actor *second = actor_start(owned, &opts);
+    WAIT_FOR_WAITERS(client, 2);
+    test_sleep_ms(1200);
+    proxy_arm(stage.proxy, PROXY_HOLD, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
+    enum hlk_status status = actor_status(second);
+    proxy_deliver(stage.proxy, false);
+    cr_assert(status == HLK_E_UNSURE || status == HLK_TIMEOUT, "%s", hlk_status_name(status));
+    cr_assert_lt(actor_took_ms(second), 1500 + 1000);
+    (void)actor_end(second);
+    cr_assert_eq(actor_end(first), HLK_OK);
+    hlk_owner_destroy(owner);
+}
+
+/* Nobody knows whether the server has raised it: its end is owed for as long as the ttl may last then. */
+Test(nested, raise_of_a_lease_that_is_unsure_leaves_nothing_held)
+{
+    struct hlk_client_opts client_opts = stage_opts();
+    client_opts.watchdog_ms = 1000;
+    client_opts.reply_ms = 200;
+    client_opts.patience_ms = 300;
+    hlk_lock *lock = held(stage_open(&client_opts), "t");
+    struct hlk_acquire_opts opts = fixed(3600000, 100);
+    proxy_refuse(stage.proxy, true);
+    proxy_arm(stage.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_E_UNSURE, "%s", hlk_last_error());
+    cr_assert_gt(raw_pttl(stage.redis, "t"), 3000000);
+    enum hlk_status released = hlk_lock_release(lock);
+    cr_assert(released == HLK_E_UNSURE || released == HLK_E_CONNECT, "%s", hlk_status_name(released));
+    test_sleep_ms(1500); /* the watchdog's lease is over */
+    proxy_refuse(stage.proxy, false);
+    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+}
+
+/* --- answers that come when it is over */
+
+static void late_answers(hlk_lock *lock, enum hlk_status (*call)(hlk_lock *lock))
+{
+    proxy_delay(stage.proxy, 0, 1200); /* done by the server at once, told late */
+    cr_assert_eq(call(lock), HLK_LOST, "%s", hlk_last_error());
+    proxy_delay(stage.proxy, 0, 0);
+    cr_assert_eq(stage_events(HLK_EVENT_LOST, "t"), 1u);
+    cr_assert_eq(hlk_lock_left_ms(lock), 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+}
+
+static enum hlk_status extend_to_10_s(hlk_lock *lock)
+{
+    return hlk_lock_extend(lock, 10000);
+}
+
+static enum hlk_status nest_for_10_s(hlk_lock *lock)
+{
+    struct hlk_acquire_opts opts = fixed(10000, HLK_FOREVER);
+    return hlk_lock_acquire_with(lock, &opts);
+}
+
+Test(nested, extend_that_is_answered_after_the_loss_is_lost)
+{
+    late_answers(held_for(stage_open(NULL), "t", 1000), extend_to_10_s);
+}
+
+Test(nested, raise_that_is_answered_after_the_loss_is_lost)
+{
+    late_answers(held_for(stage_open(NULL), "t", 1000), nest_for_10_s);
+}
+
+Test(nested, extend_when_max_hold_is_over_is_lost)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.max_hold_ms = 300;
+    hlk_lock *lock = stage_lock(stage_open(NULL), "t", &opts);
+    for (int i = 0; i < 5; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK);
+        while (hlk_lock_left_ms(lock) > 0)
+            ;
+        cr_assert_eq(hlk_lock_extend(lock, 1000), HLK_LOST, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    }
+}
+
 Test(nested, extend_is_refused_beyond_the_cap)
 {
     hlk_client *client = stage_open(NULL);
@@ -135,6 +226,24 @@ Test(nested, release_beside_another_thread_of_the_owner_is_no_loss)
         pthread_join(threads[i], &lost);
         cr_assert_null(lost);
     }
+    hlk_owner_destroy(owner);
+}
+
+/* Written in the background, as nobody waits for it: what it finds out is told all the same. */
+Test(nested, release_in_the_background_that_finds_another_holder_tells_the_loss)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    struct hlk_acquire_opts opts = fixed(60000, HLK_NOWAIT);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "HSET t foreign:1 1");
+    cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK);
+    stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    raw(stage.redis, "DEL t");
     hlk_owner_destroy(owner);
 }
 

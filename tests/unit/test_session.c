@@ -364,7 +364,7 @@ Test(session, the_same_owner_stands_in_line_until_the_win_was_told)
     cr_assert_eq(enter(&cid), HLK_ENTER_LINE);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_LINE);
     cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_LINE, "one try is no BUSY behind its own owner");
-    hlk_session_tell_line(s);
+    hlk_session_tell_line(s, NULL, NULL);
     cr_assert_eq(bob.woken, 1);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_NESTED);
     cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_NESTED);

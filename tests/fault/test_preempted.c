@@ -1,0 +1,228 @@
+/* A thread that stands still at the worst moment. The linker's --wrap puts a halt before a function of the library; all
+ * else is as it is. */
+#include "lease/session.h"
+#include "net/mux.h"
+#include "sync/handle.h"
+#include "sync/request.h"
+#include "trouble.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum halt { NOWHERE, BEFORE_LOOK, BEFORE_MAKE, BEFORE_REACQUIRE, BEFORE_WAIT_UP };
+
+static atomic_int armed, standing, going;
+
+/* The first thread that comes by stands here until it may go on. */
+static void halt(enum halt at)
+{
+    int expected = (int)at;
+    if (!atomic_compare_exchange_strong(&armed, &expected, NOWHERE))
+        return;
+    atomic_store(&standing, 1);
+    WAIT_FOR(atomic_load(&going));
+}
+
+static void arm(enum halt at)
+{
+    atomic_store(&armed, at);
+}
+
+static void go_on(void)
+{
+    atomic_store(&going, 1);
+}
+
+#define WRAPPED(type, name, parameters)                                                                                \
+    type __real_##name parameters;                                                                                     \
+    type __wrap_##name parameters;                                                                                     \
+    type __wrap_##name parameters
+
+WRAPPED(enum hlk_enter, hlk_session_look, (struct hlk_session * s, struct hlk_turn *turn))
+{
+    if (turn->completes)
+        halt(BEFORE_LOOK);
+    return __real_hlk_session_look(s, turn);
+}
+
+WRAPPED(struct hlk_request *, hlk_request_make,
+        (hlk_lock * lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder))
+{
+    halt(BEFORE_MAKE);
+    return __real_hlk_request_make(lock, opts, holder);
+}
+
+WRAPPED(enum hlk_status, hlk_lock_reacquire,
+        (hlk_lock * lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms, bool watchdog,
+         const struct hlk_patience *patience))
+{
+    halt(BEFORE_REACQUIRE);
+    return __real_hlk_lock_reacquire(lock, operation, h, count, lease_ms, watchdog, patience);
+}
+
+WRAPPED(enum hlk_status, hlk_mux_wait_up,
+        (hlk_mux * mux, struct hlk_self *self, int64_t at_ms, unsigned mask, struct hlk_error *error))
+{
+    halt(BEFORE_WAIT_UP);
+    return __real_hlk_mux_wait_up(mux, self, at_ms, mask, error);
+}
+
+/* In its caller's thread: the answer of a blocking acquire is on its way, and the line has been told. */
+static atomic_int lines_told;
+WRAPPED(void, hlk_session_tell_line, (struct hlk_session * s, void (*tell)(void *), void *ctx))
+{
+    if (!tell && atomic_load(&armed) == BEFORE_LOOK)
+        WAIT_FOR(atomic_load(&standing));
+    __real_hlk_session_tell_line(s, tell, ctx);
+    atomic_fetch_add(&lines_told, 1);
+}
+
+static void start(void)
+{
+    trouble_up(STAGE_PROXY);
+}
+
+TestSuite(preempted, .init = start, .fini = stage_down, .timeout = 60);
+
+struct done {
+    atomic_int runs;
+    enum hlk_status status;
+};
+
+static void remember(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    struct done *done = ctx;
+    (void)lock;
+    done->status = status;
+    atomic_fetch_add(&done->runs, 1);
+}
+
+static struct hlk_acquire_opts fixed(int64_t lease_ms)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = lease_ms;
+    return opts;
+}
+
+/* Its owner's other thread gets the lock by a grant: the line is woken by that, and by its return. */
+Test(preempted, async_call_that_nests_is_woken_twice_and_nests_once)
+{
+    static struct done done;
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_lock *lock = stage_owned(client, "t", owner), *elsewhere = stage_held_elsewhere("t", 0);
+    struct actor *first = actor_start(lock, NULL);
+    WAIT_FOR(raw_int(stage.redis, "ZCARD hasplock_queue:{t}") == 1);
+    struct hlk_acquire_opts opts = fixed(60000);
+    cr_assert_eq(hlk_lock_acquire_async(lock, &opts, remember, &done), HLK_OK);
+    WAIT_FOR_WAITERS(client, 2);
+    int told = atomic_load(&lines_told);
+    arm(BEFORE_LOOK);
+    cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
+    cr_assert_eq(actor_status(first), HLK_OK);
+    WAIT_FOR(atomic_load(&lines_told) > told);
+    go_on();
+    WAIT_FOR(atomic_load(&done.runs) == 1);
+    cr_assert_eq(done.status, HLK_OK);
+    cr_assert_eq(hlk_lock_holds(lock), 2);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(actor_end(first), HLK_OK);
+    hlk_owner_destroy(owner);
+}
+
+struct call { /* made by a thread of its own */
+    hlk_lock *lock;
+    enum hlk_status status;
+    struct done done;
+};
+
+static void *acquires_async(void *arg)
+{
+    struct call *call = arg;
+    call->status = hlk_lock_acquire_async(call->lock, NULL, remember, &call->done);
+    return NULL;
+}
+
+static void *releases(void *arg)
+{
+    struct call *call = arg;
+    call->status = hlk_lock_release(call->lock);
+    return NULL;
+}
+
+/* What is accepted completes; what close has not seen is not accepted. */
+Test(preempted, async_call_beside_a_close_is_refused_or_completed)
+{
+    static struct call call;
+    int before = open_descriptors();
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    pthread_t thread;
+    opts.owner = owner;
+    call.lock = hlk_lock_create(client, "t", &opts);
+    arm(BEFORE_MAKE);
+    pthread_create(&thread, NULL, acquires_async, &call);
+    WAIT_FOR(atomic_load(&standing));
+    stage_close(client);
+    go_on();
+    pthread_join(thread, NULL);
+    if (call.status == HLK_OK)
+        WAIT_FOR(atomic_load(&call.done.runs) == 1);
+    else
+        cr_assert_eq(call.status, HLK_E_CLOSED);
+    hlk_lock_destroy(call.lock);
+    hlk_owner_destroy(owner);
+    WAIT_FOR(open_descriptors() <= before);
+}
+
+/* Two threads of an owner: the inner release is about to write its count when the other one releases for the last time,
+ * and acquires anew. */
+Test(preempted, inner_release_loses_nothing_when_its_owner_holds_anew)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    struct call call = { .lock = stage_owned(client, "t", owner) };
+    struct hlk_acquire_opts opts = fixed(60000);
+    pthread_t thread;
+    cr_assert_eq(hlk_lock_acquire_with(call.lock, &opts), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire_with(call.lock, &opts), HLK_OK);
+    arm(BEFORE_REACQUIRE);
+    pthread_create(&thread, NULL, releases, &call);
+    WAIT_FOR(atomic_load(&standing));
+    cr_assert_eq(hlk_lock_release(call.lock), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(call.lock, HLK_NOWAIT), HLK_OK);
+    go_on();
+    pthread_join(thread, NULL);
+    cr_assert_eq(call.status, HLK_OK, "%s", hlk_status_name(call.status));
+    cr_assert_eq(hlk_lock_release(call.lock), HLK_OK);
+    hlk_owner_destroy(owner);
+}
+
+/* It waits for a connection while the client is closed, and finds that out last of all. */
+Test(preempted, release_that_ends_after_close_leaves_no_client_behind)
+{
+    int before = open_descriptors();
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.owner = owner;
+    struct call call = { .lock = hlk_lock_create(client, "t", &opts) };
+    pthread_t thread;
+    cr_assert_eq(hlk_lock_acquire(call.lock, HLK_NOWAIT), HLK_OK);
+    proxy_refuse(stage.proxy, true);
+    proxy_cut_all(stage.proxy);
+    arm(BEFORE_WAIT_UP);
+    pthread_create(&thread, NULL, releases, &call);
+    WAIT_FOR(atomic_load(&standing));
+    stage_close(client);
+    go_on();
+    pthread_join(thread, NULL);
+    cr_assert_eq(call.status, HLK_E_CLOSED, "%s", hlk_status_name(call.status));
+    hlk_lock_destroy(call.lock);
+    hlk_owner_destroy(owner);
+    WAIT_FOR(open_descriptors() <= before);
+    raw(stage.redis, "DEL t");
+    proxy_refuse(stage.proxy, false);
+}
