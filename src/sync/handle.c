@@ -259,6 +259,7 @@ int hlk_lock_lost_fd(hlk_lock *lock)
     if (hlk_lock_check(lock, "lost fd") != HLK_OK)
         return -1;
     struct hlk_via *via = &lock->via;
+    int old = hlk_nocancel_begin();
     hlk_mutex_lock(via->mu);
     if (via->lost_fd < 0) {
         via->lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -267,6 +268,7 @@ int hlk_lock_lost_fd(hlk_lock *lock)
     }
     int fd = via->lost_fd, why = errno;
     hlk_mutex_unlock(via->mu);
+    hlk_nocancel_end(old);
     if (fd < 0)
         (void)hlk_lock_fails(lock, "lost fd", HLK_E_OS, "no descriptor: %s", strerror(why));
     return fd;

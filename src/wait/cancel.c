@@ -1,6 +1,7 @@
 #include "wait/cancel.h"
 
 #include "base/mem.h"
+#include "base/nocancel.h"
 #include "base/self.h"
 
 #include <errno.h>
@@ -12,7 +13,9 @@ static void free_cancel(struct hlk_cancel *cancel)
 {
     hlk_client *client = cancel->client;
     void (*unref_client)(hlk_client *) = cancel->unref_client;
+    int old = hlk_nocancel_begin();
     close(cancel->fd);
+    hlk_nocancel_end(old);
     hlk_mutex_fini(&cancel->mu);
     hlk_mem_free(cancel);
     unref_client(client);
@@ -105,9 +108,11 @@ void hlk_cancel_trigger(hlk_cancel *cancel)
         return;
     int saved = errno;
     uint64_t one = 1;
-    if (!atomic_exchange(&cancel->triggered, 1)) {
+    if (!atomic_exchange(&cancel->triggered, 1)) { /* whoever set it writes: nobody else will */
+        int old = hlk_nocancel_begin();
         ssize_t ignored = write(cancel->fd, &one, sizeof one);
         (void)ignored;
+        hlk_nocancel_end(old);
     }
     errno = saved;
 }

@@ -143,3 +143,53 @@ Test(cancel_thread, of_whoever_leads_the_connection_disturbs_nobody)
     WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
     assert_nothing_left(client);
 }
+
+/* A cancellation that is pending already, in calls that are no cancellation points but have system calls in them. */
+static void *triggers_with_a_cancellation_pending(void *arg)
+{
+    pthread_cancel(pthread_self());
+    hlk_cancel_trigger(arg);
+    return NULL;
+}
+
+static void *asks_for_lost_fd_with_a_cancellation_pending(void *arg)
+{
+    pthread_cancel(pthread_self());
+    (void)hlk_lock_lost_fd(arg);
+    return NULL;
+}
+
+Test(cancel_thread, pending_does_not_end_a_trigger_half_way)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    pthread_t thread;
+    opts.cancel = cancel;
+    raw(stage.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    WAIT_FOR_WAITERS(client, 1);
+    pthread_create(&thread, NULL, triggers_with_a_cancellation_pending, cancel);
+    pthread_join(thread, NULL);
+    cr_assert_eq(hlk_cancel_triggered(cancel), 1);
+    cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
+    raw(stage.redis, "DEL t");
+    assert_nothing_left(client);
+    hlk_cancel_destroy(cancel);
+}
+
+Test(cancel_thread, pending_leaves_no_mutex_locked_in_lost_fd)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    pthread_t thread;
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_break(lock), HLK_OK); /* a loss that is known: the new descriptor is written to */
+    stage_wait_event(HLK_EVENT_LOST, "t");
+    pthread_create(&thread, NULL, asks_for_lost_fd_with_a_cancellation_pending, lock);
+    pthread_join(thread, NULL);
+    cr_assert_geq(hlk_lock_lost_fd(lock), 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    hlk_owner_destroy(owner);
+}
