@@ -23,10 +23,14 @@ static void park(struct hlk_undo *undo)
 {
     struct hlk_undos *undos = undo->undos;
     hlk_mutex_lock(&undos->mu);
-    undos->parked++;
-    undo->parked = true;
+    bool closed = undos->closed;
+    undos->parked += !closed;
+    undo->parked = !closed;
     hlk_mutex_unlock(&undos->mu);
-    hlk_loop_need_ticks(undos->loop);
+    if (closed)
+        settle(undo, HLK_UNDO_GIVEN_UP, NULL);
+    else
+        hlk_loop_need_ticks(undos->loop);
 }
 
 static bool in_doubt(const struct hlk_undo *undo)
@@ -157,7 +161,7 @@ bool hlk_undo_wait(struct hlk_undos *undos, struct hlk_undo *undo, struct hlk_se
     return false;
 }
 
-/* One that is not parked is in its waiter's hands, who parks it on finding the client closed. */
+/* One that is not parked is in its waiter's hands, who parks it on finding the client closed: then it is given up. */
 static struct hlk_undo *first_parked(struct hlk_undos *undos)
 {
     for (struct hlk_list *node = undos->all.next; node != &undos->all; node = node->next) {
@@ -261,6 +265,7 @@ void hlk_undos_settle_all(struct hlk_undos *undos)
 {
     for (;;) {
         hlk_mutex_lock(&undos->mu);
+        undos->closed = true;
         struct hlk_undo *undo = first_parked(undos);
         hlk_mutex_unlock(&undos->mu);
         if (!undo)

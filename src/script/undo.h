@@ -44,6 +44,7 @@ struct hlk_undos {
     struct hlk_mutex mu;        /* rank UNDO; guards: */
     struct hlk_list all;
     unsigned parked;
+    bool closed;                /* nothing is sent any more: what is parked is given up */
     int64_t try_at_ms;
 };
 

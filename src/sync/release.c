@@ -84,10 +84,10 @@ static struct hlk_undo *make_release(hlk_lock *lock, struct release **out)
 static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, struct release *release, bool sent)
 {
     HLK_COUNT(&lock->client->table, release_unsure);
-    if (hlk_session_owe(lock->session, holder, release->h) && atomic_load(&release->settled))
-        hlk_session_settle(lock->session, release->h, release->status);
     if (atomic_load(&lock->client->closing))
         return hlk_lock_fails(lock, "release", HLK_E_CLOSED, "the client is being closed");
+    if (hlk_session_owe(lock->session, holder, release->h) && atomic_load(&release->settled))
+        hlk_session_settle(lock->session, release->h, release->status);
     if (!sent)
         return hlk_lock_fails(lock, "release", HLK_E_CONNECT,
                               "no connection for %lld ms; not held any more, never renewed, "
