@@ -9,11 +9,20 @@
 
 struct notice {
     struct hlk_job job;
-    const struct hlk_log *log;
+    struct hlk_events *events;
     struct hlk_event event;
     struct hlk_hook hooks[2];
     char text[]; /* lock, holder, why, each ended by NUL */
 };
+
+/* The handle's hook has run; the client's may take its time. */
+static void told(struct hlk_events *events)
+{
+    hlk_mutex_lock(&events->mu);
+    events->telling = NULL;
+    pthread_cond_broadcast(&events->told);
+    hlk_mutex_unlock(&events->mu);
+}
 
 static void log_notice(const struct notice *notice)
 {
@@ -21,7 +30,7 @@ static void log_notice(const struct notice *notice)
     const struct hlk_event *event = &notice->event;
     bool hooked = (notice->hooks[0].fn && notice->job.of) || notice->hooks[1].fn;
     int level = hooked || event->kind == HLK_EVENT_SAFE ? HLK_LOG_INFO : HLK_LOG_WARN;
-    hlk_log(notice->log, level, "lock \"%s\" held by %s %s: %s", event->lock, event->holder, words[event->kind],
+    hlk_log(notice->events->log, level, "lock \"%s\" held by %s %s: %s", event->lock, event->holder, words[event->kind],
             event->why);
 }
 
@@ -29,9 +38,11 @@ static void run_notice(struct hlk_job *job)
 {
     struct notice *notice = HLK_CONTAINER(job, struct notice, job);
     log_notice(notice);
-    for (int i = job->of ? 0 : 1; i < 2; i++)
-        if (notice->hooks[i].fn)
-            notice->hooks[i].fn(&notice->event, notice->hooks[i].ctx);
+    if (job->of && notice->hooks[0].fn)
+        notice->hooks[0].fn(&notice->event, notice->hooks[0].ctx);
+    told(notice->events);
+    if (notice->hooks[1].fn)
+        notice->hooks[1].fn(&notice->event, notice->hooks[1].ctx);
     hlk_mem_free(notice);
 }
 
@@ -58,20 +69,11 @@ bool hlk_events_tell(struct hlk_events *events, int kind, const char *name, cons
     notice->event.why = put(&at, why);
     notice->hooks[0] = hooks[0];
     notice->hooks[1] = hooks[1];
-    notice->log = events->log;
+    notice->events = events;
     notice->job.run = run_notice;
     notice->job.of = of;
     hlk_events_post(events, &notice->job);
     return true;
-}
-
-static void run(struct hlk_events *events, struct hlk_job *job)
-{
-    job->run(job);
-    hlk_mutex_lock(&events->mu);
-    events->telling = NULL;
-    pthread_cond_broadcast(&events->told);
-    hlk_mutex_unlock(&events->mu);
 }
 
 void hlk_events_silence(struct hlk_events *events, const void *of)
@@ -104,7 +106,7 @@ static void *thread_main(void *arg)
         if (end)
             return NULL;
         if (job)
-            run(events, job);
+            job->run(job);
     }
 }
 

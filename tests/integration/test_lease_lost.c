@@ -314,3 +314,23 @@ Test(lease_lost, of_a_hook_that_runs_is_waited_for_by_destroy)
     pthread_join(thread, NULL);
     cr_assert_eq(hook.ended, 1);
 }
+
+/* The client's hook may want a mutex that whoever destroys the handle has. */
+Test(lease_lost, of_the_clients_hook_is_not_waited_for_by_destroy)
+{
+    static struct slow_hook clients, hook;
+    struct hlk_client_opts opts = stage_opts();
+    sem_init(&clients.began, 0, 0);
+    sem_init(&clients.go_on, 0, 0);
+    opts.on_event = slowly;
+    opts.event_ctx = &clients;
+    hlk_lock *lock = held_and_hooked(stage_open(&opts), "t", &hook);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    sem_wait(&hook.began);
+    sem_post(&hook.go_on);
+    sem_wait(&clients.began);
+    hlk_lock_destroy(lock);
+    sem_post(&clients.go_on);
+    WAIT_FOR(clients.ended == 1);
+}
