@@ -20,6 +20,17 @@ static _Atomic(lookup_fn *) played;
 /* A lookup that hangs cannot be ended: the dial that gave it up leaves its thread behind. */
 #define RUNNING_MOST 16
 static atomic_int running;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void in_child(void) /* the threads are the parent's */
+{
+    atomic_store(&running, 0);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
 
 struct hlk_resolve {
     atomic_int refs;
@@ -77,6 +88,7 @@ static int start_thread(struct hlk_resolve *lookup)
     pthread_attr_t attr;
     pthread_t thread;
     sigset_t all, before;
+    pthread_once(&once, watch_forks);
     int fault = atomic_fetch_add(&running, 1) >= RUNNING_MOST ? EAGAIN : pthread_attr_init(&attr);
     if (fault) {
         atomic_fetch_sub(&running, 1);

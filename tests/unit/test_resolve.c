@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static atomic_int calls, hanging, deaf;
@@ -290,4 +291,27 @@ Test(resolve, that_hangs_again_and_again_takes_no_more_than_so_many_threads)
     WAIT_FOR((again = hlk_resolve_start("redis.example", 7000, &error)) != NULL); /* a thread ends after its answer */
     freeaddrinfo(take(again));
     hlk_resolve_drop(again);
+}
+
+/* The threads that hang are the parent's. */
+Test(resolve, that_hangs_in_the_parent_leaves_the_child_all_its_threads)
+{
+    enum { MOST = 16 };
+    struct hlk_resolve *lookups[MOST];
+    for (int i = 0; i < MOST; i++)
+        lookups[i] = start(hangs, "redis.example");
+    pid_t child = fork();
+    if (child == 0) {
+        hlk_resolve_play(finds);
+        _exit(hlk_resolve_start("redis.example", 7000, &error) ? 0 : 1);
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    for (int i = 0; i < MOST; i++)
+        sem_post(&go_on);
+    for (int i = 0; i < MOST; i++) {
+        freeaddrinfo(take(lookups[i]));
+        hlk_resolve_drop(lookups[i]);
+    }
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
