@@ -84,7 +84,11 @@ local function yours() -- a counter that somebody deleted meanwhile begins anew
     if not token_key then
         return nil
     end
-    return { tonumber(redis.call('get', token_key)) or take_tokens(token_key, ARGV[4], ARGV[5]) }
+    local last, refusal = tonumber(redis.call('get', token_key)), nil
+    if not last then
+        last, refusal = take_tokens(token_key, ARGV[4], ARGV[5])
+    end
+    return refusal or { last }
 end
 
 if holder == hold then

@@ -80,6 +80,14 @@ Test(tokens, of_a_second_copy_are_new_ones_if_the_counter_was_deleted)
     cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110]");
 }
 
+Test(tokens, of_a_second_copy_are_refused_if_the_counter_was_overwritten)
+{
+    acquire_fenced(A, "10", "100");
+    raw(admin, "SET " TOKEN " abc");
+    const char *answer = acquire_fenced(A, "10", "100");
+    cr_assert(strstr(answer, "HASPLOCK the counter of tokens is no number"), "%s", answer);
+}
+
 Test(tokens, are_not_taken_by_a_late_copy)
 {
     acquire_fenced(A, "10", "0");
