@@ -84,7 +84,7 @@ const char help_run[] =
     "    1   not acquired in time (or -E)       75  COMMAND was stopped: lock lost, or --max-hold over\n"
     "   64   usage, bad NAME, bad URL           77  wrong password or a missing right\n"
     "   69   no Redis there within 10 s (or    126  COMMAND cannot be executed\n"
-    "        -w; with -n 3 s)                  127  COMMAND is not found\n"
+    "        -w; -n: 3 s, -v: 13 s)           127  COMMAND is not found\n"
     "   70   the server refused (says why)\n"
     "   71   no process, no memory\n"
     "  Codes of COMMAND can look like ours: --json ends with\n"

@@ -44,7 +44,8 @@ struct hlk_lock_opts {
     int64_t       lease_ms;      /* default of its acquires: >= 100 fixed, up to a year; 0: the watchdog renews */
     int64_t       max_hold_ms;   /* > 0: no hold lasts longer, its renewals end in time for that; 0: no cap */
     hlk_event_fn *on_event;      /* of holds taken through this handle, before the client's own; NULL: none */
-    void         *event_ctx;     /* borrowed until destroy has returned and the last such hold is over */
+    void         *event_ctx;     /* borrowed until destroy has returned and the last such hold is over; of one whose
+                                  * release answers HLK_LOST after the destroy also until on_event was told */
     int64_t       token_floor;   /* tokens are larger than this, whatever the server remembers; 0 to 2^52. Ignored but
                                   * for HLK_LOCK_FENCED */
 };
