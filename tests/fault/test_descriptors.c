@@ -85,7 +85,7 @@ static bool open_with(const char *url, int left, unsigned flags)
     cr_assert(status == HLK_OK || says_why(text), "%d left: %s: %s", left, hlk_status_name(status), text);
     cr_assert_eq(client != NULL, status == HLK_OK);
     hlk_client_close(client);
-    cr_assert_eq(open_descriptors(), before, "%d left", left);
+    WAIT_FOR(open_descriptors() == before); /* a lookup that was given up ends by itself */
     return status != HLK_OK;
 }
 
