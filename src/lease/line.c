@@ -253,6 +253,33 @@ static bool take_grant(struct hlk_session *s, struct hlk_turn *turn, int64_t ttl
     return true;
 }
 
+/* Was a grant noted for the first in line? */
+static bool is_noted(const struct hlk_session *s, const struct hlk_turn *turn)
+{
+    return turn && turn->h && s->place && s->place->h == turn->h && s->place->noted_ttl_ms > 0;
+}
+
+/* Would its completion come before that of an end? */
+static bool is_too_soon(const struct hlk_session *s, const struct hlk_turn *turn)
+{
+    return turn->completes && s->ends_untold > 0;
+}
+
+static bool take_noted(struct hlk_session *s, struct hlk_turn *turn)
+{
+    int64_t ttl_ms = s->place->noted_ttl_ms;
+    s->place->noted_ttl_ms = 0;
+    return take_grant(s, turn, ttl_ms, s->place->noted_token);
+}
+
+/* It is WAITING, and nothing else will wake it for the grant. What it answers is to be paid. */
+static struct hlk_park *wake_for_noted(struct hlk_session *s, struct hlk_turn *turn)
+{
+    struct hlk_park *woken = turn->wake(turn, take_noted(s, turn) ? HLK_WAKE_TURN : HLK_WAKE_MESSAGE);
+    hlk_session_wake_knowing(s);
+    return woken;
+}
+
 bool hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn, bool doubt)
 {
     bool got = false;
@@ -260,10 +287,8 @@ bool hlk_session_waits(struct hlk_session *s, struct hlk_turn *turn, bool doubt)
     if (turn->h && s->state == HLK_SESSION_ASKING && !turn->once) {
         hlk_session_move(s, HLK_SESSION_WAITING);
         s->doubt = doubt;
-        int64_t ttl_ms = s->place && s->place->h == turn->h ? s->place->noted_ttl_ms : 0;
-        if (ttl_ms > 0) {
-            s->place->noted_ttl_ms = 0;
-            got = take_grant(s, turn, ttl_ms, s->place->noted_token);
+        if (is_noted(s, turn) && !is_too_soon(s, turn)) {
+            got = take_noted(s, turn);
             if (!got)
                 hlk_park_pay(turn->wake(turn, HLK_WAKE_MESSAGE));
         }
@@ -282,18 +307,32 @@ bool hlk_session_grant(struct hlk_session *s, uint64_t h, int64_t ttl_ms, int64_
     struct hlk_park *woken = NULL;
     struct hlk_turn *turn = known ? first_turn(s) : NULL;
     if (turn && turn->h == h && s->place && s->place->h == h && s->place->queued) {
-        if (s->state == HLK_SESSION_ASKING) {
-            s->place->noted_ttl_ms = ttl_ms;
-            s->place->noted_token = token;
-        } else if (s->state == HLK_SESSION_WAITING) {
-            bool got = take_grant(s, turn, ttl_ms, token);
-            woken = turn->wake(turn, got ? HLK_WAKE_TURN : HLK_WAKE_MESSAGE);
-            hlk_session_wake_knowing(s);
-        }
+        s->place->noted_ttl_ms = ttl_ms;
+        s->place->noted_token = token;
+        if (s->state == HLK_SESSION_WAITING && !is_too_soon(s, turn))
+            woken = wake_for_noted(s, turn);
     }
     hlk_mutex_unlock(s->mu);
     hlk_park_pay(woken);
     return known;
+}
+
+void hlk_session_end_untold(struct hlk_session *s)
+{
+    hlk_mutex_lock(s->mu);
+    s->ends_untold++;
+    hlk_mutex_unlock(s->mu);
+}
+
+void hlk_session_end_told(struct hlk_session *s)
+{
+    struct hlk_park *woken = NULL;
+    hlk_mutex_lock(s->mu);
+    struct hlk_turn *turn = --s->ends_untold == 0 && s->state == HLK_SESSION_WAITING ? first_turn(s) : NULL;
+    if (is_noted(s, turn))
+        woken = wake_for_noted(s, turn);
+    hlk_mutex_unlock(s->mu);
+    hlk_park_pay(woken);
 }
 
 void hlk_session_open(struct hlk_session *s, uint64_t h)

@@ -92,7 +92,7 @@ struct hlk_place {
     int64_t first_ms;                   /* before the first copy that enqueued it was sent: grants count from then */
     int64_t lease_ms;
     bool fixed, fenced;
-    int64_t noted_ttl_ms;               /* > 0: a grant that came before the answer to acquire(h) */
+    int64_t noted_ttl_ms;               /* > 0: a grant that came before the answer to acquire(h), or to an end */
     int64_t noted_token;
     int64_t token, last_token;          /* of the hold, and of its block; 0: not fenced */
     int64_t got_ms;                     /* when the session was won, and how often it was passed on since */
@@ -125,6 +125,7 @@ struct hlk_session {
     bool batched;                       /*   a renewal of it is being put into the stream: no end may get before it */
     unsigned count;
     unsigned written;                   /*   the count that Redis has */
+    unsigned ends_untold;               /*   ends whose completion is not on its way yet */
     atomic_int refs;
     uint64_t h;
     struct hlk_holder holder;
@@ -243,6 +244,10 @@ struct hlk_parting {        /* what an end needs to know */
 enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struct hlk_parting *out);
 void hlk_session_keep(struct hlk_session *s);           /* LAST, but no end could be started: held as before */
 void hlk_session_ended(struct hlk_session *s);          /* end(h) is in the stream, or parked: the next in line asks */
+/* An end will be told by a completion; it is on its way. In between no completion of a grant is: it may come first when
+ * end(h) had to be sent again, behind the acquire of the next one. */
+void hlk_session_end_untold(struct hlk_session *s);
+void hlk_session_end_told(struct hlk_session *s);
 
 /* The release of h was not answered in time; remembered for the holder until it asks again. False: no memory. */
 bool hlk_session_owe(struct hlk_session *s, struct hlk_holder holder, uint64_t h);

@@ -52,7 +52,13 @@ static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, con
     hlk_lock *lock = released->lock;
     struct hlk_error why = error ? *error : (struct hlk_error){ .status = HLK_OK };
     enum hlk_status status = hlk_lock_released(lock->client, undo, lock->session, released->via, outcome, &why);
+    struct hlk_session *s = lock->session;
+    bool tells = released->done;
+    hlk_session_ref(s); /* the completion may destroy the handle */
     complete(released, status, why.text);
+    if (tells)
+        hlk_session_end_told(s);
+    hlk_session_unref(s);
 }
 
 static void start_end(hlk_lock *lock, struct released *released, const struct hlk_parting *parting)
@@ -62,6 +68,8 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
     bool eager = released->done != NULL;
     struct hlk_session *s = lock->session;
     hlk_session_ref(s); /* the completion may run before we are through, and destroy the handle */
+    if (eager)
+        hlk_session_end_untold(s);
     hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
     hlk_session_ended(s);
     hlk_session_unref(s);

@@ -108,6 +108,46 @@ Test(place, a_grant_wakes_who_sleeps)
     release(&ann);
 }
 
+/* An end of before is to be told by a completion, and its answer is on another connection than the grant. */
+Test(place, a_grant_to_a_completion_waits_until_the_end_before_it_is_told)
+{
+    hlk_session_end_untold(s);
+    ann.turn.completes = true;
+    uint64_t h = wait_in_queue(&ann);
+    cr_assert(hlk_session_grant(s, h, HLK_GRANT_MS, 0));
+    cr_assert_eq(ann.woken, 0);
+    cr_assert_eq(hlk_session_look(s, &ann.turn), HLK_ENTER_TURN);
+    hlk_session_end_told(s);
+    cr_assert_eq(ann.woken, 1);
+    cr_assert_eq(hlk_session_look(s, &ann.turn), HLK_ENTER_GOT);
+    hlk_session_tell_line(s, NULL, NULL);
+    release(&ann);
+}
+
+Test(place, a_grant_before_the_answer_waits_until_the_end_is_told_too)
+{
+    hlk_session_end_untold(s);
+    ann.turn.completes = true;
+    cr_assert_eq(enter(&ann), HLK_ENTER_TURN);
+    (void)queue(&ann);
+    cr_assert(hlk_session_grant(s, s->h, HLK_GRANT_MS, 0));
+    cr_assert_not(hlk_session_waits(s, &ann.turn, false));
+    hlk_session_end_told(s);
+    cr_assert_eq(hlk_session_look(s, &ann.turn), HLK_ENTER_GOT);
+    hlk_session_tell_line(s, NULL, NULL);
+    release(&ann);
+}
+
+Test(place, a_grant_to_a_thread_does_not_wait_for_ends)
+{
+    hlk_session_end_untold(s);
+    uint64_t h = wait_in_queue(&ann);
+    cr_assert(hlk_session_grant(s, h, HLK_GRANT_MS, 0));
+    cr_assert_eq(hlk_session_look(s, &ann.turn), HLK_ENTER_GOT);
+    hlk_session_end_told(s);
+    release(&ann);
+}
+
 Test(place, a_grant_counts_from_the_first_copy_that_took_the_place)
 {
     struct hlk_member member;
