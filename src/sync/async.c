@@ -119,6 +119,7 @@ static void conclude(struct hlk_async *async)
 {
     struct hlk_session *s = async->r->lock->session;
     hlk_client *client = async->r->lock->client;
+    hlk_client_ref(client); /* the completion may run at once, and destroy the handle; then nothing else keeps them */
     hlk_session_ref(s);
     if (async->r->won)
         hlk_session_tell_line(s, complete, async);
@@ -126,6 +127,7 @@ static void conclude(struct hlk_async *async)
         complete(async);
     hlk_session_unref(s);
     hlk_client_request_ends(client);
+    hlk_client_unref(client);
 }
 
 /* Steps until no event is left; the caller is the one that runs it. When it is over it stays "running" for ever. */

@@ -53,12 +53,15 @@ static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, con
     struct hlk_error why = error ? *error : (struct hlk_error){ .status = HLK_OK };
     enum hlk_status status = hlk_lock_released(lock->client, undo, lock->session, released->via, outcome, &why);
     struct hlk_session *s = lock->session;
+    hlk_client *client = lock->client;
     bool tells = released->done;
-    hlk_session_ref(s); /* the completion may destroy the handle */
+    hlk_client_ref(client); /* the completion may run at once, and destroy the handle; then nothing else keeps them */
+    hlk_session_ref(s);
     complete(released, status, why.text);
     if (tells)
         hlk_session_end_told(s);
     hlk_session_unref(s);
+    hlk_client_unref(client);
 }
 
 static void start_end(hlk_lock *lock, struct released *released, const struct hlk_parting *parting)
@@ -67,12 +70,15 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
     released->undo.settled = on_settled;
     bool eager = released->done != NULL;
     struct hlk_session *s = lock->session;
-    hlk_session_ref(s); /* the completion may run before we are through, and destroy the handle */
+    hlk_client *client = lock->client;
+    hlk_client_ref(client); /* the completion may run before we are through, and destroy the handle */
+    hlk_session_ref(s);
     if (eager)
         hlk_session_end_untold(s);
-    hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
+    hlk_undo_start(&client->undos, &released->undo, NULL, eager);
     hlk_session_ended(s);
     hlk_session_unref(s);
+    hlk_client_unref(client);
 }
 
 static enum hlk_status release(hlk_lock *lock, hlk_done_fn *done, void *ctx)
