@@ -40,14 +40,14 @@ enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_undo *und
         if (atomic_load(&client->closing))
             return hlk_error_set(error, HLK_E_CLOSED, "the client was closed before an answer came");
         (void)hlk_error_set(error, HLK_LOST, "not answered until its lease was over"); /* nobody holds by it any more */
-        break;
+        HLK_COUNT(&client->table, lost);
+        return HLK_LOST;
     case HLK_UNDO_ABSENT:
-        (void)hlk_error_set(error, HLK_LOST, "%s", hlk_lease_why_unknown);
-        hlk_session_tell_gone(s, undo->q.hold, via);
         break;
     }
-    HLK_COUNT(&client->table, lost);
-    return HLK_LOST;
+    HLK_COUNT(&client->table, lost); /* before the callback can ask for it */
+    hlk_session_tell_gone(s, undo->q.hold, via);
+    return hlk_error_set(error, HLK_LOST, "%s", hlk_lease_why_unknown);
 }
 
 static void on_released(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
