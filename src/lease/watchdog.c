@@ -164,7 +164,7 @@ static void on_end(struct hlk_call *call)
     struct batch *batch = HLK_CONTAINER(call, struct batch, call);
     struct hlk_error error;
     if (atomic_load(&call->end) == HLK_CALL_ANSWERED) {
-        enum hlk_reply_kind kind = hlk_reply_read(call->reply, &error);
+        enum hlk_reply_kind kind = hlk_call_read(call, batch->dog->mux, &error);
         if (kind == HLK_REPLY_NOSCRIPT && !batch->whole) {
             batch->whole = true;
             freeReplyObject(call->reply);
@@ -175,8 +175,6 @@ static void on_end(struct hlk_call *call)
             read_answers(batch);
         } else {
             hlk_log(batch->dog->table->log, HLK_LOG_WARN, "renewal of %u locks refused: %s", batch->n, error.text);
-            if (kind == HLK_REPLY_REPLICA)
-                hlk_mux_look_again(batch->dog->mux, call->epoch);
             ask_again_soon(batch);
         }
     }

@@ -185,6 +185,14 @@ void hlk_question_drop_reply(struct hlk_question *q)
     q->call.reply = NULL;
 }
 
+enum hlk_reply_kind hlk_call_read(const struct hlk_call *call, hlk_mux *mux, struct hlk_error *error)
+{
+    enum hlk_reply_kind kind = hlk_reply_read(call->reply, error);
+    if (kind == HLK_REPLY_REPLICA)
+        hlk_mux_look_again(mux, call->epoch);
+    return kind;
+}
+
 enum hlk_question_step hlk_question_end(struct hlk_question *q, hlk_mux *mux, bool refusals_pass,
                                         struct hlk_error *error)
 {
@@ -192,7 +200,7 @@ enum hlk_question_step hlk_question_end(struct hlk_question *q, hlk_mux *mux, bo
         q->doubt |= atomic_load(&q->call.end) == HLK_CALL_BROKEN;
         return HLK_STEP_AGAIN;
     }
-    enum hlk_reply_kind kind = hlk_reply_read(q->call.reply, error);
+    enum hlk_reply_kind kind = hlk_call_read(&q->call, mux, error);
     if (kind == HLK_REPLY_ANSWER)
         return HLK_STEP_ANSWER;
     hlk_question_drop_reply(q);
@@ -201,8 +209,6 @@ enum hlk_question_step hlk_question_end(struct hlk_question *q, hlk_mux *mux, bo
         return HLK_STEP_AGAIN;
     switch (kind) {
     case HLK_REPLY_REPLICA:
-        hlk_mux_look_again(mux, q->call.epoch);
-        return HLK_STEP_PAUSE;
     case HLK_REPLY_LATER:
         return HLK_STEP_PAUSE;
     case HLK_REPLY_NO_WRITES:

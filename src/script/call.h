@@ -49,6 +49,9 @@ enum hlk_question_step {
 /* Formats and sends a copy. Status as hlk_mux_send; call.waiter or call.done are the caller's to set before. */
 enum hlk_status hlk_question_send(struct hlk_question *q, hlk_mux *mux);
 
+/* What the answer of a call means. One that a replica gave makes the connection look for its server again. */
+enum hlk_reply_kind hlk_call_read(const struct hlk_call *call, hlk_mux *mux, struct hlk_error *error);
+
 /* After the call has ended. Frees the reply unless it is an answer. refusals_pass: OOM and the like are worth a
  * pause. */
 enum hlk_question_step hlk_question_end(struct hlk_question *q, hlk_mux *mux, bool refusals_pass,
