@@ -456,6 +456,7 @@ void hlk_client_close(hlk_client *client)
     wake_waits(client);
     wait_for_requests(client);
     hlk_table_each(&client->table, release_one, &(struct releasing){ client, hlk_clock_ms() + client->reply_ms });
+    hlk_events_flush(&client->events); /* a lost hold ends in Redis once its loss was told */
     drain(client);
     stop_threads(client);
     hlk_channels_close(&client->channels);

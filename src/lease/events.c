@@ -175,3 +175,23 @@ void hlk_events_post(struct hlk_events *events, struct hlk_job *job)
     hlk_mutex_unlock(&events->mu);
     sem_post(&events->ready);
 }
+
+struct flush {
+    struct hlk_job job;
+    sem_t through;
+};
+
+static void run_flush(struct hlk_job *job)
+{
+    sem_post(&HLK_CONTAINER(job, struct flush, job)->through);
+}
+
+void hlk_events_flush(struct hlk_events *events)
+{
+    struct flush flush = { .job = { .run = run_flush } };
+    sem_init(&flush.through, 0, 0);
+    hlk_events_post(events, &flush.job);
+    while (sem_wait(&flush.through) != 0)
+        ;
+    sem_destroy(&flush.through);
+}

@@ -56,6 +56,50 @@ Test(client_close, releases_holds_although_the_server_has_forgotten_the_scripts)
     }
 }
 
+struct slow_hook {
+    hlk_client *client;
+    atomic_bool closing;
+};
+
+/* Until close has begun, and then for as long as it would take to be done with the server, had it not to wait. */
+static void tells_while_close_is_under_way(const struct hlk_event *event, void *ctx)
+{
+    struct slow_hook *hook = ctx;
+    if (event->kind != HLK_EVENT_LOST)
+        return;
+    WAIT_FOR(atomic_load(&hook->closing));
+    for (int64_t until = test_now_ms() + 300; raw_int(stage.redis, "DBSIZE") > 0 && test_now_ms() < until;)
+        test_sleep_ms(1);
+}
+
+static void *closes(void *ctx)
+{
+    struct slow_hook *hook = ctx;
+    atomic_store(&hook->closing, true);
+    stage_close(hook->client);
+    return NULL;
+}
+
+/* Redis' ttl is the watchdog's still, for max_hold_ms has ended the hold: its end is sent when the loss was told. */
+Test(client_close, ends_holds_whose_loss_is_being_told)
+{
+    static struct slow_hook hook;
+    struct hlk_client_opts opts = stage_opts();
+    struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
+    pthread_t thread;
+    opts.on_event = tells_while_close_is_under_way;
+    opts.event_ctx = &hook;
+    lock_opts.max_hold_ms = 100;
+    hook.client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(hook.client, "t", &lock_opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    WAIT_FOR(stage_counters(hook.client).lost == 1);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    pthread_create(&thread, NULL, closes, &hook);
+    pthread_join(thread, NULL);
+    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+}
+
 Test(client_close, of_null_is_fine_and_handles_may_outlive_it)
 {
     hlk_client_close(NULL);
