@@ -175,8 +175,8 @@ Test(fair, a_try_does_not_pass_by_those_who_wait)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
-/* Taken and released by all, as fast as they can: never two at a time, and whoever is first in the queue while one holds
- * is the next. */
+/* Taken and released by all, as fast as they can: never two at a time, and whoever is first in the queue while one
+ * holds is the next. */
 struct order {
     pthread_mutex_t mu;
     size_t turns;
