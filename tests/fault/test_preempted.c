@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum halt { NOWHERE, BEFORE_LOOK, BEFORE_MAKE, BEFORE_REACQUIRE, BEFORE_WAIT_UP };
+enum halt { NOWHERE, BEFORE_LOOK, BEFORE_MAKE, BEFORE_REACQUIRE, BEFORE_WAIT_UP, BEFORE_ENDED };
 
 static atomic_int armed, standing, going;
 
@@ -66,6 +66,12 @@ WRAPPED(enum hlk_status, hlk_mux_wait_up,
 {
     halt(BEFORE_WAIT_UP);
     return __real_hlk_mux_wait_up(mux, self, at_ms, mask, error);
+}
+
+WRAPPED(void, hlk_session_ended, (struct hlk_session * s))
+{
+    halt(BEFORE_ENDED);
+    __real_hlk_session_ended(s);
 }
 
 /* In its caller's thread: the answer of a blocking acquire is on its way, and the line has been told. */
@@ -225,4 +231,39 @@ Test(preempted, release_that_ends_after_close_leaves_no_client_behind)
     WAIT_FOR(open_descriptors() <= before);
     raw(stage.redis, "DEL t");
     proxy_refuse(stage.proxy, false);
+}
+
+static void *releases_async(void *arg)
+{
+    struct call *call = arg;
+    call->status = hlk_lock_release_async(call->lock, remember, &call->done);
+    return NULL;
+}
+
+/* Its completion has run before the call that began it is through, and whoever heard it destroyed all there was: under
+ * AddressSanitizer that tells whether the call's own references last. */
+Test(preempted, async_release_outlives_its_handle_and_its_client)
+{
+    static struct call call;
+    int before = open_descriptors();
+    struct hlk_client_opts client_opts = trouble_opts(); /* close does not wait long for the call */
+    hlk_client *client = stage_open(&client_opts);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    pthread_t thread;
+    opts.owner = owner;
+    call.lock = hlk_lock_create(client, "t", &opts);
+    cr_assert_eq(hlk_lock_acquire(call.lock, HLK_NOWAIT), HLK_OK);
+    arm(BEFORE_ENDED);
+    pthread_create(&thread, NULL, releases_async, &call);
+    WAIT_FOR(atomic_load(&standing));
+    WAIT_FOR(atomic_load(&call.done.runs) == 1);
+    cr_assert_eq(call.done.status, HLK_OK);
+    hlk_lock_destroy(call.lock);
+    hlk_owner_destroy(owner);
+    stage_close(client);
+    go_on();
+    pthread_join(thread, NULL);
+    cr_assert_eq(call.status, HLK_OK);
+    WAIT_FOR(open_descriptors() <= before);
 }
