@@ -1,7 +1,7 @@
 /* The fair lock: who comes first gets it first, over all processes and their threads; what waiters leave behind. */
 #include "integration/fair.h"
 
-enum { HOLDER = 192 };
+#include "support/order.h"
 
 TestSuite(fair, .init = fair_start, .fini = stage_down, .timeout = 90);
 
@@ -175,35 +175,13 @@ Test(fair, a_try_does_not_pass_by_those_who_wait)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
-/* Taken and released by all, as fast as they can: never two at a time, and whoever is first in the queue while one
- * holds is the next. */
-struct order {
-    pthread_mutex_t mu;
-    size_t turns;
-    struct {
-        char holder[HOLDER], first[HOLDER]; /* "": nobody waited */
-    } turn[];
-};
-
+/* Taken and released by all, as fast as they can: never two at a time, and by the queue. */
 struct turns {
     hlk_lock *lock;
     struct history *history;
     struct order *order;
     int who, times;
 };
-
-static void note_turn(struct order *order, hlk_lock *lock)
-{
-    pthread_mutex_lock(&order->mu);
-    size_t turn = order->turns++;
-    if (hlk_lock_hold_id(lock, order->turn[turn].holder, HOLDER) != HLK_OK)
-        test_give_up("%s", hlk_last_error());
-    redisReply *first = redisCommand(stage.redis, "LINDEX " QUEUE " 0");
-    if (first->type == REDIS_REPLY_STRING)
-        (void)snprintf(order->turn[turn].first, HOLDER, "%s", first->str);
-    freeReplyObject(first);
-    pthread_mutex_unlock(&order->mu);
-}
 
 static void *take_turns(void *arg)
 {
@@ -212,7 +190,7 @@ static void *take_turns(void *arg)
         if (hlk_lock_acquire(turns->lock, HLK_FOREVER) != HLK_OK)
             test_give_up("%s", hlk_last_error());
         struct hold *hold = history_acquired(turns->history, turns->who, 0, hlk_lock_held_until(turns->lock));
-        note_turn(turns->order, turns->lock);
+        order_note(turns->order, turns->lock);
         history_released(hold);
         if (hlk_lock_release(turns->lock) != HLK_OK)
             test_give_up("%s", hlk_last_error());
@@ -226,8 +204,8 @@ Test(fair, lets_everybody_in_by_the_queue_and_nobody_together)
     struct turns turns[WHOS];
     pthread_t threads[WHOS];
     struct history *history = history_create(ALL);
-    struct order *order = calloc(1, sizeof *order + ALL * sizeof order->turn[0]);
-    pthread_mutex_init(&order->mu, NULL);
+    struct order *order = order_create(ALL, stage.server, "LINDEX " QUEUE " 0");
+    size_t called;
     for (int i = 0; i < WHOS; i++)
         turns[i] = (struct turns){ NULL, history, order, i, TIMES };
     for (int c = 0; c < CLIENTS; c++) {
@@ -240,16 +218,9 @@ Test(fair, lets_everybody_in_by_the_queue_and_nobody_together)
     for (int i = 0; i < WHOS; i++)
         pthread_join(threads[i], NULL);
     cr_assert(history_check(history));
-    cr_assert_eq(order->turns, ALL);
-    int called = 0;
-    for (size_t i = 0; i + 1 < ALL; i++) {
-        if (!order->turn[i].first[0])
-            continue;
-        called++;
-        cr_assert_str_eq(order->turn[i + 1].holder, order->turn[i].first, "turn %zu", i + 1);
-    }
+    cr_assert(order_check(order, 0, &called));
     cr_assert_gt(called, TIMES, "there was a queue");
-    free(order);
+    order_destroy(order);
     history_destroy(history);
     cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
 }

@@ -1,6 +1,7 @@
 /* The tools of the tests, tested: a fault that does not strike, or a checker that finds nothing, would make every test
  * that uses it pass. */
 #include "support/history.h"
+#include "support/order.h"
 #include "support/proxy.h"
 #include "support/raw.h"
 #include "support/server.h"
@@ -35,6 +36,7 @@ static void stop(void)
 TestSuite(support_server, .init = start, .fini = stop, .timeout = 60);
 TestSuite(support_proxy, .init = start, .fini = stop, .timeout = 60);
 TestSuite(support_history, .timeout = 60);
+TestSuite(support_order, .timeout = 60);
 
 static redisContext *through_proxy(void)
 {
@@ -467,4 +469,28 @@ Test(support_history, is_not_content_when_it_was_full)
     history_released(history_acquired(history, 0, 1, test_now_ms() + 1000));
     cr_assert_not(history_check(history));
     history_destroy(history);
+}
+
+/* --- order */
+
+static bool in_order(int passes, const char *const turns[][2], size_t n)
+{
+    struct order *order = order_create(n, NULL, NULL);
+    size_t called;
+    for (size_t i = 0; i < n; i++)
+        order_add(order, turns[i][0], turns[i][1]);
+    bool good = order_check(order, passes, &called);
+    order_destroy(order);
+    return good;
+}
+
+Test(support_order, is_by_the_queue_and_with_so_many_passes)
+{
+    static const char *const turns[][2] = {
+        { "a", "b 1 0" }, { "a", "b 1 0" }, { "b", "" }, { "c", "a" }, { "a", "" }
+    };
+    static const char *const overtaken[][2] = { { "a", "b 1 0" }, { "c", "" } };
+    cr_assert(in_order(1, turns, 5));
+    cr_assert_not(in_order(0, turns, 5), "a had it twice");
+    cr_assert_not(in_order(1, overtaken, 2), "b was first");
 }
