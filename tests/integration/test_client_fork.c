@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -36,6 +37,7 @@ static int64_t commands_processed(void)
 static int child_of_a_fork(hlk_client *client, hlk_lock *held, hlk_lock *other, hlk_owner *owner)
 {
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    struct hlk_counters counters = { .size = sizeof counters };
     size_t waiters;
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     char buf[64];
@@ -57,7 +59,7 @@ static int child_of_a_fork(hlk_client *client, hlk_lock *held, hlk_lock *other, 
         return 8; /* the child holds nothing */
     if (hlk_lock_release_async(held, NULL, NULL) != HLK_E_FORKED)
         return 9;
-    if (hlk_client_fd(client) != -1)
+    if (hlk_lock_lost_fd(held) != -1 || hlk_lock_held_until(held) != 0)
         return 10;
     if (hlk_lock_create(client, "t3", NULL) || hlk_last_status() != HLK_E_FORKED)
         return 11;
@@ -65,6 +67,12 @@ static int child_of_a_fork(hlk_client *client, hlk_lock *held, hlk_lock *other, 
         return 12;
     if (hlk_lock_hold_id(held, buf, sizeof buf) == HLK_OK)
         return 13;
+    if (hlk_owner_create(client, "mine") || hlk_last_status() != HLK_E_FORKED)
+        return 14;
+    if (hlk_cancel_create(client) || hlk_last_status() != HLK_E_FORKED)
+        return 15;
+    if (hlk_client_counters(client, &counters) != HLK_E_FORKED)
+        return 16;
     hlk_lock_destroy(other);
     hlk_owner_destroy(owner);
     hlk_client_close(client);
@@ -91,6 +99,49 @@ Test(client_fork, leaves_the_child_nothing_and_the_parent_everything)
     cr_assert_eq(hlk_lock_release(other), HLK_OK);
     cr_assert_eq(hlk_lock_release(held), HLK_OK);
     hlk_lock_destroy(other);
+    hlk_owner_destroy(owner);
+}
+
+static void count_acquired(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    (void)lock;
+    *(int *)ctx += status == HLK_OK;
+}
+
+/* The child's part, when a completion of its parent's is due. */
+static int dispatch_in_a_child(hlk_client *client, hlk_lock *lock, const int *acquired)
+{
+    if (hlk_client_dispatch(client, 0) != 0 || hlk_last_status() != HLK_E_FORKED || *acquired != 1)
+        return 1;
+    if (hlk_client_fd(client) != -1)
+        return 2;
+    if (hlk_lock_acquire_async(lock, NULL, count_acquired, NULL) != HLK_E_FORKED)
+        return 3;
+    return 0;
+}
+
+Test(client_fork, child_runs_no_completion_of_its_parents)
+{
+    struct hlk_client_opts opts = stage_opts();
+    int acquired = 0;
+    opts.flags = HLK_OPEN_DISPATCH;
+    hlk_client *client = stage_open(&opts);
+    hlk_owner *owner = hlk_owner_create(client, "job");
+    hlk_lock *first = stage_owned(client, "t", owner), *second = stage_owned(client, "t2", owner);
+    struct pollfd due = { hlk_client_fd(client), POLLIN, 0 };
+    cr_assert_eq(hlk_lock_acquire_async(first, NULL, count_acquired, &acquired), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire_async(second, NULL, count_acquired, &acquired), HLK_OK);
+    WAIT_FOR((hlk_client_dispatch(client, 1), acquired) == 1);
+    WAIT_FOR(raw_pttl(stage.redis, "t2") > 0);
+    cr_assert_eq(poll(&due, 1, WAIT_MS), 1);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(dispatch_in_a_child(client, first, &acquired));
+    int failed = exit_code_of(child);
+    cr_assert_eq(failed, 0, "number %d of dispatch_in_a_child", failed);
+    WAIT_FOR((hlk_client_dispatch(client, 0), acquired) == 2);
+    cr_assert_eq(hlk_lock_release(first), HLK_OK);
+    cr_assert_eq(hlk_lock_release(second), HLK_OK);
     hlk_owner_destroy(owner);
 }
 
