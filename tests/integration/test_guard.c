@@ -81,6 +81,19 @@ Test(guard, tells_a_loss_to_who_asks)
     cr_assert_eq(hlk_guard_release(&held), HLK_LOST);
 }
 
+/* asks A2 redis-plus-plus 659, 563: a release in a destructor that ended the process */
+Test(guard, of_what_was_lost_is_left_quietly)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    {
+        HLK_GUARD(held, lock, HLK_NOWAIT);
+        raw(stage.redis, "DEL t");
+    }
+    stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+}
+
 Test(guard, of_a_null_lock_is_invalid)
 {
     HLK_GUARD(held, NULL, HLK_NOWAIT);
@@ -93,6 +106,7 @@ int guard_cxx_moves(hlk_lock *lock);
 int guard_cxx_assigns(hlk_lock *lock, hlk_lock *other);
 int guard_cxx_throws(hlk_lock *lock);
 int guard_cxx_busy(hlk_lock *lock);
+int guard_cxx_loses(hlk_lock *lock);
 
 Test(guard_cxx, releases_at_the_end_of_its_scope)
 {
@@ -121,4 +135,9 @@ Test(guard_cxx, is_false_when_it_did_not_get_the_lock)
     raw(stage.redis, "HSET t foreign:1 1");
     cr_assert_eq(guard_cxx_busy(stage_lock(stage_open(NULL), "t", NULL)), 0);
     raw(stage.redis, "DEL t");
+}
+
+Test(guard_cxx, of_what_was_lost_ends_quietly)
+{
+    cr_assert_eq(guard_cxx_loses(stage_lock(stage_open(NULL), "t", NULL)), 0);
 }

@@ -19,6 +19,7 @@ int guard_cxx_moves(hlk_lock *lock);
 int guard_cxx_assigns(hlk_lock *lock, hlk_lock *other);
 int guard_cxx_throws(hlk_lock *lock);
 int guard_cxx_busy(hlk_lock *lock);
+int guard_cxx_loses(hlk_lock *lock);
 }
 
 static hasplock::guard take(hlk_lock *lock)
@@ -100,5 +101,15 @@ int guard_cxx_busy(hlk_lock *lock)
     CHECK(!held);
     CHECK(held.status() == HLK_TIMEOUT);
     CHECK(held.release() == HLK_NOT_HOLDER);
+    return 0;
+}
+
+int guard_cxx_loses(hlk_lock *lock)
+{
+    {
+        hasplock::guard held(lock, HLK_NOWAIT);
+        CHECK(held && hlk_lock_break(lock) == HLK_OK);
+    }
+    CHECK(hlk_lock_release(lock) == HLK_NOT_HOLDER);
     return 0;
 }

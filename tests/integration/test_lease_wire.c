@@ -65,6 +65,23 @@ Test(lease_wire, counts_from_the_send_and_not_from_the_answer)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
+/* asks A2 node-redlock 166, 167, 273: per attempt. The first copy's answer is lost, and with it 500 ms, not more */
+Test(lease_wire, counts_from_the_copy_that_was_answered_and_not_from_the_first)
+{
+    struct hlk_client_opts client_opts = stage_opts();
+    client_opts.reply_ms = 500;
+    hlk_client *client = stage_open(&client_opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 10000;
+    proxy_arm(stage.proxy, PROXY_SWALLOW, PROXY_SCRIPTS, 1);
+    int64_t before = hlk_now_ms();
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK, "%s", hlk_last_error());
+    cr_assert(proxy_struck(stage.proxy));
+    cr_assert_geq(hlk_lock_held_until(lock), before + 499 + 10000 - 202 - 1000); /* the drift, the notice */
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
 /* asks A4 etcd 11456, (c) Redis docs: an acquire whose answer comes after its lease is not an acquire */
 Test(lease_wire, that_is_over_when_the_answer_comes_is_not_given)
 {
