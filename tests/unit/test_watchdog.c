@@ -75,6 +75,34 @@ Test(watchdog, a_late_renewal_is_counted)
     release(&ann);
 }
 
+static char logged[512];
+
+static void remember_warnings(int level, const char *line, void *ctx)
+{
+    (void)ctx;
+    if (level == HLK_LOG_WARN)
+        (void)snprintf(logged, sizeof logged, "%s", line);
+}
+
+/* asks A2 redisson 5697: with its cause: this process, when the server was not slow */
+Test(watchdog, a_late_renewal_is_logged_with_the_gap_and_the_servers_part_of_it)
+{
+    world.log.fn = remember_warnings;
+    peer_up(&world.peer);
+    hold(&ann);
+    pass(LEASE / 2);
+    renew();
+    peer_answers(&world.peer, "*1\r\n:1\r\n");
+    cr_assert_str_eq(logged, "", "half of a lease is not late");
+    pass(LEASE / 2 + 1);
+    renew();
+    pass(70);
+    peer_answers(&world.peer, "*1\r\n:1\r\n");
+    cr_assert_str_eq(logged, "1 of 1 locks renewed later than half of their lease, \"a\" 15001 ms after the time "
+                             "before; the server took 70 ms to answer");
+    release(&ann);
+}
+
 Test(watchdog, renewals_towards_max_hold_are_shorter)
 {
     peer_up(&world.peer);
