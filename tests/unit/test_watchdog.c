@@ -2,6 +2,7 @@
 #include "renewing.h"
 
 #include "base/mem.h"
+#include "script/table.h"
 
 TestSuite(watchdog, .init = people_meet, .fini = people_part, .timeout = 20);
 
@@ -270,6 +271,31 @@ Test(watchdog, without_answers_it_is_at_risk_then_lost)
     cr_assert(is_lost(&ann));
     cr_assert_eq(hlk_undos_count(&world.undos), 1u);
     let_go(&ann);
+}
+
+/* asks A2 bsm 83: what is unknown is asked again until the local deadline, and not beyond */
+Test(watchdog, what_was_lost_is_renewed_no_more)
+{
+    for (int memory = 1; memory >= 0; memory--) { /* without, the session itself remembers the loss */
+        peer_up(&world.peer);
+        hold(&ann);
+        pass(s->lease.until_ms - world_now_ms());
+        hlk_mem_fail_after(memory ? -1 : 1);
+        fire();
+        hlk_mem_fail_after(-1);
+        cr_assert(is_lost(&ann));
+        peer_breaks(&world.peer);
+        peer_up(&world.peer);
+        hlk_watchdog_verify_all(&world.table.watchdog);
+        for (int i = 0; i < 3; i++) {
+            pass(LEASE / 3);
+            fire();
+            flush();
+        }
+        cr_assert_null(strstr(peer_hears(&world.peer), hlk_script_table[HLK_SCRIPT_LOCK_RENEW].sha1));
+        let_go(&ann);
+        peer_breaks(&world.peer);
+    }
 }
 
 Test(watchdog, a_process_that_stood_still_is_told_so)
