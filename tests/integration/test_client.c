@@ -96,12 +96,17 @@ Test(client, has_only_descriptors_that_close_on_exec)
     int found = 0;
     for (int fd = 0; fd < 256; fd++)
         before[fd] = fcntl(fd, F_GETFD) >= 0;
-    hlk_client *client = stage_open(NULL);
+    struct hlk_client_opts opts = stage_opts();
+    opts.flags = HLK_OPEN_DISPATCH;
+    hlk_client *client = stage_open(&opts);
     hlk_lock *lock = stage_lock(client, "t", NULL);
     hlk_cancel *cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts interruptible = HLK_ACQUIRE_OPTS_INIT;
+    interruptible.flags = HLK_ACQUIRE_EINTR; /* such a waiter has a descriptor of its own */
     cr_assert_geq(hlk_lock_lost_fd(lock), 0);
+    cr_assert_geq(hlk_client_fd(client), 0);
     raw(stage.redis, "HSET t foreign:1 1");
-    struct actor *waiter = actor_start_wait(lock, 200);
+    struct actor *waiter = actor_start(lock, &interruptible);
     WAIT_FOR(raw_listeners(stage.redis, "t") == 1); /* the subscriber connection is there, too */
     for (int fd = 0; fd < 256; fd++) {
         int flags = fcntl(fd, F_GETFD);
@@ -111,8 +116,9 @@ Test(client, has_only_descriptors_that_close_on_exec)
         cr_assert(flags & FD_CLOEXEC, "descriptor %d", fd);
     }
     cr_assert_geq(found, 4);
-    actor_end(waiter);
     raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(actor_end(waiter), HLK_OK);
     hlk_cancel_destroy(cancel);
 }
 
