@@ -63,6 +63,25 @@ Test(show, says_when_a_lock_has_no_end)
     raw(redis, "DEL t");
 }
 
+Test(show, tells_what_is_left_of_the_lease)
+{
+    held_by("somebody", 600000);
+    struct command *c = COMMAND("show", "t");
+    cr_assert_eq(command_end(c), 0);
+    double seconds = 0;
+    cr_assert_eq(sscanf(c->text[OUT], "t: held by somebody, ttl %lf s\n", &seconds), 1, "%s", c->text[OUT]);
+    cr_assert(seconds > 500 && seconds <= 600, "%s", c->text[OUT]);
+    command_free(c);
+    c = COMMAND("show", "--json", "t");
+    cr_assert_eq(command_end(c), 0);
+    const char *ttl = strstr(c->text[OUT], "\"count\":2,\"ttl_ms\":");
+    cr_assert_not_null(ttl, "%s", c->text[OUT]);
+    long ms = strtol(ttl + strlen("\"count\":2,\"ttl_ms\":"), NULL, 10);
+    cr_assert(ms > 500000 && ms <= 600000, "%s", c->text[OUT]);
+    command_free(c);
+    raw(redis, "DEL t");
+}
+
 Test(show, gives_1_for_a_free_lock)
 {
     said("t: free\n", 1, "show");
