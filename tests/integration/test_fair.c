@@ -30,6 +30,21 @@ Test(fair, is_reentrant_and_leaves_nothing)
     cr_assert_str_eq(hlk_lock_name(lock), "t");
 }
 
+/* asks A5 redisson 3349 */
+Test(fair, that_nobody_waits_for_takes_two_commands_and_publishes_nothing)
+{
+    hlk_lock *lock = fair_lock(stage_open(NULL), "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK); /* the scripts are loaded now */
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    raw(stage.redis, "CONFIG RESETSTAT");
+    for (int i = 0; i < 10; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    }
+    cr_assert_eq(script_calls(), 20);
+    cr_assert_null(strstr(raw(stage.redis, "INFO commandstats"), "cmdstat_publish:"));
+}
+
 /* The hold is the thread's: it keeps what it needs of the handle, and any other handle releases it. */
 Test(fair, outlives_the_handle_it_was_taken_through)
 {
