@@ -95,6 +95,20 @@ Test(errors, of_a_loss_name_lock_and_cause)
     assert_names("unknown to the server");
 }
 
+Test(errors, of_an_interrupted_wait_name_operation_lock_and_endpoint)
+{
+    hlk_client *client = stage_open(NULL);
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.cancel = cancel;
+    hlk_cancel_trigger(cancel);
+    cr_assert_eq(hlk_lock_acquire_with(stage_lock(client, "t", NULL), &opts), HLK_INTERRUPTED);
+    assert_names("acquire \"t\"");
+    assert_names(endpoint());
+    assert_names("nothing is held");
+    hlk_cancel_destroy(cancel);
+}
+
 Test(errors, of_a_wait_behind_this_process_name_holder_and_ttl)
 {
     hlk_client *client = stage_open(NULL);

@@ -422,6 +422,7 @@ Test(lock_wire, an_unanswered_release_is_unsure_and_can_be_asked_again)
     proxy_freeze(stage.proxy, true);
     enum hlk_status status = hlk_lock_release(lock);
     cr_assert(status == HLK_E_UNSURE || status == HLK_E_CONNECT, "%s", hlk_status_name(status));
+    cr_assert_not_null(strstr(hlk_last_error(), "release \"t\""), "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_holds(lock), 0);
     cr_assert_eq(hlk_lock_left_ms(lock), 0);
     proxy_freeze(stage.proxy, false);
