@@ -54,6 +54,7 @@ struct hlk_counters {
     uint64_t lost;              /* expired, broken or unknown to the server while held */
     uint64_t released;
     uint64_t release_unsure;    /* blocking releases that had no answer in time: repeated in the background */
+    uint64_t release_refused;   /* by the server: the lease runs out */
     uint64_t orphaned;          /* holds of threads that ended, of owners that were destroyed */
     uint64_t renewals;          /* of single leases */
     uint64_t renewals_late;     /* later than half a lease after the one before */

@@ -11,7 +11,7 @@
 
 struct hlk_lease_counts {               /* relaxed atomics; public meaning in inspect.h */
     atomic_uint_fast64_t held, waiting, acquired, reentered, busy, timeouts, interrupted, lost, released,
-        release_unsure,
+        release_unsure, release_refused,
         orphaned, renewals, renewals_late, woken, woken_by_ttl, granted, passed, handed_back;
     atomic_uint_fast64_t wait_us[32];
 };

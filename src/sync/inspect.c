@@ -178,6 +178,7 @@ enum hlk_status hlk_client_counters(const hlk_client *client, struct hlk_counter
         .lost = from->lost,
         .released = from->released,
         .release_unsure = from->release_unsure,
+        .release_refused = from->release_refused,
         .orphaned = from->orphaned,
         .renewals = from->renewals,
         .renewals_late = from->renewals_late,

@@ -34,6 +34,7 @@ enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_undo *und
         HLK_COUNT(&client->table, released);
         return HLK_OK;
     case HLK_UNDO_REFUSED:
+        HLK_COUNT(&client->table, release_refused);
         return error->status;
     case HLK_UNDO_OWED: /* never told */
     case HLK_UNDO_GIVEN_UP:

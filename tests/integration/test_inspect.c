@@ -374,6 +374,25 @@ Test(counters, count_what_happened)
     hlk_cancel_destroy(cancel);
 }
 
+/* asks A9 RedLock.net 100: a release that failed: refused, so the lock stays until its lease is over */
+Test(counters, count_a_release_that_was_refused)
+{
+    const char *who = stage.server->acl ? "locks" : "default";
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_lock *lock = stage_lock(client, "t", NULL), *other = stage_owned(client, "t2", owner);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK);
+    raw(stage.redis, "ACL SETUSER %s -evalsha -eval", who);
+    cr_assert_eq(hlk_lock_release(lock), HLK_E_AUTH, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release_async(other, NULL, NULL), HLK_OK);
+    WAIT_FOR(stage_counters(client).release_refused == 2);
+    cr_assert_eq(stage_counters(client).released, 0u);
+    raw(stage.redis, "ACL SETUSER %s +evalsha +eval", who);
+    raw(stage.redis, "DEL t t2");
+    hlk_owner_destroy(owner);
+}
+
 Test(counters, fill_as_far_as_the_callers_struct_reaches)
 {
     hlk_client *client = stage_open(NULL);
