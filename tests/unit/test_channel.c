@@ -1,8 +1,9 @@
-/* How long a client stays subscribed to what nobody waits for any more. The other end of the subscriber connection, the
- * loop and the clock are in the test's hands. */
+/* Who hears a message, and how long a client stays subscribed to what nobody waits for any more. The other end of the
+ * subscriber connection, the loop and the clock are in the test's hands. */
 #include "wait/channel.h"
 
 #include "base/clock.h"
+#include "base/park.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -26,9 +27,15 @@ static void on_letter(void *ctx, const char *letter, size_t len)
     (void)ctx, (void)letter, (void)len;
 }
 
+static struct hlk_listener *told; /* of the last message */
+static int messages;
+
 static void on_hear(struct hlk_listener *listener, unsigned bit)
 {
-    (void)listener, (void)bit;
+    if (bit != HLK_WAKE_MESSAGE)
+        return;
+    told = listener;
+    messages++;
 }
 
 static void init(void)
@@ -76,18 +83,42 @@ static const char *hears(void)
     return heard;
 }
 
+static void says(const char *bytes)
+{
+    cr_assert_eq(write(peer, bytes, strlen(bytes)), (ssize_t)strlen(bytes));
+    ev_run(hlk_loop_ev(loop), EVRUN_NOWAIT);
+}
+
 static void confirms(const char *name)
 {
     char reply[256];
     snprintf(reply, sizeof reply, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(name), name);
-    cr_assert_eq(write(peer, reply, strlen(reply)), (ssize_t)strlen(reply));
-    ev_run(hlk_loop_ev(loop), EVRUN_NOWAIT);
+    says(reply);
 }
 
 static bool unsubscribes(const char *name)
 {
     const char *heard = hears();
     return strstr(heard, "UNSUBSCRIBE") && strstr(heard, name);
+}
+
+/* asks A5 redisson 6025 */
+Test(channel, tells_a_message_to_one_wait_the_first)
+{
+    static const char message[] = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n";
+    struct hlk_listener first = { .hear = on_hear }, second = { .hear = on_hear };
+    cr_assert_eq(hlk_channel_join(&channels, "c", 1, &first), HLK_BUSY);
+    cr_assert_eq(hlk_channel_join(&channels, "c", 1, &second), HLK_BUSY);
+    cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
+    confirms("c");
+    says(message);
+    cr_assert_eq(messages, 1);
+    cr_assert_eq(told, &first);
+    hlk_channel_leave(&channels, &first);
+    says(message);
+    cr_assert_eq(messages, 2);
+    cr_assert_eq(told, &second);
+    hlk_channel_leave(&channels, &second);
 }
 
 /* asks A1 redisson 4064, 4216, 3577, 5046 */
