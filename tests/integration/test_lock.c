@@ -348,13 +348,15 @@ Test(lock, acquire_and_release_are_one_command_each_and_publish_nothing)
     cr_assert_eq(calls("subscribe"), 0);
 }
 
-/* asks A4 redisson 3.48: SCRIPT FLUSH between any two calls is invisible */
-Test(lock, does_not_notice_a_script_flush_between_any_two_calls)
+static void flush_between_calls(const char *name, int kind)
 {
+    struct hlk_lock_opts of_kind = HLK_LOCK_OPTS_INIT;
+    of_kind.kind = kind;
     hlk_client *client = stage_open(NULL), *admin = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(admin, "t", NULL);
+    hlk_lock *lock = stage_lock(client, name, &of_kind), *theirs = stage_lock(admin, name, &of_kind);
     struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    size_t waiters;
     fixed.lease_ms = 60000;
     raw(stage.redis, "SCRIPT FLUSH");
     cr_assert_eq(hlk_lock_acquire_with(lock, &fixed), HLK_OK);
@@ -367,11 +369,20 @@ Test(lock, does_not_notice_a_script_flush_between_any_two_calls)
     raw(stage.redis, "SCRIPT FLUSH");
     cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK);
     raw(stage.redis, "SCRIPT FLUSH");
+    cr_assert_eq(hlk_lock_waiters(lock, NULL, 0, &waiters), HLK_OK);
+    raw(stage.redis, "SCRIPT FLUSH");
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     raw(stage.redis, "SCRIPT FLUSH");
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     raw(stage.redis, "SCRIPT FLUSH");
     cr_assert_eq(hlk_lock_break(lock), HLK_NOT_HOLDER);
+}
+
+/* asks A4 redisson 3.48: SCRIPT FLUSH between any two calls is invisible */
+Test(lock, does_not_notice_a_script_flush_between_any_two_calls)
+{
+    flush_between_calls("t", HLK_LOCK_PLAIN);
+    flush_between_calls("t-fair", HLK_LOCK_FAIR);
 }
 
 /* --- the server says no */
