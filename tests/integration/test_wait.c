@@ -314,6 +314,22 @@ Test(wait, asks_once_more_when_its_subscription_is_back)
     }
 }
 
+/* asks A1 etcd 19597: who has lost its place has one again by its next poll, not when it would have been its turn */
+Test(wait, whose_place_was_deleted_has_one_again)
+{
+    hlk_client *client = stage_open(NULL);
+    raw(stage.redis, "HSET t foreign:1 1");
+    raw(stage.redis, "PEXPIRE t 2000"); /* it polls when that is over */
+    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_int(stage.redis, "ZCARD hasplock_queue:{t}") == 1);
+    cr_assert_eq(raw_int(stage.redis, "PERSIST t"), 1, "in time");
+    raw(stage.redis, "DEL hasplock_queue:{t}");
+    WAIT_FOR(raw_int(stage.redis, "ZCARD hasplock_queue:{t}") == 1);
+    raw(stage.redis, "DEL t");
+    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
 /* Waiters ride out a server that is away, and the lock is free when it is back. */
 Test(wait, survives_a_restart_of_the_server)
 {
