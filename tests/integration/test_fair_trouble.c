@@ -94,6 +94,23 @@ Test(fair, a_living_waiter_is_never_too_old)
         cr_assert_eq(actor_end(waiters[i]), HLK_OK);
 }
 
+/* asks A1 etcd 19597: Redisson's host whose clock is off may drop it; it asks, and stands in line again */
+Test(fair, a_waiter_that_was_dropped_has_a_place_again)
+{
+    hlk_client *client = stage_open(NULL);
+    struct actor *waiter;
+    raw(stage.redis, "HSET t foreign:1 1");
+    raw(stage.redis, "PEXPIRE t 2000"); /* it asks when that is over */
+    start_waiters(client, &waiter, 1);
+    cr_assert_eq(raw_int(stage.redis, "PERSIST t"), 1, "in time");
+    raw(stage.redis, "DEL " QUEUE " " SCORES);
+    WAIT_FOR(queued() == 1);
+    cr_assert_eq(raw_int(stage.redis, "ZCARD " SCORES), 1);
+    actor_cancel(waiter);
+    cr_assert(actor_join_cancelled(waiter));
+    raw(stage.redis, "DEL t");
+}
+
 /* --- broken connections */
 
 Test(fair, keeps_its_place_when_its_subscriber_was_killed)
