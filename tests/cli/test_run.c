@@ -287,6 +287,11 @@ Test(run, is_silent_unless_asked)
     cr_assert_not_null(strstr(c->text[ERR], " s, lease 7.5 s\n"), "%s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": released after "), "%s", c->text[ERR]);
     command_free(c);
+    c = COMMAND("run", "-v", "--fenced", "t", "--", "true");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_not_null(strstr(c->text[ERR], " s, lease 30 s, token 1\n"), "%s", c->text[ERR]);
+    command_free(c);
+    raw(redis, "DEL redisson_lock_token:{t}");
 }
 
 /* Else the connection to Redis would become the command's stdout. */
