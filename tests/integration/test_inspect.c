@@ -389,6 +389,8 @@ Test(counters, count_a_release_that_was_refused)
     WAIT_FOR(stage_counters(client).release_refused == 2);
     cr_assert_eq(stage_counters(client).released, 0u);
     raw(stage.redis, "ACL SETUSER %s +evalsha +eval", who);
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER, "over for its holder");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY, "and not yet for the server");
     raw(stage.redis, "DEL t t2");
     hlk_owner_destroy(owner);
 }
