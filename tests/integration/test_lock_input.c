@@ -14,28 +14,47 @@ TestSuite(lock_arguments, .init = start, .fini = stage_down, .timeout = 60);
 
 /* --- names */
 
-/* asks A8 redisson 3.52: names containing braces; all keys of a lock share one hash tag */
-Test(lock_names, of_any_bytes_are_keys_as_they_are_and_wake_their_waiters)
+static int64_t waiting(hlk_lock *lock)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK, "%s", hlk_last_error());
+    return state.waiting;
+}
+
+static void names_are_keys_and_wake(int kind)
 {
     const char *names[] = { "t",       "t with blanks", "t{tag}",        "{t}",          "t{",        "t}",
                             "t{}x",    "t{a}{b}",       "t\"quoted\"",   "t\nline",      "t\xff\xfe", "t%s%n",
                             "t:colon", "t*[a]?",        "t\xe2\x82\xac", "t/../../slash" };
     hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = kind;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (stage.server->acl && names[i][0] != 't')
             continue; /* not among its keys */
-        hlk_lock *lock = stage_lock(client, names[i], NULL);
+        hlk_lock *lock = stage_lock(client, names[i], &opts);
         cr_assert_str_eq(hlk_lock_name(lock), names[i]);
         cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s: %s", names[i], hlk_last_error());
         cr_assert_eq(raw_int(stage.redis, "EXISTS %b", names[i], strlen(names[i])), 1);
-        struct actor *waiter = actor_start(stage_lock(other, names[i], NULL), NULL);
-        WAIT_FOR(raw_listeners(stage.redis, names[i]) == 1);
+        struct actor *waiter = actor_start(stage_lock(other, names[i], &opts), NULL);
+        WAIT_FOR(waiting(lock) == 1);
         cr_assert_eq(hlk_lock_release(lock), HLK_OK);
         cr_assert_eq(actor_status(waiter), HLK_OK);
         cr_assert_eq(actor_end(waiter), HLK_OK);
         WAIT_FOR(raw_int(stage.redis, "DBSIZE") == 0);
     }
     cr_assert_eq(stage_counters(other).woken_by_ttl, 0u);
+}
+
+/* asks A8 redisson 3.52: names containing braces; all keys of a lock share one hash tag */
+Test(lock_names, of_any_bytes_are_keys_as_they_are_and_wake_their_waiters)
+{
+    names_are_keys_and_wake(HLK_LOCK_PLAIN);
+}
+
+Test(lock_names, of_any_bytes_may_fair_locks_have_too)
+{
+    names_are_keys_and_wake(HLK_LOCK_FAIR);
 }
 
 Test(lock_names, are_1_to_512_bytes)
