@@ -178,6 +178,35 @@ Test(cancel_thread, pending_does_not_end_a_trigger_half_way)
     hlk_cancel_destroy(cancel);
 }
 
+static enum hlk_status released;
+
+static void *releases_with_a_cancellation_pending(void *arg)
+{
+    released = hlk_lock_acquire(arg, HLK_NOWAIT);
+    pthread_cancel(pthread_self());
+    if (released == HLK_OK) {
+        released = HLK_E_UNSURE;
+        released = hlk_lock_release(arg);
+    }
+    return NULL;
+}
+
+/* asks A4 redis-py PR 4258: a release that was cancelled had forgotten the lock and not freed it. No spinning: it
+ * sleeps until the server answers. */
+Test(cancel_thread, pending_does_not_end_a_release_half_way)
+{
+    struct hlk_client_opts opts = stage_opts();
+    opts.flags = HLK_OPEN_NO_SPIN;
+    hlk_lock *lock = stage_lock(stage_open(&opts), "t", NULL);
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, releases_with_a_cancellation_pending, lock);
+        pthread_join(thread, NULL);
+        cr_assert_eq(released, HLK_OK, "round %d: %s", i, hlk_status_name(released));
+        cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    }
+}
+
 Test(cancel_thread, pending_leaves_no_mutex_locked_in_lost_fd)
 {
     hlk_client *client = stage_open(NULL);
