@@ -70,15 +70,12 @@ static void start_end(hlk_lock *lock, struct released *released, const struct hl
     released->undo.settled = on_settled;
     bool eager = released->done != NULL;
     struct hlk_session *s = lock->session;
-    hlk_client *client = lock->client;
-    hlk_client_ref(client); /* the completion may run before we are through, and destroy the handle */
-    hlk_session_ref(s);
+    hlk_session_ref(s); /* the completion may run before we are through, and destroy the handle */
     if (eager)
         hlk_session_end_untold(s);
-    hlk_undo_start(&client->undos, &released->undo, NULL, eager);
+    hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
     hlk_session_ended(s);
     hlk_session_unref(s);
-    hlk_client_unref(client);
 }
 
 static enum hlk_status release(hlk_lock *lock, hlk_done_fn *done, void *ctx)
@@ -119,6 +116,17 @@ static enum hlk_status release(hlk_lock *lock, hlk_done_fn *done, void *ctx)
     return HLK_OK;
 }
 
+static enum hlk_status release_seated(hlk_lock *lock, hlk_done_fn *done, void *ctx)
+{
+    enum hlk_status status = hlk_lock_check(lock, "release"); /* from here on close waits for it, or has begun before */
+    if (status != HLK_OK)
+        return status;
+    hlk_lock *seat = hlk_lock_seat(lock, "release");
+    status = seat ? release(seat, done, ctx) : HLK_E_NOMEM;
+    hlk_lock_unseat(lock, seat);
+    return status;
+}
+
 enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *ctx)
 {
     enum hlk_status status = hlk_lock_check(lock, "release");
@@ -126,8 +134,11 @@ enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *
         return status;
     if (!lock->holder.id && done)
         return hlk_lock_fails(lock, "release", HLK_E_INVALID, "a completion needs a lock made with an owner");
-    hlk_lock *seat = hlk_lock_seat(lock, "release");
-    status = seat ? release(seat, done, ctx) : HLK_E_NOMEM;
-    hlk_lock_unseat(lock, seat);
+    hlk_client *client = lock->client;
+    hlk_client_ref(client); /* the completion may run before we are through, and destroy the handle */
+    hlk_client_request_begins(client);
+    status = release_seated(lock, done, ctx);
+    hlk_client_request_ends(client);
+    hlk_client_unref(client);
     return status;
 }

@@ -10,7 +10,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum halt { NOWHERE, BEFORE_LOOK, BEFORE_MAKE, BEFORE_REACQUIRE, BEFORE_WAIT_UP, BEFORE_ENDED };
+enum halt {
+    NOWHERE,
+    BEFORE_LOOK,
+    BEFORE_MAKE,
+    BEFORE_REACQUIRE,
+    BEFORE_WAIT_UP,
+    BEFORE_ENDED,
+    BEFORE_COMPLETE
+};
 
 static atomic_int armed, standing, going;
 
@@ -72,6 +80,21 @@ WRAPPED(void, hlk_session_ended, (struct hlk_session * s))
 {
     halt(BEFORE_ENDED);
     __real_hlk_session_ended(s);
+}
+
+WRAPPED(void, hlk_client_complete, (hlk_client * client, struct hlk_job *job))
+{
+    halt(BEFORE_COMPLETE);
+    __real_hlk_client_complete(client, job);
+}
+
+/* Close waits for those who are inside. */
+static atomic_int close_waits;
+WRAPPED(bool, hlk_park_until, (struct hlk_park * park, unsigned mask, int64_t at_ms, int event_fd, bool *eintr))
+{
+    if (mask == HLK_WAKE_SETTLED)
+        atomic_store(&close_waits, 1);
+    return __real_hlk_park_until(park, mask, at_ms, event_fd, eintr);
 }
 
 /* In its caller's thread: the answer of a blocking acquire is on its way, and the line has been told. */
@@ -233,6 +256,20 @@ Test(preempted, release_that_ends_after_close_leaves_no_client_behind)
     proxy_refuse(stage.proxy, false);
 }
 
+struct closing {
+    hlk_client *client;
+    pthread_t thread;
+    atomic_int closed;
+};
+
+static void *closes(void *arg)
+{
+    struct closing *closing = arg;
+    stage_close(closing->client);
+    atomic_store(&closing->closed, 1);
+    return NULL;
+}
+
 static void *releases_async(void *arg)
 {
     struct call *call = arg;
@@ -266,4 +303,45 @@ Test(preempted, async_release_outlives_its_handle_and_its_client)
     pthread_join(thread, NULL);
     cr_assert_eq(call.status, HLK_OK);
     WAIT_FOR(open_descriptors() <= before);
+}
+
+/* A nested hold's release is decided here, and its completion is not on its way yet. */
+static void release_async_beside_a_close(unsigned flags)
+{
+    static struct call call;
+    static struct closing closing;
+    int before = open_descriptors();
+    struct hlk_client_opts opts = stage_opts();
+    opts.flags = flags;
+    closing.client = stage_open(&opts);
+    hlk_owner *owner = hlk_owner_create(closing.client, NULL);
+    struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
+    pthread_t thread;
+    lock_opts.owner = owner;
+    call.lock = hlk_lock_create(closing.client, "t", &lock_opts);
+    cr_assert_eq(hlk_lock_acquire(call.lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(call.lock, HLK_NOWAIT), HLK_OK);
+    arm(BEFORE_COMPLETE);
+    pthread_create(&thread, NULL, releases_async, &call);
+    WAIT_FOR(atomic_load(&standing));
+    pthread_create(&closing.thread, NULL, closes, &closing);
+    WAIT_FOR(atomic_load(&close_waits) || atomic_load(&closing.closed));
+    go_on();
+    pthread_join(thread, NULL);
+    pthread_join(closing.thread, NULL);
+    cr_assert_eq(call.status, HLK_OK, "%s", hlk_status_name(call.status));
+    cr_assert_eq(atomic_load(&call.done.runs), 1);
+    hlk_lock_destroy(call.lock);
+    hlk_owner_destroy(owner);
+    WAIT_FOR(open_descriptors() <= before);
+}
+
+Test(preempted, async_release_beside_a_close_completes_before_close_returns)
+{
+    release_async_beside_a_close(0);
+}
+
+Test(preempted, async_release_of_a_dispatching_client_completes_before_close_returns)
+{
+    release_async_beside_a_close(HLK_OPEN_DISPATCH);
 }
