@@ -452,10 +452,10 @@ void hlk_client_close(hlk_client *client)
         atomic_exchange(&client->closing, true))
         return;
     int old = hlk_nocancel_begin();
-    hlk_holder_unwatch(&client->table);
     wake_waits(client);
     wait_for_requests(client);
     hlk_table_each(&client->table, release_one, &(struct releasing){ client, hlk_clock_ms() + client->reply_ms });
+    hlk_holder_unwatch(&client->table); /* now no thread that ends is a holder any more */
     hlk_events_flush(&client->events); /* a lost hold ends in Redis once its loss was told */
     drain(client);
     stop_threads(client);

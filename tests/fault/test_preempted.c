@@ -17,7 +17,8 @@ enum halt {
     BEFORE_REACQUIRE,
     BEFORE_WAIT_UP,
     BEFORE_ENDED,
-    BEFORE_COMPLETE
+    BEFORE_COMPLETE,
+    BEFORE_CLOSE_RELEASES
 };
 
 static atomic_int armed, standing, going;
@@ -86,6 +87,12 @@ WRAPPED(void, hlk_client_complete, (hlk_client * client, struct hlk_job *job))
 {
     halt(BEFORE_COMPLETE);
     __real_hlk_client_complete(client, job);
+}
+
+WRAPPED(bool, hlk_session_close, (struct hlk_session * s, struct hlk_parting *out))
+{
+    halt(BEFORE_CLOSE_RELEASES);
+    return __real_hlk_session_close(s, out);
 }
 
 /* Close waits for those who are inside. */
@@ -344,4 +351,27 @@ Test(preempted, async_release_beside_a_close_completes_before_close_returns)
 Test(preempted, async_release_of_a_dispatching_client_completes_before_close_returns)
 {
     release_async_beside_a_close(HLK_OPEN_DISPATCH);
+}
+
+/* A thread that holds ends while its client is being closed, and what the library keeps for threads is the next one's,
+ * who holds another client's lock: that it ends is told. */
+Test(preempted, thread_that_ends_beside_a_close_takes_no_hold_from_the_next)
+{
+    static struct closing closing;
+    struct hlk_client_opts opts = trouble_opts();
+    closing.client = stage_open(&opts);
+    hlk_client *other = stage_open(&opts);
+    struct actor *first = actor_start(stage_lock(closing.client, "t", NULL), NULL);
+    cr_assert_eq(actor_status(first), HLK_OK);
+    arm(BEFORE_CLOSE_RELEASES);
+    pthread_create(&closing.thread, NULL, closes, &closing);
+    WAIT_FOR(atomic_load(&standing));
+    actor_leave(first);
+    struct actor *next = actor_start(stage_lock(other, "t2", NULL), NULL);
+    cr_assert_eq(actor_status(next), HLK_OK);
+    go_on();
+    pthread_join(closing.thread, NULL);
+    actor_leave(next);
+    (void)stage_wait_event(HLK_EVENT_ORPHANED, "t2");
+    WITHIN(FREE_MS, is_free("t") && is_free("t2"));
 }
