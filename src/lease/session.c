@@ -72,13 +72,32 @@ static void lock_between_renewals(struct hlk_session *s)
     }
 }
 
+/* Lost, and there was no memory to put it aside: so it is held by its holder until that is off the account. */
+static bool is_unnoted(const struct hlk_session *s)
+{
+    return s->state == HLK_SESSION_HELD && s->lease.state == HLK_LEASE_LOST;
+}
+
+/* True: no release of it is due any more, hlk_session_ended is. */
+static bool lower_unnoted(struct hlk_session *s, unsigned releases)
+{
+    s->count -= releases;
+    if (s->count > 0)
+        return false;
+    hlk_via_lost(s->via, false);
+    hlk_session_move(s, HLK_SESSION_ENDING);
+    hlk_lease_move(&s->lease, HLK_LEASE_NONE);
+    return true;
+}
+
 void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
 {
-    bool unref = false;
+    bool unref = false, ended = false;
     lock_between_renewals(s);
-    if (s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, holder) && s->h == h &&
-        s->lease.state != HLK_LEASE_LOST) {
-        if (--s->count == 0) { /* the owner's other thread has released meanwhile: this was the last */
+    if (s->state == HLK_SESSION_HELD && hlk_session_is_held_by(s, holder) && s->h == h) {
+        if (is_unnoted(s)) {
+            ended = lower_unnoted(s, 1);
+        } else if (--s->count == 0) { /* the owner's other thread has released meanwhile: this was the last */
             struct hlk_parting parting;
             part(s, &parting);
             hlk_mutex_unlock(s->mu);
@@ -96,6 +115,8 @@ void hlk_session_lower(struct hlk_session *s, uint64_t holder, uint64_t h)
         }
     }
     hlk_mutex_unlock(s->mu);
+    if (ended)
+        hlk_session_ended(s);
     if (unref)
         hlk_session_unref(s);
 }
@@ -165,16 +186,10 @@ static enum hlk_let_go let_go_held(struct hlk_session *s, struct hlk_parting *ou
 
 static const char unnoted[] = "no memory was left to note why";
 
-/* Lost, and there was no memory to put it aside. */
 static enum hlk_let_go let_go_unnoted(struct hlk_session *s, struct hlk_parting *out, bool *ended)
 {
     out->why = unnoted;
-    *ended = --s->count == 0;
-    if (*ended) {
-        hlk_via_lost(s->via, false);
-        hlk_session_move(s, HLK_SESSION_ENDING);
-        hlk_lease_move(&s->lease, HLK_LEASE_NONE);
-    }
+    *ended = lower_unnoted(s, 1);
     return HLK_LET_LOST;
 }
 
@@ -192,7 +207,7 @@ enum hlk_let_go hlk_session_let_go(struct hlk_session *s, uint64_t holder, struc
             hlk_table_lose_locked(s, hlk_lease_why_over(&s->lease, now));
             return hlk_session_let_go(s, holder, out);
         }
-        verdict = s->lease.state == HLK_LEASE_LOST ? let_go_unnoted(s, out, &ended) : let_go_held(s, out, &woken);
+        verdict = is_unnoted(s) ? let_go_unnoted(s, out, &ended) : let_go_held(s, out, &woken);
     } else if (past) {
         verdict = let_go_past(s, past, out, &unref);
     }
@@ -305,7 +320,7 @@ bool hlk_session_lose(struct hlk_session *s, uint64_t h, const char *why, struct
 
 void hlk_session_orphan(struct hlk_session *s, uint64_t holder)
 {
-    bool unref = false;
+    bool unref = false, ended = false;
     hlk_mutex_lock(s->mu);
     struct hlk_past *past = hlk_past_find(s, holder);
     if (past && !past->waiter) {
@@ -317,11 +332,15 @@ void hlk_session_orphan(struct hlk_session *s, uint64_t holder)
             HLK_COUNT(s->table, orphaned);
             tell(s, HLK_EVENT_ORPHANED, "its holder ended without releasing it: renewal has stopped");
             hlk_lease_move(&s->lease, HLK_LEASE_ORPHANED);
+        } else if (is_unnoted(s)) {
+            ended = lower_unnoted(s, s->count);
         }
     }
     if (s->holder.id == holder)
         s->holder.holds = NULL; /* the holder's memory may be another's soon; also while ENDING */
     hlk_mutex_unlock(s->mu);
+    if (ended)
+        hlk_session_ended(s);
     if (unref)
         hlk_session_unref(s);
 }
@@ -335,10 +354,13 @@ void hlk_session_tell(struct hlk_session *s, int kind, const char *why)
 bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out)
 {
     lock_between_renewals(s);
-    bool held = s->state == HLK_SESSION_HELD && s->lease.state != HLK_LEASE_LOST;
+    bool ended = is_unnoted(s) && lower_unnoted(s, s->count);
+    bool held = s->state == HLK_SESSION_HELD;
     if (held)
         part(s, out);
     hlk_mutex_unlock(s->mu);
+    if (ended)
+        hlk_session_ended(s);
     return held;
 }
 

@@ -135,6 +135,47 @@ Test(past, without_memory_a_loss_is_still_lost)
     hlk_session_leave(s, &bob.turn, false);
 }
 
+static void lose_without_memory(void)
+{
+    hlk_mem_fail_after(1);
+    cr_assert_not(hlk_session_lose(s, s->h, "broken", &parting));
+    hlk_mem_fail_after(-1);
+}
+
+Test(past, without_memory_a_loss_whose_holder_ends_lets_the_next_in_line_ask)
+{
+    hold(&ann);
+    enter(&ann);
+    enter(&bob);
+    lose_without_memory();
+    hlk_session_orphan(s, ann.turn.holder.id);
+    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
+    hlk_session_leave(s, &bob.turn, false);
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+}
+
+Test(past, without_memory_a_loss_is_over_when_its_client_is_closed)
+{
+    hold(&ann);
+    lose_without_memory();
+    cr_assert_not(hlk_session_close(s, &parting));
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+}
+
+Test(past, without_memory_a_raise_that_failed_after_a_loss_is_one_release_less)
+{
+    unsigned count;
+    hold(&ann);
+    uint64_t h = s->h;
+    nest_with(&ann, 5000, &count);
+    lose_without_memory();
+    hlk_session_lower(s, ann.turn.holder.id, h);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(s->state, HLK_SESSION_NONE);
+}
+
 /* --- the handle it was taken through --- */
 
 static int vias_freed;
