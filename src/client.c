@@ -370,8 +370,8 @@ static void release_one(struct hlk_session *s, void *ctx)
     static const struct timespec moment = { 0, 50000 };
     struct releasing *releasing = ctx;
     struct hlk_parting parting;
-    bool held;
-    while (!(held = hlk_session_close(s, &parting)) && hlk_session_is_ending(s) && hlk_clock_ms() < releasing->until_ms)
+    bool held, ending;
+    while (!(held = hlk_session_close(s, &parting, &ending)) && ending && hlk_clock_ms() < releasing->until_ms)
         (void)nanosleep(&moment, NULL);
     if (!held)
         return;

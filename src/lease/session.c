@@ -351,9 +351,10 @@ void hlk_session_tell(struct hlk_session *s, int kind, const char *why)
     tell(s, kind, why);
 }
 
-bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out)
+bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out, bool *ending)
 {
     lock_between_renewals(s);
+    *ending = s->state == HLK_SESSION_ENDING;
     bool ended = is_unnoted(s) && lower_unnoted(s, s->count);
     bool held = s->state == HLK_SESSION_HELD;
     if (held)
@@ -362,14 +363,6 @@ bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out)
     if (ended)
         hlk_session_ended(s);
     return held;
-}
-
-bool hlk_session_is_ending(struct hlk_session *s)
-{
-    hlk_mutex_lock(s->mu);
-    bool ending = s->state == HLK_SESSION_ENDING;
-    hlk_mutex_unlock(s->mu);
-    return ending;
 }
 
 /* --- questions --- */

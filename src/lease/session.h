@@ -267,10 +267,10 @@ bool hlk_session_lose(struct hlk_session *s, uint64_t h, const char *why, struct
 struct hlk_via *hlk_session_via(struct hlk_session *s);
 void hlk_session_tell_gone(struct hlk_session *s, uint64_t h, const struct hlk_via *via);
 
-/* The client is being closed. True: it was held, end(h) is the caller's to start, then hlk_session_ended. */
-bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out);
-/* Another thread has let go of it and has not called hlk_session_ended yet: its end may not be in the stream. */
-bool hlk_session_is_ending(struct hlk_session *s);
+/* The client is being closed. True: it was held, end(h) is the caller's to start, then hlk_session_ended. *ending:
+ * another thread has let go of it and has not called hlk_session_ended yet, its end may not be in the stream; it may be
+ * held again, too (hlk_session_keep). */
+bool hlk_session_close(struct hlk_session *s, struct hlk_parting *out, bool *ending);
 void hlk_session_forget(struct hlk_session *s);     /* nobody will ask about past holds any more */
 
 /* Tells an event of the hold, AT_RISK or SAFE. The session's mutex is held. */

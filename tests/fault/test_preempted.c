@@ -1,5 +1,6 @@
 /* A thread that stands still at the worst moment. The linker's --wrap puts a halt before a function of the library; all
  * else is as it is. */
+#include "base/mem.h"
 #include "lease/session.h"
 #include "net/mux.h"
 #include "sync/handle.h"
@@ -18,7 +19,8 @@ enum halt {
     BEFORE_WAIT_UP,
     BEFORE_ENDED,
     BEFORE_COMPLETE,
-    BEFORE_CLOSE_RELEASES
+    BEFORE_CLOSE_RELEASES,
+    BEFORE_KEEP
 };
 
 static atomic_int armed, standing, going;
@@ -89,10 +91,23 @@ WRAPPED(void, hlk_client_complete, (hlk_client * client, struct hlk_job *job))
     __real_hlk_client_complete(client, job);
 }
 
-WRAPPED(bool, hlk_session_close, (struct hlk_session * s, struct hlk_parting *out))
+static atomic_int keeps, kept;
+WRAPPED(void, hlk_session_keep, (struct hlk_session * s))
+{
+    halt(BEFORE_KEEP);
+    __real_hlk_session_keep(s);
+    atomic_store(&kept, 1);
+}
+
+WRAPPED(bool, hlk_session_close, (struct hlk_session * s, struct hlk_parting *out, bool *ending))
 {
     halt(BEFORE_CLOSE_RELEASES);
-    return __real_hlk_session_close(s, out);
+    bool held = __real_hlk_session_close(s, out, ending);
+    if (atomic_exchange(&keeps, 0)) {
+        go_on();
+        WAIT_FOR(atomic_load(&kept));
+    }
+    return held;
 }
 
 /* Close waits for those who are inside. */
@@ -183,6 +198,15 @@ static void *acquires_async(void *arg)
 static void *releases(void *arg)
 {
     struct call *call = arg;
+    call->status = hlk_lock_release(call->lock);
+    return NULL;
+}
+
+static void *releases_without_memory(void *arg)
+{
+    struct call *call = arg;
+    (void)hlk_self_get(); /* the thread's own is there */
+    hlk_mem_fail_once(1);
     call->status = hlk_lock_release(call->lock);
     return NULL;
 }
@@ -374,4 +398,28 @@ Test(preempted, thread_that_ends_beside_a_close_takes_no_hold_from_the_next)
     actor_leave(next);
     (void)stage_wait_event(HLK_EVENT_ORPHANED, "t2");
     WITHIN(FREE_MS, is_free("t") && is_free("t2"));
+}
+
+/* A release finds no memory, and what it holds is still held: as of the moment when close has looked at it. */
+Test(preempted, release_without_memory_beside_a_close_is_made_by_close)
+{
+    int before = open_descriptors();
+    hlk_client *client = stage_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.owner = owner;
+    struct call call = { .lock = hlk_lock_create(client, "t", &opts) };
+    pthread_t thread;
+    cr_assert_eq(hlk_lock_acquire(call.lock, HLK_NOWAIT), HLK_OK);
+    arm(BEFORE_KEEP);
+    pthread_create(&thread, NULL, releases_without_memory, &call);
+    WAIT_FOR(atomic_load(&standing));
+    atomic_store(&keeps, 1);
+    stage_close(client);
+    pthread_join(thread, NULL);
+    cr_assert_eq(call.status, HLK_E_NOMEM, "%s", hlk_status_name(call.status));
+    cr_assert(is_free("t"));
+    hlk_lock_destroy(call.lock);
+    hlk_owner_destroy(owner);
+    WAIT_FOR(open_descriptors() <= before);
 }

@@ -7,6 +7,8 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 
+static bool ending; /* of hlk_session_close */
+
 TestSuite(past, .init = people_meet, .fini = people_part, .timeout = 20);
 
 /* --- losing --- */
@@ -158,7 +160,7 @@ Test(past, without_memory_a_loss_is_over_when_its_client_is_closed)
 {
     hold(&ann);
     lose_without_memory();
-    cr_assert_not(hlk_session_close(s, &parting));
+    cr_assert_not(hlk_session_close(s, &parting, &ending));
     cr_assert_eq(s->state, HLK_SESSION_NONE);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
 }
@@ -427,7 +429,7 @@ Test(past, a_dead_holders_losses_are_forgotten)
 Test(past, a_holder_may_die_while_its_hold_ends)
 {
     hold(&ann);
-    cr_assert(hlk_session_close(s, &parting));
+    cr_assert(hlk_session_close(s, &parting, &ending));
     hlk_session_orphan(s, ann.turn.holder.id);
     atomic_store(&ann.holds, 0); /* the memory is another holder's now */
     hlk_session_ended(s);
@@ -458,7 +460,7 @@ Test(past, close_takes_what_is_held)
     hold(&ann);
     enter(&ann);
     uint64_t h = s->h;
-    cr_assert(hlk_session_close(s, &parting));
+    cr_assert(hlk_session_close(s, &parting, &ending));
     cr_assert_eq(parting.h, h);
     cr_assert_eq(held_count(), 0u);
     hlk_session_ended(s);
@@ -470,24 +472,25 @@ Test(past, close_takes_orphans_too)
 {
     hold(&ann);
     hlk_session_orphan(s, ann.turn.holder.id);
-    cr_assert(hlk_session_close(s, &parting));
+    cr_assert(hlk_session_close(s, &parting, &ending));
     hlk_session_ended(s);
     cr_assert_eq(held_count(), 0u);
 }
 
 Test(past, close_takes_nothing_that_is_not_held)
 {
-    cr_assert_not(hlk_session_close(s, &parting));
+    cr_assert_not(hlk_session_close(s, &parting, &ending));
     enter(&ann);
-    cr_assert_not(hlk_session_close(s, &parting));
+    cr_assert_not(hlk_session_close(s, &parting, &ending));
     hlk_session_leave(s, &ann.turn, false);
+    cr_assert_not(ending);
     hold(&bob);
-    cr_assert_not(hlk_session_is_ending(s));
     let_go(&bob);
-    cr_assert_not(hlk_session_close(s, &parting)); /* its end is on its way */
-    cr_assert(hlk_session_is_ending(s));
+    cr_assert_not(hlk_session_close(s, &parting, &ending));
+    cr_assert(ending); /* its end is on its way */
     hlk_session_ended(s);
-    cr_assert_not(hlk_session_is_ending(s));
+    cr_assert_not(hlk_session_close(s, &parting, &ending));
+    cr_assert_not(ending);
 }
 
 Test(past, forgets_every_debt)

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+static bool ending; /* of hlk_session_close */
+
 TestSuite(session, .init = people_meet, .fini = people_part, .timeout = 20);
 
 /* --- one for each lock --- */
@@ -418,7 +420,7 @@ static void by_lowering(void)
 
 static void by_close(void)
 {
-    (void)hlk_session_close(s, &parting);
+    (void)hlk_session_close(s, &parting, &ending);
     hlk_session_ended(s);
 }
 

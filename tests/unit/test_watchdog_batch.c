@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static bool ending; /* of hlk_session_close */
+
 TestSuite(watchdog_batch, .init = people_meet, .fini = people_part, .timeout = 20);
 
 enum { MANY = 250 };
@@ -80,7 +82,7 @@ Test(watchdog_batch, what_is_not_renewed_is_not_lost_by_a_verification)
     hlk_session_orphan(s, ann.turn.holder.id);
     hlk_watchdog_verify_all(&world.table.watchdog); /* an orphan's lease is to run out */
     cr_assert_eq(hear(), 0);
-    cr_assert(hlk_session_close(s, &parting));
+    cr_assert(hlk_session_close(s, &parting, &ending));
     hlk_session_ended(s);
     hlk_watchdog_verify_all(&world.table.watchdog);
     cr_assert_eq(hear(), 0);
