@@ -54,13 +54,10 @@ void hlk_session_unref(struct hlk_session *s)
     if (!last)
         return;
     hlk_loop_cancel(table->loop, &s->alarm);
-    if (!hlk_loop_running(table->loop)) {
-        free_session(s);
-        return;
-    }
     memset(&s->free, 0, sizeof s->free);
     s->free.run = on_free;
-    hlk_loop_post(table->loop, &s->free);
+    if (!hlk_loop_try_post(table->loop, &s->free))
+        free_session(s);
 }
 
 static struct hlk_session *make(struct hlk_table *table, const char *name, size_t len)

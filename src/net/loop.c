@@ -30,15 +30,11 @@ struct hlk_loop {
 
     struct hlk_mutex post_mu; /* rank POST; guards: */
     struct hlk_list posts;
+    enum { MADE, STARTED, ENDED } life; /* ENDED: nobody runs posts any more */
 
     struct hlk_mutex wheel_mu; /* rank WATCHDOG; guards: */
     struct hlk_wheel wheel;
 };
-
-bool hlk_loop_running(const hlk_loop *loop)
-{
-    return atomic_load(&loop->running);
-}
 
 bool hlk_loop_here(const hlk_loop *loop)
 {
@@ -61,12 +57,14 @@ void hlk_loop_add_tick(hlk_loop *loop, struct hlk_tick *tick)
     hlk_list_push_back(&loop->ticks, &tick->link);
 }
 
-static void run_posts(hlk_loop *loop)
+static void run_posts(hlk_loop *loop, bool last)
 {
     struct hlk_list *node;
     for (;;) {
         hlk_mutex_lock(&loop->post_mu);
         node = hlk_list_pop(&loop->posts);
+        if (last && !node)
+            loop->life = ENDED;
         hlk_mutex_unlock(&loop->post_mu);
         if (!node)
             return;
@@ -135,7 +133,7 @@ static void on_door(struct ev_loop *ev, struct ev_async *door, int revents)
 {
     (void)revents;
     hlk_loop *loop = door->data;
-    run_posts(loop);
+    run_posts(loop, false);
     if (atomic_load(&loop->ticking) && !ev_is_active(&loop->ticker))
         ev_timer_again(ev, &loop->ticker);
     if (loop->stopping)
@@ -196,6 +194,9 @@ enum hlk_status hlk_loop_start(hlk_loop *loop, struct hlk_error *error)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0)
         return hlk_error_set(error, HLK_E_OS, "no loop thread: %s", strerror(rc));
+    hlk_mutex_lock(&loop->post_mu);
+    loop->life = STARTED;
+    hlk_mutex_unlock(&loop->post_mu);
     atomic_store(&loop->running, true);
     return HLK_OK;
 }
@@ -218,7 +219,7 @@ void hlk_loop_stop(hlk_loop *loop)
     hlk_loop_post(loop, &stop.post);
     pthread_join(loop->thread, NULL);
     atomic_store(&loop->running, false);
-    run_posts(loop);
+    run_posts(loop, true);
 }
 
 void hlk_loop_destroy(hlk_loop *loop)
@@ -238,15 +239,35 @@ static void knock(hlk_loop *loop)
     hlk_nocancel_end(old);
 }
 
-void hlk_loop_post(hlk_loop *loop, struct hlk_post *post)
+/* post_mu held, and let go of. */
+static void queue(hlk_loop *loop, struct hlk_post *post)
 {
-    hlk_mutex_lock(&loop->post_mu);
     bool queued = hlk_list_linked(&post->link);
     if (!queued)
         hlk_list_push_back(&loop->posts, &post->link);
     hlk_mutex_unlock(&loop->post_mu);
     if (!queued)
         knock(loop);
+}
+
+void hlk_loop_post(hlk_loop *loop, struct hlk_post *post)
+{
+    hlk_mutex_lock(&loop->post_mu);
+    if (loop->life == ENDED)
+        hlk_mutex_unlock(&loop->post_mu);
+    else
+        queue(loop, post);
+}
+
+bool hlk_loop_try_post(hlk_loop *loop, struct hlk_post *post)
+{
+    hlk_mutex_lock(&loop->post_mu);
+    bool runs = loop->life == STARTED;
+    if (runs)
+        queue(loop, post);
+    else
+        hlk_mutex_unlock(&loop->post_mu);
+    return runs;
 }
 
 void hlk_loop_need_ticks(hlk_loop *loop)

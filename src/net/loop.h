@@ -43,11 +43,11 @@ void hlk_loop_destroy(hlk_loop *loop);      /* NULL is fine */
 struct ev_loop *hlk_loop_ev(hlk_loop *loop);            /* loop thread, or before start */
 void hlk_loop_add_tick(hlk_loop *loop, struct hlk_tick *tick);  /* before start */
 
-void hlk_loop_post(hlk_loop *loop, struct hlk_post *post);      /* any thread */
+void hlk_loop_post(hlk_loop *loop, struct hlk_post *post);      /* any thread; nothing once it has ended */
+bool hlk_loop_try_post(hlk_loop *loop, struct hlk_post *post);  /* false: no loop runs it, now or ever: the caller's */
 void hlk_loop_arm(hlk_loop *loop, struct hlk_alarm *alarm, int64_t due_ms);     /* any thread; re-arms */
 void hlk_loop_cancel(hlk_loop *loop, struct hlk_alarm *alarm);  /* any thread; it may be about to fire all the same */
 void hlk_loop_need_ticks(hlk_loop *loop);                       /* any thread: for a second at least */
-bool hlk_loop_running(const hlk_loop *loop);                    /* from start to the end of stop */
 bool hlk_loop_here(const hlk_loop *loop);                       /* is this its thread? */
 void hlk_loop_assert_here(const hlk_loop *loop);
 

@@ -34,9 +34,7 @@ static void unref(struct hlk_async *async)
     if (atomic_fetch_sub(&async->refs, 1) != 1)
         return;
     hlk_loop *loop = async->r->lock->client->loop;
-    if (async->touched && hlk_loop_running(loop))
-        hlk_loop_post(loop, &async->end);
-    else
+    if (!async->touched || !hlk_loop_try_post(loop, &async->end))
         free_async(async);
 }
 

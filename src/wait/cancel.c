@@ -90,9 +90,7 @@ static void unref(struct hlk_cancel *cancel)
 {
     if (atomic_fetch_sub(&cancel->refs, 1) != 1)
         return;
-    if (hlk_loop_running(cancel->loop))
-        hlk_loop_post(cancel->loop, &cancel->end);
-    else
+    if (!hlk_loop_try_post(cancel->loop, &cancel->end))
         free_cancel(cancel);
 }
 

@@ -20,7 +20,8 @@ enum halt {
     BEFORE_ENDED,
     BEFORE_COMPLETE,
     BEFORE_CLOSE_RELEASES,
-    BEFORE_KEEP
+    BEFORE_KEEP,
+    BEFORE_POST
 };
 
 static atomic_int armed, standing, going;
@@ -89,6 +90,14 @@ WRAPPED(void, hlk_client_complete, (hlk_client * client, struct hlk_job *job))
 {
     halt(BEFORE_COMPLETE);
     __real_hlk_client_complete(client, job);
+}
+
+static _Thread_local bool posts;
+WRAPPED(bool, hlk_loop_try_post, (hlk_loop * loop, struct hlk_post *post))
+{
+    if (posts)
+        halt(BEFORE_POST);
+    return __real_hlk_loop_try_post(loop, post);
 }
 
 static atomic_int keeps, kept;
@@ -421,5 +430,28 @@ Test(preempted, release_without_memory_beside_a_close_is_made_by_close)
     cr_assert(is_free("t"));
     hlk_lock_destroy(call.lock);
     hlk_owner_destroy(owner);
+    WAIT_FOR(open_descriptors() <= before);
+}
+
+static void *destroys_cancel(void *cancel)
+{
+    posts = true;
+    hlk_cancel_destroy(cancel);
+    return NULL;
+}
+
+/* It is to be freed by the loop, which has ended by the time it is told so. */
+Test(preempted, cancel_that_is_destroyed_beside_a_close_leaves_no_client_behind)
+{
+    int before = open_descriptors();
+    hlk_client *client = stage_open(NULL);
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    pthread_t thread;
+    arm(BEFORE_POST);
+    pthread_create(&thread, NULL, destroys_cancel, cancel);
+    WAIT_FOR(atomic_load(&standing));
+    stage_close(client);
+    go_on();
+    pthread_join(thread, NULL);
     WAIT_FOR(open_descriptors() <= before);
 }
