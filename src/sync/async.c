@@ -119,7 +119,7 @@ static void conclude(struct hlk_async *async)
     hlk_client *client = async->r->lock->client;
     hlk_client_ref(client); /* the completion may run at once, and destroy the handle; then nothing else keeps them */
     hlk_session_ref(s);
-    if (async->r->won)
+    if (async->r->won && !async->raising) /* a nested hold is no win: who holds now may be another, and not told yet */
         hlk_session_tell_line(s, complete, async);
     else
         complete(async);
