@@ -162,7 +162,7 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
         status = hlk_request_read_opts(lock, "acquire", given, &opts);
     if (status != HLK_OK)
         return status;
-    if (!lock->holder.id || !done)
+    if (!lock->owner || !done) /* also of a destroyed handle, in a completion */
         return hlk_lock_fails(lock, "acquire", HLK_E_INVALID,
                               done ? "an async acquire needs a lock made with an owner"
                                    : "an async acquire needs a completion");
@@ -189,8 +189,7 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     async->post.run = on_post;
     async->end.run = on_end;
     async->owner = lock->owner;
-    if (async->owner)
-        atomic_fetch_add(&async->owner->refs, 1);
+    atomic_fetch_add(&async->owner->refs, 1);
     async->alarm.fire = on_alarm;
     async->up.run = on_up;
     async->job.run = run_done;

@@ -139,6 +139,32 @@ BOTH(nests_whatever_its_cancel_says_unless_it_has_to_ask)
     hlk_owner_destroy(owner);
 }
 
+static atomic_int refusals;
+
+static void release_and_acquire(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    static struct done none;
+    cr_expect_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK, "%s", hlk_last_error());
+    atomic_fetch_add(&refusals, hlk_lock_acquire_async(lock, NULL, remember, &none) == HLK_E_INVALID);
+    remember(lock, status, ctx);
+}
+
+/* Its owner is given back: a hold that began now would be nobody's. */
+BOTH(of_a_destroyed_handle_may_release_in_its_completion_and_not_acquire)
+{
+    static struct done acquired;
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.owner = owner;
+    hlk_lock *lock = hlk_lock_create(client, "t", &opts);
+    cr_assert_eq(hlk_lock_acquire_async(lock, NULL, release_and_acquire, &acquired), HLK_OK);
+    hlk_lock_destroy(lock);
+    hlk_owner_destroy(owner);
+    cr_assert_eq(result(&acquired), HLK_OK);
+    cr_assert_eq(atomic_load(&refusals), 1);
+    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
+}
+
 BOTH(waits_in_line_behind_its_own_release)
 {
     static struct done first, second, released;
