@@ -454,9 +454,11 @@ void hlk_client_close(hlk_client *client)
     int old = hlk_nocancel_begin();
     wake_waits(client);
     wait_for_requests(client);
-    hlk_table_each(&client->table, release_one, &(struct releasing){ client, hlk_clock_ms() + client->reply_ms });
+    struct releasing releasing = { client, hlk_clock_ms() + client->reply_ms };
+    hlk_table_each(&client->table, release_one, &releasing);
     hlk_holder_unwatch(&client->table); /* now no thread that ends is a holder any more */
-    hlk_events_flush(&client->events); /* a lost hold ends in Redis once its loss was told */
+    /* a lost hold ends in Redis once its loss was told, unless a callback takes long over it */
+    hlk_events_flush(&client->events, releasing.until_ms);
     drain(client);
     stop_threads(client);
     hlk_channels_close(&client->channels);

@@ -1,5 +1,6 @@
 #include "lease/events.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 
@@ -178,20 +179,32 @@ void hlk_events_post(struct hlk_events *events, struct hlk_job *job)
 
 struct flush {
     struct hlk_job job;
-    sem_t through;
+    struct hlk_events *events;
+    bool through; /* under its mutex */
 };
 
 static void run_flush(struct hlk_job *job)
 {
-    sem_post(&HLK_CONTAINER(job, struct flush, job)->through);
+    struct flush *flush = HLK_CONTAINER(job, struct flush, job);
+    struct hlk_events *events = flush->events;
+    hlk_mutex_lock(&events->mu);
+    flush->through = true;
+    pthread_cond_broadcast(&events->told);
+    hlk_mutex_unlock(&events->mu);
 }
 
-void hlk_events_flush(struct hlk_events *events)
+void hlk_events_flush(struct hlk_events *events, int64_t at_ms)
 {
-    struct flush flush = { .job = { .run = run_flush } };
-    sem_init(&flush.through, 0, 0);
+    struct flush flush = { .job = { .run = run_flush }, .events = events };
+    struct timespec at = hlk_clock_monotonic_at(at_ms);
     hlk_events_post(events, &flush.job);
-    while (sem_wait(&flush.through) != 0)
-        ;
-    sem_destroy(&flush.through);
+    hlk_mutex_lock(&events->mu);
+    while (!flush.through) {
+        int rc = pthread_cond_clockwait(&events->told, &events->mu.mu, CLOCK_MONOTONIC, &at);
+        if (rc == ETIMEDOUT && hlk_list_linked(&flush.job.link)) { /* else it runs this moment */
+            hlk_list_remove(&flush.job.link);
+            break;
+        }
+    }
+    hlk_mutex_unlock(&events->mu);
 }

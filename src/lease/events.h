@@ -26,7 +26,7 @@ struct hlk_events {
     struct hlk_mutex mu;                /* rank EVENTS; guards: */
     struct hlk_list jobs;
     const void *telling;                /*   `of` of the job that runs */
-    pthread_cond_t told;                /*   telling has changed */
+    pthread_cond_t told;                /*   telling has changed, or a flush is through */
     bool stopping;
 };
 
@@ -39,8 +39,8 @@ void hlk_events_stop(struct hlk_events *events);        /* runs what is queued, 
 void hlk_events_fini(struct hlk_events *events);
 
 void hlk_events_post(struct hlk_events *events, struct hlk_job *job);   /* any thread, never blocks */
-/* All that was posted until now has run. Blocks; not from the events thread. */
-void hlk_events_flush(struct hlk_events *events);
+/* All that was posted until now has run, or at_ms has come. Blocks; not from the events thread. */
+void hlk_events_flush(struct hlk_events *events, int64_t at_ms);
 
 /* Tells `kind` of lock `name`; hooks[0] is `of`'s. Copies what it needs. False: no memory, nothing is told (log it). */
 bool hlk_events_tell(struct hlk_events *events, int kind, const char *name, const char *holder, int64_t until_ms,

@@ -121,6 +121,44 @@ Test(closing, gives_its_place_back_on_a_new_connection)
     raw(stage.redis, "DEL t");
 }
 
+static hlk_lock *asked;
+static atomic_int asking;
+static enum hlk_status answer;
+
+static void ask_on_event(const struct hlk_event *event, void *ctx)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    (void)ctx;
+    if (event->kind != HLK_EVENT_LOST)
+        return;
+    atomic_store(&asking, 1);
+    answer = hlk_lock_query(asked, &state);
+}
+
+/* A callback asks a server that is away, for as long as it has patience; behind it in line is the end of what was lost.
+ * Close ends the question, and does not wait for it. */
+Test(closing, ends_a_callback_that_asks_a_server_that_is_away)
+{
+    struct hlk_client_opts opts = trouble_opts();
+    struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
+    opts.patience_ms = 20000;
+    opts.on_event = ask_on_event;
+    hlk_client *client = stage_open(&opts);
+    hlk_lock *lock = stage_lock(client, "t", NULL);
+    asked = stage_lock(client, "t2", NULL);
+    fixed.lease_ms = LEASE_MS;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &fixed), HLK_OK);
+    cut_off();
+    WAIT_FOR(atomic_load(&asking));
+    int64_t began = test_now_ms();
+    stage_close(client);
+    int64_t took = test_now_ms() - began;
+    cr_assert_lt(took, 3 * REPLY_MS + 1000, "%d ms", (int)took);
+    cr_assert_eq(answer, HLK_E_CLOSED, "%s", hlk_status_name(answer));
+    let_in();
+    WITHIN(FREE_MS, is_free("t"));
+}
+
 struct inside {
     hlk_client *client;
     hlk_owner *owner, *second;
