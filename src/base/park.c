@@ -21,6 +21,8 @@ void hlk_park_pay(struct hlk_park *park)
     if (!park)
         return;
     int fd = atomic_load(&park->poll_fd);
+    if (fd == HLK_PARK_NOWHERE)
+        return;
     if (fd < 0) {
         sem_post(&park->sem);
         return;

@@ -27,10 +27,13 @@
 #define HLK_WAKE_ALL     0x7ffu
 #define HLK_PARK_ASLEEP  0x80000000u    /* internal: the sleeper sleeps; whoever clears it pays the wake-up */
 
+#define HLK_PARK_NOWHERE (-2)
+
 struct hlk_park {
     atomic_uint bits;
     atomic_int poll_fd;             /* >= 0: woken by a write here. Set by the sleeper before it sleeps; a waker that
-                                     * comes late may pay to the next sleep's place: one wake-up too many, none lost */
+                                     * comes late may pay to the next sleep's place: one wake-up too many, none lost.
+                                     * HLK_PARK_NOWHERE: awake again, and needs none */
     sem_t sem;
 };
 

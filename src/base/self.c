@@ -146,17 +146,23 @@ void hlk_self_forbid_cancel(struct hlk_self *self)
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 
+/* A payment that comes later must not go there: it is a client's descriptor, and may be any file of the process when
+ * that client has been closed. */
 static void poll_ends(void *arg)
 {
-    (void)hlk_park_end(&((struct hlk_self *)arg)->park);
+    struct hlk_park *park = &((struct hlk_self *)arg)->park;
+    (void)hlk_park_end(park);
+    atomic_store(&park->poll_fd, HLK_PARK_NOWHERE);
 }
 
 void hlk_self_poll(struct hlk_self *self, int fd, short events, int kick_fd, unsigned mask, int64_t at_ms)
 {
     struct pollfd fds[2] = { { .fd = fd, .events = events }, { .fd = kick_fd, .events = POLLIN } };
     atomic_store(&self->park.poll_fd, kick_fd);
-    if (!hlk_park_begin(&self->park, mask))
+    if (!hlk_park_begin(&self->park, mask)) {
+        atomic_store(&self->park.poll_fd, HLK_PARK_NOWHERE);
         return;
+    }
     pthread_cleanup_push(poll_ends, self);
     hlk_self_allow_cancel(self);
     (void)poll(fds, 2, hlk_clock_poll_ms(at_ms));

@@ -2,8 +2,10 @@
 #include "base/park.h"
 
 #include "base/clock.h"
+#include "base/self.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -143,6 +145,27 @@ static int64_t played_ns;
 static int64_t step(void)
 {
     return played_ns += 1000000;
+}
+
+/* The waker stands still between the bit and the payment: the other end wakes the sleeper, whose client is closed. */
+Test(park, a_payment_that_comes_after_a_sleep_at_a_connection_does_not_go_to_its_descriptor)
+{
+    int ends[2], kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct hlk_self *self = hlk_self_get();
+    cr_assert_eq(pipe(ends), 0);
+    atomic_store(&self->park.poll_fd, kick_fd);
+    cr_assert(hlk_park_begin(&self->park, HLK_WAKE_LEAD));
+    struct hlk_park *woken = hlk_park_set(&self->park, HLK_WAKE_REPLY);
+    cr_assert_not_null(woken);
+    (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
+    cr_assert_eq(write(ends[1], "x", 1), 1);
+    hlk_self_poll(self, ends[0], POLLIN, kick_fd, HLK_WAKE_LEAD, INT64_MAX);
+    hlk_park_pay(woken);
+    eventfd_t paid;
+    cr_assert_eq(eventfd_read(kick_fd, &paid), -1);
+    close(kick_fd);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 Test(park, until_is_awake_at_once_when_the_bit_is_there)
