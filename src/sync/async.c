@@ -162,7 +162,8 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
         status = hlk_request_read_opts(lock, "acquire", given, &opts);
     if (status != HLK_OK)
         return status;
-    if (!lock->owner || !done) /* also of a destroyed handle, in a completion */
+    hlk_owner *owner = atomic_load(&lock->owner); /* none of a destroyed handle, in a completion */
+    if (!owner || !done)
         return hlk_lock_fails(lock, "acquire", HLK_E_INVALID,
                               done ? "an async acquire needs a lock made with an owner"
                                    : "an async acquire needs a completion");
@@ -188,8 +189,8 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     async->patience_at_ms = INT64_MAX;
     async->post.run = on_post;
     async->end.run = on_end;
-    async->owner = lock->owner;
-    atomic_fetch_add(&async->owner->refs, 1);
+    async->owner = owner;
+    atomic_fetch_add(&owner->refs, 1);
     async->alarm.fire = on_alarm;
     async->up.run = on_up;
     async->job.run = run_done;

@@ -18,7 +18,7 @@ struct hlk_lock {
     struct hlk_via via;                 /* counts the references: handle, holds, waits */
     hlk_client *client;                 /* referenced, like session and owner */
     struct hlk_session *session;        /* NULL: a fair lock that threads hold; each call has a seat (seat.c) */
-    hlk_owner *owner;                   /* NULL: threads hold. Given back by destroy: holds do not keep owners */
+    hlk_owner *_Atomic owner;           /* NULL: threads hold. Given back by destroy: holds do not keep owners */
     struct hlk_holder holder;           /* the owner's, id 0 without */
     int64_t lease_ms, max_hold_ms;
     int64_t token_floor;
@@ -47,7 +47,7 @@ void hlk_lock_view(const hlk_lock *lock, struct hlk_self *self, struct hlk_view 
 /* Who holds through this handle when `self` calls. */
 static inline struct hlk_holder hlk_lock_holder(const hlk_lock *lock, struct hlk_self *self)
 {
-    return lock->owner || lock->holder.id ? lock->holder : (struct hlk_holder){ self->id, &self->holds };
+    return lock->holder.id ? lock->holder : (struct hlk_holder){ self->id, &self->holds };
 }
 
 /* The thread's error, as `operation "name" at endpoint: what`. Returns status. */

@@ -75,6 +75,29 @@ static void *block(void *arg)
     return NULL;
 }
 
+static void given_back(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    (void)ctx;
+    CHECK(status == HLK_OK);
+    CHECK(hlk_lock_release_async(lock, NULL, NULL) == HLK_OK);
+    atomic_fetch_sub(&running, 1);
+}
+
+/* Handles that are destroyed while their call is under way, or its completion gives the lock back. */
+static void *forget(void *client)
+{
+    for (int i = 0; i < rounds; i++) {
+        struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+        opts.owner = hlk_owner_create(client, NULL);
+        hlk_lock *lock = hlk_lock_create(client, "t-forgotten", &opts);
+        CHECK(hlk_lock_acquire_async(lock, NULL, given_back, NULL) == HLK_OK);
+        test_sleep_ms(i % 2);
+        hlk_lock_destroy(lock);
+        hlk_owner_destroy(opts.owner);
+    }
+    return NULL;
+}
+
 static void drive(hlk_client *client)
 {
     struct pollfd set = { hlk_client_fd(client), POLLIN, 0 };
@@ -105,7 +128,9 @@ static void run(bool dispatch, bool fair)
     struct blocker blockers[THREADS];
     opts.flags = dispatch ? HLK_OPEN_DISPATCH : 0;
     hlk_client *client = stage_open(&opts);
-    atomic_store(&running, OWNERS);
+    pthread_t forgetful;
+    atomic_store(&running, OWNERS + rounds);
+    pthread_create(&forgetful, NULL, forget, client);
     for (int i = 0; i < THREADS; i++) {
         blockers[i] =
             (struct blocker){ .lock = lock_of(client, i % LOCKS, fair, NULL), .me = 100 + i, .which = i % LOCKS };
@@ -118,6 +143,7 @@ static void run(bool dispatch, bool fair)
         begin(&jobs[i]);
     }
     drive(client);
+    pthread_join(forgetful, NULL);
     for (int i = 0; i < THREADS; i++) {
         /* the loop goes on: a release_async of the last round may still be what a blocker waits for */
         while (pthread_tryjoin_np(blockers[i].thread, NULL) != 0) {
