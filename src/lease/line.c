@@ -344,12 +344,13 @@ void hlk_session_open(struct hlk_session *s, uint64_t h)
     hlk_mutex_unlock(s->mu);
 }
 
-void hlk_session_tell_line(struct hlk_session *s, void (*tell)(void *ctx), void *ctx)
+void hlk_session_tell_line(struct hlk_session *s, uint64_t winner, void (*tell)(void *ctx), void *ctx)
 {
     hlk_mutex_lock(s->mu);
     if (tell)
         tell(ctx);
-    s->untold = false;
+    if (s->holder.id == winner) /* it may have lost it meanwhile, and another be its holder */
+        s->untold = false;
     hlk_session_wake_knowing(s);
     hlk_mutex_unlock(s->mu);
 }

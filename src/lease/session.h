@@ -200,7 +200,7 @@ bool hlk_session_won(struct hlk_session *s, struct hlk_turn *turn, int64_t sent_
 /* A win is told: by its call's return, or by `tell`, which puts its completion on its way, under the mutex, so that
  * nobody who holds later is told before. Then those in line who need not wait for their turn (same holder, or one try)
  * look again. */
-void hlk_session_tell_line(struct hlk_session *s, void (*tell)(void *ctx), void *ctx);
+void hlk_session_tell_line(struct hlk_session *s, uint64_t winner, void (*tell)(void *ctx), void *ctx);
 /* The server says that h is void: the asker gets a new one. */
 void hlk_session_renumber(struct hlk_session *s, struct hlk_turn *turn);
 /* Leaves the line, wherever it is. True: end(h) is the caller's to start, then hlk_session_left; ENDING meanwhile. That

@@ -120,7 +120,7 @@ static void conclude(struct hlk_async *async)
     hlk_client_ref(client); /* the completion may run at once, and destroy the handle; then nothing else keeps them */
     hlk_session_ref(s);
     if (async->r->won && !async->raising) /* a nested hold is no win: who holds now may be another, and not told yet */
-        hlk_session_tell_line(s, complete, async);
+        hlk_session_tell_line(s, async->r->turn.holder.id, complete, async);
     else
         complete(async);
     hlk_session_unref(s);

@@ -223,7 +223,7 @@ static enum hlk_status acquire_first(hlk_lock *lock, const struct hlk_acquire_op
     }
     pthread_cleanup_pop(0);
     if (r->won)
-        hlk_session_tell_line(lock->session, NULL, NULL);
+        hlk_session_tell_line(lock->session, holder.id, NULL, NULL);
     if (status == HLK_OK && atomic_load(&lock->client->closing)) {
         hlk_table_give_back(lock->session, holder.id); /* close has looked through the holds already, or does so now */
         status = hlk_error_set(&r->error, HLK_E_CLOSED, "the client is being closed");

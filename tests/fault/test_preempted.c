@@ -142,11 +142,11 @@ WRAPPED(bool, hlk_park_until, (struct hlk_park * park, unsigned mask, int64_t at
 
 /* In its caller's thread: the answer of a blocking acquire is on its way, and the line has been told. */
 static atomic_int lines_told;
-WRAPPED(void, hlk_session_tell_line, (struct hlk_session * s, void (*tell)(void *), void *ctx))
+WRAPPED(void, hlk_session_tell_line, (struct hlk_session * s, uint64_t winner, void (*tell)(void *), void *ctx))
 {
     if (!tell && atomic_load(&armed) == BEFORE_LOOK)
         WAIT_FOR(atomic_load(&standing));
-    __real_hlk_session_tell_line(s, tell, ctx);
+    __real_hlk_session_tell_line(s, winner, tell, ctx);
     atomic_fetch_add(&lines_told, 1);
 }
 

@@ -76,7 +76,7 @@ static inline bool won_with(struct person *p, int64_t lease_ms, bool fixed)
     p->turn.lease_ms = lease_ms;
     p->turn.fixed = fixed;
     bool won = hlk_session_won(s, &p->turn, world_now_ms(), 0, false);
-    hlk_session_tell_line(s, NULL, NULL);
+    hlk_session_tell_line(s, p->turn.holder.id, NULL, NULL);
     return won;
 }
 

@@ -120,7 +120,7 @@ Test(place, a_grant_to_a_completion_waits_until_the_end_before_it_is_told)
     hlk_session_end_told(s);
     cr_assert_eq(ann.woken, 1);
     cr_assert_eq(hlk_session_look(s, &ann.turn), HLK_ENTER_GOT);
-    hlk_session_tell_line(s, NULL, NULL);
+    hlk_session_tell_line(s, ann.turn.holder.id, NULL, NULL);
     release(&ann);
 }
 
@@ -134,7 +134,7 @@ Test(place, a_grant_before_the_answer_waits_until_the_end_is_told_too)
     cr_assert_not(hlk_session_waits(s, &ann.turn, false));
     hlk_session_end_told(s);
     cr_assert_eq(hlk_session_look(s, &ann.turn), HLK_ENTER_GOT);
-    hlk_session_tell_line(s, NULL, NULL);
+    hlk_session_tell_line(s, ann.turn.holder.id, NULL, NULL);
     release(&ann);
 }
 

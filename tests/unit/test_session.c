@@ -366,7 +366,7 @@ Test(session, the_same_owner_stands_in_line_until_the_win_was_told)
     cr_assert_eq(enter(&cid), HLK_ENTER_LINE);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_LINE);
     cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_LINE, "one try is no BUSY behind its own owner");
-    hlk_session_tell_line(s, NULL, NULL);
+    hlk_session_tell_line(s, ann.turn.holder.id, NULL, NULL);
     cr_assert_eq(bob.woken, 1);
     cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_NESTED);
     cr_assert_eq(hlk_session_look(s, &cid.turn), HLK_ENTER_NESTED);
@@ -374,6 +374,24 @@ Test(session, the_same_owner_stands_in_line_until_the_win_was_told)
     let_go(&ann);
     let_go(&ann);
     release(&ann);
+}
+
+Test(session, a_win_that_is_told_late_is_not_the_next_ones)
+{
+    unsigned count;
+    uint64_t h;
+    enter(&ann);
+    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), 0, false));
+    release(&ann);
+    bob.turn.completes = true;
+    enter(&bob);
+    cr_assert(hlk_session_won(s, &bob.turn, world_now_ms(), 0, false));
+    hlk_session_tell_line(s, ann.turn.holder.id, NULL, NULL);
+    cr_assert_eq(hlk_session_nest(s, bob.turn.holder.id, 0, &count, &h), HLK_ENTER_LINE);
+    hlk_session_tell_line(s, bob.turn.holder.id, NULL, NULL);
+    cr_assert_eq(hlk_session_nest(s, bob.turn.holder.id, 0, &count, &h), HLK_ENTER_NESTED);
+    let_go(&bob);
+    release(&bob);
 }
 
 Test(session, what_is_held_as_before_tells_those_who_came_meanwhile)
