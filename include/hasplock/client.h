@@ -81,7 +81,7 @@ struct hlk_client_opts {
 
 #define HLK_OPEN_LAZY     0x1u   /* do not connect yet: open cannot answer CONNECT or AUTH, the first call does */
 #define HLK_OPEN_DISPATCH 0x2u   /* async completions by hlk_client_dispatch in your loop (async.h), not on ours */
-#define HLK_OPEN_NO_SPIN  0x4u   /* never poll before blocking; default: only while answers come within about 50 us */
+#define HLK_OPEN_NO_SPIN  0x4u   /* never poll before blocking; default: only while answers come within 150 us */
 
 /* Connects, checks credentials, starts the threads. `url`: redis://[user[:pass]@]host[:port][/db], unix:/path/of.sock,
  * local: (a private server of this user on this host). `opts` NULL: the defaults.

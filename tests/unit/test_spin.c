@@ -5,6 +5,7 @@
 
 #define FAST 20000 /* ns */
 #define SLOW 400000
+#define BLOCKED (HLK_SPIN_LIMIT_NS * 4 / 3) /* somewhat above the limit */
 
 static struct hlk_spin spin;
 
@@ -50,9 +51,9 @@ Test(spin, blocks_when_round_trips_are_long)
 Test(spin, becomes_slow_by_average_not_by_one_small_outlier)
 {
     see(FAST, 1);
-    see(100000, 1);
+    see(SLOW, 1);
     cr_assert_gt(hlk_spin_budget_ns(&spin), 0);
-    see(100000, 20);
+    see(SLOW, 20);
     cr_assert_eq(hlk_spin_budget_ns(&spin), 0);
 }
 
@@ -93,21 +94,21 @@ Test(spin, a_slow_probe_leaves_it_off_for_another_turn)
     cr_assert_eq(calls_until_probe(), HLK_SPIN_PROBE);
 }
 
-/* Blocked round trips of 80 us where polled ones take 20: the average alone would never come back. */
+/* Blocked round trips that are too long where polled ones are not: the average alone would never come back. */
 Test(spin, comes_back_where_blocking_is_what_makes_it_slow)
 {
-    see(80000, 1);
+    see(BLOCKED, 1);
     for (int i = 0; i < HLK_SPIN_PROBE; i++)
-        see(hlk_spin_budget_ns(&spin) ? FAST : 80000, 1);
+        see(hlk_spin_budget_ns(&spin) ? FAST : BLOCKED, 1);
     cr_assert_eq(hlk_spin_budget_ns(&spin), 2 * FAST);
 }
 
 Test(spin, a_short_answer_without_a_probe_counts_an_eighth)
 {
-    see(100000, 1);
+    see(BLOCKED, 1);
     cr_assert_eq(hlk_spin_budget_ns(&spin), 0);
     see(FAST, 1);
-    cr_assert_eq(spin.average_ns, 100000 - (100000 - FAST) / 8);
+    cr_assert_eq(spin.average_ns, BLOCKED - (BLOCKED - FAST) / 8);
 }
 
 Test(spin, a_stall_is_one_vote_not_ten)
