@@ -25,7 +25,7 @@ void hlk_session_move(struct hlk_session *s, enum hlk_session_state to)
     hlk_mutex_assert_held(s->mu);
     assert(next[s->state] & 1u << to);
     (void)next;
-    s->state = (uint8_t)to;
+    s->state = (uint8_t)to & 0xfu;
 }
 
 static void tell(struct hlk_session *s, int kind, const char *why);

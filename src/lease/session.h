@@ -118,14 +118,14 @@ struct hlk_session {
     struct hlk_table *table;
     struct hlk_mutex *mu;               /* one of the table's stripes, rank SESSION; guards: */
     struct hlk_list line;               /*   turns; the first one is the asker while ASKING or WAITING */
-    uint8_t state;                      /*   enum hlk_session_state */
+    uint8_t state : 4;                  /*   enum hlk_session_state */
     bool doubt : 1;                     /*   a copy of h's acquire is in doubt */
     bool untold : 1;                    /*   the holder's completion is not on its way yet */
+    bool batched : 1;                   /*   a renewal of it is being put into the stream: no end may get before it */
     bool fair;                          /*   a fair lock's: one for each holder. Set when made, then read-only */
-    bool batched;                       /*   a renewal of it is being put into the stream: no end may get before it */
+    uint16_t ends_untold;               /*   ends whose completion is not on its way yet */
     unsigned count;
     unsigned written;                   /*   the count that Redis has */
-    unsigned ends_untold;               /*   ends whose completion is not on its way yet */
     atomic_int refs;
     uint64_t h;
     struct hlk_holder holder;
