@@ -140,10 +140,12 @@ BOTH(nests_whatever_its_cancel_says_unless_it_has_to_ask)
 }
 
 static atomic_int refusals;
+static atomic_bool destroyed;
 
 static void release_and_acquire(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
     static struct done none;
+    WAIT_FOR(atomic_load(&destroyed));
     cr_expect_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK, "%s", hlk_last_error());
     atomic_fetch_add(&refusals, hlk_lock_acquire_async(lock, NULL, remember, &none) == HLK_E_INVALID);
     remember(lock, status, ctx);
@@ -160,6 +162,7 @@ BOTH(of_a_destroyed_handle_may_release_in_its_completion_and_not_acquire)
     cr_assert_eq(hlk_lock_acquire_async(lock, NULL, release_and_acquire, &acquired), HLK_OK);
     hlk_lock_destroy(lock);
     hlk_owner_destroy(owner);
+    atomic_store(&destroyed, true);
     cr_assert_eq(result(&acquired), HLK_OK);
     cr_assert_eq(atomic_load(&refusals), 1);
     LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
