@@ -5,6 +5,7 @@
 
 #include "support/acl.h"
 #include "support/link.h"
+#include "support/port.h"
 #include "support/wait.h"
 
 #include <arpa/inet.h>
@@ -29,7 +30,7 @@ struct proxy {
     bool stop, refuse, cut;
 
     char dir[64], path[80], upstream[80], url[160];
-    int port, listen_unix, listen_tcp;
+    int port, port_held, listen_unix, listen_tcp;
 
     struct link *links;
     uint64_t accepted;
@@ -119,13 +120,10 @@ static void start_listening(struct proxy *proxy)
     struct sockaddr_in tcp = { .sin_family = AF_INET,
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                .sin_port = htons((uint16_t)proxy->port) };
-    socklen_t len = sizeof tcp;
     snprintf(local.sun_path, sizeof local.sun_path, "%s", proxy->path);
     unlink(proxy->path);
     proxy->listen_unix = listen_on(AF_UNIX, (struct sockaddr *)&local, sizeof local);
     proxy->listen_tcp = listen_on(AF_INET, (struct sockaddr *)&tcp, sizeof tcp);
-    getsockname(proxy->listen_tcp, (struct sockaddr *)&tcp, &len);
-    proxy->port = ntohs(tcp.sin_port);
 }
 
 /* Makes what was asked from outside true. */
@@ -209,6 +207,7 @@ struct proxy *proxy_start(const struct server *server)
     snprintf(proxy->path, sizeof proxy->path, "%s/p", proxy->dir);
     snprintf(proxy->upstream, sizeof proxy->upstream, "%s", server->socket);
     proxy->harm.upstream = proxy->upstream;
+    proxy->port_held = port_reserve(&proxy->port);
     start_listening(proxy);
     if (server->acl)
         snprintf(proxy->url, sizeof proxy->url, "redis://%s:%s@127.0.0.1:%d", ACL_USER, ACL_PASSWORD, proxy->port);
@@ -239,6 +238,7 @@ void proxy_stop(struct proxy *proxy)
     sweep(proxy);
     close_fd(&proxy->listen_unix);
     close_fd(&proxy->listen_tcp);
+    close_fd(&proxy->port_held);
     close_fd(&proxy->bell);
     unlink(proxy->path);
     rmdir(proxy->dir);

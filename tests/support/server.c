@@ -1,10 +1,10 @@
 #include "support/server.h"
 
 #include "support/acl.h"
+#include "support/port.h"
 #include "support/raw.h"
 #include "support/wait.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -19,21 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_ARGS = 96, START_TRIES = 5 };
-
-/* A port that is free now. Another process may take it before the server does; then the server ends and start_once is
- * tried again with another one. */
-static int free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &len) != 0)
-        test_give_up("no loopback port: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
-}
+enum { MAX_ARGS = 96 };
 
 static void show_log(const struct server *server)
 {
@@ -138,7 +124,7 @@ static bool answers_ping(const struct server *server)
     return pong;
 }
 
-static bool start_once(struct server *server)
+static void start(struct server *server)
 {
     const char *argv[MAX_ARGS];
     char port[16], rules[1024];
@@ -154,23 +140,10 @@ static bool start_once(struct server *server)
     int64_t give_up = test_now_ms() + WAIT_MS;
     while (still_runs(server) && test_now_ms() < give_up) {
         if (answers_ping(server))
-            return true;
+            return;
         test_sleep_ms(2);
     }
     server_kill(server);
-    return false;
-}
-
-static void start(struct server *server)
-{
-    for (int i = 0; i < START_TRIES; i++) {
-        if (start_once(server))
-            return;
-        if (!server->port)
-            break;
-        if (!server->url[0])
-            server->port = free_port();
-    }
     show_log(server);
     test_give_up("redis-server in %s does not come up", server->dir);
 }
@@ -186,7 +159,7 @@ struct server *server_start(unsigned flags, const char *const *extra)
     if (len < 0 || !mkdtemp(server->dir))
         test_give_up("mkdtemp: %s", strerror(errno));
     snprintf(server->socket, sizeof server->socket, "%s/s", server->dir);
-    server->port = flags & SERVER_TCP || server->acl ? free_port() : 0;
+    server->port_held = flags & SERVER_TCP || server->acl ? port_reserve(&server->port) : -1;
     start(server);
     snprintf(server->unix_url, sizeof server->unix_url, "unix:%s", server->socket);
     if (server->acl)
@@ -312,6 +285,8 @@ void server_stop(struct server *server)
     if (!server)
         return;
     server_kill(server);
+    if (server->port_held >= 0)
+        close(server->port_held);
     nftw(server->dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     free(server);
 }

@@ -33,6 +33,7 @@ struct server {
     unsigned flags;
     bool     acl;
     int      port;          /* 0: no TCP */
+    int      port_held;     /* port.h; -1: no TCP */
     char     dir[64];       /* ours, removed by server_stop */
     char     socket[80];
     char     url[160], unix_url[96];
