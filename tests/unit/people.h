@@ -114,6 +114,13 @@ static inline void lose(void)
     hlk_session_ended(s);
 }
 
+static inline void lose_without_memory(void)
+{
+    hlk_mem_fail_after(1);
+    cr_assert_not(hlk_session_lose(s, s->h, "broken", &parting));
+    hlk_mem_fail_after(-1);
+}
+
 static inline unsigned count_of(struct person *p)
 {
     struct hlk_view view;

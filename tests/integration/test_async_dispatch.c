@@ -1,0 +1,154 @@
+/* Completions in the caller's own loop: its descriptor, its batches, and what goes on while it does not turn. */
+#include "integration/async.h"
+
+static void start(void)
+{
+    stage_up(0);
+}
+
+TestSuite(dispatch, .init = start, .fini = stage_down, .timeout = 90);
+
+Test(dispatch, the_descriptor_is_quiet_when_there_is_nothing_to_do_and_level_triggered)
+{
+    static struct done done;
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    struct pollfd set = { hlk_client_fd(client), POLLIN, 0 };
+    cr_assert_geq(set.fd, 0);
+    cr_assert_eq(poll(&set, 1, 0), 0);
+    acquire(lock, HLK_FOREVER, NULL, &done);
+    cr_assert_eq(poll(&set, 1, WAIT_MS), 1);
+    cr_assert_eq(poll(&set, 1, 0), 1, "still");
+    cr_assert_eq(result(&done), HLK_OK);
+    while (hlk_client_dispatch(client, 0) > 0)
+        ;
+    cr_assert_eq(poll(&set, 1, 0), 0, "quiet again");
+    release(lock, NULL);
+    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
+    hlk_owner_destroy(owner);
+}
+
+Test(dispatch, runs_no_more_completions_than_asked_for)
+{
+    enum { CALLS = 10 };
+    static struct done done[CALLS];
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    for (int i = 0; i < CALLS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "t%d", i);
+        done[i].release = true;
+        acquire(stage_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
+    }
+    int ran = 0;
+    for (int64_t end = test_now_ms() + WAIT_MS; ran < CALLS && test_now_ms() < end;) {
+        struct pollfd set = { hlk_client_fd(client), POLLIN, 0 };
+        poll(&set, 1, 100);
+        int now = hlk_client_dispatch(client, 3);
+        cr_assert_leq(now, 3);
+        ran += now;
+    }
+    cr_assert_eq(ran, CALLS);
+    LOOP_UNTIL(raw_int(stage.redis, "DBSIZE") == 0);
+    hlk_owner_destroy(owner);
+}
+
+/* async.h: a batch made before the loop turns leaves in one write, and what waits for that for longer than a tick of
+ * the library's own loop leaves with the tick */
+Test(dispatch, sends_a_batch_in_one_write)
+{
+    enum { CALLS = 64, TICK_MS = 10 };
+    static struct done warm, freed, done[CALLS];
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *locks[CALLS];
+    hlk_lock *first = stage_owned(client, "t", owner);
+    acquire(first, HLK_FOREVER, NULL, &warm); /* the scripts are loaded then */
+    cr_assert_eq(result(&warm), HLK_OK);
+    release(first, &freed);
+    cr_assert_eq(result(&freed), HLK_OK); /* now no answer is due */
+    uint64_t writes = stage_counters(client).writes, commands = stage_counters(client).commands;
+    for (int i = 0; i < CALLS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "t%d", i);
+        locks[i] = stage_owned(client, name, owner);
+    }
+    int64_t began = test_now_ms();
+    for (int i = 0; i < CALLS; i++)
+        acquire(locks[i], HLK_FOREVER, NULL, &done[i]);
+    cr_assert_eq(result(&done[0]), HLK_OK);
+    uint64_t ticks = (uint64_t)(test_now_ms() - began + TICK_MS) / TICK_MS; /* that there were meanwhile, at most */
+    for (int i = 1; i < CALLS; i++)
+        cr_assert_eq(result(&done[i]), HLK_OK);
+    cr_assert_eq(stage_counters(client).commands, commands + CALLS);
+    cr_assert_leq(stage_counters(client).writes, writes + 1 + ticks);
+    for (int i = 0; i < CALLS; i++)
+        release(locks[i], NULL);
+    LOOP_UNTIL(raw_int(stage.redis, "DBSIZE") == 0);
+    hlk_owner_destroy(owner);
+}
+
+/* async.h: deadlines are kept without dispatch; the completion comes with the next call. The lock is not taken late. */
+Test(dispatch, keeps_deadlines_of_waits_while_nobody_dispatches)
+{
+    static struct done done;
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner);
+    raw(stage.redis, "HSET t foreign:1 1");
+    acquire(lock, 200, NULL, &done);
+    LOOP_UNTIL(raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR(raw_listeners(stage.redis, "t") == 0); /* it gave up by itself: nobody dispatched */
+    cr_assert_eq(atomic_load(&done.runs), 0);
+    raw(stage.redis, "DEL t");
+    cr_assert_eq(result(&done), HLK_TIMEOUT);
+    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    hlk_owner_destroy(owner);
+}
+
+/* async.h: what nobody dispatched runs in hlk_client_close; what was got is not held any more */
+Test(dispatch, close_runs_what_is_pending_in_its_own_thread)
+{
+    static struct done got, waits;
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    raw(stage.redis, "HSET t2 foreign:1 1");
+    acquire(stage_owned(client, "t", owner), HLK_FOREVER, NULL, &got);
+    acquire(stage_owned(client, "t2", owner), HLK_FOREVER, NULL, &waits);
+    WAIT_FOR(stage_counters(client).acquired == 1 && raw_listeners(stage.redis, "t2") == 1);
+    cr_assert_eq(atomic_load(&got.runs) + atomic_load(&waits.runs), 0);
+    stage_close(client);
+    cr_assert_eq(atomic_load(&got.runs), 1);
+    cr_assert_eq(atomic_load(&waits.runs), 1);
+    cr_assert(pthread_equal(got.thread, pthread_self()) && pthread_equal(waits.thread, pthread_self()));
+    cr_assert_eq(got.status, HLK_OK);
+    cr_assert_eq(waits.status, HLK_E_CLOSED);
+    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    raw(stage.redis, "DEL t2");
+    hlk_owner_destroy(owner);
+}
+
+Test(dispatch, can_be_driven_beside_calls_that_block)
+{
+    enum { CALLS = 50 };
+    static struct done done[CALLS];
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    struct actor *actors[CALLS];
+    for (int i = 0; i < CALLS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "t%d", i % 5);
+        done[i].release = true;
+        actors[i] = actor_start_wait(stage_lock(client, "t-blocking", NULL), HLK_NOWAIT);
+        acquire(stage_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
+    }
+    for (int i = 0; i < CALLS; i++) {
+        cr_assert_eq(result(&done[i]), HLK_OK);
+        enum hlk_status status = actor_status(actors[i]);
+        cr_assert(status == HLK_OK || status == HLK_BUSY);
+        actor_end(actors[i]);
+    }
+    LOOP_UNTIL(raw_int(stage.redis, "DBSIZE") == 0);
+    hlk_owner_destroy(owner);
+}
