@@ -518,7 +518,9 @@ Test(support_order, is_by_the_queue_and_with_so_many_passes)
         { "a", "b 1 0" }, { "a", "b 1 0" }, { "b", "" }, { "c", "a" }, { "a", "" }
     };
     static const char *const overtaken[][2] = { { "a", "b 1 0" }, { "c", "" } };
+    static const char *const alone[][2] = { { "a", "" }, { "a", "" }, { "a", "b" }, { "b", "" } };
     cr_assert(in_order(1, turns, 5));
     cr_assert_not(in_order(0, turns, 5), "a had it twice");
     cr_assert_not(in_order(1, overtaken, 2), "b was first");
+    cr_assert(in_order(0, alone, 4), "nobody waited");
 }

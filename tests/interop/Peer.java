@@ -22,7 +22,7 @@
  *     C.T held NAME                   C.T heldby NAME THREAD_ID               C.T holds NAME
  *     C.T id                          the Java thread id: the hold's field is <uuid>:<id>
  *     C.T fairlock NAME ...           the same of a fair lock, like all verbs above and the next
- *     C.T count NAME REDIS_URL COUNTER TURNS STOP    see count()
+ *     C.T count NAME REDIS_URL COUNTER TURNS STOP [NOTE]      see count()
  *     C.T fencedlock NAME             lockAndGetToken: the token
  *     C.T token NAME                  getToken
  *     C.T fencedcount NAME REDIS_URL TOKENS STOP     see fencedCount() */
@@ -184,7 +184,8 @@ public final class Peer {
         case "holds":
             return lock.getHoldCount();
         case "count":
-            return count(lock, words[0], URI.create(words[3]), words[4], words[5], words[6]);
+            return count(lock, words[0], URI.create(words[3]), words[4], words[5], words[6],
+                    words.length > 7 ? words[7] : null);
         case "fencedlock":
             return client.getFencedLock(words[2]).lockAndGetToken();
         case "token":
@@ -201,8 +202,9 @@ public final class Peer {
     }
 
     /* Until the key `stop` exists: under the lock, reads `counter`, writes it back one higher, and appends
-     * "<who> <began> <ended>" (us) to the list `turns`, all by a plain connection of its own. Answers how often. */
-    private static long count(RLock lock, String who, URI url, String counter, String turns, String stop)
+     * "<who> <began> <ended>" (us) to the list `turns`, all by a plain connection of its own; before, it runs the
+     * script whose SHA-1 is `note`, if not null. Answers how often. */
+    private static long count(RLock lock, String who, URI url, String counter, String turns, String stop, String note)
             throws IOException {
         long done = 0;
         try (Plain redis = new Plain(url)) {
@@ -210,6 +212,9 @@ public final class Peer {
                 lock.lock();
                 try {
                     long began = us();
+                    if (note != null) {
+                        redis.call("EVALSHA", note, "0");
+                    }
                     String seen = redis.call("GET", counter);
                     redis.call("SET", counter, Long.toString(seen == null ? 1 : Long.parseLong(seen) + 1));
                     redis.call("RPUSH", turns, who + " " + began + " " + us());

@@ -3,6 +3,7 @@
 #include "interop/scene.h"
 
 #include "support/history.h"
+#include "support/order.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -365,11 +366,16 @@ Test(redisson_fair, c_breaks_javas_lock_and_java_gets_it_next)
 
 enum { SIDE = 3, TURNS = 25 };
 
+/* Run by each holder: who it is, and who is first in the queue. */
+#define NOTE                                                                                                           \
+    "redis.call('rpush', 't:order', redis.call('hkeys', 't')[1] .. ' ' .. (redis.call('lindex', '" QUEUE "', 0) or ''))"
+
 struct counter {
     pthread_t thread;
     int who;
     hlk_lock *lock;
     struct history *history;
+    const char *note; /* the script's SHA-1 */
     atomic_int turns;
     enum hlk_status status;
 };
@@ -383,6 +389,7 @@ static void *count(void *arg)
         if (me->status != HLK_OK)
             break;
         struct hold *hold = history_acquired(me->history, me->who, 0, hlk_lock_held_until(me->lock));
+        raw(redis, "EVALSHA %s 0", me->note);
         raw(redis, "SET t:counter %lld", (long long)raw_int(redis, "GET t:counter") + 1);
         atomic_fetch_add(&me->turns, 1);
         history_released(hold);
@@ -392,43 +399,57 @@ static void *count(void *arg)
     return NULL;
 }
 
-/* Of each thread, ours first; the fewest. */
-static int64_t turns_so_far(struct counter *c, int64_t turns[2 * SIDE])
+/* Of the thread of either side that had the fewest. */
+static int64_t fewest_turns(struct counter *c)
 {
     int64_t least = INT64_MAX;
     for (int i = 0; i < 2 * SIDE; i++) {
-        turns[i] = i < SIDE ? atomic_load(&c[i].turns) : raw_int(scene.redis, "LLEN t:turns:%d", i - SIDE);
-        least = turns[i] < least ? turns[i] : least;
+        int64_t turns = i < SIDE ? atomic_load(&c[i].turns) : raw_int(scene.redis, "LLEN t:turns:%d", i - SIDE);
+        least = turns < least ? turns : least;
     }
     return least;
+}
+
+/* Whoever was first in the queue was next, each time; how often somebody was. */
+static size_t check_order(void)
+{
+    size_t called;
+    redisReply *notes = redisCommand(scene.redis, "LRANGE t:order 0 -1");
+    struct order *order = order_create(notes->elements, NULL, NULL);
+    for (size_t i = 0; i < notes->elements; i++) {
+        char *holder = notes->element[i]->str, *first = strchr(holder, ' ');
+        *first++ = '\0';
+        order_add(order, holder, first);
+    }
+    freeReplyObject(notes);
+    cr_assert(order_check(order, 0, &called));
+    order_destroy(order);
+    return called;
 }
 
 Test(redisson_fair, three_c_and_three_java_threads_take_turns_and_lose_no_update)
 {
     struct counter c[SIDE];
+    char note[64];
     struct history *history = history_create(1 << 14);
     memset(c, 0, sizeof c);
     raw(scene.redis, "SET t:counter 0");
+    redisReply *sha = redisCommand(scene.redis, "SCRIPT LOAD %s", NOTE);
+    snprintf(note, sizeof note, "%s", sha->str);
+    freeReplyObject(sha);
     for (int i = 0; i < SIDE; i++) {
         c[i].who = i;
         c[i].lock = fair_lock(scene.client);
         c[i].history = history;
-        peer_tell(scene.java, "A.%d faircount t %s t:counter t:turns:%d t:stop", i, scene.java_url, i);
+        c[i].note = note;
+        peer_tell(scene.java, "A.%d faircount t %s t:counter t:turns:%d t:stop %s", i, scene.java_url, i, note);
         cr_assert_eq(pthread_create(&c[i].thread, NULL, count, &c[i]), 0);
     }
-    int64_t before[2 * SIDE], after[2 * SIDE], sum = 0, most = 0, least = INT64_MAX;
     do
         test_sleep_ms(1);
-    while (turns_so_far(c, before) < 1); /* all are at work */
-    do
-        test_sleep_ms(1);
-    while (turns_so_far(c, after) < TURNS + 1 || after[0] - before[0] < TURNS);
-    for (int i = 0; i < 2 * SIDE; i++) {
-        int64_t turns = after[i] - before[i];
-        most = turns > most ? turns : most;
-        least = turns < least ? turns : least;
-    }
+    while (fewest_turns(c) < TURNS);
     raw(scene.redis, "SET t:stop 1");
+    int64_t sum = 0;
     for (int i = 0; i < SIDE; i++) {
         char who[8];
         snprintf(who, sizeof who, "A.%d", i);
@@ -436,11 +457,13 @@ Test(redisson_fair, three_c_and_three_java_threads_take_turns_and_lose_no_update
         cr_assert_eq(c[i].status, HLK_OK, "C thread %d: %s", i, hlk_status_name(c[i].status));
         sum += atomic_load(&c[i].turns) + atoll(peer_answer(scene.java, who)->text);
     }
-    cr_log_info("turns of each thread while all were at work: %lld to %lld", (long long)least, (long long)most);
     cr_assert_eq(raw_int(scene.redis, "GET t:counter"), sum);
+    cr_assert_eq(raw_int(scene.redis, "LLEN t:order"), sum);
     cr_assert(history_check(history));
-    cr_assert_lt(most, 2 * least, "%lld to %lld", (long long)least, (long long)most);
-    raw(scene.redis, "DEL t:counter t:stop t:turns:0 t:turns:1 t:turns:2");
+    size_t called = check_order();
+    cr_log_info("%zu of %lld times the first in the queue was next", called, (long long)sum);
+    cr_assert_gt(called, (size_t)(2 * SIDE));
+    raw(scene.redis, "DEL t:counter t:stop t:order t:turns:0 t:turns:1 t:turns:2");
     history_destroy(history);
     done();
 }

@@ -79,8 +79,8 @@ bool order_check(const struct order *order, int passes, size_t *called)
     for (size_t i = 0; i + 1 < order->noted; i++) {
         const char *holder = order->turn[i].holder, *next = order->turn[i + 1].holder, *first = order->turn[i].first;
         if (strcmp(next, holder) == 0) {
-            if (++passed > passes) {
-                fprintf(stderr, "order: %s had it more than %d times\n", holder, passes + 1);
+            if (first[0] && ++passed > passes) {
+                fprintf(stderr, "order: %s had it more than %d times while %s waited\n", holder, passes + 1, first);
                 return false;
             }
             continue;

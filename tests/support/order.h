@@ -7,7 +7,8 @@
  *     ...
  *     cr_assert(order_check(order, passes, &called));
  *
- * A turn is one hold id: a process may have the lock `passes` times more by it, from thread to thread.
+ * A turn is one hold id: a process may have the lock `passes` times more by it while somebody waits, from thread to
+ * thread.
  */
 #ifndef HLK_TEST_ORDER_H
 #define HLK_TEST_ORDER_H
