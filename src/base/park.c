@@ -7,31 +7,41 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 void hlk_park_init(struct hlk_park *park)
 {
     atomic_init(&park->bits, 0);
     atomic_init(&park->poll_fd, -1);
+    atomic_init(&park->paying, 0);
     sem_init(&park->sem, 0, 0);
+}
+
+static void write_token(int fd)
+{
+    uint64_t one = 1;
+    int old = hlk_nocancel_begin();
+    ssize_t ignored = write(fd, &one, sizeof one); /* an eventfd that is full wakes as well */
+    (void)ignored;
+    hlk_nocancel_end(old);
 }
 
 void hlk_park_pay(struct hlk_park *park)
 {
     if (!park)
         return;
-    int fd = atomic_load(&park->poll_fd);
-    if (fd == HLK_PARK_NOWHERE)
-        return;
-    if (fd < 0) {
+    if (atomic_load(&park->poll_fd) == -1) {
         sem_post(&park->sem);
         return;
     }
-    uint64_t one = 1;
-    int old = hlk_nocancel_begin();
-    ssize_t ignored = write(fd, &one, sizeof one); /* an eventfd that is full wakes as well */
-    (void)ignored;
-    hlk_nocancel_end(old);
+    atomic_fetch_add(&park->paying, 1);
+    int fd = atomic_load(&park->poll_fd); /* from here on it is held for us */
+    if (fd >= 0)
+        write_token(fd);
+    else if (fd == -1)
+        sem_post(&park->sem);
+    atomic_fetch_sub(&park->paying, 1);
 }
 
 struct hlk_park *hlk_park_set(struct hlk_park *park, unsigned bit)
@@ -55,6 +65,14 @@ bool hlk_park_begin(struct hlk_park *park, unsigned mask)
 bool hlk_park_end(struct hlk_park *park)
 {
     return atomic_fetch_and(&park->bits, ~HLK_PARK_ASLEEP) & HLK_PARK_ASLEEP;
+}
+
+void hlk_park_end_poll(struct hlk_park *park)
+{
+    (void)hlk_park_end(park);
+    atomic_store(&park->poll_fd, HLK_PARK_NOWHERE);
+    while (atomic_load(&park->paying))
+        sched_yield();
 }
 
 static int sem_sleep(sem_t *sem, int64_t at_ms)
@@ -84,10 +102,9 @@ static void sem_round(struct hlk_park *park, int64_t at_ms)
         sem_leave(park);
 }
 
-static void poll_leave(void *arg)
+static void poll_leave(void *park)
 {
-    struct hlk_park *park = arg;
-    (void)hlk_park_end(park);
+    hlk_park_end_poll(park);
 }
 
 static bool poll_round(struct hlk_park *park, int64_t at_ms)
@@ -99,7 +116,7 @@ static bool poll_round(struct hlk_park *park, int64_t at_ms)
     n = poll(&pfd, 1, hlk_clock_poll_ms(at_ms));
     pthread_cleanup_pop(0);
     bool interrupted = n < 0 && errno == EINTR;
-    poll_leave(park);
+    (void)hlk_park_end(park);
     uint64_t drained;
     if (n > 0 && read(fd, &drained, sizeof drained) < 0)
         return interrupted; /* somebody else's token: as good */
@@ -121,5 +138,7 @@ bool hlk_park_until(struct hlk_park *park, unsigned mask, int64_t at_ms, int eve
         if (at_ms != INT64_MAX && hlk_clock_ms() >= at_ms)
             break;
     }
+    if (eintr)
+        hlk_park_end_poll(park);
     return hlk_park_peek(park, mask) != 0;
 }

@@ -34,6 +34,7 @@ struct hlk_park {
     atomic_int poll_fd;             /* >= 0: woken by a write here. Set by the sleeper before it sleeps; a waker that
                                      * comes late may pay to the next sleep's place: one wake-up too many, none lost.
                                      * HLK_PARK_NOWHERE: awake again, and needs none */
+    atomic_uint paying;             /* who may be writing there: the sleeper waits for them before it lets go of it */
     sem_t sem;
 };
 
@@ -57,6 +58,9 @@ static inline unsigned hlk_park_take(struct hlk_park *park, unsigned mask)
 bool hlk_park_begin(struct hlk_park *park, unsigned mask);
 /* After waking up for whatever reason. True: nobody had paid a wake-up. */
 bool hlk_park_end(struct hlk_park *park);
+/* The same after a sleep at poll_fd. Nobody writes there any more when this returns: it may be closed, and its number
+ * another file's. */
+void hlk_park_end_poll(struct hlk_park *park);
 
 /* Sleeps until a bit of mask is set (true) or at_ms has come (false). eintr != NULL: sleeps in poll, and a signal
  * handler that ran ends the sleep with *eintr set. A pthread cancellation point where cancellation is enabled. */

@@ -146,13 +146,9 @@ void hlk_self_forbid_cancel(struct hlk_self *self)
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 
-/* A payment that comes later must not go there: it is a client's descriptor, and may be any file of the process when
- * that client has been closed. */
-static void poll_ends(void *arg)
+static void poll_ends(void *self)
 {
-    struct hlk_park *park = &((struct hlk_self *)arg)->park;
-    (void)hlk_park_end(park);
-    atomic_store(&park->poll_fd, HLK_PARK_NOWHERE);
+    hlk_park_end_poll(&((struct hlk_self *)self)->park);
 }
 
 void hlk_self_poll(struct hlk_self *self, int fd, short events, int kick_fd, unsigned mask, int64_t at_ms)
@@ -160,7 +156,7 @@ void hlk_self_poll(struct hlk_self *self, int fd, short events, int kick_fd, uns
     struct pollfd fds[2] = { { .fd = fd, .events = events }, { .fd = kick_fd, .events = POLLIN } };
     atomic_store(&self->park.poll_fd, kick_fd);
     if (!hlk_park_begin(&self->park, mask)) {
-        atomic_store(&self->park.poll_fd, HLK_PARK_NOWHERE);
+        poll_ends(self);
         return;
     }
     pthread_cleanup_push(poll_ends, self);

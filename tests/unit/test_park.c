@@ -168,6 +168,88 @@ Test(park, a_payment_that_comes_after_a_sleep_at_a_connection_does_not_go_to_its
     close(ends[1]);
 }
 
+/* The payer stands still with the descriptor's number in its hand. What it writes when the sleeper has gone on is too
+ * late. */
+static atomic_bool halts, halted, waits, awake, paid_late;
+
+ssize_t __real_write(int fd, const void *buffer, size_t len);
+ssize_t __wrap_write(int fd, const void *buffer, size_t len);
+ssize_t __wrap_write(int fd, const void *buffer, size_t len)
+{
+    if (atomic_exchange(&halts, false)) {
+        atomic_store(&halted, true);
+        while (!atomic_load(&waits) && !atomic_load(&awake))
+            sched_yield();
+        atomic_store(&paid_late, atomic_load(&awake));
+    }
+    return __real_write(fd, buffer, len);
+}
+
+static _Thread_local bool is_sleeper;
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+    if (is_sleeper)
+        atomic_store(&waits, true);
+    return __real_sched_yield();
+}
+
+static void *pays(void *woken)
+{
+    atomic_store(&halts, true);
+    hlk_park_pay(woken);
+    return NULL;
+}
+
+static void expect_payer_waited_for(void (*sleeps)(struct hlk_self *self))
+{
+    struct hlk_self *self = hlk_self_get();
+    pthread_t payer;
+    atomic_store(&self->park.poll_fd, event_fd);
+    cr_assert(hlk_park_begin(&self->park, HLK_WAKE_LEAD));
+    cr_assert_not_null(hlk_park_set(&self->park, HLK_WAKE_LEAD));
+    cr_assert_eq(pthread_create(&payer, NULL, pays, &self->park), 0);
+    while (!atomic_load(&halted))
+        __real_sched_yield();
+    is_sleeper = true;
+    sleeps(self);
+    atomic_store(&awake, true);
+    pthread_join(payer, NULL);
+    cr_assert_not(atomic_load(&paid_late), "the descriptor may be another file by now");
+}
+
+static void sleeps_at_a_connection(struct hlk_self *self)
+{
+    hlk_self_poll(self, -1, 0, event_fd, HLK_WAKE_TURN, 0);
+}
+
+static void is_woken_before_it_sleeps_at_a_connection(struct hlk_self *self)
+{
+    hlk_self_poll(self, -1, 0, event_fd, HLK_WAKE_LEAD, INT64_MAX);
+}
+
+static void sleeps_until_a_signal(struct hlk_self *self)
+{
+    bool eintr;
+    cr_assert_not(hlk_park_until(&self->park, HLK_WAKE_TURN, 0, event_fd, &eintr));
+}
+
+Test(park, a_sleeper_at_a_connection_waits_for_who_pays)
+{
+    expect_payer_waited_for(sleeps_at_a_connection);
+}
+
+Test(park, a_sleeper_that_did_not_sleep_waits_for_who_pays)
+{
+    expect_payer_waited_for(is_woken_before_it_sleeps_at_a_connection);
+}
+
+Test(park, a_sleeper_until_a_signal_waits_for_who_pays)
+{
+    expect_payer_waited_for(sleeps_until_a_signal);
+}
+
 Test(park, until_is_awake_at_once_when_the_bit_is_there)
 {
     hlk_park_wake(&park, HLK_WAKE_TURN);
