@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "lease/holder.h"
+#include "script/many.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -256,6 +257,7 @@ static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_op
                                    .on_up = on_up,
                                    .on_down = on_down,
                                    .on_moved = on_moved,
+                                   .combine = hlk_many_combine,
                                    .on_work = client->dispatching ? on_work : NULL };
     status = hlk_mux_create(&client->mux, client->loop, &client->endpoint, &client->greeting, &owner,
                             opts->flags & HLK_OPEN_NO_SPIN, error);

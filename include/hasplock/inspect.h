@@ -60,7 +60,7 @@ struct hlk_counters {
     uint64_t renewals_late;     /* later than half a lease after the one before */
     uint64_t woken;             /* waits ended by a message or a grant */
     uint64_t woken_by_ttl;      /* waits that got it by asking after nothing had come: a lost message, a dead holder */
-    uint64_t commands, writes;  /* sent to Redis; sends they left in */
+    uint64_t commands, writes;  /* sent to Redis, up to 16 acquires and releases in one; sends they left in */
     uint64_t reconnects;
     uint64_t granted;           /* waits that a release elsewhere ended by giving them the lock */
     uint64_t passed;            /* holds that went from thread to thread of this process without a word to Redis */

@@ -32,6 +32,13 @@ bool hlk_buffer_add(struct hlk_buffer *buffer, const char *bytes, size_t len)
     return true;
 }
 
+void hlk_buffer_clear(struct hlk_buffer *buffer)
+{
+    buffer->len = buffer->off = 0;
+    if (buffer->size > KEEP_SIZE)
+        hlk_buffer_fini(buffer);
+}
+
 void hlk_buffer_fini(struct hlk_buffer *buffer)
 {
     hlk_mem_free(buffer->data);
@@ -104,8 +111,7 @@ bool hlk_conn_send(struct hlk_conn *conn, struct hlk_buffer *out, struct hlk_err
         }
         out->off += (size_t)n;
     }
-    if (out->size > KEEP_SIZE)
-        hlk_buffer_fini(out);
+    hlk_buffer_clear(out);
     return true;
 }
 

@@ -17,6 +17,7 @@ struct hlk_buffer {                     /* bytes that grow; sent from `off` on *
 };
 
 bool hlk_buffer_add(struct hlk_buffer *buffer, const char *bytes, size_t len);  /* false: no memory, nothing added */
+void hlk_buffer_clear(struct hlk_buffer *buffer);
 void hlk_buffer_fini(struct hlk_buffer *buffer);
 static inline bool hlk_buffer_empty(const struct hlk_buffer *buffer) { return buffer->off == buffer->len; }
 

@@ -14,15 +14,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static struct hlk_call *first_call(const struct hlk_list *list)
+struct hlk_call *hlk_mux_first(const struct hlk_mux *mux)
 {
-    struct hlk_list *node = hlk_list_first(list);
+    struct hlk_list *node = hlk_list_first(&mux->flight);
     return node ? HLK_CONTAINER(node, struct hlk_call, link) : NULL;
 }
 
 /* --- the ends of calls --- */
 
-static void end_call(struct hlk_mux *mux, struct hlk_call *call, enum hlk_call_end end, struct hlk_ends *ends)
+void hlk_mux_end_call(struct hlk_mux *mux, struct hlk_call *call, enum hlk_call_end end, struct hlk_ends *ends)
 {
     hlk_list_remove(&call->link);
     if (call->last_of_write)
@@ -63,29 +63,36 @@ static bool may_write(const struct hlk_mux *mux)
            (mux->callers <= HLK_MUX_FEW || mux->writes < HLK_MUX_WRITES);
 }
 
-static void stamp_unsent(struct hlk_mux *mux)
+/* True: neighbours among them may be combined. */
+static bool stamp_unsent(struct hlk_mux *mux)
 {
     int64_t now = hlk_clock_ns();
     struct hlk_list *node = &mux->first_unsent->link;
     struct hlk_call *call = NULL;
+    bool was_part = false, neighbours = false;
     for (; node != &mux->flight; node = node->next) {
         call = HLK_CONTAINER(node, struct hlk_call, link);
         call->sent_ns = now;
+        mux->counts.commands++;
+        neighbours |= was_part && call->part;
+        was_part = call->part;
     }
     call->last_of_write = true;
-    mux->first_unsent = NULL;
     mux->writes++;
     mux->counts.writes++;
+    return neighbours;
 }
 
 void hlk_mux_flush(struct hlk_mux *mux)
 {
     hlk_mutex_assert_held(&mux->mu);
     while (may_write(mux)) {
-        struct hlk_buffer empty = mux->wire;
-        stamp_unsent(mux);
-        mux->wire = mux->queued;
-        mux->queued = empty;
+        if (!stamp_unsent(mux) || !hlk_mux_combine(mux)) {
+            struct hlk_buffer empty = mux->wire;
+            mux->wire = mux->queued;
+            mux->queued = empty;
+        }
+        mux->first_unsent = NULL;
         mux->sending = true;
         hlk_mutex_unlock(&mux->mu);
         struct hlk_error ignored;
@@ -128,6 +135,8 @@ enum hlk_status hlk_mux_send(hlk_mux *mux, struct hlk_call *call, const char *by
     call->reply = NULL;
     call->sent_ns = 0;
     call->last_of_write = false;
+    call->len = (unsigned)len;
+    call->parts = 0;
     hlk_mutex_lock(&mux->mu);
     bool ours = mux->state == HLK_MUX_READYING && hlk_loop_here(mux->loop);
     enum hlk_status status = mux->state == HLK_MUX_CLOSED               ? HLK_E_CLOSED
@@ -139,10 +148,13 @@ enum hlk_status hlk_mux_send(hlk_mux *mux, struct hlk_call *call, const char *by
         return status;
     }
     call->epoch = mux->epoch;
+    if (call->part && (!mux->owner.combine || mux->alone > 0)) {
+        call->part = 0;
+        mux->alone -= mux->alone > 0;
+    }
     hlk_list_push_back(&mux->flight, &call->link);
     if (!mux->first_unsent)
         mux->first_unsent = call;
-    mux->counts.commands++;
     bool eager = !call->waiter && !call->lazy;
     mux->callers += call->waiter != NULL;
     mux->eager += eager;
@@ -163,7 +175,7 @@ enum hlk_status hlk_mux_send(hlk_mux *mux, struct hlk_call *call, const char *by
 /* mu held. The leader, or the loop's next tick, reads the end of it. */
 static void end_when_answered(struct hlk_mux *mux)
 {
-    const struct hlk_call *call = first_call(&mux->flight);
+    const struct hlk_call *call = hlk_mux_first(mux);
     if (mux->state == HLK_MUX_LEAVING && !(call && call->sent_ns))
         shutdown(mux->conn.fd, SHUT_RDWR);
 }
@@ -186,23 +198,32 @@ void hlk_mux_look_again(hlk_mux *mux, uint64_t epoch)
 
 /* --- reading: the leader --- */
 
-static void take_replies(struct hlk_mux *mux, redisReply **replies, unsigned n, struct hlk_ends *ends)
+/* False: one of them answers nothing that was asked. What comes behind it is nobody's. */
+static bool take_replies(struct hlk_mux *mux, redisReply **replies, unsigned n, struct hlk_ends *ends)
 {
     int64_t now = hlk_clock_ns(), sent = 0;
+    bool in_step = true;
     for (unsigned i = 0; i < n; i++) {
-        struct hlk_call *call = first_call(&mux->flight);
-        if (!call || !call->sent_ns) { /* an answer that nobody asked for: out of step */
+        struct hlk_call *call = hlk_mux_first(mux);
+        in_step = in_step && call && call->sent_ns;
+        if (!in_step) {
             freeReplyObject(replies[i]);
-            shutdown(mux->conn.fd, SHUT_RDWR);
             continue;
         }
-        call->reply = replies[i];
         sent = call->sent_ns;
-        end_call(mux, call, HLK_CALL_ANSWERED, ends);
+        if (call->parts) {
+            in_step = hlk_mux_take_parts(mux, replies[i], ends);
+        } else {
+            call->reply = replies[i];
+            hlk_mux_end_call(mux, call, HLK_CALL_ANSWERED, ends);
+        }
     }
     mux->heard_ns = now;
     if (sent)
         hlk_spin_saw(&mux->spin, now - sent);
+    if (!in_step)
+        shutdown(mux->conn.fd, SHUT_RDWR); /* what is sent until the leader has ended it is not run */
+    return in_step;
 }
 
 int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error)
@@ -212,17 +233,20 @@ int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error)
         return got;
     struct hlk_ends ends = { .waiting = 0 };
     hlk_list_init(&ends.calls);
-    redisReply *replies[128];
+    redisReply *replies[HLK_REPLIES];
     bool broken = false;
     unsigned n;
     do {
-        for (n = 0; n < 128; n++)
+        for (n = 0; n < HLK_REPLIES; n++)
             if (!(replies[n] = hlk_conn_reply(&mux->conn, &broken, error)))
                 break;
         if (n == 0)
             break;
         hlk_mutex_lock(&mux->mu);
-        take_replies(mux, replies, n, &ends);
+        if (!take_replies(mux, replies, n, &ends)) {
+            broken = true;
+            (void)hlk_error_set(error, HLK_E_CONNECT, "connection reset: an answer came to what was not asked");
+        }
         end_when_answered(mux);
         bool dones = !hlk_list_empty(&ends.calls);
         if (!dones)
@@ -236,13 +260,13 @@ int hlk_mux_read(struct hlk_mux *mux, struct hlk_error *error)
             hlk_mux_flush(mux);
             hlk_mutex_unlock(&mux->mu);
         }
-    } while (n == 128);
+    } while (n == HLK_REPLIES && !broken);
     return broken ? -1 : 1;
 }
 
 bool hlk_mux_overdue(const struct hlk_mux *mux, int64_t now_ns, int64_t *dead_ns)
 {
-    const struct hlk_call *call = first_call(&mux->flight);
+    const struct hlk_call *call = hlk_mux_first(mux);
     *dead_ns = INT64_MAX;
     if (!call || !call->sent_ns)
         return false;
@@ -273,9 +297,9 @@ void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state)
         hlk_conn_init(&mux->conn);
     }
     struct hlk_call *call;
-    while ((call = first_call(&mux->flight))) {
-        end_call(mux, call, call->sent_ns ? HLK_CALL_BROKEN : HLK_CALL_UNSENT, &ends);
-        if (ends.waiting < 128 && !hlk_list_empty(&mux->flight))
+    while ((call = hlk_mux_first(mux))) {
+        hlk_mux_end_call(mux, call, call->sent_ns ? HLK_CALL_BROKEN : HLK_CALL_UNSENT, &ends);
+        if (ends.waiting < HLK_ENDS_MOST && !hlk_list_empty(&mux->flight))
             continue;
         hlk_mutex_unlock(&mux->mu);
         tell(&ends);

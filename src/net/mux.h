@@ -17,6 +17,8 @@
 #include "net/spin.h"
 
 #define HLK_MUX_LOOK_AGAIN_MS 500
+#define HLK_COMBINE_MOST 16     /* calls in one command: it runs for as long as so many short scripts */
+#define HLK_PART_ALONE (-2)
 
 enum hlk_call_end {
     HLK_CALL_FLYING = 0,
@@ -36,6 +38,12 @@ struct hlk_call {
     atomic_int end;             /* enum hlk_call_end */
     bool last_of_write;
     bool lazy;                  /* nobody is waiting for `done`: no thread is woken to read its answer */
+    /* not 0: it may leave in one command with its neighbours (`combine`). If it was ANSWERED without a reply it was in
+     * company, nothing was done, and it has to be sent anew with 0 in here */
+    char part;
+    unsigned keys_at, args_at, args_end;    /* part: where, among its bytes, its keys and its arguments are */
+    unsigned len;               /* the mux's: all its bytes, */
+    unsigned parts;             /* and on the first of several in one command how many these are, else 0 */
 };
 
 enum hlk_mux_state {
@@ -58,6 +66,10 @@ struct hlk_mux_owner {
     void (*on_moved)(void *ctx);                            /* loop thread, after on_up: hlk_mux_look_again led to it */
     /* dispatch mode: answers are due and nobody leads. Any thread */
     void (*on_work)(void *ctx);
+    /* Appends n >= 2 calls with a part, whose bytes are at `bytes` one behind the other, as one command, which is
+     * answered by an array: an answer for each, HLK_PART_ALONE for what has to be asked by itself. whole: the server
+     * does not know the script. False: no memory, nothing appended. The mux's mutex is held. NULL: none is combined */
+    bool (*combine)(struct hlk_buffer *to, const char *bytes, struct hlk_call *const *calls, unsigned n, bool whole);
 };
 
 /* Waits for the connection without a thread; `up` runs on the loop thread once it is up or known to be refused. */

@@ -7,6 +7,9 @@
 /* with so few callers a command is written at once; with more they wait for the write before */
 #define HLK_MUX_FEW 8
 #define HLK_MUX_WRITES 2        /* and so many writes may be unanswered then */
+/* Who was combined in vain has to ask twice: for each such one so many calls are not combined, up to as many in all */
+#define HLK_ALONE_EACH 8
+#define HLK_ALONE_MOST 1024
 
 struct hlk_mux {
     hlk_loop *loop;                     /* borrowed, like the next ones; read-only after create */
@@ -38,6 +41,8 @@ struct hlk_mux {
     int64_t up_ms;                      /*   when this stream began */
     bool moving;                        /*   the one before was left to look again */
     uint64_t epoch;
+    bool combine_whole;                 /*   the server has lost the script of combined calls */
+    unsigned alone;                     /*   so many calls are not combined */
     struct hlk_spin spin;
     struct hlk_error error;             /*   why it is down */
     struct hlk_mux_counts counts;
@@ -55,10 +60,13 @@ struct hlk_mux {
     struct hlk_post adopt, broken;
 };
 
+#define HLK_REPLIES 32          /* taken in one round */
+#define HLK_ENDS_MOST (HLK_REPLIES * HLK_COMBINE_MOST)
+
 /* What ended in one round: woken and called after mu was let go. */
 struct hlk_ends {
     struct hlk_list calls;              /* with `done` */
-    struct hlk_self *waiters[128];
+    struct hlk_self *waiters[HLK_ENDS_MOST];
     unsigned waiting;
 };
 
@@ -73,6 +81,17 @@ void hlk_mux_give_lead(struct hlk_mux *mux);
 /* mu held; *dead_ns INT64_MAX: nothing due */
 bool hlk_mux_overdue(const struct hlk_mux *mux, int64_t now_ns, int64_t *dead_ns);
 void hlk_mux_end_all(struct hlk_mux *mux, enum hlk_mux_state state);    /* mu held; lets go of it */
+
+struct hlk_call *hlk_mux_first(const struct hlk_mux *mux);              /* mu held: of the flight; NULL: none */
+/* mu held: takes it out of the flight */
+void hlk_mux_end_call(struct hlk_mux *mux, struct hlk_call *call, enum hlk_call_end end, struct hlk_ends *ends);
+
+/* mux_combine.c; mu held */
+/* Moves what is queued into `wire`, neighbours combined. False: no memory, nothing was moved */
+bool hlk_mux_combine(struct hlk_mux *mux);
+/* The answer of a combined command, whose calls are the first of the flight; frees it. False: it is none of such a one,
+ * and they fly on */
+bool hlk_mux_take_parts(struct hlk_mux *mux, redisReply *reply, struct hlk_ends *ends);
 
 /* mux_link.c */
 void hlk_mux_link_dial(struct hlk_mux *mux);    /* any thread: IDLE -> DOWN, and the loop dials */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "script/many.h"
 #include "script/wire.h"
 
 #include <stdio.h>
@@ -60,22 +61,37 @@ static char *put_field(char *at, const char *client_id, uint64_t hold)
     return hlk_wire_word(at, field, len);
 }
 
-/* What is not needed is not sent: mostly nobody waits. */
-static char *put_acquire(char *at, const struct hlk_question *q)
+/* It may be one of many (script/many.h). */
+static void set_part(struct hlk_question *q, char part, const char *start, const char *keys, const char *args,
+                     const char *end)
 {
-    size_t keys = q->fenced ? 3 : 2, args = q->fenced ? 5 : q->place.since_ms ? 3 : 2;
-    at = put_keys(put_script(at, q->script, q->whole, keys + args, keys), q, q->fenced);
-    at = put_field(hlk_wire_number(at, q->lease_ms), q->client_id, q->hold);
+    if (q->whole || q->alone || q->fenced || q->place.since_ms)
+        return;
+    q->call.part = part;
+    q->call.keys_at = (unsigned)(keys - start);
+    q->call.args_at = (unsigned)(args - start);
+    q->call.args_end = (unsigned)(end - start);
+}
+
+/* What is not needed is not sent: mostly nobody waits. */
+static char *put_acquire(char *at, struct hlk_question *q)
+{
+    size_t n = q->fenced ? 3 : 2, args = q->fenced ? 5 : q->place.since_ms ? 3 : 2;
+    char *start = at, *keys = put_script(at, q->script, q->whole, n + args, n), *first = put_keys(keys, q, q->fenced);
+    at = put_field(hlk_wire_number(first, q->lease_ms), q->client_id, q->hold);
+    set_part(q, HLK_PART_ACQUIRE, start, keys, first, at);
     if (args > 2)
         at = put_member(at, q);
     return q->fenced ? hlk_wire_number(hlk_wire_number(at, q->place.tokens), q->place.floor) : at;
 }
 
-static char *put_end(char *at, const struct hlk_question *q)
+static char *put_end(char *at, struct hlk_question *q)
 {
-    size_t keys = q->fenced ? 3 : 2, args = q->place.since_ms ? 5 : q->open_ms ? 4 : q->voiding ? 3 : 2;
-    at = put_keys(put_script(at, q->script, q->whole, keys + args, keys), q, q->fenced);
-    at = put_channel(put_field(at, q->client_id, q->hold), q);
+    size_t n = q->fenced ? 3 : 2, args = q->place.since_ms ? 5 : q->open_ms ? 4 : q->voiding ? 3 : 2;
+    char *start = at, *keys = put_script(at, q->script, q->whole, n + args, n), *first = put_keys(keys, q, q->fenced);
+    at = put_channel(put_field(first, q->client_id, q->hold), q);
+    if (!q->voiding)
+        set_part(q, q->open_ms ? HLK_PART_OPEN_END : HLK_PART_END, start, keys, first, at);
     if (args > 2)
         at = hlk_wire_number(at, q->voiding ? HLK_VOID_MS : 0);
     if (args > 3)
@@ -99,7 +115,7 @@ static char *put_fair(char *at, const struct hlk_question *q, size_t words, bool
     return hlk_wire_word(at, key, len);
 }
 
-static char *put_question(char *at, const struct hlk_question *q)
+static char *put_question(char *at, struct hlk_question *q)
 {
     switch (q->script) {
     case HLK_SCRIPT_LOCK_ACQUIRE:
@@ -144,6 +160,7 @@ static enum hlk_status send_whole(struct hlk_question *q, hlk_mux *mux)
 enum hlk_status hlk_question_send(struct hlk_question *q, hlk_mux *mux)
 {
     char bytes[WORDS_MOST];
+    q->call.part = 0;
     q->copies++; /* before: once sent, a call with `done` may be gone */
     enum hlk_status status =
         q->whole ? send_whole(q, mux) : hlk_mux_send(mux, &q->call, bytes, (size_t)(put_question(bytes, q) - bytes));
@@ -200,6 +217,9 @@ enum hlk_question_step hlk_question_end(struct hlk_question *q, hlk_mux *mux, bo
         q->doubt |= atomic_load(&q->call.end) == HLK_CALL_BROKEN;
         return HLK_STEP_AGAIN;
     }
+    q->alone = !q->call.reply;
+    if (q->alone)
+        return HLK_STEP_AGAIN;
     enum hlk_reply_kind kind = hlk_call_read(&q->call, mux, error);
     if (kind == HLK_REPLY_ANSWER)
         return HLK_STEP_ANSWER;

@@ -35,6 +35,7 @@ struct hlk_question {
     bool join;                      /* fair acquire: takes a place in the queue, or keeps it */
     bool voiding;                   /* end: with the void set */
     bool whole;                     /* the next copy carries the script's text */
+    bool alone;                     /* the next copy is none of many (script/many.h) */
     bool doubt;                     /* some copy of it is in doubt */
     unsigned copies;
 };

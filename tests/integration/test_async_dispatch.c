@@ -54,20 +54,33 @@ Test(dispatch, runs_no_more_completions_than_asked_for)
     hlk_owner_destroy(owner);
 }
 
+/* The server knows the scripts, that of many too: a user who may not load them brings each with its second use. */
+static void warm_up(hlk_client *client, hlk_lock *lock, hlk_lock *other)
+{
+    uint64_t before, used;
+    do {
+        struct done held[2] = { { .runs = 0 } }, freed[2] = { { .runs = 0 } };
+        before = stage_counters(client).commands;
+        acquire(lock, HLK_FOREVER, NULL, &held[0]);
+        acquire(other, HLK_FOREVER, NULL, &held[1]);
+        cr_assert(result(&held[0]) == HLK_OK && result(&held[1]) == HLK_OK);
+        used = stage_counters(client).commands - before;
+        release(lock, &freed[0]);
+        release(other, &freed[1]);
+        cr_assert(result(&freed[0]) == HLK_OK && result(&freed[1]) == HLK_OK);
+    } while (used > 1);
+}
+
 /* async.h: a batch made before the loop turns leaves in one write, and what waits for that for longer than a tick of
  * the library's own loop leaves with the tick */
 Test(dispatch, sends_a_batch_in_one_write)
 {
     enum { CALLS = 64, TICK_MS = 10 };
-    static struct done warm, freed, done[CALLS];
+    static struct done done[CALLS];
     hlk_client *client = open_for(true);
     hlk_owner *owner = hlk_owner_create(client, "order");
     hlk_lock *locks[CALLS];
-    hlk_lock *first = stage_owned(client, "t", owner);
-    acquire(first, HLK_FOREVER, NULL, &warm); /* the scripts are loaded then */
-    cr_assert_eq(result(&warm), HLK_OK);
-    release(first, &freed);
-    cr_assert_eq(result(&freed), HLK_OK); /* now no answer is due */
+    warm_up(client, stage_owned(client, "t", owner), stage_owned(client, "t_other", owner)); /* now no answer is due */
     uint64_t writes = stage_counters(client).writes, commands = stage_counters(client).commands;
     for (int i = 0; i < CALLS; i++) {
         char name[32];
@@ -81,11 +94,39 @@ Test(dispatch, sends_a_batch_in_one_write)
     uint64_t ticks = (uint64_t)(test_now_ms() - began + TICK_MS) / TICK_MS; /* that there were meanwhile, at most */
     for (int i = 1; i < CALLS; i++)
         cr_assert_eq(result(&done[i]), HLK_OK);
-    cr_assert_eq(stage_counters(client).commands, commands + CALLS);
+    cr_assert_leq(stage_counters(client).commands, commands + (CALLS + 15) / 16 + ticks, "sixteen in one");
     cr_assert_leq(stage_counters(client).writes, writes + 1 + ticks);
     for (int i = 0; i < CALLS; i++)
         release(locks[i], NULL);
     LOOP_UNTIL(raw_int(stage.redis, "DBSIZE") == 0);
+    hlk_owner_destroy(owner);
+}
+
+/* async.h: the holder's next acquire is sent after the release. In the queue is somebody's void entry, so the release
+ * cannot be done in company, and is asked again. */
+Test(dispatch, a_try_behind_a_release_has_the_lock_also_when_that_was_one_of_many)
+{
+    static struct done held[2], freed[2], again;
+    hlk_client *client = open_for(true);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = stage_owned(client, "t", owner), *other = stage_owned(client, "t2", owner);
+    acquire(lock, HLK_FOREVER, NULL, &held[0]);
+    acquire(other, HLK_FOREVER, NULL, &held[1]);
+    cr_assert(result(&held[0]) == HLK_OK && result(&held[1]) == HLK_OK);
+    raw(stage.redis, "ZADD hasplock_queue:{t} 2000000000001000 hlk-a-1-x:1");
+    server_pause(stage.server);
+    uint64_t writes = stage_counters(client).writes;
+    release(other, &freed[0]);
+    release(lock, &freed[1]);
+    LOOP_UNTIL(stage_counters(client).writes > writes);
+    writes = stage_counters(client).writes;
+    acquire(lock, 0, NULL, &again);
+    LOOP_UNTIL(stage_counters(client).writes > writes);
+    server_resume(stage.server);
+    cr_assert_eq(result(&again), HLK_OK, "%s", again.error);
+    release(lock, NULL);
+    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
+    raw(stage.redis, "DEL hasplock_queue:{t}");
     hlk_owner_destroy(owner);
 }
 

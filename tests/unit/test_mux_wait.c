@@ -274,7 +274,7 @@ static void while_others_are_told(struct hlk_call *call)
 
 Test(mux, who_begins_to_wait_while_a_break_is_told_is_told_too)
 {
-    enum { TOLD_AT_ONCE = 128 };
+    enum { TOLD_AT_ONCE = HLK_ENDS_MOST };
     static struct hlk_self others[TOLD_AT_ONCE];
     static struct hlk_call theirs[TOLD_AT_ONCE];
     struct hlk_call first = { .done = while_others_are_told };
