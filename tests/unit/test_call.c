@@ -2,6 +2,7 @@
 #include "script/call.h"
 
 #include "peer.h"
+#include "script/many.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,4 +178,127 @@ Test(call, fair_break_and_query)
     cr_assert_str_eq(says(HLK_SCRIPT_FAIR_BREAK), "2|n|redisson_lock_queue:{n}|redisson_lock__channel:{n}");
     q.count = 9;
     cr_assert_str_eq(says(HLK_SCRIPT_FAIR_QUERY), "2|n|redisson_lock_queue:{n}|9");
+}
+
+/* --- among many (script/many.h), without an answer of its own --- */
+
+static struct hlk_question other;
+static const char *other_says; /* the server, when that one has ended */
+
+static void on_other_end(struct hlk_call *call)
+{
+    (void)call;
+    hlk_question_drop_reply(&other);
+    if (other_says)
+        peer_says(&peer, other_says);
+}
+
+/* The other one waits for the next write, which both leave in. */
+static void send_other(void)
+{
+    peer.mux->owner.combine = hlk_many_combine;
+    other =
+        (struct hlk_question){ .script = HLK_SCRIPT_LOCK_END, .client_id = "hlk-t-1-a", .name = "m", .name_len = 1 };
+    other.call.done = on_other_end;
+    other.call.lazy = true;
+    hlk_mux_batch(peer.mux, true);
+    cr_assert_eq(hlk_question_send(&other, peer.mux), HLK_OK);
+}
+
+static void send_among_many(enum hlk_script script, const char *answer)
+{
+    send_other();
+    q.script = script;
+    q.call.done = on_end;
+    q.call.lazy = true;
+    cr_assert_eq(hlk_question_send(&q, peer.mux), HLK_OK);
+    hlk_mux_batch(peer.mux, false);
+    cr_assert_not_null(strstr(peer_hears(&peer), hlk_script_table[HLK_SCRIPT_LOCK_MANY].sha1));
+    peer_answers(&peer, answer);
+}
+
+static enum hlk_question_step ends(void)
+{
+    struct hlk_error error;
+    return hlk_question_end(&q, peer.mux, false, &error);
+}
+
+#define ACQUIRES_ALONE "2|n|hasplock_queue:{n}|30000|hlk-t-1-a:7"
+
+Test(call, asks_again_by_itself_what_many_did_not_answer)
+{
+    q.lease_ms = 30000;
+    send_among_many(HLK_SCRIPT_LOCK_ACQUIRE, "*2\r\n:1\r\n:-2\r\n");
+    cr_assert_eq(q.call.part, HLK_PART_ACQUIRE);
+    cr_assert_eq(ends(), HLK_STEP_AGAIN);
+    cr_assert(q.alone);
+    cr_assert_not(q.doubt);
+    cr_assert_str_eq(says(HLK_SCRIPT_LOCK_ACQUIRE), ACQUIRES_ALONE);
+    cr_assert_eq(q.call.part, 0);
+    cr_assert_eq(q.copies, 2u);
+}
+
+Test(call, an_error_for_many_says_nothing_of_one)
+{
+    static const char *const errors[] = { "-NOSCRIPT No matching script.\r\n", "-READONLY You can't write\r\n",
+                                          "-ERR unknown\r\n" };
+    q.lease_ms = 30000;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        q.alone = false;
+        peer.mux->alone = 0;
+        peer.mux->combine_whole = false;
+        send_among_many(HLK_SCRIPT_LOCK_ACQUIRE, errors[i]);
+        cr_assert_eq(ends(), HLK_STEP_AGAIN);
+        cr_assert_not(q.doubt || q.whole);
+        cr_assert_str_eq(says(HLK_SCRIPT_LOCK_ACQUIRE), ACQUIRES_ALONE);
+        cr_assert_eq(q.call.part, 0);
+    }
+}
+
+Test(call, asks_by_itself_until_it_has_a_reply)
+{
+    send_among_many(HLK_SCRIPT_LOCK_END, "*2\r\n:1\r\n:-2\r\n");
+    cr_assert_eq(ends(), HLK_STEP_AGAIN);
+    cr_assert_eq(hlk_question_send(&q, peer.mux), HLK_OK);
+    peer_breaks(&peer);
+    cr_assert_eq(ends(), HLK_STEP_AGAIN);
+    cr_assert(q.doubt);
+    peer_up(&peer);
+    cr_assert_eq(hlk_question_send(&q, peer.mux), HLK_OK);
+    cr_assert_eq(q.call.part, 0);
+    peer_answers(&peer, "-NOSCRIPT No matching script.\r\n");
+    cr_assert_eq(ends(), HLK_STEP_AGAIN);
+    cr_assert(q.whole);
+    cr_assert_eq(hlk_question_send(&q, peer.mux), HLK_OK);
+    cr_assert_eq(q.call.part, 0);
+    peer_answers(&peer, ":1\r\n");
+    cr_assert_eq(ends(), HLK_STEP_ANSWER);
+    cr_assert_not(q.alone);
+    hlk_question_drop_reply(&q);
+}
+
+Test(call, many_that_break_leave_doubt_about_each)
+{
+    send_among_many(HLK_SCRIPT_LOCK_END, "");
+    peer_breaks(&peer);
+    cr_assert_eq(ends(), HLK_STEP_AGAIN);
+    cr_assert(q.doubt);
+    cr_assert_not(q.alone);
+}
+
+Test(call, a_caller_asks_again_by_itself)
+{
+    struct hlk_error error;
+    struct hlk_limits limits = { .at_ms = INT64_MAX, .up_by_ms = INT64_MAX, .once = true };
+    bool left = false;
+    send_other();
+    other_says = ":1\r\n"; /* to the copy that is alone */
+    q.script = HLK_SCRIPT_LOCK_END;
+    peer_says(&peer, "*2\r\n:0\r\n:-2\r\n");
+    cr_assert_eq(hlk_question_ask(&q, peer.mux, hlk_self_get(), &limits, &left, &error), HLK_OK);
+    cr_assert_eq(q.call.reply->integer, 1);
+    cr_assert_eq(q.copies, 2u);
+    cr_assert_eq(peer.mux->counts.commands, 2u);
+    cr_assert_not(left || q.doubt);
+    hlk_question_drop_reply(&q);
 }

@@ -130,6 +130,22 @@ Test(mux, an_answer_that_nobody_asked_for_ends_the_stream)
     cr_assert_eq(peer.mux->state, HLK_MUX_DOWN);
 }
 
+/* Of more of them than are read in one round none is for what a completion asks meanwhile. */
+Test(mux, an_answer_that_nobody_asked_for_is_not_the_next_ones)
+{
+    struct asked a = { .then = "B" };
+    char answers[8 * HLK_REPLIES] = "";
+    peer_up(&peer);
+    ask(&a, "A");
+    for (int i = 0; i <= HLK_REPLIES; i++)
+        strcat(answers, ":1\r\n");
+    peer_answers(&peer, answers);
+    peer_reads(&peer);
+    cr_assert_eq(a.end, HLK_CALL_ANSWERED);
+    cr_assert_eq(a.next.end, HLK_CALL_BROKEN);
+    cr_assert_eq(peer.mux->state, HLK_MUX_DOWN);
+}
+
 Test(mux, bytes_that_are_no_replies_end_the_stream)
 {
     struct asked a = { .ends = 0 };
