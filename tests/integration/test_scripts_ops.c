@@ -1,9 +1,10 @@
-/* What operators ask: lock_break, lock_query. */
+/* What operators ask: lock_break, lock_query. And lock_many, if one of many is refused. */
 #include "integration/scripts.h"
 #include "support/no_lock.h"
 
 SCRIPTS_SUITE(lock_break);
 SCRIPTS_SUITE(lock_query);
+SCRIPTS_SUITE(lock_many);
 
 /* --- lock_break */
 
@@ -252,4 +253,21 @@ Test(lock_query, changes_nothing)
     query();
     cr_assert_eq(raw_stat(admin, "rdb_changes_since_last_save"), changes);
     cr_assert_str_eq(everything(), before);
+}
+
+/* --- lock_many */
+
+/* An error for the whole would say that none was done, and the release would be asked for again. */
+Test(lock_many, what_is_refused_to_one_of_many_is_no_error_for_all)
+{
+    raw(admin, "ACL SETUSER blind on >pw ~* &* +@all -pttl");
+    redisContext *blind = raw_open_as(server, "blind", "pw");
+    raw(admin, "HSET t1 " A " 1");
+    raw(admin, "HSET t2 " B " 1");
+    raw(admin, "PEXPIRE t2 30000");
+    cr_assert_str_eq(script_run(blind, HLK_SCRIPT_LOCK_MANY, 4, "t1", "hasplock_queue:{t1}", "t2",
+                                "hasplock_queue:{t2}", "ea", A, "redisson_lock__channel:{t1}", "30000", A, NULL),
+                     "[:1, :-2]");
+    cr_assert_eq(raw_int(admin, "EXISTS t1"), 0);
+    redisFree(blind);
 }
