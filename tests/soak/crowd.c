@@ -1,5 +1,5 @@
-/* crowd.c - owners that ask for one lock at once, by completions, and give it back in them: what a server with an event
- * loop does. */
+/* crowd.c - owners that ask for one lock at once, or for one each, by completions, and give it back in them: what a
+ * server with an event loop does. */
 #include "sailor.h"
 
 #include "support/wait.h"
@@ -20,7 +20,7 @@ static void on_got(hlk_lock *lock, enum hlk_status status, void *ctx)
         if (counts && released != HLK_OK && released != HLK_LOST && !atomic_load(&process->closing))
             soak_wrong(soak, "release from a completion of %s: %s", soak_lock_name(member->lock), hlk_last_error());
         atomic_fetch_add(&soak->answers[released == HLK_OK ? 8 : 9], 1);
-    } else if (status == HLK_BUSY || status == HLK_NOT_HOLDER || status == HLK_E_INVALID) {
+    } else if ((status == HLK_BUSY && !member->tries) || status == HLK_NOT_HOLDER || status == HLK_E_INVALID) {
         soak_wrong(soak, "a wait of the crowd for %s: %s", soak_lock_name(member->lock), hlk_last_error());
     }
     atomic_fetch_add(&soak->answers[status == HLK_OK ? 0 : status == HLK_TIMEOUT ? 2 : 4], 1);
@@ -31,16 +31,18 @@ static void on_got(hlk_lock *lock, enum hlk_status status, void *ctx)
 static void gather(struct process *process, struct soak_rng *rng)
 {
     int lock = (int)soak_draw(rng, LOCKS);
+    bool spread = soak_chance(rng, 40), tries = spread && soak_chance(rng, 50);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.wait_ms = soak_chance(rng, 60) ? -1 : 1 + (int64_t)soak_draw(rng, 300);
+    opts.wait_ms = tries ? HLK_NOWAIT : soak_chance(rng, 60) ? -1 : 1 + (int64_t)soak_draw(rng, 300);
     atomic_store(&process->crowd_waits, CROWD);
     for (int i = 0; i < CROWD; i++) {
         struct member *member = &process->crowd[i];
-        member->lock = lock;
+        member->lock = spread ? (lock + i) % LOCKS : lock;
+        member->tries = tries;
         member->asked = soak_now();
-        if (hlk_lock_acquire_async(member->locks[lock], &opts, on_got, member) != HLK_OK) {
+        if (hlk_lock_acquire_async(member->locks[member->lock], &opts, on_got, member) != HLK_OK) {
             if (!atomic_load(&process->closing))
-                soak_wrong(process->soak, "the crowd for %s: %s", soak_lock_name(lock), hlk_last_error());
+                soak_wrong(process->soak, "the crowd for %s: %s", soak_lock_name(member->lock), hlk_last_error());
             atomic_fetch_sub(&process->crowd_waits, 1);
         }
     }

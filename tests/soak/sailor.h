@@ -28,12 +28,13 @@ struct sailor {
     int64_t         told_at;
 };
 
-/* Owners that ask for one lock at once, by completions, and give it back in them. */
+/* Owners that ask for one lock at once, or for one each, by completions, and give it back in them. */
 struct member {
     struct process *process;
     hlk_owner *owner;
     hlk_lock *locks[LOCKS];
     int lock;
+    bool tries; /* does not wait */
     int64_t asked;
 };
 
