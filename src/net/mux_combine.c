@@ -81,7 +81,7 @@ bool hlk_mux_take_parts(struct hlk_mux *mux, redisReply *reply, struct hlk_ends 
     unsigned n = hlk_mux_first(mux)->parts;
     bool refused = reply->type == REDIS_REPLY_ERROR; /* as a whole, before it ran: in it every call is a pcall */
     bool unknown = refused && strncmp(reply->str, "NOSCRIPT", 8) == 0;
-    bool broke_off = refused && strstr(reply->str, "user_script"); /* nothing that we know of: who knows what was done */
+    bool broke_off = refused && strstr(reply->str, "user_script"); /* none that we know of: what was done is not told */
     bool fits = refused || (reply->type == REDIS_REPLY_ARRAY && reply->elements == n);
     mux->combine_whole |= unknown;
     for (unsigned i = 0; fits && i < n; i++) {
