@@ -121,7 +121,7 @@ Test(client_close, leaves_no_connection_although_handles_live_on)
     hlk_lock *lock = hlk_lock_create(client, "t", NULL);
     hlk_cancel *cancel = hlk_cancel_create(client);
     raw(stage.redis, "HSET t foreign:1 1");
-    cr_assert_eq(hlk_lock_acquire(lock, 20), HLK_TIMEOUT); /* it has subscribed */
+    cr_assert_eq(hlk_lock_acquire(lock, 500), HLK_TIMEOUT); /* it has subscribed */
     raw(stage.redis, "DEL t");
     stage_close(client);
     WAIT_FOR(raw_clients(stage.redis, "normal") == 1 && raw_clients(stage.redis, "pubsub") == 0);

@@ -346,7 +346,7 @@ Test(counters, count_what_happened)
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(foreign, HLK_NOWAIT), HLK_BUSY);
-    cr_assert_eq(hlk_lock_acquire(foreign, 20), HLK_TIMEOUT);
+    cr_assert_eq(hlk_lock_acquire(foreign, 500), HLK_TIMEOUT);
     cr_assert_eq(stage_counters(client).held, 1u);
     hlk_cancel *cancel = hlk_cancel_create(client);
     hlk_cancel_trigger(cancel);
