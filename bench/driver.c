@@ -1,4 +1,4 @@
-/* driver.c - see driver.h. One round: threads open, all wait for `go`, run until the end, are counted and joined. */
+/* driver.c - see driver.h. In a round, threads open, wait for `go`, run until the end, are counted and joined. */
 #include "driver.h"
 #include "page.h"
 
@@ -29,7 +29,7 @@ static struct {
     loop_fn *loop;                     /* of the round */
     pthread_barrier_t opened, started; /* the round's threads and the main thread */
     sem_t waiting;                     /* drain: posted by each thread just before it acquires */
-    struct bench_worker taken;         /* by the main thread, from `take` to `give` */
+    struct bench_worker taken;         /* the main thread's, from `take` to `give` */
 } driver;
 
 static char process_error[192];
@@ -67,7 +67,7 @@ int bench_fail(struct bench_worker *worker, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof process_error, format, args);
     va_end(args);
-    for (char *c = text; *c; c++) { /* it goes into a JSON string as it is */
+    for (char *c = text; *c; c++) { /* the text goes unescaped into a JSON string */
         if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
             *c = '\'';
     }
@@ -89,7 +89,7 @@ static void loop_own(const struct bench_peer *peer, struct bench_worker *worker)
     }
 }
 
-/* Takes the lock that all share, and gives it back. */
+/* Acquires the shared lock and releases it. */
 static int pass_through(const struct bench_peer *peer, struct bench_worker *worker)
 {
     int64_t begin = bench_now_ns();
@@ -118,7 +118,7 @@ static void loop_drain(const struct bench_peer *peer, struct bench_worker *worke
         worker->ops++;
 }
 
-/* One pair is too short for a clock around it: NESTED_BATCH of them are timed, their mean is recorded. */
+/* One pair is too short to be timed, so NESTED_BATCH of them are timed together and their mean is recorded. */
 static void loop_nested(const struct bench_peer *peer, struct bench_worker *worker)
 {
     if (peer->acquire(worker) < 0)
@@ -146,7 +146,7 @@ static void *worker_main(void *arg)
     struct bench_worker *worker = arg;
     bool open = driver.peer->thread_open(worker) == 0;
     pthread_barrier_wait(&driver.opened);
-    pthread_barrier_wait(&driver.started); /* now start_ns and end_ns are known */
+    pthread_barrier_wait(&driver.started); /* start_ns and end_ns are set now */
     if (open) {
         bench_sleep_until(worker->start_ns);
         driver.loop(driver.peer, worker);
@@ -196,7 +196,7 @@ static void print_result(struct bench_worker *workers, int count, const struct r
     free(sum);
 }
 
-/* NULL: this peer cannot. */
+/* NULL: this peer does not support it. */
 static loop_fn *choose_loop(const char *scenario)
 {
     if (strcmp(scenario, "async") == 0)
@@ -379,10 +379,11 @@ static int parse(int argc, char **argv, struct bench_options *options)
     static const struct option known[] = {
         { "port", required_argument, NULL, 'p' },     { "variant", required_argument, NULL, 'v' },
         { "process", required_argument, NULL, 'n' },  { "page", required_argument, NULL, 'm' },
-        { "lease-ms", required_argument, NULL, 'l' }, { NULL, 0, NULL, 0 },
+        { "lease-ms", required_argument, NULL, 'l' }, { "masters", required_argument, NULL, 's' },
+        { "url", required_argument, NULL, 'u' },      { NULL, 0, NULL, 0 },
     };
     int c;
-    *options = (struct bench_options){ .variant = "", .lease_ms = 30000 };
+    *options = (struct bench_options){ .url = "", .masters = "", .variant = "", .lease_ms = 30000 };
     while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
         switch (c) {
         case 'p':
@@ -400,6 +401,12 @@ static int parse(int argc, char **argv, struct bench_options *options)
         case 'l':
             options->lease_ms = atoll(optarg);
             break;
+        case 's':
+            options->masters = optarg;
+            break;
+        case 'u':
+            options->url = optarg;
+            break;
         default:
             return -1;
         }
@@ -409,7 +416,7 @@ static int parse(int argc, char **argv, struct bench_options *options)
 
 int bench_main(int argc, char **argv, const struct bench_peer *peer)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no driver outlives its runner */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the driver ends with its runner */
     if (parse(argc, argv, &driver.options) < 0) {
         fprintf(stderr, "usage: %s --port N --variant NAME [--process I] [--page FILE] [--lease-ms MS]\n", argv[0]);
         return 64;

@@ -1,27 +1,27 @@
-/* driver.h - the frame of a C driver: reads commands on stdin, runs the scenarios, answers with one JSON line each.
+/* driver.h - the frame of a C driver: reads commands from stdin, runs the scenarios, answers each with one line of
+ * JSON.
  *
- * A driver is one process of one peer. The runner (bench/run) starts it once, keeps it up and interleaves its rounds
- * with the other peers'. Drivers in other languages (peers/) speak the same lines:
+ * A driver is one process of one peer. The runner (bench/run) starts it once, keeps it running and interleaves its
+ * rounds with those of the other peers. Drivers in other languages (peers/) read and write the same lines:
  *
  *     round SCENARIO SECONDS THREADS    make threads and connections; answer {"ready":true}
- *     go START_NS                       begin at that moment of CLOCK_MONOTONIC; answer the counts of the round
- *     hold COUNT                        take COUNT locks and keep them; answer {"held":...}
+ *     go START_NS                       begin at that time of CLOCK_MONOTONIC; answer the counts of the round
+ *     hold COUNT                        acquire COUNT locks and keep them; answer {"held":...}
  *     stats                             what the peer counts itself
- *     drop                              give the held locks back; answer {"dropped":...}
- *     take                              the main thread takes the lock that all share; answer {"taken":true}
- *     give                              and gives it back; answer {"released_ns":...}, the moment before
+ *     drop                              release the held locks; answer {"dropped":...}
+ *     take                              the main thread acquires the shared lock; answer {"taken":true}
+ *     give                              and releases it; answer {"released_ns":...}, the time before
  *     quit, or end of input
  *
- * Scenarios of a round (what they ask is told in runner/scenarios/):
+ * Scenarios of a round (runner/scenarios/ has their questions):
  *
  *     own      each thread acquires and releases a lock of its own
- *     shared   all threads of all processes contend for one lock, in the way of page.h
- *     drain    each of them takes it once; answer {"waiting":N} when all are about to acquire, then the counts
+ *     shared   all threads of all processes contend for one lock, as in page.h
+ *     drain    each thread acquires it once; answer {"waiting":N} when all are about to acquire, then the counts
  *     nested   a holder acquires and releases once more
  *     async    THREADS pairs in flight, one thread
  *
- * A peer is a table of functions; each answers 0, or -1 after bench_fail. What a peer does not have is NULL.
- */
+ * A peer is a table of functions. Each returns 0, or -1 after bench_fail. NULL: the peer does not support it. */
 #ifndef BENCH_DRIVER_H
 #define BENCH_DRIVER_H
 
@@ -34,10 +34,12 @@
 struct bench_page;
 
 struct bench_options {          /* the driver's command line */
-    int         port;           /* of the private server on 127.0.0.1 */
-    const char *variant;        /* which way of the peer: "floor-hash", "ours-nospin", ... */
-    int         process;        /* 0, 1, ...: which of the processes of this peer */
-    const char *page;           /* file shared by the processes of this peer, for the check of exclusion */
+    int         port;           /* of the peer's own server on 127.0.0.1 */
+    const char *url;            /* instead of the port: how the peer's servers are reached; "" */
+    const char *masters;        /* further ones: their ports, with commas between; "" */
+    const char *variant;        /* variant of the peer: "floor-hash", "ours-nospin", ... */
+    int         process;        /* 0, 1, ...: index among the processes of this peer */
+    const char *page;           /* file shared by the processes of this peer, to check exclusion */
     int64_t     lease_ms;       /* of locks that are held: W5 */
 };
 
@@ -53,12 +55,12 @@ struct bench_worker {           /* one thread of a round */
 
     uint64_t ops;               /* pairs of acquire and release that succeeded */
     int64_t  finished_ns;
-    char     error[192];        /* "" or why this thread stopped early */
+    char     error[192];        /* "", or why this thread stopped early */
     struct bench_hist acquire, pair, handoff;
 };
 
 struct bench_peer {
-    const char *version;                                    /* of the library beneath, NULL: none */
+    const char *version;                                    /* of the library that it uses, NULL: none */
     int  (*open)(const struct bench_options *options);      /* once, before the first command */
     int  (*thread_open)(struct bench_worker *worker);       /* in the worker's own thread */
     void (*thread_close)(struct bench_worker *worker);
@@ -73,7 +75,7 @@ struct bench_peer {
 
 int bench_main(int argc, char **argv, const struct bench_peer *peer);
 
-/* Notes why; `worker` NULL: the process as a whole. Returns -1. */
+/* Stores the reason; `worker` NULL: for the whole process. Returns -1. */
 int bench_fail(struct bench_worker *worker, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 int64_t bench_now_ns(void);

@@ -1,13 +1,12 @@
-/* floor.c - the floors: raw hiredis, one blocking connection per thread, no library in between.
+/* floor.c - the floors: raw hiredis, one blocking connection for each thread, no library in between.
  *
  *     floor         SET NX PX, and a script that compares the token and deletes. Contended, it polls without pause
  *     floor-spin    the same, polling the socket before it blocks
  *     floor-hash    Redisson's hash format by scripts
- *     floor-hash-spin   the same, polling likewise
- *     floor-blpop   hand-over of a bare token by BLPOP and LPUSH: no lease, no owner, no lock; the physical limit
+ *     floor-hash-spin   the same, polling the socket before it blocks
+ *     floor-blpop   hand-over of a token by BLPOP and LPUSH: no lease, no owner, so no lock; the physical limit
  *     ceiling       64 pairs of hash scripts in one write (floor_pipeline.c)
- *     floor-batch   held hash locks, renewed 100 to a script (floor_batch.c)
- */
+ *     floor-batch   held hash locks, renewed 100 in a script (floor_batch.c) */
 #include "floor.h"
 #include "floor_scripts.h"
 
@@ -46,7 +45,7 @@ static bool is_variant(const char *name)
     return strcmp(options->variant, name) == 0;
 }
 
-/* Loads the scripts, on a connection that does not stay: only the threads' are counted. */
+/* Loads the scripts on a connection that is closed again, because only the threads' connections are counted. */
 static int process_open(const struct bench_options *given)
 {
     struct floor_conn conn;
@@ -204,7 +203,7 @@ int main(int argc, char **argv)
         .stats = floor_batch_stats,
     };
     snprintf(version, sizeof version, "hiredis %d.%d.%d", HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
-    for (int i = 1; i < argc; i++) { /* the variant decides how, the frame parses the rest */
+    for (int i = 1; i < argc; i++) { /* the variant chooses the functions, the frame parses the rest */
         if (strcmp(argv[i], "floor-hash") == 0 || strcmp(argv[i], "floor-hash-spin") == 0) {
             peer.acquire = hash_take;
             peer.release = hash_give_back;

@@ -1,7 +1,7 @@
-/* floor_batch.c - held locks, renewed each third of their lease, BATCH to a script, spread evenly over that third.
+/* floor_batch.c - held locks. Each is renewed every third of its lease, BATCH in a script, spread evenly over that
+ * time.
  *
- * One thread, which sleeps between two batches: what renewal costs when nothing is to be kept beside the names.
- */
+ * One thread sleeps between two batches. This is the cost of renewal for a program that keeps nothing but the names. */
 #include "floor.h"
 #include "floor_scripts.h"
 
@@ -16,7 +16,7 @@ enum { BATCH = 100, NAME_SIZE = 24 };
 static const char HOLDER[] = "6b1c0f3e-floor-batch:1";
 
 static struct {
-    struct floor_conn conn; /* the renewing thread's while it runs */
+    struct floor_conn conn; /* used by the renewing thread while it runs */
     struct floor_script acquire, renew;
     char (*names)[NAME_SIZE]; /* owned */
     char lease[24];

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { SPIN_NS = 60000 }; /* a bit more than one round trip on loopback */
+enum { SPIN_NS = 60000 }; /* slightly more than one round trip on loopback */
 
 int floor_connect(struct floor_conn *conn, int port, bool spin)
 {
@@ -44,7 +44,7 @@ void floor_arg(struct floor_args *args, const char *text)
     args->len[args->argc++] = strlen(text);
 }
 
-/* Waits until the socket has something to read; polls first. */
+/* Polls first, then waits until the socket is readable. */
 static ssize_t spin_recv(int fd, char *buf, size_t size)
 {
     int64_t give_up = bench_now_ns() + SPIN_NS;

@@ -1,8 +1,7 @@
-/* floor_conn.h - raw hiredis, one connection: what there is to gain without any library in between.
+/* floor_conn.h - raw hiredis, one connection: the speed without any library in between.
  *
- * A connection either blocks in read(2) for each reply, as hiredis does, or polls the socket for up to 60 us before it
- * blocks (the floor-spin: no sched_yield, so only for one thread per core).
- */
+ * A connection blocks in read(2) for each reply, as hiredis does. With `spin` it first polls the socket for up to 60
+ * us, without sched_yield, so only for one thread for each core. */
 #ifndef BENCH_FLOOR_CONN_H
 #define BENCH_FLOOR_CONN_H
 
@@ -21,7 +20,7 @@ struct floor_script {           /* loaded once per process: the server then know
     char sha[41];
 };
 
-struct floor_args {             /* argv and lengths of one command; pointers are borrowed */
+struct floor_args {             /* argv and lengths of one command; the pointers are borrowed */
     int argc;
     const char *argv[224];
     size_t len[224];
@@ -33,10 +32,10 @@ int floor_load(struct floor_conn *conn, struct floor_script *script);
 
 void floor_arg(struct floor_args *args, const char *text);
 
-/* The reply, the caller's to free; NULL when the connection is broken. */
+/* The caller frees the reply. NULL: the connection is broken. */
 redisReply *floor_call(struct floor_conn *conn, struct floor_args *args);
 
-/* Reads one reply more of what was sent before. */
+/* Reads the next reply to what was sent before. */
 redisReply *floor_read(struct floor_conn *conn);
 
 #endif

@@ -1,8 +1,7 @@
-/* floor_pipeline.c - the ceiling: pairs of hash scripts, formatted once, all in one write, then all replies are read.
+/* floor_pipeline.c - the ceiling: pairs of hash scripts, formatted once, sent in one write; then all replies are read.
  *
- * Nothing waits for its own acquire before its release is sent, and nothing is formatted or decided between two writes:
- * what one Redis thread can do for these scripts on one connection.
- */
+ * A release is sent without waiting for its acquire, and nothing is formatted or decided between two writes. So this is
+ * the limit of one Redis thread for these scripts on one connection. */
 #include "floor.h"
 #include "floor_scripts.h"
 
@@ -15,7 +14,7 @@
 struct pipeline {
     struct floor_conn conn;
     struct floor_script acquire, release;
-    char *commands; /* owned; all of one turn */
+    char *commands; /* owned; all of one write */
     size_t size;
 };
 

@@ -1,4 +1,4 @@
-/* floor_scripts.h - the scripts of the floors: the least that a lock needs, in two formats. */
+/* floor_scripts.h - the scripts of the floors: the minimum for a lock, in two formats. */
 #ifndef BENCH_FLOOR_SCRIPTS_H
 #define BENCH_FLOOR_SCRIPTS_H
 

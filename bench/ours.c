@@ -1,20 +1,22 @@
-/* ours.c - hasplock beside its peers: one client per process, shared by all threads.
+/* ours.c - hasplock as a peer: one client for each process, shared by all threads.
  *
- *     ours             the defaults: polls before it blocks while answers come quickly
+ *     ours             the defaults: polls before it blocks while replies come quickly
  *     ours-nospin      HLK_OPEN_NO_SPIN
  *     ours-fair        fair locks
- *     ours-relasync    blocking acquire, release that nobody waits for
+ *     ours-nopass      never passes a lock on within the process (local_passes off)
+ *     ours-relasync    blocking acquire, release without waiting for its completion
+ *     ours-unix, ours-tls, ours-sentinel, ours-cluster    the defaults, by --url
+ *     ours-quorum-N    a lock over N masters (ours_quorum.c)
  *     ours-dispatch    async, completions by hlk_client_dispatch; both completions are waited for
  *     ours-forget      the same, releases without a completion
- *     ours-events      async, completions on the client's events thread; both completions are waited for
- */
+ *     ours-events      async, completions on the client's events thread; both completions are waited for */
 #include "ours.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the log: a million locks at risk would be a million lines, and writing them a load of its own. */
+/* of the log: a million locks at risk would write a million lines, which would distort the result */
 enum { LINES = 5 };
 
 static struct {
@@ -50,15 +52,15 @@ static int process_open(const struct bench_options *options)
     opts.label = "bench";
     opts.watchdog_ms = options->lease_ms;
     opts.log = log_line;
-    opts.open_every = from_environment("HLK_BENCH_OPEN_EVERY");
-    opts.open_ms = from_environment("HLK_BENCH_OPEN_MS");
-    opts.local_passes = from_environment("HLK_BENCH_LOCAL_PASSES");
+    opts.yield_every = from_environment("HLK_BENCH_OPEN_EVERY");
+    opts.yield_ms = from_environment("HLK_BENCH_OPEN_MS");
+    opts.local_passes = is_variant("ours-nopass") ? -1 : from_environment("HLK_BENCH_LOCAL_PASSES");
     if (is_variant("ours-nospin"))
         opts.flags |= HLK_OPEN_NO_SPIN;
     if (is_variant("ours-dispatch") || is_variant("ours-forget"))
         opts.flags |= HLK_OPEN_DISPATCH;
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", options->port);
-    enum hlk_status status = hlk_client_open(&process.client, url, &opts);
+    enum hlk_status status = hlk_client_open(&process.client, *options->url ? options->url : url, &opts);
     return status == HLK_OK ? 0 : bench_fail(NULL, "%s: %s", hlk_status_name(status), hlk_last_error());
 }
 
@@ -134,6 +136,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "ours-relasync") == 0)
             peer.release = release_unwaited;
+        if (strncmp(argv[i], "ours-quorum", strlen("ours-quorum")) == 0)
+            ours_quorum_peer(&peer);
     }
     return bench_main(argc, argv, &peer);
 }

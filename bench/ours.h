@@ -1,4 +1,4 @@
-/* ours.h - the parts of the driver for hasplock; public headers only, as any user. */
+/* ours.h - the parts of the driver for hasplock. It uses only public headers. */
 #ifndef BENCH_OURS_H
 #define BENCH_OURS_H
 
@@ -10,7 +10,10 @@
  * ends with the release's completion; else the next acquire follows at once. */
 int ours_async_run(hlk_client *client, struct bench_worker *worker, bool await_release);
 
-/* ours_hold.c: locks that are held for long. */
+/* ours_quorum.c: makes it a peer whose locks are on several masters. */
+void ours_quorum_peer(struct bench_peer *peer);
+
+/* ours_hold.c: locks that are held for a long time. */
 int ours_hold(hlk_client *client, int count);
 int ours_drop(void);
 void ours_stats(const hlk_client *client, FILE *out);

@@ -1,9 +1,8 @@
-/* ours_async.c - as a server with an event loop uses it: poll on hlk_client_fd, dispatch; completions start what
- * follows. Or, without HLK_OPEN_DISPATCH, all of it on the client's events thread.
+/* ours_async.c - use by a server with an event loop: poll on hlk_client_fd, then dispatch; completions start what
+ * follows. Without HLK_OPEN_DISPATCH everything runs on the client's events thread.
  *
- * Each pair in flight has an owner and a lock of its own. It is counted when its release has completed, or, when nobody
- * waits for that, when it has been accepted.
- */
+ * Each pair in flight has its own owner and lock. It is counted when its release has completed, or, without a
+ * completion, when the release was accepted. */
 #include "ours.h"
 
 #include <poll.h>
@@ -24,7 +23,7 @@ struct flight {
 struct run {
     struct bench_worker *worker;
     bool await_release;
-    atomic_int flying;      /* pairs that are not over */
+    atomic_int flying;      /* pairs in flight */
     sem_t landed;           /* posted with the last of them */
     struct flight *flights; /* owned */
 };
@@ -129,7 +128,7 @@ static int turn_loop(hlk_client *client, struct run *run, int fd)
             return silent(run);
         hlk_client_dispatch(client, 0);
     }
-    hlk_client_dispatch(client, 0); /* the last releases leave now, not with the next round */
+    hlk_client_dispatch(client, 0); /* sends the last releases now, not in the next round */
     return 0;
 }
 
@@ -143,7 +142,7 @@ static int wait_for_events_thread(struct run *run)
 
 int ours_async_run(hlk_client *client, struct bench_worker *worker, bool await_release)
 {
-    static struct run run; /* after a failure completions may still come: what they point to must stay */
+    static struct run run; /* after a failure, late completions may still use it */
     int fd = hlk_client_fd(client);
     run = (struct run){ .worker = worker, .await_release = await_release, .flying = worker->in_flight };
     sem_init(&run.landed, 0, 0);

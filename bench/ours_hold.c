@@ -1,8 +1,8 @@
-/* ours_hold.c - many locks held by one thread under the watchdog: what renewal costs, and what a held lock weighs.
+/* ours_hold.c - many locks held by one thread under the watchdog: what renewal costs, and how much memory a held lock
+ * takes.
  *
- * Memory is counted from the moment before the first handle is made: handle, lease, session and tables are all in it,
- * but not the array of handles, which is the bench's.
- */
+ * Memory is counted from before the first handle is made. So it includes handle, lease, entry and tables, but not the
+ * array of handles, which belongs to the benchmark. */
 #include "ours.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static int take(hlk_client *client, int index)
     return status == HLK_OK ? 0 : bench_fail(NULL, "%s: %s: %s", name, hlk_status_name(status), hlk_last_error());
 }
 
-/* So that connection, script cache and first allocations are not charged to the held locks. */
+/* Keeps the cost of connection, script cache and first allocations out of the figures of the held locks. */
 static void warm_up(hlk_client *client)
 {
     hlk_lock *lock = hlk_lock_create(client, "bench:warm", NULL);
@@ -40,7 +40,7 @@ int ours_hold(hlk_client *client, int count)
     held.locks = malloc((size_t)count * sizeof *held.locks);
     if (!held.locks)
         return bench_fail(NULL, "no memory");
-    memset(held.locks, 0xff, (size_t)count * sizeof *held.locks); /* its pages are there before we measure */
+    memset(held.locks, 0xff, (size_t)count * sizeof *held.locks); /* touches its pages before the measurement */
     memset(held.locks, 0, (size_t)count * sizeof *held.locks);
     held.count = count;
     warm_up(client);

@@ -1,10 +1,9 @@
-/* page.h - a page of memory that all contenders of one lock share: does the lock exclude, how long is a hand-over, and
- * who comes before whom?
+/* page.h - a page of memory that all contenders of one lock share. It shows whether the lock excludes, how long a
+ * hand-over takes, and which acquisitions are overtaken.
  *
- * Only the holder writes, with plain loads and stores (but for `violations` and `tickets`). If two hold at once, one
- * finds the owner's word taken or overwrites an increment: the runner compares `counter` with the sum of what all
- * threads count. The layout is 64-bit words in this order; drivers in other languages map the same file.
- */
+ * Only the holder writes, with plain loads and stores (except `violations` and `tickets`). If two hold at once, one
+ * finds the owner's word set or overwrites an increment: the runner compares `counter` with the sum of all threads'
+ * counts. The layout is 64-bit words in this order; drivers in other languages map the same file. */
 #ifndef BENCH_PAGE_H
 #define BENCH_PAGE_H
 
@@ -13,28 +12,27 @@
 enum { BENCH_PAGE_PROCESSES = 64, BENCH_PAGE_THREADS = 1024 };
 
 struct bench_page {
-    volatile uint64_t owner;        /* 0: nobody; else process * BENCH_PAGE_THREADS + thread + 1 */
+    volatile uint64_t owner;        /* 0: none; else process * BENCH_PAGE_THREADS + thread + 1 */
     volatile uint64_t counter;
     uint64_t violations;            /* atomic */
-    volatile int64_t  released_ns;  /* just before the last release was called */
-    volatile uint64_t last;         /* who held before */
-    volatile uint64_t run;          /* how often in a row */
+    volatile int64_t  released_ns;  /* just before the last call of release */
+    volatile uint64_t last;         /* the previous holder */
+    volatile uint64_t run;          /* its consecutive acquisitions */
     volatile uint64_t longest_run;
     uint64_t tickets;               /* atomic: the last number drawn; 0: this peer draws none */
-    volatile uint64_t newest;       /* the highest number that has held */
-    volatile uint64_t overtaken;    /* acquisitions after one of a higher number; first come, first served: none */
+    volatile uint64_t newest;       /* the highest number that has acquired */
+    volatile uint64_t overtaken;    /* acquisitions after one with a higher number; 0 if first come is first served */
     uint64_t unused[6];
-    volatile uint64_t turns[BENCH_PAGE_PROCESSES]; /* of each process: consecutive acquisitions are one turn */
+    volatile uint64_t turns[BENCH_PAGE_PROCESSES]; /* of each process; its consecutive acquisitions are one turn */
 };
 
-/* Drawn just before the acquire is called. */
+/* Called just before the acquire. */
 static inline uint64_t bench_page_draw(struct bench_page *page)
 {
     return __atomic_add_fetch(&page->tickets, 1, __ATOMIC_RELAXED);
 }
 
-/* The holder `id` with its `ticket` has got the lock at `now_ns`. Returns how long the hand-over took, -1 when nobody
- * handed over. */
+/* `id` has acquired the lock with `ticket` at `now_ns`. Returns how long the hand-over took; -1: there was none. */
 static inline int64_t bench_page_enter(struct bench_page *page, uint64_t id, uint64_t ticket, int64_t now_ns)
 {
     uint64_t process = (id - 1) / BENCH_PAGE_THREADS;

@@ -1,5 +1,5 @@
-/* break.c - see break.h. Whom it was taken from is asked just before: when the lock changes hands in between, the one
- * who lost it is another than the one named. hlk_lock_break itself does not tell. */
+/* break.c - see break.h. The holder is queried just before, because hlk_lock_break does not return it. If the lock
+ * changes hands in between, the named holder is not the one that lost it. */
 #include "break.h"
 
 #include "holder.h"
@@ -10,29 +10,47 @@
 #include <stdio.h>
 #include <sysexits.h>
 
-static bool answer_json(const char *name, bool broken, const struct holder *holder)
+/* ttl_ms: what was left of the lease. */
+static bool answer_json(const char *name, bool broken, const struct holder *holder, int64_t ttl_ms)
 {
     struct json json;
     json_begin(&json);
     json_string(&json, "name", name);
     json_bool(&json, "broken", broken);
-    if (broken && holder->written[0])
+    if (broken && holder->written[0]) {
         holder_json(holder, &json);
+        json_int(&json, "ttl_ms", ttl_ms);
+    }
     json_end(&json);
     return say_answer(json.line, json.len);
 }
 
-static bool answer_text(const char *name, bool broken, const struct holder *holder)
+/* A holder without a notification learns it from its next renewal, at the latest when its lease ends. */
+static const char *when_known(const struct holder *holder, int64_t ttl_ms, char *buf, size_t size)
 {
-    char line[4096], shown_name[2100], who[1000];
+    static const char next_renewal[] = "by its next renewal";
+    char within[64];
+    snprintf(within, sizeof within, "within %.1f s", (double)ttl_ms / 1000);
+    if (!holder->ours)
+        snprintf(buf, size, "it is not told, and learns %s", next_renewal);
+    else
+        snprintf(buf, size, "a hasplock run ends at once, a program that does not listen knows it %s",
+                 ttl_ms < 0 ? next_renewal : within);
+    return buf;
+}
+
+static bool answer_text(const char *name, bool broken, const struct holder *holder, int64_t ttl_ms)
+{
+    char line[4096], shown_name[2100], who[1000], known[200];
     int len;
-    say_shown(shown_name, sizeof shown_name, name);
+    text_shown(shown_name, sizeof shown_name, name);
     if (!broken)
         len = snprintf(line, sizeof line, "%s: free, nothing to break\n", shown_name);
     else if (!holder->written[0])
         len = snprintf(line, sizeof line, "%s: taken from a holder who had just come\n", shown_name);
     else
-        len = snprintf(line, sizeof line, "%s: taken from %s\n", shown_name, holder_shown(holder, who, sizeof who));
+        len = snprintf(line, sizeof line, "%s: taken from %s; %s\n", shown_name, holder_shown(holder, who, sizeof who),
+                       when_known(holder, ttl_ms, known, sizeof known));
     return say_answer(line, (size_t)len);
 }
 
@@ -47,9 +65,9 @@ static int take(hlk_lock *lock, const struct options *options)
         return say_fault();
     bool broken = status == HLK_OK;
     holder_read(&holder, state.holder);
-    bool said = options->json            ? answer_json(options->name, broken, &holder)
+    bool said = options->json            ? answer_json(options->name, broken, &holder, state.ttl_ms)
                 : options->verbosity < 0 ? true
-                                         : answer_text(options->name, broken, &holder);
+                                         : answer_text(options->name, broken, &holder, state.ttl_ms);
     return !said ? EX_IOERR : broken ? 0 : 1;
 }
 

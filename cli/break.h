@@ -4,6 +4,6 @@
 
 #include "options.h"
 
-int break_lock(const struct options *options);      /* 0 broken, 1 nobody held it, or a fault's code */
+int break_lock(const struct options *options);      /* 0 broken, 1 not held, or a fault's code */
 
 #endif

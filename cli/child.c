@@ -1,6 +1,7 @@
 /* child.c - see child.h. */
 #include "child.h"
 
+#include "helper.h"
 #include "signals.h"
 
 #include <errno.h>
@@ -10,14 +11,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The forked child, in a process that had threads: nothing but async-signal-safe calls. (execvpe is: glibc's neither
- * allocates nor locks since 2.24.) Our signals are blocked until the last moment, their actions the default ones. */
+/* Runs in the forked child of a process with threads, so it uses only async-signal-safe calls. (execvpe is one: glibc's
+ * neither allocates nor locks since 2.24.) Signals stay blocked until the end, with their default actions. */
 static _Noreturn void become(const struct child *child, pid_t parent, int report, char *const argv[], char *const env[])
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(0); /* it died before prctl: nobody is there to ask */
+        _exit(0); /* the parent died before prctl */
     setpgid(0, 0);
+    helper_arm();
     if (child->foreground)
         terminal_give(&child->terminal, getpid());
     signals_restore();
@@ -49,7 +51,7 @@ int child_start(struct child *child, char *const argv[], char *const env[])
         terminal_close(&child->terminal);
         return why;
     }
-    setpgid(child->pid, child->pid); /* whoever comes first: from here on the group is there. Refused after its exec */
+    setpgid(child->pid, child->pid); /* both processes call it, so the group exists from here on. Fails after exec */
     child->exec_fd = fds[0];
     return 0;
 }
@@ -68,15 +70,15 @@ void child_signal(const struct child *child, int signal)
     kill(-child->pid, signal);
 }
 
-/* An init that takes its time would keep the dead in the group. Not before: what COMMAND leaves in the background when
- * nobody stops it is init's, as ever. COMMAND does not inherit it. */
+/* Otherwise a slow init would keep dead processes in the group. Set only now: what COMMAND leaves in the background
+ * otherwise belongs to init, as usual. COMMAND does not inherit it. */
 void child_stop(const struct child *child, int signal)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     child_signal(child, signal);
 }
 
-/* The id cannot be another's while a member is left, and pids come round too slowly for it to be so just after. */
+/* The id cannot belong to another process while a member is left, and is not reused so soon afterwards. */
 bool child_group_is_gone(const struct child *child)
 {
     while (waitpid(-child->pid, NULL, WNOHANG) > 0)
@@ -108,6 +110,7 @@ void child_was_stopped(struct child *child, int signal)
         return;
     }
     terminal_take_back(&child->terminal, child->pid);
+    child_signal(child, SIGSTOP); /* members of the group that ignore ^Z would work on without renewal */
     signals_stop_self(signal);
 }
 

@@ -1,7 +1,7 @@
-/* child.h - COMMAND: its process, its process group, its place at the terminal.
+/* child.h - COMMAND: its process, its process group, its use of the terminal.
  *
- * The group is what is signalled: /bin/sh -c 'a | b' is three processes, and all of them work under the lock. Nothing
- * here blocks. Main thread only: the parent-death signal is tied to the thread that forks. */
+ * Signals go to the whole group: /bin/sh -c 'a | b' is three processes, and all of them work under the lock. Nothing
+ * here blocks. Main thread only, because the parent-death signal is tied to the thread that forks. */
 #ifndef HLK_CLI_CHILD_H
 #define HLK_CLI_CHILD_H
 
@@ -13,33 +13,34 @@
 struct child {
     pid_t pid;                  /* and the id of its group */
     struct terminal terminal;
-    int exec_fd;                /* readable when exec has happened or failed; -1 once that is known */
-    int exec_errno;             /* why COMMAND could not be executed; 0: it runs, or is about to */
-    bool foreground;            /* we have given it the terminal, but for times when it is stopped */
+    int exec_fd;                /* readable when exec has succeeded or failed; then -1 */
+    int exec_errno;             /* why exec failed; 0: it has not failed */
+    bool foreground;            /* it was given the terminal, and has it except while it is stopped */
     bool stopped;
     bool ended;                 /* and reaped; then: */
     int status;                 /*   as waitpid gives it */
 };
 
-/* Forks and executes argv with `env`; signals_block and signals_open have been called. 0, or errno: nothing was started
- * (exec's own failure comes later, by exec_fd). When this process dies, so does COMMAND. */
+/* Forks and executes argv with `env`. signals_block and signals_open were called before. Returns 0, or errno: nothing
+ * was started. (A failure of exec is reported later, through exec_fd.) When this process dies, COMMAND is killed. */
 int child_start(struct child *child, char *const argv[], char *const env[]);
 void child_read_exec(struct child *child);      /* exec_fd was readable */
 
-void child_signal(const struct child *child, int signal);       /* the whole group; nothing once it is gone */
-void child_stop(const struct child *child, int signal);         /* the same when the group is to end: from now on what
-                                                                 * loses its parent is reaped by us, not by init */
-bool child_group_is_gone(const struct child *child);            /* asked when `ended`; reaps */
+void child_signal(const struct child *child, int signal);       /* the whole group; no-op after its end */
+void child_stop(const struct child *child, int signal);         /* the same, to end the group: from now on its orphaned
+                                                                 * processes are reaped here, not by init */
+bool child_group_is_gone(const struct child *child);            /* call when `ended`; reaps */
 
-/* After SIGCHLD: takes what there is to know. Returns the signal that has stopped COMMAND just now, else 0. */
+/* After SIGCHLD: updates the state. Returns the signal that has just stopped COMMAND, else 0. */
 int child_look(struct child *child);
 
-/* COMMAND was stopped by `signal`. For lack of the terminal, and we have it: hands it over and continues COMMAND. By ^Z
- * or the like: takes the terminal back and stops ourselves, for the shell to see; the lease runs on meanwhile. Returns
- * when we are continued. Without a terminal, or by SIGSTOP: nothing, the lock stays COMMAND's. */
+/* COMMAND was stopped by `signal`. If it needed the terminal, and we have it: hands the terminal over and continues
+ * COMMAND. If ^Z or the like has stopped it: takes the terminal back, and stops the whole group and this process, as
+ * the shell expects; returns after SIGCONT. Meanwhile the lease runs on, and at its end the helper kills COMMAND.
+ * Without a terminal, or after SIGSTOP: does nothing, and COMMAND keeps the lock. */
 void child_was_stopped(struct child *child, int signal);
-void child_continue(struct child *child);       /* after our own SIGCONT, when the lock still is ours */
+void child_continue(struct child *child);       /* after our own SIGCONT, if the lock is still held */
 
-void child_close(struct child *child);          /* ended, or never started: takes the terminal back */
+void child_close(struct child *child);          /* after its end, or if it was never started: takes the terminal back */
 
 #endif

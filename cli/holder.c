@@ -1,13 +1,13 @@
 /* holder.c - see holder.h. */
 #include "holder.h"
 
-#include "say.h"
+#include "text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A decimal number from `s` up to and without `end`. */
+/* The decimal number from `s` to `end`. */
 static bool read_number(const char *s, const char *end, int64_t *number)
 {
     int64_t n = 0;
@@ -29,7 +29,7 @@ static const char *last_dash(const char *start, const char *end)
     return end > start ? end : NULL;
 }
 
-/* Read from its end: a host's name may have dashes of its own. */
+/* Read from the end, because the host's name may contain dashes. */
 static bool read_ours(struct holder *holder, const char *written)
 {
     const char *host = written + 4;
@@ -56,8 +56,8 @@ const char *holder_shown(const struct holder *holder, char *buf, size_t size)
 {
     char host[300];
     if (!holder->ours)
-        return say_shown(buf, size, holder->written);
-    snprintf(buf, size, "%s pid %" PRId64 " (hold %" PRId64 ")", say_shown(host, sizeof host, holder->host),
+        return text_shown(buf, size, holder->written);
+    snprintf(buf, size, "%s pid %" PRId64 " (hold %" PRId64 ")", text_shown(host, sizeof host, holder->host),
              holder->pid, holder->hold);
     return buf;
 }
@@ -70,4 +70,11 @@ void holder_json(const struct holder *holder, struct json *json)
     json_string(json, "host", holder->host);
     json_int(json, "pid", holder->pid);
     json_int(json, "hold", holder->hold);
+}
+
+void holder_add_json(const char *written, struct json *json)
+{
+    struct holder holder;
+    holder_read(&holder, written);
+    holder_json(&holder, json);
 }

@@ -1,5 +1,5 @@
-/* holder.h - who a holder is, for people: ours are written "hlk-<host>-<pid>-<random>:<hold>"; Java's stay as they are
- * written. */
+/* holder.h - a holder's name for messages. Ours are "hlk-<host>-<pid>-<random>:<hold>"; foreign ones stay as they
+ * are. */
 #ifndef HLK_CLI_HOLDER_H
 #define HLK_CLI_HOLDER_H
 
@@ -11,13 +11,15 @@
 
 struct holder {
     const char *written;    /* borrowed */
-    bool ours;              /* then: */
+    bool ours;              /* then the next fields are set: */
     char host[256];
     int64_t pid, hold;
 };
 
 void holder_read(struct holder *holder, const char *written);
 const char *holder_shown(const struct holder *holder, char *buf, size_t size);  /* "web-3 pid 4711 (hold 12)" */
-void holder_json(const struct holder *holder, struct json *json);   /* holder, and host, pid, hold when it is ours */
+/* Adds the field holder, and for a holder of ours host, pid, hold. */
+void holder_json(const struct holder *holder, struct json *json);
+void holder_add_json(const char *written, struct json *json);
 
 #endif

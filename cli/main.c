@@ -1,7 +1,9 @@
 /* main.c - the hasplock command: chooses what is done. Exit codes are those of sysexits.h, docs/man/hasplock.1.scd. */
 #include "break.h"
-#include "demo.h"
+#include "doctor.h"
 #include "help.h"
+#include "helper.h"
+#include "list.h"
 #include "options.h"
 #include "run.h"
 #include "say.h"
@@ -11,10 +13,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
+
+#define NOT_FOUND 127 /* as the shell has it */
+
+static const struct {
+    const char *word, *help;
+    int (*function)(const struct options *options);
+} commands[COMMANDS] = { [COMMAND_RUN] = { "run", help_run, run },
+                         [COMMAND_SHOW] = { "show", help_show, show },
+                         [COMMAND_LIST] = { "list", help_list, list },
+                         [COMMAND_BREAK] = { "break", help_break, break_lock },
+                         [COMMAND_DOCTOR] = { "doctor", help_doctor, doctor } };
 
 static int print(const char *text)
 {
@@ -42,12 +56,6 @@ static int open_standard_descriptors(void)
 
 static int do_command(enum command command, int argc, char **argv)
 {
-    static const struct {
-        const char *help;
-        int (*function)(const struct options *options);
-    } commands[] = { [COMMAND_RUN] = { help_run, run },
-                     [COMMAND_SHOW] = { help_show, show },
-                     [COMMAND_BREAK] = { help_break, break_lock } };
     struct options options;
     switch (options_parse(&options, command, argc, argv)) {
     case PARSED_GO:
@@ -61,29 +69,74 @@ static int do_command(enum command command, int argc, char **argv)
     }
 }
 
+/* COMMANDS: none of ours. */
+static enum command command_of(const char *word)
+{
+    int i = 0;
+    while (i < COMMANDS && strcmp(word, commands[i].word) != 0)
+        i++;
+    return (enum command)i;
+}
+
+/* The demo needs SQLite and is a program of its own, beside this one or in PATH. argv[0] is its word here. */
+static int do_demo(char **argv)
+{
+    static char name[] = "hasplock-demo";
+    char path[PATH_MAX + sizeof name] = "";
+    ssize_t len = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    char *slash = len > 0 ? strrchr(path, '/') : NULL;
+    argv[0] = name;
+    if (slash) {
+        strcpy(slash + 1, name);
+        execv(path, argv);
+    }
+    if (!slash || errno == ENOENT)
+        execvp(name, argv);
+    say_setup("demo", false, 0);
+    if (errno == ENOENT)
+        say(SAY_ERROR, "error", "hasplock-demo is not installed. It needs SQLite, and is built with -DHLK_DEMO=ON");
+    else
+        say(SAY_ERROR, "error", "cannot execute hasplock-demo: %s", strerror(errno));
+    return NOT_FOUND;
+}
+
+static int no_command(const char *word)
+{
+    char shown[64];
+    say(SAY_ERROR, "error", "no command \"%s\": run, show, list, break, doctor or demo (see: hasplock --help)",
+        text_shown(shown, sizeof shown, word));
+    return EX_USAGE;
+}
+
+/* `hasplock help`, and `hasplock help run`, the same as `hasplock run --help`. */
+static int do_help(char **argv)
+{
+    static char word[] = "demo", option[] = "--help";
+    if (!argv[1])
+        return print(help_main);
+    if (strcmp(argv[1], "demo") == 0)
+        return do_demo((char *[]){ word, option, NULL });
+    enum command command = command_of(argv[1]);
+    return command == COMMANDS ? no_command(argv[1]) : print(commands[command].help);
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const names[] = { [COMMAND_RUN] = "run", [COMMAND_SHOW] = "show", [COMMAND_BREAK] = "break" };
-    char shown[64];
-    const char *word = argc > 1 ? argv[1] : "";
+    enum parsed parsed;
     if (open_standard_descriptors() != 0)
         return EX_OSERR;
-    for (int i = 0; i < 3; i++)
-        if (strcmp(word, names[i]) == 0)
-            return do_command((enum command)i, argc - 1, argv + 1);
+    helper_argv(argc, argv);
+    if (!options_find_command(argc, argv, &parsed))
+        return parsed == PARSED_HELP ? print(help_main) : parsed == PARSED_VERSION ? print_version() : EX_USAGE;
+    const char *word = argv[1];
+    enum command command = command_of(word);
+    if (command != COMMANDS)
+        return do_command(command, argc - 1, argv + 1);
     if (strcmp(word, "demo") == 0)
-        return hlk_demo_main(argc - 1, argv + 1);
-    if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
-        return print(help_main);
-    if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0)
+        return do_demo(argv + 1);
+    if (strcmp(word, "help") == 0)
+        return do_help(argv + 1);
+    if (strcmp(word, "version") == 0)
         return print_version();
-    if (!*word)
-        say(SAY_ERROR, "error", "run, show, break or demo? See: hasplock --help");
-    else if (*word == '-')
-        say(SAY_ERROR, "error", "no option %s here; options stand behind run, show or break (see: hasplock --help)",
-            say_shown(shown, sizeof shown, word));
-    else
-        say(SAY_ERROR, "error", "no command \"%s\": run, show, break or demo (see: hasplock --help)",
-            say_shown(shown, sizeof shown, word));
-    return EX_USAGE;
+    return no_command(word);
 }

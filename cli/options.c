@@ -3,40 +3,114 @@
 #include "options.h"
 
 #include "say.h"
+#include "url.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NAME_MOST 512
+#define PREFIX_TRIED_MOST 400 /* by doctor, which adds to it */
 #define YEAR_MS (365LL * 24 * 3600 * 1000)
 #define MOST_MS (100 * YEAR_MS) /* of what may be for ever */
 #define LEASE_LEAST_MS 1000     /* below it a busy host is soon late with a renewal */
 #define LEASE_DEFAULT_MS 30000
+#define WATCH_DEFAULT_MS 1000
+#define WATCH_LEAST_MS 100
+#define LIMIT_DEFAULT 1000
+#define LIMIT_MOST 100000
+#define REPLICAS_MOST 1000
 #define WORD 1 /* what getopt answers for a word that is no option */
 
-enum { OPT_JSON = 256, OPT_FAIR, OPT_LEASE, OPT_MAX_HOLD, OPT_GRACE, OPT_ON_LOST, OPT_FENCED };
+enum {
+    OPT_JSON = 256,
+    OPT_FAIR,
+    OPT_LEASE,
+    OPT_MAX_HOLD,
+    OPT_GRACE,
+    OPT_ON_LOST,
+    OPT_FENCED,
+    OPT_URL_FILE,
+    OPT_WATCH,
+    OPT_LIMIT,
+    OPT_SPIN,
+    OPT_STRING,
+    OPT_WAIT_REPLICAS,
+    OPT_ACCESS /* and a word of access.h */
+};
 
-/* One table; which command knows which: the strings below. */
-static const struct option all[] = { { "url", required_argument, NULL, 'u' },
-                                     { "json", no_argument, NULL, OPT_JSON },
-                                     { "quiet", no_argument, NULL, 'q' },
-                                     { "verbose", no_argument, NULL, 'v' },
-                                     { "help", no_argument, NULL, 'h' },
-                                     { "version", no_argument, NULL, 'V' },
-                                     { "fair", no_argument, NULL, OPT_FAIR },
-                                     { "nonblock", no_argument, NULL, 'n' },
-                                     { "wait", required_argument, NULL, 'w' },
-                                     { "conflict-exit-code", required_argument, NULL, 'E' },
-                                     { "command", required_argument, NULL, 'c' },
-                                     { "lease", required_argument, NULL, OPT_LEASE },
-                                     { "max-hold", required_argument, NULL, OPT_MAX_HOLD },
-                                     { "grace", required_argument, NULL, OPT_GRACE },
-                                     { "on-lost", required_argument, NULL, OPT_ON_LOST },
-                                     { "fenced", no_argument, NULL, OPT_FENCED },
-                                     { NULL, 0, NULL, 0 } };
-#define OF_ALL 7 /* the first so many: every command's */
+enum {
+    RUN = 1 << COMMAND_RUN,
+    SHOW = 1 << COMMAND_SHOW,
+    LIST = 1 << COMMAND_LIST,
+    BREAK = 1 << COMMAND_BREAK,
+    DOCTOR = 1 << COMMAND_DOCTOR
+};
+#define ALL (RUN | SHOW | LIST | BREAK | DOCTOR)
+
+static const struct known {
+    const char *name;
+    int argument, option; /* a letter: also a short one */
+    unsigned of;          /* which commands know it */
+} known[] = {
+    { "url", required_argument, 'u', ALL },
+    { "url-file", required_argument, OPT_URL_FILE, ALL },
+    { "cacert", required_argument, OPT_ACCESS + ACCESS_CACERT, ALL },
+    { "cacertdir", required_argument, OPT_ACCESS + ACCESS_CACERTDIR, ALL },
+    { "cert", required_argument, OPT_ACCESS + ACCESS_CERT, ALL },
+    { "key", required_argument, OPT_ACCESS + ACCESS_KEY, ALL },
+    { "crl", required_argument, OPT_ACCESS + ACCESS_CRL, ALL },
+    { "sni", required_argument, OPT_ACCESS + ACCESS_SNI, ALL },
+    { "password-file", required_argument, OPT_ACCESS + ACCESS_PASSWORD_FILE, ALL },
+    { "json", no_argument, OPT_JSON, ALL },
+    { "quiet", no_argument, 'q', ALL },
+    { "verbose", no_argument, 'v', ALL },
+    { "help", no_argument, 'h', ALL },
+    { "version", no_argument, 'V', ALL },
+    { "fair", no_argument, OPT_FAIR, RUN | SHOW | BREAK | DOCTOR },
+    { "string", no_argument, OPT_STRING, ALL },
+    { "nonblock", no_argument, 'n', RUN },
+    { "wait", required_argument, 'w', RUN },
+    { "timeout", required_argument, 'w', RUN },
+    { "conflict-exit-code", required_argument, 'E', RUN },
+    { "command", required_argument, 'c', RUN },
+    { "lease", required_argument, OPT_LEASE, RUN | DOCTOR },
+    { "max-hold", required_argument, OPT_MAX_HOLD, RUN },
+    { "grace", required_argument, OPT_GRACE, RUN },
+    { "on-lost", required_argument, OPT_ON_LOST, RUN },
+    { "fenced", no_argument, OPT_FENCED, RUN | DOCTOR },
+    { "wait-replicas", required_argument, OPT_WAIT_REPLICAS, RUN },
+    { "watch", optional_argument, OPT_WATCH, SHOW },
+    { "limit", required_argument, OPT_LIMIT, LIST },
+    { "spin", no_argument, OPT_SPIN, DOCTOR },
+};
+enum { KNOWN = sizeof known / sizeof known[0] };
+
+/* For getopt_long: the options of these commands (of all of them, when there are several). */
+struct words {
+    struct option longs[KNOWN + 1];
+    char shorts[3 + 2 * KNOWN + 1];
+};
+
+static void choose_words(struct words *words, const char *mode, unsigned of)
+{
+    size_t n = 0, len = (size_t)snprintf(words->shorts, sizeof words->shorts, "%s:", mode);
+    for (size_t i = 0; i < KNOWN; i++) {
+        const struct known *k = &known[i];
+        if ((k->of & of) != of)
+            continue;
+        words->longs[n++] = (struct option){ k->name, k->argument, NULL, k->option };
+        if (k->option < 128 && !strchr(words->shorts, k->option))
+            len += (size_t)snprintf(words->shorts + len, sizeof words->shorts - len, k->argument ? "%c:" : "%c",
+                                    k->option);
+    }
+    words->longs[n] = (struct option){ 0 };
+    opterr = 0;
+    optind = 0; /* GNU: anew, with the mode that the string begins with */
+}
 
 struct reader { /* what is being put together */
     struct options *options;
@@ -46,28 +120,21 @@ struct reader { /* what is being put together */
     bool grace_given;
     int stands_at; /* the word that getopt is at: for messages */
     enum parsed result;
+    char complaint[1024]; /* the first one; said at the end, when it is known whether by --json */
+    const char *complaint_about;
 };
 
-static enum parsed wrong(struct reader *r)
+static void complain(struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void complain(struct reader *r, const char *format, ...)
 {
+    va_list args;
+    if (r->result == PARSED_WRONG)
+        return;
     r->result = PARSED_WRONG;
-    return PARSED_WRONG;
-}
-
-#define COMPLAIN(r, ...) (say(SAY_ERROR, "error", __VA_ARGS__), wrong(r))
-
-/* Seconds as a decimal number, to the millisecond; what is far too large becomes what is too large. strtod alone would
- * take "inf", "nan", "0x1p3" and " 1" too. */
-static bool read_ms(const char *text, int64_t *ms)
-{
-    char *end;
-    if (!*text || text[strspn(text, "0123456789.")] || !strpbrk(text, "0123456789"))
-        return false;
-    double seconds = strtod(text, &end);
-    if (*end)
-        return false;
-    *ms = seconds > (double)MOST_MS ? INT64_MAX : (int64_t)(seconds * 1000 + 0.5);
-    return true;
+    r->complaint_about = r->options->name;
+    va_start(args, format);
+    vsnprintf(r->complaint, sizeof r->complaint, format, args);
+    va_end(args);
 }
 
 struct range {
@@ -76,31 +143,38 @@ struct range {
 };
 
 /* `option` as the user knows it, in messages. */
-static void read_seconds(struct reader *r, const char *option, const struct range *range, int64_t *ms)
+static void read_duration(struct reader *r, const char *option, const struct range *range, int64_t *ms)
 {
     char shown[64];
     int64_t value = 0;
-    say_shown(shown, sizeof shown, optarg);
-    if (optarg[0] == '-' && read_ms(optarg + 1, &value))
-        COMPLAIN(r, "%s: \"%s\" is negative", option, shown);
-    else if (!read_ms(optarg, &value))
-        COMPLAIN(r, "%s: \"%s\" is not a number of seconds such as 90 or 0.5", option, shown);
+    text_shown(shown, sizeof shown, optarg);
+    if (optarg[0] == '-' && text_read_duration(optarg + 1, &value))
+        complain(r, "%s: \"%s\" is negative", option, shown);
+    else if (!text_read_duration(optarg, &value))
+        complain(r, "%s: \"%s\" is no length of time such as 90, 0.5, 250ms, 5s, 1m30s or 2h", option, shown);
     else if (value < range->least_ms || value > range->most_ms)
-        COMPLAIN(r, "%s: \"%s\" is not within %s", option, shown, range->words);
+        complain(r, "%s: \"%s\" is not within %s", option, shown, range->words);
     else
         *ms = value;
 }
 
+static void read_number(struct reader *r, const char *option, const char *what, long least, long most, int64_t *out)
+{
+    char shown[64], *end;
+    errno = 0;
+    long value = strtol(optarg, &end, 10);
+    if (optarg[0] < '0' || optarg[0] > '9' || *end || errno || value < least || value > most)
+        complain(r, "%s: \"%s\" is not %s, %ld to %ld", option, text_shown(shown, sizeof shown, optarg), what, least,
+                 most);
+    else
+        *out = value;
+}
+
 static void read_conflict_code(struct reader *r)
 {
-    char shown[64];
-    char *end;
-    errno = 0;
-    long code = strtol(optarg, &end, 10);
-    if (optarg[0] < '0' || optarg[0] > '9' || *end || errno || code > 255)
-        COMPLAIN(r, "-E: \"%s\" is not an exit code, 0 to 255", say_shown(shown, sizeof shown, optarg));
-    else
-        r->options->conflict_code = (int)code;
+    int64_t code = r->options->conflict_code;
+    read_number(r, "-E", "an exit code", 0, 255, &code);
+    r->options->conflict_code = (int)code;
 }
 
 static void read_on_lost(struct reader *r)
@@ -112,7 +186,7 @@ static void read_on_lost(struct reader *r)
             r->options->on_lost = (enum on_lost)i;
             return;
         }
-    COMPLAIN(r, "--on-lost: \"%s\" is none of term, kill, warn", say_shown(shown, sizeof shown, optarg));
+    complain(r, "--on-lost: \"%s\" is none of term, kill, warn", text_shown(shown, sizeof shown, optarg));
 }
 
 static void complain_about_option(struct reader *r, bool lacks_argument)
@@ -122,27 +196,37 @@ static void complain_about_option(struct reader *r, bool lacks_argument)
     char short_option[3] = { '-', (char)optopt, 0 };
     if (word[0] == '-' && word[1] != '-' && optopt > 0 && optopt < 128)
         word = short_option; /* of several in one word: which */
-    say_shown(shown, sizeof shown, word);
+    text_shown(shown, sizeof shown, word);
     if (lacks_argument)
-        COMPLAIN(r, "%s needs a value", shown);
+        complain(r, "%s needs a value", shown);
     else if (r->options->command == COMMAND_RUN)
-        COMPLAIN(r, "no option %s; COMMAND's own stand behind COMMAND (see: hasplock run --help)", shown);
+        complain(r, "no option %s; COMMAND's own stand behind COMMAND (see: hasplock run --help)", shown);
     else
-        COMPLAIN(r, "no option %s (see: hasplock %s --help)", shown, r->argv[0]);
+        complain(r, "no option %s (see: hasplock %s --help)", shown, r->argv[0]);
 }
 
 static void read_common(struct reader *r, int option)
 {
     struct options *o = r->options;
+    if (option >= OPT_ACCESS) {
+        o->access.words[option - OPT_ACCESS] = optarg;
+        return;
+    }
     switch (option) {
     case 'u':
         o->url = optarg;
+        break;
+    case OPT_URL_FILE:
+        o->url_file = optarg;
         break;
     case OPT_JSON:
         o->json = true;
         break;
     case OPT_FAIR:
         o->fair = true;
+        break;
+    case OPT_STRING:
+        o->string = true;
         break;
     case 'q':
         o->verbosity = -1;
@@ -151,10 +235,9 @@ static void read_common(struct reader *r, int option)
         o->verbosity = o->verbosity < 1 ? 1 : 2;
         break;
     case 'h':
-        r->result = PARSED_HELP;
-        break;
     case 'V':
-        r->result = PARSED_VERSION;
+        if (r->result == PARSED_GO)
+            r->result = option == 'h' ? PARSED_HELP : PARSED_VERSION;
         break;
     default:
         complain_about_option(r, option == ':');
@@ -167,14 +250,15 @@ static void read_option(struct reader *r, int option)
     static const struct range wait = { 0, MOST_MS, "0 to 100 years" },
                               lease = { LEASE_LEAST_MS, YEAR_MS, "a second to a year" },
                               max_hold = { 1, MOST_MS, "a millisecond to 100 years" },
-                              grace = { 1, YEAR_MS, "a millisecond to half of the lease" };
+                              grace = { 1, YEAR_MS, "a millisecond to half of the lease" },
+                              watch = { WATCH_LEAST_MS, YEAR_MS, "a tenth of a second to a year" };
     struct options *o = r->options;
     switch (option) {
     case 'n':
         o->wait_ms = 0;
         break;
     case 'w':
-        read_seconds(r, "-w", &wait, &o->wait_ms);
+        read_duration(r, strncmp(r->argv[r->stands_at], "--t", 3) == 0 ? "--timeout" : "-w", &wait, &o->wait_ms);
         break;
     case 'E':
         read_conflict_code(r);
@@ -183,14 +267,14 @@ static void read_option(struct reader *r, int option)
         r->shell = optarg;
         break;
     case OPT_LEASE:
-        read_seconds(r, "--lease", &lease, &o->lease_ms);
+        read_duration(r, "--lease", &lease, &o->lease_ms);
         break;
     case OPT_MAX_HOLD:
-        read_seconds(r, "--max-hold", &max_hold, &o->max_hold_ms);
+        read_duration(r, "--max-hold", &max_hold, &o->max_hold_ms);
         break;
     case OPT_GRACE:
         r->grace_given = true;
-        read_seconds(r, "--grace", &grace, &o->grace_ms);
+        read_duration(r, "--grace", &grace, &o->grace_ms);
         break;
     case OPT_ON_LOST:
         read_on_lost(r);
@@ -198,21 +282,43 @@ static void read_option(struct reader *r, int option)
     case OPT_FENCED:
         o->fenced = true;
         break;
+    case OPT_WAIT_REPLICAS:
+        read_number(r, "--wait-replicas", "a number of replicas", 0, REPLICAS_MOST, &o->wait_replicas);
+        break;
+    case OPT_WATCH:
+        o->watch_ms = WATCH_DEFAULT_MS;
+        if (optarg)
+            read_duration(r, "--watch", &watch, &o->watch_ms);
+        break;
+    case OPT_LIMIT:
+        read_number(r, "--limit", "a number of locks", 1, LIMIT_MOST, &o->limit);
+        break;
+    case OPT_SPIN:
+        o->spin = true;
+        break;
     default:
         read_common(r, option);
     }
 }
 
+/* The word is the beginning of names. */
+static bool takes_prefix(const struct options *options)
+{
+    return options->command == COMMAND_LIST || options->command == COMMAND_DOCTOR;
+}
+
 static void take_name(struct reader *r, const char *name)
 {
-    size_t len = strlen(name);
-    if (len == 0)
-        COMPLAIN(r, "NAME is empty; it has 1 to %d bytes", NAME_MOST);
-    else if (len > NAME_MOST)
-        COMPLAIN(r, "NAME has %zu bytes; 1 to %d are possible", len, NAME_MOST);
+    size_t len = strlen(name), most = r->options->command == COMMAND_DOCTOR ? PREFIX_TRIED_MOST : NAME_MOST;
+    bool prefix = takes_prefix(r->options);
+    if (len == 0 && !prefix)
+        complain(r, "NAME is empty; it has 1 to %d bytes", NAME_MOST);
+    else if (len > most)
+        complain(r, "%s has %zu bytes; %s%zu are possible", prefix ? "PREFIX" : "NAME", len, prefix ? "" : "1 to ",
+                 most);
     else
         r->options->name = name;
-    say_about(r->options->name);
+    say_about(r->options->name && *r->options->name ? r->options->name : NULL);
 }
 
 /* Behind the options: argv[at...] is NAME, if that is still missing, and COMMAND. */
@@ -229,25 +335,31 @@ static void take_rest(struct reader *r, int at)
     o->argv = &r->argv[at];
 }
 
+static void one_too_many(struct reader *r, const char *word)
+{
+    char shown[64];
+    complain(r, "one %s, and no \"%s\" behind it", takes_prefix(r->options) ? "PREFIX" : "NAME",
+             text_shown(shown, sizeof shown, word));
+}
+
 static void check_command(struct reader *r)
 {
     static char sh[] = "/bin/sh", dash_c[] = "-c";
     struct options *o = r->options;
-    char shown[64];
     if (o->command != COMMAND_RUN) {
         if (o->argv[0])
-            COMPLAIN(r, "one NAME, and no \"%s\" behind it", say_shown(shown, sizeof shown, o->argv[0]));
+            one_too_many(r, o->argv[0]);
     } else if (r->shell && o->argv[0]) {
-        COMPLAIN(r, "-c and a COMMAND: which of the two?");
+        complain(r, "-c and a COMMAND: which of the two?");
     } else if (r->shell) {
         o->shell[0] = sh;
         o->shell[1] = dash_c;
         o->shell[2] = r->shell;
         o->argv = o->shell;
     } else if (!o->argv[0]) {
-        COMPLAIN(r, "no COMMAND given");
+        complain(r, "no COMMAND given");
     } else if (!o->argv[0][0]) {
-        COMPLAIN(r, "COMMAND is empty");
+        complain(r, "COMMAND is empty");
     }
 }
 
@@ -256,61 +368,75 @@ static void check_command(struct reader *r)
 static void check_grace(struct reader *r)
 {
     struct options *o = r->options;
+    char grace[32], lease[32];
     if (!r->grace_given)
         o->grace_ms = o->lease_ms / 3;
     else if (o->grace_ms > o->lease_ms / 2)
-        COMPLAIN(r, "--grace: %.13g seconds are more than half of the lease, %.13g seconds", (double)o->grace_ms / 1000,
-                 (double)o->lease_ms / 1000);
+        complain(r, "--grace: %s are more than half of the lease, %s", text_duration(grace, sizeof grace, o->grace_ms),
+                 text_duration(lease, sizeof lease, o->lease_ms));
 }
 
-static void check_url(struct reader *r)
+/* Doctor is asked about several at once. */
+static void check_kind(struct reader *r)
 {
-    if (!r->options->url)
-        r->options->url = getenv("HASPLOCK_URL");
-    bool none = !r->options->url || !*r->options->url;
-    if (none && getenv("HASPLOCK_NAME")) /* hasplock within hasplock */
-        COMPLAIN(r, "which server? hasplock run keeps a URL with a password from its COMMAND: set HASPLOCK_URL in it, "
-                    "or give --url");
-    else if (none)
-        COMPLAIN(r,
-                 "which server? Set HASPLOCK_URL or give --url, as in redis://host; --url local: is a private server "
-                 "on this host only");
+    const struct options *o = r->options;
+    if (o->command == COMMAND_DOCTOR)
+        return;
+    if (o->fair && o->fenced)
+        complain(r, "--fair and --fenced: a fair lock has no tokens");
+    else if (o->string && o->fenced)
+        complain(r, "--string and --fenced: a string lock has no tokens");
+    else if (o->string && o->fair)
+        complain(r, "--string and --fair: these are different locks");
+}
+
+static void check_name(struct reader *r)
+{
+    struct options *o = r->options;
+    if (!o->name && takes_prefix(o))
+        o->name = "";
+    else if (!o->name)
+        complain(r, "no NAME given (see: hasplock %s --help)", r->argv[0]);
+    else
+        check_kind(r);
 }
 
 static void check(struct reader *r)
 {
-    if (r->result == PARSED_GO && !r->options->name)
-        COMPLAIN(r, "no NAME given (see: hasplock %s --help)", r->argv[0]);
-    if (r->result == PARSED_GO && r->options->fair && r->options->fenced)
-        COMPLAIN(r, "--fair and --fenced: a fair lock has no tokens");
+    char why[400];
+    if (r->result == PARSED_GO)
+        check_name(r);
     if (r->result == PARSED_GO)
         check_command(r);
     if (r->result == PARSED_GO)
         check_grace(r);
-    if (r->result == PARSED_GO)
-        check_url(r);
+    if (r->result == PARSED_GO && !url_find(&r->options->url, &r->options->url_file, why, sizeof why))
+        complain(r, "%s", why);
+    if (r->result == PARSED_GO && !access_find(&r->options->access, r->options->url, why, sizeof why))
+        complain(r, "%s", why);
 }
 
-/* Reads options and NAME up to where COMMAND begins. "-": words come as they stand; ":": we say what is wrong. */
+/* Reads options and NAME up to where COMMAND begins; what is wrong does not keep from reading on, for --json may stand
+ * behind it. "-": words come as they stand; ":": we say what is wrong. */
 static void read_words(struct reader *r)
 {
-    bool run = r->options->command == COMMAND_RUN;
-    struct option known[sizeof all / sizeof all[0]] = { 0 };
-    memcpy(known, all, run ? sizeof all : OF_ALL * sizeof all[0]);
-    opterr = 0;
-    optind = 1;
-    while (r->result == PARSED_GO) {
-        r->stands_at = optind;
-        int option = getopt_long(r->argc, r->argv, run ? "-:u:qvhVnw:E:c:" : "-:u:qvhV", known, NULL);
+    struct words words;
+    choose_words(&words, "-", 1u << r->options->command);
+    for (;;) {
+        r->stands_at = optind > 0 ? optind : 1;
+        int option = getopt_long(r->argc, r->argv, words.shorts, words.longs, NULL);
         if (option == -1) {
             take_rest(r, optind);
             return;
         }
-        if (option == WORD && r->options->name) {
+        bool another = option == WORD && r->options->name;
+        if (another && r->options->command == COMMAND_RUN) {
             take_rest(r, optind - 1);
             return;
         }
-        if (option == WORD)
+        if (another)
+            one_too_many(r, optarg);
+        else if (option == WORD)
             take_name(r, optarg);
         else
             read_option(r, option);
@@ -319,19 +445,81 @@ static void read_words(struct reader *r)
 
 enum parsed options_parse(struct options *options, enum command command, int argc, char **argv)
 {
-    *options = (struct options){
-        .command = command, .wait_ms = -1, .conflict_code = 1, .lease_ms = LEASE_DEFAULT_MS, .on_lost = ON_LOST_TERM
-    };
+    *options = (struct options){ .command = command,
+                                 .wait_ms = -1,
+                                 .conflict_code = 1,
+                                 .lease_ms = LEASE_DEFAULT_MS,
+                                 .on_lost = ON_LOST_TERM,
+                                 .limit = LIMIT_DEFAULT };
     struct reader r = { .options = options, .argc = argc, .argv = argv, .result = PARSED_GO };
     say_setup(argv[0], false, 0);
     read_words(&r);
     check(&r);
+    if (r.result == PARSED_WRONG) {
+        say_about(r.complaint_about && *r.complaint_about ? r.complaint_about : NULL);
+        say(SAY_ERROR, "error", "%s", r.complaint);
+    }
     return r.result;
+}
+
+/* --- before the command's word */
+
+static void say_no_option_here(char **argv, int at, bool lacks_argument)
+{
+    char shown[64];
+    text_shown(shown, sizeof shown, argv[at]);
+    for (int i = 0; argv[i]; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            say_setup(NULL, true, 0);
+    if (lacks_argument)
+        say(SAY_ERROR, "error", "%s needs a value", shown);
+    else
+        say(SAY_ERROR, "error", "no option %s here; options of one command stand behind it (see: hasplock --help)",
+            shown);
+}
+
+/* "+": up to the first word. Its own options are read again behind the command's word. */
+bool options_find_command(int argc, char **argv, enum parsed *parsed)
+{
+    struct words words;
+    int option, at = 1;
+    *parsed = PARSED_WRONG;
+    choose_words(&words, "+", ALL);
+    while (at = optind > 0 ? optind : 1, (option = getopt_long(argc, argv, words.shorts, words.longs, NULL)) != -1) {
+        if (option == '?' || option == ':') {
+            say_no_option_here(argv, at, option == ':');
+            return false;
+        }
+        if (option == 'h' || option == 'V')
+            *parsed = option == 'h' ? PARSED_HELP : PARSED_VERSION;
+    }
+    if (optind >= argc) {
+        if (*parsed == PARSED_WRONG)
+            say(SAY_ERROR, "error", "run, show, list, break, doctor or demo? See: hasplock --help");
+        return false;
+    }
+    char *word = argv[optind];
+    memmove(&argv[2], &argv[1], (size_t)(optind - 1) * sizeof *argv);
+    argv[1] = word;
+    return true;
+}
+
+/* --- what follows from them */
+
+/* NULL: it is not there, or empty. */
+static const char *from_environment(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && *value ? value : NULL;
 }
 
 struct hlk_client_opts options_client(const struct options *options)
 {
     struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
+    access_fill(&options->access, &opts);
+    opts.wait_replicas = (int)options->wait_replicas;
+    opts.sentinel_username = from_environment("HASPLOCK_SENTINEL_USERNAME");
+    opts.sentinel_password = from_environment("HASPLOCK_SENTINEL_PASSWORD");
     opts.log = say_log;
     opts.log_level = options->verbosity >= 2   ? HLK_LOG_DEBUG
                      : options->verbosity == 1 ? HLK_LOG_INFO
@@ -342,16 +530,9 @@ struct hlk_client_opts options_client(const struct options *options)
 struct hlk_lock_opts options_lock(const struct options *options)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = options->fair ? HLK_LOCK_FAIR : options->fenced ? HLK_LOCK_FENCED : HLK_LOCK_PLAIN;
+    opts.kind = options->fair     ? HLK_LOCK_FAIR
+                : options->fenced ? HLK_LOCK_FENCED
+                : options->string ? HLK_LOCK_STRING
+                                  : HLK_LOCK_PLAIN;
     return opts;
-}
-
-bool options_url_has_password(const char *url)
-{
-    const char *colon = strchr(url, ':'); /* behind the scheme */
-    const char *at = strrchr(url, '@');
-    if (!colon || !at)
-        return false;
-    colon = strchr(colon + 1, ':');
-    return colon && colon < at;
 }

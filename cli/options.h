@@ -1,22 +1,27 @@
-/* options.h - the words after `hasplock run|show|break`, read and checked. flock(1)'s habits: options stand before or
- * after NAME; the first other word, or --, begins COMMAND. */
+/* options.h - the words of the command line, read and checked. flock(1)'s habits: options stand before or after NAME;
+ * the first other word, or --, begins COMMAND. Those that every command knows may stand before the command too. */
 #ifndef HLK_CLI_OPTIONS_H
 #define HLK_CLI_OPTIONS_H
+
+#include "access.h"
 
 #include <hasplock/lock.h>
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum command { COMMAND_RUN, COMMAND_SHOW, COMMAND_BREAK };
+enum command { COMMAND_RUN, COMMAND_SHOW, COMMAND_LIST, COMMAND_BREAK, COMMAND_DOCTOR, COMMANDS };
 
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
 
 struct options {                    /* borrows argv */
     enum command command;
-    const char *url;                /* --url, else HASPLOCK_URL; never NULL or "" once parsed */
-    const char *name;               /* 1 to 512 bytes */
+    const char *url;                /* never NULL or "" once parsed */
+    const char *url_file;           /* where it was read from; NULL: it was given as such */
+    struct access access;
+    const char *name;               /* 1 to 512 bytes; of list and doctor the prefix, 0 to 512 */
     bool fair;                      /* NAME is a fair lock */
+    bool string;                    /* NAME is a string lock */
     bool json;
     int verbosity;                  /* -1: -q, 1: -v, 2: -vv */
 
@@ -27,11 +32,25 @@ struct options {                    /* borrows argv */
     int64_t max_hold_ms;            /* 0: no limit */
     enum on_lost on_lost;
     bool fenced;
+    int64_t wait_replicas;
     char *const *argv;              /* COMMAND, ended by NULL */
     char *shell[4];                 /* what argv points to for -c */
+
+    /* show */
+    int64_t watch_ms;               /* 0: once */
+
+    /* list */
+    int64_t limit;                  /* of locks that are named */
+
+    /* doctor; fair, string, fenced and lease_ms too */
+    bool spin;                      /* spin locks only */
 };
 
 enum parsed { PARSED_GO, PARSED_HELP, PARSED_VERSION, PARSED_WRONG };
+
+/* Moves the command's word to argv[1], and the options that stood before it behind it. False: there is no command, or
+ * what stands before it is wrong; *parsed says what to do then. */
+bool options_find_command(int argc, char **argv, enum parsed *parsed);
 
 /* argv[0] is the command's word. PARSED_WRONG: one line has been said (exit 64). From the first word on `say` knows
  * --json, -q and -v, and the name as soon as it is read. */
@@ -42,8 +61,5 @@ struct hlk_client_opts options_client(const struct options *options);
 
 /* And makes its lock with. */
 struct hlk_lock_opts options_lock(const struct options *options);
-
-/* True when a URL has a password in it, so that COMMAND must not inherit it. Rather once too often. */
-bool options_url_has_password(const char *url);
 
 #endif

@@ -1,39 +1,58 @@
-/* run.c - see run.h. The order of things:
+/* run.c - see run.h. The sequence is:
  *
- *     block signals, open -> [signals end the wait] acquire -> [signals go to COMMAND] fork, watch -> release, close
+ *     block signals, helper, open -> [signals end the wait] acquire -> [signals go to COMMAND] fork, watch -> release
  *
- * The client is opened lazily, so that connecting is part of the wait: it can be interrupted, and one deadline governs
- * both. */
+ * The client is opened lazily, so that connecting is part of the wait: it can be interrupted, and has the same
+ * deadline. */
 #include "run.h"
 
 #include "child.h"
+#include "helper.h"
+#include "holder.h"
 #include "say.h"
 #include "signals.h"
+#include "url.h"
+#include "waiting.h"
 #include "watch.h"
 
 #include <hasplock/hasplock.h>
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
 
-#define TRY_MS 3000 /* a try gives an unreachable or silent server so long (reply_ms) */
+#define RELEASE_MS 3000 /* how long a release may take (reply_timeout_ms); */
+#define BRIEFLY_MS 250  /* for a release without much hope of a reply */
+
+#define OURS_MOST (5 + ACCESS_WORDS) /* variables that are set for COMMAND */
+
+struct release { /* the outcome, set by the events thread; then `fd` is readable */
+    int fd;
+    enum hlk_status status;
+    char why[256];
+};
 
 struct session {
     const struct options *options;
     struct watch_fds fds;
+    struct release release;
     hlk_client *client;
+    hlk_owner *owner; /* the holder, so that a release need not be waited for */
     hlk_lock *lock;
     hlk_cancel *cancel;
+    struct waiting waiting;
     char hold_id[192];
-    int64_t token; /* 0: not --fenced, or lost already: smaller than every other one */
+    int64_t token; /* 0: not --fenced, or lost already; smaller than every token */
     int64_t asked_at_ms, held_at_ms;
-    bool by_command; /* the exit code is COMMAND's own */
+    bool by_command; /* the exit code is COMMAND's */
 };
 
 static int os_error(const char *what, int why)
@@ -44,79 +63,112 @@ static int os_error(const char *what, int why)
 
 /* --- COMMAND's environment */
 
-static bool is_kept(const char *variable)
+static bool is_kept(const char *variable, const struct access *access)
 {
-    static const char *const ours[] = { "HASPLOCK_NAME=", "HASPLOCK_OWNER=", "HASPLOCK_URL=", "HASPLOCK_TOKEN=" };
-    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) /* of an outer run, of another server */
+    static const char *const ours[] = {
+        "HASPLOCK_NAME=",     "HASPLOCK_OWNER=", "HASPLOCK_OWNERS=",           "HASPLOCK_URL=",
+        "HASPLOCK_URL_FILE=", "HASPLOCK_TOKEN=", "HASPLOCK_SENTINEL_PASSWORD="
+    };
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) /* of an outer run, perhaps on another server; a secret */
         if (strncmp(variable, ours[i], strlen(ours[i])) == 0)
             return false;
+    for (int i = 0; i < ACCESS_WORDS; i++) {
+        const char *name = access_variable((enum access_word)i);
+        if (access->words[i] && strncmp(variable, name, strlen(name)) == 0 && variable[strlen(name)] == '=')
+            return false;
+    }
     return true;
 }
 
-static char *joined(const char *key, const char *value)
+struct environment {
+    char **all; /* ends with NULL; ours come first and are on the heap: */
+    size_t ours;
+    bool no_memory;
+};
+
+static void add(struct environment *env, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct environment *env, const char *format, ...)
 {
-    char *both;
-    return asprintf(&both, "%s=%s", key, value) < 0 ? NULL : both;
+    va_list args;
+    va_start(args, format);
+    env->no_memory |= vasprintf(&env->all[env->ours], format, args) < 0;
+    env->ours += !env->no_memory;
+    va_end(args);
 }
 
-/* NAME, OWNER; the URL that we use, or none; with --fenced TOKEN. */
-static size_t count_ours(const struct options *options)
+/* Sets our URL, or its file, or neither: then COMMAND uses the same server. */
+static void add_url(struct environment *env, const struct options *options)
 {
-    bool url = !options_url_has_password(options->url);
-    return 2 + (size_t)url + (size_t)options->fenced;
+    char *path = options->url_file ? realpath(options->url_file, NULL) : NULL;
+    if (path)
+        add(env, "HASPLOCK_URL_FILE=%s", path);
+    else if (!options->url_file && !url_has_password(options->url))
+        add(env, "HASPLOCK_URL=%s", options->url);
+    free(path);
 }
 
-static void free_environment(const struct options *options, char **env)
+/* And the files that it needs for that. */
+static void add_access(struct environment *env, const struct access *access)
 {
-    for (size_t i = 0; env && i < count_ours(options); i++)
-        free(env[i]);
-    free(env);
+    for (int i = 0; i < ACCESS_WORDS; i++) {
+        char *value = access_value(access, (enum access_word)i);
+        if (value)
+            add(env, "%s=%s", access_variable((enum access_word)i), value);
+        free(value);
+    }
 }
 
-/* Made before the fork: a child of a process with threads may not allocate. NULL: no memory. Ours come first. */
-static char **environment(const struct session *s)
+static void free_environment(struct environment *env)
 {
-    size_t n = 0, at = 0;
-    char token[24];
+    for (size_t i = 0; env->all && i < env->ours; i++)
+        free(env->all[i]);
+    free(env->all);
+}
+
+/* Made before the fork: the child of a process with threads may not allocate. */
+static bool make_environment(struct environment *env, const struct session *s)
+{
+    size_t n = 0;
+    const char *around = getenv("HASPLOCK_OWNERS");
     while (environ[n])
         n++;
-    char **env = calloc(n + count_ours(s->options) + 1, sizeof *env);
-    if (!env)
-        return NULL;
-    snprintf(token, sizeof token, "%" PRId64, s->token);
-    bool ok = (env[at++] = joined("HASPLOCK_NAME", s->options->name)) != NULL;
-    ok = ok && (env[at++] = joined("HASPLOCK_OWNER", s->hold_id)) != NULL;
-    if (!options_url_has_password(s->options->url))
-        ok = ok && (env[at++] = joined("HASPLOCK_URL", s->options->url)) != NULL;
+    *env = (struct environment){ .all = calloc(n + OURS_MOST + 1, sizeof *env->all) };
+    if (!env->all)
+        return false;
+    add(env, "HASPLOCK_NAME=%s", s->options->name);
+    add(env, "HASPLOCK_OWNER=%s", s->hold_id);
+    add(env, "HASPLOCK_OWNERS=%s%s%s", around ? around : "", around ? " " : "", s->hold_id);
+    add_url(env, s->options);
+    add_access(env, &s->options->access);
     if (s->options->fenced)
-        ok = ok && (env[at++] = joined("HASPLOCK_TOKEN", token)) != NULL;
-    if (!ok) {
-        free_environment(s->options, env);
-        return NULL;
-    }
+        add(env, "HASPLOCK_TOKEN=%" PRId64, s->token);
+    size_t at = env->ours;
     for (size_t i = 0; i < n; i++)
-        if (is_kept(environ[i]))
-            env[at++] = environ[i];
-    return env;
+        if (is_kept(environ[i], &s->options->access))
+            env->all[at++] = environ[i];
+    return !env->no_memory;
 }
 
-/* --- waiting. These give 0, or the exit code when it ends here; then what there is to say was said. */
+/* --- waiting. These return 0, or the exit code after printing the reason. */
 
 static int open_all(struct session *s)
 {
     int why = watch_open(&s->fds);
+    if (!why && (s->release.fd = eventfd(0, EFD_CLOEXEC)) < 0)
+        why = errno;
     if (why)
         return os_error("no descriptor", why);
     struct hlk_client_opts opts = options_client(s->options);
     opts.watchdog_ms = s->options->lease_ms;
     opts.at_risk_ms = s->options->grace_ms;
-    opts.flags = HLK_OPEN_LAZY;
+    opts.flags = HLK_OPEN_LAZY | HLK_OPEN_LISTEN; /* a break ends COMMAND at once */
     opts.on_event = watch_on_event;
     opts.event_ctx = &s->fds;
     if (hlk_client_open(&s->client, s->options->url, &opts) != HLK_OK)
         return say_fault();
     struct hlk_lock_opts lock_opts = options_lock(s->options);
-    s->lock = hlk_lock_create(s->client, s->options->name, &lock_opts);
+    lock_opts.owner = s->owner = hlk_owner_create(s->client, NULL);
+    s->lock = s->owner ? hlk_lock_create(s->client, s->options->name, &lock_opts) : NULL;
     if (!s->lock)
         return say_fault();
     s->cancel = hlk_cancel_create(s->client);
@@ -126,9 +178,12 @@ static int open_all(struct session *s)
 static void close_all(struct session *s)
 {
     hlk_client_close(s->client);
+    waiting_join(&s->waiting);
     hlk_cancel_destroy(s->cancel);
     hlk_lock_destroy(s->lock);
+    hlk_owner_destroy(s->owner);
     watch_close(&s->fds);
+    close(s->release.fd);
 }
 
 static void say_end(const struct session *s, int code)
@@ -142,7 +197,7 @@ static void say_end(const struct session *s, int code)
     say_with(&fields, SAY_VERBOSE, "exit code %d", code);
 }
 
-/* We die of `signal`, as COMMAND would have. When the lock came in the same moment, it is given back first. */
+/* Dies of `signal`, as COMMAND would have. If the lock was acquired at the same moment, it is released first. */
 static _Noreturn void interrupted(struct session *s, int signal, bool held)
 {
     char name[16];
@@ -150,19 +205,42 @@ static _Noreturn void interrupted(struct session *s, int signal, bool held)
         say_fault();
     close_all(s);
     say(SAY_VERBOSE, "interrupted", "%s ended the wait; nothing is held", signals_name(signal, name));
+    say_log_end();
     say_end(s, 128 + signal);
+    helper_finish();
     signals_die_of(signal);
 }
 
-static int not_acquired(const struct session *s, enum hlk_status status)
+/* For --json. Without a wait no thread has looked up the holder. */
+static void add_holder(struct session *s, struct json *fields, bool waited)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    if (waited)
+        waiting_holder_json(&s->waiting, fields);
+    else if (say_json() && hlk_lock_query(s->lock, &state) == HLK_OK && state.held)
+        holder_add_json(state.holder, fields);
+}
+
+static int not_acquired(struct session *s, enum hlk_status status)
 {
     struct json fields;
+    char story[1024];
     if (status != HLK_BUSY && status != HLK_TIMEOUT)
         return say_fault();
+    snprintf(story, sizeof story, "%s", say_story()); /* the next call replaces it */
     say_begin(&fields, "busy");
+    add_holder(s, &fields, status == HLK_TIMEOUT);
     json_int(&fields, "waited_ms", hlk_now_ms() - s->asked_at_ms);
-    say_with(&fields, SAY_NOTE, "%s", say_story());
+    say_with(&fields, SAY_NOTE, "%s", story);
     return s->options->conflict_code;
+}
+
+static int waits_for_itself(void)
+{
+    say(SAY_ERROR, "error",
+        "held by the hasplock run around this one: it would wait for itself for ever (to wait for its end all the "
+        "same: env -u HASPLOCK_OWNERS hasplock run ...)");
+    return EX_USAGE;
 }
 
 static void say_acquired(struct session *s)
@@ -170,7 +248,7 @@ static void say_acquired(struct session *s)
     struct json fields;
     char token[32] = "";
     if (hlk_lock_hold_id(s->lock, s->hold_id, sizeof s->hold_id) != HLK_OK)
-        s->hold_id[0] = '\0'; /* lost already: the watch will see it */
+        s->hold_id[0] = '\0'; /* lost already, which the watch will see */
     s->token = hlk_lock_token(s->lock);
     if (s->options->fenced)
         snprintf(token, sizeof token, ", token %" PRId64, s->token);
@@ -184,49 +262,18 @@ static void say_acquired(struct session *s)
              (double)(s->held_at_ms - s->asked_at_ms) / 1000, (double)s->options->lease_ms / 1000, token);
 }
 
-/* A stderr that nobody reads must not keep us from the wait, nor signals from ending it. */
-static void say_waiting(void)
-{
-    say_never_wait(true);
-    say(SAY_VERBOSE, "waiting", "waiting: %s", say_story());
-    say_never_wait(false);
-}
-
-/* For -v: a try that waits for nobody, so it has no place in line to lose, and tells who is before us. True: `status`
- * is the answer; else `opts` has what is left of the wait. A wait no longer than a try may hang goes without. */
-static bool try_first(const struct session *s, struct hlk_acquire_opts *opts, enum hlk_status *status)
-{
-    const struct options *options = s->options;
-    if (options->verbosity < 1 || (options->wait_ms >= 0 && options->wait_ms <= TRY_MS))
-        return false;
-    opts->wait_ms = 0;
-    *status = hlk_lock_acquire_with(s->lock, opts);
-    if (*status == HLK_BUSY)
-        say_waiting();
-    else if (*status != HLK_E_CONNECT && *status != HLK_E_UNSURE)
-        return true;
-    if (options->wait_ms < 0) {
-        opts->wait_ms = HLK_FOREVER;
-        return false;
-    }
-    opts->wait_ms = s->asked_at_ms + options->wait_ms - hlk_now_ms();
-    if (opts->wait_ms < 1)
-        opts->wait_ms = 1;
-    return false;
-}
-
-/* HLK_OK: held. Does not return when a signal ended the wait. */
+/* HLK_OK: held. Does not return if a signal ended the wait. */
 static enum hlk_status acquire(struct session *s)
 {
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    enum hlk_status status;
     opts.wait_ms = s->options->wait_ms;
     opts.cancel = s->cancel;
     s->asked_at_ms = hlk_now_ms();
+    waiting_begin(&s->waiting, s->options, s->client, s->lock, s->cancel);
     signals_wait_begin(s->cancel);
-    if (!try_first(s, &opts, &status))
-        status = hlk_lock_acquire_with(s->lock, &opts);
+    enum hlk_status status = hlk_lock_acquire_with(s->lock, &opts);
     int signal = signals_wait_end();
+    waiting_end(&s->waiting);
     s->held_at_ms = hlk_now_ms();
     if (signal)
         interrupted(s, signal, status == HLK_OK);
@@ -238,7 +285,7 @@ static enum hlk_status acquire(struct session *s)
 static int cannot_execute(const struct options *options, int why)
 {
     char shown[200];
-    say(SAY_ERROR, "error", "cannot execute \"%s\": %s", say_shown(shown, sizeof shown, options->argv[0]),
+    say(SAY_ERROR, "error", "cannot execute \"%s\": %s", text_shown(shown, sizeof shown, options->argv[0]),
         strerror(why));
     return why == ENOENT ? 127 : 126;
 }
@@ -256,58 +303,98 @@ static int code_of(struct session *s, const struct child *child, const struct wa
 static int run_command(struct session *s, struct watch_result *result)
 {
     struct child child;
-    char **env = environment(s);
-    int signal_fd = signals_open();
-    if (!env || signal_fd < 0) {
-        int why = env ? errno : ENOMEM;
-        free_environment(s->options, env);
-        return os_error("no way to run COMMAND", why);
+    struct environment env = { 0 };
+    int signal_fd = signals_open(), why = signal_fd < 0 ? errno : make_environment(&env, s) ? 0 : ENOMEM;
+    if (why == 0) {
+        watch_order_kill(s->options, s->lock);
+        why = child_start(&child, s->options->argv, env.all);
     }
-    int why = child_start(&child, s->options->argv, env);
     if (why == 0) {
         watch_run(result, s->options, s->lock, &child, signal_fd, &s->fds);
         child_close(&child);
     }
     close(signal_fd);
-    free_environment(s->options, env);
+    free_environment(&env);
     return why ? os_error("no process for COMMAND", why) : code_of(s, &child, result);
 }
 
-/* COMMAND's own code stands whatever comes of this: what it did is done. But it is said. */
-static void release(const struct session *s, const struct watch_result *result)
+static void on_released(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
-    enum hlk_status status = hlk_lock_release(s->lock);
-    say_never_wait(false);
+    struct release *release = ctx;
+    (void)lock;
+    release->status = status;
+    snprintf(release->why, sizeof release->why, "%s", say_story());
+    eventfd_write(release->fd, 1);
+}
+
+/* HLK_E_UNSURE: no reply within most_ms. From then on `release` belongs to the events thread. */
+static enum hlk_status release_within(struct session *s, int most_ms, const char **why)
+{
+    static const char unsure[] = "no answer from the server";
+    struct pollfd done = { .fd = s->release.fd, .events = POLLIN };
+    enum hlk_status status = hlk_lock_release_async(s->lock, on_released, &s->release);
+    *why = say_story();
+    if (status != HLK_OK)
+        return status;
+    bool in_time = poll(&done, 1, most_ms) == 1;
+    *why = in_time ? s->release.why : unsure;
+    return in_time ? s->release.status : HLK_E_UNSURE;
+}
+
+/* The result is reported but does not change the exit code, because COMMAND's work is done. False: the server does not
+ * answer, or the lock is no longer ours, so nothing is left to wait for. */
+static bool release(struct session *s, const struct watch_result *result)
+{
+    const char *why;
+    enum hlk_status status = release_within(s, result->at_risk ? BRIEFLY_MS : RELEASE_MS, &why);
     if (status == HLK_OK)
         say(SAY_VERBOSE, "released", "released after %.2f s", (double)(hlk_now_ms() - s->held_at_ms) / 1000);
     else if (status == HLK_LOST && !result->lost)
-        say(SAY_ERROR, "lost", "lost while COMMAND ran, and learnt when it had ended by itself: %s", say_story());
+        say(SAY_ERROR, "lost", "lost while COMMAND ran, and learnt when it had ended by itself: %s", why);
     else if (status != HLK_LOST)
-        say(SAY_ERROR, "error",
-            "COMMAND has ended, but its release was not answered: %s; free in %.13g s at the latest", say_story(),
+        say(result->stopped ? SAY_VERBOSE : SAY_ERROR, "error",
+            "COMMAND has ended, but its release was not answered: %s; free in %.13g s at the latest", why,
             (double)s->options->lease_ms / 1000);
+    return status == HLK_OK;
 }
 
-static int hold(struct session *s)
+/* Returns the exit code. *answered: as in release(). */
+static int hold(struct session *s, bool *answered)
 {
     struct watch_result result = { 0 };
-    say_never_wait(true);
     say_acquired(s);
     int code = run_command(s, &result);
-    release(s, &result);
+    *answered = release(s, &result);
+    return code;
+}
+
+static int run_with_helper(struct session *s)
+{
+    bool answered = true;
+    int code = open_all(s);
+    if (code == 0) {
+        enum hlk_status status = acquire(s);
+        code = status == HLK_OK                  ? hold(s, &answered)
+               : waiting_for_itself(&s->waiting) ? waits_for_itself()
+                                                 : not_acquired(s, status);
+    }
+    if (answered) /* else close would wait for a reply too; exit cleans up the rest */
+        close_all(s);
+    say_end(s, code);
     return code;
 }
 
 int run(const struct options *options)
 {
-    struct session s = { .options = options };
+    static struct session s; /* static: a late reply is written to it */
+    s.options = options;
     signals_block();
-    int code = open_all(&s);
-    if (code == 0) {
-        enum hlk_status status = acquire(&s);
-        code = status == HLK_OK ? hold(&s) : not_acquired(&s, status);
-    }
-    close_all(&s);
-    say_end(&s, code);
+    int why = helper_start();
+    if (why)
+        return os_error("no helper process", why);
+    say_writer(helper_write);
+    int code = run_with_helper(&s);
+    say_log_end();
+    helper_finish();
     return code;
 }

@@ -4,6 +4,6 @@
 
 #include "options.h"
 
-int run(const struct options *options);     /* the exit code. May die of a signal instead. Main thread, once */
+int run(const struct options *options);     /* Returns the exit code, or dies of a signal. Main thread, once */
 
 #endif

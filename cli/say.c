@@ -1,24 +1,28 @@
-/* say.c - see say.h. Lines go out by write(2), whole: no buffer that a fork or a death could copy or lose. */
+/* say.c - see say.h. Each line is one write(2): there is no buffer that a fork would copy or a death would lose. */
 #include "say.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TEXT 1024
 #define NAME_SHOWN 80
+#define PREFIX (NAME_SHOWN + 64)
+#define FOLDED 8 /* different log lines that are remembered */
+#define FOLD_MS 10000
 
 static struct {
     const char *command, *name;
     bool json;
     int verbosity;
-    int64_t since_ms;       /* hlk_now_ms() when it all began */
-    atomic_bool never_wait; /* read by the library's threads too (say_log) */
+    int64_t since_ms; /* start of the command, by hlk_now_ms() */
+    bool (*writer)(const char *line, size_t len, bool urgent);
 } as;
 
 void say_setup(const char *command, bool json, int verbosity)
@@ -40,11 +44,9 @@ bool say_json(void)
     return as.json;
 }
 
-/* A pipe that is ready takes PIPE_BUF bytes without blocking; a terminal that was stopped by ^S is not ready. */
-static bool would_wait(int fd, size_t len)
+void say_writer(bool (*writer)(const char *line, size_t len, bool urgent))
 {
-    struct pollfd out = { .fd = fd, .events = POLLOUT };
-    return len > 4096 || poll(&out, 1, 0) != 1 || !(out.revents & POLLOUT);
+    as.writer = writer;
 }
 
 static bool write_all(int fd, const char *bytes, size_t len)
@@ -61,68 +63,66 @@ static bool write_all(int fd, const char *bytes, size_t len)
     return true;
 }
 
-/* Errors that stderr did not take at once. Main thread only: logs of other threads are no errors. */
-static struct {
-    char lines[8192];
-    size_t len;
-} kept;
-
 static void put(enum say_level level, const char *line, size_t len)
 {
-    if (!as.never_wait || !would_wait(STDERR_FILENO, len)) {
-        write_all(STDERR_FILENO, line, len); /* where could we complain? */
-    } else if (level == SAY_ERROR && len <= sizeof kept.lines - kept.len) {
-        memcpy(kept.lines + kept.len, line, len);
-        kept.len += len;
-    }
+    if (!as.writer || !as.writer(line, len, level == SAY_ERROR))
+        write_all(STDERR_FILENO, line, len); /* there is nowhere to report an error */
 }
 
-void say_never_wait(bool never)
+static int put_prefix(char *buf, size_t size)
 {
-    as.never_wait = never;
-    if (!never)
-        write_all(STDERR_FILENO, kept.lines, kept.len);
-    kept.len = 0;
-}
-
-const char *say_shown(char *buf, size_t size, const char *bytes)
-{
-    static const char cut[] = "...";
-    size_t len = 0;
-    for (; *bytes; bytes++) {
-        char code[8];
-        unsigned char c = (unsigned char)*bytes;
-        bool plain = c >= ' ' && c < 0x7f;
-        size_t n = (size_t)snprintf(code, sizeof code, !plain ? "\\x%02x" : c == '"' || c == '\\' ? "\\%c" : "%c", c);
-        if (len + n + sizeof cut > size) {
-            memcpy(buf + len, cut, sizeof cut);
-            return buf;
-        }
-        memcpy(buf + len, code, n);
-        len += n;
-    }
-    buf[len] = '\0';
-    return buf;
+    char name[NAME_SHOWN];
+    if (as.name)
+        return snprintf(buf, size, "hasplock: %s \"%s\": ", as.command, text_shown(name, sizeof name, as.name));
+    return as.command ? snprintf(buf, size, "hasplock: %s: ", as.command) : snprintf(buf, size, "hasplock: ");
 }
 
 static void put_text(enum say_level level, const char *text)
 {
-    char line[TEXT + NAME_SHOWN + 64], name[NAME_SHOWN];
-    int len;
-    if (as.name)
-        len = snprintf(line, sizeof line, "hasplock: %s \"%s\": %s\n", as.command,
-                       say_shown(name, sizeof name, as.name), text);
-    else if (as.command)
-        len = snprintf(line, sizeof line, "hasplock: %s: %s\n", as.command, text);
-    else
-        len = snprintf(line, sizeof line, "hasplock: %s\n", text);
+    char line[TEXT + PREFIX + 1];
+    int len = put_prefix(line, PREFIX);
+    len += snprintf(line + len, sizeof line - (size_t)len, "%s\n", text);
     put(level, line, (size_t)len);
+}
+
+/* At most `columns` - 1 bytes of `line`, in whole characters, because a wrapped line could not be removed. It counts
+ * bytes and not columns, so the line may be shorter than needed. */
+static size_t cut_to(const char *line, size_t len, size_t columns)
+{
+    if (len < columns)
+        return len;
+    for (len = columns - 1; len > 0 && ((unsigned char)line[len] & 0xc0) == 0x80; len--)
+        ;
+    return len;
+}
+
+void say_status(const char *text, size_t columns)
+{
+    static const char clear[] = "\r\033[K";
+    char line[TEXT + PREFIX] = "", out[sizeof clear + sizeof line];
+    size_t len = 0;
+    if (*text) {
+        len = (size_t)put_prefix(line, PREFIX);
+        len += (size_t)snprintf(line + len, sizeof line - len, "%s", text);
+        len = cut_to(line, len < sizeof line ? len : sizeof line - 1, columns);
+    }
+    memcpy(out, clear, sizeof clear - 1);
+    memcpy(out + sizeof clear - 1, line, len);
+    put(SAY_NOTE, out, sizeof clear - 1 + len);
+}
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 void say_begin(struct json *fields, const char *event)
 {
     json_begin(fields);
     json_string(fields, "event", event);
+    json_int(fields, "time_ms", wall_ms());
     if (as.name)
         json_string(fields, "name", as.name);
 }
@@ -158,22 +158,29 @@ void say(enum say_level level, const char *event, const char *format, ...)
     va_end(args);
 }
 
-/* The library tells `acquire "nightly" at redis://...: why`; our line has begun with `run "nightly": ` already. */
+/* --- the library's texts */
+
+/* The reason in the words of `local:`, which include the folder. NULL: another error. */
+static const char *about_local(const char *text)
+{
+    return strstr(text, "local server: ");
+}
+
+/* The library's text is `acquire "nightly" at redis://...: why`, but the line begins with `run "nightly": ` already. */
 const char *say_story(void)
 {
-    char name[2100];
     const char *text = hlk_last_error();
     const char *quoted = text + strspn(text, "abcdefghijklmnopqrstuvwxyz ");
-    if (!as.name || *quoted != '"')
+    if (about_local(text))
+        return about_local(text);
+    if (*quoted != '"')
         return text;
-    say_shown(name, sizeof name, as.name);
-    quoted++;
-    for (const char *n = name; *n && *quoted == *n; n++)
-        quoted++;
-    if (*quoted != '"') /* the library cuts long names too: then a quote follows all the same */
+    for (quoted++; *quoted && *quoted != '"'; quoted++)
+        quoted += *quoted == '\\' && quoted[1];
+    if (*quoted != '"')
         return text;
     quoted++;
-    quoted += strspn(quoted, ".: ");
+    quoted += strspn(quoted, ".: "); /* dots: a shortened name */
     return *quoted ? quoted : text;
 }
 
@@ -193,6 +200,7 @@ int say_exit_code(enum hlk_status status)
     case HLK_E_OS:
         return EX_OSERR;
     case HLK_LOST:
+    case HLK_NOT_REPLICATED:
         return EX_TEMPFAIL;
     case HLK_BUSY:
     case HLK_TIMEOUT:
@@ -203,35 +211,101 @@ int say_exit_code(enum hlk_status status)
     }
 }
 
-/* "no server at redis://...: Connection refused (tried 10.0 s)": the story says where and why. */
-static void say_no_server(struct json *fields)
+/* What follows `open`, or `diagnose`: " redis://...: why", or ": why". NULL: it is another operation. */
+static const char *about_server(const char *text)
 {
-    const char *story = say_story();
-    if (strncmp(story, "open ", 5) == 0)
-        story += 5;
-    else if (strncmp(story, "at ", 3) == 0)
+    static const char *const operations[] = { "open", "diagnose" };
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+        size_t len = strlen(operations[i]);
+        if (strncmp(text, operations[i], len) == 0 && (text[len] == ' ' || text[len] == ':'))
+            return text + len;
+    }
+    return NULL;
+}
+
+/* Both `open redis://...: why` and `acquire "nightly" at redis://...: why` name the server. */
+static void say_no_server(struct json *fields, const char *text)
+{
+    double tried = (double)(hlk_now_ms() - as.since_ms) / 1000;
+    const char *about = about_server(text);
+    const char *story = about && *about == ' ' ? about + 1 : say_story();
+    if (strncmp(story, "at ", 3) == 0)
         story += 3;
-    say_with(fields, SAY_ERROR, "no server at %s (tried %.1f s)", story, (double)(hlk_now_ms() - as.since_ms) / 1000);
+    if (about_local(text))
+        say_with(fields, SAY_ERROR, "%s; gave up after %.1f s", about_local(text), tried);
+    else
+        say_with(fields, SAY_ERROR, "no server at %s; gave up after %.1f s", story, tried);
 }
 
 int say_fault(void)
 {
     enum hlk_status status = hlk_last_status();
+    const char *text = hlk_last_error(), *about = about_server(text);
     struct json fields;
     say_begin(&fields, "error");
     json_string(&fields, "status", hlk_status_name(status));
     if (status == HLK_E_CONNECT)
-        say_no_server(&fields);
+        say_no_server(&fields, text);
+    else if (about_local(text) || !about || *about != ' ')
+        say_with(&fields, SAY_ERROR, "%s", about && *about == ':' ? about + 2 : say_story());
     else
-        say_with(&fields, SAY_ERROR, "%s", say_story());
+        say_with(&fields, SAY_ERROR, "cannot connect to %s", about + 1);
     return say_exit_code(status);
+}
+
+/* --- the library's log. While a server is away, it repeats the same few lines. */
+
+static struct folded {
+    char line[256];
+    int64_t said_ms; /* hlk_now_ms(); 0: unused */
+    int more;        /* repetitions since */
+} folded[FOLDED];
+static pthread_mutex_t folded_mu = PTHREAD_MUTEX_INITIALIZER;
+
+/* The entry with this line, else the oldest one, for reuse. */
+static struct folded *find_folded(const char *line)
+{
+    struct folded *oldest = folded;
+    for (int i = 0; i < FOLDED; i++) {
+        if (strncmp(folded[i].line, line, sizeof folded[i].line - 1) == 0 && folded[i].said_ms)
+            return &folded[i];
+        if (folded[i].said_ms < oldest->said_ms)
+            oldest = &folded[i];
+    }
+    return oldest;
+}
+
+static void say_more(struct folded *f)
+{
+    if (f->more)
+        say(SAY_VERBOSE, "log", "%s (%d times more)", f->line, f->more);
+    f->more = 0;
 }
 
 void say_log(int level, const char *line, void *ctx)
 {
-    (void)level;
-    (void)ctx;
-    say(SAY_VERBOSE, "log", "%s", line);
+    int64_t now_ms = hlk_now_ms();
+    (void)level, (void)ctx;
+    pthread_mutex_lock(&folded_mu);
+    struct folded *f = find_folded(line);
+    bool same = f->said_ms && strncmp(f->line, line, sizeof f->line - 1) == 0;
+    if (same && now_ms < f->said_ms + FOLD_MS) {
+        f->more++;
+    } else {
+        say_more(f);
+        snprintf(f->line, sizeof f->line, "%s", line);
+        f->said_ms = now_ms;
+        say(SAY_VERBOSE, "log", "%s", line);
+    }
+    pthread_mutex_unlock(&folded_mu);
+}
+
+void say_log_end(void)
+{
+    pthread_mutex_lock(&folded_mu);
+    for (int i = 0; i < FOLDED; i++)
+        say_more(&folded[i]);
+    pthread_mutex_unlock(&folded_mu);
 }
 
 bool say_answer(const char *line, size_t len)

@@ -11,17 +11,35 @@
 #include <string.h>
 #include <sysexits.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LINE_MOST 100 /* places that are named; the rest is counted */
 
-static bool answer_json(const char *name, const struct hlk_lock_state *state, const struct holder *holder)
+struct seen { /* what the server said, at one time */
+    struct hlk_lock_state state;
+    struct hlk_waiter line[LINE_MOST];
+    size_t places; /* of which LINE_MOST are in `line` */
+};
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool answer_json(const struct options *options, const struct hlk_lock_state *state)
 {
     struct json json;
+    struct holder holder;
+    holder_read(&holder, state->holder);
     json_begin(&json);
-    json_string(&json, "name", name);
+    json_string(&json, "name", options->name);
+    if (options->watch_ms)
+        json_int(&json, "time_ms", wall_ms());
     json_bool(&json, "held", state->held);
     if (state->held) {
-        holder_json(holder, &json);
+        holder_json(&holder, &json);
         json_int(&json, "count", state->count);
         json_int(&json, "ttl_ms", state->ttl_ms);
     }
@@ -39,31 +57,35 @@ static void waiting_text(char *buf, size_t size, int64_t waiting, bool fair)
         snprintf(buf, size, ", %" PRId64 " process%s waiting", waiting, waiting == 1 ? "" : "es");
 }
 
-static bool answer_text(const struct options *options, const struct hlk_lock_state *state, const struct holder *holder)
+static bool answer_text(const struct options *options, const struct hlk_lock_state *state)
 {
     char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64];
+    struct holder holder;
     int len;
-    say_shown(shown_name, sizeof shown_name, options->name);
+    holder_read(&holder, state->holder);
+    text_shown(shown_name, sizeof shown_name, options->name);
     waiting_text(waiting, sizeof waiting, state->waiting, options->fair);
     if (state->ttl_ms < 0)
         snprintf(ttl, sizeof ttl, "without end (not by hasplock)");
     else
         snprintf(ttl, sizeof ttl, "ttl %.1f s", (double)state->ttl_ms / 1000);
     if (state->held)
-        len = snprintf(line, sizeof line, "%s: held by %s, %s%s\n", shown_name, holder_shown(holder, who, sizeof who),
+        len = snprintf(line, sizeof line, "%s: held by %s, %s%s\n", shown_name, holder_shown(&holder, who, sizeof who),
                        ttl, waiting);
     else
         len = snprintf(line, sizeof line, "%s: free%s\n", shown_name, waiting);
     return say_answer(line, (size_t)len);
 }
 
-static bool waiter_json(const char *name, size_t place, const struct hlk_waiter *waiter, const struct holder *holder)
+static bool waiter_json(const char *name, size_t position, const struct hlk_waiter *waiter)
 {
     struct json json;
+    struct holder holder;
+    holder_read(&holder, waiter->holder);
     json_begin(&json);
     json_string(&json, "name", name);
-    json_int(&json, "place", (int64_t)place);
-    holder_json(holder, &json);
+    json_int(&json, "position", (int64_t)position);
+    holder_json(&holder, &json);
     json_int(&json, "since_ms", waiter->since_ms);
     json_bool(&json, "fenced", waiter->fenced);
     json_end(&json);
@@ -80,11 +102,13 @@ static void since_text(char *buf, size_t size, int64_t since_ms)
         buf[0] = '\0';
 }
 
-static bool waiter_text(size_t place, const struct hlk_waiter *waiter, const struct holder *holder)
+static bool waiter_text(size_t position, const struct hlk_waiter *waiter)
 {
     char line[2048], who[1000], since[64];
+    struct holder holder;
+    holder_read(&holder, waiter->holder);
     since_text(since, sizeof since, waiter->since_ms);
-    int len = snprintf(line, sizeof line, "%3zu. %s%s%s\n", place, holder_shown(holder, who, sizeof who), since,
+    int len = snprintf(line, sizeof line, "%3zu. %s%s%s\n", position, holder_shown(&holder, who, sizeof who), since,
                        waiter->fenced ? ", fenced" : "");
     return say_answer(line, (size_t)len);
 }
@@ -96,40 +120,67 @@ static bool answer_more(size_t more)
     return say_answer(line, (size_t)len);
 }
 
-/* A line for each place in the queue. 0, or the exit code. */
-static int show_line(hlk_lock *lock, const struct options *options)
+static bool answer(const struct options *options, const struct seen *seen)
 {
-    static struct hlk_waiter line[LINE_MOST];
-    size_t n;
-    bool said = true;
-    line[0].size = sizeof line[0];
-    if (hlk_lock_waiters(lock, line, LINE_MOST, &n) != HLK_OK)
+    bool quiet = options->verbosity < 0 && !options->json;
+    bool said = options->json ? answer_json(options, &seen->state) : quiet || answer_text(options, &seen->state);
+    for (size_t i = 0; said && !quiet && i < seen->places && i < LINE_MOST; i++)
+        said = options->json ? waiter_json(options->name, i + 1, &seen->line[i]) : waiter_text(i + 1, &seen->line[i]);
+    if (said && !quiet && !options->json && seen->places > LINE_MOST)
+        said = answer_more(seen->places - LINE_MOST);
+    return said;
+}
+
+/* 0, or the exit code of a fault, which was said. */
+static int look(hlk_lock *lock, struct seen *seen)
+{
+    memset(seen, 0, sizeof *seen);
+    seen->state.size = sizeof seen->state;
+    seen->line[0].size = sizeof seen->line[0];
+    if (hlk_lock_query(lock, &seen->state) != HLK_OK ||
+        hlk_lock_waiters(lock, seen->line, LINE_MOST, &seen->places) != HLK_OK)
         return say_fault();
-    for (size_t i = 0; said && i < n && i < LINE_MOST; i++) {
-        struct holder holder;
-        holder_read(&holder, line[i].holder);
-        said = options->json ? waiter_json(options->name, i + 1, &line[i], &holder)
-                             : waiter_text(i + 1, &line[i], &holder);
+    return 0;
+}
+
+/* What is only older, or renewed, is the same. */
+static bool is_news(const struct seen *a, const struct seen *b)
+{
+    bool same = a->state.held == b->state.held && a->state.count == b->state.count &&
+                a->state.waiting == b->state.waiting && strcmp(a->state.holder, b->state.holder) == 0 &&
+                a->places == b->places;
+    for (size_t i = 0; same && i < a->places && i < LINE_MOST; i++)
+        same = strcmp(a->line[i].holder, b->line[i].holder) == 0;
+    return !same;
+}
+
+/* A terminal shows the latest; elsewhere each change is kept. Until a signal ends us, or a fault. */
+static int watch(hlk_lock *lock, const struct options *options)
+{
+    static const char home[] = "\033[H\033[J";
+    static struct seen last, seen;
+    bool screen = isatty(STDOUT_FILENO) && !options->json;
+    struct timespec pause = { (time_t)(options->watch_ms / 1000), (long)(options->watch_ms % 1000) * 1000000 };
+    for (bool first = true;; first = false) {
+        int code = look(lock, &seen);
+        if (code)
+            return code;
+        if (screen && !say_answer(home, sizeof home - 1))
+            return EX_IOERR;
+        if ((screen || first || is_news(&last, &seen)) && !answer(options, &seen))
+            return EX_IOERR;
+        last = seen;
+        nanosleep(&pause, NULL);
     }
-    if (said && n > LINE_MOST && !options->json)
-        said = answer_more(n - LINE_MOST);
-    return said ? 0 : EX_IOERR;
 }
 
 static int ask(hlk_lock *lock, const struct options *options)
 {
-    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
-    struct holder holder;
-    if (hlk_lock_query(lock, &state) != HLK_OK)
-        return say_fault();
-    holder_read(&holder, state.holder);
-    bool said = options->json            ? answer_json(options->name, &state, &holder)
-                : options->verbosity < 0 ? true
-                                         : answer_text(options, &state, &holder);
-    if (!said)
-        return EX_IOERR;
-    int code = options->verbosity < 0 && !options->json ? 0 : show_line(lock, options);
-    return code ? code : state.held ? 0 : 1;
+    static struct seen seen;
+    int code = look(lock, &seen);
+    if (code)
+        return code;
+    return !answer(options, &seen) ? EX_IOERR : seen.state.held ? 0 : 1;
 }
 
 int show(const struct options *options)
@@ -140,7 +191,7 @@ int show(const struct options *options)
     if (hlk_client_open(&client, options->url, &opts) != HLK_OK)
         return say_fault();
     hlk_lock *lock = hlk_lock_create(client, options->name, &lock_opts);
-    int code = lock ? ask(lock, options) : say_fault();
+    int code = !lock ? say_fault() : options->watch_ms ? watch(lock, options) : ask(lock, options);
     hlk_lock_destroy(lock);
     hlk_client_close(client);
     return code;

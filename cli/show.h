@@ -4,6 +4,6 @@
 
 #include "options.h"
 
-int show(const struct options *options);    /* 0 held, 1 free, or a fault's code */
+int show(const struct options *options);    /* 0 held, 1 free, or a fault's code. With --watch: until a signal */
 
 #endif

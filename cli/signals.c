@@ -18,18 +18,18 @@ static bool is_forwarded(int signal)
     switch (signal) {
     case SIGKILL: /* cannot be caught */
     case SIGSTOP:
-    case SIGSEGV: /* faults: ours, if they come */
+    case SIGSEGV: /* faults of hasplock itself */
     case SIGBUS:
     case SIGFPE:
     case SIGILL:
     case SIGTRAP:
     case SIGSYS:
-    case SIGPIPE: /* told by EPIPE */
+    case SIGPIPE: /* reported by EPIPE */
     case SIGCHLD: /* about COMMAND, not for it */
     case SIGTSTP: /* job control: terminal.h */
     case SIGTTIN:
     case SIGTTOU:
-    case SIGURG: /* comes with sockets, ignored by default */
+    case SIGURG: /* caused by sockets, ignored by default */
         return false;
     default:
         return true;
@@ -47,7 +47,7 @@ static bool was_ignored(int signal)
     return sigaction(signal, NULL, &now) != 0 || now.sa_handler == SIG_IGN;
 }
 
-/* The C library keeps the first real-time signals for itself: they are not between SIGRTMIN and SIGRTMAX. */
+/* The C library reserves the first real-time signals: they are not between SIGRTMIN and SIGRTMAX. */
 static int next_signal(int signal)
 {
     signal++;
@@ -62,10 +62,10 @@ void signals_block(void)
         if (is_forwarded(s) && !was_ignored(s))
             sigaddset(&ours, s);
     blocked = ours;
-    sigaddset(&blocked, SIGPIPE); /* blocked, not ignored: COMMAND would inherit that */
-    sigaddset(&blocked, SIGTTOU); /* we hand over the terminal from the background */
+    sigaddset(&blocked, SIGPIPE); /* blocked and not ignored, which COMMAND would inherit */
+    sigaddset(&blocked, SIGTTOU); /* hasplock hands over the terminal from the background */
     sigprocmask(SIG_BLOCK, &blocked, &original);
-    signal(SIGCHLD, SIG_DFL); /* ignored by a parent of ours, children would vanish unseen */
+    signal(SIGCHLD, SIG_DFL); /* if the parent has set it to be ignored, ended children could not be seen */
 }
 
 static void on_signal(int signal)
@@ -97,7 +97,7 @@ void signals_wait_begin(hlk_cancel *cancel)
 int signals_wait_end(void)
 {
     sigprocmask(SIG_BLOCK, &ours, NULL);
-    handle(SIG_DFL); /* before the fork: what comes between fork and exec must not end in our handler */
+    handle(SIG_DFL); /* before the fork: a signal between fork and exec must not run our handler */
     return caught;
 }
 
@@ -122,7 +122,7 @@ void signals_restore(void)
     sigprocmask(SIG_SETMASK, &original, NULL);
 }
 
-/* The kernel discards these three in a group that no shell looks after, so we cannot stop for ever. */
+/* The kernel discards these three in an orphaned process group, so hasplock cannot stop for ever. */
 void signals_stop_self(int stop_signal)
 {
     sigset_t set, before;
@@ -136,12 +136,12 @@ void signals_stop_self(int stop_signal)
 void signals_die_of(int signal)
 {
     sigset_t set;
-    prctl(PR_SET_DUMPABLE, 0); /* a core of ours would hold the password and explain nothing */
+    prctl(PR_SET_DUMPABLE, 0); /* a core dump would contain the password */
     sigemptyset(&set);
     sigaddset(&set, signal);
     raise(signal);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
-    _exit(128 + signal); /* its default does not end a process after all */
+    _exit(128 + signal); /* its default action does not end a process */
 }
 
 const char *signals_name(int signal, char buf[16])

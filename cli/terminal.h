@@ -1,7 +1,7 @@
-/* terminal.h - whose turn it is at the terminal. COMMAND has a process group of its own, so a shell's terminal is given
- * to it: at once when hasplock plainly has it for itself (stdin and stdout are terminals), else when COMMAND
- * was stopped for touching it, so that `hasplock run x -- a | less` leaves it to less. Without a controlling terminal
- * all of this does nothing. The caller has SIGTTOU blocked. */
+/* terminal.h - which process group has the terminal. COMMAND has its own group, so hasplock hands the shell's terminal
+ * over to it. It does so at once if stdin and stdout are terminals. Otherwise it waits until COMMAND was stopped for
+ * using the terminal, so `hasplock run x -- a | less` leaves it to less. Without a controlling terminal nothing is
+ * done. The caller has blocked SIGTTOU. */
 #ifndef HLK_CLI_TERMINAL_H
 #define HLK_CLI_TERMINAL_H
 

@@ -1,6 +1,7 @@
 /* watch.c - see watch.h. */
 #include "watch.h"
 
+#include "helper.h"
 #include "say.h"
 #include "signals.h"
 
@@ -13,13 +14,15 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define GROUP_LOOK_MS 20   /* how often we look whether a stopped group is gone: nothing tells */
-#define KILL_AHEAD_MS 25   /* for the dying: from held_until on, the library may give the lock to others */
-#define AFTER_KILL_MS 1000 /* a group that SIGKILL has not ended by then hangs in the kernel, or init reaps it late */
+#define GROUP_LOOK_MS 20   /* how often a stopped group is checked, because no event reports its end */
+#define KILL_AHEAD_MS 25   /* for the kill itself: from held_until on, the library may give the lock to others */
+#define HELPER_AHEAD_MS 15 /* the same for the helper, so that the loop usually kills first */
+#define HELPER_NEWS 8      /* how often in a lease the helper's time is updated */
+#define AFTER_KILL_MS 1000 /* a group that lives longer after SIGKILL hangs in the kernel, or init reaps it late */
 
 enum stage { GOING, ASKED, KILLED };
 
-struct notice { /* an hlk_event, small enough that pipes take it whole */
+struct notice { /* an hlk_event, small enough for an atomic write to a pipe */
     int kind;
     int64_t held_until_at_ms;
     char why[200];
@@ -33,8 +36,7 @@ struct watch {
     int signal_fd, event_fd, timer_fd;
 
     enum stage stage;
-    struct notice news; /* the latest event; kind 0: none to act on */
-    bool at_risk;
+    struct notice news;     /* the latest event; kind 0: none to handle */
     int64_t kill_at_ms;     /* ASKED: the end of the grace */
     int64_t max_hold_at_ms; /* 0: none, or done */
     int64_t killed_at_ms;
@@ -58,7 +60,7 @@ void watch_close(struct watch_fds *fds)
     close(fds->timer);
 }
 
-/* A full pipe (300 events unread) drops one: the loop finds out by the lease's end all the same. */
+/* If the pipe is full (300 unread events), the event is dropped. The loop also checks at the end of the lease. */
 void watch_on_event(const struct hlk_event *event, void *ctx)
 {
     const struct watch_fds *fds = ctx;
@@ -68,7 +70,7 @@ void watch_on_event(const struct hlk_event *event, void *ctx)
     (void)n;
 }
 
-/* --- what is done to COMMAND, and said. First the signal, then the words. */
+/* --- actions on COMMAND, and messages. The signal comes first. */
 
 static double seconds(int64_t ms)
 {
@@ -84,7 +86,7 @@ static void ask(struct watch *w, const char *event, const char *why, int64_t kil
     w->result->stopped = true;
     child_stop(w->child, SIGTERM);
     if (w->child->stopped)
-        child_signal(w->child, SIGCONT); /* or it could not heed it */
+        child_signal(w->child, SIGCONT); /* a stopped process does not handle it */
     say_begin(&fields, event);
     json_string(&fields, "signal", "SIGTERM");
     json_int(&fields, "pid", w->child->pid);
@@ -106,22 +108,21 @@ static void kill_now(struct watch *w, const char *event, const char *why)
     say_with(&fields, SAY_ERROR, "%s; sent SIGKILL to %d", why, (int)w->child->pid);
 }
 
-/* --- what the events mean */
+/* --- the events */
 
 static void on_at_risk(struct watch *w, const struct notice *news)
 {
     static const char *const then[] = { [ON_LOST_KILL] = "SIGKILL", [ON_LOST_WARN] = "lost" };
     int64_t kill_at_ms = news->held_until_at_ms - KILL_AHEAD_MS;
     char why[256];
+    w->result->at_risk = true;
     if (w->stage == ASKED && kill_at_ms < w->kill_at_ms)
         w->kill_at_ms = kill_at_ms;
     if (w->stage != GOING)
         return;
-    w->at_risk = true;
     if (w->options->on_lost == ON_LOST_TERM) {
-        w->result->lost = true;
-        snprintf(why, sizeof why, "lost: %s", news->why);
-        ask(w, "lost", why, kill_at_ms);
+        snprintf(why, sizeof why, "at risk: %s", news->why);
+        ask(w, "at_risk", why, kill_at_ms);
     } else {
         say(SAY_ERROR, "at_risk", "at risk: %s; %s in %.1f s unless it is renewed", news->why,
             then[w->options->on_lost], seconds(news->held_until_at_ms - hlk_now_ms()));
@@ -130,9 +131,9 @@ static void on_at_risk(struct watch *w, const struct notice *news)
 
 static void on_safe(struct watch *w)
 {
-    if (w->at_risk && w->stage == GOING)
+    if (w->result->at_risk && w->stage == GOING)
         say(SAY_ERROR, "safe", "safe again: the lease was renewed");
-    w->at_risk = false;
+    w->result->at_risk = false;
 }
 
 static void on_lost(struct watch *w, const char *reason)
@@ -149,7 +150,7 @@ static void on_lost(struct watch *w, const char *reason)
         say(SAY_ERROR, "lost", "%s; COMMAND runs on", why);
 }
 
-/* At risk and safe again since we last looked is no news at all; a loss is never overtaken. */
+/* An AT_RISK and a SAFE between two reads cancel out. A loss is never replaced. */
 static void read_events(struct watch *w)
 {
     struct notice next;
@@ -175,10 +176,15 @@ static bool kills(const struct watch *w)
     return w->stage != KILLED && w->options->on_lost != ON_LOST_WARN;
 }
 
-/* The moment by which COMMAND must have been killed, as far as the library knows; long past when the lock is lost. */
+/* By when COMMAND must be killed, as far as the library knows; long past when the lock is lost. */
 static int64_t kill_by_ms(const struct watch *w)
 {
     return hlk_lock_held_until(w->lock) - KILL_AHEAD_MS;
+}
+
+void watch_order_kill(const struct options *options, const hlk_lock *lock)
+{
+    helper_kill_at(options->on_lost == ON_LOST_WARN ? INT64_MAX : hlk_lock_held_until(lock) - HELPER_AHEAD_MS);
 }
 
 static void act_on_time(struct watch *w)
@@ -191,6 +197,8 @@ static void act_on_time(struct watch *w)
     }
     if (kills(w) && now >= kill_by_ms(w))
         on_lost(w, w->news.why[0] ? w->news.why : "the lease is over");
+    else if (helper_has_killed())
+        on_lost(w, "this process stood still for too long");
     else if (w->stage == ASKED && now >= w->kill_at_ms)
         kill_now(w, "kill", "the grace is over");
 }
@@ -202,7 +210,7 @@ static int64_t earlier(int64_t a_ms, int64_t b_ms)
     return a_ms < b_ms ? a_ms : b_ms;
 }
 
-/* Absolute, on the clock of hlk_now_ms: a host that was asleep past the moment wakes up to it at once. */
+/* An absolute time on the clock of hlk_now_ms. After a suspension of the host a past time fires at once. */
 static void arm_timer(struct watch *w)
 {
     int64_t at_ms = INT64_MAX;
@@ -215,8 +223,10 @@ static void arm_timer(struct watch *w)
         at_ms = earlier(at_ms, kill_by_ms(w));
     if (w->child->ended || w->stage == KILLED)
         at_ms = earlier(at_ms, hlk_now_ms() + GROUP_LOOK_MS);
+    else if (kills(w))
+        at_ms = earlier(at_ms, hlk_now_ms() + w->options->lease_ms / HELPER_NEWS);
     if (at_ms < 1)
-        at_ms = 1; /* 0 would switch it off */
+        at_ms = 1; /* 0 would turn it off */
     if (at_ms < INT64_MAX)
         when.it_value = (struct timespec){ .tv_sec = at_ms / 1000, .tv_nsec = at_ms % 1000 * 1000000 };
     timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
@@ -231,7 +241,7 @@ static void read_signals(struct watch *w)
             if (stopped_by)
                 child_was_stopped(w->child, stopped_by);
         } else if (signal == SIGCONT) {
-            read_events(w); /* we may have stood still past our lease: then COMMAND must not wake up again */
+            read_events(w); /* this process may have been stopped past its lease; then COMMAND must not continue */
             if (w->news.kind != HLK_EVENT_LOST && (!kills(w) || hlk_lock_left_ms(w->lock) > 0))
                 child_continue(w->child);
         } else {
@@ -240,12 +250,12 @@ static void read_signals(struct watch *w)
     }
 }
 
-/* What was stopped is not over while one of its group lives on: it works under a lock that is not its own any more. */
+/* A command that was stopped is over only when its whole group is gone: the rest would work without the lock. */
 static bool is_over(const struct watch *w)
 {
     if (!w->child->ended)
         return false;
-    if (w->stage == GOING || child_group_is_gone(w->child))
+    if ((w->stage == GOING && !helper_has_killed()) || child_group_is_gone(w->child))
         return true;
     return w->stage == KILLED && hlk_now_ms() >= w->killed_at_ms + AFTER_KILL_MS;
 }
@@ -256,13 +266,15 @@ static void turn(struct watch *w)
                             { .fd = w->event_fd, .events = POLLIN },
                             { .fd = w->timer_fd, .events = POLLIN },
                             { .fd = w->child->exec_fd, .events = POLLIN } };
-    arm_timer(w); /* anew each time, which also takes back that it was readable */
+    if (w->stage != KILLED)
+        watch_order_kill(w->options, w->lock);
+    arm_timer(w); /* each time, which also resets its readability */
     if (poll(fds, sizeof fds / sizeof fds[0], -1) < 0)
         return;
     if (fds[3].revents)
         child_read_exec(w->child);
     read_signals(w);
-    if (w->child->ended && w->stage == GOING)
+    if (w->child->ended && w->stage == GOING && !helper_has_killed())
         return;
     read_events(w);
     act_on_news(w);
@@ -284,4 +296,5 @@ void watch_run(struct watch_result *result, const struct options *options, hlk_l
         w.max_hold_at_ms = hlk_now_ms() + options->max_hold_ms;
     while (!is_over(&w))
         turn(&w);
+    helper_disarm();
 }

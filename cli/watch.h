@@ -1,13 +1,14 @@
-/* watch.h - looks after COMMAND while it runs: passes signals on, and stops it before its lock can be another's.
+/* watch.h - watches COMMAND while it runs: passes signals on, and stops it before another client can get the lock.
  *
- * One loop over descriptors and one timer on the library's clock; nothing in it blocks. SIGKILL does not wait for the
- * library's events: the loop wakes by itself when the lease as it was known is over, and asks.
+ * One loop over descriptors and one timer on the library's clock; nothing in it blocks. SIGKILL does not depend on the
+ * library's events: the loop wakes up when the known lease is over, and checks. If this process is stopped at that
+ * time, the helper kills COMMAND (helper.h).
  *
  *     stage      next
  *     GOING      ASKED by at-risk or --max-hold (--on-lost term: SIGTERM sent); KILLED by loss
  *     ASKED      KILLED when the grace is over or the lock is lost. Final: a lock that is safe again changes nothing
  *     KILLED     none
- * Stopping is over when COMMAND and all of its group are gone. */
+ * Stopping is complete when COMMAND and its whole group are gone. */
 #ifndef HLK_CLI_WATCH_H
 #define HLK_CLI_WATCH_H
 
@@ -16,7 +17,7 @@
 
 #include <hasplock/hasplock.h>
 
-struct watch_fds {              /* opened while failing is still cheap: before anything is held */
+struct watch_fds {              /* opened before anything is held, while a failure is harmless */
     int event_read, event_write;        /* from the library's events thread to the loop */
     int timer;
 };
@@ -26,11 +27,16 @@ void watch_close(struct watch_fds *fds);        /* after the client is closed */
 void watch_on_event(const struct hlk_event *event, void *fds);      /* hlk_event_fn */
 
 struct watch_result {
-    bool stopped;               /* hasplock ended COMMAND: lock lost, or --max-hold over */
-    bool lost;                  /* the loss was seen, and said */
+    bool stopped;               /* hasplock ended COMMAND: lock lost or at risk, or --max-hold over */
+    bool at_risk;               /* at risk when the last event came */
+    bool lost;                  /* the loss was seen and reported */
 };
 
-/* Runs until COMMAND has ended. `signal_fd` of signals_open; the calling thread holds `lock`. */
+/* Sets the time at which the helper kills COMMAND, as far as it is known now. First called before COMMAND is
+ * started. */
+void watch_order_kill(const struct options *options, const hlk_lock *lock);
+
+/* Runs until COMMAND has ended. `signal_fd` is from signals_open. The calling thread holds `lock`. */
 void watch_run(struct watch_result *result, const struct options *options, hlk_lock *lock, struct child *child,
                int signal_fd, const struct watch_fds *fds);
 

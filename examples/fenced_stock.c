@@ -6,6 +6,7 @@
  *
  * The run is made twice, without the token and with it: A reads the stock, asks how much of its lease is left, and is
  * stopped just then, by SIGSTOP; B gets the lock and sells one; A wakes and writes what it had in mind. */
+#define _POSIX_C_SOURCE 200809L
 #include <hasplock/hasplock.h>
 
 #include <signal.h>

@@ -1,15 +1,16 @@
 /* first_lock.c - one lock, taken for a moment and given back. first_lock [URL]
  *
  * Start it in two terminals at once: the second waits until the first has ended, and is woken. */
+#define _POSIX_C_SOURCE 200809L
 #include <hasplock/hasplock.h>
 
 #include <stdio.h>
-#include <unistd.h>
+#include <time.h>
 
 static void pay(void)
 {
     puts("paying invoice 42; nobody else on any host does");
-    usleep(100 * 1000);
+    nanosleep(&(struct timespec){ .tv_nsec = 100 * 1000000L }, NULL);
 }
 
 int main(int argc, char **argv)

@@ -1,25 +1,24 @@
-# embed.cmake - turns lua/*.lua into one C file: the table behind src/script/table.h.
+# embed.cmake - turns lua/*.lua into one C file, the table behind src/script/table.h, and names.h beside it: an
+# enumerator for each script, in the order of their names.
 #
-#   cmake -DDIR=lua -DNAMES=lock_acquire|lock_end|... -DOUT=table.c -P embed.cmake        ("|": a ";" would be split)
+#   cmake -DDIR=lua -DOUT=table.c -P embed.cmake
 #
 # A line `--# part_name` is replaced by lua/part_name.lua, which several scripts share; the whole text is left beside
 # OUT, too, for the linter. Bytes, not string literals: no quoting, no limit on literals. The SHA-1 is that of the exact
 # bytes, so it is what SCRIPT LOAD answers and nothing is hashed at run time. Nothing is stripped, for the same reason.
+#
+# There is a second table for clusters with sharded pub/sub. In its scripts a message goes by SPUBLISH, subscribers are
+# counted by PUBSUB SHARDNUMSUB, and a client has an inbox for each lock, in the lock's slot: "hasplock_inbox:{N}:<C>".
 cmake_minimum_required(VERSION 3.18)
 
 get_filename_component(beside "${OUT}" DIRECTORY)
 set(texts "")
 set(rows "")
-string(REPLACE "|" ";" names "${NAMES}")
-file(GLOB parts "${DIR}/part_*.lua")
-foreach(name IN LISTS names)
-    file(READ "${DIR}/${name}.lua" text)
-    foreach(part IN LISTS parts)
-        get_filename_component(part_name "${part}" NAME_WE)
-        file(READ "${part}" part_text)
-        string(REPLACE "--# ${part_name}\n" "${part_text}" text "${text}")
-    endforeach()
-    file(WRITE "${beside}/${name}.lua" "${text}")
+set(sharded_rows "")
+set(numbers "")
+
+# ARRAY has the bytes of text; row is its line in a table.
+function(embed array name text)
     string(SHA1 sha1 "${text}")
     string(HEX "${text}" hex)
     string(LENGTH "${hex}" digits)
@@ -30,11 +29,38 @@ foreach(name IN LISTS names)
     string(REGEX REPLACE "(................................)" "\\1\n    " hex "${hex}")
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
     string(TOUPPER "${name}" upper)
-    string(APPEND texts "static const unsigned char ${name}[] = {\n    ${bytes}0x00\n};\n\n")
-    string(APPEND rows
-        "    [HLK_SCRIPT_${upper}] = { \"${name}\", (const char *)${name}, ${length},\n"
-        "        \"${sha1}\" },\n")
+    set(texts "${texts}static const unsigned char ${array}[] = {\n    ${bytes}0x00\n};\n\n" PARENT_SCOPE)
+    set(row "    [HLK_SCRIPT_${upper}] = { \"${name}\", (const char *)${array}, ${length},\n        \"${sha1}\" },\n"
+        PARENT_SCOPE)
+endfunction()
+
+file(GLOB parts "${DIR}/part_*.lua")
+file(GLOB scripts "${DIR}/*.lua")
+list(REMOVE_ITEM scripts ${parts})
+list(SORT scripts)
+set(tag "(string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')")
+foreach(script IN LISTS scripts)
+    get_filename_component(name "${script}" NAME_WE)
+    file(READ "${script}" text)
+    foreach(part IN LISTS parts)
+        get_filename_component(part_name "${part}" NAME_WE)
+        file(READ "${part}" part_text)
+        string(REPLACE "--# ${part_name}\n" "${part_text}" text "${text}")
+    endforeach()
+    file(WRITE "${beside}/${name}.lua" "${text}")
+    embed(${name} ${name} "${text}")
+    string(APPEND rows "${row}")
+    string(REPLACE "'publish'" "'spublish'" text "${text}")
+    string(REPLACE "'numsub'" "'shardnumsub'" text "${text}")
+    string(REPLACE "'hasplock_inbox:' .. client" "'hasplock_inbox:' .. ${tag} .. ':' .. client" text "${text}")
+    embed(${name}_sharded ${name} "${text}")
+    string(APPEND sharded_rows "${row}")
+    string(TOUPPER "${name}" upper)
+    string(APPEND numbers "    HLK_SCRIPT_${upper},\n")
 endforeach()
 
 file(WRITE "${OUT}" "/* Made from lua/ by embed.cmake. */\n#include \"script/table.h\"\n\n${texts}"
-    "const struct hlk_script_text hlk_script_table[HLK_SCRIPT_COUNT] = {\n${rows}};\n")
+    "const struct hlk_script_text hlk_script_table[HLK_SCRIPT_COUNT] = {\n${rows}};\n\n"
+    "const struct hlk_script_text hlk_script_sharded_table[HLK_SCRIPT_COUNT] = {\n${sharded_rows}};\n")
+file(WRITE "${beside}/names.h" "/* Made from lua/ by embed.cmake. */\n#ifndef HLK_SCRIPT_NAMES_H\n"
+    "#define HLK_SCRIPT_NAMES_H\n\nenum hlk_script {\n${numbers}    HLK_SCRIPT_COUNT\n};\n\n#endif\n")

@@ -1,11 +1,11 @@
---[[ fair_query: changes nothing; what the server says about a fair lock. Answers as lock_query
+--[[ fair_query: what the server knows about a fair lock. Changes nothing. Answers as lock_query
 
   KEYS[1] lock     hash: hold -> count
-  KEYS[2] queue    list: who waits (Redisson's)
-  ARGV[1] most     of the waiters it names
+  KEYS[2] queue    list: the waiters (Redisson's)
+  ARGV[1] most     how many waiters to name
 
   Returns {ttl, -1, holder, count, waiters, {waiter...}}
-          ttl      in ms; -1: held without end; -2: free (holder "", count 0)
+          ttl      in ms; -1: held without ttl; -2: free (holder "", count 0)
           waiters  places in the queue, one for each thread or owner, and the first of them
           or HASPLOCK ...: a hash that is no lock (part_held)
   Wakes   nobody ]]

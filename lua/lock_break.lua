@@ -1,21 +1,22 @@
---[[ lock_break: held by anybody -> the next waiter's, or free
+--[[ lock_break: held by any holder -> the next waiter's, or free
 
   KEYS[1] lock     hash: hold -> count
   KEYS[2] queue    zset: see lock_acquire
   KEYS[3] token    counter of fencing tokens
   ARGV[1] channel  of the lock
 
-  Returns nil      nobody held it, nothing changed
-          field    of the holder it was taken from
+  Returns nil      not held; nothing changed
+          field    of the holder from which it was taken
           or HASPLOCK ...: a hash that is no lock (part_held), nothing changed
-  Twice   the second run answers nil, or takes it from whoever came after: it is for operators, and is not repeated
+  Twice   the second run answers nil, or takes the lock from the next holder. It is for operators, and is not repeated
           in the background
-  Wakes   its holder, if it is one of ours that listens; then as lock_end
-  Order   a key that is no lock is refused before anything is written; del is allowed on a full server
+  Wakes   the holder, if it is a hasplock client whose inbox has a subscriber; then as lock_release
+  Order   a key that is no lock is refused before the first write; del is allowed on a full server
   Source  Redisson's RLock.forceUnlock ]]
 local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
 local channel = ARGV[1]
 
+--# part_hash
 --# part_pass
 --# part_held
 
@@ -25,11 +26,12 @@ local refusal = no_lock(held)
 if refusal or not holder then
     return refusal
 end
+local ttl = redis.call('pttl', lock)
 redis.call('del', lock)
 local client, id = string.match(holder, '^(hlk%-.*):(%d+)$')
 local inbox = client and 'hasplock_inbox:' .. client
 if inbox and listeners(inbox) > 0 then
     message({ inbox = inbox, id = id }, 'broken', 0, 0)
 end
-pass(lock, queue, channel, token_key)
+pass(lock, queue, channel, token_key, ttl)
 return holder

@@ -1,14 +1,14 @@
---[[ lock_query: changes nothing; what the server says about a lock
+--[[ lock_query: what the server knows about a lock. Changes nothing
 
   KEYS[1] lock     hash: hold -> count
   KEYS[2] queue    zset: see lock_acquire
   ARGV[1] channel  of the lock
-  ARGV[2] most     of the waiters it names
+  ARGV[2] most     how many waiters to name
 
   Returns {ttl, listeners, holder, count, waiters, {member...}}
-          ttl       in ms; -1: held without end; -2: free (holder "", count 0)
-          listeners client processes subscribed to the channel, -1: this user may not ask
-          waiters   in line, and the first of them as they are in the queue (part_pass)
+          ttl       in ms; -1: held without ttl; -2: free (holder "", count 0)
+          listeners client processes that are subscribed to the channel; -1: this user may not count them
+          waiters   number of tickets, and the first of them as they are in the queue (part_pass)
           or HASPLOCK ...: a hash that is no lock (part_held)
   Wakes   nobody ]]
 local lock, queue, channel = KEYS[1], KEYS[2], ARGV[1]

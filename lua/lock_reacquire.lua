@@ -1,6 +1,6 @@
 --[[ lock_reacquire: held by `hold` -> held by `hold` with `count`, ttl at least lease
 
-  For nested holds with a fixed lease and for extend; under the watchdog nested holds are counted in the process alone.
+  For nested holds with a fixed lease and for extend. Under the watchdog nested holds are counted in the process alone.
 
   KEYS[1] lock     hash: hold -> count
   ARGV[1] hold     "<client id>:<hold id>"
@@ -8,9 +8,9 @@
   ARGV[3] lease    ms; 0: the ttl stays as it is (one nested hold less)
 
   Returns 1        held by `hold`; if lease > 0 the ttl was at least lease in this very run
-          0        gone: nobody holds it
-          -1       somebody else does
-  Twice   the same; late, it may set an older count, which nobody decides by, and never lowers the ttl
+          0        gone: not held
+          -1       another one holds it
+  Twice   the same. A late run may set an older count, on which no rule depends, and never lowers the ttl
   Wakes   nobody ]]
 local lock = KEYS[1]
 local hold, count, lease = ARGV[1], ARGV[2], ARGV[3]
@@ -18,7 +18,7 @@ local hold, count, lease = ARGV[1], ARGV[2], ARGV[3]
 if redis.call('hexists', lock, hold) == 0 then
     return -redis.call('exists', lock)
 end
-if redis.call('pttl', lock) < tonumber(lease) then
+if lease ~= '0' and redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
 end
 redis.call('hset', lock, hold, count)

@@ -2,18 +2,19 @@
 
   KEYS[i]       lock i     hash: hold -> count; up to about 100 in a call
   ARGV[i]       hold i     "<client id>:<hold id>"
-  ARGV[n + i]   lease i    ms; n locks. Those left out at the end are as the last one given: mostly there is one
+  ARGV[n + i]   lease i    ms; n locks. Those left out at the end equal the last one given: mostly there is one
 
   Returns a list with one number per lock:
           1        held by its hold; the ttl was at least the lease in this very run
-          0        gone: nobody holds it
-          -1       somebody else does, or the key is not a lock
-          or an error: the server refuses to write now (READONLY, NOREPLICAS, MISCONF). Of none of them it is said
-                   that it was renewed
-  Creates no key, shortens no ttl, touches no field. A key of a wrong type spoils its own answer only.
+          0        gone: not held
+          -1       another one holds it, or the key is not a lock
+          or an error: the server refuses to write now (READONLY, NOREPLICAS, MISCONF). Then no lock is reported as
+                   renewed
+  Creates no key, shortens no ttl, changes no field. A key of a wrong type affects its own reply only.
   Twice   the same
-  Cost    PEXPIRE ... GT raises in one step; the ttl is asked for only where that did not. Each argument costs: so one
-          lease for all. Holds are sent whole, as joining them here costs more than it saves (docs/decisions/wire.md)
+  Cost    PEXPIRE ... GT raises in one step; the ttl is read only where that did not raise. Each argument costs, so
+          there is one lease for all. Holds are sent whole: joining them here costs more than it saves
+          (docs/decisions/wire.md)
   Wakes   nobody
   Order   pexpire is the only write, and a full server allows it ]]
 local pcall, locks, args, answers = redis.pcall, KEYS, ARGV, {}
@@ -23,7 +24,7 @@ for i = 1, n do
     lease = args[n + i] or lease
     local mine = pcall('hexists', lock, args[i])
     if mine == 1 then
-        -- 1: raised. 0: longer already, or without end; an error: a 6.2 server that does not know GT
+        -- 1: raised. 0: longer already, or without ttl. An error: a 6.2 server, which does not know GT
         if pcall('pexpire', lock, lease, 'GT') ~= 1 and pcall('pttl', lock) < tonumber(lease) then
             redis.call('pexpire', lock, lease)
         end

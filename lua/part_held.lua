@@ -1,8 +1,8 @@
--- part_held: what the lock's key holds. A lock is a hash with exactly one field, the holder, and how often as a whole
--- number above 0. Any other hash is somebody's data, or a read/write lock of Redisson's. Included by the scripts that
--- say who holds a lock, or take it by force.
+-- part_held: whether the key's hash is a lock. A lock has exactly one field, the holder, whose value is a whole number
+-- above 0, the count. Any other hash is other data, or a read/write lock of Redisson's. Included by the scripts that
+-- read the holder of a lock, or take the lock by force.
 
--- `held`: all that is in the hash. nil: it is a lock, or nothing; else the answer to give, with nothing changed.
+-- `held`: all fields and values of the hash. nil: it is a lock, or empty; else the error reply. Nothing is changed.
 local function no_lock(held)
     if held[3] or held[1] and not string.find(held[2], '^[1-9]%d*$') then
         return redis.error_reply('HASPLOCK the key is a hash, but no lock of this kind: that has one field, whose ' ..

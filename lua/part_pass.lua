@@ -1,9 +1,11 @@
--- part_pass: who gets a lock that is free. Included by the scripts that free it.
+-- part_pass: which waiter gets a lock that is free. Included by the scripts that free it, behind the part that says
+-- what a held lock is: part_hash or part_string.
 --
--- In the queue a waiter is "<client id>:<hold id> <ttl> <tokens> <floor> <since>": what a grant sets as the lock's ttl,
--- how many fencing tokens it takes and above which number, and when it came, for people. Waiters come first (score 1
--- and up), so the queue's first entry is the first in line, or no waiter at all.
--- luacheck: push ignore 211 431 (each script uses what it needs, and has the same names)
+-- A ticket in the queue is "<client id>:<hold id> <ttl> <tokens> <floor> <since>": the ttl that a grant sets for the
+-- lock, how many fencing tokens the waiter takes and above which number, and, for people, since when it waits. Its
+-- score is when it was taken, by the server's clock, in hundredths of a ms. Tickets come first (below 1e15), so the
+-- queue's first entry is the first ticket, or there is none.
+-- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
 local function now_ms()
     local time = redis.call('time')
@@ -11,45 +13,68 @@ local function now_ms()
 end
 
 local function message(head, what, ttl, token)
-    redis.pcall('publish', head.inbox, what .. ' ' .. head.id .. ' ' .. ttl .. ' ' .. token .. ' ' .. KEYS[1])
+    redis.pcall('publish', head.inbox, LETTER .. what .. ' ' .. head.id .. ' ' .. ttl .. ' ' .. token .. ' ' .. KEYS[1])
 end
 
--- Those who listen; 1 if this user may not ask. To the lock's channel listen Redisson's clients, and ours behind one.
+-- The number of subscribers; 1 if this user may not count them. Redisson's waiters subscribe to the lock's channel, and
+-- a hasplock waiter behind one of them.
 local function listeners(channel)
     local there = redis.pcall('pubsub', 'numsub', channel)
     return there.err and 1 or there[2]
 end
 
--- A waiter of the queue, if its client listens; nil: it is dead, or none of ours.
-local function alive(member, hold)
+-- The parts of a ticket; nil: the entry is no ticket. `popped`: it was taken out of the queue already.
+local function read_waiter(member, score, popped)
     local client, id, ttl, tokens, floor = string.match(member, '^(.*):(%d+) (%d+) (%d+) (%d+) %d+$')
-    if not client then
-        return nil
-    end
-    local head = { member = member, field = client .. ':' .. id, id = id, ttl = ttl, tokens = tokens,
-        floor = floor, inbox = 'hasplock_inbox:' .. client }
-    return (head.field == hold or listeners(head.inbox) > 0) and head or nil
+    return client and { member = member, score = score, popped = popped, field = client .. ':' .. id, id = id,
+        ttl = ttl, tokens = tokens, floor = floor, inbox = 'hasplock_inbox:' .. client }
 end
 
--- The first in line whose client listens; those before it are dead, and dropped, 1000 at most (some ms).
--- nil: nobody.
-local function first_alive(queue, hold, most)
-    for _ = 1, most or 1000 do
-        local member = redis.pcall('zrange', queue, '0', '0')[1]
-        if not member or not string.find(member, ' ', 1, true) then
-            return nil -- nobody, or only void entries and an open window
+-- Removes the dead among the first `most` tickets (at most 1000): those whose client's inbox has no subscriber, before
+-- the first live one, or with `all` also behind it. `hold` sent this command, so it is alive. Returns the first live
+-- one, or nil; whether there may be more tickets; and how many were removed.
+local function drop_dead(queue, most, hold, all)
+    local line, waiters, inboxes = redis.pcall('zrange', queue, '0', most - 1, 'withscores'), {}, {}
+    for i = 1, #line, 2 do
+        if tonumber(line[i + 1]) >= 1e15 then -- a yield window, or tombstones
+            break
         end
-        local head = alive(member, hold)
-        if head then
-            return head
-        end
-        redis.pcall('zrem', queue, member)
+        local waiter = read_waiter(line[i], line[i + 1]) or { member = line[i], inbox = '' }
+        waiters[#waiters + 1], inboxes[#inboxes + 1] = waiter, waiter.inbox
     end
-    return nil
+    if not waiters[1] then
+        return nil, false, 0
+    end
+    local there, first, dead = redis.pcall('pubsub', 'numsub', unpack(inboxes)), nil, {}
+    for i, waiter in ipairs(waiters) do
+        if waiter.field and (waiter.field == hold or there.err or there[2 * i] > 0) then
+            first = first or waiter
+            if not all then
+                break
+            end
+        else
+            dead[#dead + 1] = waiter.member
+        end
+    end
+    local dropped = dead[1] and redis.pcall('zrem', queue, unpack(dead)) or 0
+    if type(dropped) == 'table' then -- refused: they are still there, and the next step would find the same ones
+        return first, false, 0
+    end
+    return first, #waiters == most, dropped
 end
 
--- The last of `tokens` new fencing tokens, each larger than floor and than any before. nil: the key is no counter, and
--- the answer that says so; nothing was written.
+-- The first waiter whose client is alive; nil: none. Those before it are removed, however many they are: else the live
+-- one would not be woken. Each costs 4 us; lock_acquire keeps them few.
+local function first_alive(queue, hold)
+    local head, more = drop_dead(queue, 1, hold)
+    while more and not head do
+        head, more = drop_dead(queue, 100, hold)
+    end
+    return head
+end
+
+-- The last of `tokens` new fencing tokens, each larger than floor and than all before. If the key is no counter: nil
+-- and an error reply, and nothing was written.
 local function take_tokens(key, tokens, floor)
     local counter = redis.pcall('get', key) or 0
     if type(counter) == 'table' then
@@ -67,62 +92,73 @@ end
 
 local function put_back(queue, score, member)
     redis.pcall('zadd', queue, score, member)
-    if redis.pcall('pttl', queue) < 0 then -- it was the last one: the key is a new one
+    if (tonumber(redis.pcall('pttl', queue)) or 0) < 0 then -- it was the last entry: the key is a new one
         redis.pcall('pexpire', queue, '600000')
     end
 end
 
--- It stays in line (out of which it was taken already if it has a score), and is told to ask for itself.
+-- The waiter keeps its ticket, and is sent `open`: it sends acquire itself.
 local function refuse(queue, head)
-    if head.score then
+    if head.popped then
         put_back(queue, head.score, head.member)
     end
     message(head, 'open', 0, 0)
     return false
 end
 
--- The lock is free: it is the head's from here on. False: refused, or its tokens are not among our keys.
-local function grant(lock, queue, head, token_key)
-    local token = 0
-    if head.tokens ~= '0' then
-        local ok, last = false, nil
-        if token_key then
-            ok, last = pcall(take_tokens, token_key, head.tokens, head.floor)
-        end
-        if not ok or not last then
-            return refuse(queue, head)
-        end
-        token = string.format('%.0f', last)
+-- The last token of the head's block. 0: it takes none, or has to send acquire for it, because the counter is not among
+-- the keys of this script or is no counter.
+local function token_of(head, token_key)
+    if head.tokens == '0' or not token_key then
+        return 0
     end
-    local set = redis.pcall('hset', lock, head.field, '1')
-    if type(set) == 'table' then
+    local ok, last = pcall(take_tokens, token_key, head.tokens, head.floor)
+    return ok and last and string.format('%.0f', last) or 0
+end
+
+-- The ttl of a grant, and how long its ticket was in the queue if that is a ms or more: "5000+650".
+local function ttl_and_wait(head)
+    local waited = math.floor(now_ms() - head.score / 100)
+    return waited > 0 and head.ttl .. '+' .. waited or head.ttl
+end
+
+-- Gives the free lock to the head, with its tokens or without. False: refused. `brief`: the message does not say how
+-- long the ticket was in the queue. The clock is read before the ttl is set: if the server stands still between the two
+-- (6.2 and 7.0 read the clock anew for each command), the grant must not look later than its ttl began.
+local function grant(lock, queue, head, token_key, brief)
+    local ttl = brief and head.ttl or ttl_and_wait(head)
+    local token = token_of(head, token_key)
+    if not give(lock, head.field, head.ttl) then
         return refuse(queue, head)
     end
-    redis.pcall('pexpire', lock, head.ttl)
-    if not head.score then
+    if not head.popped then
         redis.pcall('zrem', queue, head.member)
     end
-    message(head, 'grant', head.ttl, token)
+    message(head, 'grant', ttl, token)
     return true
 end
 
--- The lock is free: to the first in line, or to whoever listens. `popped`: the queue's first entry, if it was taken out
--- already, and its score: mostly the first in line, and alive.
-local function pass(lock, queue, channel, token_key, popped)
-    local member = popped and popped[1]
-    if member and not string.find(member, ' ', 1, true) then
-        put_back(queue, popped[2], member)
-        member = nil
+-- The waiter that was taken out of the queue as its first entry, if it is alive; else nil. An entry that is no ticket
+-- is put back.
+local function popped_head(queue, popped)
+    local member, score = popped[1], popped[2]
+    if member and tonumber(score) >= 1e15 then
+        put_back(queue, score, member)
+        return nil
     end
-    local head = member and alive(member)
-    if head then
-        head.score = popped[2]
-    else
-        head = first_alive(queue, nil, member and 999 or 1000)
-    end
-    if head then
-        grant(lock, queue, head, token_key)
-    elseif listeners(channel) > 0 then
+    local head = member and read_waiter(member, score, true)
+    return head and listeners(head.inbox) > 0 and head or nil
+end
+
+-- Gives the free lock to the first live waiter, else to the channel's subscribers. Subscribers sleep for as long as the
+-- ttl that they read, so "0" is also published for a shorter one. `ttl`: what was left; -1: it had no ttl; nil: no ttl
+-- that was read is left. `popped`: the queue's first entry and its score, if it was taken out already: mostly a waiter
+-- that is alive.
+local function pass(lock, queue, channel, token_key, ttl, popped, brief)
+    local head = popped and popped_head(queue, popped) or first_alive(queue)
+    local granted = head and grant(lock, queue, head, token_key, brief)
+    local shorter = type(ttl) == 'number' and (ttl == -1 or ttl > tonumber(head and head.ttl or 0))
+    if (not granted or shorter) and listeners(channel) > 0 then
         redis.pcall('publish', channel, '0')
     end
 end

@@ -4,8 +4,11 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "kinds/kind.h"
+#include "lease/hold_end.h"
 #include "lease/holder.h"
-#include "script/many.h"
+#include "lease/watchdog.h"
+#include "node/cluster.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -27,7 +30,7 @@ static void only_plain(char *text)
 }
 
 /* hlk-<host>-<pid>-<random>: new for each client and process, and after fork. */
-static bool name_client(hlk_client *client, const char *label)
+static bool name_client(hlk_client *client, const char *label, char *shown, size_t size)
 {
     char host[65] = "";
     uint64_t random;
@@ -41,42 +44,18 @@ static bool name_client(hlk_client *client, const char *label)
     char program[33];
     (void)snprintf(program, sizeof program, "%.32s", label ? label : program_invocation_short_name);
     only_plain(program);
-    (void)snprintf(client->endpoint.client_name, sizeof client->endpoint.client_name, "hasplock:%s:%ld", program,
-                   (long)getpid());
+    (void)snprintf(shown, size, "hasplock:%s:%ld", program, (long)getpid());
     return true;
 }
 
-/* --- what the parts call up --- */
-
-static void on_up(void *ctx)
-{
-    hlk_client *client = ctx;
-    hlk_watchdog_verify_all(&client->table.watchdog);
-    hlk_undos_on_up(&client->undos);
-}
-
-static void on_down(void *ctx, const struct hlk_error *why)
-{
-    hlk_client *client = ctx;
-    hlk_log(&client->endpoint.log, HLK_LOG_INFO, "%s: %s", client->endpoint.url.shown, why->text);
-}
-
-static void on_moved(void *ctx)
-{
-    hlk_pubsub_move(&((hlk_client *)ctx)->channels.pubsub);
-}
-
-static void on_letter(void *ctx, const char *letter, size_t len)
-{
-    hlk_table_hear(ctx, letter, len);
-}
+/* --- what the nodes call up --- */
 
 static void on_work(void *ctx)
 {
-    hlk_client_work(ctx);
+    hlk_client_need_dispatch(ctx);
 }
 
-void hlk_client_work(hlk_client *client)
+void hlk_client_need_dispatch(hlk_client *client)
 {
     if (atomic_exchange(&client->work_told, true))
         return;
@@ -94,31 +73,31 @@ void hlk_client_complete(hlk_client *client, struct hlk_job *job)
     hlk_mutex_lock(&client->ready_mu);
     hlk_list_push_back(&client->ready, &job->link);
     hlk_mutex_unlock(&client->ready_mu);
-    hlk_client_work(client);
+    hlk_client_need_dispatch(client);
 }
 
-void hlk_client_request_begins(hlk_client *client)
+void hlk_client_op_begin(hlk_client *client)
 {
     atomic_fetch_add(&client->requests, 1);
 }
 
-void hlk_client_request_ends(hlk_client *client)
+void hlk_client_op_end(hlk_client *client)
 {
     if (atomic_fetch_sub(&client->requests, 1) != 1)
         return;
-    struct hlk_self *closer = atomic_load(&client->closer);
+    struct hlk_thread *closer = atomic_load(&client->closer);
     if (closer)
         hlk_park_wake(&closer->park, HLK_WAKE_SETTLED);
 }
 
-void hlk_client_waits(hlk_client *client, struct hlk_wait_entry *entry)
+void hlk_client_wait_add(hlk_client *client, struct hlk_wait_entry *entry)
 {
     hlk_mutex_lock(&client->waits_mu);
     hlk_list_push_back(&client->waits, &entry->link);
     hlk_mutex_unlock(&client->waits_mu);
 }
 
-void hlk_client_waits_no_more(hlk_client *client, struct hlk_wait_entry *entry)
+void hlk_client_wait_remove(hlk_client *client, struct hlk_wait_entry *entry)
 {
     hlk_mutex_lock(&client->waits_mu);
     hlk_list_remove(&entry->link);
@@ -128,21 +107,40 @@ void hlk_client_waits_no_more(hlk_client *client, struct hlk_wait_entry *entry)
 void hlk_client_warn_braces(hlk_client *client, const char *name)
 {
     if (!atomic_exchange(&client->warned_braces, true))
-        hlk_log(&client->endpoint.log, HLK_LOG_WARN,
-                "lock \"%.128s\": its braces would part its keys on a cluster; told once for all such names", name);
+        hlk_log(&client->log, HLK_LOG_WARN,
+                "lock \"%.128s\": its braces would put its keys into different slots of a cluster; logged once for all "
+                "such names",
+                name);
+}
+
+void hlk_client_warn_kinds(hlk_client *client, const char *name)
+{
+    if (!atomic_exchange(&client->warned_kinds, true))
+        hlk_log(&client->log, HLK_LOG_WARN,
+                "lock \"%.128s\" is used as a fair lock and as a plain or fenced one: its waiters have no common order "
+                "and do not wake each other; logged once for all such names",
+                name);
 }
 
 enum hlk_status hlk_client_check(const hlk_client *client, const char *operation, const char *name)
 {
     if (!client)
         return hlk_last_set(HLK_E_INVALID, "%s: client is NULL", operation);
-    enum hlk_status status = client->process != hlk_self_process() ? HLK_E_FORKED
-                             : atomic_load(&client->closing)       ? HLK_E_CLOSED
-                                                                   : HLK_OK;
+    enum hlk_status status = client->process != hlk_thread_process() ? HLK_E_FORKED
+                             : atomic_load(&client->closing)         ? HLK_E_CLOSED
+                                                                     : HLK_OK;
     if (status == HLK_OK)
         return status;
     return hlk_last_set(status, name ? "%s \"%.128s\": %s" : "%s%.0s: %s", operation, name ? name : "",
                         hlk_status_text(status));
+}
+
+void hlk_client_each_server(const hlk_client *client, void (*fn)(struct hlk_node *server))
+{
+    struct hlk_node *server;
+    for (unsigned i = 0; i < client->node_count; i++)
+        for (unsigned k = 0; (server = hlk_node_server(&client->nodes[i], k)); k++)
+            fn(server);
 }
 
 /* --- references --- */
@@ -161,20 +159,22 @@ static void close_fd(int fd)
 /* Parts that were never made are zero, and their destroyers accept that. */
 static void free_client(hlk_client *client)
 {
-    if (client->mux) {
-        hlk_channels_fini(&client->channels);
-        hlk_undos_fini(&client->undos);
-        hlk_table_fini(&client->table);
+    if (client->part)
+        client->part->fini(client->part);
+    for (unsigned i = 0; i < client->node_count; i++) {
+        hlk_cluster_free(client->nodes[i].cluster);
+        hlk_node_fini(&client->nodes[i]);
+    }
+    if (client->table.loop) {
+        hlk_entry_table_fini(&client->table);
         hlk_events_fini(&client->events);
     }
-    hlk_mux_destroy(client->mux);
     hlk_loop_destroy(client->loop);
-    hlk_url_fini(&client->endpoint.url);
-    hlk_buffer_fini(&client->greeting.bytes);
     hlk_mutex_fini(&client->waits_mu);
     hlk_mutex_fini(&client->ready_mu);
     close_fd(client->epoll_fd);
     close_fd(client->work_fd);
+    hlk_mem_free(client->nodes);
     hlk_mem_free(client);
 }
 
@@ -188,33 +188,6 @@ void hlk_client_unref(hlk_client *client)
 }
 
 /* --- open --- */
-
-static char *replace_secret(char *old, const char *now)
-{
-    char *copy = hlk_mem_strdup(now);
-    if (copy)
-        hlk_mem_free(old);
-    return copy;
-}
-
-static enum hlk_status set_endpoint(hlk_client *client, const char *url, const struct hlk_client_opts *opts,
-                                    struct hlk_error *error)
-{
-    struct hlk_endpoint *endpoint = &client->endpoint;
-    enum hlk_status status =
-        url ? hlk_url_parse(&endpoint->url, url, error) : hlk_error_set(error, HLK_E_INVALID, "the URL is NULL");
-    if (status != HLK_OK)
-        return status;
-    endpoint->log = (struct hlk_log){ opts->log, opts->log_ctx, opts->log_level ? opts->log_level : HLK_LOG_WARN };
-    endpoint->reply_ms = client->reply_ms = opts->reply_ms;
-    client->patience_ms = opts->patience_ms;
-    if ((opts->username && !(endpoint->url.username = replace_secret(endpoint->url.username, opts->username))) ||
-        (opts->password && !(endpoint->url.password = replace_secret(endpoint->url.password, opts->password))))
-        return hlk_error_set(error, HLK_E_NOMEM, "no memory");
-    if (!name_client(client, opts->label))
-        return hlk_error_set(error, HLK_E_OS, "no random bytes: %s", strerror(errno));
-    return HLK_OK;
-}
 
 static enum hlk_status make_dispatch(hlk_client *client, struct hlk_error *error)
 {
@@ -230,77 +203,134 @@ static enum hlk_status make_dispatch(hlk_client *client, struct hlk_error *error
 
 static void set_table(hlk_client *client, const struct hlk_client_opts *opts)
 {
-    struct hlk_table *table = &client->table;
+    struct hlk_entry_table *table = &client->table;
     table->client_id = client->id;
     table->loop = client->loop;
+    table->nodes = client->nodes;
+    table->node_count = client->node_count;
     table->events = &client->events;
-    table->undos = &client->undos;
-    table->log = &client->endpoint.log;
-    table->hook = (struct hlk_hook){ opts->on_event, opts->event_ctx };
+    table->log = &client->log;
+    hlk_kind_formats(table->formats);
+    table->callback = (struct hlk_callback){ opts->on_event, opts->event_ctx };
     table->watchdog_ms = opts->watchdog_ms;
     table->at_risk_ms = opts->at_risk_ms;
     table->local_passes = opts->local_passes < 0 ? 0 : (unsigned)opts->local_passes;
+    hlk_events_init(&client->events, &client->log);
+    hlk_entry_table_init(table);
+    hlk_watchdog_start(table);
 }
 
-static enum hlk_status make_parts(hlk_client *client, const struct hlk_client_opts *opts, struct hlk_error *error)
+static enum hlk_status open_nodes(hlk_client *client, const char *const *urls, unsigned count,
+                                  const struct hlk_client_opts *opts, struct hlk_error *error)
 {
+    char shown[sizeof client->nodes->endpoint.client_name];
+    if (!name_client(client, opts->label, shown, sizeof shown))
+        return hlk_error_set(error, HLK_E_OS, "no random bytes: %s", strerror(errno));
+    client->nodes = hlk_mem_zalloc(count * sizeof *client->nodes);
+    if (!client->nodes)
+        return hlk_error_set(error, HLK_E_NOMEM, "no memory");
+    client->node_count = count;
+    struct hlk_node_owner owner = { .ctx = client,
+                                    .verify = hlk_watchdog_verify_all,
+                                    .verify_moved = hlk_watchdog_verify_moved,
+                                    .receive = hlk_inbox_receive,
+                                    .on_work = client->dispatching ? on_work : NULL };
+    struct hlk_node_opts node = { .client_id = client->id,
+                                  .client_name = shown,
+                                  .username = opts->username,
+                                  .password = opts->password,
+                                  .credentials = { opts->password_file, opts->credentials, opts->credentials_ctx },
+                                  .tls = { .ca_file = opts->tls_ca_file,
+                                           .ca_dir = opts->tls_ca_dir,
+                                           .cert_file = opts->tls_cert_file,
+                                           .key_file = opts->tls_key_file,
+                                           .crl_file = opts->tls_crl_file,
+                                           .server_name = opts->tls_server_name },
+                                  .sentinel_username = opts->sentinel_username,
+                                  .sentinel_password = opts->sentinel_password,
+                                  .log = client->log,
+                                  .reply_timeout_ms = opts->reply_timeout_ms,
+                                  .yield_every = opts->yield_every < 0 ? 0 : (unsigned)opts->yield_every,
+                                  .yield_ms = opts->yield_ms,
+                                  .no_spin = opts->flags & HLK_OPEN_NO_SPIN,
+                                  .pubsub = client->pubsub,
+                                  .listening = client->listening,
+                                  .wait_replicas = client->wait_replicas };
+    enum hlk_status status = HLK_OK;
+    for (unsigned i = 0; i < count && status == HLK_OK; i++) {
+        node.url = urls[i];
+        status = hlk_node_open(&client->nodes[i], client->loop, &node, &owner, error);
+        if (status == HLK_OK && client->nodes[i].endpoint.url.kind == HLK_URL_CLUSTER)
+            status = hlk_cluster_open(&client->nodes[i], &node, error);
+    }
+    return status;
+}
+
+static enum hlk_status make_parts(hlk_client *client, const char *const *urls, unsigned count,
+                                  const struct hlk_client_opts *opts, struct hlk_error *error)
+{
+    client->log = (struct hlk_log){ opts->log, opts->log_ctx, opts->log_level ? opts->log_level : HLK_LOG_WARN };
+    client->reply_timeout_ms = opts->reply_timeout_ms;
+    client->reconnect_timeout_ms = opts->reconnect_timeout_ms;
+    client->listening = opts->flags & HLK_OPEN_LISTEN;
+    client->wait_replicas = (unsigned)opts->wait_replicas;
+    client->wait_replicas_timeout_ms = opts->wait_replicas_timeout_ms;
+    client->pubsub = !(opts->flags & HLK_OPEN_NO_PUBSUB);
     enum hlk_status status = HLK_OK;
     if (opts->flags & HLK_OPEN_DISPATCH)
         status = make_dispatch(client, error);
-    if (status == HLK_OK && !hlk_scripts_greeting(&client->greeting, client->id))
-        status = hlk_error_set(error, HLK_E_NOMEM, "no memory");
     if (status == HLK_OK)
         status = hlk_loop_create(&client->loop, error);
-    if (status != HLK_OK)
-        return status;
-    struct hlk_mux_owner owner = { .ctx = client,
-                                   .on_up = on_up,
-                                   .on_down = on_down,
-                                   .on_moved = on_moved,
-                                   .combine = hlk_many_combine,
-                                   .on_work = client->dispatching ? on_work : NULL };
-    status = hlk_mux_create(&client->mux, client->loop, &client->endpoint, &client->greeting, &owner,
-                            opts->flags & HLK_OPEN_NO_SPIN, error);
+    if (status == HLK_OK)
+        status = open_nodes(client, urls, count, opts, error);
     if (status != HLK_OK)
         return status;
     set_table(client, opts);
-    hlk_events_init(&client->events, &client->endpoint.log);
-    hlk_undos_init(&client->undos, client->loop, client->id);
-    client->undos.mux = client->table.watchdog.mux = client->mux;
-    client->undos.open_every = opts->open_every < 0 ? 0 : (unsigned)opts->open_every;
-    client->undos.open_ms = opts->open_ms;
-    hlk_table_init(&client->table);
-    status = hlk_channels_init(&client->channels, client->loop, &client->endpoint, client->id, on_letter,
-                               &client->table, error);
-    if (status == HLK_OK)
-        status = hlk_events_start(&client->events, error);
-    if (status == HLK_OK)
-        status = hlk_loop_start(client->loop, error);
-    return status;
+    status = hlk_events_start(&client->events, error);
+    return status == HLK_OK ? hlk_loop_start(client->loop, error) : status;
 }
 
 static enum hlk_status connect_now(hlk_client *client, struct hlk_error *error)
 {
-    struct hlk_self *self = hlk_self_get();
+    struct hlk_thread *self = hlk_thread_get();
     if (!self)
         return hlk_error_set(error, HLK_E_NOMEM, "no memory");
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
-    int64_t patience = client->patience_ms < 0 ? HLK_PATIENCE_MS : client->patience_ms;
-    return hlk_mux_wait_up(client->mux, self, hlk_clock_after(hlk_clock_ms(), patience), 0, error);
+    int64_t timeout = client->reconnect_timeout_ms < 0 ? HLK_RECONNECT_TIMEOUT_MS : client->reconnect_timeout_ms;
+    int64_t until = hlk_clock_after(hlk_clock_ms(), timeout);
+    enum hlk_status status = HLK_OK;
+    for (unsigned i = 0; i < client->node_count && status == HLK_OK; i++) {
+        struct hlk_node *node = &client->nodes[i];
+        status = node->cluster ? hlk_cluster_wait(node->cluster, self, until, error)
+                               : hlk_pipeline_wait_up(node->pipeline, self, until, 0, error);
+    }
+    return status;
 }
 
 /* What is owed to Redis still is settled before the events thread goes: completions are told by it. */
 static void stop_threads(hlk_client *client)
 {
-    if (client->mux)
-        hlk_mux_close(client->mux);
+    hlk_client_each_server(client, hlk_node_disconnect);
     hlk_loop_stop(client->loop);
-    if (client->mux)
-        hlk_undos_settle_all(&client->undos);
+    hlk_client_each_server(client, hlk_node_disconnect); /* those that came meanwhile */
+    hlk_client_each_server(client, hlk_node_settle);
     hlk_events_stop(&client->events);
 }
 
-static enum hlk_status open_client(hlk_client **out, const char *url, const struct hlk_client_opts *given)
+/* The first one that is not connected: what open failed at; "" when it came to none. */
+static const char *failed_node(hlk_client *client)
+{
+    struct hlk_error error;
+    for (unsigned i = 0; i < client->node_count; i++) {
+        const struct hlk_node *node = &client->nodes[i];
+        if (!node->pipeline || hlk_pipeline_health(node->pipeline, &error) != HLK_OK)
+            return node->endpoint.url.shown;
+    }
+    return "";
+}
+
+static enum hlk_status open_client(hlk_client **out, const char *const *urls, unsigned count, hlk_route *route,
+                                   const struct hlk_client_opts *given)
 {
     struct hlk_client_opts opts;
     struct hlk_error error;
@@ -314,38 +344,44 @@ static enum hlk_status open_client(hlk_client **out, const char *url, const stru
     if (!client)
         return hlk_last_set(HLK_E_NOMEM, "open: no memory");
     atomic_init(&client->refs, 1);
-    client->process = hlk_self_process();
+    client->process = hlk_thread_process();
     client->epoll_fd = client->work_fd = -1;
     hlk_mutex_init(&client->waits_mu, HLK_RANK_WAITS);
     hlk_mutex_init(&client->ready_mu, HLK_RANK_LEAF);
     hlk_list_init(&client->waits);
     hlk_list_init(&client->ready);
-    status = set_endpoint(client, url, &opts, &error);
-    if (status == HLK_OK)
-        status = make_parts(client, &opts, &error);
+    client->route = route;
+    status = make_parts(client, urls, count, &opts, &error);
     if (status == HLK_OK && !(opts.flags & HLK_OPEN_LAZY))
         status = connect_now(client, &error);
     if (status == HLK_OK) {
         hlk_holder_watch(&client->table);
+        for (unsigned i = 0; client->listening && i < count; i++)
+            if (!client->nodes[i].cluster)
+                hlk_channel_retain_inbox(&client->nodes[i].channels);
         *out = client;
         return HLK_OK;
     }
-    if (client->endpoint.url.shown[0])
-        (void)hlk_last_set(status, "open %s: %s", client->endpoint.url.shown, error.text);
-    else
-        (void)hlk_last_set(status, "open: %s", error.text);
+    const char *shown = failed_node(client);
+    (void)hlk_last_set(status, "open%s%s: %s", *shown ? " " : "", shown, error.text);
     atomic_store(&client->closing, true);
     stop_threads(client);
     hlk_client_unref(client);
     return status;
 }
 
-enum hlk_status hlk_client_open(hlk_client **out, const char *url, const struct hlk_client_opts *opts)
+enum hlk_status hlk_client_open_nodes(hlk_client **out, const char *const *urls, unsigned count, hlk_route *route,
+                                      const struct hlk_client_opts *opts)
 {
     int old = hlk_nocancel_begin();
-    enum hlk_status status = open_client(out, url, opts);
+    enum hlk_status status = open_client(out, urls, count, route, opts);
     hlk_nocancel_end(old);
     return status;
+}
+
+enum hlk_status hlk_client_open(hlk_client **out, const char *url, const struct hlk_client_opts *opts)
+{
+    return hlk_client_open_nodes(out, &url, 1, hlk_route_single, opts);
 }
 
 /* --- close --- */
@@ -367,24 +403,24 @@ struct releasing {
 
 /* One that another thread has just let go of is waited for, a matter of microseconds: its end has to be in the stream
  * before the connection goes. */
-static void release_one(struct hlk_session *s, void *ctx)
+static void release_one(struct hlk_entry *e, void *ctx)
 {
     static const struct timespec moment = { 0, 50000 };
     struct releasing *releasing = ctx;
-    struct hlk_parting parting;
+    struct hlk_release_record record;
     bool held, ending;
-    while (!(held = hlk_session_close(s, &parting, &ending)) && ending && hlk_clock_ms() < releasing->until_ms)
+    while (!(held = hlk_entry_close(e, &record, &ending)) && ending && hlk_clock_ms() < releasing->until_ms)
         (void)nanosleep(&moment, NULL);
     if (!held)
         return;
-    hlk_table_end(s, &parting);
-    hlk_session_ended(s);
+    hlk_hold_end(e, &record);
+    hlk_entry_release_finish(e);
 }
 
-static void forget_one(struct hlk_session *s, void *ctx)
+static void forget_one(struct hlk_entry *e, void *ctx)
 {
     (void)ctx;
-    hlk_session_forget(s);
+    hlk_entry_forget(e);
 }
 
 static void run_ready(hlk_client *client)
@@ -403,8 +439,8 @@ static void run_ready(hlk_client *client)
 /* Those who were about to get a lock give it back before the connection goes. */
 static void wait_for_requests(hlk_client *client)
 {
-    struct hlk_self *self = hlk_self_get();
-    int64_t until = hlk_clock_ms() + client->reply_ms;
+    struct hlk_thread *self = hlk_thread_get();
+    int64_t until = hlk_clock_ms() + client->reply_timeout_ms;
     if (!self)
         return;
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
@@ -417,56 +453,49 @@ static void wait_for_requests(hlk_client *client)
     atomic_store(&client->closer, NULL);
 }
 
-/* Until the ends are answered, if need be on a new connection. One that the server answers with NOSCRIPT, or would not
- * take now, is in the stream a second time. */
-static void drain(hlk_client *client)
+static void drain_nodes(hlk_client *client)
 {
-    static const struct timespec moment = { 0, 1000000 };
-    struct hlk_error error;
-    struct hlk_self *self = hlk_self_get();
-    int64_t until = hlk_clock_ms() + client->reply_ms;
-    if (hlk_mux_health(client->mux, &error) == HLK_OK)
-        (void)hlk_mux_drain(client->mux, until);
-    while (self && hlk_undos_count(&client->undos) > 0 && hlk_clock_ms() < until) {
-        if (hlk_mux_wait_up(client->mux, self, until, 0, &error) != HLK_OK)
-            return;
-        if (hlk_mux_drain(client->mux, until) && hlk_undos_count(&client->undos) > 0)
-            (void)nanosleep(&moment, NULL);
-    }
+    int64_t until = hlk_clock_ms() + client->reply_timeout_ms;
+    for (unsigned i = 0; i < client->node_count; i++)
+        hlk_node_drain(&client->nodes[i], until);
 }
 
 /* By the thread that it would have to wait for: refused aloud, for close has no answer. */
 static bool called_back(hlk_client *client)
 {
-    struct hlk_self *self = hlk_self_get();
+    struct hlk_thread *self = hlk_thread_get();
     bool here = (client->events.running && pthread_equal(pthread_self(), client->events.thread)) ||
                 (client->loop && hlk_loop_here(client->loop)) || (self && atomic_load(&client->dispatcher) == self);
     if (here) {
         (void)hlk_last_set(HLK_E_INVALID, "close: called from a callback; the client stays open");
-        hlk_log_write(&client->endpoint.log, HLK_LOG_ERROR, "%s", hlk_last_error());
+        hlk_log_write(&client->log, HLK_LOG_ERROR, "%s", hlk_last_error());
     }
     return here;
 }
 
 void hlk_client_close(hlk_client *client)
 {
-    if (!client || client->process != hlk_self_process() || called_back(client) ||
+    if (!client || client->process != hlk_thread_process() || called_back(client) ||
         atomic_exchange(&client->closing, true))
         return;
     int old = hlk_nocancel_begin();
+    for (unsigned i = 0; client->listening && i < client->node_count; i++)
+        if (!client->nodes[i].cluster)
+            hlk_channel_release_inbox(&client->nodes[i].channels);
     wake_waits(client);
     wait_for_requests(client);
-    struct releasing releasing = { client, hlk_clock_ms() + client->reply_ms };
-    hlk_table_each(&client->table, release_one, &releasing);
+    struct releasing releasing = { client, hlk_clock_ms() + client->reply_timeout_ms };
+    hlk_entry_table_each(&client->table, release_one, &releasing);
+    if (client->part)
+        client->part->close(client->part, client);
     hlk_holder_unwatch(&client->table); /* now no thread that ends is a holder any more */
     /* a lost hold ends in Redis once its loss was told, unless a callback takes long over it */
     hlk_events_flush(&client->events, releasing.until_ms);
-    drain(client);
+    drain_nodes(client);
     stop_threads(client);
-    hlk_channels_close(&client->channels);
     run_ready(client);
-    hlk_table_each(&client->table, forget_one, NULL);
-    hlk_undos_settle_all(&client->undos);
+    hlk_entry_table_each(&client->table, forget_one, NULL);
+    hlk_client_each_server(client, hlk_node_settle);
     hlk_client_unref(client);
     hlk_nocancel_end(old);
 }

@@ -2,52 +2,75 @@
 #ifndef HLK_CLIENT_INNER_H
 #define HLK_CLIENT_INNER_H
 
-#include "base/self.h"
+#include "base/thread.h"
 #include "hasplock/hasplock.h"
-#include "lease/table.h"
-#include "net/mux.h"
-#include "script/undo.h"
+#include "lease/entry_table.h"
+#include "node/route.h"
 #include "wait/cancel.h"
-#include "wait/channel.h"
 
-#define HLK_PATIENCE_MS 10000
+#define HLK_RECONNECT_TIMEOUT_MS 10000
 
 struct hlk_wait_entry {                 /* whoever waits for a lock: told when the client is closed */
     struct hlk_list link;               /* under waits_mu */
     void (*wake)(struct hlk_wait_entry *entry);
 };
 
+/* What a topology adds to a client; both run once, in this order, if it is set. */
+struct hlk_client_part {
+    void (*close)(struct hlk_client_part *part, hlk_client *client);    /* what is held is to be released */
+    void (*fini)(struct hlk_client_part *part);                         /* the loop has ended */
+};
+
 struct hlk_client {
     atomic_int refs;                    /* the opener's, each handle's, owner's, cancel's */
-    unsigned process;                   /* hlk_self_process() of its opener */
+    unsigned process;                   /* hlk_thread_process() of its opener */
     atomic_bool closing;
     char id[HLK_FIELD_MAX - 24];
-    struct hlk_endpoint endpoint;       /* set by open, then read-only, like the next ones */
-    struct hlk_greeting greeting;
-    int64_t patience_ms, reply_ms;
-    atomic_bool warned_braces;
+    struct hlk_log log;                 /* set by open, then read-only, like the next ones */
+    int64_t reconnect_timeout_ms, reply_timeout_ms;
+    atomic_bool warned_braces, warned_kinds;
     bool dispatching;                   /* completions by hlk_client_dispatch */
+    bool listening;                     /* HLK_OPEN_LISTEN */
+    bool pubsub;                        /* not HLK_OPEN_NO_PUBSUB */
+    unsigned wait_replicas;             /* an acquire is over when so many replicas have the hold, or */
+    int64_t wait_replicas_timeout_ms;   /* so long after it was acquired */
 
     hlk_loop *loop;
-    hlk_mux *mux;
-    struct hlk_channels channels;
-    struct hlk_undos undos;
+    struct hlk_node *nodes;             /* one for each server; read-only after open, like the next two */
+    unsigned node_count;
+    hlk_route *route;
+    struct hlk_client_part *part;       /* NULL: none; set before anybody else knows the client */
     struct hlk_events events;
-    struct hlk_table table;
+    struct hlk_entry_table table;
 
     atomic_uint requests;               /* acquires on their way */
-    struct hlk_self *_Atomic closer;    /* woken when there are none any more */
+    struct hlk_thread *_Atomic closer;  /* woken when there are none any more */
 
     struct hlk_mutex waits_mu;          /* rank WAITS; guards: */
     struct hlk_list waits;
 
     /* -1 without dispatch. What the user's loop polls: work_fd and the shared connection */
     int epoll_fd, work_fd;
-    atomic_bool work_told;              /* work_fd is readable, or will be looked after by the running dispatch */
-    _Atomic(struct hlk_self *) dispatcher;  /* runs completions now; or NULL */
-    struct hlk_mutex ready_mu;          /* rank LEAF; guards: */
-    struct hlk_list ready;              /*   completions for hlk_client_dispatch: hlk_job */
+    atomic_bool work_told;                      /* work_fd is readable, or will be looked after by the running
+                                                 * dispatch */
+    _Atomic(struct hlk_thread *) dispatcher;    /* runs completions now; or NULL */
+    struct hlk_mutex ready_mu;                  /* rank LEAF; guards: */
+    struct hlk_list ready;                      /*   completions for hlk_client_dispatch: hlk_job */
 };
+
+/* Opens a client of several servers, whose locks are routed. Status and errors are those of hlk_client_open, which is
+ * this for one URL. Without HLK_OPEN_LAZY every server has to answer. */
+enum hlk_status hlk_client_open_nodes(hlk_client **out, const char *const *urls, unsigned count, hlk_route *route,
+                                      const struct hlk_client_opts *opts);
+
+/* The node that keeps the lock. */
+static inline struct hlk_node *hlk_client_node(const hlk_client *client, const char *name, size_t len)
+{
+    return &client->nodes[client->route(name, len, client->node_count)];
+}
+
+/* Each server that the client is or may be connected to: of a cluster all that are known. */
+void hlk_client_each_server(const hlk_client *client, void (*fn)(struct hlk_node *server));
 
 /* `given` (may be NULL) checked and completed; HLK_E_INVALID with the thread's error set. */
 enum hlk_status hlk_client_read_opts(const struct hlk_client_opts *given, struct hlk_client_opts *opts);
@@ -60,13 +83,14 @@ void hlk_client_unref(hlk_client *client);
 
 /* A completion: on the events thread, or for the next dispatch. */
 void hlk_client_complete(hlk_client *client, struct hlk_job *job);
-void hlk_client_work(hlk_client *client);           /* dispatch is wanted: any thread */
+void hlk_client_need_dispatch(hlk_client *client);           /* dispatch is wanted: any thread */
 
 void hlk_client_warn_braces(hlk_client *client, const char *name);  /* once */
+void hlk_client_warn_kinds(hlk_client *client, const char *name);   /* once */
 
-void hlk_client_request_begins(hlk_client *client);
-void hlk_client_request_ends(hlk_client *client);
-void hlk_client_waits(hlk_client *client, struct hlk_wait_entry *entry);
-void hlk_client_waits_no_more(hlk_client *client, struct hlk_wait_entry *entry);
+void hlk_client_op_begin(hlk_client *client);
+void hlk_client_op_end(hlk_client *client);
+void hlk_client_wait_add(hlk_client *client, struct hlk_wait_entry *entry);
+void hlk_client_wait_remove(hlk_client *client, struct hlk_wait_entry *entry);
 
 #endif

@@ -15,8 +15,14 @@
 #define OPEN_EVERY 4
 #define OPEN_MS 3
 #define OPEN_MS_MOST 1000
+#define REPLICAS_MOST 1000
+#define REPLICAS_MS 1000
+#define REPLICAS_MS_MOST 60000
 
-static bool label_ok(const char *label)
+HLK_OPTS_NO_TAIL(struct hlk_client_opts, wait_replicas_timeout_ms);
+HLK_OPTS_NO_TAIL(struct hlk_credentials, password);
+
+static bool client_opts_label_ok(const char *label)
 {
     size_t len = strlen(label);
     for (size_t i = 0; i < len; i++)
@@ -31,24 +37,36 @@ static int64_t or_default(int64_t given, int64_t otherwise)
 }
 
 /* NULL: all is well; else what is wrong. */
-static const char *bad_opts(const struct hlk_client_opts *opts)
+static const char *client_opts_bad_opts(const struct hlk_client_opts *opts)
 {
-    if (opts->label && !label_ok(opts->label))
+    if (opts->label && !client_opts_label_ok(opts->label))
         return "label: 1 to 32 of A-Z a-z 0-9 . _ -";
     if (opts->watchdog_ms != 0 && (opts->watchdog_ms < WATCHDOG_LEAST_MS || opts->watchdog_ms > HLK_LEASE_MAX_MS))
         return "watchdog_ms: 300 to a year";
-    if (opts->reply_ms != 0 && (opts->reply_ms < REPLY_LEAST_MS || opts->reply_ms > 3600000))
-        return "reply_ms: 10 to an hour";
+    if (opts->reply_timeout_ms != 0 && (opts->reply_timeout_ms < REPLY_LEAST_MS || opts->reply_timeout_ms > 3600000))
+        return "reply_timeout_ms: 10 to an hour";
     if (opts->at_risk_ms < 0)
         return "at_risk_ms: not negative";
     if (opts->at_risk_ms > or_default(opts->watchdog_ms, WATCHDOG_MS) / 2)
         return "at_risk_ms: up to half of watchdog_ms";
-    if (opts->flags & ~(HLK_OPEN_LAZY | HLK_OPEN_DISPATCH | HLK_OPEN_NO_SPIN))
+    if (opts->flags & ~(HLK_OPEN_LAZY | HLK_OPEN_DISPATCH | HLK_OPEN_NO_SPIN | HLK_OPEN_LISTEN | HLK_OPEN_NO_PUBSUB))
         return "flags: unknown bits";
+    if ((opts->flags & HLK_OPEN_LISTEN) && (opts->flags & HLK_OPEN_NO_PUBSUB))
+        return "flags: HLK_OPEN_LISTEN needs what HLK_OPEN_NO_PUBSUB forbids";
+    if (opts->reserved != 0)
+        return "reserved: 0";
     if (opts->local_passes > LOCAL_PASSES_MOST)
         return "local_passes: up to 1000; negative: none";
-    if (opts->open_ms < 0 || opts->open_ms > OPEN_MS_MOST)
-        return "open_ms: 1 to 1000";
+    if (opts->yield_ms < 0 || opts->yield_ms > OPEN_MS_MOST)
+        return "yield_ms: 1 to 1000";
+    if (opts->password && opts->password_file)
+        return "password_file: not together with password";
+    if (opts->tls_key_file && !opts->tls_cert_file)
+        return "tls_key_file: not without tls_cert_file";
+    if (opts->wait_replicas < 0 || opts->wait_replicas > REPLICAS_MOST)
+        return "wait_replicas: 0 to 1000";
+    if (opts->wait_replicas_timeout_ms < 0 || opts->wait_replicas_timeout_ms > REPLICAS_MS_MOST)
+        return "wait_replicas_timeout_ms: 1 to 60000; 0: 1000";
     if (opts->log_level < 0 || opts->log_level > HLK_LOG_DEBUG)
         return "log_level: 1 to 4";
     return NULL;
@@ -57,11 +75,14 @@ static const char *bad_opts(const struct hlk_client_opts *opts)
 static void fill_in(struct hlk_client_opts *opts)
 {
     opts->watchdog_ms = or_default(opts->watchdog_ms, WATCHDOG_MS);
-    opts->reply_ms = or_default(opts->reply_ms, REPLY_MS);
-    opts->patience_ms = or_default(opts->patience_ms, HLK_PATIENCE_MS);
+    opts->reply_timeout_ms = or_default(opts->reply_timeout_ms, REPLY_MS);
+    opts->reconnect_timeout_ms = or_default(opts->reconnect_timeout_ms, HLK_RECONNECT_TIMEOUT_MS);
     opts->local_passes = (int)or_default(opts->local_passes, LOCAL_PASSES);
-    opts->open_every = (int)or_default(opts->open_every, OPEN_EVERY);
-    opts->open_ms = (int)or_default(opts->open_ms, OPEN_MS);
+    opts->yield_every = (int)or_default(opts->yield_every, OPEN_EVERY);
+    opts->yield_ms = (int)or_default(opts->yield_ms, OPEN_MS);
+    opts->wait_replicas_timeout_ms = (int)or_default(opts->wait_replicas_timeout_ms, REPLICAS_MS);
+    if (opts->flags & HLK_OPEN_NO_PUBSUB) /* whether anybody waits for the window may not be asked */
+        opts->yield_every = -1;
 }
 
 enum hlk_status hlk_client_read_opts(const struct hlk_client_opts *given, struct hlk_client_opts *opts)
@@ -70,7 +91,7 @@ enum hlk_status hlk_client_read_opts(const struct hlk_client_opts *given, struct
     *opts = defaults;
     if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))
         return hlk_last_set(HLK_E_INVALID, "open: options of size %zu are not known", given->size);
-    const char *wrong = bad_opts(opts);
+    const char *wrong = client_opts_bad_opts(opts);
     if (wrong)
         return hlk_last_set(HLK_E_INVALID, "open: %s", wrong);
     fill_in(opts);

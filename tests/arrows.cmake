@@ -1,19 +1,26 @@
 # arrows.cmake - fails on an #include that points up. cmake -DTOP=<the repository> -P arrows.cmake
 #
-#   cli -> include only        sync -> client -> { lease | wait } -> script -> net -> base
+#   cli -> include only        sync, quorum -> client -> { kinds | lease } -> node -> wait -> script -> net -> base
+#                              diagnose -> client
 #
-# A folder may include itself, everything below it and the public headers. lease and wait do not know each other. The
-# composition root is two files: client.c builds the parts of every layer, client.h is for sync and itself.
+# A folder may include itself, everything below it and the public headers. kinds and lease do not know each other, and
+# lease uses of wait only what a node has. The composition root is two files: client.c builds the parts of every layer,
+# client.h is for sync and itself.
 cmake_minimum_required(VERSION 3.16)
 
 set(below_base "")
 set(below_net base)
 set(below_script net base)
 set(below_wait script net base)
-set(below_lease script net base)
-set(below_client lease wait script net base)
-set(below_sync client lease wait script net base)
+set(below_node wait script net base)
+set(below_lease node wait script net base)
+set(below_kinds node wait script net base)
+set(below_client kinds lease node wait script net base)
+set(below_diagnose client kinds lease node wait script net base)
+set(below_sync client kinds lease node wait script net base)
+set(below_quorum client kinds lease node wait script net base)
 set(below_cli "")
+set(below_demo cli)     # how the command says things
 
 # hasplock.h and its parts may be included as <hasplock/x.h> or "hasplock/x.h" from anywhere; other <...> are not ours.
 function(check file layer)
@@ -22,9 +29,11 @@ function(check file layer)
         string(REGEX REPLACE "^[^\"]*\"([^\"]*)\".*" "\\1" header "${line}")
         if(header MATCHES "^hasplock/")
             continue()
-        elseif(layer STREQUAL "cli")
+        elseif(layer STREQUAL "cli" OR layer STREQUAL "demo")
             set(to "${header}")
-            if(NOT header MATCHES "/" AND EXISTS ${TOP}/cli/${header})
+            if(NOT header MATCHES "/" AND EXISTS ${TOP}/${layer}/${header})
+                set(to ${layer})
+            elseif(NOT header MATCHES "/" AND EXISTS ${TOP}/cli/${header})
                 set(to cli)
             endif()
         elseif(header STREQUAL "client.h")
@@ -47,11 +56,11 @@ endfunction()
 
 set(wrong 0)
 set(arrows 0)
-foreach(layer base net script lease wait client sync cli)
+foreach(layer base net script wait node lease kinds client sync quorum diagnose cli demo)
     if(layer STREQUAL "client")
         file(GLOB files RELATIVE ${TOP} ${TOP}/src/*.[ch])
-    elseif(layer STREQUAL "cli")
-        file(GLOB files RELATIVE ${TOP} ${TOP}/cli/*.[ch])
+    elseif(layer STREQUAL "cli" OR layer STREQUAL "demo")
+        file(GLOB files RELATIVE ${TOP} ${TOP}/${layer}/*.[ch])
     else()
         file(GLOB files RELATIVE ${TOP} ${TOP}/src/${layer}/*.[ch])
     endif()

@@ -1,8 +1,8 @@
-"""Real Redisson clients and processes of ours on one plain lock: who gets how much of it?"""
+"""Real Redisson clients and processes of ours contend for one plain lock: the share of each."""
 import time
 from statistics import median
 
-from . import hist, report, rounds
+from . import hist, meter, report, rounds
 from .peers import PEERS
 from .scenario import Scenario
 
@@ -58,11 +58,11 @@ class Beside(rounds.Stand):
 
     def measure(self, seconds):
         self.clear_page()
-        meter = rounds.Meter(self)
+        used = meter.Meter(self)
         start_ns = self.start(self.drivers, seconds)
         answers = [driver.answer() for driver in self.drivers]
-        server, cpu, others = meter.read()
-        result = rounds.evaluate(answers, start_ns, server, cpu)
+        server, cpu, others = used.read()
+        result = meter.evaluate(answers, start_ns, server, cpu)
         rounds.check_exclusion(self, result)
         result.update(others=others, wait_ours=waits(answers[:self.ours]), wait_redisson=waits(answers[self.ours:]),
                       acquisitions=self.by_client(answers), turns=rounds.turns(self.page, self.ours + self.java))
@@ -75,13 +75,13 @@ class Beside(rounds.Stand):
     def by_client(self, answers):
         counts = [answer["ops"] for answer in answers[:self.ours]]
         for answer in answers[self.ours:]:
-            each = answer["per_thread"]         # threads are dealt to the clients in turn
+            each = answer["per_thread"]         # threads are assigned to the clients in turn
             counts += [sum(each[client::self.clients_each]) for client in range(self.clients_each)]
         return counts
 
 
 def worst(counts, ours):
-    """The share of the Redisson client that got least, relative to one of as many equal shares as there are clients."""
+    """The smallest share of a Redisson client, relative to an equal share for all clients."""
     return min(counts[ours:]) / max(sum(counts), 1) * len(counts)
 
 

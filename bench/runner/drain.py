@@ -1,35 +1,35 @@
-"""W6: many wait while one holds; from its release on, how long until each of them has had the lock once?
+"""W6: many clients wait while one holds. From its release, how long until each of them has held the lock once?
 
-The waiters' processes are driven as in any round; the holder is one process more, so that a waiter is never its
-neighbour.
+The waiters' processes are driven as in any round. The holder is a separate process, so no waiter shares its process.
 """
 import time
 
-from . import rounds
+from . import meter
 
-SETTLE_S = 0.2          # nothing was sent for so long: all wait
-POLLING_S = 3.0         # who goes on sending polls; it is let go then
-QUEUE = ("hasplock_queue:{bench:one}", 1, 1e15)     # below 1 and above are no waiters: docs/protocol.md
+SETTLE_S = 0.2          # without a command for so long, all wait
+POLLING_S = 3.0         # a peer that still sends commands then polls, and the round begins
+QUEUE = ("hasplock_queue:{bench:one}", 1, 1e15)     # entries outside these scores are no waiters: docs/protocol.md
+FAIR_QUEUE = "redisson_lock_queue:{bench:one}"
 
 
 def measure(stand):
     """The figures of one round; counts are per waiter."""
     stand.prepare(0)
     stand.first_holder.ask("take")
-    queueing = rounds.Meter(stand)
+    queueing = meter.Meter(stand)
     stand.go()
     for driver in stand.drivers:
         driver.answer()
     settle(stand.server)
     conn = stand.server.conn
-    waiting = {"queued": conn.call("ZCOUNT", *QUEUE), "blocked": stand.server.blocked(),
+    waiting = {"queued": conn.call("ZCOUNT", *QUEUE) + conn.call("LLEN", FAIR_QUEUE), "blocked": stand.server.blocked(),
                "connections": stand.server.connections()}
-    draining = rounds.Meter(stand)
+    draining = meter.Meter(stand)
     released_ns = stand.first_holder.ask("give")["released_ns"]
     answers = [driver.answer() for driver in stand.drivers]
     server, cpu, others = draining.read()
     queued_too = queueing.read()[0]
-    result = rounds.evaluate(answers, released_ns, server, cpu)
+    result = meter.evaluate(answers, released_ns, server, cpu)
     waiters = max(result["ops"], 1)
     result.update(waiting)
     result["drain_s"] = result["seconds"]
@@ -40,7 +40,7 @@ def measure(stand):
 
 
 def settle(server):
-    """Until nobody sends any more."""
+    """Waits until no client sends commands any more."""
     deadline = time.monotonic() + POLLING_S
     sent, seen = -1, server.sent()
     while seen != sent and time.monotonic() < deadline:

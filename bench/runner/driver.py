@@ -1,5 +1,6 @@
-"""One driver process: started once, spoken to by lines (bench/driver.h)."""
+"""One driver process: started once, commanded by lines (bench/driver.h)."""
 import json
+import os
 import subprocess
 import threading
 
@@ -15,10 +16,10 @@ class DriverError(Exception):
 
 
 class Driver:
-    def __init__(self, name, command, cpus):
+    def __init__(self, name, command, cpus, environment):
         self.name = name
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        preexec_fn=lambda: child_setup(cpus))
+                                        env={**os.environ, **environment}, preexec_fn=lambda: child_setup(cpus))
         self.version = self.answer().get("version", "")
 
     @property

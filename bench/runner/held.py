@@ -1,4 +1,4 @@
-"""W5: one peer after the other takes its locks, is watched while it renews them, and gives them back."""
+"""W5: one peer after the other acquires its locks, is measured while it renews them, and releases them."""
 import time
 from array import array
 
@@ -6,7 +6,7 @@ from . import machine
 from .driver import DriverError
 from .server import difference
 
-SWEEPS = 6              # over all held keys, this many to a lease: closer together than two renewals of a key
+SWEEPS = 6              # of all held keys in each lease: closer together than two renewals of a key
 DELAYS = (-0.003, 0.003, 0.01, 0.03, 0.1, 1 / 6)        # bounds of the classes, as shares of the lease
 
 
@@ -16,7 +16,7 @@ def measure(stand):
     rss_before, memory_before = machine.rss(driver.pid), server.memory()
     took = driver.ask("hold %d" % scenario.held)["took_s"]
     memory = server.memory() - memory_before
-    time.sleep(scenario.lease_ms / 3000)                # every lock has been renewed once when the window opens
+    time.sleep(scenario.lease_ms / 3000)                # every lock was renewed once before the window begins
     before, stats_before = server.reading(), driver.ask("stats")
     cpu, busy, own = driver.cpu_s(), machine.busy_s(), time.process_time()
     at = time.monotonic()
@@ -48,7 +48,7 @@ def measure(stand):
 
 
 def sweep(stand):
-    """When each held key was last renewed, as its PTTL tells: how old renewals are, and how late the next ones come."""
+    """Computes from PTTL when each held key was last renewed: the age of renewals, and the delay of the next ones."""
     scenario = stand.scenario
     names = ["bench:held:%d" % i for i in range(scenario.held)]
     renewed, ages, delays = array("d", bytes(8 * len(names))), [], []
@@ -61,7 +61,7 @@ def sweep(stand):
             raise DriverError("%s lost %d of %d locks" % (stand.peer.name, scenario.held - alive, scenario.held))
     ages.sort()
     result = {"alive": alive, **quantiles("age", ages)}
-    if gap < scenario.lease_ms / 3000:      # else a renewal may have gone unseen, and the next one looks late
+    if gap < scenario.lease_ms / 3000:      # else a renewal may have been missed, and the next one would look late
         delays.sort()
         result.update(quantiles("delay", [delay * scenario.lease_ms for delay in delays]))
         result["delay_classes"] = classes(delays)
@@ -69,7 +69,7 @@ def sweep(stand):
 
 
 def note(parts, lease_ms, renewed, ages, delays):
-    """`renewed`: of each key, seconds; filled in. Ages and delays are shares of the lease. Returns who is alive."""
+    """Fills in `renewed` for each key, in seconds. Ages and delays are shares of the lease. Returns the live keys."""
     at, alive, lease = 0, 0, lease_ms / 1000
     for moment, ttls in parts:
         for ttl in ttls:
@@ -86,7 +86,7 @@ def note(parts, lease_ms, renewed, ages, delays):
 
 
 def quantiles(name, values):
-    """Of sorted ones."""
+    """Of sorted values."""
     if not values:
         return {}
     return {name + "_p50": values[len(values) // 2], name + "_p99": values[int(len(values) * 0.99)],
@@ -94,7 +94,7 @@ def quantiles(name, values):
 
 
 def classes(delays):
-    """How many lie below each of DELAYS, but not below the one before; the last: beyond all."""
+    """Counts by class: below each bound of DELAYS and not below the one before; the last class is above all."""
     counts = [0] * (len(DELAYS) + 1)
     for delay in delays:
         counts[sum(delay >= bound for bound in DELAYS)] += 1

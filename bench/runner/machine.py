@@ -1,4 +1,4 @@
-"""What the runner asks of the machine: CPUs, CPU time, who else is busy, versions."""
+"""What the runner reads from the machine: CPUs, CPU time, the load of other programs, versions."""
 import os
 import platform
 import subprocess
@@ -37,12 +37,12 @@ def pin_all_threads(pid, cpus):
 
 
 def cpu_s(pid):
-    """CPU time of a process, ended threads too, to the nanosecond: clock_getcpuclockid(3), spelt out."""
+    """CPU time of a process with its ended threads, in nanoseconds: clock_getcpuclockid(3) by hand."""
     return time.clock_gettime((~pid << 3) | 2)
 
 
 def busy_s():
-    """CPU time that all processes of the machine have used, to a tick of 10 ms."""
+    """CPU time of all processes of the machine, in ticks of 10 ms."""
     with open("/proc/stat") as stat:
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, stat.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICK
@@ -61,7 +61,7 @@ def output(*command):
 
 
 def describe(top):
-    """The settings and versions that stand beside the numbers."""
+    """The settings and versions for the output."""
     cpu = ""
     with open("/proc/cpuinfo") as cpuinfo:
         for line in cpuinfo:

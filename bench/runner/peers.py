@@ -1,4 +1,4 @@
-"""Who is measured: how each peer's driver is built and started, and which of its commands are its own."""
+"""The peers: how each driver is built and started, and which commands its client sends itself."""
 import os
 import shutil
 import subprocess
@@ -18,6 +18,8 @@ class Peer:
     sends: dict = field(default_factory=dict)   # commands beside server.SENT that the client sends itself
     sends_nested: dict = field(default_factory=dict)    # where the scenario `nested` differs from that
     jvm: bool = False               # warmed before it is measured
+    masters: int = 1                # servers of its own
+    place: str = ""                 # how they are reached: places.py
 
 
 PEERS = {peer.name: peer for peer in [
@@ -31,11 +33,18 @@ PEERS = {peer.name: peer for peer in [
     Peer("ours", "ours", "hasplock, the defaults"),
     Peer("ours-nospin", "ours", "hasplock, HLK_OPEN_NO_SPIN"),
     Peer("ours-fair", "ours", "hasplock, HLK_LOCK_FAIR: in one queue with Redisson's fair lock"),
+    Peer("ours-nopass", "ours", "hasplock, local_passes off: each hand-over goes through Redis"),
     Peer("ours-relasync", "ours", "hasplock, release that nobody waits for"),
     Peer("ours-dispatch", "ours", "hasplock, async, both completions waited for"),
     Peer("ours-forget", "ours", "hasplock, async, releases without completion"),
     Peer("ours-events", "ours", "hasplock, async, completions on the client's events thread"),
-    # A release that frees has two DELs: the client sends that of the latch, the script calls that of the lock.
+    Peer("ours-quorum-3", "ours", "hasplock, hlk_quorum over 3 masters", {"set": 0}, masters=3),
+    Peer("ours-quorum-5", "ours", "the same over 5 masters", {"set": 0}, masters=5),
+    Peer("ours-unix", "ours", "hasplock, a Unix socket", place="unix"),
+    Peer("ours-tls", "ours", "hasplock, TLS", place="tls"),
+    Peer("ours-sentinel", "ours", "hasplock, a master that a sentinel names", place="sentinel"),
+    Peer("ours-cluster", "ours", "hasplock, a cluster of 3 masters", masters=3, place="cluster"),
+    # An outermost release has two DELs: the client sends the one of the latch, the script calls the one of the lock.
     Peer("redisson", "redisson", "Redisson %s RLock, the defaults" % REDISSON, {"del": 0.5}, {"del": 1}, jvm=True),
     Peer("redisson-fair", "redisson", "Redisson's fair lock, the defaults", {"del": 0.5}, jvm=True),
     Peer("redispy", "redispy", "redis-py %s Lock with hiredis-py, the defaults: polls each 100 ms" % REDIS_PY,
@@ -44,6 +53,8 @@ PEERS = {peer.name: peer for peer in [
     Peer("rslock", "rslock", "rslock %s, tokio on one thread, the defaults" % RSLOCK, {"set": 1}),
     Peer("redsync", "redsync", "redsync %s on go-redis, the defaults: polls each 50 to 250 ms" % REDSYNC,
          {"set": 1, "setnx": 1}),
+    Peer("redsync-3", "redsync", "redsync over 3 masters", {"set": 1, "setnx": 1}, masters=3),
+    Peer("redsync-5", "redsync", "redsync over 5 masters", {"set": 1, "setnx": 1}, masters=5),
 ]}
 
 
@@ -52,7 +63,7 @@ class Unavailable(Exception):
 
 
 class Builder:
-    """Builds what a scenario needs, each driver once, below `build`; nothing in the source tree is touched."""
+    """Builds each driver that a scenario needs, once, below `build`. The source tree stays as it is."""
 
     def __init__(self, top, build, rebuild=True):
         self.top, self.build, self.rebuild = top, os.path.abspath(build), rebuild
@@ -90,11 +101,14 @@ class Builder:
     def _floor(self):
         return self._c("hlk_bench_floor")
 
+    def forwarder(self):
+        return self._c("hlk_bench_forwarder")[0]
+
     def _ours(self):
         return self._c("hlk_bench_ours")
 
     def _copy(self, name):
-        """The peer's sources, away from the tree: its tools write lock files and targets beside them."""
+        """Copies the peer's sources out of the tree, because its tools write lock files and targets beside them."""
         place = os.path.join(self.build, name)
         shutil.copytree(os.path.join(self.bench, "peers", name), place, dirs_exist_ok=True)
         return place

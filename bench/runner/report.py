@@ -41,7 +41,7 @@ def number(value):
 
 
 def table(rows):
-    """Columns as wide as needed; the first is set left, the others right."""
+    """Columns as wide as needed; the first is left-aligned, the others right-aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for at, row in enumerate(rows):
@@ -95,13 +95,13 @@ def shared_table(scenario, summaries):
 
 
 def drain_table(scenario, summaries):
-    rows = [["peer", "drained s", "min..max", "ratio", "hand-over p50 us", "p99 us", "cmds", "cmds with queueing",
-             "messages", "queue entries", "blocked", "srv us", "cli us", "conns", "viol", "others %"]]
+    rows = [["peer", "drained s", "min..max", "ratio", "hand-over p50 us", "p99 us", "cmds", "in-script",
+             "cmds with queueing", "messages", "queue entries", "blocked", "srv us", "cli us", "conns", "viol", "others %"]]
     for name, s in summaries.items():
         base = summaries.get(scenario.base)
         rows.append([name, number(s["drain_s"]), spread(s, "drain_s"),
                      number(s["drain_s"] / base["drain_s"]) if base else "-",
-                     *(number(s.get(key)) for key in ("handoff_p50", "handoff_p99", "commands", "commands_all",
+                     *(number(s.get(key)) for key in ("handoff_p50", "handoff_p99", "commands", "inner", "commands_all",
                                                       "messages", "queued", "blocked", "server_us", "client_us",
                                                       "connections")),
                      number(s["violations"] + s["lost_updates"]), number(s["others"] * 100)])
@@ -142,7 +142,7 @@ def delay_table(summaries):
 
 
 def scenario_table(scenario, summaries, noisy):
-    """`noisy`: the share of a core from which on other processes spoil a figure."""
+    """`noisy`: from this share of a core on, other processes invalidate a figure."""
     draw = {"shared": shared_table, "drain": drain_table, "held": held_table}.get(scenario.kind, pair_table)
     disturbed = [name for name, s in summaries.items() if s["others"] > noisy]
     note = "\nDISTURBED, other processes used more than %.0f %% of a core: %s" % (noisy * 100, ", ".join(disturbed))

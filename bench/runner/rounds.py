@@ -1,32 +1,36 @@
-"""Rounds: each peer has its own server and its own drivers, all stay up, and the peers take turns: A B C A B C ..."""
+"""Rounds: each peer has its own server and drivers, which keep running. The peers take turns: A B C A B C ..."""
 import mmap
 import os
 import threading
 import time
 
-from . import drain, hist, machine
+from . import drain, machine
 from .driver import Driver, DriverError
-from .server import Server, difference
+from .meter import Meter, evaluate
+from .places import PLACES
 
 NOISY = 0.12            # of a core, used by others: the round is repeated
-PLATEAU = 1.15          # a warmed peer that is still so much faster than two rounds before has not reached it
+PLATEAU = 1.15          # a peer that is still faster than two rounds before by more than this is not warm
 
 
 class Stand:
-    """One peer in one scenario: server, drivers, the page they share."""
+    """One peer in one scenario: its place with the servers, drivers, the page they share."""
 
-    def __init__(self, peer, command, scenario, placement):
+    def __init__(self, peer, command, scenario, placement, far):
         self.peer, self.scenario, self.placement = peer, scenario, placement
         self.drivers, self.rounds, self.discarded, self.warm_rates = [], [], [], []
         self.first_holder = None        # drain: the process that holds the lock while the others queue
-        self.failed = ""                # why it was taken out
+        self.failed = ""                # why it was removed
         self.sends = {**peer.sends, **(peer.sends_nested if scenario.kind == "nested" else {})}
-        self.server = Server(placement.server)
+        self.place = PLACES[peer.place](placement.server, peer.masters)
+        self.server = self.place.servers[0]
         self.page_path = os.path.join(self.server.dir, "page")
         with open(self.page_path, "w+b") as file:
             file.truncate(mmap.PAGESIZE)
             self.page = memoryview(mmap.mmap(file.fileno(), mmap.PAGESIZE)).cast("Q")
         try:
+            if far:
+                self.place.go_far(*far)
             for process in range(scenario.processes):
                 self.drivers.append(self.driver(peer.name, command, process))
             if scenario.kind == "drain":
@@ -36,9 +40,14 @@ class Stand:
             raise
 
     def driver(self, name, command, process):
-        options = ["--port", str(self.server.port), "--process", str(process), "--page", self.page_path,
+        port, *masters = map(str, self.place.ports)
+        options = ["--port", port, "--process", str(process), "--page", self.page_path,
                    "--lease-ms", str(self.scenario.lease_ms)]
-        return Driver(name, command + options, self.placement.client)
+        if self.place.url:
+            options += ["--url", self.place.url]
+        elif masters:
+            options += ["--masters", ",".join(masters)]
+        return Driver(name, command + options, self.placement.client, self.place.environment)
 
     @property
     def version(self):
@@ -48,7 +57,7 @@ class Stand:
         for driver in [*self.drivers, self.first_holder]:
             if driver:
                 driver.stop()
-        self.server.stop()
+        self.place.stop()
 
     def place_clients(self, cpus):
         for driver in self.drivers:
@@ -66,7 +75,7 @@ class Stand:
         self.page[:] = memoryview(bytes(len(self.page) * 8)).cast("Q")
 
     def prepare(self, seconds):
-        """All threads are there, with their connections, and wait for `go`."""
+        """All threads have started, with their connections, and wait for `go`."""
         for driver in self.drivers:
             driver.send("round %s %f %d" % (self.scenario.kind, seconds, self.scenario.threads))
         for driver in self.drivers:
@@ -91,7 +100,7 @@ class Stand:
         return result
 
     def _connections_in(self, seconds):
-        """Asks the server in the middle of the round."""
+        """Queries the server in the middle of the round."""
         seen = []
         timer = threading.Timer(seconds, lambda: seen.append(self.server.connections()))
         timer.start()
@@ -102,59 +111,13 @@ class Stand:
         return answer
 
 
-class Meter:
-    """What a stand has used since this was made."""
-
-    def __init__(self, stand):
-        self.stand = stand
-        self.server, self.cpu = stand.server.reading(), self._cpu()
-        self.busy, self.at, self.own = machine.busy_s(), time.monotonic(), time.process_time()
-
-    def _cpu(self):
-        return sum(driver.cpu_s() for driver in self.stand.drivers)
-
-    def read(self):
-        """The server's counts, the drivers' CPU time, and the share of a core that others used."""
-        cpu = self._cpu() - self.cpu
-        busy, took = machine.busy_s() - self.busy, time.monotonic() - self.at
-        own = time.process_time() - self.own
-        server = difference(self.server, self.stand.server.reading(), self.stand.sends)
-        return server, cpu, max(0.0, busy - cpu - server["cpu_s"] - own) / took
-
-
-def evaluate(answers, start_ns, server, client_cpu_s):
-    """The figures of a round; times in us, counts per operation."""
-    ops = sum(answer["ops"] for answer in answers)
-    elapsed = (max(answer["finished_ns"] for answer in answers) - start_ns) / 1e9
-    result = {"ops": ops, "seconds": elapsed, "rate": ops / elapsed, "calls": server["calls"]}
-    for name in ("acquire", "pair", "handoff"):
-        merged = {}
-        for answer in answers:
-            hist.add(merged, answer.get(name, ()))
-        if merged:
-            result[name] = {"count": sum(merged.values()), "p50": hist.percentile_us(merged, 0.5),
-                            "p99": hist.percentile_us(merged, 0.99), "p999": hist.percentile_us(merged, 0.999)}
-    each = max(ops, 1)
-    result["commands"] = server["commands"] / each
-    result["inner"] = server["inner"] / each
-    result["bytes_in"] = server["bytes_in"] / each
-    result["bytes_out"] = server["bytes_out"] / each
-    result["reads"] = server["reads"] / each
-    result["server_us"] = server["cpu_s"] * 1e6 / each
-    result["client_us"] = client_cpu_s * 1e6 / each
-    result["switches"] = sum(answer["switches"] for answer in answers) / each
-    result["per_thread"] = [count for answer in answers for count in answer["per_thread"]]
-    result["per_process"] = [answer["ops"] for answer in answers]
-    return result
-
-
 def turns(page, processes):
-    """Of each process: consecutive acquisitions are one."""
+    """Turns of each process: consecutive acquisitions are one."""
     return list(page[16:16 + processes])
 
 
 def check_exclusion(stand, result):
-    """And what else stands in the shared page: bench/page.h."""
+    """Also the other figures of the shared page: bench/page.h."""
     page, ops = stand.page, result["ops"]
     holds = ops + (stand.first_holder is not None)
     counter, violations, tickets = page[1], page[2], page[7]
@@ -172,7 +135,7 @@ def check_exclusion(stand, result):
 
 
 def warm(stand, seconds, say):
-    """A JVM gets all CPUs until it is warm, then its place; says whether it still climbed at the end."""
+    """A JVM gets all CPUs until it is warm, then its own. Prints the rates of the warm-up."""
     stand.place_clients(stand.placement.all)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline or len(stand.warm_rates) < 4:
@@ -188,7 +151,7 @@ def still_climbs(stand):
 
 
 def interleave(stands, settings, seconds, warm_s, say):
-    """Fills stand.rounds; a peer that fails is taken out, with the reason in stand.failed."""
+    """Fills stand.rounds; a peer that fails is removed, with the reason in stand.failed."""
     rounds = settings["rounds"]
 
     def turn(stand, act):
@@ -207,7 +170,7 @@ def interleave(stands, settings, seconds, warm_s, say):
     for _ in range(rounds):
         for stand in stands:
             turn(stand, lambda s: s.rounds.append(s.round(seconds)))
-    for _ in range(settings["repeats"]):        # once more whatever was disturbed, then the quietest are kept
+    for _ in range(settings["repeats"]):        # repeat disturbed rounds, then keep the quietest
         noisy = [s for s in stands if sum(r["others"] <= NOISY for r in s.rounds) < rounds and s.rounds]
         for stand in noisy:
             turn(stand, lambda s: s.rounds.append(s.round(seconds)))
@@ -216,14 +179,15 @@ def interleave(stands, settings, seconds, warm_s, say):
         stand.rounds = sorted(stand.rounds, key=lambda r: r["others"])[:rounds]
 
 
-def open_stands(scenario, peers, builder, placement, say):
+def open_stands(scenario, peers, builder, placement, say, delay_us=0):
     """The peers that can be built and started here; the reason of the others in the second result."""
     from .peers import Unavailable
     stands, missing = [], {}
+    far = (builder.forwarder(), delay_us) if delay_us else None
     for peer in peers:
         try:
             command = builder.command(peer, scenario.variants.get(peer.name))
-            stands.append(Stand(peer, command, scenario, placement))
+            stands.append(Stand(peer, command, scenario, placement, far))
         except (Unavailable, DriverError, OSError) as why:
             missing[peer.name] = str(why)
             say("    %s: NOT MEASURED: %s" % (peer.name, why))

@@ -31,7 +31,7 @@ class Scenario:
     lease_ms: int = 30000
     held: int = 0               # locks
     window_s: float = 0         # held: how long CPU is measured
-    stress: bool = False        # only when its whole name is given
+    stress: bool = False        # runs only if named in full
     variants: dict = field(default_factory=dict)    # peer -> driver variant, where it is not the peer's name
 
     @property

@@ -12,7 +12,7 @@ from . import machine
 
 
 class Connection:
-    """Just enough of the protocol: commands in, replies out, pipelined if asked."""
+    """The needed part of the protocol: commands in, replies out, also pipelined."""
 
     def __init__(self, port):
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -44,7 +44,7 @@ class Connection:
         return self.read()
 
     def ttls(self, names):
-        """The PTTL of every name, a thousand to a write: (moment, list), ..."""
+        """The PTTL of every name, a thousand in a write: (time, list), ..."""
         for first in range(0, len(names), 1000):
             part = names[first:first + 1000]
             sent = time.monotonic()
@@ -53,8 +53,8 @@ class Connection:
             yield (sent + time.monotonic()) / 2, ttls
 
 
-# What a client sends itself; anything else in commandstats was called by a script, but for a peer's `sends`
-# (peers.py).
+# Commands that clients send themselves, with a peer's `sends` (peers.py). All others in commandstats were called by
+# scripts.
 SENT = {"evalsha", "eval", "script", "subscribe", "unsubscribe", "psubscribe", "ssubscribe", "sunsubscribe", "ping",
         "client", "hello", "auth", "select", "blpop", "lpush", "wait", "role", "command"}
 RUNNERS = {"info", "zcount"}        # sent by the runner
@@ -64,8 +64,8 @@ MESSAGES = {"publish", "spublish"}
 class Server:
     """Started on a free port of 127.0.0.1, without persistence; dies with the runner."""
 
-    def __init__(self, cpus):
-        self.dir = tempfile.mkdtemp(prefix="hasplock-bench-")
+    def __init__(self, cpus, options=lambda dir: {}):
+        self.dir, self.options = tempfile.mkdtemp(prefix="hasplock-bench-"), options
         for _ in range(5):
             self.port = free_port()
             self.process = self._start(cpus)
@@ -76,7 +76,7 @@ class Server:
 
     def _start(self, cpus):
         options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.dir,
-                   "logfile": os.path.join(self.dir, "log"), "maxclients": 4096}
+                   "logfile": os.path.join(self.dir, "log"), "maxclients": 4096, **self.options(self.dir)}
         args = [word for name, value in options.items() for word in ("--" + name, str(value))]
         return subprocess.Popen(["redis-server", *args], preexec_fn=lambda: child_setup(cpus),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -85,7 +85,7 @@ class Server:
         while self.process.poll() is None:
             try:
                 conn = Connection(self.port)
-                # Ours, and not another process that took the port in between.
+                # Checks that it is ours, and not another process that took the port meanwhile.
                 if int(info(conn, "server")["process_id"]) == self.process.pid:
                     return conn
                 return None
@@ -99,7 +99,7 @@ class Server:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def reading(self):
-        """All counters of the moment: to be subtracted from a later reading."""
+        """All counters now, for the difference to a later reading."""
         stats = info(self.conn, "stats")
         cpu = info(self.conn, "cpu")
         return {
@@ -120,8 +120,19 @@ class Server:
         return int(info(self.conn, "clients")["blocked_clients"])
 
     def sent(self):
-        """Commands so far, all clients and scripts, but not the runner's."""
+        """Commands of all clients and scripts so far, without the runner's."""
         return sum(n for name, n in command_counts(self.conn).items() if name not in RUNNERS)
+
+
+def total(readings):
+    """The counters of several servers as those of one."""
+    first, *others = readings
+    for other in others:
+        for name, calls in other.pop("commands").items():
+            first["commands"][name] = first["commands"].get(name, 0) + calls
+        for name, value in other.items():
+            first[name] += value
+    return first
 
 
 def difference(before, after, sends):
@@ -154,7 +165,7 @@ def free_port():
 
 
 def child_setup(cpus):
-    """In the child, before exec: dies with the runner, keeps to its CPUs."""
+    """In the child, before exec: it dies with the runner and is bound to its CPUs."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
     machine.pin(0, cpus)

@@ -1,7 +1,7 @@
-/* inspect.h - what the server says about a lock, and what a client has counted.
+/* inspect.h - the state of a lock as the server has it, and a client's counters.
  *
- * For people, tests and metrics. Deciding on hlk_lock_query ("is it free? then I...") is a race: acquire instead. The
- * holder's own questions are answered without I/O by hlk_lock_holds and hlk_lock_left_ms (lock.h).
+ * For people, tests and metrics. A decision by hlk_lock_query ("it is free, so I...") is a race: acquire instead. A
+ * holder finds its own state without I/O by hlk_lock_holds and hlk_lock_left_ms (lock.h).
  */
 #ifndef HASPLOCK_INSPECT_H
 #define HASPLOCK_INSPECT_H
@@ -15,35 +15,70 @@ struct hlk_lock_state {
     int     held;               /* 1: somebody holds it */
     int     mine;               /* 1: the handle's holder does */
     int64_t count;              /* holds as written in Redis; this library's nested holds need not be in it */
-    int64_t ttl_ms;             /* left of the lease; 0: free; -1: held without end (not by this library) */
+    int64_t ttl_ms;             /* what is left of the lease; 0: free; -1: held without end (not by this library) */
     char    holder[192];        /* as written in Redis, cut if longer; "" when free */
-    int64_t waiting;            /* client processes in its queue, or at its channel, whichever are more (not each of
-                                 * their threads); of a fair lock: each thread and owner in its queue */
+    int64_t waiting;            /* client processes in its queue or subscribed to its channel, whichever is larger; a
+                                 * process with many waiting threads counts once. A fair lock: threads and owners */
 };
 #define HLK_LOCK_STATE_INIT { sizeof(struct hlk_lock_state), 0, 0, 0, 0, { 0 }, 0 }
 
-/* Asks the server. HLK_OK also when the lock is free; faults as acquire. Any thread. Blocks up to patience_ms +
- * reply_ms. */
+/* Queries the server. HLK_OK also if the lock is free. Faults as acquire, and HLK_E_UNSURE: not answered in time.
+ * HLK_E_SERVER also if the key is no lock. *out is unchanged then. Any thread. Blocks up to
+ * reconnect_timeout_ms + reply_timeout_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out);
 
-struct hlk_waiter {             /* a place in the queue: a process's, however many of its threads want the lock; of a
-                                 * fair lock a thread's or an owner's, and of it only the holder is told */
-    size_t  size;               /* how far two of them are apart; set it in the first */
+struct hlk_waiter {             /* an entry of the queue: one for each process, however many of its threads wait; of a
+                                 * fair lock one for each thread and owner, with `holder` only */
+    size_t  size;               /* sizeof(struct hlk_waiter); set it in the first element */
     char    holder[192];        /* as it will be written in Redis when it has the lock, cut if longer */
-    int64_t since_ms;           /* when it began to wait: ms since 1970 by its own host's clock; 0: not told */
-    int64_t lease_ms;           /* what it is given, until it renews it: under the watchdog 5 s at most, else all */
+    int64_t since_ms;           /* when it began to wait: ms since 1970 by its own host's clock; 0: unknown */
+    int64_t lease_ms;           /* the ttl that a grant will set; with the watchdog at most 5 s, until it renews */
     int     fenced;             /* 1: it takes a fencing token */
 };
 
-/* Who stands in line, from the next one on: *n of them, of whom the first `most` are written to `out` (none, with NULL,
- * when most is 0). A snapshot; some may be dead, and are passed over when it is their turn. Redisson's waiters stand
- * in no line (hlk_lock_query counts them). Set out[0].size. Of a fair lock: each thread and owner that waits,
- * Redisson's among them, with nothing but its holder.
- * HLK_OK also when nobody waits; HLK_E_INVALID; faults as acquire: *n is 0. Any thread. Blocks up to patience_ms +
- * reply_ms. */
+#define HLK_WAITERS_MAX 10000
+
+/* Lists the queue, the next waiter first. *n is their number; the first `most` of them are written to `out`. `most` is
+ * 0 to HLK_WAITERS_MAX; with 0 `out` may be NULL. Set out[0].size before the call. This is a snapshot: some waiters may
+ * be dead; they are skipped when it is their turn. Redisson's waiters are not in the queue of a plain lock
+ * (hlk_lock_query counts them), but are in that of a fair lock.
+ * HLK_OK also if nobody waits. HLK_E_INVALID; faults as hlk_lock_query; *n is 0 then. Any thread. Blocks up to
+ * reconnect_timeout_ms + reply_timeout_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t most, size_t *n);
 
-/* Since open, but for the two gauges. A snapshot: each number is exact, together they may be an instant apart. */
+struct hlk_listed {             /* a held lock; owned by the library, valid during the callback */
+    size_t      size;
+    const char *name, *holder;      /* as written in Redis */
+    int64_t     count, ttl_ms;      /* as in hlk_lock_state */
+    int64_t     waiting;
+};
+
+/* Runs inside hlk_lock_list. Return 0 to go on, anything else to stop after this lock. */
+typedef int hlk_list_fn(const struct hlk_listed *lock, void *ctx);
+
+struct hlk_list_opts {
+    size_t      size;
+    const char *prefix;             /* of the names, literal, up to 512 bytes; NULL: all */
+    int64_t     max_keys;           /* stop after about this many keys of the server; 0: 100000 */
+    hlk_cancel *cancel;             /* triggering it ends the call with HLK_INTERRUPTED; NULL: none */
+    uint64_t    cursor;             /* in: 0, or where an earlier call stopped. Out: where it stopped; 0: at the end */
+    int64_t     refused;            /* out: how many keys this user may not read */
+    int         stopped;            /* out: 1 if the callback stopped it */
+    int         kind;               /* HLK_LOCK_STRING: string locks. 0: those of all other kinds */
+};
+#define HLK_LIST_OPTS_INIT { sizeof(struct hlk_list_opts), HLK_NULL, 0, HLK_NULL, 0, 0, 0, 0 }
+
+/* Calls `fn` for each held lock of the server, in no order. A lock that is held all the time is reported at least once,
+ * some locks twice. Locks are distinguished from other hashes by the form of their holder's name. The call looks at all
+ * keys of the server, in steps of 500 that take it about a millisecond each: use it for people, not every second. The
+ * user needs the rights +scan and +hlen in addition to those of docs/acl.md; for string locks +scan and +getrange. Of
+ * string locks those are named that hasplock holds: a token of other libraries looks like any other string.
+ * HLK_OK (see `cursor`), HLK_INTERRUPTED, HLK_E_INVALID, faults as hlk_lock_query. Any thread. Blocks up to
+ * reconnect_timeout_ms + reply_timeout_ms for each step. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_list(hlk_client *client, struct hlk_list_opts *opts, hlk_list_fn *fn,
+                                                   void *ctx);
+
+/* Counted since open, except for the two gauges. Each number is exact; they may be read an instant apart. */
 struct hlk_counters {
     size_t   size;
     uint64_t held;              /* gauge: holds, nested ones not counted */
@@ -53,23 +88,23 @@ struct hlk_counters {
     uint64_t busy, timeouts, interrupted;
     uint64_t lost;              /* expired, broken or unknown to the server while held */
     uint64_t released;
-    uint64_t release_unsure;    /* blocking releases that had no answer in time: repeated in the background */
-    uint64_t release_refused;   /* by the server: the lease runs out */
+    uint64_t release_unsure;    /* blocking releases not answered in time; repeated in the background */
+    uint64_t release_refused;   /* releases that the server refused; the lease runs out */
     uint64_t orphaned;          /* holds of threads that ended, of owners that were destroyed */
     uint64_t renewals;          /* of single leases */
-    uint64_t renewals_late;     /* later than half a lease after the one before */
+    uint64_t renewals_late;     /* renewals more than half a lease after the previous one */
     uint64_t woken;             /* waits ended by a message or a grant */
-    uint64_t woken_by_ttl;      /* waits that got it by asking after nothing had come: a lost message, a dead holder */
-    uint64_t commands, writes;  /* sent to Redis, up to 16 acquires and releases in one; sends they left in */
+    uint64_t woken_by_ttl;      /* waits ended by a poll: a message was lost, or the holder died */
+    uint64_t commands, writes;  /* commands sent (up to 16 acquires and releases in one); writes they were sent in */
     uint64_t reconnects;
-    uint64_t granted;           /* waits that a release elsewhere ended by giving them the lock */
-    uint64_t passed;            /* holds that went from thread to thread of this process without a word to Redis */
-    uint64_t handed_back;       /* grants that came when nobody waited any more */
+    uint64_t granted;           /* waits to which a release elsewhere gave the lock */
+    uint64_t passed;            /* holds passed between threads of this process without a command */
+    uint64_t handed_back;       /* grants that arrived when nobody waited any more */
     uint64_t wait_us[32];       /* how long successful waits took: [i] counts those below 2^i us, not below 2^(i-1) */
 };
 
-/* Fills *out as far as out->size reaches; set it: `out.size = sizeof out`. HLK_OK, HLK_E_INVALID, HLK_E_FORKED. Any
- * thread, no I/O, never blocks. */
+/* Fills the first out->size bytes of *out; set `out.size = sizeof out` before the call. HLK_OK, HLK_E_INVALID,
+ * HLK_E_FORKED. Any thread, no I/O, never blocks. */
 HLK_API enum hlk_status hlk_client_counters(const hlk_client *client, struct hlk_counters *out);
 
 HLK_END_DECLS

@@ -1,5 +1,5 @@
-/* clock.c - see clock.h. Moments are on CLOCK_BOOTTIME; pthread waits know CLOCK_MONOTONIC only, so a moment is carried
- * over as "so much from now". A host that sleeps in between wakes up late by at most its sleep, as any wait would. */
+/* clock.c - see clock.h. Times are on CLOCK_BOOTTIME, but pthread waits use CLOCK_MONOTONIC. So a time is converted to
+ * its distance from now. If the host sleeps during a wait, the wait ends late by at most that sleep. */
 #include "base/clock.h"
 
 #include "hasplock/status.h"
@@ -11,7 +11,7 @@
 
 #define NS_A_MS 1000000
 #define NS_A_S 1000000000
-#define LONGEST_NS (INT64_MAX / 4) /* 73 years: for ever, with room for sums */
+#define LONGEST_NS (INT64_MAX / 4) /* 73 years: counts as for ever, and sums do not overflow */
 
 typedef int64_t now_fn(void);
 static _Atomic(now_fn *) played;
@@ -52,7 +52,7 @@ int64_t hlk_now_ms(void)
     return hlk_clock_ms();
 }
 
-/* From now to at_ms; 0 when over. */
+/* From now to at_ms; 0 when it is past. */
 static int64_t left_ns(int64_t at_ms)
 {
     if (at_ms > LONGEST_NS / NS_A_MS)
@@ -65,7 +65,7 @@ static int64_t left_ns(int64_t at_ms)
 
 struct timespec hlk_clock_monotonic_at(int64_t at_ms)
 {
-    /* Our clock is read first: the time between the two readings makes a wait longer, never shorter. */
+    /* Our clock is read first. The time between the two readings then makes a wait longer, never shorter. */
     int64_t left = left_ns(at_ms);
     now_fn *play = atomic_load_explicit(&played, memory_order_acquire);
     int64_t then = (play ? play() : read_ns(CLOCK_MONOTONIC)) + left;

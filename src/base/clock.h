@@ -6,20 +6,21 @@
 #include <time.h>
 
 int64_t hlk_clock_ns(void);
-int64_t hlk_clock_ms(void);         /* what hlk_now_ms answers */
+int64_t hlk_clock_ms(void);         /* what hlk_now_ms returns */
 int64_t hlk_clock_wall_ms(void);    /* the time of day, for people */
 
-/* A CLOCK_MONOTONIC moment `at_ms` (our clock) from now away, for sem_clockwait and pthread waits. */
+/* The CLOCK_MONOTONIC time of `at_ms` (our clock), for sem_clockwait and pthread waits. */
 struct timespec hlk_clock_monotonic_at(int64_t at_ms);
 
-/* Milliseconds from now to at_ms for poll(2): 0 when over, rounded up, capped to INT_MAX. at_ms INT64_MAX: -1. */
+/* Milliseconds from now to at_ms, for poll(2): rounded up, 0 when at_ms is past, at most INT_MAX. at_ms INT64_MAX:
+ * -1. */
 int hlk_clock_poll_ms(int64_t at_ms);
 
-/* now + length; a negative length, or one of 73 years and more, means for ever: INT64_MAX. So a moment is either that,
- * or one that is a number of nanoseconds too. */
+/* now + length. A negative length, or one of 73 years and more, means for ever: INT64_MAX. Every other result also fits
+ * as a number of nanoseconds. */
 int64_t hlk_clock_after(int64_t now_ms, int64_t length_ms);
 
-/* Tests: all of the above read this instead (NULL: the real one again). Not for use beside running clients. */
+/* Tests: all of the above read this clock instead (NULL: the real one again). Not while a client runs. */
 void hlk_clock_play(int64_t (*now_ns)(void));
 
 #endif

@@ -1,5 +1,7 @@
-/* error.c - see error.h. The thread's last error is plain thread-local memory: nothing to allocate, nothing to free. */
+/* error.c - see error.h. The thread's last error is plain thread-local memory, which is never allocated or freed. */
 #include "base/error.h"
+
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -8,28 +10,18 @@
 
 static _Thread_local struct hlk_error last;
 
-/* What a server or a name brings along may hold line breaks and terminal codes; a text for people is one line. */
-static void make_one_line(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = ' ';
-}
-
-/* Formats aside first: an argument may well be the text that is replaced, as in ("%s: ...", hlk_last_error()). */
+/* Formats into a buffer of its own first, because an argument may be the text that is replaced, as in ("%s: ...",
+ * hlk_last_error()). Escaping a text twice gives the same as escaping it once. */
 static void fill(struct hlk_error *error, enum hlk_status status, const char *format, va_list args)
 {
-    static const char cut[] = "...";
-    char text[HLK_ERROR_TEXT];
+    char raw[2 * HLK_ERROR_TEXT];
+    struct hlk_text text;
     int keep = errno;
-    int len = vsnprintf(text, sizeof text, format, args);
-    if (len < 0)
-        text[0] = '\0';
-    else if ((size_t)len >= sizeof text)
-        memcpy(text + sizeof text - sizeof cut, cut, sizeof cut);
-    make_one_line(text);
+    if (vsnprintf(raw, sizeof raw, format, args) < 0)
+        raw[0] = '\0';
+    hlk_text_init(&text, error->text, sizeof error->text);
+    hlk_text_add_shown(&text, raw, strlen(raw));
     error->status = status;
-    memcpy(error->text, text, strlen(text) + 1);
     errno = keep;
 }
 

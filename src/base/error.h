@@ -1,8 +1,9 @@
-/* error.h - the thread's last error: written once, where the cause is known, and passed up untouched.
+/* error.h - the thread's last error. It is written once, where the cause is known, and passed up untouched.
  *
- * A story is made where the cause is found (net, script) and completed at the public edge (operation, lock). Lower
- * layers carry theirs in a struct hlk_error; hlk_last_set copies it to the thread. Arguments may be the text that is
- * replaced. Both setters keep errno, end a text that is too long with "..." and turn control characters to spaces. */
+ * The text is begun where the cause is found (net, script) and completed at the public edge (sync, client). Lower
+ * layers pass theirs in a struct hlk_error; hlk_last_set copies it to the thread. The text that is replaced may be an
+ * argument. Both setters keep errno, end a text that is too long with "...", and treat text from outside as
+ * hlk_text_add_shown does. */
 #ifndef HLK_BASE_ERROR_H
 #define HLK_BASE_ERROR_H
 

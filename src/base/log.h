@@ -1,5 +1,5 @@
-/* log.h - the client's log hook: one line, a level, never a secret. NULL fn: to stderr as "hasplock: warning: ...".
- * Keeps errno; control characters become spaces. */
+/* log.h - the client's log callback: one line, a level, never a secret. NULL fn: to stderr as "hasplock: warning: ...",
+ * through base/logger.h. Keeps errno. Text from outside is treated as hlk_text_add_shown does. */
 #ifndef HLK_BASE_LOG_H
 #define HLK_BASE_LOG_H
 

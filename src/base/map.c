@@ -8,7 +8,7 @@
 
 #define FIRST_BUCKETS 16
 
-/* FNV-1a, and a last mix because the buckets are chosen by the low bits. */
+/* FNV-1a, and a final mix because the low bits choose the bucket. */
 uint32_t hlk_map_hash(const char *key, size_t len)
 {
     uint32_t hash = 2166136261u;
@@ -37,7 +37,7 @@ static void link_node(struct hlk_map *map, struct hlk_map_node *node)
     *bucket = node;
 }
 
-/* Without memory the map stays as it is: slower, still right. */
+/* Without memory the map stays as it is: correct, but slower. */
 static void grow(struct hlk_map *map)
 {
     struct hlk_map old = *map;

@@ -1,4 +1,4 @@
-/* mem.c - see mem.h. Not armed, a failing allocator costs one relaxed load. */
+/* mem.c - see mem.h. While no failure is armed, the check costs one relaxed load. */
 #include "base/mem.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 enum { NEVER, ALL_LATER, ONE };
 
 static atomic_int armed;  /* NEVER, ALL_LATER or ONE */
-static atomic_long to_go; /* the allocation that makes it 0 fails; ALL_LATER: and those after it */
+static atomic_long to_go; /* counts down; the allocation that makes it 0 fails, with ALL_LATER also those after it */
 
 static bool fails(void)
 {

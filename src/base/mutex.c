@@ -1,4 +1,5 @@
-/* mutex.c - see mutex.h. What a thread holds is in its own array, so checks read nothing that another thread writes. */
+/* mutex.c - see mutex.h. Each thread keeps what it holds in its own array, so the checks share no data between
+ * threads. */
 #include "base/mutex.h"
 
 void hlk_mutex_init(struct hlk_mutex *m, enum hlk_rank rank)
@@ -21,17 +22,17 @@ void hlk_mutex_fini(struct hlk_mutex *m)
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranks rise strictly, so a thread holds at most one of each. */
+/* Ranks rise strictly, so a thread holds at most one mutex of each rank. */
 static _Thread_local struct {
     const struct hlk_mutex *mutex[HLK_RANK_LEAF];
     size_t count;
 } mine;
 
 static const char *const names[] = {
-    [HLK_RANK_CLIENT] = "client", [HLK_RANK_TABLE] = "table",   [HLK_RANK_SESSION] = "session",
-    [HLK_RANK_WAITS] = "waits",   [HLK_RANK_CANCEL] = "cancel", [HLK_RANK_CHANNELS] = "channels",
-    [HLK_RANK_UNDO] = "undo",     [HLK_RANK_MUX] = "mux",       [HLK_RANK_WATCHDOG] = "watchdog",
-    [HLK_RANK_EVENTS] = "events", [HLK_RANK_POST] = "post",     [HLK_RANK_LEAF] = "leaf",
+    [HLK_RANK_CLIENT] = "client",     [HLK_RANK_TABLE] = "entry table", [HLK_RANK_ENTRY] = "entry",
+    [HLK_RANK_WAITS] = "waits",       [HLK_RANK_CANCEL] = "cancel",     [HLK_RANK_CHANNELS] = "channels",
+    [HLK_RANK_RELEASES] = "releases", [HLK_RANK_PIPELINE] = "pipeline", [HLK_RANK_WATCHDOG] = "watchdog",
+    [HLK_RANK_EVENTS] = "events",     [HLK_RANK_POST] = "post",         [HLK_RANK_LEAF] = "leaf",
 };
 
 _Noreturn static void broken(const char *what, const struct hlk_mutex *m)
@@ -43,8 +44,8 @@ _Noreturn static void broken(const char *what, const struct hlk_mutex *m)
     abort();
 }
 
-/* Its place in `mine`, or mine.count. */
-static size_t place(const struct hlk_mutex *m)
+/* Its index in `mine`, or mine.count. */
+static size_t mutex_place(const struct hlk_mutex *m)
 {
     size_t i = 0;
     while (i < mine.count && mine.mutex[i] != m)
@@ -62,7 +63,7 @@ void hlk_mutex_lock(struct hlk_mutex *m)
 
 void hlk_mutex_unlock(struct hlk_mutex *m)
 {
-    size_t at = place(m);
+    size_t at = mutex_place(m);
     if (at == mine.count)
         broken("unlocked by a thread that does not hold it", m);
     mine.count--;
@@ -72,7 +73,7 @@ void hlk_mutex_unlock(struct hlk_mutex *m)
 
 void hlk_mutex_assert_held(const struct hlk_mutex *m)
 {
-    if (place(m) == mine.count)
+    if (mutex_place(m) == mine.count)
         broken("should be held here", m);
 }
 

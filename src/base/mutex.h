@@ -1,6 +1,6 @@
-/* mutex.h - a mutex that knows its rank: in debug builds (HLK_DEBUG) taking a rank while holding that rank or a higher
- * one aborts, as does unlocking what this thread does not hold, and the assert functions are checked. In release builds
- * it is a pthread_mutex_t and nothing else. pthread_cond_wait on `mu` is fine: for the checks it is held meanwhile. */
+/* mutex.h - a mutex with a rank. Debug builds (HLK_DEBUG) check these rules and abort when one is broken: ranks are
+ * taken in rising order only, a thread unlocks only what it holds, and the assert functions hold. A release build has a
+ * plain pthread_mutex_t. pthread_cond_wait on `mu` is allowed: the checks count the mutex as held meanwhile. */
 #ifndef HLK_BASE_MUTEX_H
 #define HLK_BASE_MUTEX_H
 
@@ -8,23 +8,23 @@
 
 enum hlk_rank {                 /* taken in rising order only */
     HLK_RANK_CLIENT = 1,        /* open and close */
-    HLK_RANK_TABLE,             /* name -> session */
-    HLK_RANK_SESSION,           /* one lock's session, its line of requests and its lease */
+    HLK_RANK_TABLE,             /* name -> entry */
+    HLK_RANK_ENTRY,             /* one lock's entry, its local queue and its lease */
     HLK_RANK_WAITS,             /* a client's list of waits, for close */
     HLK_RANK_CANCEL,            /* a cancel object's list of waits */
-    HLK_RANK_CHANNELS,          /* subscriptions and who waits behind them */
-    HLK_RANK_UNDO,              /* ends that are still owed to Redis */
-    HLK_RANK_MUX,               /* queue and lead of a shared connection; never held over send or recv */
+    HLK_RANK_CHANNELS,          /* subscriptions and their waits */
+    HLK_RANK_RELEASES,          /* releases that are still owed to Redis */
+    HLK_RANK_PIPELINE,          /* queue and lead of a shared connection; never held over send or recv */
     HLK_RANK_WATCHDOG,          /* the wheel */
     HLK_RANK_EVENTS,            /* queue of the events thread */
-    HLK_RANK_POST,              /* the loop's door */
+    HLK_RANK_POST,              /* functions posted to the loop */
     HLK_RANK_LEAF               /* nothing is taken under it */
 };
 
 struct hlk_mutex {
     pthread_mutex_t mu;
 #ifdef HLK_DEBUG
-    enum hlk_rank rank;         /* who holds it is in each thread's own list */
+    enum hlk_rank rank;         /* its holder is in each thread's own list */
 #endif
 };
 

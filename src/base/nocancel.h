@@ -1,7 +1,6 @@
-/* nocancel.h - no call of ours is a pthread cancellation point but the sleeps of an acquire (base/self.h). Most system
- * calls are one, though, and a thread that ends in the middle of a write leaves behind whatever its callers hold: a
- * mutex, a half-sent command. So each such call that a caller's thread can come by stands between these two, and so
- * does every function of ours that sleeps for another reason. */
+/* nocancel.h - the only pthread cancellation points of the library are the sleeps of an acquire (base/thread.h). Most
+ * system calls are cancellation points too. A thread that was cancelled in one would leave a locked mutex or half a
+ * command behind. So each system call on a caller's thread, and each other sleep, stands between these two. */
 #ifndef HLK_BASE_NOCANCEL_H
 #define HLK_BASE_NOCANCEL_H
 

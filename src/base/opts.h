@@ -1,5 +1,5 @@
-/* opts.h - options structs of callers built against an older or a newer header: `size` first, zero means "as
- * before". */
+/* opts.h - options structs of callers that were built against an older or a newer header. `size` comes first; a zero
+ * field means the default. */
 #ifndef HLK_BASE_OPTS_H
 #define HLK_BASE_OPTS_H
 
@@ -7,16 +7,26 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Copies as much as both know over the defaults in `to`. False: it says no size, or it is larger than ours with
- * something other than zero in the part that we do not know. */
+/* The options of no version are as large as this. A larger size is an error, and nothing is read. */
+#define HLK_OPTS_MOST 1024
+
+/* Copies the part that both versions know over the defaults in `to`. False: the size is invalid, or the part that this
+ * version does not know is not all zero. */
 static inline bool hlk_opts_copy(void *to, size_t to_size, const void *from, size_t from_size)
 {
     const unsigned char *bytes = from;
+    if (from_size < sizeof(size_t) || from_size > HLK_OPTS_MOST)
+        return false;
     for (size_t i = to_size; i < from_size; i++)
         if (bytes[i])
             return false;
     memcpy(to, from, from_size < to_size ? from_size : to_size);
-    return from_size >= sizeof(size_t);
+    return true;
 }
+
+/* No padding at the end: a later version's field there would be read from programs that never set it. */
+#define HLK_OPTS_NO_TAIL(type, last)                                                                                   \
+    _Static_assert(sizeof(void *) != 8 || sizeof(type) == offsetof(type, last) + sizeof(((type *)0)->last),            \
+                   "its end is no field")
 
 #endif

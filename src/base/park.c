@@ -7,8 +7,9 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
+
+#define AWAITED 0x80000000u /* bit of `paying`: the sleeper waits for the count 0, and then for `paid` */
 
 void hlk_park_init(struct hlk_park *park)
 {
@@ -16,18 +17,49 @@ void hlk_park_init(struct hlk_park *park)
     atomic_init(&park->poll_fd, -1);
     atomic_init(&park->paying, 0);
     sem_init(&park->sem, 0, 0);
+    sem_init(&park->paid, 0, 0);
 }
 
 static void write_token(int fd)
 {
     uint64_t one = 1;
     int old = hlk_nocancel_begin();
-    ssize_t ignored = write(fd, &one, sizeof one); /* an eventfd that is full wakes as well */
+    ssize_t ignored = write(fd, &one, sizeof one); /* if the eventfd is full, its reader wakes all the same */
     (void)ignored;
     hlk_nocancel_end(old);
 }
 
-void hlk_park_pay(struct hlk_park *park)
+static void pays_no_more(struct hlk_park *park)
+{
+    unsigned old = atomic_load(&park->paying), next;
+    do
+        next = old == (AWAITED | 1) ? 0 : old - 1;
+    while (!atomic_compare_exchange_weak(&park->paying, &old, next));
+    if (old == (AWAITED | 1))
+        sem_post(&park->paid);
+}
+
+static void take_token(sem_t *sem)
+{
+    int old = hlk_nocancel_begin();
+    while (sem_wait(sem) != 0)
+        ;
+    hlk_nocancel_end(old);
+}
+
+/* Sleeps, and does not spin: a waker of lower priority has to get the CPU. */
+static void await_payers(struct hlk_park *park)
+{
+    unsigned old = atomic_load(&park->paying);
+    while (old) {
+        if (!atomic_compare_exchange_weak(&park->paying, &old, old | AWAITED))
+            continue;
+        take_token(&park->paid);
+        old = atomic_load(&park->paying);
+    }
+}
+
+void hlk_park_wake_signalled(struct hlk_park *park)
 {
     if (!park)
         return;
@@ -36,15 +68,15 @@ void hlk_park_pay(struct hlk_park *park)
         return;
     }
     atomic_fetch_add(&park->paying, 1);
-    int fd = atomic_load(&park->poll_fd); /* from here on it is held for us */
+    int fd = atomic_load(&park->poll_fd); /* `paying` keeps it open from here on */
     if (fd >= 0)
         write_token(fd);
     else if (fd == -1)
         sem_post(&park->sem);
-    atomic_fetch_sub(&park->paying, 1);
+    pays_no_more(park);
 }
 
-struct hlk_park *hlk_park_set(struct hlk_park *park, unsigned bit)
+struct hlk_park *hlk_park_signal(struct hlk_park *park, unsigned bit)
 {
     unsigned old = atomic_load(&park->bits);
     while (!atomic_compare_exchange_weak(&park->bits, &old, (old | bit) & ~HLK_PARK_ASLEEP))
@@ -71,8 +103,7 @@ void hlk_park_end_poll(struct hlk_park *park)
 {
     (void)hlk_park_end(park);
     atomic_store(&park->poll_fd, HLK_PARK_NOWHERE);
-    while (atomic_load(&park->paying))
-        sched_yield();
+    await_payers(park);
 }
 
 static int sem_sleep(sem_t *sem, int64_t at_ms)
@@ -83,13 +114,12 @@ static int sem_sleep(sem_t *sem, int64_t at_ms)
     return sem_clockwait(sem, CLOCK_MONOTONIC, &at);
 }
 
-/* Leaves the semaphore as it was before this sleep: whoever cleared ASLEEP has posted, or is just about to. */
+/* Leaves the semaphore as it was before this sleep. The waker that cleared ASLEEP has posted, or will at once. */
 static void sem_leave(void *arg)
 {
     struct hlk_park *park = arg;
     if (!hlk_park_end(park))
-        while (sem_wait(&park->sem) != 0)
-            ;
+        take_token(&park->sem);
 }
 
 static void sem_round(struct hlk_park *park, int64_t at_ms)
@@ -119,7 +149,7 @@ static bool poll_round(struct hlk_park *park, int64_t at_ms)
     (void)hlk_park_end(park);
     uint64_t drained;
     if (n > 0 && read(fd, &drained, sizeof drained) < 0)
-        return interrupted; /* somebody else's token: as good */
+        return interrupted; /* another thread has read the token already */
     return interrupted;
 }
 

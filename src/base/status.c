@@ -1,4 +1,4 @@
-/* status.c - the one table of status codes: number, name, sentence. And the library's version. */
+/* status.c - the table of status codes: number, name, sentence. And the library's version. */
 #include "hasplock/hasplock.h"
 
 struct row {
@@ -13,12 +13,13 @@ struct row {
 
 static const struct row table[] = {
     ROW(HLK_OK, "done"),
-    ROW(HLK_BUSY, "held by somebody else"),
-    ROW(HLK_TIMEOUT, "still held by somebody else when the wait was over"),
+    ROW(HLK_BUSY, "held by somebody else, or not answered in time"),
+    ROW(HLK_TIMEOUT, "not got when the wait was over"),
     ROW(HLK_INTERRUPTED, "the wait was cancelled or interrupted"),
     ROW(HLK_NOT_HOLDER, "the caller does not hold it"),
     ROW(HLK_LOST, "the caller held it and no longer does"),
     ROW(HLK_DEADLOCK, "granting it would make the caller wait for itself"),
+    ROW(HLK_NOT_REPLICATED, "too few replicas acknowledged it in time; it is released"),
     ROW(HLK_E_INVALID, "an argument is out of its range"),
     ROW(HLK_E_NOMEM, "no memory"),
     ROW(HLK_E_OS, "the system refused a descriptor, a thread or the like"),
@@ -32,7 +33,7 @@ static const struct row table[] = {
 
 static const struct row unknown = { HLK_OK, "HLK_UNKNOWN", "a status that this release does not know" };
 
-static const struct row *find(enum hlk_status status)
+static const struct row *status_find(enum hlk_status status)
 {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].status == status)
@@ -42,12 +43,12 @@ static const struct row *find(enum hlk_status status)
 
 const char *hlk_status_name(enum hlk_status status)
 {
-    return find(status)->name;
+    return status_find(status)->name;
 }
 
 const char *hlk_status_text(enum hlk_status status)
 {
-    return find(status)->text;
+    return status_find(status)->text;
 }
 
 #define STRING(x) #x

@@ -1,4 +1,4 @@
-/* wheel.c - see wheel.h. A timer hangs in slot (tick mod SLOTS); one that is there for a later turn is passed over. */
+/* wheel.c - see wheel.h. A timer is in slot (tick mod SLOTS). A timer of a later turn is skipped. */
 #include "base/wheel.h"
 
 static int64_t tick_of(int64_t ms)
@@ -6,9 +6,14 @@ static int64_t tick_of(int64_t ms)
     return ms < 0 ? -1 : ms / HLK_WHEEL_TICK_MS;
 }
 
+static size_t place_of(int64_t tick)
+{
+    return (uint64_t)tick & (HLK_WHEEL_SLOTS - 1);
+}
+
 static struct hlk_list *slot_of(struct hlk_wheel *wheel, int64_t tick)
 {
-    return &wheel->slots[(uint64_t)tick & (HLK_WHEEL_SLOTS - 1)];
+    return &wheel->slots[place_of(tick)];
 }
 
 void hlk_wheel_init(struct hlk_wheel *wheel, int64_t now_ms)
@@ -19,7 +24,7 @@ void hlk_wheel_init(struct hlk_wheel *wheel, int64_t now_ms)
     wheel->armed = 0;
 }
 
-void hlk_wheel_arm(struct hlk_wheel *wheel, struct hlk_timer *timer, int64_t due_ms)
+int64_t hlk_wheel_arm(struct hlk_wheel *wheel, struct hlk_timer *timer, int64_t due_ms)
 {
     hlk_wheel_cancel(wheel, timer);
     int64_t tick = tick_of(due_ms);
@@ -28,6 +33,7 @@ void hlk_wheel_arm(struct hlk_wheel *wheel, struct hlk_timer *timer, int64_t due
     timer->due_ms = due_ms < 0 ? 0 : due_ms;
     hlk_list_push_back(slot_of(wheel, tick), &timer->link);
     wheel->armed++;
+    return tick * HLK_WHEEL_TICK_MS;
 }
 
 void hlk_wheel_cancel(struct hlk_wheel *wheel, struct hlk_timer *timer)
@@ -37,7 +43,7 @@ void hlk_wheel_cancel(struct hlk_wheel *wheel, struct hlk_timer *timer)
     hlk_list_remove(&timer->link);
 }
 
-/* Moves what is due up to `tick` out of one slot. */
+/* Moves the timers that are due at `tick` from one slot to `due`. */
 static void empty_slot(struct hlk_wheel *wheel, struct hlk_list *slot, int64_t tick, struct hlk_list *due)
 {
     struct hlk_list *next;
@@ -63,4 +69,14 @@ void hlk_wheel_advance(struct hlk_wheel *wheel, int64_t now_ms, struct hlk_list 
         empty_slot(wheel, slot_of(wheel, tick), last, due);
     if (last > wheel->now_tick)
         wheel->now_tick = last;
+}
+
+int64_t hlk_wheel_next_ms(const struct hlk_wheel *wheel)
+{
+    if (!wheel->armed)
+        return INT64_MAX;
+    int64_t tick = wheel->now_tick + 1;
+    while (hlk_list_empty(&wheel->slots[place_of(tick)]))
+        tick++;
+    return tick * HLK_WHEEL_TICK_MS;
 }

@@ -12,11 +12,11 @@ struct notice {
     struct hlk_job job;
     struct hlk_events *events;
     struct hlk_event event;
-    struct hlk_hook hooks[2];
+    struct hlk_callback callbacks[2];
     char text[]; /* lock, holder, why, each ended by NUL */
 };
 
-/* The handle's hook has run; the client's may take its time. */
+/* The handle's callback has returned; the client's may still run. */
 static void told(struct hlk_events *events)
 {
     hlk_mutex_lock(&events->mu);
@@ -29,7 +29,7 @@ static void log_notice(const struct notice *notice)
 {
     static const char *const words[] = { "", "is at risk", "is safe again", "is lost", "is orphaned" };
     const struct hlk_event *event = &notice->event;
-    bool hooked = (notice->hooks[0].fn && notice->job.of) || notice->hooks[1].fn;
+    bool hooked = (notice->callbacks[0].fn && notice->job.of) || notice->callbacks[1].fn;
     int level = hooked || event->kind == HLK_EVENT_SAFE ? HLK_LOG_INFO : HLK_LOG_WARN;
     hlk_log(notice->events->log, level, "lock \"%s\" held by %s %s: %s", event->lock, event->holder, words[event->kind],
             event->why);
@@ -39,15 +39,15 @@ static void run_notice(struct hlk_job *job)
 {
     struct notice *notice = HLK_CONTAINER(job, struct notice, job);
     log_notice(notice);
-    if (job->of && notice->hooks[0].fn)
-        notice->hooks[0].fn(&notice->event, notice->hooks[0].ctx);
+    if (job->of && notice->callbacks[0].fn)
+        notice->callbacks[0].fn(&notice->event, notice->callbacks[0].ctx);
     told(notice->events);
-    if (notice->hooks[1].fn)
-        notice->hooks[1].fn(&notice->event, notice->hooks[1].ctx);
+    if (notice->callbacks[1].fn)
+        notice->callbacks[1].fn(&notice->event, notice->callbacks[1].ctx);
     hlk_mem_free(notice);
 }
 
-static char *put(char **at, const char *text)
+static char *events_put(char **at, const char *text)
 {
     size_t size = strlen(text) + 1;
     char *here = memcpy(*at, text, size);
@@ -55,8 +55,8 @@ static char *put(char **at, const char *text)
     return here;
 }
 
-bool hlk_events_tell(struct hlk_events *events, int kind, const char *name, const char *holder, int64_t until_ms,
-                     const char *why, const struct hlk_hook hooks[2], const void *of)
+bool hlk_events_notify(struct hlk_events *events, int kind, const char *name, const char *holder, int64_t until_ms,
+                       const char *why, const struct hlk_callback callbacks[2], const void *of)
 {
     struct notice *notice = hlk_mem_zalloc(sizeof *notice + strlen(name) + strlen(holder) + strlen(why) + 3);
     if (!notice)
@@ -64,12 +64,12 @@ bool hlk_events_tell(struct hlk_events *events, int kind, const char *name, cons
     char *at = notice->text;
     notice->event.size = sizeof notice->event;
     notice->event.kind = kind;
-    notice->event.lock = put(&at, name);
-    notice->event.holder = put(&at, holder);
+    notice->event.lock = events_put(&at, name);
+    notice->event.holder = events_put(&at, holder);
     notice->event.held_until_at_ms = until_ms;
-    notice->event.why = put(&at, why);
-    notice->hooks[0] = hooks[0];
-    notice->hooks[1] = hooks[1];
+    notice->event.why = events_put(&at, why);
+    notice->callbacks[0] = callbacks[0];
+    notice->callbacks[1] = callbacks[1];
     notice->events = events;
     notice->job.run = run_notice;
     notice->job.of = of;
@@ -92,7 +92,7 @@ void hlk_events_silence(struct hlk_events *events, const void *of)
     hlk_mutex_unlock(&events->mu);
 }
 
-static void *thread_main(void *arg)
+static void *events_thread_main(void *arg)
 {
     struct hlk_events *events = arg;
     for (;;) {
@@ -126,7 +126,7 @@ enum hlk_status hlk_events_start(struct hlk_events *events, struct hlk_error *er
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&events->thread, NULL, thread_main, events);
+    int rc = pthread_create(&events->thread, NULL, events_thread_main, events);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0)
         return hlk_error_set(error, HLK_E_OS, "no events thread: %s", strerror(rc));
@@ -134,7 +134,7 @@ enum hlk_status hlk_events_start(struct hlk_events *events, struct hlk_error *er
     return HLK_OK;
 }
 
-/* Posted after the thread had ended. */
+/* Jobs that were posted after the thread had ended. */
 static void run_rest(struct hlk_events *events)
 {
     for (;;) {
@@ -180,7 +180,7 @@ void hlk_events_post(struct hlk_events *events, struct hlk_job *job)
 struct flush {
     struct hlk_job job;
     struct hlk_events *events;
-    bool through; /* under its mutex */
+    bool through; /* complete; under the events' mutex */
 };
 
 static void run_flush(struct hlk_job *job)
@@ -201,7 +201,7 @@ void hlk_events_flush(struct hlk_events *events, int64_t at_ms)
     hlk_mutex_lock(&events->mu);
     while (!flush.through) {
         int rc = pthread_cond_clockwait(&events->told, &events->mu.mu, CLOCK_MONOTONIC, &at);
-        if (rc == ETIMEDOUT && hlk_list_linked(&flush.job.link)) { /* else it runs this moment */
+        if (rc == ETIMEDOUT && hlk_list_linked(&flush.job.link)) { /* else it is running now */
             hlk_list_remove(&flush.job.link);
             break;
         }

@@ -1,11 +1,12 @@
-/* holder.h - threads that end while holding, over all clients of the process. */
+/* holder.h - finds the holds of threads that end, over all clients of the process. */
 #ifndef HLK_LEASE_HOLDER_H
 #define HLK_LEASE_HOLDER_H
 
-#include "lease/table.h"
+#include "lease/entry_table.h"
 
-void hlk_holder_watch(struct hlk_table *table);     /* from open to close: its sessions are looked through */
-void hlk_holder_unwatch(struct hlk_table *table);
-void hlk_holder_orphan(struct hlk_table *table, uint64_t holder); /* all that it holds in this client */
+void hlk_holder_watch(struct hlk_entry_table *table);     /* called at open; includes its entries in the search */
+void hlk_holder_unwatch(struct hlk_entry_table *table);
+void hlk_holder_orphan(struct hlk_entry_table *table, uint64_t holder); /* orphans all that `holder` holds in this
+                                                                         * client */
 
 #endif

@@ -11,7 +11,7 @@ int64_t hlk_lease_drift_ms(int64_t lease_ms)
     return lease_ms / 50 + 2;
 }
 
-int64_t hlk_lease_notice_ms(int64_t lease_ms)
+int64_t hlk_lease_margin_ms(int64_t lease_ms)
 {
     int64_t notice = lease_ms / 10 > NOTICE_LEAST_MS ? lease_ms / 10 : NOTICE_LEAST_MS;
     return notice < lease_ms / 2 ? notice : lease_ms / 2;
@@ -19,7 +19,7 @@ int64_t hlk_lease_notice_ms(int64_t lease_ms)
 
 int64_t hlk_lease_until(int64_t sent_ms, int64_t lease_ms)
 {
-    return sent_ms + lease_ms - hlk_lease_drift_ms(lease_ms) - hlk_lease_notice_ms(lease_ms);
+    return sent_ms + lease_ms - hlk_lease_drift_ms(lease_ms) - hlk_lease_margin_ms(lease_ms);
 }
 
 static bool may_move(enum hlk_lease_state from, enum hlk_lease_state to)
@@ -42,7 +42,7 @@ void hlk_lease_move(struct hlk_lease *lease, enum hlk_lease_state to)
     lease->state = (uint8_t)to;
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t lease_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -50,13 +50,14 @@ static int64_t least(int64_t a, int64_t b)
 bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, bool fixed, int64_t cap_ms,
                      int64_t now_ms)
 {
-    int64_t until = least(hlk_lease_until(sent_ms, lease_ms), cap_ms);
+    int64_t until = lease_least(hlk_lease_until(sent_ms, lease_ms), cap_ms);
     if (now_ms >= until)
         return false;
     lease->lease_ms = lease_ms;
     lease->sent_ms = sent_ms;
     lease->until_ms = until;
-    lease->ends_ms = sent_ms + lease_ms;
+    lease->ends_ms = now_ms + lease_ms; /* the attempt may have run just now */
+    lease->raising_ms = 0;
     lease->cap_ms = cap_ms;
     lease->asked_ms = 0;
     lease->fixed = fixed;
@@ -66,12 +67,19 @@ bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms,
     return true;
 }
 
-bool hlk_lease_grant(struct hlk_lease *lease, int64_t first_ms, int64_t ttl_ms, bool fixed, int64_t cap_ms,
+int64_t hlk_lease_granted_ms(int64_t first_ms, int64_t waited_ms, int64_t now_ms)
+{
+    int64_t after = waited_ms - hlk_lease_drift_ms(waited_ms);
+    return after > 0 && after <= now_ms - first_ms ? first_ms + after : first_ms;
+}
+
+bool hlk_lease_grant(struct hlk_lease *lease, int64_t granted_ms, int64_t ttl_ms, bool fixed, int64_t cap_ms,
                      int64_t now_ms)
 {
-    if (hlk_lease_until(first_ms, ttl_ms) - now_ms < ttl_ms / 2 ||
-        !hlk_lease_begin(lease, first_ms, ttl_ms, fixed, cap_ms, now_ms))
+    if (hlk_lease_until(granted_ms, ttl_ms) - now_ms < ttl_ms / 2 ||
+        !hlk_lease_begin(lease, granted_ms, ttl_ms, fixed, cap_ms, now_ms))
         return false;
+    lease->ends_ms = now_ms + ttl_ms; /* it was written before now; when is not known */
     lease->granted = !fixed;
     return true;
 }
@@ -82,15 +90,15 @@ static int64_t risk_ms(const struct hlk_lease *lease, int64_t at_risk_ms)
     return at_risk_ms > 0 && !(lease->granted && at_risk_ms > third) ? at_risk_ms : third;
 }
 
-bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, int64_t at_risk_ms)
+bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, int64_t at_risk_ms, int64_t now_ms)
 {
-    int64_t until = least(hlk_lease_until(sent_ms, lease_ms), lease->cap_ms);
+    int64_t until = lease_least(hlk_lease_until(sent_ms, lease_ms), lease->cap_ms);
     lease->asked_ms = 0;
     if (lease->granted)
         lease->lease_ms = lease_ms;
     lease->granted = false;
-    if (sent_ms + lease_ms > lease->ends_ms)
-        lease->ends_ms = sent_ms + lease_ms;
+    if (now_ms + lease_ms > lease->ends_ms)
+        lease->ends_ms = now_ms + lease_ms;
     if (sent_ms > lease->sent_ms)
         lease->sent_ms = sent_ms;
     if (until > lease->until_ms)
@@ -114,12 +122,12 @@ int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms,
     if (lease->cap_ms == INT64_MAX)
         return watchdog_ms;
     int64_t left = lease->cap_ms - now_ms;
-    int64_t whole = left + hlk_lease_drift_ms(watchdog_ms) + hlk_lease_notice_ms(watchdog_ms);
-    return least(watchdog_ms, whole);
+    int64_t whole = left + hlk_lease_drift_ms(watchdog_ms) + hlk_lease_margin_ms(watchdog_ms);
+    return lease_least(watchdog_ms, whole);
 }
 
-/* When the next renewal is to be sent; INT64_MAX: never again. One that was not answered is asked for again when its
- * connection broke (a verification of all holds follows each reconnect), so here only the rhythm counts. */
+/* When the next renewal is to be sent; INT64_MAX: never again. After a broken connection the verification of all holds
+ * repeats unanswered renewals, so only the period counts here. */
 static int64_t renew_at(const struct hlk_lease *lease)
 {
     if (lease->fixed || lease->capped || lease->state == HLK_LEASE_ORPHANED)
@@ -134,18 +142,18 @@ enum hlk_lease_act hlk_lease_due(const struct hlk_lease *lease, int64_t now_ms, 
 {
     int64_t renew = renew_at(lease);
     int64_t risk = lease->state == HLK_LEASE_HELD ? lease->until_ms - risk_ms(lease, at_risk_ms) : INT64_MAX;
-    *next_ms = least(least(renew, risk), lease->until_ms);
+    *next_ms = lease_least(lease_least(renew, risk), lease->until_ms);
     if (now_ms >= lease->until_ms)
         return HLK_LEASE_LOSE;
     if (now_ms >= risk)
-        return HLK_LEASE_TELL_RISK;
+        return HLK_LEASE_REPORT_RISK;
     return now_ms >= renew ? HLK_LEASE_RENEW : HLK_LEASE_WAIT;
 }
 
-/* Nobody looked when it was due, nor for long after it: no thread of ours ran. */
+/* The hold was not examined when it was due, nor long after it: the process did not run. */
 static bool stood_still(const struct hlk_lease *lease, int64_t due_ms, int64_t now_ms)
 {
-    return now_ms - due_ms > hlk_lease_notice_ms(lease->lease_ms);
+    return now_ms - due_ms > hlk_lease_margin_ms(lease->lease_ms);
 }
 
 const char *hlk_lease_why_at_risk(const struct hlk_lease *lease, int64_t at_risk_ms, int64_t now_ms)

@@ -2,180 +2,180 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "lease/table.h"
-#include "script/call.h"
+#include "lease/entry_internal.h"
+#include "lease/entry_table.h"
+#include "node/cluster.h"
+#include "script/engine.h"
 
 #include <string.h>
 
-/* One script on its way. */
+/* One script in flight. */
 struct batch {
-    struct hlk_call call;
-    struct hlk_watchdog *dog;
+    struct hlk_command cmd;
+    struct hlk_node *node;
     unsigned n;
-    bool whole;
     int64_t lease_ms[HLK_RENEWALS_A_SCRIPT];
     uint64_t h[HLK_RENEWALS_A_SCRIPT];
-    struct hlk_session *sessions[HLK_RENEWALS_A_SCRIPT]; /* referenced */
+    struct hlk_entry *entries[HLK_RENEWALS_A_SCRIPT]; /* referenced */
 };
-
-void hlk_watchdog_arm(struct hlk_session *s)
-{
-    hlk_mutex_assert_held(s->mu);
-    int64_t next;
-    (void)hlk_lease_due(&s->lease, hlk_clock_ms(), s->table->at_risk_ms, &next);
-    hlk_loop_arm(s->table->loop, &s->alarm, next);
-}
 
 /* --- sending --- */
 
-/* Marks what is held still; the rest leaves the batch. Marked ones cannot be released until they are unmarked. */
-static void mark(struct batch *batch, struct hlk_session **marked)
+/* Marks the entries that are still held and removes the others from the batch. A marked entry is not released until it
+ * is unmarked. */
+static void mark(struct batch *batch, struct hlk_entry **marked)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < batch->n; i++) {
-        struct hlk_session *s = batch->sessions[i];
-        hlk_mutex_lock(s->mu);
-        bool live = s->state == HLK_SESSION_HELD && s->h == batch->h[i] && hlk_lease_live(&s->lease);
-        s->batched = live;
-        hlk_mutex_unlock(s->mu);
-        if (!live) {
-            hlk_session_unref(s);
+        struct hlk_entry *e = batch->entries[i];
+        if (!hlk_entry_lock_held(e, batch->h[i])) {
+            hlk_entry_unref(e);
             continue;
         }
+        hlk_entry_batch(e, true);
+        e->lease.raising_ms += batch->lease_ms[i];
+        hlk_mutex_unlock(e->mu);
         batch->h[n] = batch->h[i];
         batch->lease_ms[n] = batch->lease_ms[i];
-        batch->sessions[n] = marked[n] = s;
-        hlk_session_ref(s); /* the batch may be answered, and freed, before we unmark */
+        batch->entries[n] = marked[n] = e;
+        hlk_entry_ref(e); /* the batch may be answered and freed before it is unmarked here */
         n++;
     }
     batch->n = n;
 }
 
-static void unmark(struct hlk_session **marked, unsigned n)
+static void unmark(struct hlk_entry **marked, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         hlk_mutex_lock(marked[i]->mu);
-        marked[i]->batched = false;
+        hlk_entry_batch(marked[i], false);
         hlk_mutex_unlock(marked[i]->mu);
-        hlk_session_unref(marked[i]);
+        hlk_entry_unref(marked[i]);
     }
 }
 
-/* False: not sent, the batch is the caller's to free. */
+/* It did not run and will not. */
+static void forget_raises(struct batch *batch)
+{
+    for (unsigned i = 0; i < batch->n; i++)
+        hlk_entry_raise_settle(batch->entries[i], batch->h[i], batch->lease_ms[i], false);
+}
+
+/* False: not sent; the caller frees the batch. */
 static bool send_batch(struct batch *batch)
 {
     struct hlk_renewal renewals[HLK_RENEWALS_A_SCRIPT];
-    struct hlk_session *marked[HLK_RENEWALS_A_SCRIPT];
+    struct hlk_entry *marked[HLK_RENEWALS_A_SCRIPT];
     mark(batch, marked);
     unsigned n = batch->n;
     for (unsigned i = 0; i < n; i++)
-        renewals[i] = (struct hlk_renewal){ hlk_session_name(marked[i]), hlk_session_len(marked[i]), batch->h[i],
+        renewals[i] = (struct hlk_renewal){ hlk_entry_name(marked[i]), hlk_entry_len(marked[i]), batch->h[i],
                                             batch->lease_ms[i] };
-    bool sent = n > 0 && hlk_renewals_send(batch->dog->mux, &batch->call, batch->dog->table->client_id, renewals, n,
-                                           batch->whole) == HLK_OK;
+    struct hlk_error error;
+    batch->cmd.renewals = renewals;
+    batch->cmd.count = n;
+    bool sent = n > 0 && hlk_command_send(&batch->cmd, &error) == HLK_COMMAND_IN_FLIGHT;
     unmark(marked, n);
+    if (!sent)
+        forget_raises(batch);
     return sent;
 }
 
 static void free_batch(struct batch *batch)
 {
     for (unsigned i = 0; i < batch->n; i++)
-        hlk_session_unref(batch->sessions[i]);
-    if (batch->call.reply)
-        freeReplyObject(batch->call.reply);
+        hlk_entry_unref(batch->entries[i]);
+    hlk_command_drop_reply(&batch->cmd);
     hlk_mem_free(batch);
 }
 
 /* --- answers --- */
 
-/* Answers how long after the one before, if that is more than half of the lease; else 0. */
-static int64_t renewed(struct hlk_session *s, uint64_t h, int64_t sent_ms, int64_t lease_ms)
+/* Returns the time since the last renewal if it is more than half of the lease, else 0. */
+static int64_t renewed(struct hlk_entry *e, uint64_t h, int64_t sent_ms, int64_t lease_ms)
 {
-    struct hlk_table *table = s->table;
+    struct hlk_entry_table *table = e->node->table;
     int64_t gap_ms = 0;
-    hlk_mutex_lock(s->mu);
-    if (s->state == HLK_SESSION_HELD && s->h == h && hlk_lease_live(&s->lease)) {
-        if (sent_ms - s->lease.sent_ms > s->lease.lease_ms / 2)
-            gap_ms = sent_ms - s->lease.sent_ms;
-        HLK_COUNT(table, renewals);
-        if (gap_ms)
-            HLK_COUNT(table, renewals_late);
-        if (hlk_lease_renewed(&s->lease, sent_ms, lease_ms, table->at_risk_ms))
-            hlk_session_tell(s, HLK_EVENT_SAFE, "renewed");
-        hlk_watchdog_arm(s);
-    }
-    hlk_mutex_unlock(s->mu);
+    if (!hlk_entry_lock_held(e, h))
+        return 0;
+    e->lease.raising_ms -= lease_ms;
+    if (sent_ms - e->lease.sent_ms > e->lease.lease_ms / 2)
+        gap_ms = sent_ms - e->lease.sent_ms;
+    HLK_COUNT(table, renewals);
+    if (gap_ms)
+        HLK_COUNT(table, renewals_late);
+    if (hlk_lease_renewed(&e->lease, sent_ms, lease_ms, table->at_risk_ms, hlk_clock_ms()))
+        hlk_entry_notify(e, HLK_EVENT_SAFE, "renewed");
+    hlk_entry_arm(e);
+    hlk_mutex_unlock(e->mu);
     return gap_ms;
 }
 
-/* One line for all of a batch, with the first of them. */
+/* One log line for the whole batch, naming the first lock. */
 static void log_gaps(const struct batch *batch, unsigned late, unsigned first, int64_t gap_ms)
 {
     if (late)
-        hlk_log(batch->dog->table->log, HLK_LOG_WARN,
+        hlk_log(batch->node->table->log, HLK_LOG_WARN,
                 "%u of %u locks renewed later than half of their lease, \"%.64s\" %lld ms after the time before; the "
                 "server took %lld ms to answer",
-                late, batch->n, hlk_session_name(batch->sessions[first]), (long long)gap_ms,
-                (long long)(hlk_clock_ms() - batch->call.sent_ns / 1000000));
+                late, batch->n, hlk_entry_name(batch->entries[first]), (long long)gap_ms,
+                (long long)(hlk_clock_ms() - hlk_command_sent_ms(&batch->cmd)));
 }
 
 static void read_answers(struct batch *batch)
 {
-    const redisReply *reply = batch->call.reply;
+    const redisReply *reply = batch->cmd.call.reply;
     unsigned late = 0, first = 0;
     int64_t first_ms = 0;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->n) { /* not this script's: as good as none */
-        hlk_mux_distrust(batch->dog->mux, batch->call.epoch);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->n) { /* not a reply of this script */
+        hlk_pipeline_distrust(batch->cmd.pipeline, batch->cmd.call.epoch);
         return;
     }
     for (unsigned i = 0; i < batch->n; i++) {
-        struct hlk_session *s = batch->sessions[i];
+        struct hlk_entry *e = batch->entries[i];
         long long answer = reply->element[i]->type == REDIS_REPLY_INTEGER ? reply->element[i]->integer : -1;
         if (answer == 1) {
-            int64_t gap_ms = renewed(s, batch->h[i], batch->call.sent_ns / 1000000, batch->lease_ms[i]);
+            int64_t gap_ms = renewed(e, batch->h[i], hlk_command_sent_ms(&batch->cmd), batch->lease_ms[i]);
             if (gap_ms && late++ == 0) {
                 first = i;
                 first_ms = gap_ms;
             }
             continue;
         }
-        hlk_table_lose(s, batch->h[i], answer == 0 ? hlk_lease_why_unknown : "broken: somebody else holds it");
+        hlk_entry_lose(e, batch->h[i], answer == 0 ? hlk_lease_why_unknown : "broken: somebody else holds it");
     }
     log_gaps(batch, late, first, first_ms);
 }
 
-static void ask_again_soon(struct batch *batch)
+static void renew_again_soon(struct batch *batch)
 {
     for (unsigned i = 0; i < batch->n; i++) {
-        struct hlk_session *s = batch->sessions[i];
-        hlk_mutex_lock(s->mu);
-        if (s->state == HLK_SESSION_HELD && s->h == batch->h[i] && hlk_lease_live(&s->lease)) {
-            hlk_lease_refused(&s->lease, hlk_clock_ms());
-            hlk_watchdog_arm(s);
-        }
-        hlk_mutex_unlock(s->mu);
+        struct hlk_entry *e = batch->entries[i];
+        if (!hlk_entry_lock_held(e, batch->h[i]))
+            continue;
+        hlk_lease_refused(&e->lease, hlk_clock_ms());
+        hlk_entry_arm(e);
+        hlk_mutex_unlock(e->mu);
     }
 }
 
-/* A batch that broke is not repeated: all holds are verified when a connection is up again. One that was refused is
- * asked for again by each session's own rhythm, a tenth of the lease later. */
-static void on_end(struct hlk_call *call)
+/* A batch on a broken connection is not repeated, because a reconnect verifies all holds. The entries of a refused
+ * batch renew again a tenth of their lease later. */
+static void watchdog_on_end(struct hlk_call *call)
 {
-    struct batch *batch = HLK_CONTAINER(call, struct batch, call);
+    struct batch *batch = HLK_CONTAINER(call, struct batch, cmd.call);
     struct hlk_error error;
-    if (atomic_load(&call->end) == HLK_CALL_ANSWERED) {
-        enum hlk_reply_kind kind = hlk_call_read(call, batch->dog->mux, &error);
-        if (kind == HLK_REPLY_NOSCRIPT && !batch->whole) {
-            batch->whole = true;
-            freeReplyObject(call->reply);
-            call->reply = NULL;
-            if (send_batch(batch))
-                return;
-        } else if (kind == HLK_REPLY_ANSWER) {
-            read_answers(batch);
-        } else {
-            hlk_log(batch->dog->table->log, HLK_LOG_WARN, "renewal of %u locks refused: %s", batch->n, error.text);
-            ask_again_soon(batch);
+    int end = atomic_load(&call->end);
+    enum hlk_progress progress = hlk_command_end(&batch->cmd, &error);
+    if (progress == HLK_COMMAND_ANSWERED) {
+        read_answers(batch);
+    } else if (end != HLK_CALL_BROKEN) {
+        forget_raises(batch); /* it did not run */
+        if (end == HLK_CALL_ANSWERED && progress == HLK_COMMAND_RESEND && send_batch(batch))
+            return;
+        if (end == HLK_CALL_ANSWERED && progress != HLK_COMMAND_RESEND) {
+            hlk_log(batch->node->table->log, HLK_LOG_WARN, "renewal of %u locks refused: %s", batch->n, error.text);
+            renew_again_soon(batch);
         }
     }
     free_batch(batch);
@@ -183,110 +183,163 @@ static void on_end(struct hlk_call *call)
 
 /* --- collecting: loop thread --- */
 
-static void flush(struct hlk_watchdog *dog)
+/* The locks of one script have one format, and their keys are in one slot. */
+static bool fits(struct batch *batch, struct hlk_entry *e)
 {
-    while (!hlk_list_empty(&dog->due)) {
+    const struct hlk_command_type *renew = hlk_entry_format(e)->renew;
+    struct hlk_command to = { .name = hlk_entry_name(e), .name_len = hlk_entry_len(e) };
+    if (batch->n > 0 && (batch->cmd.type != renew || !e->node->cluster))
+        return batch->cmd.type == renew;
+    hlk_node_direct(e->node, &to);
+    if (batch->n > 0)
+        return batch->cmd.slot == to.slot;
+    batch->cmd.type = renew;
+    batch->cmd.pipeline = to.pipeline;
+    batch->cmd.router = to.router;
+    batch->cmd.slot = to.slot;
+    return true;
+}
+
+/* Takes the first that is due, and those after it that fit. Some that do not may be between them. */
+static void fill(struct batch *batch)
+{
+    struct hlk_list *due = &batch->node->due, *next;
+    int64_t now = hlk_clock_ms();
+    unsigned looks = 4 * HLK_RENEWALS_A_SCRIPT;
+    for (struct hlk_list *link = due->next; link != due && looks > 0; link = next, looks--) {
+        struct hlk_entry *e = HLK_CONTAINER(link, struct hlk_entry, due);
+        next = link->next;
+        if (batch->n == HLK_RENEWALS_A_SCRIPT)
+            break;
+        if (!fits(batch, e))
+            continue;
+        hlk_list_remove(link);
+        hlk_mutex_lock(e->mu);
+        batch->h[batch->n] = e->h;
+        batch->lease_ms[batch->n] = hlk_lease_renewal_ms(&e->lease, e->node->table->watchdog_ms, now);
+        hlk_mutex_unlock(e->mu);
+        batch->entries[batch->n++] = e;
+    }
+}
+
+void hlk_watchdog_flush(struct hlk_node *node)
+{
+    while (!hlk_list_empty(&node->due)) {
         struct batch *batch = hlk_mem_zalloc(sizeof *batch);
         if (!batch)
             break;
-        batch->dog = dog;
-        batch->call.done = on_end;
-        batch->call.lazy = true; /* read by the loop's next tick at the latest, never by a user's loop alone */
-        int64_t now = hlk_clock_ms();
-        struct hlk_list *node;
-        while (batch->n < HLK_RENEWALS_A_SCRIPT && (node = hlk_list_pop(&dog->due))) {
-            struct hlk_session *s = HLK_CONTAINER(node, struct hlk_session, due);
-            hlk_mutex_lock(s->mu);
-            batch->h[batch->n] = s->h;
-            batch->lease_ms[batch->n] = hlk_lease_renewal_ms(&s->lease, dog->table->watchdog_ms, now);
-            hlk_mutex_unlock(s->mu);
-            batch->sessions[batch->n++] = s;
-        }
+        batch->node = node;
+        batch->cmd.client_id = node->table->client_id;
+        batch->cmd.limits = (struct hlk_limits){ .at_ms = INT64_MAX, .reconnect_timeout_ms = -1, .once = true };
+        batch->cmd.call.done = watchdog_on_end;
+        batch->cmd.call.lazy = true; /* the loop's next tick reads the reply at the latest */
+        fill(batch);
         if (!send_batch(batch))
-            free_batch(batch); /* no connection: verified when there is one */
+            free_batch(batch); /* no connection: a reconnect verifies it */
     }
-    struct hlk_list *node;
-    while ((node = hlk_list_pop(&dog->due))) /* no memory: asked again at each one's next alarm */
-        hlk_session_unref(HLK_CONTAINER(node, struct hlk_session, due));
+    struct hlk_list *link;
+    while ((link = hlk_list_pop(&node->due))) /* no memory: repeated at each entry's next alarm */
+        hlk_entry_unref(HLK_CONTAINER(link, struct hlk_entry, due));
 }
 
-/* The session's mutex is held. */
-static void collect(struct hlk_watchdog *dog, struct hlk_session *s)
+static void collect(struct hlk_entry *e)
 {
-    if (hlk_list_linked(&s->due))
+    hlk_mutex_assert_held(e->mu);
+    if (hlk_list_linked(&e->due))
         return;
-    hlk_session_ref(s);
-    hlk_list_push_back(&dog->due, &s->due);
+    hlk_entry_ref(e);
+    hlk_list_push_back(&e->node->due, &e->due);
 }
 
-/* What is due for one session; its mutex is held, and let go of. */
-static void look_at(struct hlk_session *s)
+/* Does what is due for one entry, and unlocks its mutex. */
+static void look_at(struct hlk_entry *e)
 {
-    struct hlk_table *table = s->table;
+    hlk_mutex_assert_held(e->mu);
+    struct hlk_entry_table *table = e->node->table;
     int64_t now = hlk_clock_ms(), next;
-    switch (hlk_lease_due(&s->lease, now, table->at_risk_ms, &next)) {
+    switch (hlk_lease_due(&e->lease, now, table->at_risk_ms, &next)) {
     case HLK_LEASE_LOSE:
-        hlk_table_lose_locked(s, hlk_lease_why_over(&s->lease, now));
+        hlk_entry_lose_locked(e, hlk_lease_why_over(&e->lease, now));
         return;
-    case HLK_LEASE_TELL_RISK:
-        hlk_lease_move(&s->lease, HLK_LEASE_AT_RISK);
-        hlk_session_tell(s, HLK_EVENT_AT_RISK, hlk_lease_why_at_risk(&s->lease, table->at_risk_ms, now));
+    case HLK_LEASE_REPORT_RISK:
+        hlk_lease_move(&e->lease, HLK_LEASE_AT_RISK);
+        hlk_entry_notify(e, HLK_EVENT_AT_RISK, hlk_lease_why_at_risk(&e->lease, table->at_risk_ms, now));
         break;
     case HLK_LEASE_RENEW:
-        s->lease.asked_ms = now;
-        collect(&table->watchdog, s);
+        e->lease.asked_ms = now;
+        collect(e);
         break;
     case HLK_LEASE_WAIT:
         break;
     }
-    hlk_watchdog_arm(s);
-    hlk_mutex_unlock(s->mu);
+    hlk_entry_arm(e);
+    hlk_mutex_unlock(e->mu);
 }
 
 void hlk_watchdog_fire(struct hlk_alarm *alarm)
 {
-    struct hlk_session *s = HLK_CONTAINER(alarm, struct hlk_session, alarm);
-    if (!hlk_session_try_ref(s))
+    struct hlk_entry *e = HLK_CONTAINER(alarm, struct hlk_entry, alarm);
+    if (!hlk_entry_try_ref(e))
         return;
-    hlk_mutex_lock(s->mu);
-    if (s->state == HLK_SESSION_HELD && s->lease.state != HLK_LEASE_LOST)
-        look_at(s);
+    hlk_mutex_lock(e->mu);
+    if (e->state == HLK_ENTRY_HELD && e->lease.state != HLK_LEASE_LOST)
+        look_at(e);
     else
-        hlk_mutex_unlock(s->mu);
-    hlk_session_unref(s);
+        hlk_mutex_unlock(e->mu);
+    hlk_entry_unref(e);
 }
 
-static void verify(struct hlk_session *s, void *ctx)
+/* Is the hold to be verified now? On one server each is; in a cluster those that `server` keeps, or, without one, those
+ * whose slots have just moved. */
+static bool concerns(struct hlk_entry *e, struct hlk_node *server)
 {
-    struct hlk_watchdog *dog = ctx;
-    hlk_mutex_lock(s->mu);
-    if (s->state == HLK_SESSION_HELD && hlk_lease_live(&s->lease)) {
-        s->lease.asked_ms = hlk_clock_ms();
-        collect(dog, s);
-    }
-    hlk_mutex_unlock(s->mu);
+    struct hlk_cluster *cluster = e->node->cluster;
+    const char *name = hlk_entry_name(e);
+    size_t len = hlk_entry_len(e);
+    return !cluster || (server ? hlk_node_of(e->node, name, len) == server : hlk_cluster_moved(cluster, name, len));
 }
 
-void hlk_watchdog_verify_all(struct hlk_watchdog *dog)
+static void verify(struct hlk_entry *e, void *server)
 {
-    hlk_table_each(dog->table, verify, dog);
-    flush(dog);
+    if (!concerns(e, server))
+        return;
+    hlk_mutex_lock(e->mu);
+    uint64_t h = e->h;
+    hlk_mutex_unlock(e->mu);
+    if (!hlk_entry_lock_held(e, h))
+        return;
+    e->lease.asked_ms = hlk_clock_ms();
+    collect(e);
+    hlk_mutex_unlock(e->mu);
 }
 
-static void on_tick(struct hlk_tick *tick, int64_t now_ms)
+void hlk_watchdog_verify_all(struct hlk_node *node)
 {
-    struct hlk_watchdog *dog = HLK_CONTAINER(tick, struct hlk_watchdog, tick);
+    struct hlk_node *home = hlk_node_home(node);
+    hlk_entry_table_each_of(home, verify, node);
+    hlk_watchdog_flush(home);
+}
+
+void hlk_watchdog_verify_moved(struct hlk_node *home)
+{
+    hlk_entry_table_each_of(home, verify, NULL);
+    hlk_watchdog_flush(home);
+}
+
+static void watchdog_on_tick(struct hlk_tick *tick, int64_t now_ms)
+{
+    struct hlk_entry_table *table = HLK_CONTAINER(tick, struct hlk_entry_table, renew);
     (void)now_ms;
-    flush(dog);
-    unsigned untold = atomic_exchange(&dog->table->untold, 0);
-    if (untold)
-        hlk_log_write(dog->table->log, HLK_LOG_ERROR, "%u events could not be told: no memory", untold);
+    for (unsigned i = 0; i < table->node_count; i++)
+        hlk_watchdog_flush(&table->nodes[i]);
+    unsigned unreported = atomic_exchange(&table->unreported, 0);
+    if (unreported)
+        hlk_log_write(table->log, HLK_LOG_ERROR, "%u events could not be reported: no memory", unreported);
 }
 
-void hlk_watchdog_init(struct hlk_watchdog *dog, struct hlk_table *table)
+void hlk_watchdog_start(struct hlk_entry_table *table)
 {
-    dog->table = table;
-    dog->tick.run = on_tick;
-    hlk_list_init(&dog->due);
-    hlk_loop_add_tick(table->loop, &dog->tick);
+    table->on_alarm = hlk_watchdog_fire;
+    table->renew.run = watchdog_on_tick;
+    hlk_loop_add_tick(table->loop, &table->renew);
 }

@@ -6,7 +6,7 @@ void hlk_backoff_init(struct hlk_backoff *b, int64_t base_ms, int64_t cap_ms, ui
     *b = (struct hlk_backoff){ .base_ms = base_ms, .cap_ms = cap_ms, .seed = seed };
 }
 
-/* splitmix64: any seed will do, 0 too. */
+/* splitmix64: works with any seed, also 0. */
 static uint64_t next_random(uint64_t *seed)
 {
     uint64_t x = *seed += 0x9e3779b97f4a7c15u;
@@ -15,7 +15,7 @@ static uint64_t next_random(uint64_t *seed)
     return x ^ (x >> 31);
 }
 
-/* base * 2^attempt, up to the cap. */
+/* base * 2^attempt, at most the cap. */
 static int64_t whole_ms(const struct hlk_backoff *b)
 {
     int64_t ms = b->base_ms;

@@ -1,14 +1,17 @@
 #include "net/dial.h"
 
 #include "base/mem.h"
-#include "net/aside.h"
+#include "net/local_start.h"
+#include "net/reply.h"
+#include "net/tls.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/epoll.h>
 #include <sys/un.h>
 
-bool hlk_command_add(struct hlk_buffer *buffer, int argc, const char **argv, const size_t *lens)
+bool hlk_buffer_add_command(struct hlk_buffer *buffer, int argc, const char **argv, const size_t *lens)
 {
     char *text = NULL;
     long long len = redisFormatCommandArgv(&text, argc, argv, lens);
@@ -22,18 +25,18 @@ bool hlk_command_add(struct hlk_buffer *buffer, int argc, const char **argv, con
 static bool add_words(struct hlk_dial *dial, int argc, const char **argv)
 {
     dial->own++;
-    return hlk_command_add(&dial->out, argc, argv, NULL);
+    return hlk_buffer_add_command(&dial->out, argc, argv, NULL);
 }
 
 static void fini(struct hlk_dial *dial)
 {
-    struct ev_loop *ev = hlk_loop_ev(dial->loop);
-    ev_io_stop(ev, &dial->io);
-    ev_timer_stop(ev, &dial->timer);
+    hlk_loop_unwatch(dial->loop, &dial->io);
+    ev_timer_stop(hlk_loop_ev(dial->loop), &dial->timer);
+    hlk_list_remove(&dial->search.link);
     hlk_resolve_drop(dial->lookup);
     dial->lookup = NULL;
-    hlk_aside_drop(dial->aside);
-    dial->aside = NULL;
+    hlk_local_start_drop(dial->local_start);
+    dial->local_start = NULL;
     if (dial->addresses)
         freeaddrinfo(dial->addresses);
     dial->addresses = dial->next = NULL;
@@ -41,9 +44,20 @@ static void fini(struct hlk_dial *dial)
     dial->active = false;
 }
 
-static void fail(struct hlk_dial *dial)
+/* The URL names sentinels only, so the text names the server. */
+static void name_master(struct hlk_dial *dial)
+{
+    char why[HLK_ERROR_TEXT];
+    (void)snprintf(why, sizeof why, "%s", dial->error.text);
+    (void)hlk_error_set(&dial->error, dial->error.status, "the sentinels' master %s:%d%s%s", dial->host, dial->port,
+                        dial->is_replica ? " " : ": ", why);
+}
+
+static void dial_fail(struct hlk_dial *dial)
 {
     fini(dial);
+    if (dial->endpoint->locator && *dial->host)
+        name_master(dial);
     hlk_conn_reset(&dial->conn);
     dial->done(dial->ctx, NULL, &dial->error);
 }
@@ -56,12 +70,10 @@ static void succeed(struct hlk_dial *dial)
     dial->done(dial->ctx, &conn, NULL);
 }
 
-static void watch(struct hlk_dial *dial, int fd, int events)
+static void dial_watch(struct hlk_dial *dial, int fd, unsigned events)
 {
-    struct ev_loop *ev = hlk_loop_ev(dial->loop);
-    ev_io_stop(ev, &dial->io);
-    ev_io_set(&dial->io, fd, events);
-    ev_io_start(ev, &dial->io);
+    if (hlk_loop_watch(dial->loop, &dial->io, fd, events, &dial->error) != HLK_OK)
+        dial_fail(dial);
 }
 
 static void allow(struct hlk_dial *dial, int64_t ms)
@@ -72,25 +84,43 @@ static void allow(struct hlk_dial *dial, int64_t ms)
 
 /* --- greeting --- */
 
+static bool log_in(struct hlk_dial *dial)
+{
+    const struct hlk_endpoint *endpoint = dial->endpoint;
+    struct hlk_credentials as;
+    bool user, password, ok = true;
+    if (hlk_credentials_read(&endpoint->credentials, &endpoint->url, &as, &user, &password, &dial->error) != HLK_OK)
+        return false;
+    if (user)
+        ok = add_words(dial, 3, (const char *[]){ "AUTH", as.username, as.password });
+    else if (password)
+        ok = add_words(dial, 2, (const char *[]){ "AUTH", as.password });
+    hlk_credentials_wipe(&as);
+    if (!ok)
+        (void)hlk_error_set(&dial->error, HLK_E_NOMEM, "no memory");
+    return ok;
+}
+
 static bool greet(struct hlk_dial *dial)
 {
     const struct hlk_url *url = &dial->endpoint->url;
     bool ok = true;
-    if (url->username && (url->password || *url->username)) /* never the default user in its place */
-        ok = add_words(dial, 3, (const char *[]){ "AUTH", url->username, url->password ? url->password : "" });
-    else if (url->password)
-        ok = add_words(dial, 2, (const char *[]){ "AUTH", url->password });
+    if (!log_in(dial))
+        return false;
     dial->auth_replies = dial->own;
     if (ok && url->db) {
         char db[16];
         (void)snprintf(db, sizeof db, "%d", url->db);
         ok = add_words(dial, 2, (const char *[]){ "SELECT", db });
     }
-    if (ok)
-        ok = add_words(dial, 2, (const char *[]){ "PING", "hasplock" });
+    dial->role_reply = dial->own;
+    if (ok && dial->endpoint->locator)
+        ok = add_words(dial, 1, (const char *[]){ "ROLE" });
+    if (ok) /* a sentinel of Redis 6.2 takes no argument */
+        ok = add_words(dial, dial->endpoint->is_sentinel ? 1 : 2, (const char *[]){ "PING", "hasplock" });
     if (ok)
         ok = add_words(dial, 3, (const char *[]){ "CLIENT", "SETNAME", dial->endpoint->client_name });
-    if (ok && dial->greeting)
+    if (ok && dial->greeting && dial->greeting->replies)
         ok = hlk_buffer_add(&dial->out, dial->greeting->bytes.data, dial->greeting->bytes.len);
     dial->expected = dial->own + (dial->greeting ? dial->greeting->replies : 0);
     if (!ok)
@@ -106,11 +136,8 @@ static bool starts(const redisReply *reply, const char *word)
 /* The server is there and takes nobody in now. */
 static bool passes(const redisReply *reply)
 {
-    static const char *const codes[] = { "LOADING ", "BUSY ", "MASTERDOWN ", "TRYAGAIN ", "CLUSTERDOWN " };
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        if (starts(reply, codes[i]))
-            return true;
-    return strstr(reply->str, "max number of clients") != NULL;
+    enum hlk_reply_kind kind = hlk_reply_read(reply, NULL);
+    return kind == HLK_REPLY_LATER || kind == HLK_REPLY_REPLICA || strstr(reply->str, "max number of clients");
 }
 
 /* Who we say we are is what the server does not accept. Redis before 6.2 has no code for it. */
@@ -126,24 +153,87 @@ static bool bars(const redisReply *reply, bool to_auth)
     return false;
 }
 
+/* A server may well answer AUTH with what it was told: of that answer nothing is shown but a code that we know, and our
+ * own words for the rest. */
+static enum hlk_status auth_refused(struct hlk_dial *dial, enum hlk_status status, const redisReply *reply)
+{
+    static const char *const codes[] = { "ERR",  "WRONGPASS",  "NOAUTH",   "NOPERM",      "LOADING",
+                                         "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "DENIED" };
+    static const char *const words[][2] = { { "protected mode", " (it is in protected mode)" },
+                                            { "max number of clients", " (max number of clients reached)" },
+                                            { "invalid username-password pair", " (wrong user or password)" },
+                                            { "invalid password", " (wrong user or password)" },
+                                            { "without any password configured", " (it has no password set)" },
+                                            { "no password is set", " (it has no password set)" },
+                                            { "unknown command", " (it does not know that command)" },
+                                            { "wrong number of arguments", " (it takes no user name)" } };
+    const char *code = "an error", *why = "";
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        size_t len = strlen(codes[i]);
+        if (strncmp(reply->str, codes[i], len) == 0 && (reply->str[len] == ' ' || !reply->str[len]))
+            code = codes[i];
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words && !*why; i++)
+        if (strstr(reply->str, words[i][0]))
+            why = words[i][1];
+    return hlk_error_set(&dial->error, status, "the server answers AUTH with %s%s", code, why);
+}
+
+/* A user without the right to ROLE finds out by a refused write. */
+static enum hlk_status check_role(struct hlk_dial *dial, const redisReply *reply)
+{
+    dial->is_replica = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+                       reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, "slave") == 0;
+    return dial->is_replica ? hlk_error_set(&dial->error, HLK_E_CONNECT, "is a replica") : HLK_OK;
+}
+
+/* Of PING, or SELECT, which an owner that bears refusals sends again itself, unless the server admits nobody. */
+static bool is_borne(const struct hlk_dial *dial, const redisReply *reply)
+{
+    return dial->greeting && dial->greeting->bears_refusals && !passes(reply) && !starts(reply, "NOAUTH") &&
+           !starts(reply, "DENIED");
+}
+
 static enum hlk_status check_own(struct hlk_dial *dial, unsigned i, const redisReply *reply)
 {
+    bool to_role = dial->endpoint->locator && i == dial->role_reply;
+    if (to_role && (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "NOPERM", 6) == 0))
+        return check_role(dial, reply);
     if (reply->type != REDIS_REPLY_ERROR || i == dial->own - 1) /* a name for CLIENT LIST is no reason to fail */
         return HLK_OK;
-    if (passes(reply))
-        return hlk_error_set(&dial->error, HLK_E_CONNECT, "%s", reply->str);
-    return hlk_error_set(&dial->error, bars(reply, i < dial->auth_replies) ? HLK_E_AUTH : HLK_E_SERVER, "%s",
-                         reply->str);
+    bool to_auth = i < dial->auth_replies;
+    if (!to_auth && is_borne(dial, reply))
+        return HLK_OK;
+    enum hlk_status status = passes(reply) ? HLK_E_CONNECT : bars(reply, to_auth) ? HLK_E_AUTH : HLK_E_SERVER;
+    return to_auth ? auth_refused(dial, status, reply) : hlk_error_set(&dial->error, status, "%s", reply->str);
 }
 
 static enum hlk_status check(struct hlk_dial *dial, const redisReply *reply)
 {
     unsigned i = dial->seen++;
     if (i >= dial->expected)
-        return hlk_error_set(&dial->error, HLK_E_CONNECT, "an answer that nobody asked for");
+        return hlk_error_set(&dial->error, HLK_E_CONNECT, "a reply came without a command");
     if (i < dial->own)
         return check_own(dial, i, reply);
+    uint64_t server = dial->greeting->server(i - dial->own, reply);
+    if (server)
+        dial->server = server;
+    int64_t uptime = dial->greeting->uptime_ms ? dial->greeting->uptime_ms(i - dial->own, reply) : -1;
+    if (uptime >= 0)
+        dial->uptime_ms = uptime;
     return dial->greeting->check(i - dial->own, reply, &dial->error);
+}
+
+/* A server that expects TLS takes plain commands for nonsense, and answers nothing. */
+static void hung_up(struct hlk_dial *dial)
+{
+    char why[HLK_ERROR_TEXT];
+    if (dial->seen == 0 && dial->endpoint->url.host_count && !dial->endpoint->url.tls) {
+        (void)snprintf(why, sizeof why, "%s", dial->error.text);
+        (void)hlk_error_set(&dial->error, HLK_E_CONNECT,
+                            "%s, before the server said anything (a port for TLS? Its URL begins with rediss)", why);
+    }
+    dial_fail(dial);
 }
 
 static void on_greeting(struct hlk_dial *dial)
@@ -157,16 +247,49 @@ static void on_greeting(struct hlk_dial *dial)
         enum hlk_status status = check(dial, reply);
         freeReplyObject(reply);
         if (status != HLK_OK) {
-            fail(dial);
+            dial_fail(dial);
             return;
         }
     }
     if (!sent || got < 0 || broken)
-        fail(dial);
+        hung_up(dial);
     else if (dial->seen == dial->expected)
         succeed(dial);
     else
-        watch(dial, dial->conn.fd, hlk_buffer_empty(&dial->out) ? EV_READ : EV_READ | EV_WRITE);
+        dial_watch(dial, dial->conn.fd, hlk_buffer_empty(&dial->out) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+}
+
+static void start_greeting(struct hlk_dial *dial)
+{
+    if (greet(dial))
+        on_greeting(dial);
+    else
+        dial_fail(dial);
+}
+
+/* --- TLS --- */
+
+static void on_handshake(struct hlk_dial *dial)
+{
+    bool blocked;
+    int done = hlk_conn_handshake(&dial->conn, &blocked, &dial->error);
+    dial->handshaking = done == 0;
+    if (done < 0)
+        dial_fail(dial);
+    else if (done == 0)
+        dial_watch(dial, dial->conn.fd, blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    else
+        start_greeting(dial);
+}
+
+static void start_tls(struct hlk_dial *dial)
+{
+    const struct hlk_endpoint *endpoint = dial->endpoint;
+    dial->conn.tls = hlk_tls_create(endpoint->tls, dial->host, &dial->error);
+    if (dial->conn.tls)
+        on_handshake(dial);
+    else
+        dial_fail(dial);
 }
 
 /* --- address and connect --- */
@@ -177,12 +300,12 @@ static void connect_next(struct hlk_dial *dial)
         struct addrinfo *address = dial->next;
         dial->next = address->ai_next;
         if (hlk_conn_start(&dial->conn, address->ai_addr, address->ai_addrlen, &dial->error) == HLK_OK) {
-            allow(dial, dial->endpoint->reply_ms);
-            watch(dial, dial->conn.fd, EV_WRITE);
+            allow(dial, dial->endpoint->reply_timeout_ms);
+            dial_watch(dial, dial->conn.fd, EPOLLOUT);
             return;
         }
     }
-    fail(dial);
+    dial_fail(dial);
 }
 
 static void connect_unix(struct hlk_dial *dial, const char *path)
@@ -190,31 +313,59 @@ static void connect_unix(struct hlk_dial *dial, const char *path)
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     if (strlen(path) >= sizeof address.sun_path) {
         (void)hlk_error_set(&dial->error, HLK_E_INVALID, "socket path of %zu bytes is too long", strlen(path));
-        fail(dial);
+        dial_fail(dial);
         return;
     }
     strcpy(address.sun_path, path);
     if (hlk_conn_start(&dial->conn, (struct sockaddr *)&address, sizeof address, &dial->error) != HLK_OK) {
-        fail(dial);
+        dial_fail(dial);
         return;
     }
-    allow(dial, dial->endpoint->reply_ms);
-    watch(dial, dial->conn.fd, EV_WRITE);
+    allow(dial, dial->endpoint->reply_timeout_ms);
+    dial_watch(dial, dial->conn.fd, EPOLLOUT);
 }
 
-static void on_connected(struct hlk_dial *dial)
+static void dial_on_connected(struct hlk_dial *dial)
 {
     if (hlk_conn_connected(&dial->conn, &dial->error) != HLK_OK) {
         hlk_conn_reset(&dial->conn);
         connect_next(dial);
         return;
     }
-    if (!greet(dial)) {
-        fail(dial);
+    allow(dial, dial->endpoint->reply_timeout_ms);
+    if (dial->endpoint->url.tls)
+        start_tls(dial);
+    else
+        start_greeting(dial);
+}
+
+static void look_up(struct hlk_dial *dial)
+{
+    dial->lookup = hlk_resolve_start(dial->host, dial->port, &dial->error);
+    if (!dial->lookup) {
+        dial_fail(dial);
         return;
     }
-    allow(dial, dial->endpoint->reply_ms);
-    on_greeting(dial);
+    allow(dial, dial->endpoint->reply_timeout_ms);
+    dial_watch(dial, hlk_resolve_fd(dial->lookup), EPOLLIN);
+}
+
+static void set_host(struct hlk_dial *dial, const char *host, int port)
+{
+    (void)snprintf(dial->host, sizeof dial->host, "%s", host);
+    dial->port = port;
+}
+
+static void on_found(struct hlk_search *search, const char *host, int port, const struct hlk_error *error)
+{
+    struct hlk_dial *dial = HLK_CONTAINER(search, struct hlk_dial, search);
+    if (!host) {
+        dial->error = *error;
+        dial_fail(dial);
+        return;
+    }
+    set_host(dial, host, port);
+    look_up(dial);
 }
 
 static void on_looked_up(struct hlk_dial *dial)
@@ -225,7 +376,7 @@ static void on_looked_up(struct hlk_dial *dial)
     hlk_resolve_drop(dial->lookup);
     dial->lookup = NULL;
     if (status != HLK_OK) {
-        fail(dial);
+        dial_fail(dial);
         return;
     }
     dial->next = dial->addresses;
@@ -235,46 +386,50 @@ static void on_looked_up(struct hlk_dial *dial)
 static void on_local_up(struct hlk_dial *dial)
 {
     char path[108];
-    enum hlk_status status = hlk_aside_take(dial->aside, path, sizeof path, &dial->error);
-    hlk_aside_drop(dial->aside);
-    dial->aside = NULL;
+    enum hlk_status status = hlk_local_start_take(dial->local_start, path, sizeof path, &dial->error);
+    hlk_local_start_drop(dial->local_start);
+    dial->local_start = NULL;
     if (status != HLK_OK)
-        fail(dial);
+        dial_fail(dial);
     else
         connect_unix(dial, path);
 }
 
-static void on_io(struct ev_loop *ev, struct ev_io *io, int revents)
+static void dial_on_io(struct hlk_watch *io, unsigned events)
 {
-    (void)revents;
-    struct hlk_dial *dial = io->data;
-    ev_io_stop(ev, io);
+    (void)events;
+    struct hlk_dial *dial = HLK_CONTAINER(io, struct hlk_dial, io);
+    hlk_loop_unwatch(dial->loop, io);
     if (dial->lookup)
         on_looked_up(dial);
-    else if (dial->aside)
+    else if (dial->local_start)
         on_local_up(dial);
+    else if (dial->handshaking)
+        on_handshake(dial);
     else if (dial->expected == 0)
-        on_connected(dial);
+        dial_on_connected(dial);
     else
         on_greeting(dial);
 }
 
 static void on_timeout(struct ev_loop *ev, struct ev_timer *timer, int revents)
 {
-    (void)revents;
+    (void)ev, (void)revents;
     struct hlk_dial *dial = timer->data;
     if (dial->lookup)
-        (void)hlk_error_set(&dial->error, HLK_E_CONNECT, "no answer to the name lookup of \"%s\"",
-                            dial->endpoint->url.host);
+        (void)hlk_error_set(&dial->error, HLK_E_CONNECT, "no answer to the name lookup of \"%s\"", dial->host);
     else
-        (void)hlk_error_set(&dial->error, HLK_E_CONNECT, "no answer for %lld ms", (long long)dial->endpoint->reply_ms);
-    if (!dial->lookup && dial->expected == 0 && dial->next) { /* this address is silent: the next one */
-        ev_io_stop(ev, &dial->io);
+        (void)hlk_error_set(&dial->error, HLK_E_CONNECT, "no answer for %lld ms%s",
+                            (long long)dial->endpoint->reply_timeout_ms,
+                            dial->handshaking ? " to the TLS handshake (a port without TLS?)" : "");
+    if (!dial->lookup && dial->expected == 0 && !dial->handshaking &&
+        dial->next) { /* this address is silent: the next one */
+        hlk_loop_unwatch(dial->loop, &dial->io);
         hlk_conn_reset(&dial->conn);
         connect_next(dial);
         return;
     }
-    fail(dial);
+    dial_fail(dial);
 }
 
 void hlk_dial_init(struct hlk_dial *dial, hlk_loop *loop, const struct hlk_endpoint *endpoint,
@@ -287,10 +442,10 @@ void hlk_dial_init(struct hlk_dial *dial, hlk_loop *loop, const struct hlk_endpo
     dial->done = done;
     dial->ctx = ctx;
     hlk_conn_init(&dial->conn);
-    ev_init(&dial->io, on_io);
-    dial->io.data = dial;
+    dial->io.ready = dial_on_io;
     ev_init(&dial->timer, on_timeout);
     dial->timer.data = dial;
+    dial->search.found = on_found;
 }
 
 void hlk_dial_start(struct hlk_dial *dial)
@@ -298,27 +453,33 @@ void hlk_dial_start(struct hlk_dial *dial)
     hlk_loop_assert_here(dial->loop);
     const struct hlk_url *url = &dial->endpoint->url;
     dial->active = true;
+    dial->handshaking = false;
     dial->own = dial->expected = dial->seen = dial->auth_replies = 0;
+    dial->server = 0;
+    dial->is_replica = false;
+    *dial->host = '\0';
+    dial->uptime_ms = 0;
     memset(&dial->error, 0, sizeof dial->error);
     switch (url->kind) {
     case HLK_URL_UNIX:
         connect_unix(dial, url->path);
         return;
     case HLK_URL_LOCAL:
-        dial->aside = hlk_aside_local(url->name, 10000, &dial->error);
-        if (!dial->aside)
+        dial->local_start = hlk_local_start_begin(url->name, 10000, &dial->error);
+        if (!dial->local_start)
             break;
-        watch(dial, hlk_aside_fd(dial->aside), EV_READ);
+        dial_watch(dial, hlk_local_start_fd(dial->local_start), EPOLLIN);
+        return;
+    case HLK_URL_SENTINEL:
+        dial->endpoint->locator->find(dial->endpoint->locator->ctx, &dial->search);
         return;
     case HLK_URL_TCP:
-        dial->lookup = hlk_resolve_start(url->host, url->port, &dial->error);
-        if (!dial->lookup)
-            break;
-        allow(dial, dial->endpoint->reply_ms);
-        watch(dial, hlk_resolve_fd(dial->lookup), EV_READ);
+    case HLK_URL_CLUSTER:
+        set_host(dial, url->hosts[0].name, url->hosts[0].port);
+        look_up(dial);
         return;
     }
-    fail(dial);
+    dial_fail(dial);
 }
 
 void hlk_dial_stop(struct hlk_dial *dial)

@@ -1,4 +1,4 @@
-/* dial.h - one attempt to get a connection that is ready for use: name lookup, connect, AUTH, SELECT, the owner's
+/* dial.h - one attempt to get a connection that is ready for use: name lookup, connect, TLS, AUTH, SELECT, the owner's
  * greeting.
  *
  * Runs on the loop thread without blocking it: lookups and the start of a `local:` server happen on threads of their
@@ -8,14 +8,35 @@
 
 #include "base/log.h"
 #include "net/conn.h"
+#include "net/credentials.h"
 #include "net/loop.h"
 #include "net/resolve.h"
 #include "net/url.h"
 
+struct hlk_tls_context;
+
+#define HLK_DIAL_HOST 256
+
+/* Where the server is, when its URL does not say that: asked before each attempt. Loop thread only. */
+struct hlk_search {
+    struct hlk_list link;               /* the locator's; whoever asked may take it out */
+    /* host: a name or an address; or NULL, see error */
+    void (*found)(struct hlk_search *search, const char *host, int port, const struct hlk_error *error);
+};
+
+struct hlk_locator {
+    void *ctx;
+    void (*find)(void *ctx, struct hlk_search *search);     /* `found` follows, maybe at once */
+};
+
 struct hlk_endpoint {                   /* set by open, then read-only */
     struct hlk_url url;
+    const struct hlk_locator *locator;  /* SENTINEL: finds the master, whose role is checked. Else NULL */
+    bool is_sentinel;                   /* the server is one */
+    struct hlk_tls_context *tls;        /* url.tls: its state is the loop thread's */
+    struct hlk_credentials_source credentials;
     char client_name[96];               /* for CLIENT SETNAME */
-    int64_t reply_ms;
+    int64_t reply_timeout_ms;
     struct hlk_log log;
 };
 
@@ -24,6 +45,11 @@ struct hlk_greeting {                   /* what the owner says first, sent with 
     unsigned replies;                   /* how many commands that is */
     /* looks at reply i: HLK_OK goes on, else the dial fails with it */
     enum hlk_status (*check)(unsigned i, const redisReply *reply, struct hlk_error *error);
+    /* reply i as a number for the server's process, another one for another process; 0: it says nothing about that */
+    uint64_t (*server)(unsigned i, const redisReply *reply);
+    /* how long that process has run, by reply i, at least; < 0: it says nothing about that */
+    int64_t (*uptime_ms)(unsigned i, const redisReply *reply);
+    bool bears_refusals;                /* PING and SELECT may be refused: a missing right is no failure */
 };
 
 /* conn is the callee's now, or NULL: see error. On the loop thread; may start the dial again. */
@@ -37,15 +63,23 @@ struct hlk_dial {                       /* loop thread only */
     void *ctx;
 
     bool active;
-    struct ev_io io;
+    bool handshaking;                   /* TLS */
+    struct hlk_watch io;
     struct ev_timer timer;
+    struct hlk_search search;
+    char host[HLK_DIAL_HOST];           /* what is looked up; "": nothing is */
+    int port;
     struct hlk_resolve *lookup;
-    struct hlk_aside *aside;            /* the start of a local: server */
+    struct hlk_local_start *local_start;            /* the start of a local: server */
     struct addrinfo *addresses, *next;
     struct hlk_conn conn;
     struct hlk_buffer out;
     unsigned own, expected, seen;       /* replies: of our own greeting, in all, so far */
     unsigned auth_replies;
+    unsigned role_reply;                /* its index, if there is a locator */
+    bool is_replica;
+    uint64_t server;                    /* what the greeting has learnt of it; 0: not known */
+    int64_t uptime_ms;                  /* 0: not known */
     struct hlk_error error;
 };
 
@@ -55,6 +89,6 @@ void hlk_dial_start(struct hlk_dial *dial);     /* not while active */
 void hlk_dial_stop(struct hlk_dial *dial);      /* any time; `done` is not called */
 
 /* One command formatted into buffer. False: no memory. */
-bool hlk_command_add(struct hlk_buffer *buffer, int argc, const char **argv, const size_t *lens);
+bool hlk_buffer_add_command(struct hlk_buffer *buffer, int argc, const char **argv, const size_t *lens);
 
 #endif

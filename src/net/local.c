@@ -1,5 +1,6 @@
-/* local.c - see local.h. This is the asking side: folder, lock, is it there, start it. Its rule: whether the server
- * runs is asked, and changed, only under the flock. */
+/* local.c - see local.h. The client side: folder, lock, check, start. A process checks or changes whether the server
+ * runs only under the flock of the file `lock`. It starts no server while another process has the flock of the
+ * folder. */
 #include "net/local.h"
 
 #include "base/clock.h"
@@ -24,18 +25,20 @@
 #include <unistd.h>
 
 #define LOCK_RETRY_MS 5
+#define SILENT_MS 100   /* the shortest silence that counts as such */
+#define GIVE_UP_MS 1000 /* how long a guard may take to cancel a start */
 #define IDLE_LONGEST_S (365 * 24 * 3600)
 #define LOG_TAIL 2048
 
 struct place {
-    char dir[PATH_MAX], socket[PATH_MAX + 16], lock[PATH_MAX + 16], log[PATH_MAX + 16], pid[PATH_MAX + 16];
+    char dir[PATH_MAX], socket[PATH_MAX + 16], lock[PATH_MAX + 16], log[PATH_MAX + 16];
     char program[PATH_MAX];
 };
 
-/* --- where, and what */
+/* --- folder and program */
 
-/* False: too long. The same for every process of the user: no variable that a login session has and a job of cron has
- * not, and no folder that goes with the session. */
+/* False: too long. The result is the same in every process of the user: it depends on no variable that cron jobs lack,
+ * and on no folder that is removed with a session. */
 static bool find_folder(char *dir, size_t size, const char *name)
 {
     const char *given = secure_getenv("HASPLOCK_LOCAL_DIR");
@@ -47,10 +50,9 @@ static bool find_folder(char *dir, size_t size, const char *name)
 static enum hlk_status find_place(struct place *place, const char *name, struct hlk_error *error)
 {
     bool fits = find_folder(place->dir, sizeof place->dir, name);
-    snprintf(place->socket, sizeof place->socket, "%s/redis.sock", place->dir);
-    snprintf(place->lock, sizeof place->lock, "%s/lock", place->dir);
-    snprintf(place->log, sizeof place->log, "%s/redis.log", place->dir);
-    snprintf(place->pid, sizeof place->pid, "%s/pid", place->dir);
+    snprintf(place->socket, sizeof place->socket, "%s/" HLK_LOCAL_SOCKET, place->dir);
+    snprintf(place->lock, sizeof place->lock, "%s/" HLK_LOCAL_LOCK, place->dir);
+    snprintf(place->log, sizeof place->log, "%s/" HLK_LOCAL_LOG, place->dir);
     if (!fits || strlen(place->socket) >= sizeof((struct sockaddr_un *)0)->sun_path)
         return hlk_error_set(error, HLK_E_INVALID,
                              "local server: %.200s is too long for a socket's path: set HASPLOCK_LOCAL_DIR",
@@ -108,7 +110,7 @@ static int64_t idle_ms(void)
     return (int64_t)(seconds < IDLE_LONGEST_S ? seconds : IDLE_LONGEST_S) * 1000;
 }
 
-/* Ours alone, or nothing is put into it: who could write there could lay a socket of his own. */
+/* The folder must belong to this user alone: a process that could write there could put a socket of its own there. */
 static enum hlk_status make_folder(const char *dir, struct hlk_error *error)
 {
     struct stat st;
@@ -130,7 +132,8 @@ static bool is_still_the_file(int fd, const char *path)
     return fstat(fd, &mine) == 0 && stat(path, &now) == 0 && mine.st_ino == now.st_ino && mine.st_dev == now.st_dev;
 }
 
-/* One try. The lock's descriptor; -1: see errno, EWOULDBLOCK when another has it (or has just replaced the file). */
+/* One try. Returns the descriptor of the lock. -1: see errno; EWOULDBLOCK: another process has it, or has just replaced
+ * the file. */
 static int try_lock(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -159,16 +162,16 @@ static enum hlk_status lock(const struct place *place, int64_t deadline, int *ou
     return HLK_OK;
 }
 
-/* A child that somebody else forked meanwhile may have the descriptor too: closing ours would not unlock it. */
+/* A child that was forked meanwhile may have the descriptor too, so closing ours would not unlock it. */
 static void unlock(int fd)
 {
     (void)flock(fd, LOCK_UN);
     close(fd);
 }
 
-/* --- is it there? */
+/* --- is it running? */
 
-/* 0: connected. Else errno; EAGAIN (its backlog is full) only once the deadline is over. */
+/* 0: connected. Else errno; EAGAIN (its backlog is full) only after the deadline. */
 static int connect_until(int fd, const struct sockaddr_un *address, int64_t deadline)
 {
     while (connect(fd, (const struct sockaddr *)address, sizeof *address) != 0) {
@@ -181,27 +184,30 @@ static int connect_until(int fd, const struct sockaddr_un *address, int64_t dead
     return 0;
 }
 
-/* 0: it answers, with whatever. ENOENT, ECONNREFUSED, ECONNRESET: it is not there. EAGAIN: silent. */
+/* 0: it has answered, in any way. ECONNRESET: it hangs up. EAGAIN: silent. */
 static int ping(int fd, int64_t deadline)
 {
     static const char question[] = "PING\r\n";
     struct pollfd answer = { .fd = fd, .events = POLLIN };
     char byte;
-    if (send(fd, question, sizeof question - 1, MSG_NOSIGNAL) < 0)
-        return errno == EPIPE ? ECONNRESET : errno;
+    if (deadline < hlk_clock_ms() + SILENT_MS)
+        deadline = hlk_clock_ms() + SILENT_MS;
+    (void)send(fd, question, sizeof question - 1, MSG_NOSIGNAL); /* a full server has already answered and hung up */
     for (;;) {
         ssize_t n = recv(fd, &byte, 1, 0);
-        if (n >= 0)
-            return n ? 0 : ECONNRESET;
-        if (errno != EAGAIN && errno != EINTR)
-            return errno;
+        if (n > 0)
+            return 0;
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            return ECONNRESET;
         if (hlk_clock_ms() >= deadline)
             return EAGAIN;
         (void)poll(&answer, 1, hlk_clock_poll_ms(deadline));
     }
 }
 
-static int ask(const struct sockaddr_un *address, int64_t deadline)
+/* 0: a server runs. ENOENT, ECONNREFUSED: no server listens. ECONNRESET: it is about to end, or similar. EAGAIN: it
+ * accepts connections and does not answer. */
+static int local_ask(const struct sockaddr_un *address, int64_t deadline)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -213,9 +219,20 @@ static int ask(const struct sockaddr_un *address, int64_t deadline)
     return fault;
 }
 
+/* 0: no server of this folder is left. EWOULDBLOCK: one is. Called only under the lock. */
+static int folder_is_free(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno;
+    int fault = flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    unlock(fd);
+    return fault;
+}
+
 /* --- starting it */
 
-/* The last line of the server's log that says something, or "". */
+/* The last non-empty line of the server's log, or "". */
 static void last_words(const char *path, char *out, size_t size)
 {
     char tail[LOG_TAIL + 1];
@@ -241,22 +258,29 @@ static enum hlk_status did_not_start(const struct place *place, const char *what
                          *words ? "; its log ends with: " : "", words);
 }
 
-/* The guard tells how it went, by its word and then by the end of the stream. */
-static enum hlk_status await_guard(const struct place *place, int fd, int64_t deadline, struct hlk_error *error)
+/* False: no input, and the stream has not ended. */
+static bool readable_until(int fd, int64_t deadline)
 {
-    struct pollfd guard = { .fd = fd, .events = POLLIN };
-    char word[1 + sizeof(int)];
-    ssize_t len;
+    struct pollfd on = { .fd = fd, .events = POLLIN };
     int ready;
     do
-        ready = poll(&guard, 1, hlk_clock_poll_ms(deadline));
+        ready = poll(&on, 1, hlk_clock_poll_ms(deadline));
     while (ready < 0 || (ready == 0 && hlk_clock_ms() < deadline));
+    return ready > 0;
+}
 
-    if (ready == 0)
-        shutdown(fd, SHUT_WR); /* it gives up, unless it has made it in this moment */
-    do
-        len = recv(fd, word, sizeof word, 0);
-    while (len < 0 && errno == EINTR);
+/* The guard reports the outcome by a message and by the end of the stream. A guard that is stopped, or whose stream
+ * another process keeps open, is left behind: it ends its server when it sees our shutdown, and keeps the folder locked
+ * until then. */
+static enum hlk_status await_guard(const struct place *place, int fd, int64_t deadline, struct hlk_error *error)
+{
+    char word[1 + sizeof(int)];
+    ssize_t len = -1;
+    bool in_time = readable_until(fd, deadline);
+    if (!in_time)
+        shutdown(fd, SHUT_WR); /* it cancels the start, unless it has just succeeded */
+    if (in_time || readable_until(fd, hlk_clock_ms() + GIVE_UP_MS))
+        len = recv(fd, word, sizeof word, MSG_DONTWAIT);
     if (len > 0 && word[0] == HLK_LOCAL_READY)
         return HLK_OK;
     if (len == sizeof word && word[0] == HLK_LOCAL_NO_EXEC) {
@@ -264,10 +288,10 @@ static enum hlk_status await_guard(const struct place *place, int fd, int64_t de
         memcpy(&why, word + 1, sizeof why);
         return hlk_error_set(error, HLK_E_OS, "local server: cannot run %s: %s", place->program, strerror(why));
     }
-    return did_not_start(place, ready ? "ended at once" : "did not come up in time", error);
+    return did_not_start(place, in_time ? "ended at once" : "did not come up in time", error);
 }
 
-/* Forks with all signals blocked: none of the application's handlers may run in the child. */
+/* Forks with all signals blocked: no handler of the application may run in the child. */
 static int fork_guard(const struct hlk_local_plan *plan)
 {
     sigset_t all, before;
@@ -302,15 +326,35 @@ static int make_pair(int pair[2])
     return fault;
 }
 
-static enum hlk_status start(struct place *place, const struct sockaddr_un *address, int64_t deadline,
-                             struct hlk_error *error)
+/* The variables that a program needs to be found, linked and run; none that an application may keep secrets in. */
+static void pick_environment(char **picked, size_t most)
+{
+    static const char *const names[] = { "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH" };
+    size_t n = 0;
+    for (char **variable = environ; variable && *variable; variable++)
+        for (size_t i = 0; i < sizeof names / sizeof *names && n < most - 1; i++) {
+            size_t len = strlen(names[i]);
+            if (strncmp(*variable, names[i], len) == 0 && (*variable)[len] == '=' && secure_getenv(names[i]))
+                picked[n++] = *variable;
+        }
+    picked[n] = NULL;
+}
+
+static enum hlk_status local_start(struct place *place, const struct sockaddr_un *address, int64_t deadline,
+                                   struct hlk_error *error)
 {
     enum hlk_status status = find_program(place->program, sizeof place->program, error);
     if (status)
         return status;
-    char *argv[] = { place->program, "--port",    "0",        "--unixsocket", place->socket, "--unixsocketperm",
-                     "700",          "--save",    "",         "--appendonly", "no",          "--dir",
-                     place->dir,     "--pidfile", place->pid, "--daemonize",  "no",          NULL };
+    char *picked[16];
+    pick_environment(picked, sizeof picked / sizeof *picked);
+    /* Redis changes to --dir before it makes its files, and removes them by these names. So it never removes files of
+     * another folder that has taken its path. */
+    char *argv[] = {
+        place->program,     "--port",      "0",      "--dir", place->dir,     "--unixsocket", HLK_LOCAL_SOCKET,
+        "--unixsocketperm", "700",         "--save", "",      "--appendonly", "no",           "--pidfile",
+        HLK_LOCAL_PID,      "--daemonize", "no",     NULL
+    };
     int pair[2];
     int fault = make_pair(pair);
     if (fault)
@@ -318,9 +362,9 @@ static enum hlk_status start(struct place *place, const struct sockaddr_un *addr
     struct hlk_local_plan plan = {
         .program = place->program,
         .argv = argv,
-        .envp = environ,
+        .envp = picked,
+        .dir = place->dir,
         .log_path = place->log,
-        .lock_path = place->lock,
         .address = *address,
         .idle_ms = idle_ms(),
         .starter = pair[1],
@@ -334,18 +378,37 @@ static enum hlk_status start(struct place *place, const struct sockaddr_un *addr
     return status;
 }
 
-static enum hlk_status ensure_locked(struct place *place, int64_t deadline, struct hlk_error *error)
+/* No server listens at the socket. */
+static enum hlk_status start_if_free(struct place *place, const struct sockaddr_un *address, int64_t deadline,
+                                     bool *again, struct hlk_error *error)
+{
+    int fault = folder_is_free(place->dir);
+    if (fault == 0)
+        return local_start(place, address, deadline, error);
+    *again = fault == EWOULDBLOCK;
+    if (*again)
+        return hlk_error_set(error, HLK_E_CONNECT,
+                             "local server: one has not ended, and cannot be reached at %s; its pid is in %s/%s, and "
+                             "it ends by itself when its last client leaves",
+                             place->socket, place->dir, HLK_LOCAL_PID);
+    return hlk_error_set(error, HLK_E_OS, "local server: cannot lock %s: %s", place->dir, strerror(fault));
+}
+
+/* Under the lock. *again: the obstacle may go away. */
+static enum hlk_status ensure_locked(struct place *place, int64_t deadline, bool *again, struct hlk_error *error)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     memcpy(address.sun_path, place->socket, strlen(place->socket) + 1);
-    int fault = ask(&address, deadline);
+    int fault = local_ask(&address, deadline);
     switch (fault) {
     case 0:
         return HLK_OK;
     case ENOENT:
     case ECONNREFUSED:
+        return start_if_free(place, &address, deadline, again, error);
     case ECONNRESET:
-        return start(place, &address, deadline, error);
+        *again = true;
+        return hlk_error_set(error, HLK_E_CONNECT, "local server: %s closes connections at once", place->socket);
     case EAGAIN:
         return hlk_error_set(error, HLK_E_CONNECT, "local server: %s takes connections and does not answer",
                              place->socket);
@@ -354,23 +417,35 @@ static enum hlk_status ensure_locked(struct place *place, int64_t deadline, stru
     }
 }
 
-enum hlk_status hlk_local_ensure(const char *name, int64_t patience_ms, char *path, size_t path_size,
+/* The lock is given back between two tries, because the guard of the old server needs it too. */
+static enum hlk_status local_ensure(struct place *place, int64_t deadline, struct hlk_error *error)
+{
+    for (;;) {
+        int fd;
+        bool again = false;
+        enum hlk_status status = lock(place, deadline, &fd, error);
+        if (status)
+            return status;
+        status = ensure_locked(place, deadline, &again, error);
+        unlock(fd);
+        if (!again || hlk_clock_ms() >= deadline)
+            return status;
+        (void)poll(NULL, 0, LOCK_RETRY_MS);
+    }
+}
+
+enum hlk_status hlk_local_ensure(const char *name, int64_t reconnect_timeout_ms, char *path, size_t path_size,
                                  struct hlk_error *error)
 {
     struct place place = { .dir = "" };
-    int64_t deadline = hlk_clock_after(hlk_clock_ms(), patience_ms);
-    int fd = -1;
+    int64_t deadline = hlk_clock_after(hlk_clock_ms(), reconnect_timeout_ms);
     assert(*name && !strchr(name, '/'));
 
     enum hlk_status status = find_place(&place, name, error);
     if (!status)
         status = make_folder(place.dir, error);
     if (!status)
-        status = lock(&place, deadline, &fd, error);
-    if (!status)
-        status = ensure_locked(&place, deadline, error);
-    if (fd >= 0)
-        unlock(fd);
+        status = local_ensure(&place, deadline, error);
     if (!status && (size_t)snprintf(path, path_size, "%s", place.socket) >= path_size)
         status = hlk_error_set(error, HLK_E_INVALID, "local server: no room for the path of its socket");
     return status;

@@ -1,6 +1,8 @@
 /* local_guard.c - see local_guard.h: async-signal-safe calls only, and all memory on the stack. */
 #include "net/local_guard.h"
 
+#include "net/title.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +19,7 @@
 #include <unistd.h>
 
 #define RETRY_MS 5           /* while the server starts */
-#define LOOK_LONGEST_MS 5000 /* between two looks at its clients */
+#define LOOK_LONGEST_MS 5000 /* between two checks of its clients */
 #define RECONNECT_MS 50
 #define RECONNECT_TRIES 100
 #define REPLY_LONGEST 16384 /* the three INFO sections together have about 2 KiB */
@@ -39,7 +41,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* --- becoming a process of its own */
+/* --- becoming a separate process */
 
 static void reset_signals(void)
 {
@@ -72,9 +74,22 @@ static void keep_starter_only(const struct hlk_local_plan *plan)
     close_range_of(plan, (unsigned)plan->starter + 1, ~0u);
 }
 
-/* `starter` is close-on-exec: it ends here when exec works. */
-_Noreturn static void become_server(const struct hlk_local_plan *plan)
+/* Held by the guard and, after the fork, by the server, because it is not close-on-exec. -1: another server still
+ * runs. */
+static int flock_folder(const struct hlk_local_plan *plan)
 {
+    int folder = open(plan->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) == 0)
+        return folder;
+    return -1;
+}
+
+/* `starter` is close-on-exec, so a successful exec closes it. The server is killed if its guard dies. */
+_Noreturn static void become_server(const struct hlk_local_plan *plan, pid_t guard)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != guard)
+        _exit(127); /* the guard died before prctl */
     int log = open(plan->log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (log >= 0) {
         (void)dup2(log, 1);
@@ -88,9 +103,9 @@ _Noreturn static void become_server(const struct hlk_local_plan *plan)
     _exit(127);
 }
 
-/* --- talking to the server */
+/* --- commands to the server */
 
-/* Connected to `server` itself, or -1. */
+/* A connection to the process `server`, or -1. */
 static int reach(const struct hlk_local_plan *plan, pid_t server)
 {
     struct ucred peer = { .pid = -1 };
@@ -110,14 +125,17 @@ static bool has_ended(pid_t server)
     return got == server || (got < 0 && errno == ECHILD);
 }
 
-static void end(pid_t server, int sig)
+/* It has nothing to save. On SIGTERM it would remove its socket by path, which may be another server's by now. */
+static void end(int folder, pid_t server)
 {
-    kill(server, sig);
+    kill(server, SIGKILL);
     while (waitpid(server, NULL, 0) < 0 && errno == EINTR)
         ;
+    (void)unlinkat(folder, HLK_LOCAL_SOCKET, 0);
+    (void)unlinkat(folder, HLK_LOCAL_PID, 0);
 }
 
-/* Behind the bulk string that begins at `at`; NULL: not all there yet. A reply of another kind counts as its line. */
+/* The end of the bulk string that begins at `at`; NULL: incomplete. Any other reply counts as one line. */
 static const char *behind_reply(const char *at, const char *end)
 {
     const char *line = memchr(at, '\n', (size_t)(end - at));
@@ -138,7 +156,7 @@ static bool all_there(const char *at, const char *end, int replies)
     return at != NULL;
 }
 
-/* The number behind `name` at the beginning of a line; -1: not there. */
+/* The number after `name`; -1: not found. */
 static int64_t field(const char *text, const char *name)
 {
     const char *at = strstr(text, name);
@@ -150,15 +168,19 @@ static int64_t field(const char *text, const char *name)
     return n;
 }
 
-/* Its socket is not where it was: nobody can come, and what it keeps, such as counters of tokens, is for nobody. */
-static bool is_beyond_reach(const struct hlk_local_plan *plan)
+/* Its socket is not at its path, so no process can connect. Its keys, such as token counters, are of no use then. */
+static bool is_beyond_reach(const struct hlk_local_plan *plan, int folder)
 {
-    return access(plan->address.sun_path, F_OK) != 0 && errno == ENOENT;
+    struct stat there, own;
+    if (stat(plan->address.sun_path, &there) != 0)
+        return errno == ENOENT;
+    return fstatat(folder, HLK_LOCAL_SOCKET, &own, AT_SYMLINK_NOFOLLOW) != 0 || there.st_ino != own.st_ino ||
+           there.st_dev != own.st_dev;
 }
 
-/* False: the connection is gone. Waits as long as the server takes: a stopped one is not idle. What cannot be told (the
- * server asks for a password meanwhile) stays -1 and counts as busy. */
-static bool ask(const struct hlk_local_plan *plan, int fd, struct facts *facts)
+/* False: the connection is lost. Waits as long as the server takes, because a stopped server is not idle. A value that
+ * is missing (the server requires a password meanwhile) is -1 and counts as busy. */
+static bool guard_ask(int fd, struct facts *facts)
 {
     static const char question[] = "INFO clients\r\nINFO stats\r\nINFO keyspace\r\n";
     char text[REPLY_LONGEST + 1];
@@ -177,7 +199,7 @@ static bool ask(const struct hlk_local_plan *plan, int fd, struct facts *facts)
     text[len] = '\0';
     facts->clients = field(text, "\nconnected_clients:");
     facts->total = field(text, "\ntotal_connections_received:");
-    facts->keys = (!strstr(text, "# Keyspace") || strstr(text, "\ndb")) && !is_beyond_reach(plan);
+    facts->keys = !strstr(text, "# Keyspace") || strstr(text, "\ndb");
     return true;
 }
 
@@ -186,7 +208,7 @@ static bool is_idle(const struct facts *facts)
     return facts->clients == 1 && facts->total >= 0 && !facts->keys;
 }
 
-/* Idle at both looks, and nobody came and went in between. */
+/* Idle at both checks, and no client connected in between. */
 static bool stayed_idle(const struct facts *before, const struct facts *now)
 {
     return is_idle(before) && is_idle(now) && before->total == now->total;
@@ -194,8 +216,8 @@ static bool stayed_idle(const struct facts *before, const struct facts *now)
 
 /* --- the guard's life */
 
-/* Connected and asked for a sign of life; or -1. */
-static int knock(const struct hlk_local_plan *plan, pid_t server)
+/* A connection on which PING was sent; or -1. */
+static int guard_knock(const struct hlk_local_plan *plan, pid_t server)
 {
     static const char ping[] = "PING\r\n";
     int fd = reach(plan, server);
@@ -210,15 +232,15 @@ static bool has_answered(int fd)
     return recv(fd, pong, sizeof pong, 0) > 0;
 }
 
-/* Until the server answers. The starter shuts its end when its patience is over; it waits for our exit then, so that no
- * half-started server is left behind its back. */
-static int wait_until_up(const struct hlk_local_plan *plan, pid_t server)
+/* Until the server answers. When its timeout is over, the starter shuts down its end and waits for our exit, so no
+ * half-started server is left. */
+static int wait_until_up(const struct hlk_local_plan *plan, int folder, pid_t server)
 {
     struct pollfd on[] = { { .fd = plan->starter, .events = POLLIN }, { .fd = -1, .events = POLLIN } };
     for (;;) {
         (void)poll(on, 2, RETRY_MS);
         if (on[0].revents) {
-            end(server, SIGKILL);
+            end(folder, server);
             _exit(1);
         }
         if (on[1].revents) {
@@ -230,13 +252,13 @@ static int wait_until_up(const struct hlk_local_plan *plan, pid_t server)
         if (has_ended(server))
             _exit(1);
         if (on[1].fd < 0)
-            on[1].fd = knock(plan, server);
+            on[1].fd = guard_knock(plan, server);
     }
 }
 
-/* Our connection was lost while the server may live: somebody killed its clients, or removed its socket. A server whom
- * nobody can reach any more is ended. */
-static int find_again(const struct hlk_local_plan *plan, pid_t server)
+/* The guard's connection was lost while the server may live: its clients were killed, or its socket removed. An
+ * unreachable server is ended. */
+static int find_again(const struct hlk_local_plan *plan, int folder, pid_t server)
 {
     for (int i = 0; i < RECONNECT_TRIES; i++) {
         if (has_ended(server))
@@ -246,27 +268,27 @@ static int find_again(const struct hlk_local_plan *plan, pid_t server)
             return fd;
         pause_ms(RECONNECT_MS);
     }
-    end(server, SIGTERM);
+    end(folder, server);
     _exit(0);
 }
 
-/* Under the lock nobody is between asking for the server and being told that it runs. A lock that is taken is a sign of
- * life; one that was removed, as who tidies /tmp may do, is made anew; where none can be made the whole folder is gone:
- * nobody can come. */
-static void end_if_idle(const struct hlk_local_plan *plan, int fd, pid_t server, const struct facts *before)
+/* Under the lock no process is between checking for the server and connecting to it. If the lock is taken, the server
+ * is in use. If the file was removed, for example by a cleanup of /tmp, it is made again. If that is impossible, the
+ * folder is gone and no process can connect. */
+static void end_if_idle(int folder, int fd, pid_t server, const struct facts *before)
 {
     struct facts now;
-    int lock = open(plan->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int lock = openat(folder, HLK_LOCAL_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool alone = lock >= 0 ? flock(lock, LOCK_EX | LOCK_NB) == 0 : errno == ENOENT;
-    if (alone && ask(plan, fd, &now) && stayed_idle(before, &now)) {
-        end(server, SIGTERM);
+    if (alone && guard_ask(fd, &now) && stayed_idle(before, &now)) {
+        end(folder, server);
         _exit(0);
     }
     if (lock >= 0)
         close(lock);
 }
 
-_Noreturn static void watch(const struct hlk_local_plan *plan, int fd, pid_t server)
+_Noreturn static void watch(const struct hlk_local_plan *plan, int folder, int fd, pid_t server)
 {
     struct facts before = { .total = -1 };
     int64_t idle_since = now_ms();
@@ -274,15 +296,19 @@ _Noreturn static void watch(const struct hlk_local_plan *plan, int fd, pid_t ser
     for (;;) {
         struct pollfd gone = { .fd = fd, .events = POLLIN };
         struct facts now;
-        if (poll(&gone, 1, look_ms) != 0 || !ask(plan, fd, &now)) {
+        if (poll(&gone, 1, look_ms) != 0 || !guard_ask(fd, &now)) {
             close(fd);
-            fd = find_again(plan, server);
+            fd = find_again(plan, folder, server);
             continue;
+        }
+        if (now.clients == 1 && is_beyond_reach(plan, folder)) { /* a new server waits for its end */
+            end(folder, server);
+            _exit(0);
         }
         if (!stayed_idle(&before, &now))
             idle_since = now_ms();
         else if (now_ms() - idle_since >= plan->idle_ms)
-            end_if_idle(plan, fd, server, &before);
+            end_if_idle(folder, fd, server, &before);
         before = now;
     }
 }
@@ -295,16 +321,16 @@ void hlk_local_guard(const struct hlk_local_plan *plan)
     (void)setsid();
     (void)umask(077);
     keep_starter_only(plan);
-    (void)prctl(PR_SET_NAME, "hasplock-local");
-
-    pid_t server = fork();
+    int folder = flock_folder(plan);
+    pid_t guard = getpid(), server = folder < 0 ? -1 : fork();
     if (server == 0)
-        become_server(plan);
+        become_server(plan, guard);
+    hlk_title_set("hasplock-local", plan->dir); /* after the fork: this erases the environment, which the server uses */
     if (server < 0 || chdir("/") != 0)
         _exit(1);
-    int fd = wait_until_up(plan, server);
+    int fd = wait_until_up(plan, folder, server);
     char ready = HLK_LOCAL_READY;
     (void)send(plan->starter, &ready, 1, MSG_NOSIGNAL);
     close(plan->starter);
-    watch(plan, fd, server);
+    watch(plan, folder, fd, server);
 }

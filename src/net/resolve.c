@@ -1,4 +1,4 @@
-/* resolve.c - see resolve.h. Asker and thread have a reference each; who gives the last one back frees what is left. */
+/* resolve.c - see resolve.h. User and thread have a reference each; the last one frees the lookup. */
 #include "net/resolve.h"
 
 #include "base/mem.h"
@@ -17,12 +17,12 @@
 typedef int lookup_fn(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 static _Atomic(lookup_fn *) played;
 
-/* A lookup that hangs cannot be ended: the dial that gave it up leaves its thread behind. */
+/* A lookup that hangs cannot be ended: the dial that gives it up leaves its thread behind. */
 #define RUNNING_MOST 16
 static atomic_int running;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void in_child(void) /* the threads are the parent's */
+static void in_child(void) /* the threads belong to the parent */
 {
     atomic_store(&running, 0);
 }
@@ -38,13 +38,13 @@ struct hlk_resolve {
     char *host;
     char service[8]; /* the port */
 
-    atomic_bool done; /* released after the next three are written, by the thread; then they are the asker's: */
+    atomic_bool done; /* set by the thread after the next three, which then belong to the user: */
     int fault;        /*   EAI_..., 0: none */
     int os_fault;     /*   errno */
     struct addrinfo *found;
 };
 
-static void unref(struct hlk_resolve *lookup)
+static void resolve_unref(struct hlk_resolve *lookup)
 {
     if (atomic_fetch_sub(&lookup->refs, 1) > 1)
         return;
@@ -65,24 +65,24 @@ static void look_up(struct hlk_resolve *lookup, lookup_fn *how, int flags)
         lookup->found = NULL;
 }
 
-static void tell(struct hlk_resolve *lookup)
+static void resolve_tell(struct hlk_resolve *lookup)
 {
     atomic_store_explicit(&lookup->done, true, memory_order_release);
     eventfd_write(lookup->fd, 1);
 }
 
-static void *run(void *arg)
+static void *resolve_run(void *arg)
 {
     struct hlk_resolve *lookup = arg;
     lookup_fn *play = atomic_load(&played);
     look_up(lookup, play ? play : getaddrinfo, 0);
-    tell(lookup);
-    unref(lookup);
+    resolve_tell(lookup);
+    resolve_unref(lookup);
     atomic_fetch_sub(&running, 1);
     return NULL;
 }
 
-/* The thread is nobody's: detached, and deaf to the application's signals. Answers 0 or an errno. */
+/* The thread is detached, and all signals are blocked in it. Returns 0 or an errno. */
 static int start_thread(struct hlk_resolve *lookup)
 {
     pthread_attr_t attr;
@@ -98,7 +98,7 @@ static int start_thread(struct hlk_resolve *lookup)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     atomic_fetch_add(&lookup->refs, 1);
-    fault = pthread_create(&thread, &attr, run, lookup);
+    fault = pthread_create(&thread, &attr, resolve_run, lookup);
     if (fault) {
         atomic_fetch_sub(&lookup->refs, 1);
         atomic_fetch_sub(&running, 1);
@@ -131,7 +131,7 @@ struct hlk_resolve *hlk_resolve_start(const char *host, int port, struct hlk_err
 
     look_up(lookup, getaddrinfo, AI_NUMERICHOST);
     if (lookup->fault != EAI_NONAME) {
-        tell(lookup);
+        resolve_tell(lookup);
         return lookup;
     }
     int fault = start_thread(lookup);
@@ -139,7 +139,7 @@ struct hlk_resolve *hlk_resolve_start(const char *host, int port, struct hlk_err
         bool hang = fault == EAGAIN && atomic_load(&running) >= RUNNING_MOST;
         hlk_error_set(error, hang ? HLK_E_CONNECT : HLK_E_OS, "thread for the lookup of \"%s\": %s", host,
                       hang ? "as many as there may be hang already" : strerror(fault));
-        unref(lookup);
+        resolve_unref(lookup);
         return NULL;
     }
     return lookup;
@@ -150,7 +150,7 @@ int hlk_resolve_fd(const struct hlk_resolve *lookup)
     return lookup->fd;
 }
 
-/* What this process lacked, or NULL: glibc answers EAI_NONAME as well when it cannot open /etc/hosts or a socket. */
+/* What this process lacked, or NULL. glibc also returns EAI_NONAME when it cannot open /etc/hosts or a socket. */
 static const char *lacks(const struct hlk_resolve *lookup)
 {
     bool lack = lookup->os_fault == EMFILE || lookup->os_fault == ENFILE || lookup->os_fault == ENOMEM;
@@ -177,7 +177,7 @@ enum hlk_status hlk_resolve_take(struct hlk_resolve *lookup, struct addrinfo **o
 void hlk_resolve_drop(struct hlk_resolve *lookup)
 {
     if (lookup)
-        unref(lookup);
+        resolve_unref(lookup);
 }
 
 void hlk_resolve_play(int (*lookup)(const char *, const char *, const struct addrinfo *, struct addrinfo **))

@@ -11,7 +11,7 @@ static bool is_slow(const struct hlk_spin *spin)
     return spin->average_ns > HLK_SPIN_LIMIT_NS;
 }
 
-/* While slow, since_probe counts the blocking calls; 0 says that the last one was a probe. */
+/* While polling is off, since_probe counts the blocking calls; 0: the last call was a probe. */
 int64_t hlk_spin_budget_ns(struct hlk_spin *spin)
 {
     if (spin->off)
@@ -28,13 +28,14 @@ int64_t hlk_spin_budget_ns(struct hlk_spin *spin)
 
 void hlk_spin_saw(struct hlk_spin *spin, int64_t round_trip_ns)
 {
-    if (round_trip_ns > 2 * HLK_SPIN_LIMIT_NS) /* a stall (a stolen CPU, a cron of the server's) is one vote, not ten */
+    if (round_trip_ns > 2 * HLK_SPIN_LIMIT_NS) /* one stall of the machine must not count tenfold */
         round_trip_ns = 2 * HLK_SPIN_LIMIT_NS;
     bool was_slow = is_slow(spin);
     if (round_trip_ns < 1)
         round_trip_ns = 1;
 
-    /* An eighth of one polled trip would drown in the 63 blocked ones around it: a probe's good news counts whole. */
+    /* The average would hardly move: one polled trip among 63 blocked ones counts an eighth. So a fast probe replaces
+     * it. */
     bool probe_was_fast = was_slow && !spin->since_probe && round_trip_ns <= HLK_SPIN_LIMIT_NS;
     if (!spin->average_ns || probe_was_fast)
         spin->average_ns = round_trip_ns;

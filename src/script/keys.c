@@ -23,13 +23,18 @@ size_t hlk_key_channel(char out[HLK_KEY_MAX], const char *name, size_t len)
     return prefixed(out, "redisson_lock__channel:", name, len);
 }
 
-/* Not Redisson's rule, by which "a" and "{a}" have one key: a releaser of one would give it to who waits for the other.
- * hasplock_queue:{a} and hasplock_queue::{a} differ in the byte behind the prefix, '{' or ':', so no name with a '{'
- * has the key of one without; and within each kind the name is what is left of the key when its ends are taken away.
- * The slot is the same as by Redisson's rule: the prefix has no brace. */
+/* Not Redisson's rule, by which "a" and "{a}" share one key: then a release of one could grant it to a waiter of the
+ * other. hasplock_queue:{a} and hasplock_queue::{a} differ in the byte after the prefix, '{' or ':'. So a name with a
+ * '{' never has the key of a name without one. Within each group the key minus prefix and ending is the name. The slot
+ * is the same as by Redisson's rule, because the prefix has no brace. */
 size_t hlk_key_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
     return prefixed(out, memchr(name, '{', len) ? "hasplock_queue::" : "hasplock_queue:", name, len);
+}
+
+size_t hlk_key_semaphore_channel(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, "redisson_sc:", name, len);
 }
 
 size_t hlk_key_token(char out[HLK_KEY_MAX], const char *name, size_t len)
@@ -39,7 +44,31 @@ size_t hlk_key_token(char out[HLK_KEY_MAX], const char *name, size_t len)
 
 size_t hlk_key_inbox(char out[HLK_KEY_MAX], const char *client_id)
 {
-    return (size_t)snprintf(out, HLK_KEY_MAX, "hasplock_inbox:%s", client_id);
+    return (size_t)snprintf(out, HLK_KEY_MAX, HLK_INBOX_PREFIX "%s", client_id);
+}
+
+size_t hlk_key_lock_inbox(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const char *name, size_t len, const char *client_id)
+{
+    size_t n = prefixed(out, HLK_INBOX_PREFIX, name, len), more = strlen(client_id);
+    out[n++] = ':';
+    memcpy(out + n, client_id, more);
+    return n + more;
+}
+
+#define LATCH_CHANNEL "redisson_countdownlatch__channel__"
+
+size_t hlk_key_latch(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    size_t n = sizeof LATCH_CHANNEL "{" - 1;
+    memcpy(out, LATCH_CHANNEL "{", n);
+    memcpy(out + n, name, len);
+    out[n + len] = '}';
+    return n + len + 1;
+}
+
+size_t hlk_key_latch_in_slot(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, LATCH_CHANNEL, name, len);
 }
 
 size_t hlk_key_fair_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
@@ -57,6 +86,21 @@ size_t hlk_key_fair(char out[HLK_KEY_MAX], const char *name, size_t len)
     return prefixed(out, "hasplock_fair:", name, len);
 }
 
+size_t hlk_key_rw_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, memchr(name, '{', len) ? "hasplock_rwlock::" : "hasplock_rwlock:", name, len);
+}
+
+size_t hlk_key_rw_channel(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, "redisson_rwlock:", name, len);
+}
+
+size_t hlk_key_tag(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, "", name, len);
+}
+
 size_t hlk_key_waiter(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const char *name, size_t len, const char *client_id,
                       uint64_t hold)
 {
@@ -69,7 +113,7 @@ bool hlk_name_breaks_slots(const char *name, size_t len)
 {
     const char *open = memchr(name, '{', len);
     if (!open)
-        return memchr(name, '}', len) != NULL; /* prefix:{a}b}: its tag is "a", the lock's key has none */
+        return memchr(name, '}', len) != NULL; /* prefix:{a}b}: its hash tag is "a", but the lock's key has none */
     size_t rest = len - (size_t)(open + 1 - name);
     const char *close = memchr(open + 1, '}', rest);
     return !close || close == open + 1;
@@ -108,7 +152,7 @@ bool hlk_field_is_of(const char *field, size_t len, const char *client_id)
     return len > n && field[n] == ':' && memcmp(field, client_id, n) == 0;
 }
 
-/* hlk-<host>-<pid>-<random>:<hold>; a host may have dashes of its own */
+/* hlk-<host>-<pid>-<random>:<hold>; the host may contain dashes */
 static bool describe_ours(struct hlk_text *text, const char *field, size_t len)
 {
     char copy[HLK_FIELD_MAX];

@@ -1,34 +1,25 @@
-/* table.h - the Lua scripts as they are in lua/, with the SHA-1 that Redis knows them by.
+/* table.h - the Lua scripts of lua/, each with the SHA-1 by which Redis knows it.
  *
- * table.c is generated from lua/ at build time (lua/embed.cmake), one row per number below; the names are the files'.
- * A new script: its file, its number here, its name in src/CMakeLists.txt. */
+ * table.c and names.h are generated from lua/ at build time (lua/embed.cmake). names.h has enum hlk_script, with one
+ * number such as HLK_SCRIPT_LOCK_ACQUIRE for each file except part_*, and HLK_SCRIPT_COUNT. A new script is a new file
+ * in lua/. */
 #ifndef HLK_SCRIPT_TABLE_H
 #define HLK_SCRIPT_TABLE_H
 
-#include <stddef.h>
+#include "script/names.h"
 
-enum hlk_script {
-    HLK_SCRIPT_LOCK_ACQUIRE,
-    HLK_SCRIPT_LOCK_END,
-    HLK_SCRIPT_LOCK_REACQUIRE,
-    HLK_SCRIPT_LOCK_RENEW,
-    HLK_SCRIPT_LOCK_BREAK,
-    HLK_SCRIPT_LOCK_QUERY,
-    HLK_SCRIPT_LOCK_MANY,
-    HLK_SCRIPT_FAIR_ACQUIRE,
-    HLK_SCRIPT_FAIR_END,
-    HLK_SCRIPT_FAIR_BREAK,
-    HLK_SCRIPT_FAIR_QUERY,
-    HLK_SCRIPT_COUNT
-};
+#include <stddef.h>
 
 struct hlk_script_text {
     const char *name;           /* "lock_acquire" */
-    const char *text;           /* the file's bytes, and one NUL more */
+    const char *text;           /* the file's bytes and a NUL */
     size_t len;                 /* without that NUL */
-    const char *sha1;           /* 40 hex digits, lower case: what SCRIPT LOAD answers */
+    const char *sha1;           /* 40 hex digits, lower case, as SCRIPT LOAD returns them */
 };
 
 extern const struct hlk_script_text hlk_script_table[HLK_SCRIPT_COUNT];
+/* The same with sharded pub/sub: SPUBLISH, PUBSUB SHARDNUMSUB, and an inbox for each lock and client, in the lock's
+ * slot. */
+extern const struct hlk_script_text hlk_script_sharded_table[HLK_SCRIPT_COUNT];
 
 #endif

@@ -1,7 +1,7 @@
-/* wire.h - a command as Redis reads it, written by hand.
+/* wire.h - writes a command as Redis reads it.
  *
- * hiredis' formatter, used for everything that is not hot, calls sprintf for each argument: measured, more than half of
- * all the instructions that an acquire and a release cost a client. Here is memcpy. The caller gives the room. */
+ * hiredis' formatter calls sprintf for each argument. Measured, that was more than half of the client's instructions
+ * for an acquire and a release. It is still used for commands that are not hot. The caller provides the buffer. */
 #ifndef HLK_SCRIPT_WIRE_H
 #define HLK_SCRIPT_WIRE_H
 
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define HLK_WIRE_HEAD 24        /* "*<n>\r\n" or "$<n>\r\n" and the last "\r\n", at most */
+#define HLK_WIRE_HEAD 24        /* "*<n>\r\n", or "$<n>\r\n" and the final "\r\n", at most */
 
 static inline char *hlk_wire_count(char *at, char kind, size_t n)
 {

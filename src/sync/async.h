@@ -1,46 +1,38 @@
-/* async.h - what a completion-driven acquire adds to a request. */
+/* async.h - what a completion-driven acquire adds to an acquire operation. */
 #ifndef HLK_SYNC_ASYNC_INNER_H
 #define HLK_SYNC_ASYNC_INNER_H
 
-#include "sync/request.h"
+#include "lease/raise.h"
+#include "sync/acquire_op.h"
 
-#define HLK_WAKE_TIME 0x1000u           /* a moment of its own has come */
-#define HLK_ASYNC_RUNNING 0x40000000u   /* somebody steps it now, and will see what comes meanwhile */
+#define HLK_WAKE_TIME 0x1000u           /* its alarm is due */
+#define HLK_ASYNC_RUNNING 0x40000000u   /* a thread runs its steps and will see events that arrive meanwhile */
 
-/* Events may come from the loop, from whoever leads the connection, from a cancel. They are bits; whoever finds nobody
- * stepping the request steps it, so its steps never overlap, and no mutex is held while it does I/O. */
+/* Events come from the loop, from the leader of the connection and from a cancel. They are bits. The thread that sets a
+ * bit runs the steps, unless another one does. So steps never overlap, and no mutex is held during their I/O. */
 struct hlk_async {
     atomic_uint bits;
-    atomic_int refs;                    /* the completion's, and one for the call that flies */
-    bool touched;                       /* the loop knows it: memory goes back on the loop thread */
-    bool over;                          /* the machine has finished; nothing steps it any more */
-    bool raising;                       /* not an acquire: a nested hold whose lease is being raised */
-    struct hlk_request *r;
+    atomic_int refs;                    /* the completion's, and one for an attempt in flight */
+    bool touched;                       /* the loop may have a pointer to it: free it on the loop thread */
+    bool over;                          /* the machine has finished, no further steps */
+    struct hlk_raise raise;             /* for op->raising */
+    struct hlk_acquire_op *op;
+    void (*on_answer)(struct hlk_call *call);
     hlk_owner *owner;                   /* referenced: the handle may be destroyed while this waits */
     struct hlk_post post;
-    struct hlk_post end;                /* frees: posted once, by whoever gave the last reference back */
+    struct hlk_post end;                /* frees it: posted once, with the last reference */
     struct hlk_alarm alarm;
     struct hlk_up up;
     struct hlk_job job;
-    int64_t patience_at_ms;             /* INT64_MAX: connected */
-    int64_t refused_until_ms;           /* > 0: the server says "later", and is asked again until then */
-    bool refused;                       /* and the last copy ended so, r->error says how. None flies until */
-    int64_t pause_until_ms;             /*   then; */
-    bool asks_again;                    /*   false: then it is over */
+    enum hlk_progress progress;         /* of the operation's command, at the last step */
     hlk_done_fn *done;
     void *ctx;
     enum hlk_status status;
-    struct hlk_error told;              /* the thread's error, for the callback's thread */
+    struct hlk_error told;              /* the thread's error, for the thread of the callback */
 };
 
-void hlk_async_wake(struct hlk_async *async, unsigned bit);     /* any thread, under any mutex of rank below POST */
-
-/* async_step.c: by whoever runs it. */
-void hlk_async_start(struct hlk_async *async);                  /* as if it had been in line */
-void hlk_async_step(struct hlk_async *async, unsigned bits);    /* what has happened */
-
-/* async.c: for the steps. */
-void hlk_async_on_answer(struct hlk_call *call);
-void hlk_async_finish(struct hlk_async *async);                 /* the machine has its status; over from here on */
+/* async_step.c: for the thread that runs the steps. `over`: the machine has its status. */
+void hlk_async_start(struct hlk_async *async);                  /* the first step */
+void hlk_async_step(struct hlk_async *async, unsigned bits);    /* handles events */
 
 #endif

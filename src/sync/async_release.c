@@ -1,14 +1,15 @@
-/* Release without a blocked thread: the end goes into the stream, the completion comes with its outcome. */
+/* Release without a blocked thread: the release is written to the stream, and a completion reports its outcome. */
 #include "sync/handle.h"
 
 #include "base/mem.h"
+#include "lease/hold_end.h"
 
 struct released {
-    struct hlk_undo undo;
+    struct hlk_release pending;
     struct hlk_job job;
-    hlk_lock *lock;      /* its via is referenced */
-    struct hlk_via *via; /* through which it was taken */
-    hlk_done_fn *done;   /* NULL: nobody asks */
+    hlk_lock *lock;            /* its handle is referenced */
+    struct hlk_handle *handle; /* through which the lock was acquired */
+    hlk_done_fn *done;         /* NULL: no completion */
     void *ctx;
     enum hlk_status status;
     struct hlk_error told;
@@ -16,8 +17,8 @@ struct released {
 
 static void free_released(struct released *released)
 {
-    hlk_via_unref(released->via);
-    hlk_via_unref(&released->lock->via);
+    hlk_handle_release(released->handle);
+    hlk_handle_release(&released->lock->handle);
     hlk_mem_free(released);
 }
 
@@ -30,72 +31,73 @@ static void run_released(struct hlk_job *job)
     free_released(released);
 }
 
-static void complete(struct released *released, enum hlk_status status, const char *why)
+static void async_release_complete(struct released *released, enum hlk_status status, const char *why)
 {
     released->status = status;
     if (status != HLK_OK)
         (void)hlk_error_set(&released->told, status, "release \"%s\" at %s: %s", hlk_lock_text(released->lock),
-                            released->lock->client->endpoint.url.shown, why);
+                            released->lock->entry->node->endpoint.url.shown, why);
     if (released->done) {
         released->job.run = run_released;
         hlk_client_complete(released->lock->client, &released->job);
         return;
     }
     if (status != HLK_OK)
-        hlk_log(&released->lock->client->endpoint.log, HLK_LOG_WARN, "%s", released->told.text);
+        hlk_log(&released->lock->entry->node->endpoint.log, HLK_LOG_WARN, "%s", released->told.text);
     free_released(released);
 }
 
-static void on_settled(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
+static void async_release_on_settled(struct hlk_release *pending, enum hlk_release_outcome outcome,
+                                     const struct hlk_error *error)
 {
-    struct released *released = HLK_CONTAINER(undo, struct released, undo);
+    struct released *released = HLK_CONTAINER(pending, struct released, pending);
     hlk_lock *lock = released->lock;
     struct hlk_error why = error ? *error : (struct hlk_error){ .status = HLK_OK };
-    enum hlk_status status = hlk_lock_released(lock->client, undo, lock->session, released->via, outcome, &why);
-    struct hlk_session *s = lock->session;
+    enum hlk_status status = hlk_lock_released(lock->client, pending, lock->entry, released->handle, outcome, &why);
+    struct hlk_entry *e = lock->entry;
     hlk_client *client = lock->client;
     bool tells = released->done;
-    hlk_client_ref(client); /* the completion may run at once, and destroy the handle; then nothing else keeps them */
-    hlk_session_ref(s);
-    complete(released, status, why.text);
+    hlk_client_ref(client); /* the completion may run at once and destroy the handle; then these references keep them */
+    hlk_entry_ref(e);
+    async_release_complete(released, status, why.text);
     if (tells)
-        hlk_session_end_told(s);
-    hlk_session_unref(s);
+        hlk_entry_release_reported(e);
+    hlk_entry_unref(e);
     hlk_client_unref(client);
 }
 
-static void start_end(hlk_lock *lock, struct released *released, const struct hlk_parting *parting)
+static void start_release(hlk_lock *lock, struct released *released, const struct hlk_release_record *record)
 {
-    hlk_table_fill_end(&released->undo, lock->session, parting);
-    released->undo.settled = on_settled;
+    hlk_hold_end_fill(&released->pending, lock->entry, record);
+    released->pending.settled = async_release_on_settled;
     bool eager = released->done != NULL;
-    struct hlk_session *s = lock->session;
-    hlk_session_ref(s); /* the completion may run before we are through, and destroy the handle */
+    struct hlk_entry *e = lock->entry;
+    hlk_entry_ref(e); /* the completion may run before this function ends, and destroy the handle */
     if (eager)
-        hlk_session_end_untold(s);
-    hlk_undo_start(&lock->client->undos, &released->undo, NULL, eager);
-    hlk_session_ended(s);
-    hlk_session_unref(s);
+        hlk_entry_release_unreported(e);
+    hlk_release_start(&lock->entry->node->releases, &released->pending, NULL, eager);
+    hlk_entry_release_finish(e);
+    hlk_entry_unref(e);
 }
 
-static enum hlk_status release(hlk_lock *lock, hlk_done_fn *done, void *ctx)
+static enum hlk_status async_release_release(hlk_lock *lock, hlk_done_fn *done, void *ctx)
 {
-    struct hlk_self *self = hlk_self_get();
+    struct hlk_thread *self = hlk_thread_get();
     struct released *released = self ? hlk_mem_zalloc(sizeof *released) : NULL;
     if (!released)
-        return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
+        return hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
     released->lock = lock;
     released->done = done;
     released->ctx = ctx;
-    struct hlk_parting parting;
-    switch (hlk_session_let_go(lock->session, hlk_lock_holder(lock, self).id, &parting)) {
+    struct hlk_release_record record;
+    switch (hlk_entry_release(lock->entry, hlk_lock_holder(lock, self).id, &record)) {
     case HLK_LET_LAST:
-        hlk_via_ref(&lock->via);
-        released->via = hlk_session_via(lock->session);
-        start_end(lock, released, &parting);
+        hlk_handle_retain(&lock->handle);
+        released->handle = hlk_entry_handle(lock->entry);
+        start_release(lock, released, &record);
         return HLK_OK;
     case HLK_LET_WRITE:
-        hlk_lock_write_count(lock, parting.h, parting.count);
+        hlk_lock_write_count(lock, record.h, record.count);
         break;
     case HLK_LET_PASSED:
         HLK_COUNT(&lock->client->table, released);
@@ -104,26 +106,26 @@ static enum hlk_status release(hlk_lock *lock, hlk_done_fn *done, void *ctx)
         break;
     case HLK_LET_LOST:
         hlk_mem_free(released);
-        return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost (%s); it is off this holder's account now",
-                              parting.why);
-    case HLK_LET_OWED:
+        return hlk_lock_fail(lock, "release", HLK_LOST, "the hold was lost (%s); it is off this holder's account now",
+                             record.why);
+    case HLK_LET_UNSURE:
     case HLK_LET_NOT_HOLDER:
         hlk_mem_free(released);
         return hlk_lock_not_held(lock, "release");
     }
-    hlk_via_ref(&lock->via);
-    complete(released, HLK_OK, "");
+    hlk_handle_retain(&lock->handle);
+    async_release_complete(released, HLK_OK, "");
     return HLK_OK;
 }
 
-static enum hlk_status release_seated(hlk_lock *lock, hlk_done_fn *done, void *ctx)
+static enum hlk_status release_by_thread_handle(hlk_lock *lock, hlk_done_fn *done, void *ctx)
 {
-    enum hlk_status status = hlk_lock_check(lock, "release"); /* from here on close waits for it, or has begun before */
+    enum hlk_status status = hlk_lock_check(lock, "release"); /* close now waits for this call, or has begun before */
     if (status != HLK_OK)
         return status;
-    hlk_lock *seat = hlk_lock_seat(lock, "release");
-    status = seat ? release(seat, done, ctx) : HLK_E_NOMEM;
-    hlk_lock_unseat(lock, seat);
+    hlk_lock *own = hlk_lock_thread_handle(lock, "release");
+    status = own ? async_release_release(own, done, ctx) : HLK_E_NOMEM;
+    hlk_lock_drop_thread_handle(lock, own);
     return status;
 }
 
@@ -133,12 +135,12 @@ enum hlk_status hlk_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *
     if (status != HLK_OK)
         return status;
     if (!lock->holder.id && done)
-        return hlk_lock_fails(lock, "release", HLK_E_INVALID, "a completion needs a lock made with an owner");
+        return hlk_lock_fail(lock, "release", HLK_E_INVALID, "a completion needs a lock made with an owner");
     hlk_client *client = lock->client;
-    hlk_client_ref(client); /* the completion may run before we are through, and destroy the handle */
-    hlk_client_request_begins(client);
-    status = release_seated(lock, done, ctx);
-    hlk_client_request_ends(client);
+    hlk_client_ref(client); /* the completion may run before this function ends, and destroy the handle */
+    hlk_client_op_begin(client);
+    status = release_by_thread_handle(lock, done, ctx);
+    hlk_client_op_end(client);
     hlk_client_unref(client);
     return status;
 }

@@ -1,17 +1,15 @@
-/* What a completion-driven acquire does about each event: the acquire machine's wishes, without a thread that waits. */
+/* What a completion-driven acquire does for each event: the actions of the acquire state machine, without a waiting
+ * thread. */
 #include "sync/async.h"
 
 #include "base/clock.h"
+#include "sync/acquire_listen.h"
 
-static enum hlk_happened over(struct hlk_async *async, enum hlk_status status, const char *why)
+static enum hlk_acquire_event step_over(struct hlk_async *async, enum hlk_status status, const char *why)
 {
-    (void)hlk_error_set(&async->r->error, status, "%s", why);
-    (void)hlk_question_gives_up(&async->r->q, &async->r->error);
-    return HLK_IS_OVER;
+    (void)hlk_error_set(&async->op->error, status, "%s", why);
+    return HLK_ACQUIRE_ON_ABORT;
 }
-
-static const char late[] = "sent, but not answered in time";
-static const char broke[] = "sent, and the connection broke before an answer came";
 
 static void touch(struct hlk_async *async)
 {
@@ -23,340 +21,388 @@ static void wake_at(struct hlk_async *async, int64_t at_ms)
     if (at_ms == INT64_MAX)
         return;
     touch(async);
-    hlk_loop_arm(async->r->lock->client->loop, &async->alarm, at_ms);
+    hlk_loop_arm(async->op->lock->client->loop, &async->alarm, at_ms);
 }
 
-static int64_t least(int64_t a, int64_t b)
+/* Two references while an attempt is in flight, because its reply may arrive before send returns. */
+static enum hlk_progress send_attempt(struct hlk_async *async)
 {
-    return a < b ? a : b;
+    struct hlk_acquire_op *op = async->op;
+    op->cmd.call.waiter = NULL;
+    op->cmd.call.done = async->on_answer;
+    op->cmd.call.lazy = false;
+    op->in_flight = true;
+    atomic_fetch_add(&async->refs, 1);
+    enum hlk_progress progress = hlk_command_send(&op->cmd, &op->error);
+    if (progress == HLK_COMMAND_IN_FLIGHT)
+        return progress;
+    op->in_flight = false;
+    atomic_fetch_sub(&async->refs, 1);
+    return progress;
 }
 
-/* Sends a copy, or waits for a connection. False: over, *what says how. */
-static bool send_copy(struct hlk_async *async, enum hlk_happened *what)
+/* Waits for a connection, as long as one can come up. */
+static enum hlk_progress await_connection(struct hlk_async *async)
 {
-    struct hlk_request *r = async->r;
-    hlk_client *client = r->lock->client;
-    for (;;) {
-        r->q.call.waiter = NULL;
-        r->q.call.done = hlk_async_on_answer;
-        r->q.call.lazy = false;
-        async->refused = false;
-        r->flies = true; /* the answer may be here before send returns */
-        atomic_fetch_add(&async->refs, 1);
-        enum hlk_status status = hlk_question_send(&r->q, client->mux);
-        if (status == HLK_OK) {
-            async->patience_at_ms = INT64_MAX;
-            return true;
-        }
-        r->flies = false;
-        atomic_fetch_sub(&async->refs, 1);
-        if (status != HLK_E_CONNECT) {
-            *what = over(async, status,
-                         status == HLK_E_CLOSED ? "the client is being closed" : "no memory for the command");
-            return false;
-        }
-        struct hlk_error why;
-        status = hlk_mux_health(client->mux, &why);
-        if (status != HLK_OK && status != HLK_E_CONNECT) {
-            *what = over(async, status, why.text);
-            return false;
-        }
-        if (async->patience_at_ms == INT64_MAX)
-            async->patience_at_ms = hlk_clock_after(hlk_clock_ms(), client->patience_ms);
-        touch(async);
-        wake_at(async, least(async->patience_at_ms, r->machine.deadline_ms));
-        if (hlk_mux_when_up(client->mux, &async->up))
-            return true;
-    }
-}
-
-static bool join(struct hlk_async *async, enum hlk_happened (*how)(struct hlk_request *r), enum hlk_happened *what)
-{
-    struct hlk_request *r = async->r;
+    struct hlk_acquire_op *op = async->op;
+    enum hlk_status status = hlk_pipeline_health(op->cmd.pipeline, &op->error);
+    if (status != HLK_OK && status != HLK_E_CONNECT)
+        return HLK_COMMAND_FAILED;
     touch(async);
-    enum hlk_status status = hlk_request_waits(r);
-    *what = status == HLK_OK ? how(r) : HLK_IS_OVER;
+    wake_at(async, op->cmd.until_ms);
+    return hlk_pipeline_when_up(op->cmd.pipeline, &async->up, op->cmd.reroutes) ? HLK_COMMAND_UNCONNECTED
+                                                                                : HLK_COMMAND_RESEND;
+}
+
+static enum hlk_progress await_pause(struct hlk_async *async)
+{
+    struct hlk_acquire_op *op = async->op;
+    touch(async);
+    if (hlk_acquire_op_wait(op) != HLK_OK) /* so that close finds it */
+        return HLK_COMMAND_FAILED;
+    wake_at(async, op->cmd.until_ms);
+    return HLK_COMMAND_PAUSED;
+}
+
+/* Does what the command needs. True: wait for events. False: it has failed, with *what and the reason in op->error. */
+static bool step_drive(struct hlk_async *async, enum hlk_progress progress, enum hlk_acquire_event *what)
+{
+    while (progress == HLK_COMMAND_RESEND) {
+        progress = send_attempt(async);
+        if (progress == HLK_COMMAND_UNCONNECTED)
+            progress = await_connection(async);
+    }
+    if (progress == HLK_COMMAND_PAUSED)
+        progress = await_pause(async);
+    async->progress = progress;
+    if (progress == HLK_COMMAND_FAILED)
+        *what = HLK_ACQUIRE_ON_ABORT;
+    return progress != HLK_COMMAND_FAILED;
+}
+
+static bool step_send_attempt(struct hlk_async *async, enum hlk_acquire_event *what)
+{
+    return step_drive(async, HLK_COMMAND_RESEND, what);
+}
+
+static bool step_join(struct hlk_async *async, enum hlk_acquire_event (*how)(struct hlk_acquire_op *op),
+                      enum hlk_acquire_event *what)
+{
+    struct hlk_acquire_op *op = async->op;
+    touch(async);
+    enum hlk_status status = hlk_acquire_op_wait(op);
+    *what = status == HLK_OK ? how(op) : HLK_ACQUIRE_ON_ABORT;
     return false;
 }
 
 /* False: *what has happened instead. */
-static bool ask(struct hlk_async *async, enum hlk_happened *what)
+static bool step_ask(struct hlk_async *async, enum hlk_acquire_event *what)
 {
-    struct hlk_request *r = async->r;
-    *what = hlk_request_asks(r);
-    if (r->inbox_ear.channel)
-        touch(async); /* the loop may tell it of messages */
-    if (*what != HLK_HAS_TURN)
+    struct hlk_acquire_op *op = async->op;
+    *what = hlk_acquire_op_prepare(op);
+    if (op->inbox_listener.channel)
+        touch(async); /* the loop may pass messages to it */
+    if (*what != HLK_ACQUIRE_ON_HEAD)
         return false;
-    if (r->machine.deadline_ms != INT64_MAX && !r->machine.once) /* a try ends with its connection's reply_ms */
-        wake_at(async, r->machine.deadline_ms);
-    return send_copy(async, what);
+    /* one try ends with its connection's reply_timeout_ms */
+    if (op->machine.deadline_ms != INT64_MAX && !op->machine.once)
+        wake_at(async, op->machine.deadline_ms);
+    return step_send_attempt(async, what);
 }
 
-/* False: the wait is over, *what says so. */
-static bool wait_until(struct hlk_async *async, int64_t at_ms, enum hlk_happened *what)
+/* False: the wait is over, and *what is its event. */
+static bool wait_until(struct hlk_async *async, int64_t at_ms, enum hlk_acquire_event *what)
 {
     touch(async);
-    *what = HLK_IS_OVER;
-    if (hlk_request_waits(async->r) != HLK_OK)
+    *what = HLK_ACQUIRE_ON_ABORT;
+    if (hlk_acquire_op_wait(async->op) != HLK_OK)
         return false;
     wake_at(async, at_ms);
     return true;
 }
 
-/* Does what the machine wants. True: wait for events; false: *what has happened already. */
-static bool act(struct hlk_async *async, enum hlk_do todo, enum hlk_happened *what)
+static bool step_confirm(struct hlk_async *async, enum hlk_acquire_event *what)
 {
-    struct hlk_request *r = async->r;
+    touch(async);
+    *what = hlk_acquire_op_confirm(async->op);
+    return *what == HLK_ACQUIRE_ON_JOINED && wait_until(async, async->op->machine.until_ms, what);
+}
+
+/* The command waits for a connection, or for the end of a pause. */
+static bool awaits_server(const struct hlk_async *async)
+{
+    if (async->op->machine.confirming)
+        return false;
+    return async->progress == HLK_COMMAND_UNCONNECTED || async->progress == HLK_COMMAND_PAUSED;
+}
+
+/* Does the machine's next action. True: wait for events. False: *what is the next event. */
+static bool act(struct hlk_async *async, enum hlk_acquire_action todo, enum hlk_acquire_event *what)
+{
+    struct hlk_acquire_op *op = async->op;
     switch (todo) {
-    case HLK_DO_ASK:
-        return ask(async, what);
-    case HLK_DO_LINE:
+    case HLK_ACQUIRE_DO_SEND:
+        return step_ask(async, what);
+    case HLK_ACQUIRE_DO_QUEUE:
         touch(async);
-        *what = HLK_IS_OVER;
-        return hlk_request_lines_up(r) == HLK_OK && wait_until(async, r->machine.deadline_ms, what);
-    case HLK_DO_JOIN:
-        return join(async, hlk_request_join, what);
-    case HLK_DO_HARK:
-        return join(async, hlk_request_hark, what);
-    case HLK_DO_PARK:
-        return wait_until(async, async->refused ? async->pause_until_ms : r->machine.until_ms, what);
-    case HLK_DO_FINISH:
+        *what = HLK_ACQUIRE_ON_ABORT;
+        return hlk_acquire_op_queue(op) == HLK_OK && wait_until(async, op->machine.deadline_ms, what);
+    case HLK_ACQUIRE_DO_JOIN:
+        return step_join(async, hlk_acquire_listen_inbox, what);
+    case HLK_ACQUIRE_DO_SUBSCRIBE:
+        return step_join(async, hlk_acquire_listen_foreign, what);
+    case HLK_ACQUIRE_DO_PARK:
+        return wait_until(async, awaits_server(async) ? op->cmd.until_ms : op->machine.until_ms, what);
+    case HLK_ACQUIRE_DO_CONFIRM:
+        return step_confirm(async, what);
+    case HLK_ACQUIRE_DO_FINISH:
         break;
     }
-    hlk_async_finish(async);
+    async->over = true;
     return true;
 }
 
-static void feed(struct hlk_async *async, enum hlk_happened what)
+static void feed(struct hlk_async *async, enum hlk_acquire_event what)
 {
-    struct hlk_request *r = async->r;
-    while (!act(async, hlk_acquire_step(&r->machine, what, hlk_clock_ms(), &r->busy, r->error.status), &what))
+    struct hlk_acquire_op *op = async->op;
+    while (
+        !act(async, hlk_acquire_machine_step(&op->machine, what, hlk_clock_ms(), &op->busy, op->error.status), &what))
         ;
 }
 
-static void take_turn(struct hlk_async *async)
+static void become_head(struct hlk_async *async)
 {
-    feed(async, hlk_request_takes_turn(async->r));
+    feed(async, hlk_acquire_op_become_head(async->op));
 }
 
-static void fail(struct hlk_async *async, enum hlk_status status)
+static void step_fail(struct hlk_async *async, enum hlk_status status)
 {
-    async->r->error.status = status;
-    feed(async, HLK_IS_OVER);
+    async->op->error.status = status;
+    feed(async, HLK_ACQUIRE_ON_ABORT);
 }
 
-/* The answer about a nested hold's lease. */
-static void on_raised(struct hlk_async *async)
+/* A reply to the acquire, or to the raise of a nested hold's lease. */
+static void step_on_answer(struct hlk_async *async)
 {
-    struct hlk_request *r = async->r;
-    struct hlk_session *s = r->lock->session;
-    bool held = r->q.call.reply->type == REDIS_REPLY_INTEGER && r->q.call.reply->integer == 1;
-    if (held &&
-        hlk_session_raised(s, r->q.hold, (unsigned)r->q.count, hlk_question_sent_ms(&r->q), r->q.lease_ms, !r->fixed)) {
-        feed(async, HLK_IS_YOURS);
-        return;
-    }
-    hlk_table_lose(s, r->q.hold, hlk_lease_why_unknown);
-    fail(async, HLK_LOST);
+    async->progress = HLK_COMMAND_ANSWERED;
+    if (!async->op->raising)
+        feed(async, hlk_acquire_op_answer(async->op));
+    else if (hlk_raise_answer(&async->raise, &async->op->cmd))
+        feed(async, HLK_ACQUIRE_ON_ACQUIRED);
+    else
+        step_fail(async, HLK_LOST);
 }
 
-static void pause_until_later(struct hlk_async *async)
+static enum hlk_acquire_event at_deadline(struct hlk_async *async)
 {
-    struct hlk_request *r = async->r;
-    int64_t now = hlk_clock_ms();
-    touch(async);
-    if (hlk_request_waits(r) != HLK_OK) { /* close must find it */
-        feed(async, HLK_IS_OVER);
-        return;
-    }
-    if (!async->refused_until_ms)
-        async->refused_until_ms = hlk_clock_after(now, r->lock->client->patience_ms);
-    int64_t limit = least(async->refused_until_ms, r->machine.deadline_ms);
-    async->refused = true;
-    async->asks_again = hlk_question_pauses(now, limit, &async->pause_until_ms);
-    wake_at(async, async->pause_until_ms);
+    struct hlk_acquire_op *op = async->op;
+    if (async->progress == HLK_COMMAND_PAUSED)
+        return HLK_ACQUIRE_ON_ABORT; /* with the server's refusal as the error */
+    return !async->op->raising && op->cmd.hold == 0 ? hlk_acquire_op_queue_timeout(op) : hlk_acquire_op_timeout(op);
+}
+
+/* The attempt broke, or must be sent in another form. False: no time is left. */
+static bool may_resend(struct hlk_async *async)
+{
+    const struct hlk_acquire_op *op = async->op;
+    if (op->machine.once && op->cmd.doubt) /* so far it would have ended with its connection's reply_timeout_ms */
+        wake_at(async, op->machine.deadline_ms);
+    return !op->machine.once || hlk_clock_ms() < op->machine.deadline_ms;
 }
 
 static void on_reply(struct hlk_async *async)
 {
-    struct hlk_request *r = async->r;
-    enum hlk_happened what = HLK_IS_OVER;
-    r->flies = false;
-    switch (hlk_question_end(&r->q, r->lock->client->mux, !r->machine.once, &r->error)) {
-    case HLK_STEP_ANSWER:
-        async->refused_until_ms = 0;
-        if (async->raising)
-            on_raised(async);
-        else
-            feed(async, hlk_request_answer(r));
+    struct hlk_acquire_op *op = async->op;
+    enum hlk_acquire_event what;
+    op->in_flight = false;
+    if (op->machine.confirming) { /* acquired by a grant meanwhile */
+        hlk_command_drop_reply(&op->cmd);
         return;
-    case HLK_STEP_AGAIN:
-        if (r->machine.once && r->q.doubt)
-            what = over(async, HLK_E_UNSURE, broke);
-        if ((r->machine.once && r->q.doubt) || !send_copy(async, &what))
-            feed(async, what);
-        return;
-    case HLK_STEP_PAUSE:
-        pause_until_later(async);
-        return;
-    case HLK_STEP_FAULT:
-        (void)hlk_question_gives_up(&r->q, &r->error);
-        break;
     }
-    feed(async, HLK_IS_OVER);
-}
-
-static enum hlk_happened raise_lease(struct hlk_async *async, uint64_t h, unsigned count)
-{
-    struct hlk_request *r = async->r;
-    async->raising = true;
-    r->won = true; /* nothing to undo but the count */
-    r->machine.asking = true;
-    r->q.script = HLK_SCRIPT_LOCK_REACQUIRE;
-    r->q.hold = h;
-    r->q.count = count;
-    enum hlk_happened what = HLK_IS_OVER;
-    if (hlk_request_begins(r) != HLK_OK)
-        return what;
-    if (!r->machine.once) /* a try ends with its connection's reply_ms */
-        wake_at(async, r->machine.deadline_ms);
-    what = HLK_IS_LINED;
-    (void)send_copy(async, &what);
-    return what;
-}
-
-/* Another thread of its owner had it first: a nested hold, whose lease is to be raised. */
-static void raise_nested(struct hlk_async *async)
-{
-    struct hlk_request *r = async->r;
-    struct hlk_view view;
-    hlk_session_view(r->lock->session, r->turn.holder.id, &view);
-    enum hlk_happened what = raise_lease(async, view.h, view.count);
-    if (what != HLK_IS_LINED)
+    hlk_acquire_op_get_refused(op);
+    enum hlk_progress progress = hlk_command_end(&op->cmd, &op->error);
+    hlk_acquire_op_set_refused(op);
+    if (progress == HLK_COMMAND_ANSWERED)
+        step_on_answer(async);
+    else if (progress == HLK_COMMAND_RESEND && !may_resend(async))
+        feed(async, at_deadline(async));
+    else if (!step_drive(async, progress, &what))
         feed(async, what);
 }
 
-static void on_turn(struct hlk_async *async)
+static enum hlk_acquire_event raise_lease(struct hlk_async *async, uint64_t h, unsigned count)
 {
-    struct hlk_request *r = async->r;
-    if (async->raising) /* out of line already: a late wake-up */
+    struct hlk_acquire_op *op = async->op;
+    async->op->raising = true;
+    op->won = true; /* only the count would have to be taken back */
+    op->machine.asking = true;
+    op->cmd.type = op->lock->kind->format->reacquire;
+    op->cmd.hold = h;
+    op->cmd.count = count;
+    enum hlk_acquire_event what = HLK_ACQUIRE_ON_ABORT;
+    if (hlk_acquire_op_begin(op) != HLK_OK)
+        return what;
+    if (!hlk_raise_begin(&async->raise, op->lock->entry, &op->cmd, !op->fixed)) {
+        op->error.status = HLK_LOST;
+        return what;
+    }
+    if (!op->machine.once) /* one try ends with its connection's reply_timeout_ms */
+        wake_at(async, op->machine.deadline_ms);
+    what = HLK_ACQUIRE_ON_QUEUED;
+    (void)step_send_attempt(async, &what);
+    return what;
+}
+
+/* Another thread of its owner was first: a nested hold whose lease must be raised. */
+static void step_raise_nested(struct hlk_async *async)
+{
+    struct hlk_acquire_op *op = async->op;
+    struct hlk_view view;
+    hlk_entry_view(op->lock->entry, op->waiter.holder.id, &view);
+    enum hlk_acquire_event what = raise_lease(async, view.h, view.count);
+    if (what != HLK_ACQUIRE_ON_QUEUED)
+        feed(async, what);
+}
+
+static void step_on_queue_wake(struct hlk_async *async)
+{
+    struct hlk_acquire_op *op = async->op;
+    if (async->op->raising) /* it has left the queue already: a late wake-up */
         return;
-    switch (hlk_session_look(r->lock->session, &r->turn)) {
-    case HLK_ENTER_TURN:
-        if (r->q.hold) /* not turn.h, which a grant may change now */
-            return;    /* known: a late wake-up */
-        take_turn(async);
+    switch (hlk_entry_check(op->lock->entry, &op->waiter)) {
+    case HLK_ENTER_HEAD:
+        if (op->cmd.hold) /* not waiter.h, which a grant may change now */
+            return;       /* known already: a late wake-up */
+        become_head(async);
         return;
-    case HLK_ENTER_GOT:
-        feed(async, hlk_request_got(r));
+    case HLK_ENTER_ACQUIRED:
+        feed(async, hlk_acquire_op_acquired(op));
         return;
     case HLK_ENTER_NESTED:
-        feed(async, HLK_IS_YOURS);
+        feed(async, HLK_ACQUIRE_ON_ACQUIRED);
         return;
     case HLK_ENTER_RAISE:
-        raise_nested(async);
+        step_raise_nested(async);
         return;
     case HLK_ENTER_BUSY:
-        fail(async, HLK_BUSY);
+        step_fail(async, HLK_BUSY);
         return;
     case HLK_ENTER_LOST:
-        fail(async, HLK_LOST);
+        step_fail(async, HLK_LOST);
+        return;
+    case HLK_ENTER_DEADLOCK:
+        step_fail(async, HLK_DEADLOCK);
         return;
     default:
         return;
     }
 }
 
-static enum hlk_happened at_deadline(struct hlk_async *async)
+/* The time that it may wait for a connection is over. */
+static void step_on_unconnected(struct hlk_async *async)
 {
-    struct hlk_request *r = async->r;
-    struct hlk_error why;
-    if (async->refused && hlk_question_gives_up(&r->q, &r->error) != HLK_E_UNSURE)
-        return HLK_IS_OVER;
-    if (!async->raising && (r->machine.answered || r->q.hold == 0))
-        return over(async, r->machine.once ? HLK_BUSY : HLK_TIMEOUT, "");
-    if (r->flies || r->q.doubt)
-        return over(async, HLK_E_UNSURE, async->refused ? r->error.text : r->flies ? late : broke);
-    return over(async, HLK_E_CONNECT,
-                hlk_mux_health(r->lock->client->mux, &why) == HLK_OK ? "no connection" : why.text);
+    struct hlk_acquire_op *op = async->op;
+    if (hlk_clock_ms() < op->cmd.until_ms)
+        wake_at(async, op->cmd.until_ms);
+    else if (hlk_pipeline_health(op->cmd.pipeline, &op->error) != HLK_OK)
+        feed(async, HLK_ACQUIRE_ON_ABORT);
+}
+
+/* The server has refused it, for the reason in `error`. */
+static void step_on_pause(struct hlk_async *async)
+{
+    struct hlk_acquire_op *op = async->op;
+    enum hlk_acquire_event what = HLK_ACQUIRE_ON_ABORT;
+    if (hlk_clock_ms() < op->cmd.until_ms)
+        wake_at(async, op->cmd.until_ms);
+    else if (!op->cmd.resends || !step_send_attempt(async, &what))
+        feed(async, what);
+    else if (op->in_flight)
+        wake_at(async, op->machine.deadline_ms);
 }
 
 static void on_time(struct hlk_async *async)
 {
-    struct hlk_request *r = async->r;
+    struct hlk_acquire_op *op = async->op;
     int64_t now = hlk_clock_ms();
-    if (now >= r->machine.deadline_ms) {
+    if (op->machine.confirming)
+        feed(async, HLK_ACQUIRE_ON_TIME);
+    else if (now >= op->machine.deadline_ms)
         feed(async, at_deadline(async));
-    } else if (now >= async->patience_at_ms) {
-        struct hlk_error why;
-        enum hlk_status status = hlk_mux_health(r->lock->client->mux, &why);
-        if (status == HLK_OK)
-            return;
-        feed(async, over(async, status, why.text));
-    } else if (async->refused && now < async->pause_until_ms) {
-        wake_at(async, async->pause_until_ms);
-    } else if (async->refused && !async->asks_again) {
-        (void)hlk_question_gives_up(&r->q, &r->error);
-        feed(async, HLK_IS_OVER); /* its patience is over */
-    } else if (!r->machine.asking && r->q.hold && now >= r->machine.until_ms) {
-        feed(async, HLK_IS_TIME);
-    } else if (r->machine.asking && !r->flies) {
-        enum hlk_happened what = HLK_IS_OVER; /* a pause is over */
-        if (!send_copy(async, &what))
-            feed(async, what);
-        else if (r->flies)
-            wake_at(async, r->machine.deadline_ms);
-    } else {
-        wake_at(async, r->machine.asking ? r->machine.deadline_ms : r->machine.until_ms);
-    }
+    else if (async->progress == HLK_COMMAND_UNCONNECTED)
+        step_on_unconnected(async);
+    else if (async->progress == HLK_COMMAND_PAUSED)
+        step_on_pause(async);
+    else if (!op->machine.asking && op->cmd.hold && now >= op->machine.until_ms)
+        feed(async, HLK_ACQUIRE_ON_TIME);
+    else
+        wake_at(async, op->machine.asking ? op->machine.deadline_ms : op->machine.until_ms);
 }
 
 static void on_closed(struct hlk_async *async)
 {
-    feed(async, over(async, HLK_E_CLOSED, "the client is being closed"));
+    feed(async, step_over(async, HLK_E_CLOSED, "the client is being closed"));
 }
 
-static void on_cancel(struct hlk_async *async)
+static void step_on_cancel(struct hlk_async *async)
 {
-    if (hlk_cancel_triggered(async->r->cancel))
-        feed(async, over(async, HLK_INTERRUPTED, "cancelled"));
+    if (hlk_cancel_triggered(async->op->cancel))
+        feed(async, step_over(async, HLK_INTERRUPTED, "cancelled"));
 }
 
-static void on_deaf(struct hlk_async *async)
+static void on_subscribe_failed(struct hlk_async *async)
 {
-    hlk_request_deaf(async->r);
-    feed(async, HLK_IS_OVER);
+    hlk_acquire_listen_failed(async->op);
+    feed(async, HLK_ACQUIRE_ON_ABORT);
 }
 
-static void on_hears(struct hlk_async *async)
+static void on_subscribed_wake(struct hlk_async *async)
 {
-    feed(async, HLK_HEARS);
+    feed(async, HLK_ACQUIRE_ON_SUBSCRIBED);
 }
 
-static void on_heard(struct hlk_async *async)
+static void on_message_wake(struct hlk_async *async)
 {
-    feed(async, HLK_HEARD);
+    feed(async, HLK_ACQUIRE_ON_MESSAGE);
 }
 
-static void on_connected(struct hlk_async *async)
+static void step_on_outcome(struct hlk_async *async)
 {
-    enum hlk_happened what = HLK_IS_OVER;
-    if (async->r->machine.asking && !async->r->flies && !async->refused && !send_copy(async, &what))
+    enum hlk_acquire_event what = hlk_acquire_op_confirmed(async->op);
+    if (what != HLK_ACQUIRE_ON_JOINED)
         feed(async, what);
 }
 
-/* In the order of what they settle. */
+static void step_on_connected(struct hlk_async *async)
+{
+    enum hlk_acquire_event what = HLK_ACQUIRE_ON_ABORT;
+    if (async->progress == HLK_COMMAND_UNCONNECTED && !step_send_attempt(async, &what))
+        feed(async, what);
+}
+
+/* What a hold that is being confirmed listens to. */
+#define CONFIRMS (HLK_WAKE_REPLY | HLK_WAKE_CLOSED | HLK_WAKE_CANCEL | HLK_WAKE_SETTLED | HLK_WAKE_TIME)
+
+/* In this order, because an earlier event may make a later one pointless. */
 void hlk_async_step(struct hlk_async *async, unsigned bits)
 {
     static const struct {
         unsigned bit;
         void (*run)(struct hlk_async *async);
     } steps[] = {
-        { HLK_WAKE_REPLY, on_reply },   { HLK_WAKE_UP, on_connected },  { HLK_WAKE_TURN, on_turn },
-        { HLK_WAKE_CLOSED, on_closed }, { HLK_WAKE_CANCEL, on_cancel }, { HLK_WAKE_DEAF, on_deaf },
-        { HLK_WAKE_HEARING, on_hears }, { HLK_WAKE_MESSAGE, on_heard }, { HLK_WAKE_TIME, on_time },
+        { HLK_WAKE_REPLY, on_reply },
+        { HLK_WAKE_UP, step_on_connected },
+        { HLK_WAKE_QUEUE, step_on_queue_wake },
+        { HLK_WAKE_CLOSED, on_closed },
+        { HLK_WAKE_CANCEL, step_on_cancel },
+        { HLK_WAKE_SUBSCRIBE_FAILED, on_subscribe_failed },
+        { HLK_WAKE_SUBSCRIBED, on_subscribed_wake },
+        { HLK_WAKE_MESSAGE, on_message_wake },
+        { HLK_WAKE_SETTLED, step_on_outcome },
+        { HLK_WAKE_TIME, on_time },
     };
+    if (async->op->machine.confirming)
+        bits &= CONFIRMS;
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !async->over; i++)
         if (bits & steps[i].bit)
             steps[i].run(async);
@@ -364,56 +410,69 @@ void hlk_async_step(struct hlk_async *async, unsigned bits)
 
 /* --- the first step --- */
 
-/* As if it had been in line: every event from here on finds it running. */
-void hlk_async_start(struct hlk_async *async)
+/* False: its holder does not hold the lock, or may not nest. */
+static bool start_nested(struct hlk_async *async)
 {
-    struct hlk_request *r = async->r;
-    struct hlk_session *s = r->lock->session;
+    struct hlk_acquire_op *op = async->op;
     unsigned count;
     uint64_t h;
-    enum hlk_happened what;
-    if (r->cancel)
-        touch(async);
-    switch (hlk_session_nest(s, r->turn.holder.id, r->fixed ? r->lease_ms : 0, &count, &h)) {
+    enum hlk_acquire_event what;
+    if (op->waiter.no_nesting)
+        return false;
+    switch (hlk_entry_nest(op->lock->entry, op->waiter.holder.id, op->fixed ? op->lease_ms : 0, &count, &h)) {
     case HLK_ENTER_NESTED:
-        feed(async, HLK_IS_YOURS);
-        return;
+        feed(async, HLK_ACQUIRE_ON_ACQUIRED);
+        return true;
     case HLK_ENTER_RAISE:
         what = raise_lease(async, h, count);
-        if (what != HLK_IS_LINED)
+        if (what != HLK_ACQUIRE_ON_QUEUED)
             feed(async, what);
-        return;
+        return true;
     case HLK_ENTER_LOST:
-        fail(async, HLK_LOST);
-        return;
+        step_fail(async, HLK_LOST);
+        return true;
     default:
-        break;
+        return false;
     }
-    if (hlk_request_begins(r) != HLK_OK) {
-        feed(async, HLK_IS_OVER);
+}
+
+/* Runs as a step: events that arrive meanwhile are handled after it. */
+void hlk_async_start(struct hlk_async *async)
+{
+    struct hlk_acquire_op *op = async->op;
+    struct hlk_entry *e = op->lock->entry;
+    if (op->cancel)
+        touch(async);
+    if (start_nested(async))
+        return;
+    if (hlk_acquire_op_begin(op) != HLK_OK) {
+        feed(async, HLK_ACQUIRE_ON_ABORT);
         return;
     }
-    switch (hlk_session_enter(s, &r->turn)) {
-    case HLK_ENTER_TURN:
-        take_turn(async);
+    switch (hlk_entry_enter(e, &op->waiter)) {
+    case HLK_ENTER_HEAD:
+        become_head(async);
         return;
-    case HLK_ENTER_LINE:
-        feed(async, HLK_IS_LINED);
+    case HLK_ENTER_QUEUED:
+        feed(async, HLK_ACQUIRE_ON_QUEUED);
         return;
     case HLK_ENTER_BUSY:
-        fail(async, HLK_BUSY);
+        step_fail(async, HLK_BUSY);
         return;
     case HLK_ENTER_LOST:
-        fail(async, HLK_LOST);
+        step_fail(async, HLK_LOST);
+        return;
+    case HLK_ENTER_DEADLOCK:
+        step_fail(async, HLK_DEADLOCK);
         return;
     case HLK_ENTER_RAISE:
-        raise_nested(async);
+        step_raise_nested(async);
         return;
     case HLK_ENTER_NOMEM:
-        fail(async, hlk_error_set(&r->error, HLK_E_NOMEM, "no memory for a token"));
+        step_fail(async, hlk_error_set(&op->error, HLK_E_NOMEM, "no memory for a token"));
         return;
     default:
-        feed(async, HLK_IS_YOURS);
+        feed(async, HLK_ACQUIRE_ON_ACQUIRED);
         return;
     }
 }

@@ -1,4 +1,4 @@
-/* Lock handles and owners: making them, and the questions that need no Redis. */
+/* Lock handles and owners: making them, and the calls that need no Redis. */
 #include "sync/handle.h"
 
 #include "base/clock.h"
@@ -16,18 +16,21 @@
 #include <unistd.h>
 
 #define TOKEN_FLOOR_MOST (INT64_C(1) << 52) /* Lua counts in doubles */
+#define BACKOFF_MIN_MS 1
+#define BACKOFF_MAX_MS 128
+#define BACKOFF_MOST_MS 60000
 
 /* --- errors --- */
 
-enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum hlk_status status, const char *format,
-                               ...)
+enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum hlk_status status, const char *format,
+                              ...)
 {
     char buf[HLK_ERROR_TEXT];
     struct hlk_text text;
     hlk_text_init(&text, buf, sizeof buf);
     hlk_text_add(&text, "%s ", operation);
     hlk_text_add_quoted(&text, hlk_lock_text(lock), hlk_lock_text_len(lock), 128);
-    hlk_text_add(&text, " at %s: ", lock->client->endpoint.url.shown);
+    hlk_text_add(&text, " at %s: ", hlk_lock_node(lock)->endpoint.url.shown);
     va_list args;
     va_start(args, format);
     hlk_text_vadd(&text, format, args);
@@ -47,53 +50,69 @@ enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation)
     enum hlk_status status = hlk_lock_check(lock, operation);
     if (status != HLK_OK)
         return status;
-    return hlk_lock_fails(lock, operation, HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
+    return hlk_lock_fail(lock, operation, HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
 }
 
 enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_holder holder)
 {
     struct hlk_view view;
-    hlk_session_view(lock->session, holder.id, &view);
-    return hlk_lock_fails(lock, "acquire", HLK_LOST,
-                          "this holder lost an earlier hold (%s) that it has not released yet",
-                          view.lost    ? view.why
-                          : view.count ? "the lease is over" /* and the loop has not come round to saying so */
-                                       : "released meanwhile");
+    hlk_entry_view(lock->entry, holder.id, &view);
+    return hlk_lock_fail(lock, "acquire", HLK_LOST,
+                         "this holder lost an earlier hold (%s) that it has not released yet",
+                         view.lost    ? view.why
+                         : view.count ? "the lease is over" /* and the loop has not reported it yet */
+                                      : "released meanwhile");
 }
 
-void hlk_lock_owner_label(struct hlk_via *via, char *buf, size_t size)
+void hlk_lock_owner_label(struct hlk_handle *handle, char *buf, size_t size)
 {
     buf[0] = '\0';
-    if (!via || !via->mu) /* a seat: a thread's */
+    if (!handle || !handle->mu) /* a thread's handle has no owner */
         return;
-    hlk_mutex_lock(via->mu);
-    const hlk_owner *owner = HLK_CONTAINER(via, hlk_lock, via)->owner;
+    hlk_mutex_lock(handle->mu);
+    const hlk_owner *owner = HLK_CONTAINER(handle, hlk_lock, handle)->owner;
     if (owner)
         (void)snprintf(buf, size, "%s", owner->label);
-    hlk_mutex_unlock(via->mu);
+    hlk_mutex_unlock(handle->mu);
 }
 
 /* --- locks --- */
 
-static void free_lock(struct hlk_via *via)
+static void free_lock(struct hlk_handle *handle)
 {
-    hlk_lock *lock = HLK_CONTAINER(via, hlk_lock, via);
+    hlk_lock *lock = HLK_CONTAINER(handle, hlk_lock, handle);
     hlk_client *client = lock->client;
     int old = hlk_nocancel_begin();
-    if (via->lost_fd >= 0)
-        close(via->lost_fd);
+    if (handle->lost_fd >= 0)
+        close(handle->lost_fd);
     hlk_nocancel_end(old);
-    if (lock->session)
-        hlk_session_unref(lock->session);
+    if (lock->entry)
+        hlk_entry_unref(lock->entry);
     hlk_mem_free(lock);
     hlk_client_unref(client);
 }
 
-/* NULL: all is well; else what is wrong. */
-static const char *bad_opts(const hlk_client *client, const struct hlk_lock_opts *opts)
+HLK_OPTS_NO_TAIL(struct hlk_lock_opts, backoff_max_ms);
+
+static bool backoff_ok(int ms)
 {
-    if (opts->kind < HLK_LOCK_PLAIN || opts->kind > HLK_LOCK_FAIR)
-        return "unknown kind of lock";
+    return ms >= 0 && ms <= BACKOFF_MOST_MS;
+}
+
+static const char unknown_kind[] = "unknown kind of lock";
+
+/* NULL: valid; else the reason. */
+static const char *handle_bad_opts(const hlk_client *client, const struct hlk_lock_opts *opts)
+{
+    const struct hlk_kind *kind = hlk_kind_get(opts->kind);
+    if (!kind)
+        return unknown_kind;
+    if (client->part)
+        return "this client is one of independent masters: make its locks by hlk_quorum_create";
+    if (!client->pubsub && !kind->polls)
+        return "this kind of lock waits by pub/sub, which HLK_OPEN_NO_PUBSUB forbids; use one that polls";
+    if (opts->reserved != 0)
+        return "reserved is not 0";
     if (opts->token_floor < 0 || opts->token_floor > TOKEN_FLOOR_MOST)
         return "token_floor is negative, or larger than 2^52";
     if (opts->owner && opts->owner->client != client)
@@ -102,29 +121,47 @@ static const char *bad_opts(const hlk_client *client, const struct hlk_lock_opts
         return "lease_ms is not 0 and not between 100 and a year";
     if (opts->max_hold_ms < 0)
         return "max_hold_ms is negative";
+    if (!backoff_ok(opts->backoff_min_ms) || !backoff_ok(opts->backoff_max_ms))
+        return "backoff_min_ms or backoff_max_ms is negative, or larger than 60000";
+    if (opts->backoff_max_ms != 0 && opts->backoff_min_ms > opts->backoff_max_ms)
+        return "backoff_min_ms is larger than backoff_max_ms";
     return NULL;
 }
 
-static hlk_lock *make_lock(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
+static void set_kind(hlk_lock *lock, const struct hlk_lock_opts *opts)
 {
-    bool fair = opts->kind == HLK_LOCK_FAIR, seats = fair && !opts->owner;
+    lock->kind = hlk_kind_get(opts->kind);
+    if (lock->kind->fenced)
+        lock->token_floor = opts->token_floor;
+    int least = opts->backoff_min_ms ? opts->backoff_min_ms : BACKOFF_MIN_MS;
+    int most = opts->backoff_max_ms ? opts->backoff_max_ms : BACKOFF_MAX_MS;
+    lock->backoff_min_ms = least;
+    lock->backoff_max_ms = most > least ? most : least;
+}
+
+hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
+{
+    const struct hlk_kind *kind = hlk_kind_get(opts->kind);
+    struct hlk_node *node = hlk_client_node(client, name, len);
+    bool seats = kind->format->per_holder && !opts->owner;
     hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + (seats ? len + 1 : 0));
-    struct hlk_session *session = !lock || seats ? NULL
-                                  : fair ? hlk_session_get_fair(&client->table, name, len, opts->owner->holder.id, true)
-                                         : hlk_session_get(&client->table, name, len);
-    if (!lock || (!session && !seats)) {
+    struct hlk_entry *entry = !lock || seats ? NULL
+                              : kind->format->per_holder
+                                  ? hlk_entry_get_own(node, kind->format, name, len, opts->owner->holder.id, true)
+                                  : hlk_entry_get(node, kind->format, name, len);
+    if (!lock || (!entry && !seats)) {
         hlk_mem_free(lock);
         return NULL;
     }
     if (seats)
         memcpy(lock->name, name, len);
-    lock->fair = fair;
-    atomic_init(&lock->via.refs, 1);
-    lock->via.mu = &client->table.vias_mu;
-    lock->via.hook = (struct hlk_hook){ opts->on_event, opts->event_ctx };
-    lock->via.lost_fd = -1;
-    lock->via.free = free_lock;
-    lock->session = session;
+    set_kind(lock, opts);
+    atomic_init(&lock->handle.refs, 1);
+    lock->handle.mu = &client->table.handles_mu;
+    lock->handle.callback = (struct hlk_callback){ opts->on_event, opts->event_ctx };
+    lock->handle.lost_fd = -1;
+    lock->handle.free = free_lock;
+    lock->entry = entry;
     lock->client = client;
     hlk_client_ref(client);
     lock->owner = opts->owner;
@@ -134,48 +171,81 @@ static hlk_lock *make_lock(hlk_client *client, const char *name, size_t len, con
     }
     lock->lease_ms = opts->lease_ms;
     lock->max_hold_ms = opts->max_hold_ms;
-    lock->fenced = opts->kind == HLK_LOCK_FENCED;
-    lock->token_floor = opts->token_floor;
     return lock;
+}
+
+size_t hlk_lock_check_name(hlk_client *client, const char *operation, const char *name)
+{
+    size_t len = name ? strlen(name) : 0;
+    if (len == 0 || len > HLK_NAME_MAX) {
+        (void)hlk_last_set(HLK_E_INVALID, "%s: a name has 1 to %d bytes, this one has %zu", operation, HLK_NAME_MAX,
+                           len);
+        return 0;
+    }
+    bool breaks = hlk_name_breaks_slots(name, len);
+    if (breaks && hlk_client_node(client, name, len)->cluster) {
+        (void)hlk_last_set(HLK_E_INVALID,
+                           "%s \"%.128s\": its braces would put its keys into different slots of the "
+                           "cluster; use a name without braces, or with a {tag} that is not empty",
+                           operation, name);
+        return 0;
+    }
+    if (breaks)
+        hlk_client_warn_braces(client, name);
+    return len;
 }
 
 hlk_lock *hlk_lock_create(hlk_client *client, const char *name, const struct hlk_lock_opts *given)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    if (hlk_client_check(client, "create lock", name) != HLK_OK)
+    const char *wrong = NULL;
+    if (given && !hlk_opts_copy(&opts, sizeof opts, given, given->size))
+        wrong = "options of this size are not known";
+    const struct hlk_kind *kind = hlk_kind_get(opts.kind);
+    if (kind && kind->no_lock)
+        wrong = unknown_kind;
+    return hlk_lock_create_as(client, "lock", name, &opts, wrong);
+}
+
+hlk_lock *hlk_lock_create_as(hlk_client *client, const char *what, const char *name, const struct hlk_lock_opts *opts,
+                             const char *wrong)
+{
+    char operation[32];
+    (void)snprintf(operation, sizeof operation, "create %s", what);
+    if (hlk_client_check(client, operation, name) != HLK_OK)
         return NULL;
-    size_t len = name ? strlen(name) : 0;
-    if (len == 0 || len > HLK_NAME_MAX) {
-        (void)hlk_last_set(HLK_E_INVALID, "create lock: a name has 1 to %d bytes, this one has %zu", HLK_NAME_MAX, len);
+    size_t len = hlk_lock_check_name(client, operation, name);
+    if (len == 0)
         return NULL;
-    }
-    const char *wrong = given && !hlk_opts_copy(&opts, sizeof opts, given, given->size)
-                            ? "options of this size are not known"
-                            : bad_opts(client, &opts);
+    if (!wrong)
+        wrong = handle_bad_opts(client, opts);
     if (wrong) {
-        (void)hlk_last_set(HLK_E_INVALID, "create lock \"%.128s\": %s", name, wrong);
+        (void)hlk_last_set(HLK_E_INVALID, "%s \"%.128s\": %s", operation, name, wrong);
         return NULL;
     }
-    hlk_lock *lock = make_lock(client, name, len, &opts);
+    hlk_lock *lock = hlk_lock_make(client, name, len, opts);
     if (!lock)
-        (void)hlk_last_set(HLK_E_NOMEM, "create lock \"%.128s\": no memory", name);
-    else if (hlk_name_breaks_slots(name, len))
-        hlk_client_warn_braces(client, name);
+        (void)hlk_last_set(HLK_E_NOMEM, "%s \"%.128s\": no memory", operation, name);
     return lock;
 }
 
 void hlk_lock_destroy(hlk_lock *lock)
 {
-    if (!lock || lock->client->process != hlk_self_process())
+    if (!lock || lock->client->process != hlk_thread_process())
         return;
-    if (lock->via.hook.fn)
-        hlk_events_silence(&lock->client->events, &lock->via);
-    hlk_mutex_lock(lock->via.mu);
+    if (lock->handle.callback.fn)
+        hlk_events_silence(&lock->client->events, &lock->handle);
+    hlk_mutex_lock(lock->handle.mu);
     hlk_owner *owner = lock->owner;
     lock->owner = NULL;
-    hlk_mutex_unlock(lock->via.mu);
+    hlk_mutex_unlock(lock->handle.mu);
     hlk_owner_destroy(owner);
-    hlk_via_unref(&lock->via);
+    hlk_handle_release(&lock->handle);
+}
+
+struct hlk_node *hlk_lock_node(const hlk_lock *lock)
+{
+    return lock->entry ? lock->entry->node : hlk_client_node(lock->client, lock->name, strlen(lock->name));
 }
 
 const char *hlk_lock_name(const hlk_lock *lock)
@@ -183,25 +253,25 @@ const char *hlk_lock_name(const hlk_lock *lock)
     return lock ? hlk_lock_text(lock) : NULL;
 }
 
-/* --- questions without Redis --- */
+/* --- calls without Redis --- */
 
-void hlk_lock_view(const hlk_lock *lock, struct hlk_self *self, struct hlk_view *view)
+void hlk_lock_view(const hlk_lock *lock, struct hlk_thread *self, struct hlk_view *view)
 {
     uint64_t holder = hlk_lock_holder(lock, self).id;
-    struct hlk_session *s = lock->session;
-    if (!s) /* a fair lock that threads hold: a session each, as long as they hold it or have lost it */
-        s = hlk_session_get_fair(&lock->client->table, lock->name, strlen(lock->name), holder, false);
-    if (s)
-        hlk_session_view(s, holder, view);
-    if (s && !lock->session)
-        hlk_session_unref(s);
+    struct hlk_entry *e = lock->entry;
+    if (!e) /* each thread has an entry while it holds the lock or has lost it */
+        e = hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, lock->name, strlen(lock->name), holder, false);
+    if (e)
+        hlk_entry_view(e, holder, view);
+    if (e && !lock->entry)
+        hlk_entry_unref(e);
 }
 
 static void look(const hlk_lock *lock, struct hlk_view *view)
 {
     memset(view, 0, sizeof *view);
-    struct hlk_self *self = hlk_self_get();
-    if (lock && self && lock->client->process == hlk_self_process())
+    struct hlk_thread *self = hlk_thread_get();
+    if (lock && self && lock->client->process == hlk_thread_process())
         hlk_lock_view(lock, self, view);
 }
 
@@ -209,7 +279,7 @@ int hlk_lock_holds(const hlk_lock *lock)
 {
     struct hlk_view view;
     look(lock, &view);
-    return view.lost || hlk_clock_ms() >= view.until_ms ? 0 : (int)view.count;
+    return (int)view.count;
 }
 
 int64_t hlk_lock_held_until(const hlk_lock *lock)
@@ -229,7 +299,7 @@ int64_t hlk_lock_token(const hlk_lock *lock)
 {
     struct hlk_view view;
     look(lock, &view);
-    return !lock || !lock->fenced || view.lost || hlk_clock_ms() >= view.until_ms ? 0 : view.token;
+    return !lock || !lock->kind->fenced || view.lost || hlk_clock_ms() >= view.until_ms ? 0 : view.token;
 }
 
 enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
@@ -240,15 +310,15 @@ enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
     if (status != HLK_OK)
         return status;
     if (!buf || size == 0)
-        return hlk_lock_fails(lock, "hold id", HLK_E_INVALID, "no buffer");
+        return hlk_lock_fail(lock, "hold id", HLK_E_INVALID, "no buffer");
     buf[0] = '\0';
     look(lock, &view);
     if (view.lost)
-        return hlk_lock_fails(lock, "hold id", HLK_LOST, "the hold was lost (%s)", view.why);
+        return hlk_lock_fail(lock, "hold id", HLK_LOST, "the hold was lost (%s)", view.why);
     if (view.count == 0)
         return hlk_lock_not_held(lock, "hold id");
     if (hlk_clock_ms() >= view.until_ms)
-        return hlk_lock_fails(lock, "hold id", HLK_LOST, "the lease is over");
+        return hlk_lock_fail(lock, "hold id", HLK_LOST, "the lease is over");
     (void)hlk_field(field, lock->client->id, view.h);
     (void)snprintf(buf, size, "%s", field);
     return HLK_OK;
@@ -258,25 +328,25 @@ int hlk_lock_lost_fd(hlk_lock *lock)
 {
     if (hlk_lock_check(lock, "lost fd") != HLK_OK)
         return -1;
-    struct hlk_via *via = &lock->via;
+    struct hlk_handle *handle = &lock->handle;
     int old = hlk_nocancel_begin();
-    hlk_mutex_lock(via->mu);
-    if (via->lost_fd < 0) {
-        via->lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (via->lost_fd >= 0 && via->lost > 0)
-            (void)eventfd_write(via->lost_fd, 1);
+    hlk_mutex_lock(handle->mu);
+    if (handle->lost_fd < 0) {
+        handle->lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (handle->lost_fd >= 0 && handle->lost > 0)
+            (void)eventfd_write(handle->lost_fd, 1);
     }
-    int fd = via->lost_fd, why = errno;
-    hlk_mutex_unlock(via->mu);
+    int fd = handle->lost_fd, why = errno;
+    hlk_mutex_unlock(handle->mu);
     hlk_nocancel_end(old);
     if (fd < 0)
-        (void)hlk_lock_fails(lock, "lost fd", HLK_E_OS, "no descriptor: %s", strerror(why));
+        (void)hlk_lock_fail(lock, "lost fd", HLK_E_OS, "no descriptor: %s", strerror(why));
     return fd;
 }
 
 /* --- owners --- */
 
-static bool label_ok(const char *label)
+static bool handle_label_ok(const char *label)
 {
     size_t len = strlen(label);
     for (size_t i = 0; i < len; i++)
@@ -289,7 +359,7 @@ hlk_owner *hlk_owner_create(hlk_client *client, const char *label)
 {
     if (hlk_client_check(client, "create owner", label) != HLK_OK)
         return NULL;
-    if (label && !label_ok(label)) {
+    if (label && !handle_label_ok(label)) {
         (void)hlk_last_set(HLK_E_INVALID, "create owner: a label has up to 64 printable bytes");
         return NULL;
     }
@@ -299,7 +369,7 @@ hlk_owner *hlk_owner_create(hlk_client *client, const char *label)
         return NULL;
     }
     atomic_init(&owner->refs, 1);
-    owner->holder = (struct hlk_holder){ hlk_self_number(), &owner->holds };
+    owner->holder = (struct hlk_holder){ hlk_thread_next_id(), &owner->holds };
     owner->client = client;
     hlk_client_ref(client);
     (void)snprintf(owner->label, sizeof owner->label, "%s", label ? label : "");
@@ -308,7 +378,7 @@ hlk_owner *hlk_owner_create(hlk_client *client, const char *label)
 
 void hlk_owner_destroy(hlk_owner *owner)
 {
-    if (!owner || owner->client->process != hlk_self_process() || atomic_fetch_sub(&owner->refs, 1) != 1)
+    if (!owner || owner->client->process != hlk_thread_process() || atomic_fetch_sub(&owner->refs, 1) != 1)
         return;
     hlk_client *client = owner->client;
     if (atomic_load(&owner->holds) > 0)

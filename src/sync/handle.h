@@ -1,8 +1,9 @@
-/* handle.h - a lock handle and an owner, from inside. */
+/* handle.h - a lock handle and an owner, internally. */
 #ifndef HLK_SYNC_HANDLE_H
 #define HLK_SYNC_HANDLE_H
 
 #include "client.h"
+#include "kinds/kind.h"
 
 #include <string.h>
 
@@ -15,79 +16,100 @@ struct hlk_owner {
 };
 
 struct hlk_lock {
-    struct hlk_via via;                 /* counts the references: handle, holds, waits */
-    hlk_client *client;                 /* referenced, like session and owner */
-    struct hlk_session *session;        /* NULL: a fair lock that threads hold; each call has a seat (seat.c) */
-    hlk_owner *_Atomic owner;           /* NULL: threads hold. Given back by destroy: holds do not keep owners */
-    struct hlk_holder holder;           /* the owner's, id 0 without */
+    struct hlk_handle handle;           /* its references: the user's, holds, waits */
+    hlk_client *client;                 /* referenced, as entry and owner are */
+    struct hlk_entry *entry;            /* NULL: a fair lock held by threads, whose calls use thread handles
+                                         * (thread_handle.c) */
+    hlk_owner *_Atomic owner;           /* NULL: held by threads. Given back by destroy: holds keep no owner */
+    struct hlk_holder holder;           /* the owner's; id 0: no owner */
     int64_t lease_ms, max_hold_ms;
-    int64_t token_floor;
-    bool fenced;
-    bool fair;
-    char name[];                        /* where there is no session that has it */
+    int64_t token_floor;                /* of a fenced kind */
+    int32_t backoff_min_ms, backoff_max_ms;     /* of polls */
+    const struct hlk_kind *kind;
+    int64_t permits;                    /* of a semaphore, for one call: how many; 0: a lock */
+    const char *settled;                /* the same: cmd->settled */
+    atomic_uint holds;                  /* the same: of its holder */
+    char name[];                        /* the name, if entry is NULL; else `settled` */
 };
 
 static inline const char *hlk_lock_text(const hlk_lock *lock)
 {
-    return lock->session ? hlk_session_name(lock->session) : lock->name;
+    return lock->entry ? hlk_entry_name(lock->entry) : lock->name;
 }
 
 static inline size_t hlk_lock_text_len(const hlk_lock *lock)
 {
-    return lock->session ? hlk_session_len(lock->session) : strlen(lock->name);
+    return lock->entry ? hlk_entry_len(lock->entry) : strlen(lock->name);
 }
 
-/* The handle a call works with: the lock itself; of a fair lock that threads hold, the calling thread's seat, a handle
- * of its own with a session of its own. NULL: no memory, the thread's error is set. */
-hlk_lock *hlk_lock_seat(hlk_lock *lock, const char *operation);
-void hlk_lock_unseat(const hlk_lock *lock, hlk_lock *seat);
-/* *view is zero before. */
-void hlk_lock_view(const hlk_lock *lock, struct hlk_self *self, struct hlk_view *view);
+/* Its length; 0: the name is refused, with the thread's error set. */
+size_t hlk_lock_check_name(hlk_client *client, const char *operation, const char *name);
+/* hlk_lock_create with checked arguments. NULL: no memory; the thread's error is not set. */
+hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts);
 
-/* Who holds through this handle when `self` calls. */
-static inline struct hlk_holder hlk_lock_holder(const hlk_lock *lock, struct hlk_self *self)
+/* hlk_lock_create for the public function that makes a `what`. wrong: of its arguments, found already; or NULL. */
+hlk_lock *hlk_lock_create_as(hlk_client *client, const char *what, const char *name, const struct hlk_lock_opts *opts,
+                             const char *wrong);
+
+/* The handle for one call: the lock itself, or the calling thread's handle on a fair lock held by threads. A thread
+ * handle has an entry of its own. NULL: no memory; the thread's error is set. */
+hlk_lock *hlk_lock_thread_handle(hlk_lock *lock, const char *operation);
+/* A handle on a semaphore for one call, whose holder nobody else is: `permits`, and cmd->settled. Likewise. */
+hlk_lock *hlk_lock_call_handle(hlk_lock *lock, const char *operation, int64_t permits, const char *settled);
+void hlk_lock_drop_thread_handle(const hlk_lock *lock, hlk_lock *own);
+/* The node that keeps the lock. */
+struct hlk_node *hlk_lock_node(const hlk_lock *lock);
+/* *view must be zeroed. */
+void hlk_lock_view(const hlk_lock *lock, struct hlk_thread *self, struct hlk_view *view);
+
+/* The holder through this handle when `self` calls. */
+static inline struct hlk_holder hlk_lock_holder(const hlk_lock *lock, struct hlk_thread *self)
 {
     return lock->holder.id ? lock->holder : (struct hlk_holder){ self->id, &self->holds };
 }
 
-/* The thread's error, as `operation "name" at endpoint: what`. Returns status. */
-enum hlk_status hlk_lock_fails(const hlk_lock *lock, const char *operation, enum hlk_status status,
+/* Sets the thread's error to `operation "name" at endpoint: text`. Returns status. */
+enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum hlk_status status,
                                const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Of a holder that holds nothing: HLK_NOT_HOLDER; HLK_E_CLOSED when it is close that released it meanwhile. */
+/* For a holder that holds nothing: HLK_NOT_HOLDER, or HLK_E_CLOSED when close has released it meanwhile. */
 enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation);
 
-/* HLK_LOST of an acquire, and why. */
+/* HLK_LOST of an acquire, with the reason. */
 enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_holder holder);
 
-/* The owner's label, if the handle has an owner still: of a handle that may be destroyed just now. "": none. */
-void hlk_lock_owner_label(struct hlk_via *via, char *buf, size_t size);
+/* The label of the handle's owner, or "". The handle may be in destroy at the same time. */
+void hlk_lock_owner_label(struct hlk_handle *handle, char *buf, size_t size);
 
-/* NULL, forked, closed: checked at the edge of every call on a handle. */
+/* Refuses NULL, a forked child and a closed client; called first by every call on a handle. */
 enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation);
 
-struct hlk_patience {           /* how long a short question may take. All 0: as patience_ms and reply_ms say */
+struct hlk_send_limits {           /* limits of a short command; all 0: reconnect_timeout_ms and reply_timeout_ms
+                                    * apply */
     int64_t most_ms;
     struct hlk_cancel *cancel;  /* ends it: HLK_INTERRUPTED */
-    bool once;                  /* not repeated when its connection breaks: HLK_E_UNSURE */
+    bool once;                  /* not repeated on a new connection: HLK_E_UNSURE */
+    bool acquires;              /* it is released again: HLK_TIMEOUT at most_ms, never UNSURE */
 };
 
-/* Asks `question` (script and arguments are set) and gives the answer to `read`. patience NULL: all 0. Faults set the
- * thread's error. Blocks. */
-enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *operation, const struct hlk_question *question,
-                             const struct hlk_patience *patience,
-                             void (*read)(const struct hlk_question *q, void *ctx), void *ctx);
+/* Sends `command` and gives the answer to `read`. Its script and arguments are set, and its pipeline only where it is
+ * about no lock. Limits NULL: all 0. Faults set the thread's error. Blocks. */
+enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struct hlk_command *question,
+                              const struct hlk_send_limits *patience, void (*read)(const struct hlk_command *cmd,
+                              void *ctx), void *ctx);
 
-/* Writes count and lease (0: as it is) of a held hold. watchdog: it is renewed from now on. HLK_OK, HLK_LOST (told),
+/* Writes count and lease (0: unchanged) of a hold. watchdog: it is renewed from now on. HLK_OK, HLK_LOST (reported),
  * HLK_NOT_HOLDER (its owner's other thread has released it meanwhile), or a fault, with the thread's error set. */
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
-                                   bool watchdog, const struct hlk_patience *patience);
-/* An end has its outcome: what that is to who released. Counted; a loss that it found out is told; why is in *error. */
-enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_undo *undo, struct hlk_session *s,
-                                  const struct hlk_via *via, enum hlk_undo_outcome outcome, struct hlk_error *error);
-/* The count alone, without waiting: it is there for people to see. If the server does not know the hold any more, the
- * loss is told. */
+                                   bool watchdog, const struct hlk_send_limits *patience);
+/* Turns the outcome of a release into the status for the releaser, with the reason in *error. Counts it, and reports a
+ * loss that it has revealed. */
+enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *pending, struct hlk_entry *e,
+                                  const struct hlk_handle *handle, enum hlk_release_outcome outcome,
+                                  struct hlk_error *error);
+/* Writes only the count, which is for display, and does not wait. If the server no longer knows the hold, the loss is
+ * reported. */
 void hlk_lock_write_count(hlk_lock *lock, uint64_t h, int64_t count);
 
 #endif

@@ -1,13 +1,14 @@
-/* What the server says of a lock, and what the client has counted. */
+/* The state of a lock on the server, and the counters of the client. */
+#include "node/cluster.h"
 #include "sync/handle.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* {ttl, listeners, holder, count, waiters, {member...}}: lua/lock_query.lua, lua/fair_query.lua. Anything else says
- * nothing about the lock, least of all that it is free. */
-static bool is_answer(const redisReply *reply)
+/* {ttl, listeners, holder, count, waiters, {member...}}: lua/lock_query.lua, lua/fair_query.lua. Any other reply says
+ * nothing about the lock, and must not count as free. */
+static bool inspect_is_answer(const redisReply *reply)
 {
     static const int types[] = { REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,
                                  REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY };
@@ -23,7 +24,7 @@ static bool is_answer(const redisReply *reply)
 
 static enum hlk_status not_understood(hlk_lock *lock, const char *operation)
 {
-    return hlk_lock_fails(lock, operation, HLK_E_SERVER, "the server's answer is none to this question");
+    return hlk_lock_fail(lock, operation, HLK_E_SERVER, "the server's answer is none to this question");
 }
 
 struct state {
@@ -31,12 +32,12 @@ struct state {
     bool understood;
 };
 
-static void read_state(const struct hlk_question *q, void *ctx)
+static void read_state(const struct hlk_command *cmd, void *ctx)
 {
-    const redisReply *reply = q->call.reply;
+    const redisReply *reply = cmd->call.reply;
     struct state *to = ctx;
     struct hlk_lock_state *out = &to->told;
-    to->understood = is_answer(reply);
+    to->understood = inspect_is_answer(reply);
     if (!to->understood)
         return;
     int64_t ttl = reply->element[0]->integer, listen = reply->element[1]->integer, queued = reply->element[4]->integer;
@@ -55,7 +56,7 @@ static bool mine(hlk_lock *lock, const char *holder)
 {
     char field[HLK_FIELD_MAX];
     struct hlk_view view = { 0 };
-    struct hlk_self *self = hlk_self_get();
+    struct hlk_thread *self = hlk_thread_get();
     if (!self)
         return false;
     hlk_lock_view(lock, self, &view);
@@ -72,9 +73,9 @@ enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
     if (status != HLK_OK)
         return status;
     if (!out || out->size < sizeof out->size)
-        return hlk_lock_fails(lock, "query", HLK_E_INVALID, "set out->size before the call");
-    struct hlk_question q = { .script = lock->fair ? HLK_SCRIPT_FAIR_QUERY : HLK_SCRIPT_LOCK_QUERY };
-    status = hlk_lock_ask(lock, "query", &q, NULL, read_state, &state);
+        return hlk_lock_fail(lock, "query", HLK_E_INVALID, "set out->size before the call");
+    struct hlk_command cmd = { .type = &lock->kind->format->query };
+    status = hlk_lock_send(lock, "query", &cmd, NULL, read_state, &state);
     if (status != HLK_OK)
         return status;
     if (!state.understood)
@@ -86,7 +87,7 @@ enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
     return HLK_OK;
 }
 
-struct waiters { /* where they go; `size` is how far they are apart */
+struct waiters { /* output array; `size` is the distance of its elements */
     unsigned char *out;
     size_t size, most, n;
     bool understood;
@@ -99,7 +100,7 @@ static void copy_text(char *to, size_t size, const char *from, size_t len)
     to[len] = '\0';
 }
 
-/* "<client id>:<hold id> <ttl> <tokens> <floor> <since>" (part_pass.lua). What is none of ours stays as it is. */
+/* "<client id>:<hold id> <ttl> <tokens> <floor> <since>" (part_pass.lua). A foreign one is kept as it is. */
 static void read_waiter(const redisReply *member, struct hlk_waiter *out)
 {
     const char *colon = member->str ? strrchr(member->str, ':') : NULL;
@@ -117,11 +118,11 @@ static void read_waiter(const redisReply *member, struct hlk_waiter *out)
     out->fenced = tokens > 0;
 }
 
-static void read_waiters(const struct hlk_question *q, void *ctx)
+static void read_waiters(const struct hlk_command *cmd, void *ctx)
 {
-    const redisReply *reply = q->call.reply;
+    const redisReply *reply = cmd->call.reply;
     struct waiters *to = ctx;
-    to->understood = is_answer(reply);
+    to->understood = inspect_is_answer(reply);
     if (!to->understood)
         return;
     const redisReply *members = reply->element[5];
@@ -140,17 +141,16 @@ enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t 
     enum hlk_status status = hlk_lock_check(lock, "waiters");
     if (status != HLK_OK)
         return status;
-    if (!n || most > INT32_MAX || (most > 0 && !out))
-        return hlk_lock_fails(lock, "waiters", HLK_E_INVALID, "%s",
-                              !n     ? "no room for their number"
-                              : !out ? "no room for them"
-                                     : "more than 2^31");
+    if (!n || most > HLK_WAITERS_MAX || (most > 0 && !out))
+        return hlk_lock_fail(lock, "waiters", HLK_E_INVALID, "%s",
+                             !n     ? "no room for their number"
+                             : !out ? "no room for them"
+                                    : "more than HLK_WAITERS_MAX");
     if (most > 0 && out->size < sizeof out->size)
-        return hlk_lock_fails(lock, "waiters", HLK_E_INVALID, "set out[0].size before the call");
+        return hlk_lock_fail(lock, "waiters", HLK_E_INVALID, "set out[0].size before the call");
     struct waiters to = { .out = (unsigned char *)out, .size = most > 0 ? out->size : 0, .most = most };
-    struct hlk_question q = { .script = lock->fair ? HLK_SCRIPT_FAIR_QUERY : HLK_SCRIPT_LOCK_QUERY,
-                              .count = (int64_t)most };
-    status = hlk_lock_ask(lock, "waiters", &q, NULL, read_waiters, &to);
+    struct hlk_command cmd = { .type = &lock->kind->format->query, .count = (int64_t)most };
+    status = hlk_lock_send(lock, "waiters", &cmd, NULL, read_waiters, &to);
     if (status == HLK_OK && !to.understood)
         return not_understood(lock, "waiters");
     *n = to.n;
@@ -161,11 +161,14 @@ enum hlk_status hlk_client_counters(const hlk_client *client, struct hlk_counter
 {
     if (!client || !out || out->size < sizeof out->size)
         return hlk_last_set(HLK_E_INVALID, "counters: %s", client ? "set out->size before the call" : "client is NULL");
-    if (client->process != hlk_self_process())
+    if (client->process != hlk_thread_process())
         return hlk_last_set(HLK_E_FORKED, "counters: %s", hlk_status_text(HLK_E_FORKED));
     const struct hlk_lease_counts *from = &client->table.counts;
-    struct hlk_mux_counts wire;
-    hlk_mux_counts(client->mux, &wire);
+    struct hlk_pipeline_counts wire = { 0 };
+    struct hlk_node *server;
+    for (unsigned i = 0; i < client->node_count; i++)
+        for (unsigned k = 0; (server = hlk_node_server(&client->nodes[i], k)); k++)
+            hlk_pipeline_counts(server->pipeline, &wire);
     struct hlk_counters all = {
         .size = out->size,
         .held = from->held,

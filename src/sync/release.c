@@ -1,185 +1,205 @@
-/* Release, blocking: what is decided locally, what Redis is told, what is remembered when it does not answer. */
+/* Release, blocking: what is decided locally, what is sent, what is kept when no reply comes. */
 #include "sync/handle.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "lease/hold_end.h"
 
-struct release { /* what the undo tells its waiter */
-    struct hlk_session *s;
-    struct hlk_via *via; /* through which it was taken */
-    hlk_client *client;  /* lives as long as its undos */
+struct release { /* shared by the pending release and its waiter */
+    struct hlk_entry *e;
+    struct hlk_handle *handle; /* through which the lock was acquired */
+    hlk_client *client;        /* lives as long as its pending releases */
     uint64_t h;
-    atomic_int refs;     /* the waiter's and the undo's */
-    atomic_bool settled; /* the two below are there */
+    atomic_int refs;     /* one of the waiter, one of the pending release */
+    atomic_bool settled; /* the next two are set */
     enum hlk_status status;
     struct hlk_error error;
 };
+
+/* A possible loss is reported as a loss, because no later call would report it. */
+static const char never_known[] =
+    "sent, and the server was restarted, or is another one, before it answered: not known whether it was lost before";
 
 static void unref_release(struct release *release)
 {
     if (atomic_fetch_sub(&release->refs, 1) != 1)
         return;
-    hlk_via_unref(release->via);
-    hlk_session_unref(release->s);
+    hlk_handle_release(release->handle);
+    hlk_entry_unref(release->e);
     hlk_mem_free(release);
 }
 
-enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_undo *undo, struct hlk_session *s,
-                                  const struct hlk_via *via, enum hlk_undo_outcome outcome, struct hlk_error *error)
+enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *pending, struct hlk_entry *e,
+                                  const struct hlk_handle *handle, enum hlk_release_outcome outcome,
+                                  struct hlk_error *error)
 {
     switch (outcome) {
-    case HLK_UNDO_DONE:
-    case HLK_UNDO_ABSENT_REPEATED:
+    case HLK_RELEASE_DONE:
+    case HLK_RELEASE_ABSENT_REPEATED:
+        if (pending->mixed)
+            hlk_client_warn_kinds(client, hlk_entry_name(e));
         HLK_COUNT(&client->table, released);
         return HLK_OK;
-    case HLK_UNDO_REFUSED:
+    case HLK_RELEASE_REFUSED:
         HLK_COUNT(&client->table, release_refused);
         return error->status;
-    case HLK_UNDO_OWED: /* never told */
-    case HLK_UNDO_GIVEN_UP:
+    case HLK_RELEASE_PENDING: /* never an outcome */
+    case HLK_RELEASE_GIVEN_UP:
         if (atomic_load(&client->closing))
             return hlk_error_set(error, HLK_E_CLOSED, "the client was closed before an answer came");
-        (void)hlk_error_set(error, HLK_LOST, "not answered until its lease was over"); /* nobody holds by it any more */
+        (void)hlk_error_set(error, HLK_LOST, "not answered until its lease was over"); /* no client counts on it now */
         HLK_COUNT(&client->table, lost);
         return HLK_LOST;
-    case HLK_UNDO_ABSENT:
+    case HLK_RELEASE_ABSENT:
+    case HLK_RELEASE_UNKNOWN:
         break;
     }
-    HLK_COUNT(&client->table, lost); /* before the callback can ask for it */
-    hlk_session_tell_gone(s, undo->q.hold, via);
-    return hlk_error_set(error, HLK_LOST, "%s", hlk_lease_why_unknown);
+    bool unknown = outcome == HLK_RELEASE_UNKNOWN;
+    const char *why = unknown ? never_known : hlk_lease_why_unknown;
+    HLK_COUNT(&client->table, lost); /* before the callback can read it */
+    hlk_entry_report_gone(e, pending->cmd.hold, handle, why);
+    return hlk_error_set(error, unknown ? HLK_E_UNSURE : HLK_LOST, "%s", why);
 }
 
-static void on_released(struct hlk_undo *undo, enum hlk_undo_outcome outcome, const struct hlk_error *error)
+static void on_released(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
-    struct release *release = undo->ctx;
+    struct release *release = pending->ctx;
     if (error)
         release->error = *error;
-    release->status = hlk_lock_released(release->client, undo, release->s, release->via, outcome, &release->error);
+    release->status =
+        hlk_lock_released(release->client, pending, release->e, release->handle, outcome, &release->error);
     atomic_store(&release->settled, true);
-    hlk_session_settle(release->s, release->h, release->status);
+    hlk_entry_settle_unsure(release->e, release->h, release->status);
     unref_release(release);
-    hlk_mem_free(undo);
+    hlk_mem_free(pending);
 }
 
-static struct hlk_undo *make_release(hlk_lock *lock, struct release **out)
+static struct hlk_release *make_release(hlk_lock *lock, struct release **out)
 {
     struct release *release = hlk_mem_zalloc(sizeof *release);
-    struct hlk_undo *undo = release ? hlk_mem_zalloc(sizeof *undo) : NULL;
-    if (!undo) {
+    struct hlk_release *pending = release ? hlk_mem_zalloc(sizeof *pending) : NULL;
+    if (!pending) {
         hlk_mem_free(release);
         return NULL;
     }
-    release->s = lock->session;
+    release->e = lock->entry;
     release->client = lock->client;
     atomic_init(&release->refs, 2);
-    hlk_session_ref(release->s);
-    undo->settled = on_released;
-    undo->ctx = release;
+    hlk_entry_ref(release->e);
+    pending->settled = on_released;
+    pending->ctx = release;
     *out = release;
-    return undo;
+    return pending;
 }
 
-/* Not answered in time: it goes on in the background, and the holder may come back for the outcome. */
-static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, struct release *release, bool sent)
+static const char goes_on[] = "not held any more, never renewed, and repeated in the background";
+
+/* Not done in time: the release continues in the background, and the holder's next call may learn its outcome. */
+static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, struct release *release,
+                                      const struct hlk_error *why)
 {
     HLK_COUNT(&lock->client->table, release_unsure);
     if (atomic_load(&lock->client->closing))
-        return hlk_lock_fails(lock, "release", HLK_E_CLOSED, "the client is being closed");
-    if (hlk_session_owe(lock->session, holder, release->h) && atomic_load(&release->settled))
-        hlk_session_settle(lock->session, release->h, release->status);
-    if (!sent)
-        return hlk_lock_fails(lock, "release", HLK_E_CONNECT,
-                              "no connection for %lld ms; not held any more, never renewed, "
-                              "and repeated in the background",
-                              (long long)lock->client->reply_ms);
-    return hlk_lock_fails(lock, "release", HLK_E_UNSURE,
-                          "sent, not answered in %lld ms; not held any more, never renewed, "
-                          "and repeated in the background",
-                          (long long)lock->client->reply_ms);
+        return hlk_lock_fail(lock, "release", HLK_E_CLOSED, "the client is being closed");
+    if (hlk_entry_note_unsure(lock->entry, holder, release->h) && atomic_load(&release->settled))
+        hlk_entry_settle_unsure(lock->entry, release->h, release->status);
+    if (why->status == HLK_E_CONNECT)
+        return hlk_lock_fail(lock, "release", why->status, "no connection for %lld ms; %s",
+                             (long long)lock->client->reply_timeout_ms, goes_on);
+    if (why->status == HLK_E_UNSURE)
+        return hlk_lock_fail(lock, "release", why->status, "sent, not answered in %lld ms; %s",
+                             (long long)lock->client->reply_timeout_ms, goes_on);
+    return hlk_lock_fail(lock, "release", why->status, "%s (%s)", why->text, goes_on);
 }
 
-static enum hlk_status release_last(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder,
-                                    const struct hlk_parting *parting)
+static enum hlk_status release_last(hlk_lock *lock, struct hlk_thread *self, struct hlk_holder holder,
+                                    const struct hlk_release_record *record)
 {
     struct release *release;
-    struct hlk_undo *undo = make_release(lock, &release);
-    if (!undo) {
-        hlk_session_keep(lock->session);
-        return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
+    struct hlk_release *pending = make_release(lock, &release);
+    if (!pending) {
+        hlk_entry_keep(lock->entry);
+        return hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
     }
     hlk_client *client = lock->client;
-    release->h = parting->h;
-    release->via = hlk_session_via(lock->session);
-    hlk_table_fill_end(undo, lock->session, parting);
-    hlk_undo_start(&client->undos, undo, self, false);
-    hlk_session_ended(lock->session);
-    bool sent;
-    bool settled = hlk_undo_wait(&client->undos, undo, self, hlk_clock_ms() + client->reply_ms, &sent);
-    enum hlk_status status = settled ? release->status : release_unsure(lock, holder, release, sent);
-    if (settled && status != HLK_OK)
-        status = hlk_lock_fails(lock, "release", status, "%s", release->error.text);
+    struct hlk_releases *releases = &lock->entry->node->releases;
+    release->h = record->h;
+    release->handle = hlk_entry_handle(lock->entry);
+    hlk_hold_end_fill(pending, lock->entry, record);
+    hlk_release_start(releases, pending, self, false);
+    hlk_entry_release_finish(lock->entry);
+    struct hlk_error why;
+    why.status = hlk_release_wait(pending, self, hlk_clock_ms() + client->reply_timeout_ms, &why);
+    enum hlk_status status = why.status == HLK_OK ? release->status : release_unsure(lock, holder, release, &why);
+    if (why.status == HLK_OK && status != HLK_OK)
+        status = hlk_lock_fail(lock, "release", status, "%s", release->error.text);
     unref_release(release);
     return status;
 }
 
-/* One hold less in Redis' count too: a nested hold with a fixed lease. The outer hold remains whatever becomes of it,
- * unless the server does not know it, or its owner's other thread releases it just now. */
-static enum hlk_status release_write(hlk_lock *lock, const struct hlk_parting *parting)
+/* Lowers the count in Redis: a nested hold with a fixed lease. The outer hold remains, whatever the outcome, unless the
+ * server no longer knows it, or its owner's other thread has just released it. */
+static enum hlk_status release_write(hlk_lock *lock, const struct hlk_release_record *record)
 {
-    enum hlk_status status = hlk_lock_reacquire(lock, "release", parting->h, parting->count, 0, false,
-                                                &(struct hlk_patience){ .most_ms = lock->client->reply_ms });
+    enum hlk_status status = hlk_lock_reacquire(lock, "release", record->h, record->count, 0, false,
+                                                &(struct hlk_send_limits){ .most_ms = lock->client->reply_timeout_ms });
     return status == HLK_LOST ? status : HLK_OK;
 }
 
-static enum hlk_status release_again(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder)
+static enum hlk_status release_again(hlk_lock *lock, struct hlk_thread *self, struct hlk_holder holder)
 {
+    hlk_client *client = lock->client;
+    struct hlk_error why;
+    uint64_t h; /* 0: settled */
     enum hlk_status status =
-        hlk_session_wait_owed(lock->session, holder.id, self, hlk_clock_ms() + lock->client->reply_ms);
+        hlk_entry_wait_unsure(lock->entry, holder.id, self, hlk_clock_ms() + client->reply_timeout_ms, &h);
     if (status == HLK_OK)
         return status;
     if (status == HLK_NOT_HOLDER)
         return hlk_lock_not_held(lock, "release");
-    return hlk_lock_fails(lock, "release", status, "%s",
-                          status == HLK_E_UNSURE ? "still not answered; repeated in the background"
-                          : status == HLK_LOST   ? "the earlier release found nothing to release"
-                                                 : "the earlier release was refused, or ended by close; not held");
+    if (status == HLK_E_UNSURE && hlk_releases_refused(&lock->entry->node->releases, h, &why))
+        return hlk_lock_fail(lock, "release", why.status, "%s (%s)", why.text, goes_on);
+    return hlk_lock_fail(lock, "release", status, "%s",
+                         status == HLK_E_UNSURE && h ? "still not answered; repeated in the background"
+                         : status == HLK_E_UNSURE    ? never_known
+                         : status == HLK_LOST        ? "the earlier release found nothing to release"
+                                                     : "the earlier release was refused, or ended by close; not held");
 }
 
-static enum hlk_status release_by_asking(hlk_lock *lock, struct hlk_self *self, struct hlk_holder holder,
-                                         enum hlk_let_go verdict, const struct hlk_parting *parting)
+static enum hlk_status settle_unsure_release(hlk_lock *lock, struct hlk_thread *self, struct hlk_holder holder,
+                                             enum hlk_let_go verdict, const struct hlk_release_record *record)
 {
     enum hlk_status status;
-    int old = hlk_nocancel_begin(); /* a release sleeps, and is no cancellation point */
+    int old = hlk_nocancel_begin(); /* a release sleeps, but is no cancellation point */
     if (verdict == HLK_LET_WRITE)
-        status = release_write(lock, parting);
-    else if (verdict == HLK_LET_OWED)
+        status = release_write(lock, record);
+    else if (verdict == HLK_LET_UNSURE)
         status = release_again(lock, self, holder);
     else
-        status = release_last(lock, self, holder, parting);
+        status = release_last(lock, self, holder, record);
     hlk_nocancel_end(old);
     return status;
 }
 
-static enum hlk_status release(hlk_lock *lock, struct hlk_self *self)
+static enum hlk_status release(hlk_lock *lock, struct hlk_thread *self)
 {
     struct hlk_holder holder = hlk_lock_holder(lock, self);
-    struct hlk_parting parting;
-    enum hlk_let_go verdict = hlk_session_let_go(lock->session, holder.id, &parting);
+    struct hlk_release_record record;
+    enum hlk_let_go verdict = hlk_entry_release(lock->entry, holder.id, &record);
     switch (verdict) {
     case HLK_LET_NOT_HOLDER:
         return hlk_lock_not_held(lock, "release");
     case HLK_LET_LOST:
-        return hlk_lock_fails(lock, "release", HLK_LOST, "the hold was lost (%s); it is off this holder's account now",
-                              parting.why);
+        return hlk_lock_fail(lock, "release", HLK_LOST, "the hold was lost (%s); it is off this holder's account now",
+                             record.why);
     case HLK_LET_NESTED:
         return HLK_OK;
     case HLK_LET_PASSED:
         HLK_COUNT(&lock->client->table, released);
         return HLK_OK;
     default:
-        return release_by_asking(lock, self, holder, verdict, &parting);
+        return settle_unsure_release(lock, self, holder, verdict, &record);
     }
 }
 
@@ -188,11 +208,11 @@ enum hlk_status hlk_lock_release(hlk_lock *lock)
     enum hlk_status status = hlk_lock_check(lock, "release");
     if (status != HLK_OK)
         return status;
-    struct hlk_self *self = hlk_self_get();
+    struct hlk_thread *self = hlk_thread_get();
     if (!self)
-        return hlk_lock_fails(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
-    hlk_lock *seat = hlk_lock_seat(lock, "release");
-    status = seat ? release(seat, self) : HLK_E_NOMEM;
-    hlk_lock_unseat(lock, seat);
+        return hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
+    hlk_lock *own = hlk_lock_thread_handle(lock, "release");
+    status = own ? release(own, self) : HLK_E_NOMEM;
+    hlk_lock_drop_thread_handle(lock, own);
     return status;
 }

@@ -2,10 +2,11 @@
 
 #include "base/mem.h"
 #include "base/nocancel.h"
-#include "base/self.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -31,12 +32,12 @@ static void wake_all(struct hlk_cancel *cancel)
     hlk_mutex_unlock(&cancel->mu);
 }
 
-/* The write may be an old one, overtaken by a reset: so only the flag says whether it is triggered, and it is looked at
- * after the write was taken out. Whoever sets it afterwards writes once more. */
-static void on_written(struct ev_loop *ev, struct ev_io *io, int revents)
+/* The write may be old, with a reset after it. So only the flag counts, and it is checked after the write was read. A
+ * trigger that sets the flag later writes again. */
+static void on_written(struct hlk_watch *watch, unsigned events)
 {
-    (void)ev, (void)revents;
-    struct hlk_cancel *cancel = io->data;
+    (void)events;
+    struct hlk_cancel *cancel = HLK_CONTAINER(watch, struct hlk_cancel, watch);
     uint64_t drained;
     ssize_t ignored = read(cancel->fd, &drained, sizeof drained);
     (void)ignored;
@@ -44,16 +45,10 @@ static void on_written(struct ev_loop *ev, struct ev_io *io, int revents)
         wake_all(cancel);
 }
 
-static void on_watch(struct hlk_post *post)
-{
-    struct hlk_cancel *cancel = HLK_CONTAINER(post, struct hlk_cancel, watch);
-    ev_io_start(hlk_loop_ev(cancel->loop), &cancel->io);
-}
-
-static void on_end(struct hlk_post *post)
+static void cancel_on_end(struct hlk_post *post)
 {
     struct hlk_cancel *cancel = HLK_CONTAINER(post, struct hlk_cancel, end);
-    ev_io_stop(hlk_loop_ev(cancel->loop), &cancel->io);
+    hlk_loop_unwatch(cancel->loop, &cancel->watch);
     free_cancel(cancel);
 }
 
@@ -65,6 +60,7 @@ struct hlk_cancel *hlk_cancel_make(hlk_loop *loop, hlk_client *client, void (*un
         (void)hlk_error_set(error, HLK_E_NOMEM, "no memory");
         return NULL;
     }
+    cancel->watch.ready = on_written;
     cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (cancel->fd < 0) {
         (void)hlk_error_set(error, HLK_E_OS, "%s", strerror(errno));
@@ -72,21 +68,22 @@ struct hlk_cancel *hlk_cancel_make(hlk_loop *loop, hlk_client *client, void (*un
         return NULL;
     }
     atomic_init(&cancel->refs, 1);
-    cancel->process = hlk_self_process();
+    cancel->process = hlk_thread_process();
     cancel->loop = loop;
     cancel->client = client;
     cancel->unref_client = unref_client;
     hlk_mutex_init(&cancel->mu, HLK_RANK_CANCEL);
     hlk_list_init(&cancel->waits);
-    ev_io_init(&cancel->io, on_written, cancel->fd, EV_READ);
-    cancel->io.data = cancel;
-    cancel->watch.run = on_watch;
-    cancel->end.run = on_end;
-    hlk_loop_post(loop, &cancel->watch);
-    return cancel;
+    cancel->end.run = cancel_on_end;
+    if (hlk_loop_watch(loop, &cancel->watch, cancel->fd, EPOLLIN, error) == HLK_OK)
+        return cancel;
+    close(cancel->fd);
+    hlk_mutex_fini(&cancel->mu);
+    hlk_mem_free(cancel);
+    return NULL;
 }
 
-static void unref(struct hlk_cancel *cancel)
+static void cancel_unref(struct hlk_cancel *cancel)
 {
     if (atomic_fetch_sub(&cancel->refs, 1) != 1)
         return;
@@ -96,17 +93,17 @@ static void unref(struct hlk_cancel *cancel)
 
 void hlk_cancel_destroy(hlk_cancel *cancel)
 {
-    if (cancel && cancel->process == hlk_self_process())
-        unref(cancel);
+    if (cancel && cancel->process == hlk_thread_process())
+        cancel_unref(cancel);
 }
 
 void hlk_cancel_trigger(hlk_cancel *cancel)
 {
-    if (!cancel || atomic_load(&cancel->triggered) || cancel->process != hlk_self_process_in_handler())
+    if (!cancel || atomic_load(&cancel->triggered) || cancel->process != hlk_thread_process_in_handler())
         return;
     int saved = errno;
     uint64_t one = 1;
-    if (!atomic_exchange(&cancel->triggered, 1)) { /* whoever set it writes: nobody else will */
+    if (!atomic_exchange(&cancel->triggered, 1)) { /* only the thread that changes the flag writes */
         int old = hlk_nocancel_begin();
         ssize_t ignored = write(cancel->fd, &one, sizeof one);
         (void)ignored;
@@ -117,7 +114,7 @@ void hlk_cancel_trigger(hlk_cancel *cancel)
 
 void hlk_cancel_reset(hlk_cancel *cancel)
 {
-    if (!cancel || cancel->process != hlk_self_process())
+    if (!cancel || cancel->process != hlk_thread_process())
         return;
     atomic_store(&cancel->triggered, 0);
 }
@@ -127,7 +124,7 @@ int hlk_cancel_triggered(const hlk_cancel *cancel)
     return cancel ? atomic_load(&cancel->triggered) : 0;
 }
 
-/* A trigger between the look and the registration is seen: the flag is set before the loop walks the list. */
+/* A trigger between the check and the registration is not missed: it sets the flag before the loop walks the list. */
 bool hlk_cancel_join(struct hlk_cancel *cancel, struct hlk_cancel_wait *wait)
 {
     hlk_mutex_lock(&cancel->mu);
@@ -149,5 +146,5 @@ void hlk_cancel_leave(struct hlk_cancel *cancel, struct hlk_cancel_wait *wait)
     hlk_list_remove(&wait->link);
     hlk_mutex_unlock(&cancel->mu);
     if (joined)
-        unref(cancel);
+        cancel_unref(cancel);
 }

@@ -4,27 +4,29 @@
 #include "base/mem.h"
 #include "base/park.h"
 #include "hasplock/client.h"
+#include "script/command.h"
 
 #include <string.h>
 
 struct hlk_channel { /* under the mutex */
     struct hlk_map_node node;
     struct hlk_list listeners;
-    struct hlk_list link; /* changed, or lingering */
-    bool asked;           /* SUBSCRIBE was given to the connection that lives now */
+    struct hlk_list link; /* in changed or lingering */
+    bool asked;           /* SUBSCRIBE was sent on the current connection */
+    bool again;           /* the server has refused it for now */
     bool confirmed;
-    int64_t stale_at_ms; /* without listener */
+    int64_t stale_at_ms; /* when lingering ends */
     size_t len;
     char name[];
 };
 
-static struct hlk_channel *find(struct hlk_channels *channels, const char *name, size_t len)
+static struct hlk_channel *channel_find(struct hlk_channels *channels, const char *name, size_t len)
 {
     struct hlk_map_node *node = hlk_map_get(&channels->map, name, len);
     return node ? HLK_CONTAINER(node, struct hlk_channel, node) : NULL;
 }
 
-static void tell_all(struct hlk_channel *channel, unsigned bit)
+static void notify_all(struct hlk_channel *channel, unsigned bit)
 {
     for (struct hlk_list *n = channel->listeners.next; n != &channel->listeners; n = n->next) {
         struct hlk_listener *listener = HLK_CONTAINER(n, struct hlk_listener, link);
@@ -34,16 +36,24 @@ static void tell_all(struct hlk_channel *channel, unsigned bit)
 
 /* --- from the subscriber connection: on_up and on_down by the loop, the rest by whichever thread reads it --- */
 
+static bool is_inbox(const char *name, size_t len)
+{
+    return len >= sizeof HLK_INBOX_PREFIX && memcmp(name, HLK_INBOX_PREFIX, sizeof HLK_INBOX_PREFIX - 1) == 0;
+}
+
 static void on_subscribed(void *ctx, const char *name, size_t len)
 {
     struct hlk_channels *channels = ctx;
     hlk_mutex_lock(&channels->mu);
-    struct hlk_channel *channel = find(channels, name, len);
-    if (channel && channel->asked) {
+    struct hlk_channel *channel = channel_find(channels, name, len);
+    bool confirmed = channel && channel->asked;
+    if (confirmed) {
         channel->confirmed = true;
-        tell_all(channel, HLK_WAKE_HEARING);
+        notify_all(channel, HLK_WAKE_SUBSCRIBED);
     }
     hlk_mutex_unlock(&channels->mu);
+    if (confirmed && channels->on_inbox && is_inbox(name, len))
+        channels->on_inbox(channels->inbox_ctx);
 }
 
 static void on_refused(void *ctx, const char *name, size_t len, const struct hlk_error *why)
@@ -51,45 +61,87 @@ static void on_refused(void *ctx, const char *name, size_t len, const struct hlk
     struct hlk_channels *channels = ctx;
     hlk_mutex_lock(&channels->mu);
     channels->error = *why;
-    struct hlk_channel *channel = find(channels, name, len);
+    struct hlk_channel *channel = channel_find(channels, name, len);
     if (channel) {
         channel->asked = false;
-        tell_all(channel, HLK_WAKE_DEAF);
+        notify_all(channel, HLK_WAKE_SUBSCRIBE_FAILED);
     }
     hlk_mutex_unlock(&channels->mu);
+}
+
+static struct hlk_channel *channel_add(struct hlk_channels *channels, const char *name, size_t len);
+static void linger(struct hlk_channels *channels, struct hlk_channel *channel, int64_t ms);
+
+/* Repeated after a pause, if it is still needed then. After a refused UNSUBSCRIBE the channel was forgotten already, so
+ * it is made again to linger. Without memory for that the server keeps the subscription. */
+static void on_later(void *ctx, const char *name, size_t len, bool subscribe)
+{
+    struct hlk_channels *channels = ctx;
+    hlk_mutex_lock(&channels->mu);
+    struct hlk_channel *channel = channel_find(channels, name, len);
+    if (subscribe && channel) {
+        channel->asked = false;
+        channel->again = true;
+        channels->again_at_ms = hlk_clock_ms() + HLK_PAUSE_MS;
+    } else if (!subscribe && !channel && (channel = channel_add(channels, name, len))) {
+        channel->asked = channel->confirmed = true;
+        linger(channels, channel, HLK_PAUSE_MS);
+    }
+    hlk_mutex_unlock(&channels->mu);
+    hlk_loop_need_ticks(channels->loop);
+}
+
+/* Each wait sends acquire, is answered MOVED, and joins the channel at the other server. */
+static void on_moved(void *ctx, const char *name, size_t len, const char *words)
+{
+    struct hlk_channels *channels = ctx;
+    if (channels->on_moved)
+        channels->on_moved(channels->inbox_ctx, words);
+    hlk_mutex_lock(&channels->mu);
+    struct hlk_channel *channel = channel_find(channels, name, len);
+    if (channel) {
+        channel->asked = channel->confirmed = false;
+        channel->again = true; /* whoever stays has a reason */
+        channels->again_at_ms = hlk_clock_ms() + HLK_PAUSE_MS;
+        notify_all(channel, HLK_WAKE_MESSAGE);
+    }
+    hlk_mutex_unlock(&channels->mu);
+    hlk_loop_need_ticks(channels->loop);
 }
 
 static void on_message(void *ctx, const char *name, size_t len, const char *payload, size_t payload_len)
 {
     struct hlk_channels *channels = ctx;
-    if (len == channels->inbox_len && memcmp(name, channels->inbox, len) == 0) {
-        channels->on_letter(channels->letter_ctx, payload, payload_len);
+    if (is_inbox(name, len)) {
+        channels->on_inbox_message(channels->inbox_ctx, payload, payload_len);
         return;
     }
     hlk_mutex_lock(&channels->mu);
-    struct hlk_channel *channel = find(channels, name, len);
-    /* Whatever was said, it is time to ask. Redisson says 0. */
+    struct hlk_channel *channel = channel_find(channels, name, len);
+    /* Any message means: send again. Redisson publishes 0. */
     struct hlk_list *first = channel ? hlk_list_first(&channel->listeners) : NULL;
     if (first) {
         struct hlk_listener *listener = HLK_CONTAINER(first, struct hlk_listener, link);
-        listener->hear(listener, HLK_WAKE_MESSAGE);
+        if (listener->for_all)
+            notify_all(channel, HLK_WAKE_MESSAGE);
+        else
+            listener->hear(listener, HLK_WAKE_MESSAGE);
     }
     hlk_mutex_unlock(&channels->mu);
 }
 
-/* A subscription that broke mostly means that the server is gone: each wait asks, and learns how long it has
- * patience. */
+/* When a subscription breaks, the server is usually gone. Each wait sends, and its reconnect timeout begins. */
 static bool forget(struct hlk_map_node *node, void *ctx)
 {
     (void)ctx;
     struct hlk_channel *channel = HLK_CONTAINER(node, struct hlk_channel, node);
     if (channel->confirmed)
-        tell_all(channel, HLK_WAKE_MESSAGE);
+        notify_all(channel, HLK_WAKE_MESSAGE);
     channel->asked = channel->confirmed = false;
     return true;
 }
 
-static void on_down(void *ctx, const struct hlk_error *why)
+static void channel_on_down(void *ctx, const struct hlk_error *why)
 {
     struct hlk_channels *channels = ctx;
     hlk_log(&channels->pubsub.log, HLK_LOG_INFO, "subscriber connection: %s", why->text);
@@ -102,6 +154,7 @@ static bool mark_changed(struct hlk_map_node *node, void *ctx)
 {
     struct hlk_channels *channels = ctx;
     struct hlk_channel *channel = HLK_CONTAINER(node, struct hlk_channel, node);
+    channel->again = false;
     if (!channel->asked && !hlk_list_empty(&channel->listeners)) {
         hlk_list_remove(&channel->link);
         hlk_list_push_back(&channels->changed, &channel->link);
@@ -109,7 +162,12 @@ static bool mark_changed(struct hlk_map_node *node, void *ctx)
     return true;
 }
 
-/* Subscribes what is to be subscribed. The connection may break under each subscription; then all come again. */
+static bool mark_again(struct hlk_map_node *node, void *ctx)
+{
+    return !HLK_CONTAINER(node, struct hlk_channel, node)->again || mark_changed(node, ctx);
+}
+
+/* Sends the pending subscriptions. If the connection breaks meanwhile, on_down makes all of them pending again. */
 static void subscribe_changed(struct hlk_channels *channels)
 {
     for (;;) {
@@ -121,12 +179,12 @@ static void subscribe_changed(struct hlk_channels *channels)
         hlk_mutex_unlock(&channels->mu);
         if (!channel)
             return;
-        hlk_pubsub_subscribe(&channels->pubsub, channel->name,
-                             channel->len); /* channels are freed on this thread only */
+        hlk_subscriber_subscribe(&channels->pubsub, channel->name,
+                                 channel->len); /* channels are freed on this thread only */
     }
 }
 
-static void on_up(void *ctx)
+static void channel_on_up(void *ctx)
 {
     struct hlk_channels *channels = ctx;
     hlk_mutex_lock(&channels->mu);
@@ -135,19 +193,19 @@ static void on_up(void *ctx)
     subscribe_changed(channels);
 }
 
-static void on_post(struct hlk_post *post)
+static void channel_on_post(struct hlk_post *post)
 {
     subscribe_changed(HLK_CONTAINER(post, struct hlk_channels, post));
 }
 
-/* --- subscriptions nobody needs any more: loop thread --- */
+/* --- subscriptions without a listener: loop thread --- */
 
 static struct hlk_channel *take_stale(struct hlk_channels *channels, int64_t now_ms)
 {
     for (struct hlk_list *n = channels->lingering.next; n != &channels->lingering; n = n->next) {
         struct hlk_channel *channel = HLK_CONTAINER(n, struct hlk_channel, link);
-        /* One that is not confirmed yet stays: its confirmation must not be taken for that of a later channel of the
-         * same name. */
+        /* An unconfirmed one stays. Else its confirmation could be taken for that of a later channel of the same
+         * name. */
         if (now_ms < channel->stale_at_ms || (channel->asked && !channel->confirmed))
             continue;
         hlk_list_remove(&channel->link);
@@ -158,9 +216,23 @@ static struct hlk_channel *take_stale(struct hlk_channels *channels, int64_t now
     return NULL;
 }
 
-static void on_tick(struct hlk_tick *tick, int64_t now_ms)
+static void channel_resend(struct hlk_channels *channels, int64_t now_ms)
+{
+    hlk_mutex_lock(&channels->mu);
+    bool due = channels->again_at_ms && now_ms >= channels->again_at_ms;
+    if (due) {
+        channels->again_at_ms = 0;
+        hlk_map_each(&channels->map, mark_again, channels);
+    }
+    hlk_mutex_unlock(&channels->mu);
+    if (due)
+        subscribe_changed(channels);
+}
+
+static void channel_on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
     struct hlk_channels *channels = HLK_CONTAINER(tick, struct hlk_channels, tick);
+    channel_resend(channels, now_ms);
     for (;;) {
         hlk_mutex_lock(&channels->mu);
         struct hlk_channel *channel = take_stale(channels, now_ms);
@@ -168,23 +240,29 @@ static void on_tick(struct hlk_tick *tick, int64_t now_ms)
         if (!channel)
             return;
         if (channel->asked)
-            hlk_pubsub_unsubscribe(&channels->pubsub, channel->name, channel->len);
+            hlk_subscriber_unsubscribe(&channels->pubsub, channel->name, channel->len);
         hlk_mem_free(channel);
     }
 }
 
-static bool tick_idle(struct hlk_tick *tick)
+static int64_t channel_tick_due_ms(struct hlk_tick *tick)
 {
     struct hlk_channels *channels = HLK_CONTAINER(tick, struct hlk_channels, tick);
+    int64_t due_ms = INT64_MAX;
     hlk_mutex_lock(&channels->mu);
-    bool idle = hlk_list_empty(&channels->lingering);
+    for (struct hlk_list *n = channels->lingering.next; n != &channels->lingering; n = n->next) {
+        const struct hlk_channel *channel = HLK_CONTAINER(n, struct hlk_channel, link);
+        due_ms = channel->stale_at_ms < due_ms ? channel->stale_at_ms : due_ms;
+    }
+    if (channels->again_at_ms && channels->again_at_ms < due_ms)
+        due_ms = channels->again_at_ms;
     hlk_mutex_unlock(&channels->mu);
-    return idle;
+    return due_ms;
 }
 
 /* --- waits: any thread --- */
 
-static struct hlk_channel *add(struct hlk_channels *channels, const char *name, size_t len)
+static struct hlk_channel *channel_add(struct hlk_channels *channels, const char *name, size_t len)
 {
     struct hlk_channel *channel = hlk_mem_zalloc(sizeof *channel + len + 1);
     if (!channel)
@@ -200,11 +278,12 @@ static struct hlk_channel *add(struct hlk_channels *channels, const char *name, 
     return channel;
 }
 
-static enum hlk_status join(struct hlk_channels *channels, struct hlk_channel *channel, struct hlk_listener *listener)
+static enum hlk_status channel_join(struct hlk_channels *channels, struct hlk_channel *channel,
+                                    struct hlk_listener *listener)
 {
     listener->channel = channel;
     hlk_list_push_back(&channel->listeners, &listener->link);
-    hlk_list_remove(&channel->link); /* lingers no more */
+    hlk_list_remove(&channel->link); /* no longer in lingering */
     if (!channel->asked)
         hlk_list_push_back(&channels->changed, &channel->link);
     return channel->confirmed ? HLK_OK : HLK_BUSY;
@@ -213,10 +292,10 @@ static enum hlk_status join(struct hlk_channels *channels, struct hlk_channel *c
 static enum hlk_status join_by_name(struct hlk_channels *channels, const char *name, size_t len,
                                     struct hlk_listener *listener)
 {
-    struct hlk_channel *channel = find(channels, name, len);
+    struct hlk_channel *channel = channel_find(channels, name, len);
     if (!channel)
-        channel = add(channels, name, len);
-    return channel ? join(channels, channel, listener) : HLK_E_NOMEM;
+        channel = channel_add(channels, name, len);
+    return channel ? channel_join(channels, channel, listener) : HLK_E_NOMEM;
 }
 
 enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name, size_t len,
@@ -235,26 +314,30 @@ enum hlk_status hlk_channel_join_live(struct hlk_channels *channels, const char 
                                       struct hlk_listener *listener)
 {
     hlk_mutex_lock(&channels->mu);
-    struct hlk_channel *channel = find(channels, name, len);
-    enum hlk_status status = channel && channel->confirmed ? join(channels, channel, listener) : HLK_NOT_HOLDER;
+    struct hlk_channel *channel = channel_find(channels, name, len);
+    enum hlk_status status = channel && channel->confirmed ? channel_join(channels, channel, listener) : HLK_NOT_HOLDER;
     hlk_mutex_unlock(&channels->mu);
     return status;
 }
 
-/* Under the mutex. True: nobody listens there any more, ticks are needed. */
-static bool leave(struct hlk_channels *channels, struct hlk_listener *listener)
+static void linger(struct hlk_channels *channels, struct hlk_channel *channel, int64_t ms)
+{
+    channel->stale_at_ms = hlk_clock_ms() + ms;
+    hlk_list_remove(&channel->link);
+    hlk_list_push_back(&channels->lingering, &channel->link);
+}
+
+/* Under the mutex. Returns when the loop must end the subscription, if this was its last listener; else INT64_MAX. */
+static int64_t leave(struct hlk_channels *channels, struct hlk_listener *listener)
 {
     struct hlk_channel *channel = listener->channel;
     listener->channel = NULL;
     hlk_list_remove(&listener->link);
-    bool last = hlk_list_empty(&channel->listeners);
-    if (last) {
-        bool inbox = channel->len == channels->inbox_len && memcmp(channel->name, channels->inbox, channel->len) == 0;
-        channel->stale_at_ms = hlk_clock_ms() + (inbox ? HLK_INBOX_LINGER_MS : HLK_CHANNEL_LINGER_MS);
-        hlk_list_remove(&channel->link);
-        hlk_list_push_back(&channels->lingering, &channel->link);
-    }
-    return last;
+    if (!hlk_list_empty(&channel->listeners))
+        return INT64_MAX;
+    bool inbox = is_inbox(channel->name, channel->len);
+    linger(channels, channel, inbox ? HLK_INBOX_LINGER_MS : HLK_CHANNEL_LINGER_MS);
+    return channel->stale_at_ms;
 }
 
 void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *listener)
@@ -262,34 +345,62 @@ void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *liste
     if (!listener->channel)
         return;
     hlk_mutex_lock(&channels->mu);
-    bool last = leave(channels, listener);
+    int64_t stale_at_ms = leave(channels, listener);
     hlk_mutex_unlock(&channels->mu);
-    if (last)
-        hlk_loop_need_ticks(channels->loop);
+    if (stale_at_ms != INT64_MAX)
+        hlk_loop_wake_by(channels->loop, stale_at_ms);
 }
 
-static void hear_nothing(struct hlk_listener *listener, unsigned bit)
+static void ignore_event(struct hlk_listener *listener, unsigned bit)
 {
     (void)listener, (void)bit;
 }
 
-void hlk_channel_attend_inbox(struct hlk_channels *channels)
+void hlk_channel_retain_inbox(struct hlk_channels *channels)
 {
     hlk_mutex_lock(&channels->mu);
-    bool post = channels->attending++ == 0 &&
-                join_by_name(channels, channels->inbox, channels->inbox_len, &channels->attendant) == HLK_BUSY;
+    bool post = channels->inbox_users++ == 0 &&
+                join_by_name(channels, channels->inbox, channels->inbox_len, &channels->inbox_user) == HLK_BUSY;
     hlk_mutex_unlock(&channels->mu);
     if (post)
         hlk_loop_post(channels->loop, &channels->post);
 }
 
-void hlk_channel_leave_inbox(struct hlk_channels *channels)
+void hlk_channel_release_inbox(struct hlk_channels *channels)
 {
+    int64_t stale_at_ms = INT64_MAX;
     hlk_mutex_lock(&channels->mu);
-    bool last = --channels->attending == 0 && channels->attendant.channel && leave(channels, &channels->attendant);
+    if (--channels->inbox_users == 0 && channels->inbox_user.channel)
+        stale_at_ms = leave(channels, &channels->inbox_user);
     hlk_mutex_unlock(&channels->mu);
-    if (last)
-        hlk_loop_need_ticks(channels->loop);
+    if (stale_at_ms != INT64_MAX)
+        hlk_loop_wake_by(channels->loop, stale_at_ms);
+}
+
+struct waking {
+    const struct hlk_channels *channels;
+    bool (*concerns)(const char *name, size_t len, void *ctx);
+    void *ctx;
+};
+
+/* The one inbox of all locks is of waits for any. */
+static bool wake_concerned(struct hlk_map_node *node, void *ctx)
+{
+    const struct waking *waking = ctx;
+    struct hlk_channel *channel = HLK_CONTAINER(node, struct hlk_channel, node);
+    bool any = !waking->channels->pubsub.sharded && is_inbox(channel->name, channel->len);
+    if (any || waking->concerns(channel->name, channel->len, waking->ctx))
+        notify_all(channel, HLK_WAKE_MESSAGE);
+    return true;
+}
+
+void hlk_channels_wake(struct hlk_channels *channels, bool (*concerns)(const char *name, size_t len, void *ctx),
+                       void *ctx)
+{
+    struct waking waking = { channels, concerns, ctx };
+    hlk_mutex_lock(&channels->mu);
+    hlk_map_each(&channels->map, wake_concerned, &waking);
+    hlk_mutex_unlock(&channels->mu);
 }
 
 bool hlk_channel_confirmed(struct hlk_channels *channels, const struct hlk_listener *listener)
@@ -308,24 +419,25 @@ void hlk_channel_refusal(struct hlk_channels *channels, struct hlk_error *error)
 }
 
 enum hlk_status hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop, const struct hlk_endpoint *endpoint,
-                                  const char *client_id, hlk_letter_fn *on_letter, void *letter_ctx,
+                                  const char *client_id, hlk_inbox_fn *on_inbox_message, void *inbox_ctx,
                                   struct hlk_error *error)
 {
     memset(channels, 0, sizeof *channels);
     channels->inbox_len = hlk_key_inbox(channels->inbox, client_id);
-    channels->on_letter = on_letter;
-    channels->letter_ctx = letter_ctx;
+    channels->on_inbox_message = on_inbox_message;
+    channels->inbox_ctx = inbox_ctx;
     channels->loop = loop;
     hlk_mutex_init(&channels->mu, HLK_RANK_CHANNELS);
     hlk_list_init(&channels->changed);
     hlk_list_init(&channels->lingering);
-    struct hlk_pubsub_owner owner = { channels, on_up, on_down, on_subscribed, on_refused, on_message };
-    enum hlk_status status = hlk_pubsub_init(&channels->pubsub, loop, endpoint, &owner, error);
+    struct hlk_subscriber_owner owner = { channels,   channel_on_up, channel_on_down, on_subscribed,
+                                          on_refused, on_message,    on_later,        on_moved };
+    enum hlk_status status = hlk_subscriber_init(&channels->pubsub, loop, endpoint, &owner, error);
     channels->pubsub.log = endpoint->log;
-    channels->post.run = on_post;
-    channels->tick.run = on_tick;
-    channels->tick.idle = tick_idle;
-    channels->attendant.hear = hear_nothing;
+    channels->post.run = channel_on_post;
+    channels->tick.run = channel_on_tick;
+    channels->tick.due_ms = channel_tick_due_ms;
+    channels->inbox_user.hear = ignore_event;
     hlk_loop_add_tick(loop, &channels->tick);
     return status;
 }
@@ -339,12 +451,12 @@ static bool free_channel(struct hlk_map_node *node, void *ctx)
 
 void hlk_channels_close(struct hlk_channels *channels)
 {
-    hlk_pubsub_close(&channels->pubsub);
+    hlk_subscriber_close(&channels->pubsub);
 }
 
 void hlk_channels_fini(struct hlk_channels *channels)
 {
-    hlk_pubsub_fini(&channels->pubsub);
+    hlk_subscriber_fini(&channels->pubsub);
     hlk_map_each(&channels->map, free_channel, &channels->map);
     hlk_map_fini(&channels->map);
     hlk_mutex_fini(&channels->mu);

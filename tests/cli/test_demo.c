@@ -1,5 +1,5 @@
 /* hasplock demo, end to end and small: a real server, real processes that are really killed and stopped. */
-#include "command.h"
+#include "fixture.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
@@ -90,6 +90,34 @@ Test(demo, tells_of_the_killed_holder_and_the_stopped_one_in_order)
     command_free(c);
 }
 
+/* A picture that cannot be written is said before the work, not after it. */
+Test(demo, refuses_a_picture_that_cannot_be_written_at_once)
+{
+    static const char *const names[] = { "", "/tmp", "/nonexistent/x.svg" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct command *c = DEMO("--items", "100", "--svg", names[i]);
+        cr_assert_eq(command_end(c), 73, "%s", c->text[ERR]);
+        cr_assert_str_empty(c->text[OUT], "it had begun: %s", c->text[OUT]);
+        cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+        command_free(c);
+    }
+}
+
+/* It is another program, beside hasplock or in PATH. */
+Test(demo, says_when_it_is_not_installed)
+{
+    char command[400];
+    setenv("PATH", "/usr/bin:/bin", 1);
+    snprintf(command, sizeof command, "cp %s %s/hasplock && LD_LIBRARY_PATH=%s/../lib %s/hasplock demo", HASPLOCK, dir,
+             HLK_CLI_DIR, dir);
+    struct command *c = command_start((const char *const[]){ "sh", "-c", command, NULL });
+    cr_assert_eq(command_end(c), 127, "%s", c->text[ERR]);
+    cr_assert_str_eq(c->text[ERR], "hasplock: demo: hasplock-demo is not installed. It needs SQLite, and is built with "
+                                   "-DHLK_DEMO=ON\n");
+    command_free(c);
+    unlink("hasplock");
+}
+
 Test(demo, is_plain_in_a_pipe_and_draws_its_picture_where_it_is_told)
 {
     struct command *c = DEMO("--items", "100", "--processes", "2", "--threads", "2", "--svg", "other.svg");
@@ -161,7 +189,7 @@ Test(demo, refuses_what_it_does_not_understand)
         { "--threads", "four", "hasplock: demo: --threads: \"four\" is not a whole number\n" },
         { "--threads", "32", "hasplock: demo: 4 processes x 32 threads are 128 threads; 64 are possible\n" },
         { "--items", "-5", "hasplock: demo: --items: \"-5\" is not a whole number\n" },
-        { "--seconds", "99999999999999999999", "is not within 1 to 3600\n" },
+        { "--seconds", "99999999999999999999", "is no length of time from 1s to 1h\n" },
         { "--nonsense", "1", "hasplock: demo: no option --nonsense" },
         { "--worker", "0", "hasplock: demo: --worker is for the demo's own processes\n" },
     };

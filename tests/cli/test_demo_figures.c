@@ -209,6 +209,7 @@ static const struct timeline_span SPANS[] = {
     { 2, TIMELINE_STOPPED, 3 * MS, 21 * MS, 30 * MS, 40 * MS },
     { 4, TIMELINE_KILLED, 3 * MS, 41 * MS, 0, 45 * MS },
     { 1, TIMELINE_HARMFUL, 50 * MS, 51 * MS, 0, 55 * MS },
+    { 3, TIMELINE_UNGUARDED, 60 * MS, 61 * MS, 0, 65 * MS },
     { 1, TIMELINE_HELD, 500 * MS, 510 * MS, 0, 550 * MS }, /* out of the window */
 };
 
@@ -236,6 +237,8 @@ Test(timeline, has_a_label_a_process_and_a_bar_a_hold)
     cr_assert_eq(count(svg, "rect class=\"p\""), 1 + 2); /* and the pattern one */
     cr_assert_eq(count(svg, "rect class=\"late\""), 1 + 1);
     cr_assert_eq(count(svg, "rect class=\"x\""), 1 + 1);
+    cr_assert_eq(count(svg, "rect class=\"u\""), 1 + 1, "without the lock nobody holds it");
+    cr_assert_not_null(strstr(svg, ".x{fill:url(#harm)}"), "hatched, for who cannot tell red from green");
     cr_assert_eq(count(svg, "rect class=\"k\""), 1);
     cr_assert_eq(count(svg, "path class=\"kl\""), 1 + 1);
     cr_assert_eq(count(svg, "marker-end"), 2);
@@ -245,7 +248,7 @@ Test(timeline, has_a_label_a_process_and_a_bar_a_hold)
 Test(timeline, draws_a_hand_over_from_each_holder_to_the_next)
 {
     char *svg = draw((struct timeline_panel){ .title = "t", .hint = "", .arrows = true });
-    cr_assert_eq(count(svg, "marker-end"), 4 + 2);
+    cr_assert_eq(count(svg, "marker-end"), 5 + 2);
     free(svg);
 }
 

@@ -1,5 +1,5 @@
 /* --json: each line one object that any reader of JSON takes. */
-#include "command.h"
+#include "fixture.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 TestSuite(json, .init = cli_start, .fini = cli_stop);
 
@@ -78,9 +79,67 @@ Test(json, run_tells_whose_code_it_is)
     raw(redis, "DEL t");
 }
 
+/* Of another host: read by machines, it must not be taken apart from the text. */
+static void is_of_the_holder(const char *text, const char *with)
+{
+    cr_assert_str_eq(field(text, with, "holder"), "\"hlk-web-3-4711-9f3c:12\"");
+    cr_assert_str_eq(field(text, with, "host"), "\"web-3\"");
+    cr_assert_str_eq(field(text, with, "pid"), "\"4711\"");
+}
+
+Test(json, run_tells_whom_it_waits_for_and_who_was_in_the_way)
+{
+    raw(redis, "HSET t hlk-web-3-4711-9f3c:12 1");
+    raw(redis, "PEXPIRE t 600000");
+    struct command *c = COMMAND("run", "--json", "-w", "0.8", "t", "--", "true");
+    cr_assert_eq(command_end(c), 1);
+    each_line_is_an_object(c->text[ERR]);
+    is_of_the_holder(c->text[ERR], "\"event\":\"waiting\"");
+    cr_assert_str_eq(field(c->text[ERR], "\"event\":\"waiting\"", "position"), "\"1\"");
+    is_of_the_holder(c->text[ERR], "\"event\":\"busy\"");
+    command_free(c);
+    c = COMMAND("run", "--json", "-n", "t", "--", "true");
+    cr_assert_eq(command_end(c), 1);
+    is_of_the_holder(c->text[ERR], "\"event\":\"busy\"");
+    command_free(c);
+    raw(redis, "DEL t");
+}
+
+Test(json, each_event_has_its_time)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct command *c = COMMAND("run", "--json", "t", "--", "true");
+    cr_assert_eq(command_end(c), 0);
+    each_line_is_an_object(c->text[ERR]);
+    for (const char *line = c->text[ERR]; *line; line = strchr(line, '\n') + 1) {
+        const char *time_ms = strstr(line, "\"time_ms\":");
+        cr_assert(time_ms && time_ms < strchr(line, '\n'), "%s", line);
+        long long ms = strtoll(time_ms + strlen("\"time_ms\":"), NULL, 10);
+        cr_assert(ms >= (long long)now.tv_sec * 1000 && ms < ((long long)now.tv_sec + 60) * 1000, "%lld", ms);
+    }
+    command_free(c);
+}
+
+Test(json, wrong_usage_is_an_object_wherever_json_stands)
+{
+    static const char *const argvs[][5] = { { "run", "--bogus", "--json", "t", "true" },
+                                            { "run", "--lease", "x", "t", "--json" },
+                                            { "--json", "show", "--bogus", "t", NULL },
+                                            { "show", "t", "t2", "--json", NULL },
+                                            { "--bogus", "--json", "show", "t", NULL } };
+    for (size_t i = 0; i < sizeof argvs / sizeof argvs[0]; i++) {
+        struct command *c = COMMAND(argvs[i][0], argvs[i][1], argvs[i][2], argvs[i][3], argvs[i][4]);
+        cr_assert_eq(command_end(c), 64, "%zu", i);
+        cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+        each_line_is_an_object(c->text[ERR]);
+        command_free(c);
+    }
+}
+
 Test(json, run_tells_of_a_loss)
 {
-    struct command *c = COMMAND("run", "--json", "--lease", "1", "t", "--", PUPPET, "ready", "stay");
+    struct command *c = COMMAND("run", "--json", "--lease", "1", "t", "--", FAKE_COMMAND, "ready", "stay");
     command_until(c, OUT, "ready\n");
     raw(redis, "DEL t");
     cr_assert_eq(command_end(c), 75);
@@ -122,7 +181,7 @@ Test(json, show_tells_held_and_free)
     c = COMMAND("break", "--json", "t");
     cr_assert_eq(command_end(c), 0);
     cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"broken\":true,\"holder\":\"hlk-web-3-4711-9f3c:12\","
-                                   "\"host\":\"web-3\",\"pid\":4711,\"hold\":12}\n");
+                                   "\"host\":\"web-3\",\"pid\":4711,\"hold\":12,\"ttl_ms\":-1}\n");
     command_free(c);
     c = COMMAND("break", "--json", "t");
     cr_assert_eq(command_end(c), 1);
@@ -141,9 +200,9 @@ Test(json, show_tells_each_place_in_line)
     cr_assert_str_eq(
         c->text[OUT],
         "{\"name\":\"t\",\"held\":true,\"holder\":\"somebody\",\"count\":1,\"ttl_ms\":-1,\"waiting\":2}\n"
-        "{\"name\":\"t\",\"place\":1,\"holder\":\"hlk-web-3-812-9f3c:3\",\"host\":\"web-3\",\"pid\":812,"
+        "{\"name\":\"t\",\"position\":1,\"holder\":\"hlk-web-3-812-9f3c:3\",\"host\":\"web-3\",\"pid\":812,"
         "\"hold\":3,\"since_ms\":1772330407213,\"fenced\":true}\n"
-        "{\"name\":\"t\",\"place\":2,\"holder\":\"nonsense\\\"\\u000a\",\"since_ms\":0,\"fenced\":false}\n");
+        "{\"name\":\"t\",\"position\":2,\"holder\":\"nonsense\\\"\\u000a\",\"since_ms\":0,\"fenced\":false}\n");
     command_free(c);
     raw(redis, "DEL t hasplock_queue:{t}");
 }

@@ -1,10 +1,9 @@
 /* A lock that is lost, or about to be: COMMAND is stopped before anybody else can hold it. asks.md (e), A3, A7. */
-#include "command.h"
+#include "fixture.h"
 #include "support/proxy.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 
 TestSuite(lost, .init = cli_start, .fini = cli_stop);
 
-/* The last complete "at N" of a puppet that told the time until it was killed. */
+/* The last complete "at N" of a fake_command that told the time until it was killed. */
 static long long last_time(const struct command *c)
 {
     long long last = 0, at;
@@ -29,10 +28,10 @@ static long long last_time(const struct command *c)
 static void lose_to_a_rival(const char *on_lost, const char *first_step)
 {
     struct proxy *proxy = proxy_start(server);
-    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", "2", "--on-lost", on_lost, "t", "--", PUPPET,
-                                first_step, "ready", "times");
+    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", "2", "--on-lost", on_lost, "t", "--",
+                                FAKE_COMMAND, first_step, "ready", "times");
     command_until(c, OUT, "ready\n");
-    struct command *rival = COMMAND("run", "t", "--", PUPPET, "times");
+    struct command *rival = COMMAND("run", "t", "--", FAKE_COMMAND, "times");
     WAIT_FOR(raw_listeners(redis, "t") == 1);
     proxy_freeze(proxy, true);
     command_until(rival, OUT, "at ");
@@ -65,12 +64,13 @@ Test(lost, on_lost_kill_sends_no_sigterm_and_kills_as_early)
 /* SIGSTOP: connections stay, nobody answers. */
 Test(lost, a_command_that_heeds_sigterm_has_the_grace_to_end)
 {
-    struct command *c = COMMAND("run", "--lease", "1.5", "t", "--", PUPPET, "ready", "stay");
+    struct command *c = COMMAND("run", "--lease", "1.5", "t", "--", FAKE_COMMAND, "ready", "stay");
     command_until(c, OUT, "ready\n");
     server_pause(server);
     cr_assert_eq(command_end(c), 75);
     server_resume(server);
-    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost: "), "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": at risk: "), "%s", c->text[ERR]);
+    cr_assert_null(strstr(c->text[ERR], "lost"), "it is not, yet: %s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[ERR], "; sent SIGTERM to "), "%s", c->text[ERR]);
     cr_assert_null(strstr(c->text[ERR], "SIGKILL to"), "%s", c->text[ERR]);
     command_free(c);
@@ -79,7 +79,7 @@ Test(lost, a_command_that_heeds_sigterm_has_the_grace_to_end)
 
 Test(lost, sigkill_comes_before_the_lease_ends)
 {
-    struct command *c = COMMAND("run", "--lease", "1.5", "t", "--", PUPPET, "catch", "ready", "times");
+    struct command *c = COMMAND("run", "--lease", "1.5", "t", "--", FAKE_COMMAND, "catch", "ready", "times");
     command_until(c, OUT, "ready\n");
     /* Once the server stands still the ttl can only be what it was at the last renewal before, or less. */
     int64_t asked_ms = test_now_ms();
@@ -97,8 +97,8 @@ Test(lost, sigkill_comes_before_the_lease_ends)
 Test(lost, nothing_was_lost_when_the_server_comes_back_in_time)
 {
     struct proxy *proxy = proxy_start(server);
-    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", "3", "--on-lost", "kill", "t", "--", PUPPET,
-                                "ready", "read", "exit=5");
+    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", "3", "--on-lost", "kill", "t", "--",
+                                FAKE_COMMAND, "ready", "read", "exit=5");
     command_until(c, OUT, "ready\n");
     proxy_freeze(proxy, true);
     command_until(c, ERR, "hasplock: run \"t\": at risk: ");
@@ -116,7 +116,7 @@ Test(lost, what_sigterm_has_begun_is_final)
 {
     struct proxy *proxy = proxy_start(server);
     struct command *c =
-        COMMAND("run", "-u", proxy_url(proxy), "--lease", "3", "t", "--", PUPPET, "catch", "ready", "stay");
+        COMMAND("run", "-u", proxy_url(proxy), "--lease", "3", "t", "--", FAKE_COMMAND, "catch", "ready", "stay");
     command_until(c, OUT, "ready\n");
     proxy_freeze(proxy, true);
     command_until(c, OUT, "got SIGTERM\n");
@@ -131,8 +131,8 @@ Test(lost, what_sigterm_has_begun_is_final)
 Test(lost, on_lost_warn_lets_the_command_go_on)
 {
     struct proxy *proxy = proxy_start(server);
-    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", "1", "--on-lost", "warn", "t", "--", PUPPET,
-                                "catch", "ready", "read", "exit=6");
+    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", "1", "--on-lost", "warn", "t", "--",
+                                FAKE_COMMAND, "catch", "ready", "read", "exit=6");
     command_until(c, OUT, "ready\n");
     proxy_freeze(proxy, true);
     command_until(c, ERR, "hasplock: run \"t\": at risk: ");
@@ -147,21 +147,40 @@ Test(lost, on_lost_warn_lets_the_command_go_on)
     server_allow(server, SERVER_VOID);
 }
 
-Test(lost, a_broken_lock_is_learnt_at_the_next_renewal_and_kills)
+/* No renewal is due within the time that is left to it. */
+static void break_it(const char *kind)
 {
-    struct command *c = COMMAND("run", "--lease", "1.5", "t", "--", PUPPET, "catch", "ready", "stay");
+    struct command *c = COMMAND("run", kind, "--lease", "600", "t", "--", FAKE_COMMAND, "catch", "ready", "stay");
     command_until(c, OUT, "ready\n");
-    cr_assert_eq(RUN("break", "t"), 0);
+    WAIT_FOR(strstr(raw(redis, "PUBSUB CHANNELS hasplock_inbox:*"), "hasplock_inbox:"));
+    struct command *b = COMMAND("break", "t", strncmp(kind, "--on-lost", 9) != 0 ? kind : NULL);
+    cr_assert_eq(command_end(b), 0, "%s", b->text[ERR]);
     cr_assert_eq(command_end(c), 75);
-    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost: "), "%s", c->text[ERR]);
-    cr_assert_not_null(strstr(c->text[ERR], "; sent SIGKILL to "), "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost: broken by an operator; sent SIGKILL to "), "%s",
+                       c->text[ERR]);
+    command_free(b);
     command_free(c);
+}
+
+Test(lost, a_broken_lock_kills_at_once)
+{
+    break_it("--on-lost=kill");
+}
+
+Test(lost, a_broken_string_lock_kills_at_once)
+{
+    break_it("--string");
+}
+
+Test(lost, a_broken_fair_lock_kills_at_once)
+{
+    break_it("--fair");
 }
 
 /* A loss that is learnt by the release only: what COMMAND did is done, its code stands, and it is said. */
 Test(lost, a_loss_that_comes_out_at_the_end_is_said)
 {
-    struct command *c = COMMAND("run", "t", "--", PUPPET, "ready", "read", "exit=7");
+    struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read", "exit=7");
     command_until(c, OUT, "ready\n");
     cr_assert_str_eq(raw(redis, "DEL t"), ":1");
     command_type_end(c);
@@ -174,10 +193,10 @@ Test(lost, a_loss_that_comes_out_at_the_end_is_said)
 /* And what another holds by then is not touched. */
 Test(lost, the_next_holders_lock_is_left_alone)
 {
-    struct command *c = COMMAND("run", "t", "--", PUPPET, "ready", "read", "exit=7");
+    struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read", "exit=7");
     command_until(c, OUT, "ready\n");
     raw(redis, "DEL t");
-    struct command *next = COMMAND("run", "t", "--", PUPPET, "ready", "read");
+    struct command *next = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read");
     command_until(next, OUT, "ready\n");
     command_type_end(c);
     cr_assert_eq(command_end(c), 7);
@@ -191,7 +210,7 @@ Test(lost, the_next_holders_lock_is_left_alone)
 /* consul 2022. The shell is gone at the first SIGTERM; what it had started works on until the end of the grace. */
 Test(lost, what_the_command_has_started_is_killed_with_it)
 {
-    struct command *c = COMMAND("run", "--max-hold", "0.2", "--grace", "0.6", "t", "--", PUPPET, "child", "catch",
+    struct command *c = COMMAND("run", "--max-hold", "0.2", "--grace", "0.6", "t", "--", FAKE_COMMAND, "child", "catch",
                                 "tell", "ready", "stay", ".", "stay");
     command_until(c, OUT, "got SIGTERM\n");
     pid_t grandchild = (pid_t)command_number(c, "pid");
@@ -204,7 +223,7 @@ Test(lost, what_the_command_has_started_is_killed_with_it)
 
 Test(lost, the_lock_stays_until_all_of_a_stopped_group_has_ended)
 {
-    struct command *c = COMMAND("run", "--max-hold", "0.2", "--grace", "10", "t", "--", PUPPET, "child", "catch",
+    struct command *c = COMMAND("run", "--max-hold", "0.2", "--grace", "10", "t", "--", FAKE_COMMAND, "child", "catch",
                                 "read", "exit=0", ".", "stay");
     command_until(c, OUT, "got SIGTERM\n");
     cr_assert_gt(raw_pttl(redis, "t"), 0);
@@ -219,7 +238,7 @@ Test(lost, the_dead_of_a_stopped_group_do_not_count_as_living)
 {
     cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     struct command *c =
-        COMMAND("run", "--max-hold", "0.2", "--grace", "10", "t", "--", PUPPET, "child", "stay", ".", "stay");
+        COMMAND("run", "--max-hold", "0.2", "--grace", "10", "t", "--", FAKE_COMMAND, "child", "stay", ".", "stay");
     cr_assert_eq(command_end(c), 75);
     cr_assert_null(strstr(c->text[ERR], "SIGKILL to"), "%s", c->text[ERR]);
     command_free(c);
@@ -228,7 +247,7 @@ Test(lost, the_dead_of_a_stopped_group_do_not_count_as_living)
 /* We stand still past our lease, COMMAND too: it must not go on as if nothing had been. */
 Test(lost, a_command_that_stood_still_past_the_lease_is_killed_when_we_wake_up)
 {
-    struct command *c = COMMAND("run", "--lease", "1", "t", "--", PUPPET, "catch", "tell", "ready", "stay");
+    struct command *c = COMMAND("run", "--lease", "1", "t", "--", FAKE_COMMAND, "catch", "tell", "ready", "stay");
     command_until(c, OUT, "ready\n");
     pid_t pid = (pid_t)command_number(c, "pid");
     kill(pid, SIGSTOP);
@@ -239,51 +258,4 @@ Test(lost, a_command_that_stood_still_past_the_lease_is_killed_when_we_wake_up)
     cr_assert(process_is_gone(pid));
     cr_assert_null(strstr(c->text[OUT], "got "), "%s", c->text[OUT]);
     command_free(c);
-}
-
-/* Nobody reads our stderr: that must not keep COMMAND alive. What there is to say is said when somebody does. */
-static void lose_with_a_full_stderr(const char *option)
-{
-    char bytes[4096], said[65536] = "";
-    int err[2];
-    ssize_t n;
-    cr_assert_eq(pipe2(err, O_CLOEXEC), 0);
-    cr_assert_eq(dup2(err[1], 9), 9); /* sh knows descriptors of one digit */
-    struct command *c = command_start((const char *const[]){ "sh", "-c", "exec \"$@\" 2>&9 9>&-", "sh", HASPLOCK, "run",
-                                                             option, "--lease", "1.5", "t", "--", PUPPET, "catch",
-                                                             "tell", "ready", "stay", NULL });
-    close(9);
-    command_until(c, OUT, "ready\n");
-    pid_t pid = (pid_t)command_number(c, "pid");
-    memset(bytes, '\n', sizeof bytes);
-    fcntl(err[1], F_SETFL, O_NONBLOCK);
-    while (write(err[1], bytes, sizeof bytes) > 0 || write(err[1], bytes, 1) > 0)
-        ;
-    fcntl(err[1], F_SETFL, 0);
-    close(err[1]);
-    server_pause(server);
-    WAIT_FOR(process_is_gone(pid)); /* and hasplock cannot say why, yet */
-    server_resume(server);
-    while ((n = read(err[0], bytes, sizeof bytes - 1)) > 0) {
-        bytes[n] = '\0';
-        const char *text = bytes + strspn(bytes, "\n");
-        if (strlen(said) + strlen(text) < sizeof said)
-            strcat(said, text);
-    }
-    cr_assert_not_null(strstr(said, "hasplock: run \"t\": lost: "), "%s", said);
-    cr_assert_not_null(strstr(said, "; sent SIGKILL to "), "%s", said);
-    cr_assert_eq(command_end(c), 75);
-    close(err[0]);
-    command_free(c);
-    server_allow(server, SERVER_VOID);
-}
-
-Test(lost, a_full_stderr_does_not_delay_sigkill)
-{
-    lose_with_a_full_stderr("--on-lost=term");
-}
-
-Test(lost, a_full_stderr_does_not_hold_up_the_librarys_threads)
-{
-    lose_with_a_full_stderr("-vv");
 }

@@ -1,5 +1,5 @@
 /* A command under the lock: its exit code, what it gets from us and what it does not. */
-#include "command.h"
+#include "fixture.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
@@ -19,7 +19,7 @@ Test(run, passes_the_commands_exit_code_through)
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         char step[16];
         snprintf(step, sizeof step, "exit=%s", codes[i]);
-        struct command *c = COMMAND("run", "t", "--", PUPPET, step);
+        struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, step);
         cr_assert_eq(command_end(c), atoi(codes[i]));
         cr_assert_str_empty(c->text[ERR], "%s", c->text[ERR]);
         command_free(c);
@@ -28,14 +28,14 @@ Test(run, passes_the_commands_exit_code_through)
 
 Test(run, exits_with_128_and_the_signal_that_ended_the_command)
 {
-    cr_assert_eq(RUN("run", "t", "--", PUPPET, "kill=9"), 128 + 9);
-    cr_assert_eq(RUN("run", "t", "--", PUPPET, "kill=15"), 128 + 15);
-    cr_assert_eq(RUN("run", "t", "--", PUPPET, "kill=6"), 128 + 6);
+    cr_assert_eq(RUN("run", "t", "--", FAKE_COMMAND, "kill=9"), 128 + 9);
+    cr_assert_eq(RUN("run", "t", "--", FAKE_COMMAND, "kill=15"), 128 + 15);
+    cr_assert_eq(RUN("run", "t", "--", FAKE_COMMAND, "kill=6"), 128 + 6);
 }
 
 Test(run, holds_the_lock_while_the_command_runs_and_frees_it_then)
 {
-    struct command *c = COMMAND("run", "t", "--", PUPPET, "ready", "read", "exit=5");
+    struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read", "exit=5");
     command_until(c, OUT, "ready\n");
     cr_assert_gt(raw_pttl(redis, "t"), 0);
     command_type(c, "hello\n");
@@ -47,7 +47,7 @@ Test(run, holds_the_lock_while_the_command_runs_and_frees_it_then)
 
 Test(run, renews_the_lease_for_as_long_as_the_command_runs)
 {
-    struct command *c = COMMAND("run", "--lease", "1", "t", "--", PUPPET, "ready", "read");
+    struct command *c = COMMAND("run", "--lease", "1", "t", "--", FAKE_COMMAND, "ready", "read");
     command_until(c, OUT, "ready\n");
     char holder[200];
     snprintf(holder, sizeof holder, "%s", raw_holder(redis, "t"));
@@ -63,10 +63,10 @@ Test(run, renews_the_lease_for_as_long_as_the_command_runs)
 
 Test(run, takes_options_before_and_after_the_name)
 {
-    cr_assert_eq(RUN("run", "-n", "t", "-w", "3", "--lease=5", PUPPET, "exit=3"), 3);
-    cr_assert_eq(RUN("run", "t", "-n", "--", PUPPET, "exit=3"), 3);
-    cr_assert_eq(RUN("run", "-n", "--", "t", PUPPET, "exit=3"), 3);
-    cr_assert_eq(RUN("run", "-n", "--", "t", "--", PUPPET, "exit=3"), 3);
+    cr_assert_eq(RUN("run", "-n", "t", "-w", "3", "--lease=5", FAKE_COMMAND, "exit=3"), 3);
+    cr_assert_eq(RUN("run", "t", "-n", "--", FAKE_COMMAND, "exit=3"), 3);
+    cr_assert_eq(RUN("run", "-n", "--", "t", FAKE_COMMAND, "exit=3"), 3);
+    cr_assert_eq(RUN("run", "-n", "--", "t", "--", FAKE_COMMAND, "exit=3"), 3);
 }
 
 Test(run, leaves_everything_behind_the_command_to_it)
@@ -130,7 +130,7 @@ Test(run, gives_the_command_a_larger_token_than_any_before_when_asked)
 
 Test(run, gives_the_token_to_one_who_waited_for_a_plain_holder_too)
 {
-    struct command *holder = COMMAND("run", "t", "--", PUPPET, "ready", "read");
+    struct command *holder = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read");
     command_until(holder, OUT, "ready\n");
     struct command *c = COMMAND("run", "--fenced", "t", "-c", "echo \"token $HASPLOCK_TOKEN\"");
     WAIT_FOR(strcmp(raw(redis, "ZCARD hasplock_queue:{t}"), ":1") == 0);
@@ -240,24 +240,36 @@ Test(run, gives_back_the_lock_when_the_command_cannot_be_executed)
     command_free(c);
 }
 
-Test(run, gives_back_the_lock_when_there_is_no_process)
+/* The one process more that can be made is the helper. */
+static void run_out_of_processes(const char *forks, const char *said)
 {
     const char *asan = getenv("ASAN_OPTIONS"); /* which would insist on being first */
     char options[256];
     snprintf(options, sizeof options, "%s:verify_asan_link_order=0", asan ? asan : "");
     setenv("ASAN_OPTIONS", options, 1);
+    setenv("HLK_FORKS", forks, 1);
     setenv("LD_PRELOAD", HLK_NO_FORK_PATH, 1);
     struct command *c = COMMAND("run", "t", "--", "true");
     unsetenv("LD_PRELOAD");
     cr_assert_eq(command_end(c), 71);
-    cr_assert_str_eq(c->text[ERR], "hasplock: run \"t\": no process for COMMAND: Resource temporarily unavailable\n");
+    cr_assert_str_eq(c->text[ERR], said);
     cr_assert_eq(raw_pttl(redis, "t"), -2);
     command_free(c);
 }
 
+Test(run, gives_back_the_lock_when_there_is_no_process)
+{
+    run_out_of_processes("1", "hasplock: run \"t\": no process for COMMAND: Resource temporarily unavailable\n");
+}
+
+Test(run, does_not_begin_without_a_helper)
+{
+    run_out_of_processes("0", "hasplock: run \"t\": no helper process: Resource temporarily unavailable\n");
+}
+
 Test(run, holds_until_the_command_itself_has_ended)
 {
-    struct command *c = COMMAND("run", "t", "--", PUPPET, "child", "ready", "read", "tell", ".", "exit=6");
+    struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "child", "ready", "read", "tell", ".", "exit=6");
     cr_assert_eq(command_wait(c), 6);
     cr_assert_eq(raw_pttl(redis, "t"), -2);
     command_until(c, OUT, "ready\n"); /* what it left behind is alive */
@@ -269,7 +281,7 @@ Test(run, holds_until_the_command_itself_has_ended)
 
 Test(run, puts_the_command_into_a_group_of_its_own)
 {
-    struct command *c = COMMAND("run", "t", "--", PUPPET, "tell");
+    struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "tell");
     cr_assert_eq(command_end(c), 0);
     cr_assert_eq(command_number(c, "group"), command_number(c, "pid"));
     command_free(c);
@@ -316,7 +328,7 @@ Test(run, leaves_closed_what_was_closed)
 
 Test(run, stops_the_command_when_max_hold_is_over)
 {
-    struct command *c = COMMAND("run", "--max-hold", "0.3", "t", "--", PUPPET, "ready", "stay");
+    struct command *c = COMMAND("run", "--max-hold", "0.3", "t", "--", FAKE_COMMAND, "ready", "stay");
     cr_assert_eq(command_end(c), 75);
     cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": --max-hold of 0.3 s is over; sent SIGTERM to "), "%s",
                        c->text[ERR]);
@@ -328,7 +340,7 @@ Test(run, stops_the_command_when_max_hold_is_over)
 Test(run, kills_what_does_not_stop_within_the_grace)
 {
     int64_t started_ms = test_now_ms();
-    struct command *c = COMMAND("run", "--max-hold", "0.3", "--grace", "0.5", "t", "--", PUPPET, "catch", "stay");
+    struct command *c = COMMAND("run", "--max-hold", "0.3", "--grace", "0.5", "t", "--", FAKE_COMMAND, "catch", "stay");
     command_until(c, OUT, "got SIGTERM\n");
     cr_assert_gt(raw_pttl(redis, "t"), 0); /* still held in the grace */
     cr_assert_eq(command_end(c), 75);
@@ -340,5 +352,5 @@ Test(run, kills_what_does_not_stop_within_the_grace)
 
 Test(run, lets_max_hold_be_longer_than_the_command)
 {
-    cr_assert_eq(RUN("run", "--max-hold", "60", "t", "--", PUPPET, "exit=8"), 8);
+    cr_assert_eq(RUN("run", "--max-hold", "60", "t", "--", FAKE_COMMAND, "exit=8"), 8);
 }

@@ -1,8 +1,9 @@
 /* show and break: what is said of a lock, and taking it by force. */
-#include "command.h"
+#include "fixture.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ Test(show, names_host_and_pid_of_a_real_holder)
 {
     char host[256] = "", expected[400];
     gethostname(host, sizeof host - 1);
-    struct command *c = COMMAND("run", "t", "--", PUPPET, "ready", "read");
+    struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read");
     command_until(c, OUT, "ready\n");
     snprintf(expected, sizeof expected, "t: held by %s pid %d (hold ", host, (int)c->pid);
     said(expected, 0, "show");
@@ -134,7 +135,7 @@ Test(show, names_the_processes_that_really_wait_in_the_order_they_came)
 {
     char host[256] = "", first[400], second[400];
     gethostname(host, sizeof host - 1);
-    struct command *holder = COMMAND("run", "t", "--", PUPPET, "ready", "read");
+    struct command *holder = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read");
     command_until(holder, OUT, "ready\n");
     struct command *a = COMMAND("run", "t", "--", "true");
     WAIT_FOR(strcmp(raw(redis, "ZCARD hasplock_queue:{t}"), ":1") == 0);
@@ -201,6 +202,30 @@ Test(show, names_all_who_wait_for_a_fair_lock)
     command_free(b);
 }
 
+Test(show, names_holder_and_waiters_of_a_string_lock_whoever_holds_it)
+{
+    char host[256] = "", expected[700];
+    gethostname(host, sizeof host - 1);
+    raw(redis, "SET t 1f0b6c7e PX 600000");
+    struct command *a = COMMAND("run", "--string", "t", "--", FAKE_COMMAND, "ready", "read");
+    WAIT_FOR(raw_int(redis, "ZCARD hasplock_queue:{t}") == 1);
+    struct command *c = COMMAND("show", "--string", "t");
+    cr_assert_eq(command_end(c), 0);
+    snprintf(expected, sizeof expected, ", 1 process waiting\n  1. %s pid %d (hold 1), since ", host, (int)a->pid);
+    cr_assert_eq(strncmp(c->text[OUT], "t: held by 1f0b6c7e, ttl ", 25), 0, "%s", c->text[OUT]);
+    cr_assert_not_null(strstr(c->text[OUT], expected), "%s", c->text[OUT]);
+    command_free(c);
+    cr_assert_eq(RUN("show", "t"), 70, "it is no plain lock");
+    cr_assert_eq(RUN("break", "t"), 70);
+    cr_assert_eq(RUN("break", "--string", "-q", "t"), 0);
+    command_until(a, OUT, "ready\n");
+    cr_assert_eq(RUN("run", "--string", "-n", "t", "--", "true"), 1);
+    command_type_end(a);
+    cr_assert_eq(command_end(a), 0);
+    command_free(a);
+    cr_assert_eq(RUN("show", "--string", "-q", "t"), 1);
+}
+
 /* Names come from anywhere; a terminal must not obey them. */
 Test(show, prints_no_control_bytes_of_names_and_holders)
 {
@@ -221,6 +246,61 @@ Test(show, quiet_leaves_the_exit_code)
     command_free(c);
 }
 
+/* Elsewhere than on a terminal: a new answer for each change, none for a ttl that runs. */
+Test(show, watches_until_a_signal)
+{
+    held_by("hlk-web-3-4711-9f3c:12", 600000);
+    struct command *c = COMMAND("show", "--watch=100ms", "t");
+    command_until(c, OUT, "t: held by web-3 pid 4711 (hold 12), ttl ");
+    command_until(c, OUT, "\n");
+    test_sleep_ms(500);
+    cr_assert_str_eq(raw(redis, "DEL t"), ":1");
+    command_until(c, OUT, "t: free\n");
+    held_by("somebody", 600000);
+    command_until(c, OUT, "t: held by somebody, ttl ");
+    kill(c->pid, SIGINT);
+    cr_assert_eq(command_end(c), DIED_OF + SIGINT);
+    cr_assert_eq(count_lines(c->text[OUT]), 3, "%s", c->text[OUT]);
+    command_free(c);
+    raw(redis, "DEL t");
+}
+
+Test(show, watches_with_objects_and_their_times)
+{
+    struct command *c = COMMAND("show", "--json", "--watch", "t");
+    command_until(c, OUT, "\"held\":false");
+    command_until(c, OUT, "\n");
+    cr_assert_eq(strncmp(c->text[OUT], "{\"name\":\"t\",\"time_ms\":", 22), 0, "%s", c->text[OUT]);
+    kill(c->pid, SIGTERM);
+    cr_assert_eq(command_end(c), DIED_OF + SIGTERM);
+    command_free(c);
+}
+
+Test(show, fills_a_terminal_when_it_watches)
+{
+    held_by("somebody", 600000);
+    struct command *c =
+        command_start_on_terminal((const char *const[]){ HASPLOCK, "show", "--watch=100ms", "t", NULL });
+    command_until(c, OUT, "\033[H\033[Jt: held by somebody, ttl 5");
+    raw(redis, "DEL t");
+    command_until(c, OUT, "\033[H\033[Jt: free");
+    command_type(c, "\003");
+    cr_assert_eq(command_end(c), DIED_OF + SIGINT);
+    command_free(c);
+}
+
+Test(show, takes_its_options_before_its_word_too)
+{
+    char url[200];
+    snprintf(url, sizeof url, "%s", getenv("HASPLOCK_URL"));
+    unsetenv("HASPLOCK_URL");
+    struct command *c = COMMAND("--json", "-u", url, "show", "t");
+    cr_assert_eq(command_end(c), 1, "%s", c->text[ERR]);
+    cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"held\":false,\"waiting\":0}\n");
+    command_free(c);
+    cr_assert_eq(RUN("--url", url, "-v", "run", "t", "--", FAKE_COMMAND, "exit=5"), 5);
+}
+
 Test(show, says_when_stdout_cannot_be_written)
 {
     struct command *c =
@@ -233,8 +313,31 @@ Test(show, says_when_stdout_cannot_be_written)
 Test(break_, says_whom_it_took_it_from)
 {
     held_by("hlk-web-3-4711-9f3c:12", 60000);
-    said("t: taken from web-3 pid 4711 (hold 12)\n", 0, "break");
+    said("t: taken from web-3 pid 4711 (hold 12); ", 0, "break");
     cr_assert_eq(raw_pttl(redis, "t"), -2);
+}
+
+/* Nobody but a listener is told: the others may not know it before their lease is over. */
+Test(break_, says_for_how_long_its_holder_may_not_know)
+{
+    static const char words[] =
+        "t: taken from web-3 pid 4711 (hold 12); a hasplock run ends at once, a program that does "
+        "not listen knows it within ";
+    held_by("hlk-web-3-4711-9f3c:12", 600000);
+    struct command *c = COMMAND("break", "t");
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    cr_assert_eq(strncmp(c->text[OUT], words, strlen(words)), 0, "%s", c->text[OUT]);
+    double seconds = strtod(c->text[OUT] + strlen(words), NULL);
+    cr_assert(seconds > 500 && seconds <= 600, "%s", c->text[OUT]);
+    command_free(c);
+    held_by("hlk-web-3-4711-9f3c:12", 600000);
+    c = COMMAND("break", "--json", "t");
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    const char *ttl = strstr(c->text[OUT], "\"hold\":12,\"ttl_ms\":");
+    cr_assert_not_null(ttl, "%s", c->text[OUT]);
+    long ms = strtol(ttl + strlen("\"hold\":12,\"ttl_ms\":"), NULL, 10);
+    cr_assert(ms > 500000 && ms <= 600000, "%s", c->text[OUT]);
+    command_free(c);
 }
 
 Test(break_, gives_1_when_nobody_holds_it)
@@ -245,6 +348,6 @@ Test(break_, gives_1_when_nobody_holds_it)
 Test(break_, frees_a_lock_that_has_no_end)
 {
     held_by("somebody", 0);
-    said("t: taken from somebody\n", 0, "break");
+    said("t: taken from somebody; it is not told, and learns by its next renewal\n", 0, "break");
     cr_assert_eq(raw_pttl(redis, "t"), -2);
 }

@@ -1,6 +1,6 @@
 /* Signals while COMMAND runs. asks.md A7, consul 797, 1210, 2489, 2999, 3754, 4643: COMMAND gets them, and the lock is
  * released after COMMAND's death, not before. */
-#include "command.h"
+#include "fixture.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
@@ -25,7 +25,7 @@ static void until_got(struct command *c, int signal)
 
 Test(signals, reach_the_command_and_end_nothing_else)
 {
-    struct command *c = COMMAND("run", "t", "--", PUPPET, "catch", "ready", "read", "exit=42");
+    struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "catch", "ready", "read", "exit=42");
     command_until(c, OUT, "ready\n");
     for (int i = 0; i < PASSED_ON; i++) {
         kill(c->pid, passed_on[i]);
@@ -45,7 +45,7 @@ Test(signals, that_end_the_command_free_the_lock_and_give_128_and_their_number)
     for (int i = 0; i < PASSED_ON; i++) {
         if (passed_on[i] == SIGCONT || passed_on[i] == SIGWINCH)
             continue;
-        struct command *c = COMMAND("run", "t", "--", PUPPET, "ready", "stay");
+        struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "stay");
         command_until(c, OUT, "ready\n");
         kill(c->pid, passed_on[i]);
         cr_assert_eq(command_end(c), 128 + passed_on[i], "signal %d", passed_on[i]);
@@ -56,7 +56,7 @@ Test(signals, that_end_the_command_free_the_lock_and_give_128_and_their_number)
 
 Test(signals, do_not_free_the_lock_before_the_command_is_dead)
 {
-    struct command *c = COMMAND("run", "t", "--", PUPPET, "catch", "ready", "read", "exit=3");
+    struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "catch", "ready", "read", "exit=3");
     command_until(c, OUT, "ready\n");
     kill(c->pid, SIGTERM);
     until_got(c, SIGTERM);
@@ -70,7 +70,7 @@ Test(signals, do_not_free_the_lock_before_the_command_is_dead)
 /* consul 2022: only /bin/sh was killed. */
 Test(signals, reach_the_whole_group)
 {
-    struct command *c = COMMAND("run", "t", "--", PUPPET, "child", "ready", "stay", ".", "stay");
+    struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "child", "ready", "stay", ".", "stay");
     command_until(c, OUT, "ready\n");
     kill(c->pid, SIGTERM);
     cr_assert_eq(command_end(c), 128 + SIGTERM); /* comes when nobody holds stdout any more */
@@ -80,7 +80,7 @@ Test(signals, reach_the_whole_group)
 Test(signals, that_come_before_the_command_is_executed_are_its_own)
 {
     for (int i = 0; i < 20; i++) {
-        struct command *c = COMMAND("run", "t", "--", PUPPET, "stay");
+        struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "stay");
         WAIT_FOR(raw_pttl(redis, "t") > 0); /* held; COMMAND may be there or not */
         kill(c->pid, SIGTERM);
         int code = command_end(c);
@@ -92,7 +92,7 @@ Test(signals, that_come_before_the_command_is_executed_are_its_own)
 
 Test(signals, that_cannot_be_caught_take_the_command_along)
 {
-    struct command *c = COMMAND("run", "--lease", "1", "t", "--", PUPPET, "catch", "tell", "ready", "stay");
+    struct command *c = COMMAND("run", "--lease", "1", "t", "--", FAKE_COMMAND, "catch", "tell", "ready", "stay");
     command_until(c, OUT, "ready\n");
     pid_t pid = (pid_t)command_number(c, "pid");
     kill(c->pid, SIGKILL);
@@ -104,7 +104,7 @@ Test(signals, that_cannot_be_caught_take_the_command_along)
 
 Test(signals, that_stop_the_command_leave_it_its_lock)
 {
-    struct command *c = COMMAND("run", "--lease", "1", "t", "--", PUPPET, "ready", "read", "exit=4");
+    struct command *c = COMMAND("run", "--lease", "1", "t", "--", FAKE_COMMAND, "ready", "read", "exit=4");
     command_until(c, OUT, "ready\n");
     kill(c->pid, SIGTSTP); /* no terminal: COMMAND stops, we go on */
     int64_t end = test_now_ms() + 2500;

@@ -1,5 +1,5 @@
 /* On a terminal: COMMAND is what ^C and ^Z and the keyboard belong to, and afterwards the terminal is given back. */
-#include "command.h"
+#include "fixture.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
@@ -13,13 +13,13 @@ TestSuite(terminal, .init = cli_start, .fini = cli_stop);
 /* A shell without job control: hasplock is in the foreground group like it. */
 static struct command *in_sh(const char *script)
 {
-    return command_start_on_terminal((const char *const[]){ "sh", "-c", script, HASPLOCK, PUPPET, NULL });
+    return command_start_on_terminal((const char *const[]){ "sh", "-c", script, HASPLOCK, FAKE_COMMAND, NULL });
 }
 
 static struct command *in_bash(void)
 {
     setenv("H", HASPLOCK, 1);
-    setenv("P", PUPPET, 1);
+    setenv("P", FAKE_COMMAND, 1);
     setenv("PS1", "prompt> ", 1);
     struct command *c =
         command_start_on_terminal((const char *const[]){ "bash", "--noprofile", "--norc", "--noediting", "-i", NULL });
@@ -70,6 +70,52 @@ Test(terminal, control_c_ends_the_wait)
     raw(redis, "DEL t");
 }
 
+/* --- what a terminal shows of a wait */
+
+static void hold_elsewhere(void)
+{
+    cr_assert_str_eq(raw(redis, "HSET t hlk-web-3-4711-9f3c:12 1"), ":1");
+    raw(redis, "PEXPIRE t 600000");
+}
+
+Test(terminal, shows_after_a_second_whom_it_waits_for_and_takes_that_back)
+{
+    hold_elsewhere();
+    struct command *c = in_sh("exec \"$0\" run t -- \"$1\" ready");
+    command_until(c, OUT, "hasplock: run \"t\": waiting 1 s, 1st in line: held by web-3 pid 4711 (hold ");
+    command_until(c, OUT, "waiting 2 s, ");
+    cr_assert_null(strchr(c->text[OUT], '\n'), "one line, made anew: %s", c->text[OUT]);
+    cr_assert_eq(RUN("break", "-q", "t"), 0);
+    command_until(c, OUT, "\r\033[Kready");
+    cr_assert_eq(command_end(c), 0);
+    command_free(c);
+}
+
+Test(terminal, shows_nothing_of_a_wait_that_is_over_at_once_nor_when_quiet)
+{
+    hold_elsewhere();
+    struct command *c =
+        in_sh("\"$0\" run -w 0.3 t -- true 2>&1 | cat; \"$0\" run -q -w 1200ms t -- true; echo code=$?");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert_null(strstr(c->text[OUT], "waiting"), "%s", c->text[OUT]);
+    cr_assert_not_null(strstr(c->text[OUT], "code=1"), "%s", c->text[OUT]);
+    command_free(c);
+    raw(redis, "DEL t");
+}
+
+Test(terminal, is_clean_again_after_a_wait_that_was_interrupted)
+{
+    hold_elsewhere();
+    struct command *c = in_sh("exec \"$0\" run t -- true");
+    command_until(c, OUT, "waiting 1 s");
+    command_type(c, "\003");
+    cr_assert_eq(command_end(c), DIED_OF + SIGINT);
+    const char *last = strrchr(c->text[OUT], '\r');
+    cr_assert(last && strncmp(last, "\r\033[K", 4) == 0 && !strstr(last, "waiting"), "%s", c->text[OUT]);
+    command_free(c);
+    raw(redis, "DEL t");
+}
+
 /* `hasplock run x -- a | less`: the terminal is less's until a asks for it. */
 Test(terminal, a_pipeline_keeps_it_until_the_command_wants_it)
 {
@@ -107,6 +153,39 @@ Test(terminal, control_z_stops_both_and_fg_goes_on)
     command_until(c, OUT, "read hello\r\n");
     command_until(c, OUT, "terminal ");
     cr_assert_eq(command_number(c, "terminal"), command_number(c, "pid"));
+    WAIT_FOR(raw_pttl(redis, "t") == -2);
+    command_type(c, "exit\n");
+    command_end(c);
+    command_free(c);
+}
+
+/* 'T' while it is stopped. */
+static char state_of(long pid)
+{
+    char path[64], line[256] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *stat = fopen(path, "r");
+    if (stat && !fgets(line, sizeof line, stat))
+        line[0] = '\0';
+    if (stat)
+        fclose(stat);
+    const char *name_end = strrchr(line, ')');
+    return name_end ? name_end[2] : '-';
+}
+
+/* A member of the group that ignores ^Z would work on while nobody renews the lease. */
+Test(terminal, control_z_stops_those_too_who_ignore_it)
+{
+    struct command *c = in_bash();
+    command_type(c, "$H run --lease 60 t -- $P child ignore=20 tell ready stay . stay\n"); /* TSTP */
+    command_until(c, OUT, "ready\r\n");
+    long pid = command_number(c, "pid");
+    command_type(c, "\032");
+    command_until(c, OUT, "Stopped");
+    WAIT_FOR(state_of(pid) == 'T');
+    command_type(c, "fg\n");
+    WAIT_FOR(state_of(pid) == 'S');
+    command_type(c, "\003");
     WAIT_FOR(raw_pttl(redis, "t") == -2);
     command_type(c, "exit\n");
     command_end(c);

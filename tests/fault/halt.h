@@ -1,55 +1,35 @@
-/* halt.h - a thread that stands still at the worst moment. The linker's --wrap puts a halt before a function of the
- * library; all else is as it is. */
+/* halt.h - stops a thread before a function of the library, by the linker's --wrap. */
 #ifndef HLK_TEST_HALT_H
 #define HLK_TEST_HALT_H
 
-#include "trouble.h"
+#include "fixture.h"
 
 #include <stdatomic.h>
 
-static atomic_int armed, standing, going;
+extern atomic_int armed;    /* the place at which the next thread stops; 0: none */
+extern atomic_int standing; /* a thread has stopped */
+extern atomic_int going;    /* it may go on */
 
-/* The first thread that comes by stands here until it may go on. `at` is the test program's own number of the place,
- * from 1. */
-static inline void halt(int at)
-{
-    int expected = at;
-    if (!atomic_compare_exchange_strong(&armed, &expected, 0))
-        return;
-    atomic_store(&standing, 1);
-    WAIT_FOR(atomic_load(&going));
-}
-
-static inline void arm(int at)
-{
-    atomic_store(&armed, at);
-}
-
-static inline void go_on(void)
-{
-    atomic_store(&going, 1);
-}
+/* If `at` is armed, the first thread that calls this stops until go_on. `at` is the test program's number for the
+ * place, from 1. */
+void halt(int at);
+void arm(int at);
+void go_on(void);
 
 #define WRAPPED(type, name, parameters)                                                                                \
     type __real_##name parameters;                                                                                     \
     type __wrap_##name parameters;                                                                                     \
     type __wrap_##name parameters
 
-/* How often a completion has run, and what it was told last. */
+/* How often a completion has run, and its last status. */
 struct done {
     atomic_int runs;
     enum hlk_status status;
 };
 
-static inline void remember(hlk_lock *lock, enum hlk_status status, void *ctx)
-{
-    struct done *done = ctx;
-    (void)lock;
-    done->status = status;
-    atomic_fetch_add(&done->runs, 1);
-}
+void remember(hlk_lock *lock, enum hlk_status status, void *ctx);
 
-/* What a thread of its own calls: its argument is one of these. */
+/* The argument of a thread that makes one call. */
 struct call {
     hlk_lock *lock;
     hlk_cancel *cancel;
@@ -57,11 +37,6 @@ struct call {
     struct done done;
 };
 
-static inline void *releases(void *arg)
-{
-    struct call *call = arg;
-    call->status = hlk_lock_release(call->lock);
-    return NULL;
-}
+void *releases(void *arg);
 
 #endif

@@ -1,13 +1,14 @@
-/* memory.h - no memory at step n, for every n of what is done: the n-th allocation alone fails, or all from there on.
+/* memory.h - no memory at step n of an action, for every n: only the n-th allocation fails, or all from it on.
  *
  *     memory_for_every_step(&(struct memory_kind){ memory_before_hold, act_break, after_break, 1 });
  *
- * Each answer is HLK_E_NOMEM or success; nothing crashes or leaks, nothing stays held, and afterwards all works. */
+ * Each status is HLK_E_NOMEM or success. Nothing crashes or leaks, nothing stays held, and everything works
+ * afterwards. */
 #ifndef HLK_TEST_MEMORY_H
 #define HLK_TEST_MEMORY_H
 
 #include "base/mem.h"
-#include "trouble.h"
+#include "fixture.h"
 
 #include <stdatomic.h>
 
@@ -20,24 +21,24 @@ struct memory_task {
     bool later;                 /* all later allocations fail too */
 };
 
-struct memory_kind {            /* of what is done, at one step after the other */
+struct memory_kind {                                              /* the action, run once for each step */
     void (*before)(struct memory_task *t);                        /* with memory */
     enum hlk_status (*act)(struct memory_task *t);                /* without */
     void (*after)(struct memory_task *t, enum hlk_status status); /* with memory again */
-    long least;                                                   /* allocations that it makes for certain */
+    long least;                                                   /* a lower bound of its allocations */
 };
 
 void memory_for_every_step(const struct memory_kind *kind);
 
 hlk_client *memory_open_short(unsigned flags);
-hlk_lock *memory_make_lock(hlk_client *client, hlk_owner *owner);      /* the step's to destroy */
+hlk_lock *memory_make_lock(hlk_client *client, hlk_owner *owner);      /* the step destroys it */
 
-/* before: a client and its handles; and held by the owner; and held by somebody foreign, until memory_free_it */
+/* before: a client and its handles; also held by the owner; also held by a foreign client, until memory_free_it */
 void memory_before_any(struct memory_task *t);
 void memory_before_hold(struct memory_task *t);
 void memory_before_wait(struct memory_task *t);
 void memory_free_it(void);
-/* after: of an acquire that answered status; of a release that did */
+/* after: an acquire that returned status; a release that did */
 void memory_after_acquire(struct memory_task *t, enum hlk_status status);
 void memory_after_release(struct memory_task *t, enum hlk_status status);
 

@@ -1,4 +1,5 @@
-/* step_clock.c - preloaded into a server. Allocates nothing and looks nothing up: an allocator may ask for the time. */
+/* step_clock.c - preloaded into a server. Allocates nothing and looks nothing up, because an allocator may read the
+ * time. */
 #define _GNU_SOURCE
 
 #include "step_clock.h"
@@ -20,7 +21,7 @@ static __attribute__((constructor)) void find(void)
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     void *map = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *shared, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
-        abort(); /* with the machine's clock the tests would show nothing */
+        abort(); /* with the machine's clock the tests would prove nothing */
     close(fd);
     shared = map;
 }

@@ -1,6 +1,6 @@
-/* step_clock.h - a server's clock that the test sets. step_clock.c is preloaded into the server and adds to the
- * calendar clock what stands in the file that HLK_STEP_CLOCK names, which both have mapped: a step has happened when it
- * is written. CLOCK_MONOTONIC, which servers schedule by, goes on as it is.
+/* step_clock.h - a server's clock that the test sets. step_clock.c is preloaded into the server. It adds the value in
+ * the file HLK_STEP_CLOCK, which both processes have mapped, to the calendar clock. So a step takes effect when it is
+ * written. CLOCK_MONOTONIC, by which servers schedule, is unchanged.
  *
  * Not libfaketime: Debian's redis-server, which has an allocator of its own, hangs under it. */
 #ifndef HLK_FAULT_STEP_CLOCK_H

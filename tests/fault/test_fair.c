@@ -1,40 +1,40 @@
-/* The fair lock through the faults of test_replies.c and test_late.c: each request of each scene is cut off, its reply
- * swallowed, or it is delivered late, when somebody else or the client itself holds the lock anew. Neither a hold nor a
- * place in the queue stays with nobody. */
+/* The fair lock under the faults of test_replies.c and test_late.c: each request of each scenario is cut off, its reply
+ * is swallowed, or it is delivered late, when another client or the client itself holds the lock again. No hold and no
+ * ticket is left. */
 #include "base/mem.h"
-#include "scene.h"
+#include "scenario.h"
 
 static void start(void)
 {
-    trouble_up(STAGE_PROXY);
-    server_allow(stage.server, "hasplock_fair:*");
+    fault_up(STAGE_PROXY);
+    server_allow(fixture.server, "hasplock_fair:*");
 }
 
-TestSuite(fair_replies, .init = start, .fini = stage_down, .timeout = 120);
-TestSuite(fair_memory, .init = start, .fini = stage_down, .timeout = 120);
-TestSuite(fair_late, .init = start, .fini = stage_down, .timeout = 120);
+TestSuite(fair_replies, .init = start, .fini = fixture_end, .timeout = 120);
+TestSuite(fair_memory, .init = start, .fini = fixture_end, .timeout = 120);
+TestSuite(fair_late, .init = start, .fini = fixture_end, .timeout = 120);
 
 enum { RENEWED_LEASE_MS = 2400, NESTED_LEASE_MS = 6000 };
 
 /* --- a reply is lost */
 
-static bool struck_at(struct scene *s, scene_play *play, enum proxy_fault fault, int k)
+static bool struck_at(struct scenario *s, scenario_play *play, enum proxy_fault fault, int k)
 {
-    scene_begin(s, BLOCKING, k);
-    proxy_arm(stage.proxy, fault, PROXY_ALL, (uint64_t)k);
+    scenario_begin(s, BLOCKING, k);
+    proxy_arm(fixture.proxy, fault, PROXY_ALL, (uint64_t)k);
     play(s);
-    bool struck = proxy_struck(stage.proxy);
-    proxy_arm(stage.proxy, PROXY_NONE, PROXY_ALL, 0);
-    scene_is_over(s);
+    bool struck = proxy_struck(fixture.proxy);
+    proxy_arm(fixture.proxy, PROXY_NONE, PROXY_ALL, 0);
+    scenario_is_over(s);
     if (struck)
-        scene_later_hold_is_safe(s, NULL);
-    scene_end(s);
+        scenario_later_hold_is_safe(s, NULL);
+    scenario_end(s);
     return struck;
 }
 
-static void lost_for_every_k(scene_play *play, enum proxy_fault fault, int64_t lease_ms, int least)
+static void lost_for_every_k(scenario_play *play, enum proxy_fault fault, int64_t lease_ms, int least)
 {
-    struct scene s = { .fair = true, .lease_ms = lease_ms };
+    struct scenario s = { .fair = true, .lease_ms = lease_ms };
     int k = 1;
     while (k < PLAYS_MOST_K && struck_at(&s, play, fault, k))
         k++;
@@ -74,49 +74,49 @@ enum moment { AFTER_RELEASE, THEIRS, OURS };
 
 static bool alone;
 
-static void deliver(struct scene *s)
+static void deliver(struct scenario *s)
 {
     (void)s;
-    proxy_deliver(stage.proxy, alone);
+    proxy_deliver(fixture.proxy, alone);
 }
 
-static void deliver_at(struct scene *s, enum moment moment)
+static void deliver_at(struct scenario *s, enum moment moment)
 {
     if (moment == AFTER_RELEASE)
         deliver(s);
-    scene_is_over(s);
+    scenario_is_over(s);
     if (moment != OURS) {
-        scene_later_hold_is_safe(s, moment == THEIRS ? deliver : NULL);
+        scenario_later_hold_is_safe(s, moment == THEIRS ? deliver : NULL);
         return;
     }
-    scene_assert(s, scene_got(s, scene_acquire(s, 5000, 0)));
+    scenario_assert(s, scenario_got(s, scenario_acquire(s, 5000, 0)));
     deliver(s);
-    scene_assert(s, hlk_lock_left_ms(s->lock) > 0);
-    scene_agrees(s, 1);
-    scene_assert(s, scene_release(s) == HLK_OK);
-    scene_is_over(s);
+    scenario_assert(s, hlk_lock_left_ms(s->lock) > 0);
+    scenario_agrees(s, 1);
+    scenario_assert(s, scenario_release(s) == HLK_OK);
+    scenario_is_over(s);
 }
 
-static bool late_at(struct scene *s, scene_play *play, enum moment moment, int k)
+static bool late_at(struct scenario *s, scenario_play *play, enum moment moment, int k)
 {
-    scene_begin(s, BLOCKING, k);
-    proxy_arm(stage.proxy, PROXY_HOLD, PROXY_ALL, (uint64_t)k);
+    scenario_begin(s, BLOCKING, k);
+    proxy_arm(fixture.proxy, PROXY_HOLD, PROXY_ALL, (uint64_t)k);
     play(s);
-    bool struck = proxy_struck(stage.proxy);
-    proxy_arm(stage.proxy, PROXY_NONE, PROXY_ALL, 0);
+    bool struck = proxy_struck(fixture.proxy);
+    proxy_arm(fixture.proxy, PROXY_NONE, PROXY_ALL, 0);
     if (struck)
         deliver_at(s, moment);
-    scene_end(s);
+    scenario_end(s);
     return struck;
 }
 
-static void late_for_every_k(scene_play *play, enum moment moment, bool one, int least)
+static void late_for_every_k(scenario_play *play, enum moment moment, bool one, int least)
 {
-    struct scene s = { .fair = true,
-                       .late = true,
-                       .lease_ms = play == play_renewed  ? RENEWED_LEASE_MS
-                                   : play == play_nested ? NESTED_LEASE_MS
-                                                         : LEASE_MS };
+    struct scenario s = { .fair = true,
+                          .late = true,
+                          .lease_ms = play == play_renewed  ? RENEWED_LEASE_MS
+                                      : play == play_nested ? NESTED_LEASE_MS
+                                                            : LEASE_MS };
     int k = 1;
     alone = one;
     while (k < PLAYS_MOST_K && late_at(&s, play, moment, k))
@@ -146,7 +146,7 @@ EVERY_LATE_SCENE(touches_nobody_else_alone, THEIRS, true)
 EVERY_LATE_SCENE(touches_no_next_hold_of_the_same_client, OURS, false)
 EVERY_LATE_SCENE(touches_no_next_hold_of_the_same_client_alone, OURS, true)
 
-/* --- no memory: with the n-th allocation refused. A thread's calls, which need a seat, too */
+/* --- no memory: the n-th allocation fails. Also for calls of a thread, which need a thread handle */
 
 static enum hlk_status refused_at(long n, hlk_lock *lock, int64_t wait_ms, bool acquire)
 {
@@ -162,8 +162,8 @@ Test(fair_memory, that_is_short_leaves_nothing_held_or_queued)
     enum { STEPS = 40 };
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = HLK_LOCK_FAIR;
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", &opts);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", &opts);
     int refused = 0;
     for (long n = 1; n < STEPS; n++) {
         enum hlk_status status = refused_at(n, lock, HLK_NOWAIT, true);
@@ -177,10 +177,10 @@ Test(fair_memory, that_is_short_leaves_nothing_held_or_queued)
         if (status != HLK_OK)
             cr_assert_eq(hlk_lock_release(lock), HLK_OK);
         cr_assert(is_free("t"));
-        raw(stage.redis, "HSET t foreign:1 1");
+        raw(fixture.redis, "HSET t foreign:1 1");
         refused += refused_at(n, lock, 20, true) == HLK_E_NOMEM;
-        raw(stage.redis, "DEL t");
-        WAIT_FOR(raw_int(stage.redis, "EXISTS redisson_lock_queue:{t}") == 0);
+        raw(fixture.redis, "DEL t");
+        WAIT_FOR(raw_int(fixture.redis, "EXISTS redisson_lock_queue:{t}") == 0);
     }
     cr_assert_geq(refused, 6, "only %d were refused", refused);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);

@@ -1,9 +1,9 @@
-/* A holder that is stopped between its last look at the lease and its write, and writes when it wakes: what the lock
- * cannot prevent, and what a resource that compares tokens does.
+/* A holder is stopped between its last check of the lease and its write, and writes when it continues. The lock cannot
+ * prevent that; a resource that compares tokens can.
  *
  * asks (c) Kleppmann, etcd, Redis: SIGSTOP of the holder past its lease; the writer with the old token is refused;
  * without the token the violation is shown too. */
-#include "trouble.h"
+#include "fixture.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,18 +15,18 @@
 
 static void start(void)
 {
-    trouble_up(0);
+    fault_up(0);
 }
 
-TestSuite(fenced, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(fenced, .init = start, .fini = fixture_end, .timeout = 60);
 
-/* The resource, seen by both processes. One word, so that a write and its comparison are one step. */
+/* The resource, shared by both processes. One word, so that write and comparison are one step. */
 struct resource {
-    _Atomic int64_t seen; /* the largest token that it was shown */
+    _Atomic int64_t seen; /* the largest token so far */
     _Atomic int64_t value;
     enum hlk_status late_release;
     bool late_wrote;
-    int64_t late_token, late_left_ms; /* as the late one knows its token; of its lease, before it is stopped */
+    int64_t late_token, late_left_ms; /* the late writer's token, and the rest of its lease before it was stopped */
 };
 
 static struct resource *resource;
@@ -56,7 +56,7 @@ static _Noreturn void be_late(bool compares)
     opts.watchdog_ms = LEASE_MS;
     opts.log = no_log;
     fenced.kind = HLK_LOCK_FENCED;
-    if (hlk_client_open(&client, stage.url, &opts) != HLK_OK)
+    if (hlk_client_open(&client, fixture.url, &opts) != HLK_OK)
         _exit(1);
     hlk_lock *lock = hlk_lock_create(client, "t", &fenced);
     if (hlk_lock_acquire(lock, HLK_NOWAIT) != HLK_OK)
@@ -72,7 +72,7 @@ static _Noreturn void be_late(bool compares)
     _exit(0);
 }
 
-/* Somebody else has it meanwhile, writes 2 and still holds it when the late one wakes. */
+/* Meanwhile another client acquires, writes 2, and still holds when the late writer continues. */
 static void stopped_past_its_lease(bool compares)
 {
     struct hlk_lock_opts fenced = HLK_LOCK_OPTS_INIT;
@@ -86,7 +86,7 @@ static void stopped_past_its_lease(bool compares)
     cr_assert_eq(waitpid(late, &status, WUNTRACED), late);
     cr_assert(WIFSTOPPED(status), "%x", status);
     cr_assert_gt(resource->late_left_ms, 0, "it looked, and had time to write");
-    hlk_lock *lock = stage_lock(bystander(), "t", &fenced);
+    hlk_lock *lock = fixture_lock(bystander(), "t", &fenced);
     cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
     cr_assert_gt(hlk_lock_token(lock), resource->late_token);
     cr_assert(resource_takes(hlk_lock_token(lock), 2, compares));
@@ -96,7 +96,7 @@ static void stopped_past_its_lease(bool compares)
     cr_assert_eq(resource->late_release, HLK_LOST);
     cr_assert_gt(hlk_lock_left_ms(lock), 0, "held by the other one all the while");
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
-    raw(stage.redis, "DEL redisson_lock_token:{t}");
+    raw(fixture.redis, "DEL redisson_lock_token:{t}");
 }
 
 Test(fenced, late_write_of_a_stopped_holder_is_refused_by_a_resource_that_compares_tokens)

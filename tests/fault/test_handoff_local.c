@@ -1,6 +1,7 @@
-/* Passing a lock on within a process, with everything that goes wrong in a line: many threads, three processes, nested
- * holds, waits that are cancelled or run out, a loss. To Redis a process is one waiter however many threads it has. */
-#include "trouble.h"
+/* Passing a lock on within a process, with every disturbance of the local queue: many threads, three processes, nested
+ * holds, waits that are cancelled or time out, a loss. For Redis a process is one waiter, however many threads it
+ * has. */
+#include "fixture.h"
 
 #include "support/history.h"
 #include "support/order.h"
@@ -10,21 +11,21 @@
 
 static void start(void)
 {
-    trouble_up(0);
+    fault_up(0);
 }
 
-TestSuite(handoff_local, .init = start, .fini = stage_down, .timeout = 120);
+TestSuite(handoff_local, .init = start, .fini = fixture_end, .timeout = 120);
 
 static int64_t in_line(void)
 {
-    return raw_int(stage.redis, "ZCOUNT hasplock_queue:{t} 1 1e15");
+    return raw_int(fixture.redis, "ZCOUNT hasplock_queue:{t} 1 1e15");
 }
 
 static hlk_client *open_with(int local_passes)
 {
-    struct hlk_client_opts opts = stage_opts();
+    struct hlk_client_opts opts = fixture_opts();
     opts.local_passes = local_passes;
-    return stage_open(&opts);
+    return fixture_open(&opts);
 }
 
 /* --- threads that take turns */
@@ -33,14 +34,14 @@ struct player {
     pthread_t thread;
     hlk_lock *lock;
     struct history *history;
-    struct order *order; /* NULL: not noted */
-    atomic_int *turn;    /* counts up while it is held */
+    struct order *order; /* NULL: not recorded */
+    atomic_int *turn;    /* incremented while it is held */
     atomic_bool *stop;
     int who, rounds, depth; /* rounds 0: until *stop */
     int got_turn;           /* of its last hold */
 };
 
-static void take_turn(struct player *p)
+static void become_head(struct player *p)
 {
     for (int i = 0; i < p->depth; i++)
         if (hlk_lock_acquire(p->lock, HLK_FOREVER) != HLK_OK)
@@ -61,7 +62,7 @@ static void *play(void *arg)
 {
     struct player *p = arg;
     for (int i = 0; p->rounds ? i < p->rounds : !atomic_load(p->stop); i++)
-        take_turn(p);
+        become_head(p);
     return NULL;
 }
 
@@ -82,8 +83,8 @@ Test(handoff_local, of_1000_threads_is_one_place_in_the_queue_and_first_come_fir
     struct history *history = history_create(2 * THREADS);
     atomic_int turn = 0;
     hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     for (int i = 0; i < THREADS; i++) {
         players[i] =
             (struct player){ .lock = lock, .history = history, .turn = &turn, .who = i, .rounds = 1, .depth = 1 };
@@ -97,7 +98,7 @@ Test(handoff_local, of_1000_threads_is_one_place_in_the_queue_and_first_come_fir
         cr_assert_eq(players[i].got_turn, i);
     }
     cr_assert(history_check(history));
-    struct hlk_counters counters = stage_counters(client);
+    struct hlk_counters counters = fixture_counters(client);
     cr_assert_eq(counters.acquired, (uint64_t)THREADS);
     cr_assert_gt(counters.passed, (uint64_t)THREADS / 4, "%d passed", (int)counters.passed);
     cr_assert_eq(counters.woken_by_ttl, 0u);
@@ -106,16 +107,16 @@ Test(handoff_local, of_1000_threads_is_one_place_in_the_queue_and_first_come_fir
     history_destroy(history);
 }
 
-/* --- clients, as processes are */
+/* --- clients, in the role of processes */
 
 enum { SIDES = 3, CROWD = 20 };
 
-/* `holds` in all. Each process has `passes` more by one turn in Redis' queue, and turns go by that queue. */
+/* `holds` in total. Each process may pass the lock on `passes` times in one turn, and turns follow Redis' queue. */
 static void contest(int local_passes, int passes, int depth, int holds, struct hlk_counters counters[SIDES])
 {
     static struct player players[SIDES * CROWD];
     struct history *history = history_create(1 << 20);
-    struct order *order = order_create(1 << 16, stage.server, "ZRANGEBYSCORE hasplock_queue:{t} 1 1e15 LIMIT 0 1");
+    struct order *order = order_create(1 << 16, fixture.server, "ZRANGEBYSCORE hasplock_queue:{t} 1 1e15 LIMIT 0 1");
     size_t called;
     atomic_int turn = 0;
     atomic_bool stop = false;
@@ -123,7 +124,7 @@ static void contest(int local_passes, int passes, int depth, int holds, struct h
     hlk_client *clients[SIDES];
     for (int side = 0; side < SIDES; side++) {
         clients[side] = open_with(local_passes);
-        hlk_lock *lock = stage_lock(clients[side], "t", NULL);
+        hlk_lock *lock = fixture_lock(clients[side], "t", NULL);
         for (int i = 0; i < CROWD; i++) {
             struct player *p = &players[side * CROWD + i];
             *p = (struct player){ .lock = lock, .history = history, .order = order, .turn = &turn, .stop = &stop };
@@ -140,7 +141,7 @@ static void contest(int local_passes, int passes, int depth, int holds, struct h
     for (int i = 0; i < SIDES * CROWD; i++)
         pthread_join(players[i].thread, NULL);
     for (int side = 0; side < SIDES; side++)
-        cr_assert_eq((counters[side] = stage_counters(clients[side])).woken_by_ttl, 0u);
+        cr_assert_eq((counters[side] = fixture_counters(clients[side])).woken_by_ttl, 0u);
     cr_assert(history_check(history));
     cr_assert(order_check(order, passes, &called));
     cr_assert_gt(called, 10u, "there was a queue");
@@ -186,23 +187,23 @@ Test(handoff_local, of_nested_holds_waits_for_the_outermost_release)
     }
 }
 
-/* --- who leaves the line, and who loses */
+/* --- waiters that leave, and a loss */
 
-/* Of 30 in line each third is cancelled and each third's time runs out; the rest have it one after the other. */
+/* Of 30 queued waiters a third is cancelled and a third times out. The others have it one after the other. */
 Test(handoff_local, goes_past_those_who_left_the_line)
 {
     enum { ALL = 30 };
     struct actor *actors[ALL];
     hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     hlk_cancel *cancel = hlk_cancel_create(client);
     for (int i = 0; i < ALL; i++) {
         struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-        opts.cancel = i % 3 == 0 ? cancel : NULL; /* the asker is one of them */
+        opts.cancel = i % 3 == 0 ? cancel : NULL; /* also the head waiter */
         opts.wait_ms = i % 3 == 1 ? 300 : HLK_FOREVER;
         actors[i] = actor_start(lock, &opts);
-        WAIT_FOR(in_line() == 1 && (stage_counters(client).waiting >= 1));
+        WAIT_FOR(in_line() == 1 && (fixture_counters(client).waiting >= 1));
     }
     hlk_cancel_trigger(cancel);
     for (int i = 0; i < ALL; i++)
@@ -227,33 +228,33 @@ Test(handoff_local, goes_past_those_who_left_the_line)
         cr_assert_eq(actor_end(rest[first]), HLK_OK);
         rest[first] = NULL;
     }
-    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    cr_assert_eq(fixture_counters(client).woken_by_ttl, 0u);
     cr_assert_eq(in_line(), 0);
     cr_assert(is_free("t"));
     hlk_cancel_destroy(cancel);
 }
 
-/* Broken while one thread holds it and others of its process are in line: that one has lost, the next has a hold of its
- * own, not what is left of the broken one. */
+/* The hold of one thread is broken while others of its process are queued. That thread has lost it. The next one gets a
+ * hold of its own, not the rest of the broken one. */
 Test(handoff_local, passes_on_no_hold_that_was_lost)
 {
-    struct hlk_client_opts opts = stage_opts();
-    opts.watchdog_ms = 3000; /* it learns by its next renewal: it listens to nothing yet */
-    hlk_client *client = stage_open(&opts), *other = bystander();
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_client_opts opts = fixture_opts();
+    opts.watchdog_ms = 3000; /* it learns of the break from its next renewal, because it has no subscription yet */
+    hlk_client *client = fixture_open(&opts), *other = bystander();
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     hlk_owner *owner = hlk_owner_create(client, "loser");
-    hlk_lock *lost = stage_owned(client, "t", owner);
+    hlk_lock *lost = fixture_owned(client, "t", owner);
     cr_assert_eq(hlk_lock_acquire(lost, HLK_NOWAIT), HLK_OK);
     struct actor *actors[2] = { actor_start(lock, NULL), actor_start(lock, NULL) };
     WAIT_FOR_WAITERS(client, 2);
-    struct actor *behind = actor_start(stage_lock(other, "t", NULL), NULL);
+    struct actor *behind = actor_start(fixture_lock(other, "t", NULL), NULL);
     WAIT_FOR(in_line() == 1);
-    cr_assert_eq(hlk_lock_break(stage_lock(other, "t", NULL)), HLK_OK);
+    cr_assert_eq(hlk_lock_break(fixture_lock(other, "t", NULL)), HLK_OK);
     cr_assert_eq(actor_status(behind), HLK_OK, "the first in Redis' queue: %s", actor_error(behind));
-    stage_wait_event(HLK_EVENT_LOST, "t");
+    fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(hlk_lock_left_ms(lost), 0);
     cr_assert_eq(hlk_lock_release(lost), HLK_LOST);
-    WAIT_FOR(in_line() == 1); /* the two others, under a new hold */
+    WAIT_FOR(in_line() == 1); /* the two others, with a new hold id */
     cr_assert_not(actor_answered(actors[0]) || actor_answered(actors[1]));
     cr_assert_eq(actor_end(behind), HLK_OK);
     for (int i = 0; i < 2; i++) {
@@ -263,7 +264,7 @@ Test(handoff_local, passes_on_no_hold_that_was_lost)
         cr_assert_eq(actor_end(actors[first]), HLK_OK);
         actors[first] = NULL;
     }
-    cr_assert_eq(stage_events(HLK_EVENT_LOST, "t"), 1u);
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, "t"), 1u);
     cr_assert(is_free("t"));
     hlk_owner_destroy(owner);
 }

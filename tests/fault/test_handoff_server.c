@@ -1,18 +1,18 @@
-/* A server with waiters in its queue is started anew, with its data and without, or refuses to write when they join and
- * when the lock is to be passed on: each gets it once, in its order where that was kept, and none waits for a lease. */
-#include "trouble.h"
+/* A server with queued waiters is restarted, with its data and without, or refuses to write when they join and when the
+ * lock is to be handed over. Each waiter gets the lock once, in the order that was kept, and none waits for a lease. */
+#include "fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static void start(void)
 {
-    trouble_up(SERVER_AOF);
+    fault_up(SERVER_AOF);
 }
 
-TestSuite(handoff_server, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(handoff_server, .init = start, .fini = fixture_end, .timeout = 90);
 
-enum { WAITERS = 3, SOON_MS = 6000 }; /* no lease of 30 s */
+enum { WAITERS = 3, SOON_MS = 6000 }; /* shorter than a lease of 30 s */
 
 struct queue {
     hlk_client *holder, *clients[WAITERS];
@@ -22,36 +22,36 @@ struct queue {
 
 static hlk_client *open_patient(void)
 {
-    struct hlk_client_opts opts = stage_opts();
-    opts.patience_ms = -1;
-    return stage_open(&opts);
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reconnect_timeout_ms = -1;
+    return fixture_open(&opts);
 }
 
 static int64_t in_line(void)
 {
-    return raw_int(stage.redis, "ZCOUNT hasplock_queue:{t} 1 1e15");
+    return raw_int(fixture.redis, "ZCOUNT hasplock_queue:{t} 1 1e15");
 }
 
 static void line_up(struct queue *q)
 {
     q->holder = open_patient();
-    q->lock = stage_lock(q->holder, "t", NULL);
+    q->lock = fixture_lock(q->holder, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(q->lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     for (int i = 0; i < WAITERS; i++) {
         q->clients[i] = open_patient();
-        q->waiters[i] = actor_start(stage_lock(q->clients[i], "t", NULL), NULL);
+        q->waiters[i] = actor_start(fixture_lock(q->clients[i], "t", NULL), NULL);
         WAIT_FOR(in_line() == i + 1);
     }
 }
 
 static void restart(bool keep_data)
 {
-    redisFree(stage.redis);
-    server_restart(stage.server, keep_data);
-    stage.redis = raw_open(stage.server);
+    redisFree(fixture.redis);
+    server_restart(fixture.server, keep_data);
+    fixture.redis = raw_open(fixture.server);
 }
 
-/* Each in turn, and nobody beside. */
+/* Each has it in turn, alone. */
 static void have_their_turns(struct queue *q, int64_t released_at_ms)
 {
     for (int i = 0; i < WAITERS; i++) {
@@ -74,21 +74,21 @@ Test(handoff_server, that_comes_back_with_its_data_serves_its_queue_in_order)
     line_up(&q);
     restart(true);
     cr_assert_eq(in_line(), WAITERS);
-    WAIT_FOR(raw_inboxes(stage.redis) == WAITERS); /* who does not listen is taken for dead */
+    WAIT_FOR(raw_inboxes(fixture.redis) == WAITERS); /* a waiter without a subscription counts as dead */
     int64_t released_at = test_now_ms();
     cr_assert_eq(hlk_lock_release(q.lock), HLK_OK, "%s", hlk_last_error());
     have_their_turns(&q, released_at);
-    cr_assert_eq(stage_events(HLK_EVENT_LOST, NULL), 0u);
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0u);
 }
 
-/* Whoever asks first then. */
+/* In the order in which they send. */
 Test(handoff_server, that_comes_back_without_its_data_serves_each_waiter_once)
 {
     struct queue q;
     line_up(&q);
     int64_t began = test_now_ms();
     restart(false);
-    stage_wait_event(HLK_EVENT_LOST, "t");
+    fixture_wait_event(HLK_EVENT_LOST, "t");
     for (int i = 0; i < WAITERS; i++) {
         int answered, first;
         WAIT_FOR((first = actors_answered(q.waiters, WAITERS, &answered), answered > 0));
@@ -105,24 +105,24 @@ Test(handoff_server, that_comes_back_without_its_data_serves_each_waiter_once)
 
 /* --- refuses */
 
-/* The first one is in line; the next cannot join, and is served all the same when it can. */
+/* The first one is queued. The next one cannot join, and is served when it can. */
 static void refuses_to_join(const char *refuse, const char *allow)
 {
     hlk_client *holder = open_patient(), *client = open_patient();
-    hlk_lock *lock = stage_lock(holder, "t", NULL);
+    hlk_lock *lock = fixture_lock(holder, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    raw(stage.redis, refuse);
-    int64_t refused = raw_stat(stage.redis, "total_error_replies");
-    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), NULL);
-    WAIT_FOR(raw_stat(stage.redis, "total_error_replies") > refused);
+    raw(fixture.redis, refuse);
+    int64_t refused = raw_stat(fixture.redis, "total_error_replies");
+    struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
+    WAIT_FOR(raw_stat(fixture.redis, "total_error_replies") > refused);
     cr_assert_eq(in_line(), 0);
     cr_assert_not(actor_answered(waiter));
-    raw(stage.redis, allow);
+    raw(fixture.redis, allow);
     WAIT_FOR(in_line() == 1);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
     cr_assert_eq(actor_end(waiter), HLK_OK);
-    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    cr_assert_eq(fixture_counters(client).woken_by_ttl, 0u);
 }
 
 Test(handoff_server, that_is_full_is_joined_when_it_is_not)
@@ -139,27 +139,27 @@ Test(handoff_server, that_is_full_passes_on_in_order)
 {
     struct queue q;
     line_up(&q);
-    raw(stage.redis, "CONFIG SET maxmemory 1");
+    raw(fixture.redis, "CONFIG SET maxmemory 1");
     int64_t released_at = test_now_ms();
     cr_assert_eq(hlk_lock_release(q.lock), HLK_OK, "%s", hlk_last_error());
     have_their_turns(&q, released_at);
-    raw(stage.redis, "CONFIG SET maxmemory 0");
+    raw(fixture.redis, "CONFIG SET maxmemory 0");
 }
 
-/* Nothing can be written at all: the release is repeated until it is, and then it is a pass. */
+/* No write is possible. The release is repeated until it succeeds, and then it is a pass. */
 Test(handoff_server, without_replicas_passes_on_when_it_has_them)
 {
     struct queue q;
     line_up(&q);
     char held[192];
-    snprintf(held, sizeof held, "%s", raw_holder(stage.redis, "t"));
-    raw(stage.redis, "CONFIG SET min-replicas-to-write 1");
-    int64_t refused = raw_stat(stage.redis, "total_error_replies");
+    snprintf(held, sizeof held, "%s", raw_holder(fixture.redis, "t"));
+    raw(fixture.redis, "CONFIG SET min-replicas-to-write 1");
+    int64_t refused = raw_stat(fixture.redis, "total_error_replies");
     cr_assert_eq(hlk_lock_release_async(q.lock, NULL, NULL), HLK_OK);
-    WAIT_FOR(raw_stat(stage.redis, "total_error_replies") > refused);
-    cr_assert_str_eq(raw_holder(stage.redis, "t"), held);
+    WAIT_FOR(raw_stat(fixture.redis, "total_error_replies") > refused);
+    cr_assert_str_eq(raw_holder(fixture.redis, "t"), held);
     cr_assert_eq(in_line(), WAITERS);
     int64_t allowed_at = test_now_ms();
-    raw(stage.redis, "CONFIG SET min-replicas-to-write 0");
+    raw(fixture.redis, "CONFIG SET min-replicas-to-write 0");
     have_their_turns(&q, allowed_at);
 }

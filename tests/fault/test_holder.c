@@ -1,10 +1,10 @@
-/* The holder itself is in trouble: stopped past its lease, killed, or starved by 64 threads that spin.
+/* The holder is stopped past its lease, killed, or starved by 64 threads that spin.
  *
  * asks (c) Kleppmann: SIGSTOP of the holder past its lease: it is told, and what it does then touches nobody. A2
  * redisson 2665: with 64 spinning threads renewal goes on; else the loss is told by the local deadline. A2
  * redis-plus-plus 659: the release of a lost hold says so and harms nobody. A3 redisson 4698, 3636: told before anybody
  * else can have it. A1 redisson 1104: a killed holder costs its ttl. */
-#include "trouble.h"
+#include "fixture.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,10 +18,10 @@
 
 static void start(void)
 {
-    trouble_up(0);
+    fault_up(0);
 }
 
-TestSuite(holder, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(holder, .init = start, .fini = fixture_end, .timeout = 60);
 
 /* --- a process that holds a lock */
 
@@ -31,7 +31,7 @@ struct report {
     enum hlk_status again, released, released_again;
 };
 
-static struct report report; /* the child's; its events thread writes the four told about */
+static struct report report; /* the child's; its events thread writes the four fields of the loss */
 static atomic_int losses;
 
 static void on_event(const struct hlk_event *event, void *ctx)
@@ -45,8 +45,8 @@ static void on_event(const struct hlk_event *event, void *ctx)
     atomic_fetch_add(&losses, 1);
 }
 
-/* Looks at the clock again and again until it has stood still, from before it tells that it holds. It is stopped for
- * what is left of its lease at least, which is two thirds of it. */
+/* Reads the clock in a loop until it was stopped, and begins before it reports that it holds. It is stopped for at
+ * least the rest of its lease, which is two thirds of it. */
 static void hold_until_stopped(hlk_lock *lock, int to)
 {
     int64_t before = hlk_now_ms(), now = before;
@@ -56,7 +56,7 @@ static void hold_until_stopped(hlk_lock *lock, int to)
         before = now;
         test_sleep_ms(1);
     }
-    report.left_ms = hlk_lock_left_ms(lock); /* the first question after it */
+    report.left_ms = hlk_lock_left_ms(lock); /* the first command after it */
     report.resumed_at_ms = now;
 }
 
@@ -68,7 +68,7 @@ static _Noreturn void hold(const char *name, int to)
     opts.watchdog_ms = LEASE_MS;
     opts.on_event = on_event;
     opts.log_level = HLK_LOG_ERROR;
-    if (hlk_client_open(&client, stage.url, &opts) != HLK_OK)
+    if (hlk_client_open(&client, fixture.url, &opts) != HLK_OK)
         _exit(1);
     hlk_lock *lock = hlk_lock_create(client, name, NULL);
     struct pollfd fd = { hlk_lock_lost_fd(lock), POLLIN, 0 };
@@ -92,7 +92,7 @@ struct holder {
     int from;
 };
 
-/* Before this process has threads of its own: a sanitizer cannot follow a fork after that. */
+/* Before this process has threads: a sanitizer does not support a fork after that. */
 static struct holder holder_start(const char *name)
 {
     struct holder holder;
@@ -127,7 +127,8 @@ static struct report holder_end(struct holder *holder)
     return told;
 }
 
-/* Somebody else waits for it, has it after the ttl, and keeps it whatever the one that comes back does. */
+/* Another client waits, acquires after the ttl, and keeps the lock, whatever the stopped holder does when it
+ * continues. */
 Test(holder, stopped_past_its_lease_is_told_and_touches_nobody)
 {
     static const char *const names[] = { "t0", "t1", "t2" };
@@ -138,7 +139,7 @@ Test(holder, stopped_past_its_lease_is_told_and_touches_nobody)
         struct holder holder = holders[i];
         hlk_client *client = bystander();
         hlk_owner *owner = hlk_owner_create(client, "other");
-        hlk_lock *lock = stage_owned(client, names[i], owner);
+        hlk_lock *lock = fixture_owned(client, names[i], owner);
         struct actor *other = actor_start(lock, NULL);
         WAIT_FOR_WAITERS(client, 1);
         holder_stop(&holder);
@@ -159,17 +160,17 @@ Test(holder, stopped_past_its_lease_is_told_and_touches_nobody)
         cr_assert_gt(hlk_lock_left_ms(lock), 0);
         cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
         hlk_owner_destroy(owner);
-        stage_close(client);
+        fixture_close(client);
     }
 }
 
-/* Nobody else wanted it: lost all the same, and free. */
+/* No other client wanted it. It is lost and free all the same. */
 Test(holder, stopped_past_its_lease_with_nobody_waiting_has_lost_it_too)
 {
     struct holder holder = holder_start("t");
     holder_stop(&holder);
     WAIT_FOR(is_free("t"));
-    test_sleep_ms(LEASE_MS); /* it looks for as long as that */
+    test_sleep_ms(LEASE_MS); /* it spins for so long */
     kill(holder.pid, SIGCONT);
     struct report told = holder_end(&holder);
     cr_assert_eq(told.left_ms, 0);
@@ -183,7 +184,7 @@ Test(holder, killed_costs_others_its_ttl)
 {
     struct holder holder = holder_start("t");
     hlk_client *client = bystander();
-    struct actor *other = actor_start(stage_lock(client, "t", NULL), NULL);
+    struct actor *other = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR_WAITERS(client, 1);
     kill(holder.pid, SIGKILL);
     int64_t killed_at = test_now_ms();
@@ -191,7 +192,7 @@ Test(holder, killed_costs_others_its_ttl)
     cr_assert_eq(actor_status(other), HLK_OK, "%s", actor_error(other));
     cr_assert_lt(actor_answered_at_ms(other) - killed_at, LEASE_MS + 1000);
     cr_assert_eq(actor_end(other), HLK_OK);
-    cr_assert_eq(stage_counters(client).woken_by_ttl, 1u);
+    cr_assert_eq(fixture_counters(client).woken_by_ttl, 1u);
     close(holder.from);
 }
 
@@ -212,12 +213,12 @@ Test(holder, beside_64_spinning_threads_is_renewed_or_told)
 {
     enum { SPINNERS = 64, STARVED_LEASE_MS = 1500 };
     pthread_t threads[SPINNERS];
-    struct hlk_client_opts opts = stage_opts();
+    struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = STARVED_LEASE_MS;
-    hlk_client *client = stage_open(&opts);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(&opts);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    struct actor *other = actor_start(stage_lock(bystander(), "t", NULL), NULL);
+    struct actor *other = actor_start(fixture_lock(bystander(), "t", NULL), NULL);
     for (int i = 0; i < SPINNERS; i++)
         cr_assert_eq(pthread_create(&threads[i], NULL, spin, NULL), 0);
     int64_t until = test_now_ms() + 3 * STARVED_LEASE_MS;
@@ -231,13 +232,13 @@ Test(holder, beside_64_spinning_threads_is_renewed_or_told)
     cr_log_info("%s after %d ms", kept ? "kept" : "lost, and told", 3 * STARVED_LEASE_MS);
     if (kept) {
         cr_assert_null(said, "%s", said);
-        cr_assert_geq(stage_counters(client).renewals, 3u);
+        cr_assert_geq(fixture_counters(client).renewals, 3u);
         cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
         cr_assert_eq(actor_end(other), HLK_OK);
         return;
     }
     cr_assert_eq(actor_status(other), HLK_OK);
-    struct stage_event lost = stage_wait_event(HLK_EVENT_LOST, "t");
+    struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_leq(lost.held_until_at_ms, actor_answered_at_ms(other));
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
     cr_assert_eq(actor_end(other), HLK_OK);

@@ -1,40 +1,40 @@
-/* The k-th request is held back by the network and delivered late: when the client has long given up its connection and
- * asked again, when the hold is over, when somebody else or the client itself has the lock anew, when the client is
- * gone. For every k of every scene, alone and with what was queued behind it.
+/* The network holds back the k-th request and delivers it late: when the client has given up the connection and sent
+ * again, when the hold is over, when another client or the client itself has the lock again, when the client is closed.
+ * For every k of every scenario, alone and with what was queued behind it.
  *
  * asks A4 redisson 7367, PR 7368, 4178, 4109: reply lost or late, script sent again: counts and ownership always agree
  * with the caller's view. A4 redisson 4706, 4822: any retry of acquire is the same acquire. A3 curator 727: an entry of
  * an old incarnation never counts as mine. docs/protocol.md 8.3: closing does not withdraw what the server has not read
  * yet. */
-#include "scene.h"
+#include "scenario.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 static void start(void)
 {
-    trouble_up(STAGE_PROXY);
+    fault_up(STAGE_PROXY);
 }
 
-TestSuite(late, .init = start, .fini = stage_down, .timeout = 120);
-TestSuite(late_async, .init = start, .fini = stage_down, .timeout = 120);
-TestSuite(late_dispatched, .init = start, .fini = stage_down, .timeout = 120);
+TestSuite(late, .init = start, .fini = fixture_end, .timeout = 120);
+TestSuite(late_async, .init = start, .fini = fixture_end, .timeout = 120);
+TestSuite(late_dispatched, .init = start, .fini = fixture_end, .timeout = 120);
 
 enum moment {
     DELAYED, /* but before the client has given it up */
-    DURING,  /* as soon as the client has sent another script: its retry, or what takes it back */
+    DURING,  /* as soon as the client has sent another script: the repetition or a release */
     AFTER_RELEASE,
-    THEIRS, /* somebody else holds it now */
+    THEIRS, /* another client holds it now */
     OURS,   /* the client holds it again */
     AFTER_CLOSE
 };
 
 struct when {
     enum moment moment;
-    bool alone; /* what is behind it on its connection never arrives */
+    bool alone; /* what is queued behind it never arrives */
 };
 
-/* --- the postman: delivers while the scene is being played */
+/* --- the postman: a thread that delivers while the scenario runs */
 
 struct postman {
     pthread_t thread;
@@ -45,15 +45,15 @@ struct postman {
 static void *deliver_soon(void *arg)
 {
     struct postman *postman = arg;
-    while (!proxy_struck(stage.proxy) && !atomic_load(&postman->stop))
+    while (!proxy_struck(fixture.proxy) && !atomic_load(&postman->stop))
         test_sleep_ms(1);
-    uint64_t seen = proxy_count(stage.proxy, PROXY_SCRIPTS);
+    uint64_t seen = proxy_count(fixture.proxy, PROXY_SCRIPTS);
     int64_t at = test_now_ms() + REPLY_MS / 3;
     while (!atomic_load(&postman->stop) &&
-           (postman->when.moment == DELAYED ? test_now_ms() < at : proxy_count(stage.proxy, PROXY_SCRIPTS) == seen))
+           (postman->when.moment == DELAYED ? test_now_ms() < at : proxy_count(fixture.proxy, PROXY_SCRIPTS) == seen))
         test_sleep_ms(1);
-    if (proxy_struck(stage.proxy))
-        proxy_deliver(stage.proxy, postman->when.alone);
+    if (proxy_struck(fixture.proxy))
+        proxy_deliver(fixture.proxy, postman->when.alone);
     return NULL;
 }
 
@@ -72,66 +72,66 @@ static void postman_end(struct postman *postman)
         pthread_join(postman->thread, NULL);
 }
 
-/* --- one play */
+/* --- one run */
 
-static void deliver_all(struct scene *s)
+static void deliver_all(struct scenario *s)
 {
     (void)s;
-    proxy_deliver(stage.proxy, false);
+    proxy_deliver(fixture.proxy, false);
 }
 
-static void deliver_one(struct scene *s)
+static void deliver_one(struct scenario *s)
 {
     (void)s;
-    proxy_deliver(stage.proxy, true);
+    proxy_deliver(fixture.proxy, true);
 }
 
-/* The client's own next hold is as safe as anybody's. */
-static void hold_again(struct scene *s, bool alone)
+/* The client's own next hold is not affected either. */
+static void hold_again(struct scenario *s, bool alone)
 {
-    scene_assert(s, scene_got(s, scene_acquire(s, 5000, 0)));
-    proxy_deliver(stage.proxy, alone);
-    scene_assert(s, hlk_lock_left_ms(s->lock) > 0);
-    scene_agrees(s, 1);
-    scene_assert(s, scene_release(s) == HLK_OK);
-    scene_is_over(s);
+    scenario_assert(s, scenario_got(s, scenario_acquire(s, 5000, 0)));
+    proxy_deliver(fixture.proxy, alone);
+    scenario_assert(s, hlk_lock_left_ms(s->lock) > 0);
+    scenario_agrees(s, 1);
+    scenario_assert(s, scenario_release(s) == HLK_OK);
+    scenario_is_over(s);
 }
 
-static void after_it(struct scene *s, struct when when)
+static void after_it(struct scenario *s, struct when when)
 {
     if (when.moment == AFTER_RELEASE)
-        proxy_deliver(stage.proxy, when.alone);
-    scene_is_over(s);
+        proxy_deliver(fixture.proxy, when.alone);
+    scenario_is_over(s);
     if (when.moment == THEIRS)
-        scene_later_hold_is_safe(s, when.alone ? deliver_one : deliver_all);
+        scenario_later_hold_is_safe(s, when.alone ? deliver_one : deliver_all);
     else if (when.moment == OURS)
         hold_again(s, when.alone);
     else if (when.moment != AFTER_CLOSE)
-        scene_later_hold_is_safe(s, NULL);
+        scenario_later_hold_is_safe(s, NULL);
 }
 
-/* The client is gone and cannot take back what arrives now: the lease does. */
-static void after_close(struct scene *s, struct when when)
+/* The client is closed and cannot release what arrives now. Its lease ends it. */
+static void after_close(struct scenario *s, struct when when)
 {
     if (when.moment != AFTER_CLOSE)
         return;
-    proxy_deliver(stage.proxy, when.alone);
+    proxy_deliver(fixture.proxy, when.alone);
     WITHIN(2 * s->lease_ms, is_free(s->name));
 }
 
-static bool late_at(struct scene *s, scene_play *play, enum scene_mode mode, struct when when, int k)
+static bool late_at(struct scenario *s, scenario_play *play, enum scenario_mode mode, struct when when, int k)
 {
     struct postman postman;
-    scene_begin(s, mode, k);
-    proxy_arm(stage.proxy, PROXY_HOLD, PROXY_ALL, (uint64_t)k);
+    scenario_begin(s, mode, k);
+    proxy_arm(fixture.proxy, PROXY_HOLD, PROXY_ALL, (uint64_t)k);
     postman_start(&postman, when);
     play(s);
-    bool struck = proxy_struck(stage.proxy);
+    bool struck = proxy_struck(fixture.proxy);
     postman_end(&postman);
-    proxy_arm(stage.proxy, PROXY_NONE, PROXY_ALL, 0);
+    proxy_arm(fixture.proxy, PROXY_NONE, PROXY_ALL, 0);
     if (struck)
         after_it(s, when);
-    scene_end(s);
+    scenario_end(s);
     if (struck)
         after_close(s, when);
     return struck;
@@ -139,12 +139,12 @@ static bool late_at(struct scene *s, scene_play *play, enum scene_mode mode, str
 
 enum { RENEWED_LEASE_MS = 2400, NESTED_LEASE_MS = 6000 };
 
-static void for_every_k(scene_play *play, enum scene_mode mode, struct when when, int least)
+static void for_every_k(scenario_play *play, enum scenario_mode mode, struct when when, int least)
 {
-    struct scene s = { .late = true,
-                       .lease_ms = play == play_renewed  ? RENEWED_LEASE_MS
-                                   : play == play_nested ? NESTED_LEASE_MS
-                                                         : LEASE_MS };
+    struct scenario s = { .late = true,
+                          .lease_ms = play == play_renewed  ? RENEWED_LEASE_MS
+                                      : play == play_nested ? NESTED_LEASE_MS
+                                                            : LEASE_MS };
     int k = 1;
     while (k < PLAYS_MOST_K && late_at(&s, play, mode, when, k))
         k++;

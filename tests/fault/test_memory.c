@@ -1,5 +1,5 @@
-/* No memory at step n of what a caller waits for: opening, handles, acquiring, holding, releasing (memory.h). The asan
- * stage runs this too: nothing leaks.
+/* No memory at step n of a blocking call: opening, handles, acquiring, holding, releasing (memory.h). The asan stage
+ * runs this too, to find leaks.
  *
  * asks A2 redisson 2714: nothing that ends half-way leaves a renewed lock. A4 redis-py PR 4258: a failed release leaves
  * the lock releasable. */
@@ -9,10 +9,10 @@
 
 static void start(void)
 {
-    trouble_up(0);
+    fault_up(0);
 }
 
-TestSuite(memory, .init = start, .fini = stage_down, .timeout = 120);
+TestSuite(memory, .init = start, .fini = fixture_end, .timeout = 120);
 
 enum { FIXED_MS = 1000 };
 
@@ -20,12 +20,12 @@ enum { FIXED_MS = 1000 };
 
 static enum hlk_status open_once(struct memory_task *t, unsigned flags)
 {
-    struct hlk_client_opts opts = trouble_opts();
+    struct hlk_client_opts opts = fault_opts();
     opts.flags = flags;
-    opts.patience_ms = 500;
-    enum hlk_status status = hlk_client_open(&t->client, stage.url, &opts);
+    opts.reconnect_timeout_ms = 500;
+    enum hlk_status status = hlk_client_open(&t->client, fixture.url, &opts);
     cr_assert_eq(t->client == NULL, status != HLK_OK);
-    if (status == HLK_E_CONNECT) /* no attempt had memory until patience was over */
+    if (status == HLK_E_CONNECT) /* no attempt had memory within the reconnect timeout */
         cr_assert_not_null(strstr(hlk_last_error(), "no memory"), "%s", hlk_last_error());
     return status;
 }
@@ -83,7 +83,7 @@ Test(memory, that_is_short_while_making_handles)
     memory_for_every_step(&(struct memory_kind){ memory_before_any, act_handles, NULL, 3 });
 }
 
-/* --- acquiring: in a thread that is new to the library */
+/* --- acquiring: in a thread without a thread context */
 
 static enum hlk_status act_try(struct memory_task *t)
 {
@@ -96,12 +96,12 @@ Test(memory, that_is_short_in_a_try)
     memory_for_every_step(&(struct memory_kind){ memory_before_any, act_try, memory_after_acquire, 2 });
 }
 
-/* One failure may cost the subscription, never the wake-up; while nothing can be subscribed, a wait ends by its
+/* One failure may cost the subscription, never the wake-up. As long as nothing can be subscribed, a wait ends by its
  * deadline. */
 static enum hlk_status act_wait(struct memory_task *t)
 {
     t->actor = actor_start_wait(t->owned, t->later ? 400 : 10000);
-    WAIT_FOR(actor_answered(t->actor) || raw_listeners(stage.redis, "t") == 1);
+    WAIT_FOR(actor_answered(t->actor) || raw_listeners(fixture.redis, "t") == 1);
     memory_free_it();
     enum hlk_status status = actor_status(t->actor);
     return status == HLK_TIMEOUT && t->later ? HLK_E_NOMEM : status;
@@ -112,11 +112,11 @@ Test(memory, that_is_short_in_a_wait)
     memory_for_every_step(&(struct memory_kind){ memory_before_wait, act_wait, memory_after_acquire, 4 });
 }
 
-/* Freed before the subscription is there: nobody tells it, it has to ask again by itself. */
+/* Released before the subscription is confirmed: no message comes, it has to send again by itself. */
 static enum hlk_status act_deaf_wait(struct memory_task *t)
 {
     t->actor = actor_start_wait(t->owned, t->later ? 400 : 10000);
-    WAIT_FOR(actor_answered(t->actor) || stage_counters(t->client).waiting == 1);
+    WAIT_FOR(actor_answered(t->actor) || fixture_counters(t->client).waiting == 1);
     memory_free_it();
     enum hlk_status status = actor_status(t->actor);
     return status == HLK_TIMEOUT && t->later ? HLK_E_NOMEM : status;
@@ -135,7 +135,7 @@ static enum hlk_status act_cancelled_wait(struct memory_task *t)
         return hlk_last_status();
     opts.cancel = cancel;
     t->actor = actor_start(t->owned, &opts);
-    WAIT_FOR(actor_answered(t->actor) || stage_counters(t->client).waiting == 1);
+    WAIT_FOR(actor_answered(t->actor) || fixture_counters(t->client).waiting == 1);
     hlk_cancel_trigger(cancel);
     enum hlk_status status = actor_status(t->actor);
     actor_leave(t->actor);
@@ -156,7 +156,7 @@ Test(memory, that_is_short_in_a_cancelled_wait)
     memory_for_every_step(&(struct memory_kind){ memory_before_wait, act_cancelled_wait, after_cancelled, 3 });
 }
 
-/* --- holding: nested holds, questions */
+/* --- holding: nested holds, commands */
 
 static enum hlk_status act_questions(struct memory_task *t)
 {
@@ -191,7 +191,7 @@ static enum hlk_status act_break(struct memory_task *t)
     return hlk_lock_break(t->owned);
 }
 
-/* Broken or not: what the holder is told by its release is so. */
+/* Broken or not: the status of the holder's release is true. */
 static void after_break(struct memory_task *t, enum hlk_status status)
 {
     enum hlk_status released = hlk_lock_release(t->owned);

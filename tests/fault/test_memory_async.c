@@ -1,12 +1,12 @@
-/* No memory at step n of what happens beside the caller: completions, renewals, losses, closing (memory.h). */
+/* No memory at step n of background work: completions, renewals, losses, closing (memory.h). */
 #include "memory.h"
 
 static void start(void)
 {
-    trouble_up(0);
+    fault_up(0);
 }
 
-TestSuite(memory, .init = start, .fini = stage_down, .timeout = 120);
+TestSuite(memory, .init = start, .fini = fixture_end, .timeout = 120);
 
 /* --- completions */
 
@@ -43,7 +43,7 @@ static enum hlk_status act_wait_async(struct memory_task *t)
 {
     enum hlk_status status = acquire_async(t, t->later ? 400 : 10000);
     if (status == HLK_OK)
-        WAIT_FOR(atomic_load(&t->done) || raw_listeners(stage.redis, "t") == 1);
+        WAIT_FOR(atomic_load(&t->done) || raw_listeners(fixture.redis, "t") == 1);
     memory_free_it();
     status = outcome(t, status);
     return status == HLK_TIMEOUT && t->later ? HLK_E_NOMEM : status;
@@ -72,14 +72,14 @@ Test(memory, that_is_short_in_an_async_release)
 
 /* --- renewing, losing */
 
-/* A renewal without memory is asked for again: one failure costs no hold. */
+/* A renewal without memory is repeated: one failure costs no hold. */
 static enum hlk_status act_renew(struct memory_task *t)
 {
-    uint64_t renewals = stage_counters(t->client).renewals;
+    uint64_t renewals = fixture_counters(t->client).renewals;
     if (t->later)
-        test_sleep_ms(LEASE_MS / 2); /* the one that is due in between has no memory */
+        test_sleep_ms(LEASE_MS / 2); /* the renewal in between has no memory */
     else
-        WAIT_FOR(stage_counters(t->client).renewals > renewals || hlk_lock_left_ms(t->owned) == 0);
+        WAIT_FOR(fixture_counters(t->client).renewals > renewals || hlk_lock_left_ms(t->owned) == 0);
     return hlk_lock_left_ms(t->owned) > 0 ? HLK_OK : HLK_E_NOMEM;
 }
 
@@ -93,11 +93,11 @@ Test(memory, that_is_short_while_renewing)
     memory_for_every_step(&(struct memory_kind){ memory_before_hold, act_renew, after_renew, 1 });
 }
 
-/* A loss without memory is still a loss: for every question, for the descriptor, for the release. */
+/* A loss without memory is still a loss: for every command, for the descriptor, for the release. */
 static enum hlk_status act_lose(struct memory_task *t)
 {
     WAIT_FOR(hlk_lock_left_ms(t->owned) == 0);
-    WAIT_FOR(stage_counters(t->client).lost == 1 || stage_counters(t->client).held == 0);
+    WAIT_FOR(fixture_counters(t->client).lost == 1 || fixture_counters(t->client).held == 0);
     return HLK_OK;
 }
 
@@ -133,19 +133,19 @@ static void before_close(struct memory_task *t)
     hlk_owner *other = hlk_owner_create(t->client, "pending");
     hlk_lock *pending = memory_make_lock(t->client, other);
     cr_assert_eq(hlk_lock_acquire_async(pending, NULL, on_done, t), HLK_OK);
-    hlk_lock_destroy(pending); /* a pending call keeps what it needs */
+    hlk_lock_destroy(pending); /* a pending call keeps references to what it needs */
     hlk_owner_destroy(other);
     WAIT_FOR_WAITERS(t->client, 2);
 }
 
 static enum hlk_status act_close(struct memory_task *t)
 {
-    stage_close(t->client);
+    fixture_close(t->client);
     t->client = NULL;
     return HLK_OK;
 }
 
-/* What could not be given back runs out by itself. */
+/* What could not be released expires. */
 static void after_close(struct memory_task *t, enum hlk_status status)
 {
     (void)status;

@@ -1,11 +1,11 @@
-/* The network between holder and server is cut and healed, with somebody else waiting on the server's side. In network
- * namespaces of the test's own (where the kernel lets us make them), cut as a cable is, with answers alone lost, or
- * with the subscriber alone cut off, and through the proxy as a black hole.
+/* The network between holder and server is cut and healed, while another client waits on the server's side. In network
+ * namespaces of the test's own (where the kernel allows them): cut in both directions, only the replies lost, or only
+ * the subscriber cut off. And through the proxy as a black hole.
  *
  * asks A3 redisson 3636, 3187: from the local "lost" to the other's acquire is never negative, in 1000 runs. A3
- * redisson 4698, PR 7254, 3854: callback and held_until each come no later than the moment another client can
- * acquire. A2 redisson 5697: the holder is told before the lease can have expired. */
-#include "trouble.h"
+ * redisson 4698, PR 7254, 3854: callback and held_until each come no later than the moment another client can acquire.
+ * A2 redisson 5697: the holder is told before the lease can have expired. */
+#include "fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,12 +66,12 @@ static void make_locks(hlk_client *client, hlk_owner *owner, hlk_client *other, 
 {
     for (int i = 0; i < LOCKS; i++) {
         snprintf(runs[i].name, sizeof runs[i].name, "t%d", i);
-        runs[i].lock = stage_owned(client, runs[i].name, owner);
-        runs[i].theirs = stage_owned(other, runs[i].name, other_owner);
+        runs[i].lock = fixture_owned(client, runs[i].name, owner);
+        runs[i].theirs = fixture_owned(other, runs[i].name, other_owner);
     }
 }
 
-/* All held here, all waited for there. */
+/* All locks are held on the cut side and waited for on the other. */
 static void set_up(hlk_client *other)
 {
     atomic_store(&told, 0);
@@ -96,7 +96,7 @@ static void judge(int round)
     }
 }
 
-/* The ones that come back touch nobody, and can have it again. */
+/* The former holders affect no other hold, and can acquire again. */
 static void tear_down(void)
 {
     for (int i = 0; i < LOCKS; i++) {
@@ -109,10 +109,10 @@ static void tear_down(void)
 
 static void partitions(const struct net *net, int rounds)
 {
-    struct hlk_client_opts opts = trouble_opts();
+    struct hlk_client_opts opts = fault_opts();
     opts.on_event = on_event;
     opts.watchdog_ms = PARTED_LEASE_MS;
-    opts.patience_ms = 20000;
+    opts.reconnect_timeout_ms = 20000;
     hlk_client *client = net->open(&opts), *other = bystander();
     hlk_owner *owner = hlk_owner_create(client, "cut off"), *other_owner = hlk_owner_create(other, "other");
     make_locks(client, owner, other, other_owner);
@@ -133,27 +133,27 @@ static void partitions(const struct net *net, int rounds)
 
 static void freeze(void)
 {
-    proxy_freeze(stage.proxy, true);
+    proxy_freeze(fixture.proxy, true);
 }
 
 static void thaw(void)
 {
-    proxy_freeze(stage.proxy, false);
+    proxy_freeze(fixture.proxy, false);
 }
 
 static void start_proxied(void)
 {
-    trouble_up(STAGE_PROXY);
+    fault_up(STAGE_PROXY);
 }
 
-TestSuite(partition, .init = start_proxied, .fini = stage_down, .timeout = 90);
+TestSuite(partition, .init = start_proxied, .fini = fixture_end, .timeout = 90);
 
 Test(partition, by_a_black_hole_tells_the_loss_before_anybody_else_has_it)
 {
-    partitions(&(struct net){ freeze, thaw, stage_open }, 3);
+    partitions(&(struct net){ freeze, thaw, fixture_open }, 3);
 }
 
-/* --- in namespaces: the server's, which is the test's main thread's, and the holder's */
+/* --- in namespaces: the server's, with the test's main thread, and the holder's */
 
 static int server_side, holder_side;
 static char holder_url[64];
@@ -169,7 +169,7 @@ static bool shell(const char *format, ...)
     return system(command) == 0;
 }
 
-/* A namespace of its own for this thread and what it starts; -1: not allowed here. */
+/* Moves this thread, and what it starts, to a namespace of its own; -1: not permitted. */
 static int enter_new(void)
 {
     if (unshare(CLONE_NEWNET) != 0)
@@ -188,7 +188,7 @@ static void enter(int side)
 static void start_apart(void)
 {
     static const char *const anywhere[] = { "--bind", "0.0.0.0", "--protected-mode", "no",
-                                            NULL }; /* in there: two hosts */
+                                            NULL }; /* in the namespace: two hosts */
     server_side = enter_new();
     holder_side = enter_new();
     enter(server_side);
@@ -199,14 +199,14 @@ static void start_apart(void)
     enter(server_side);
     if (!ok)
         test_give_up("no link between the namespaces");
-    stage.server = server_start(SERVER_TCP | SERVER_NOACL, anywhere);
-    stage.redis = raw_open(stage.server);
-    stage.url = hlk_test_url(stage.server);
-    server_allow(stage.server, SERVER_VOID);
-    snprintf(holder_url, sizeof holder_url, "redis://10.99.0.1:%d", stage.server->port);
+    fixture.server = server_start(SERVER_TCP | SERVER_NOACL, anywhere);
+    fixture.redis = raw_open(fixture.server);
+    fixture.url = hlk_test_url(fixture.server);
+    server_allow(fixture.server, SERVER_VOID);
+    snprintf(holder_url, sizeof holder_url, "redis://10.99.0.1:%d", fixture.server->port);
 }
 
-TestSuite(partition_apart, .init = start_apart, .fini = stage_down, .timeout = 120);
+TestSuite(partition_apart, .init = start_apart, .fini = fixture_end, .timeout = 120);
 
 static void pull_cable(void)
 {
@@ -218,13 +218,13 @@ static void plug_in(void)
     cr_assert(shell("ip link set s0 up"));
 }
 
-/* What the holder sends arrives, what the server answers does not. */
+/* Commands arrive, replies do not. */
 static void lose_answers(void)
 {
     enter(holder_side);
     bool ok = shell("nft 'add table inet t; add chain inet t in { type filter hook input priority 0 ; };"
                     " add rule inet t in tcp sport %d drop'",
-                    stage.server->port);
+                    fixture.server->port);
     enter(server_side);
     cr_assert(ok, "nft (nftables)");
 }
@@ -237,11 +237,11 @@ static void lose_no_answers(void)
     cr_assert(ok);
 }
 
-/* Sockets of a client are made by its loop thread: where that was started, there they are. */
+/* A client's sockets are made by its loop thread, in the namespace in which that was started. */
 static hlk_client *open_apart(const struct hlk_client_opts *opts)
 {
     enter(holder_side);
-    hlk_client *client = stage_open_at(holder_url, opts);
+    hlk_client *client = fixture_open_at(holder_url, opts);
     enter(server_side);
     return client;
 }
@@ -261,7 +261,7 @@ Test(partition_apart, that_loses_answers_alone_tells_the_loss_before_anybody_els
 
 static int subscribers_port(void)
 {
-    redisReply *reply = redisCommand(stage.redis, "CLIENT LIST TYPE pubsub");
+    redisReply *reply = redisCommand(fixture.redis, "CLIENT LIST TYPE pubsub");
     const char *addr = strstr(reply->str, " addr=10.99.0.2:");
     int port = addr ? atoi(addr + strlen(" addr=10.99.0.2:")) : 0;
     freeReplyObject(reply);
@@ -278,21 +278,22 @@ static void lose_messages_to(int port)
     cr_assert(ok, "nft (nftables)");
 }
 
-/* Two pings a second apart, a new connection, and the question once it is confirmed: before the grant (5 s) is over. */
+/* Two pings one second apart, a new connection, and the command after its confirmation: before the grant (5 s) is
+ * over. */
 Test(partition_apart, of_the_subscriber_alone_delays_a_grant_by_two_pings)
 {
     enum { ROUNDS = 3, FOUND_MS = 4500 };
     hlk_client *client = open_apart(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(bystander(), "t", NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL), *theirs = fixture_lock(bystander(), "t", NULL);
     for (int i = 0; i < ROUNDS; i++) {
         cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_OK);
         struct actor *waiter = actor_start(lock, NULL);
-        WAIT_FOR(raw_listeners(stage.redis, "t") == 1 && subscribers_port() != 0);
+        WAIT_FOR(raw_listeners(fixture.redis, "t") == 1 && subscribers_port() != 0);
         WAIT_FOR_WAITERS(client, 1);
         lose_messages_to(subscribers_port());
         int64_t released_at = test_now_ms();
         cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
-        cr_assert_neq(raw_pttl(stage.redis, "t"), -2, "it was granted");
+        cr_assert_neq(raw_pttl(fixture.redis, "t"), -2, "it was granted");
         cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
         int64_t took = actor_answered_at_ms(waiter) - released_at;
         lose_no_answers();
@@ -300,5 +301,5 @@ Test(partition_apart, of_the_subscriber_alone_delays_a_grant_by_two_pings)
         cr_assert_lt(took, FOUND_MS);
         cr_assert_eq(actor_end(waiter), HLK_OK);
     }
-    cr_assert_eq(stage_counters(client).granted, 0u, "no message told it");
+    cr_assert_eq(fixture_counters(client).granted, 0u, "no message told it");
 }

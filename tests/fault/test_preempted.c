@@ -1,55 +1,55 @@
-/* Calls of one owner, or of two, on one lock: one of them stands still at the worst moment. */
+/* Calls of one owner, or of two, on one lock: one of them is stopped at the worst moment. */
 #include "halt.h"
+#include "sync/acquire_op.h"
 #include "sync/async.h"
 #include "sync/handle.h"
-#include "sync/request.h"
 
 #include <pthread.h>
 
 enum { BEFORE_LOOK = 1, BEFORE_REACQUIRE };
 
-WRAPPED(enum hlk_enter, hlk_session_look, (struct hlk_session * s, struct hlk_turn *turn))
+WRAPPED(enum hlk_enter, hlk_entry_check, (struct hlk_entry * s, struct hlk_local_waiter *turn))
 {
     if (turn->completes)
         halt(BEFORE_LOOK);
-    return __real_hlk_session_look(s, turn);
+    return __real_hlk_entry_check(s, turn);
 }
 
 WRAPPED(enum hlk_status, hlk_lock_reacquire,
         (hlk_lock * lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms, bool watchdog,
-         const struct hlk_patience *patience))
+         const struct hlk_send_limits *patience))
 {
     halt(BEFORE_REACQUIRE);
     return __real_hlk_lock_reacquire(lock, operation, h, count, lease_ms, watchdog, patience);
 }
 
-/* A nested hold's lease could not be raised: its call ends. */
+/* A nested hold's lease could not be raised: stops at the end of its call. */
 static atomic_int leaves, leaving, left;
-WRAPPED(void, hlk_request_leave, (struct hlk_request * r))
+WRAPPED(void, hlk_acquire_op_leave, (struct hlk_acquire_op * r))
 {
-    if (r->async && r->async->raising && atomic_exchange(&leaves, 0)) {
+    if (r->raising && atomic_exchange(&leaves, 0)) {
         atomic_store(&leaving, 1);
         WAIT_FOR(atomic_load(&left));
     }
-    __real_hlk_request_leave(r);
+    __real_hlk_acquire_op_leave(r);
 }
 
-/* In its caller's thread: the answer of a blocking acquire is on its way, and the line has been told. */
+/* In the caller's thread: a blocking acquire is about to return, and the local queue was woken. */
 static atomic_int lines_told;
-WRAPPED(void, hlk_session_tell_line, (struct hlk_session * s, uint64_t winner, void (*tell)(void *), void *ctx))
+WRAPPED(void, hlk_entry_report_acquired, (struct hlk_entry * s, uint64_t winner, void (*tell)(void *), void *ctx))
 {
     if (!tell && atomic_load(&armed) == BEFORE_LOOK)
         WAIT_FOR(atomic_load(&standing));
-    __real_hlk_session_tell_line(s, winner, tell, ctx);
+    __real_hlk_entry_report_acquired(s, winner, tell, ctx);
     atomic_fetch_add(&lines_told, 1);
 }
 
 static void start(void)
 {
-    trouble_up(STAGE_PROXY);
+    fault_up(STAGE_PROXY);
 }
 
-TestSuite(preempted, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(preempted, .init = start, .fini = fixture_end, .timeout = 60);
 
 static struct hlk_acquire_opts fixed(int64_t lease_ms)
 {
@@ -58,15 +58,15 @@ static struct hlk_acquire_opts fixed(int64_t lease_ms)
     return opts;
 }
 
-/* Its owner's other thread gets the lock by a grant: the line is woken by that, and by its return. */
+/* Its owner's other thread acquires by a grant. The local queue is woken by the grant and by that call's return. */
 Test(preempted, async_call_that_nests_is_woken_twice_and_nests_once)
 {
     static struct done done;
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *lock = stage_owned(client, "t", owner), *elsewhere = stage_held_elsewhere("t", 0);
+    hlk_lock *lock = fixture_owned(client, "t", owner), *elsewhere = fixture_held_elsewhere("t", 0);
     struct actor *first = actor_start(lock, NULL);
-    WAIT_FOR(raw_int(stage.redis, "ZCARD hasplock_queue:{t}") == 1);
+    WAIT_FOR(raw_int(fixture.redis, "ZCARD hasplock_queue:{t}") == 1);
     struct hlk_acquire_opts opts = fixed(60000);
     cr_assert_eq(hlk_lock_acquire_async(lock, &opts, remember, &done), HLK_OK);
     WAIT_FOR_WAITERS(client, 2);
@@ -84,13 +84,13 @@ Test(preempted, async_call_that_nests_is_woken_twice_and_nests_once)
     hlk_owner_destroy(owner);
 }
 
-/* Two threads of an owner: the inner release is about to write its count when the other one releases for the last time,
- * and acquires anew. */
+/* Two threads of an owner: the inner release is about to write its count when the other thread makes the last release
+ * and acquires again. */
 Test(preempted, inner_release_loses_nothing_when_its_owner_holds_anew)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
-    struct call call = { .lock = stage_owned(client, "t", owner) };
+    struct call call = { .lock = fixture_owned(client, "t", owner) };
     struct hlk_acquire_opts opts = fixed(60000);
     pthread_t thread;
     cr_assert_eq(hlk_lock_acquire_with(call.lock, &opts), HLK_OK);
@@ -125,17 +125,18 @@ static void *nests_cancelled(void *arg)
     return NULL;
 }
 
-/* A nested call of one owner ends while another owner has got the lock and is not told yet: that one's next call
- * nests, and completes after its first. (Passed on within 5 ms; else this shows nothing.) */
+/* A nested call of one owner fails while another owner has acquired and its completion is pending. That owner's next
+ * call nests, and must complete after its first. (The lock must be passed on within 5 ms; otherwise this shows
+ * nothing.) */
 Test(preempted, async_call_that_fails_to_nest_lets_nobody_complete_before_its_turn)
 {
     static struct call failing;
     static atomic_int first, second;
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *one = hlk_owner_create(client, NULL), *other = hlk_owner_create(client, NULL);
-    hlk_lock *next = stage_owned(client, "t", other);
+    hlk_lock *next = fixture_owned(client, "t", other);
     pthread_t thread;
-    failing.lock = stage_owned(client, "t", one);
+    failing.lock = fixture_owned(client, "t", one);
     failing.cancel = hlk_cancel_create(client);
     hlk_cancel_trigger(failing.cancel);
     cr_assert_eq(hlk_lock_acquire(failing.lock, HLK_NOWAIT), HLK_OK);

@@ -13,6 +13,7 @@ static void play_acquire(struct waiter *me, hlk_lock *lock, struct history *hist
     me->left_ms = hlk_lock_left_ms(lock);
     me->answered_at_ms = test_now_ms();
     (void)hlk_lock_hold_id(lock, me->hold, sizeof me->hold);
+    me->token = hlk_lock_token(lock);
     if (me->status == HLK_OK)
         *hold = history_acquired(history, me->who, 0, hlk_lock_held_until(lock));
     atomic_store(&me->answered, true);
@@ -37,19 +38,22 @@ static _Noreturn void play(struct waiter *me, const char *name, int from, struct
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     opts.log_level = HLK_LOG_ERROR;
     lock_opts.lease_ms = me->lease_ms;
-    if (hlk_client_open(&client, stage.url, &opts) != HLK_OK)
+    if (hlk_client_open(&client, fixture.url, &opts) != HLK_OK)
         _exit(1);
-    hlk_lock *lock = hlk_lock_create(client, name, &lock_opts);
+    hlk_lock *plain = hlk_lock_create(client, name, &lock_opts), *lock = plain;
+    lock_opts.kind = HLK_LOCK_FENCED;
+    hlk_lock *fenced = hlk_lock_create(client, name, &lock_opts);
     while (read(from, &order, 1) == 1 && order != 'e') {
-        if (order == 'a')
-            play_acquire(me, lock, history, &hold);
-        else
+        if (order == 'r')
             play_release(me, lock, hold);
-        struct hlk_counters counters = stage_counters(client);
+        else
+            play_acquire(me, lock = order == 'f' ? fenced : plain, history, &hold);
+        struct hlk_counters counters = fixture_counters(client);
         atomic_store(&me->handed_back, counters.handed_back);
         atomic_store(&me->granted, counters.granted);
     }
-    hlk_lock_destroy(lock);
+    hlk_lock_destroy(plain);
+    hlk_lock_destroy(fenced);
     hlk_client_close(client);
     _exit(0);
 }
@@ -89,6 +93,12 @@ void waiter_acquire(struct waiter *waiter)
 {
     atomic_store(&waiter->answered, false);
     order(waiter, 'a');
+}
+
+void waiter_acquire_fenced(struct waiter *waiter)
+{
+    atomic_store(&waiter->answered, false);
+    order(waiter, 'f');
 }
 
 enum hlk_status waiter_answer(struct waiter *waiter)
@@ -133,5 +143,5 @@ void waiters_end(struct waiter *waiters, int n)
 
 int64_t in_line(const char *name)
 {
-    return raw_int(stage.redis, "ZCOUNT hasplock_queue:{%s} 1 1e15", name);
+    return raw_int(fixture.redis, "ZCOUNT hasplock_queue:{%s} 1 1e15", name);
 }

@@ -1,19 +1,19 @@
-/* Completions in the caller's own loop: its descriptor, its batches, and what goes on while it does not turn. */
-#include "integration/async.h"
+/* Completions in the caller's own loop: its descriptor, its batches, and what continues while it does not dispatch. */
+#include "integration/async_fixture.h"
 
 static void start(void)
 {
-    stage_up(0);
+    fixture_begin(0);
 }
 
-TestSuite(dispatch, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(dispatch, .init = start, .fini = fixture_end, .timeout = 90);
 
 Test(dispatch, the_descriptor_is_quiet_when_there_is_nothing_to_do_and_level_triggered)
 {
     static struct done done;
     hlk_client *client = open_for(true);
     hlk_owner *owner = hlk_owner_create(client, "order");
-    hlk_lock *lock = stage_owned(client, "t", owner);
+    hlk_lock *lock = fixture_owned(client, "t", owner);
     struct pollfd set = { hlk_client_fd(client), POLLIN, 0 };
     cr_assert_geq(set.fd, 0);
     cr_assert_eq(poll(&set, 1, 0), 0);
@@ -25,7 +25,7 @@ Test(dispatch, the_descriptor_is_quiet_when_there_is_nothing_to_do_and_level_tri
         ;
     cr_assert_eq(poll(&set, 1, 0), 0, "quiet again");
     release(lock, NULL);
-    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
+    LOOP_UNTIL(raw_pttl(fixture.redis, "t") == -2);
     hlk_owner_destroy(owner);
 }
 
@@ -39,7 +39,7 @@ Test(dispatch, runs_no_more_completions_than_asked_for)
         char name[32];
         snprintf(name, sizeof name, "t%d", i);
         done[i].release = true;
-        acquire(stage_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
+        acquire(fixture_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
     }
     int ran = 0;
     for (int64_t end = test_now_ms() + WAIT_MS; ran < CALLS && test_now_ms() < end;) {
@@ -50,29 +50,30 @@ Test(dispatch, runs_no_more_completions_than_asked_for)
         ran += now;
     }
     cr_assert_eq(ran, CALLS);
-    LOOP_UNTIL(raw_int(stage.redis, "DBSIZE") == 0);
+    LOOP_UNTIL(raw_int(fixture.redis, "DBSIZE") == 0);
     hlk_owner_destroy(owner);
 }
 
-/* The server knows the scripts, that of many too: a user who may not load them brings each with its second use. */
+/* Makes the server know the scripts, also that of batches. A user that may not load scripts sends each one in full at
+ * its second use. */
 static void warm_up(hlk_client *client, hlk_lock *lock, hlk_lock *other)
 {
     uint64_t before, used;
     do {
         struct done held[2] = { { .runs = 0 } }, freed[2] = { { .runs = 0 } };
-        before = stage_counters(client).commands;
+        before = fixture_counters(client).commands;
         acquire(lock, HLK_FOREVER, NULL, &held[0]);
         acquire(other, HLK_FOREVER, NULL, &held[1]);
         cr_assert(result(&held[0]) == HLK_OK && result(&held[1]) == HLK_OK);
-        used = stage_counters(client).commands - before;
+        used = fixture_counters(client).commands - before;
         release(lock, &freed[0]);
         release(other, &freed[1]);
         cr_assert(result(&freed[0]) == HLK_OK && result(&freed[1]) == HLK_OK);
     } while (used > 1);
 }
 
-/* async.h: a batch made before the loop turns leaves in one write, and what waits for that for longer than a tick of
- * the library's own loop leaves with the tick */
+/* async.h: a batch that is made before the next dispatch is sent in one write. What waits longer than a tick of the
+ * library's own loop is sent by that tick */
 Test(dispatch, sends_a_batch_in_one_write)
 {
     enum { CALLS = 64, TICK_MS = 10 };
@@ -80,93 +81,95 @@ Test(dispatch, sends_a_batch_in_one_write)
     hlk_client *client = open_for(true);
     hlk_owner *owner = hlk_owner_create(client, "order");
     hlk_lock *locks[CALLS];
-    warm_up(client, stage_owned(client, "t", owner), stage_owned(client, "t_other", owner)); /* now no answer is due */
-    uint64_t writes = stage_counters(client).writes, commands = stage_counters(client).commands;
+    /* no reply is pending now */
+    warm_up(client, fixture_owned(client, "t", owner), fixture_owned(client, "t_other", owner));
+    uint64_t writes = fixture_counters(client).writes, commands = fixture_counters(client).commands;
     for (int i = 0; i < CALLS; i++) {
         char name[32];
         snprintf(name, sizeof name, "t%d", i);
-        locks[i] = stage_owned(client, name, owner);
+        locks[i] = fixture_owned(client, name, owner);
     }
     int64_t began = test_now_ms();
     for (int i = 0; i < CALLS; i++)
         acquire(locks[i], HLK_FOREVER, NULL, &done[i]);
     cr_assert_eq(result(&done[0]), HLK_OK);
-    uint64_t ticks = (uint64_t)(test_now_ms() - began + TICK_MS) / TICK_MS; /* that there were meanwhile, at most */
+    uint64_t ticks = (uint64_t)(test_now_ms() - began + TICK_MS) / TICK_MS; /* an upper bound of the ticks meanwhile */
     for (int i = 1; i < CALLS; i++)
         cr_assert_eq(result(&done[i]), HLK_OK);
-    cr_assert_leq(stage_counters(client).commands, commands + (CALLS + 15) / 16 + ticks, "sixteen in one");
-    cr_assert_leq(stage_counters(client).writes, writes + 1 + ticks);
+    cr_assert_leq(fixture_counters(client).commands, commands + (CALLS + 15) / 16 + ticks, "sixteen in one");
+    cr_assert_leq(fixture_counters(client).writes, writes + 1 + ticks);
     for (int i = 0; i < CALLS; i++)
         release(locks[i], NULL);
-    LOOP_UNTIL(raw_int(stage.redis, "DBSIZE") == 0);
+    LOOP_UNTIL(raw_int(fixture.redis, "DBSIZE") == 0);
     hlk_owner_destroy(owner);
 }
 
-/* async.h: the holder's next acquire is sent after the release. In the queue is somebody's void entry, so the release
- * cannot be done in company, and is asked again. */
+/* async.h: the holder's next acquire is sent after the release. The queue has another client's tombstone, so the
+ * release cannot run in a batch and is sent again. */
 Test(dispatch, a_try_behind_a_release_has_the_lock_also_when_that_was_one_of_many)
 {
     static struct done held[2], freed[2], again;
     hlk_client *client = open_for(true);
     hlk_owner *owner = hlk_owner_create(client, "order");
-    hlk_lock *lock = stage_owned(client, "t", owner), *other = stage_owned(client, "t2", owner);
+    hlk_lock *lock = fixture_owned(client, "t", owner), *other = fixture_owned(client, "t2", owner);
     acquire(lock, HLK_FOREVER, NULL, &held[0]);
     acquire(other, HLK_FOREVER, NULL, &held[1]);
     cr_assert(result(&held[0]) == HLK_OK && result(&held[1]) == HLK_OK);
-    raw(stage.redis, "ZADD hasplock_queue:{t} 2000000000001000 hlk-a-1-x:1");
-    server_pause(stage.server);
-    uint64_t writes = stage_counters(client).writes;
+    raw(fixture.redis, "ZADD hasplock_queue:{t} 2000000000001000 hlk-a-1-x:1");
+    server_pause(fixture.server);
+    uint64_t writes = fixture_counters(client).writes;
     release(other, &freed[0]);
     release(lock, &freed[1]);
-    LOOP_UNTIL(stage_counters(client).writes > writes);
-    writes = stage_counters(client).writes;
+    LOOP_UNTIL(fixture_counters(client).writes > writes);
+    writes = fixture_counters(client).writes;
     acquire(lock, 0, NULL, &again);
-    LOOP_UNTIL(stage_counters(client).writes > writes);
-    server_resume(stage.server);
+    LOOP_UNTIL(fixture_counters(client).writes > writes);
+    server_resume(fixture.server);
     cr_assert_eq(result(&again), HLK_OK, "%s", again.error);
     release(lock, NULL);
-    LOOP_UNTIL(raw_pttl(stage.redis, "t") == -2);
-    raw(stage.redis, "DEL hasplock_queue:{t}");
+    LOOP_UNTIL(raw_pttl(fixture.redis, "t") == -2);
+    raw(fixture.redis, "DEL hasplock_queue:{t}");
     hlk_owner_destroy(owner);
 }
 
-/* async.h: deadlines are kept without dispatch; the completion comes with the next call. The lock is not taken late. */
+/* async.h: deadlines are kept without dispatch; the completion runs at the next dispatch. A grant after the deadline is
+ * handed back. */
 Test(dispatch, keeps_deadlines_of_waits_while_nobody_dispatches)
 {
     static struct done done;
     hlk_client *client = open_for(true);
     hlk_owner *owner = hlk_owner_create(client, "order");
-    hlk_lock *lock = stage_owned(client, "t", owner);
-    raw(stage.redis, "HSET t foreign:1 1");
+    hlk_lock *lock = fixture_owned(client, "t", owner);
+    raw(fixture.redis, "HSET t foreign:1 1");
     acquire(lock, 200, NULL, &done);
-    LOOP_UNTIL(raw_listeners(stage.redis, "t") == 1);
-    WAIT_FOR(raw_listeners(stage.redis, "t") == 0); /* it gave up by itself: nobody dispatched */
+    LOOP_UNTIL(raw_listeners(fixture.redis, "t") == 1);
+    WAIT_FOR(raw_listeners(fixture.redis, "t") == 0); /* it timed out without a dispatch */
     cr_assert_eq(atomic_load(&done.runs), 0);
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
     cr_assert_eq(result(&done), HLK_TIMEOUT);
-    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+    cr_assert_eq(raw_pttl(fixture.redis, "t"), -2);
     hlk_owner_destroy(owner);
 }
 
-/* async.h: what nobody dispatched runs in hlk_client_close; what was got is not held any more */
+/* async.h: pending completions run in hlk_client_close; acquired locks are released */
 Test(dispatch, close_runs_what_is_pending_in_its_own_thread)
 {
     static struct done got, waits;
     hlk_client *client = open_for(true);
     hlk_owner *owner = hlk_owner_create(client, "order");
-    raw(stage.redis, "HSET t2 foreign:1 1");
-    acquire(stage_owned(client, "t", owner), HLK_FOREVER, NULL, &got);
-    acquire(stage_owned(client, "t2", owner), HLK_FOREVER, NULL, &waits);
-    WAIT_FOR(stage_counters(client).acquired == 1 && raw_listeners(stage.redis, "t2") == 1);
+    raw(fixture.redis, "HSET t2 foreign:1 1");
+    acquire(fixture_owned(client, "t", owner), HLK_FOREVER, NULL, &got);
+    acquire(fixture_owned(client, "t2", owner), HLK_FOREVER, NULL, &waits);
+    WAIT_FOR(fixture_counters(client).acquired == 1 && raw_listeners(fixture.redis, "t2") == 1);
     cr_assert_eq(atomic_load(&got.runs) + atomic_load(&waits.runs), 0);
-    stage_close(client);
+    fixture_close(client);
     cr_assert_eq(atomic_load(&got.runs), 1);
     cr_assert_eq(atomic_load(&waits.runs), 1);
     cr_assert(pthread_equal(got.thread, pthread_self()) && pthread_equal(waits.thread, pthread_self()));
     cr_assert_eq(got.status, HLK_OK);
     cr_assert_eq(waits.status, HLK_E_CLOSED);
-    cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
-    raw(stage.redis, "DEL t2");
+    cr_assert_eq(raw_pttl(fixture.redis, "t"), -2);
+    raw(fixture.redis, "DEL t2");
     hlk_owner_destroy(owner);
 }
 
@@ -181,8 +184,8 @@ Test(dispatch, can_be_driven_beside_calls_that_block)
         char name[32];
         snprintf(name, sizeof name, "t%d", i % 5);
         done[i].release = true;
-        actors[i] = actor_start_wait(stage_lock(client, "t-blocking", NULL), HLK_NOWAIT);
-        acquire(stage_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
+        actors[i] = actor_start_wait(fixture_lock(client, "t-blocking", NULL), HLK_NOWAIT);
+        acquire(fixture_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);
     }
     for (int i = 0; i < CALLS; i++) {
         cr_assert_eq(result(&done[i]), HLK_OK);
@@ -190,6 +193,6 @@ Test(dispatch, can_be_driven_beside_calls_that_block)
         cr_assert(status == HLK_OK || status == HLK_BUSY);
         actor_end(actors[i]);
     }
-    LOOP_UNTIL(raw_int(stage.redis, "DBSIZE") == 0);
+    LOOP_UNTIL(raw_int(fixture.redis, "DBSIZE") == 0);
     hlk_owner_destroy(owner);
 }

@@ -1,5 +1,5 @@
 /* Ending waits from outside: the cancel object, and signals with HLK_ACQUIRE_EINTR. */
-#include "cancel.h"
+#include "cancel_fixture.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(cancel, .init = cancel_start, .fini = stage_down, .timeout = 90);
-TestSuite(cancel_signal, .init = cancel_start, .fini = stage_down, .timeout = 90);
+TestSuite(cancel, .init = cancel_start, .fini = fixture_end, .timeout = 90);
+TestSuite(cancel_signal, .init = cancel_start, .fini = fixture_end, .timeout = 90);
 
 static hlk_cancel *cancel;
 
@@ -25,11 +25,11 @@ static struct hlk_acquire_opts with_cancel(int64_t wait_ms)
 
 Test(cancel, ends_a_wait_and_leaves_nothing)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
-    raw(stage.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t foreign:1 1");
     struct actor *waiter = actor_start(lock, &opts);
     WAIT_FOR_WAITERS(client, 1);
     cr_assert_eq(hlk_cancel_triggered(cancel), 0);
@@ -38,8 +38,8 @@ Test(cancel, ends_a_wait_and_leaves_nothing)
     cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
     cr_assert_eq(hlk_cancel_triggered(cancel), 1);
     assert_nothing_left(client);
-    cr_assert_eq(stage_counters(client).interrupted, 1u);
-    raw(stage.redis, "DEL t");
+    cr_assert_eq(fixture_counters(client).interrupted, 1u);
+    raw(fixture.redis, "DEL t");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     hlk_cancel_destroy(cancel);
@@ -47,54 +47,54 @@ Test(cancel, ends_a_wait_and_leaves_nothing)
 
 Test(cancel, is_sticky_until_reset)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
     hlk_cancel_trigger(cancel);
     hlk_cancel_trigger(cancel);
     for (int i = 0; i < 3; i++)
         cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_INTERRUPTED);
-    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+    cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), 0);
     hlk_cancel_reset(cancel);
     cr_assert_eq(hlk_cancel_triggered(cancel), 0);
     cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    raw(stage.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t foreign:1 1");
     opts.wait_ms = 50;
     cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_TIMEOUT, "after the reset it is as new");
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
     hlk_cancel_destroy(cancel);
 }
 
 Test(cancel, ends_all_waits_that_have_it_and_no_others)
 {
     enum { THREADS = 8 };
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
     struct actor *waiters[THREADS], *patient;
-    raw(stage.redis, "HSET t foreign:1 1");
-    raw(stage.redis, "HSET t2 foreign:1 1");
+    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t2 foreign:1 1");
     for (int i = 0; i < THREADS; i++)
-        waiters[i] = actor_start(stage_lock(client, i % 2 ? "t" : "t2", NULL), &opts);
-    patient = actor_start(stage_lock(client, "t", NULL), NULL);
+        waiters[i] = actor_start(fixture_lock(client, i % 2 ? "t" : "t2", NULL), &opts);
+    patient = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR_WAITERS(client, THREADS + 1);
     hlk_cancel_trigger(cancel);
     for (int i = 0; i < THREADS; i++)
         cr_assert_eq(actor_end(waiters[i]), HLK_INTERRUPTED);
     cr_assert_not(actor_answered(patient));
-    raw(stage.redis, "DEL t t2");
-    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    raw(fixture.redis, "DEL t t2");
+    raw(fixture.redis, "PUBLISH redisson_lock__channel:{t} 0");
     cr_assert_eq(actor_end(patient), HLK_OK);
-    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    cr_assert_eq(fixture_counters(client).woken_by_ttl, 0u);
     assert_nothing_left(client);
     hlk_cancel_destroy(cancel);
 }
 
 Test(cancel, of_null_is_fine_and_objects_come_and_go)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_cancel_trigger(NULL);
     hlk_cancel_destroy(NULL);
     cr_assert_null(hlk_cancel_create(NULL));
@@ -109,8 +109,8 @@ Test(cancel, of_null_is_fine_and_objects_come_and_go)
 
 Test(cancel, leaves_a_nested_hold_as_it_was)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
@@ -123,11 +123,11 @@ Test(cancel, leaves_a_nested_hold_as_it_was)
     hlk_cancel_destroy(cancel);
 }
 
-/* cancel.h: granted before the trigger was seen: given back, or HLK_OK. Never both, never neither. */
+/* cancel.h: granted before the trigger was seen: released, or HLK_OK. Never both, never neither. */
 Test(cancel, beside_a_release_gives_the_lock_or_leaves_it_free)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     unsigned seed = 1;
     int got = 0, not_got = 0;
     cancel = hlk_cancel_create(client);
@@ -139,7 +139,7 @@ Test(cancel, beside_a_release_gives_the_lock_or_leaves_it_free)
         if (i % 2)
             hlk_cancel_trigger(cancel);
         if (i % 4 == 1)
-            pause_us(rand_r(&seed) % 300); /* the way of a cancel to the waiter is about as long */
+            pause_us(rand_r(&seed) % 300); /* a cancel takes about as long to reach the waiter */
         else if (i % 4 == 3)
             WAIT_FOR(actor_answered(waiter));
         cr_assert_eq(hlk_lock_release(lock), HLK_OK);
@@ -160,44 +160,44 @@ Test(cancel, beside_a_release_gives_the_lock_or_leaves_it_free)
     hlk_cancel_destroy(cancel);
 }
 
-/* cancel.h: within milliseconds also when the server hangs: the server hangs until the call has returned. */
+/* cancel.h: within milliseconds, also when the server hangs. It hangs here until the call has returned. */
 Test(cancel, ends_a_call_that_waits_for_an_answer_of_a_server_that_hangs)
 {
-    struct hlk_client_opts opts = stage_opts();
-    opts.reply_ms = 60000;
-    opts.patience_ms = 60000;
-    hlk_client *client = stage_open(&opts);
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = 60000;
+    opts.reconnect_timeout_ms = 60000;
+    hlk_client *client = fixture_open(&opts);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts forever = with_cancel(HLK_FOREVER);
-    int64_t commands = (int64_t)stage_counters(client).commands;
-    server_pause(stage.server);
-    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &forever);
-    WAIT_FOR((int64_t)stage_counters(client).commands > commands);
+    int64_t commands = (int64_t)fixture_counters(client).commands;
+    server_pause(fixture.server);
+    struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &forever);
+    WAIT_FOR((int64_t)fixture_counters(client).commands > commands);
     hlk_cancel_trigger(cancel);
     cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
-    server_resume(stage.server);
-    WAIT_FOR(raw_pttl(stage.redis, "t") == -2); /* and what was sent is taken back */
+    server_resume(fixture.server);
+    WAIT_FOR(raw_pttl(fixture.redis, "t") == -2); /* what was sent is rolled back */
     assert_nothing_left(client);
     hlk_cancel_destroy(cancel);
 }
 
 Test(cancel, ends_a_call_that_rides_out_an_absent_server)
 {
-    struct hlk_client_opts opts = stage_opts();
-    opts.patience_ms = -1;
-    hlk_client *client = stage_open(&opts);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reconnect_timeout_ms = -1;
+    hlk_client *client = fixture_open(&opts);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts forever = with_cancel(HLK_FOREVER);
-    redisFree(stage.redis);
-    server_kill(stage.server);
+    redisFree(fixture.redis);
+    server_kill(fixture.server);
     struct actor *waiter = actor_start(lock, &forever);
-    test_sleep_ms(100); /* it tries in vain */
+    test_sleep_ms(100); /* it tries without success */
     cr_assert_not(actor_answered(waiter));
     hlk_cancel_trigger(cancel);
     cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
-    server_restart(stage.server, false);
-    stage.redis = raw_open(stage.server);
+    server_restart(fixture.server, false);
+    fixture.redis = raw_open(fixture.server);
     hlk_cancel_destroy(cancel);
 }
 
@@ -218,25 +218,25 @@ static void install(int signal, void (*handler)(int), int flags)
 
 Test(cancel, may_be_triggered_by_a_signal_handler_in_the_waiting_thread_itself)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
-    raw(stage.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t foreign:1 1");
     install(SIGTERM, on_signal_trigger, SA_RESTART);
-    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR_WAITERS(client, 1);
     actor_signal(waiter, SIGTERM);
     cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
     assert_nothing_left(client);
     hlk_cancel_destroy(cancel);
 }
 
 Test(cancel, trigger_keeps_errno)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     cancel = hlk_cancel_create(client);
-    for (int i = 0; i < 100000; i++) { /* in a loop it never blocks */
+    for (int i = 0; i < 100000; i++) { /* an endless loop if it blocked */
         errno = EXDEV;
         hlk_cancel_trigger(cancel);
         cr_assert_eq(errno, EXDEV);
@@ -255,28 +255,28 @@ static void on_signal_count(int sig)
 
 Test(cancel_signal, a_handler_ends_a_wait_that_asked_for_it)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.flags = HLK_ACQUIRE_EINTR;
-    raw(stage.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t foreign:1 1");
     install(SIGUSR1, on_signal_count, 0);
-    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR_WAITERS(client, 1);
-    while (!actor_answered(waiter)) { /* one that comes just before it parks may slip past */
+    while (!actor_answered(waiter)) { /* a signal just before it parks may have no effect */
         actor_signal(waiter, SIGUSR1);
         test_sleep_ms(1);
     }
     cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
     cr_assert_geq(atomic_load(&handled), 1);
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
     assert_nothing_left(client);
 }
 
 Test(cancel_signal, a_handler_does_not_end_a_wait_that_did_not_ask)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
-    raw(stage.redis, "HSET t foreign:1 1");
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    raw(fixture.redis, "HSET t foreign:1 1");
     install(SIGUSR1, on_signal_count, 0);
     struct actor *forever = actor_start(lock, NULL), *timed = actor_start_wait(lock, 400);
     WAIT_FOR_WAITERS(client, 2);
@@ -289,17 +289,17 @@ Test(cancel_signal, a_handler_does_not_end_a_wait_that_did_not_ask)
     cr_assert_geq(actor_took_ms(timed), 400); /* asks A1 spring-integration 3690, also with signals */
     actor_end(timed);
     cr_assert_not(actor_answered(forever));
-    raw(stage.redis, "DEL t");
-    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    raw(fixture.redis, "DEL t");
+    raw(fixture.redis, "PUBLISH redisson_lock__channel:{t} 0");
     cr_assert_eq(actor_end(forever), HLK_OK);
     cr_assert_geq(atomic_load(&handled), 2);
 }
 
-/* Calls that wait for an answer of the server are not disturbed by signals, with or without the flag. */
+/* Signals do not disturb calls that wait for a reply of the server, with or without the flag. */
 Test(cancel_signal, a_handler_does_not_disturb_calls_that_do_not_wait_for_a_lock)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     install(SIGALRM, on_signal_count, 0);
     struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM };
     struct itimerspec often = { { 0, 200000 }, { 0, 200000 } };
@@ -319,11 +319,11 @@ Test(cancel_signal, a_handler_does_not_disturb_calls_that_do_not_wait_for_a_lock
 
 Test(cancel, trigger_in_a_forked_child_does_nothing_to_the_parent)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(300);
-    raw(stage.redis, "HSET t foreign:1 1");
-    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    raw(fixture.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR_WAITERS(client, 1);
     pid_t child = fork();
     if (child == 0) {
@@ -335,6 +335,6 @@ Test(cancel, trigger_in_a_forked_child_does_nothing_to_the_parent)
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     cr_assert_eq(actor_end(waiter), HLK_TIMEOUT);
     cr_assert_eq(hlk_cancel_triggered(cancel), 0);
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
     hlk_cancel_destroy(cancel);
 }

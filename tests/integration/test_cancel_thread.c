@@ -1,32 +1,32 @@
 /* Ending waits from outside: pthread_cancel. */
-#include "cancel.h"
+#include "cancel_fixture.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-TestSuite(cancel_thread, .init = cancel_start, .fini = stage_down, .timeout = 90);
-TestSuite(cancel_thread_wire, .init = cancel_start_proxied, .fini = stage_down, .timeout = 90);
+TestSuite(cancel_thread, .init = cancel_start, .fini = fixture_end, .timeout = 90);
+TestSuite(cancel_thread_wire, .init = cancel_start_proxied, .fini = fixture_end, .timeout = 90);
 
 Test(cancel_thread, ends_a_parked_wait_and_leaves_nothing)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
-    raw(stage.redis, "HSET t foreign:1 1");
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    raw(fixture.redis, "HSET t foreign:1 1");
     struct actor *cancelled = actor_start(lock, NULL), *patient = actor_start(lock, NULL);
     WAIT_FOR_WAITERS(client, 2);
     actor_cancel(cancelled);
     cr_assert(actor_join_cancelled(cancelled));
-    cr_assert_eq(stage_counters(client).waiting, 1u);
+    cr_assert_eq(fixture_counters(client).waiting, 1u);
     cr_assert_not(actor_answered(patient));
-    raw(stage.redis, "DEL t");
-    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    raw(fixture.redis, "DEL t");
+    raw(fixture.redis, "PUBLISH redisson_lock__channel:{t} 0");
     cr_assert_eq(actor_end(patient), HLK_OK);
-    cr_assert_eq(stage_counters(client).woken_by_ttl, 0u);
+    cr_assert_eq(fixture_counters(client).woken_by_ttl, 0u);
     assert_nothing_left(client);
 }
 
-/* What the library keeps of a thread goes to the next one, and with it whether its sleeps may be cancelled. (Found by
- * the soak.) */
+/* A new thread uses the context of an ended one. Whether its sleeps may be cancelled must not be inherited. (Found by
+ * the soak test.) */
 static void *extends_with_a_cancellation_pending(void *arg)
 {
     hlk_lock *lock = arg;
@@ -41,11 +41,11 @@ static void *extends_with_a_cancellation_pending(void *arg)
 
 Test(cancel_thread, leaves_the_next_thread_as_deaf_to_it_as_it_wants_to_be)
 {
-    struct hlk_client_opts opts = stage_opts();
+    struct hlk_client_opts opts = fixture_opts();
     opts.flags = HLK_OPEN_NO_SPIN;
-    hlk_client *client = stage_open(&opts);
+    hlk_client *client = fixture_open(&opts);
     hlk_owner *owner = hlk_owner_create(client, "order");
-    hlk_lock *held = stage_lock(client, "t", NULL), *other = stage_owned(client, "t2", owner);
+    hlk_lock *held = fixture_lock(client, "t", NULL), *other = fixture_owned(client, "t2", owner);
     pthread_t next;
     void *result;
     cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
@@ -64,30 +64,30 @@ Test(cancel_thread, leaves_the_next_thread_as_deaf_to_it_as_it_wants_to_be)
 
 Test(cancel_thread_wire, of_a_thread_that_waits_for_an_answer_leaves_nothing)
 {
-    struct hlk_client_opts opts = stage_opts();
-    opts.reply_ms = 60000;
-    opts.patience_ms = 60000;
-    hlk_client *client = stage_open(&opts);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *other = stage_lock(client, "t2", NULL);
-    struct hlk_counters before = stage_counters(client);
-    proxy_freeze(stage.proxy, true);
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = 60000;
+    opts.reconnect_timeout_ms = 60000;
+    hlk_client *client = fixture_open(&opts);
+    hlk_lock *lock = fixture_lock(client, "t", NULL), *other = fixture_lock(client, "t2", NULL);
+    struct hlk_counters before = fixture_counters(client);
+    proxy_freeze(fixture.proxy, true);
     struct actor *cancelled = actor_start(lock, NULL), *follower = actor_start(other, NULL);
-    WAIT_FOR(stage_counters(client).commands >= before.commands + 1);
+    WAIT_FOR(fixture_counters(client).commands >= before.commands + 1);
     actor_cancel(cancelled);
     cr_assert(actor_join_cancelled(cancelled), "the server is cut off: it cannot have been answered");
-    proxy_freeze(stage.proxy, false);
+    proxy_freeze(fixture.proxy, false);
     cr_assert_eq(actor_end(follower), HLK_OK, "whoever led is gone, and the other is served all the same");
-    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    WAIT_FOR(raw_pttl(fixture.redis, "t") == -2);
     assert_nothing_left(client);
 }
 
 /* asks A2 redisson 2714, spring-integration 11049: cancelling at every await point leaves no renewed key */
 Test(cancel_thread, at_any_point_leaves_nothing)
 {
-    struct hlk_client_opts opts = stage_opts();
-    opts.watchdog_ms = 3 * WAIT_MS; /* what is left held is there for longer than anybody waits for it here */
-    hlk_client *client = stage_open(&opts);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    struct hlk_client_opts opts = fixture_opts();
+    opts.watchdog_ms = 3 * WAIT_MS; /* a hold that is left would outlast every wait here */
+    hlk_client *client = fixture_open(&opts);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     unsigned seed = 1;
     int cancelled = 0;
     for (int i = 0; i < 300; i++) {
@@ -104,7 +104,7 @@ Test(cancel_thread, at_any_point_leaves_nothing)
     cr_log_info("%d of 300 were cancelled in time", cancelled);
     cr_assert_gt(cancelled, 0);
     assert_nothing_left(client);
-    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    WAIT_FOR(raw_pttl(fixture.redis, "t") == -2);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
@@ -118,17 +118,17 @@ static void *lock_a_lot(void *arg)
     return (void *)bad;
 }
 
-/* design 4: a leader that is cancelled passes the lead; the others' answers are read */
+/* design 4: a leader that is cancelled passes the lead on; the others' replies are read */
 Test(cancel_thread, of_whoever_leads_the_connection_disturbs_nobody)
 {
     enum { THREADS = 4 };
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     pthread_t threads[THREADS];
-    hlk_lock *victim = stage_lock(client, "t", NULL);
+    hlk_lock *victim = fixture_lock(client, "t", NULL);
     for (int i = 0; i < THREADS; i++) {
         char name[32];
         snprintf(name, sizeof name, "t%d", i);
-        pthread_create(&threads[i], NULL, lock_a_lot, stage_lock(client, name, NULL));
+        pthread_create(&threads[i], NULL, lock_a_lot, fixture_lock(client, name, NULL));
     }
     for (int i = 0; i < 200; i++) {
         struct actor *actor = actor_start(victim, NULL);
@@ -140,11 +140,11 @@ Test(cancel_thread, of_whoever_leads_the_connection_disturbs_nobody)
         pthread_join(threads[i], &bad);
         cr_assert_eq((intptr_t)bad, 0);
     }
-    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    WAIT_FOR(raw_pttl(fixture.redis, "t") == -2);
     assert_nothing_left(client);
 }
 
-/* A cancellation that is pending already, in calls that are no cancellation points but have system calls in them. */
+/* A cancellation is pending during calls that are no cancellation points but contain system calls. */
 static void *triggers_with_a_cancellation_pending(void *arg)
 {
     pthread_cancel(pthread_self());
@@ -161,19 +161,19 @@ static void *asks_for_lost_fd_with_a_cancellation_pending(void *arg)
 
 Test(cancel_thread, pending_does_not_end_a_trigger_half_way)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_cancel *cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     pthread_t thread;
     opts.cancel = cancel;
-    raw(stage.redis, "HSET t foreign:1 1");
-    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    raw(fixture.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR_WAITERS(client, 1);
     pthread_create(&thread, NULL, triggers_with_a_cancellation_pending, cancel);
     pthread_join(thread, NULL);
     cr_assert_eq(hlk_cancel_triggered(cancel), 1);
     cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
     assert_nothing_left(client);
     hlk_cancel_destroy(cancel);
 }
@@ -191,31 +191,31 @@ static void *releases_with_a_cancellation_pending(void *arg)
     return NULL;
 }
 
-/* asks A4 redis-py PR 4258: a release that was cancelled had forgotten the lock and not freed it. No spinning: it
+/* asks A4 redis-py PR 4258: a release that was cancelled had forgotten the lock and not freed it. Without polling: it
  * sleeps until the server answers. */
 Test(cancel_thread, pending_does_not_end_a_release_half_way)
 {
-    struct hlk_client_opts opts = stage_opts();
+    struct hlk_client_opts opts = fixture_opts();
     opts.flags = HLK_OPEN_NO_SPIN;
-    hlk_lock *lock = stage_lock(stage_open(&opts), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(&opts), "t", NULL);
     for (int i = 0; i < 20; i++) {
         pthread_t thread;
         pthread_create(&thread, NULL, releases_with_a_cancellation_pending, lock);
         pthread_join(thread, NULL);
         cr_assert_eq(released, HLK_OK, "round %d: %s", i, hlk_status_name(released));
-        cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+        cr_assert_eq(raw_pttl(fixture.redis, "t"), -2);
     }
 }
 
 Test(cancel_thread, pending_leaves_no_mutex_locked_in_lost_fd)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *lock = stage_owned(client, "t", owner);
+    hlk_lock *lock = fixture_owned(client, "t", owner);
     pthread_t thread;
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_break(lock), HLK_OK); /* a loss that is known: the new descriptor is written to */
-    stage_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(hlk_lock_break(lock), HLK_OK); /* a known loss, for which the new descriptor is written to */
+    fixture_wait_event(HLK_EVENT_LOST, "t");
     pthread_create(&thread, NULL, asks_for_lost_fd_with_a_cancellation_pending, lock);
     pthread_join(thread, NULL);
     cr_assert_geq(hlk_lock_lost_fd(lock), 0);

@@ -1,6 +1,6 @@
-/* A client in its process: threads, descriptors and signals of its own, two clients, many locks, many threads. */
+/* A client in its process: its threads, descriptors and signals; two clients, many locks, many threads. */
+#include "support/fixture.h"
 #include "support/history.h"
-#include "support/stage.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -13,12 +13,12 @@
 
 static void start(void)
 {
-    stage_up(0);
+    fixture_begin(0);
 }
 
-TestSuite(client, .init = start, .fini = stage_down, .timeout = 120);
+TestSuite(client, .init = start, .fini = fixture_end, .timeout = 120);
 
-/* --- what it keeps to itself */
+/* --- threads, descriptors, signals */
 
 static int list_tasks(int *tasks, int room)
 {
@@ -45,14 +45,14 @@ static void *tell_tid(void *arg)
     return NULL;
 }
 
-/* A sanitizer may start a thread of its own beside the first of ours: after this it has. */
+/* A sanitizer may start a thread of its own beside our first one. After this call it has. */
 static int list_tasks_first(int *tasks, int room)
 {
     pthread_t thread;
     int n, tid = 0;
     pthread_create(&thread, NULL, tell_tid, &tid);
     pthread_join(thread, NULL);
-    WAIT_FOR((n = list_tasks(tasks, room)) > 0 && !contains(tasks, n, tid)); /* joined ones may still be listed */
+    WAIT_FOR((n = list_tasks(tasks, room)) > 0 && !contains(tasks, n, tid)); /* joined threads may still be listed */
     return n;
 }
 
@@ -77,7 +77,7 @@ Test(client, has_two_threads_that_take_no_signal)
     };
     int before[64], after[64];
     int n = list_tasks_first(before, 64);
-    stage_open(NULL);
+    fixture_open(NULL);
     int m = list_tasks(after, 64);
     cr_assert_eq(m, n + 2);
     for (int i = 0; i < m; i++) {
@@ -96,18 +96,18 @@ Test(client, has_only_descriptors_that_close_on_exec)
     int found = 0;
     for (int fd = 0; fd < 256; fd++)
         before[fd] = fcntl(fd, F_GETFD) >= 0;
-    struct hlk_client_opts opts = stage_opts();
+    struct hlk_client_opts opts = fixture_opts();
     opts.flags = HLK_OPEN_DISPATCH;
-    hlk_client *client = stage_open(&opts);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(&opts);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     hlk_cancel *cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts interruptible = HLK_ACQUIRE_OPTS_INIT;
     interruptible.flags = HLK_ACQUIRE_EINTR; /* such a waiter has a descriptor of its own */
     cr_assert_geq(hlk_lock_lost_fd(lock), 0);
     cr_assert_geq(hlk_client_fd(client), 0);
-    raw(stage.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t foreign:1 1");
     struct actor *waiter = actor_start(lock, &interruptible);
-    WAIT_FOR(raw_listeners(stage.redis, "t") == 1); /* the subscriber connection is there, too */
+    WAIT_FOR(raw_listeners(fixture.redis, "t") == 1); /* the subscriber connection exists too */
     for (int fd = 0; fd < 256; fd++) {
         int flags = fcntl(fd, F_GETFD);
         if (flags < 0 || before[fd])
@@ -116,8 +116,8 @@ Test(client, has_only_descriptors_that_close_on_exec)
         cr_assert(flags & FD_CLOEXEC, "descriptor %d", fd);
     }
     cr_assert_geq(found, 4);
-    raw(stage.redis, "DEL t");
-    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    raw(fixture.redis, "DEL t");
+    raw(fixture.redis, "PUBLISH redisson_lock__channel:{t} 0");
     cr_assert_eq(actor_end(waiter), HLK_OK);
     hlk_cancel_destroy(cancel);
 }
@@ -134,13 +134,13 @@ Test(client, leaves_no_descriptor_and_no_thread_when_it_is_closed)
 {
     int tasks[64], fds = open_descriptors(), n = list_tasks_first(tasks, 64);
     for (int i = 0; i < 10; i++) {
-        hlk_client *client = stage_open(NULL);
+        hlk_client *client = fixture_open(NULL);
         hlk_lock *lock = hlk_lock_create(client, "t", NULL);
         cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
         cr_assert_geq(hlk_lock_lost_fd(lock), 0);
         hlk_lock_destroy(lock);
-        stage_close(client);
-        cr_assert_eq(raw_pttl(stage.redis, "t"), -2);
+        fixture_close(client);
+        cr_assert_eq(raw_pttl(fixture.redis, "t"), -2);
     }
     cr_assert_eq(open_descriptors(), fds);
     WAIT_FOR(list_tasks(tasks, 64) == n);
@@ -149,31 +149,31 @@ Test(client, leaves_no_descriptor_and_no_thread_when_it_is_closed)
 /* asks A10 hiredis 306: SIGPIPE never comes from this library: its default action would end this test */
 Test(client, never_raises_sigpipe)
 {
-    struct hlk_client_opts opts = stage_opts();
-    opts.patience_ms = 1000;
-    hlk_client *client = stage_open(&opts);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
-    server_allow(stage.server, SERVER_VOID);
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reconnect_timeout_ms = 1000;
+    hlk_client *client = fixture_open(&opts);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    server_allow(fixture.server, SERVER_VOID);
     signal(SIGPIPE, SIG_DFL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    redisFree(stage.redis);
-    server_kill(stage.server);
+    redisFree(fixture.redis);
+    server_kill(fixture.server);
     for (int i = 0; i < 3; i++) {
-        cr_assert_neq(hlk_lock_acquire(stage_lock(client, "t2", NULL), HLK_NOWAIT), HLK_OK);
+        cr_assert_neq(hlk_lock_acquire(fixture_lock(client, "t2", NULL), HLK_NOWAIT), HLK_OK);
         hlk_lock_release(lock);
     }
-    server_restart(stage.server, false);
-    stage.redis = raw_open(stage.server);
-    WAIT_FOR(hlk_lock_acquire(stage_lock(client, "t2", NULL), 1000) == HLK_OK);
-    cr_assert_eq(hlk_lock_release(stage_lock(client, "t2", NULL)), HLK_OK);
+    server_restart(fixture.server, false);
+    fixture.redis = raw_open(fixture.server);
+    WAIT_FOR(hlk_lock_acquire(fixture_lock(client, "t2", NULL), 1000) == HLK_OK);
+    cr_assert_eq(hlk_lock_release(fixture_lock(client, "t2", NULL)), HLK_OK);
 }
 
 /* --- two clients, many locks, many threads */
 
 Test(client, beside_a_second_one_of_the_same_process_is_another_holder)
 {
-    hlk_client *one = stage_open(NULL), *two = stage_open(NULL);
-    hlk_lock *first = stage_lock(one, "t", NULL), *second = stage_lock(two, "t", NULL);
+    hlk_client *one = fixture_open(NULL), *two = fixture_open(NULL);
+    hlk_lock *first = fixture_lock(one, "t", NULL), *second = fixture_lock(two, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(first, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(second, HLK_NOWAIT), HLK_BUSY);
     cr_assert_eq(hlk_lock_release(second), HLK_NOT_HOLDER);
@@ -181,26 +181,26 @@ Test(client, beside_a_second_one_of_the_same_process_is_another_holder)
     WAIT_FOR_WAITERS(two, 1);
     cr_assert_eq(hlk_lock_release(first), HLK_OK);
     cr_assert_eq(actor_end(waiter), HLK_OK);
-    stage_close(one);
+    fixture_close(one);
     cr_assert_eq(hlk_lock_acquire(second, HLK_NOWAIT), HLK_OK, "the other one works on");
     cr_assert_eq(hlk_lock_release(second), HLK_OK);
 }
 
-/* cancel.h: its client only has to be open */
+/* cancel.h: only its client must be open */
 Test(client, may_lend_its_cancel_object_to_another_ones_locks)
 {
-    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
     hlk_cancel *cancel = hlk_cancel_create(other);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.cancel = cancel;
-    raw(stage.redis, "HSET t foreign:1 1");
-    struct actor *waiter = actor_start(stage_lock(client, "t", NULL), &opts);
+    raw(fixture.redis, "HSET t foreign:1 1");
+    struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR_WAITERS(client, 1);
     hlk_cancel_trigger(cancel);
     cr_assert_eq(actor_end(waiter), HLK_INTERRUPTED);
-    cr_assert_eq(hlk_lock_acquire_with(stage_lock(client, "t", NULL), &opts), HLK_INTERRUPTED);
-    cr_assert_eq(stage_counters(client).waiting, 0u);
-    raw(stage.redis, "DEL t");
+    cr_assert_eq(hlk_lock_acquire_with(fixture_lock(client, "t", NULL), &opts), HLK_INTERRUPTED);
+    cr_assert_eq(fixture_counters(client).waiting, 0u);
+    raw(fixture.redis, "DEL t");
     hlk_cancel_destroy(cancel);
 }
 
@@ -208,25 +208,26 @@ Test(client, may_lend_its_cancel_object_to_another_ones_locks)
 Test(client, holds_10000_locks_over_two_connections)
 {
     enum { LOCKS = 10000 };
-    struct hlk_client_opts opts = stage_opts();
+    struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 6000;
-    hlk_client *client = stage_open(&opts);
+    hlk_client *client = fixture_open(&opts);
     hlk_lock **locks = calloc(LOCKS, sizeof *locks);
     for (int i = 0; i < LOCKS; i++) {
         char name[32];
         snprintf(name, sizeof name, "t%d", i);
-        locks[i] = stage_lock(client, name, NULL);
+        locks[i] = fixture_lock(client, name, NULL);
         cr_assert_eq(hlk_lock_acquire(locks[i], HLK_NOWAIT), HLK_OK);
     }
-    cr_assert_eq(stage_counters(client).held, (uint64_t)LOCKS);
-    uint64_t renewals = stage_counters(client).renewals;
-    WAIT_FOR(stage_counters(client).renewals >= renewals + 3 * LOCKS);
-    cr_assert_leq(raw_clients(stage.redis, "normal") + raw_clients(stage.redis, "pubsub"), 3, "two and the test's own");
-    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), LOCKS);
+    cr_assert_eq(fixture_counters(client).held, (uint64_t)LOCKS);
+    uint64_t renewals = fixture_counters(client).renewals;
+    WAIT_FOR(fixture_counters(client).renewals >= renewals + 3 * LOCKS);
+    cr_assert_leq(raw_clients(fixture.redis, "normal") + raw_clients(fixture.redis, "pubsub"), 3,
+                  "two and the test's own");
+    cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), LOCKS);
     for (int i = 0; i < LOCKS; i++)
         cr_assert_eq(hlk_lock_release(locks[i]), HLK_OK);
-    cr_assert_eq(stage_events(HLK_EVENT_LOST, NULL), 0u);
-    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0u);
+    cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), 0);
     free(locks);
 }
 
@@ -264,7 +265,7 @@ static void *one_of_a_crowd(void *arg)
 Test(client, serves_1000_threads_over_two_connections)
 {
     enum { THREADS = 1000 };
-    struct crowd crowd = { .client = stage_open(NULL), .history = history_create(3 * THREADS) };
+    struct crowd crowd = { .client = fixture_open(NULL), .history = history_create(3 * THREADS) };
     pthread_t *threads = calloc(THREADS, sizeof *threads);
     pthread_attr_t small;
     pthread_attr_init(&small);
@@ -278,9 +279,9 @@ Test(client, serves_1000_threads_over_two_connections)
     struct history_share share = history_shares(crowd.history, 0, THREADS);
     cr_assert_eq(share.total, 3u * THREADS);
     cr_assert_eq(share.min, 3u);
-    cr_assert_leq(raw_clients(stage.redis, "normal") + raw_clients(stage.redis, "pubsub"), 3);
-    cr_assert_eq(stage_events(HLK_EVENT_ORPHANED, NULL), 0u);
-    cr_assert_eq(stage_counters(crowd.client).woken_by_ttl, 0u);
+    cr_assert_leq(raw_clients(fixture.redis, "normal") + raw_clients(fixture.redis, "pubsub"), 3);
+    cr_assert_eq(fixture_events(HLK_EVENT_ORPHANED, NULL), 0u);
+    cr_assert_eq(fixture_counters(crowd.client).woken_by_ttl, 0u);
     history_destroy(crowd.history);
     free(threads);
 }

@@ -1,5 +1,5 @@
 /* A process with a client forks, or exits without closing it. */
-#include "support/stage.h"
+#include "support/fixture.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -15,10 +15,10 @@
 
 static void start(void)
 {
-    stage_up(0);
+    fixture_begin(0);
 }
 
-TestSuite(client_fork, .init = start, .fini = stage_down, .timeout = 90);
+TestSuite(client_fork, .init = start, .fini = fixture_end, .timeout = 90);
 
 static int exit_code_of(pid_t child)
 {
@@ -30,10 +30,10 @@ static int exit_code_of(pid_t child)
 
 static int64_t commands_processed(void)
 {
-    return raw_stat(stage.redis, "total_commands_processed");
+    return raw_stat(fixture.redis, "total_commands_processed");
 }
 
-/* The child's part: the number of the first thing that was not as it should be; 0: all was. */
+/* The child's part. Returns the number of the first failed check; 0: none failed. */
 static int child_of_a_fork(hlk_client *client, hlk_lock *held, hlk_lock *other, hlk_owner *owner)
 {
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
@@ -82,9 +82,9 @@ static int child_of_a_fork(hlk_client *client, hlk_lock *held, hlk_lock *other, 
 /* asks A7 redis-py 234, phpredis 1642, cpp_redis 130: every call answers FORKED, nothing is sent, nothing is closed */
 Test(client_fork, leaves_the_child_nothing_and_the_parent_everything)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, "job");
-    hlk_lock *held = stage_lock(client, "t", NULL), *other = hlk_lock_create(client, "t2", NULL);
+    hlk_lock *held = fixture_lock(client, "t", NULL), *other = hlk_lock_create(client, "t2", NULL);
     cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
     int64_t before = commands_processed();
     pid_t child = fork();
@@ -93,7 +93,7 @@ Test(client_fork, leaves_the_child_nothing_and_the_parent_everything)
     int failed = exit_code_of(child);
     cr_assert_eq(failed, 0, "number %d of child_of_a_fork", failed);
     cr_assert_eq(commands_processed(), before + 1, "only our own INFO");
-    cr_assert_eq(raw_clients(stage.redis, "normal"), 2);
+    cr_assert_eq(raw_clients(fixture.redis, "normal"), 2);
     cr_assert_eq(hlk_lock_holds(held), 1);
     cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK, "the parent goes on undisturbed");
     cr_assert_eq(hlk_lock_release(other), HLK_OK);
@@ -108,7 +108,7 @@ static void count_acquired(hlk_lock *lock, enum hlk_status status, void *ctx)
     *(int *)ctx += status == HLK_OK;
 }
 
-/* The child's part, when a completion of its parent's is due. */
+/* The child's part, while a completion of its parent's is pending. */
 static int dispatch_in_a_child(hlk_client *client, hlk_lock *lock, const int *acquired)
 {
     if (hlk_client_dispatch(client, 0) != 0 || hlk_last_status() != HLK_E_FORKED || *acquired != 1)
@@ -122,17 +122,17 @@ static int dispatch_in_a_child(hlk_client *client, hlk_lock *lock, const int *ac
 
 Test(client_fork, child_runs_no_completion_of_its_parents)
 {
-    struct hlk_client_opts opts = stage_opts();
+    struct hlk_client_opts opts = fixture_opts();
     int acquired = 0;
     opts.flags = HLK_OPEN_DISPATCH;
-    hlk_client *client = stage_open(&opts);
+    hlk_client *client = fixture_open(&opts);
     hlk_owner *owner = hlk_owner_create(client, "job");
-    hlk_lock *first = stage_owned(client, "t", owner), *second = stage_owned(client, "t2", owner);
+    hlk_lock *first = fixture_owned(client, "t", owner), *second = fixture_owned(client, "t2", owner);
     struct pollfd due = { hlk_client_fd(client), POLLIN, 0 };
     cr_assert_eq(hlk_lock_acquire_async(first, NULL, count_acquired, &acquired), HLK_OK);
     cr_assert_eq(hlk_lock_acquire_async(second, NULL, count_acquired, &acquired), HLK_OK);
     WAIT_FOR((hlk_client_dispatch(client, 1), acquired) == 1);
-    WAIT_FOR(raw_pttl(stage.redis, "t2") > 0);
+    WAIT_FOR(raw_pttl(fixture.redis, "t2") > 0);
     cr_assert_eq(poll(&due, 1, WAIT_MS), 1);
     pid_t child = fork();
     if (child == 0)
@@ -145,11 +145,11 @@ Test(client_fork, child_runs_no_completion_of_its_parents)
     hlk_owner_destroy(owner);
 }
 
-/* The child leaves by exit(), with whatever runs then. */
+/* The child calls exit(), with its handlers and destructors. */
 Test(client_fork, child_that_exits_releases_nothing_and_sends_nothing)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *held = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *held = fixture_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
     int64_t before = commands_processed();
     pid_t child = fork();
@@ -166,13 +166,13 @@ Test(client_fork, child_that_exits_releases_nothing_and_sends_nothing)
 /* asks A3 curator 727: an old incarnation is never me: the child's own client is another one */
 Test(client_fork, child_may_open_its_own_client, .disabled = STAGE_UNDER_TSAN)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *held = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *held = fixture_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
     pid_t child = fork();
     if (child == 0) {
         hlk_client *own;
-        if (hlk_client_open(&own, stage.url, NULL) != HLK_OK)
+        if (hlk_client_open(&own, fixture.url, NULL) != HLK_OK)
             _exit(1);
         if (strcmp(hlk_client_id(own), hlk_client_id(client)) == 0)
             _exit(2);
@@ -199,17 +199,17 @@ static void *lock_and_unlock(void *arg)
     return (void *)bad;
 }
 
-/* Whatever was locked inside the library at the moment of the fork stays locked in the child: it must not matter. */
+/* Mutexes that other threads had locked at the fork stay locked in the child. That must not matter. */
 Test(client_fork, in_the_midst_of_calls_does_not_hang_the_child)
 {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t9", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t9", NULL);
     for (int i = 0; i < THREADS; i++) {
         char name[32];
         snprintf(name, sizeof name, "t%d", i / 2);
-        pthread_create(&threads[i], NULL, lock_and_unlock, stage_lock(client, name, NULL));
+        pthread_create(&threads[i], NULL, lock_and_unlock, fixture_lock(client, name, NULL));
     }
     for (int i = 0; i < 50; i++) {
         pid_t child = fork();
@@ -250,11 +250,11 @@ static void *leave_orphans(void *lock)
 static pthread_t survivor;
 static hlk_client *own_client;
 
-/* In the child, when its thread has ended with a lock of its own. */
+/* In the child, after its thread has ended while holding a lock. */
 static void *see_it_end(void *arg)
 {
     (void)arg;
-    if (pthread_join(survivor, NULL) != 0 || stage_counters(own_client).orphaned != 1)
+    if (pthread_join(survivor, NULL) != 0 || fixture_counters(own_client).orphaned != 1)
         _exit(4);
     hlk_client_close(own_client);
     _exit(0);
@@ -267,7 +267,7 @@ static _Noreturn void live_a_life_of_its_own(void)
     opts.log_level = HLK_LOG_ERROR;
     alarm(20);
     survivor = pthread_self();
-    if (hlk_client_open(&own_client, stage.url, &opts) != HLK_OK)
+    if (hlk_client_open(&own_client, fixture.url, &opts) != HLK_OK)
         _exit(1);
     if (hlk_lock_acquire(hlk_lock_create(own_client, "t3", NULL), HLK_NOWAIT) != HLK_OK)
         _exit(2);
@@ -276,13 +276,12 @@ static _Noreturn void live_a_life_of_its_own(void)
     pthread_exit(NULL);
 }
 
-/* The parent has many locks to look through whenever one of its threads ends, which it does all the time. (Found by an
- * audit.) */
+/* The parent searches many locks whenever one of its threads ends, which happens all the time. (Found by an audit.) */
 Test(client_fork, while_threads_end_the_child_may_open_a_client_and_end_its_own_thread,
      .disabled = STAGE_UNDER_TSAN || STAGE_UNDER_ASAN)
 {
     enum { HELD = 300, FORKS = 60 };
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_lock *held[HELD];
     pthread_t thread;
     void *good;
@@ -292,14 +291,14 @@ Test(client_fork, while_threads_end_the_child_may_open_a_client_and_end_its_own_
         held[i] = hlk_lock_create(client, name, NULL);
         cr_assert_eq(hlk_lock_acquire(held[i], HLK_NOWAIT), HLK_OK);
     }
-    pthread_create(&thread, NULL, leave_orphans, stage_lock(client, "t", NULL));
+    pthread_create(&thread, NULL, leave_orphans, fixture_lock(client, "t", NULL));
     for (int i = 0; i < FORKS; i++) {
         pid_t child = fork();
         if (child == 0)
             live_a_life_of_its_own();
         int code = exit_code_of(child);
         cr_assert_eq(code, 0, "fork %d: %d", i, code);
-        raw(stage.redis, "DEL t3"); /* the child's, which nobody released */
+        raw(fixture.redis, "DEL t3"); /* the child's hold, which was not released */
     }
     atomic_store(&stop_locking, true);
     pthread_join(thread, &good);
@@ -318,11 +317,11 @@ Test(client_fork, process_that_exits_without_close_releases_nothing_and_its_leas
         if (child == 0) {
             struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
             hlk_client *client;
-            opts.watchdog_ms = 2500; /* more than a busy machine needs to look */
-            if (hlk_client_open(&client, stage.url, &opts) != HLK_OK ||
+            opts.watchdog_ms = 2500; /* longer than a busy machine needs for the check */
+            if (hlk_client_open(&client, fixture.url, &opts) != HLK_OK ||
                 hlk_lock_acquire(hlk_lock_create(client, "t", NULL), HLK_NOWAIT) != HLK_OK)
                 _exit(9);
-            fclose(stderr); /* a runner's leak checker has nothing to say here */
+            fclose(stderr); /* silences a leak checker */
             if (how == 0)
                 exit(0);
             if (how == 1)
@@ -330,9 +329,9 @@ Test(client_fork, process_that_exits_without_close_releases_nothing_and_its_leas
             raise(SIGKILL);
         }
         cr_assert_eq(exit_code_of(child), how == 2 ? 128 + SIGKILL : 0);
-        cr_assert_str_neq(raw_holder(stage.redis, "t"), "", "way %d", how);
-        hlk_client *client = stage_open(NULL);
-        hlk_lock *lock = stage_lock(client, "t", NULL);
+        cr_assert_str_neq(raw_holder(fixture.redis, "t"), "", "way %d", how);
+        hlk_client *client = fixture_open(NULL);
+        hlk_lock *lock = fixture_lock(client, "t", NULL);
         cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
         cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     }

@@ -1,6 +1,6 @@
-/* Opening a client at a server that answers with an error: what passes by itself is waited for and told as
- * HLK_E_CONNECT, who is not let in is HLK_E_AUTH, and nothing else is. */
-#include "support/stage.h"
+/* Opening a client at a server that answers with an error. Temporary errors are retried, then HLK_E_CONNECT. Missing
+ * access is HLK_E_AUTH, and nothing else is. */
+#include "support/fixture.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -12,18 +12,18 @@
 
 static void start(void)
 {
-    stage_up(SERVER_TCP);
+    fixture_begin(SERVER_TCP);
 }
 
-TestSuite(client_refused, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(client_refused, .init = start, .fini = fixture_end, .timeout = 60);
 TestSuite(client_refused_played, .timeout = 60);
 
-static enum hlk_status try_open(const char *user, int port, int64_t patience_ms)
+static enum hlk_status try_open(const char *user, int port, int64_t reconnect_timeout_ms)
 {
     char url[96];
-    struct hlk_client_opts opts = stage_opts();
+    struct hlk_client_opts opts = fixture_opts();
     hlk_client *client;
-    opts.patience_ms = patience_ms;
+    opts.reconnect_timeout_ms = reconnect_timeout_ms;
     snprintf(url, sizeof url, "redis://%s127.0.0.1:%d", user, port);
     enum hlk_status status = hlk_client_open(&client, url, &opts);
     if (status == HLK_OK)
@@ -33,13 +33,13 @@ static enum hlk_status try_open(const char *user, int port, int64_t patience_ms)
 
 enum { PATIENCE_MS = 300 };
 
-/* At the stage's server, as whom it lets in. */
+/* At the stage's server, as its permitted user. */
 static enum hlk_status try_stage(void)
 {
-    struct hlk_client_opts opts = stage_opts();
+    struct hlk_client_opts opts = fixture_opts();
     hlk_client *client;
-    opts.patience_ms = PATIENCE_MS;
-    enum hlk_status status = hlk_client_open(&client, stage.url, &opts);
+    opts.reconnect_timeout_ms = PATIENCE_MS;
+    enum hlk_status status = hlk_client_open(&client, fixture.url, &opts);
     if (status == HLK_OK)
         hlk_client_close(client);
     return status;
@@ -55,30 +55,30 @@ static void assert_rides_out(const char *word)
 
 Test(client_refused, while_a_script_runs_is_waited_for)
 {
-    redisContext *other = raw_open(stage.server);
+    redisContext *other = raw_open(fixture.server);
     int done = 0;
-    raw(stage.redis, "CONFIG SET busy-reply-threshold 20");
+    raw(fixture.redis, "CONFIG SET busy-reply-threshold 20");
     redisAppendCommand(other, "EVAL %s 0", "while true do end");
     while (!done && redisBufferWrite(other, &done) == REDIS_OK)
         ;
-    WAIT_FOR(strstr(raw(stage.redis, "GET t-nothing"), "BUSY") != NULL);
-    assert_rides_out("BUSY "); /* Redis, or Valkey, is busy */
-    cr_assert_str_eq(raw(stage.redis, "SCRIPT KILL"), "OK");
+    WAIT_FOR(strstr(raw(fixture.redis, "GET t-nothing"), "BUSY") != NULL);
+    assert_rides_out("BUSY "); /* Redis or Valkey runs a long script */
+    cr_assert_str_eq(raw(fixture.redis, "SCRIPT KILL"), "OK");
     WAIT_FOR(try_stage() == HLK_OK);
     redisFree(other);
 }
 
 Test(client_refused, while_it_is_full_of_clients_is_waited_for_and_is_no_wrong_password)
 {
-    raw(stage.redis, "CONFIG SET maxclients 1");
+    raw(fixture.redis, "CONFIG SET maxclients 1");
     assert_rides_out("max number of clients");
-    cr_assert_eq(try_open("nobody:pw@", stage.server->port, PATIENCE_MS), HLK_E_CONNECT, "%s", hlk_last_error());
-    raw(stage.redis, "CONFIG SET maxclients 100");
+    cr_assert_eq(try_open("nobody:pw@", fixture.server->port, PATIENCE_MS), HLK_E_CONNECT, "%s", hlk_last_error());
+    raw(fixture.redis, "CONFIG SET maxclients 100");
     WAIT_FOR(try_stage() == HLK_OK);
-    cr_assert_eq(try_open("nobody:pw@", stage.server->port, PATIENCE_MS), HLK_E_AUTH, "%s", hlk_last_error());
+    cr_assert_eq(try_open("nobody:pw@", fixture.server->port, PATIENCE_MS), HLK_E_AUTH, "%s", hlk_last_error());
 }
 
-/* --- each text, from a server that says nothing else */
+/* --- each text, from a server that sends nothing else */
 
 static struct played {
     int fd, port;
@@ -91,9 +91,9 @@ static void *play(void *arg)
     int fd;
     while ((fd = accept(played.fd, NULL, NULL)) >= 0) {
         char heard[64], said[256];
-        (void)!read(fd, heard, sizeof heard); /* something has been asked */
+        (void)!read(fd, heard, sizeof heard); /* a command has arrived */
         snprintf(said, sizeof said, "-%s\r\n", played.text);
-        (void)!send(fd, said, strlen(said), MSG_NOSIGNAL); /* whom we answer may have gone already */
+        (void)!send(fd, said, strlen(said), MSG_NOSIGNAL); /* the client may be gone already */
         shutdown(fd, SHUT_WR);
         while (read(fd, heard, sizeof heard) > 0)
             ;
@@ -122,24 +122,27 @@ static void end(void)
     close(played.fd);
 }
 
-/* With a patience that was long enough to read an answer. */
-static enum hlk_status open_played(const char *user)
+/* With a reconnect timeout that allows one reply. Of a reply to AUTH only the error code is shown. */
+static enum hlk_status open_played(const char *user, const char *told)
 {
     enum hlk_status status;
-    int64_t patience_ms = 30;
+    int64_t reconnect_timeout_ms = 30;
     do {
-        status = try_open(user, played.port, patience_ms);
-        patience_ms *= 4;
-    } while (status == HLK_E_CONNECT && !strstr(hlk_last_error(), played.text));
+        status = try_open(user, played.port, reconnect_timeout_ms);
+        reconnect_timeout_ms *= 4;
+    } while (status == HLK_E_CONNECT && !strstr(hlk_last_error(), told));
     return status;
 }
 
 static void answers(const char *text, enum hlk_status to_auth, enum hlk_status to_others)
 {
+    char code[32];
+    snprintf(code, sizeof code, "AUTH with %.*s", (int)strcspn(text, " "), text);
     begin(text);
-    cr_assert_eq(open_played("joe:pw@"), to_auth, "AUTH: %s", hlk_last_error());
-    cr_assert_not_null(strstr(hlk_last_error(), text), "%s", hlk_last_error());
-    cr_assert_eq(open_played(""), to_others, "%s", hlk_last_error());
+    cr_assert_eq(open_played("joe:pw@", code), to_auth, "AUTH: %s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), code), "%s", hlk_last_error());
+    cr_assert_null(strstr(hlk_last_error(), text), "%s", hlk_last_error());
+    cr_assert_eq(open_played("", text), to_others, "%s", hlk_last_error());
     cr_assert_not_null(strstr(hlk_last_error(), text), "%s", hlk_last_error());
     end();
 }

@@ -1,6 +1,7 @@
 /* The text of the last error: operation, lock, endpoint, holder, ttl, cause; per thread; never a secret.
+ *
  * asks A9 redsync 107, 125, 158: "lock already taken" told nobody anything. */
-#include "support/stage.h"
+#include "support/fixture.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -11,10 +12,10 @@
 
 static void start(void)
 {
-    stage_up(0);
+    fixture_begin(0);
 }
 
-TestSuite(errors, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(errors, .init = start, .fini = fixture_end, .timeout = 60);
 TestSuite(status, .timeout = 60);
 
 #define assert_names(part)                                                                                             \
@@ -22,14 +23,14 @@ TestSuite(status, .timeout = 60);
 
 static const char *endpoint(void)
 {
-    return stage.server->acl ? "127.0.0.1" : stage.server->socket;
+    return fixture.server->acl ? "127.0.0.1" : fixture.server->socket;
 }
 
 Test(errors, of_busy_names_operation_lock_endpoint_holder_and_ttl)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
-    raw(stage.redis, "HSET t web-3:9 1");
-    raw(stage.redis, "PEXPIRE t 30000");
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
+    raw(fixture.redis, "HSET t web-3:9 1");
+    raw(fixture.redis, "PEXPIRE t 30000");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
     cr_assert_eq(hlk_last_status(), HLK_BUSY);
     assert_names("acquire");
@@ -37,34 +38,34 @@ Test(errors, of_busy_names_operation_lock_endpoint_holder_and_ttl)
     assert_names(endpoint());
     assert_names("web-3:9");
     assert_names("ttl");
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
 }
 
 Test(errors, of_timeout_names_the_wait_and_who_held_it)
 {
-    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(other, "t", NULL);
+    hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL), *theirs = fixture_lock(other, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(lock, 123), HLK_TIMEOUT);
     assert_names("acquire \"t\"");
-    const char *told = strstr(hlk_last_error(), "not got in ");
+    const char *told = strstr(hlk_last_error(), "not acquired in ");
     cr_assert_not_null(told, "%s", hlk_last_error());
-    cr_assert_geq(atoi(told + strlen("not got in ")), 123, "%s", hlk_last_error());
+    cr_assert_geq(atoi(told + strlen("not acquired in ")), 123, "%s", hlk_last_error());
     assert_names(endpoint());
     assert_names("ttl");
     char host[256] = "", *dot;
     gethostname(host, sizeof host - 1);
     if ((dot = strchr(host, '.')))
         *dot = '\0';
-    assert_names(host); /* our own holders are told by host and pid */
+    assert_names(host); /* holders of this library are shown by host and pid */
     cr_assert_eq(hlk_lock_acquire(lock, 700), HLK_TIMEOUT);
-    assert_names(" s ago"); /* when it was heard of: another may have it by now */
+    assert_names(" s ago"); /* the age of that information: the holder may be another one by now */
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
 }
 
 Test(errors, of_release_and_extend_name_what_was_not_held)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
     cr_assert_eq(hlk_last_status(), HLK_NOT_HOLDER);
     assert_names("release \"t\"");
@@ -76,8 +77,8 @@ Test(errors, of_release_and_extend_name_what_was_not_held)
 
 Test(errors, of_a_loss_name_lock_and_cause)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_break(lock), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
@@ -85,7 +86,7 @@ Test(errors, of_a_loss_name_lock_and_cause)
     assert_names("release \"t\"");
     assert_names("broken by this process");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
     cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_LOST);
     cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_LOST);
     assert_names("unknown to the server");
@@ -97,12 +98,12 @@ Test(errors, of_a_loss_name_lock_and_cause)
 
 Test(errors, of_an_interrupted_wait_name_operation_lock_and_endpoint)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_cancel *cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.cancel = cancel;
     hlk_cancel_trigger(cancel);
-    cr_assert_eq(hlk_lock_acquire_with(stage_lock(client, "t", NULL), &opts), HLK_INTERRUPTED);
+    cr_assert_eq(hlk_lock_acquire_with(fixture_lock(client, "t", NULL), &opts), HLK_INTERRUPTED);
     assert_names("acquire \"t\"");
     assert_names(endpoint());
     assert_names("nothing is held");
@@ -111,14 +112,14 @@ Test(errors, of_an_interrupted_wait_name_operation_lock_and_endpoint)
 
 Test(errors, of_a_wait_behind_this_process_name_holder_and_ttl)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, "order-4711");
-    hlk_lock *owned = stage_owned(client, "t", owner), *lock = stage_lock(client, "t", NULL);
+    hlk_lock *owned = fixture_owned(client, "t", owner), *lock = fixture_lock(client, "t", NULL);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.lease_ms = 20000;
     cr_assert_eq(hlk_lock_acquire_with(owned, &opts), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
-    assert_names("held by owner \"order-4711\" of this process, ttl 1"); /* of 20 s less the margin, a little is gone */
+    assert_names("held by owner \"order-4711\" of this process, ttl 1"); /* 20 s minus the margin and some time */
     cr_assert_eq(hlk_lock_acquire(lock, 20), HLK_TIMEOUT);
     assert_names("held by owner \"order-4711\" of this process");
     cr_assert_eq(hlk_lock_release(owned), HLK_OK);
@@ -129,7 +130,7 @@ Test(errors, of_a_wait_behind_this_process_name_holder_and_ttl)
     struct actor *gone = actor_start_wait(lock, HLK_NOWAIT);
     cr_assert_eq(actor_status(gone), HLK_OK);
     actor_leave(gone);
-    stage_wait_event(HLK_EVENT_ORPHANED, "t");
+    fixture_wait_event(HLK_EVENT_ORPHANED, "t");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
     assert_names("that has ended, ttl ");
     cr_assert_eq(hlk_lock_break(lock), HLK_OK);
@@ -138,45 +139,45 @@ Test(errors, of_a_wait_behind_this_process_name_holder_and_ttl)
 
 Test(errors, of_the_server_are_quoted)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
-    raw(stage.redis, "SET t text");
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
+    raw(fixture.redis, "SET t text");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_E_SERVER);
     assert_names("acquire \"t\"");
     assert_names("the key is not a lock: another type is stored under this name");
     assert_names("WRONGTYPE");
     assert_names(endpoint());
     cr_assert_null(strstr(hlk_last_error(), "user_script"), "%s", hlk_last_error());
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
 }
 
 Test(errors, of_an_absent_server_name_where_it_should_be)
 {
-    struct hlk_client_opts opts = stage_opts();
-    opts.patience_ms = 1000;
-    server_allow(stage.server, SERVER_VOID);
-    hlk_lock *lock = stage_lock(stage_open(&opts), "t", NULL);
-    redisFree(stage.redis);
-    server_kill(stage.server);
-    enum hlk_status status = hlk_lock_acquire(lock, HLK_NOWAIT); /* UNSURE: into a connection that was dead already */
-    cr_assert(status == HLK_E_UNSURE || status == HLK_E_CONNECT, "%s", hlk_last_error());
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reconnect_timeout_ms = 1000;
+    server_allow(fixture.server, SERVER_VOID);
+    hlk_lock *lock = fixture_lock(fixture_open(&opts), "t", NULL);
+    redisFree(fixture.redis);
+    server_kill(fixture.server);
+    enum hlk_status status = hlk_lock_acquire(lock, HLK_NOWAIT); /* BUSY: the connection was broken already */
+    cr_assert(status == HLK_BUSY || status == HLK_E_CONNECT, "%s", hlk_last_error());
     assert_names(endpoint());
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_E_CONNECT, "%s", hlk_last_error());
     assert_names("acquire \"t\"");
     assert_names(endpoint());
-    server_restart(stage.server, false);
-    stage.redis = raw_open(stage.server);
+    server_restart(fixture.server, false);
+    fixture.redis = raw_open(fixture.server);
 }
 
 Test(errors, show_names_of_locks_safely)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     char name[513];
     memset(name, 't', sizeof name);
     name[512] = '\0';
-    cr_assert_eq(hlk_lock_release(stage_lock(client, name, NULL)), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_release(fixture_lock(client, name, NULL)), HLK_NOT_HOLDER);
     cr_assert_lt(strlen(hlk_last_error()), 480u);
     assert_names("...");
-    cr_assert_eq(hlk_lock_release(stage_lock(client, "t\n\x1b[31m", NULL)), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_release(fixture_lock(client, "t\n\x1b[31m", NULL)), HLK_NOT_HOLDER);
     cr_assert_null(strchr(hlk_last_error(), '\n'));
     cr_assert_null(strchr(hlk_last_error(), '\x1b'));
 }
@@ -191,22 +192,22 @@ static void *fail_differently(void *lock)
 
 Test(errors, are_each_threads_own)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *other = stage_lock(client, "t-other", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL), *other = fixture_lock(client, "t-other", NULL);
     pthread_t thread;
-    raw(stage.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t foreign:1 1");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
     pthread_create(&thread, NULL, fail_differently, other);
     pthread_join(thread, NULL);
     cr_assert_eq(hlk_last_status(), HLK_BUSY);
     assert_names("\"t\"");
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
 }
 
 Test(errors, stay_until_the_next_call_that_is_not_ok)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_last_status(), HLK_NOT_HOLDER);
@@ -262,21 +263,21 @@ Test(status, version_and_clock)
     cr_assert(before <= now && now <= test_now_ms());
 }
 
-/* --- scripts that the server has forgotten */
+/* --- scripts that the server has lost */
 
-/* The end alone is not known: it is sent again, behind the try. Whether that is answered before the try's answer is
- * looked at, or after, the try is not told BUSY by a hold that is over. */
+/* Only the release's script is lost: the release is sent again, behind the try. Whether its reply is processed before
+ * or after the try's, the try must not be BUSY because of the hold that is over. */
 Test(errors, of_a_forgotten_end_keep_no_try_of_the_same_process_from_the_lock)
 {
     enum { ROUNDS = 200 };
-    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL);
+    hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
     for (int i = 0; i < ROUNDS; i++) {
         char name[16];
         cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "round %d: %s", i, hlk_last_error());
         snprintf(name, sizeof name, "t%d", i);
-        raw(stage.redis, "SCRIPT FLUSH");
-        cr_assert_eq(hlk_lock_acquire(stage_lock(other, name, NULL), HLK_NOWAIT), HLK_OK);
+        raw(fixture.redis, "SCRIPT FLUSH");
+        cr_assert_eq(hlk_lock_acquire(fixture_lock(other, name, NULL), HLK_NOWAIT), HLK_OK);
         cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK);
     }
 }

@@ -1,36 +1,37 @@
-/* Every line of the head of lua/fair_acquire.lua while all are alive: each reply, what it changes, run twice, run late;
- * and what holds for all of lua/fair_*.lua. */
-#include "integration/fair_scripts.h"
+/* Every line of the head of lua/fair_acquire.lua while all waiters are alive: each reply, what it changes, run twice,
+ * run late. And what holds for all of lua/fair_*.lua. */
+#include "integration/fair_scripts_fixture.h"
 #include "support/no_lock.h"
 
 FAIR_SCRIPTS_SUITE(fair_acquire);
+FAIR_SCRIPTS_SUITE(fair_score);
 FAIR_SCRIPTS_SUITE(fair_scripts);
 
 /* --- fair_acquire */
 
 Test(fair_acquire, takes_a_free_lock_with_one_field_and_a_ttl)
 {
-    cr_assert_str_eq(try(30000, A), "(nil)");
-    cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" A "\", \"1\"]");
+    cr_assert_str_eq(try_acquire(30000, A), "(nil)");
+    cr_assert(is_held_by(A));
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
 }
 
 Test(fair_acquire, run_twice_is_run_once_and_raises_the_ttl)
 {
-    try(30000, A);
-    cr_assert_str_eq(try(90000, A), "(nil)");
+    try_acquire(30000, A);
+    cr_assert_str_eq(try_acquire(90000, A), "(nil)");
     cr_assert(about(raw_pttl(admin, LOCK), 90000));
     cr_assert_str_eq(join(A), "(nil)");
     cr_assert(about(raw_pttl(admin, LOCK), 90000), "and never lowers it");
-    cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" A "\", \"1\"]");
+    cr_assert(is_held_by(A));
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
 }
 
 Test(fair_acquire, answers_ttl_and_holder_to_one_who_does_not_join_and_changes_nothing)
 {
-    try(30000, A);
-    struct busy got = busy(try(60000, B));
+    try_acquire(30000, A);
+    struct busy got = busy(try_acquire(60000, B));
     cr_assert(about(got.ms, 30000));
     cr_assert_str_eq(got.holder, A);
     cr_assert_eq(got.place, -1);
@@ -40,114 +41,172 @@ Test(fair_acquire, answers_ttl_and_holder_to_one_who_does_not_join_and_changes_n
 Test(fair_acquire, answers_minus_1_for_a_hold_without_end)
 {
     raw(admin, "HSET t foreign:1 1");
-    cr_assert_eq(busy(try(30000, B)).ms, -1);
+    cr_assert_eq(busy(try_acquire(30000, B)).ms, -1);
     cr_assert_eq(busy(join(B)).ms, -1);
 }
 
-Test(fair_acquire, joins_the_queue_with_redissons_scores)
+Test(fair_acquire, joins_redissons_queue)
 {
-    try(30000, A);
+    try_acquire(30000, A);
     cr_assert_eq(busy(join(B)).place, 0);
     cr_assert_eq(busy(join(C)).place, 1);
     cr_assert_str_eq(queue(), "[\"" B "\", \"" C "\"]");
     cr_assert(in_step());
-    cr_assert(about(score(B), server_ms() + 30000 + PATIENCE));
-    cr_assert_eq(score(C), score(B) + PATIENCE, "as Redisson's: the last one's and a patience");
+    cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0);
 }
 
 Test(fair_acquire, run_twice_keeps_the_place)
 {
-    try(30000, A);
+    try_acquire(30000, A);
     join(B);
     join(C);
     struct busy got = busy(join(B));
     cr_assert_eq(got.place, 0);
     cr_assert_str_eq(got.holder, A);
-    cr_assert_eq(busy(try(30000, C)).place, 1, "also who does not join is told its place");
+    cr_assert_eq(busy(join(C)).place, 1);
     cr_assert_str_eq(queue(), "[\"" B "\", \"" C "\"]");
     cr_assert(in_step());
 }
 
-/* Redisson drops who has waited for five minutes, alive or not. */
-Test(fair_acquire, asked_again_keeps_the_score_ahead_of_the_clock)
+/* Redisson removes waiters that have waited long, and an operator may delete a key. */
+Test(fair_acquire, whose_place_is_gone_takes_another)
 {
-    try(30000, A);
+    redisContext *c = listens(C);
+    try_acquire(30000, A);
     join(B);
     join(C);
-    raw(admin, "ZADD " SCORES " 1000 " B " 2000 " C);
-    redisContext *b = listens(B);
-    join(C);
-    join(B);
-    cr_assert(about(score(B), server_ms() + 30000 + PATIENCE));
-    cr_assert(about(score(C), server_ms() + 30000 + 2 * PATIENCE));
-    int64_t before = score(C);
-    raw(admin, "ZINCRBY " SCORES " 5000000 " C);
-    join(C);
-    cr_assert_eq(score(C), before + 5000000, "it only raises");
-    redisFree(b);
+    raw(admin, "ZREM " SCORES " " B);
+    raw(admin, "LPOP " QUEUE);
+    cr_assert_eq(busy(join(B)).place, 1);
+    raw(admin, "LREM " QUEUE " 1 " B);
+    cr_assert_eq(busy(join(B)).place, 1, "of which the score was left");
+    cr_assert(in_step());
+    redisFree(c);
 }
 
-Test(fair_acquire, lets_the_first_in_and_the_others_be_a_place_nearer)
+/* A waiter behind one of Redisson's is woken on its own channel, and must subscribe to that. */
+Test(fair_acquire, tells_who_will_be_called_by_redissons)
 {
-    try(30000, A);
+    try_acquire(30000, A);
+    cr_assert_eq(busy(join(B)).foreign, 0);
+    cr_assert_eq(busy(join(C)).foreign, 0);
+    java_waits(JAVA, server_ms() + PATIENCE);
+    cr_assert_eq(busy(join(D)).foreign, 1, "behind Redisson's");
+    cr_assert_eq(busy(join(B2)).foreign, 0, "D will hand it on");
+    cr_assert_eq(busy(join(D)).foreign, 1, "asked again");
+    cr_assert_eq(busy(join(B2)).foreign, 0);
+    raw(admin, "DEL t");
+    raw(admin, "HSET t " JAVA2 " 1");
+    raw(admin, "PEXPIRE t 30000");
+    redisContext *b = listens(B), *c = listens(C);
+    cr_assert_eq(busy(join(B)).foreign, 1, "the first, of a foreign holder");
+    cr_assert_eq(busy(join(C)).foreign, 0);
+    raw(admin, "DEL " QUEUE " " SCORES);
+    cr_assert_eq(busy(join(B)).foreign, 1, "the same by its first question");
+    cr_assert_eq(busy(join(C)).foreign, 0);
+    redisFree(b);
+    redisFree(c);
+}
+
+/* Its waiters are in another queue, and other scripts wake them. */
+Test(fair_acquire, of_a_wait_that_polls_tells_that_others_wait_for_it_as_a_plain_lock)
+{
+    try_acquire(30000, A);
+    join(B);
+    cr_assert_eq(busy(join_polling(B)).mixed, 0);
+    raw(admin, "ZADD " PLAIN_QUEUE " 2e15 " D);
+    cr_assert_eq(busy(join_polling(B)).mixed, 0, "a hold that ended in doubt");
+    cr_assert_eq(raw_int(admin, "ZADD " PLAIN_QUEUE " 1 %s", C " 5000 0 0 1"), 1);
+    struct busy got = busy(join_polling(B));
+    cr_assert_eq(got.mixed, 1);
+    cr_assert_str_eq(got.holder, A);
+    cr_assert_eq(got.place, 0);
+    cr_assert_eq(busy(join(B)).mixed, 0, "it is not looked at each time");
+    raw(admin, "DEL " PLAIN_QUEUE);
+    raw(admin, "SET " PLAIN_QUEUE " text");
+    cr_assert_eq(busy(join_polling(B)).mixed, 0);
+}
+
+Test(fair_acquire, lets_the_first_in_and_changes_nothing_of_the_others)
+{
+    try_acquire(30000, A);
     join(B);
     join(C);
     java_waits(JAVA, score(C) + PATIENCE);
     int64_t c = score(C), java = score(JAVA);
     expires();
     cr_assert_str_eq(join(B), "(nil)");
-    cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" B "\", \"1\"]");
+    cr_assert(is_held_by(B));
+    cr_assert(about(raw_pttl(admin, LOCK), 30000), "it asked itself: the whole lease");
     cr_assert_str_eq(queue(), "[\"" C "\", \"" JAVA "\"]");
     cr_assert(in_step());
-    cr_assert_eq(score(C), c - PATIENCE);
-    cr_assert_eq(score(JAVA), java - PATIENCE);
+    cr_assert_eq(score(C), c);
+    cr_assert_eq(score(JAVA), java);
 }
 
 Test(fair_acquire, leaves_no_key_but_the_lock_to_the_last_of_the_queue)
 {
-    try(30000, A);
-    join(B);
+    try_acquire(30000, A);
+    join_for(B, 60000, 60000);
     expires();
     cr_assert_str_eq(join(B), "(nil)");
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
 }
 
-Test(fair_acquire, of_a_free_lock_is_not_for_who_is_not_first)
+Test(fair_acquire, of_a_free_lock_is_the_first_ones_when_another_asks)
 {
     redisContext *b = listens(B), *c = listens(C);
-    try(30000, A);
+    try_acquire(30000, A);
     join(B);
     expires();
-    struct busy got = busy(try(30000, C));
-    cr_assert_str_eq(got.holder, "");
+    struct busy got = busy(try_acquire(30000, C));
+    cr_assert_str_eq(got.holder, B);
+    cr_assert_eq(got.ms, GRANT);
     cr_assert_eq(got.place, -1);
-    cr_assert(about(got.ms, 10000));
-    cr_assert_eq(busy(join(C)).place, 1);
-    cr_assert_eq(raw_pttl(admin, LOCK), -2);
-    cr_assert(was_called(b), "the first is told that it is its turn");
-    cr_assert(was_not_called(b), "once");
-    cr_assert(was_not_called(c));
-    cr_assert_str_eq(try(30000, B), "(nil)");
-    cr_assert_str_eq(queue(), "[\"" C "\"]");
-    cr_assert_eq(raw_int(admin, "EXISTS " VOID), 0, "nobody is waited for any more");
+    cr_assert(is_held_by(B));
+    cr_assert(about(raw_pttl(admin, LOCK), GRANT));
+    cr_assert(was_told(b, "fgrant 7 5000 0 t"));
+    cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
+    cr_assert_eq(busy(join(C)).place, 0);
+    cr_assert(was_told_nothing(b));
+    cr_assert(was_told_nothing(c));
     redisFree(b);
     redisFree(c);
+}
+
+Test(fair_acquire, of_a_free_lock_takes_a_place_behind_the_one_that_has_it_now)
+{
+    redisContext *b = listens(B);
+    try_acquire(30000, A);
+    join(B);
+    expires();
+    struct busy got = busy(join(C));
+    cr_assert_str_eq(got.holder, B);
+    cr_assert_eq(got.place, 0);
+    cr_assert_str_eq(queue(), "[\"" C "\"]");
+    cr_assert(in_step());
+    redisFree(b);
 }
 
 /* asks A1 redisson 1104...: the keys of a queue whose waiters all crashed go by themselves */
 Test(fair_acquire, gives_the_queue_a_ttl_that_outlasts_its_scores)
 {
-    try(30000, A);
+    try_acquire(30000, A);
     join(B);
     join(C);
     int64_t left = score(C) - server_ms() + PATIENCE / 2;
     cr_assert(between(left, raw_int(admin, "PTTL " QUEUE), left + PATIENCE + WAIT_MS));
     cr_assert(between(left, raw_int(admin, "PTTL " SCORES), left + PATIENCE + WAIT_MS));
+    raw(admin, "PEXPIRE " QUEUE " 60000");
+    raw(admin, "PEXPIRE " SCORES " 60000");
+    join(B);
+    cr_assert_gt(raw_int(admin, "PTTL " QUEUE), PATIENCE, "asked again");
+    cr_assert_gt(raw_int(admin, "PTTL " SCORES), PATIENCE);
 }
 
 Test(fair_acquire, leaves_a_queue_of_redissons_alone_without_a_ttl)
 {
-    try(30000, A);
+    try_acquire(30000, A);
     join(B);
     java_waits(JAVA, score(B) + PATIENCE);
     expires();
@@ -156,20 +215,36 @@ Test(fair_acquire, leaves_a_queue_of_redissons_alone_without_a_ttl)
     cr_assert_eq(raw_int(admin, "PTTL " SCORES), -1);
 }
 
+/* The previous holder may have had a longer lease, and Redisson's waiter sleeps for the ttl that it has read. */
+Test(fair_acquire, that_takes_it_wakes_redissons_first_to_read_the_ttl)
+{
+    redisContext *java = listens(JAVA), *java2 = listens(JAVA2);
+    try_acquire(30000, A);
+    join(B);
+    java_waits(JAVA, score(B) + PATIENCE);
+    java_waits(JAVA2, score(B) + 2 * PATIENCE);
+    expires();
+    cr_assert_str_eq(join(B), "(nil)");
+    cr_assert(was_called(java));
+    cr_assert(was_told_nothing(java2));
+    redisFree(java);
+    redisFree(java2);
+}
+
 Test(fair_acquire, run_late_after_an_end_in_doubt_is_void)
 {
     join(A);
-    cr_assert_str_eq(end(A, 60000), ":1");
+    cr_assert_str_eq(release_in_doubt(A, 60000), ":1");
     cr_assert_str_eq(join(A), ":-1");
-    cr_assert_str_eq(try(30000, A), ":-1");
-    cr_assert_str_eq(raw(admin, "KEYS *"), "[\"" VOID "\"]");
+    cr_assert_str_eq(try_acquire(30000, A), ":-1");
+    cr_assert_str_eq(raw(admin, "KEYS *"), "[\"" NOTES "\"]");
 }
 
 Test(fair_acquire, run_late_after_a_wait_that_ended_in_doubt_is_void)
 {
-    try(30000, A);
-    join(B);
-    cr_assert_str_eq(end(B, 60000), ":0");
+    try_acquire(30000, A);
+    join_for(B, 60000, 60000);
+    cr_assert_str_eq(release_in_doubt(B, 60000), ":2");
     cr_assert_str_eq(join(B), ":-1");
     cr_assert_eq(raw_int(admin, "EXISTS " QUEUE " " SCORES), 0);
     cr_assert_eq(busy(join(C)).place, 0, "the void set stops its own holds only");
@@ -177,14 +252,14 @@ Test(fair_acquire, run_late_after_a_wait_that_ended_in_doubt_is_void)
 
 Test(fair_acquire, refuses_keys_of_another_type_and_changes_nothing)
 {
-    static const char *const keys[] = { LOCK, QUEUE, VOID };
+    static const char *const keys[] = { LOCK, QUEUE, NOTES };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         raw(admin, "SET %s text", keys[i]);
         cr_assert_not_null(strstr(join(A), "WRONGTYPE"), "%s", keys[i]);
         cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
         raw(admin, "DEL %s", keys[i]);
     }
-    try(30000, A);
+    try_acquire(30000, A);
     raw(admin, "SET " SCORES " text");
     cr_assert_not_null(strstr(join(B), "WRONGTYPE"));
     cr_assert_eq(raw_int(admin, "EXISTS " QUEUE), 0);
@@ -198,7 +273,7 @@ Test(fair_acquire, refuses_a_hash_without_end_that_is_no_lock_and_changes_nothin
         raw(admin, "DEL t");
         raw(admin, set);
         raw(admin, "RPUSH " QUEUE " " JAVA);
-        raw(admin, "ZADD " SCORES " 1 " JAVA); /* would be dropped: its time is over */
+        raw(admin, "ZADD " SCORES " 1 " JAVA); /* could be removed: its time is over */
         snprintf(before, sizeof before, "%s", raw(admin, "HGETALL t"));
         const char *answer = join(A);
         cr_assert_not_null(strstr(answer, "a hash, but no lock"), "%s", answer);
@@ -207,40 +282,148 @@ Test(fair_acquire, refuses_a_hash_without_end_that_is_no_lock_and_changes_nothin
         raw(admin, "DEL " QUEUE " " SCORES);
     }
     raw(admin, "PEXPIRE t 60000");
-    cr_assert_eq(busy(try(30000, A)).place, -1, "it will be over");
+    cr_assert_eq(busy(try_acquire(30000, A)).place, -1, "it will be over");
 }
 
 Test(fair_acquire, is_refused_by_a_full_server_and_changes_nothing)
 {
     fill_server();
-    cr_assert_not_null(strstr(try(30000, A), "OOM"));
+    cr_assert_not_null(strstr(try_acquire(30000, A), "OOM"));
     cr_assert(nothing_is_left());
     raw(admin, "CONFIG SET maxmemory 0");
-    try(30000, A);
+    redisContext *b = listens(B);
+    try_acquire(30000, A);
     join(B);
     fill_server();
     cr_assert_not_null(strstr(join(C), "OOM"));
     cr_assert_str_eq(queue(), "[\"" B "\"]");
     cr_assert_eq(busy(join(B)).place, 0, "who is in the queue is answered");
     cr_assert_str_eq(join(A), "(nil)", "and who holds it");
+    expires();
+    struct busy got = busy(try_acquire(30000, C));
+    cr_assert_str_eq(got.holder, "", "another one's question cannot grant it");
+    cr_assert(was_told(b, "fopen 7 0 0 t"));
+    cr_assert_str_eq(queue(), "[\"" B "\"]", "it keeps its place");
+    cr_assert_str_eq(join(B), "(nil)", "and gets in");
+    redisFree(b);
+}
+
+/* --- scores, which Redisson's clients use. When one of them acquires or leaves, it subtracts PATIENCE from those
+ * behind it. They remove the first waiter when its score is over by their own clock */
+
+Test(fair_score, is_ahead_of_the_clock_however_many_of_ours_are_before)
+{
+    try_acquire(30000, A);
+    join(B);
+    join(C);
+    join(D);
+    cr_assert(about(score(B), server_ms() + 30000 + LEAD));
+    cr_assert(between(score(B), score(C), score(B) + WAIT_MS), "as nobody takes anything from it");
+    cr_assert(between(score(C), score(D), score(C) + WAIT_MS));
+}
+
+Test(fair_score, behind_redissons_has_what_its_script_will_take_and_more)
+{
+    try_acquire(30000, A);
+    java_waits(JAVA, server_ms() + 30000 + PATIENCE);
+    join(B);
+    cr_assert_geq(score(B), score(JAVA) + PATIENCE);
+    cr_assert(about(score(B), server_ms() + 30000 + LEAD + PATIENCE), "and no more than that for each place");
+    join(C);
+    cr_assert(between(score(B), score(C), score(B) + WAIT_MS));
+}
+
+/* A Redisson host has a clock that is 4 min fast, and this waiter has waited for 6 min. */
+Test(fair_score, is_kept_ahead_of_a_clock_that_is_5_minutes_ahead)
+{
+    redisContext *b = listens(B);
+    try_acquire(30000, A);
+    join(B);
+    join(C);
+    for (int64_t ahead = 0; ahead <= LEAD; ahead += 10000) {
+        raw(admin, "ZADD " SCORES " %lld " B " %lld " C, (long long)(server_ms() + ahead),
+            (long long)(server_ms() + ahead));
+        join(B);
+        join(C);
+        cr_assert_gt(score(B), server_ms() + PATIENCE + 35000, "until it asks again");
+        cr_assert_gt(score(C), server_ms() + PATIENCE + 35000);
+    }
+    redisFree(b);
+}
+
+Test(fair_score, is_kept_so_behind_redissons_that_will_take_5_minutes)
+{
+    redisContext *java = listens(JAVA);
+    try_acquire(30000, A);
+    java_waits(JAVA, server_ms() + PATIENCE);
+    join(B);
+    raw(admin, "ZADD " SCORES " %lld " JAVA " %lld " B, (long long)server_ms(), (long long)(server_ms() + 600000));
+    join(B);
+    cr_assert_gt(score(B), server_ms() + 2 * PATIENCE + 35000);
+    redisFree(java);
+}
+
+Test(fair_score, that_is_ahead_enough_stays_as_it_is)
+{
+    try_acquire(30000, A);
+    join(B);
+    int64_t before = server_ms() + LEAD - 60000;
+    raw(admin, "ZADD " SCORES " %lld " B, (long long)before);
+    join(B);
+    cr_assert_eq(score(B), before, "no write each time");
+}
+
+Test(fair_score, that_is_too_far_ahead_is_lowered)
+{
+    redisContext *b = listens(B);
+    try_acquire(30000, A);
+    join(B);
+    join(C);
+    raw(admin, "ZINCRBY " SCORES " 5000000 " B);
+    raw(admin, "ZINCRBY " SCORES " 5000000 " C);
+    join(B);
+    join(C);
+    cr_assert(about(score(B), server_ms() + 30000 + LEAD));
+    cr_assert(about(score(C), server_ms() + 30000 + LEAD + PATIENCE), "not below what the one before may take");
+    redisFree(b);
+}
+
+/* Redisson's tryLock(300 ms) adds 300 ms to the last score, and subtracts 300 ms from those behind when it leaves. The
+ * queue is never empty. */
+Test(fair_score, does_not_drift_beyond_5_minutes_a_place_by_short_tries)
+{
+    const char *ours[] = { B, C };
+    try_acquire(30000, A);
+    join(C);
+    for (int i = 0; i < 40; i++) {
+        const char *last = ours[(i + 1) % 2], *next = ours[i % 2];
+        java_waits(JAVA, score(last) + 300);
+        cr_assert_eq(busy(join(next)).place, 2);
+        cr_assert_leq(score(next), server_ms() + 30000 + LEAD + 2 * PATIENCE);
+        raw(admin, "LREM " QUEUE " 1 " JAVA);
+        raw(admin, "ZREM " SCORES " " JAVA);
+        raw(admin, "ZINCRBY " SCORES " -300 %s", next);
+        leave(last);
+    }
 }
 
 /* --- all of them */
 
 Test(fair_scripts, touch_no_key_that_is_not_declared)
 {
-    raw(admin, "ACL SETUSER strict on >pw resetkeys ~t ~" QUEUE " ~" SCORES " ~" VOID " &* +@all");
+    raw(admin, "ACL SETUSER strict on >pw resetkeys ~t ~" QUEUE " ~" SCORES " ~" NOTES " ~" PLAIN_QUEUE " &* +@all");
     redisContext *strict = raw_open_as(server, "strict", "pw"), *mine = user, *b = listens(B);
     user = strict;
     cr_assert_str_eq(join(A), "(nil)");
-    cr_assert_eq(busy(join(B)).place, 0);
-    cr_assert_eq(busy(join(C)).place, 1);
+    cr_assert_eq(busy(join_for(B, 30000, 30000)).place, 0);
+    java_waits(JAVA, score(B) + PATIENCE);
+    cr_assert_eq(busy(join(C)).place, 2);
     cr_assert_null(strstr(query("9"), "NOPERM"));
-    cr_assert_str_eq(end(A, 60000), ":1");
-    cr_assert_str_eq(busy(join(C)).holder, "");
-    cr_assert_str_eq(join(B), "(nil)");
+    cr_assert_str_eq(release_in_doubt(A, 60000), ":1");
+    cr_assert(is_held_by(B));
     cr_assert_str_eq(fair_break(), "\"" B "\"");
-    cr_assert_str_eq(end(C, 0), ":0");
+    cr_assert_str_eq(busy(join(C)).holder, "");
+    cr_assert_str_eq(leave(C), ":2");
     user = mine;
     redisFree(strict);
     redisFree(b);
@@ -248,24 +431,34 @@ Test(fair_scripts, touch_no_key_that_is_not_declared)
 
 static const char *join_x(redisContext *strict, const char *hold)
 {
-    return script_run(strict, HLK_SCRIPT_FAIR_ACQUIRE, 4, "x1", "x2", "x3", "x4", "30000", hold, CHANNEL, "300000", "1",
-                      NULL);
+    return script_run(strict, HLK_SCRIPT_FAIR_ACQUIRE, 4, "x1", "x2", "x3", "x4", "30000", hold, CHANNEL, "4000", NULL);
 }
 
-/* By names that no rule makes: a key that a script made up from the lock's name would be refused. */
+/* With arbitrary key names: a key that a script had derived from the lock's name would be refused. */
 Test(fair_scripts, touch_the_keys_that_they_are_given_and_no_others)
 {
-    raw(admin, "ACL SETUSER strict on >pw resetkeys ~x1 ~x2 ~x3 ~x4 &* +@all");
-    redisContext *strict = raw_open_as(server, "strict", "pw"), *b = listens(B);
+    raw(admin, "ACL SETUSER strict on >pw resetkeys ~x1 ~x2 ~x3 ~x4 ~x5 &* +@all");
+    redisContext *strict = raw_open_as(server, "strict", "pw"), *b = listens(B), *c = listens(C);
     cr_assert_str_eq(join_x(strict, A), "(nil)");
     cr_assert_eq(busy(join_x(strict, B)).place, 0);
-    const char *ended =
-        script_run(strict, HLK_SCRIPT_FAIR_END, 4, "x1", "x2", "x3", "x4", A, CHANNEL, "300000", "60000", NULL);
+    cr_assert_eq(busy(join_x(strict, C)).place, 1);
+    const char *ended = script_run(strict, HLK_SCRIPT_FAIR_RELEASE, 5, "x1", "x2", "x3", "x4", "x5", A, CHANNEL, NULL);
     cr_assert_str_eq(ended, ":1");
-    cr_assert_str_eq(join_x(strict, B), "(nil)");
+    cr_assert(was_told(b, "fgrant 7 4000 0 x1"));
+    ended =
+        script_run(strict, HLK_SCRIPT_FAIR_RELEASE, 5, "x1", "x2", "x3", "x4", "x5", B, CHANNEL, "60000", "1", NULL);
+    cr_assert_str_eq(ended, ":1");
+    cr_assert(was_told(c, "fgrant 8 4000 0 x1"));
     cr_assert_null(strstr(script_run(strict, HLK_SCRIPT_FAIR_QUERY, 2, "x1", "x2", "9", NULL), "NOPERM"));
-    cr_assert_str_eq(script_run(strict, HLK_SCRIPT_FAIR_BREAK, 2, "x1", "x2", CHANNEL, NULL), "\"" B "\"");
+    const char *broken = script_run(strict, HLK_SCRIPT_FAIR_BREAK, 4, "x1", "x2", "x3", "x4", CHANNEL, NULL);
+    cr_assert_str_eq(broken, "\"" C "\"");
+    (void)join_x(strict, A);
+    (void)join_x(strict, B);
+    const char *polled =
+        script_run(strict, HLK_SCRIPT_FAIR_ACQUIRE, 5, "x1", "x2", "x3", "x4", "x5", "30000", B, CHANNEL, "4000", NULL);
+    cr_assert_null(strstr(polled, "NOPERM"), "%s", polled);
     redisFree(strict);
     redisFree(b);
+    redisFree(c);
     raw(admin, "DEL x1 x2 x3 x4");
 }

@@ -1,25 +1,236 @@
-/* lua/fair_*.lua: who in the queue counts as dead, and what becomes of those behind. */
-#include "integration/fair_scripts.h"
+/* lua/part_fair.lua: dead waiters in the queue, what becomes of their tickets, and of the waiters behind them. */
+#include "integration/fair_scripts_fixture.h"
 
+FAIR_SCRIPTS_SUITE(fair_away);
 FAIR_SCRIPTS_SUITE(fair_dead);
 
-/* --- who is dead */
+/* --- of this library, whose inbox has no subscriber */
 
-Test(fair_dead, a_waiter_whose_score_is_over_and_who_does_not_listen_goes_at_once)
+Test(fair_away, one_of_ours_is_passed_over_and_keeps_its_place_for_1_s)
 {
-    try(30000, A);
+    redisContext *c = listens(C);
+    try_acquire(30000, A);
+    join(B);
+    join(C);
+    release(A);
+    cr_assert(was_told(c, "fgrant 8 5000 0 t"), "at once");
+    cr_assert_str_eq(queue(), "[\"" B "\"]");
+    redisContext *b = listens(B);
+    cr_assert_eq(busy(join(B)).place, 0, "it is back, and asks");
+    release(C);
+    cr_assert(was_told(b, "fgrant 7 5000 0 t"), "and is the next");
+    cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
+    redisFree(b);
+    redisFree(c);
+}
+
+Test(fair_away, one_of_ours_is_given_up_after_that)
+{
+    redisContext *c = listens(C), *d = listens(D);
+    try_acquire(30000, A);
+    join(B);
+    join(C);
+    join(D);
+    release(A);
+    cr_assert_str_eq(queue(), "[\"" B "\", \"" D "\"]");
+    its_time_is_over();
+    release(C);
+    cr_assert(was_told(d, "fgrant 9 5000 0 t"));
+    cr_assert_eq(raw_int(admin, "DBSIZE"), 1, "nothing of it is left");
+    redisFree(c);
+    redisFree(d);
+}
+
+/* Its subscription was lost for a moment, and again later: the time begins anew. */
+Test(fair_away, a_client_that_was_back_has_its_time_anew)
+{
+    redisContext *c = listens(C);
+    try_acquire(30000, A);
+    join(B);
+    join(C);
+    release(A);
+    redisContext *b = listens(B);
+    join(B);
+    cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0, "the moment before is forgotten");
+    goes_deaf(b, B);
+    join(D);
+    redisContext *d = listens(D);
+    release(C);
+    cr_assert(was_told(d, "fgrant 9 5000 0 t"));
+    cr_assert_str_eq(queue(), "[\"" B "\"]");
+    redisFree(c);
+    redisFree(d);
+}
+
+Test(fair_away, a_client_that_was_away_long_ago_has_its_time_anew)
+{
+    redisContext *c = listens(C);
+    try_acquire(30000, A);
+    join(B);
+    join(C);
+    cr_assert_eq(raw_int(admin, "ZADD " NOTES " %lld %s", (long long)server_ms() - 11000, "away hlk-b-2-y"), 1);
+    release(A);
+    cr_assert_str_eq(queue(), "[\"" B "\"]");
+    redisFree(c);
+}
+
+Test(fair_away, all_of_a_client_keep_their_places_and_their_order)
+{
+    enum { MANY = 1500 };
+    char hold[32];
+    redisContext *c = listens(C);
+    try_acquire(30000, A);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(hold, sizeof hold, "hlk-b-2-y:%d", i + 100);
+        join(hold);
+    }
+    join(C);
+    release(A);
+    cr_assert(was_told(c, "fgrant 8 5000 0 t"), "behind so many");
+    cr_assert_eq(raw_int(admin, "LLEN " QUEUE), MANY);
+    redisContext *b = listens(B);
+    join("hlk-b-2-y:100");
+    release(C);
+    cr_assert(was_told(b, "fgrant 100 5000 0 t"));
+    cr_assert_str_eq(raw(admin, "LINDEX " QUEUE " 0"), "\"hlk-b-2-y:101\"");
+    redisFree(b);
+    redisFree(c);
+}
+
+Test(fair_away, all_of_a_client_that_died_are_given_up_together)
+{
+    enum { MANY = 1500 };
+    char hold[32];
+    redisContext *c = listens(C);
+    try_acquire(30000, A);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(hold, sizeof hold, "hlk-b-2-y:%d", i + 100);
+        join(hold);
+    }
+    join(C);
+    cr_assert_eq(busy(join(C)).place, MANY, "the first look");
+    its_time_is_over();
+    cr_assert_eq(busy(join(C)).place, 0, "also while the lock is held");
+    cr_assert_str_eq(queue(), "[\"" C "\"]");
+    cr_assert(in_step());
+    cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0);
+    redisFree(c);
+}
+
+Test(fair_away, who_asks_takes_a_free_lock_that_nobody_else_is_there_for)
+{
+    try_acquire(30000, A);
+    join(B);
+    expires();
+    cr_assert_str_eq(try_acquire(30000, C), "(nil)");
+    cr_assert_str_eq(queue(), "[\"" B "\"]");
+    release(C);
+    cr_assert_eq(raw_pttl(admin, LOCK), -2);
+    cr_assert_str_eq(join(D), "(nil)");
+    cr_assert_str_eq(queue(), "[\"" B "\"]");
+}
+
+/* Its subscription will be confirmed soon, and then the first of its waits sends first. */
+Test(fair_away, a_client_does_not_pass_by_its_own_waits)
+{
+    try_acquire(30000, A);
+    join(B);
+    expires();
+    struct busy got = busy(try_acquire(30000, B2));
+    cr_assert_str_eq(got.holder, "");
+    cr_assert_eq(got.ms, 1000);
+    cr_assert_eq(busy(join(B2)).place, 1);
+    cr_assert_str_eq(busy(join(B2)).holder, "");
+    cr_assert_str_eq(queue(), "[\"" B "\", \"" B2 "\"]");
+    cr_assert_str_eq(join(B), "(nil)");
+    cr_assert_str_eq(queue(), "[\"" B2 "\"]");
+    leave(B2);
+    raw(admin, "DEL " NOTES);
+}
+
+/* It sends, so it is alive, however long its subscription takes. */
+Test(fair_away, a_client_does_not_give_up_its_own_waits)
+{
+    try_acquire(30000, A);
+    join(B);
+    join(B2);
+    raw_int(admin, "ZADD " NOTES " %lld %s", (long long)server_ms() - 1, "away hlk-b-2-y");
+    cr_assert_eq(busy(join(B2)).place, 1);
+    cr_assert_str_eq(queue(), "[\"" B "\", \"" B2 "\"]");
+    cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0, "and others give it a second more");
+}
+
+/* A waiter of Redisson's acquires only as the first. So it waits for one of ours that is away, if another one of ours
+ * will send again. */
+Test(fair_away, one_before_redissons_is_waited_for_while_another_of_ours_is_there)
+{
+    redisContext *c = listens(C), *java = listens(JAVA);
+    try_acquire(30000, A);
+    join(B);
+    java_waits(JAVA, score(B) + PATIENCE);
+    join(C);
+    release(A);
+    cr_assert(was_told(c, "fopen 8 0 0 t"));
+    cr_assert(was_told_nothing(java));
+    struct busy got = busy(join(C));
+    cr_assert_str_eq(got.holder, "");
+    cr_assert(about(got.ms, 1000) && got.ms <= 1000, "%lld", got.ms);
+    cr_assert_eq(got.place, 2);
+    its_time_is_over();
+    got = busy(join(C));
+    cr_assert(was_called(java));
+    cr_assert(about(got.ms, 10000));
+    cr_assert_str_eq(queue(), "[\"" JAVA "\", \"" C "\"]");
+    redisFree(c);
+    redisFree(java);
+}
+
+Test(fair_away, one_before_redissons_is_given_up_when_no_other_of_ours_is_there)
+{
+    redisContext *java = listens(JAVA);
+    try_acquire(30000, A);
+    join(B);
+    java_waits(JAVA, score(B) + PATIENCE);
+    join(B2);
+    release(A);
+    cr_assert(was_called(java));
+    cr_assert_str_eq(queue(), "[\"" JAVA "\", \"" B2 "\"]");
+    redisFree(java);
+}
+
+Test(fair_away, who_may_not_ask_who_listens_takes_the_first_for_there)
+{
+    raw(admin, "ACL SETUSER deaf on >pw ~* &* +@all -pubsub");
+    redisContext *deaf = raw_open_as(server, "deaf", "pw"), *mine = user;
+    try_acquire(30000, A);
+    join(B);
+    join(C);
+    user = deaf;
+    release(A);
+    cr_assert(is_held_by(B));
+    user = mine;
+    redisFree(deaf);
+}
+
+/* --- Redisson's */
+
+Test(fair_dead, a_waiter_whose_score_is_over_and_who_does_not_listen_goes_when_somebody_asks_again)
+{
+    try_acquire(30000, A);
     java_waits(JAVA, server_ms() - 1);
+    cr_assert_eq(busy(join(B)).place, 1);
     cr_assert_eq(busy(join(B)).place, 0);
     cr_assert_str_eq(queue(), "[\"" B "\"]");
     cr_assert(in_step());
 }
 
-/* Its score was written by another host's clock, or it has waited for longer than its patience. */
+/* Its score was written by another host's clock, or it has waited for longer than its reconnect timeout. */
 Test(fair_dead, a_waiter_whose_score_is_over_but_who_listens_stays)
 {
     redisContext *java = listens(JAVA);
-    try(30000, A);
+    try_acquire(30000, A);
     java_waits(JAVA, server_ms() - 1);
+    join(B);
     cr_assert_eq(busy(join(B)).place, 1);
     expires();
     cr_assert(about(busy(join(B)).ms, 10000));
@@ -41,21 +252,8 @@ Test(fair_dead, a_waiter_whose_score_is_over_goes_when_nobody_may_ask_who_listen
     redisFree(deaf);
 }
 
-/* asks A1 redisson 1104, 2883...: no ask is answered "now", as Redisson's are: that was its hot loop */
-Test(fair_dead, a_free_lock_waits_1_s_for_one_of_ours_that_does_not_listen)
-{
-    try(30000, A);
-    join(B);
-    expires();
-    struct busy first = busy(join(C)), then = busy(join(C));
-    cr_assert(about(first.ms, 1000), "%lld", first.ms);
-    cr_assert(then.ms <= first.ms);
-    its_chance_is_over();
-    cr_assert_str_eq(join(C), "(nil)");
-    cr_assert_eq(raw_int(admin, "DBSIZE"), 1, "it has left nothing");
-}
-
-Test(fair_dead, a_free_lock_waits_5_s_for_one_of_redissons_that_does_not_listen_yet)
+/* asks A1 redisson 1104, 2883...: no reply says "try now", as Redisson's do: that was its hot loop */
+Test(fair_dead, a_free_lock_waits_5_s_for_one_that_does_not_listen_yet)
 {
     java_waits(JAVA, server_ms() + PATIENCE);
     cr_assert(about(busy(join(C)).ms, 5000));
@@ -68,15 +266,16 @@ Test(fair_dead, a_free_lock_waits_5_s_for_one_of_redissons_that_does_not_listen_
 
 Test(fair_dead, a_free_lock_waits_10_s_for_one_that_listens_and_does_not_come)
 {
-    redisContext *b = listens(B);
-    try(30000, A);
-    join(B);
-    expires();
+    redisContext *java = listens(JAVA);
+    java_waits(JAVA, server_ms() + PATIENCE);
     cr_assert(about(busy(join(C)).ms, 10000));
-    its_chance_is_over();
+    cr_assert(was_called(java));
+    cr_assert(about(busy(join(C)).ms, 10000));
+    cr_assert(was_told_nothing(java), "once");
+    its_time_is_over();
     cr_assert_str_eq(join(C), "(nil)");
     cr_assert_str_eq(raw(admin, "KEYS *"), "[\"" LOCK "\"]");
-    redisFree(b);
+    redisFree(java);
 }
 
 Test(fair_dead, any_number_in_a_row_costs_the_next_one_chance)
@@ -89,23 +288,24 @@ Test(fair_dead, any_number_in_a_row_costs_the_next_one_chance)
     redisContext *b = listens(B), *c = listens(C);
     cr_assert_eq(busy(join(B)).place, 50);
     cr_assert_eq(busy(join(C)).place, 51);
-    its_chance_is_over();
-    cr_assert_str_eq(busy(join(C)).holder, "");
-    cr_assert_str_eq(queue(), "[\"" B "\", \"" C "\"]");
-    cr_assert(was_called(b));
-    cr_assert_str_eq(join(B), "(nil)");
+    its_time_is_over();
+    cr_assert_str_eq(busy(join(C)).holder, B);
+    cr_assert_str_eq(queue(), "[\"" C "\"]");
+    cr_assert(was_told(b, "fgrant 7 5000 0 t"));
     redisFree(b);
     redisFree(c);
 }
 
 Test(fair_dead, a_waiter_that_comes_in_time_gets_the_lock)
 {
-    try(30000, A);
-    join(B);
-    expires();
+    java_waits(JAVA, server_ms() + PATIENCE);
     join(C);
-    cr_assert_str_eq(join(B), "(nil)");
-    cr_assert_str_eq(queue(), "[\"" C "\"]");
+    raw(admin, "DEL " QUEUE " " SCORES);
+    raw(admin, "HSET t " JAVA " 1");
+    raw(admin, "PEXPIRE t 30000");
+    struct busy got = busy(join(C));
+    cr_assert_str_eq(got.holder, JAVA);
+    cr_assert_eq(got.place, 0);
 }
 
 Test(fair_dead, a_chance_of_an_earlier_wait_is_not_counted)
@@ -114,8 +314,8 @@ Test(fair_dead, a_chance_of_an_earlier_wait_is_not_counted)
     java_waits(JAVA, server_ms() + PATIENCE);
     join(C);
     cr_assert(was_called(java));
-    raw(admin, "DEL " QUEUE " " SCORES); /* it came, held, released, and waits again: all by its own scripts */
-    its_chance_is_over();
+    raw(admin, "DEL " QUEUE " " SCORES); /* it came, held, released, and waits again, only by its own scripts */
+    its_time_is_over();
     java_waits(JAVA, server_ms() + PATIENCE + 1000);
     cr_assert(about(busy(join(C)).ms, 10000));
     cr_assert(was_called(java));
@@ -124,9 +324,9 @@ Test(fair_dead, a_chance_of_an_earlier_wait_is_not_counted)
 
 Test(fair_dead, one_without_a_score_is_given_its_chance_too)
 {
-    raw(admin, "RPUSH " QUEUE " " JAVA); /* Redisson never drops it */
+    raw(admin, "RPUSH " QUEUE " " JAVA); /* Redisson never removes it */
     cr_assert(about(busy(join(B)).ms, 5000));
-    its_chance_is_over();
+    its_time_is_over();
     cr_assert_str_eq(join(B), "(nil)");
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
 }

@@ -1,11 +1,12 @@
-/* Fencing tokens as callers see them: larger with each hold, whoever holds and however the lock came to it. */
-#include "support/stage.h"
+/* Fencing tokens for callers: larger with each hold, whoever holds and however the lock was acquired. */
+#include "support/fixture.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -13,26 +14,26 @@
 
 static void start(void)
 {
-    stage_up(0);
+    fixture_begin(0);
 }
 
-/* Tokens stay for ever: that is what they are for. */
+/* Tokens stay for ever, by design. */
 static void stop(void)
 {
-    raw(stage.redis, "DEL redisson_lock_token:{t}");
-    stage_down();
+    raw(fixture.redis, "DEL redisson_lock_token:{t}");
+    fixture_end();
 }
 
 TestSuite(fenced, .init = start, .fini = stop, .timeout = 60);
 
-/* A handle of an owner of its own, so that any thread may ask for its token. */
+/* A handle with an owner of its own, so that any thread may read its token. */
 static hlk_lock *handle(hlk_client *client, int kind, int64_t floor)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = kind;
     opts.owner = hlk_owner_create(client, "o");
     opts.token_floor = floor;
-    hlk_lock *lock = stage_lock(client, "t", &opts);
+    hlk_lock *lock = fixture_lock(client, "t", &opts);
     hlk_owner_destroy(opts.owner);
     return lock;
 }
@@ -58,7 +59,7 @@ static void released(hlk_lock *lock)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
-/* Of a hold of its own. */
+/* Of a separate hold. */
 static int64_t token_of(hlk_lock *lock)
 {
     int64_t token = acquired(lock);
@@ -68,12 +69,12 @@ static int64_t token_of(hlk_lock *lock)
 
 static void waits_in_redis(size_t n)
 {
-    WAIT_FOR(raw_int(stage.redis, "ZCOUNT hasplock_queue:{t} 1 1000000000000000") == (long long)n);
+    WAIT_FOR(raw_int(fixture.redis, "ZCOUNT hasplock_queue:{t} 1 1000000000000000") == (long long)n);
 }
 
 Test(fenced, token_is_larger_with_each_hold_of_any_client)
 {
-    hlk_client *one = stage_open(NULL), *two = stage_open(NULL);
+    hlk_client *one = fixture_open(NULL), *two = fixture_open(NULL);
     hlk_lock *a = fenced(one), *b = fenced(one), *c = fenced(two);
     int64_t last = token_of(a);
     cr_assert_gt(last, 0);
@@ -87,7 +88,7 @@ Test(fenced, token_is_larger_with_each_hold_of_any_client)
 
 Test(fenced, token_is_there_while_the_hold_is_and_the_same_for_nested_holds)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fenced(client);
     cr_assert_eq(hlk_lock_token(lock), 0);
     int64_t token = acquired(lock);
@@ -107,7 +108,7 @@ Test(fenced, token_is_there_while_the_hold_is_and_the_same_for_nested_holds)
 
 Test(fenced, token_of_a_lost_hold_is_none)
 {
-    hlk_lock *lock = fenced(stage_open(NULL));
+    hlk_lock *lock = fenced(fixture_open(NULL));
     acquired(lock);
     cr_assert_eq(hlk_lock_break(lock), HLK_OK);
     cr_assert_eq(hlk_lock_token(lock), 0);
@@ -116,15 +117,15 @@ Test(fenced, token_of_a_lost_hold_is_none)
 
 Test(fenced, plain_handles_have_no_token_and_take_none)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = HLK_LOCK_FENCED; /* without an owner: of this thread, like the plain one */
-    hlk_lock *mine_plain = stage_lock(client, "t", NULL), *mine = stage_lock(client, "t", &opts);
+    opts.kind = HLK_LOCK_FENCED; /* without an owner: held by this thread, like the plain one */
+    hlk_lock *mine_plain = fixture_lock(client, "t", NULL), *mine = fixture_lock(client, "t", &opts);
     cr_assert_eq(acquired(mine_plain), 0);
     cr_assert_eq(acquired(mine), 0, "the hold was not taken as a fenced one");
     released(mine);
     released(mine_plain);
-    cr_assert_eq(raw_int(stage.redis, "EXISTS redisson_lock_token:{t}"), 0);
+    cr_assert_eq(raw_int(fixture.redis, "EXISTS redisson_lock_token:{t}"), 0);
     int64_t token = acquired(mine);
     cr_assert_gt(token, 0);
     cr_assert_eq(acquired(mine_plain), 0, "asked by a plain handle");
@@ -137,22 +138,22 @@ Test(fenced, plain_handles_have_no_token_and_take_none)
 
 Test(fenced, hold_that_was_granted_has_its_token_without_asking)
 {
-    hlk_client *other = stage_open(NULL);
-    hlk_lock *a = fenced(stage_open(NULL)), *b = fenced(other);
+    hlk_client *other = fixture_open(NULL);
+    hlk_lock *a = fenced(fixture_open(NULL)), *b = fenced(other);
     int64_t first = acquired(a);
     struct actor *waiter = actor_start(b, NULL);
     waits_in_redis(1);
     released(a);
     cr_assert_eq(actor_status(waiter), HLK_OK);
-    cr_assert_eq(stage_counters(other).granted, 1u);
+    cr_assert_eq(fixture_counters(other).granted, 1u);
     cr_assert_gt(hlk_lock_token(b), first);
-    cr_assert_eq(hlk_lock_token(b), raw_int(stage.redis, "GET redisson_lock_token:{t}"));
+    cr_assert_eq(hlk_lock_token(b), raw_int(fixture.redis, "GET redisson_lock_token:{t}"));
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
 Test(fenced, waiter_behind_a_plain_holder_of_another_process_gets_lock_and_token)
 {
-    hlk_lock *a = plain(stage_open(NULL)), *b = fenced(stage_open(NULL));
+    hlk_lock *a = plain(fixture_open(NULL)), *b = fenced(fixture_open(NULL));
     acquired(a);
     struct actor *waiter = actor_start(b, NULL);
     waits_in_redis(1);
@@ -162,9 +163,31 @@ Test(fenced, waiter_behind_a_plain_holder_of_another_process_gets_lock_and_token
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
+/* A release that never ran has left the ticket. Its client is subscribed but has no such wait. */
+Test(fenced, place_that_its_client_does_not_know_stops_no_plain_waiter)
+{
+    char place[192];
+    hlk_client *other = fixture_open(NULL), *waiting = fixture_open(NULL);
+    hlk_lock *a = plain(fixture_open(NULL)), *b = plain(waiting);
+    acquired(a);
+    fixture_wait_in_vain(plain(other), other);
+    waits_in_redis(0); /* its ticket is removed, however often its release had to be sent */
+    snprintf(place, sizeof place, "%s:999 5000 1 0 1", hlk_client_id(other));
+    raw(fixture.redis, "ZADD hasplock_queue:{t} 1 %s", place);
+    struct actor *waiter = actor_start(b, NULL);
+    waits_in_redis(2);
+    int64_t released_at = test_now_ms();
+    released(a);
+    cr_assert_eq(actor_status(waiter), HLK_OK);
+    cr_assert_lt(actor_answered_at_ms(waiter) - released_at, 2500, "half of what a waiter that stands still costs");
+    cr_assert_eq(fixture_counters(other).handed_back, 1u);
+    cr_assert_eq(fixture_counters(waiting).woken_by_ttl, 0u);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
 Test(fenced, waiter_behind_a_plain_holder_of_its_own_process_gets_lock_and_token)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_lock *a = plain(client), *b = fenced(client);
     acquired(a);
     struct actor *waiter = actor_start(b, NULL);
@@ -177,7 +200,7 @@ Test(fenced, waiter_behind_a_plain_holder_of_its_own_process_gets_lock_and_token
 
 Test(fenced, holder_passes_to_a_plain_waiter_who_has_no_token)
 {
-    hlk_client *client = stage_open(NULL), *clients[2] = { client, stage_open(NULL) };
+    hlk_client *client = fixture_open(NULL), *clients[2] = { client, fixture_open(NULL) };
     for (int i = 0; i < 2; i++) {
         hlk_lock *a = fenced(client), *b = plain(clients[i]);
         acquired(a);
@@ -192,11 +215,11 @@ Test(fenced, holder_passes_to_a_plain_waiter_who_has_no_token)
 
 Test(fenced, lock_that_is_broken_goes_to_the_next_with_a_larger_token)
 {
-    hlk_lock *a = fenced(stage_open(NULL)), *b = fenced(stage_open(NULL));
+    hlk_lock *a = fenced(fixture_open(NULL)), *b = fenced(fixture_open(NULL));
     int64_t first = acquired(a);
     struct actor *waiter = actor_start(b, NULL);
     waits_in_redis(1);
-    cr_assert_eq(hlk_lock_break(plain(stage_open(NULL))), HLK_OK);
+    cr_assert_eq(hlk_lock_break(plain(fixture_open(NULL))), HLK_OK);
     cr_assert_eq(actor_status(waiter), HLK_OK);
     cr_assert_gt(hlk_lock_token(b), first);
     cr_assert_eq(actor_end(waiter), HLK_OK);
@@ -207,27 +230,27 @@ Test(fenced, lock_that_is_broken_goes_to_the_next_with_a_larger_token)
 
 Test(fenced, tokens_are_above_the_floor_whatever_the_server_remembers)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_lock *a = fenced(client), *b = handle(client, HLK_LOCK_FENCED, 1000);
     token_of(a);
     cr_assert_gt(token_of(b), 1000);
     int64_t last = token_of(a);
     cr_assert_gt(last, 1001, "the floor of one is the server's");
-    raw(stage.redis, "FLUSHALL");
+    raw(fixture.redis, "FLUSHALL");
     cr_assert_leq(token_of(a), last, "forgotten");
     cr_assert_gt(token_of(b), 1000);
 }
 
 Test(fenced, floor_holds_for_grants_too)
 {
-    hlk_client *other = stage_open(NULL);
-    hlk_lock *a = fenced(stage_open(NULL)), *b = handle(other, HLK_LOCK_FENCED, 1000);
+    hlk_client *other = fixture_open(NULL);
+    hlk_lock *a = fenced(fixture_open(NULL)), *b = handle(other, HLK_LOCK_FENCED, 1000);
     acquired(a);
     struct actor *waiter = actor_start(b, NULL);
     waits_in_redis(1);
     released(a);
     cr_assert_eq(actor_status(waiter), HLK_OK);
-    cr_assert_eq(stage_counters(other).granted, 1u);
+    cr_assert_eq(fixture_counters(other).granted, 1u);
     cr_assert_gt(hlk_lock_token(b), 1000);
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
@@ -235,14 +258,14 @@ Test(fenced, floor_holds_for_grants_too)
 Test(fenced, floor_of_2_to_the_52nd_still_counts)
 {
     const int64_t most = INT64_C(1) << 52;
-    hlk_lock *lock = handle(stage_open(NULL), HLK_LOCK_FENCED, most);
+    hlk_lock *lock = handle(fixture_open(NULL), HLK_LOCK_FENCED, most);
     cr_assert_eq(token_of(lock), most + 1);
     cr_assert_eq(token_of(lock), most + 2);
 }
 
 /* --- many at once */
 
-struct record { /* the tokens as they were given, written under the lock itself; shared between processes */
+struct record { /* the tokens in the order of the holds, written under the lock; shared between processes */
     atomic_size_t n;
     int64_t tokens[1 << 14];
     atomic_int faults;
@@ -298,19 +321,19 @@ static struct record record;
 Test(fenced, tokens_grow_from_thread_to_thread_also_without_redis)
 {
     struct taker takers[4];
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     for (int i = 0; i < 4; i++)
         takers[i] = (struct taker){ .client = client, .record = &record, .turns = 500, .kind = HLK_LOCK_FENCED };
     take_turns_at_once(takers, 4);
     grow(&record, 2000);
-    cr_assert_gt(stage_counters(client).passed, 0u);
+    cr_assert_gt(fixture_counters(client).passed, 0u);
 }
 
 Test(fenced, tokens_grow_with_plain_and_fenced_handles_of_three_clients)
 {
     struct taker takers[9];
     for (int c = 0; c < 3; c++) {
-        hlk_client *client = stage_open(NULL);
+        hlk_client *client = fixture_open(NULL);
         for (int i = 0; i < 3; i++)
             takers[3 * c + i] = (struct taker){
                 .client = client, .record = &record, .turns = 100, .kind = i == 0 ? HLK_LOCK_PLAIN : HLK_LOCK_FENCED
@@ -326,7 +349,7 @@ static _Noreturn void be_a_process(struct record *shared)
     struct taker takers[2];
     hlk_client *client;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (hlk_client_open(&client, stage.url, NULL) != HLK_OK)
+    if (hlk_client_open(&client, fixture.url, NULL) != HLK_OK)
         _exit(1);
     for (int i = 0; i < 2; i++)
         takers[i] = (struct taker){ .client = client, .record = shared, .turns = 100, .kind = HLK_LOCK_FENCED };
@@ -382,8 +405,8 @@ static int next_done(struct done *done, int n)
 
 Test(fenced, completions_find_the_token_at_once_and_by_grant)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *a = fenced(client), *b = fenced(client), *c = fenced(stage_open(NULL));
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *a = fenced(client), *b = fenced(client), *c = fenced(fixture_open(NULL));
     hlk_lock *all[] = { a, b, c };
     struct done done[3] = { { .status = HLK_E_OS }, { .status = HLK_E_OS }, { .status = HLK_E_OS } };
     int64_t last = 0;
@@ -395,7 +418,7 @@ Test(fenced, completions_find_the_token_at_once_and_by_grant)
     }
     waits_in_redis(1);
     for (int turn = 0; turn < 3; turn++) {
-        int now = -1; /* whose turn it is, is not for this test to say */
+        int now = -1; /* the order is of no interest to this test */
         WAIT_FOR((now = next_done(done, 3)) >= 0);
         cr_assert_eq(done[now].status, HLK_OK);
         cr_assert_gt(done[now].token, last);
@@ -410,11 +433,11 @@ Test(fenced, completions_find_the_token_at_once_and_by_grant)
 
 Test(fenced, handles_with_nonsense_are_refused)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     const struct {
         int kind;
         int64_t floor;
-    } bad[] = { { 3, 0 },
+    } bad[] = { { 100, 0 },
                 { -1, 0 },
                 { INT_MAX, 0 },
                 { HLK_LOCK_FENCED, -1 },
@@ -432,16 +455,16 @@ Test(fenced, handles_with_nonsense_are_refused)
 
 Test(fenced, lock_whose_counter_is_no_number_is_not_acquired)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fenced(client);
-    raw(stage.redis, "SET redisson_lock_token:{t} text");
+    raw(fixture.redis, "SET redisson_lock_token:{t} text");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_E_SERVER);
-    cr_assert_eq(raw_int(stage.redis, "EXISTS t"), 0);
-    raw(stage.redis, "DEL redisson_lock_token:{t}");
-    raw(stage.redis, "RPUSH redisson_lock_token:{t} 1");
+    cr_assert_eq(raw_int(fixture.redis, "EXISTS t"), 0);
+    raw(fixture.redis, "DEL redisson_lock_token:{t}");
+    raw(fixture.redis, "RPUSH redisson_lock_token:{t} 1");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_E_SERVER);
-    cr_assert_eq(raw_int(stage.redis, "EXISTS t"), 0);
-    raw(stage.redis, "DEL redisson_lock_token:{t}");
+    cr_assert_eq(raw_int(fixture.redis, "EXISTS t"), 0);
+    raw(fixture.redis, "DEL redisson_lock_token:{t}");
     cr_assert_gt(token_of(lock), 0);
     cr_assert_eq(hlk_lock_token(plain(client)), 0);
 }

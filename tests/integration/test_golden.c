@@ -1,11 +1,11 @@
-/* Our scripts beside Redisson's recorded transcripts G1 and G2 (release 4.7.0, redis-server 7.0.15): each recorded step
- * is a list of commands that Redisson's script ran. They are run as recorded on one server, our script for the same
- * step on another, and after each step both servers must show the same lock: same key, type, field, count and ttl,
- * and the same messages on the same channel. Its unlock latch (SET, GET of redisson_unlock_latch...) is private to
- * Redisson's retries and left out.
+/* Our scripts compared with Redisson's recorded transcripts G1 and G2 (release 4.7.0, redis-server 7.0.15). A recorded
+ * step is the list of commands that Redisson's script ran. They run on one server as recorded, and our script for the
+ * same step runs on another. After each step both servers must show the same lock: same key, type, field, count and
+ * ttl, and the same messages on the same channel. The unlock latch (SET, GET of redisson_unlock_latch...) is used only
+ * by Redisson's retries and is left out.
  *
- * Two wanted differences are written down in the steps: a nested hold's partial release leaves the ttl as it is, and
- * nothing is published when nobody listens. */
+ * Two intended differences are noted in the steps: the release of a nested hold leaves the ttl as it is, and nothing is
+ * published without a subscriber. */
 #include "support/raw.h"
 #include "support/script.h"
 #include "support/server.h"
@@ -23,7 +23,7 @@ struct side {
 };
 
 static struct side theirs, ours;
-static redisContext *monitor; /* of ours */
+static redisContext *monitor; /* on our server */
 
 static void side_start(struct side *side)
 {
@@ -106,7 +106,7 @@ static void compare_messages(const char *step)
     cr_assert_str_eq(mine, message, "%s: %s, but Redisson's is %s", step, mine, message);
 }
 
-/* What our script ran on the server since the last call: MONITOR's "[0 lua]" lines. */
+/* The commands of our script since the last call: MONITOR's "[0 lua]" lines. */
 static const char *ran_inside(void)
 {
     static _Thread_local char text[2048];
@@ -157,13 +157,13 @@ Test(golden, g1_reenter_and_unlock_to_the_end)
     script_run(ours.redis, HLK_SCRIPT_LOCK_REACQUIRE, 1, PLAIN, HOLD, "2", "30000", NULL);
     compare("reenter", PLAIN);
 
-    /* Theirs sets the ttl to the lease again; ours leaves it: the same when no time has passed. */
+    /* Theirs sets the ttl to the lease again, ours leaves it. That is the same when no time has passed. */
     replay("hexists " PLAIN " " HOLD " | hincrby " PLAIN " " HOLD " -1 | pexpire " PLAIN " 30000");
     script_run(ours.redis, HLK_SCRIPT_LOCK_REACQUIRE, 1, PLAIN, HOLD, "1", "0", NULL);
     compare("unlock1", PLAIN);
 
     replay("hexists " PLAIN " " HOLD " | hincrby " PLAIN " " HOLD " -1 | del " PLAIN " | PUBLISH " PLAIN_CH " 0");
-    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_END, 2, PLAIN, PLAIN_QUEUE, HOLD, PLAIN_CH, "0", NULL),
+    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_RELEASE, 2, PLAIN, PLAIN_QUEUE, HOLD, PLAIN_CH, "0", NULL),
                      ":1");
     compare("unlock2", PLAIN);
     compare_messages("unlock2");
@@ -171,12 +171,12 @@ Test(golden, g1_reenter_and_unlock_to_the_end)
     cr_assert_not_null(strstr(inside, "\"publish\" \"" PLAIN_CH "\" \"0\""), "%s", inside);
 }
 
-/* Their nil is our 0: nothing was held, nothing is changed or published. */
+/* Their nil is our 0: nothing was held, changed or published. */
 Test(golden, g1_unlock_when_not_held)
 {
     subscribe(PLAIN_CH);
     replay("hexists " PLAIN " " HOLD);
-    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_END, 2, PLAIN, PLAIN_QUEUE, HOLD, PLAIN_CH, "0", NULL),
+    cr_assert_str_eq(script_run(ours.redis, HLK_SCRIPT_LOCK_RELEASE, 2, PLAIN, PLAIN_QUEUE, HOLD, PLAIN_CH, "0", NULL),
                      ":0");
     compare("unlock when not held", PLAIN);
     cr_assert_eq(raw_int(ours.redis, "DBSIZE"), 0);
@@ -205,7 +205,8 @@ Test(golden, g2_contended)
     char holder[128] = "";
     lock_both(CONTENDED, CONTENDED_QUEUE, "5000", HOLD);
 
-    /* B asks, subscribes, asks again: answered with A's ttl (theirs a bare number; ours names the holder too). */
+    /* B sends, subscribes, sends again. The reply has A's ttl (theirs is only the number, ours also names the
+     * holder). */
     for (int i = 0; i < 2; i++) {
         int64_t theirs_left = raw_pttl(theirs.redis, CONTENDED);
         const char *reply =
@@ -221,7 +222,7 @@ Test(golden, g2_contended)
     replay("hexists " CONTENDED " " HOLD " | hincrby " CONTENDED " " HOLD " -1 | del " CONTENDED
            " | PUBLISH " CONTENDED_CH " 0");
     cr_assert_str_eq(
-        script_run(ours.redis, HLK_SCRIPT_LOCK_END, 2, CONTENDED, CONTENDED_QUEUE, HOLD, CONTENDED_CH, "0", NULL),
+        script_run(ours.redis, HLK_SCRIPT_LOCK_RELEASE, 2, CONTENDED, CONTENDED_QUEUE, HOLD, CONTENDED_CH, "0", NULL),
         ":1");
     compare("A unlock", CONTENDED);
     compare_messages("A unlock");
@@ -239,7 +240,7 @@ Test(golden, g2_contended)
     compare_messages("B force");
 }
 
-/* The channel's name by Redisson's rule: braces are added unless the name has one. */
+/* The channel's name by Redisson's rule: braces are added unless the name contains one. */
 Test(golden, names_of_channels)
 {
     char channel[64];

@@ -1,5 +1,5 @@
-/* What the server says of a lock, and what a client has counted. */
-#include "support/stage.h"
+/* What the server says about a lock, and what a client has counted. */
+#include "support/fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdarg.h>
@@ -11,12 +11,12 @@
 
 static void start(void)
 {
-    stage_up(0);
+    fixture_begin(0);
 }
 
-TestSuite(query, .init = start, .fini = stage_down, .timeout = 60);
-TestSuite(waiters, .init = start, .fini = stage_down, .timeout = 60);
-TestSuite(counters, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(query, .init = start, .fini = fixture_end, .timeout = 60);
+TestSuite(waiters, .init = start, .fini = fixture_end, .timeout = 60);
+TestSuite(counters, .init = start, .fini = fixture_end, .timeout = 60);
 
 static struct hlk_lock_state ask(hlk_lock *lock)
 {
@@ -28,7 +28,7 @@ static struct hlk_lock_state ask(hlk_lock *lock)
 
 Test(query, of_a_free_lock)
 {
-    struct hlk_lock_state state = ask(stage_lock(stage_open(NULL), "t", NULL));
+    struct hlk_lock_state state = ask(fixture_lock(fixture_open(NULL), "t", NULL));
     cr_assert_eq(state.held, 0);
     cr_assert_eq(state.mine, 0);
     cr_assert_eq(state.count, 0);
@@ -39,8 +39,8 @@ Test(query, of_a_free_lock)
 
 Test(query, of_a_lock_of_mine_and_of_somebody_elses)
 {
-    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *theirs = stage_lock(other, "t", NULL);
+    hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL), *theirs = fixture_lock(other, "t", NULL);
     char id[192];
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
@@ -60,7 +60,7 @@ Test(query, of_a_lock_of_mine_and_of_somebody_elses)
 
 Test(query, counts_nested_holds_with_fixed_leases)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.lease_ms = 60000;
     cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
@@ -73,31 +73,31 @@ Test(query, counts_nested_holds_with_fixed_leases)
 
 Test(query, of_a_foreign_hold_without_end_and_with_a_long_name)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     char name[400];
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = '\0';
-    raw(stage.redis, "HSET t %s 7", name);
+    raw(fixture.redis, "HSET t %s 7", name);
     struct hlk_lock_state state = ask(lock);
     cr_assert_eq(state.ttl_ms, -1);
     cr_assert_eq(state.count, 7);
     cr_assert_eq(strlen(state.holder), sizeof state.holder - 1);
     cr_assert_eq(strncmp(state.holder, name, sizeof state.holder - 1), 0);
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
 }
 
 Test(query, counts_client_processes_that_wait_not_their_threads)
 {
-    hlk_client *one = stage_open(NULL), *two = stage_open(NULL);
-    hlk_lock *lock = stage_lock(one, "t", NULL);
+    hlk_client *one = fixture_open(NULL), *two = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(one, "t", NULL);
     struct actor *waiters[4];
-    raw(stage.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t foreign:1 1");
     for (int i = 0; i < 4; i++)
-        waiters[i] = actor_start_passing(stage_lock(i < 3 ? one : two, "t", NULL));
+        waiters[i] = actor_start_passing(fixture_lock(i < 3 ? one : two, "t", NULL));
     WAIT_FOR_WAITERS(one, 3);
     WAIT_FOR(ask(lock).waiting == 2);
-    raw(stage.redis, "DEL t");
-    raw(stage.redis, "PUBLISH redisson_lock__channel:{t} 0");
+    raw(fixture.redis, "DEL t");
+    raw(fixture.redis, "PUBLISH redisson_lock__channel:{t} 0");
     for (int i = 0; i < 4; i++)
         cr_assert_eq(actor_end(waiters[i]), HLK_OK);
     WAIT_FOR(ask(lock).waiting == 0);
@@ -105,10 +105,10 @@ Test(query, counts_client_processes_that_wait_not_their_threads)
 
 Test(query, writes_no_further_than_the_callers_struct)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     struct hlk_lock_state state;
     memset(&state, 0x5a, sizeof state);
-    state.size = offsetof(struct hlk_lock_state, holder); /* an older caller's */
+    state.size = offsetof(struct hlk_lock_state, holder); /* of an older caller */
     cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK);
     cr_assert_eq(state.held, 0);
     for (size_t i = offsetof(struct hlk_lock_state, holder); i < sizeof state; i++)
@@ -120,22 +120,22 @@ Test(query, writes_no_further_than_the_callers_struct)
 
 Test(query, of_a_key_of_another_type_is_a_fault)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
-    raw(stage.redis, "SET t text");
+    raw(fixture.redis, "SET t text");
     cr_assert_eq(hlk_lock_query(lock, &state), HLK_E_SERVER);
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
 }
 
 Test(query, takes_only_a_reading_connection)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     ask(lock);
-    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
-    cr_assert_eq(raw_clients(stage.redis, "normal"), 2, "the client's and the test's own");
+    cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), 0);
+    cr_assert_eq(raw_clients(fixture.redis, "normal"), 2, "the client's and the test's own");
 }
 
-/* --- who stands in line */
+/* --- waiters */
 
 #define ROOM 4
 struct line {
@@ -159,7 +159,7 @@ static size_t in_line(hlk_lock *lock)
     return n;
 }
 
-/* A place that nobody stands at. */
+/* Adds a ticket without a waiter. */
 static void add(int score, const char *format, ...)
 {
     char member[400];
@@ -167,7 +167,7 @@ static void add(int score, const char *format, ...)
     va_start(args, format);
     vsnprintf(member, sizeof member, format, args);
     va_end(args);
-    cr_assert_str_eq(raw(stage.redis, "ZADD hasplock_queue:{t} %d %s", score, member), ":1");
+    cr_assert_str_eq(raw(fixture.redis, "ZADD hasplock_queue:{t} %d %s", score, member), ":1");
 }
 
 static int64_t wall_ms(void)
@@ -179,7 +179,7 @@ static int64_t wall_ms(void)
 
 Test(waiters, of_a_lock_that_nobody_waits_for_are_none)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     cr_assert_eq(line_of(lock).n, 0u);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(line_of(lock).n, 0u);
@@ -190,15 +190,15 @@ Test(waiters, stand_in_line_as_they_came_with_their_leases)
 {
     struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
     struct hlk_lock_opts fenced = HLK_LOCK_OPTS_INIT;
-    hlk_client *clients[3] = { stage_open(NULL), stage_open(NULL), stage_open(NULL) };
-    hlk_lock *held = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_client *clients[3] = { fixture_open(NULL), fixture_open(NULL), fixture_open(NULL) };
+    hlk_lock *held = fixture_lock(fixture_open(NULL), "t", NULL);
     struct actor *actors[3];
     fixed.lease_ms = 7000;
     fenced.kind = HLK_LOCK_FENCED;
     int64_t before_ms = wall_ms();
     cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
     for (size_t i = 0; i < 3; i++) {
-        actors[i] = actor_start(stage_lock(clients[i], "t", i == 2 ? &fenced : NULL), i == 1 ? &fixed : NULL);
+        actors[i] = actor_start(fixture_lock(clients[i], "t", i == 2 ? &fenced : NULL), i == 1 ? &fixed : NULL);
         WAIT_FOR(in_line(held) == i + 1);
     }
     struct line line = line_of(held);
@@ -218,20 +218,20 @@ Test(waiters, stand_in_line_as_they_came_with_their_leases)
     snprintf(next, sizeof next, "%s", line.waiters[0].holder);
     cr_assert_eq(hlk_lock_release(held), HLK_OK);
     cr_assert_eq(actor_status(actors[0]), HLK_OK);
-    cr_assert_str_eq(raw_holder(stage.redis, "t"), next, "the very name it was announced by");
+    cr_assert_str_eq(raw_holder(fixture.redis, "t"), next, "the very name it was announced by");
     for (size_t i = 0; i < 3; i++)
         cr_assert_eq(actor_end(actors[i]), HLK_OK);
     cr_assert_eq(in_line(held), 0u);
-    raw(stage.redis, "DEL redisson_lock_token:{t}");
+    raw(fixture.redis, "DEL redisson_lock_token:{t}");
 }
 
 Test(waiters, are_counted_all_and_told_as_far_as_there_is_room)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     for (int i = 1; i <= 9; i++)
         add(i, "hlk-x-1-a:%d 5000 0 0 123", i);
-    raw(stage.redis, "ZADD hasplock_queue:{t} -123 hlk-x-1-a:77"); /* ended in doubt: does not wait */
-    raw(stage.redis, "ZADD hasplock_queue:{t} 1000000000000001 open");
+    raw(fixture.redis, "ZADD hasplock_queue:{t} -123 hlk-x-1-a:77"); /* a tombstone, not a waiter */
+    raw(fixture.redis, "ZADD hasplock_queue:{t} 1000000000000001 open");
     struct line line = line_of(lock);
     cr_assert_eq(line.n, 9u);
     cr_assert_str_eq(line.waiters[ROOM - 1].holder, "hlk-x-1-a:4");
@@ -243,12 +243,33 @@ Test(waiters, are_counted_all_and_told_as_far_as_there_is_room)
     cr_assert_eq(two.n, 9u);
     for (size_t i = 0; i < sizeof two.waiters[2]; i++)
         cr_assert_eq(((unsigned char *)&two.waiters[2])[i], 0x5a, "byte %zu", i);
-    raw(stage.redis, "DEL hasplock_queue:{t}");
+    raw(fixture.redis, "DEL hasplock_queue:{t}");
+}
+
+/* The longest possible reply is within the limits for a server's replies. */
+Test(waiters, are_told_as_far_as_they_may_be_asked_for)
+{
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
+    char host[141];
+    memset(host, 'h', sizeof host - 1);
+    host[sizeof host - 1] = '\0';
+    raw(fixture.redis, "EVAL %s 1 hasplock_queue:{t} %d %s",
+        "for i = 1, ARGV[1] do redis.call('zadd', KEYS[1], i, 'hlk-' .. ARGV[2] .. '-1-0123456789abcdef:9000000000' .. "
+        "string.format('%09d', i) .. ' 31622400000 9007199254740993 9007199254740993 1234567890123') end",
+        HLK_WAITERS_MAX + 5, host);
+    struct hlk_waiter *waiters = calloc(HLK_WAITERS_MAX, sizeof *waiters);
+    size_t n = 0;
+    waiters[0].size = sizeof waiters[0];
+    cr_assert_eq(hlk_lock_waiters(lock, waiters, HLK_WAITERS_MAX, &n), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(n, HLK_WAITERS_MAX + 5u);
+    cr_assert_eq(waiters[HLK_WAITERS_MAX - 1].since_ms, 1234567890123);
+    free(waiters);
+    raw(fixture.redis, "DEL hasplock_queue:{t}");
 }
 
 Test(waiters, are_told_as_far_as_an_older_callers_struct_reaches)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     const size_t old = offsetof(struct hlk_waiter, lease_ms);
     struct hlk_waiter room[2], *second = (struct hlk_waiter *)((char *)room + old);
     add(1, "hlk-x-1-a:1 5000 0 0 11");
@@ -263,13 +284,13 @@ Test(waiters, are_told_as_far_as_an_older_callers_struct_reaches)
     cr_assert_eq(second->since_ms, 22);
     for (size_t i = 2 * old; i < sizeof room; i++)
         cr_assert_eq(((unsigned char *)room)[i], 0x5a, "byte %zu", i);
-    raw(stage.redis, "DEL hasplock_queue:{t}");
+    raw(fixture.redis, "DEL hasplock_queue:{t}");
 }
 
 Test(waiters, that_are_none_of_ours_are_told_as_they_are_written)
 {
     static const char *const strange[] = { "nonsense", ":", "a:b 1 2 3 4", "hlk-x-1-a:1 5000 0 0 11 12" };
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     char longest[400];
     for (int i = 0; i < 4; i++)
         add(i + 1, "%s", strange[i]);
@@ -283,33 +304,33 @@ Test(waiters, that_are_none_of_ours_are_told_as_they_are_written)
     }
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
-    raw(stage.redis, "DEL hasplock_queue:{t}");
+    raw(fixture.redis, "DEL hasplock_queue:{t}");
     add(1, "%s", longest);
     line = line_of(lock);
     cr_assert_eq(strlen(line.waiters[0].holder), sizeof line.waiters[0].holder - 1);
-    raw(stage.redis, "DEL hasplock_queue:{t}");
+    raw(fixture.redis, "DEL hasplock_queue:{t}");
 }
 
 Test(waiters, of_a_fair_lock_are_threads_and_javas_too)
 {
     static const char *const java = "b983c153-7421-469a-addb-44fb92259a1b:31";
     struct hlk_lock_opts fair = HLK_LOCK_OPTS_INIT;
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     fair.kind = HLK_LOCK_FAIR;
-    hlk_lock *lock = stage_lock(client, "t", &fair);
+    hlk_lock *lock = fixture_lock(client, "t", &fair);
     struct actor *actors[2];
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     for (size_t i = 0; i < 2; i++) {
         actors[i] = actor_start(lock, NULL);
         WAIT_FOR(in_line(lock) == i + 1);
     }
-    raw(stage.redis, "RPUSH redisson_lock_queue:{t} %s", java);
+    raw(fixture.redis, "RPUSH redisson_lock_queue:{t} %s", java);
     struct line line = line_of(lock);
     cr_assert_eq(line.n, 3u);
     cr_assert_eq(strncmp(line.waiters[1].holder, hlk_client_id(client), strlen(hlk_client_id(client))), 0);
     cr_assert_str_eq(line.waiters[2].holder, java);
     cr_assert_eq(line.waiters[1].since_ms, 0);
-    raw(stage.redis, "LREM redisson_lock_queue:{t} 1 %s", java);
+    raw(fixture.redis, "LREM redisson_lock_queue:{t} 1 %s", java);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     for (size_t i = 0; i < 2; i++)
         cr_assert_eq(actor_end(actors[i]), HLK_OK);
@@ -317,7 +338,7 @@ Test(waiters, of_a_fair_lock_are_threads_and_javas_too)
 
 Test(waiters, asked_for_wrongly_are_none)
 {
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", NULL);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     struct hlk_waiter room[1] = { { .size = 0 } };
     size_t n = 7;
     cr_assert_eq(hlk_lock_waiters(lock, room, 1, &n), HLK_E_INVALID);
@@ -326,38 +347,39 @@ Test(waiters, asked_for_wrongly_are_none)
     cr_assert_eq(hlk_lock_waiters(lock, room, 1, NULL), HLK_E_INVALID);
     cr_assert_eq(hlk_lock_waiters(lock, NULL, 1, &n), HLK_E_INVALID);
     cr_assert_eq(hlk_lock_waiters(lock, room, SIZE_MAX, &n), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_waiters(lock, room, HLK_WAITERS_MAX + 1, &n), HLK_E_INVALID);
     n = 7;
     cr_assert_eq(hlk_lock_waiters(NULL, room, 1, &n), HLK_E_INVALID);
     cr_assert_eq(n, 0u);
-    raw(stage.redis, "SET hasplock_queue:{t} text");
+    raw(fixture.redis, "SET hasplock_queue:{t} text");
     n = 7;
     cr_assert_eq(hlk_lock_waiters(lock, room, 1, &n), HLK_E_SERVER);
     cr_assert_eq(n, 0u);
-    raw(stage.redis, "DEL hasplock_queue:{t}");
+    raw(fixture.redis, "DEL hasplock_queue:{t}");
 }
 
 /* asks A9: waiting, held, wait histogram, expired while held, release failed: built in */
 Test(counters, count_what_happened)
 {
-    hlk_client *client = stage_open(NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *foreign = stage_lock(client, "t2", NULL);
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL), *foreign = fixture_lock(client, "t2", NULL);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    raw(stage.redis, "HSET t2 foreign:1 1");
+    raw(fixture.redis, "HSET t2 foreign:1 1");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(foreign, HLK_NOWAIT), HLK_BUSY);
     cr_assert_eq(hlk_lock_acquire(foreign, 500), HLK_TIMEOUT);
-    cr_assert_eq(stage_counters(client).held, 1u);
+    cr_assert_eq(fixture_counters(client).held, 1u);
     hlk_cancel *cancel = hlk_cancel_create(client);
     hlk_cancel_trigger(cancel);
     opts.cancel = cancel;
     cr_assert_eq(hlk_lock_acquire_with(foreign, &opts), HLK_INTERRUPTED);
-    raw(stage.redis, "DEL t t2");
+    raw(fixture.redis, "DEL t t2");
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    struct hlk_counters counters = stage_counters(client);
+    struct hlk_counters counters = fixture_counters(client);
     cr_assert_eq(counters.acquired, 2u);
     cr_assert_eq(counters.reentered, 1u);
     cr_assert_eq(counters.busy, 1u);
@@ -377,27 +399,27 @@ Test(counters, count_what_happened)
 /* asks A9 RedLock.net 100: a release that failed: refused, so the lock stays until its lease is over */
 Test(counters, count_a_release_that_was_refused)
 {
-    const char *who = stage.server->acl ? "locks" : "default";
-    hlk_client *client = stage_open(NULL);
+    const char *who = fixture.server->acl ? "locks" : "default";
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *lock = stage_lock(client, "t", NULL), *other = stage_owned(client, "t2", owner);
+    hlk_lock *lock = fixture_lock(client, "t", NULL), *other = fixture_owned(client, "t2", owner);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK);
-    raw(stage.redis, "ACL SETUSER %s -evalsha -eval", who);
+    raw(fixture.redis, "ACL SETUSER %s -evalsha -eval", who);
     cr_assert_eq(hlk_lock_release(lock), HLK_E_AUTH, "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_release_async(other, NULL, NULL), HLK_OK);
-    WAIT_FOR(stage_counters(client).release_refused == 2);
-    cr_assert_eq(stage_counters(client).released, 0u);
-    raw(stage.redis, "ACL SETUSER %s +evalsha +eval", who);
+    WAIT_FOR(fixture_counters(client).release_refused == 2);
+    cr_assert_eq(fixture_counters(client).released, 0u);
+    raw(fixture.redis, "ACL SETUSER %s +evalsha +eval", who);
     cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER, "over for its holder");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY, "and not yet for the server");
-    raw(stage.redis, "DEL t t2");
+    raw(fixture.redis, "DEL t t2");
     hlk_owner_destroy(owner);
 }
 
 Test(counters, fill_as_far_as_the_callers_struct_reaches)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     struct hlk_counters counters;
     memset(&counters, 0x5a, sizeof counters);
     counters.size = offsetof(struct hlk_counters, busy);

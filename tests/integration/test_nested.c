@@ -1,6 +1,6 @@
-/* Nested holds that need the server: a lease to be raised, a count to be written. And calls in which pthread_cancel
- * finds nothing to end. */
-#include "lease.h"
+/* Nested holds that need the server: a lease to be raised, a count to be written. And calls in which a pthread_cancel
+ * has no effect. */
+#include "lease_fixture.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -10,7 +10,7 @@ static void start(void)
     lease_up(STAGE_PROXY);
 }
 
-TestSuite(nested, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(nested, .init = start, .fini = fixture_end, .timeout = 60);
 
 static struct hlk_acquire_opts fixed(int64_t lease_ms, int64_t wait_ms)
 {
@@ -24,14 +24,15 @@ static struct hlk_acquire_opts fixed(int64_t lease_ms, int64_t wait_ms)
 
 Test(nested, raise_of_a_lease_ends_with_the_wait)
 {
-    hlk_lock *lock = held_for(stage_open(NULL), "t", 30000); /* reply_ms is 3000 */
+    hlk_lock *lock = held_for(fixture_open(NULL), "t", 30000); /* reply_timeout_ms is 3000 */
     struct hlk_acquire_opts opts = fixed(60000, 100);
-    proxy_freeze(stage.proxy, true);
+    proxy_freeze(fixture.proxy, true);
     int64_t began = test_now_ms();
-    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_E_UNSURE);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_TIMEOUT);
     cr_assert_lt(test_now_ms() - began, 2000);
+    cr_assert_not_null(strstr(hlk_last_error(), "no answer"), "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_holds(lock), 1);
-    proxy_freeze(stage.proxy, false);
+    proxy_freeze(fixture.proxy, false);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
@@ -50,14 +51,14 @@ static void *raises(void *arg)
 
 Test(nested, raise_of_a_lease_is_ended_by_a_cancel)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
     hlk_cancel *cancel = hlk_cancel_create(client);
-    struct raising raising = { .lock = stage_owned(client, "t", owner), .opts = fixed(30000, HLK_FOREVER) };
+    struct raising raising = { .lock = fixture_owned(client, "t", owner), .opts = fixed(30000, HLK_FOREVER) };
     pthread_t thread;
     cr_assert_eq(hlk_lock_acquire_with(raising.lock, &raising.opts), HLK_OK);
     raising.opts.cancel = cancel;
-    proxy_freeze(stage.proxy, true);
+    proxy_freeze(fixture.proxy, true);
     int64_t began = test_now_ms();
     pthread_create(&thread, NULL, raises, &raising);
     WAIT_FOR(hlk_lock_holds(raising.lock) == 2);
@@ -66,18 +67,18 @@ Test(nested, raise_of_a_lease_is_ended_by_a_cancel)
     cr_assert_eq(raising.status, HLK_INTERRUPTED);
     cr_assert_lt(test_now_ms() - began, 2500);
     cr_assert_eq(hlk_lock_holds(raising.lock), 1);
-    proxy_freeze(stage.proxy, false);
+    proxy_freeze(fixture.proxy, false);
     cr_assert_eq(hlk_lock_release(raising.lock), HLK_OK, "%s", hlk_last_error());
     hlk_cancel_destroy(cancel);
     hlk_owner_destroy(owner);
 }
 
-/* Both stand in line; the first has a fixed lease, so for the second, who trusts the watchdog, it is to be raised. */
+/* Both are queued. The first has a fixed lease, so it must be raised for the second, which is under the watchdog. */
 Test(nested, raise_of_a_lease_is_for_an_owners_second_thread_in_line_too)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *first = held(client, "t"), *owned = stage_owned(client, "t", owner);
+    hlk_lock *first = held(client, "t"), *owned = fixture_owned(client, "t", owner);
     struct hlk_acquire_opts opts = fixed(1000, HLK_FOREVER);
     struct actor *a = actor_start(owned, &opts);
     WAIT_FOR_WAITERS(client, 1);
@@ -94,59 +95,125 @@ Test(nested, raise_of_a_lease_is_for_an_owners_second_thread_in_line_too)
     hlk_owner_destroy(owner);
 }
 
-/* It stood in line for most of its wait: the round trip has the rest. */
+/* It was queued for most of its wait. The round trip has only the rest of that time. */
 Test(nested, raise_of_a_lease_behind_the_line_ends_with_the_wait_too)
 {
-    hlk_client *client = stage_open(NULL); /* reply_ms is 3000 */
+    hlk_client *client = fixture_open(NULL); /* reply_timeout_ms is 3000 */
     hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *owned = stage_owned(client, "t", owner), *elsewhere = stage_held_elsewhere("t", 0);
+    hlk_lock *owned = fixture_owned(client, "t", owner), *elsewhere = fixture_held_elsewhere("t", 0);
     struct actor *first = actor_start(owned, NULL);
-    WAIT_FOR(raw_int(stage.redis, "ZCARD hasplock_queue:{t}") == 1);
+    WAIT_FOR(raw_int(fixture.redis, "ZCARD hasplock_queue:{t}") == 1);
     struct hlk_acquire_opts opts = fixed(60000, 1500);
     struct actor *second = actor_start(owned, &opts);
     WAIT_FOR_WAITERS(client, 2);
     test_sleep_ms(1200);
-    proxy_arm(stage.proxy, PROXY_HOLD, PROXY_SCRIPTS, 1);
+    proxy_arm(fixture.proxy, PROXY_HOLD, PROXY_SCRIPTS, 1);
     cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
     enum hlk_status status = actor_status(second);
-    proxy_deliver(stage.proxy, false);
-    cr_assert(status == HLK_E_UNSURE || status == HLK_TIMEOUT, "%s", hlk_status_name(status));
+    proxy_deliver(fixture.proxy, false);
+    cr_assert_eq(status, HLK_TIMEOUT, "%s", hlk_status_name(status));
     cr_assert_lt(actor_took_ms(second), 1500 + 1000);
     (void)actor_end(second);
     cr_assert_eq(actor_end(first), HLK_OK);
     hlk_owner_destroy(owner);
 }
 
-/* Nobody knows whether the server has raised it: its end is owed for as long as the ttl may last then. */
+/* It is unknown whether the server has raised it: the release is owed for as long as the ttl may last. */
 Test(nested, raise_of_a_lease_that_is_unsure_leaves_nothing_held)
 {
-    struct hlk_client_opts client_opts = stage_opts();
+    struct hlk_client_opts client_opts = fixture_opts();
     client_opts.watchdog_ms = 1000;
-    client_opts.reply_ms = 200;
-    client_opts.patience_ms = 300;
-    hlk_lock *lock = held(stage_open(&client_opts), "t");
+    client_opts.reply_timeout_ms = 200;
+    client_opts.reconnect_timeout_ms = 300;
+    hlk_lock *lock = held(fixture_open(&client_opts), "t");
     struct hlk_acquire_opts opts = fixed(3600000, 100);
-    cr_assert_eq(hlk_lock_extend(lock, 100), HLK_OK); /* whose user may not load scripts has this one there now */
-    proxy_refuse(stage.proxy, true);
-    proxy_arm(stage.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
-    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_E_UNSURE, "%s", hlk_last_error());
-    proxy_wait_struck(stage.proxy);
-    cr_assert_gt(raw_pttl(stage.redis, "t"), 3000000);
+    cr_assert_eq(hlk_lock_extend(lock, 100), HLK_OK); /* may have to send the script in full */
+    proxy_refuse(fixture.proxy, true);
+    proxy_arm(fixture.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_TIMEOUT, "%s", hlk_last_error());
+    proxy_wait_struck(fixture.proxy);
+    cr_assert_gt(raw_pttl(fixture.redis, "t"), 3000000);
     enum hlk_status released = hlk_lock_release(lock);
     cr_assert(released == HLK_E_UNSURE || released == HLK_E_CONNECT, "%s", hlk_status_name(released));
     test_sleep_ms(1500); /* the watchdog's lease is over */
-    proxy_refuse(stage.proxy, false);
-    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    proxy_refuse(fixture.proxy, false);
+    WAIT_FOR(raw_pttl(fixture.redis, "t") == -2);
 }
 
-/* --- answers that come when it is over */
+struct in_doubt {
+    hlk_lock *lock;
+    enum hlk_status (*raise)(hlk_lock *lock);
+    enum hlk_status status;
+};
+
+static enum hlk_status extend_by_an_hour(hlk_lock *lock)
+{
+    return hlk_lock_extend(lock, 3600000);
+}
+
+static enum hlk_status nest_for_an_hour(hlk_lock *lock)
+{
+    struct hlk_acquire_opts opts = fixed(3600000, HLK_FOREVER);
+    return hlk_lock_acquire_with(lock, &opts);
+}
+
+static void *raises_in_doubt(void *arg)
+{
+    struct in_doubt *in_doubt = arg;
+    in_doubt->status = in_doubt->raise(in_doubt->lock);
+    return NULL;
+}
+
+/* The reply is lost, and the server is away until the hold is lost, or for longer than the call waits. The release is
+ * owed for as long as the raised ttl may last, not only for the earlier lease. */
+static void lost_with_a_raise_in_doubt(enum hlk_status (*raise)(hlk_lock *lock), int64_t reconnect_timeout_ms)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = 200;
+    opts.reconnect_timeout_ms = reconnect_timeout_ms;
+    hlk_client *client = fixture_open(&opts);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    struct in_doubt in_doubt = { .lock = fixture_owned(client, "t", owner), .raise = raise };
+    struct hlk_acquire_opts first = fixed(1000, HLK_NOWAIT);
+    pthread_t thread;
+    cr_assert_eq(hlk_lock_acquire_with(in_doubt.lock, &first), HLK_OK);
+    cr_assert_eq(hlk_lock_extend(in_doubt.lock, 100), HLK_OK); /* may have to send the script in full */
+    proxy_refuse(fixture.proxy, true);
+    proxy_arm(fixture.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
+    pthread_create(&thread, NULL, raises_in_doubt, &in_doubt);
+    proxy_wait_struck(fixture.proxy);
+    fixture_wait_event(HLK_EVENT_LOST, "t");
+    test_sleep_ms(1500); /* the earlier lease is over */
+    cr_assert_gt(raw_pttl(fixture.redis, "t"), 3000000);
+    proxy_refuse(fixture.proxy, false);
+    WAIT_FOR(raw_pttl(fixture.redis, "t") == -2);
+    pthread_join(thread, NULL);
+    cr_assert_neq(in_doubt.status, HLK_OK);
+    cr_assert_eq(hlk_lock_release(in_doubt.lock), HLK_LOST);
+    cr_assert_eq(hlk_lock_release(in_doubt.lock), HLK_NOT_HOLDER);
+    hlk_owner_destroy(owner);
+}
+
+Test(nested, extend_in_doubt_of_a_hold_that_is_lost_leaves_nothing_held)
+{
+    lost_with_a_raise_in_doubt(extend_by_an_hour, 10000);
+    lost_with_a_raise_in_doubt(extend_by_an_hour, 1200);
+}
+
+Test(nested, raise_in_doubt_of_a_hold_that_is_lost_leaves_nothing_held)
+{
+    lost_with_a_raise_in_doubt(nest_for_an_hour, 10000);
+    lost_with_a_raise_in_doubt(nest_for_an_hour, 1200);
+}
+
+/* --- replies after the end of the hold */
 
 static void late_answers(hlk_lock *lock, enum hlk_status (*call)(hlk_lock *lock))
 {
-    proxy_delay(stage.proxy, 0, 1200); /* done by the server at once, told late */
+    proxy_delay(fixture.proxy, 0, 1200); /* the server runs it at once, the reply is late */
     cr_assert_eq(call(lock), HLK_LOST, "%s", hlk_last_error());
-    proxy_delay(stage.proxy, 0, 0);
-    cr_assert_eq(stage_events(HLK_EVENT_LOST, "t"), 1u);
+    proxy_delay(fixture.proxy, 0, 0);
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, "t"), 1u);
     cr_assert_eq(hlk_lock_left_ms(lock), 0);
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
     cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
@@ -165,19 +232,19 @@ static enum hlk_status nest_for_10_s(hlk_lock *lock)
 
 Test(nested, extend_that_is_answered_after_the_loss_is_lost)
 {
-    late_answers(held_for(stage_open(NULL), "t", 1000), extend_to_10_s);
+    late_answers(held_for(fixture_open(NULL), "t", 1000), extend_to_10_s);
 }
 
 Test(nested, raise_that_is_answered_after_the_loss_is_lost)
 {
-    late_answers(held_for(stage_open(NULL), "t", 1000), nest_for_10_s);
+    late_answers(held_for(fixture_open(NULL), "t", 1000), nest_for_10_s);
 }
 
 Test(nested, extend_when_max_hold_is_over_is_lost)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.max_hold_ms = 300;
-    hlk_lock *lock = stage_lock(stage_open(NULL), "t", &opts);
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", &opts);
     for (int i = 0; i < 5; i++) {
         cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK);
         while (hlk_lock_left_ms(lock) > 0)
@@ -189,20 +256,21 @@ Test(nested, extend_when_max_hold_is_over_is_lost)
 
 Test(nested, extend_is_refused_beyond_the_cap)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.max_hold_ms = 20000;
-    hlk_lock *lock = stage_lock(client, "t", &opts);
+    hlk_lock *lock = fixture_lock(client, "t", &opts);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_E_INVALID);
-    cr_assert_leq(raw_pttl(stage.redis, "t"), 30000, "who dies now leaves it no longer than the watchdog's lease");
+    cr_assert_leq(raw_pttl(fixture.redis, "t"), 30000, "who dies now leaves it no longer than the watchdog's lease");
     cr_assert_eq(hlk_lock_extend(lock, 10000), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
 /* --- an inner release */
 
-/* Threads of one owner release at once: whoever writes its count after the other's last release has lost nothing. */
+/* Threads of one owner release at the same time. If a count is written after the other thread's last release, nothing
+ * is lost. */
 static void *nests_and_releases(void *arg)
 {
     hlk_lock *lock = arg;
@@ -217,9 +285,9 @@ static void *nests_and_releases(void *arg)
 
 Test(nested, release_beside_another_thread_of_the_owner_is_no_loss)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *lock = stage_owned(client, "t", owner);
+    hlk_lock *lock = fixture_owned(client, "t", owner);
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, nests_and_releases, lock);
@@ -231,40 +299,40 @@ Test(nested, release_beside_another_thread_of_the_owner_is_no_loss)
     hlk_owner_destroy(owner);
 }
 
-/* Written in the background, as nobody waits for it: what it finds out is told all the same. */
+/* Written in the background, without a waiting caller. A loss that it finds out is reported all the same. */
 Test(nested, release_in_the_background_that_finds_another_holder_tells_the_loss)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *lock = stage_owned(client, "t", owner);
+    hlk_lock *lock = fixture_owned(client, "t", owner);
     struct hlk_acquire_opts opts = fixed(60000, HLK_NOWAIT);
     cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
     cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
-    raw(stage.redis, "DEL t");
-    raw(stage.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "DEL t");
+    raw(fixture.redis, "HSET t foreign:1 1");
     cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK);
-    stage_wait_event(HLK_EVENT_LOST, "t");
+    fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
-    raw(stage.redis, "DEL t");
+    raw(fixture.redis, "DEL t");
     hlk_owner_destroy(owner);
 }
 
-/* --- for ever, in numbers */
+/* --- very large durations */
 
 Test(nested, and_other_holds_may_be_wanted_for_ages)
 {
     static const int64_t ages[] = { INT64_MAX, INT64_MAX - 3000, INT64_MAX / 1000000, INT64_MAX / 1000000 - 1 };
     for (size_t i = 0; i < sizeof ages / sizeof *ages; i++) {
-        struct hlk_client_opts client_opts = stage_opts();
+        struct hlk_client_opts client_opts = fixture_opts();
         struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
         struct hlk_acquire_opts acquire = fixed(30000, ages[i]);
-        client_opts.patience_ms = ages[i];
+        client_opts.reconnect_timeout_ms = ages[i];
         client_opts.flags = i % 2 ? HLK_OPEN_NO_SPIN : 0;
         opts.max_hold_ms = ages[i];
-        hlk_client *client = stage_open(&client_opts);
-        hlk_lock *lock = stage_lock(client, "t", &opts);
+        hlk_client *client = fixture_open(&client_opts);
+        hlk_lock *lock = fixture_lock(client, "t", &opts);
         cr_assert_eq(hlk_lock_acquire(lock, ages[i]), HLK_OK, "%s", hlk_last_error());
-        struct actor *waiter = actor_start_wait(stage_lock(client, "t", NULL), ages[i]);
+        struct actor *waiter = actor_start_wait(fixture_lock(client, "t", NULL), ages[i]);
         WAIT_FOR_WAITERS(client, 1);
         cr_assert_eq(hlk_lock_acquire_with(lock, &acquire), HLK_OK, "%s", hlk_last_error());
         cr_assert_eq(hlk_lock_release(lock), HLK_OK);
@@ -273,7 +341,7 @@ Test(nested, and_other_holds_may_be_wanted_for_ages)
     }
 }
 
-/* --- pthread_cancel, pending */
+/* --- a pending pthread_cancel */
 
 struct edge {
     hlk_client *client;
@@ -314,8 +382,8 @@ static void *releases_what_was_lost(void *arg)
     struct edge *edge = arg;
     if (hlk_lock_lost_fd(edge->lock) < 0 || hlk_lock_acquire(edge->lock, HLK_NOWAIT) != HLK_OK)
         return NULL;
-    raw(stage.redis, "DEL t");
-    stage_wait_event(HLK_EVENT_LOST, "t");
+    raw(fixture.redis, "DEL t");
+    fixture_wait_event(HLK_EVENT_LOST, "t");
     pthread_cancel(pthread_self());
     (void)hlk_lock_release(edge->lock);
     edge->came_out_of = "release";
@@ -339,7 +407,7 @@ static void *asks_without_waiting(void *arg)
     return NULL;
 }
 
-/* Whose thread ends right after the call, not in it. */
+/* The thread ends right after the call, not in it. */
 static void ends_after(void *(*call)(void *), struct edge *edge)
 {
     pthread_t thread;
@@ -354,14 +422,14 @@ Test(nested, or_last_release_is_no_cancellation_point)
 {
     hlk_client *client = open_with_watchdog(600);
     hlk_owner *owner = hlk_owner_create(client, NULL);
-    struct edge edge = { client, stage_lock(client, "t", NULL), stage_owned(client, "t", owner), "", { { 0 } } };
+    struct edge edge = { client, fixture_lock(client, "t", NULL), fixture_owned(client, "t", owner), "", { { 0 } } };
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.flags = HLK_ACQUIRE_EINTR; /* such a waiter is woken by a write */
-    hlk_lock *behind = stage_lock(client, "t", NULL);
+    hlk_lock *behind = fixture_lock(client, "t", NULL);
     pthread_t thread;
     void *ended;
     pthread_create(&thread, NULL, passes_it_on, &edge);
-    WAIT_FOR(raw_pttl(stage.redis, "t") > 0);
+    WAIT_FOR(raw_pttl(fixture.redis, "t") > 0);
     struct actor *waiter = actor_start(behind, &opts);
     pthread_join(thread, &ended);
     cr_assert_eq(ended, PTHREAD_CANCELED);
@@ -369,7 +437,7 @@ Test(nested, or_last_release_is_no_cancellation_point)
     cr_assert_eq(actor_end(waiter), HLK_OK);
     edge.came_out_of = "";
     ends_after(writes_a_count, &edge);
-    WAIT_FOR(raw_pttl(stage.redis, "t") == -2);
+    WAIT_FOR(raw_pttl(fixture.redis, "t") == -2);
     edge.came_out_of = "";
     ends_after(releases_what_was_lost, &edge);
     edge.came_out_of = "";
@@ -377,6 +445,6 @@ Test(nested, or_last_release_is_no_cancellation_point)
     ends_after(asks_without_waiting, &edge);
     sem_wait(&edge.completed);
     cr_assert_eq(hlk_lock_release(edge.owned), HLK_OK);
-    cr_assert_eq(stage_try(behind), HLK_OK);
+    cr_assert_eq(fixture_try(behind), HLK_OK);
     hlk_owner_destroy(owner);
 }

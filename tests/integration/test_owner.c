@@ -1,22 +1,22 @@
 /* Holders that are not threads: owners exclude each other on one thread, and move between threads. */
-#include "support/stage.h"
+#include "support/fixture.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
 static void start(void)
 {
-    stage_up(0);
+    fixture_begin(0);
 }
 
-TestSuite(owner, .init = start, .fini = stage_down, .timeout = 60);
+TestSuite(owner, .init = start, .fini = fixture_end, .timeout = 60);
 
 /* asks A6 redis-py 656, dogpile 171: two handles of one thread with owners of their own exclude each other */
 Test(owner, excludes_another_owner_on_the_same_thread)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *a = hlk_owner_create(client, "a"), *b = hlk_owner_create(client, "b");
-    hlk_lock *as = stage_owned(client, "t", a), *bs = stage_owned(client, "t", b);
+    hlk_lock *as = fixture_owned(client, "t", a), *bs = fixture_owned(client, "t", b);
     cr_assert_eq(hlk_lock_acquire(as, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(bs, HLK_NOWAIT), HLK_BUSY);
     cr_assert_eq(hlk_lock_release(bs), HLK_NOT_HOLDER);
@@ -31,9 +31,9 @@ Test(owner, excludes_another_owner_on_the_same_thread)
 
 Test(owner, and_its_thread_are_two_holders)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *owned = stage_owned(client, "t", owner), *plain = stage_lock(client, "t", NULL);
+    hlk_lock *owned = fixture_owned(client, "t", owner), *plain = fixture_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(plain, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(owned, HLK_NOWAIT), HLK_BUSY);
     cr_assert_eq(hlk_lock_release(plain), HLK_OK);
@@ -46,28 +46,28 @@ Test(owner, and_its_thread_are_two_holders)
 /* asks A6 redisson 6878: acquired in one thread, released in another */
 Test(owner, is_reentrant_across_threads_and_may_be_released_from_any)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, "moving");
-    hlk_lock *lock = stage_owned(client, "t", owner);
+    hlk_lock *lock = fixture_owned(client, "t", owner);
     struct actor *elsewhere = actor_start_wait(lock, HLK_NOWAIT);
     cr_assert_eq(actor_status(elsewhere), HLK_OK);
-    actor_leave(elsewhere); /* that thread has ended; the owner holds on */
+    actor_leave(elsewhere); /* that thread has ended; the owner still holds */
     cr_assert_eq(hlk_lock_holds(lock), 1);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_holds(lock), 2);
-    cr_assert_eq(stage_try(stage_lock(client, "t", NULL)), HLK_BUSY);
+    cr_assert_eq(fixture_try(fixture_lock(client, "t", NULL)), HLK_BUSY);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(stage_events(HLK_EVENT_ORPHANED, NULL), 0u);
-    cr_assert_eq(raw_int(stage.redis, "DBSIZE"), 0);
+    cr_assert_eq(fixture_events(HLK_EVENT_ORPHANED, NULL), 0u);
+    cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), 0);
     hlk_owner_destroy(owner);
 }
 
 Test(owner, waits_for_another_owner)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *a = hlk_owner_create(client, "a"), *b = hlk_owner_create(client, "b");
-    hlk_lock *as = stage_owned(client, "t", a), *bs = stage_owned(client, "t", b);
+    hlk_lock *as = fixture_owned(client, "t", a), *bs = fixture_owned(client, "t", b);
     cr_assert_eq(hlk_lock_acquire(as, HLK_NOWAIT), HLK_OK);
     struct actor *waiter = actor_start(bs, NULL);
     WAIT_FOR_WAITERS(client, 1);
@@ -81,7 +81,7 @@ Test(owner, waits_for_another_owner)
 
 Test(owner, labels_are_up_to_64_printable_bytes)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     char label[66];
     memset(label, 'x', sizeof label);
     label[65] = '\0';
@@ -111,42 +111,42 @@ Test(owner, labels_are_up_to_64_printable_bytes)
 
 Test(owner, lives_as_long_as_a_lock_made_with_it)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, "counted");
-    hlk_lock *one = stage_owned(client, "t", owner), *two = stage_owned(client, "t", owner);
+    hlk_lock *one = fixture_owned(client, "t", owner), *two = fixture_owned(client, "t", owner);
     hlk_owner_destroy(owner);
     cr_assert_eq(hlk_lock_acquire(one, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(two, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_release(two), HLK_OK);
     cr_assert_eq(hlk_lock_release(one), HLK_OK);
-    cr_assert_eq(stage_events(HLK_EVENT_ORPHANED, NULL), 0u);
+    cr_assert_eq(fixture_events(HLK_EVENT_ORPHANED, NULL), 0u);
 }
 
 Test(owner, that_is_gone_while_it_holds_is_orphaned_and_runs_out)
 {
-    struct hlk_client_opts opts = stage_opts();
+    struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 600;
-    hlk_client *client = stage_open(&opts), *other = stage_open(NULL);
+    hlk_client *client = fixture_open(&opts), *other = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, "careless");
     struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
     lock_opts.owner = owner;
-    hlk_lock *lock = hlk_lock_create(client, "t", &lock_opts), *theirs = stage_lock(other, "t", NULL);
+    hlk_lock *lock = hlk_lock_create(client, "t", &lock_opts), *theirs = fixture_lock(other, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     hlk_owner_destroy(owner);
-    cr_assert_eq(stage_events(0, NULL), 0u, "the lock still has a reference");
+    cr_assert_eq(fixture_events(0, NULL), 0u, "the lock still has a reference");
     hlk_lock_destroy(lock);
-    stage_wait_event(HLK_EVENT_ORPHANED, "t");
+    fixture_wait_event(HLK_EVENT_ORPHANED, "t");
     cr_assert_eq(hlk_lock_acquire(theirs, HLK_FOREVER), HLK_OK);
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
-    cr_assert_eq(stage_counters(client).orphaned, 1u);
+    cr_assert_eq(fixture_counters(client).orphaned, 1u);
 }
 
-/* One owner, many threads that act for it in turn: a job that is handed from worker to worker. */
+/* One owner, for which many threads act in turn: a job that moves from worker to worker. */
 Test(owner, is_handed_through_many_threads)
 {
-    hlk_client *client = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, "job");
-    hlk_lock *lock = stage_owned(client, "t", owner);
+    hlk_lock *lock = fixture_owned(client, "t", owner);
     char first[192], now[192];
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_hold_id(lock, first, sizeof first), HLK_OK);
@@ -163,7 +163,7 @@ Test(owner, is_handed_through_many_threads)
 
 Test(owner, of_another_client_is_refused)
 {
-    hlk_client *client = stage_open(NULL), *other = stage_open(NULL);
+    hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(other, "stranger");
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.owner = owner;

@@ -1,5 +1,5 @@
-/* What a holder asks: lock_reacquire, lock_renew. */
-#include "integration/scripts.h"
+/* The commands of a holder: lock_reacquire, lock_renew. */
+#include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(lock_reacquire);
 SCRIPTS_SUITE(lock_renew);
@@ -30,6 +30,28 @@ Test(lock_reacquire, with_lease_0_leaves_the_ttl)
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
 }
 
+/* An operator's PERSIST. */
+Test(lock_reacquire, with_lease_0_leaves_a_lock_without_ttl_as_it_is)
+{
+    acquire(30000, A);
+    reacquire(A, 2, 30000);
+    raw(admin, "PERSIST t");
+    cr_assert_str_eq(reacquire(A, 1, 0), ":1");
+    cr_assert_str_eq(everything(), HELD_BY_A);
+    cr_assert_eq(raw_pttl(admin, LOCK), -1);
+    raw(admin, "CONFIG RESETSTAT");
+    cr_assert_str_eq(reacquire(A, 1, 0), ":1");
+    cr_assert_null(strstr(raw(admin, "INFO commandstats"), "cmdstat_pexpire"), "deleted, and made anew by the count");
+}
+
+Test(lock_reacquire, gives_a_lock_without_ttl_one)
+{
+    acquire(30000, A);
+    raw(admin, "PERSIST t");
+    cr_assert_str_eq(reacquire(A, 2, 90000), ":1");
+    cr_assert(about(raw_pttl(admin, LOCK), 90000));
+}
+
 Test(lock_reacquire, run_twice_is_run_once)
 {
     acquire(30000, A);
@@ -55,7 +77,7 @@ Test(lock_reacquire, of_a_lock_that_somebody_else_holds_answers_minus_1_and_chan
 Test(lock_reacquire, run_late_leaves_the_next_holder_alone)
 {
     acquire(30000, A);
-    end(A, 0);
+    release(A, 0);
     acquire(30000, B);
     cr_assert_str_eq(reacquire(A, 2, 90000), ":-1");
     cr_assert_str_eq(everything(), HELD_BY_B);
@@ -125,13 +147,13 @@ Test(lock_renew, of_a_lock_that_somebody_else_holds_answers_minus_1_and_changes_
 Test(lock_renew, run_late_leaves_the_next_holder_alone)
 {
     acquire(30000, A);
-    end(A, 0);
+    release(A, 0);
     acquire(30000, B);
     cr_assert_str_eq(renew(90000, A), "[:-1]");
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
 }
 
-/* --- the same of a batch: held, no hash, free, another's, held for longer, held */
+/* --- the same for a batch: held, no hash, free, another holder's, held with a longer ttl, held */
 
 #define SIX "t1", "t2", "t3", "t4", "t5", "t6"
 #define THEIR_HOLDS "a:1", "a:2", "a:3", "a:4", "a:5", "a:6"
@@ -149,7 +171,7 @@ static void make_six(void)
     raw(admin, "PEXPIRE t6 10000");
 }
 
-/* What has no end, or is not there, stays so. */
+/* What has no ttl, or does not exist, stays so. */
 static void assert_six(int64_t first, int64_t fifth, int64_t sixth)
 {
     cr_assert(about(raw_pttl(admin, "t1"), first));
@@ -186,7 +208,7 @@ Test(lock_renew, of_a_batch_takes_the_last_lease_for_all_behind_it)
     assert_six(120000, 900000, 240000);
 }
 
-/* Only an operator's PERSIST leaves one so; a lock without end would outlive its holder. */
+/* Only an operator's PERSIST leaves a lock without ttl. Such a lock would outlive its holder. */
 Test(lock_renew, gives_a_hold_without_end_an_end)
 {
     raw(admin, "HSET t %s 1", A);
@@ -229,7 +251,8 @@ Test(lock_renew, works_on_a_full_server)
     cr_assert(about(raw_pttl(admin, LOCK), 90000));
 }
 
-/* A server that does not write, or read, now says so: what was not renewed is called neither renewed nor lost. */
+/* A server that refuses writes, or reads, returns an error: what was not renewed is reported neither as renewed nor as
+ * lost. */
 Test(lock_renew, on_a_server_that_refuses_is_refused)
 {
     static const struct {

@@ -1,16 +1,16 @@
-/* What operators ask: lock_break, lock_query. And lock_many, if one of many is refused. */
-#include "integration/scripts.h"
+/* The commands of operators: lock_break, lock_query. And lock_batch when one of its commands is refused. */
+#include "integration/scripts_fixture.h"
 #include "support/no_lock.h"
 
 SCRIPTS_SUITE(lock_break);
 SCRIPTS_SUITE(lock_query);
-SCRIPTS_SUITE(lock_many);
+SCRIPTS_SUITE(lock_batch);
 
 /* --- lock_break */
 
 Test(lock_break, takes_the_lock_from_anybody_and_names_whom)
 {
-    redisContext *listener = listen(CHANNEL);
+    redisContext *listener = subscribe(CHANNEL);
     acquire(30000, A);
     reacquire(A, 3, 0);
     cr_assert_str_eq(lock_break(), "\"" A "\"");
@@ -21,7 +21,7 @@ Test(lock_break, takes_the_lock_from_anybody_and_names_whom)
 
 Test(lock_break, of_a_lock_that_nobody_holds_answers_nil_and_wakes_nobody)
 {
-    redisContext *listener = listen(CHANNEL);
+    redisContext *listener = subscribe(CHANNEL);
     cr_assert_str_eq(lock_break(), "(nil)");
     cr_assert_not(was_published());
     redisFree(listener);
@@ -68,7 +68,7 @@ Test(lock_break, says_nothing_to_a_holder_that_does_not_listen)
 Test(lock_break, gives_it_to_the_first_in_line)
 {
     all_listen();
-    acquire(30000, A);
+    acquire(5000, A);
     enqueue(B, PLACE(B));
     enqueue(C, PLACE(C));
     cr_assert_str_eq(lock_break(), "\"" A "\"");
@@ -81,7 +81,7 @@ Test(lock_break, gives_it_to_the_first_in_line)
 Test(lock_break, run_twice_takes_it_from_the_first_in_line_too)
 {
     all_listen();
-    acquire(30000, A);
+    acquire(5000, A);
     enqueue(B, PLACE(B));
     enqueue(C, PLACE(C));
     lock_break();
@@ -90,7 +90,17 @@ Test(lock_break, run_twice_takes_it_from_the_first_in_line_too)
     nobody_listens();
 }
 
-/* A free lock with others in line is its first one's, who asks, or was told to. */
+Test(lock_break, tells_the_channel_of_a_shorter_ttl)
+{
+    all_listen();
+    acquire(600000, A);
+    enqueue(B, PLACE(B));
+    lock_break();
+    cr_assert_str_eq(said(), "broken 1 0 0 t|grant 7 5000 0 t||0");
+    nobody_listens();
+}
+
+/* A free lock with waiters goes to the first one, which sends, or got the message to send. */
 Test(lock_break, of_a_free_lock_with_others_in_line_changes_nothing)
 {
     all_listen();
@@ -103,7 +113,7 @@ Test(lock_break, of_a_free_lock_with_others_in_line_changes_nothing)
 
 Test(lock_break, names_a_holder_whose_host_has_any_name)
 {
-    redisContext *odd = listen(INBOX("hlk-a:1 -b-1-x"));
+    redisContext *odd = subscribe(INBOX("hlk-a:1 -b-1-x"));
     raw(admin, "HSET t %s 1", "hlk-a:1 -b-1-x:12");
     cr_assert_str_eq(lock_break(), "\"hlk-a:1 -b-1-x:12\"");
     cr_assert_str_eq(told(odd), "broken 12 0 0 t");
@@ -128,7 +138,7 @@ Test(lock_break, refuses_a_key_of_another_type_and_changes_nothing)
     cr_assert_str_eq(everything(), "t string \"text\"; ");
 }
 
-/* The i-th of no_locks is there, with somebody in line who listens. */
+/* Makes the i-th of no_locks, with a waiter that is subscribed. */
 static const char *with_no_lock(int i)
 {
     char set[160];
@@ -164,7 +174,7 @@ Test(lock_break, works_on_a_full_server)
 Test(lock_query, tells_that_a_lock_is_free_and_how_many_listen)
 {
     cr_assert_str_eq(query(), "[:-2, :0, \"\", :0, :0, []]");
-    redisContext *one = listen(CHANNEL), *two = listen(CHANNEL);
+    redisContext *one = subscribe(CHANNEL), *two = subscribe(CHANNEL);
     cr_assert_str_eq(query(), "[:-2, :2, \"\", :0, :0, []]");
     redisFree(one);
     redisFree(two);
@@ -194,7 +204,7 @@ Test(lock_query, tells_how_many_are_in_line_and_names_the_first)
     static const char expected[] =
         ":4, [\"" PLACE(CLIENT_B ":1") "\", \"" PLACE(CLIENT_B ":2") "\", \"" PLACE(CLIENT_B ":3") "\"]]";
     raw(admin, "HSET t %s 1", FOREIGN);
-    end(A, 600000);
+    release(A, 600000);
     raw(admin, "ZADD %s 1000000000000001 open", QUEUE);
     cr_assert_str_eq(query(), "[:-1, :0, \"" FOREIGN "\", :1, :0, []]", "neither ended holds nor a window");
     enqueue(CLIENT_B ":1", PLACE(CLIENT_B ":1"));
@@ -255,17 +265,17 @@ Test(lock_query, changes_nothing)
     cr_assert_str_eq(everything(), before);
 }
 
-/* --- lock_many */
+/* --- lock_batch */
 
-/* An error for the whole would say that none was done, and the release would be asked for again. */
-Test(lock_many, what_is_refused_to_one_of_many_is_no_error_for_all)
+/* An error for the whole batch would say that nothing was done, and the release would be sent again. */
+Test(lock_batch, what_is_refused_to_one_of_many_is_no_error_for_all)
 {
     raw(admin, "ACL SETUSER blind on >pw ~* &* +@all -pttl");
     redisContext *blind = raw_open_as(server, "blind", "pw");
     raw(admin, "HSET t1 " A " 1");
     raw(admin, "HSET t2 " B " 1");
     raw(admin, "PEXPIRE t2 30000");
-    cr_assert_str_eq(script_run(blind, HLK_SCRIPT_LOCK_MANY, 4, "t1", "hasplock_queue:{t1}", "t2",
+    cr_assert_str_eq(script_run(blind, HLK_SCRIPT_LOCK_BATCH, 4, "t1", "hasplock_queue:{t1}", "t2",
                                 "hasplock_queue:{t2}", "ea", A, "redisson_lock__channel:{t1}", "30000", A, NULL),
                      "[:1, :-2]");
     cr_assert_eq(raw_int(admin, "EXISTS t1"), 0);

@@ -1,6 +1,6 @@
-/* lock_acquire with others in line: places, what makes a place, who gets a lock that is found free, what a full server
- * and an ended hold do to it. */
-#include "integration/scripts.h"
+/* lock_acquire with other waiters: tickets, who gets a free lock, and the effects of a full server and of
+ * tombstones. */
+#include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(queue);
 SCRIPTS_SUITE(queue_free);
@@ -15,18 +15,19 @@ static void foreign_is_gone(void)
     cr_assert_str_eq(raw(admin, "DEL t"), ":1");
 }
 
-/* --- places */
+/* --- tickets */
 
 Test(queue, is_joined_by_who_names_a_place)
 {
     acquire(30000, A);
+    int64_t before = server_now_ms();
     const char *answer = enqueue(B, PLACE(B));
     cr_assert_str_eq(answered(answer), A " 0");
     cr_assert(about(answered_ttl(answer), 30000));
     cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1");
     cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
-    cr_assert_eq(score(PLACE(B)), 1);
-    cr_assert_eq(score(PLACE(C)), 2);
+    cr_assert(between(before, score(PLACE(B)) / 100, server_now_ms()), "since when, in hundredths of a ms");
+    cr_assert_lt(score(PLACE(B)), score(PLACE(C)));
     cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" A "\", \"1\"]");
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
     cr_assert_not(was_published());
@@ -59,15 +60,15 @@ Test(queue, joined_twice_is_joined_once)
     acquire(30000, A);
     enqueue(B, PLACE(B));
     enqueue(C, PLACE(C));
+    int64_t b = score(PLACE(B)), c = score(PLACE(C));
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
     cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1");
     cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
-    cr_assert_eq(score(PLACE(B)), 1);
-    cr_assert_eq(score(PLACE(C)), 2);
+    cr_assert_eq(score(PLACE(B)), b);
+    cr_assert_eq(score(PLACE(C)), c);
 }
 
-/* 2 is 2 still, so who comes is behind it though there are two of them only. */
-Test(queue, goes_on_counting_after_the_first_has_left)
+Test(queue, is_joined_at_the_end_by_who_has_left_it)
 {
     acquire(30000, A);
     enqueue(B, PLACE(B));
@@ -75,42 +76,136 @@ Test(queue, goes_on_counting_after_the_first_has_left)
     cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 1");
     cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\", \"" PLACE(B) "\"]");
-    cr_assert_eq(score(PLACE(B)), 3);
 }
 
-/* By text "10" is before "9". */
-Test(queue, keeps_the_order_beyond_nine)
+/* A ticket with a score of an hour from now, because the clock was set back since, is an earlier one. */
+Test(queue, is_joined_at_the_end_whatever_the_clock_says)
+{
+    int64_t later = (server_now_ms() + 3600000) * 100;
+    acquire(30000, A);
+    raw(admin, "ZADD %s %s %s", QUEUE, script_number(later), PLACE(B));
+    release("hlk-d-4-w:1", 600000);
+    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1");
+    cr_assert_eq(score(PLACE(C)), later + 1);
+    cr_assert_str_eq(answered(enqueue(FOREIGN, PLACE(CLIENT_B ":8"))), A " 2");
+    cr_assert_eq(score(PLACE(CLIENT_B ":8")), later + 2);
+    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 2");
+}
+
+Test(queue, keeps_the_order_of_those_who_come_at_once)
 {
     char hold[32], member[64], expected[64];
     acquire(30000, A);
     for (int i = 1; i <= 12; i++) {
-        snprintf(hold, sizeof hold, CLIENT_B ":%d", i);
-        snprintf(member, sizeof member, CLIENT_B ":%d 5000 0 0 1", i);
+        snprintf(hold, sizeof hold, CLIENT_B ":%d", 20 - i);
+        snprintf(member, sizeof member, CLIENT_B ":%d 5000 0 0 1", 20 - i);
         snprintf(expected, sizeof expected, A " %d", i - 1);
         cr_assert_str_eq(answered(enqueue(hold, member)), expected);
-        cr_assert_eq(score(member), i);
     }
 }
 
 Test(queue, of_ended_holds_counts_for_no_place)
 {
     acquire(30000, A);
-    end("hlk-d-4-w:1", 600000);
-    end("hlk-d-4-w:2", 600000);
+    release("hlk-d-4-w:1", 600000);
+    release("hlk-d-4-w:2", 600000);
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
     cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1");
     cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1", "asked again");
-    cr_assert_eq(score(PLACE(B)), 1);
+    cr_assert_leq(score(PLACE(C)) / 100, server_now_ms());
 }
 
-Test(queue, of_an_open_window_counts_for_no_place)
+Test(queue, of_an_yield_window_counts_for_no_place)
 {
     foreign_holds();
     raw(admin, "ZADD %s %s open", QUEUE, script_number(1000000000000000 + server_now_ms() + 600000));
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), FOREIGN " 0");
     cr_assert_str_eq(answered(enqueue(C, PLACE(C))), FOREIGN " 1");
-    cr_assert_eq(score(PLACE(B)), 1);
-    cr_assert_eq(score(PLACE(C)), 2);
+    cr_assert_leq(score(PLACE(C)) / 100, server_now_ms());
+}
+
+/* --- dead waiters, while the lock is held */
+
+static long long length(void)
+{
+    return raw_int(admin, "ZCARD %s", QUEUE);
+}
+
+Test(queue, loses_its_dead_to_who_asks_from_far_behind)
+{
+    acquire(30000, A);
+    put_dead_in_front(130);
+    const char *answer = enqueue(B, PLACE(B));
+    cr_assert_str_eq(answered(answer), A " 80", "50 of 130 are gone");
+    cr_assert(about(answered_ttl(answer), 30000));
+    cr_assert_eq(length(), 81);
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 30", "asked again");
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 30", "from near by");
+    cr_assert_eq(length(), 31);
+    cr_assert_str_eq(answered(acquire(30000, C)), A " -1", "a try");
+    cr_assert_eq(length(), 31);
+    cr_assert_not(was_published());
+}
+
+/* Otherwise dead waiters would pile up behind one that waits long. */
+Test(queue, loses_its_dead_also_behind_one_that_lives)
+{
+    char living[16][32], member[64];
+    redisContext *inbox = subscribe(INBOX(CLIENT_B));
+    acquire(30000, A);
+    for (int i = 0; i < 16; i++) {
+        snprintf(living[i], sizeof living[i], CLIENT_B ":%d", 100 + i);
+        snprintf(member, sizeof member, "%s 5000 0 0 1", living[i]);
+        enqueue(living[i], member);
+    }
+    for (int i = 0; i < 300; i++) {
+        snprintf(member, sizeof member, "hlk-dead-1-x:%d 5000 0 0 1", i + 1);
+        enqueue("hlk-dead-1-x:1", member);
+        cr_assert_leq(length(), 51);
+    }
+    for (int i = 0; i < 16; i++) {
+        snprintf(member, sizeof member, "%s 5000 0 0 1", living[i]);
+        cr_assert_eq(raw_int(admin, "ZRANK %s %s", QUEUE, member), i, "and who lives keeps its place");
+    }
+    redisFree(inbox);
+}
+
+/* A user without the right to query subscribers takes all waiters for alive. */
+Test(queue, keeps_its_dead_if_the_user_may_not_ask_who_listens)
+{
+    raw(admin, "ACL SETUSER weak on >pw ~* &* +@all -pubsub");
+    redisContext *mine = user;
+    user = raw_open_as(server, "weak", "pw");
+    acquire(30000, A);
+    put_dead_in_front(130);
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 130");
+    redisFree(user);
+    user = mine;
+}
+
+Test(queue, keeps_its_dead_on_a_replica)
+{
+    acquire(30000, A);
+    put_dead_in_front(60);
+    enqueue(B, PLACE(B));
+    put_dead_in_front(60);
+    raw(admin, "REPLICAOF 127.0.0.1 1");
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 60");
+    raw(admin, "REPLICAOF NO ONE");
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 10");
+}
+
+/* Its subscription may just be lost. It sends, so it is alive. */
+Test(queue, keeps_the_place_of_who_asks_and_does_not_listen)
+{
+    acquire(30000, A);
+    put_dead_in_front(50);
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
+    put_dead_in_front(100);
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 50");
+    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
+    cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\"]");
 }
 
 /* --- how long it is kept */
@@ -131,7 +226,7 @@ Test(queue, is_kept_for_300_s_more_when_somebody_joins)
     cr_assert(about(raw_pttl(admin, QUEUE), 300000));
 }
 
-/* Else who waits longer than that loses its place. */
+/* Otherwise a longer wait would lose its ticket. */
 Test(queue, is_kept_for_300_s_more_when_somebody_asks_again)
 {
     acquire(30000, A);
@@ -144,12 +239,12 @@ Test(queue, is_kept_for_300_s_more_when_somebody_asks_again)
 Test(queue, is_kept_as_long_as_ended_holds_are_remembered)
 {
     acquire(30000, A);
-    end(B, 600000);
+    release(B, 600000);
     enqueue(C, PLACE(C));
     cr_assert(between(600000 - WAIT_MS, raw_pttl(admin, QUEUE), 600000));
 }
 
-/* --- ended holds */
+/* --- tombstones */
 
 Test(queue, is_closed_to_who_has_left_in_doubt)
 {
@@ -189,11 +284,11 @@ Test(queue, of_a_full_server_answers_who_is_in_it)
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
 }
 
-/* --- a free lock that somebody waits for: its holder expired, or was Redisson's */
+/* --- a free lock with waiters: its holder's lease ran out, or was Redisson's */
 
 Test(queue_free, is_the_first_ones_when_another_tries)
 {
-    redisContext *b = listen(INBOX(CLIENT_B)), *listener = listen(CHANNEL);
+    redisContext *b = subscribe(INBOX(CLIENT_B)), *listener = subscribe(CHANNEL);
     foreign_holds();
     enqueue(B, PLACE(B));
     foreign_is_gone();
@@ -212,7 +307,7 @@ Test(queue_free, is_the_first_ones_when_another_tries)
 
 Test(queue_free, is_the_first_ones_when_another_joins)
 {
-    redisContext *b = listen(INBOX(CLIENT_B)), *c = listen(INBOX(CLIENT_C));
+    redisContext *b = subscribe(INBOX(CLIENT_B)), *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
     enqueue(B, PLACE(B));
     foreign_is_gone();
@@ -226,7 +321,7 @@ Test(queue_free, is_the_first_ones_when_another_joins)
 
 Test(queue_free, is_the_first_ones_when_the_second_asks_again)
 {
-    redisContext *b = listen(INBOX(CLIENT_B)), *c = listen(INBOX(CLIENT_C));
+    redisContext *b = subscribe(INBOX(CLIENT_B)), *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
     enqueue(B, PLACE(B));
     enqueue(C, PLACE(C));
@@ -240,7 +335,7 @@ Test(queue_free, is_the_first_ones_when_the_second_asks_again)
 
 Test(queue_free, is_the_first_ones_when_it_asks_itself)
 {
-    redisContext *b = listen(INBOX(CLIENT_B)), *c = listen(INBOX(CLIENT_C));
+    redisContext *b = subscribe(INBOX(CLIENT_B)), *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
     enqueue(B, PLACE(B));
     enqueue(C, PLACE(C));
@@ -257,10 +352,10 @@ Test(queue_free, is_the_first_ones_when_it_asks_itself)
     redisFree(c);
 }
 
-/* Its inbox may be torn just now; it speaks, so it is alive. */
+/* Its subscription may just be lost. It sends, so it is alive. */
 Test(queue_free, is_the_first_ones_that_asks_itself_and_does_not_listen)
 {
-    redisContext *c = listen(INBOX(CLIENT_C));
+    redisContext *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
     enqueue(B, PLACE(B));
     enqueue(C, PLACE(C));
@@ -303,7 +398,7 @@ Test(queue_free, is_whose_who_joins_when_all_in_line_are_dead)
 
 Test(queue_free, is_the_first_live_ones)
 {
-    redisContext *c = listen(INBOX(CLIENT_C));
+    redisContext *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
     enqueue(B, PLACE(B));
     enqueue(C, PLACE(C));
@@ -314,18 +409,50 @@ Test(queue_free, is_the_first_live_ones)
     redisFree(c);
 }
 
+Test(queue_free, is_the_first_live_ones_behind_any_number_of_dead)
+{
+    static const int numbers[] = { 999, 1000, 1500, 5000 };
+    redisContext *b = subscribe(INBOX(CLIENT_B)), *c = subscribe(INBOX(CLIENT_C));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        foreign_holds();
+        enqueue(B, PLACE(B));
+        enqueue(C, PLACE(C));
+        put_dead_in_front(numbers[i]);
+        foreign_is_gone();
+        cr_assert_str_eq(answered(enqueue(C, PLACE(C))), B " 0", "%d dead", numbers[i]);
+        cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+        cr_assert_str_eq(told(c), "");
+        raw(admin, "DEL t %s", QUEUE);
+    }
+    redisFree(b);
+    redisFree(c);
+}
+
+/* For example on a replica: tickets that cannot be removed must not be examined for ever. */
+Test(queue_free, of_dead_that_cannot_be_dropped_is_refused_as_a_whole)
+{
+    foreign_holds();
+    enqueue(B, PLACE(B));
+    foreign_is_gone();
+    raw(admin, "REPLICAOF 127.0.0.1 1");
+    const char *answer = acquire(30000, A);
+    cr_assert(strstr(answer, "READONLY"), "%s", answer);
+    raw(admin, "REPLICAOF NO ONE");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(B) "\"]; ");
+}
+
 Test(queue_free, of_ended_holds_only_is_whose_who_tries)
 {
-    end(B, 600000);
+    release(B, 600000);
     cr_assert_str_eq(acquire(30000, A), "(nil)");
     cr_assert_str_eq(raw_holder(admin, LOCK), A);
     cr_assert_str_eq(in_line(), "[\"" B "\"]");
 }
 
-/* The server may have room when it asks for itself; nothing is given to who cannot have it. */
+/* The server may have room when the first waiter sends. Nothing is granted that cannot be written. */
 Test(queue_free, of_a_full_server_is_nobodys_and_the_first_is_told_to_ask)
 {
-    redisContext *b = listen(INBOX(CLIENT_B));
+    redisContext *b = subscribe(INBOX(CLIENT_B));
     foreign_holds();
     enqueue(B, PLACE(B));
     foreign_is_gone();
@@ -337,7 +464,7 @@ Test(queue_free, of_a_full_server_is_nobodys_and_the_first_is_told_to_ask)
     redisFree(b);
 }
 
-/* To leave the line is a write that a full server allows, and then it allows the next one too. */
+/* To remove a ticket is a write that a full server allows, and after it the server allows the next one too. */
 Test(queue_free, of_a_full_server_is_the_first_ones_that_asks_itself)
 {
     foreign_holds();

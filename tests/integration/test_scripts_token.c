@@ -1,6 +1,6 @@
-/* Fencing tokens: lock_acquire, lock_end and lock_break with the counter among their keys. The counter is the one of
- * Redisson's RFencedLock, so its numbers are in it, too. */
-#include "integration/scripts.h"
+/* Fencing tokens: lock_acquire, lock_release and lock_break with the counter among their keys. It is the counter of
+ * Redisson's RFencedLock, and continues its numbers. */
+#include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(tokens);
 SCRIPTS_SUITE(tokens_in_line);
@@ -10,7 +10,7 @@ static const char *acquire_fenced(const char *hold, const char *tokens, const ch
     return script_run(user, HLK_SCRIPT_LOCK_ACQUIRE, 3, LOCK, QUEUE, TOKEN, "30000", hold, "", tokens, floor, NULL);
 }
 
-/* The same with a place: 10 tokens above 100. */
+/* The same with a ticket: 10 tokens above 100. */
 static const char *enqueue_fenced(const char *hold, const char *member)
 {
     return script_run(user, HLK_SCRIPT_LOCK_ACQUIRE, 3, LOCK, QUEUE, TOKEN, "30000", hold, member, "10", "100", NULL);
@@ -18,7 +18,7 @@ static const char *enqueue_fenced(const char *hold, const char *member)
 
 static const char *end_fenced(const char *hold)
 {
-    return script_run(user, HLK_SCRIPT_LOCK_END, 3, LOCK, QUEUE, TOKEN, hold, CHANNEL, "0", NULL);
+    return script_run(user, HLK_SCRIPT_LOCK_RELEASE, 3, LOCK, QUEUE, TOKEN, hold, CHANNEL, "0", NULL);
 }
 
 static const char *counter(void)
@@ -42,7 +42,7 @@ Test(tokens, grow_with_each_hold)
     cr_assert_str_eq(end_fenced(A), ":1");
     cr_assert_str_eq(everything(), TOKEN " string \"1\"; ");
     cr_assert_str_eq(acquire_fenced(B, "1", "0"), "[:2]");
-    end(B, 0);
+    release(B, 0);
     cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:3]");
 }
 
@@ -64,34 +64,46 @@ Test(tokens, are_above_the_floor)
     cr_assert_str_eq(acquire_fenced(B, "1", "50"), "[:112]", "nor does a lower one");
 }
 
-Test(tokens, of_a_second_copy_are_those_of_the_first)
+/* The first hold may come from a grant without tokens. */
+Test(tokens, of_a_second_attempt_are_new_ones)
 {
     acquire_fenced(A, "10", "100");
     raw(admin, "PEXPIRE t 5000");
-    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110]");
-    cr_assert_str_eq(counter(), "\"110\"");
+    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:120]");
+    cr_assert_str_eq(counter(), "\"120\"");
     cr_assert(between(5001, raw_pttl(admin, LOCK), 30000), "and the ttl is raised");
 }
 
-Test(tokens, of_a_second_copy_are_new_ones_if_the_counter_was_deleted)
+Test(tokens, of_a_second_attempt_are_new_ones_if_the_counter_was_deleted)
 {
     acquire_fenced(A, "10", "100");
     raw(admin, "DEL " TOKEN);
     cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110]");
 }
 
-Test(tokens, of_a_second_copy_are_refused_if_the_counter_was_overwritten)
+Test(tokens, of_a_second_attempt_are_refused_if_the_counter_was_overwritten)
 {
     acquire_fenced(A, "10", "100");
+    raw(admin, "PEXPIRE t 5000");
     raw(admin, "SET " TOKEN " abc");
     const char *answer = acquire_fenced(A, "10", "100");
     cr_assert(strstr(answer, "HASPLOCK the counter of tokens is no number"), "%s", answer);
+    cr_assert_leq(raw_pttl(admin, LOCK), 5000, "nothing was changed");
 }
 
-Test(tokens, are_not_taken_by_a_late_copy)
+Test(tokens, of_a_second_attempt_are_refused_by_a_full_server)
+{
+    acquire_fenced(A, "10", "100");
+    raw(admin, "PEXPIRE t 5000");
+    fill_server();
+    cr_assert_not_null(strstr(acquire_fenced(A, "10", "100"), "OOM"));
+    cr_assert_leq(raw_pttl(admin, LOCK), 5000, "nothing was changed");
+}
+
+Test(tokens, are_not_taken_by_a_late_attempt)
 {
     acquire_fenced(A, "10", "0");
-    end(A, 600000);
+    release(A, 600000);
     cr_assert_str_eq(acquire_fenced(A, "10", "0"), ":-1");
     cr_assert_str_eq(counter(), "\"10\"");
 }
@@ -149,19 +161,19 @@ Test(tokens, are_refused_by_a_full_server_and_nothing_changes)
 
 Test(tokens_in_line, come_with_the_grant)
 {
-    redisContext *b = listen(INBOX(CLIENT_B));
+    redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
     cr_assert_str_eq(answered(enqueue_fenced(B, FENCED(B, 10, 100))), A " 0");
     cr_assert_str_eq(end_fenced(A), ":1");
     cr_assert_str_eq(everything(), TOKEN " string \"110\"; " HELD_BY_B);
     cr_assert_str_eq(told(b), "grant 7 5000 110 t");
-    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110]", "its late copy has the same");
+    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:120]", "a copy of it that comes late has others");
     redisFree(b);
 }
 
 Test(tokens_in_line, of_a_grant_are_above_all_before)
 {
-    redisContext *b = listen(INBOX(CLIENT_B));
+    redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire_fenced(A, "1", "500");
     enqueue_fenced(B, FENCED(B, 10, 100));
     end_fenced(A);
@@ -171,7 +183,7 @@ Test(tokens_in_line, of_a_grant_are_above_all_before)
 
 Test(tokens_in_line, of_a_grant_may_be_large)
 {
-    redisContext *b = listen(INBOX(CLIENT_B));
+    redisContext *b = subscribe(INBOX(CLIENT_B));
     raw(admin, "SET %s 1234567890123456", TOKEN);
     acquire(30000, A);
     enqueue_fenced(B, FENCED(B, 1, 0));
@@ -182,7 +194,7 @@ Test(tokens_in_line, of_a_grant_may_be_large)
 
 Test(tokens_in_line, are_none_for_who_wants_none)
 {
-    redisContext *b = listen(INBOX(CLIENT_B));
+    redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire_fenced(A, "1", "0");
     enqueue(B, PLACE(B));
     end_fenced(A);
@@ -191,36 +203,66 @@ Test(tokens_in_line, are_none_for_who_wants_none)
     redisFree(b);
 }
 
-/* A client that uses the lock without tokens does not name the counter. */
-Test(tokens_in_line, are_fetched_by_who_is_told_to_by_a_plain_end)
+/* A client that uses the lock without tokens does not name the counter. B gets the lock all the same. If it is stopped
+ * then, the others wait 5 s. */
+Test(tokens_in_line, are_fetched_by_who_is_granted_it_by_a_plain_end)
 {
-    redisContext *b = listen(INBOX(CLIENT_B));
+    redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
     enqueue_fenced(B, FENCED(B, 10, 100));
-    cr_assert_str_eq(end(A, 0), ":1");
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" FENCED(B, 10, 100) "\"]; ");
-    cr_assert_str_eq(told(b), "open 7 0 0 t");
+    cr_assert_str_eq(release(A, 0), ":1");
+    cr_assert_str_eq(everything(), HELD_BY_B);
+    cr_assert(about(raw_pttl(admin, LOCK), 5000));
+    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
     cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110]");
     cr_assert_str_eq(everything(), TOKEN " string \"110\"; " HELD_BY_B);
+    cr_assert(about(raw_pttl(admin, LOCK), 30000));
     redisFree(b);
 }
 
-Test(tokens_in_line, are_fetched_by_who_is_told_to_by_a_plain_try)
+Test(tokens_in_line, are_fetched_by_who_is_granted_it_by_a_plain_try)
 {
-    redisContext *b = listen(INBOX(CLIENT_B));
+    redisContext *b = subscribe(INBOX(CLIENT_B));
     raw(admin, "HSET t %s 1", FOREIGN);
     enqueue_fenced(B, FENCED(B, 10, 100));
     raw(admin, "DEL t");
-    cr_assert_str_eq(acquire(30000, A), "[:0, \"\", :-1]");
-    cr_assert_str_eq(told(b), "open 7 0 0 t");
-    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:5000, \"" B "\", :-1]", "a fenced one grants it");
-    cr_assert_str_eq(told(b), "grant 7 5000 110 t");
+    cr_assert_str_eq(acquire(30000, A), "[:5000, \"" B "\", :-1]");
+    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(everything(), HELD_BY_B);
+    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110]");
+    redisFree(b);
+}
+
+Test(tokens_in_line, are_no_matter_of_a_plain_user_who_may_not_touch_the_counter)
+{
+    redisContext *b = subscribe(INBOX(CLIENT_B)), *mine = user;
+    acquire(30000, A);
+    enqueue_fenced(B, FENCED(B, 10, 100));
+    raw(admin, "ACL SETUSER plain on >pw resetkeys ~t ~%s &* +@all", QUEUE);
+    user = raw_open_as(server, "plain", "pw");
+    cr_assert_not_null(strstr(end_fenced(A), "ermission"), "NOPERM, or an older server's words");
+    cr_assert_str_eq(release(A, 0), ":1");
+    redisFree(user);
+    user = mine;
+    cr_assert_str_eq(everything(), HELD_BY_B);
+    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    redisFree(b);
+}
+
+Test(tokens_in_line, are_larger_than_those_of_a_hold_before_whoever_granted_it)
+{
+    redisContext *b = subscribe(INBOX(CLIENT_B));
+    acquire_fenced(A, "10", "500");
+    enqueue_fenced(B, FENCED(B, 10, 100));
+    cr_assert_str_eq(release(A, 0), ":1");
+    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:520]");
     redisFree(b);
 }
 
 Test(tokens_in_line, come_with_a_break)
 {
-    redisContext *b = listen(INBOX(CLIENT_B));
+    redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
     enqueue_fenced(B, FENCED(B, 10, 100));
     cr_assert_str_eq(lock_break(), "\"" A "\"");
@@ -230,7 +272,7 @@ Test(tokens_in_line, come_with_a_break)
 
 Test(tokens_in_line, come_with_a_grant_on_a_full_server_too)
 {
-    redisContext *b = listen(INBOX(CLIENT_B));
+    redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
     enqueue_fenced(B, FENCED(B, 10, 100));
     fill_server();
@@ -240,18 +282,18 @@ Test(tokens_in_line, come_with_a_grant_on_a_full_server_too)
     redisFree(b);
 }
 
-/* Who asks then hears what is wrong. */
+/* Its own command returns the error. */
 Test(tokens_in_line, of_a_counter_of_another_type_are_left_to_who_wants_them)
 {
-    redisContext *b = listen(INBOX(CLIENT_B));
+    redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
     enqueue_fenced(B, FENCED(B, 10, 100));
     raw(admin, "HSET %s f v", TOKEN);
     cr_assert_str_eq(end_fenced(A), ":1");
-    cr_assert_str_eq(told(b), "open 7 0 0 t");
+    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
     const char *before = everything();
     cr_assert_not_null(strstr(enqueue_fenced(B, FENCED(B, 10, 100)), "WRONGTYPE"));
-    cr_assert_str_eq(everything(), before, "and is in line still");
-    cr_assert_eq(raw_pttl(admin, LOCK), -2);
+    cr_assert_str_eq(everything(), before);
+    cr_assert(about(raw_pttl(admin, LOCK), 5000));
     redisFree(b);
 }

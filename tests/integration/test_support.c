@@ -1,5 +1,5 @@
-/* The tools of the tests, tested: a fault that does not strike, or a checker that finds nothing, would make every test
- * that uses it pass. */
+/* Tests of the tests' tools. A fault that does not strike, or a checker that finds nothing, would make every test pass
+ * that uses it. */
 #include "support/history.h"
 #include "support/order.h"
 #include "support/proxy.h"
@@ -23,7 +23,7 @@ static struct proxy *proxy;
 
 static void start(void)
 {
-    signal(SIGPIPE, SIG_IGN); /* hiredis writes into connections that we cut */
+    signal(SIGPIPE, SIG_IGN); /* hiredis writes to connections that are cut here */
     server = server_start(SERVER_NOACL | SERVER_AOF, NULL);
     server_allow(server, "t*");
     proxy = proxy_start(server);
@@ -47,7 +47,7 @@ static redisContext *through_proxy(void)
     return redis;
 }
 
-/* The reply of a command that may have no answer: NULL then, and the connection is of no more use. */
+/* The reply of a command that may get none: then NULL, and the connection is unusable. */
 static const char *try(redisContext *redis, int64_t within_ms, const char *command)
 {
     struct timeval limit = { (time_t)(within_ms / 1000), (suseconds_t)(within_ms % 1000 * 1000) };
@@ -60,7 +60,7 @@ static const char *try(redisContext *redis, int64_t within_ms, const char *comma
     return text;
 }
 
-/* Else a stage that runs the tests on another server would pass on the one of the system. */
+/* Otherwise a stage for another server would pass with the system's one. */
 Test(support_server, is_the_program_that_was_asked_for)
 {
     const char *program = getenv("HLK_TEST_SERVER");
@@ -99,7 +99,7 @@ Test(support_server, stands_still_and_goes_on)
     redisFree(redis);
 }
 
-/* Else the client of a server that was killed locks on another test's server, and both tests are red. */
+/* Otherwise the client of a killed server could use another test's server, and both tests would fail. */
 static void expect_kept(int port)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
@@ -127,7 +127,7 @@ Test(support_server, keeps_its_port_while_it_is_down)
     server_finish(tcp);
 }
 
-/* The wait for it to go away is long: only look once. */
+/* The wait is long, so check only once. */
 static bool waits_for_leftovers(void)
 {
     pid_t child = fork();
@@ -245,7 +245,7 @@ Test(support_proxy, cuts_after_the_kth_request_has_run)
     redisFree(side);
 }
 
-/* A stream loses its end, never its middle: the later replies are there at once with the one that is not seen. */
+/* A stream loses its end, nothing in between: the later replies arrive together with the one that is lost. */
 Test(support_proxy, cuts_after_the_kth_request_and_passes_on_nothing_behind_it)
 {
     redisContext *redis = through_proxy(), *side = raw_open(server);
@@ -467,7 +467,7 @@ Test(support_history, finds_an_overlap_that_is_not_with_the_neighbour)
 Test(support_history, lets_a_hold_end_with_its_validity)
 {
     struct history *history = history_create(16);
-    history_acquired(history, 0, 0, test_now_ms() + 5); /* never released: its owner was killed */
+    history_acquired(history, 0, 0, test_now_ms() + 5); /* never released: its process was killed */
     test_sleep_ms(6);
     struct hold *next = history_acquired(history, 1, 0, test_now_ms() + 1000);
     history_released(next);

@@ -17,15 +17,22 @@
  * stops nobody else, so a wait is started, observed from outside and collected by its answer.
  *
  *     - open CLIENT REDIS_URL [WATCHDOG_MS]     - close CLIENT (releases nothing)     - uuid CLIENT     - version
+ *                                     several URLs, with "," between: nodes of a Redis Cluster
  *     C.T lock NAME [LEASE_MS]        C.T trylock NAME [WAIT_MS [LEASE_MS]]   C.T unlock NAME
  *     C.T forceunlock NAME            C.T islocked NAME                       C.T ttl NAME
  *     C.T held NAME                   C.T heldby NAME THREAD_ID               C.T holds NAME
  *     C.T id                          the Java thread id: the hold's field is <uuid>:<id>
- *     C.T fairlock NAME ...           the same of a fair lock, like all verbs above and the next
+ *     C.T fairlock NAME ...           the same of a fair lock, like all verbs above and the next; spinlock: of a spin
+ *                                     lock; singlelock, singlefairlock: of one that is not reentrant (4.4 and later);
+ *                                     multilock: NAME has several, with "+" between; readlock, writelock: the halves of
+ *                                     a read/write lock
  *     C.T count NAME REDIS_URL COUNTER TURNS STOP [NOTE]      see count()
+ *     C.T look NAME REDIS_URL COUNTER STOP            see look()
  *     C.T fencedlock NAME             lockAndGetToken: the token
  *     C.T token NAME                  getToken
- *     C.T fencedcount NAME REDIS_URL TOKENS STOP     see fencedCount() */
+ *     C.T fencedcount NAME REDIS_URL TOKENS STOP     see fencedCount()
+ *     C.T latch NAME set N            trySetCount; without "set N": getCount
+ *     C.T latch NAME down             C.T latch NAME wait [WAIT_MS]           C.T latch NAME delete */
 import java.io.BufferedInputStream;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -47,11 +54,15 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.redisson.Redisson;
+import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
+import org.redisson.config.ReadMode;
 
 public final class Peer {
     private final SocketChannel socket;
@@ -137,6 +148,12 @@ public final class Peer {
 
     private static RedissonClient open(String url, long watchdogMs) {
         Config config = new Config().setThreads(4).setNettyThreads(2).setLockWatchdogTimeout(watchdogMs);
+        if (url.contains(",")) {
+            config.useClusterServers().addNodeAddress(url.split(",")).setReadMode(ReadMode.MASTER)
+                  .setMasterConnectionMinimumIdleSize(1).setMasterConnectionPoolSize(16)
+                  .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(2);
+            return Redisson.create(config);
+        }
         config.useSingleServer().setAddress(url).setConnectionMinimumIdleSize(1).setConnectionPoolSize(16)
               .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(2);
         return Redisson.create(config);
@@ -159,9 +176,15 @@ public final class Peer {
         if (words[1].equals("id")) {
             return Thread.currentThread().getId();
         }
-        boolean fair = words[1].startsWith("fair");
-        RLock lock = fair ? client.getFairLock(words[2]) : client.getLock(words[2]);
-        switch (fair ? words[1].substring(4) : words[1]) {
+        if (words[1].startsWith("sema")) {
+            return sema(client.getSemaphore(words[2]), words[1].substring(4), words);
+        }
+        if (words[1].equals("latch")) {
+            return latch(client.getCountDownLatch(words[2]), words);
+        }
+        String kind = kindOf(words[1]);
+        RLock lock = lockOf(client, kind, words[2]);
+        switch (words[1].substring(kind.length())) {
         case "lock":
             lock.lock(number(words, 3), TimeUnit.MILLISECONDS);
             return "ok";
@@ -186,6 +209,8 @@ public final class Peer {
         case "count":
             return count(lock, words[0], URI.create(words[3]), words[4], words[5], words[6],
                     words.length > 7 ? words[7] : null);
+        case "look":
+            return look(lock, URI.create(words[3]), words[4], words[5]);
         case "fencedlock":
             return client.getFencedLock(words[2]).lockAndGetToken();
         case "token":
@@ -195,6 +220,77 @@ public final class Peer {
         default:
             throw new IllegalArgumentException(words[1]);
         }
+    }
+
+    private static Object sema(RSemaphore semaphore, String verb, String[] words) throws InterruptedException {
+        int n = words.length > 3 ? Integer.parseInt(words[3]) : 0;
+        switch (verb) {
+        case "set":
+            return semaphore.trySetPermits(n);
+        case "acquire":
+            semaphore.acquire(n);
+            return "ok";
+        case "try":
+            return semaphore.tryAcquire(n);
+        case "release":
+            semaphore.release(n);
+            return "ok";
+        case "free":
+            return semaphore.availablePermits();
+        default:
+            throw new IllegalArgumentException(verb);
+        }
+    }
+
+    private static Object latch(RCountDownLatch latch, String[] words) throws InterruptedException {
+        switch (words.length > 3 ? words[3] : "") {
+        case "set":
+            return latch.trySetCount(number(words, 4));
+        case "down":
+            latch.countDown();
+            return "ok";
+        case "wait":
+            if (words.length > 4) {
+                return latch.await(number(words, 4), TimeUnit.MILLISECONDS);
+            }
+            latch.await();
+            return "ok";
+        case "delete":
+            return latch.delete();
+        default:
+            return latch.getCount();
+        }
+    }
+
+    private static String kindOf(String verb) {
+        return List.of("singlefair", "single", "spin", "fair", "multi", "read", "write", "").stream()
+                   .filter(verb::startsWith).findFirst().get();
+    }
+
+    private static RLock lockOf(RedissonClient client, String kind, String name) throws ReflectiveOperationException {
+        switch (kind) {
+        case "singlefair":
+            return made(client, "getNonReentrantFairLock", name);
+        case "single":
+            return made(client, "getNonReentrantLock", name);
+        case "spin":
+            return client.getSpinLock(name);
+        case "fair":
+            return client.getFairLock(name);
+        case "read":
+            return client.getReadWriteLock(name).readLock();
+        case "write":
+            return client.getReadWriteLock(name).writeLock();
+        case "multi": // the names, with "+" between
+            return client.getMultiLock(Stream.of(name.split("[+]")).map(client::getLock).toArray(RLock[]::new));
+        default:
+            return client.getLock(name);
+        }
+    }
+
+    /* By name: an older Redisson compiles without it. */
+    private static RLock made(RedissonClient client, String method, String name) throws ReflectiveOperationException {
+        return (RLock) RedissonClient.class.getMethod(method, String.class).invoke(client, name);
     }
 
     private static long number(String[] words, int i) {
@@ -225,6 +321,25 @@ public final class Peer {
             }
         }
         return done;
+    }
+
+    /* Until the key `stop` exists: under the lock, reads `counter` twice. Answers "<times>:<times it differed>". */
+    private static String look(RLock lock, URI url, String counter, String stop) throws IOException {
+        long done = 0;
+        long wrong = 0;
+        try (Plain redis = new Plain(url)) {
+            while (redis.call("EXISTS", stop).equals("0")) {
+                lock.lock();
+                try {
+                    String first = String.valueOf(redis.call("GET", counter));
+                    wrong += first.equals(String.valueOf(redis.call("GET", counter))) ? 0 : 1;
+                } finally {
+                    lock.unlock();
+                }
+                done++;
+            }
+        }
+        return done + ":" + wrong;
     }
 
     /* Until the key `stop` exists: appends "<who> <token>" to the list `tokens` under the lock. Answers how often. */

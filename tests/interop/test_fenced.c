@@ -1,5 +1,5 @@
 /* Fenced locks of both sides on one name: Redisson's RFencedLock and ours draw their tokens from one counter. */
-#include "interop/scene.h"
+#include "interop/fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdatomic.h>
@@ -9,11 +9,11 @@
 
 static void stop(void)
 {
-    raw(scene.redis, "DEL redisson_lock_token:{t}");
-    scene_close();
+    raw(fixture.redis, "DEL redisson_lock_token:{t}");
+    fixture_close();
 }
 
-TestSuite(redisson_fenced, .init = scene_open, .fini = stop, .timeout = SCENE_SECONDS);
+TestSuite(redisson_fenced, .init = fixture_open, .fini = stop, .timeout = FIXTURE_SECONDS);
 
 enum { SIDE = 3, TURNS = 15 };
 
@@ -28,39 +28,40 @@ static hlk_lock *fenced_lock(hlk_client *client)
 
 static long long java_token(const char *who)
 {
-    return atoll(peer_ask(scene.java, "%s fencedlock t", who));
+    return atoll(peer_ask(fixture.java, "%s fencedlock t", who));
 }
 
 Test(redisson_fenced, tokens_of_c_and_java_come_from_one_counter)
 {
-    hlk_lock *lock = fenced_lock(scene.client);
+    hlk_lock *lock = fenced_lock(fixture.client);
     long long last = 0;
     for (int i = 0; i < 3; i++) {
         cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
         long long ours = hlk_lock_token(lock);
         cr_assert_gt(ours, last);
-        cr_assert_eq(atoll(peer_ask(scene.java, "A.1 token t")), raw_int(scene.redis, "GET redisson_lock_token:{t}"));
+        cr_assert_eq(atoll(peer_ask(fixture.java, "A.1 token t")),
+                     raw_int(fixture.redis, "GET redisson_lock_token:{t}"));
         cr_assert_eq(hlk_lock_release(lock), HLK_OK);
         last = java_token("A.1");
         cr_assert_gt(last, ours);
-        expect_held("t", peer_ask(scene.java, "- uuid A"), 1, 1, WATCHDOG_MS);
+        expect_held("t", peer_ask(fixture.java, "- uuid A"), 1, 1, WATCHDOG_MS);
         cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
-        cr_assert_str_eq(peer_ask(scene.java, "A.1 unlock t"), "ok");
+        cr_assert_str_eq(peer_ask(fixture.java, "A.1 unlock t"), "ok");
     }
     hlk_lock_destroy(lock);
 }
 
 Test(redisson_fenced, java_waits_for_c_and_has_a_larger_token)
 {
-    hlk_lock *lock = fenced_lock(scene.client);
-    struct watch *watch = watch_start(scene.server);
+    hlk_lock *lock = fenced_lock(fixture.client);
+    struct watch *watch = watch_start(fixture.server);
     cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
     long long ours = hlk_lock_token(lock);
-    peer_tell(scene.java, "A.1 fencedlock t");
+    peer_tell(fixture.java, "A.1 fencedlock t");
     await_parked(watch, 'J', "t");
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_gt(atoll(peer_answer(scene.java, "A.1")->text), ours);
-    cr_assert_str_eq(peer_ask(scene.java, "A.1 unlock t"), "ok");
+    cr_assert_gt(atoll(peer_answer(fixture.java, "A.1")->text), ours);
+    cr_assert_str_eq(peer_ask(fixture.java, "A.1 unlock t"), "ok");
     watch_stop(watch);
     hlk_lock_destroy(lock);
 }
@@ -71,20 +72,20 @@ Test(redisson_fenced, c_waits_for_java_and_has_a_larger_token_also_above_its_flo
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = HLK_LOCK_FENCED;
     opts.token_floor = 5000;
-    opts.owner = hlk_owner_create(scene.client, "o");
-    hlk_lock *lock = hlk_lock_create(scene.client, "t", &opts);
+    opts.owner = hlk_owner_create(fixture.client, "o");
+    hlk_lock *lock = hlk_lock_create(fixture.client, "t", &opts);
     struct c_waiter waiter;
     long long theirs = java_token("A.1");
     cr_assert_gt(theirs, 0);
     c_waiter_start(&waiter, lock, WAIT_MS);
-    WAIT_FOR(raw_listeners(scene.redis, "t") == 1);
-    cr_assert_str_eq(peer_ask(scene.java, "A.1 unlock t"), "ok");
+    WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
+    cr_assert_str_eq(peer_ask(fixture.java, "A.1 unlock t"), "ok");
     cr_assert_eq(c_waiter_answer(&waiter), HLK_OK);
     long long ours = hlk_lock_token(lock);
     cr_assert_gt(ours, 5000);
     cr_assert_eq(c_waiter_end(&waiter), HLK_OK);
     cr_assert_gt(java_token("A.1"), ours);
-    cr_assert_str_eq(peer_ask(scene.java, "A.1 unlock t"), "ok");
+    cr_assert_str_eq(peer_ask(fixture.java, "A.1 unlock t"), "ok");
     hlk_lock_destroy(lock);
     hlk_owner_destroy(opts.owner);
 }
@@ -102,7 +103,7 @@ struct pusher {
 static void *push_tokens(void *arg)
 {
     struct pusher *me = arg;
-    redisContext *redis = raw_open(scene.server);
+    redisContext *redis = raw_open(fixture.server);
     while (!atomic_load(me->stop) && me->status == HLK_OK) {
         me->status = hlk_lock_acquire(me->lock, HLK_FOREVER);
         if (me->status != HLK_OK)
@@ -118,7 +119,7 @@ static void *push_tokens(void *arg)
 /* "C.1-17", "A.1 18", ...: in the order in which they were pushed, which is the order of the holds. */
 static void tokens_grow(int *c_turns, int *java_turns)
 {
-    redisReply *all = redisCommand(scene.redis, "LRANGE t:tokens 0 -1");
+    redisReply *all = redisCommand(fixture.redis, "LRANGE t:tokens 0 -1");
     long long last = 0;
     *c_turns = *java_turns = 0;
     for (size_t i = 0; i < all->elements; i++) {
@@ -134,7 +135,7 @@ static void tokens_grow(int *c_turns, int *java_turns)
 /* In this order: C's turns are rather counted once too often, and Java's once too few. */
 static bool enough_turns(void)
 {
-    long long all = raw_int(scene.redis, "LLEN t:tokens"), c = raw_int(scene.redis, "GET t:turns:C");
+    long long all = raw_int(fixture.redis, "LLEN t:tokens"), c = raw_int(fixture.redis, "GET t:turns:C");
     return c >= TURNS * SIDE && all - c >= TURNS * SIDE;
 }
 
@@ -142,12 +143,12 @@ Test(redisson_fenced, tokens_grow_over_c_and_java_threads_that_contend)
 {
     struct pusher c[2 * SIDE];
     atomic_bool halt = false;
-    hlk_lock *locks[2] = { fenced_lock(scene.client), fenced_lock(scene_client(NULL)) };
+    hlk_lock *locks[2] = { fenced_lock(fixture.client), fenced_lock(fixture_client(NULL)) };
     int c_turns, java_turns;
     memset(c, 0, sizeof c);
-    raw(scene.redis, "SET t:turns:C 0");
+    raw(fixture.redis, "SET t:turns:C 0");
     for (int i = 0; i < SIDE; i++)
-        peer_tell(scene.java, "A.%d fencedcount t %s t:tokens t:stop", i, scene.java_url);
+        peer_tell(fixture.java, "A.%d fencedcount t %s t:tokens t:stop", i, fixture.java_url);
     for (int i = 0; i < 2 * SIDE; i++) {
         c[i].who = i;
         c[i].lock = locks[i % 2];
@@ -156,7 +157,7 @@ Test(redisson_fenced, tokens_grow_over_c_and_java_threads_that_contend)
     }
     WAIT_FOR(enough_turns());
     atomic_store(&halt, true);
-    raw(scene.redis, "SET t:stop 1");
+    raw(fixture.redis, "SET t:stop 1");
     for (int i = 0; i < 2 * SIDE; i++) {
         pthread_join(c[i].thread, NULL);
         cr_assert_eq(c[i].status, HLK_OK, "C thread %d: %s", i, hlk_status_name(c[i].status));
@@ -164,13 +165,13 @@ Test(redisson_fenced, tokens_grow_over_c_and_java_threads_that_contend)
     for (int i = 0; i < SIDE; i++) {
         char who[8];
         snprintf(who, sizeof who, "A.%d", i);
-        const struct answer *done = peer_answer(scene.java, who);
+        const struct answer *done = peer_answer(fixture.java, who);
         cr_assert_gt(atoll(done->text), 0, "%s %s", done->text, done->why);
     }
     tokens_grow(&c_turns, &java_turns);
     cr_log_info("C %d turns, Java %d", c_turns, java_turns);
     cr_assert_geq(java_turns, TURNS * SIDE);
-    raw(scene.redis, "DEL t:tokens t:stop t:turns:C");
+    raw(fixture.redis, "DEL t:tokens t:stop t:turns:C");
     hlk_lock_destroy(locks[0]);
     hlk_lock_destroy(locks[1]);
 }

@@ -1,14 +1,14 @@
 /* The golden transcripts of Redisson's wire format, G1 (one holder) and G2 (a contended lock), by their effects:
  * hasplock plays one part or both, and after each step the server, the channel and Java's view are as Redisson's own
  * step leaves them. Our scripts are not Redisson's, so their commands are not compared; the keys and channels are. */
-#include "interop/scene.h"
+#include "interop/fixture.h"
 
 #include <criterion/criterion.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(golden, .init = scene_open, .fini = scene_close, .timeout = SCENE_SECONDS);
+TestSuite(golden, .init = fixture_open, .fini = fixture_close, .timeout = FIXTURE_SECONDS);
 
 /* The transcripts' leases. SLACK: what a slow machine may need between a write and the look at its ttl. */
 enum { LEASE = 30000, SHORT = 5000, SLACK = 2500 };
@@ -92,7 +92,7 @@ static hlk_lock *golden_lock(const char *name)
 {
     struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
     opts.watchdog_ms = LEASE;
-    hlk_lock *lock = hlk_lock_create(scene_client(&opts), name, NULL);
+    hlk_lock *lock = hlk_lock_create(fixture_client(&opts), name, NULL);
     cr_assert_not_null(lock, "%s", hlk_last_error());
     return lock;
 }
@@ -127,7 +127,7 @@ Test(golden, g1_one_holder)
     char hold[192];
     hlk_lock *lock = golden_lock(name);
     warm_up(lock);
-    struct watch *watch = watch_start(scene.server);
+    struct watch *watch = watch_start(fixture.server);
     size_t from = watch_mark(watch), to;
 
     /* lock: one request; one field <client>:<number> = 1; ttl 30000 */
@@ -137,7 +137,7 @@ Test(golden, g1_one_holder)
     expect_only_its_names(watch, from, to, name);
     cr_assert_eq(hlk_lock_hold_id(lock, hold, sizeof hold), HLK_OK);
     cr_assert_eq(fnmatch("hlk-*:[0-9]*", hold, 0), 0, "%s", hold);
-    cr_assert_str_eq(raw_holder(scene.redis, name), hold);
+    cr_assert_str_eq(raw_holder(fixture.redis, name), hold);
     expect_held(name, hold, 1, LEASE - SLACK, LEASE);
 
     /* reenter: Redisson writes the count 2; ours is at home, and Java sees the lock held as before */
@@ -145,8 +145,8 @@ Test(golden, g1_one_holder)
     cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
     to = watch_mark(watch);
     cr_assert_eq(requests(watch, from, to), 0);
-    cr_assert_str_eq(peer_ask(scene.java, "A.1 islocked %s", name), "true");
-    cr_assert_str_eq(peer_ask(scene.java, "A.1 held %s", name), "false");
+    cr_assert_str_eq(peer_ask(fixture.java, "A.1 islocked %s", name), "true");
+    cr_assert_str_eq(peer_ask(fixture.java, "A.1 held %s", name), "false");
 
     /* unlock 1: held as before. unlock 2: one request, gone; nobody listens, so nobody is told */
     from = watch_mark(watch);
@@ -160,7 +160,7 @@ Test(golden, g1_one_holder)
     cr_assert_eq(requests(watch, from, to), 1);
     cr_assert_eq(watch_count(watch, from, to, "C. publish redisson_lock__channel:*"), 0);
     expect_only_its_names(watch, from, to, name);
-    cr_assert_eq(raw_int(scene.redis, "DBSIZE"), 0);
+    cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), 0);
 
     /* unlock when not held: Redisson asks the server; ours knows */
     from = watch_mark(watch);
@@ -175,8 +175,8 @@ Test(golden, g1_messages)
 {
     static const char name[] = "lk:plain";
     hlk_lock *lock = golden_lock(name);
-    redisContext *listener = raw_open(scene.server);
-    struct watch *watch = watch_start(scene.server);
+    redisContext *listener = raw_open(fixture.server);
+    struct watch *watch = watch_start(fixture.server);
     size_t from = watch_mark(watch);
     raw(listener, "SUBSCRIBE redisson_lock__channel:{%s}", name);
 
@@ -208,9 +208,9 @@ Test(golden, g2_a_is_c_b_is_java)
     static const char name[] = "lk:contended";
     char uuid[64];
     hlk_lock *lock = golden_lock(name);
-    peer_ask(scene.java, "- open B %s %d", scene.java_url, LEASE);
-    snprintf(uuid, sizeof uuid, "%s", peer_ask(scene.java, "- uuid B"));
-    struct watch *watch = watch_start(scene.server);
+    peer_ask(fixture.java, "- open B %s %d", fixture.java_url, LEASE);
+    snprintf(uuid, sizeof uuid, "%s", peer_ask(fixture.java, "- uuid B"));
+    struct watch *watch = watch_start(fixture.server);
     size_t from = watch_mark(watch);
 
     /* A lock lease 5 s */
@@ -218,14 +218,14 @@ Test(golden, g2_a_is_c_b_is_java)
     expect_held(name, "hlk-", 1, SHORT - SLACK, SHORT);
 
     /* B lock() waits; A unlock: "0" once; B has it for 30 s */
-    peer_tell(scene.java, "B.1 lock %s", name);
+    peer_tell(fixture.java, "B.1 lock %s", name);
     await_parked(watch, 'J', name);
     expect_held(name, "hlk-", 1, 1, SHORT);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     watch_for(watch, "C. publish redisson_lock__channel:{%s} 0", name);
     watch_for(watch, "J. hincrby %s %s:* 1", name, uuid);
     watch_for(watch, "J> unsubscribe redisson_lock__channel:{%s}", name);
-    cr_assert_str_eq(peer_answer(scene.java, "B.1")->text, "ok");
+    cr_assert_str_eq(peer_answer(fixture.java, "B.1")->text, "ok");
     expect_held(name, uuid, 1, LEASE - SLACK, LEASE);
 
     /* A tryLock(200 ms): asks, subscribes, asks, leaves; B's hold is as it was */
@@ -235,7 +235,7 @@ Test(golden, g2_a_is_c_b_is_java)
     expect_held(name, uuid, 1, LEASE - 2 * SLACK, LEASE);
 
     /* B force: gone; nobody listens, but Redisson publishes always */
-    cr_assert_str_eq(peer_ask(scene.java, "B.2 forceunlock %s", name), "true");
+    cr_assert_str_eq(peer_ask(fixture.java, "B.2 forceunlock %s", name), "true");
     expect_free(name);
     size_t to = watch_mark(watch);
     cr_assert_eq(watch_count(watch, from, to, "C. publish redisson_lock__channel:*"), 1);
@@ -249,26 +249,26 @@ Test(golden, g2_a_is_java_b_is_c)
     static const char name[] = "lk:contended";
     struct c_waiter b;
     hlk_lock *lock = golden_lock(name);
-    const char *uuid = peer_ask(scene.java, "- uuid A");
-    struct watch *watch = watch_start(scene.server);
+    const char *uuid = peer_ask(fixture.java, "- uuid A");
+    struct watch *watch = watch_start(fixture.server);
     size_t from = watch_mark(watch);
 
     /* A lock lease 5 s; B lock() waits: asks, subscribes, asks; A's hold is as it was */
-    peer_ask(scene.java, "A.1 lock %s %d", name, SHORT);
+    peer_ask(fixture.java, "A.1 lock %s %d", name, SHORT);
     c_waiter_start(&b, lock, HLK_FOREVER);
     watch_for(watch, "C> evalsha * %s *", name);
     await_parked(watch, 'C', name);
     expect_held(name, uuid, 1, 1, SHORT);
 
     /* A unlock: "0"; B has it for 30 s under a field of its own, and stops listening */
-    cr_assert_str_eq(peer_ask(scene.java, "A.1 unlock %s", name), "ok");
+    cr_assert_str_eq(peer_ask(fixture.java, "A.1 unlock %s", name), "ok");
     cr_assert_eq(c_waiter_answer(&b), HLK_OK);
     expect_held(name, "hlk-", 1, LEASE - SLACK, LEASE);
     watch_for(watch, "J. publish redisson_lock__channel:{%s} 0", name);
     watch_for(watch, "C> unsubscribe redisson_lock__channel:{%s}", name);
 
     /* A tryLock(200 ms): false, and B's hold is as it was */
-    cr_assert_str_eq(peer_ask(scene.java, "A.1 trylock %s 200", name), "false");
+    cr_assert_str_eq(peer_ask(fixture.java, "A.1 trylock %s 200", name), "false");
     expect_held(name, "hlk-", 1, LEASE - 2 * SLACK, LEASE);
 
     /* B force: gone; nobody is told, since nobody listens */

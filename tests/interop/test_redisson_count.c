@@ -1,6 +1,6 @@
 /* hasplock and Redisson at work at once: four C threads and four Java threads read a counter and write it back one
  * higher, by connections that know nothing of locks. One update lost, or two valid holds at once, fails. */
-#include "interop/scene.h"
+#include "interop/fixture.h"
 
 #include "support/history.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-TestSuite(redisson_count, .init = scene_open, .fini = scene_close, .timeout = SCENE_SECONDS);
+TestSuite(redisson_count, .init = fixture_open, .fini = fixture_close, .timeout = FIXTURE_SECONDS);
 
 enum { SIDE = 4, TURNS = 25, HISTORY = 1 << 16 };
 
@@ -29,7 +29,7 @@ struct counter {
 static void *count(void *arg)
 {
     struct counter *me = arg;
-    redisContext *redis = raw_open(scene.server);
+    redisContext *redis = raw_open(fixture.server);
     while (!atomic_load(me->stop) && me->status == HLK_OK) {
         me->status = hlk_lock_acquire(me->lock, HLK_FOREVER);
         if (me->status != HLK_OK)
@@ -57,7 +57,7 @@ static int64_t java_clock_offset_ns(void)
 static void add_java_turns(struct history *history, int who, const char *turns)
 {
     int64_t offset = java_clock_offset_ns();
-    redisReply *reply = redisCommand(scene.redis, "LRANGE %s 0 -1", turns);
+    redisReply *reply = redisCommand(fixture.redis, "LRANGE %s 0 -1", turns);
     for (size_t i = 0; i < reply->elements; i++) {
         long long began = 0, ended = 0;
         cr_assert_eq(sscanf(reply->element[i]->str, "%*s %lld %lld", &began, &ended), 2);
@@ -92,7 +92,7 @@ static bool all_had_turns(struct counter *c, char turns[SIDE][32])
 {
     bool all = true;
     for (int i = 0; i < SIDE; i++)
-        all = all && atomic_load(&c[i].turns) >= TURNS && raw_int(scene.redis, "LLEN %s", turns[i]) >= TURNS;
+        all = all && atomic_load(&c[i].turns) >= TURNS && raw_int(fixture.redis, "LLEN %s", turns[i]) >= TURNS;
     return all;
 }
 
@@ -103,7 +103,7 @@ static bool one_has_ended(struct counter *c)
     for (int i = 0; i < SIDE; i++) {
         char who[8];
         snprintf(who, sizeof who, "A.%d", i);
-        one = one || atomic_load(&c[i].ended) || !peer_waits(scene.java, who);
+        one = one || atomic_load(&c[i].ended) || !peer_waits(fixture.java, who);
     }
     return one;
 }
@@ -115,21 +115,21 @@ Test(redisson_count, four_c_and_four_java_threads_lose_no_update)
     char turns[SIDE][32];
     atomic_bool stop = false;
     struct history *history = history_create(HISTORY);
-    hlk_lock *lock = scene_lock("t");
+    hlk_lock *lock = fixture_lock("t");
     memset(c, 0, sizeof c);
-    raw(scene.redis, "SET t:counter 0");
+    raw(fixture.redis, "SET t:counter 0");
     for (int i = 0; i < SIDE; i++) {
         snprintf(turns[i], sizeof turns[i], "t:turns:%d", i);
         c[i].who = i;
         c[i].lock = lock;
         c[i].history = history;
         c[i].stop = &stop;
-        peer_tell(scene.java, "A.%d count t %s t:counter %s t:stop", i, scene.java_url, turns[i]);
+        peer_tell(fixture.java, "A.%d count t %s t:counter %s t:stop", i, fixture.java_url, turns[i]);
         cr_assert_eq(pthread_create(&c[i].thread, NULL, count, &c[i]), 0);
     }
     WAIT_FOR(all_had_turns(c, turns) || one_has_ended(c));
     atomic_store(&stop, true);
-    raw(scene.redis, "SET t:stop 1");
+    raw(fixture.redis, "SET t:stop 1");
 
     int64_t c_sum = 0, java_sum = 0;
     for (int i = 0; i < SIDE; i++) {
@@ -138,18 +138,18 @@ Test(redisson_count, four_c_and_four_java_threads_lose_no_update)
         pthread_join(c[i].thread, NULL);
         cr_assert_eq(c[i].status, HLK_OK, "C thread %d: %s", i, hlk_status_name(c[i].status));
         c_sum += atomic_load(&c[i].turns);
-        const struct answer *done = peer_answer(scene.java, who);
-        cr_assert_eq(atoll(done->text), raw_int(scene.redis, "LLEN %s", turns[i]), "%s %s", done->text, done->why);
+        const struct answer *done = peer_answer(fixture.java, who);
+        cr_assert_eq(atoll(done->text), raw_int(fixture.redis, "LLEN %s", turns[i]), "%s %s", done->text, done->why);
         java_sum += atoll(done->text);
         add_java_turns(history, SIDE + i, turns[i]);
     }
     cr_log_info("C %lld turns, Java %lld, from side to side %zu times", (long long)c_sum, (long long)java_sum,
                 changes_of_side(history));
-    cr_assert_eq(raw_int(scene.redis, "GET t:counter"), c_sum + java_sum);
+    cr_assert_eq(raw_int(fixture.redis, "GET t:counter"), c_sum + java_sum);
     cr_assert_eq(history_count(history), (size_t)(c_sum + java_sum));
     cr_assert(history_check(history));
     cr_assert_gt(changes_of_side(history), 1);
 
-    raw(scene.redis, "DEL t:counter t:stop %s %s %s %s", turns[0], turns[1], turns[2], turns[3]);
+    raw(fixture.redis, "DEL t:counter t:stop %s %s %s %s", turns[0], turns[1], turns[2], turns[3]);
     history_destroy(history);
 }

@@ -7,7 +7,11 @@
  * BREAKS: the subscriber connection of client 0 breaks, what is on it is lost, and the server may count the dead socket
  * for a while. LEAVES: a wait ends early; in the process another one may wait, which inherits the hold id and its
  * place. REFUSALS: a full server refuses to set the field of a grant. KILL: client 2 may die, and the server may notice
- * that late; only the ttl of what it holds runs out, and only if the server counted it when it got the lock.
+ * that late; only the ttl of what it holds runs out, and only if the server counted it when it got the lock. STOP:
+ * client 2 may stand still for good (SIGSTOP), and the server counts it all the same; the ttl of what it holds runs out.
+ * FENCED=c: client c needs a token with the lock, and a script that another client runs cannot take one: the lock is c's
+ * then without a token, c is told `open`, and its question finds the lock its own. DROPS: a question about a held lock
+ * may drop from the queue who does not listen.
  *
  * Checked   one holder; whoever gets the lock, by an end, a pass or its own question, came before all who are in line
  *           (who was passed over, because the server counted no subscriber, is in line no more); nobody waits for ever;
@@ -27,6 +31,8 @@
  *   NO_ASK_AFTER     after a new subscription its wait does not ask
  *   ASK_UNCONFIRMED  it asks before that is confirmed
  *   NO_POLL          nobody asks when the ttl has run out
+ *   UNRESERVED       with FENCED: who cannot take its token leaves the lock free, and tells it `open`
+ *   DROP_ANY         with DROPS: the first in line is dropped, whether it listens or not
  *   KILL REFUSALS=1  takes none away and fails: whose grant was refused dies before it asks. The lock is free, no ttl
  *                    runs, and only a poll, which is not here, tells the next one (docs/protocol.md, section 8)
  *   REACH_...        asserts that something cannot happen; must fail, else the model proves nothing
@@ -119,8 +125,8 @@ inline win(h) {
   remove(h); out_of_line(CL(h))
 }
 
-/* The lock is free, and the first in line is alive. */
-inline grant() {
+/* The lock is free, and the first in line is alive. A script of client `by` is at work. */
+inline grant(by) {
   g = q[0];
   if
   :: refusals < REFUSALS ->
@@ -131,20 +137,46 @@ inline grant() {
 #ifndef NO_OPEN
      tell(g, IS_OPEN + g)
 #endif
+#ifdef FENCED
+  :: CL(g) == FENCED && by != FENCED ->
+#ifndef UNRESERVED
+     win(g);
+#endif
+     tell(g, IS_OPEN + g)
+  :: CL(g) != FENCED || by == FENCED -> win(g); tell(g, g)
+#else
   :: true -> win(g); tell(g, g)
+#endif
   fi
 }
 
-inline pass() {
+#ifdef DROP_ANY
+#define MAY_DROP(n) (n == 0 || !listens[CL(q[n])])
+#else
+#define MAY_DROP(n) (!listens[CL(q[n])])
+#endif
+
+/* Who does not listen is dropped, whoever is before it; but not h, which asks. */
+inline drop_all_dead(h) {
+  m = 0;
+  do
+  :: m < waiting && q[m] != h && MAY_DROP(m) -> g = q[m]; remove(g); out_of_line(CL(g))
+  :: m < waiting && !(q[m] != h && MAY_DROP(m)) -> m++
+  :: m >= waiting -> break
+  od;
+  m = 0
+}
+
+inline pass(by) {
   holder = 0;
 #ifdef NO_NEXT
   m = 1;
   if :: waiting > 0 -> m = listens[CL(q[0])] :: else fi;
   drop_dead(0);
-  if :: waiting > 0 && m -> grant() :: else fi
+  if :: waiting > 0 && m -> grant(by) :: else fi
 #else
   drop_dead(0);
-  if :: waiting > 0 -> grant() :: else fi
+  if :: waiting > 0 -> grant(by) :: else fi
 #endif
 }
 
@@ -167,7 +199,11 @@ inline acquire(h) {
   mine = false;
   if
   :: holder == h -> mine = true
-  :: holder != h && holder != 0 -> take_place(h)
+  :: holder != h && holder != 0 ->
+     take_place(h)
+#ifdef DROPS
+     ; if :: drop_all_dead(h) :: skip fi
+#endif
   :: else ->
      drop_dead(h);
      if
@@ -175,7 +211,7 @@ inline acquire(h) {
      :: true -> win(h); mine = true
 #else
      :: waiting == 0 || q[0] == h -> win(h); mine = true
-     :: else -> grant(); take_place(h)
+     :: else -> grant(CL(h)); take_place(h)
 #endif
      fi
   fi
@@ -190,13 +226,13 @@ inline end_hold(h) {
   m = 2 * (holder == h && !sure[CL(h)]) + m;
 #endif
   if
-  :: m < 2 && holder == h -> pass()
+  :: m < 2 && holder == h -> pass(CL(h))
   :: m < 2 && holder == 0 && m == 1 ->
 #ifdef REACH_PASS_ON
      assert(waiting == 0);
 #endif
 #ifndef NO_PASS_ON
-     pass()
+     pass(CL(h))
 #endif
   :: else
   fi
@@ -276,10 +312,12 @@ end:
      }
 #endif
 #endif
-#ifdef KILL
+#if defined(KILL) || defined(STOP)
   :: atomic { alive[2] && finished < NC -> alive[2] = false; sure[2] = false;
        do :: inbox[2]?_ :: empty(inbox[2]) -> break od }
+#ifdef KILL
   :: atomic { !alive[2] && listens[2] -> listens[2] = false }
+#endif
   :: atomic { holder != 0 && !alive[CL(holder)] && !hopeless ->
 #ifdef REACH_EXPIRED
        assert(waiting == 0);

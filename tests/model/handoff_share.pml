@@ -47,7 +47,7 @@ bool opened[CLIENTS];           /* `open` */
 
 bool sure[CLIENTS + 1];         /* it believes that it holds */
 bool timer[CLIENTS];            /* it knows of a window, and asks when that is over */
-bool harks[CLIENTS];            /* it has joined the channel, or is about to */
+bool subscribes[CLIENTS];            /* it has joined the channel, or is about to */
 byte ends[CLIENTS];             /* modulo EVERY */
 bool second_try = false;        /* Java has subscribed, and not tried since */
 byte passed_by = 0;             /* wins of ours since then */
@@ -127,25 +127,25 @@ inline end_hold(c) {
 
 /* c has the lock, or wants it no more: what it heard is looked at no more. */
 inline forget(c) {
-  granted[c] = false; opened[c] = false; zero[c] = false; timer[c] = false; harks[c] = false; at_channel[c] = false
+  granted[c] = false; opened[c] = false; zero[c] = false; timer[c] = false; subscribes[c] = false; at_channel[c] = false
 }
 
-inline hark(c) { if :: !harks[c] -> harks[c] = true :: else fi }
+inline subscribe(c) { if :: !subscribes[c] -> subscribes[c] = true :: else fi }
 
-inline unhark(c) { harks[c] = false; at_channel[c] = false; zero[c] = false }
+inline unsubscribe(c) { subscribes[c] = false; at_channel[c] = false; zero[c] = false }
 
 /* The script, and its answer. (That a message may overtake the answer: handoff_line.pml.) */
 inline ask(c) {
   timer[c] = false;
   if
   :: holder == c -> got = true
-  :: holder == JAVA -> take_place(c); hark(c)
-  :: holder != c && holder < JAVA -> take_place(c); unhark(c)
+  :: holder == JAVA -> take_place(c); subscribe(c)
+  :: holder != c && holder < JAVA -> take_place(c); unsubscribe(c)
 #ifdef WINDOW_TAKE
   :: holder == FREE && window -> win(c); got = true
 #else
   :: holder == FREE && window ->
-     take_place(c); unhark(c);
+     take_place(c); unsubscribe(c);
 #ifndef NO_ASK_AFTER
      timer[c] = true
 #endif
@@ -153,7 +153,7 @@ inline ask(c) {
   :: holder == FREE && !window ->
      if
      :: waiting == 0 || q[0] == c -> win(c); got = true
-     :: else -> g = q[0]; granted[g] = true; win(g); take_place(c); unhark(c)
+     :: else -> g = q[0]; granted[g] = true; win(g); take_place(c); unsubscribe(c)
      fi
   fi;
   if :: got -> forget(c) :: else fi
@@ -194,7 +194,7 @@ end:
           :: opened[c] -> opened[c] = false
           :: zero[c] -> zero[c] = false
           :: timer[c] && !window
-          :: harks[c] && !at_channel[c] ->
+          :: subscribes[c] && !at_channel[c] ->
              at_channel[c] = true;
 #ifdef NO_SECOND_ASK
              goto joined

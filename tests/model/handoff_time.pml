@@ -8,6 +8,10 @@
  * relative: `first` = age of the first copy that could enqueue h, `left` = held_until - now. Drift and notice are
  * shown by local_lease.pml, and not repeated here.
  *
+ * A grant says how long its place was in line, by the server's clock: `send time of the first copy + that` is a moment
+ * before the grant was written, and the hold counts from it. What separates the two is `lag`: from the sending of the
+ * first copy until the place was taken. So the age of a grant, as its client reckons it, is lag + the age of the message.
+ *
  * Checked   no two clients valid at once, each by its own clock;
  *           a hold that begins with a grant has at least half of the grant's ttl left;
  *           a grantee that does nothing costs the others CAP (G) at most;
@@ -16,6 +20,8 @@
  * Flags, each takes one guard away:
  *   FROM_RECEIPT   a grant counts from the moment it is read
  *   FROM_LAST      ... from the last copy that asked under this h (a poll)
+ *   WAIT_FROM_LAST ... from that copy's sending + the time in line
+ *   NO_RECEIPT     with FORWARD: a grant that was written after it was read, as its client reckons, is believed
  *   NO_ID          a grant names the client, not the wait
  *   NO_REFRESH     an acquire that finds its own hold answers "yours" without raising the ttl
  *   NO_RAISE_ONLY  PEXPIRE always: a shorter nested lease shortens what the grant gave
@@ -27,7 +33,13 @@
  *   LEAVE_BLIND    who leaves takes its member out of the queue, and does not look whether it has the lock by now
  *   NO_MEMBER      the end of a hold does not take its member out of the queue (a late poll put it there again)
  *   REACH_...      asserts that something cannot happen; must fail, else the model proves nothing
- * LOST_END (adds): one end of a waiter that left never runs, as its client was cut off for too long. */
+ * Flags that add:
+ *   LOST_END       one end of a waiter that left never runs, as its client was cut off for too long
+ *   BACK           the server's clock steps back, once: ttls last longer, times in line are too short
+ *   FORWARD        it steps forward, once, between a place's taking and the grant: the time in line is too long. (That
+ *                  ttls are too short then is the known harm, see docs/safety.md, and not in here)
+ *   PROMPT         no message is under way when time goes on. FORWARD without it fails: a step and a message that is late
+ *                  by as much, together, let two hold */
 #ifndef LEASE
 #define LEASE 3
 #endif
@@ -54,8 +66,14 @@
 #endif
 #define SHORT 1                 /* fixed lease of a nested acquire */
 #define BOX 2
+#define SLOT(c, n) ((c) * BOX + (n))
 #define IDS (CLIENTS + WAITS - 1)
 #define OF(h) ((h) > CLIENTS -> 0 : (h) - 1)
+#ifdef BACK
+#define MOST_IDLE (CAP + 1)
+#else
+#define MOST_IDLE CAP
+#endif
 #ifdef NO_CAP
 #define GRANT LEASE
 #else
@@ -65,15 +83,25 @@
 /* The server. */
 byte holder = 0, ttl = 0;       /* 0: free, else a hold id */
 byte q[IDS], qn = 0;
+byte lag[IDS + 1];              /* of a place: see above */
+#ifdef WAIT_FROM_LAST
+byte in_line[IDS + 1], box_wait[CLIENTS * BOX];
+#endif
+#if defined(BACK) || defined(FORWARD)
+bool stepped = false;
+#endif
+#ifdef FORWARD
+bool early[IDS + 1];            /* its time in line is one tick too long */
+bool box_early[CLIENTS * BOX];
+#endif
 bool voided[IDS + 1];
 bool over[IDS + 1];             /* an end of it has run */
 bool unclaimed = false;         /* passed to a client that has not taken notice yet */
 byte idle = 0;                  /* ... for so many ticks */
 
 /* The network. */
-chan box0 = [BOX] of { byte };
-chan box1 = [BOX] of { byte };
-chan box2 = [BOX] of { byte };
+byte box[CLIENTS * BOX];        /* unread grants of a client, the oldest first; 0: none */
+byte box_age[CLIENTS * BOX];    /* how old they are, as the client reckons */
 bool swallowed = false;          /* a message did not fit */
 bool late[IDS + 1];             /* a copy of acquire(h) on a broken connection */
 mtype = { none, acquire, renew, nest, unrun, yes, no, void };
@@ -87,10 +115,11 @@ byte lost_end = 0;
 byte h[CLIENTS], waits[CLIENTS];        /* current hold id, 0: none */
 bool held[CLIENTS], doubt[CLIENTS];
 byte first[CLIENTS], left[CLIENTS];
-#ifdef FROM_LAST
+#if defined(FROM_LAST) || defined(WAIT_FROM_LAST)
+#define LAST
 byte last[CLIENTS];
 #endif
-hidden byte i, k, m, rem;
+hidden byte i, k, m, rem, age;
 hidden byte was_head;
 
 #define VALID(c) (held[c] && left[c] > 0)
@@ -101,11 +130,11 @@ hidden byte was_head;
 #endif
 
 #if CLIENTS > 2
-#define ALL_IDLE (h[0] + h[1] + h[2] == 0 && len(box2) == 0 && ends[3] == 0 && !late[3])
+#define ALL_IDLE (h[0] + h[1] + h[2] == 0 && box[SLOT(2, 0)] == 0 && ends[3] == 0 && !late[3])
 #else
 #define ALL_IDLE (h[0] + h[1] == 0)
 #endif
-#define QUIET (ALL_IDLE && len(box0) + len(box1) == 0 && ends[1] + ends[2] + ends[IDS] == 0 && \
+#define QUIET (ALL_IDLE && box[SLOT(0, 0)] + box[SLOT(1, 0)] == 0 && ends[1] + ends[2] + ends[IDS] == 0 && \
   !late[1] && !late[2] && !late[IDS])
 
 inline raise(lease) {
@@ -121,27 +150,89 @@ inline queued(x) { i = 0; do :: i < qn && q[i] != x -> i++ :: else -> break od }
 inline dequeue(x) {
   queued(x);
   if
-  :: i < qn -> qn--; do :: i < qn -> q[i] = q[i + 1]; i++ :: else -> break od; q[qn] = 0
+  :: i < qn -> qn--; do :: i < qn -> q[i] = q[i + 1]; i++ :: else -> break od; q[qn] = 0; lag[x] = 0
   :: else
   fi
 }
 
-inline enqueue(x) { queued(x); if :: i == qn -> q[qn] = x; qn++ :: else fi }
+inline enqueue(x) {
+  queued(x);
+  if
+  :: i == qn -> q[qn] = x; qn++;
+     lag[x] = (h[OF(x)] == x -> first[OF(x)] : GRANT);
+#ifdef FORWARD
+     early[x] = false;
+#endif
+#ifdef WAIT_FROM_LAST
+     in_line[x] = 0;
+#endif
+  :: else
+  fi
+}
 
 inline tell(x) {
+  k = (box[SLOT(OF(x), 0)] == 0 -> 0 : 1);
   if
-  :: OF(x) == 0 -> if :: nfull(box0) -> box0!x :: full(box0) -> swallowed = true fi
-  :: OF(x) == 1 -> if :: nfull(box1) -> box1!x :: full(box1) -> swallowed = true fi
-  :: OF(x) == 2 -> if :: nfull(box2) -> box2!x :: full(box2) -> swallowed = true fi
-  fi
+  :: box[SLOT(OF(x), k)] == 0 ->
+     box[SLOT(OF(x), k)] = x; box_age[SLOT(OF(x), k)] = lag[x];
+#ifdef FORWARD
+     box_early[SLOT(OF(x), k)] = early[x];
+#endif
+#ifdef WAIT_FROM_LAST
+     box_wait[SLOT(OF(x), k)] = in_line[x];
+#endif
+  :: else -> swallowed = true
+  fi;
+  k = 0
+}
+
+inline forget_grant(c, n) {
+  box[SLOT(c, n)] = 0; box_age[SLOT(c, n)] = 0;
+#ifdef FORWARD
+  box_early[SLOT(c, n)] = false;
+#endif
+#ifdef WAIT_FROM_LAST
+  box_wait[SLOT(c, n)] = 0;
+#endif
+}
+
+inline read_grant(c) {          /* m: of which hold; age: how old it is, as the client reckons */
+  m = box[SLOT(c, 0)];
+  age = box_age[SLOT(c, 0)];
+#ifdef WAIT_FROM_LAST
+  age = (last[c] > box_wait[SLOT(c, 0)] -> last[c] - box_wait[SLOT(c, 0)] : 0);
+#endif
+  rem = (age < GRANT -> GRANT - age : 0);
+#ifdef FORWARD
+  if
+  :: box_early[SLOT(c, 0)] && age > 0 && age <= GRANT -> rem++
+  :: box_early[SLOT(c, 0)] && age == 0 ->       /* written after it was read? Then the server's clock was set */
+#ifdef NO_RECEIPT
+     rem++
+#else
+     rem = (first[c] < GRANT -> GRANT - first[c] : 0)
+#endif
+  :: else
+  fi;
+#endif
+  box[SLOT(c, 0)] = box[SLOT(c, 1)];
+  box_age[SLOT(c, 0)] = box_age[SLOT(c, 1)];
+#ifdef FORWARD
+  box_early[SLOT(c, 0)] = box_early[SLOT(c, 1)];
+#endif
+#ifdef WAIT_FROM_LAST
+  box_wait[SLOT(c, 0)] = box_wait[SLOT(c, 1)];
+#endif
+  forget_grant(c, 1);
+  age = 0
 }
 
 inline free() { holder = 0; ttl = 0; unclaimed = false; idle = 0 }
 
 inline pass() {                 /* the lock is free */
   if
-  :: qn > 0 -> holder = q[0]; ttl = GRANT; unclaimed = true; idle = 0; dequeue(holder);
-     tell(holder); assert(!over[holder])
+  :: qn > 0 -> holder = q[0]; ttl = GRANT; unclaimed = true; idle = 0;
+     tell(holder); dequeue(holder); assert(!over[holder])
   :: else
   fi
 }
@@ -194,13 +285,13 @@ inline send_end(x, in_doubt) {
 }
 
 inline send(c, what) { op[c] = what; reply[c] = unrun; sent[c] = 0;
-#ifdef FROM_LAST
+#ifdef LAST
   last[c] = 0
 #endif
 }
 inline clear(c) { op[c] = none; reply[c] = none; sent[c] = 0 }
 inline forget(c) { clear(c); h[c] = 0; held[c] = false; doubt[c] = false; first[c] = 0; left[c] = 0;
-#ifdef FROM_LAST
+#ifdef LAST
   last[c] = 0
 #endif
 }
@@ -210,7 +301,8 @@ inline enter(c, ticks) {
   if :: holder == h[c] -> unclaimed = false; idle = 0 :: else fi
 }
 
-inline granted(c) {             /* m: what the message says */
+inline granted(c) {
+  read_grant(c);
   if
 #ifdef NO_ID
   :: h[c] != 0 && !held[c] ->
@@ -221,15 +313,17 @@ inline granted(c) {             /* m: what the message says */
      rem = GRANT;
 #elif defined(FROM_LAST)
      rem = (last[c] < GRANT -> GRANT - last[c] : 0);
-#else
-     rem = (first[c] < GRANT -> GRANT - first[c] : 0);
 #endif
      if
 #ifdef NO_CONFIRM
      :: rem > 0 -> enter(c, rem); assert(2 * rem >= GRANT)
      :: rem == 0 -> skip
 #else
-     :: 2 * rem >= GRANT -> enter(c, rem)
+     :: 2 * rem >= GRANT ->
+#ifdef REACH_LONG_WAIT
+        assert(first[c] < GRANT);
+#endif
+        enter(c, rem)
      :: 2 * rem < GRANT ->
 #ifdef REACH_CONFIRM
         assert(holder != m);
@@ -292,11 +386,7 @@ proctype Client(byte c) {
        if :: held[c] -> clear(c) :: else -> send(c, acquire) fi;        /* too late: as if it had been "no" */
        rem = 0 }
 
-  :: atomic { c == 0 && nempty(box0) -> box0?m; granted(0) }
-  :: atomic { c == 1 && nempty(box1) -> box1?m; granted(1) }
-#if CLIENTS > 2
-  :: atomic { c == 2 && nempty(box2) -> box2?m; granted(2) }
-#endif
+  :: atomic { box[SLOT(c, 0)] != 0 -> granted(c) }
 
   /* leaves; a command that it asked has run, as its end goes the same way behind it */
   :: atomic { h[c] != 0 && !held[c] && reply[c] != unrun ->
@@ -345,13 +435,31 @@ proctype World() {
   :: atomic { late[4] -> late[4] = false; if :: run_acquire(4, m) :: skip fi; m = 0; i = 0 }
 #endif
 
+#ifdef BACK
+  :: d_step { !stepped && (holder != 0 || qn > 0) -> stepped = true;
+       if :: holder != 0 -> ttl++ :: else fi;
+       k = 0; do :: k < qn -> if :: lag[q[k]] < GRANT -> lag[q[k]]++ :: else fi; k++ :: else -> break od; k = 0 }
+#endif
+#ifdef FORWARD
+  :: d_step { !stepped && qn > 0 -> stepped = true;
+       k = 0; do :: k < qn -> early[q[k]] = true; k++ :: else -> break od; k = 0 }
+#endif
+
   :: d_step {                                           /* time */
+#ifdef PROMPT
+       box[SLOT(0, 0)] == 0 && box[SLOT(1, 0)] == 0 && (CLIENTS < 3 || box[SLOT(CLIENTS - 1, 0)] == 0);
+#endif
        assert(!QUIET || swallowed || holder == 0);
        k = 0;
        do
+       :: k < CLIENTS * BOX -> if :: box[k] != 0 && box_age[k] < GRANT -> box_age[k]++ :: else fi; k++
+       :: else -> break
+       od;
+       k = 0;
+       do
        :: k < CLIENTS ->
-          if :: h[k] != 0 && !held[k] && first[k] < LEASE -> first[k]++ :: else fi;
-#ifdef FROM_LAST
+          if :: h[k] != 0 && !held[k] && first[k] < GRANT -> first[k]++ :: else fi;
+#ifdef LAST
           if :: h[k] != 0 && !held[k] && last[k] < LEASE -> last[k]++ :: else fi;
 #endif
           if :: op[k] != none && sent[k] < LEASE -> sent[k]++ :: else fi;
@@ -360,8 +468,12 @@ proctype World() {
        :: else -> break
        od;
        k = 0;
+#ifdef WAIT_FROM_LAST
+       do :: k < qn -> if :: in_line[q[k]] < LEASE -> in_line[q[k]]++ :: else fi; k++ :: else -> break od;
+       k = 0;
+#endif
        if :: ttl > 0 -> ttl-- :: else fi;
-       if :: unclaimed -> idle++; assert(idle <= CAP) :: else fi;
+       if :: unclaimed -> idle++; assert(idle <= MOST_IDLE) :: else fi;
        if :: ttl == 0 -> free() :: else fi
      }
   od

@@ -16,7 +16,12 @@
  *           when A has ended and no copy is left, the lock is not A's (orphaned hold: not longer than one lease).
  * STALL     A's threads may stand still for any time (SIGSTOP, a starved machine): then telling may come late, and what
  *           remains is that each call compares the clock itself.
+ * GIVE_UP   A repeats an unanswered end(h) of a hold no longer than Redis' ttl may last: a lease from the arrival of the
+ *           last good answer, and longer by the lease of each renewal and raise that has no answer, as each of them may
+ *           run at the last moment. (Ends of holds that A did not get, or of which a copy of the acquire is left, are
+ *           repeated until they are answered: what a late acquire does is in retry.pml.)
  * Flags, each takes one guard away:
+ *   NO_RAISING          a raise that has no answer does not count for that (fails with GIVE_UP and a long SHORT)
  *   NO_DRIFT            held_until without the drift
  *   FROM_ANSWER         held_until counts from the arrival of the answer
  *   NO_REFRESH          a second copy that finds its own hold answers "yours" without raising the ttl
@@ -29,6 +34,8 @@
  *   NO_CLOCK            calls go by what was told, not by the clock (fails with STALL)
  *   TELL_TWICE          a refused renewal tells LOST whatever was told before
  *   REVIVE              a good answer after LOST makes it held again
+ *   REVIVE_OVER         so does one after held_until, before LOST is told (fails with STALL: a call has compared the
+ *                       clock by then, and answered LOST)
  *   NO_END_AFTER_LOST   nothing gives the lock back after LOST
  *   FRESH_UNDER_LOST    acquire while a lost hold is not yet released starts a new one
  *   NO_CLOSE_FIRST      end(h) is written before the lease is marked as ending
@@ -37,8 +44,8 @@
  *   KEEP_RENEWING       renewal goes on after the holding thread has ended
  *   NO_VOID             ended holds are not remembered (a late acquire revives one; see retry.pml)
  *   REACH_...           asserts that something cannot happen; must fail, else the model proves nothing
- * Simpler than the real thing: every end(h) is remembered in the void set, a lease is LEASE ticks, and A repeats an
- * unanswered end(h) until it is answered. */
+ * Simpler than the real thing: every end(h) is remembered in the void set, a lease is LEASE ticks, and without GIVE_UP
+ * each end(h) is repeated until it is answered. */
 #ifndef LEASE
 #define LEASE 4
 #endif
@@ -52,7 +59,14 @@
 #define B_TRIES 1               /* how often B takes the lock */
 #endif
 #define DRIFT 1
-#define SHORT 2                 /* fixed lease of a nested acquire */
+#ifndef SHORT
+#define SHORT 2                 /* fixed lease of a nested acquire, or an extension's */
+#endif
+#if SHORT > LEASE
+#define LONGEST SHORT
+#else
+#define LONGEST LEASE
+#endif
 #define RISK 2                  /* AT_RISK so long before held_until */
 #ifdef NO_MARGIN
 #define MARGIN 0
@@ -96,7 +110,14 @@ byte batch = 0;                 /* hold whose renewal was collected and is not w
 bool end_sent[ROUNDS + 1];
 byte orphaned = 0;               /* hold whose thread has ended */
 byte broken = 0;                /* hold that an operator took away: A learns of it from the server only */
+bool over_seen = false;         /* a call has found that no time is left of this hold (STALL) */
 bool beneath = false;           /* a lost hold is still on the holder's account below this one (FRESH_UNDER_LOST) */
+#ifdef GIVE_UP
+byte ends = 0;                  /* so long Redis' ttl lasts at most, by the answers */
+byte raising = 0;               /* and so much longer, by what has no answer */
+byte owed = 0;                  /* so long end(h) is repeated */
+bool doubted = false;           /* a copy of the acquire is or was in doubt */
+#endif
 byte quiet = 0;                 /* ticks since A has nothing more to do and no copy is left */
 hidden byte i, f, v;
 
@@ -106,10 +127,29 @@ hidden byte i, f, v;
 #define VALID (state == held && left > 0)
 #endif
 #define EXCLUSION assert(!(VALID && b_holds) || broken == round)
-#define HONEST assert(!(VALID && (lost_told || beneath)))
+#define HONEST assert(!(VALID && (lost_told || over_seen || beneath)))
+
+#if defined(GIVE_UP) && !defined(NO_RAISING)
+#define RAISE_OF(what) ((what) == renew -> LEASE : ((what) == nest -> SHORT : 0))
+#else
+#define RAISE_OF(what) 0
+#endif
+#ifdef GIVE_UP
+#define COUNT_RAISE(what) raising = raising + RAISE_OF(what)
+#define KNOW_RAISE(what, hold) if :: (hold) == round -> raising = raising - RAISE_OF(what) :: else fi
+#define KNOW_ENDS(lease) if :: ends < (lease) -> ends = (lease) :: else fi
+#define FOR_EVER 255
+#define OWE if :: state == held && !doubted -> owed = ends + raising :: else -> owed = FOR_EVER fi; ends = 0; raising = 0
+#else
+#define COUNT_RAISE(what) skip
+#define KNOW_RAISE(what, hold) skip
+#define KNOW_ENDS(lease) skip
+#define OWE skip
+#endif
 
 inline send(what, hold) {
   assert(n < SLOTS);
+  COUNT_RAISE(what);
   kind[n] = what; id[n] = hold; age[n] = 0; reply[n] = UNRUN; live[n] = true; n++
 }
 
@@ -172,6 +212,7 @@ inline first_live() {
 
 inline lose() {
   assert(!lost_told);
+  OWE;
   lost_told = true; state = lost; left = 0; renewing = false; on_wire = false;
 #ifndef NO_END_AFTER_LOST
   end_due = true
@@ -189,11 +230,14 @@ inline worth(lease) {
 #endif
 }
 
-inline to_ending() { state = ending; end_due = true; on_wire = false; left = 0; count = 0 }
+inline to_ending() { OWE; state = ending; end_due = true; on_wire = false; left = 0; count = 0 }
 
 inline to_idle() {
-  state = idle; left = 0; risk_told = false; lost_told = false; end_due = false; on_wire = false; renewing = false;
-  nested = false
+  state = idle; left = 0; risk_told = false; lost_told = false; over_seen = false; end_due = false; on_wire = false;
+  renewing = false; nested = false;
+#ifdef GIVE_UP
+  ends = 0; raising = 0; owed = 0; doubted = false
+#endif
 }
 
 /* A reads the answer of copy f. */
@@ -206,14 +250,26 @@ inline answered() {
 #ifndef TAKE_LATE
         :: v <= MARGIN -> to_ending()
 #endif
-        :: else -> state = held; left = v; count = 1; on_wire = false; assert(left > 0); EXCLUSION; HONEST
+        :: else -> state = held; left = v; count = 1; on_wire = false; KNOW_ENDS(LEASE); assert(left > 0); EXCLUSION;
+           HONEST
         fi
      :: else -> to_ending()
      fi
   :: (kind[f] == renew || kind[f] == nest) && id[f] == round ->
      if :: kind[f] == renew -> renewing = false; worth(LEASE) :: else -> worth(SHORT) fi;
      if
+     :: state == held ->
+        KNOW_RAISE(kind[f], id[f]);
+        if :: kind[f] == renew -> KNOW_ENDS(LEASE) :: else -> KNOW_ENDS(SHORT) fi
+     :: else
+     fi;
+     if
+#ifdef REVIVE_OVER
      :: state == held && reply[f] == YES ->
+#else
+     :: state == held && reply[f] == YES && left <= MARGIN -> lose()     /* over by the clock: lost, whatever it says */
+     :: state == held && reply[f] == YES && left > MARGIN ->
+#endif
         i = left;
 #ifdef NO_MAX
         left = v;
@@ -223,7 +279,7 @@ inline answered() {
         assert(left >= i);
         i = 0;
         if :: left > RISK -> risk_told = false :: else fi;      /* SAFE */
-        EXCLUSION
+        EXCLUSION; HONEST
 #ifdef TELL_TWICE
      :: reply[f] == NO && (state == held || state == lost) -> lose()
 #else
@@ -280,6 +336,9 @@ active proctype World() {
 #else
   :: atomic { state == held && left > 0 && count == 1 -> to_ending() }  /* outermost release: close, then send */
 #endif
+#ifdef STALL
+  :: atomic { state == held && left == 0 && !over_seen -> over_seen = true }    /* asks how much is left, or nests */
+#endif
   :: atomic { state == lost && count > 0 -> count--; if :: count == 0 && !end_due -> to_idle() :: else fi }
   :: atomic { state == held && orphaned == 0 ->                             /* its thread ends without release */
        orphaned = round;
@@ -316,6 +375,15 @@ active proctype World() {
      }
 #endif
 
+#ifdef GIVE_UP
+  :: atomic { end_due && !on_wire && owed == 0 && state != held ->
+#ifdef REACH_GIVEN_UP
+       assert(false);
+#endif
+       if :: state == lost && count > 0 -> end_due = false :: else -> to_idle() fi
+     }
+#endif
+
   /* --- the network and the server --- */
   :: atomic { n > 0 -> first_live();                            /* the oldest copy on the connection runs */
        do :: f < n && (reply[f] != UNRUN || !live[f]) -> f++ :: else -> break od;
@@ -327,6 +395,10 @@ active proctype World() {
   :: atomic { n > 2 && !live[2] -> if :: serve(2) :: skip fi; drop(2) }
   :: atomic { breaks < BREAKS && n > 0 && live[n - 1] -> breaks++;
        f = 0;
+#ifdef GIVE_UP
+       do :: f < n -> if :: kind[f] == acquire -> doubted = true :: else fi; f++ :: else -> break od;
+       f = 0;
+#endif
        do
        :: f < n && reply[f] != UNRUN -> drop(f)                 /* ran; the answer is lost */
        :: f < n && reply[f] == UNRUN -> live[f] = false; f++
@@ -354,6 +426,10 @@ active proctype World() {
        do :: f < n -> if :: age[f] < LEASE -> age[f]++ :: else fi; f++ :: else -> break od;
        f = 0;
        if :: left > 0 -> left-- :: else fi;
+#ifdef GIVE_UP
+       if :: ends > 0 -> ends-- :: else fi;
+       if :: owed > 0 && owed != FOR_EVER -> owed-- :: else fi;
+#endif
        if
        :: ttl > 0 -> ttl--
        :: ttl > 1 && !ran_fast -> ttl = ttl - 2; ran_fast = true
@@ -367,7 +443,7 @@ active proctype World() {
        :: FINISHED && n == 0 && holder != 0 && holder != B_HOLD -> quiet++
        :: else -> quiet = 0
        fi;
-       assert(quiet <= LEASE)
+       assert(quiet <= LONGEST)
 #ifdef REACH_QUIET
        ; assert(quiet == 0)
 #endif

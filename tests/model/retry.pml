@@ -7,7 +7,13 @@
  *
  * Checked   A and B never hold together; a release finds the hold it means (nobody ended it for us);
  *           once A has finished and all copies have run or vanished, the lock is not A's.
+ * RESTART   the server comes back once without its data, as another process; copies to the one before are gone. Then
+ *           two may hold, and what is checked is what A says of a release: "done" only if an end found the hold, or else
+ *           "lost", or "not known". An end that finds nothing after a copy in doubt is "done" if the process is the one
+ *           that last said that the hold is there.
  * Flags, each takes one guard away:
+ *   TRUST_REPEAT (with RESTART) an end that finds nothing after a copy in doubt is "done", whichever process says so
+ *   FROM_END     (with RESTART) ... if the process is the one that the first copy of the end was sent to
  *   NO_HOLD_ID   the field names the thread, the same in both rounds, instead of the hold
  *   NO_VOID      end does not remember holds that ended in doubt, or acquire does not look
  *   NO_DOUBT     A forgets that a copy is in doubt as soon as a later copy is answered
@@ -28,6 +34,11 @@
 #define FIELD(r) (r)
 #endif
 #define B_FIELD 9
+#ifdef RESTART
+#define ALONE(what) skip
+#else
+#define ALONE(what) assert(what)
+#endif
 
 byte field = 0;                 /* of the lock's hash: 0 none, FIELD(1), FIELD(2), B_FIELD */
 byte count = 0;                 /* its value; decides only under COUNTING */
@@ -36,6 +47,9 @@ bool voided[3];                 /* the void set */
 byte late_acquire[3], late_count[3];    /* copies of round r left behind in the network */
 byte late_end[3], late_end_doubt[3];    /* ... of an end without and with "doubt" */
 byte doubts = 0;
+
+byte process = 0;               /* the server's, counted */
+bool ended[3];                  /* an end of round r has found its hold */
 
 bool in_a = false, in_b = false, done_a = false, done_b = false;
 
@@ -70,7 +84,7 @@ inline run_count(r) {           /* reacquire and renew: for this model the same,
 inline run_end(r, doubt, ok) {
   ok = (field == FIELD(r));
   if
-  :: ok ->
+  :: ok -> ended[r] = true;
 #ifdef COUNTING
      count--;
      if :: count == 0 -> field = 0 :: else fi
@@ -83,13 +97,13 @@ inline run_end(r, doubt, ok) {
 }
 
 active proctype A() {
-  byte r;
+  byte r, known;
   bool ok, doubt, first;
   for (r : 1 .. 2) {
-    ok = false; doubt = false;
+    ok = false; doubt = false; known = 0;
     do                                                  /* ask, until it is ours or we give up */
     :: atomic { !ok && doubts < DOUBTS -> late_acquire[r]++; doubts++; doubt = true }
-    :: atomic { !ok -> run_acquire(r, ok);
+    :: atomic { !ok -> run_acquire(r, ok); known = process;
 #ifdef NO_DOUBT
          doubt = false
 #endif
@@ -100,13 +114,13 @@ active proctype A() {
     if
     :: ok ->
        in_a = true;
-       assert(!in_b);
+       ALONE(!in_b);
        do
        :: atomic { doubts < DOUBTS -> late_count[r]++; doubts++ }
-       :: atomic { run_count(r) } break
+       :: atomic { run_count(r); if :: field == FIELD(r) -> known = process :: else fi } break
        :: break
        od;
-       assert(!in_b);
+       ALONE(!in_b);
        in_a = false
     :: else
     fi;
@@ -114,6 +128,9 @@ active proctype A() {
     if :: !ok -> goto next :: else fi;
 #endif
     first = true;
+#ifdef FROM_END
+    known = process;
+#endif
     do                                                  /* end, repeated until one copy is answered */
     :: atomic { doubts < DOUBTS ->
          if :: doubt -> late_end_doubt[r]++ :: else -> late_end[r]++ fi;
@@ -124,7 +141,26 @@ active proctype A() {
        }
     :: atomic {
          if
-         :: ok -> run_end(r, doubt, ok); assert(ok || !first)   /* what we hold is there, unless an earlier copy ran */
+         :: ok -> run_end(r, doubt, ok);
+#ifdef RESTART
+            if
+            :: ok -> skip                               /* done */
+            :: !ok && first -> skip                     /* lost */
+#ifdef TRUST_REPEAT
+            :: !ok && !first -> assert(ended[r])        /* done */
+#else
+            :: !ok && !first && process == known -> assert(ended[r])    /* done */
+            :: !ok && !first && process != known ->     /* not known */
+#ifdef REACH_NOT_KNOWN
+               assert(false)
+#else
+               skip
+#endif
+#endif
+            fi
+#else
+            assert(ok || !first)                        /* what we hold is there, unless an earlier copy ran */
+#endif
          :: else -> run_end(r, doubt, ok)
          fi
        } break
@@ -154,6 +190,19 @@ active proctype Network() {     /* copies left behind run whenever they like, or
 #endif
 }
 
+#ifdef RESTART
+active proctype Restart() {
+  if
+  :: atomic {
+       process++; field = 0; count = 0; voided[1] = false; voided[2] = false;
+       late_acquire[1] = 0; late_acquire[2] = 0; late_count[1] = 0; late_count[2] = 0;
+       late_end[1] = 0; late_end[2] = 0; late_end_doubt[1] = 0; late_end_doubt[2] = 0
+     }
+  :: skip
+  fi
+}
+#endif
+
 active proctype B() {
   byte n = 0;
   bool got;
@@ -164,12 +213,12 @@ active proctype B() {
      if
      :: got ->
         in_b = true;
-        assert(!in_a);
+        ALONE(!in_a);
 #ifdef REACH_B_BETWEEN
         assert(!(voided[1] && late_acquire[1] > 0));
 #endif
         in_b = false;
-        atomic { assert(field == B_FIELD); field = 0 }
+        atomic { ALONE(field == B_FIELD); if :: field == B_FIELD -> field = 0 :: else fi }
      :: else
      fi
   :: break

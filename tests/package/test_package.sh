@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # test_package.sh SOURCE WORK - what an installation gives: files, exports, find_package, pkg-config, the .deb.
 #
-# Builds SOURCE as a packager does (release, prefix /usr), stages it below WORK and uses it from outside. A check is a
-# function; its output is shown when it fails. The last line counts them.
+# Builds SOURCE as a packager does (release, prefix /usr), stages it below WORK and uses it from outside.
 set -uo pipefail
 source=$(cd "$1" && pwd)
 rm -rf "$2" && mkdir -p "$2" && work=$(cd "$2" && pwd) || exit 1
@@ -12,21 +11,7 @@ export HASPLOCK_LOCAL_DIR                               # the consumers' local: 
 HASPLOCK_LOCAL_DIR=$(mktemp -d /tmp/hlk-package-XXXXXX) || exit 1
 trap 'rm -rf "$HASPLOCK_LOCAL_DIR"' EXIT
 
-passed=0 failed=0
-check() {                                               # "what holds", a function
-    local said rc
-    said=$(set -e; "$2" 2>&1)                           # not inside an if: there set -e would mean nothing
-    rc=$?
-    if [ $rc -eq 0 ]; then
-        passed=$((passed + 1)) && echo "ok      $1"
-    else
-        failed=$((failed + 1)) && printf 'FAILED  %s\n%s\n' "$1" "$said"
-    fi
-}
-finish() {
-    printf '%d passed, %d failed\n' $passed $failed
-    exit $((failed > 0))
-}
+. "$here/check.sh"
 
 builds() {
     cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DHLK_WERROR=ON &&
@@ -44,7 +29,8 @@ installs_all() {
     local file
     for file in "$library"/libhasplock.{so,so.0,a} "$library"/pkgconfig/hasplock.pc "$root"/usr/bin/hasplock \
         "$library"/cmake/hasplock/hasplock{Config,ConfigVersion,Targets,StaticTargets}.cmake \
-        "$root"/usr/share/man/man1/hasplock.1 "$root"/usr/share/doc/hasplock/copyright; do
+        "$root"/usr/share/man/man1/hasplock.1 "$root"/usr/share/doc/hasplock/copyright \
+        "$root"/usr/share/hasplock/hasplock.supp "$root"/usr/share/bash-completion/completions/hasplock; do
         [ -e "$file" ] || { echo "missing: ${file#"$root"}"; return 1; }
     done
     diff <(cd "$source/include/hasplock" && ls) <(cd "$root/usr/include/hasplock" && ls)
@@ -55,35 +41,46 @@ installs_all() {
     done
 }
 has_a_page_for_each_name() {                            # functions, and types of functions
-    local name page
+    local name page link
     for name in $(declared | cut -d @ -f 1) \
-        $(grep -hoP '^typedef void \Khlk_\w+_fn' "$root"/usr/include/hasplock/*.h); do
+        $(grep -hoP '^typedef (void|int) \Khlk_\w+_fn' "$root"/usr/include/hasplock/*.h); do
         page=$root/usr/share/man/man3/$name.3
         echo "$name"
-        page=$root/usr/share/man/$(sed -n 's/^\.so //p' "$page")
+        link=$(sed -n 's/^\.so //p' "$page")
+        [ -z "$link" ] || page=$root/usr/share/man/$link
         grep -Fq "${name//_/\\_}" "$page" || grep -Fq "$name" "$page"
     done
 }
 has_each_option_on_its_page() {
     local command option page
     page=$(sed 's/\\f[BIR]//g; s/\\-/-/g' "$root/usr/share/man/man1/hasplock.1")
-    for command in run show break demo; do
+    for command in run show list break doctor; do
         for option in $("$root/usr/bin/hasplock" $command --help | grep -oP '(?<![\w-])--[a-z][a-z-]+' | sort -u); do
             grep -Fwq -- "$option" <<<"$page" || { echo "$command $option"; return 1; }
         done
     done
 }
-# What an installed page or header names as docs/... or examples/... lies under share/doc/hasplock.
+# Each shell finds it under the program's name: bash where bash-completion looks, zsh in a folder of its own fpath.
+has_completion() {
+    local file
+    bash -c '. "$0" && complete -p hasplock' "$root/usr/share/bash-completion/completions/hasplock"
+    file=$(find "$root/usr/share/zsh" -name _hasplock)
+    [ "$(head -n 1 "$file")" = '#compdef hasplock' ]
+    if [ -e /etc/debian_version ]; then
+        [ "$file" = "$root/usr/share/zsh/vendor-completions/_hasplock" ]
+    fi
+}
+# What an installed page, header or example names of the source tree, or links to, lies under share/doc/hasplock.
 has_the_files_that_pages_name() {
-    local doc=$root/usr/share/doc/hasplock named
-    named=$(grep -rhoP '\b(docs|examples)/[a-z_/-]+\.(md|c)\b' "$root"/usr/{include,share/man,share/doc} | sort -u)
+    local doc=$root/usr/share/doc/hasplock named page
+    named=$(find "$root"/usr/{include,share/man,share/doc} -type f -exec cat {} + | sed 's/\\&//g' |
+        grep -oP '(?<![\w/.-])(docs|examples|tests|src|cli|lua|bench|include)/[\w./-]*\w' | sort -u)
     grep -x docs/safety.md <<<"$named"
     grep -x examples/fenced_stock.c <<<"$named"
-    (cd "$doc" && xargs ls <<<"$named")
-    ! grep -rhoP '\]\(\K[^):]+' "$doc/docs" --include='*.md' | sed 's/#.*//' |
-        while read -r file; do
-            [ -e "$doc/docs/$file" ] || [ -e "$doc/docs/decisions/$file" ] || echo "no $file"
-        done | grep .
+    (cd "$doc" && xargs ls -d <<<"$named")
+    for page in "$doc"/*.md "$doc"/docs/*.md; do
+        (cd "$(dirname "$page")" && { grep -oP '\]\(\K[^):]+' "$page" || true; } | sed 's/#.*//' | xargs -r ls -d)
+    done
 }
 exported() { nm -D --defined-only "$library/libhasplock.so" | awk '$2 != "A" { print $3 }' | sort; }
 declared() {
@@ -98,8 +95,8 @@ names_no_build_path() {
 warns_not() { "$@" -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I"$root/usr/include" -fsyntax-only; }
 cxx_warns_not() {                                       # FILE
     local cxx std
-    for cxx in g++ clang++-14; do
-        for std in c++11 c++17; do
+    for cxx in g++ clang++; do
+        for std in c++11 c++17 c++20; do
             warns_not $cxx -std=$std -x c++ "$1" -Wold-style-cast -Wzero-as-null-pointer-constant
         done
     done
@@ -112,6 +109,13 @@ headers_stand_alone() {
         cxx_warns_not "$work/alone.c"
     done
 }
+hpp_compiles() {
+    cxx_warns_not "$source/tests/integration/test_guard_cxx.cpp"
+    echo '#include <hasplock/hasplock.hpp>
+        hasplock::guard f(hlk_lock *lock); hasplock::guard f(hlk_lock *lock) { return hasplock::guard(lock); }' \
+        >"$work/no_exceptions.cpp"
+    warns_not g++ -std=c++17 -fno-exceptions "$work/no_exceptions.cpp"
+}
 macros_compile() {
     local name
     {
@@ -120,7 +124,8 @@ macros_compile() {
             echo "struct $name $name = ${name^^}_INIT; (void)$name;"
         done
         echo 'HLK_GUARD(held, lock, HLK_NOWAIT); HLK_GUARD(nested, lock, HLK_FOREVER);'
-        echo 'return held.status == HLK_OK && nested.status == HLK_OK; }'
+        echo 'HLK_GUARD_WITH(with, lock, &hlk_acquire_opts); HLK_GUARD_ADOPT(adopted, lock);'
+        echo 'return held.status == HLK_OK && nested.status == with.status && adopted.status == HLK_OK; }'
     } >"$work/macros.c"
     warns_not gcc -std=c11 "$work/macros.c"
     cxx_warns_not "$work/macros.c"
@@ -128,12 +133,14 @@ macros_compile() {
 check "installs library, headers, command, man pages, CMake and pkg-config files" installs_all
 check "has a man page for each function and type of function" has_a_page_for_each_name
 check "has each option of --help on the man page" has_each_option_on_its_page
+check "installs completion for bash and zsh where they look for it" has_completion
 check "installs the documents and examples that pages and headers name" has_the_files_that_pages_name
 check "exports what the headers declare, nothing else, all of version HASPLOCK_0" exports_what_headers_declare
 check "has the soname libhasplock.so.0" has_its_soname
 check "names no path of the build" names_no_build_path
-check "each header stands alone, as C11, C++11 and C++17, without warnings" headers_stand_alone
-check "the INIT macros and HLK_GUARD compile without warnings" macros_compile
+check "each header stands alone, as C11, C++11, C++17 and C++20, without warnings" headers_stand_alone
+check "hasplock.hpp compiles in use without warnings, its guard without exceptions" hpp_compiles
+check "the INIT macros and the guards of C compile without warnings" macros_compile
 
 # --- find_package
 consume() {                                             # FOLDER COMPONENTS LIBRARY
@@ -208,20 +215,34 @@ moved() {                                               # installed elsewhere th
         -DLIBRARIES=hasplock::hasplock
     cmake --build "$work/found"
 }
-pc_static() {
-    mkdir -p "$work/archive"
-    cp "$library/libhasplock.a" "$work/archive"
+pc_static() {                                           # as README and hasplock(7) say
     # shellcheck disable=SC2046
-    gcc "$here/consumer/consumer.c" $(pc --cflags) -L"$work/archive" $(pc --static --libs | sed "s|-L$library||") \
+    gcc "$here/consumer/consumer.c" $(pc --static --cflags --libs | sed s/-lhasplock/-l:libhasplock.a/) \
         -o "$work/pc_static"
-    "$work/pc_static"
-    ! readelf -d "$work/pc_static" | grep hasplock
+    env -u LD_LIBRARY_PATH "$work/pc_static"
+    [[ $(readelf -d "$work/pc_static") != *hasplock* ]]
+    grep -F 'pkg-config --static --cflags --libs hasplock | sed s/-lhasplock/-l:libhasplock.a/' "$source/README.md"
+}
+# The installed sources, by the commands that their readers give.
+examples_compile() {
+    local example compile
+    for example in "$root"/usr/share/doc/hasplock/examples/*; do
+        case $example in
+        *.cpp) compile="g++ -std=c++17" ;;
+        *) compile="gcc -std=c11" ;;
+        esac
+        # shellcheck disable=SC2046
+        $compile -Wall -Wextra -Wpedantic -Werror -pthread "$example" $(pc --cflags --libs) -lev -lsqlite3 \
+            -o "$work/example"
+    done
+    [ -e "$work/example" ]
 }
 check "pkg-config: a program builds, locks and releases" pc_compiles
 check "pkg-config: no flags but our own" pc_is_lean
 check "pkg-config: of /usr, no folder is named" pc_of_usr
 check "install --prefix, then moved: pkg-config and find_package find it" moved
 check "pkg-config --static: the archive links" pc_static
+check "each example compiles as plain C11 or C++17 without warnings" examples_compile
 
 # --- the package
 makes_a_deb() {
@@ -233,12 +254,35 @@ deb_depends() {
     local depends needed
     depends=$(dpkg-deb -f "$build"/hasplock_0.1.0_*.deb Depends)
     echo "Depends: $depends"
-    for needed in libc6 libev4 libhiredis libsqlite3; do
+    for needed in libc6 libev4 libhiredis libssl3; do
         grep -F "$needed" <<<"$depends"
     done
+    ! grep -F sqlite <<<"$depends"                      # the demo's, which is not in it
 }
 deb_runs() { LD_LIBRARY_PATH=$work/deb$libdir "$work/deb/usr/bin/hasplock" --version | grep -F 0.1.0; }
 check "cpack: the .deb has what install has" makes_a_deb
 check "cpack: the .deb depends on the libraries that are needed" deb_depends
 check "cpack: its command runs" deb_runs
+
+# --- the demo, which alone needs SQLite
+links_no_sqlite() {
+    [[ $(readelf -d "$root/usr/bin/hasplock" "$library/libhasplock.so") != *sqlite* ]]
+    [ ! -e "$root/usr/bin/hasplock-demo" ]
+}
+configures_without_sqlite() {                           # pkg-config finds nothing but hiredis
+    mkdir "$work/pc"
+    cp "$(pkg-config --variable=pcfiledir hiredis)/hiredis.pc" "$work/pc"
+    PKG_CONFIG_LIBDIR=$work/pc cmake -S "$source" -B "$work/lean" -G Ninja -DHLK_MAN=OFF
+    ! PKG_CONFIG_LIBDIR=$work/pc cmake -S "$source" -B "$work/lean" -DHLK_DEMO=ON 2>"$work/lean.said"
+    grep -F 'SQLite is missing' "$work/lean.said"
+}
+demo_is_found() {
+    cmake -S "$source" -B "$build" -DHLK_DEMO=ON
+    cmake --build "$build"
+    DESTDIR=$work/with-demo cmake --install "$build"
+    PATH=/usr/bin:/bin "$work/with-demo/usr/bin/hasplock" demo --help | grep -F 'hasplock demo [options]'
+}
+check "the installed library and command need no SQLite" links_no_sqlite
+check "a machine without SQLite builds all but the demo, which names it" configures_without_sqlite
+check "-DHLK_DEMO=ON: the installed hasplock starts the installed demo" demo_is_found
 finish

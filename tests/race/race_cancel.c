@@ -1,6 +1,6 @@
 /* Waits that are ended in all three ways (cancel object, signal, pthread_cancel) at any moment, beside threads that
  * just want the lock. Whoever leaves has nothing, and takes no wake-up and no answer from anybody. */
-#include "race.h"
+#include "fixture.h"
 
 #include <semaphore.h>
 
@@ -124,14 +124,14 @@ int main(int argc, char **argv)
     unsigned seed = 7;
     rounds = race_rounds(argc, argv, 60);
     sigaction(SIGUSR1, &action, NULL);
-    stage_up(0);
-    server_allow(stage.server, SERVER_VOID);
+    fixture_begin(0);
+    server_allow(fixture.server, SERVER_VOID);
     history = history_create(1 << 20);
-    hlk_client *client = stage_open(NULL);
-    locks[0] = stage_lock(client, "t0", NULL);
-    locks[1] = stage_lock(client, "t1", NULL);
-    locks[2] = stage_lock(client, "t2", NULL);
-    raw(stage.redis, "HSET t2 foreign:1 1");
+    hlk_client *client = fixture_open(NULL);
+    locks[0] = fixture_lock(client, "t0", NULL);
+    locks[1] = fixture_lock(client, "t1", NULL);
+    locks[2] = fixture_lock(client, "t2", NULL);
+    raw(fixture.redis, "HSET t2 foreign:1 1");
     for (int i = 0; i < VICTIMS; i++)
         cancels[i] = hlk_cancel_create(client);
     for (int i = 0; i < STEADY; i++)
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
     CHECK(ended[0] + ended[1] + ended[2] == rounds * VICTIMS);
     CHECK(ended[0] > 0 && ended[1] > 0 && ended[2] > 0);
     trigger_beside_resets(rounds * 20);
-    raw(stage.redis, "DEL t2");
+    raw(fixture.redis, "DEL t2");
     for (int i = 0; i < VICTIMS; i++)
         hlk_cancel_destroy(cancels[i]);
     return race_end(history, "race_cancel");

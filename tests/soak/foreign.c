@@ -1,6 +1,6 @@
 /* foreign.c - a client that is not ours: hiredis, the scripts of Redisson's RLock, one thread. It waits at the lock's
  * channel, holds with a fixed lease, and publishes "0". What it may believe it reckons as we do. */
-#include "sailor.h"
+#include "worker.h"
 
 #include "support/raw.h"
 #include "support/wait.h"

@@ -1,6 +1,6 @@
 /* process.c - a client process of the soak: opens its client, starts its threads, plays tricks on them from its main
  * thread (cancels, signals), copies its counters out, and closes in the end. */
-#include "sailor.h"
+#include "worker.h"
 
 #include "support/wait.h"
 
@@ -51,8 +51,8 @@ static bool open_client(struct process *process)
     struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
     opts.label = "soak";
     opts.watchdog_ms = 400 + (int64_t)soak_draw(&process->rng, LONGEST_LEASE_MS - 400);
-    opts.reply_ms = 100 + (int64_t)soak_draw(&process->rng, 300);
-    opts.patience_ms = 500 + (int64_t)soak_draw(&process->rng, 2000);
+    opts.reply_timeout_ms = 100 + (int64_t)soak_draw(&process->rng, 300);
+    opts.reconnect_timeout_ms = 500 + (int64_t)soak_draw(&process->rng, 2000);
     opts.local_passes = passes[soak_draw(&process->rng, sizeof passes / sizeof *passes)];
     opts.flags = soak_chance(&process->rng, 60) ? HLK_OPEN_NO_SPIN : 0;
     opts.on_event = on_event;
@@ -62,7 +62,7 @@ static bool open_client(struct process *process)
     if (soak_chance(&process->rng, 30))
         opts.flags |= HLK_OPEN_DISPATCH;
     if (process->soak->quiet) {
-        opts.reply_ms = 3000;
+        opts.reply_timeout_ms = 3000;
         opts.watchdog_ms = 3000;
     }
     enum hlk_status status = HLK_E_CONNECT;
@@ -92,20 +92,20 @@ hlk_lock *make_lock(struct process *process, int i, hlk_owner *owner)
 
 static void start_sailor(struct process *process, int i)
 {
-    struct sailor *sailor = &process->sailors[i];
-    sailor->process = process;
-    sailor->number = i;
-    sailor->rng = soak_rng(process->soak, (uint64_t)process->number, (uint64_t)process->incarnation, (uint64_t)i + 1);
-    sailor->owner = hlk_owner_create(process->client, "sailor");
-    sailor->cancel = hlk_cancel_create(process->client);
-    sailor->at = &process->slot->threads[i];
-    pthread_mutex_init(&sailor->mu, NULL);
-    pthread_cond_init(&sailor->told, NULL);
+    struct worker *worker = &process->workers[i];
+    worker->process = process;
+    worker->number = i;
+    worker->rng = soak_rng(process->soak, (uint64_t)process->number, (uint64_t)process->incarnation, (uint64_t)i + 1);
+    worker->owner = hlk_owner_create(process->client, "worker");
+    worker->cancel = hlk_cancel_create(process->client);
+    worker->at = &process->slot->threads[i];
+    pthread_mutex_init(&worker->mu, NULL);
+    pthread_cond_init(&worker->told, NULL);
     for (int j = 0; j < LOCKS; j++)
-        sailor->owned[j] = make_lock(process, j, sailor->owner);
-    if (!sailor->owner || !sailor->cancel)
+        worker->owned[j] = make_lock(process, j, worker->owner);
+    if (!worker->owner || !worker->cancel)
         test_give_up("no owner or cancel");
-    start_sailing(sailor);
+    start_sailing(worker);
 }
 
 static void copy_counters(struct process *process)
@@ -133,16 +133,16 @@ static void play_tricks(struct process *process)
 {
     while (!atomic_load(&process->soak->stop)) {
         wait_ms(process, 2 + (int64_t)soak_draw(&process->rng, 30));
-        struct sailor *sailor = &process->sailors[soak_draw(&process->rng, (uint64_t)process->threads)];
+        struct worker *worker = &process->workers[soak_draw(&process->rng, (uint64_t)process->threads)];
         uint64_t trick = soak_draw(&process->rng, 100);
-        pthread_mutex_lock(&sailor->mu);
+        pthread_mutex_lock(&worker->mu);
         if (trick < 3)
-            pthread_cancel(sailor->thread);
+            pthread_cancel(worker->thread);
         else if (trick < 50)
-            hlk_cancel_trigger(sailor->cancel);
+            hlk_cancel_trigger(worker->cancel);
         else
-            pthread_kill(sailor->thread, SIGUSR1);
-        pthread_mutex_unlock(&sailor->mu);
+            pthread_kill(worker->thread, SIGUSR1);
+        pthread_mutex_unlock(&worker->mu);
         copy_counters(process);
     }
 }
@@ -170,38 +170,38 @@ static void end_process(struct process *process)
         else
             wait_ms(process, 1);
     soak_doing(&process->slot->threads[THREADS], DOING_CLOSE, 0, 0);
-    pthread_join(process->crowd_thread, NULL);
+    pthread_join(process->burst_thread, NULL);
     if (!beneath)
         copy_counters(process);
     for (int j = 0; j < LOCKS; j++) {
         for (int i = 0; i < process->threads; i++)
-            hlk_lock_destroy(process->sailors[i].owned[j]);
-        for (int i = 0; i < CROWD; i++)
-            hlk_lock_destroy(process->crowd[i].locks[j]);
+            hlk_lock_destroy(process->workers[i].owned[j]);
+        for (int i = 0; i < BURST; i++)
+            hlk_lock_destroy(process->burst[i].locks[j]);
         hlk_lock_destroy(process->locks[j]);
     }
     for (int i = 0; i < process->threads; i++)
-        hlk_owner_destroy(process->sailors[i].owner);
-    for (int i = 0; i < CROWD; i++)
-        hlk_owner_destroy(process->crowd[i].owner);
+        hlk_owner_destroy(process->workers[i].owner);
+    for (int i = 0; i < BURST; i++)
+        hlk_owner_destroy(process->burst[i].owner);
     if (!beneath)
         hlk_client_close(process->client);
     for (int i = 0; i < process->threads; i++)
-        hlk_cancel_destroy(process->sailors[i].cancel);
+        hlk_cancel_destroy(process->workers[i].cancel);
     soak_doing(&process->slot->threads[THREADS], DOING_NOTHING, 0, 0);
 }
 
 static void start_crowd(struct process *process)
 {
-    for (int i = 0; i < CROWD; i++) {
-        struct member *member = &process->crowd[i];
+    for (int i = 0; i < BURST; i++) {
+        struct member *member = &process->burst[i];
         member->process = process;
         member->owner = hlk_owner_create(process->client, "member");
         for (int j = 0; j < LOCKS; j++)
             member->locks[j] = make_lock(process, j, member->owner);
     }
     atomic_fetch_add(&process->sailing, 1);
-    if (pthread_create(&process->crowd_thread, NULL, crowd_main, process) != 0)
+    if (pthread_create(&process->burst_thread, NULL, burst_main, process) != 0)
         test_give_up("no thread");
 }
 

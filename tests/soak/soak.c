@@ -13,7 +13,7 @@
  * with the id of a process in which somebody starves.
  */
 #include "faults.h"
-#include "sailor.h"
+#include "worker.h"
 
 #include "support/wait.h"
 
@@ -277,8 +277,8 @@ static void set_up(uint64_t seed)
         snprintf(world.soak->socket[slot], sizeof world.soak->socket[slot], "%.*s", 95, url + strlen("unix:"));
     }
     struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
-    opts.patience_ms = 500;
-    opts.reply_ms = 500;
+    opts.reconnect_timeout_ms = 500;
+    opts.reply_timeout_ms = 500;
     opts.log_level = HLK_LOG_ERROR;
     if (hlk_client_open(&world.operator, world.server->unix_url, &opts) != HLK_OK)
         test_give_up("the operator's client: %s", hlk_last_error());

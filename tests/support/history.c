@@ -13,7 +13,7 @@
 
 struct history {
     size_t capacity, bytes;
-    atomic_size_t claimed; /* may grow beyond capacity: then holds are missing, and check says so */
+    atomic_size_t claimed; /* may exceed capacity: then holds are missing, and check reports it */
     struct hold holds[];
 };
 
@@ -36,7 +36,7 @@ void history_destroy(struct history *history)
 
 struct hold *history_acquired(struct history *history, int who, int lock, int64_t held_until_ms)
 {
-    static struct hold nowhere; /* holds that found no room; never read */
+    static struct hold nowhere; /* for holds without room; never read */
     int64_t now = test_now_ns();
     size_t i = atomic_fetch_add_explicit(&history->claimed, 1, memory_order_relaxed);
     if (i >= history->capacity)
@@ -72,7 +72,7 @@ const struct hold *history_at(const struct history *history, size_t i)
     return &history->holds[i];
 }
 
-/* When its validity ended. */
+/* When it ceased to be valid. */
 static int64_t end_of(const struct hold *hold)
 {
     if (hold->released_at && hold->released_at < hold->held_until)
@@ -110,10 +110,10 @@ bool history_check(const struct history *history)
         fprintf(stderr, "[----] history: %zu holds, room for %zu\n", claimed, history->capacity);
     const struct hold **order = calloc(history_count(history) + 1, sizeof *order);
     for (size_t i = 0; i < history_count(history); i++)
-        if (history->holds[i].ready) /* not so when its writer was killed while it wrote */
+        if (history->holds[i].ready) /* not set if its writer was killed during the write */
             order[n++] = &history->holds[i];
     qsort(order, n, sizeof *order, by_lock_then_time);
-    const struct hold *longest = NULL; /* of those before: the one that is valid longest */
+    const struct hold *longest = NULL; /* of the holds so far, the one that is valid longest */
     for (size_t i = 0; i < n; i++) {
         if (overlap(longest, order[i])) {
             good = false;

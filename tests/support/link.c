@@ -118,7 +118,7 @@ static bool connect_upstream(struct link *link, const struct harm *harm)
     return fcntl(link->upstream, F_SETFL, O_NONBLOCK) == 0;
 }
 
-/* Sends what it can. False: the other end is gone. */
+/* Sends as much as possible. False: the other end has closed. */
 static bool flush(int fd, struct bytes *bytes)
 {
     while (bytes->len) {
@@ -130,7 +130,7 @@ static bool flush(int fd, struct bytes *bytes)
     return true;
 }
 
-/* Reads what is there. False: the other end is gone. */
+/* Reads as much as possible. False: the other end has closed. */
 static bool fill(int fd, struct bytes *bytes)
 {
     char buf[16384];
@@ -199,7 +199,9 @@ static void take_requests(struct link *link, struct harm *harm, int64_t now)
                 harm->counts[filter]++;
         if (harm->fault && matches(harm->filter, at, len) && --harm->k == 0) {
             unit->fault = harm->fault;
-            harm->fault = PROXY_NONE;
+            harm->k = 1;
+            if (unit->fault != PROXY_FLOOD || !harm->flood.lasts)
+                harm->fault = PROXY_NONE;
         }
         bytes_drop(&link->from_client, len);
     }
@@ -213,6 +215,12 @@ static void send_requests(struct link *link, struct harm *harm, int64_t now)
             break;
         if (unit->fault == PROXY_HOLD) {
             link->held = harm->struck = true;
+            return;
+        }
+        if (unit->fault == PROXY_FLOOD) {
+            harm->struck = true;
+            link->flood = &harm->flood;
+            bytes_add(&link->to_client, harm->flood.head, strlen(harm->flood.head));
             return;
         }
         if (unit->fault == PROXY_CUT_BEFORE) {
@@ -235,8 +243,9 @@ static void send_requests(struct link *link, struct harm *harm, int64_t now)
 
 /* --- replies */
 
-/* Whether the reply goes on to the client. */
-static bool passes(struct link *link, struct harm *harm, const char *at, size_t len, bool *confirmation)
+/* Whether the reply is passed to the client; *due_ns: not before. */
+static bool passes(struct link *link, struct harm *harm, const char *at, size_t len, bool *confirmation,
+                   int64_t *due_ns)
 {
     if (resp_word_is(at, len, 0, "message") || resp_word_is(at, len, 0, "pmessage")) {
         harm->messages++;
@@ -248,8 +257,10 @@ static bool passes(struct link *link, struct harm *harm, const char *at, size_t 
     enum proxy_fault fault = link->pending->fault;
     if (--link->pending->replies == 0) {
         pending_drop_first(link);
-        if (fault == PROXY_SWALLOW || fault == PROXY_CUT_AFTER)
+        if (fault == PROXY_SWALLOW || fault == PROXY_CUT_AFTER || fault == PROXY_HOLD_REPLY)
             harm->struck = true;
+        if (fault == PROXY_HOLD_REPLY)
+            *due_ns = INT64_MAX;
         if (fault == PROXY_CUT_AFTER)
             link->dead = true;
     }
@@ -258,11 +269,12 @@ static bool passes(struct link *link, struct harm *harm, const char *at, size_t 
 
 static void take_replies(struct link *link, struct harm *harm, int64_t now)
 {
-    size_t len; /* none behind one that cuts: a stream loses its end, never its middle */
+    size_t len; /* drops all after a cut: a stream may lose its end, but nothing in between */
     while (!link->dead && (len = resp_length(link->from_server.at, link->from_server.len)) > 0) {
         bool confirmation = false;
-        if (passes(link, harm, link->from_server.at, len, &confirmation) && link->client >= 0)
-            units_add(&link->replies, link->from_server.at, len, now + harm->to_client_ns)->confirmation = confirmation;
+        int64_t due_ns = now + harm->to_client_ns;
+        if (passes(link, harm, link->from_server.at, len, &confirmation, &due_ns) && link->client >= 0)
+            units_add(&link->replies, link->from_server.at, len, due_ns)->confirmation = confirmation;
         bytes_drop(&link->from_server, len);
     }
 }
@@ -276,6 +288,25 @@ static void send_replies(struct link *link, struct harm *harm, int64_t now)
     }
     if (link->client >= 0 && !flush(link->client, &link->to_client))
         close_fd(&link->client);
+}
+
+enum { FLOOD_ROOM = 256 * 1024 };
+
+/* Reads and discards what the client sends. */
+static void pour(struct link *link, const struct pollfd *set, int64_t now)
+{
+    size_t len = strlen(link->flood->body);
+    link->from_client.len = 0;
+    if (link->poll_client && set[link->poll_client].revents && !fill(link->client, &link->from_client))
+        link->dead = true;
+    if (link->flood->gap_ns && now >= link->flood_due_ns) {
+        bytes_add(&link->to_client, link->flood->body, len);
+        link->flood_due_ns = now + link->flood->gap_ns;
+    }
+    while (!link->flood->gap_ns && len && link->to_client.len < FLOOD_ROOM)
+        bytes_add(&link->to_client, link->flood->body, len);
+    if (!flush(link->client, &link->to_client))
+        link->dead = true;
 }
 
 static void read_client(struct link *link, struct harm *harm, const struct pollfd *set, int64_t now)
@@ -298,6 +329,10 @@ void link_pump(struct link *link, struct harm *harm, const struct pollfd *set, i
 {
     if (link_frozen(link, harm) || link->dead)
         return;
+    if (link->flood) {
+        pour(link, set, now_ns);
+        return;
+    }
     read_client(link, harm, set, now_ns);
     read_server(link, harm, set, now_ns);
     send_replies(link, harm, now_ns);
@@ -308,7 +343,7 @@ void link_pump(struct link *link, struct harm *harm, const struct pollfd *set, i
     if (delivered)
         link->delivering = false;
     if (link->upstream_gone ? returned : link->client < 0 && delivered)
-        link->dead = true; /* both sides have what was sent to them */
+        link->dead = true; /* both sides have got what was sent to them */
 }
 
 bool link_frozen(const struct link *link, const struct harm *harm)
@@ -318,6 +353,8 @@ bool link_frozen(const struct link *link, const struct harm *harm)
 
 void link_deliver(struct link *link, bool first_only)
 {
+    for (struct unit *reply = link->replies.first; reply; reply = reply->next)
+        reply->due_ns = reply->due_ns == INT64_MAX ? 0 : reply->due_ns;
     if (!link->held)
         return;
     link->held = false;
@@ -343,6 +380,8 @@ static void soonest(const struct units *units, int64_t now_ns, int64_t *wait_ns)
 
 void link_soonest(const struct link *link, int64_t now_ns, int64_t *wait_ns)
 {
+    if (link->flood && link->flood->gap_ns && link->flood_due_ns - now_ns < *wait_ns)
+        *wait_ns = link->flood_due_ns > now_ns ? link->flood_due_ns - now_ns : 0;
     soonest(&link->requests, now_ns, wait_ns);
     soonest(&link->replies, now_ns, wait_ns);
 }

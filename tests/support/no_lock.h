@@ -1,5 +1,5 @@
-/* no_lock.h - hashes that are no locks, as arguments of HSET t: more than one field, or a value that counts no holds.
- * The third is a read/write lock of Redisson's that is held. */
+/* no_lock.h - hashes that are no locks, as arguments of HSET t: more than one field, or a value that is no count of
+ * holds. The third is a held read/write lock of Redisson's. */
 #ifndef HLK_TEST_NO_LOCK_H
 #define HLK_TEST_NO_LOCK_H
 

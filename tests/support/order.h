@@ -1,15 +1,13 @@
-/* order.h - in what order a lock goes round, judged by Redis' queue and not by shares, which hang on who lets the
- * threads run: whoever is first in the queue while somebody holds is the next to hold, turn by turn.
+/* order.h - checks the order in which a lock goes from holder to holder, by Redis' queue. Shares would depend on the
+ * scheduler. The rule: the first in the queue during one turn has the next turn.
  *
- *     struct order *order = order_create(capacity, stage.server, "LINDEX queue 0");
+ *     struct order *order = order_create(capacity, fixture.server, "LINDEX queue 0");
  *     ...
  *     order_note(order, lock);                            by each holder, while it holds
  *     ...
  *     cr_assert(order_check(order, passes, &called));
  *
- * A turn is one hold id: a process may have the lock `passes` times more by it while somebody waits, from thread to
- * thread.
- */
+ * A turn is one hold id. By passing on, a process may hold the lock `passes` times more under it while others wait. */
 #ifndef HLK_TEST_ORDER_H
 #define HLK_TEST_ORDER_H
 
@@ -21,15 +19,15 @@
 
 struct order;
 
-/* `first` is the command that answers with the queue's first entry, as a string or as an array's only one; a hold id,
- * or one and more words. */
+/* `first` is the command that returns the queue's first entry, as a string or as an array's only element: a hold id,
+ * with more words after it or not. */
 struct order *order_create(size_t capacity, const struct server *server, const char *first);
 void order_destroy(struct order *order);
 
 void order_note(struct order *order, hlk_lock *lock);                       /* any thread */
-void order_add(struct order *order, const char *holder, const char *first); /* first "": nobody waited */
+void order_add(struct order *order, const char *holder, const char *first); /* first "": no waiter */
 
-/* After all writers are done. False: what is wrong is on stderr. *called: how many were first in the queue and next. */
+/* After all writers are done. False: the error is on stderr. *called: how many were first in the queue and next. */
 bool order_check(const struct order *order, int passes, size_t *called);
 
 #endif

@@ -1,6 +1,5 @@
-/* proxy.c - the proxy's thread, its listeners, and the calls from outside. All state is the thread's while it works; it
- * lets go of `mu` only inside poll. A call from outside changes a setting under `mu`, rings the bell and waits until
- * the thread has gone round once more. */
+/* proxy.c - the proxy's thread, its listeners, and the calls of the tests. The thread holds `mu` except inside poll. A
+ * call changes a setting under `mu`, rings the bell and waits until the thread has run one more round. */
 #include "support/proxy.h"
 
 #include "support/acl.h"
@@ -25,7 +24,7 @@ struct proxy {
     pthread_t thread;
     pthread_mutex_t mu;
     pthread_cond_t turned;
-    uint64_t turns; /* rounds gone */
+    uint64_t turns; /* rounds so far */
     int bell;
     bool stop, refuse, cut;
 
@@ -83,7 +82,7 @@ static void watch(struct pollfd *set, size_t *n, size_t *place, int fd, const st
     set[*place] = (struct pollfd){ fd, (short)(unsent->len ? POLLIN | POLLOUT : POLLIN), 0 };
 }
 
-/* Builds the poll set; returns how many are in it. *wait_ns: till the next delayed byte is due. */
+/* Builds the poll set; returns its size. *wait_ns: time until the next delayed byte is due. */
 static size_t build_set(struct proxy *proxy, struct pollfd **set, int64_t *wait_ns)
 {
     size_t n = 3, links = 0;
@@ -126,7 +125,7 @@ static void start_listening(struct proxy *proxy)
     proxy->listen_tcp = listen_on(AF_INET, (struct sockaddr *)&tcp, sizeof tcp);
 }
 
-/* Makes what was asked from outside true. */
+/* Applies the settings. */
 static void obey(struct proxy *proxy)
 {
     if (proxy->refuse && proxy->listen_unix >= 0) {
@@ -152,7 +151,7 @@ static void wait_for_traffic(struct proxy *proxy, struct pollfd **set)
         eventfd_read(proxy->bell, &rings);
     pump_all(proxy, *set);
     for (struct link *link = proxy->links; link; link = link->next)
-        link->poll_client = link->poll_upstream = 0; /* the set is used up */
+        link->poll_client = link->poll_upstream = 0; /* the poll set is no longer valid */
     if ((*set)[1].revents & POLLIN)
         accept_all(proxy, proxy->listen_unix);
     if ((*set)[2].revents & POLLIN)
@@ -166,7 +165,7 @@ static void *run(void *arg)
     pthread_mutex_lock(&proxy->mu);
     while (!proxy->stop) {
         obey(proxy);
-        pump_all(proxy, NULL); /* a setting may have changed what may go */
+        pump_all(proxy, NULL); /* a setting may have released something */
         sweep(proxy);
         proxy->turns++;
         pthread_cond_broadcast(&proxy->turned);
@@ -179,9 +178,9 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* --- from outside */
+/* --- calls of the tests */
 
-/* After a change under mu: until the thread has gone a whole round with it. Lets go of mu. */
+/* After a change under mu: waits until the thread has run a whole round with it. Unlocks mu. */
 static void settle(struct proxy *proxy)
 {
     uint64_t turn = proxy->turns;
@@ -216,7 +215,7 @@ struct proxy *proxy_start(const struct server *server)
     proxy->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&proxy->mu, NULL);
     pthread_cond_init(&proxy->turned, NULL);
-    sigset_t all, before; /* the test's signals are for the test's threads */
+    sigset_t all, before; /* signals of the test go to the test's threads */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&proxy->thread, NULL, run, proxy) != 0)
@@ -269,6 +268,19 @@ void proxy_arm(struct proxy *proxy, enum proxy_fault fault, enum proxy_filter fi
 {
     PROXY_SET(proxy,
               (proxy->harm.fault = fault, proxy->harm.filter = filter, proxy->harm.k = k, proxy->harm.struck = false));
+}
+
+void proxy_flood(struct proxy *proxy, enum proxy_filter filter, uint64_t k, bool lasts, const char *head,
+                 const char *body, int64_t gap_ms)
+{
+    pthread_mutex_lock(&proxy->mu);
+    struct harm *harm = &proxy->harm;
+    harm->flood = (struct flood){ head, body, gap_ms * 1000000, lasts };
+    harm->fault = PROXY_FLOOD;
+    harm->filter = filter;
+    harm->k = k;
+    harm->struck = false;
+    settle(proxy);
 }
 
 #define PROXY_GET(proxy, type, what)                                                                                   \

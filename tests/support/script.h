@@ -10,31 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A number as an argument; valid until the 16th next call of this thread. */
-static inline const char *script_number(int64_t number)
-{
-    static _Thread_local char texts[16][24];
-    static _Thread_local unsigned next;
-    char *text = texts[next++ % 16];
-    snprintf(text, sizeof texts[0], "%" PRId64, number);
-    return text;
-}
+/* A number as an argument; valid until this thread's 16th call after it. */
+const char *script_number(int64_t number);
 
-/* EVAL of the script's bytes: `keys` keys, then the arguments, NULL at the end. The reply as raw() shows it. */
-static inline const char *script_run(redisContext *redis, enum hlk_script script, int keys, ...)
-{
-    enum { MOST = 64 };
-    const char *argv[MOST] = { "EVAL", hlk_script_table[script].text, script_number(keys) };
-    size_t lens[MOST] = { 4, hlk_script_table[script].len, strlen(argv[2]) };
-    int n = 3;
-    va_list args;
-    va_start(args, keys);
-    for (const char *arg; n < MOST && (arg = va_arg(args, const char *)) != NULL; n++) {
-        argv[n] = arg;
-        lens[n] = strlen(arg);
-    }
-    va_end(args);
-    return raw_argv(redis, n, argv, lens);
-}
+/* EVAL of the script: `keys` keys, then its arguments, then NULL. Returns the reply as raw() shows it. */
+const char *script_run(redisContext *redis, enum hlk_script script, int keys, ...);
 
 #endif

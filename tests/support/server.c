@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_ARGS = 96 };
+enum { MAX_ARGS = 160 };
 
 static void show_log(const struct server *server)
 {
@@ -41,26 +41,36 @@ static _Noreturn void become_server(const struct server *server, char *const *ar
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(127); /* the test died before the line above */
+        _exit(127); /* the test died before prctl */
     snprintf(path, sizeof path, "%s/log", server->dir);
     int log = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600), null = open("/dev/null", O_RDONLY);
     dup2(null, STDIN_FILENO);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
-    for (int fd = 3; fd < 256; fd++) /* the runner's pipes must not outlive the test */
+    for (int fd = 3; fd < 256; fd++) /* the server must not keep the runner's pipes open */
         close(fd);
     execvp(argv[0], argv);
     _exit(127);
 }
 
-/* The server's command line. The texts live as long as the caller's buffers. */
+static bool takes_extra(const struct server *server) /* on its command line */
+{
+    return server->extra && !(server->flags & SERVER_SENTINEL);
+}
+
+/* The server's command line. Its texts live as long as the caller's buffers. */
 static void build_args(const struct server *server, char *port, size_t port_size, char *rules, size_t rules_size,
                        const char **argv)
 {
+    static char tls_port[16];
     size_t n = 0;
     const char *program = getenv("HLK_TEST_SERVER");
-    const char *fixed[] = { program && *program ? program : "redis-server",
-                            "--unixsocket",
+    argv[n++] = program && *program ? program : "redis-server";
+    if (server->flags & SERVER_SENTINEL) {
+        argv[n++] = server->conf;
+        argv[n++] = "--sentinel";
+    }
+    const char *fixed[] = { "--unixsocket",
                             server->socket,
                             "--unixsocketperm",
                             "700",
@@ -95,9 +105,30 @@ static void build_args(const struct server *server, char *port, size_t port_size
         for (char *word = strtok_r(rules, " ", &save); word && n < MAX_ARGS - 1; word = strtok_r(NULL, " ", &save))
             argv[n++] = word;
     }
-    for (const char *const *more = server->extra; more && *more && n < MAX_ARGS - 1; more++)
+    if (server->tls_port) {
+        const char *const tls[] = { "--tls-port",         tls_port,
+                                    "--tls-cert-file",    certs_file(&server->certs, "server.pem"),
+                                    "--tls-key-file",     certs_file(&server->certs, "server.key"),
+                                    "--tls-ca-cert-file", certs_file(&server->certs, "ca.pem"),
+                                    "--tls-auth-clients", "optional" };
+        snprintf(tls_port, sizeof tls_port, "%d", server->tls_port);
+        for (size_t i = 0; i < sizeof tls / sizeof *tls; i++)
+            argv[n++] = tls[i];
+    }
+    for (const char *const *more = server->extra; takes_extra(server) && *more && n < MAX_ARGS - 1; more++)
         argv[n++] = *more;
     argv[n] = NULL;
+}
+
+/* The file is the sentinel's from then on: it writes what it learns. */
+static void write_conf(struct server *server)
+{
+    snprintf(server->conf, sizeof server->conf, "%s/conf", server->dir);
+    FILE *file = fopen(server->conf, "w");
+    for (const char *const *line = server->extra; file && line && *line; line++)
+        fprintf(file, "%s\n", *line);
+    if (!file || fclose(file) != 0)
+        test_give_up("%s: %s", server->conf, strerror(errno));
 }
 
 static bool still_runs(struct server *server)
@@ -127,7 +158,7 @@ static bool answers_ping(const struct server *server)
 static void start(struct server *server)
 {
     const char *argv[MAX_ARGS];
-    char port[16], rules[1024];
+    char port[16], rules[2048];
     build_args(server, port, sizeof port, rules, sizeof rules, argv);
     unlink(server->socket);
     fflush(NULL);
@@ -148,8 +179,19 @@ static void start(struct server *server)
     test_give_up("redis-server in %s does not come up", server->dir);
 }
 
+static void set_up_tls(struct server *server)
+{
+    bool user = server->acl;
+    certs_make(&server->certs, server->dir);
+    server->tls_port_held = port_reserve(&server->tls_port);
+    snprintf(server->tls_url, sizeof server->tls_url, "rediss://%s%s%s%s127.0.0.1:%d", user ? ACL_USER : "",
+             user ? ":" : "", user ? ACL_PASSWORD : "", user ? "@" : "", server->tls_port);
+}
+
 struct server *server_start(unsigned flags, const char *const *extra)
 {
+    const char *over_tls = getenv("HLK_TEST_TLS");
+    bool all_tls = over_tls && strcmp(over_tls, "1") == 0;
     struct server *server = calloc(1, sizeof *server);
     const char *acl = getenv("HLK_TEST_ACL"), *tmp = getenv("TMPDIR");
     server->acl = acl && strcmp(acl, "1") == 0 && !(flags & SERVER_NOACL);
@@ -159,7 +201,12 @@ struct server *server_start(unsigned flags, const char *const *extra)
     if (len < 0 || !mkdtemp(server->dir))
         test_give_up("mkdtemp: %s", strerror(errno));
     snprintf(server->socket, sizeof server->socket, "%s/s", server->dir);
-    server->port_held = flags & SERVER_TCP || server->acl ? port_reserve(&server->port) : -1;
+    if (flags & SERVER_SENTINEL)
+        write_conf(server);
+    server->port_held = flags & (SERVER_TCP | SERVER_SENTINEL) || server->acl ? port_reserve(&server->port) : -1;
+    server->tls_port_held = -1;
+    if (flags & SERVER_TLS || all_tls)
+        set_up_tls(server);
     start(server);
     snprintf(server->unix_url, sizeof server->unix_url, "unix:%s", server->socket);
     if (server->acl)
@@ -168,6 +215,10 @@ struct server *server_start(unsigned flags, const char *const *extra)
         snprintf(server->url, sizeof server->url, "redis://127.0.0.1:%d", server->port);
     else
         snprintf(server->url, sizeof server->url, "%s", server->unix_url);
+    if (all_tls) {
+        snprintf(server->url, sizeof server->url, "%s", server->tls_url);
+        certs_trust(&server->certs);
+    }
     return server;
 }
 
@@ -189,7 +240,7 @@ void server_kill(struct server *server)
 void server_pause(struct server *server)
 {
     int status;
-    if (server->pid <= 0) /* 0 and -1 would mean everybody */
+    if (server->pid <= 0) /* 0 and -1 would mean many processes */
         test_give_up("there is no redis-server to stand still");
     kill(server->pid, SIGSTOP);
     while (waitpid(server->pid, &status, WUNTRACED) < 0 && errno == EINTR)
@@ -212,7 +263,7 @@ static int remove_entry(const char *path, const struct stat *info, int type, str
 
 void server_restart(struct server *server, bool keep_data)
 {
-    static const char *const kept[] = { "appendonlydir", "appendonly.aof" }; /* the second is Redis 6.2's */
+    static const char *const kept[] = { "appendonlydir", "appendonly.aof" }; /* the second is for Redis 6.2 */
     char aof[96];
     server_kill(server);
     for (size_t i = 0; !keep_data && i < sizeof kept / sizeof *kept; i++) {
@@ -238,7 +289,7 @@ static bool is_allowed(const struct server *server, const char *key)
     return false;
 }
 
-/* A queue without anybody in it is "void:<key>" to the globs. */
+/* For the patterns a queue without waiters is "void:<key>". */
 static bool is_allowed_void(const struct server *server, redisContext *redis, const char *key)
 {
     char as[700];
@@ -249,7 +300,7 @@ static bool is_allowed_void(const struct server *server, redisContext *redis, co
     return none && is_allowed(server, as);
 }
 
-/* "" when nothing is left. */
+/* "": nothing is left. */
 static void look(const struct server *server, redisContext *redis, char *text, size_t size)
 {
     redisReply *keys = redisCommand(redis, "KEYS *"), *channels = redisCommand(redis, "PUBSUB CHANNELS");
@@ -259,7 +310,8 @@ static void look(const struct server *server, redisContext *redis, char *text, s
         if (!is_allowed(server, keys->element[i]->str) && !is_allowed_void(server, redis, keys->element[i]->str))
             len += (size_t)snprintf(text + len, size - len, " key %s", keys->element[i]->str);
     for (size_t i = 0; channels && i < channels->elements && len < size; i++)
-        len += (size_t)snprintf(text + len, size - len, " channel %s", channels->element[i]->str);
+        if (strcmp(channels->element[i]->str, "__sentinel__:hello") != 0) /* a sentinel's, not ours */
+            len += (size_t)snprintf(text + len, size - len, " channel %s", channels->element[i]->str);
     if (!keys || !channels)
         snprintf(text, size, " no answer from the server");
     freeReplyObject(keys);
@@ -271,6 +323,7 @@ const char *server_leftovers(struct server *server)
     static _Thread_local char text[512];
     redisContext *redis = raw_open(server);
     int64_t give_up = test_now_ms() + WAIT_MS;
+    freeReplyObject(redisCommand(redis, "READONLY")); /* a replica in a cluster answers then; elsewhere an error */
     look(server, redis, text, sizeof text);
     while (text[0] && test_now_ms() < give_up) {
         test_sleep_ms(2);
@@ -287,6 +340,8 @@ void server_stop(struct server *server)
     server_kill(server);
     if (server->port_held >= 0)
         close(server->port_held);
+    if (server->tls_port_held >= 0)
+        close(server->tls_port_held);
     nftw(server->dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     free(server);
 }

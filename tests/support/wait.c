@@ -25,6 +25,18 @@ void test_sleep_ms(int64_t ms)
         ;
 }
 
+char test_thread_state(pid_t thread)
+{
+    char path[64], state = '?';
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = '?';
+    if (file)
+        fclose(file);
+    return state;
+}
+
 void test_wait_on(int64_t started_ns, const char *file, int line, const char *what)
 {
     if (test_now_ns() - started_ns > (int64_t)WAIT_MS * 1000000)

@@ -1,5 +1,4 @@
-/* The cancel object's flag and its writes, in every order that threads may bring them into. The loop runs when the test
- * says so. */
+/* The cancel object's flag and its writes, in each order that threads can produce. The test runs the loop. */
 #include "wait/cancel.h"
 
 #include "peer.h"
@@ -23,7 +22,7 @@ static void no_client(hlk_client *client)
     (void)client;
 }
 
-/* How many waits the loop wakes in a round. */
+/* How many waits the loop wakes in one round. */
 static int wakes(void)
 {
     woken = 0;
@@ -38,14 +37,14 @@ static void meet(void)
     cancel = hlk_cancel_make(peer.loop, NULL, no_client, &error);
     cr_assert_not_null(cancel);
     ann.wake = bob.wake = count;
-    (void)wakes(); /* it watches from now on */
+    cr_assert_eq(wakes(), 0);
 }
 
 static void part(void)
 {
     hlk_cancel_leave(cancel, &ann);
     hlk_cancel_leave(cancel, &bob);
-    ev_io_stop(hlk_loop_ev(peer.loop), &cancel->io);
+    hlk_loop_unwatch(peer.loop, &cancel->watch);
     hlk_cancel_destroy(cancel);
     peer_close(&peer);
     peer_free(&peer);
@@ -53,7 +52,7 @@ static void part(void)
 
 TestSuite(cancel, .init = meet, .fini = part, .timeout = 20);
 
-/* hlk_cancel_trigger in two steps; what another thread does may come in between. */
+/* hlk_cancel_trigger in two steps, for events in between. */
 static void set_flag(void)
 {
     cr_assert_eq(atomic_exchange(&cancel->triggered, 1), 0);
@@ -112,12 +111,12 @@ Test(cancel, hears_the_next_trigger_when_the_late_write_comes_before_its_own)
     hlk_cancel_reset(cancel);
     cr_assert(hlk_cancel_join(cancel, &ann));
     set_flag();
-    write_late(); /* of the first one */
+    write_late(); /* the first trigger's */
     cr_assert_eq(wakes(), 1);
     hlk_cancel_leave(cancel, &ann);
     hlk_cancel_reset(cancel);
     cr_assert(hlk_cancel_join(cancel, &bob));
-    write_late(); /* of the second one */
+    write_late(); /* the second trigger's */
     cr_assert_eq(wakes(), 0);
     hlk_cancel_trigger(cancel);
     cr_assert_eq(wakes(), 1);

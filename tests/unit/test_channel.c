@@ -1,9 +1,10 @@
-/* Who hears a message, and how long a client stays subscribed to what nobody waits for any more. The other end of the
- * subscriber connection, the loop and the clock are in the test's hands. */
+/* Which wait gets a message, and how long a client stays subscribed to a channel without waits. The test has the other
+ * end of the subscriber connection, the loop and the clock. */
 #include "wait/channel.h"
 
 #include "base/clock.h"
 #include "base/park.h"
+#include "script/command.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 static struct hlk_channels channels;
 static hlk_loop *loop;
-static struct hlk_endpoint endpoint = { .reply_ms = 3000 };
+static struct hlk_endpoint endpoint = { .reply_timeout_ms = 3000 };
 static int peer;
 static int64_t now_ns = INT64_C(1000000) * 1000000;
 
@@ -22,16 +23,18 @@ static int64_t play(void)
     return now_ns;
 }
 
-static void on_letter(void *ctx, const char *letter, size_t len)
+static void on_inbox_message(void *ctx, const char *inbox_message, size_t len)
 {
-    (void)ctx, (void)letter, (void)len;
+    (void)ctx, (void)inbox_message, (void)len;
 }
 
-static struct hlk_listener *told; /* of the last message */
+static struct hlk_listener *told; /* the listener of the last message */
 static int messages;
+static unsigned heard_bits;
 
-static void on_hear(struct hlk_listener *listener, unsigned bit)
+static void on_listener(struct hlk_listener *listener, unsigned bit)
 {
+    heard_bits |= bit;
     if (bit != HLK_WAKE_MESSAGE)
         return;
     told = listener;
@@ -45,11 +48,9 @@ static void init(void)
     int fds[2];
     hlk_clock_play(play);
     cr_assert_eq(hlk_loop_create(&loop, &error), HLK_OK);
-    cr_assert_eq(hlk_channels_init(&channels, loop, &endpoint, "me", on_letter, NULL, &error), HLK_OK);
+    cr_assert_eq(hlk_channels_init(&channels, loop, &endpoint, "me", on_inbox_message, NULL, &error), HLK_OK);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    hlk_conn_init(&conn);
-    conn.fd = fds[0];
-    conn.reader = redisReaderCreate();
+    cr_assert(hlk_conn_adopt(&conn, fds[0]));
     peer = fds[1];
     channels.pubsub.dial.done(channels.pubsub.dial.ctx, &conn, NULL);
 }
@@ -65,7 +66,7 @@ static void fini(void)
 
 TestSuite(channel, .init = init, .fini = fini, .timeout = 20);
 
-/* What the loop does when a tick is due. */
+/* Runs the loop for `ms`, with its ticks. */
 static void passes(int64_t ms)
 {
     now_ns += ms * 1000000;
@@ -73,20 +74,21 @@ static void passes(int64_t ms)
     ev_run(hlk_loop_ev(loop), EVRUN_NOWAIT);
 }
 
-/* What the client has sent since the last time; "" when nothing. */
+/* The bytes that the client has sent since the last call; "": none. */
 static const char *hears(void)
 {
-    static char heard[4096];
+    static char message_pending[4096];
     ev_run(hlk_loop_ev(loop), EVRUN_NOWAIT);
-    ssize_t n = recv(peer, heard, sizeof heard - 1, MSG_DONTWAIT);
-    heard[n > 0 ? n : 0] = '\0';
-    return heard;
+    ssize_t n = recv(peer, message_pending, sizeof message_pending - 1, MSG_DONTWAIT);
+    message_pending[n > 0 ? n : 0] = '\0';
+    return message_pending;
 }
 
 static void says(const char *bytes)
 {
     cr_assert_eq(write(peer, bytes, strlen(bytes)), (ssize_t)strlen(bytes));
-    ev_run(hlk_loop_ev(loop), EVRUN_NOWAIT);
+    ev_run(hlk_loop_ev(loop), EVRUN_NOWAIT); /* one round of the loop handles one descriptor: */
+    ev_run(hlk_loop_ev(loop), EVRUN_NOWAIT); /* the posts may come first */
 }
 
 static void confirms(const char *name)
@@ -98,15 +100,15 @@ static void confirms(const char *name)
 
 static bool unsubscribes(const char *name)
 {
-    const char *heard = hears();
-    return strstr(heard, "UNSUBSCRIBE") && strstr(heard, name);
+    const char *message_pending = hears();
+    return strstr(message_pending, "UNSUBSCRIBE") && strstr(message_pending, name);
 }
 
 /* asks A5 redisson 6025 */
 Test(channel, tells_a_message_to_one_wait_the_first)
 {
     static const char message[] = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n";
-    struct hlk_listener first = { .hear = on_hear }, second = { .hear = on_hear };
+    struct hlk_listener first = { .hear = on_listener }, second = { .hear = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &first), HLK_BUSY);
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &second), HLK_BUSY);
     cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
@@ -124,7 +126,7 @@ Test(channel, tells_a_message_to_one_wait_the_first)
 /* asks A1 redisson 4064, 4216, 3577, 5046 */
 Test(channel, is_left_when_the_last_wait_has_gone_for_100_ms)
 {
-    struct hlk_listener first = { .hear = on_hear }, second = { .hear = on_hear };
+    struct hlk_listener first = { .hear = on_listener }, second = { .hear = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &first), HLK_BUSY);
     cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
     confirms("c");
@@ -137,12 +139,12 @@ Test(channel, is_left_when_the_last_wait_has_gone_for_100_ms)
     cr_assert_str_eq(hears(), "");
     passes(1);
     cr_assert(unsubscribes("c"));
-    cr_assert(channels.tick.idle(&channels.tick));
+    cr_assert_eq(channels.tick.due_ms(&channels.tick), INT64_MAX);
 }
 
 Test(channel, stays_when_it_is_wanted_again_meanwhile)
 {
-    struct hlk_listener wait = { .hear = on_hear };
+    struct hlk_listener wait = { .hear = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
     cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
     confirms("c");
@@ -154,15 +156,118 @@ Test(channel, stays_when_it_is_wanted_again_meanwhile)
     hlk_channel_leave(&channels, &wait);
 }
 
-/* asks A1 redisson 4064, 4216, 3577, 5046: nor does the inbox stay for ever */
+/* asks A1 redisson 4064, 4216, 3577, 5046: the same for the inbox */
 Test(channel, of_the_client_itself_is_left_after_10_s)
 {
-    hlk_channel_attend_inbox(&channels);
+    hlk_channel_retain_inbox(&channels);
     cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
     confirms("hasplock_inbox:me");
-    hlk_channel_leave_inbox(&channels);
+    hlk_channel_release_inbox(&channels);
     passes(9999);
     cr_assert_str_eq(hears(), "");
     passes(1);
     cr_assert(unsubscribes("hasplock_inbox:me"));
+}
+
+/* --- what the server refuses */
+
+static const char busy[] =
+    "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
+
+Test(channel, that_is_refused_for_now_is_asked_for_again)
+{
+    static const char *const refusals[] = { busy, "-LOADING Redis is loading the dataset in memory\r\n",
+                                            "-MASTERDOWN Link with MASTER is down.\r\n",
+                                            "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+                                            "-CLUSTERDOWN The cluster is down\r\n" };
+    struct hlk_listener wait = { .hear = on_listener };
+    cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
+    cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        says(refusals[i]);
+        cr_assert_eq(heard_bits, 0u, "%s", refusals[i]);
+        cr_assert_lt(channels.tick.due_ms(&channels.tick), INT64_MAX);
+        cr_assert_str_eq(hears(), "");
+        passes(HLK_PAUSE_MS - 1);
+        cr_assert_str_eq(hears(), "", "a pause comes first");
+        passes(1);
+        cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
+        passes(HLK_PAUSE_MS);
+        cr_assert_str_eq(hears(), "", "once");
+    }
+    confirms("c");
+    cr_assert_eq(heard_bits, HLK_WAKE_SUBSCRIBED);
+    cr_assert_eq(channels.pubsub.subscribed, 1u);
+    hlk_channel_leave(&channels, &wait);
+    passes(100);
+    cr_assert(unsubscribes("c"));
+    cr_assert_eq(channels.pubsub.subscribed, 0u);
+}
+
+Test(channel, that_is_refused_for_good_is_told_its_waits)
+{
+    struct hlk_listener wait = { .hear = on_listener };
+    struct hlk_error error;
+    cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
+    (void)hears();
+    says("-NOPERM this user has no permissions to access one of the channels used as arguments\r\n");
+    cr_assert_eq(heard_bits, HLK_WAKE_SUBSCRIBE_FAILED);
+    hlk_channel_refusal(&channels, &error);
+    cr_assert_eq(error.status, HLK_E_AUTH);
+    cr_assert_not_null(strstr(error.text, "SUBSCRIBE c: "), "%s", error.text);
+    passes(1000);
+    cr_assert_str_eq(hears(), "");
+    hlk_channel_leave(&channels, &wait);
+    passes(100);
+    cr_assert_str_eq(hears(), "", "it was never subscribed");
+}
+
+Test(channel, that_nobody_wants_any_more_is_not_asked_for_again)
+{
+    struct hlk_listener wait = { .hear = on_listener };
+    cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
+    (void)hears();
+    says(busy);
+    hlk_channel_leave(&channels, &wait);
+    passes(60000);
+    cr_assert_str_eq(hears(), "");
+    cr_assert_eq(channels.tick.due_ms(&channels.tick), INT64_MAX);
+}
+
+/* Otherwise the server would count a listener that does not exist, and others would leave the lock to it. */
+Test(channel, whose_unsubscribe_is_refused_for_now_is_left_later)
+{
+    struct hlk_listener wait = { .hear = on_listener };
+    cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
+    (void)hears();
+    confirms("c");
+    hlk_channel_leave(&channels, &wait);
+    passes(100);
+    cr_assert(unsubscribes("c"));
+    says(busy);
+    cr_assert_eq(channels.pubsub.subscribed, 1u);
+    passes(HLK_PAUSE_MS - 1);
+    cr_assert_str_eq(hears(), "");
+    passes(1);
+    cr_assert(unsubscribes("c"));
+    cr_assert_eq(channels.pubsub.subscribed, 0u);
+    cr_assert_eq(channels.tick.due_ms(&channels.tick), INT64_MAX);
+}
+
+Test(channel, whose_unsubscribe_is_refused_stays_when_it_is_wanted_again)
+{
+    struct hlk_listener wait = { .hear = on_listener };
+    cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
+    (void)hears();
+    confirms("c");
+    hlk_channel_leave(&channels, &wait);
+    passes(100);
+    cr_assert(unsubscribes("c"));
+    cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
+    cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
+    says(busy);
+    confirms("c");
+    passes(60000);
+    cr_assert_str_eq(hears(), "");
+    hlk_channel_leave(&channels, &wait);
 }

@@ -1,4 +1,4 @@
-/* Moments and lengths, with a played clock. */
+/* Times and durations, with a played clock. */
 #include "base/clock.h"
 
 #include "hasplock/status.h"
@@ -107,7 +107,7 @@ Test(clock, monotonic_for_ever_is_decades_away_and_valid)
     cr_assert(never.tv_nsec >= 0 && never.tv_nsec < 1000 * MS);
 }
 
-/* The real clocks, bounded by readings before and after: no matter how long this takes. */
+/* The real clocks, bounded by readings before and after, so the test's own duration does not matter. */
 Test(clock, real_monotonic_moment_is_never_early)
 {
     struct timespec before, after;

@@ -1,5 +1,7 @@
-/* A dial whose server says what no server should. It has no owner's greeting, as that of a subscriber connection. */
+/* A dial to a server with wrong replies. It sends no greeting, like the one of a subscriber connection. */
 #include "net/dial.h"
+
+#include "base/mem.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -45,16 +47,16 @@ static void start_dial(struct hlk_post *post)
 static void *serve(void *arg)
 {
     int fd = accept(at.listener, NULL, NULL);
-    char heard[512];
-    if (read(fd, heard, sizeof heard) > 0)
+    char message_pending[512];
+    if (read(fd, message_pending, sizeof message_pending) > 0)
         (void)!send(fd, at.says, strlen(at.says), MSG_NOSIGNAL);
-    while (read(fd, heard, sizeof heard) > 0)
+    while (read(fd, message_pending, sizeof message_pending) > 0)
         ;
     close(fd);
     return arg;
 }
 
-static void dial(const char *says)
+static void dial_as(const char *user, const char *password, const char *says)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     char url[96];
@@ -67,8 +69,10 @@ static void dial(const char *says)
     cr_assert_eq(listen(at.listener, 1), 0);
     snprintf(url, sizeof url, "unix:%s", at.path);
     cr_assert_eq(hlk_url_parse(&at.endpoint.url, url, &at.error), HLK_OK, "%s", at.error.text);
+    at.endpoint.url.username = hlk_mem_strdup(user);
+    at.endpoint.url.password = hlk_mem_strdup(password);
     snprintf(at.endpoint.client_name, sizeof at.endpoint.client_name, "t");
-    at.endpoint.reply_ms = 5000;
+    at.endpoint.reply_timeout_ms = 5000;
     at.says = says;
     sem_init(&at.done, 0, 0);
     cr_assert_eq(pthread_create(&at.thread, NULL, serve, NULL), 0);
@@ -78,6 +82,11 @@ static void dial(const char *says)
     at.start.run = start_dial;
     hlk_loop_post(at.loop, &at.start);
     sem_wait(&at.done);
+}
+
+static void dial(const char *says)
+{
+    dial_as(NULL, NULL, says);
 }
 
 static void fini(void)
@@ -95,7 +104,7 @@ TestSuite(dial, .fini = fini, .timeout = 20);
 
 Test(dial, that_is_answered_is_a_connection)
 {
-    dial("$8\r\nhasplock\r\n+OK\r\n"); /* to PING and CLIENT SETNAME */
+    dial("$8\r\nhasplock\r\n+OK\r\n"); /* replies to PING and CLIENT SETNAME */
     cr_assert(at.connected, "%s", at.error.text);
 }
 
@@ -104,5 +113,39 @@ Test(dial, that_gets_an_answer_too_many_fails)
     dial("$8\r\nhasplock\r\n+OK\r\n+OK\r\n");
     cr_assert_not(at.connected);
     cr_assert_eq(at.error.status, HLK_E_CONNECT);
-    cr_assert_not_null(strstr(at.error.text, "nobody asked"), "%s", at.error.text);
+    cr_assert_not_null(strstr(at.error.text, "without a command"), "%s", at.error.text);
+}
+
+/* --- the password: of a reply to AUTH only the error code is shown --- */
+
+static void refuses_auth(const char *says, enum hlk_status status, const char *told)
+{
+    dial_as("joe", "s3cr3t", says);
+    cr_assert_not(at.connected);
+    cr_assert_eq(at.error.status, status, "%s", at.error.text);
+    cr_assert_null(strstr(at.error.text, "s3cr3t"), "%s", at.error.text);
+    cr_assert_null(strstr(at.error.text, "joe"), "%s", at.error.text);
+    cr_assert_not_null(strstr(at.error.text, told), "%s", at.error.text);
+}
+
+/* rename-command AUTH "" */
+Test(dial, whose_server_shows_the_arguments_of_auth_does_not_show_them)
+{
+    refuses_auth("-ERR unknown command `AUTH`, with args beginning with: `joe`, `s3cr3t`, \r\n", HLK_E_SERVER, "ERR");
+}
+
+Test(dial, whose_server_shows_the_password_as_a_code_does_not_show_it)
+{
+    refuses_auth("-s3cr3t\r\n", HLK_E_SERVER, "AUTH");
+}
+
+Test(dial, whose_server_takes_nobody_in_now_shows_no_password)
+{
+    refuses_auth("-LOADING joe s3cr3t\r\n", HLK_E_CONNECT, "LOADING");
+}
+
+Test(dial, whose_credentials_are_wrong_says_so_in_our_words)
+{
+    refuses_auth("-WRONGPASS invalid username-password pair s3cr3t\r\n", HLK_E_AUTH,
+                 "WRONGPASS (wrong user or password)");
 }

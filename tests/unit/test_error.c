@@ -1,4 +1,4 @@
-/* The thread's last error, and errors on their way up. */
+/* The thread's last error, and errors that are passed up. */
 #include "base/error.h"
 
 #include <criterion/criterion.h>
@@ -14,8 +14,8 @@ Test(error, there_is_none_at_first)
 
 Test(error, last_is_what_was_set)
 {
-    cr_assert_eq(hlk_last_set(HLK_TIMEOUT, "not got in %d ms", 20), HLK_TIMEOUT);
-    cr_assert_str_eq(hlk_last_error(), "not got in 20 ms");
+    cr_assert_eq(hlk_last_set(HLK_TIMEOUT, "not acquired in %d ms", 20), HLK_TIMEOUT);
+    cr_assert_str_eq(hlk_last_error(), "not acquired in 20 ms");
     cr_assert_eq(hlk_last_status(), HLK_TIMEOUT);
 }
 
@@ -57,8 +57,8 @@ Test(error, a_story_may_be_told_around_the_last_one)
 Test(error, is_one_line_without_terminal_codes)
 {
     struct hlk_error error;
-    hlk_error_set(&error, HLK_E_SERVER, "%s", "-ERR a\r\nb\033[31m\x7f \xc3\xa4");
-    cr_assert_str_eq(error.text, "-ERR a  b [31m  \xc3\xa4");
+    hlk_error_set(&error, HLK_E_SERVER, "%s", "-ERR a\r\nb\033[31m\x7f\xc2\x9b \xc3\xa4");
+    cr_assert_str_eq(error.text, "-ERR a\\x0d\\x0ab\\x1b[31m\\x7f\\xc2\\x9b \xc3\xa4");
 }
 
 Test(error, one_that_is_too_long_ends_with_dots)

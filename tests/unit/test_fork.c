@@ -1,7 +1,7 @@
-/* fork() while threads are at work in here: the child holds nothing, waits for nobody who is not there, and shares no
- * place to sleep with its parent. (ThreadSanitizer knows no threads in a child: most of this is not for it.) */
-#include "people.h"
-#include "support/stage.h"
+/* fork() while threads use the library. The child holds nothing, does not wait for threads of the parent, and shares no
+ * park with it. (ThreadSanitizer does not support threads in a child, so most of this is disabled under it.) */
+#include "entry_fixture.h"
+#include "support/fixture.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
@@ -11,18 +11,18 @@
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 
-enum { CHILD_S = 10 }; /* a child that has not ended by then hangs */
+enum { CHILD_S = 10 }; /* a child that runs for longer hangs */
 
 static void meet(void)
 {
-    people_meet();
-    hlk_holder_watch(&world.table);
+    waiters_begin();
+    hlk_holder_watch(&unit.table);
 }
 
 static void part(void)
 {
-    hlk_holder_unwatch(&world.table);
-    people_part();
+    hlk_holder_unwatch(&unit.table);
+    waiters_end();
 }
 
 TestSuite(fork, .init = meet, .fini = part, .timeout = 90);
@@ -35,30 +35,41 @@ static int exit_code_of(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static char state_of(pid_t thread)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = '?';
+    if (file)
+        fclose(file);
+    return state;
+}
+
 /* --- the child's thread ends */
 
-static pthread_t survivor;
-
+/* Not by pthread_join: the AddressSanitizer of gcc 13 does not know the thread that forked. */
 static void *see_it_end(void *arg)
 {
-    (void)arg;
-    _exit(pthread_join(survivor, NULL));
+    WAIT_FOR(state_of(getpid()) == 'Z');
+    _exit(0);
+    return arg;
 }
 
 static _Noreturn void end_this_thread(void)
 {
     pthread_t witness;
-    survivor = pthread_self();
     if (pthread_create(&witness, NULL, see_it_end, NULL) != 0)
         _exit(1);
     pthread_exit(NULL);
 }
 
-static void hold_by_this_thread(struct person *p)
+static void hold_by_this_thread(struct fake_waiter *p)
 {
-    struct hlk_self *self = hlk_self_get();
-    p->turn.holder.id = self->id;
-    p->turn.holder.holds = &self->holds;
+    struct hlk_thread *self = hlk_thread_get();
+    p->waiter.holder.id = self->id;
+    p->waiter.holder.holds = &self->holds;
     hold(p);
 }
 
@@ -66,10 +77,10 @@ static atomic_bool locked, may_unlock;
 static void *lock_the_table(void *arg)
 {
     (void)arg;
-    hlk_mutex_lock(&world.table.mu);
+    hlk_mutex_lock(&unit.table.mu);
     atomic_store(&locked, true);
     WAIT_FOR(atomic_load(&may_unlock));
-    hlk_mutex_unlock(&world.table.mu);
+    hlk_mutex_unlock(&unit.table.mu);
     return NULL;
 }
 
@@ -83,7 +94,7 @@ static void child_ends(unsigned own_holds)
     pid_t child = fork();
     if (child == 0) {
         alarm(CHILD_S);
-        atomic_fetch_add(&hlk_self_get()->holds, own_holds);
+        atomic_fetch_add(&hlk_thread_get()->holds, own_holds);
         end_this_thread();
     }
     int code = exit_code_of(child);
@@ -92,7 +103,7 @@ static void child_ends(unsigned own_holds)
     cr_assert_eq(code, 0, "%d", code);
     cr_assert_eq(count_of(&ann), 1u);
     release(&ann);
-    cr_assert_eq(atomic_load(&hlk_self_get()->holds), 0u);
+    cr_assert_eq(atomic_load(&hlk_thread_get()->holds), 0u);
 }
 
 Test(fork, thread_of_the_child_may_end_whatever_the_parents_holds, .disabled = STAGE_UNDER_TSAN)
@@ -111,18 +122,6 @@ Test(fork, thread_of_the_child_that_ends_with_a_lock_of_its_own_looks_at_nothing
 static atomic_bool held, forking, forked;
 static atomic_int ending;
 
-static char state_of(pid_t thread)
-{
-    char path[64], state = '?';
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
-    FILE *file = fopen(path, "r");
-    if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = '?';
-    if (file)
-        fclose(file);
-    return state;
-}
-
 static void *hold_and_end(void *arg)
 {
     hold_by_this_thread(arg);
@@ -136,23 +135,23 @@ static void *unlock_once_fork_waits(void *arg)
 {
     pid_t forker = *(pid_t *)arg;
     WAIT_FOR(atomic_load(&held));
-    hlk_mutex_lock(&world.table.mu);
+    hlk_mutex_lock(&unit.table.mu);
     atomic_store(&locked, true);
     WAIT_FOR(atomic_load(&forking));
-    WAIT_FOR(atomic_load(&forked) || state_of(forker) == 'S');
-    hlk_mutex_unlock(&world.table.mu);
+    WAIT_FOR(atomic_load(&forked) || test_sleeps(forker));
+    hlk_mutex_unlock(&unit.table.mu);
     return NULL;
 }
 
-/* It looks through the tables, under the one mutex that the whole process has. */
+/* The exit callback locks the mutex over all tables of the process. */
 Test(fork, child_may_open_a_client_while_a_thread_of_the_parents_ends, .disabled = STAGE_UNDER_TSAN)
 {
     pthread_t ends, unlocks;
     pid_t me = gettid();
-    struct hlk_table fresh = { .client_id = "hlk-t-2-a" };
+    struct hlk_entry_table fresh = { .client_id = "hlk-t-2-a" };
     pthread_create(&ends, NULL, hold_and_end, &bob);
     pthread_create(&unlocks, NULL, unlock_once_fork_waits, &me);
-    WAIT_FOR(atomic_load(&ending) && state_of(atomic_load(&ending)) == 'S');
+    WAIT_FOR(atomic_load(&ending) && test_sleeps(atomic_load(&ending)));
     atomic_store(&forking, true);
     pid_t child = fork();
     if (child == 0) {
@@ -166,24 +165,26 @@ Test(fork, child_may_open_a_client_while_a_thread_of_the_parents_ends, .disabled
     pthread_join(ends, NULL);
     pthread_join(unlocks, NULL);
     cr_assert_eq(code, 0, "%d", code);
-    cr_assert_str_eq(world_tells(), "ORPHANED a;");
-    peer_passes(&world.peer, LEASE);
-    hlk_watchdog_fire(&s->alarm);
+    cr_assert_str_eq(unit_tells(), "ORPHANED a;");
+    peer_passes(&unit.peer, LEASE);
+    hlk_watchdog_fire(&e->alarm);
 }
 
 /* --- eventfds */
 
+static char worked;
+
 static void *write_to_mine(void *arg)
 {
     (void)arg;
-    return eventfd_write(hlk_self_event_fd(hlk_self_get()), 1) == 0 ? &survivor : NULL;
+    return eventfd_write(hlk_thread_event_fd(hlk_thread_get()), 1) == 0 ? &worked : NULL;
 }
 
 static void *read_from_mine(void *arg)
 {
     eventfd_t tokens = 0;
     (void)arg;
-    return eventfd_read(hlk_self_event_fd(hlk_self_get()), &tokens) == 0 ? &survivor : NULL;
+    return eventfd_read(hlk_thread_event_fd(hlk_thread_get()), &tokens) == 0 ? &worked : NULL;
 }
 
 static bool in_a_thread(void *(*fn)(void *))
@@ -195,7 +196,7 @@ static bool in_a_thread(void *(*fn)(void *))
     return result != NULL;
 }
 
-/* That of the thread that forks, and that of one that has ended, whose place the next one gets. */
+/* Those of the forking thread, and of an ended thread whose context is used again. */
 Test(fork, wake_ups_of_the_child_are_not_the_parents)
 {
     cr_assert_not(read_from_mine(NULL));
@@ -206,4 +207,24 @@ Test(fork, wake_ups_of_the_child_are_not_the_parents)
     cr_assert_eq(exit_code_of(child), 0);
     cr_assert_not(read_from_mine(NULL));
     cr_assert_not(in_a_thread(read_from_mine));
+}
+
+/* --- sleeping */
+
+/* A thread of the parent is about to write a wake-up to the forking one. It does not exist in the child. */
+Test(fork, child_waits_for_no_payment_of_a_thread_of_the_parents)
+{
+    struct hlk_thread *self = hlk_thread_get();
+    int kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    atomic_store(&self->park.paying, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_S);
+        hlk_thread_poll(hlk_thread_get(), -1, 0, kick_fd, HLK_WAKE_LEAD, 0);
+        _exit(0);
+    }
+    int code = exit_code_of(child);
+    atomic_store(&self->park.paying, 0);
+    close(kick_fd);
+    cr_assert_eq(code, 0, "%d", code);
 }

@@ -1,4 +1,4 @@
-/* Keys, channels and fields as Redisson spells them; who holds, for people. */
+/* Keys, channels and fields as Redisson names them; holders in messages. */
 #include "script/keys.h"
 
 #include <criterion/criterion.h>
@@ -42,6 +42,21 @@ Test(keys, a_fair_lock_has_a_queue_and_its_scores_and_each_waiter_a_channel)
     cr_assert_str_eq(waiter, "redisson_lock__channel:{a}:hlk-h-1-x:7");
 }
 
+/* Redisson adds braces to each name. */
+Test(keys, a_latch_has_a_channel_with_braces_and_one_in_its_slot)
+{
+    static const char *const names[][3] = {
+        { "a", "redisson_countdownlatch__channel__{a}", "redisson_countdownlatch__channel__{a}" },
+        { "{a}b", "redisson_countdownlatch__channel__{{a}b}", "redisson_countdownlatch__channel__{a}b" },
+    };
+    for (size_t i = 0; i < 2; i++) {
+        out[hlk_key_latch(out, names[i][0], strlen(names[i][0]))] = '\0';
+        cr_assert_str_eq(out, names[i][1]);
+        out[hlk_key_latch_in_slot(out, names[i][0], strlen(names[i][0]))] = '\0';
+        cr_assert_str_eq(out, names[i][2]);
+    }
+}
+
 Test(keys, a_name_with_braces_keeps_its_own)
 {
     cr_assert_str_eq(channel("{user:1}:cart"), "redisson_lock__channel:{user:1}:cart");
@@ -49,7 +64,7 @@ Test(keys, a_name_with_braces_keeps_its_own)
     cr_assert_str_eq(token_key("a{b}c"), "redisson_lock_token:a{b}c");
 }
 
-/* "a" and "{a}" are two locks. All names of up to 5 bytes of { } a :, each pair of them. */
+/* "a" and "{a}" are two locks. Checks each pair of all names of up to 5 bytes of { } a :. */
 Test(keys, no_two_names_have_one_queue)
 {
     enum { MOST = 4 + 16 + 64 + 256 + 1024 };
@@ -78,7 +93,7 @@ Test(keys, an_inbox_is_the_clients)
     cr_assert_eq(n, strlen(out));
 }
 
-/* Redisson asks for a '{' anywhere, not for a tag: so do we, or its clients would not hear us. */
+/* Redisson checks for a '{' anywhere, not for a hash tag. With another rule its clients would not get our messages. */
 Test(keys, any_open_brace_counts)
 {
     cr_assert_str_eq(channel("{"), "redisson_lock__channel:{");
@@ -117,7 +132,7 @@ static bool breaks(const char *name)
     return hlk_name_breaks_slots(name, strlen(name));
 }
 
-/* The part that a cluster hashes, by Redis' own rule. */
+/* The part that a cluster hashes, by Redis' rule. */
 static void tag(const char *key, size_t len, const char **at, size_t *n)
 {
     const char *open = memchr(key, '{', len);
@@ -156,7 +171,7 @@ Test(keys, names_that_keep_slots_are_left_alone)
     cr_assert_not(breaks("{{x}"));
 }
 
-/* All names of up to 5 bytes of { } a, against the rule of the cluster. */
+/* All names of up to 5 bytes of { } a, compared with a cluster's rule. */
 Test(keys, breaking_is_what_a_cluster_would_say)
 {
     static key_maker *const keys[] = { hlk_key_channel,    hlk_key_queue,       hlk_key_token,

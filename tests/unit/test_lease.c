@@ -1,11 +1,11 @@
-/* The arithmetic of a held lease: from when to when it is ours, and what is due at which moment. */
-#include "one_lease.h"
+/* The arithmetic of a lease: from when until when it counts as held, and what is due when. */
+#include "lease_fixture.h"
 
 #include <signal.h>
 
 TestSuite(lease, .init = init);
 
-/* --- how long it is ours --- */
+/* --- how long it counts --- */
 
 Test(lease, drift_is_2_percent_and_2_ms)
 {
@@ -16,12 +16,12 @@ Test(lease, drift_is_2_percent_and_2_ms)
 
 Test(lease, notice_is_a_tenth_50_ms_at_least_half_at_most)
 {
-    cr_assert_eq(hlk_lease_notice_ms(30000), 3000);
-    cr_assert_eq(hlk_lease_notice_ms(1000), 100);
-    cr_assert_eq(hlk_lease_notice_ms(500), 50);
-    cr_assert_eq(hlk_lease_notice_ms(200), 50);
-    cr_assert_eq(hlk_lease_notice_ms(HLK_LEASE_MIN_MS), 50);
-    cr_assert_eq(hlk_lease_notice_ms(60), 30);
+    cr_assert_eq(hlk_lease_margin_ms(30000), 3000);
+    cr_assert_eq(hlk_lease_margin_ms(1000), 100);
+    cr_assert_eq(hlk_lease_margin_ms(500), 50);
+    cr_assert_eq(hlk_lease_margin_ms(200), 50);
+    cr_assert_eq(hlk_lease_margin_ms(HLK_LEASE_MIN_MS), 50);
+    cr_assert_eq(hlk_lease_margin_ms(60), 30);
 }
 
 Test(lease, is_ours_from_the_sending_on_less_drift_and_notice)
@@ -36,13 +36,13 @@ Test(lease, every_length_ends_before_the_servers_fast_clock_ends_it)
     for (int64_t ms = HLK_LEASE_MIN_MS; ms < HLK_LEASE_MAX_MS; ms += ms / 7 + 1) {
         int64_t until = hlk_lease_until(0, ms);
         cr_assert_gt(until, 0);
-        cr_assert_lt(until * 102 / 100, ms - hlk_lease_notice_ms(ms) * 98 / 100);
+        cr_assert_lt(until * 102 / 100, ms - hlk_lease_margin_ms(ms) * 98 / 100);
     }
 }
 
 Test(lease, the_longest_does_not_overflow)
 {
-    int64_t now = INT64_MAX / 1000000; /* the largest moment that fits our clock in ns */
+    int64_t now = INT64_MAX / 1000000; /* the largest time that our clock can have in ns */
     cr_assert_gt(hlk_lease_until(now, HLK_LEASE_MAX_MS), now);
 }
 
@@ -72,7 +72,7 @@ Test(lease, counts_from_the_sending_not_from_the_answer)
     cr_assert_eq(lease.until_ms, hlk_lease_until(SENT, LEASE));
 }
 
-/* --- the rhythm of renewals --- */
+/* --- the period of renewals --- */
 
 Test(lease, is_renewed_after_a_third)
 {
@@ -88,8 +88,8 @@ Test(lease, one_renewal_is_asked_for_once)
     held();
     lease.asked_ms = SENT + 10000;
     cr_assert_eq(due(SENT + 10010), HLK_LEASE_WAIT);
-    cr_assert_eq(next, lease.until_ms - LEASE / 3); /* the risk comes before the next renewal */
-    cr_assert_eq(due(SENT + 20000), HLK_LEASE_TELL_RISK);
+    cr_assert_eq(next, lease.until_ms - LEASE / 3); /* at-risk is due before the next renewal */
+    cr_assert_eq(due(SENT + 20000), HLK_LEASE_REPORT_RISK);
     hlk_lease_move(&lease, HLK_LEASE_AT_RISK);
     cr_assert_eq(due(SENT + 20000), HLK_LEASE_RENEW);
 }
@@ -98,7 +98,7 @@ Test(lease, a_good_answer_starts_the_next_third)
 {
     held();
     lease.asked_ms = SENT + 10000;
-    cr_assert_not(hlk_lease_renewed(&lease, SENT + 10005, LEASE, 0));
+    cr_assert_not(hlk_lease_renewed(&lease, SENT + 10005, LEASE, 0, SENT + 10005));
     cr_assert_eq(lease.until_ms, hlk_lease_until(SENT + 10005, LEASE));
     cr_assert_eq(due(SENT + 10006), HLK_LEASE_WAIT);
     cr_assert_eq(next, SENT + 10005 + LEASE / 3 - (SENT + 10005 + LEASE / 3) % (LEASE / HLK_LEASE_GRID));
@@ -107,8 +107,8 @@ Test(lease, a_good_answer_starts_the_next_third)
 Test(lease, an_answer_to_an_older_renewal_takes_nothing_away)
 {
     held();
-    hlk_lease_renewed(&lease, SENT + 20000, LEASE, 0);
-    hlk_lease_renewed(&lease, SENT + 10000, LEASE, 0);
+    hlk_lease_renewed(&lease, SENT + 20000, LEASE, 0, SENT + 20000);
+    hlk_lease_renewed(&lease, SENT + 10000, LEASE, 0, SENT + 10000);
     cr_assert_eq(lease.until_ms, hlk_lease_until(SENT + 20000, LEASE));
     cr_assert_eq(lease.sent_ms, SENT + 20000);
 }
@@ -116,17 +116,17 @@ Test(lease, an_answer_to_an_older_renewal_takes_nothing_away)
 Test(lease, a_shorter_extension_takes_nothing_away)
 {
     held();
-    hlk_lease_renewed(&lease, SENT + 10, 500, 0);
+    hlk_lease_renewed(&lease, SENT + 10, 500, 0, SENT + 10);
     cr_assert_eq(lease.until_ms, hlk_lease_until(SENT, LEASE));
 }
 
-/* An end that cannot be sent is tried until then. */
+/* A release that cannot be sent is repeated until then. */
 Test(lease, the_servers_ttl_ends_by_the_answer_that_made_it_longest)
 {
     begin(1000, true, INT64_MAX);
-    hlk_lease_renewed(&lease, SENT + 10, 60000, 0);
+    hlk_lease_renewed(&lease, SENT + 10, 60000, 0, SENT + 10);
     cr_assert_eq(lease.ends_ms, SENT + 10 + 60000);
-    hlk_lease_renewed(&lease, SENT + 500, 1000, 0);
+    hlk_lease_renewed(&lease, SENT + 500, 1000, 0, SENT + 500);
     cr_assert_eq(lease.ends_ms, SENT + 10 + 60000);
 }
 
@@ -168,7 +168,7 @@ Test(lease, is_at_risk_a_third_before_the_end)
     int64_t risk = lease.until_ms - LEASE / 3;
     cr_assert_eq(due(risk - 1), HLK_LEASE_WAIT);
     cr_assert_eq(next, risk);
-    cr_assert_eq(due(risk), HLK_LEASE_TELL_RISK);
+    cr_assert_eq(due(risk), HLK_LEASE_REPORT_RISK);
 }
 
 Test(lease, is_at_risk_when_the_client_says_so)
@@ -176,13 +176,13 @@ Test(lease, is_at_risk_when_the_client_says_so)
     held();
     lease.asked_ms = SENT + 25000;
     cr_assert_eq(hlk_lease_due(&lease, lease.until_ms - 501, 500, &next), HLK_LEASE_WAIT);
-    cr_assert_eq(hlk_lease_due(&lease, lease.until_ms - 500, 500, &next), HLK_LEASE_TELL_RISK);
+    cr_assert_eq(hlk_lease_due(&lease, lease.until_ms - 500, 500, &next), HLK_LEASE_REPORT_RISK);
 }
 
 Test(lease, risk_is_told_once)
 {
     begin(LEASE, true, INT64_MAX);
-    cr_assert_eq(due(lease.until_ms - 100), HLK_LEASE_TELL_RISK);
+    cr_assert_eq(due(lease.until_ms - 100), HLK_LEASE_REPORT_RISK);
     hlk_lease_move(&lease, HLK_LEASE_AT_RISK);
     cr_assert_eq(due(lease.until_ms - 100), HLK_LEASE_WAIT);
     cr_assert_eq(next, lease.until_ms);
@@ -200,16 +200,16 @@ Test(lease, a_renewal_makes_it_safe_again)
 {
     held();
     hlk_lease_move(&lease, HLK_LEASE_AT_RISK);
-    cr_assert(hlk_lease_renewed(&lease, SENT + 20000, LEASE, 0));
+    cr_assert(hlk_lease_renewed(&lease, SENT + 20000, LEASE, 0, SENT + 20000));
     cr_assert_eq(lease.state, HLK_LEASE_HELD);
-    cr_assert_not(hlk_lease_renewed(&lease, SENT + 21000, LEASE, 0)); /* safe is told once */
+    cr_assert_not(hlk_lease_renewed(&lease, SENT + 21000, LEASE, 0, SENT + 21000)); /* safe is reported once */
 }
 
 Test(lease, a_renewal_that_does_not_last_is_not_safe)
 {
     held();
     hlk_lease_move(&lease, HLK_LEASE_AT_RISK);
-    cr_assert_not(hlk_lease_renewed(&lease, SENT + 20000, 11000, 0)); /* at risk the moment it was sent */
+    cr_assert_not(hlk_lease_renewed(&lease, SENT + 20000, 11000, 0, SENT + 20000)); /* at risk as soon as it was sent */
     cr_assert_eq(lease.state, HLK_LEASE_AT_RISK);
     cr_assert_eq(lease.until_ms, hlk_lease_until(SENT + 20000, 11000));
 }
@@ -249,13 +249,22 @@ Test(lease, the_cap_shortens_it)
     begin(LEASE, false, SENT + 1000);
     cr_assert_eq(lease.until_ms, SENT + 1000);
     cr_assert(lease.capped);
-    cr_assert_eq(due(SENT + 999), HLK_LEASE_TELL_RISK);
+    cr_assert_eq(due(SENT + 999), HLK_LEASE_REPORT_RISK);
     cr_assert_eq(due(SENT + 1000), HLK_LEASE_LOSE);
 }
 
 Test(lease, nothing_begins_beyond_the_cap)
 {
     cr_assert_not(hlk_lease_begin(&lease, SENT, LEASE, false, SENT, SENT));
+}
+
+/* The attempt ran at some time between its sending and its reply. */
+Test(lease, may_last_in_redis_until_a_lease_after_the_answer)
+{
+    cr_assert(hlk_lease_begin(&lease, SENT, LEASE, false, INT64_MAX, SENT + 700));
+    cr_assert_eq(lease.ends_ms, SENT + 700 + LEASE);
+    hlk_lease_renewed(&lease, SENT + 10000, LEASE, 0, SENT + 10300);
+    cr_assert_eq(lease.ends_ms, SENT + 10300 + LEASE);
 }
 
 Test(lease, far_from_the_cap_renewals_are_whole)
@@ -271,7 +280,7 @@ Test(lease, that_is_fixed_is_asked_for_and_not_renewed)
     int64_t sent = SENT + 10000, until = lease.until_ms, ends = lease.ends_ms;
     int64_t ms = hlk_lease_renewal_ms(&lease, 20 * LEASE, sent);
     cr_assert_eq(ms, until - sent);
-    hlk_lease_renewed(&lease, sent, ms, 0);
+    hlk_lease_renewed(&lease, sent, ms, 0, sent);
     cr_assert_eq(lease.until_ms, until);
     cr_assert_eq(lease.ends_ms, ends);
     cr_assert_eq(lease.state, HLK_LEASE_HELD);
@@ -290,7 +299,7 @@ Test(lease, the_last_renewal_reaches_to_the_cap_and_not_beyond)
     int64_t sent = SENT + 10000, ms = hlk_lease_renewal_ms(&lease, LEASE, sent);
     cr_assert_lt(ms, LEASE);
     cr_assert_gt(ms, 25000);
-    hlk_lease_renewed(&lease, sent, ms, 0);
+    hlk_lease_renewed(&lease, sent, ms, 0, sent);
     cr_assert_eq(lease.until_ms, SENT + 35000);
     cr_assert(lease.capped);
 }
@@ -298,7 +307,7 @@ Test(lease, the_last_renewal_reaches_to_the_cap_and_not_beyond)
 Test(lease, what_reached_its_cap_is_renewed_no_more)
 {
     begin(LEASE, false, SENT + 35000);
-    hlk_lease_renewed(&lease, SENT + 10000, LEASE, 0);
+    hlk_lease_renewed(&lease, SENT + 10000, LEASE, 0, SENT + 10000);
     cr_assert_eq(due(SENT + 20000), HLK_LEASE_WAIT);
     cr_assert_eq(next, SENT + 35000 - LEASE / 3);
 }
@@ -307,7 +316,7 @@ Test(lease, what_is_at_risk_by_its_cap_is_not_safe_again)
 {
     begin(LEASE, false, SENT + 35000);
     hlk_lease_move(&lease, HLK_LEASE_AT_RISK);
-    cr_assert_not(hlk_lease_renewed(&lease, SENT + 10000, LEASE, 0));
+    cr_assert_not(hlk_lease_renewed(&lease, SENT + 10000, LEASE, 0, SENT + 10000));
     cr_assert_eq(lease.state, HLK_LEASE_AT_RISK);
 }
 
@@ -334,7 +343,7 @@ Test(lease, moves_where_it_may)
             }
 }
 
-/* What it may not: 13 of 25, each its own test because each ends its process. */
+/* The 13 of 25 transitions that are not allowed. Each is a test of its own, because it ends its process. */
 #define MAY_NOT(from, to)                                                                                              \
     Test(lease, does_not_move_from_##from##_to_##to, .signal = SIGABRT)                                                \
     {                                                                                                                  \

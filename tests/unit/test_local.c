@@ -1,4 +1,5 @@
-/* The private server of `local:`: who gets which, how long it lives, what it has of the process that started it. */
+/* The private server of `local:`: which process gets which server, how long it lives, and what it inherits from the
+ * process that started it. */
 #include "local_server.h"
 
 #include <errno.h>
@@ -55,7 +56,8 @@ Test(local, each_name_is_a_server_of_its_own)
     char other[sizeof socket_path];
     ensure();
     setenv("HASPLOCK_LOCAL_IDLE_S", "1", 1);
-    cr_assert_eq(hlk_local_ensure("other", PATIENCE_MS, other, sizeof other, &error), HLK_OK, "%s", error.text);
+    cr_assert_eq(hlk_local_ensure("other", PATIENCE_MS, other, sizeof other, &local_error), HLK_OK, "%s",
+                 local_error.text);
     pid_t second = server_pid_in("hasplock-other/pid");
     cr_assert_str_eq(other, in_folder("hasplock-other/redis.sock"));
     cr_assert_neq(second, server_pid());
@@ -63,7 +65,7 @@ Test(local, each_name_is_a_server_of_its_own)
     WAIT_FOR(is_gone(second));
 }
 
-/* A process of the session that has no HASPLOCK_LOCAL_DIR: its server, and the folder that it may remove in the end. */
+/* Runs in a session without HASPLOCK_LOCAL_DIR. Returns its server, and the folder, which may be removed at the end. */
 static pid_t server_of_a_session(const char *runtime_dir, char *dir, size_t size)
 {
     char name[32];
@@ -73,14 +75,14 @@ static pid_t server_of_a_session(const char *runtime_dir, char *dir, size_t size
         setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
     else
         unsetenv("XDG_RUNTIME_DIR");
-    cr_assert_eq(hlk_local_ensure(name, PATIENCE_MS, socket_path, sizeof socket_path, &error), HLK_OK, "%s",
-                 error.text);
+    cr_assert_eq(hlk_local_ensure(name, PATIENCE_MS, socket_path, sizeof socket_path, &local_error), HLK_OK, "%s",
+                 local_error.text);
     snprintf(dir, size, "/tmp/hasplock-%lu-%s", (unsigned long)geteuid(), name);
     cr_assert_eq(strncmp(socket_path, dir, strlen(dir)), 0, "%s", socket_path);
     return (pid_t)atol(strstr(ask_once("INFO server\r\n"), "process_id:") + strlen("process_id:"));
 }
 
-/* cron, at, sudo and services know nothing of the login session, and outlive it. */
+/* cron, at, sudo and services know nothing about the login session, and outlive it. */
 Test(local, is_one_for_all_sessions_of_a_user)
 {
     char dir[sizeof socket_path], command[sizeof dir + 16];
@@ -95,12 +97,12 @@ Test(local, is_one_for_all_sessions_of_a_user)
 
 enum { CROWD = 8 };
 
-/* Tells through `out` which server it got. */
+/* Writes the pid of its server to `out`. */
 _Noreturn static void be_one_of_the_crowd(int start, int out)
 {
     char byte;
     pid_t got = -1;
-    (void)!read(start, &byte, 1); /* the end of the stream starts all */
+    (void)!read(start, &byte, 1); /* the end of the stream starts all processes */
     if (ensure_for(PATIENCE_MS) == HLK_OK)
         got = (pid_t)atol(strstr(ask_once("INFO server\r\n"), "process_id:") + strlen("process_id:"));
     (void)!write(out, &got, sizeof got);
@@ -230,7 +232,7 @@ Test(local, waits_for_somebody_who_is_just_coming)
     ensure();
     int lock = take_lock_file();
     cr_assert_eq(ensure_for(SHORT_MS), HLK_E_CONNECT);
-    cr_assert_not_null(strstr(error.text, "another process keeps"), "%s", error.text);
+    cr_assert_not_null(strstr(local_error.text, "another process keeps"), "%s", local_error.text);
     close(lock);
     ensure();
 }
@@ -256,7 +258,7 @@ Test(local, goes_when_its_folder_was_removed)
     WAIT_FOR(is_gone(server) && is_gone(guard));
 }
 
-/* A counter of tokens has no ttl, and keeps a server for ever; but not one that nobody can ask for it any more. */
+/* A token counter has no ttl, so it keeps the server running for ever, unless no process can reach it any more. */
 Test(local, goes_when_its_folder_was_removed_although_it_keeps_something)
 {
     char command[256];
@@ -283,7 +285,7 @@ Test(local, has_no_descriptor_of_ours)
 {
     int ours[2];
     char byte;
-    cr_assert_eq(pipe(ours), 0); /* not close-on-exec, as a careless application would have it */
+    cr_assert_eq(pipe(ours), 0); /* not close-on-exec, as in a careless application */
     ensure();
     close(ours[1]);
     struct pollfd end = { .fd = ours[0], .events = POLLIN };
@@ -298,7 +300,7 @@ Test(local, is_not_our_child)
     cr_assert_eq(errno, ECHILD);
 }
 
-/* Those that an application can use: the C library keeps 32 and 33 to itself. */
+/* The signals that an application can use: the C library reserves 32 and 33. */
 static unsigned long long signals_of(pid_t pid, const char *field)
 {
     return strtoull(status_of(pid, field), NULL, 16) & ~(3ull << 31);

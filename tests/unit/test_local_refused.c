@@ -1,4 +1,4 @@
-/* The private server of `local:` that cannot be had: what is said, and what is left alone. */
+/* The private server of `local:` when it cannot be started: the error texts, and that nothing else is touched. */
 #include "local_server.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 TestSuite(local, .init = local_begin, .fini = local_end, .timeout = 120);
 
-/* A program of the test's own in the place of redis-server. */
+/* A program of the test's own instead of redis-server. */
 static const char *script(const char *text)
 {
     static char path[256];
@@ -25,15 +25,15 @@ static const char *script(const char *text)
 
 static void refused(enum hlk_status status, const char *text)
 {
-    cr_assert_eq(ensure_for(PATIENCE_MS), status, "%s", error.text);
-    cr_assert_not_null(strstr(error.text, text), "%s", error.text);
+    cr_assert_eq(ensure_for(PATIENCE_MS), status, "%s", local_error.text);
+    cr_assert_not_null(strstr(local_error.text, text), "%s", local_error.text);
 }
 
 Test(local, says_when_there_is_no_server_program)
 {
     setenv("PATH", folder, 1);
     refused(HLK_E_INVALID, "apt-get install redis-server");
-    setenv("PATH", "/bin:/usr/bin:/usr/local/bin", 1); /* for fini */
+    setenv("PATH", "/bin:/usr/bin:/usr/local/bin", 1); /* needed by fini */
 }
 
 Test(local, says_when_the_chosen_program_is_none)
@@ -67,7 +67,7 @@ Test(local, ends_a_server_that_does_not_come_up)
 {
     script("#!/bin/sh\necho $$ > $(dirname $0)/script.pid\nexec sleep 600\n");
     cr_assert_eq(ensure_for(2000), HLK_E_CONNECT);
-    cr_assert_not_null(strstr(error.text, "did not come up in time"), "%s", error.text);
+    cr_assert_not_null(strstr(local_error.text, "did not come up in time"), "%s", local_error.text);
     pid_t pid = server_pid_in("script.pid");
     cr_assert(is_gone(pid));
 }
@@ -79,7 +79,7 @@ Test(local, says_when_the_server_stands_still)
     send_signal(server, SIGSTOP);
     WAIT_FOR(strchr(status_of(server, "State"), 'T'));
     cr_assert_eq(ensure_for(SHORT_MS), HLK_E_CONNECT);
-    cr_assert_not_null(strstr(error.text, "does not answer"), "%s", error.text);
+    cr_assert_not_null(strstr(local_error.text, "does not answer"), "%s", local_error.text);
     send_signal(server, SIGCONT);
     ensure();
     cr_assert_eq(server_pid(), server);
@@ -134,5 +134,5 @@ Test(local, does_not_enter_a_folder_of_somebody_elses)
 Test(local, needs_room_for_the_path)
 {
     char small[8];
-    cr_assert_eq(hlk_local_ensure("default", PATIENCE_MS, small, sizeof small, &error), HLK_E_INVALID);
+    cr_assert_eq(hlk_local_ensure("default", PATIENCE_MS, small, sizeof small, &local_error), HLK_E_INVALID);
 }

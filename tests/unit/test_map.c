@@ -74,7 +74,7 @@ Test(map, same_hash_is_not_same_key)
     put(&a, "a");
     put(&ab, "ab");
     hlk_map_remove(&map, &ab);
-    ab.hash = a.hash; /* as if they collided: before it in its chain */
+    ab.hash = a.hash; /* as if the hashes were equal: it is before the other one in the chain */
     ab.next = map.buckets[a.hash & map.mask];
     map.buckets[a.hash & map.mask] = &ab;
     map.count++;

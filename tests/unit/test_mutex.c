@@ -1,4 +1,4 @@
-/* Ranks: checked in debug builds, where breaking them ends the process with a line that names both sides. */
+/* Ranks are checked in debug builds. Breaking them ends the process with a line that names both mutexes. */
 #include "base/mutex.h"
 
 #include <criterion/criterion.h>
@@ -10,22 +10,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct hlk_mutex table, session, other_session, mux;
+static struct hlk_mutex table, entry, other_session, pipeline;
 
 static void init(void)
 {
     hlk_mutex_init(&table, HLK_RANK_TABLE);
-    hlk_mutex_init(&session, HLK_RANK_SESSION);
-    hlk_mutex_init(&other_session, HLK_RANK_SESSION);
-    hlk_mutex_init(&mux, HLK_RANK_MUX);
+    hlk_mutex_init(&entry, HLK_RANK_ENTRY);
+    hlk_mutex_init(&other_session, HLK_RANK_ENTRY);
+    hlk_mutex_init(&pipeline, HLK_RANK_PIPELINE);
 }
 
 static void fini(void)
 {
     hlk_mutex_fini(&table);
-    hlk_mutex_fini(&session);
+    hlk_mutex_fini(&entry);
     hlk_mutex_fini(&other_session);
-    hlk_mutex_fini(&mux);
+    hlk_mutex_fini(&pipeline);
 }
 
 TestSuite(mutex, .init = init, .fini = fini, .timeout = 60);
@@ -33,9 +33,9 @@ TestSuite(mutex, .init = init, .fini = fini, .timeout = 60);
 static void *count(void *counter)
 {
     for (int i = 0; i < 10000; i++) {
-        hlk_mutex_lock(&session);
+        hlk_mutex_lock(&entry);
         ++*(int *)counter;
-        hlk_mutex_unlock(&session);
+        hlk_mutex_unlock(&entry);
     }
     return NULL;
 }
@@ -54,26 +54,26 @@ Test(mutex, excludes)
 Test(mutex, may_be_taken_in_rising_order_and_given_back_in_any)
 {
     hlk_mutex_lock(&table);
-    hlk_mutex_lock(&session);
-    hlk_mutex_lock(&mux);
-    hlk_mutex_unlock(&session);
+    hlk_mutex_lock(&entry);
+    hlk_mutex_lock(&pipeline);
+    hlk_mutex_unlock(&entry);
     hlk_mutex_assert_held(&table);
-    hlk_mutex_assert_held(&mux);
+    hlk_mutex_assert_held(&pipeline);
     hlk_mutex_unlock(&table);
-    hlk_mutex_unlock(&mux);
+    hlk_mutex_unlock(&pipeline);
     hlk_mutex_assert_none();
 }
 
 Test(mutex, a_lower_one_is_free_again_after_the_higher)
 {
-    hlk_mutex_lock(&mux);
-    hlk_mutex_unlock(&mux);
+    hlk_mutex_lock(&pipeline);
+    hlk_mutex_unlock(&pipeline);
     hlk_mutex_lock(&table);
     hlk_mutex_unlock(&table);
 }
 
 #ifdef HLK_DEBUG
-/* Runs fn in a child; what it said before it aborted, "" if it did not abort. */
+/* Runs fn in a child. Returns the message of its abort, "" if it did not abort. */
 static const char *last_words(void (*fn)(void))
 {
     static char said[512];
@@ -86,7 +86,7 @@ static const char *last_words(void (*fn)(void))
         struct rlimit none = { 0, 0 };
         setrlimit(RLIMIT_CORE, &none);
         signal(SIGABRT, SIG_DFL);
-        alarm(20); /* should it wait for itself instead */
+        alarm(20); /* in case it deadlocks instead */
         dup2(out[1], STDERR_FILENO);
         fn();
         _exit(0);
@@ -103,23 +103,23 @@ static const char *last_words(void (*fn)(void))
 static void take_lower(void)
 {
     hlk_mutex_lock(&table);
-    hlk_mutex_lock(&mux);
-    hlk_mutex_lock(&session);
+    hlk_mutex_lock(&pipeline);
+    hlk_mutex_lock(&entry);
 }
 
 Test(mutex, taking_a_lower_rank_aborts)
 {
     char expected[256];
-    snprintf(
-        expected, sizeof expected,
-        "hasplock: mutex \"session\" (rank %d) taken out of order; this thread holds \"table\" (%d) \"mux\" (%d)\n",
-        HLK_RANK_SESSION, HLK_RANK_TABLE, HLK_RANK_MUX);
+    snprintf(expected, sizeof expected,
+             "hasplock: mutex \"entry\" (rank %d) taken out of order; this thread holds \"entry table\" (%d) "
+             "\"pipeline\" (%d)\n",
+             HLK_RANK_ENTRY, HLK_RANK_TABLE, HLK_RANK_PIPELINE);
     cr_assert_str_eq(last_words(take_lower), expected);
 }
 
 static void take_equal(void)
 {
-    hlk_mutex_lock(&session);
+    hlk_mutex_lock(&entry);
     hlk_mutex_lock(&other_session);
 }
 
@@ -130,8 +130,8 @@ Test(mutex, taking_two_of_one_rank_aborts)
 
 static void take_twice(void)
 {
-    hlk_mutex_lock(&session);
-    hlk_mutex_lock(&session);
+    hlk_mutex_lock(&entry);
+    hlk_mutex_lock(&entry);
 }
 
 Test(mutex, taking_one_twice_aborts)
@@ -142,7 +142,7 @@ Test(mutex, taking_one_twice_aborts)
 static void *take_and_keep(void *unused)
 {
     (void)unused;
-    hlk_mutex_lock(&mux);
+    hlk_mutex_lock(&pipeline);
     return NULL;
 }
 
@@ -151,7 +151,7 @@ static void give_back_anothers(void)
     pthread_t thread;
     pthread_create(&thread, NULL, take_and_keep, NULL);
     pthread_join(thread, NULL);
-    hlk_mutex_unlock(&mux);
+    hlk_mutex_unlock(&pipeline);
 }
 
 Test(mutex, unlocking_what_another_thread_holds_aborts)
@@ -164,7 +164,7 @@ Test(mutex, unlocking_what_another_thread_holds_aborts)
 static void claim_to_hold(void)
 {
     hlk_mutex_lock(&table);
-    hlk_mutex_assert_held(&session);
+    hlk_mutex_assert_held(&entry);
 }
 
 Test(mutex, assert_held_aborts_when_it_is_not)
@@ -188,10 +188,10 @@ static sem_t taken, enough;
 static void *take_for_a_while(void *unused)
 {
     (void)unused;
-    hlk_mutex_lock(&mux);
+    hlk_mutex_lock(&pipeline);
     sem_post(&taken);
     sem_wait(&enough);
-    hlk_mutex_unlock(&mux);
+    hlk_mutex_unlock(&pipeline);
     return NULL;
 }
 

@@ -1,8 +1,9 @@
-/* How a thread sleeps and is woken: no wake-up is lost, none is paid twice, none is left behind. */
+/* How a thread sleeps and is woken: no wake-up is lost, made twice or left behind. */
 #include "base/park.h"
 
 #include "base/clock.h"
-#include "base/self.h"
+#include "base/thread.h"
+#include "support/wait.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -52,83 +53,91 @@ static bool asleep(void)
 
 Test(park, a_wake_up_before_the_sleep_keeps_awake_and_costs_nothing)
 {
-    hlk_park_wake(&park, HLK_WAKE_TURN);
-    cr_assert_not(hlk_park_begin(&park, HLK_WAKE_TURN));
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
+    cr_assert_not(hlk_park_begin(&park, HLK_WAKE_QUEUE));
     cr_assert_not(asleep());
     cr_assert_eq(tokens(), 0);
 }
 
 Test(park, a_wake_up_in_the_sleep_is_paid)
 {
-    cr_assert(hlk_park_begin(&park, HLK_WAKE_TURN));
-    hlk_park_wake(&park, HLK_WAKE_TURN);
+    cr_assert(hlk_park_begin(&park, HLK_WAKE_QUEUE));
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
     cr_assert_eq(tokens(), 1);
     cr_assert_not(hlk_park_end(&park));
-    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_TURN);
+    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_QUEUE);
 }
 
 Test(park, a_wake_up_in_two_steps_is_paid_in_the_second)
 {
-    cr_assert_null(hlk_park_set(&park, HLK_WAKE_TURN), "nobody sleeps");
+    cr_assert_null(hlk_park_signal(&park, HLK_WAKE_QUEUE), "nobody sleeps");
     cr_assert(hlk_park_begin(&park, HLK_WAKE_MESSAGE));
-    struct hlk_park *woken = hlk_park_set(&park, HLK_WAKE_MESSAGE);
+    struct hlk_park *woken = hlk_park_signal(&park, HLK_WAKE_MESSAGE);
     cr_assert_eq(woken, &park);
-    cr_assert_null(hlk_park_set(&park, HLK_WAKE_MESSAGE), "somebody pays already");
+    cr_assert_null(hlk_park_signal(&park, HLK_WAKE_MESSAGE), "somebody pays already");
     cr_assert_eq(tokens(), 0);
-    hlk_park_pay(NULL);
-    hlk_park_pay(woken);
+    hlk_park_wake_signalled(NULL);
+    hlk_park_wake_signalled(woken);
     cr_assert_eq(tokens(), 1);
-    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_TURN | HLK_WAKE_MESSAGE);
+    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_QUEUE | HLK_WAKE_MESSAGE);
 }
 
 Test(park, the_second_waker_pays_nothing)
 {
     cr_assert(hlk_park_begin(&park, HLK_WAKE_ALL));
-    hlk_park_wake(&park, HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
     hlk_park_wake(&park, HLK_WAKE_MESSAGE);
-    hlk_park_wake(&park, HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
     cr_assert_eq(tokens(), 1);
-    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_TURN | HLK_WAKE_MESSAGE);
+    cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_QUEUE | HLK_WAKE_MESSAGE);
 }
 
 Test(park, a_bit_that_is_not_wanted_does_not_keep_awake)
 {
     hlk_park_wake(&park, HLK_WAKE_REPLY);
-    cr_assert(hlk_park_begin(&park, HLK_WAKE_TURN));
+    cr_assert(hlk_park_begin(&park, HLK_WAKE_QUEUE));
     cr_assert(hlk_park_end(&park));
     cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_REPLY);
 }
 
 Test(park, any_bit_wakes_a_sleeper)
 {
-    cr_assert(hlk_park_begin(&park, HLK_WAKE_TURN));
-    hlk_park_wake(&park, HLK_WAKE_REPLY); /* not wanted: it looks, and sleeps again */
+    cr_assert(hlk_park_begin(&park, HLK_WAKE_QUEUE));
+    hlk_park_wake(&park, HLK_WAKE_REPLY); /* of no interest here: it checks, and sleeps again */
     cr_assert_eq(tokens(), 1);
 }
 
 Test(park, who_leaves_by_itself_owes_nothing)
 {
-    cr_assert(hlk_park_begin(&park, HLK_WAKE_TURN));
+    cr_assert(hlk_park_begin(&park, HLK_WAKE_QUEUE));
     cr_assert(hlk_park_end(&park));
     cr_assert_not(asleep());
-    hlk_park_wake(&park, HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
     cr_assert_eq(tokens(), 0);
 }
 
 Test(park, take_takes_what_was_asked_for)
 {
-    hlk_park_wake(&park, HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
     hlk_park_wake(&park, HLK_WAKE_MESSAGE);
-    cr_assert_eq(hlk_park_take(&park, HLK_WAKE_TURN | HLK_WAKE_REPLY), HLK_WAKE_TURN);
+    cr_assert_eq(hlk_park_take(&park, HLK_WAKE_QUEUE | HLK_WAKE_REPLY), HLK_WAKE_QUEUE);
     cr_assert_eq(hlk_park_peek(&park, HLK_WAKE_ALL), HLK_WAKE_MESSAGE);
-    cr_assert_eq(hlk_park_take(&park, HLK_WAKE_TURN), 0);
+    cr_assert_eq(hlk_park_take(&park, HLK_WAKE_QUEUE), 0);
 }
 
 Test(park, bits_are_distinct_and_all_in_all)
 {
-    static const unsigned bits[] = { HLK_WAKE_REPLY,   HLK_WAKE_LEAD,    HLK_WAKE_UP,   HLK_WAKE_TURN,
-                                     HLK_WAKE_MESSAGE, HLK_WAKE_HEARING, HLK_WAKE_DEAF, HLK_WAKE_CANCEL,
-                                     HLK_WAKE_CLOSED,  HLK_WAKE_SETTLED, HLK_WAKE_READ };
+    static const unsigned bits[] = { HLK_WAKE_REPLY,
+                                     HLK_WAKE_LEAD,
+                                     HLK_WAKE_UP,
+                                     HLK_WAKE_QUEUE,
+                                     HLK_WAKE_MESSAGE,
+                                     HLK_WAKE_SUBSCRIBED,
+                                     HLK_WAKE_SUBSCRIBE_FAILED,
+                                     HLK_WAKE_CANCEL,
+                                     HLK_WAKE_CLOSED,
+                                     HLK_WAKE_SETTLED,
+                                     HLK_WAKE_READ };
     unsigned all = 0;
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
         cr_assert_not(all & bits[i]);
@@ -138,7 +147,7 @@ Test(park, bits_are_distinct_and_all_in_all)
     cr_assert_not(all & HLK_PARK_ASLEEP);
 }
 
-/* --- sleeping, with a clock that each look moves by a millisecond: a deadline comes without real time --- */
+/* --- sleeping, with a clock that each reading advances by 1 ms: deadlines pass without real time --- */
 
 static int64_t played_ns;
 
@@ -147,20 +156,21 @@ static int64_t step(void)
     return played_ns += 1000000;
 }
 
-/* The waker stands still between the bit and the payment: the other end wakes the sleeper, whose client is closed. */
+/* The waker stops between the bit and the system call. Then the other end wakes the sleeper, and its client is
+ * closed. */
 Test(park, a_payment_that_comes_after_a_sleep_at_a_connection_does_not_go_to_its_descriptor)
 {
     int ends[2], kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct hlk_self *self = hlk_self_get();
+    struct hlk_thread *self = hlk_thread_get();
     cr_assert_eq(pipe(ends), 0);
     atomic_store(&self->park.poll_fd, kick_fd);
     cr_assert(hlk_park_begin(&self->park, HLK_WAKE_LEAD));
-    struct hlk_park *woken = hlk_park_set(&self->park, HLK_WAKE_REPLY);
+    struct hlk_park *woken = hlk_park_signal(&self->park, HLK_WAKE_REPLY);
     cr_assert_not_null(woken);
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
     cr_assert_eq(write(ends[1], "x", 1), 1);
-    hlk_self_poll(self, ends[0], POLLIN, kick_fd, HLK_WAKE_LEAD, INT64_MAX);
-    hlk_park_pay(woken);
+    hlk_thread_poll(self, ends[0], POLLIN, kick_fd, HLK_WAKE_LEAD, INT64_MAX);
+    hlk_park_wake_signalled(woken);
     eventfd_t paid;
     cr_assert_eq(eventfd_read(kick_fd, &paid), -1);
     close(kick_fd);
@@ -168,9 +178,11 @@ Test(park, a_payment_that_comes_after_a_sleep_at_a_connection_does_not_go_to_its
     close(ends[1]);
 }
 
-/* The payer stands still with the descriptor's number in its hand. What it writes when the sleeper has gone on is too
- * late. */
-static atomic_bool halts, halted, waits, awake, paid_late;
+/* The waker stops after it has read the descriptor's number. By then the sleeper has woken up, so the write would come
+ * too late. The sleeper waits asleep, because a waker of lower priority has to get the CPU. */
+static atomic_bool halts, halted, awake, paid_late;
+static _Atomic(pid_t) sleeper;
+static atomic_int yields;
 
 ssize_t __real_write(int fd, const void *buffer, size_t len);
 ssize_t __wrap_write(int fd, const void *buffer, size_t len);
@@ -178,61 +190,64 @@ ssize_t __wrap_write(int fd, const void *buffer, size_t len)
 {
     if (atomic_exchange(&halts, false)) {
         atomic_store(&halted, true);
-        while (!atomic_load(&waits) && !atomic_load(&awake))
-            sched_yield();
+        WAIT_FOR((atomic_load(&sleeper) && test_sleeps(atomic_load(&sleeper))) || atomic_load(&yields) > 100 ||
+                 atomic_load(&awake));
         atomic_store(&paid_late, atomic_load(&awake));
     }
     return __real_write(fd, buffer, len);
 }
 
-static _Thread_local bool is_sleeper;
 int __real_sched_yield(void);
 int __wrap_sched_yield(void);
 int __wrap_sched_yield(void)
 {
-    if (is_sleeper)
-        atomic_store(&waits, true);
+    if (atomic_load(&sleeper) == gettid())
+        atomic_fetch_add(&yields, 1);
     return __real_sched_yield();
 }
 
 static void *pays(void *woken)
 {
     atomic_store(&halts, true);
-    hlk_park_pay(woken);
+    hlk_park_wake_signalled(woken);
     return NULL;
 }
 
-static void expect_payer_waited_for(void (*sleeps)(struct hlk_self *self))
+static void expect_payer_waited_for(void (*sleeps)(struct hlk_thread *self))
 {
-    struct hlk_self *self = hlk_self_get();
+    struct hlk_thread *self = hlk_thread_get();
     pthread_t payer;
     atomic_store(&self->park.poll_fd, event_fd);
     cr_assert(hlk_park_begin(&self->park, HLK_WAKE_LEAD));
-    cr_assert_not_null(hlk_park_set(&self->park, HLK_WAKE_LEAD));
+    cr_assert_not_null(hlk_park_signal(&self->park, HLK_WAKE_LEAD));
     cr_assert_eq(pthread_create(&payer, NULL, pays, &self->park), 0);
     while (!atomic_load(&halted))
         __real_sched_yield();
-    is_sleeper = true;
+    atomic_store(&sleeper, gettid());
     sleeps(self);
     atomic_store(&awake, true);
     pthread_join(payer, NULL);
     cr_assert_not(atomic_load(&paid_late), "the descriptor may be another file by now");
+    cr_assert_eq(atomic_load(&yields), 0);
+    int left = -1;
+    cr_assert_eq(sem_getvalue(&self->park.sem, &left), 0);
+    cr_assert_eq(left, 0);
 }
 
-static void sleeps_at_a_connection(struct hlk_self *self)
+static void sleeps_at_a_connection(struct hlk_thread *self)
 {
-    hlk_self_poll(self, -1, 0, event_fd, HLK_WAKE_TURN, 0);
+    hlk_thread_poll(self, -1, 0, event_fd, HLK_WAKE_QUEUE, 0);
 }
 
-static void is_woken_before_it_sleeps_at_a_connection(struct hlk_self *self)
+static void is_woken_before_it_sleeps_at_a_connection(struct hlk_thread *self)
 {
-    hlk_self_poll(self, -1, 0, event_fd, HLK_WAKE_LEAD, INT64_MAX);
+    hlk_thread_poll(self, -1, 0, event_fd, HLK_WAKE_LEAD, INT64_MAX);
 }
 
-static void sleeps_until_a_signal(struct hlk_self *self)
+static void sleeps_until_a_signal(struct hlk_thread *self)
 {
     bool eintr;
-    cr_assert_not(hlk_park_until(&self->park, HLK_WAKE_TURN, 0, event_fd, &eintr));
+    cr_assert_not(hlk_park_until(&self->park, HLK_WAKE_QUEUE, 0, event_fd, &eintr));
 }
 
 Test(park, a_sleeper_at_a_connection_waits_for_who_pays)
@@ -252,23 +267,23 @@ Test(park, a_sleeper_until_a_signal_waits_for_who_pays)
 
 Test(park, until_is_awake_at_once_when_the_bit_is_there)
 {
-    hlk_park_wake(&park, HLK_WAKE_TURN);
-    cr_assert(hlk_park_until(&park, HLK_WAKE_TURN, INT64_MAX, -1, NULL));
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
+    cr_assert(hlk_park_until(&park, HLK_WAKE_QUEUE, INT64_MAX, -1, NULL));
     cr_assert_eq(tokens(), 0);
 }
 
 Test(park, until_leaves_the_bit_set)
 {
-    hlk_park_wake(&park, HLK_WAKE_TURN);
-    cr_assert(hlk_park_until(&park, HLK_WAKE_TURN, INT64_MAX, -1, NULL));
-    cr_assert_eq(hlk_park_take(&park, HLK_WAKE_ALL), HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
+    cr_assert(hlk_park_until(&park, HLK_WAKE_QUEUE, INT64_MAX, -1, NULL));
+    cr_assert_eq(hlk_park_take(&park, HLK_WAKE_ALL), HLK_WAKE_QUEUE);
 }
 
 Test(park, until_ends_at_its_time_and_leaves_no_token)
 {
     played_ns = 0;
     hlk_clock_play(step);
-    cr_assert_not(hlk_park_until(&park, HLK_WAKE_TURN, 50, -1, NULL));
+    cr_assert_not(hlk_park_until(&park, HLK_WAKE_QUEUE, 50, -1, NULL));
     cr_assert_geq(played_ns, 50 * 1000000);
     cr_assert_eq(tokens(), 0);
     cr_assert_not(asleep());
@@ -276,7 +291,7 @@ Test(park, until_ends_at_its_time_and_leaves_no_token)
 
 Test(park, until_of_a_time_that_is_over_does_not_sleep)
 {
-    cr_assert_not(hlk_park_until(&park, HLK_WAKE_TURN, 1, -1, NULL));
+    cr_assert_not(hlk_park_until(&park, HLK_WAKE_QUEUE, 1, -1, NULL));
     cr_assert_not(asleep());
     cr_assert_eq(tokens(), 0);
 }
@@ -284,19 +299,20 @@ Test(park, until_of_a_time_that_is_over_does_not_sleep)
 Test(park, until_in_poll_ends_at_its_time)
 {
     bool eintr = false;
-    cr_assert_not(hlk_park_until(&park, HLK_WAKE_TURN, hlk_clock_ms() + 2, event_fd, &eintr));
+    cr_assert_not(hlk_park_until(&park, HLK_WAKE_QUEUE, hlk_clock_ms() + 2, event_fd, &eintr));
     cr_assert_not(eintr);
     cr_assert_not(asleep());
     cr_assert_not(token_in_fd());
 }
 
-/* A waker takes ASLEEP away, the sleeper's time comes, the waker pays: the sleeper waits for that. */
+/* A waker clears ASLEEP, the sleeper's deadline passes, and the waker makes the system call. The sleeper waits for
+ * that. */
 static atomic_bool half_woken;
 
 static int64_t half_wake(void)
 {
     if (asleep()) {
-        atomic_store(&park.bits, HLK_WAKE_TURN);
+        atomic_store(&park.bits, HLK_WAKE_QUEUE);
         atomic_store(&half_woken, true);
     }
     return step();
@@ -318,7 +334,7 @@ Test(park, a_wake_up_that_is_paid_late_leaves_no_token)
     cr_assert_eq(pthread_create(&thread, NULL, other_half, NULL), 0);
     played_ns = 0;
     hlk_clock_play(half_wake);
-    cr_assert(hlk_park_until(&park, HLK_WAKE_TURN, 5, -1, NULL));
+    cr_assert(hlk_park_until(&park, HLK_WAKE_QUEUE, 5, -1, NULL));
     pthread_join(thread, NULL);
     cr_assert_eq(tokens(), 0);
 }
@@ -335,7 +351,7 @@ struct sleeper {
 static void *sleep_once(void *arg)
 {
     struct sleeper *s = arg;
-    s->woken = hlk_park_until(&park, HLK_WAKE_TURN, s->at_ms, event_fd, s->polls ? &s->eintr : NULL);
+    s->woken = hlk_park_until(&park, HLK_WAKE_QUEUE, s->at_ms, event_fd, s->polls ? &s->eintr : NULL);
     atomic_store(&s->done, true);
     return NULL;
 }
@@ -353,7 +369,7 @@ Test(park, a_sleeper_is_woken)
 {
     struct sleeper s = { .polls = false };
     start(&s, false);
-    hlk_park_wake(&park, HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
     pthread_join(s.thread, NULL);
     cr_assert(s.woken);
     cr_assert_eq(tokens(), 0);
@@ -364,7 +380,7 @@ Test(park, a_sleeper_in_poll_is_woken)
 {
     struct sleeper s = { .polls = true };
     start(&s, true);
-    hlk_park_wake(&park, HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
     pthread_join(s.thread, NULL);
     cr_assert(s.woken);
     cr_assert_not(s.eintr);
@@ -380,7 +396,7 @@ Test(park, a_bit_that_is_not_wanted_lets_a_sleeper_sleep_on)
     while (!asleep())
         sched_yield();
     cr_assert_not(atomic_load(&s.done));
-    hlk_park_wake(&park, HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
     pthread_join(s.thread, NULL);
     cr_assert(s.woken);
 }
@@ -402,7 +418,7 @@ Test(park, a_signal_ends_a_sleep_that_asked_for_it)
     struct sleeper s = { .polls = true };
     handle_usr1();
     start(&s, true);
-    while (!atomic_load(&s.done)) { /* one that comes just before the poll does nothing, like pause() */
+    while (!atomic_load(&s.done)) { /* a signal just before the poll has no effect, as with pause() */
         pthread_kill(s.thread, SIGUSR1);
         sched_yield();
     }
@@ -422,7 +438,7 @@ Test(park, a_signal_does_not_end_another_sleep)
         sched_yield();
     }
     cr_assert_not(atomic_load(&s.done));
-    hlk_park_wake(&park, HLK_WAKE_TURN);
+    hlk_park_wake(&park, HLK_WAKE_QUEUE);
     pthread_join(s.thread, NULL);
     cr_assert(s.woken);
     cr_assert_eq(tokens(), 0);
@@ -434,7 +450,7 @@ static void cancel_one(bool polls, bool wake)
     atomic_store(&park.bits, 0);
     start(&s, polls);
     if (wake)
-        hlk_park_wake(&park, HLK_WAKE_TURN);
+        hlk_park_wake(&park, HLK_WAKE_QUEUE);
     pthread_cancel(s.thread);
     pthread_join(s.thread, NULL);
     cr_assert_not(asleep());
@@ -463,22 +479,22 @@ static bool by_poll;
 static unsigned await(struct hlk_park *mine, int round, int fd)
 {
     bool eintr = false;
-    while (!hlk_park_until(mine, HLK_WAKE_TURN, round % 3 ? INT64_MAX : hlk_clock_ms(), fd, by_poll ? &eintr : NULL))
+    while (!hlk_park_until(mine, HLK_WAKE_QUEUE, round % 3 ? INT64_MAX : hlk_clock_ms(), fd, by_poll ? &eintr : NULL))
         sched_yield();
-    return hlk_park_take(mine, HLK_WAKE_TURN);
+    return hlk_park_take(mine, HLK_WAKE_QUEUE);
 }
 
 static void *answer(void *arg)
 {
     for (int i = 0; i < ROUNDS; i++) {
         (void)await(&there, i + 1, *(int *)arg);
-        hlk_park_wake(&back, HLK_WAKE_TURN);
+        hlk_park_wake(&back, HLK_WAKE_QUEUE);
     }
     return NULL;
 }
 
-/* One wake-up that was lost would leave both asleep for ever; one paid twice leaves a token. Every third sleep has a
- * time that is over, so that giving up and being woken meet. */
+/* One lost wake-up would leave both asleep for ever, and one that is made twice leaves a token. Every third sleep has a
+ * deadline in the past, so that deadlines and wake-ups coincide. */
 static void ping_pong(bool polls)
 {
     pthread_t thread;
@@ -488,8 +504,8 @@ static void ping_pong(bool polls)
     hlk_park_init(&back);
     cr_assert_eq(pthread_create(&thread, NULL, answer, &fds[0]), 0);
     for (int i = 0; i < ROUNDS; i++) {
-        hlk_park_wake(&there, HLK_WAKE_TURN);
-        cr_assert_eq(await(&back, i, fds[1]), HLK_WAKE_TURN);
+        hlk_park_wake(&there, HLK_WAKE_QUEUE);
+        cr_assert_eq(await(&back, i, fds[1]), HLK_WAKE_QUEUE);
     }
     pthread_join(thread, NULL);
     sem_getvalue(&there.sem, &left[0]);
@@ -525,7 +541,7 @@ static void *wake_often(void *arg)
 
 Test(park, many_wakers_leave_no_token)
 {
-    static unsigned bits[] = { HLK_WAKE_TURN, HLK_WAKE_MESSAGE, HLK_WAKE_REPLY };
+    static unsigned bits[] = { HLK_WAKE_QUEUE, HLK_WAKE_MESSAGE, HLK_WAKE_REPLY };
     pthread_t threads[3];
     atomic_store(&left_to_wake, 6000);
     for (int i = 0; i < 3; i++)

@@ -1,5 +1,5 @@
-/* What the server's answer means, in the words of Redis 6.2, 7.0 and 7.2: each text as that server sends it. */
-#include "script/reply.h"
+/* What a server's reply means. The texts are those of Redis 6.2, 7.0 and 7.2. */
+#include "net/reply.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static bool is(const char *text, enum hlk_reply_kind expected, enum hlk_status s
     return same;
 }
 
-/* Redis 6.2 puts the error of a command inside a script into its own; 7 appends where it was. */
+/* Redis 6.2 wraps the error of a command in a script into its own. Redis 7 appends the place. */
 #define IN_62(text) "ERR Error running script (call to f_1b2): @user_script:11: @user_script: 11: -" text
 #define IN_7(text) text " script: 1b2c3d, on @user_script:11."
 
@@ -86,6 +86,8 @@ Test(reply, a_replica)
 
 Test(reply, a_cluster_that_moves)
 {
+    cr_assert(
+        is(IN_7("ERR Script attempted to access a non local key in a cluster node"), HLK_REPLY_LATER, HLK_E_SERVER));
     cr_assert(is("TRYAGAIN Multiple keys request during rehashing of slot", HLK_REPLY_LATER, HLK_E_SERVER));
     cr_assert(is("CLUSTERDOWN The cluster is down", HLK_REPLY_LATER, HLK_E_SERVER));
     cr_assert(is("CLUSTERDOWN Hash slot not served", HLK_REPLY_LATER, HLK_E_SERVER));
@@ -167,7 +169,7 @@ Test(reply, a_key_that_is_no_lock)
                  HLK_E_SERVER));
 }
 
-/* --- what is told */
+/* --- what is shown */
 
 static void told(const char *text, const char *shown)
 {
@@ -184,7 +186,7 @@ Test(reply, is_told_in_the_servers_words_without_the_script)
     told("OOM command not allowed when used memory > 'maxmemory'. script: on @user_script:68.", oom); /* Valkey 9 */
     told("ERR Error running script (call to f_1b2): @user_script:68: OOM command not allowed when used memory > "
          "'maxmemory'.",
-         oom); /* 6.2.14 */
+         oom); /* Redis 6.2.14 */
     told("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
          "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
 }
@@ -214,6 +216,18 @@ Test(reply, of_another_type_says_what_that_means)
     told(IN_62("WRONGTYPE Operation against a key holding the wrong kind of value"), shown);
 }
 
+Test(reply, of_our_own_scripts_is_shown_without_its_code)
+{
+    told("HASPLOCK the key is a hash, but no lock of this kind", "the key is a hash, but no lock of this kind");
+}
+
+Test(reply, a_redirect_is_told_in_the_server_s_words)
+{
+    cr_assert(is("MOVED 3999 127.0.0.1:6381", HLK_REPLY_MOVED, HLK_E_SERVER));
+    cr_assert(is("ASK 3999 127.0.0.1:6381", HLK_REPLY_ASK, HLK_E_SERVER));
+    told("MOVED 3999 127.0.0.1:6381", "MOVED 3999 127.0.0.1:6381");
+}
+
 Test(reply, of_a_fault_in_a_script_keeps_the_place)
 {
     static const char fault[] = IN_7("ERR attempt to index a nil value");
@@ -223,7 +237,9 @@ Test(reply, of_a_fault_in_a_script_keeps_the_place)
 Test(reply, anything_else_is_a_fault)
 {
     cr_assert(is("ERR unknown command 'EVALSHA', with args beginning with: ", HLK_REPLY_FAULT, HLK_E_SERVER));
-    cr_assert(is("MOVED 3999 127.0.0.1:6381", HLK_REPLY_FAULT, HLK_E_SERVER));
+    cr_assert(is("ERR MOVED 3999 127.0.0.1:6381", HLK_REPLY_FAULT, HLK_E_SERVER));
+    cr_assert(is("ERR ASK 3999 127.0.0.1:6381", HLK_REPLY_FAULT, HLK_E_SERVER));
+    cr_assert(is("MOVED", HLK_REPLY_FAULT, HLK_E_SERVER));
     cr_assert(is("CROSSSLOT Keys in request don't hash to the same slot", HLK_REPLY_FAULT, HLK_E_SERVER));
     cr_assert(is("", HLK_REPLY_FAULT, HLK_E_SERVER));
     cr_assert(is("ERR", HLK_REPLY_FAULT, HLK_E_SERVER));

@@ -1,4 +1,4 @@
-/* Name lookup on a thread of its own. No network: getaddrinfo is played, or asked for numbers only. */
+/* Name lookup on a thread of its own. No network: getaddrinfo is replaced, or gets only numbers. */
 #include "net/resolve.h"
 
 #include "base/mem.h"
@@ -119,7 +119,7 @@ Test(resolve, ipv6_numbers_too)
 
 Test(resolve, names_are_looked_up_by_the_thread)
 {
-    struct hlk_resolve *lookup = start(finds, "localhost"); /* which getaddrinfo itself would find at once */
+    struct hlk_resolve *lookup = start(finds, "localhost"); /* getaddrinfo itself would find it at once */
     struct addrinfo *found = take(lookup);
     struct sockaddr_in address;
     memcpy(&address, found->ai_addr, sizeof address);
@@ -199,7 +199,7 @@ static int breaks_for(int why, int fault)
 static int forgets(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out)
 {
     (void)host, (void)service, (void)hints, (void)out;
-    return breaks_for(ENFILE, EAI_NONAME); /* what glibc answers when it could not open /etc/hosts */
+    return breaks_for(ENFILE, EAI_NONAME); /* glibc's result when it cannot open /etc/hosts */
 }
 
 static int runs_dry(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out)
@@ -288,12 +288,12 @@ Test(resolve, that_hangs_again_and_again_takes_no_more_than_so_many_threads)
     }
     struct hlk_resolve *again = NULL;
     hlk_resolve_play(finds);
-    WAIT_FOR((again = hlk_resolve_start("redis.example", 7000, &error)) != NULL); /* a thread ends after its answer */
+    WAIT_FOR((again = hlk_resolve_start("redis.example", 7000, &error)) != NULL); /* a thread ends after its reply */
     freeaddrinfo(take(again));
     hlk_resolve_drop(again);
 }
 
-/* The threads that hang are the parent's. */
+/* The hanging threads are the parent's. */
 Test(resolve, that_hangs_in_the_parent_leaves_the_child_all_its_threads)
 {
     enum { MOST = 16 };
@@ -304,7 +304,7 @@ Test(resolve, that_hangs_in_the_parent_leaves_the_child_all_its_threads)
     if (child == 0) {
         hlk_resolve_play(finds);
         struct hlk_resolve *lookup = hlk_resolve_start("redis.example", 7000, &error);
-        hlk_resolve_drop(lookup); /* else lost, when its thread was quick: valgrind tells */
+        hlk_resolve_drop(lookup); /* otherwise a leak if its thread was quick, as valgrind shows */
         _exit(lookup ? 0 : 1);
     }
     int status;

@@ -5,7 +5,7 @@
 
 #define FAST 20000 /* ns */
 #define SLOW 400000
-#define BLOCKED (HLK_SPIN_LIMIT_NS * 4 / 3) /* somewhat above the limit */
+#define BLOCKED (HLK_SPIN_LIMIT_NS * 4 / 3) /* slightly above the limit */
 
 static struct hlk_spin spin;
 
@@ -94,7 +94,7 @@ Test(spin, a_slow_probe_leaves_it_off_for_another_turn)
     cr_assert_eq(calls_until_probe(), HLK_SPIN_PROBE);
 }
 
-/* Blocked round trips that are too long where polled ones are not: the average alone would never come back. */
+/* Blocked round trips are above the limit and polled ones are not: by the average alone polling would stay off. */
 Test(spin, comes_back_where_blocking_is_what_makes_it_slow)
 {
     see(BLOCKED, 1);

@@ -1,4 +1,4 @@
-/* Codes, names and sentences; the numbers are for ever. */
+/* Codes, names and sentences. The numbers never change. */
 #include <criterion/criterion.h>
 #include <hasplock/hasplock.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@ static const struct {
     { HLK_NOT_HOLDER, 4, "HLK_NOT_HOLDER" },
     { HLK_LOST, 5, "HLK_LOST" },
     { HLK_DEADLOCK, 6, "HLK_DEADLOCK" },
+    { HLK_NOT_REPLICATED, 7, "HLK_NOT_REPLICATED" },
     { HLK_E_INVALID, -100, "HLK_E_INVALID" },
     { HLK_E_NOMEM, -101, "HLK_E_NOMEM" },
     { HLK_E_OS, -102, "HLK_E_OS" },

@@ -30,8 +30,9 @@ static void tcp(const char *text, const char *user, const char *password, const 
     cr_assert_eq(url.kind, HLK_URL_TCP, "%s", text);
     cr_assert(user ? url.username && strcmp(url.username, user) == 0 : !url.username, "user of %s", text);
     cr_assert(password ? url.password && strcmp(url.password, password) == 0 : !url.password, "password of %s", text);
-    cr_assert_str_eq(url.host, host);
-    cr_assert_eq(url.port, port, "port of %s", text);
+    cr_assert_eq(url.host_count, 1u);
+    cr_assert_str_eq(url.hosts[0].name, host);
+    cr_assert_eq(url.hosts[0].port, port, "port of %s", text);
     cr_assert_eq(url.db, db, "db of %s", text);
 }
 
@@ -42,7 +43,7 @@ static void refused(const char *text, const char *part)
     cr_assert_eq(hlk_url_parse(&url, text, &error), HLK_E_INVALID, "taken: %s", text);
     cr_assert_eq(error.status, HLK_E_INVALID);
     cr_assert_not_null(strstr(error.text, part), "\"%s\" is not in \"%s\" of %s", part, error.text, text);
-    cr_assert_null(url.host);
+    cr_assert_null(url.hosts);
     cr_assert_null(url.password);
 }
 
@@ -163,11 +164,72 @@ Test(url, nothing_is_refused)
 
 Test(url, schemes_it_does_not_know_are_refused)
 {
-    refused("localhost:6379", "redis://, unix:, local:");
-    refused("redis:localhost", "redis://, unix:, local:");
-    refused("http://localhost", "redis://, unix:, local:");
-    refused("redis+cluster://localhost", "redis://, unix:, local:");
-    refused("rediss://localhost", "TLS");
+    refused("localhost:6379", "rediss+cluster://, unix:, local:");
+    refused("redis:localhost", "rediss+cluster://, unix:, local:");
+    refused("http://localhost", "rediss+cluster://, unix:, local:");
+    refused("redis+shard://localhost", "rediss+cluster://, unix:, local:");
+}
+
+Test(url, with_a_second_s_uses_tls)
+{
+    tcp("rediss://u:p@h:1/2", "u", "p", "h", 1, 2);
+    cr_assert(url.tls);
+    parse("redis://h");
+    cr_assert_not(url.tls);
+    parse("rediss+sentinel://h/m");
+    cr_assert(url.tls);
+    parse("rediss+cluster://h");
+    cr_assert(url.tls);
+}
+
+static void host_is(unsigned i, const char *name, int port)
+{
+    cr_assert_lt(i, url.host_count);
+    cr_assert_str_eq(url.hosts[i].name, name);
+    cr_assert_eq(url.hosts[i].port, port);
+}
+
+Test(url, names_sentinels_and_their_master)
+{
+    parse("redis+sentinel://bob:pw@a,b:7,[::1]:8/my.master-1/3");
+    cr_assert_eq(url.kind, HLK_URL_SENTINEL);
+    cr_assert_eq(url.host_count, 3u);
+    host_is(0, "a", 26379);
+    host_is(1, "b", 7);
+    host_is(2, "::1", 8);
+    cr_assert_str_eq(url.service, "my.master-1");
+    cr_assert_str_eq(url.username, "bob");
+    cr_assert_eq(url.db, 3);
+    cr_assert_str_eq(url.shown, "redis+sentinel://a:26379,b:7,[::1]:8/my.master-1/3");
+    refused("redis+sentinel://a", "needs the master's name");
+    refused("redis+sentinel://a/", "needs the master's name");
+    refused("redis+sentinel://a//1", "the master's name has");
+    refused("redis+sentinel://a/m m", "the master's name has");
+    refused("redis+sentinel://a/m/x", "after the master's name");
+    refused("redis+sentinel://a,,b/m", "the host is missing");
+}
+
+Test(url, names_nodes_of_a_cluster)
+{
+    parse("redis+cluster://a,b:7");
+    cr_assert_eq(url.kind, HLK_URL_CLUSTER);
+    host_is(0, "a", 6379);
+    host_is(1, "b", 7);
+    cr_assert_str_eq(url.shown, "redis+cluster://a:6379,b:7");
+    parse("redis+cluster://a/0");
+    refused("redis+cluster://a/1", "only the database 0");
+    refused("redis+cluster://a/x", "nothing may follow");
+    refused("redis+cluster://a,", "the host is missing");
+}
+
+Test(url, takes_32_hosts_at_most)
+{
+    char text[200] = "redis+cluster://h";
+    for (int i = 1; i < HLK_URL_HOSTS_MAX; i++)
+        strcat(text, ",h");
+    parse(text);
+    cr_assert_eq(url.host_count, (unsigned)HLK_URL_HOSTS_MAX);
+    refused(strcat(text, ",h"), "more than 32 hosts");
 }
 
 Test(url, bad_hosts_are_refused)
@@ -177,11 +239,13 @@ Test(url, bad_hosts_are_refused)
     refused("redis://:6379", "host");
     refused("redis://user@", "host");
     refused("redis://a b", "host");
-    refused("redis://a,b", "host");
-    refused("redis://2001:db8::7", "port");
+    refused("redis://a,b", "several hosts need redis+sentinel:// or redis+cluster://");
+    refused("redis://2001:db8::7", "brackets");
     refused("redis://[", "]");
     refused("redis://[::1", "]");
     refused("redis://[]", "IPv6");
+    refused("redis://::1", "stands in brackets, as in redis://[::1]:6379");
+    refused("redis://fe80::1:6379/0", "stands in brackets");
     refused("redis://[localhost]", "IPv6");
     refused("redis://[::1%]", "IPv6");
     refused("redis://[::1%a/b]", "]");
@@ -250,15 +314,33 @@ Test(url, a_slash_in_the_password_is_explained)
     refused("redis://u:hun?ter2@h", "%3F");
 }
 
-/* Wherever the fault is, the text must not carry the password on to a log. */
+/* Wherever the error is, its text must not carry the password into a log. */
 Test(url, no_fault_shows_the_password)
 {
     static const char *const bad[] = {
-        "redis://u:hunter2@",       "redis://u:hunter2@h:x", "redis://u:hunter2@h/x", "redis://u:hunter2%@h",
-        "redis://u:hunter2@[x]",    "rediss://u:hunter2@h",  "redis:/u:hunter2@h",    "u:hunter2@h",
-        "redis://u:/hunter2@h",     "redis://h:hunter2",     "redis://hunter2!",      "redis://h/hunter2",
-        "unix:/s?password=hunter2", "unix://u:hunter2@/s",   "local:u:hunter2@",      "redis://u:#hunter2@h",
-        "redis://u:hunter2@h?x=1",  "redis://[hunter2]",     "redis://u@hunter2@h:0", "hunter2://h",
+        "redis://u:hunter2@",
+        "redis://u:hunter2@h:x",
+        "redis://u:hunter2@h/x",
+        "redis://u:hunter2%@h",
+        "redis://u:hunter2@[x]",
+        "rediss://u:hunter2@h,",
+        "redis:/u:hunter2@h",
+        "u:hunter2@h",
+        "redis://u:/hunter2@h",
+        "redis://h:hunter2",
+        "redis://hunter2!",
+        "redis://h/hunter2",
+        "unix:/s?password=hunter2",
+        "unix://u:hunter2@/s",
+        "local:u:hunter2@",
+        "redis://u:#hunter2@h",
+        "redis://u:hunter2@h?x=1",
+        "redis://[hunter2]",
+        "redis://u@hunter2@h:0",
+        "hunter2://h",
+        "redis+sentinel://h/hunter2!",
+        "redis+cluster://h,u:hunter2",
+        "redis+cluster://h/hunter2",
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         cr_assert_eq(hlk_url_parse(&url, bad[i], &error), HLK_E_INVALID, "taken: %s", bad[i]);
@@ -276,10 +358,11 @@ Test(url, is_shown_without_credentials)
 {
     shown("redis://u:hunter2@h", "redis://h:6379/0");
     shown("redis://:hunter2@[::1]:7/2", "redis://[::1]:7/2");
+    shown("rediss://u:hunter2@h", "rediss://h:6379/0");
     shown("unix:///run/r.sock", "unix:/run/r.sock");
     shown("unix:/run/r.sock?db=2", "unix:/run/r.sock?db=2");
-    shown("local:", "local:");
-    shown("local:default", "local:");
+    shown("local:", "local:default");
+    shown("local:default", "local:default");
     shown("local:x", "local:x");
 }
 
@@ -288,7 +371,7 @@ Test(url, is_shown_cut_when_it_is_too_long)
     char text[600] = "redis://";
     memset(text + 8, 'h', 500);
     parse(text);
-    cr_assert_eq(strlen(url.host), 500u);
+    cr_assert_eq(strlen(url.hosts[0].name), 500u);
     cr_assert_eq(strlen(url.shown), sizeof url.shown - 1);
 }
 
@@ -314,8 +397,10 @@ static void without_memory(const char *text, int allocations)
 
 Test(url, says_when_there_is_no_memory)
 {
-    without_memory("redis://u:p@h", 3);
-    without_memory("redis://[::1]", 1);
+    without_memory("redis://u:p@h", 4);
+    without_memory("redis://[::1]", 2);
+    without_memory("redis+sentinel://a,b/m", 4);
+    without_memory("redis+cluster://a,b", 3);
     without_memory("unix:/s", 1);
     without_memory("local:", 1);
     without_memory("local:x", 1);

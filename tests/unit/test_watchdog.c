@@ -1,19 +1,19 @@
-/* When holds are renewed, and what each answer means. The server's end is in the test's hands. */
-#include "renewing.h"
+/* When holds are renewed, and what each reply means. The test has the server's end. */
+#include "watchdog_fixture.h"
 
 #include "base/mem.h"
 #include "script/table.h"
 
-TestSuite(watchdog, .init = people_meet, .fini = people_part, .timeout = 20);
+TestSuite(watchdog, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
 
 /* --- when --- */
 
 Test(watchdog, a_hold_is_looked_at_after_a_third)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     cr_assert_eq(alarm_in(), LEASE / 3);
-    fire(); /* a tick early is nothing */
+    fire(); /* one tick too early: no effect */
     flush();
     cr_assert_eq(hear(), 0);
     cr_assert_eq(alarm_in(), LEASE / 3);
@@ -22,24 +22,24 @@ Test(watchdog, a_hold_is_looked_at_after_a_third)
 
 Test(watchdog, a_third_later_it_is_renewed)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    int64_t sent = world_now_ms();
+    int64_t sent = unit_now_ms();
     pass(20);
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(s->lease.until_ms, hlk_lease_until(sent, LEASE));
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    cr_assert_eq(e->lease.until_ms, hlk_lease_until(sent, LEASE));
     cr_assert_eq(alarm_in(), LEASE / 3 - 20);
-    cr_assert_eq(atomic_load(&world.table.counts.renewals), 1u);
-    cr_assert_eq(atomic_load(&world.table.counts.renewals_late), 0u);
-    cr_assert_str_eq(world_tells(), "");
+    cr_assert_eq(atomic_load(&unit.table.counts.renewals), 1u);
+    cr_assert_eq(atomic_load(&unit.table.counts.renewals_late), 0u);
+    cr_assert_str_eq(unit_tells(), "");
     release(&ann);
 }
 
 Test(watchdog, one_renewal_flies_at_a_time)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 3);
     fire();
@@ -49,13 +49,13 @@ Test(watchdog, one_renewal_flies_at_a_time)
     fire();
     flush();
     cr_assert_eq(hear(), 0);
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
     release(&ann);
 }
 
 Test(watchdog, a_fixed_lease_is_not_renewed)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold_fixed(&ann, 9000);
     pass(3000);
     fire();
@@ -66,13 +66,13 @@ Test(watchdog, a_fixed_lease_is_not_renewed)
 
 Test(watchdog, a_late_renewal_is_counted)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 2 + 1);
-    fire(); /* at risk is told first */
+    fire(); /* at risk is reported first */
     renew();
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(atomic_load(&world.table.counts.renewals_late), 1u);
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    cr_assert_eq(atomic_load(&unit.table.counts.renewals_late), 1u);
     release(&ann);
 }
 
@@ -88,17 +88,17 @@ static void remember_warnings(int level, const char *line, void *ctx)
 /* asks A2 redisson 5697: with its cause: this process, when the server was not slow */
 Test(watchdog, a_late_renewal_is_logged_with_the_gap_and_the_servers_part_of_it)
 {
-    world.log.fn = remember_warnings;
-    peer_up(&world.peer);
+    unit.log.fn = remember_warnings;
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 2);
     renew();
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
     cr_assert_str_eq(logged, "", "half of a lease is not late");
     pass(LEASE / 2 + 1);
     renew();
     pass(70);
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
     cr_assert_str_eq(logged, "1 of 1 locks renewed later than half of their lease, \"a\" 15001 ms after the time "
                              "before; the server took 70 ms to answer");
     release(&ann);
@@ -106,16 +106,16 @@ Test(watchdog, a_late_renewal_is_logged_with_the_gap_and_the_servers_part_of_it)
 
 Test(watchdog, renewals_towards_max_hold_are_shorter)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     enter(&ann);
-    int64_t cap = world_now_ms() + 35000;
-    ann.turn.max_hold_ms = 35000;
-    cr_assert(hlk_session_won(s, &ann.turn, world_now_ms(), 0, false));
+    int64_t cap = unit_now_ms() + 35000;
+    ann.waiter.max_hold_ms = 35000;
+    cr_assert(hlk_entry_acquired(e, &ann.waiter, unit_now_ms(), 0, false));
     pass(10000);
     renew();
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(s->lease.until_ms, cap);
-    cr_assert(s->lease.capped);
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    cr_assert_eq(e->lease.until_ms, cap);
+    cr_assert(e->lease.capped);
     release(&ann);
 }
 
@@ -123,124 +123,124 @@ Test(watchdog, renewals_towards_max_hold_are_shorter)
 
 Test(watchdog, what_the_server_does_not_know_is_lost)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     enter(&bob);
     pass(LEASE / 3);
     renew();
-    peer_answers(&world.peer, "*1\r\n:0\r\n");
+    peer_answers(&unit.peer, "*1\r\n:0\r\n");
     cr_assert(is_lost(&ann));
-    cr_assert_eq(hlk_session_look(s, &bob.turn), HLK_ENTER_TURN);
-    cr_assert_str_eq(world_tells(), "LOST a;");
+    cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_HEAD);
+    cr_assert_str_eq(unit_tells(), "LOST a;");
     let_go(&ann);
-    hlk_session_leave(s, &bob.turn, false);
+    hlk_entry_leave(e, &bob.waiter, false);
 }
 
 Test(watchdog, what_somebody_else_holds_is_lost)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    peer_answers(&world.peer, "*1\r\n:-1\r\n");
+    peer_answers(&unit.peer, "*1\r\n:-1\r\n");
     cr_assert(is_lost(&ann));
-    cr_assert_str_eq(world_tells(), "LOST a;");
+    cr_assert_str_eq(unit_tells(), "LOST a;");
     let_go(&ann);
 }
 
 Test(watchdog, the_end_of_a_loss_is_sent_after_it_was_told)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    peer_answers(&world.peer, "*1\r\n:0\r\n");
+    peer_answers(&unit.peer, "*1\r\n:0\r\n");
     cr_assert_eq(hear(), 0);
-    cr_assert_str_eq(world_tells(), "LOST a;");
+    cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_eq(hear(), 1);
     let_go(&ann);
 }
 
 Test(watchdog, each_of_a_batch_has_its_own_answer)
 {
-    struct hlk_session *other = world_session("b");
-    peer_up(&world.peer);
+    struct hlk_entry *other = unit_entry("b");
+    peer_up(&unit.peer);
     hold(&ann);
-    hlk_session_enter(other, &bob.turn);
-    cr_assert(hlk_session_won(other, &bob.turn, world_now_ms(), 0, false));
+    hlk_entry_enter(other, &bob.waiter);
+    cr_assert(hlk_entry_acquired(other, &bob.waiter, unit_now_ms(), 0, false));
     pass(LEASE / 3);
     fire();
     hlk_watchdog_fire(&other->alarm);
     flush();
     cr_assert_eq(hear(), 2);
     cr_assert_eq(commands, 1);
-    peer_answers(&world.peer, "*2\r\n:0\r\n:1\r\n");
+    peer_answers(&unit.peer, "*2\r\n:0\r\n:1\r\n");
     cr_assert(is_lost(&ann));
-    cr_assert_eq(other->lease.sent_ms, world_now_ms());
-    cr_assert_str_eq(world_tells(), "LOST a;");
+    cr_assert_eq(other->lease.sent_ms, unit_now_ms());
+    cr_assert_str_eq(unit_tells(), "LOST a;");
     let_go(&ann);
-    cr_assert_eq(hlk_session_let_go(other, bob.turn.holder.id, &parting), HLK_LET_LAST);
-    hlk_session_ended(other);
-    hlk_session_unref(other);
+    cr_assert_eq(hlk_entry_release(other, bob.waiter.holder.id, &record), HLK_LET_LAST);
+    hlk_entry_release_finish(other);
+    hlk_entry_unref(other);
 }
 
 Test(watchdog, a_server_without_the_script_is_sent_its_text)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 3);
     renew();
     cr_assert_not(by_text);
-    peer_answers(&world.peer, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
+    peer_answers(&unit.peer, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
     cr_assert_eq(hear(), 1);
     cr_assert(by_text);
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(s->lease.sent_ms, world_now_ms());
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    cr_assert_eq(e->lease.sent_ms, unit_now_ms());
     release(&ann);
 }
 
 Test(watchdog, a_refused_renewal_is_tried_again_a_tenth_later)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    peer_answers(&world.peer, "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
+    peer_answers(&unit.peer, "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
     cr_assert_eq(count_of(&ann), 1u);
     cr_assert_eq(alarm_in(), LEASE / 10);
     pass(LEASE / 10);
     renew();
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
     release(&ann);
 }
 
 Test(watchdog, an_answer_of_another_shape_says_nothing_and_ends_the_stream)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    peer_answers(&world.peer, "*2\r\n:0\r\n:0\r\n");
+    peer_answers(&unit.peer, "*2\r\n:0\r\n:0\r\n");
     cr_assert_eq(count_of(&ann), 1u);
-    peer_reads(&world.peer);
-    cr_assert_eq(world.peer.mux->state, HLK_MUX_DOWN);
+    peer_reads(&unit.peer);
+    cr_assert_eq(unit.peer.pipeline->state, HLK_PIPELINE_DOWN);
     release(&ann);
 }
 
 Test(watchdog, a_renewal_that_broke_loses_nothing)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    peer_breaks(&world.peer);
+    peer_breaks(&unit.peer);
     cr_assert_eq(count_of(&ann), 1u);
-    cr_assert_str_eq(world_tells(), "");
-    peer_up(&world.peer);
-    hlk_watchdog_verify_all(&world.table.watchdog);
+    cr_assert_str_eq(unit_tells(), "");
+    peer_up(&unit.peer);
+    hlk_watchdog_verify_all(&unit.node);
     cr_assert_eq(hear(), 1);
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(s->lease.sent_ms, world_now_ms());
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    cr_assert_eq(e->lease.sent_ms, unit_now_ms());
     release(&ann);
 }
 
@@ -252,49 +252,49 @@ Test(watchdog, without_answers_it_is_at_risk_then_lost)
     pass(LEASE / 3);
     fire();
     flush(); /* no connection */
-    pass(s->lease.until_ms - LEASE / 3 - world_now_ms() - 1);
+    pass(e->lease.until_ms - LEASE / 3 - unit_now_ms() - 1);
     fire();
-    cr_assert_str_eq(world_tells(), "");
+    cr_assert_str_eq(unit_tells(), "");
     pass(1);
     fire();
     fire();
-    cr_assert_str_eq(world_tells(), "AT_RISK a;");
-    cr_assert_str_eq(world.why, "renewal is overdue: no answer from the server");
-    pass(s->lease.until_ms - world_now_ms() - 1);
+    cr_assert_str_eq(unit_tells(), "AT_RISK a;");
+    cr_assert_str_eq(unit.why, "renewal is overdue: no answer from the server");
+    pass(e->lease.until_ms - unit_now_ms() - 1);
     fire();
     flush();
-    cr_assert_str_eq(world_tells(), "");
+    cr_assert_str_eq(unit_tells(), "");
     pass(1);
     fire();
-    cr_assert_str_eq(world_tells(), "LOST a;");
-    cr_assert_str_eq(world.why, "no answer to renewals from the server");
+    cr_assert_str_eq(unit_tells(), "LOST a;");
+    cr_assert_str_eq(unit.why, "no answer to renewals from the server");
     cr_assert(is_lost(&ann));
-    cr_assert_eq(hlk_undos_count(&world.undos), 1u);
+    cr_assert_eq(hlk_releases_count(&unit.node.releases), 1u);
     let_go(&ann);
 }
 
-/* asks A2 bsm 83: what is unknown is asked again until the local deadline, and not beyond */
+/* asks A2 bsm 83: an unknown outcome is asked for again until the local deadline, not later */
 Test(watchdog, what_was_lost_is_renewed_no_more)
 {
-    for (int memory = 1; memory >= 0; memory--) { /* without, the session itself remembers the loss */
-        peer_up(&world.peer);
+    for (int memory = 1; memory >= 0; memory--) { /* without memory the entry itself stores the loss */
+        peer_up(&unit.peer);
         hold(&ann);
-        pass(s->lease.until_ms - world_now_ms());
+        pass(e->lease.until_ms - unit_now_ms());
         hlk_mem_fail_after(memory ? -1 : 1);
         fire();
         hlk_mem_fail_after(-1);
         cr_assert(is_lost(&ann));
-        peer_breaks(&world.peer);
-        peer_up(&world.peer);
-        hlk_watchdog_verify_all(&world.table.watchdog);
+        peer_breaks(&unit.peer);
+        peer_up(&unit.peer);
+        hlk_watchdog_verify_all(&unit.node);
         for (int i = 0; i < 3; i++) {
             pass(LEASE / 3);
             fire();
             flush();
         }
-        cr_assert_null(strstr(peer_hears(&world.peer), hlk_script_table[HLK_SCRIPT_LOCK_RENEW].sha1));
+        cr_assert_null(strstr(peer_hears(&unit.peer), hlk_script_table[HLK_SCRIPT_LOCK_RENEW].sha1));
         let_go(&ann);
-        peer_breaks(&world.peer);
+        peer_breaks(&unit.peer);
     }
 }
 
@@ -303,67 +303,102 @@ Test(watchdog, a_process_that_stood_still_is_told_so)
     hold(&ann);
     pass(LEASE - 1);
     fire();
-    cr_assert_str_eq(world_tells(), "LOST a;");
-    cr_assert_str_eq(world.why, "this process stood still until its lease was over");
+    cr_assert_str_eq(unit_tells(), "LOST a;");
+    cr_assert_str_eq(unit.why, "this process stood still until its lease was over");
     let_go(&ann);
 }
 
 Test(watchdog, a_process_that_stood_still_for_less_is_told_so_too)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
-    pass(s->lease.until_ms - world_now_ms() - 1);
+    pass(e->lease.until_ms - unit_now_ms() - 1);
     fire();
-    cr_assert_str_eq(world_tells(), "AT_RISK a;");
-    cr_assert_str_eq(world.why, "renewal is overdue: this process stood still");
+    cr_assert_str_eq(unit_tells(), "AT_RISK a;");
+    cr_assert_str_eq(unit.why, "renewal is overdue: this process stood still");
     release(&ann);
 }
 
 Test(watchdog, a_loss_that_the_holder_finds_out_says_why)
 {
     hold(&ann);
-    pass(s->lease.until_ms - world_now_ms());
+    pass(e->lease.until_ms - unit_now_ms());
     let_go(&ann);
-    cr_assert_str_eq(world_tells(), "LOST a;");
-    cr_assert_str_eq(world.why, "no answer to renewals from the server");
+    cr_assert_str_eq(unit_tells(), "LOST a;");
+    cr_assert_str_eq(unit.why, "no answer to renewals from the server");
 }
 
 Test(watchdog, an_answer_at_the_last_moment_makes_it_safe)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
-    pass(s->lease.until_ms - world_now_ms() - 5);
+    pass(e->lease.until_ms - unit_now_ms() - 5);
     fire();
-    cr_assert_str_eq(world_tells(), "AT_RISK a;");
+    cr_assert_str_eq(unit_tells(), "AT_RISK a;");
     renew();
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
-    cr_assert_str_eq(world_tells(), "SAFE a;");
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    cr_assert_str_eq(unit_tells(), "SAFE a;");
     release(&ann);
 }
 
 Test(watchdog, an_answer_after_the_loss_changes_nothing)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
-    pass(s->lease.until_ms - world_now_ms() - 5);
+    pass(e->lease.until_ms - unit_now_ms() - 5);
     fire();
     renew();
     pass(5);
     fire();
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
     cr_assert(is_lost(&ann));
-    cr_assert_str_eq(world_tells(), "AT_RISK a;LOST a;");
+    cr_assert_str_eq(unit_tells(), "AT_RISK a;LOST a;");
+    let_go(&ann);
+}
+
+/* The loop has not reported it yet, but a call has compared the clock, and its LOST is final. */
+Test(watchdog, an_answer_after_the_lease_is_over_revives_nothing)
+{
+    unsigned count;
+    peer_up(&unit.peer);
+    hold(&ann);
+    pass(LEASE / 3);
+    renew();
+    pass(e->lease.until_ms - unit_now_ms());
+    cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
+    cr_assert(is_lost(&ann));
+    cr_assert_str_eq(unit_tells(), "LOST a;");
+    fire();
+    cr_assert_str_eq(unit_tells(), "");
+    cr_assert_eq(atomic_load(&unit.table.counts.renewals), 0u);
+    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+}
+
+Test(watchdog, what_is_over_by_the_clock_is_renewed_no_more)
+{
+    peer_up(&unit.peer);
+    hold(&ann);
+    pass(LEASE / 3);
+    fire();
+    pass(e->lease.until_ms - unit_now_ms());
+    flush(); /* the loop was stopped between the two */
+    hlk_watchdog_verify_all(&unit.node);
+    cr_assert_eq(hear(), 0);
+    fire();
+    cr_assert_str_eq(unit_tells(), "LOST a;");
     let_go(&ann);
 }
 
 Test(watchdog, at_risk_comes_when_the_client_wants_it)
 {
-    world.table.at_risk_ms = 500;
+    unit.table.at_risk_ms = 500;
     hold_fixed(&ann, 10000);
-    cr_assert_eq(alarm_in(), s->lease.until_ms - 500 - world_now_ms());
+    cr_assert_eq(alarm_in(), e->lease.until_ms - 500 - unit_now_ms());
     pass(alarm_in());
     fire();
-    cr_assert_str_eq(world_tells(), "AT_RISK a;");
+    cr_assert_str_eq(unit_tells(), "AT_RISK a;");
     release(&ann);
 }
 
@@ -373,19 +408,19 @@ Test(watchdog, an_alarm_of_what_is_not_held_is_nothing)
     enter(&ann);
     pass(LEASE);
     fire();
-    hlk_session_leave(s, &ann.turn, false);
+    hlk_entry_leave(e, &ann.waiter, false);
     hold(&ann);
     let_go(&ann);
     fire();
-    hlk_session_ended(s);
-    cr_assert_str_eq(world_tells(), "");
+    hlk_entry_release_finish(e);
+    cr_assert_str_eq(unit_tells(), "");
 }
 
 /* --- without memory --- */
 
 Test(watchdog, without_memory_for_a_batch_it_is_tried_at_the_next_alarm)
 {
-    peer_up(&world.peer);
+    peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 3);
     fire();
@@ -394,13 +429,13 @@ Test(watchdog, without_memory_for_a_batch_it_is_tried_at_the_next_alarm)
     hlk_mem_fail_after(-1);
     cr_assert_eq(hear(), 0);
     cr_assert_eq(count_of(&ann), 1u);
-    cr_assert_not(hlk_list_linked(&s->due));
+    cr_assert_not(hlk_list_linked(&e->due));
     pass(alarm_in());
-    fire(); /* at risk by now, and asked again */
+    fire(); /* at risk by now, and sent again */
     pass(alarm_in() > 0 ? alarm_in() : 0);
     renew();
-    peer_answers(&world.peer, "*1\r\n:1\r\n");
-    cr_assert_str_eq(world_tells(), "AT_RISK a;SAFE a;");
+    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    cr_assert_str_eq(unit_tells(), "AT_RISK a;SAFE a;");
     release(&ann);
 }
 
@@ -414,13 +449,13 @@ static void count_errors(int level, const char *line, void *ctx)
 
 Test(watchdog, an_event_that_could_not_be_told_is_logged)
 {
-    world.log.fn = count_errors;
+    unit.log.fn = count_errors;
     hold_fixed(&ann, 10000);
     pass(alarm_in());
     hlk_mem_fail_once(1);
     fire();
     hlk_mem_fail_after(-1);
-    cr_assert_str_eq(world_tells(), "");
+    cr_assert_str_eq(unit_tells(), "");
     flush();
     flush();
     cr_assert_eq(errors_logged, 1);

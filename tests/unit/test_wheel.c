@@ -1,4 +1,4 @@
-/* The timer wheel: when what fires. */
+/* The timer wheel: which timers fire when. */
 #include "base/wheel.h"
 
 #include <criterion/criterion.h>
@@ -61,8 +61,8 @@ Test(wheel, fires_once)
 
 Test(wheel, what_is_past_fires_in_the_next_tick)
 {
-    struct hlk_timer past = { 0 }, now = { 0 }, negative = { 0 };
-    hlk_wheel_arm(&wheel, &past, 5);
+    struct hlk_timer ended_hold = { 0 }, now = { 0 }, negative = { 0 };
+    hlk_wheel_arm(&wheel, &ended_hold, 5);
     hlk_wheel_arm(&wheel, &now, 100000);
     hlk_wheel_arm(&wheel, &negative, INT64_MIN);
     cr_assert_eq(fired_at(100009), 0);
@@ -225,7 +225,8 @@ static struct {
     int64_t due_ms; /* 0: not armed */
 } some[MANY];
 
-/* The head of wheel.h as one rule: after advance(now) nothing is armed that was due, nothing came a tick early. */
+/* The head of wheel.h as one rule: after advance(now) no armed timer is due, and none has fired more than a tick
+ * early. */
 Test(wheel, random_arms_and_cancels_fire_exactly_when_due)
 {
     int64_t now = 100000;
@@ -254,4 +255,25 @@ Test(wheel, random_arms_and_cancels_fire_exactly_when_due)
         cr_assert_eq(wheel.armed, armed);
     }
     cr_assert_gt(fired, 1000u);
+}
+
+/* --- the next wake-up --- */
+
+Test(wheel, tells_when_a_timer_is_to_be_looked_for)
+{
+    struct hlk_timer timer = { .due_ms = 0 };
+    cr_assert_eq(hlk_wheel_next_ms(&wheel), INT64_MAX);
+    cr_assert_eq(hlk_wheel_arm(&wheel, &timer, 100509), 100500);
+    cr_assert_eq(hlk_wheel_next_ms(&wheel), 100500);
+    cr_assert_eq(hlk_wheel_arm(&wheel, &timer, 5), 100000 + TICK);
+    cr_assert_eq(hlk_wheel_next_ms(&wheel), 100000 + TICK);
+    hlk_wheel_cancel(&wheel, &timer);
+    cr_assert_eq(hlk_wheel_next_ms(&wheel), INT64_MAX);
+}
+
+Test(wheel, looks_into_the_slot_of_a_far_timer_in_each_turn)
+{
+    struct hlk_timer far = { .due_ms = 0 };
+    cr_assert_eq(hlk_wheel_arm(&wheel, &far, 100000 + 3 * TURN + 50), 100000 + 3 * TURN + 50);
+    cr_assert_eq(hlk_wheel_next_ms(&wheel), 100050);
 }

@@ -1,4 +1,4 @@
-/* Commands written by hand are, byte for byte, what hiredis' formatter writes. */
+/* Commands written by hand have the same bytes as those of hiredis' formatter. */
 #include "script/wire.h"
 
 #include <criterion/criterion.h>

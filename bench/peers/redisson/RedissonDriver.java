@@ -15,10 +15,10 @@ import org.redisson.config.Config;
 
 /**
  * The driver of Redisson: the lines of bench/driver.h, locks by RLock with the defaults of a single server.
- * Threads are kept from round to round, as a warm server would.
+ * Threads are kept from round to round, as in a warm server.
  *
- * The variant redisson-fair has fair locks. --clients K: K clients with connections of their own, as if they were
- * processes; threads are dealt to them in turn.
+ * The variant redisson-fair has fair locks. --clients K: K clients with separate connections, as if they were
+ * processes; threads are assigned to them in turn.
  */
 public final class RedissonDriver {
     private final List<RedissonClient> clients;

@@ -39,7 +39,7 @@ final class SharedPage {
         return (long) WORD.getAndAdd(words, TICKETS, 1L) + 1;
     }
 
-    /** How long the hand-over took, -1 when nobody handed over. */
+    /** How long the hand-over took; -1: there was none. */
     long enter(long id, long ticket, long nowNs) {
         if (get(OWNER) != 0) {
             violated();

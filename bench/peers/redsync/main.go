@@ -1,6 +1,6 @@
 // The driver of redsync: the lines of bench/driver.h, a mutex for each goroutine, all on one pool of connections.
 //
-// Defaults but for two: a lease of 30 s, as all have here, and no end of tries. It renews nothing: no `hold`.
+// Defaults, except the lease of 30 s that all peers have here, and no limit of tries. It has no renewal: no `hold`.
 package main
 
 import (
@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 )
@@ -147,15 +149,24 @@ func main() {
 	port := flag.Int("port", 0, "")
 	process := flag.Int("process", 0, "")
 	path := flag.String("page", "", "")
+	masters := flag.String("masters", "", "")
 	_ = flag.String("variant", "redsync", "")
 	_ = flag.Int("lease-ms", 0, "")
 	flag.Parse()
-	client := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", *port)})
-	if err := client.Ping(context.Background()).Err(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	ports := []string{strconv.Itoa(*port)}
+	if *masters != "" {
+		ports = append(ports, strings.Split(*masters, ",")...)
 	}
-	d := driver{redsync.New(goredis.NewPool(client)), openPage(*path), *process, bufio.NewReader(os.Stdin)}
+	var pools []redsyncredis.Pool
+	for _, port := range ports {
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+		if err := client.Ping(context.Background()).Err(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		pools = append(pools, goredis.NewPool(client))
+	}
+	d := driver{redsync.New(pools...), openPage(*path), *process, bufio.NewReader(os.Stdin)}
 	fmt.Printf("{\"ready\":true,\"version\":\"%s\"}\n", version())
 	d.serve()
 }

@@ -41,7 +41,7 @@ func increment(word *uint64)         { set(word, get(word)+1) }
 
 func (p *page) draw() uint64 { return atomic.AddUint64(&p.tickets, 1) }
 
-// How long the hand-over took, -1 when nobody handed over.
+// How long the hand-over took; -1: there was none.
 func (p *page) enter(id, ticket uint64, now int64) int64 {
 	if get(&p.owner) != 0 {
 		atomic.AddUint64(&p.violations, 1)

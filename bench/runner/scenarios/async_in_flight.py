@@ -1,8 +1,8 @@
-"""async: how near does one thread with completions come to what one connection and one Redis thread can do?
+"""async: how close does one thread with completions come to the limit of one connection and one Redis thread?
 
 Fixed: 64 pairs in flight, each on a lock of its own, one thread, one connection; lease 30 s.
-One operation: acquire and release. ours-dispatch, ours-events and rslock wait for both answers; ours-forget, as the
-example in hasplock.h, goes on when the release is accepted; the ceiling waits for nothing but the whole batch of 64.
+One operation: acquire and release. ours-dispatch, ours-events and rslock wait for both replies. ours-forget continues
+when the release is accepted, as the example in hasplock.h does. The ceiling waits only for the whole batch of 64.
 """
 from ..scenario import Scenario, Target, ratio
 

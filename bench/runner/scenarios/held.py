@@ -1,10 +1,10 @@
-"""W5: what do held locks cost while nothing happens but their renewal?
+"""W5: what do held locks cost while they are only renewed?
 
-Fixed: one process holds that many locks under its watchdog; both forms renew 10,000 keys a second. W5-1M is a stress
-run of its own: 100,000 keys a second, only when it is asked for.
+Fixed: one process holds the locks under its watchdog; both forms renew 10,000 keys a second. W5-1M is a separate stress
+run with 100,000 keys a second, which runs only if named.
 One operation: none; CPU shares of a core over the window, memory per held lock on both sides, how old the renewals are
 (lease minus PTTL of every key, read six times within a lease after the window), and how late: the time between two
-renewals of a key, less the third of the lease after which one is due.
+renewals of a key, minus the third of the lease after which one is due.
 """
 from ..scenario import Scenario, Target, figure
 

@@ -1,7 +1,7 @@
 """W1, W2: what does an uncontended lock cost, for one thread and for many?
 
 Fixed: each thread has a lock of its own and does nothing while it holds it; one process; lease 30 s.
-One operation: acquire and release, both answered by the server (but ours-relasync: the release is not waited for).
+One operation: acquire and release, both answered by the server (ours-relasync does not wait for the release).
 """
 from ..scenario import Scenario, Target, figure, ratio
 

@@ -1,10 +1,10 @@
 """W3, W4: how quickly does a lock pass from holder to holder, within a process and between processes?
 
-Fixed: every thread of every process wants the same lock all the time and holds it only for the check of exclusion
+Fixed: every thread of every process contends for one lock all the time and holds it only for the check of exclusion
 (bench/page.h); lease 30 s.
-One operation: one acquisition and its release. Compared are hand-overs: acquisitions after somebody else's hold. A peer
-whose thread takes the lock again and again has many acquisitions and few hand-overs. An acquisition is overtaken when
-somebody who called later had the lock before.
+One operation: one acquisition and its release. Compared are hand-overs: acquisitions after another holder's hold. A
+peer whose thread acquires the lock again and again has many acquisitions and few hand-overs. An acquisition was
+overtaken when a thread that called later got the lock before.
 """
 from ..scenario import Scenario, Target, figure, ratio
 
@@ -13,7 +13,7 @@ W4_PEERS = (*PEERS, "redsync")
 
 
 def least(metric):
-    """The one with the fewest acquisitions, as a share of the one with the most."""
+    """The fewest acquisitions of a process, as a share of the most."""
     return lambda summaries: min(summaries["ours"][metric]) / max(summaries["ours"][metric])
 
 
@@ -40,6 +40,12 @@ SCENARIOS = (
             Target("commands per hand-over, ours", figure("ours", "commands_handoff"), 2.1, at_most=True, unit=""),
             Target("hand-overs, ours / redisson", ratio("ours", "redisson", "handoffs"), 4),
             Target("min/max per process, ours", least("per_process"), unit=""),
+            Target("hand-overs, ours-fair / floor-blpop", ratio("ours-fair", "floor-blpop", "handoffs"), 0.8),
+            Target("hand-over p50, ours-fair / floor-blpop", ratio("ours-fair", "floor-blpop", "handoff_p50"), 1.3,
+                   at_most=True),
+            Target("commands per hand-over, ours-fair", figure("ours-fair", "commands_handoff"), 2.1, at_most=True,
+                   unit=""),
+            Target("hand-overs, ours-fair / redisson-fair", ratio("ours-fair", "redisson-fair", "handoffs")),
         )),
     Scenario(
         name="W4-4x4", title="4 processes x 4 threads, one key; one operation = one acquisition", kind="shared",

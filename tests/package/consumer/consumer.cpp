@@ -1,25 +1,25 @@
-// consumer.cpp - the same in C++, by hasplock::guard.
-#include <hasplock/hasplock.h>
+// consumer.cpp - the same in C++, by hasplock.hpp.
+#include <hasplock/hasplock.hpp>
 
 #include <cstdio>
 
 int main()
-{
-    hlk_client *client;
-    if (hlk_client_open(&client, "local:", nullptr) != HLK_OK) {
-        std::fprintf(stderr, "%s\n", hlk_last_error());
+try {
+    hasplock::client client("local:");
+    hasplock::mutex mutex(client, "package:cxx"), other(client, "package:cxx:other");
+    std::unique_lock<hasplock::mutex> held(mutex, std::chrono::seconds(2));
+    hasplock::guard nested(mutex, std::chrono::seconds(2));
+    if (!held || !nested || nested.release() != HLK_OK || held.release()->release() != HLK_OK)
         return 1;
-    }
-    hlk_lock *lock = hlk_lock_create(client, "package:cxx", nullptr);
     {
-        hasplock::guard held(lock, 2000);
-        if (held)
-            std::printf("hasplock %s\n", hlk_version());
+        std::scoped_lock both(mutex, other);
+        if (hlk_lock_holds(mutex.get()) != 1 || hlk_lock_holds(other.get()) != 1)
+            return 1;
     }
-    bool failed = hlk_last_status() != HLK_OK || hlk_lock_holds(lock) != 0;
-    if (failed)
-        std::fprintf(stderr, "%s\n", hlk_last_error());
-    hlk_lock_destroy(lock);
-    hlk_client_close(client);
-    return failed;
+    if (hlk_lock_holds(mutex.get()) != 0 || hlk_lock_holds(other.get()) != 0)
+        return 1;
+    std::printf("hasplock %s\n", hlk_version());
+} catch (const std::system_error &e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
 }

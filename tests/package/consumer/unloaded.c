@@ -14,7 +14,7 @@ static void *call(void *arg)
 {
     struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
     hlk_client *client;
-    opts.patience_ms = 10;
+    opts.reconnect_timeout_ms = 10;
     (void)!open_client(&client, "unix:/nonexistent/socket", &opts);
     sem_post(&called);
     sem_wait(&unloaded);

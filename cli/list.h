@@ -1,0 +1,9 @@
+/* list.h - `hasplock list`: what is held on the server. */
+#ifndef HLK_CLI_LIST_H
+#define HLK_CLI_LIST_H
+
+#include "options.h"
+
+int list(const struct options *options);    /* 0, also when nothing is held, or a fault's code */
+
+#endif

@@ -1,0 +1,15 @@
+/* url.h - where Redis is: --url, --url-file, HASPLOCK_URL or HASPLOCK_URL_FILE. */
+#ifndef HLK_CLI_URL_H
+#define HLK_CLI_URL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The options (NULL: not given) before the environment; two of one kind are one too many. On success *url is the URL
+ * and *file where it was read from, or NULL; both live as long as the process. False: `why` says what is wrong. */
+bool url_find(const char **url, const char **file, char *why, size_t why_size);
+
+/* True when a URL has a password in it, so that COMMAND must not inherit it. Rather once too often. */
+bool url_has_password(const char *url);
+
+#endif

@@ -1,0 +1,239 @@
+/* waiting.c - see waiting.h. When the wait ends, the thread may still be waiting for a reply. Nothing waits for the
+ * thread then, and it shows nothing any more. */
+#include "waiting.h"
+
+#include "helper.h"
+#include "holder.h"
+#include "say.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SOON_MS 100      /* a wait that is shorter is not shown */
+#define TERMINAL_MS 1000 /* when the line first appears, and how often it is updated */
+#define LINE_MOST 64     /* entries of the queue that are searched for our own */
+#define COLUMNS 80       /* of a terminal of unknown width */
+#define COLUMNS_LEAST 40
+
+struct look {
+    struct hlk_lock_state state;
+    int64_t position; /* in the queue, from 1; 0: not found */
+};
+
+/* Is it the owner of a run around this one? hasplock run passes its owner to COMMAND, with those around it. */
+static bool is_around_us(const char *holder)
+{
+    const char *owners = getenv("HASPLOCK_OWNERS");
+    size_t len = strlen(holder);
+    for (const char *at = owners; at && len && (at = strstr(at, holder)) != NULL; at += len)
+        if ((at == owners || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+            return true;
+    return false;
+}
+
+static int64_t position_in(const struct hlk_waiter *line, size_t n, const char *client_id)
+{
+    size_t len = strlen(client_id);
+    for (size_t i = 0; i < n && i < LINE_MOST; i++)
+        if (strncmp(line[i].holder, client_id, len) == 0 && line[i].holder[len] == ':')
+            return (int64_t)i + 1;
+    return 0;
+}
+
+/* False: unknown. */
+static bool look(const struct waiting *w, struct look *look)
+{
+    struct hlk_waiter line[LINE_MOST];
+    size_t n;
+    memset(look, 0, sizeof *look);
+    look->state.size = sizeof look->state;
+    line[0].size = sizeof line[0];
+    if (hlk_lock_query(w->lock, &look->state) != HLK_OK || !look->state.held || look->state.mine)
+        return false;
+    if (hlk_lock_waiters(w->lock, line, LINE_MOST, &n) == HLK_OK)
+        look->position = position_in(line, n, hlk_client_id(w->client));
+    return true;
+}
+
+static const char *position_text(int64_t position, char *buf, size_t size)
+{
+    static const char *const ends[] = { "th", "st", "nd", "rd" };
+    bool teens = position % 100 >= 11 && position % 100 <= 13;
+    snprintf(buf, size, "%" PRId64 "%s in line", position, ends[position % 10 > 3 || teens ? 0 : position % 10]);
+    return buf;
+}
+
+/* A terminal's line is cut at its end, so the important part comes first. */
+static void describe(const struct waiting *w, const struct look *look, char *buf, size_t size)
+{
+    struct holder holder;
+    char who[400], position[64] = "";
+    int64_t waited_ms = hlk_now_ms() - w->asked_at_ms;
+    if (look->position)
+        position_text(look->position, position, sizeof position);
+    holder_read(&holder, look->state.holder);
+    holder_shown(&holder, who, sizeof who);
+    if (w->terminal)
+        snprintf(buf, size, "waiting %" PRId64 " s%s%s: held by %s, ttl %" PRId64 " s", waited_ms / 1000,
+                 *position ? ", " : "", position, who, look->state.ttl_ms / 1000);
+    else
+        snprintf(buf, size, "waiting: held by %s, ttl %.1f s%s%s", who, (double)look->state.ttl_ms / 1000,
+                 *position ? "; " : "", position);
+}
+
+static void say_once(const struct waiting *w, const struct look *look)
+{
+    struct json fields;
+    char text[700];
+    say_begin(&fields, "waiting");
+    holder_add_json(look->state.holder, &fields);
+    json_int(&fields, "ttl_ms", look->state.ttl_ms);
+    json_int(&fields, "position", look->position);
+    json_int(&fields, "waited_ms", hlk_now_ms() - w->asked_at_ms);
+    describe(w, look, text, sizeof text);
+    say_with(&fields, SAY_VERBOSE, "%s", text);
+}
+
+/* Not while in the background: the terminal then belongs to another job. */
+static void show_line(struct waiting *w, const struct look *look)
+{
+    struct winsize window = { 0 };
+    char text[700];
+    if (tcgetpgrp(STDERR_FILENO) != getpgrp())
+        return;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < COLUMNS_LEAST)
+        window.ws_col = COLUMNS;
+    describe(w, look, text, sizeof text);
+    say_status(text, window.ws_col);
+    w->shown = true;
+}
+
+/* Under the mutex. False: nothing more to show. */
+static bool tell(struct waiting *w, const struct look *seen)
+{
+    snprintf(w->holder, sizeof w->holder, "%s", seen->state.holder);
+    w->itself = w->nested && is_around_us(seen->state.holder);
+    if (w->itself)
+        hlk_cancel_trigger(w->cancel);
+    else if (w->terminal && hlk_now_ms() >= w->asked_at_ms + TERMINAL_MS)
+        show_line(w, seen);
+    else if (!w->terminal && !w->told)
+        say_once(w, seen);
+    w->told = true;
+    return !w->itself && (w->terminal || (w->options->json && w->options->wait_ms > 0));
+}
+
+/* Under the mutex. Waits until at_ms, or until the wait is over. */
+static bool is_over_at(struct waiting *w, int64_t at_ms)
+{
+    while (!w->over && hlk_now_ms() < at_ms) {
+        int64_t left_ms = at_ms - hlk_now_ms();
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += (time_t)(left_ms / 1000);
+        until.tv_nsec += (long)(left_ms % 1000) * 1000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        pthread_cond_timedwait(&w->changed, &w->mu, &until);
+    }
+    return w->over;
+}
+
+static void *be_the_teller(void *ctx)
+{
+    struct waiting *w = ctx;
+    struct look seen;
+    bool more = true;
+    int64_t next_ms = w->asked_at_ms + (w->nested ? 0 : w->terminal ? TERMINAL_MS : SOON_MS);
+    pthread_mutex_lock(&w->mu);
+    while (more && !is_over_at(w, next_ms)) {
+        pthread_mutex_unlock(&w->mu);
+        bool known = look(w, &seen);
+        pthread_mutex_lock(&w->mu);
+        if (known && !w->over)
+            more = tell(w, &seen);
+        next_ms = hlk_now_ms() + (known ? TERMINAL_MS : SOON_MS);
+    }
+    pthread_mutex_unlock(&w->mu);
+    return NULL;
+}
+
+static bool has_something_to_tell(struct waiting *w)
+{
+    const struct options *o = w->options;
+    w->nested = getenv("HASPLOCK_OWNERS") && o->wait_ms != 0;
+    w->terminal = !o->json && o->verbosity == 0 && isatty(STDERR_FILENO);
+    return w->nested || (o->wait_ms != 0 && (w->terminal || o->json || o->verbosity > 0));
+}
+
+/* With all signals blocked: SIGCHLD would be lost in a thread that has not blocked it. */
+static bool start_teller(struct waiting *w)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&w->thread, NULL, be_the_teller, w) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+void waiting_begin(struct waiting *w, const struct options *options, hlk_client *client, hlk_lock *lock,
+                   hlk_cancel *cancel)
+{
+    pthread_condattr_t monotonic;
+    *w = (struct waiting){
+        .options = options, .client = client, .lock = lock, .cancel = cancel, .asked_at_ms = hlk_now_ms()
+    };
+    pthread_mutex_init(&w->mu, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    w->started = has_something_to_tell(w) && start_teller(w);
+}
+
+void waiting_end(struct waiting *w)
+{
+    pthread_mutex_lock(&w->mu);
+    w->over = true;
+    bool shown = w->shown;
+    if (shown)
+        say_status("", COLUMNS);
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->mu);
+    if (shown)
+        helper_flush();
+}
+
+void waiting_join(struct waiting *w)
+{
+    if (w->started)
+        pthread_join(w->thread, NULL);
+    w->started = false;
+}
+
+bool waiting_for_itself(struct waiting *w)
+{
+    pthread_mutex_lock(&w->mu);
+    bool itself = w->itself;
+    pthread_mutex_unlock(&w->mu);
+    return itself;
+}
+
+void waiting_holder_json(struct waiting *w, struct json *fields)
+{
+    char holder[sizeof w->holder];
+    pthread_mutex_lock(&w->mu);
+    memcpy(holder, w->holder, sizeof holder);
+    pthread_mutex_unlock(&w->mu);
+    if (*holder)
+        holder_add_json(holder, fields);
+}

@@ -1,0 +1,92 @@
+/* semaphore.h - a number of permits, shared by processes: at most so many do something at once (Redisson's RSemaphore).
+ *
+ *     hlk_semaphore *jobs = hlk_semaphore_create(client, "jobs");
+ *     hlk_semaphore_try_set(jobs, 8, 0);                          once; who comes later changes nothing
+ *     if (hlk_semaphore_acquire(jobs, 1, 5000) == HLK_OK) {
+ *         ...
+ *         hlk_semaphore_release(jobs, 1);
+ *     }
+ *
+ * The number of free permits is one key in Redis. A permit has no holder and no lease: anybody may release, also what
+ * was never acquired, and the permits of a process that dies are gone for good. Where that matters use a lock.
+ *
+ * A semaphore that does not exist has no permits: an acquire waits until somebody makes it.
+ *
+ * Waiters of hasplock stand in a queue in Redis, and get permits in its order, n at once. One that needs more than are
+ * free keeps those behind it waiting, so it is not overtaken for ever. Redisson's clients know no queue, and take
+ * whatever is free.
+ *
+ * An acquire takes its permits once, and a release gives them back once, even if connections break and commands are
+ * sent again: each is noted in Redis until its client has heard of it. */
+#ifndef HASPLOCK_SEMAPHORE_H
+#define HASPLOCK_SEMAPHORE_H
+
+#include "lock.h"
+
+HLK_BEGIN_DECLS
+
+#define HLK_PERMITS_MAX 2147483647      /* 2^31 - 1: of a call, and of a semaphore */
+
+typedef struct hlk_semaphore hlk_semaphore;     /* opaque. Any number of threads at once */
+
+/* Makes a handle on the semaphore `name` (1 to 512 bytes). It need not exist in Redis. No I/O. Any thread. NULL: an
+ * error, see hlk_last_status(): HLK_E_INVALID (the name; a client without pub/sub, or one of independent masters),
+ * HLK_E_NOMEM, HLK_E_CLOSED, HLK_E_FORKED. */
+HLK_API HLK_MUST_USE hlk_semaphore *hlk_semaphore_create(hlk_client *client, const char *name);
+
+/* Frees the handle, when no call uses it. Nothing is released. NULL is fine. Before hlk_client_close. */
+HLK_API void hlk_semaphore_destroy(hlk_semaphore *semaphore);
+
+/* The name. Owned by the handle. NULL for NULL. */
+HLK_API const char *hlk_semaphore_name(const hlk_semaphore *semaphore);
+
+/* Takes `permits` (1 to HLK_PERMITS_MAX) within `wait_ms` (HLK_NOWAIT: one try; HLK_FOREVER), all or none.
+ * HLK_OK           taken
+ * HLK_BUSY         one try: too few are free, or others wait for them. Or no answer came within reply_timeout_ms
+ * HLK_TIMEOUT      all of wait_ms has passed
+ * HLK_NOT_REPLICATED   taken, but not confirmed by wait_replicas replicas; given back
+ * HLK_E_...        faults. HLK_E_SERVER: for example, there is no semaphore under that name but something else
+ * Any other than HLK_OK: nothing was taken, or it is given back: what may have been taken by a command that was not
+ * answered is given back in the background, for as long as the client is open. Never HLK_E_UNSURE.
+ * Any thread but one in a log callback. Blocks. A pthread cancellation point, which takes nothing. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_acquire(hlk_semaphore *semaphore, int64_t permits, int64_t wait_ms);
+
+/* The same with options of lock.h: wait_ms, cancel and flags. lease_ms must be 0. Also returns HLK_INTERRUPTED. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *semaphore, int64_t permits,
+                                                               const struct hlk_acquire_opts *opts);
+
+/* Gives back `permits` (1 to HLK_PERMITS_MAX), and wakes who waits for them. Makes the semaphore if it does not exist.
+ * HLK_OK           they are free
+ * HLK_E_UNSURE     sent, and not answered within reply_timeout_ms; HLK_E_CONNECT: no server in that time. It is
+ *                  repeated in the background until it is answered, and happens once: do not call it again
+ * HLK_E_SERVER     there would be more than HLK_PERMITS_MAX, or it is no semaphore; nothing was changed
+ * HLK_E_...        other faults; nothing was changed
+ * Any thread. Blocks for up to reply_timeout_ms. */
+HLK_API enum hlk_status hlk_semaphore_release(hlk_semaphore *semaphore, int64_t permits);
+
+/* The same, but a semaphore that does not exist is not made: HLK_NOT_HOLDER, nothing was changed. */
+HLK_API enum hlk_status hlk_semaphore_release_if_exists(hlk_semaphore *semaphore, int64_t permits);
+
+/* Makes the semaphore with `permits` (0 to HLK_PERMITS_MAX) if it does not exist. ttl_ms: after that time it is
+ * deleted, with all its permits; 0: never.
+ * HLK_OK           made
+ * HLK_BUSY         it exists already; nothing was changed
+ * HLK_E_UNSURE     sent, and not answered in time: made, or not
+ * HLK_E_...        other faults; nothing was changed
+ * Any thread. Blocks for up to reconnect_timeout_ms + reply_timeout_ms, like all that follow. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_try_set(hlk_semaphore *semaphore, int64_t permits, int64_t ttl_ms);
+
+/* Adds `permits` (not 0; negative: takes away, also below 0) to the free ones, for example because the limit has
+ * changed. Makes the semaphore, and removes a ttl of it, as Redisson does. HLK_E_UNSURE: it may have happened. */
+HLK_API enum hlk_status hlk_semaphore_add(hlk_semaphore *semaphore, int64_t permits);
+
+/* Takes all free permits. *drained (may be NULL): how many. A number below 0 stays as it is. HLK_E_UNSURE: it may have
+ * happened. */
+HLK_API enum hlk_status hlk_semaphore_drain(hlk_semaphore *semaphore, int64_t *drained);
+
+/* *permits: how many are free; it may be negative. 0 if there is no semaphore. Only a hint. */
+HLK_API enum hlk_status hlk_semaphore_available(hlk_semaphore *semaphore, int64_t *permits);
+
+HLK_END_DECLS
+
+#endif

@@ -1,0 +1,15 @@
+--[[ latch_await: what a latch still waits for. Changes nothing
+
+  KEYS[1] latch   string: how many times it is still to be counted down; none: not at all
+
+  Returns the count as a string; "0": nobody has to wait
+          HASPLOCK ...   the key is a string that is no number. WRONGTYPE: it is no string
+  Twice   the same
+  Wakes   nobody
+  Source  Redisson's RCountDownLatch reads the key by GET ]]
+local count = redis.call('get', KEYS[1]) or '0'
+local left = tonumber(count)
+if not left then
+    return redis.error_reply('HASPLOCK the count of the latch is no number')
+end
+return string.format('%.0f', math.max(left, 0))

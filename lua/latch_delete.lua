@@ -1,0 +1,18 @@
+--[[ latch_delete: count of a latch -> none
+
+  KEYS[1] latch    string: see latch_await
+  ARGV[1] channel  of the latch
+
+  Returns 1        deleted
+          0        there was none
+          WRONGTYPE  it is no string; nothing is changed
+  Twice   a second run finds none, and answers 0: an attempt in doubt is never repeated (src/sync/latch.c)
+  Wakes   all waiters: without a count nobody has to wait
+  Source  Redisson's delete() publishes "1" instead, which leaves its waiters blocked ]]
+local latch, channel = KEYS[1], ARGV[1]
+if not redis.call('get', latch) then
+    return 0
+end
+redis.call('del', latch)
+redis.pcall('publish', channel, '0')
+return 1

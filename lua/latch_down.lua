@@ -1,0 +1,29 @@
+--[[ latch_down: count of a latch -> less by n, not below 0; at 0 the key is deleted
+
+  KEYS[1] latch    string: see latch_await
+  ARGV[1] n        >= 1
+  ARGV[2] channel  of the latch
+
+  Returns the count that is left, >= 0
+          HASPLOCK ...   the key is a string that is no number; nothing is changed. WRONGTYPE: it is no string
+  Twice   counts down twice: an attempt in doubt is never repeated (src/sync/latch.c)
+  Wakes   all waiters, when the count becomes 0
+  Order   reads before it writes. The last count down writes by DEL, which a full server allows
+  Source  Redisson's RCountDownLatch: "0" is published when a count above 0 becomes 0, and nothing else ]]
+local latch, n, channel = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+local count = redis.call('get', latch)
+if not count then
+    return 0
+end
+local left = tonumber(count)
+if not left then
+    return redis.error_reply('HASPLOCK the count of the latch is no number')
+end
+if left > n then
+    return redis.call('incrby', latch, '-' .. ARGV[1])
+end
+redis.call('del', latch)
+if left > 0 then
+    redis.pcall('publish', channel, '0')
+end
+return 0

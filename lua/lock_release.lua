@@ -1,0 +1,113 @@
+--[[ lock_release: held by `hold` -> the next waiter's, or free; a ticket of `hold` -> removed. The only script that
+     gives anything back: a release, a wait that is given up, what is left after a loss, a grant that no waiter needs
+
+  KEYS[1] lock     hash: hold -> count
+  KEYS[2] queue    zset: see lock_acquire
+  KEYS[3] token    counter of fencing tokens; only by clients that use the lock as a fenced one
+  ARGV[1] hold     "<client id>:<hold id>"
+  ARGV[2] channel  of the lock; Redisson's waiters subscribe to it
+  ARGV[3] brief    ms; the hold came by a grant a short time ago: no waiter in the queue has waited for long, and at
+                   most this is left of the ttl. 0, or none: not known
+  ARGV[4] yield_ms  > 0: if the channel has subscribers, the lock is left to them for so long (yield window) before it
+                   is the queue's; 0, or none: no window
+  ARGV[5] void_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
+                   0, or none: no tombstone
+  ARGV[6] member   its ticket, if it may have one
+
+  Returns 1        it was held by `hold`, and is passed on, or free
+          2        it had a ticket, which is removed
+          0        neither: expired, broken, released before, or never acquired
+  Twice   the second run answers 0 and changes nothing but the tombstone's age
+  Wakes   the first waiter in the queue that is alive; "0" on the channel if there is none, for a yield window, or if
+          the ttl of the next hold is shorter than that of this one. The next waiter also when the first one leaves
+          and no other release would wake it: the lock is free, or a foreign client's
+  Order   the first write is one that a full server still allows; after it every call is a pcall, whose answer may be
+          an error: a key that is deleted while its slot moves is another server's from then on; publish comes last.
+          If the hold turns out not to exist, what was taken out of the queue before is put back
+  Clock   the server's own, for a yield window and to remove tombstones that are older than void_ms
+  Source  channel and message are Redisson's RLock ]]
+local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
+local hold, channel, brief, yield_ms = ARGV[1], ARGV[2], ARGV[3] or '0', ARGV[4] or '0'
+local void_ms, member = ARGV[5] or '0', ARGV[6]
+
+local popped, done
+if void_ms == '0' and not member then -- the usual case; fast if the queue is empty, or the first waiter is alive
+    local there = yield_ms ~= '0' and redis.pcall('pubsub', 'numsub', channel)
+    if not there or there[2] == 0 then
+        yield_ms = '0'
+        popped = redis.pcall('zpopmin', queue)
+        local head = popped[1]
+        if not head then
+            if redis.call('hdel', lock, hold) == 0 then
+                return 0
+            end
+            there = there or redis.pcall('pubsub', 'numsub', channel)
+            if there.err or there[2] > 0 then
+                redis.pcall('publish', channel, '0')
+            end
+            return 1
+        end
+        -- Short form of pass and grant, for a waiter without tokens: making the functions below costs a fifth of a run.
+        -- The waiter's ttl is no shorter than what is left of this hold's
+        local field, client, id, ttl = string.match(head, '^(([^:]+):(%d+)) (%d+) 0 ')
+        local inbox = ttl == brief and 'hasplock_inbox:' .. client
+        if inbox and (redis.pcall('pubsub', 'numsub', inbox)[2] or 0) > 0 then
+            done = redis.pcall('hdel', lock, hold)
+            if done == 1 and redis.pcall('hset', lock, field, '1') == 1 then
+                redis.pcall('pexpire', lock, ttl)
+                redis.pcall('publish', inbox, 'grant ' .. id .. ' ' .. ttl .. ' 0 ' .. lock)
+                return 1
+            end
+        end
+    end
+end
+
+--# part_hash
+--# part_pass
+
+void_ms, yield_ms = tonumber(void_ms), tonumber(yield_ms)
+local first = member and redis.pcall('zrange', queue, '0', '0')[1]
+local ttl = brief == '0' and redis.pcall('pttl', lock) or tonumber(brief)
+done = done or redis.pcall('hdel', lock, hold)
+if done ~= 1 and popped then
+    put_back(queue, popped[2], popped[1])
+end
+if type(done) == 'table' then -- a key of another type, or a refused write: the reply is that error
+    return redis.call('hdel', lock, hold)
+end
+local left = member and redis.pcall('zrem', queue, member) == 1
+
+if void_ms > 0 then
+    local now = now_ms()
+    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
+    redis.pcall('zadd', queue, string.format('%.0f', 2e15 + now), hold)
+    if (tonumber(redis.pcall('pttl', queue)) or void_ms) < void_ms then
+        redis.pcall('pexpire', queue, void_ms)
+    end
+end
+
+if done == 1 and yield_ms > 0 and listeners(channel) > 0 then -- for yield_ms the lock is left to the subscribers
+    local head = first_alive(queue)
+    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + now_ms() + yield_ms), 'open')
+    if (tonumber(redis.pcall('pttl', queue)) or yield_ms) < yield_ms then
+        redis.pcall('pexpire', queue, yield_ms)
+    end
+    redis.pcall('publish', channel, '0')
+    if head then
+        message(head, 'open', yield_ms, 0)
+    end
+elseif done == 1 then
+    pass(lock, queue, channel, token_key, ttl, popped, brief ~= '0')
+elseif left and first == member then -- a hasplock holder's release wakes the next waiter; else this script has to
+    local holder = redis.pcall('hkeys', lock)[1]
+    local until_ms = not holder and tonumber(redis.pcall('zscore', queue, 'open'))
+    if not holder and not (until_ms and until_ms - 1e15 > now_ms()) then
+        pass(lock, queue, channel, token_key)
+    elseif not holder or string.sub(holder, 1, 4) ~= 'hlk-' then
+        local head = first_alive(queue)
+        if head then
+            message(head, 'open', 0, 0)
+        end
+    end
+end
+return done == 1 and 1 or left and 2 or 0

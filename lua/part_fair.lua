@@ -1,0 +1,244 @@
+-- part_fair: which waiter gets a fair lock that is free, and which places in its queue are given up. Included by the
+-- scripts that free it or find it free, after lock, queue, scores, notes and channel are set.
+--
+-- The queue is Redisson's list. A waiter is its field: "hlk-<...>:<hold id>" is hasplock's, any other one Redisson's. A
+-- hasplock waiter is present if its client's inbox has a subscriber, and is granted the lock. A waiter of Redisson's
+-- subscribes to "<channel>:<waiter>", is called there, and takes the lock by its own script, which it may do only as
+-- the first. The members of `notes`:
+--   score < 0           "<field>": a tombstone, -(server's ms)
+--   score below 1e12    "<field>": the ttl that a grant to this waiter sets, where that is not GRANT_MS
+--   score above         a moment (server's ms). Until then "away <client id>" keeps the places of a hasplock client
+--                       that is not subscribed; "called <waiter> <score>" and "absent ...": Redisson's first waiter of
+--                       a free lock is waited for
+-- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
+local GRANT_MS, AWAY_MS, ABSENT_MS, CALLED_MS = '5000', 1000, 5000, 10000
+local CHUNK, CHUNKS = 1000, 10 -- how much of the queue one run looks through
+local STALE_MS = 10000 -- if that moment is so long ago, the client is away anew
+
+local now
+local function now_ms()
+    if not now then
+        local time = redis.call('time')
+        now = time[1] * 1000 + math.floor(time[2] / 1000)
+    end
+    return now
+end
+
+local function client_of(waiter) -- nil: a waiter of Redisson's
+    return string.match(waiter, '^(hlk%-.*):%d+$')
+end
+
+local function listens(name) -- true, false; nil: this user may not count subscribers
+    local there = redis.pcall('pubsub', 'numsub', name)
+    if not there.err then
+        return there[2] > 0
+    end
+end
+
+local function tell(waiter, what, ttl)
+    local client, id = string.match(waiter, '^(.*):(%d+)$')
+    redis.pcall('publish', 'hasplock_inbox:' .. client, what .. ' ' .. id .. ' ' .. ttl .. ' 0 ' .. lock)
+end
+
+local function score_of(zset, member) -- nil: none
+    return tonumber(redis.pcall('zscore', zset, member))
+end
+
+local function remember(member, until_ms)
+    redis.pcall('zadd', notes, until_ms, member)
+    if (tonumber(redis.pcall('pttl', notes)) or 0) < 60000 then
+        redis.pcall('pexpire', notes, '60000')
+    end
+end
+
+local function remove(waiters)
+    for _, waiter in ipairs(waiters) do
+        redis.pcall('lrem', queue, '1', waiter)
+        redis.pcall('zrem', scores, waiter)
+        redis.pcall('zrem', notes, waiter)
+    end
+end
+
+-- The first waiter, if it is Redisson's; else nil. Redisson sets no ttl on the queue. hasplock does, and it must not
+-- end while all waiters are Redisson's.
+local function first_is_redissons()
+    local first = redis.pcall('lindex', queue, '0')
+    if type(first) ~= 'string' or client_of(first) then
+        return nil
+    end
+    redis.pcall('persist', queue)
+    redis.pcall('persist', scores)
+    return first
+end
+
+-- A hasplock client has got the lock. If the first waiter is Redisson's, it may sleep for the longer ttl of an earlier
+-- holder.
+local function taken()
+    local first = first_is_redissons()
+    if first then
+        redis.pcall('publish', channel .. ':' .. first, '0')
+    end
+end
+
+-- The ttl of the grant; nil: refused, and the waiter is sent `fopen`: it sends acquire itself.
+local function grant(waiter)
+    local ttl = score_of(notes, waiter)
+    ttl = ttl and ttl > 0 and string.format('%.0f', ttl) or GRANT_MS
+    local set = redis.pcall('hset', lock, waiter, '1')
+    if type(set) == 'table' then
+        tell(waiter, 'fopen', 0)
+        return nil
+    end
+    redis.pcall('pexpire', lock, ttl)
+    remove({ waiter })
+    tell(waiter, 'fgrant', ttl)
+    taken()
+    return tonumber(ttl)
+end
+
+-- Whether a hasplock client is present. true: it is subscribed; a moment: it is not, and its places are kept until
+-- then; false: its places are given up.
+local function look(client)
+    if listens('hasplock_inbox:' .. client) ~= false then
+        return true
+    end
+    local until_ms = score_of(notes, 'away ' .. client)
+    if not until_ms or until_ms < now_ms() - STALE_MS then
+        until_ms = now_ms() + AWAY_MS
+        remember('away ' .. client, until_ms)
+    elseif until_ms <= now_ms() then
+        redis.pcall('zrem', notes, 'away ' .. client)
+        return false
+    end
+    return until_ms
+end
+
+local seen = {}
+local function is_there(client)
+    if seen[client] == nil then
+        seen[client] = look(client)
+    end
+    return seen[client]
+end
+
+-- The lock is free, and the first waiter is Redisson's: how long it is still waited for, counted from the first command
+-- that finds it so. 0: it is given up. A waiter that is not subscribed, behind one that was given up, has had the same
+-- time.
+local in_vain = false
+local function chance_of(waiter, score, hears)
+    if hears == false and in_vain then
+        return 0
+    end
+    local what = (hears == false and 'absent ' or 'called ') .. waiter .. ' ' .. string.format('%.0f', score or 0)
+    local until_ms = score_of(notes, what)
+    if not until_ms then
+        until_ms = now_ms() + (hears == false and ABSENT_MS or CALLED_MS)
+        redis.pcall('zremrangebyscore', notes, '1e12', now_ms() - STALE_MS)
+        remember(what, until_ms)
+        if hears ~= false then
+            redis.pcall('publish', channel .. ':' .. waiter, '0')
+        end
+    elseif until_ms <= now_ms() then
+        redis.pcall('zrem', notes, what)
+    end
+    in_vain = hears == false
+    return math.max(0, until_ms - now_ms())
+end
+
+-- Whether a waiter of Redisson's is present. One whose score is over and that is not subscribed is not, as with
+-- Redisson. For a free lock also how long it is waited for, if `caller` can wait, and whether it is subscribed.
+local function redissons_is_there(waiter, caller, held)
+    local score, hears = score_of(scores, waiter), nil
+    local over = score and score <= now_ms()
+    if over or not held then
+        hears = listens(channel .. ':' .. waiter)
+    end
+    if over and not hears then
+        return false
+    end
+    local ms = caller and not held and chance_of(waiter, score, hears) or 1
+    return ms > 0, ms, hears
+end
+
+-- Finds the first waiter that is present; `caller` and all waiters of its client are. Dead ones before it are removed.
+-- Returns it (nil: none), how many places before it are kept, until when the first of these is, and, for a waiter of
+-- Redisson's, how long it is waited for, and whether it is subscribed.
+local function find_first(caller, held)
+    local gone, kept, kept_until, first, ms, hears = {}, 0, nil, nil, nil, nil
+    local own, from, to = caller and client_of(caller), 0, 9
+    for _ = 0, CHUNKS do
+        local some = redis.pcall('lrange', queue, from, to)
+        for _, waiter in ipairs(some) do
+            local client, there = client_of(waiter), waiter == caller
+            if not there and client then
+                there = client == own or is_there(client)
+            elseif not there then
+                there, ms, hears = redissons_is_there(waiter, kept == 0 and caller, held)
+            end
+            if there == true then
+                first = waiter
+                break
+            elseif there then
+                kept, kept_until = kept + 1, kept_until or there
+            else
+                gone[#gone + 1] = waiter
+            end
+        end
+        if first or #some <= to - from then
+            break
+        end
+        from, to = to + 1, to + CHUNK
+    end
+    remove(gone)
+    return first, kept, kept_until, ms, hears
+end
+
+-- A hasplock waiter that is present; nil: none.
+local function somebody_of_ours()
+    for _, waiter in ipairs(redis.pcall('lrange', queue, '0', CHUNK * CHUNKS)) do
+        local client = client_of(waiter)
+        if client and is_there(client) == true then
+            return waiter
+        end
+    end
+end
+
+-- The lock is free, the first waiter that is present is Redisson's, and this script has no caller that waits. The
+-- waiter cannot take the lock if it is not the first in the list, and may be dead if it is not subscribed. Then a
+-- hasplock waiter has to come back for it.
+local function call(waiter, kept, hears)
+    local ours = (kept > 0 or hears == false) and somebody_of_ours()
+    if ours then
+        tell(ours, 'fopen', 0)
+        return
+    end
+    if kept > 0 then
+        remove(redis.pcall('lrange', queue, '0', kept - 1))
+    end
+    first_is_redissons()
+    redis.pcall('publish', channel .. ':' .. waiter, '0')
+end
+
+-- The lock is free. `caller` sent an acquire; nil: none. Returns the caller if it may take the lock; or the new holder,
+-- and its ttl; or '' for no holder, and how long that may last.
+local function pass(caller)
+    local first, kept, kept_until, ms, hears = find_first(caller, false)
+    if not first or first == caller then
+        return caller
+    end
+    local client = client_of(first)
+    if client and caller and client == client_of(caller) and is_there(client) ~= true then
+        return '', AWAY_MS -- it is subscribing, and all its waits send acquire then, the first of them first
+    end
+    if client then
+        ms = grant(first)
+        return ms and first or '', ms or 0
+    end
+    if not caller then
+        call(first, kept, hears)
+    elseif kept > 0 then
+        ms = math.max(1, kept_until - now_ms())
+    end
+    return '', ms
+end
+-- luacheck: pop

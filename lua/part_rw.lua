@@ -1,0 +1,177 @@
+-- part_rw: who holds a read/write lock, and which waiters get it next. Included by the scripts that need either, after
+-- lock and queue are set.
+--
+-- The lock is Redisson's hash: "mode" is "read" or "write"; "<hold>" counts a reader's holds, "<hold>:write" the
+-- writer's. A reader has a key of its own, whose ttl is its lease: key_of(<hold>). The ttl of the hash is the longest
+-- of all leases.
+--
+-- A ticket in the queue is "<client id>:<hold id> <ttl> 0 0 <since> <kind>", kind "r" or "w"; else the queue is as for
+-- a plain lock (lock_acquire).
+-- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
+local CHUNK = 100 -- tickets that one step looks at
+local MOST = 64 -- holds in a message
+local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+local channel = 'redisson_rwlock:' .. tag
+
+local function now_ms()
+    local time = redis.call('time')
+    return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function key_of(field, i)
+    return tag .. ':' .. field .. ':rwlock_timeout:' .. (i or '1')
+end
+
+local function raise(key, ttl)
+    if (tonumber(redis.pcall('pttl', key)) or 0) < tonumber(ttl) then
+        redis.pcall('pexpire', key, ttl)
+    end
+end
+
+-- The number of subscribers; 1 if this user may not count them. Redisson's waiters subscribe to the lock's channel, and
+-- a hasplock waiter behind one of them.
+local function listeners()
+    local there = redis.pcall('pubsub', 'numsub', channel)
+    return there.err and 1 or there[2]
+end
+
+local function tell(client, what)
+    redis.pcall('publish', 'hasplock_inbox:' .. client, what .. ' 0 ' .. lock)
+end
+
+-- The lock is given to `hold`, which does not have it. Beside its own write hold a reader leaves the mode as it is.
+-- Nil: the server refuses the write, and nobody holds more than before.
+local function put(kind, hold, ttl, mode)
+    local set
+    if kind == 'w' then
+        set = redis.pcall('hset', lock, 'mode', 'write', hold .. ':write', '1')
+    else
+        set = redis.pcall('set', key_of(hold), '1', 'px', ttl)
+        if not set.err then
+            set = redis.pcall('hset', lock, 'mode', mode or 'read', hold, '1')
+        end
+    end
+    if type(set) == 'table' and set.err then
+        return nil
+    end
+    raise(lock, ttl)
+    return true
+end
+
+-- A reader of many has left: the ttl of the hash becomes the longest lease of the others. Those whose lease is over are
+-- removed. False: no one is left, and nor is the hash.
+local function shorten()
+    local held, longest = redis.pcall('hgetall', lock), 0
+    for i = 1, #held, 2 do
+        local field, count, own = held[i], tonumber(held[i + 1]), 0
+        for k = count or 0, 1, -1 do
+            own = math.max(own, tonumber(redis.pcall('pttl', key_of(field, k))) or 0)
+        end
+        if count and own == 0 then
+            redis.pcall('hdel', lock, field)
+        end
+        longest = math.max(longest, own)
+    end
+    if longest == 0 then
+        redis.pcall('del', lock)
+        return false
+    end
+    redis.pcall('pexpire', lock, string.format('%.0f', longest))
+    return true
+end
+
+-- The parts of a ticket; nil: the entry is no ticket.
+local function read_waiter(member, score)
+    local client, id, ttl, kind = string.match(member, '^(.*):(%d+) (%d+) %d+ %d+ %d+ ([rw])$')
+    return client and { client = client, id = id, ttl = ttl, kind = kind, hold = client .. ':' .. id, score = score }
+end
+
+-- The next tickets, and which of their clients are subscribed to their inboxes.
+local function look()
+    local line, waiters, inboxes = redis.pcall('zrange', queue, '0', CHUNK - 1, 'withscores'), {}, {}
+    for i = 1, #line, 2 do
+        if tonumber(line[i + 1]) >= 1e15 then -- a yield window, or tombstones
+            break
+        end
+        local waiter = read_waiter(line[i], line[i + 1]) or {}
+        local client = waiter.client or ''
+        waiter.member = line[i]
+        waiters[#waiters + 1], inboxes[#inboxes + 1] = waiter, 'hasplock_inbox:' .. client
+    end
+    local there = waiters[1] and redis.pcall('pubsub', 'numsub', unpack(inboxes)) or {}
+    for i, waiter in ipairs(waiters) do
+        waiter.there = waiter.hold and (there.err or there[2 * i] > 0)
+    end
+    return waiters
+end
+
+-- One message for each client with all its holds.
+local function tell_grants(waiters, time)
+    local texts, order = {}, {}
+    for _, waiter in ipairs(waiters) do
+        local waited = math.floor(time - waiter.score / 100)
+        local part = waiter.id .. ' ' .. waiter.ttl .. (waited > 0 and '+' .. string.format('%.0f', waited) or '')
+        local to = texts[waiter.client]
+        if not to or #to == MOST then
+            to = { client = waiter.client, what = waiter.kind .. 'grant ' }
+            texts[waiter.client], order[#order + 1] = to, to
+        end
+        to[#to + 1] = part
+    end
+    for _, to in ipairs(order) do
+        tell(to.client, to.what .. table.concat(to, ','))
+    end
+end
+
+-- Gives what the mode leaves free to the first live waiters: the lock to a writer, or to all readers before the next
+-- writer. Those that are dead before them are removed. `caller` sent this command: it is alive, and gets no message.
+-- Returns the mode (nil: free), the first live waiter that is still in the queue (nil: none), and how many were
+-- granted. The clock is read before the ttls are set: a grant must not look later than its ttl began.
+local function pass(caller)
+    local mode, granted, head, n = redis.pcall('hget', lock, 'mode') or nil, {}, nil, 0
+    local waiters, time
+    repeat
+        local gone = {}
+        waiters = look()
+        time = time or waiters[1] and now_ms()
+        for _, waiter in ipairs(waiters) do
+            if waiter.there or waiter.hold and waiter.hold == caller then
+                local blocked = mode == 'write' or mode and waiter.kind == 'w'
+                if not blocked and not put(waiter.kind, waiter.hold, waiter.ttl) then
+                    tell(waiter.client, waiter.kind .. 'open ' .. waiter.id .. ' 0') -- it sends acquire itself
+                    blocked = true
+                end
+                if blocked then
+                    head = waiter
+                    break
+                end
+                mode, n = waiter.kind == 'w' and 'write' or 'read', n + 1
+                if waiter.hold ~= caller then
+                    granted[#granted + 1] = waiter
+                end
+            end
+            gone[#gone + 1] = waiter.member
+        end
+        local removed = gone[1] and redis.pcall('zrem', queue, unpack(gone)) or 0
+    until head or #waiters < CHUNK or type(removed) == 'table'
+    if granted[1] then
+        tell_grants(granted, time)
+    end
+    return mode, head, n
+end
+
+-- For a waiter: a holder, and whether one of them is Redisson's, which calls waiters on the channel only.
+local function holders(mode)
+    local holder, foreign = '', 0
+    for _, field in ipairs(redis.call('hkeys', lock)) do
+        local writes = string.sub(field, -6) == ':write'
+        if field ~= 'mode' and (holder == '' or writes and mode == 'write') then
+            holder = writes and string.sub(field, 1, -7) or field
+        end
+        if field ~= 'mode' and string.sub(field, 1, 4) ~= 'hlk-' then
+            foreign = 1
+        end
+    end
+    return holder, foreign
+end
+-- luacheck: pop

@@ -1,0 +1,16 @@
+--[[ quorum_acquire: lock free -> the string `hold` with a ttl. One master's part of a lock over several; the format is
+     that of the page on distributed locks of Redis (SET name token NX PX ttl)
+
+  KEYS[1] lock     string: the holder's token
+  ARGV[1] lease    ms, >= 1
+  ARGV[2] hold     "<client id>:<hold id>", new for every attempt
+
+  Returns nil                   acquired
+          {ttl, holder, -1}     busy. ttl: ms left (-1: no ttl)
+  Twice   a second run finds the string of the first, and answers busy by this very hold
+  Order   one write, which is the last command
+  Wakes   nobody ]]
+if redis.call('set', KEYS[1], ARGV[2], 'NX', 'PX', ARGV[1]) then
+    return nil
+end
+return { redis.call('pttl', KEYS[1]), redis.call('get', KEYS[1]), -1 }

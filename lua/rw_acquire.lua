@@ -1,0 +1,123 @@
+--[[ rw_acquire: one half of a read/write lock. Free for it, no waiter in the queue -> held by `hold`; held by `hold`
+     already -> its ttl raised to lease; else, with `member`, a ticket in the queue
+
+  KEYS[1] lock     hash: part_rw
+  KEYS[2] queue    zset: tickets, a yield window, tombstones, as lock_acquire has them; part_rw
+  KEYS[3] own      a reader's: its lease
+  ARGV[1] lease    ms, >= 1
+  ARGV[2] hold     "<client id>:<hold id>", new for every outermost acquire, the same in all its attempts
+  ARGV[3] kind     "r": to read; "w": to write
+  ARGV[4] member   its ticket (part_rw), the same in all attempts; "" or none: one try
+  ARGV[5] beside   to read: the write hold of the same holder, beside which it is granted at once; "" or none
+
+  Returns nil       acquired, or held before: the ttl was set to at least lease in this very run
+          -1        this hold has a tombstone: it has ended, and a late attempt must not revive it
+          {ttl, holder, position, foreign}
+                    busy. ttl: ms left (-1: no ttl). holder: one of them; "": none, a yield window lasts for ttl.
+                    position: tickets before its own (-1: it has none). foreign 1: some holder is Redisson's, and calls
+                    waiters on the channel
+          HASPLOCK ...
+                    a hash without ttl that is no read/write lock; nothing is changed
+  Twice   a second run finds the field and raises the ttl, or finds its ticket. A late run after rw_release with doubt
+          finds the tombstone
+  Wakes   the first waiters, if the lock is found free for them
+  Order   it reads everything before the first write. That is one that a full server still allows, or the one that
+          takes the lock or a ticket
+  Clock   the server's own, for a yield window, and for how long a ticket is in the queue
+  Source  key and field layout are Redisson's RReadWriteLock; the rest is hasplock's (docs/protocol.md) ]]
+local lock, queue, own = KEYS[1], KEYS[2], KEYS[3]
+local lease, hold, kind, member, beside = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or '', ARGV[5] or ''
+local field = kind == 'w' and hold .. ':write' or hold
+
+if redis.call('exists', lock, queue) == 0 then
+    if own then
+        redis.call('set', own, '1', 'px', lease)
+    end
+    redis.call('hset', lock, 'mode', own and 'read' or 'write', field, '1')
+    redis.call('pexpire', lock, lease)
+    return nil
+end
+local void = redis.pcall('zmscore', queue, hold, member)
+if void.err then
+    return redis.error_reply(void.err .. ': ' .. queue)
+end
+if void[1] then
+    return -1
+end
+
+--# part_rw
+
+local function hold_on()
+    if own then
+        redis.call('set', own, '1', 'px', math.max(tonumber(lease), redis.call('pttl', own)))
+    end
+    raise(lock, lease)
+    return nil
+end
+
+-- The position of its ticket, which is taken if there is none; -1: without `member`. The score is the moment at which
+-- it was taken, in hundredths of a ms, and larger than all before.
+local function take_place()
+    if member == '' then
+        return -1
+    end
+    if not redis.call('zscore', queue, member) then
+        local time = redis.call('time')
+        redis.call('zadd', queue, string.format('%s%05d', time[1], time[2] / 10), member)
+        if redis.call('zrevrank', queue, member) ~= 0 then -- a yield window and tombstones are behind it
+            local last = redis.call('zrevrangebyscore', queue, '1e15', '1', 'withscores', 'limit', '0', '1')
+            if last[1] ~= member then -- another ticket is: the clock was set back
+                redis.call('zadd', queue, string.format('%.0f', last[2] + 1), member)
+            end
+        end
+    end
+    if redis.call('pttl', queue) < 150000 then
+        redis.call('pexpire', queue, '300000')
+    end
+    return redis.call('zrank', queue, member)
+end
+
+local mode = redis.call('hget', lock, 'mode') or nil
+if mode and redis.call('hexists', lock, field) == 1 then
+    return hold_on()
+end
+if mode == 'write' and beside ~= '' and redis.call('hexists', lock, beside .. ':write') == 1 then
+    if not put(kind, hold, lease, mode) then
+        redis.call('set', own, '1', 'px', lease) -- the reply is the server's refusal
+    end
+    return nil
+end
+
+local free = not mode or mode == 'read' and kind == 'r'
+if not mode and redis.call('exists', lock) == 1 then -- some other lock
+    free = false
+    if redis.call('pttl', lock) == -1 then -- waiting for it would never end
+        return redis.error_reply('HASPLOCK the key is a hash, but no read/write lock: that has a field "mode". ' ..
+            'Nothing was changed')
+    end
+end
+if free then
+    local open = redis.call('zscore', queue, 'open')
+    local left = open and tonumber(open) - 1e15 - now_ms() or 0
+    if left > 0 then
+        return { left, '', take_place(), 0 }
+    end
+    if open then
+        redis.call('zrem', queue, 'open')
+    end
+    local head
+    mode, head = pass(hold)
+    if mode and redis.call('hexists', lock, field) == 1 then
+        return hold_on()
+    end
+    if not head and (not mode or mode == 'read' and kind == 'r') then
+        if own then
+            redis.call('set', own, '1', 'px', lease)
+        end
+        redis.call('hset', lock, 'mode', own and 'read' or 'write', field, '1')
+        raise(lock, lease)
+        return nil
+    end
+end
+local holder, foreign = holders(mode)
+return { holder == '' and 0 or redis.call('pttl', lock), holder, take_place(), foreign }

@@ -1,0 +1,40 @@
+--[[ rw_query: what the server knows about one half of a read/write lock. Changes nothing. Answers as lock_query
+
+  KEYS[1] lock   hash: part_rw
+  KEYS[2] queue  zset: see rw_acquire
+  ARGV[1] kind   "r": its readers; "w": its writer
+  ARGV[2] most   how many waiters to name
+
+  Returns {ttl, listeners, holder, count, waiters, {member...}}
+          ttl       in ms; -1: held without ttl; -2: free
+          listeners client processes that are subscribed to the channel; -1: this user may not count them
+          holder    one of the readers; the writer; "": this half is not held. count: its holds; of all readers together
+          waiters   number of tickets of both halves, and the first of them, without their kind
+          or HASPLOCK ...: a hash that is no read/write lock
+  Wakes   nobody ]]
+local lock, queue = KEYS[1], KEYS[2]
+local kind, most = ARGV[1], tonumber(ARGV[2])
+
+--# part_rw
+
+local held, holder, count, is_lock = redis.call('hgetall', lock), '', 0, false
+for i = 1, #held, 2 do
+    local hold, writes = string.gsub(held[i], ':write$', '')
+    is_lock = is_lock or held[i] == 'mode'
+    if held[i] ~= 'mode' and (writes == 1) == (kind == 'w') then
+        holder, count = hold, count + (tonumber(held[i + 1]) or 0)
+    end
+end
+if held[1] and not is_lock then
+    return redis.error_reply('HASPLOCK the key is a hash, but no read/write lock: that has a field "mode". Nothing ' ..
+        'was changed')
+end
+local waiters = redis.pcall('zcount', queue, 1, 1e15)
+if type(waiters) == 'table' then
+    return redis.error_reply(waiters.err .. ': ' .. queue)
+end
+local there, members = redis.pcall('pubsub', 'numsub', channel), {}
+for i, member in ipairs(most > 0 and redis.call('zrangebyscore', queue, 1, 1e15, 'limit', 0, most) or {}) do
+    members[i] = string.sub(member, 1, -3)
+end
+return { count > 0 and redis.call('pttl', lock) or -2, there.err and -1 or there[2], holder, count, waiters, members }

@@ -1,0 +1,103 @@
+--[[ rw_release: one half of a read/write lock. Held by `hold` -> the next waiters', or free; or, with reads of the same
+     holder, held to read (a downgrade). In the queue -> removed. The only script that gives anything back, as
+     lock_release
+
+  KEYS[1] lock      hash: part_rw
+  KEYS[2] queue     zset: see rw_acquire
+  KEYS[3] own       a reader's: its lease
+  ARGV[1] hold      "<client id>:<hold id>"
+  ARGV[2] kind      "r": it reads; "w": it writes
+  ARGV[3] yield_ms  > 0: if that frees the lock, and the channel has subscribers, it is left to them for so long. 0, or
+                    none: not
+  ARGV[4] void_ms   > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
+                    0, or none: no tombstone
+  ARGV[5] member    it may have this ticket in the queue; none: it has not
+
+  Returns 1         it was held by `hold`, and is not any more
+          2         its ticket was in the queue, and is removed
+          0         neither: expired, broken, released before, or never acquired
+  Twice   the second run answers 0 and changes nothing but the tombstone's age
+  Wakes   the next writer, or all readers before the next writer: they hold the lock when the message comes (part_rw),
+          one message for each client. Redisson's waiters, on the channel, if the lock is free or to be read now, or if
+          its ttl is shorter than what they know. The first waiter, if only readers of Redisson's are left before it:
+          it has to subscribe
+  Order   a downgrade writes the mode first, which a full server refuses; then nothing was changed. Else the first write
+          is one that a full server still allows; after it every call is a pcall; publish comes last
+  Clock   the server's own, for tombstones and a yield window
+  Source  Redisson's RReadWriteLock, its unlocks ]]
+local lock, queue, own = KEYS[1], KEYS[2], KEYS[3]
+local hold, kind, yield_ms, void_ms = ARGV[1], ARGV[2], tonumber(ARGV[3] or '0'), tonumber(ARGV[4] or '0')
+local member = ARGV[5]
+local field = kind == 'w' and hold .. ':write' or hold
+
+local done, fields = redis.call('hexists', lock, field), redis.call('hlen', lock)
+if done == 0 and void_ms == 0 and not member then
+    return 0
+end
+
+--# part_rw
+
+local ttl, freed = redis.call('pttl', lock), false
+if done == 1 and fields <= 2 then
+    redis.call('del', lock)
+    if own then
+        redis.pcall('del', own)
+    end
+    freed = true
+elseif done == 1 and kind == 'w' then
+    redis.call('hset', lock, 'mode', 'read')
+    redis.pcall('hdel', lock, field)
+    freed = not shorten()
+elseif done == 1 then
+    local left = redis.call('pttl', own)
+    redis.call('hdel', lock, field)
+    redis.pcall('del', own)
+    if left >= ttl and redis.pcall('hget', lock, 'mode') == 'read' then -- its lease was the longest
+        freed = not shorten()
+    end
+end
+
+local first = member and redis.pcall('zrange', queue, '0', '0')[1]
+local left = member and redis.pcall('zrem', queue, member) == 1
+if void_ms > 0 then
+    local now = now_ms()
+    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
+    redis.pcall('zadd', queue, string.format('%.0f', 2e15 + now), hold)
+    if (tonumber(redis.pcall('pttl', queue)) or void_ms) < void_ms then
+        redis.pcall('pexpire', queue, void_ms)
+    end
+end
+
+if freed and yield_ms > 0 and listeners() > 0 then -- for yield_ms the lock is left to the subscribers
+    local head = look()[1]
+    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + now_ms() + yield_ms), 'open')
+    if (tonumber(redis.pcall('pttl', queue)) or yield_ms) < yield_ms then
+        redis.pcall('pexpire', queue, yield_ms)
+    end
+    redis.pcall('publish', channel, '1')
+    if head and head.there then
+        tell(head.client, head.kind .. 'open ' .. head.id .. ' ' .. yield_ms)
+    end
+    return 1
+end
+
+local until_ms = left and tonumber(redis.pcall('zscore', queue, 'open'))
+if redis.pcall('exists', queue) == 1 and not (until_ms and until_ms - 1e15 > now_ms()) then
+    local mode, head, granted = pass()
+    if head and granted == 0 and (done == 1 or first == member) then -- who calls it?
+        local ours = false
+        for _, other in ipairs(redis.pcall('hkeys', lock)) do
+            ours = ours or string.sub(other, 1, 4) == 'hlk-'
+        end
+        if mode and not ours then
+            tell(head.client, head.kind .. 'open ' .. head.id .. ' 0')
+        end
+    end
+end
+if done == 1 and (kind == 'w' or freed) and listeners() > 0 then
+    local now_left = redis.pcall('pttl', lock)
+    if redis.pcall('hget', lock, 'mode') ~= 'write' or now_left < ttl then
+        redis.pcall('publish', channel, '1')
+    end
+end
+return done == 1 and 1 or left and 2 or 0

@@ -1,0 +1,70 @@
+--[[ semaphore_change: what needs no waiting
+
+  KEYS[1] key      string: free permits, may be negative; none: 0
+  KEYS[2] queue    zset: tickets and notes (part_permits)
+  ARGV[1] what     release      n more. It creates the semaphore
+                   release_if   the same, if the semaphore exists
+                   settle       only drops notes
+                   try_set      n, if there is no semaphore; with a ttl if that is not 0
+                   add          n more; n may be negative. It removes a ttl, as Redisson's does
+                   drain        takes all that are free
+                   get          only reads
+  ARGV[2] n        permits
+  ARGV[3] hold     "<client id>:<hold id>", new for every call, the same in all attempts of a release
+  ARGV[4] channel  of the semaphore; Redisson's waiters subscribe to it
+  ARGV[5] settled  hold ids of this client whose notes are needed no more, with spaces between; ""
+  ARGV[6] ttl      ms, of try_set
+
+  Returns          release, release_if, try_set: 1; 0 if nothing was done. add, get: the free permits. drain: how many
+                   it took
+          HASPLOCK ..., WRONGTYPE ...    the key is no semaphore, or would have more than Redisson reads (2^31 - 1);
+                   nothing is changed
+  Twice   a second release finds the note of the first one, and does nothing. The others do it again
+  Wakes   the next in the queue, and Redisson's clients
+  Order   the first write of a release is one that a full server still allows
+  Source  key, channel and message are Redisson's RSemaphore ]]
+local key, queue, what = KEYS[1], KEYS[2], ARGV[1]
+local n, hold, channel, settled, ttl = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+
+--# part_permits
+
+local free, refusal = permits(key)
+if refusal then
+    return refusal
+end
+if what == 'get' then
+    return free
+elseif what == 'settle' then
+    drop_notes(queue, settled, hold, now_ms())
+    return 1
+elseif what == 'drain' then
+    if free > 0 then
+        redis.call('set', key, '0')
+    end
+    return math.max(free, 0)
+end
+
+local release = what == 'release' or what == 'release_if'
+if release and redis.call('zscore', queue, hold) then
+    return 1
+end
+local exists = what == 'add' and 1 or redis.call('exists', key)
+if what == 'try_set' and exists == 1 or what == 'release_if' and exists == 0 then
+    return 0
+end
+local sum = what == 'try_set' and tonumber(n) or free + tonumber(n)
+if sum > 2147483647 or sum < -2147483648 then
+    return redis.error_reply('HASPLOCK the semaphore would have ' .. string.format('%.0f', sum) ..
+        ' permits, which is no number that Redisson reads. Nothing was changed')
+end
+if release then
+    redis.call('zrem', queue, hold)
+    redis.call('incrby', key, n)
+    drop_notes(queue, settled, hold, note(queue, 3e15, hold))
+elseif ttl ~= '0' then
+    redis.call('set', key, n, 'px', ttl)
+else
+    redis.call('set', key, string.format('%.0f', sum))
+end
+pass(key, queue, channel, sum)
+return what == 'add' and sum or 1

@@ -1,0 +1,44 @@
+--[[ semaphore_end: taken by `hold` -> given back; a ticket of `hold` -> removed. For an acquire that is given up, and
+     may have taken, or may take still
+
+  KEYS[1] key      string: free permits
+  KEYS[2] queue    zset: tickets and notes (part_permits)
+  ARGV[1] n        permits
+  ARGV[2] hold     "<client id>:<hold id>"
+  ARGV[3] channel  of the semaphore; Redisson's waiters subscribe to it
+  ARGV[4] void_ms  > 0: an attempt of the acquire may still be on its way: leave a tombstone; 0: no tombstone
+  ARGV[5] member   its ticket, if it may have one, else ""
+
+  Returns 1        it had taken, and n permits more are free. If the semaphore was deleted meanwhile it stays so
+          2        it had a ticket, which is removed
+          0        neither
+  Twice   the second run finds no note, and returns 0
+  Wakes   the next in the queue, and Redisson's clients
+  Order   the first write is one that a full server still allows; after it every call is a pcall
+  Clock   the server's own
+  Source  channel and message are Redisson's RSemaphore ]]
+local key, queue = KEYS[1], KEYS[2]
+local n, hold, channel, void_ms, member = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
+
+--# part_permits
+
+local mark = tonumber(redis.call('zscore', queue, hold) or 0)
+local free, refusal = permits(key)
+if refusal then
+    return refusal
+end
+redis.call('zrem', queue, hold)
+local left = member ~= '' and redis.pcall('zrem', queue, member) == 1
+if void_ms > 0 then
+    note(queue, 2e15, hold)
+end
+local taken = mark >= 3e15
+if taken and redis.pcall('exists', key) == 1 then
+    free = redis.pcall('incrby', key, n)
+end
+if taken and type(free) == 'number' then
+    pass(key, queue, channel, free)
+elseif left then
+    call_next(key, queue, free)
+end
+return taken and 1 or left and 2 or 0

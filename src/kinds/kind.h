@@ -1,0 +1,49 @@
+/* kind.h - a kind of lock as data: the format that it has in Redis, and what it makes of it.
+ *
+ * A new kind is a file in here, an enumerator in hasplock/lock.h and a line of the table in kinds.c. */
+#ifndef HLK_KINDS_KIND_H
+#define HLK_KINDS_KIND_H
+
+#include "script/format.h"
+
+struct hlk_kind {
+    const struct hlk_format *format;
+    bool fenced;                /* each hold has a fencing token */
+    bool non_reentrant;         /* an acquire by whoever holds it is HLK_DEADLOCK */
+    bool no_lock;               /* hlk_lock_create makes none */
+    bool polls;                 /* a wait asks again after pauses, by the handle's backoff, and never subscribes */
+};
+
+/* Kinds that are no locks, beside the numbers that users know. */
+enum { HLK_KIND_SEMAPHORE = 23, HLK_KIND_LATCH = 24 };
+
+/* By the number that users know (HLK_LOCK_PLAIN...), or one of these. NULL: there is none. */
+const struct hlk_kind *hlk_kind_get(int number);
+
+/* For the layers below: the format of each kind. NULL: there is none. */
+void hlk_kind_formats(const struct hlk_format *out[HLK_FORMATS_MAX]);
+
+/* The locks that are a hash with one field, Redisson's RLock; RFairLock, which has a queue besides; the locks that are
+ * a string; and the halves of RReadWriteLock. */
+extern const struct hlk_format hlk_format_lock, hlk_format_fair, hlk_format_string, hlk_format_read, hlk_format_write;
+/* Redisson's RCountDownLatch: its break_it deletes it, and its query answers its count. cmd->count: the new count; so
+ * many are counted down. */
+extern const struct hlk_format hlk_format_latch;
+extern const struct hlk_command_type hlk_latch_set, hlk_latch_down;
+
+/* Redisson's RSemaphore: a number of permits. */
+extern const struct hlk_format hlk_format_semaphore;
+
+/* Calls about a semaphore that wait for nothing. */
+enum hlk_semaphore_change {
+    HLK_PERMITS_RELEASE,        /* cmd->count more; noted by cmd->hold, so that it happens once */
+    HLK_PERMITS_RELEASE_IF,     /* the same, if the semaphore exists */
+    HLK_PERMITS_SETTLE,         /* only drops the notes in cmd->settled */
+    HLK_PERMITS_TRY_SET,        /* cmd->count, if there is no semaphore; for cmd->lease_ms, if that is not 0 */
+    HLK_PERMITS_ADD,            /* cmd->count more or, if that is negative, less */
+    HLK_PERMITS_DRAIN,
+    HLK_PERMITS_GET
+};
+extern const struct hlk_command_type hlk_command_permits;
+
+#endif

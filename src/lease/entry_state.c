@@ -1,0 +1,83 @@
+/* The state of an entry, for entry.c, entry_lose.c and local_queue.c. */
+#include "lease/entry_internal.h"
+
+#include "base/clock.h"
+#include "lease/entry_table.h"
+
+#include <assert.h>
+
+void hlk_entry_move(struct hlk_entry *e, enum hlk_entry_state to)
+{
+    static const unsigned next[] = {
+        [HLK_ENTRY_NONE] = 1u << HLK_ENTRY_ACQUIRING,
+        [HLK_ENTRY_ACQUIRING] =
+            1u << HLK_ENTRY_HELD | 1u << HLK_ENTRY_WAITING | 1u << HLK_ENTRY_RELEASING | 1u << HLK_ENTRY_NONE,
+        [HLK_ENTRY_WAITING] =
+            1u << HLK_ENTRY_HELD | 1u << HLK_ENTRY_ACQUIRING | 1u << HLK_ENTRY_RELEASING | 1u << HLK_ENTRY_NONE,
+        [HLK_ENTRY_HELD] = 1u << HLK_ENTRY_RELEASING,
+        [HLK_ENTRY_RELEASING] = 1u << HLK_ENTRY_NONE | 1u << HLK_ENTRY_HELD,
+    };
+    hlk_mutex_assert_held(e->mu);
+    assert(next[e->state] & 1u << to);
+    (void)next;
+    e->state = (uint8_t)to & 7u;
+}
+
+void hlk_entry_arm(struct hlk_entry *e)
+{
+    hlk_mutex_assert_held(e->mu);
+    int64_t next;
+    (void)hlk_lease_due(&e->lease, hlk_clock_ms(), e->node->table->at_risk_ms, &next);
+    hlk_loop_arm(e->node->table->loop, &e->alarm, next);
+}
+
+/* Waiters behind it came later, so they have waited no longer than since first_ms. */
+static int64_t brief_ms(const struct hlk_entry *e)
+{
+    int64_t now = hlk_clock_ms();
+    int64_t left_ms = hlk_clock_after(e->lease.ends_ms, e->lease.raising_ms) - now;
+    bool brief = now - e->place->first_ms < HLK_BRIEF_MS && left_ms <= e->lease.lease_ms;
+    return brief ? e->lease.lease_ms : 0;
+}
+
+void hlk_entry_fill_record(const struct hlk_entry *e, struct hlk_release_record *out)
+{
+    hlk_mutex_assert_held(e->mu);
+    out->h = e->h;
+    out->doubt = e->doubt;
+    out->known_ms = e->lease.sent_ms;
+    out->until_ms = hlk_clock_after(e->lease.ends_ms, e->lease.raising_ms);
+    out->fenced = e->place && e->place->token > 0;
+    bool waited = e->place && e->place->h == e->h && e->place->queued;
+    out->permits = e->place ? e->place->member.tokens : 0;
+    out->brief_ms = waited ? brief_ms(e) : 0;
+    out->place = e->doubt && waited ? e->place->member : (struct hlk_member){ 0, 0, 0, 0 };
+}
+
+void hlk_entry_forget_hold(struct hlk_entry *e, bool holder_lives)
+{
+    hlk_mutex_assert_held(e->mu);
+    if (holder_lives && e->holder.holds)
+        atomic_fetch_sub(e->holder.holds, 1);
+    hlk_handle_release(e->handle);
+    e->handle = NULL;
+    e->holder.id = 0;
+    e->holder.holds = NULL;
+    e->count = 0;
+}
+
+bool hlk_entry_is_held_by(const struct hlk_entry *e, uint64_t holder)
+{
+    hlk_mutex_assert_held(e->mu);
+    return (e->state == HLK_ENTRY_HELD || e->state == HLK_ENTRY_RELEASING) && e->holder.id == holder;
+}
+
+void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *out)
+{
+    hlk_mutex_lock(e->mu);
+    bool queued = e->place && e->place->h == e->h && e->place->queued;
+    *out = (struct hlk_release_record){ .h = e->h,
+                                        .permits = e->place ? e->place->member.tokens : 0,
+                                        .place = queued ? e->place->member : (struct hlk_member){ 0, 0, 0, 0 } };
+    hlk_mutex_unlock(e->mu);
+}

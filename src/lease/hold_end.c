@@ -1,0 +1,96 @@
+#include "lease/hold_end.h"
+
+#include "base/mem.h"
+#include "lease/entry_table.h"
+#include "node/cluster.h"
+
+void hlk_hold_end_fill(struct hlk_release *pending, const struct hlk_entry *e, const struct hlk_release_record *record)
+{
+    pending->cmd.name = hlk_entry_name(e);
+    pending->cmd.name_len = hlk_entry_len(e);
+    hlk_node_direct(e->node, &pending->cmd);
+    pending->cmd.type = &hlk_entry_format(e)->release;
+    pending->cmd.hold = record->h;
+    pending->cmd.fenced = record->fenced;
+    pending->cmd.place = record->place;
+    pending->cmd.count = record->permits;
+    pending->cmd.brief_ms = record->brief_ms;
+    pending->doubt = record->doubt;
+    pending->until_ms = record->until_ms;
+    pending->known_ms = record->known_ms;
+}
+
+static void hold_end_on_settled(struct hlk_release *pending, enum hlk_release_outcome outcome,
+                                const struct hlk_error *error)
+{
+    struct hlk_entry *e = pending->ctx;
+    (void)outcome, (void)error;
+    atomic_fetch_sub(&e->node->table->handing_back, pending->handed_back);
+    hlk_entry_unref(e);
+    hlk_mem_free(pending);
+}
+
+void hlk_hold_end_start(struct hlk_release *pending, struct hlk_entry *e)
+{
+    hlk_entry_ref(e);
+    pending->settled = hold_end_on_settled;
+    pending->ctx = e;
+    hlk_release_start(&e->node->releases, pending, NULL, false);
+}
+
+static void end_hold(struct hlk_entry *e, const struct hlk_release_record *record, bool handed_back)
+{
+    struct hlk_release *pending = hlk_mem_zalloc(sizeof *pending);
+    if (!pending)
+        return; /* its lease is almost over, and Redis expires it */
+    hlk_hold_end_fill(pending, e, record);
+    pending->handed_back = handed_back;
+    atomic_fetch_add(&e->node->table->handing_back, handed_back);
+    hlk_hold_end_start(pending, e);
+}
+
+void hlk_hold_end(struct hlk_entry *e, const struct hlk_release_record *record)
+{
+    end_hold(e, record, false);
+}
+
+void hlk_hold_hand_back(struct hlk_entry *e, const struct hlk_release_record *record)
+{
+    end_hold(e, record, true);
+}
+
+/* The release of a lost hold. It is announced at once, so that no other release is sent (a late grant would start one),
+ * and sent after the loss was reported. */
+struct lost_end {
+    struct hlk_release pending;
+    struct hlk_job job;
+};
+
+static void on_lost_end(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
+{
+    struct hlk_entry *e = pending->ctx;
+    (void)outcome, (void)error;
+    hlk_entry_unref(e);
+    hlk_mem_free(HLK_CONTAINER(pending, struct lost_end, pending));
+}
+
+static void run_lost_end(struct hlk_job *job)
+{
+    struct lost_end *end = HLK_CONTAINER(job, struct lost_end, job);
+    struct hlk_entry *e = end->pending.ctx;
+    hlk_release_start(&e->node->releases, &end->pending, NULL, false);
+}
+
+void hlk_hold_end_lost(struct hlk_entry *e, const struct hlk_release_record *record)
+{
+    struct lost_end *end = hlk_mem_zalloc(sizeof *end);
+    if (end) { /* else the lease expires */
+        hlk_entry_ref(e);
+        hlk_hold_end_fill(&end->pending, e, record);
+        end->pending.settled = on_lost_end;
+        end->pending.ctx = e;
+        end->job.run = run_lost_end;
+        hlk_release_announce(&e->node->releases, &end->pending);
+        hlk_events_post(e->node->table->events, &end->job);
+    }
+}

@@ -1,0 +1,56 @@
+#include "lease/raise.h"
+
+#include "base/clock.h"
+#include "lease/entry_table.h"
+#include "lease/hold_end.h"
+
+bool hlk_raise_begin(struct hlk_raise *raise, struct hlk_entry *e, const struct hlk_command *cmd, bool watchdog)
+{
+    if (!hlk_entry_raise_begin(e, cmd->hold, cmd->lease_ms, &raise->end))
+        return false;
+    raise->entry = e;
+    raise->lease_ms = cmd->lease_ms;
+    raise->watchdog = watchdog;
+    return true;
+}
+
+static bool says_raised(const struct hlk_command *cmd)
+{
+    const redisReply *reply = cmd->call.reply;
+    return reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+}
+
+/* Redis had the hold when the attempt ran. If the hold is over here and its release was given up, or had no memory,
+ * only this one ends it before the new ttl does. */
+static void end_if_over(struct hlk_raise *raise)
+{
+    struct hlk_entry *e = raise->entry;
+    if (hlk_entry_has_hold(e, raise->end.h) || hlk_releases_has(&e->node->releases, raise->end.h))
+        return;
+    raise->end.until_ms = hlk_clock_after(hlk_clock_ms(), raise->lease_ms);
+    hlk_hold_end(e, &raise->end);
+}
+
+bool hlk_raise_answer(struct hlk_raise *raise, const struct hlk_command *cmd)
+{
+    struct hlk_entry *e = raise->entry;
+    raise->answered = true;
+    if (!says_raised(cmd))
+        hlk_entry_lose(e, raise->end.h, hlk_lease_why_unknown);
+    else if (hlk_entry_raise_done(e, raise->end.h, (unsigned)cmd->count, hlk_command_sent_ms(cmd), raise->lease_ms,
+                                  raise->watchdog))
+        return true;
+    else
+        end_if_over(raise);
+    return false;
+}
+
+void hlk_raise_end(struct hlk_raise *raise, const struct hlk_command *cmd)
+{
+    if (!raise->entry)
+        return;
+    if (says_raised(cmd) && !raise->answered)
+        end_if_over(raise);
+    if (!cmd->doubt && atomic_load(&cmd->call.end) != HLK_CALL_BROKEN)
+        hlk_entry_raise_settle(raise->entry, raise->end.h, raise->lease_ms, says_raised(cmd));
+}

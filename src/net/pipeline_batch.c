@@ -1,0 +1,99 @@
+/* Several callers' commands as one. A run of a script costs the server about as much as what a simple command does in
+ * it: so what is queued when a write begins leaves in as few runs as may be (script/batch.h; the figures are in
+ * docs/decisions/combining.md). To its caller each call stays one of its own. */
+#include "net/pipeline_internal.h"
+
+#include <string.h>
+
+/* The calls from `node` on that may be one command: 1 at least. *len: their bytes. */
+static unsigned pipeline_batch_gather(const struct hlk_pipeline *pipeline, struct hlk_list *node,
+                                      struct hlk_call **calls, size_t *len)
+{
+    unsigned n = 0;
+    *len = 0;
+    for (; n < HLK_BATCH_MAX && node != &pipeline->flight; node = node->next) {
+        struct hlk_call *call = HLK_CONTAINER(node, struct hlk_call, link);
+        if (n > 0 && !call->part)
+            break;
+        calls[n++] = call;
+        *len += call->len;
+        if (!call->part)
+            break;
+    }
+    return n;
+}
+
+static bool move(struct hlk_pipeline *pipeline, const char *bytes, struct hlk_call **calls, unsigned n, size_t len)
+{
+    if (n == 1)
+        return hlk_buffer_add(&pipeline->wire, bytes, len);
+    if (!pipeline->owner.build_batch(&pipeline->wire, bytes, calls, n, pipeline->combine_whole))
+        return false;
+    pipeline->combine_whole = false;
+    pipeline->counts.commands -= n - 1;
+    calls[0]->parts = n;
+    return true;
+}
+
+static void move_back(struct hlk_pipeline *pipeline, bool whole)
+{
+    pipeline->wire.len = pipeline->wire.off = 0;
+    pipeline->combine_whole = whole;
+    for (struct hlk_list *node = &pipeline->first_unsent->link; node != &pipeline->flight; node = node->next) {
+        struct hlk_call *call = HLK_CONTAINER(node, struct hlk_call, link);
+        pipeline->counts.commands += call->parts ? call->parts - 1 : 0;
+        call->parts = 0;
+    }
+}
+
+bool hlk_pipeline_batch(struct hlk_pipeline *pipeline)
+{
+    hlk_mutex_assert_held(&pipeline->mu);
+    struct hlk_call *calls[HLK_BATCH_MAX];
+    const char *bytes = pipeline->queued.data;
+    bool whole = pipeline->combine_whole;
+    size_t len;
+    pipeline->wire.len = pipeline->wire.off = 0; /* it has been sent */
+    struct hlk_list *node = &pipeline->first_unsent->link;
+    while (node != &pipeline->flight) {
+        unsigned n = pipeline_batch_gather(pipeline, node, calls, &len);
+        if (!move(pipeline, bytes, calls, n, len)) {
+            move_back(pipeline, whole);
+            return false;
+        }
+        bytes += len;
+        node = calls[n - 1]->link.next;
+    }
+    hlk_buffer_clear(&pipeline->queued);
+    return true;
+}
+
+/* Out of the array, which keeps what says "by itself". */
+static redisReply *take_own(redisReply *reply, unsigned i)
+{
+    redisReply *own = reply->element[i];
+    if (own->type == REDIS_REPLY_INTEGER && own->integer == HLK_BATCH_REFUSED)
+        return NULL;
+    reply->element[i] = NULL;
+    return own;
+}
+
+bool hlk_pipeline_unbatch(struct hlk_pipeline *pipeline, redisReply *reply, struct hlk_ends *ends)
+{
+    hlk_mutex_assert_held(&pipeline->mu);
+    unsigned n = hlk_pipeline_first(pipeline)->parts;
+    bool refused = reply->type == REDIS_REPLY_ERROR; /* as a whole, before it ran: in it every call is a pcall */
+    bool unknown = refused && strncmp(reply->str, "NOSCRIPT", 8) == 0;
+    bool broke_off = refused && strstr(reply->str, "user_script"); /* none that we know of: what was done is not told */
+    bool fits = refused || (reply->type == REDIS_REPLY_ARRAY && reply->elements == n);
+    pipeline->combine_whole |= unknown;
+    for (unsigned i = 0; fits && i < n; i++) {
+        struct hlk_call *call = hlk_pipeline_first(pipeline);
+        call->reply = refused ? NULL : take_own(reply, i);
+        if (!call->reply && !unknown && pipeline->alone <= HLK_UNBATCHED_MAX - HLK_UNBATCHED_EACH)
+            pipeline->alone += HLK_UNBATCHED_EACH;
+        hlk_pipeline_end_call(pipeline, call, broke_off ? HLK_CALL_BROKEN : HLK_CALL_ANSWERED, ends);
+    }
+    freeReplyObject(reply);
+    return fits;
+}

@@ -1,0 +1,43 @@
+/* The calls in flight, in order, and their ends. */
+#include "net/pipeline_internal.h"
+
+struct hlk_call *hlk_pipeline_first(const struct hlk_pipeline *pipeline)
+{
+    hlk_mutex_assert_held(&pipeline->mu);
+    struct hlk_list *node = hlk_list_first(&pipeline->flight);
+    return node ? HLK_CONTAINER(node, struct hlk_call, link) : NULL;
+}
+
+void hlk_pipeline_end_call(struct hlk_pipeline *pipeline, struct hlk_call *call, enum hlk_call_end end,
+                           struct hlk_ends *ends)
+{
+    hlk_mutex_assert_held(&pipeline->mu);
+    hlk_list_remove(&call->link);
+    if (call->last_of_write)
+        pipeline->writes--;
+    if (!call->waiter) {
+        pipeline->eager -= !call->lazy;
+        hlk_list_push_back(&ends->calls, &call->link);
+        atomic_store(&call->end, end);
+        return;
+    }
+    pipeline->callers--;
+    if (call->waiter != pipeline->leader) {
+        hlk_list_remove(&call->waiter->link);
+        ends->waiters[ends->waiting++] = call->waiter;
+    }
+    atomic_store(&call->end, end); /* from here on the call is its caller's, who may be polling for this */
+}
+
+void hlk_pipeline_report_ends(struct hlk_ends *ends)
+{
+    hlk_mutex_assert_none();
+    for (unsigned i = 0; i < ends->waiting; i++)
+        hlk_park_wake(&ends->waiters[i]->park, HLK_WAKE_REPLY);
+    ends->waiting = 0;
+    struct hlk_list *node;
+    while ((node = hlk_list_pop(&ends->calls))) {
+        struct hlk_call *call = HLK_CONTAINER(node, struct hlk_call, link);
+        call->done(call);
+    }
+}

@@ -1,0 +1,128 @@
+/* pipeline_internal.h - the shared connection's insides, for pipeline.c (the stream), pipeline_wait.c (who waits for
+ * an answer), pipeline_link.c (its life) and pipeline_batch.c. */
+#ifndef HLK_NET_PIPELINE_INTERNAL_H
+#define HLK_NET_PIPELINE_INTERNAL_H
+
+#include "net/pipeline.h"
+
+/* with so few callers a command is written at once; with more they wait for the write before */
+#define HLK_PIPELINE_FEW 8
+#define HLK_PIPELINE_WRITES 2        /* and so many writes may be unanswered then */
+/* Who was combined in vain has to ask twice: for each such one so many calls are not combined, up to as many in all */
+#define HLK_UNBATCHED_EACH 8
+#define HLK_UNBATCHED_MAX 1024
+
+struct hlk_pipeline {
+    hlk_loop *loop;                     /* borrowed, like the next ones; read-only after create */
+    const struct hlk_endpoint *endpoint;
+    const struct hlk_greeting *greeting;
+    struct hlk_pipeline_owner owner;
+    int kick_fd;                        /* wakes a leader that polls */
+    atomic_uint reroutes;               /* hlk_pipeline_reroute was called so often */
+
+    struct hlk_mutex mu;                /* rank PIPELINE; guards: */
+    enum hlk_pipeline_state state;
+    enum hlk_lead lead;
+    struct hlk_thread *leader;          /*   when TAKEN by a caller; NULL: the loop or a dispatcher, for a moment */
+    struct hlk_list flight;             /*   calls in the stream */
+    struct hlk_list followers;          /*   selves that wait for their reply, newest last */
+    struct hlk_list waiting_up;         /*   selves that wait for the connection */
+    struct hlk_list whens;              /*   hlk_up */
+    struct hlk_buffer queued;           /*   commands not yet given to a write */
+    struct hlk_call *first_unsent;      /*   of the flight */
+    bool sending;                       /*   somebody is in send(): `wire` and the socket's sending side are theirs */
+    bool write_blocked;                 /*   `wire` was not taken whole: the leader goes on when it is writable */
+    bool held_back;                     /*   the leader writes soon, all at once */
+    bool hung_up;                       /*   the server has; whoever reads next will see it */
+    bool batching;                      /*   a dispatch runs completions: what they send leaves in few writes */
+    /*   threads that tell the ends of a stream that is over: close waits for them */
+    unsigned telling;
+    pthread_cond_t changed;             /*   lead, sending or telling; signalled only while somebody waits for that */
+    unsigned awaiting;                  /*   these */
+    unsigned callers;                   /*   blocking calls in flight */
+    unsigned eager;                     /*   calls in flight whose `done` somebody waits for */
+    unsigned writes;                    /*   unanswered writes */
+    int64_t up_ms;                      /*   when this stream began */
+    uint64_t server;                    /*   the server's process; 0: not known */
+    int64_t since_ms;                   /*   it is the same since then */
+    int64_t started_ms;                 /*   that process began then, at the latest */
+    unsigned expecting;                 /*   threads that wait for calls of others' (hlk_pipeline_expect) */
+    int64_t sent_ns;                    /*   when the last write began, in whichever stream */
+    int64_t down_ms;                    /*   not UP: since then */
+    bool moving;                        /*   the one before was left to look again */
+    uint64_t epoch;
+    bool combine_whole;                 /*   the server has lost the script of combined calls */
+    unsigned alone;                     /*   so many calls are not combined */
+    struct hlk_spin spin;
+    struct hlk_error error;             /*   why it is down */
+    struct hlk_pipeline_counts counts;
+
+    struct hlk_conn conn;               /* the leader's; its socket also the sender's */
+    struct hlk_buffer wire;             /* the sender's */
+
+    struct hlk_dial dial;               /* loop thread only, like the rest */
+    struct hlk_backoff backoff;
+    struct ev_timer redial;
+    struct hlk_watch io;                /* for all that comes while lead is LOOP, else for the end of it */
+    struct ev_timer silence;            /* while lead is LOOP: no byte has come for so long */
+    struct hlk_tick tick;
+    struct hlk_conn dead;               /* under mu: broken, to be closed by the loop */
+    struct hlk_post adopt, broken;
+};
+
+#define HLK_REPLIES 32          /* taken in one round */
+#define HLK_ENDS_MAX (HLK_REPLIES * HLK_BATCH_MAX)
+
+/* What ended in one round: woken and called after mu was let go. */
+struct hlk_ends {
+    struct hlk_list calls;              /* with `done` */
+    struct hlk_thread *waiters[HLK_ENDS_MAX];
+    unsigned waiting;
+};
+
+/* mu held; lets go of it while it writes */
+void hlk_pipeline_flush(struct hlk_pipeline *pipeline);
+/* the leader, mu not held: 1, 0, -1 */
+int hlk_pipeline_read(struct hlk_pipeline *pipeline, struct hlk_error *error);
+/* the leader: goes on with a write that was not taken whole */
+bool hlk_pipeline_write_rest(struct hlk_pipeline *pipeline, struct hlk_error *error);
+/* the leader, mu not held; not leader after it */
+void hlk_pipeline_broke(struct hlk_pipeline *pipeline, const struct hlk_error *why);
+/* mu held, the leader: to a follower, the loop, nobody */
+void hlk_pipeline_give_lead(struct hlk_pipeline *pipeline);
+/* mu held */
+void hlk_pipeline_set_lead(struct hlk_pipeline *pipeline, enum hlk_lead lead, struct hlk_thread *leader);
+/* mu held, let go of while it sleeps: until a sender is through, the lead is given on or an end has been told */
+void hlk_pipeline_await_change(struct hlk_pipeline *pipeline);
+/* mu held, the leader; *dead_ns INT64_MAX: nothing due */
+bool hlk_pipeline_overdue(const struct hlk_pipeline *pipeline, int64_t now_ns, int64_t *dead_ns);
+void hlk_pipeline_end_all(struct hlk_pipeline *pipeline, enum hlk_pipeline_state state);    /* mu held; lets go of it */
+
+/* mu held: nothing more is written, and when the stream ends, for `why`, another is dialled */
+void hlk_pipeline_leave_server(struct hlk_pipeline *pipeline, const char *why);
+
+/* pipeline_ends.c */
+/* mu held: of the flight; NULL: none */
+struct hlk_call *hlk_pipeline_first(const struct hlk_pipeline *pipeline);
+/* mu held: takes it out of the flight */
+void hlk_pipeline_end_call(struct hlk_pipeline *pipeline, struct hlk_call *call, enum hlk_call_end end,
+                           struct hlk_ends *ends);
+
+/* Wakes the callers, or runs `done`, of ended calls. No mutex held. */
+void hlk_pipeline_report_ends(struct hlk_ends *ends);
+
+/* pipeline_batch.c; mu held */
+/* Moves what is queued into `wire`, neighbours combined. False: no memory, nothing was moved */
+bool hlk_pipeline_batch(struct hlk_pipeline *pipeline);
+/* The answer of a combined command, whose calls are the first of the flight; frees it. False: it is none of such a one,
+ * and they fly on */
+bool hlk_pipeline_unbatch(struct hlk_pipeline *pipeline, redisReply *reply, struct hlk_ends *ends);
+
+/* pipeline_link.c */
+/* mu held: a stream begins, to this process of the server's (0: not known, so it may be another one) */
+void hlk_pipeline_meet(struct hlk_pipeline *pipeline, uint64_t server, int64_t uptime_ms);
+void hlk_pipeline_report_up(struct hlk_pipeline *pipeline);    /* mu held: everybody in waiting_up looks again */
+void hlk_pipeline_run_whens(struct hlk_pipeline *pipeline);    /* loop thread: runs each hlk_up that waits now */
+bool hlk_pipeline_is_refused(const struct hlk_pipeline *pipeline);     /* mu held: to wait on would not help */
+
+#endif

@@ -1,0 +1,481 @@
+/* The life of a shared connection: dialling, coming up, breaking, closing, and the loop's turn as leader. */
+#include "net/pipeline_internal.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define REDIAL_FIRST_MS 10
+#define READS_MOST 64      /* in a round: whoever speaks without end does not keep a thread */
+#define REDIAL_MOST_MS 250 /* a caller with a second of reconnect timeout is to meet a few attempts */
+
+/* --- dialling: loop thread --- */
+
+static void link_dial_again_later(struct hlk_pipeline *pipeline)
+{
+    pipeline->redial.repeat = (double)hlk_backoff_next(&pipeline->backoff) / 1000.0;
+    ev_timer_again(hlk_loop_ev(pipeline->loop), &pipeline->redial);
+}
+
+static void link_on_redial(struct ev_loop *ev, struct ev_timer *timer, int revents)
+{
+    (void)revents;
+    struct hlk_pipeline *pipeline = timer->data;
+    ev_timer_stop(ev, timer);
+    hlk_mutex_lock(&pipeline->mu);
+    bool closed = pipeline->state == HLK_PIPELINE_CLOSED;
+    hlk_mutex_unlock(&pipeline->mu);
+    if (!closed && !pipeline->dial.active)
+        hlk_dial_start(&pipeline->dial);
+}
+
+/* A write to the process before may have been in this very millisecond. */
+void hlk_pipeline_meet(struct hlk_pipeline *pipeline, uint64_t server, int64_t uptime_ms)
+{
+    hlk_mutex_assert_held(&pipeline->mu);
+    int64_t sent_ms = pipeline->sent_ns / 1000000;
+    pipeline->epoch++;
+    pipeline->up_ms = hlk_clock_ms();
+    if (!server || server != pipeline->server) {
+        pipeline->since_ms = sent_ms < pipeline->up_ms ? pipeline->up_ms : sent_ms + 1;
+        /* Of a process that took the place of one that was known the server's clock need not be believed. */
+        pipeline->started_ms = pipeline->up_ms - (pipeline->server ? 0 : uptime_ms);
+    }
+    pipeline->server = server;
+}
+
+int64_t hlk_pipeline_server_started(hlk_pipeline *pipeline)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    int64_t started = pipeline->started_ms;
+    hlk_mutex_unlock(&pipeline->mu);
+    return started;
+}
+
+int64_t hlk_pipeline_server_since(hlk_pipeline *pipeline)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    int64_t since = pipeline->since_ms;
+    hlk_mutex_unlock(&pipeline->mu);
+    return since;
+}
+
+static void came_up(struct hlk_pipeline *pipeline, struct hlk_conn *conn)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    if (pipeline->state == HLK_PIPELINE_CLOSED) {
+        hlk_mutex_unlock(&pipeline->mu);
+        hlk_conn_reset(conn);
+        return;
+    }
+    pipeline->conn = *conn;
+    pipeline->state = HLK_PIPELINE_READYING;
+    pipeline->counts.reconnects += pipeline->epoch > 0;
+    hlk_pipeline_meet(pipeline, pipeline->dial.server, pipeline->dial.uptime_ms);
+    bool moved = pipeline->moving;
+    pipeline->moving = pipeline->hung_up = false;
+    hlk_mutex_unlock(&pipeline->mu);
+    hlk_backoff_reset(&pipeline->backoff);
+    pipeline->owner.on_up(pipeline->owner.ctx);
+    if (moved && pipeline->owner.on_moved)
+        pipeline->owner.on_moved(pipeline->owner.ctx);
+    hlk_mutex_lock(&pipeline->mu);
+    if (pipeline->state == HLK_PIPELINE_READYING)
+        pipeline->state = HLK_PIPELINE_UP;
+    memset(&pipeline->error, 0, sizeof pipeline->error);
+    hlk_pipeline_flush(pipeline);
+    hlk_pipeline_report_up(pipeline);
+    hlk_mutex_unlock(&pipeline->mu);
+    hlk_loop_post(pipeline->loop, &pipeline->adopt);
+    hlk_pipeline_run_whens(pipeline);
+}
+
+static void link_on_dialled(void *ctx, struct hlk_conn *conn, const struct hlk_error *error)
+{
+    struct hlk_pipeline *pipeline = ctx;
+    if (conn) {
+        came_up(pipeline, conn);
+        return;
+    }
+    hlk_mutex_lock(&pipeline->mu);
+    pipeline->error = *error;
+    hlk_pipeline_report_up(pipeline);
+    bool give_up = hlk_pipeline_is_refused(pipeline), closed = pipeline->state == HLK_PIPELINE_CLOSED;
+    hlk_mutex_unlock(&pipeline->mu);
+    if (closed)
+        return;
+    pipeline->owner.on_down(pipeline->owner.ctx, error);
+    if (give_up)
+        hlk_pipeline_run_whens(pipeline);
+    link_dial_again_later(pipeline);
+}
+
+static void on_broken(struct hlk_post *post)
+{
+    struct hlk_pipeline *pipeline = HLK_CONTAINER(post, struct hlk_pipeline, broken);
+    struct ev_loop *ev = hlk_loop_ev(pipeline->loop);
+    hlk_mutex_lock(&pipeline->mu);
+    bool dead = pipeline->dead.fd >= 0;
+    if (dead) {
+        hlk_loop_unwatch(pipeline->loop, &pipeline->io);
+        ev_timer_stop(ev, &pipeline->silence);
+        hlk_conn_reset(&pipeline->dead);
+    }
+    struct hlk_error error = pipeline->error;
+    bool dial = pipeline->state == HLK_PIPELINE_DOWN && !pipeline->dial.active && !ev_is_active(&pipeline->redial);
+    bool closed = pipeline->state == HLK_PIPELINE_CLOSED;
+    hlk_mutex_unlock(&pipeline->mu);
+    if (closed) {
+        hlk_dial_stop(&pipeline->dial);
+        ev_timer_stop(ev, &pipeline->redial);
+        hlk_pipeline_run_whens(pipeline);
+        return;
+    }
+    if (dead)
+        pipeline->owner.on_down(pipeline->owner.ctx, &error);
+    if (dial)
+        hlk_dial_start(&pipeline->dial);
+}
+
+/* --- leading for those who do not wait --- */
+
+static bool lives(const struct hlk_pipeline *pipeline) /* there is something to read */
+{
+    return pipeline->state == HLK_PIPELINE_UP || pipeline->state == HLK_PIPELINE_LEAVING;
+}
+
+/* What the loop looks for at the socket: as leader, for all; else only whether the server hangs up, once. A connection
+ * that is at rest is found broken at once so, and all holds are verified, though nobody reads. */
+static unsigned events_of(const struct hlk_pipeline *pipeline)
+{
+    if (pipeline->lead != HLK_LEAD_LOOP)
+        return pipeline->hung_up ? 0u : EPOLLRDHUP | (unsigned)EPOLLONESHOT;
+    return EPOLLIN | EPOLLRDHUP | (pipeline->write_blocked ? (unsigned)EPOLLOUT : 0u);
+}
+
+/* As leader it notices a silent server by itself: nobody else would. */
+static void time_silence(struct hlk_pipeline *pipeline)
+{
+    int64_t now = hlk_clock_ns(), dead_ns = INT64_MAX;
+    if (pipeline->lead == HLK_LEAD_LOOP)
+        (void)hlk_pipeline_overdue(pipeline, now, &dead_ns);
+    if (dead_ns == INT64_MAX) {
+        ev_timer_stop(hlk_loop_ev(pipeline->loop), &pipeline->silence);
+    } else if (!ev_is_active(&pipeline->silence)) { /* what it is set to only grows meanwhile */
+        pipeline->silence.repeat = dead_ns > now ? (double)(dead_ns - now) / 1e9 + 0.001 : 0.001;
+        ev_timer_again(hlk_loop_ev(pipeline->loop), &pipeline->silence);
+    }
+}
+
+/* False: it cannot be watched, see error. */
+static bool link_watch(struct hlk_pipeline *pipeline, struct hlk_error *error)
+{
+    hlk_mutex_assert_held(&pipeline->mu);
+    if (pipeline->conn.fd < 0)
+        return true;
+    unsigned events = events_of(pipeline);
+    time_silence(pipeline);
+    if (events)
+        return hlk_loop_watch(pipeline->loop, &pipeline->io, pipeline->conn.fd, events, error) == HLK_OK;
+    hlk_loop_unwatch(pipeline->loop, &pipeline->io);
+    return true;
+}
+
+/* One round as leader, on the loop or a dispatching thread. False: it broke, and the lead is not ours any more. */
+static bool lead_once(struct hlk_pipeline *pipeline)
+{
+    struct hlk_error error;
+    int got = 1;
+    for (int i = 0; got > 0 && i < READS_MOST; i++)
+        got = hlk_pipeline_read(pipeline, &error);
+    hlk_mutex_lock(&pipeline->mu);
+    int64_t dead_ns;
+    bool overdue = got >= 0 && hlk_pipeline_overdue(pipeline, hlk_clock_ns(), &dead_ns);
+    hlk_mutex_unlock(&pipeline->mu);
+    if (overdue)
+        (void)hlk_error_set(&error, HLK_E_CONNECT, "no answer for %lld ms",
+                            (long long)pipeline->endpoint->reply_timeout_ms);
+    bool broke = got < 0 || overdue || !hlk_pipeline_write_rest(pipeline, &error);
+    if (broke)
+        hlk_pipeline_broke(pipeline, &error);
+    return !broke;
+}
+
+static bool take_lead(struct hlk_pipeline *pipeline)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    bool mine = lives(pipeline) && pipeline->lead != HLK_LEAD_TAKEN;
+    if (mine) {
+        hlk_pipeline_set_lead(pipeline, HLK_LEAD_TAKEN, NULL);
+        hlk_pipeline_flush(pipeline);
+    }
+    hlk_mutex_unlock(&pipeline->mu);
+    return mine;
+}
+
+/* The loop's round. It stays leader, weakly, while answers are due; any caller may take the lead from it. */
+static void loop_leads(struct hlk_pipeline *pipeline)
+{
+    hlk_loop_assert_here(pipeline->loop);
+    if (take_lead(pipeline) && lead_once(pipeline)) {
+        hlk_mutex_lock(&pipeline->mu);
+        pipeline->hung_up = false;                               /* else the end of it would have been read */
+        bool users = pipeline->owner.on_work && pipeline->eager; /* answers that the user's loop is to read */
+        if (!lives(pipeline) || !hlk_list_empty(&pipeline->followers) || users || hlk_list_empty(&pipeline->flight))
+            hlk_pipeline_give_lead(pipeline);
+        else
+            hlk_pipeline_set_lead(pipeline, HLK_LEAD_LOOP, NULL);
+        hlk_mutex_unlock(&pipeline->mu);
+    }
+    struct hlk_error error;
+    hlk_mutex_lock(&pipeline->mu);
+    bool watched = link_watch(pipeline, &error);
+    hlk_mutex_unlock(&pipeline->mu);
+    if (!watched && take_lead(pipeline))
+        hlk_pipeline_broke(pipeline, &error);
+}
+
+static void on_adopt(struct hlk_post *post)
+{
+    loop_leads(HLK_CONTAINER(post, struct hlk_pipeline, adopt));
+}
+
+/* The one who leads reads the end of it; or the next one, or we. */
+static void link_on_io(struct hlk_watch *io, unsigned events)
+{
+    struct hlk_pipeline *pipeline = HLK_CONTAINER(io, struct hlk_pipeline, io);
+    hlk_mutex_lock(&pipeline->mu);
+    pipeline->hung_up |= pipeline->lead == HLK_LEAD_TAKEN && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
+    hlk_mutex_unlock(&pipeline->mu);
+    loop_leads(pipeline);
+}
+
+static void on_silence(struct ev_loop *ev, struct ev_timer *timer, int revents)
+{
+    (void)revents;
+    ev_timer_stop(ev, timer);
+    loop_leads(timer->data);
+}
+
+/* There are answers to come, and nobody reads them. */
+static bool unread(const struct hlk_pipeline *pipeline)
+{
+    hlk_mutex_assert_held(&pipeline->mu);
+    return lives(pipeline) && pipeline->lead == HLK_LEAD_FREE &&
+           (!hlk_list_empty(&pipeline->flight) || pipeline->state == HLK_PIPELINE_LEAVING);
+}
+
+/* Answers of calls that nobody waits for, and a server that is silent while nobody leads. */
+static void link_on_tick(struct hlk_tick *tick, int64_t now_ms)
+{
+    struct hlk_pipeline *pipeline = HLK_CONTAINER(tick, struct hlk_pipeline, tick);
+    (void)now_ms;
+    hlk_mutex_lock(&pipeline->mu);
+    bool due = unread(pipeline);
+    hlk_mutex_unlock(&pipeline->mu);
+    if (due)
+        loop_leads(pipeline);
+}
+
+static int64_t link_tick_due_ms(struct hlk_tick *tick)
+{
+    struct hlk_pipeline *pipeline = HLK_CONTAINER(tick, struct hlk_pipeline, tick);
+    hlk_mutex_lock(&pipeline->mu);
+    bool due = unread(pipeline);
+    hlk_mutex_unlock(&pipeline->mu);
+    return due ? 0 : INT64_MAX;
+}
+
+void hlk_pipeline_dispatch(hlk_pipeline *pipeline)
+{
+    if (!take_lead(pipeline) || !lead_once(pipeline))
+        return;
+    hlk_mutex_lock(&pipeline->mu);
+    if (hlk_list_empty(&pipeline->followers) && !pipeline->hung_up)
+        hlk_pipeline_set_lead(pipeline, HLK_LEAD_FREE, NULL);
+    else
+        hlk_pipeline_give_lead(pipeline);
+    hlk_mutex_unlock(&pipeline->mu);
+}
+
+void hlk_pipeline_glance(hlk_pipeline *pipeline)
+{
+    if (!take_lead(pipeline) || !lead_once(pipeline))
+        return;
+    hlk_mutex_lock(&pipeline->mu);
+    hlk_pipeline_give_lead(pipeline);
+    hlk_mutex_unlock(&pipeline->mu);
+}
+
+void hlk_pipeline_expect(hlk_pipeline *pipeline, bool on)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    pipeline->expecting += on ? 1u : -1u;
+    bool adopt = on && pipeline->lead == HLK_LEAD_FREE && !hlk_list_empty(&pipeline->flight);
+    hlk_mutex_unlock(&pipeline->mu);
+    if (adopt)
+        hlk_loop_post(pipeline->loop, &pipeline->adopt);
+}
+
+void hlk_pipeline_hold_back(hlk_pipeline *pipeline, bool on)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    pipeline->batching = on;
+    if (!on)
+        hlk_pipeline_flush(pipeline);
+    hlk_mutex_unlock(&pipeline->mu);
+}
+
+void hlk_pipeline_push(hlk_pipeline *pipeline)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    hlk_pipeline_flush(pipeline);
+    hlk_mutex_unlock(&pipeline->mu);
+}
+
+bool hlk_pipeline_arm(hlk_pipeline *pipeline, int epfd)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    bool unsent = pipeline->state == HLK_PIPELINE_UP && pipeline->lead != HLK_LEAD_TAKEN && !pipeline->sending &&
+                  !pipeline->write_blocked && !hlk_buffer_empty(&pipeline->queued);
+    if (pipeline->eager && pipeline->lead != HLK_LEAD_TAKEN && pipeline->conn.fd >= 0) {
+        struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT | (pipeline->write_blocked ? EPOLLOUT : 0u) };
+        if (epoll_ctl(epfd, EPOLL_CTL_MOD, pipeline->conn.fd, &event) != 0)
+            (void)epoll_ctl(epfd, EPOLL_CTL_ADD, pipeline->conn.fd, &event);
+    }
+    hlk_mutex_unlock(&pipeline->mu);
+    return unsent;
+}
+
+/* --- making and ending --- */
+
+enum hlk_status hlk_pipeline_create(hlk_pipeline **out, hlk_loop *loop, const struct hlk_endpoint *endpoint,
+                                    const struct hlk_greeting *greeting, const struct hlk_pipeline_owner *owner,
+                                    bool no_spin, struct hlk_error *error)
+{
+    hlk_pipeline *pipeline = hlk_mem_zalloc(sizeof *pipeline);
+    *out = NULL;
+    if (!pipeline)
+        return hlk_error_set(error, HLK_E_NOMEM, "no memory");
+    pipeline->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (pipeline->kick_fd < 0) {
+        hlk_mem_free(pipeline);
+        return hlk_error_set(error, HLK_E_OS, "no file descriptor");
+    }
+    pipeline->loop = loop;
+    pipeline->endpoint = endpoint;
+    pipeline->greeting = greeting;
+    pipeline->owner = *owner;
+    hlk_mutex_init(&pipeline->mu, HLK_RANK_PIPELINE);
+    pthread_cond_init(&pipeline->changed, NULL);
+    hlk_list_init(&pipeline->flight);
+    hlk_list_init(&pipeline->followers);
+    hlk_list_init(&pipeline->waiting_up);
+    hlk_list_init(&pipeline->whens);
+    hlk_spin_init(&pipeline->spin, no_spin);
+    hlk_conn_init(&pipeline->conn);
+    hlk_conn_init(&pipeline->dead);
+    hlk_dial_init(&pipeline->dial, loop, endpoint, greeting, link_on_dialled, pipeline);
+    hlk_backoff_init(&pipeline->backoff, REDIAL_FIRST_MS, REDIAL_MOST_MS, (uint64_t)hlk_clock_ns());
+    ev_init(&pipeline->redial, link_on_redial);
+    ev_init(&pipeline->silence, on_silence);
+    pipeline->redial.data = pipeline->silence.data = pipeline;
+    pipeline->io.ready = link_on_io;
+    pipeline->adopt.run = on_adopt;
+    pipeline->broken.run = on_broken;
+    pipeline->tick.run = link_on_tick;
+    pipeline->tick.due_ms = link_tick_due_ms;
+    hlk_loop_add_tick(loop, &pipeline->tick);
+    *out = pipeline;
+    return HLK_OK;
+}
+
+void hlk_pipeline_close(hlk_pipeline *pipeline)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    pipeline->state = HLK_PIPELINE_CLOSED;
+    hlk_pipeline_report_up(pipeline);
+    while (pipeline->lead == HLK_LEAD_TAKEN || pipeline->telling > 0) { /* only the leader may touch the connection */
+        if (pipeline->conn.fd >= 0)
+            shutdown(pipeline->conn.fd, SHUT_RDWR); /* it reads the end of it */
+        hlk_pipeline_await_change(pipeline);
+    }
+    hlk_pipeline_end_all(pipeline, HLK_PIPELINE_CLOSED);
+}
+
+void hlk_pipeline_destroy(hlk_pipeline *pipeline)
+{
+    if (!pipeline)
+        return;
+    hlk_dial_stop(&pipeline->dial);
+    hlk_loop_unwatch(pipeline->loop, &pipeline->io);
+    hlk_conn_reset(&pipeline->conn);
+    hlk_conn_reset(&pipeline->dead);
+    hlk_buffer_fini(&pipeline->queued);
+    hlk_buffer_fini(&pipeline->wire);
+    pthread_cond_destroy(&pipeline->changed);
+    hlk_mutex_fini(&pipeline->mu);
+    close(pipeline->kick_fd);
+    hlk_mem_free(pipeline);
+}
+
+void hlk_pipeline_distrust(hlk_pipeline *pipeline, uint64_t epoch)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    if (pipeline->epoch == epoch && pipeline->conn.fd >= 0)
+        shutdown(pipeline->conn.fd, SHUT_RDWR); /* the leader, or the next one, reads the end of it */
+    hlk_mutex_unlock(&pipeline->mu);
+}
+
+void hlk_pipeline_move(hlk_pipeline *pipeline)
+{
+    struct ev_loop *ev = hlk_loop_ev(pipeline->loop);
+    hlk_loop_assert_here(pipeline->loop);
+    hlk_mutex_lock(&pipeline->mu);
+    bool leaves = lives(pipeline);
+    bool dials = pipeline->state == HLK_PIPELINE_DOWN && (pipeline->dial.active || ev_is_active(&pipeline->redial));
+    if (leaves) {
+        hlk_pipeline_leave_server(pipeline, "another server is the master now; connecting anew");
+        shutdown(pipeline->conn.fd, SHUT_RDWR); /* the leader, or the next tick, reads the end of it */
+    }
+    hlk_mutex_unlock(&pipeline->mu);
+    if (leaves)
+        hlk_loop_need_ticks(pipeline->loop);
+    if (!dials)
+        return;
+    ev_timer_stop(ev, &pipeline->redial);
+    hlk_backoff_reset(&pipeline->backoff);
+    hlk_dial_stop(&pipeline->dial);
+    hlk_dial_start(&pipeline->dial);
+}
+
+static void ping_left(struct hlk_call *call)
+{
+    if (call->reply)
+        freeReplyObject(call->reply);
+    hlk_mem_free(call);
+}
+
+bool hlk_pipeline_drain(hlk_pipeline *pipeline, int64_t at_ms)
+{
+    struct hlk_call *call = hlk_mem_zalloc(sizeof *call);
+    struct hlk_thread *self = hlk_thread_get();
+    bool answered = false;
+    if (call && self) {
+        call->waiter = self;
+        if (hlk_pipeline_send(pipeline, call, "*1\r\n$4\r\nPING\r\n", 14) == HLK_OK) {
+            answered = hlk_pipeline_wait(pipeline, call, at_ms, 0) && atomic_load(&call->end) == HLK_CALL_ANSWERED;
+            if (!answered && hlk_pipeline_leave(pipeline, call, ping_left))
+                return false;
+        }
+        if (call->reply)
+            freeReplyObject(call->reply);
+    }
+    hlk_mem_free(call);
+    return answered;
+}

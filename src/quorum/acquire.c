@@ -1,0 +1,474 @@
+/* Acquire, blocking: rounds until one has a majority, and what it waits for between them. */
+#include "base/clock.h"
+#include "base/nocancel.h"
+#include "base/opts.h"
+#include "lease/lease.h"
+#include "quorum/tally.h"
+
+#include <string.h>
+
+#define LEAVE (HLK_WAKE_CANCEL | HLK_WAKE_CLOSED)
+#define LATE_MOST 3  /* rounds that took longer than the ttl */
+#define LOOK_MS 10   /* between two looks whether enough masters are connected */
+#define YIELD_MS 2   /* what a process that has had its share leaves to others, at least */
+#define SPLIT_MOST 5 /* doublings of the pause after a split vote */
+#define SPLIT_FEW 2  /* more of them in a row, and it waits for messages besides */
+
+struct ear { /* at the lock's channel of one master */
+    struct hlk_listener listener;
+    struct acquire *op;
+    unsigned i;
+};
+
+struct acquire { /* on its caller's stack, who is no cancellation point */
+    struct hlk_quorum *quorum;
+    hlk_client *client;
+    struct hlk_thread *self;
+    struct hlk_cancel *cancel;
+    struct hlk_wait_entry closing_wait;
+    struct hlk_cancel_wait cancel_wait;
+    struct hlk_line_waiter waiter;
+    struct hlk_line *line;
+    struct ear ears[HLK_QUORUM_MAX];
+    bool once, renewed, joined;
+    int64_t began_ms, deadline_ms, ttl_ms;
+    int64_t unreachable_ms; /* since when too few masters can be asked; 0: enough can */
+    int tries_left;         /* < 0: any number */
+    unsigned late, splits;
+    unsigned blocked;  /* a bit for each master that others hold, or that cannot be asked */
+    atomic_uint heard; /* a bit for each one whose channel said something since the last round */
+    uint64_t seed;
+    struct hlk_error error;
+};
+
+/* --- wake-ups: any thread, under a mutex --- */
+
+static void acquire_on_closing(struct hlk_wait_entry *entry)
+{
+    hlk_park_wake(&HLK_CONTAINER(entry, struct acquire, closing_wait)->self->park, HLK_WAKE_CLOSED);
+}
+
+static void acquire_on_cancel(struct hlk_cancel_wait *wait)
+{
+    hlk_park_wake(&HLK_CONTAINER(wait, struct acquire, cancel_wait)->self->park, HLK_WAKE_CANCEL);
+}
+
+static void acquire_on_message(struct hlk_listener *listener, unsigned bit)
+{
+    struct ear *ear = HLK_CONTAINER(listener, struct ear, listener);
+    if (bit == HLK_WAKE_SUBSCRIBE_FAILED)
+        return; /* it polls */
+    atomic_fetch_or(&ear->op->heard, 1u << ear->i);
+    hlk_park_wake(&ear->op->self->park, HLK_WAKE_MESSAGE);
+}
+
+static bool must_leave(struct acquire *op)
+{
+    (void)hlk_park_take(&op->self->park, LEAVE);
+    if (atomic_load(&op->client->closing))
+        (void)hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
+    else if (op->cancel && hlk_cancel_triggered(op->cancel))
+        (void)hlk_error_set(&op->error, HLK_INTERRUPTED, "cancelled");
+    else
+        return false;
+    return true;
+}
+
+static uint64_t acquire_random(struct acquire *op)
+{
+    op->seed ^= op->seed << 13;
+    op->seed ^= op->seed >> 7;
+    op->seed ^= op->seed << 17;
+    return op->seed;
+}
+
+/* 0 to most */
+static int64_t acquire_jitter(struct acquire *op, int64_t most)
+{
+    return most > 0 ? (int64_t)(acquire_random(op) % (uint64_t)(most + 1)) : 0;
+}
+
+/* --- the masters' channels --- */
+
+static void join_channels(struct acquire *op)
+{
+    char name[HLK_KEY_MAX];
+    size_t len = hlk_key_channel(name, op->quorum->name, op->quorum->name_len);
+    op->joined = true;
+    for (unsigned i = 0; i < op->client->node_count; i++) {
+        struct hlk_channels *channels = &op->client->nodes[i].channels;
+        op->ears[i] = (struct ear){ .listener = { .hear = acquire_on_message }, .op = op, .i = i };
+        hlk_subscriber_eager(&channels->pubsub, true);
+        if (hlk_channel_join(channels, name, len, &op->ears[i].listener) == HLK_OK)
+            acquire_on_message(&op->ears[i].listener, HLK_WAKE_SUBSCRIBED);
+    }
+}
+
+static void leave_channels(struct acquire *op)
+{
+    for (unsigned i = 0; op->joined && i < op->client->node_count; i++) {
+        struct hlk_channels *channels = &op->client->nodes[i].channels;
+        hlk_channel_leave(channels, &op->ears[i].listener);
+        hlk_subscriber_eager(&channels->pubsub, false);
+    }
+}
+
+/* --- waiting --- */
+
+/* HLK_OK: `at_ms` has come, or a bit of `bits` was set. */
+static enum hlk_status acquire_sleep(struct acquire *op, unsigned bits, int64_t at_ms)
+{
+    if (must_leave(op))
+        return op->error.status;
+    (void)hlk_park_until(&op->self->park, bits | LEAVE, at_ms < op->deadline_ms ? at_ms : op->deadline_ms, -1, NULL);
+    return must_leave(op) ? op->error.status : HLK_OK;
+}
+
+static bool out_of_time(struct acquire *op)
+{
+    if (hlk_clock_ms() < op->deadline_ms)
+        return false;
+    (void)hlk_error_set(&op->error, HLK_TIMEOUT, "not acquired in %lld ms%s%s",
+                        (long long)(op->deadline_ms - op->began_ms), op->error.text[0] ? "; " : "", op->error.text);
+    return true;
+}
+
+static enum hlk_status wait_in_line(struct acquire *op)
+{
+    for (;;) {
+        (void)hlk_park_take(&op->self->park, HLK_WAKE_QUEUE);
+        hlk_mutex_lock(&op->quorum->all->mu);
+        bool head = op->waiter.head;
+        hlk_mutex_unlock(&op->quorum->all->mu);
+        if (head)
+            return HLK_OK;
+        (void)hlk_error_set(&op->error, HLK_BUSY, "another handle of this process has it, or waits for it");
+        if (out_of_time(op))
+            return HLK_TIMEOUT;
+        enum hlk_status status = acquire_sleep(op, HLK_WAKE_QUEUE, INT64_MAX);
+        if (status != HLK_OK)
+            return status;
+    }
+}
+
+static bool enough_are_free(const struct acquire *op)
+{
+    unsigned n = op->client->node_count, blocked = op->blocked & ~atomic_load(&op->heard);
+    return n - (unsigned)__builtin_popcount(blocked) >= n / 2 + 1;
+}
+
+/* Until as many masters have said something as a majority takes, or at_ms comes. */
+static enum hlk_status wait_for_messages(struct acquire *op, int64_t at_ms)
+{
+    for (;;) {
+        (void)hlk_park_take(&op->self->park, HLK_WAKE_MESSAGE);
+        if (enough_are_free(op) || hlk_clock_ms() >= at_ms)
+            return HLK_OK;
+        if (out_of_time(op))
+            return HLK_TIMEOUT;
+        enum hlk_status status = acquire_sleep(op, HLK_WAKE_MESSAGE, at_ms);
+        if (status != HLK_OK)
+            return status;
+    }
+}
+
+static enum hlk_status pause_for(struct acquire *op, int64_t ms)
+{
+    int64_t at_ms = hlk_clock_after(hlk_clock_ms(), ms);
+    enum hlk_status status = HLK_OK;
+    while (status == HLK_OK && hlk_clock_ms() < at_ms && !out_of_time(op))
+        status = acquire_sleep(op, 0, at_ms);
+    return status == HLK_OK && hlk_clock_ms() >= op->deadline_ms ? HLK_TIMEOUT : status;
+}
+
+/* --- after a round without a majority --- */
+
+/* Too few masters can be asked. HLK_OK: they may come back, ask again. */
+static enum hlk_status unreachable(struct acquire *op, enum hlk_status failure)
+{
+    int64_t now = hlk_clock_ms(), timeout = op->client->reconnect_timeout_ms;
+    if (!op->unreachable_ms)
+        op->unreachable_ms = now;
+    bool over = timeout >= 0 && now - op->unreachable_ms >= timeout;
+    if (!op->once && !over)
+        return HLK_OK;
+    op->error.status = failure;
+    return failure;
+}
+
+/* HLK_OK: the next round. */
+static enum hlk_status acquire_wait_after(struct acquire *op, const struct hlk_tally *t)
+{
+    const struct hlk_quorum_opts *opts = &op->quorum->opts;
+    unsigned n = op->client->node_count, need = n / 2 + 1;
+    if (n - t->for_good < need)
+        return op->error.status = t->failure;
+    bool few = n - t->failed - t->silent < need && t->failure != HLK_OK;
+    enum hlk_status status = few ? unreachable(op, t->failure) : HLK_OK;
+    if (!few)
+        op->unreachable_ms = 0;
+    if (status != HLK_OK)
+        return status;
+    if (op->once)
+        return op->error.status = HLK_BUSY;
+    if (op->tries_left == 0 || hlk_clock_ms() >= op->deadline_ms)
+        return few ? t->failure : out_of_time(op) ? HLK_TIMEOUT : (op->error.status = HLK_TIMEOUT);
+    op->tries_left -= op->tries_left > 0;
+    int64_t delay = opts->retry_delay_ms + acquire_jitter(op, opts->retry_jitter_ms);
+    /* Nobody has a majority, as far as is known: whoever asks first in a moment gets it. A holder that has another name
+     * on each master looks the same: one of Redisson's. */
+    bool split = t->largest < need && !few && t->failed + t->largest <= n - need;
+    op->splits = split ? op->splits + (op->splits < SPLIT_MOST) : 0;
+    if (split) {
+        int64_t most = (int64_t)1 << op->splits;
+        status = pause_for(op, 1 + acquire_jitter(op, most < delay ? most : delay));
+        if (status != HLK_OK || op->splits <= SPLIT_FEW)
+            return status;
+    }
+    if (!op->joined && op->client->pubsub)
+        join_channels(op);
+    if (!few)
+        return wait_for_messages(op, hlk_clock_after(hlk_clock_ms(), delay));
+    status = pause_for(op, delay);
+    return status == HLK_TIMEOUT ? t->failure : status;
+}
+
+/* --- rounds --- */
+
+/* HLK_OK: enough masters are connected. Nothing is sent as long as no majority can come of it. */
+static enum hlk_status wait_for_masters(struct acquire *op)
+{
+    unsigned n = op->client->node_count;
+    for (;;) {
+        struct hlk_text text;
+        struct hlk_error error;
+        unsigned up = 0;
+        enum hlk_status failure = HLK_OK;
+        char buf[HLK_ERROR_TEXT];
+        hlk_text_init(&text, buf, sizeof buf);
+        for (unsigned i = 0; i < n; i++) {
+            struct hlk_pipeline *pipeline = op->client->nodes[i].pipeline;
+            /* 0: asks for a connection, and does not wait */
+            enum hlk_status status = hlk_pipeline_wait_up(pipeline, op->self, 0, 0, &error);
+            up += status == HLK_OK;
+            if (status == HLK_OK)
+                continue;
+            failure = failure == HLK_OK || failure == status ? status : HLK_E_CONNECT;
+            hlk_tally_reason(&text, &op->client->nodes[i], error.text);
+        }
+        if (up >= n / 2 + 1)
+            return HLK_OK;
+        (void)hlk_error_set(&op->error, failure, "%u of %u masters are connected, %u are needed%s", up, n, n / 2 + 1,
+                            buf);
+        enum hlk_status status = unreachable(op, failure);
+        if (status == HLK_OK && hlk_clock_ms() >= op->deadline_ms)
+            status = failure;
+        if (status == HLK_OK)
+            status = acquire_sleep(op, 0, hlk_clock_ms() + LOOK_MS);
+        if (status != HLK_OK)
+            return status;
+    }
+}
+
+/* HLK_OK: held. HLK_BUSY: not; *t says why. */
+static enum hlk_status acquire_round(struct acquire *op, struct hlk_tally *t)
+{
+    struct hlk_quorum *quorum = op->quorum;
+    uint64_t hold = atomic_fetch_add(&op->client->table.last_h, 1) + 1;
+    struct hlk_round *round = hlk_round_make(quorum, true, hold, op->ttl_ms);
+    if (!round)
+        return hlk_error_set(&op->error, HLK_E_NOMEM, "no memory");
+    atomic_store(&op->heard, 0);
+    atomic_store(&round->waiter, op->self);
+    hlk_round_send(round);
+    hlk_round_wait(round, LEAVE, round->sent_ms + quorum->opts.node_timeout_ms);
+    bool leaves = hlk_park_peek(&op->self->park, LEAVE) && must_leave(op);
+    bool won = !leaves && hlk_round_won(round);
+    if (won && hlk_quorum_begin(quorum, round, op->line, op->renewed))
+        return HLK_OK;
+    *t = hlk_tally_count(round, op->client->nodes, quorum->opts.node_timeout_ms, op->error.text, sizeof op->error.text);
+    op->blocked = t->blocked;
+    hlk_round_release(round);
+    hlk_round_unref(round);
+    if (leaves || must_leave(op)) /* the second sets its text anew */
+        return must_leave(op) ? op->error.status : HLK_INTERRUPTED;
+    if (!won)
+        return HLK_BUSY;
+    if (++op->late < LATE_MOST)
+        return HLK_BUSY;
+    return hlk_error_set(&op->error, HLK_E_CONNECT,
+                         "each of %d majorities came when the ttl of %lld ms was over; given "
+                         "back",
+                         LATE_MOST, (long long)op->ttl_ms);
+}
+
+static enum hlk_status run_rounds(struct acquire *op)
+{
+    for (;;) {
+        struct hlk_tally t = { 0 };
+        enum hlk_status status = wait_for_masters(op);
+        if (status == HLK_OK)
+            status = acquire_round(op, &t);
+        if (status != HLK_BUSY)
+            return status;
+        if ((status = acquire_wait_after(op, &t)) != HLK_OK)
+            return status;
+    }
+}
+
+/* --- the call --- */
+
+static enum hlk_status enter_line(struct acquire *op)
+{
+    struct hlk_quorums *all = op->quorum->all;
+    op->waiter.thread = op->self;
+    hlk_mutex_lock(&all->mu);
+    enum hlk_status status =
+        hlk_line_enter(all, op->quorum->name, op->quorum->name_len, op->once ? NULL : &op->waiter, &op->line);
+    hlk_mutex_unlock(&all->mu);
+    if (status == HLK_E_NOMEM)
+        return hlk_error_set(&op->error, status, "no memory; nothing was sent");
+    if (status == HLK_BUSY && op->once)
+        return hlk_error_set(&op->error, status, "another handle of this process has it, or waits for it");
+    if (status == HLK_OK)
+        return status;
+    status = wait_in_line(op);
+    hlk_mutex_lock(&all->mu);
+    bool head = op->waiter.head;
+    if (status != HLK_OK && !head) {
+        hlk_line_leave(all, op->line, &op->waiter);
+        op->line = NULL;
+    }
+    hlk_mutex_unlock(&all->mu);
+    if (status == HLK_OK && op->waiter.yields)
+        status = pause_for(op, YIELD_MS + acquire_jitter(op, YIELD_MS));
+    return status;
+}
+
+static enum hlk_status begin_acquire(struct acquire *op)
+{
+    if (op->cancel && !hlk_cancel_join(op->cancel, &op->cancel_wait))
+        return hlk_error_set(&op->error, HLK_INTERRUPTED, "cancelled");
+    return must_leave(op) ? op->error.status : HLK_OK;
+}
+
+static void end_acquire(struct acquire *op, bool held)
+{
+    struct hlk_quorums *all = op->quorum->all;
+    leave_channels(op);
+    hlk_cancel_leave(op->cancel, &op->cancel_wait);
+    hlk_client_wait_remove(op->client, &op->closing_wait);
+    hlk_mutex_lock(&all->mu);
+    if (!held) {
+        if (op->line)
+            hlk_line_pass(all, op->line, hlk_clock_ms());
+        op->quorum->state = HLK_QUORUM_FREE;
+    }
+    hlk_mutex_unlock(&all->mu);
+}
+
+static void count_acquired(const struct acquire *op, enum hlk_status status)
+{
+    struct hlk_entry_table *table = &op->client->table;
+    if (status == HLK_OK)
+        HLK_COUNT(table, acquired);
+    else if (status == HLK_BUSY)
+        HLK_COUNT(table, busy);
+    else if (status == HLK_TIMEOUT)
+        HLK_COUNT(table, timeouts);
+    else if (status == HLK_INTERRUPTED)
+        HLK_COUNT(table, interrupted);
+}
+
+/* The handle is ACQUIRING from here on, or the call is over. */
+static enum hlk_status occupy(struct hlk_quorum *quorum)
+{
+    hlk_quorum_look(quorum);
+    hlk_mutex_lock(&quorum->all->mu);
+    enum hlk_quorum_state state = quorum->state;
+    const char *why = quorum->why;
+    if (state == HLK_QUORUM_FREE)
+        quorum->state = HLK_QUORUM_ACQUIRING;
+    hlk_mutex_unlock(&quorum->all->mu);
+    if (state == HLK_QUORUM_FREE)
+        return HLK_OK;
+    if (state == HLK_QUORUM_LOST)
+        return hlk_quorum_fail(quorum, "acquire", HLK_LOST, "this handle lost a hold (%s) and has not released it yet",
+                               why);
+    return hlk_quorum_fail(quorum, "acquire", HLK_DEADLOCK,
+                           "this handle has it, or another call by it is under way; nothing was sent");
+}
+
+static enum hlk_status acquire(struct hlk_quorum *quorum, const struct hlk_acquire_opts *opts, struct hlk_thread *self)
+{
+    int64_t now = hlk_clock_ms();
+    struct acquire op = { .quorum = quorum,
+                          .client = quorum->client,
+                          .self = self,
+                          .cancel = opts->cancel,
+                          .once = opts->wait_ms == 0,
+                          .renewed = opts->lease_ms <= 0,
+                          .began_ms = now,
+                          .deadline_ms = opts->wait_ms == 0 ? INT64_MAX : hlk_clock_after(now + 1, opts->wait_ms),
+                          .ttl_ms = opts->lease_ms > 0 ? opts->lease_ms : quorum->opts.ttl_ms,
+                          .tries_left = quorum->opts.retry_count < 0   ? 0
+                                        : quorum->opts.retry_count > 0 ? quorum->opts.retry_count
+                                                                       : -1,
+                          .seed = (uint64_t)hlk_clock_ns() ^ (self->id * UINT64_C(0x9e3779b97f4a7c15)) ^
+                                  (uint64_t)(uintptr_t)quorum->client };
+    op.closing_wait.wake = acquire_on_closing;
+    op.cancel_wait.wake = acquire_on_cancel;
+    (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
+    hlk_client_wait_add(op.client, &op.closing_wait);
+    enum hlk_status status = begin_acquire(&op);
+    if (status == HLK_OK)
+        status = enter_line(&op);
+    if (status == HLK_OK)
+        status = run_rounds(&op);
+    end_acquire(&op, status == HLK_OK);
+    count_acquired(&op, status);
+    return status == HLK_OK ? status : hlk_quorum_fail(quorum, "acquire", status, "%s", op.error.text);
+}
+
+static enum hlk_status read_acquire_opts(const struct hlk_quorum *quorum, const struct hlk_acquire_opts *given,
+                                         struct hlk_acquire_opts *opts)
+{
+    struct hlk_acquire_opts defaults = HLK_ACQUIRE_OPTS_INIT;
+    *opts = defaults;
+    if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))
+        return hlk_quorum_fail(quorum, "acquire", HLK_E_INVALID, "options of size %zu are not known", given->size);
+    if (opts->flags || opts->reserved)
+        return hlk_quorum_fail(quorum, "acquire", HLK_E_INVALID, "flags or reserved are not 0");
+    if (opts->lease_ms > 0 && (opts->lease_ms < HLK_LEASE_MIN_MS || opts->lease_ms > HLK_LEASE_MAX_MS))
+        return hlk_quorum_fail(quorum, "acquire", HLK_E_INVALID, "lease_ms is not between %d and a year",
+                               HLK_LEASE_MIN_MS);
+    return HLK_OK;
+}
+
+enum hlk_status hlk_quorum_acquire_with(hlk_quorum *quorum, const struct hlk_acquire_opts *given)
+{
+    struct hlk_acquire_opts opts;
+    enum hlk_status status = hlk_quorum_check(quorum, "acquire");
+    if (status == HLK_OK)
+        status = read_acquire_opts(quorum, given, &opts);
+    if (status != HLK_OK)
+        return status;
+    struct hlk_thread *self = hlk_thread_get();
+    if (!self)
+        return hlk_quorum_fail(quorum, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
+    if ((status = occupy(quorum)) != HLK_OK)
+        return status;
+    int old = hlk_nocancel_begin();
+    hlk_client_op_begin(quorum->client);
+    status = acquire(quorum, &opts, self);
+    hlk_client_op_end(quorum->client);
+    hlk_nocancel_end(old);
+    return status;
+}
+
+enum hlk_status hlk_quorum_acquire(hlk_quorum *quorum, int64_t wait_ms)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.wait_ms = wait_ms;
+    return hlk_quorum_acquire_with(quorum, &opts);
+}

@@ -1,0 +1,63 @@
+/* Two formats: the Redis page's string, and Redisson's hash: that of a plain lock (src/kinds/format_lock.c). */
+#include "quorum/format.h"
+
+#include "hasplock/quorum.h"
+#include "kinds/kind.h"
+
+static char *string_put_acquire(char *at, struct hlk_command *cmd)
+{
+    at = hlk_put_name(hlk_put_script(at, HLK_SCRIPT_QUORUM_ACQUIRE, cmd, 3, 1), cmd);
+    return hlk_put_field(hlk_wire_number(at, cmd->lease_ms), cmd->client_id, cmd->hold);
+}
+
+static char *string_put_renew(char *at, struct hlk_command *cmd)
+{
+    at = hlk_put_name(hlk_put_script(at, HLK_SCRIPT_QUORUM_RENEW, cmd, 3, 1), cmd);
+    return hlk_wire_number(hlk_put_field(at, cmd->client_id, cmd->hold), cmd->renewals->lease_ms);
+}
+
+static char *string_put_release(char *at, struct hlk_command *cmd)
+{
+    at = hlk_put_name(hlk_put_script(at, HLK_SCRIPT_QUORUM_RELEASE, cmd, 3, 1), cmd);
+    return hlk_put_key(hlk_put_field(at, cmd->client_id, cmd->hold), cmd, hlk_key_channel);
+}
+
+/* A token of others may be any bytes. */
+static enum hlk_answer_kind string_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
+                                                struct hlk_answer *out)
+{
+    (void)cmd;
+    if (reply->type == REDIS_REPLY_NIL)
+        return HLK_ANSWER_ACQUIRED;
+    return hlk_answer_read_busy(reply, out) ? HLK_ANSWER_BUSY : HLK_ANSWER_NONE;
+}
+
+static hlk_key_fn *const no_keys[] = { NULL };
+
+static const struct hlk_command_type
+    acquire = { .script = HLK_SCRIPT_QUORUM_ACQUIRE, .put = string_put_acquire, .keys = no_keys },
+    release = { .script = HLK_SCRIPT_QUORUM_RELEASE, .put = string_put_release, .keys = no_keys },
+    renew = { .script = HLK_SCRIPT_QUORUM_RENEW, .put = string_put_renew, .keys = no_keys };
+
+static const struct hlk_quorum_layout string = { &acquire, &release, &renew, string_read_acquire };
+
+static enum hlk_answer_kind hash_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
+                                              struct hlk_answer *out)
+{
+    return hlk_format_lock.read_acquire(cmd, reply, out);
+}
+
+static const struct hlk_quorum_layout hash = { &hlk_format_lock.acquire, &hlk_format_lock.release, &hlk_command_renew,
+                                               hash_read_acquire };
+
+const struct hlk_quorum_layout *hlk_quorum_layout_get(int number)
+{
+    return number == HLK_QUORUM_STRING ? &string : number == HLK_QUORUM_HASH ? &hash : NULL;
+}
+
+int hlk_quorum_read_renew(const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 1)
+        reply = reply->element[0];
+    return reply->type != REDIS_REPLY_INTEGER ? -1 : reply->integer == 1;
+}

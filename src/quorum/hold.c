@@ -1,0 +1,200 @@
+/* A hold of a lock over several masters: renewals, risk, loss. */
+#include "base/clock.h"
+#include "quorum/round.h"
+
+static const char why_absent[] = "a majority of the masters does not know the hold any more";
+
+/* --- events; all->mu held --- */
+
+static void hold_notify(struct hlk_quorum *quorum, int kind, int64_t until_ms, const char *why)
+{
+    struct hlk_entry_table *table = &quorum->client->table;
+    char holder[HLK_FIELD_MAX];
+    const struct hlk_callback callbacks[2] = { { quorum->opts.on_event, quorum->opts.event_ctx }, table->callback };
+    (void)hlk_field(holder, quorum->client->id, quorum->round->hold);
+    if (!hlk_events_notify(table->events, kind, quorum->name, holder, until_ms, why, callbacks, quorum))
+        atomic_fetch_add(&table->unreported, 1);
+}
+
+/* --- its end --- */
+
+/* The line goes on; what is left of the hold is the caller's to release, after it has unlocked. */
+static struct hlk_round *hold_lose(struct hlk_quorum *quorum, const char *why, int64_t now_ms)
+{
+    hlk_mutex_assert_held(&quorum->all->mu);
+    int64_t until = quorum->validity.until_ms;
+    hold_notify(quorum, HLK_EVENT_LOST, until < now_ms ? until : now_ms, why);
+    HLK_COUNT(&quorum->client->table, lost);
+    HLK_UNCOUNT(&quorum->client->table, held);
+    quorum->state = HLK_QUORUM_LOST;
+    quorum->why = why;
+    hlk_loop_cancel(quorum->client->loop, &quorum->alarm);
+    struct hlk_round *round = quorum->round;
+    quorum->round = NULL;
+    return round;
+}
+
+static void leave_line(struct hlk_quorum *quorum)
+{
+    hlk_mutex_lock(&quorum->all->mu);
+    struct hlk_line *line = quorum->line;
+    quorum->line = NULL;
+    if (line)
+        hlk_line_pass(quorum->all, line, hlk_clock_ms());
+    hlk_mutex_unlock(&quorum->all->mu);
+}
+
+/* The release before the next acquire of this process. */
+static void end_lost(struct hlk_quorum *quorum, struct hlk_round *round)
+{
+    if (!round)
+        return;
+    hlk_round_release(round);
+    leave_line(quorum);
+    hlk_round_unref(round);
+}
+
+void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, const char *why)
+{
+    hlk_mutex_lock(&quorum->all->mu);
+    bool held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold;
+    struct hlk_round *lost = held ? hold_lose(quorum, why, hlk_clock_ms()) : NULL;
+    hlk_mutex_unlock(&quorum->all->mu);
+    end_lost(quorum, lost);
+}
+
+static struct hlk_round *look(struct hlk_quorum *quorum, int64_t now_ms)
+{
+    hlk_mutex_assert_held(&quorum->all->mu);
+    bool over = quorum->state == HLK_QUORUM_HELD && now_ms >= quorum->validity.until_ms;
+    return over ? hold_lose(quorum, hlk_validity_why_over(&quorum->validity), now_ms) : NULL;
+}
+
+void hlk_quorum_look(struct hlk_quorum *quorum)
+{
+    hlk_mutex_lock(&quorum->all->mu);
+    struct hlk_round *lost = look(quorum, hlk_clock_ms());
+    hlk_mutex_unlock(&quorum->all->mu);
+    end_lost(quorum, lost);
+}
+
+struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum)
+{
+    struct hlk_round *round = NULL;
+    hlk_mutex_lock(&quorum->all->mu);
+    struct hlk_round *lost = look(quorum, hlk_clock_ms());
+    if (quorum->state == HLK_QUORUM_HELD) {
+        quorum->state = HLK_QUORUM_RELEASING;
+        HLK_UNCOUNT(&quorum->client->table, held);
+        hlk_loop_cancel(quorum->client->loop, &quorum->alarm);
+        round = quorum->round;
+        quorum->round = NULL;
+    }
+    hlk_mutex_unlock(&quorum->all->mu);
+    end_lost(quorum, lost);
+    return round;
+}
+
+void hlk_quorum_taken(struct hlk_quorum *quorum)
+{
+    leave_line(quorum);
+    hlk_mutex_lock(&quorum->all->mu);
+    quorum->state = HLK_QUORUM_FREE;
+    hlk_mutex_unlock(&quorum->all->mu);
+}
+
+/* --- renewals --- */
+
+static void hold_arm(struct hlk_quorum *quorum)
+{
+    int64_t next;
+    (void)hlk_validity_due(&quorum->validity, hlk_clock_ms(), quorum->client->table.at_risk_ms, &next);
+    hlk_loop_arm(quorum->client->loop, &quorum->alarm, next);
+}
+
+bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_line *line, bool renewed)
+{
+    const struct hlk_quorum_opts *opts = &quorum->opts;
+    struct hlk_validity v = { .ttl_ms = round->ttl_ms,
+                              .drift_factor = opts->clock_drift_factor,
+                              .cap_ms =
+                                  opts->max_hold_ms ? hlk_clock_after(round->sent_ms, opts->max_hold_ms) : INT64_MAX,
+                              .renewals_left = !renewed || opts->max_renewals < 0 ? 0
+                                               : opts->max_renewals == 0          ? -1
+                                                                                  : opts->max_renewals };
+    hlk_mutex_lock(&quorum->all->mu);
+    bool held = hlk_validity_begin(&v, round->sent_ms, hlk_clock_ms()) && !atomic_load(&quorum->client->closing);
+    if (held) {
+        quorum->state = HLK_QUORUM_HELD;
+        quorum->validity = v;
+        quorum->round = round;
+        quorum->line = line;
+        HLK_COUNT(&quorum->client->table, held);
+        hold_arm(quorum);
+    }
+    hlk_mutex_unlock(&quorum->all->mu);
+    return held;
+}
+
+/* Any thread. */
+static void on_renewed(struct hlk_round *round)
+{
+    struct hlk_quorum *quorum = round->quorum;
+    if (!hlk_round_won(round)) {
+        if (hlk_round_absent(round))
+            hlk_quorum_lose(quorum, round, why_absent);
+        return; /* else the alarm asks again */
+    }
+    hlk_mutex_lock(&quorum->all->mu);
+    bool safe, held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold;
+    if (held && hlk_validity_extend(&quorum->validity, round->sent_ms, round->ttl_ms, quorum->client->table.at_risk_ms,
+                                    hlk_clock_ms(), &safe)) {
+        HLK_COUNT(&quorum->client->table, renewals);
+        if (safe)
+            hold_notify(quorum, HLK_EVENT_SAFE, quorum->validity.until_ms, "renewed");
+        hold_arm(quorum);
+    }
+    hlk_mutex_unlock(&quorum->all->mu);
+}
+
+/* No memory: the next alarm tries again. */
+static void renew(struct hlk_quorum *quorum, uint64_t hold, int64_t ttl_ms)
+{
+    struct hlk_round *round = hlk_round_make(quorum, false, hold, ttl_ms);
+    if (!round)
+        return;
+    round->on_decided = on_renewed;
+    hlk_round_send(round);
+    hlk_round_unref(round);
+}
+
+void hlk_quorum_on_alarm(struct hlk_alarm *alarm)
+{
+    struct hlk_quorum *quorum = HLK_CONTAINER(alarm, struct hlk_quorum, alarm);
+    struct hlk_validity *v = &quorum->validity;
+    int64_t now = hlk_clock_ms(), next;
+    uint64_t hold = 0;
+    hlk_mutex_lock(&quorum->all->mu);
+    struct hlk_round *lost = look(quorum, now);
+    if (quorum->state == HLK_QUORUM_HELD) {
+        switch (hlk_validity_due(v, now, quorum->client->table.at_risk_ms, &next)) {
+        case HLK_VALIDITY_RENEW:
+            hlk_validity_ask(v, now);
+            hold = quorum->round->hold;
+            break;
+        case HLK_VALIDITY_REPORT_RISK:
+            v->at_risk = true;
+            hold_notify(quorum, HLK_EVENT_AT_RISK, v->until_ms,
+                        v->renewals_left == 0 ? "no renewal is left" : "no majority answered its renewals");
+            break;
+        default:
+            break;
+        }
+        hold_arm(quorum);
+    }
+    int64_t ttl_ms = v->ttl_ms;
+    hlk_mutex_unlock(&quorum->all->mu);
+    end_lost(quorum, lost);
+    if (hold)
+        renew(quorum, hold, ttl_ms);
+}

@@ -1,0 +1,174 @@
+/* A client of several independent masters. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/nocancel.h"
+#include "quorum/quorum.h"
+#include "quorum/round.h"
+
+#include <string.h>
+
+/* --- what the client calls --- */
+
+static struct hlk_quorum *next_held(struct hlk_quorums *all)
+{
+    struct hlk_quorum *held = NULL;
+    hlk_mutex_lock(&all->mu);
+    for (struct hlk_list *node = all->all.next; node != &all->all && !held; node = node->next) {
+        struct hlk_quorum *quorum = HLK_CONTAINER(node, struct hlk_quorum, link);
+        if (quorum->state == HLK_QUORUM_HELD)
+            held = quorum;
+    }
+    if (held)
+        hlk_quorum_ref(held);
+    hlk_mutex_unlock(&all->mu);
+    return held;
+}
+
+static void quorums_close(struct hlk_client_part *part, hlk_client *client)
+{
+    struct hlk_quorums *all = HLK_CONTAINER(part, struct hlk_quorums, part);
+    struct hlk_quorum *quorum;
+    (void)client;
+    while ((quorum = next_held(all))) {
+        hlk_quorum_let_go(quorum);
+        hlk_quorum_unref(quorum);
+    }
+}
+
+static void quorums_fini(struct hlk_client_part *part)
+{
+    struct hlk_quorums *all = HLK_CONTAINER(part, struct hlk_quorums, part);
+    hlk_map_fini(&all->lines);
+    hlk_mutex_fini(&all->mu);
+    hlk_mem_free(all);
+}
+
+static enum hlk_status add_part(hlk_client *client, bool no_spin)
+{
+    struct hlk_quorums *all = hlk_mem_zalloc(sizeof *all);
+    if (!all)
+        return hlk_last_set(HLK_E_NOMEM, "open: no memory");
+    all->part.close = quorums_close;
+    all->part.fini = quorums_fini;
+    hlk_mutex_init(&all->mu, HLK_RANK_ENTRY);
+    hlk_list_init(&all->all);
+    hlk_spin_init(&all->spin, no_spin);
+    client->part = &all->part;
+    return HLK_OK;
+}
+
+/* --- open --- */
+
+/* One server each. */
+static enum hlk_status check_masters(const hlk_client *client)
+{
+    for (unsigned i = 0; i < client->node_count; i++) {
+        const struct hlk_url *url = &client->nodes[i].endpoint.url;
+        if (url->kind == HLK_URL_CLUSTER || url->kind == HLK_URL_SENTINEL)
+            return hlk_last_set(HLK_E_INVALID, "open: %s: a master of a quorum is one server, without replicas",
+                                url->shown);
+        for (unsigned j = 0; j < i; j++)
+            if (strcmp(url->shown, client->nodes[j].endpoint.url.shown) == 0)
+                return hlk_last_set(HLK_E_INVALID, "open: %s is there twice", url->shown);
+    }
+    return HLK_OK;
+}
+
+struct connected {
+    unsigned up, refused, tried;
+    struct hlk_pipeline *waits; /* one that may come up; at best one that was not tried yet */
+    enum hlk_status failure;
+    char why[HLK_ERROR_TEXT];
+};
+
+static void look_at_masters(const hlk_client *client, struct hlk_thread *self, struct connected *c)
+{
+    struct hlk_error error;
+    struct hlk_text text;
+    *c = (struct connected){ .failure = HLK_OK };
+    hlk_text_init(&text, c->why, sizeof c->why);
+    for (unsigned i = 0; i < client->node_count; i++) {
+        struct hlk_pipeline *pipeline = client->nodes[i].pipeline;
+        enum hlk_status status = hlk_pipeline_wait_up(pipeline, self, 0, 0, &error); /* 0: dials, and does not wait */
+        bool tried = hlk_pipeline_tried(pipeline);
+        c->tried += tried;
+        if (status == HLK_OK) {
+            c->up++;
+            continue;
+        }
+        if (status == HLK_E_CONNECT && (!tried || !c->waits))
+            c->waits = pipeline;
+        c->refused += status != HLK_E_CONNECT;
+        c->failure = c->failure == HLK_OK || c->failure == status ? status : HLK_E_CONNECT;
+        hlk_text_add(&text, "; %s: %s", client->nodes[i].endpoint.url.shown, error.text);
+    }
+}
+
+/* A majority is enough. The others get one attempt, for a moment, so that a first acquire has all that are there. */
+static enum hlk_status connect_majority(const hlk_client *client)
+{
+    static const int64_t moment_ms = 1000, look_ms = 10;
+    struct hlk_thread *self = hlk_thread_get();
+    struct hlk_error error;
+    struct connected c;
+    unsigned n = client->node_count, need = n / 2 + 1;
+    if (!self)
+        return hlk_last_set(HLK_E_NOMEM, "open: no memory");
+    (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
+    int64_t now = hlk_clock_ms(), enough_ms = 0;
+    int64_t until = hlk_clock_after(now, client->reconnect_timeout_ms < 0 ? HLK_RECONNECT_TIMEOUT_MS
+                                                                          : client->reconnect_timeout_ms);
+    for (;; now = hlk_clock_ms()) {
+        look_at_masters(client, self, &c);
+        if (c.up >= need && !enough_ms)
+            enough_ms = now;
+        if (c.up + c.refused == n || n - c.refused < need || now >= until ||
+            (c.up >= need && (c.tried == n || now - enough_ms >= moment_ms)))
+            break;
+        (void)hlk_pipeline_wait_up(c.waits, self, now + look_ms, 0, &error);
+    }
+    if (c.up >= need)
+        return HLK_OK;
+    return hlk_last_set(c.failure, "open: %u of %u masters are connected, %u are needed%s", c.up, n, need, c.why);
+}
+
+static enum hlk_status open_quorum(hlk_client **out, const char *const *urls, unsigned count,
+                                   const struct hlk_client_opts *given)
+{
+    struct hlk_client_opts opts;
+    if (!out)
+        return hlk_last_set(HLK_E_INVALID, "open: out is NULL");
+    *out = NULL;
+    enum hlk_status status = hlk_client_read_opts(given, &opts);
+    if (status != HLK_OK)
+        return status;
+    if (!urls || count < 1 || count > HLK_QUORUM_MAX)
+        return hlk_last_set(HLK_E_INVALID, "open: 1 to %d masters", HLK_QUORUM_MAX);
+    if (opts.flags & HLK_OPEN_DISPATCH)
+        return hlk_last_set(HLK_E_INVALID, "open: a client of several masters has no dispatch");
+    bool lazy = opts.flags & HLK_OPEN_LAZY;
+    opts.flags |= HLK_OPEN_LAZY;
+    opts.yield_every = -1; /* nobody has a ticket: there is no queue that the lock would be kept from */
+    status = hlk_client_open_nodes(out, urls, count, hlk_route_single, &opts);
+    if (status != HLK_OK)
+        return status;
+    status = check_masters(*out);
+    if (status == HLK_OK)
+        status = add_part(*out, opts.flags & HLK_OPEN_NO_SPIN);
+    if (status == HLK_OK && !lazy)
+        status = connect_majority(*out);
+    if (status != HLK_OK) {
+        hlk_client_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+enum hlk_status hlk_quorum_open(hlk_client **out, const char *const *urls, unsigned count,
+                                const struct hlk_client_opts *opts)
+{
+    int old = hlk_nocancel_begin();
+    enum hlk_status status = open_quorum(out, urls, count, opts);
+    hlk_nocancel_end(old);
+    return status;
+}

@@ -1,0 +1,98 @@
+/* quorum.h - a handle of a lock over several masters, and what the handles of one client have in common. */
+#ifndef HLK_QUORUM_QUORUM_H
+#define HLK_QUORUM_QUORUM_H
+
+#include "client.h"
+#include "net/spin.h"
+#include "quorum/format.h"
+#include "quorum/validity.h"
+
+enum hlk_quorum_state {
+    HLK_QUORUM_FREE,
+    HLK_QUORUM_ACQUIRING,
+    HLK_QUORUM_HELD,
+    HLK_QUORUM_LOST,            /* until it is released */
+    HLK_QUORUM_RELEASING
+};
+
+/* The handles of one name: one of them asks the masters, or holds. The others wait in the order in which they came. */
+struct hlk_line {
+    struct hlk_map_node node;
+    struct hlk_list waiters;
+    unsigned users;             /* its head and its waiters */
+    bool taken;
+    int64_t since_ms;           /* the lock has gone from one of them to the next since then */
+    char name[];
+};
+
+struct hlk_line_waiter {
+    struct hlk_list link;
+    struct hlk_thread *thread;
+    bool head;
+    bool yields;                /* other processes come first for a moment */
+};
+
+/* Of a client of hlk_quorum_open. */
+struct hlk_quorums {
+    struct hlk_client_part part;
+    struct hlk_mutex mu;        /* rank ENTRY; guards the handles' holds, and: */
+    struct hlk_map lines;       /*   by name */
+    struct hlk_list all;        /*   handles */
+    struct hlk_spin spin;
+};
+
+struct hlk_quorum {
+    atomic_int refs;            /* the user's, and each round's */
+    hlk_client *client;         /* referenced */
+    struct hlk_quorums *all;    /* the client's */
+    const struct hlk_quorum_layout *layout;
+    struct hlk_quorum_opts opts;/* completed */
+    struct hlk_post end;        /* frees it on the loop thread */
+    struct hlk_alarm alarm;
+
+    struct hlk_list link;       /* under all->mu, like the next ones */
+    enum hlk_quorum_state state;
+    struct hlk_line *line;      /* while it is its head */
+    struct hlk_round *round;    /* HELD: that acquired it */
+    struct hlk_validity validity;
+    const char *why;            /* LOST */
+
+    size_t name_len;
+    char name[];
+};
+
+enum hlk_status hlk_quorum_fail(const struct hlk_quorum *quorum, const char *operation, enum hlk_status status,
+                                const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* HLK_OK, or HLK_E_INVALID, FORKED, CLOSED with the thread's error set. */
+enum hlk_status hlk_quorum_check(const struct hlk_quorum *quorum, const char *operation);
+
+/* Releases what it holds; waits for no answer. */
+void hlk_quorum_let_go(struct hlk_quorum *quorum);
+
+void hlk_quorum_ref(struct hlk_quorum *quorum);
+void hlk_quorum_on_end(struct hlk_post *post);
+void hlk_quorum_unref(struct hlk_quorum *quorum);
+
+/* --- line.c; all->mu held --- */
+
+/* HLK_OK: at its head. HLK_BUSY: behind others; `waiter` is in it unless it is NULL. HLK_E_NOMEM. */
+enum hlk_status hlk_line_enter(struct hlk_quorums *all, const char *name, size_t len, struct hlk_line_waiter *waiter,
+                               struct hlk_line **out);
+void hlk_line_leave(struct hlk_quorums *all, struct hlk_line *line, struct hlk_line_waiter *waiter);  /* not its head */
+void hlk_line_pass(struct hlk_quorums *all, struct hlk_line *line, int64_t now_ms);             /* the head goes */
+
+/* --- hold.c: from the acquire to its end --- */
+
+/* The round's majority holds. False: nothing is left of it, or the client is being closed. */
+bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_line *line, bool renewed);
+/* Out of HELD, for a release: its round, which is the caller's; NULL: not HELD. A hold that is over becomes LOST. */
+struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum);
+/* The release is in the streams: the next one of this process may ask. */
+void hlk_quorum_taken(struct hlk_quorum *quorum);
+/* It is not held any more, for `why`; reported. No-op unless that round's hold is HELD. */
+void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, const char *why);
+void hlk_quorum_on_alarm(struct hlk_alarm *alarm);
+/* A loss that the clock alone knows so far is made one. */
+void hlk_quorum_look(struct hlk_quorum *quorum);
+
+#endif

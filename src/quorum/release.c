@@ -1,0 +1,129 @@
+/* Release and extend, blocking. */
+#include "base/clock.h"
+#include "base/nocancel.h"
+#include "lease/lease.h"
+#include "quorum/round.h"
+
+/* Not HELD: why. A lost hold is off the handle's account. */
+static enum hlk_status not_held(struct hlk_quorum *quorum, const char *operation, bool forgets)
+{
+    hlk_mutex_lock(&quorum->all->mu);
+    bool lost = quorum->state == HLK_QUORUM_LOST;
+    const char *why = quorum->why;
+    if (lost && forgets)
+        quorum->state = HLK_QUORUM_FREE;
+    hlk_mutex_unlock(&quorum->all->mu);
+    return lost ? hlk_quorum_fail(quorum, operation, HLK_LOST, "the hold was lost (%s)", why)
+                : hlk_quorum_fail(quorum, operation, HLK_NOT_HOLDER, "not held by this handle; nothing was changed");
+}
+
+static void count_released(struct hlk_client *client, enum hlk_status status)
+{
+    if (status == HLK_OK)
+        HLK_COUNT(&client->table, released);
+    else if (status == HLK_LOST)
+        HLK_COUNT(&client->table, lost);
+    else if (status == HLK_E_UNSURE)
+        HLK_COUNT(&client->table, release_unsure);
+    else
+        HLK_COUNT(&client->table, release_refused);
+}
+
+static enum hlk_status release(struct hlk_quorum *quorum, struct hlk_thread *self)
+{
+    struct hlk_error error;
+    struct hlk_round *round = hlk_quorum_take(quorum);
+    if (!round)
+        return not_held(quorum, "release", true);
+    (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
+    atomic_store(&round->waiter, self);
+    hlk_round_release(round);
+    hlk_quorum_taken(quorum);
+    enum hlk_status status = hlk_round_wait_released(round, hlk_clock_ms() + quorum->client->reply_timeout_ms, &error);
+    count_released(quorum->client, status);
+    hlk_round_unref(round);
+    return status == HLK_OK ? status : hlk_quorum_fail(quorum, "release", status, "%s", error.text);
+}
+
+enum hlk_status hlk_quorum_release(hlk_quorum *quorum)
+{
+    enum hlk_status status = hlk_quorum_check(quorum, "release");
+    if (status != HLK_OK)
+        return status;
+    struct hlk_thread *self = hlk_thread_get();
+    if (!self)
+        return hlk_quorum_fail(quorum, "release", HLK_E_NOMEM, "no memory; nothing was sent");
+    int old = hlk_nocancel_begin();
+    hlk_client_op_begin(quorum->client);
+    status = release(quorum, self);
+    hlk_client_op_end(quorum->client);
+    hlk_nocancel_end(old);
+    return status;
+}
+
+/* The masters' answers to an extension, as far as they are there. */
+static enum hlk_status extended(struct hlk_quorum *quorum, struct hlk_round *round)
+{
+    bool safe;
+    if (!hlk_round_won(round)) {
+        if (!hlk_round_absent(round))
+            return hlk_quorum_fail(quorum, "extend", HLK_E_UNSURE, "too few masters answered in %lld ms",
+                                   (long long)quorum->opts.node_timeout_ms);
+        hlk_quorum_lose(quorum, round, "a majority of the masters does not know the hold any more");
+        return not_held(quorum, "extend", false);
+    }
+    hlk_mutex_lock(&quorum->all->mu);
+    bool held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold &&
+                hlk_validity_extend(&quorum->validity, round->sent_ms, round->ttl_ms, quorum->client->table.at_risk_ms,
+                                    hlk_clock_ms(), &safe);
+    if (held)
+        hlk_loop_arm(quorum->client->loop, &quorum->alarm, hlk_clock_ms());
+    hlk_mutex_unlock(&quorum->all->mu);
+    hlk_quorum_look(quorum);
+    return held ? HLK_OK : not_held(quorum, "extend", false);
+}
+
+static enum hlk_status extend(struct hlk_quorum *quorum, struct hlk_thread *self, int64_t ttl_ms)
+{
+    int64_t now = hlk_clock_ms();
+    hlk_quorum_look(quorum);
+    hlk_mutex_lock(&quorum->all->mu);
+    bool held = quorum->state == HLK_QUORUM_HELD;
+    uint64_t hold = held ? quorum->round->hold : 0;
+    int64_t cap = quorum->validity.cap_ms;
+    hlk_mutex_unlock(&quorum->all->mu);
+    if (!held)
+        return not_held(quorum, "extend", false);
+    if (hlk_clock_after(now, ttl_ms) > cap)
+        return hlk_quorum_fail(quorum, "extend", HLK_E_INVALID, "ttl_ms %lld is more than what max_hold_ms leaves",
+                               (long long)ttl_ms);
+    struct hlk_round *round = hlk_round_make(quorum, false, hold, ttl_ms);
+    if (!round)
+        return hlk_quorum_fail(quorum, "extend", HLK_E_NOMEM, "no memory; nothing was sent");
+    (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
+    atomic_store(&round->waiter, self);
+    hlk_round_send(round);
+    hlk_round_wait(round, 0, round->sent_ms + quorum->opts.node_timeout_ms);
+    enum hlk_status status = extended(quorum, round);
+    hlk_round_unref(round);
+    return status;
+}
+
+enum hlk_status hlk_quorum_extend(hlk_quorum *quorum, int64_t ttl_ms)
+{
+    enum hlk_status status = hlk_quorum_check(quorum, "extend");
+    if (status != HLK_OK)
+        return status;
+    if (ttl_ms < HLK_LEASE_MIN_MS || ttl_ms > HLK_LEASE_MAX_MS)
+        return hlk_quorum_fail(quorum, "extend", HLK_E_INVALID, "ttl_ms %lld is not between %d and a year",
+                               (long long)ttl_ms, HLK_LEASE_MIN_MS);
+    struct hlk_thread *self = hlk_thread_get();
+    if (!self)
+        return hlk_quorum_fail(quorum, "extend", HLK_E_NOMEM, "no memory; nothing was sent");
+    int old = hlk_nocancel_begin();
+    hlk_client_op_begin(quorum->client);
+    status = extend(quorum, self, ttl_ms);
+    hlk_client_op_end(quorum->client);
+    hlk_nocancel_end(old);
+    return status;
+}

@@ -1,0 +1,424 @@
+#include "quorum/round.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "script/engine.h"
+
+#include <sched.h>
+
+/* --- memory --- */
+
+struct hlk_round *hlk_round_make(struct hlk_quorum *quorum, bool acquires, uint64_t hold, int64_t ttl_ms)
+{
+    unsigned n = quorum->client->node_count;
+    struct hlk_round *round = hlk_mem_zalloc(sizeof *round + n * sizeof *round->votes);
+    if (!round)
+        return NULL;
+    atomic_init(&round->refs, 1);
+    hlk_quorum_ref(quorum);
+    round->quorum = quorum;
+    round->acquires = acquires;
+    round->hold = hold;
+    round->ttl_ms = ttl_ms;
+    round->n = round->open = n;
+    round->need = n / 2 + 1;
+    hlk_mutex_init(&round->mu, HLK_RANK_LEAF);
+    for (unsigned i = 0; i < n; i++) {
+        struct hlk_vote *vote = &round->votes[i];
+        struct hlk_command *cmd = &vote->cmd;
+        vote->round = round;
+        vote->renewal = (struct hlk_renewal){ quorum->name, quorum->name_len, hold, ttl_ms };
+        cmd->type = acquires ? quorum->layout->acquire : quorum->layout->renew;
+        cmd->pipeline = quorum->client->nodes[i].pipeline;
+        cmd->client_id = quorum->client->id;
+        cmd->name = quorum->name;
+        cmd->name_len = quorum->name_len;
+        cmd->hold = hold;
+        cmd->lease_ms = ttl_ms;
+        cmd->renewals = acquires ? NULL : &vote->renewal;
+        cmd->count = 1;
+        cmd->limits = (struct hlk_limits){ .at_ms = INT64_MAX, .reconnect_timeout_ms = -1, .once = true };
+    }
+    return round;
+}
+
+static void round_ref(struct hlk_round *round)
+{
+    atomic_fetch_add(&round->refs, 1);
+}
+
+void hlk_round_unref(struct hlk_round *round)
+{
+    if (!round || atomic_fetch_sub(&round->refs, 1) != 1)
+        return;
+    struct hlk_quorum *quorum = round->quorum;
+    hlk_mutex_fini(&round->mu);
+    hlk_mem_free(round);
+    hlk_quorum_unref(quorum);
+}
+
+/* --- counting --- */
+
+static void round_wake(struct hlk_round *round)
+{
+    struct hlk_thread *waiter = atomic_load(&round->waiter);
+    if (waiter)
+        hlk_park_wake(&waiter->park, HLK_WAKE_SETTLED);
+}
+
+/* The vote has its end. */
+static void vote_count(struct hlk_vote *vote, enum hlk_vote_state state)
+{
+    struct hlk_round *round = vote->round;
+    hlk_mutex_lock(&round->mu);
+    vote->state = state;
+    vote->doubt = vote->cmd.doubt;
+    round->open--;
+    round->yes += state == HLK_VOTE_YES;
+    bool decides = (round->yes >= round->need || round->yes + round->open < round->need) &&
+                   !atomic_exchange(&round->decided, true);
+    hlk_mutex_unlock(&round->mu);
+    if (!decides)
+        return;
+    round_wake(round);
+    if (round->on_decided)
+        round->on_decided(round);
+}
+
+static void vote_fail(struct hlk_vote *vote, const struct hlk_error *error, bool for_good)
+{
+    vote->error = *error;
+    vote->for_good = for_good;
+    vote_count(vote, HLK_VOTE_FAILED);
+}
+
+static void vote_distrust(struct hlk_vote *vote)
+{
+    struct hlk_error error;
+    hlk_pipeline_distrust(vote->cmd.pipeline, vote->cmd.call.epoch);
+    vote->cmd.doubt = true;
+    (void)hlk_error_set(&error, HLK_E_SERVER, "its answer is none to this command");
+    vote_fail(vote, &error, false);
+}
+
+/* 0: the master counts. Else how long ago it started, at the least. */
+static int64_t young_ms(const struct hlk_vote *vote)
+{
+    const struct hlk_round *round = vote->round;
+    int64_t age = round->sent_ms - hlk_pipeline_server_started(vote->cmd.pipeline);
+    return age < round->quorum->opts.restart_delay_ms ? age > 0 ? age : 1 : 0;
+}
+
+static void vote_keep_out(struct hlk_vote *vote, int64_t age_ms)
+{
+    struct hlk_error error;
+    (void)hlk_error_set(&error, HLK_E_CONNECT, "started %lld ms ago, counts from %lld ms on (restart_delay_ms)",
+                        (long long)age_ms, (long long)vote->round->quorum->opts.restart_delay_ms);
+    vote_fail(vote, &error, false);
+}
+
+static void vote_read_acquire(struct hlk_vote *vote, const redisReply *reply)
+{
+    struct hlk_answer answer = { 0 };
+    switch (vote->round->quorum->layout->read_acquire(&vote->cmd, reply, &answer)) {
+    case HLK_ANSWER_ACQUIRED: {
+        int64_t age = young_ms(vote); /* maybe it has become another process since it was sent */
+        if (age) {
+            vote->cmd.doubt = true;
+            vote_keep_out(vote, age);
+        } else {
+            vote_count(vote, HLK_VOTE_YES);
+        }
+        return;
+    }
+    case HLK_ANSWER_BUSY:
+        vote->holder_len = answer.holder_len < sizeof vote->holder ? answer.holder_len : sizeof vote->holder;
+        memcpy(vote->holder, answer.holder, vote->holder_len);
+        vote_count(vote, HLK_VOTE_NO);
+        return;
+    case HLK_ANSWER_TOMBSTONE:
+        vote_count(vote, HLK_VOTE_NO);
+        return;
+    case HLK_ANSWER_NONE:
+        vote_distrust(vote);
+    }
+}
+
+static void vote_read(struct hlk_vote *vote)
+{
+    redisReply *reply = vote->cmd.call.reply;
+    int renewed = vote->round->acquires ? 0 : hlk_quorum_read_renew(reply);
+    if (vote->round->acquires)
+        vote_read_acquire(vote, reply);
+    else if (renewed < 0)
+        vote_distrust(vote);
+    else
+        vote_count(vote, renewed ? HLK_VOTE_YES : HLK_VOTE_NO);
+}
+
+/* --- sending --- */
+
+static void vote_send(struct hlk_vote *vote);
+
+/* Not run. An acquire is sent again by its sender alone, because nothing may be sent behind its release. */
+static void vote_resend(struct hlk_vote *vote)
+{
+    struct hlk_round *round = vote->round;
+    if (!round->acquires) {
+        vote_send(vote);
+        return;
+    }
+    hlk_mutex_lock(&round->mu);
+    vote->state = HLK_VOTE_RESEND;
+    hlk_mutex_unlock(&round->mu);
+    atomic_store(&round->wants_resend, true);
+    round_wake(round);
+}
+
+static void vote_on_end(struct hlk_call *call)
+{
+    struct hlk_vote *vote = HLK_CONTAINER(call, struct hlk_vote, cmd.call);
+    struct hlk_round *round = vote->round;
+    struct hlk_error error = { .status = HLK_E_CONNECT, .text = "the connection broke" };
+    switch (hlk_command_end(&vote->cmd, &error)) {
+    case HLK_COMMAND_ANSWERED: {
+        redisReply *reply = vote->cmd.call.reply;
+        vote_read(vote); /* the round's owner may use the vote from here on */
+        freeReplyObject(reply);
+        break;
+    }
+    case HLK_COMMAND_RESEND:
+        vote_resend(vote);
+        break;
+    case HLK_COMMAND_FAILED:
+        if (error.status == HLK_E_UNSURE) /* its release settles that */
+            error.status = HLK_E_CONNECT;
+        vote_fail(vote, &error, error.status == HLK_E_AUTH || error.status == HLK_E_SERVER);
+        break;
+    default:
+        vote_fail(vote, &error, false);
+    }
+    hlk_round_unref(round);
+}
+
+static void vote_send(struct hlk_vote *vote)
+{
+    struct hlk_error error;
+    struct hlk_round *round = vote->round;
+    round_ref(round);
+    vote->epoch = hlk_pipeline_epoch(vote->cmd.pipeline);
+    vote->cmd.call.done = vote_on_end;
+    vote->cmd.call.lazy = true; /* whoever waits for it reads it; else the loop's next tick */
+    enum hlk_progress progress = hlk_command_send(&vote->cmd, &error);
+    if (progress == HLK_COMMAND_IN_FLIGHT)
+        return;
+    if (vote->cmd.attempts == 0)
+        vote->epoch = 0;
+    if (progress == HLK_COMMAND_UNCONNECTED &&
+        hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK) /* it is back this moment */
+        (void)hlk_error_set(&error, HLK_E_CONNECT, "no connection");
+    vote_fail(vote, &error, error.status == HLK_E_AUTH);
+    hlk_round_unref(round);
+}
+
+void hlk_round_send(struct hlk_round *round)
+{
+    round_ref(round); /* it may be decided, and given up by its owner, meanwhile */
+    round->sent_ms = hlk_clock_ms();
+    for (unsigned i = 0; i < round->n; i++) {
+        struct hlk_vote *vote = &round->votes[i];
+        struct hlk_error error;
+        int64_t age = round->acquires && hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK ? young_ms(vote) : 0;
+        if (age)
+            vote_keep_out(vote, age);
+        else
+            vote_send(vote);
+    }
+    hlk_round_unref(round);
+}
+
+static void send_again(struct hlk_round *round)
+{
+    atomic_store(&round->wants_resend, false);
+    for (unsigned i = 0; i < round->n; i++) {
+        struct hlk_vote *vote = &round->votes[i];
+        hlk_mutex_lock(&round->mu);
+        bool resend = vote->state == HLK_VOTE_RESEND;
+        vote->state = resend ? HLK_VOTE_IN_FLIGHT : vote->state;
+        hlk_mutex_unlock(&round->mu);
+        if (resend)
+            vote_send(vote);
+    }
+}
+
+/* --- waiting --- */
+
+static void glance_at_all(const struct hlk_client *client)
+{
+    for (unsigned i = 0; i < client->node_count; i++)
+        hlk_pipeline_glance(client->nodes[i].pipeline);
+}
+
+static void expect_all(const struct hlk_client *client, bool on)
+{
+    for (unsigned i = 0; i < client->node_count; i++)
+        hlk_pipeline_expect(client->nodes[i].pipeline, on);
+}
+
+static int64_t spin_budget(struct hlk_quorums *all)
+{
+    hlk_mutex_lock(&all->mu);
+    int64_t budget = hlk_spin_budget_ns(&all->spin);
+    hlk_mutex_unlock(&all->mu);
+    return budget;
+}
+
+static bool may_stop(const struct hlk_thread *self, const atomic_bool *ready, const atomic_bool *also, unsigned mask)
+{
+    return atomic_load(ready) || (also && atomic_load(also)) || (atomic_load(&self->park.bits) & mask);
+}
+
+/* Reads the answers itself while they come quickly, then sleeps, and the loop thread reads. */
+static void wait_for(const struct hlk_round *round, const atomic_bool *ready, const atomic_bool *also, unsigned mask,
+                     int64_t at_ms)
+{
+    struct hlk_client *client = round->quorum->client;
+    struct hlk_thread *self = atomic_load(&round->waiter);
+    int64_t budget = spin_budget(round->quorum->all), until_ns = hlk_clock_ns() + budget;
+    while (budget > 0 && !may_stop(self, ready, also, mask) && hlk_clock_ns() < until_ns) {
+        glance_at_all(client);
+        if (!may_stop(self, ready, also, mask))
+            sched_yield();
+    }
+    if (may_stop(self, ready, also, mask))
+        return;
+    expect_all(client, true);
+    for (;;) {
+        (void)hlk_park_take(&self->park, HLK_WAKE_SETTLED);
+        if (may_stop(self, ready, also, mask) || hlk_clock_ms() >= at_ms)
+            break;
+        (void)hlk_park_until(&self->park, HLK_WAKE_SETTLED | mask, at_ms, -1, NULL);
+    }
+    expect_all(client, false);
+}
+
+void hlk_round_wait(struct hlk_round *round, unsigned mask, int64_t at_ms)
+{
+    struct hlk_quorums *all = round->quorum->all;
+    int64_t began = hlk_clock_ns();
+    do {
+        if (atomic_load(&round->wants_resend))
+            send_again(round);
+        wait_for(round, &round->decided, &round->wants_resend, mask, at_ms);
+    } while (!atomic_load(&round->decided) && atomic_load(&round->wants_resend) && hlk_clock_ms() < at_ms);
+    hlk_mutex_lock(&all->mu);
+    hlk_spin_saw(&all->spin, hlk_clock_ns() - began);
+    hlk_mutex_unlock(&all->mu);
+}
+
+bool hlk_round_won(struct hlk_round *round)
+{
+    hlk_mutex_lock(&round->mu);
+    bool won = round->yes >= round->need;
+    hlk_mutex_unlock(&round->mu);
+    return won;
+}
+
+bool hlk_round_absent(struct hlk_round *round)
+{
+    unsigned no = 0;
+    hlk_mutex_lock(&round->mu);
+    for (unsigned i = 0; i < round->n; i++)
+        no += round->votes[i].state == HLK_VOTE_NO;
+    hlk_mutex_unlock(&round->mu);
+    return round->n - no < round->need;
+}
+
+/* --- releasing --- */
+
+static void count_release(struct hlk_round *round, enum hlk_release_outcome outcome, const struct hlk_error *error)
+{
+    hlk_mutex_lock(&round->mu);
+    round->settled++;
+    round->freed += outcome == HLK_RELEASE_DONE || outcome == HLK_RELEASE_ABSENT_REPEATED;
+    round->absent += outcome == HLK_RELEASE_ABSENT || outcome == HLK_RELEASE_UNKNOWN;
+    if (error)
+        round->refusal = *error;
+    bool over = round->freed >= round->need || round->settled == round->releases;
+    hlk_mutex_unlock(&round->mu);
+    if (over && !atomic_exchange(&round->released, true))
+        round_wake(round);
+}
+
+static void vote_on_released(struct hlk_release *pending, enum hlk_release_outcome outcome,
+                             const struct hlk_error *error)
+{
+    struct hlk_round *round = pending->ctx;
+    count_release(round, outcome, error);
+    hlk_round_unref(round);
+}
+
+/* Has it got the lock there, or may it have? */
+static bool vote_owes(struct hlk_vote *vote)
+{
+    struct hlk_round *round = vote->round;
+    struct hlk_release *pending = &vote->release;
+    hlk_mutex_lock(&round->mu);
+    bool in_flight = vote->state == HLK_VOTE_IN_FLIGHT;
+    bool owes = vote->epoch && (in_flight || vote->state == HLK_VOTE_YES || vote->doubt);
+    pending->doubt = !in_flight && vote->doubt;
+    pending->acquire_epoch = in_flight ? vote->epoch : 0;
+    hlk_mutex_unlock(&round->mu);
+    return owes;
+}
+
+static void vote_release(struct hlk_vote *vote, int64_t until_ms)
+{
+    struct hlk_round *round = vote->round;
+    const struct hlk_quorum *quorum = round->quorum;
+    struct hlk_release *pending = &vote->release;
+    pending->cmd.type = quorum->layout->release;
+    pending->cmd.name = quorum->name;
+    pending->cmd.name_len = quorum->name_len;
+    pending->cmd.hold = round->hold;
+    pending->until_ms = until_ms;
+    pending->known_ms = round->sent_ms;
+    pending->settled = vote_on_released;
+    pending->ctx = round;
+    round_ref(round);
+    hlk_release_start(&quorum->client->nodes[vote - round->votes].releases, pending, NULL, false);
+}
+
+void hlk_round_release(struct hlk_round *round)
+{
+    bool owes[HLK_QUORUM_MAX] = { false };
+    int64_t until_ms = hlk_clock_ms() + round->ttl_ms;
+    unsigned n = 0;
+    for (unsigned i = 0; i < round->n; i++)
+        n += owes[i] = vote_owes(&round->votes[i]);
+    hlk_mutex_lock(&round->mu);
+    round->releases = n;
+    hlk_mutex_unlock(&round->mu);
+    for (unsigned i = 0; i < round->n; i++)
+        if (owes[i])
+            vote_release(&round->votes[i], until_ms);
+}
+
+enum hlk_status hlk_round_wait_released(struct hlk_round *round, int64_t at_ms, struct hlk_error *error)
+{
+    wait_for(round, &round->released, NULL, 0, at_ms);
+    hlk_mutex_lock(&round->mu);
+    unsigned freed = round->freed, absent = round->absent, settled = round->settled;
+    struct hlk_error refusal = round->refusal;
+    hlk_mutex_unlock(&round->mu);
+    if (freed >= round->need)
+        return HLK_OK;
+    if (round->n - absent < round->need)
+        return hlk_error_set(error, HLK_LOST, "%u of %u masters did not know the hold any more", absent, round->n);
+    if (settled == round->releases && refusal.status != HLK_OK)
+        return hlk_error_set(error, refusal.status, "confirmed by %u of %u masters, refused: %s", freed, round->n,
+                             refusal.text);
+    return hlk_error_set(error, HLK_E_UNSURE,
+                         "sent, and confirmed by %u of %u masters in time; repeated in the background", freed,
+                         round->n);
+}

@@ -1,0 +1,75 @@
+/* round.h - one command to all masters at once, and the count of their answers.
+ *
+ * A round is decided as soon as a majority has said yes, or as soon as that is impossible. Answers that come later are
+ * still read: what they granted is known to the release. Each vote has the memory for its release in it, so that
+ * nothing is left behind for want of memory. The round lives until its last command and its last release have ended. */
+#ifndef HLK_QUORUM_ROUND_H
+#define HLK_QUORUM_ROUND_H
+
+#include "quorum/quorum.h"
+
+enum hlk_vote_state {
+    HLK_VOTE_IN_FLIGHT,
+    HLK_VOTE_RESEND,            /* it was not run: its sender is to send it again */
+    HLK_VOTE_YES,
+    HLK_VOTE_NO,                /* acquire: others hold it; renewal: it is not held there */
+    HLK_VOTE_FAILED             /* error */
+};
+
+struct hlk_vote {
+    struct hlk_command cmd;
+    struct hlk_release release;
+    struct hlk_round *round;
+    struct hlk_renewal renewal;
+    uint64_t epoch;             /* the sender's: of the stream that it was sent in last; 0: never sent */
+
+    enum hlk_vote_state state;  /* under the round's mutex, like the next ones */
+    bool doubt;                 /* it may have run, or may run yet */
+    bool for_good;              /* FAILED: asking again would not help */
+    size_t holder_len;          /* NO: whose it is; 0: not known */
+    char holder[HLK_FIELD_MAX];
+    struct hlk_error error;
+};
+
+struct hlk_round {
+    struct hlk_quorum *quorum;  /* referenced */
+    atomic_int refs;            /* its owner's, and one for each call and each release on its way */
+    uint64_t hold;
+    int64_t sent_ms;            /* before the first send */
+    int64_t ttl_ms;
+    unsigned n, need;
+    bool acquires;              /* else it renews */
+    struct hlk_thread *_Atomic waiter;  /* woken by HLK_WAKE_SETTLED; or NULL, and: */
+    void (*on_decided)(struct hlk_round *round);    /* once, any thread, no mutex held */
+    atomic_bool decided, wants_resend;
+    /* of the releases */
+    atomic_bool released;       /* it is decided whether a majority is free */
+
+    struct hlk_mutex mu;        /* rank LEAF; guards: */
+    unsigned yes, open;         /*   answers; those that are still to come */
+    unsigned freed, absent, settled, releases;
+    struct hlk_error refusal;   /*   of a release */
+    struct hlk_vote votes[];
+};
+
+/* Everything is set but sent_ms. NULL: no memory. */
+struct hlk_round *hlk_round_make(struct hlk_quorum *quorum, bool acquires, uint64_t hold, int64_t ttl_ms);
+void hlk_round_unref(struct hlk_round *round);
+
+/* Sends to all. A master that may have lost its data by a restart is not asked to acquire. */
+void hlk_round_send(struct hlk_round *round);
+
+/* Waits until it is decided, a bit of mask is set, or at_ms comes; sends again what was not run. */
+void hlk_round_wait(struct hlk_round *round, unsigned mask, int64_t at_ms);
+
+/* A majority said yes. */
+bool hlk_round_won(struct hlk_round *round);
+/* So many masters said no to a renewal that no majority has the hold. */
+bool hlk_round_absent(struct hlk_round *round);
+
+/* Gives back what an acquire has got, or may have got, everywhere. It is in the streams on return. Once. */
+void hlk_round_release(struct hlk_round *round);
+/* The outcome, waited for until at_ms. */
+enum hlk_status hlk_round_wait_released(struct hlk_round *round, int64_t at_ms, struct hlk_error *error);
+
+#endif

@@ -1,0 +1,147 @@
+#include "script/command.h"
+
+#include "base/mem.h"
+#include "script/format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- formatting --- */
+
+#define KEY_SHOWN 64 /* bytes of a key in an error */
+
+/* For SCAN, all of whose patterns' bytes mean themselves. */
+static char *put_pattern(char *at, const char *prefix)
+{
+    char pattern[2 * HLK_NAME_MAX + 1];
+    size_t len = 0;
+    for (; *prefix; prefix++) {
+        if (strchr("*?[]\\", *prefix))
+            pattern[len++] = '\\';
+        pattern[len++] = *prefix;
+    }
+    pattern[len++] = '*';
+    return hlk_wire_word(at, pattern, len);
+}
+
+static char *put_list(char *at, struct hlk_command *cmd)
+{
+    char cursor[24];
+    int len = snprintf(cursor, sizeof cursor, "%llu", (unsigned long long)cmd->cursor);
+    at = hlk_put_script(at, HLK_SCRIPT_LOCK_LIST, cmd, cmd->strings ? 4 : 3, 0);
+    at = put_pattern(hlk_wire_word(at, cursor, (size_t)len), cmd->prefix);
+    at = hlk_wire_number(at, cmd->count);
+    return cmd->strings ? hlk_wire_word(at, "string", 6) : at;
+}
+
+const struct hlk_command_type hlk_command_list = { .script = HLK_SCRIPT_LOCK_LIST, .put = put_list };
+
+char *hlk_put_reacquire(char *at, struct hlk_command *cmd)
+{
+    at = hlk_put_script(at, cmd->type->script, cmd, 4, 1);
+    at = hlk_put_field(hlk_put_name(at, cmd), cmd->client_id, cmd->hold);
+    return hlk_wire_number(hlk_wire_number(at, cmd->count), cmd->lease_ms);
+}
+
+static hlk_key_fn *const reacquire_keys[] = { hlk_key_queue, NULL };
+
+const struct hlk_command_type hlk_command_reacquire = { .script = HLK_SCRIPT_LOCK_REACQUIRE,
+                                                        .put = hlk_put_reacquire,
+                                                        .keys = reacquire_keys };
+
+size_t hlk_renewal_leases(const struct hlk_command *cmd)
+{
+    size_t leases = (size_t)cmd->count;
+    while (leases > 1 && cmd->renewals[leases - 1].lease_ms == cmd->renewals[leases - 2].lease_ms)
+        leases--;
+    return leases;
+}
+
+char *hlk_put_renew(char *at, struct hlk_command *cmd)
+{
+    const struct hlk_renewal *renewals = cmd->renewals;
+    size_t n = (size_t)cmd->count, leases = hlk_renewal_leases(cmd);
+    at = hlk_put_script(at, cmd->type->script, cmd, 2 * n + leases, n);
+    for (size_t i = 0; i < n; i++)
+        at = hlk_wire_word(at, renewals[i].name, renewals[i].name_len);
+    for (size_t i = 0; i < n; i++)
+        at = hlk_put_field(at, cmd->client_id, renewals[i].hold);
+    for (size_t i = 0; i < leases; i++)
+        at = hlk_wire_number(at, renewals[i].lease_ms);
+    return at;
+}
+
+const struct hlk_command_type hlk_command_renew = { .script = HLK_SCRIPT_LOCK_RENEW, .put = hlk_put_renew };
+
+/* For each: its name, its field, its lease; and, of some formats, a key that is made of the first two. */
+static size_t room_for_renewals(const struct hlk_command *cmd)
+{
+    size_t room = 0;
+    for (int64_t i = 0; cmd->renewals && i < cmd->count; i++)
+        room += 2 * (cmd->renewals[i].name_len + HLK_FIELD_MAX + 24) + 4 * HLK_WIRE_HEAD;
+    return room;
+}
+
+enum hlk_status hlk_command_write(struct hlk_command *cmd)
+{
+    static const char asking[] =
+        "*1\r\n$6\r\nASKING\r\n"; /* the next command may use a slot that is being moved here */
+    char brief[HLK_COMMAND_MAX], *bytes = brief;
+    size_t before = cmd->asking ? sizeof asking - 1 : 0;
+    size_t more = before + (cmd->whole ? hlk_command_script(cmd, cmd->type->script)->len : 0) + room_for_renewals(cmd);
+    if (more && !(bytes = hlk_mem_zalloc(HLK_COMMAND_MAX + more)))
+        return HLK_E_NOMEM;
+    memcpy(bytes, asking, before);
+    cmd->call.skips = cmd->asking != NULL;
+    const char *end = cmd->type->put(bytes + before, cmd);
+    enum hlk_status status = hlk_pipeline_send(cmd->pipeline, &cmd->call, bytes, (size_t)(end - bytes));
+    if (bytes != brief)
+        hlk_mem_free(bytes);
+    return status;
+}
+
+void hlk_command_drop_reply(struct hlk_command *cmd)
+{
+    if (cmd->call.reply)
+        freeReplyObject(cmd->call.reply);
+    cmd->call.reply = NULL;
+}
+
+/* --- rights --- */
+
+static void command_add_key(struct hlk_text *text, const struct hlk_command *cmd, hlk_key_fn *key)
+{
+    char name[HLK_KEY_MAX];
+    size_t len = key(name, cmd->name, cmd->name_len);
+    hlk_text_add(text, ", ");
+    /* cppcheck-suppress uninitvar; it does not look through the pointer */
+    hlk_text_add_quoted(text, name, len, KEY_SHOWN);
+}
+
+/* The server says that a key is refused, and not which. */
+static void command_add_keys(struct hlk_text *text, const struct hlk_command *cmd)
+{
+    hlk_text_add(text, "; the keys are ");
+    hlk_text_add_quoted(text, cmd->name, cmd->name_len, KEY_SHOWN);
+    for (hlk_key_fn *const *key = cmd->type->keys; *key; key++)
+        command_add_key(text, cmd, *key);
+    if (cmd->fenced)
+        command_add_key(text, cmd, hlk_key_token);
+}
+
+/* What people need to know who mend it. */
+void hlk_command_explain_rights(const struct hlk_command *cmd, struct hlk_error *error)
+{
+    struct hlk_text text;
+    char buf[HLK_ERROR_TEXT];
+    if (!error || !strstr(error->text, "acl.md") || !cmd->type->keys)
+        return;
+    hlk_text_init(&text, buf, sizeof buf);
+    hlk_text_add(&text, "%s", error->text);
+    if (cmd->type->rights)
+        hlk_text_add(&text, "; %s", cmd->type->rights);
+    if (strstr(error->text, " key"))
+        command_add_keys(&text, cmd);
+    (void)hlk_error_set(error, HLK_E_AUTH, "%s", buf);
+}

@@ -1,0 +1,109 @@
+/* command.h - one command to the server by script: what it says, and how it is written. How it gets its answer:
+ * script/engine.h. */
+#ifndef HLK_SCRIPT_COMMAND_H
+#define HLK_SCRIPT_COMMAND_H
+
+#include "net/pipeline.h"
+#include "script/keys.h"
+#include "net/reply.h"
+#include "script/router.h"
+#include "script/table.h"
+#include "script/wire.h"
+
+#define HLK_PAUSE_MS 50             /* between two attempts when the server asked us to come later */
+#define HLK_TOMBSTONE_MS 600000     /* how long a hold that ended in doubt is remembered */
+
+#define HLK_TICKET_MS 300000         /* how long a place in the queue may outlive its waiter (lua/lock_acquire.lua) */
+
+struct hlk_limits {                 /* how long a command is tried */
+    int64_t at_ms;                  /* no longer than this; INT64_MAX: no limit */
+    int64_t began_ms;               /* when its caller's call began */
+    /* Without a connection no longer than this from began_ms, or from the loss of the connection if that was later; and
+     * as long while the server refuses for now. < 0: no limit */
+    int64_t reconnect_timeout_ms;
+    int64_t refused_ms;             /* since when the server refuses for now; 0: it does not. Written by the engine */
+    bool once;                      /* an attempt that broke is not repeated */
+    bool waits_out_writes;          /* OOM and the like are refusals for now */
+};
+
+struct hlk_command;
+
+/* What a command says: its script, and how that is written. Those of a format: script/format.h. */
+struct hlk_command_type {
+    enum hlk_script script;
+    /* Writes all of it, into no more room than HLK_COMMAND_MAX and, cmd->whole, the script's text. Returns its end. */
+    char *(*put)(char *at, struct hlk_command *cmd);
+    /* Keys besides the lock, for people when the server refuses one; the last is NULL. NULL: nothing is explained. */
+    hlk_key_fn *const *keys;
+    const char *rights;             /* for people when a right is missing. NULL: nothing */
+};
+
+extern const struct hlk_command_type hlk_command_reacquire, hlk_command_list, hlk_command_renew;
+
+/* Six names, a field, a place, five numbers, and a head for each and the command. */
+#define HLK_COMMAND_MAX (6 * HLK_KEY_MAX + HLK_FIELD_MAX + HLK_MEMBER_MAX + 5 * 24 + 17 * HLK_WIRE_HEAD)
+
+struct hlk_renewal { const char *name; size_t name_len; uint64_t hold; int64_t lease_ms; };
+
+struct hlk_command {
+    struct hlk_call call;           /* the attempt that is in flight, or was last */
+    hlk_pipeline *pipeline;         /* where it is sent: the last attempt, or with a router the next one */
+    struct hlk_router *router;      /* in a cluster: chooses the pipeline. NULL: one server */
+    hlk_pipeline *asking;           /* the next attempt goes there, behind ASKING. NULL: where the router says */
+    uint16_t slot;                  /* for the router */
+    uint8_t redirects;              /* since the last pause */
+    unsigned reroutes;              /* the pipeline's, when the router chose it */
+    struct hlk_limits limits;
+    const struct hlk_command_type *type;
+    const char *client_id;          /* borrowed, like name */
+    const char *name;
+    size_t name_len;
+    uint64_t hold;
+    int64_t lease_ms;               /* acquire, reacquire */
+    int64_t count;                  /* reacquire; query: the most waiters that it names; renew: how many locks; of a
+                                     * semaphore: how many permits */
+    const char *settled;            /* of a semaphore: hold ids whose notes are needed no more (lua/semaphore_*.lua);
+                                     * borrowed. NULL: none */
+    int64_t change;                 /* of a semaphore: enum hlk_semaphore_change */
+    const struct hlk_renewal *renewals; /* renew: of many locks; borrowed while an attempt is sent */
+    uint64_t beside;                /* acquire: the holder's hold by the lock's other half; 0: none */
+    uint64_t cursor;                /* list */
+    const char *prefix;             /* list: of the names; borrowed */
+    bool strings;                   /* list: string locks; else the others */
+    struct hlk_member place;        /* acquire, end: its place in the queue; since_ms 0: none, it does not wait. Of
+                                     * which tokens and floor concern a fenced acquire too. In a fair lock's queue it
+                                     * is the field alone */
+    int64_t brief_ms;               /* end: a hold by grant that was short (lua/lock_release.lua); 0: another one */
+    int64_t yield_ms;               /* end: with an yield window */
+    bool fenced;                    /* acquire, end: the counter of tokens is among the keys */
+    bool checks_other_kinds;        /* fair acquire: is it somebody's plain lock, too? */
+    bool tombstone;                 /* end: with the void set */
+    bool whole;                     /* the next attempt carries the script's text */
+    bool unbatched;                 /* the next attempt is none of many (script/batch.h) */
+    bool doubt;                     /* some attempt of it is in doubt */
+    bool resends;                   /* PAUSED: at until_ms it is sent again (script/engine.h) */
+    int64_t until_ms;               /* PAUSED, UNCONNECTED */
+    unsigned attempts;
+};
+
+/* The script's text for the server: in a cluster with sharded pub/sub another one. */
+static inline const struct hlk_script_text *hlk_command_script(const struct hlk_command *cmd, enum hlk_script script)
+{
+    bool sharded = cmd->router && atomic_load(&cmd->router->sharded);
+    return sharded ? &hlk_script_sharded_table[script] : &hlk_script_table[script];
+}
+
+/* Formats an attempt and puts it into the stream. Status as hlk_pipeline_send. For the engine. */
+enum hlk_status hlk_command_write(struct hlk_command *cmd);
+
+void hlk_command_drop_reply(struct hlk_command *cmd);
+static inline int64_t hlk_command_sent_ms(const struct hlk_command *cmd) { return cmd->call.sent_ns / 1000000; }
+
+/* Adds to an error about rights what people need to know who mend it. */
+void hlk_command_explain_rights(const struct hlk_command *cmd, struct hlk_error *error);
+
+/* What a connection says first: SCRIPT LOAD of all, a probe that names a missing right, and who the server is. */
+/* pubsub: those for messages are among them. sharded: the scripts are those for sharded pub/sub. */
+bool hlk_scripts_greeting(struct hlk_greeting *greeting, const char *client_id, bool pubsub, bool sharded);
+
+#endif

@@ -1,0 +1,29 @@
+#include "script/format.h"
+
+#include "script/wire.h"
+
+char *hlk_put_script(char *at, enum hlk_script script, const struct hlk_command *cmd, size_t words, size_t keys)
+{
+    const struct hlk_script_text *text = hlk_command_script(cmd, script);
+    at = hlk_wire_count(at, '*', words + 3);
+    if (cmd->whole) {
+        at = hlk_wire_word(at, "EVAL", 4);
+        at = hlk_wire_word(at, text->text, text->len);
+    } else {
+        at = hlk_wire_word(at, "EVALSHA", 7);
+        at = hlk_wire_word(at, text->sha1, 40);
+    }
+    return hlk_wire_number(at, (int64_t)keys);
+}
+
+bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || reply->element[0]->type != REDIS_REPLY_INTEGER ||
+        reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
+        return false;
+    *out = (struct hlk_answer){ .ttl_ms = reply->element[0]->integer,
+                                .holder = reply->element[1]->str,
+                                .holder_len = reply->element[1]->len,
+                                .position = reply->element[2]->integer };
+    return true;
+}

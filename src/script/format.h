@@ -1,0 +1,99 @@
+/* format.h - how a family of locks is written in Redis: its keys, its scripts, their arguments and their replies.
+ *
+ * Kinds of lock that share a format are one lock in Redis under one name: plain and fenced. The layers below src/kinds
+ * know formats as data: a command has a pointer to its type, an entry the number of its format. */
+#ifndef HLK_SCRIPT_FORMAT_H
+#define HLK_SCRIPT_FORMAT_H
+
+#include "script/command.h"
+
+#define HLK_FORMATS_MAX 32
+
+/* What a script has answered to an acquire. */
+enum hlk_answer_kind {
+    HLK_ANSWER_ACQUIRED,            /* held, with `token` if it is fenced */
+    HLK_ANSWER_BUSY,                /* somebody else's: all but `token` is set */
+    HLK_ANSWER_TOMBSTONE,           /* this hold id has ended */
+    HLK_ANSWER_NONE                 /* no answer of this script */
+};
+
+struct hlk_answer {
+    int64_t token;                  /* the last one of its block */
+    int64_t ttl_ms;                 /* of the holder's lease; < 0: no end */
+    int64_t position;               /* so many are before it in Redis' queue; < 0: it is not in it */
+    const char *holder;             /* its field; "": nobody yet. The reply's */
+    size_t holder_len;
+    bool foreign;                   /* one of Redisson's clients will call it, and nobody else */
+    bool mixed;                     /* others wait by another kind of lock of this name */
+    bool silent;                    /* the holder sends no message when it releases: the first waiter polls */
+};
+
+struct hlk_format {
+    struct hlk_command_type acquire, release, break_it, query;
+    /* A hold is raised, and many are renewed: hlk_command_reacquire, hlk_command_renew where the key is a hash. */
+    const struct hlk_command_type *reacquire, *renew;
+    /* What the reply to an acquire means. */
+    enum hlk_answer_kind (*read_acquire)(const struct hlk_command *cmd, const redisReply *reply,
+                                         struct hlk_answer *out);
+    /* Where one of Redisson's clients calls a waiter: a channel's name. Returns its length. NULL: none does. */
+    size_t (*foreign_channel)(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const struct hlk_command *cmd);
+    /* The other half of a lock that has two. beside: the acquire of a holder that has it says so (hlk_command.beside).
+     * excludes: that is HLK_DEADLOCK at once. NULL: neither. */
+    const struct hlk_format *beside, *excludes;
+    /* Stands before each word of its inbox messages, and tells its entries from those of other formats. 0 for one
+     * format only. */
+    char letter;
+    /* Each holder has an entry, and so a position in Redis' queue. Its messages find it by the hold id. Else the
+     * process has one entry, and its holders wait in the local queue. */
+    bool per_holder;
+    /* A wait takes its position by its first command, and asks again when its inbox is subscribed. Else it takes it
+     * only then. */
+    bool queues_first;
+    /* A wait that polls asks whether others wait by another kind of lock of this name. */
+    bool checks_other_kinds;
+    /* "Acquired" means that the wait is over, and that nothing is held, renewed or released: a latch. Each wait has its
+     * own hold id (per_holder), and neither a place in a queue nor an inbox. Each message of the foreign channel is for
+     * all waits, and each answer BUSY is `foreign`. */
+    bool holds_nothing;
+    const char *verb;               /* in errors: what an acquire is called. NULL: "acquire" */
+    /* In errors: what a wait still waits for, by `holder` of the last answer. NULL: for the release of that holder */
+    void (*describe)(struct hlk_text *text, const char *holder);
+};
+
+/* --- for the files of formats: what their commands are written with. Each answers the end of what it wrote --- */
+
+/* The command, the script (cmd->whole: its text), and how many keys come next. words: of them and of the arguments. */
+char *hlk_put_script(char *at, enum hlk_script script, const struct hlk_command *cmd, size_t words, size_t keys);
+
+static inline char *hlk_put_name(char *at, const struct hlk_command *cmd)
+{
+    return hlk_wire_word(at, cmd->name, cmd->name_len);
+}
+
+/* In here, so that a key that is known where this is compiled is a direct call. */
+static inline char *hlk_put_key(char *at, const struct hlk_command *cmd, hlk_key_fn *key)
+{
+    char name[HLK_KEY_MAX];
+    size_t len = key(name, cmd->name, cmd->name_len);
+    /* cppcheck-suppress uninitvar; it does not look through the pointer */
+    return hlk_wire_word(at, name, len);
+}
+
+static inline char *hlk_put_field(char *at, const char *client_id, uint64_t hold)
+{
+    char field[HLK_FIELD_MAX];
+    size_t len = hlk_field(field, client_id, hold);
+    return hlk_wire_word(at, field, len);
+}
+
+/* How many leases a renewal of many says: the last of them stands for all behind it, as mostly all are the same. */
+size_t hlk_renewal_leases(const struct hlk_command *cmd);
+
+/* hold, count, lease (lua/lock_reacquire.lua); holds and leases (lua/lock_renew.lua): of the type's own script. */
+char *hlk_put_reacquire(char *at, struct hlk_command *cmd);
+char *hlk_put_renew(char *at, struct hlk_command *cmd);
+
+/* Reads {ttl, holder, position, ...}. False: it is no such array, or shorter than that. */
+bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out);
+
+#endif

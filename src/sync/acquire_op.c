@@ -1,0 +1,430 @@
+#include "sync/acquire_op.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/opts.h"
+#include "lease/hold_end.h"
+#include "node/cluster.h"
+#include "sync/acquire_listen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LATE_MOST 3
+
+/* --- options --- */
+
+HLK_OPTS_NO_TAIL(struct hlk_acquire_opts, reserved);
+
+static bool lease_ok(int64_t lease_ms)
+{
+    return lease_ms <= 0 || (lease_ms >= HLK_LEASE_MIN_MS && lease_ms <= HLK_LEASE_MAX_MS);
+}
+
+enum hlk_status hlk_acquire_op_read_opts(hlk_lock *lock, const char *operation, const struct hlk_acquire_opts *given,
+                                         struct hlk_acquire_opts *opts)
+{
+    struct hlk_acquire_opts defaults = HLK_ACQUIRE_OPTS_INIT;
+    *opts = defaults;
+    if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))
+        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "acquire options of size %zu are not known", given->size);
+    if (!lease_ok(opts->lease_ms))
+        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "lease_ms %lld is not between %d and a year",
+                             (long long)opts->lease_ms, HLK_LEASE_MIN_MS);
+    if (opts->flags & ~HLK_ACQUIRE_EINTR)
+        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "unknown flags 0x%x", opts->flags);
+    if (opts->reserved != 0)
+        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "reserved is not 0");
+    return HLK_OK;
+}
+
+/* --- wake-ups: only wake --- */
+
+static struct hlk_park *op_on_queue_wake(struct hlk_local_waiter *waiter, unsigned bit)
+{
+    struct hlk_acquire_op *op = HLK_CONTAINER(waiter, struct hlk_acquire_op, waiter);
+    if (op->self)
+        return hlk_park_signal(&op->self->park, bit);
+    op->wake(op, bit);
+    return NULL;
+}
+
+static void op_on_cancel(struct hlk_cancel_wait *wait)
+{
+    hlk_acquire_op_wake(HLK_CONTAINER(wait, struct hlk_acquire_op, cancel_wait), HLK_WAKE_CANCEL);
+}
+
+static void on_closing(struct hlk_wait_entry *entry)
+{
+    hlk_acquire_op_wake(HLK_CONTAINER(entry, struct hlk_acquire_op, closing_wait), HLK_WAKE_CLOSED);
+}
+
+/* --- making --- */
+
+struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acquire_opts *opts,
+                                           struct hlk_holder holder)
+{
+    struct hlk_acquire_op *op = hlk_mem_zalloc(sizeof *op);
+    if (!op)
+        return NULL;
+    int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
+    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
+    int64_t begun = now + 1; /* rounded up: no wait ends early by a part of a millisecond */
+    unsigned seed = (unsigned)((uint64_t)now ^ holder.id * 2654435761u);
+    hlk_acquire_machine_init(&op->machine,
+                             opts->wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_timeout_ms)
+                                                : hlk_clock_after(begun, opts->wait_ms),
+                             opts->wait_ms == 0, seed);
+    hlk_acquire_machine_pauses(&op->machine, lock->backoff_min_ms, lock->backoff_max_ms, seed);
+    op->machine.polls = lock->kind->polls;
+    op->machine.joined = op->listener.for_all = lock->kind->format->holds_nothing;
+    if (lock->client->wait_replicas && !lock->kind->format->holds_nothing)
+        op->machine.confirm_ms = lock->client->wait_replicas_timeout_ms;
+    op->acknowledged = -1;
+    op->lock = lock;
+    op->node = lock->entry->node;
+    hlk_handle_retain(&lock->handle);
+    hlk_client_op_begin(lock->client);
+    op->cancel = opts->cancel;
+    op->eintr = opts->flags & HLK_ACQUIRE_EINTR;
+    op->started_ns = now_ns;
+    op->fixed = lease > 0;
+    op->lease_ms = op->fixed ? lease : lock->client->table.watchdog_ms;
+    op->waiter.holder = holder;
+    op->waiter.handle = &lock->handle;
+    op->waiter.once = op->machine.once;
+    op->waiter.lease_ms = op->lease_ms;
+    op->waiter.fixed = op->fixed;
+    op->waiter.max_hold_ms = lock->max_hold_ms;
+    op->waiter.fenced = lock->kind->fenced;
+    op->waiter.no_nesting = lock->kind->non_reentrant;
+    op->waiter.permits = lock->permits;
+    op->waiter.floor = lock->kind->fenced ? lock->token_floor : 0;
+    op->waiter.wake = op_on_queue_wake;
+    hlk_acquire_listen_init(op);
+    op->cancel_wait.wake = op_on_cancel;
+    op->closing_wait.wake = on_closing;
+    op->cmd.type = &lock->kind->format->acquire;
+    op->cmd.limits = (struct hlk_limits){ .at_ms = op->machine.deadline_ms,
+                                          .began_ms = now,
+                                          .reconnect_timeout_ms = lock->client->reconnect_timeout_ms,
+                                          .waits_out_writes = !op->machine.once };
+    op->cmd.client_id = lock->client->id;
+    op->cmd.name = hlk_entry_name(lock->entry);
+    op->cmd.name_len = hlk_entry_len(lock->entry);
+    hlk_node_direct(op->node, &op->cmd);
+    op->server = hlk_node_of(op->node, op->cmd.name, op->cmd.name_len);
+    op->cmd.lease_ms = op->lease_ms;
+    op->cmd.fenced = lock->kind->fenced;
+    op->cmd.count = lock->permits;
+    op->cmd.settled = lock->settled;
+    return op;
+}
+
+enum hlk_status hlk_acquire_op_wait(struct hlk_acquire_op *op)
+{
+    hlk_client *client = op->lock->client;
+    if (op->waits)
+        return HLK_OK;
+    op->waits = true;
+    HLK_COUNT(&client->table, waiting);
+    hlk_acquire_listen_eager(op, true);
+    hlk_client_wait_add(client, &op->closing_wait);
+    if (atomic_load(&client->closing))
+        return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
+    if (op->cancel && !hlk_cancel_join(op->cancel, &op->cancel_wait))
+        return hlk_error_set(&op->error, HLK_INTERRUPTED, "cancelled");
+    return HLK_OK;
+}
+
+enum hlk_status hlk_acquire_op_queue(struct hlk_acquire_op *op)
+{
+    if (!op->machine.once && !op->inbox_retained && !op->lock->kind->polls) {
+        hlk_acquire_listen_retain(op);
+    }
+    return hlk_acquire_op_wait(op);
+}
+
+/* The holder's live hold by another format of this name. 0: none. */
+static uint64_t hold_by(const struct hlk_acquire_op *op, const struct hlk_format *format)
+{
+    struct hlk_view view = { 0 };
+    struct hlk_entry *e =
+        format ? hlk_entry_get_own(op->node, format, op->cmd.name, op->cmd.name_len, op->waiter.holder.id, false)
+               : NULL;
+    if (!e)
+        return 0;
+    hlk_entry_view(e, op->waiter.holder.id, &view);
+    hlk_entry_unref(e);
+    return view.count > 0 && !view.lost ? view.h : 0;
+}
+
+enum hlk_status hlk_acquire_op_begin(struct hlk_acquire_op *op)
+{
+    const struct hlk_format *format = op->lock->kind->format;
+    if (atomic_load(&op->lock->client->closing)) /* made before this look, or close has seen it */
+        return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
+    if (hold_by(op, format->excludes) && !hold_by(op, format))
+        return hlk_error_set(&op->error, HLK_DEADLOCK, "the caller holds this lock to read, and would wait for itself");
+    return op->cancel ? hlk_acquire_op_wait(op) : HLK_OK;
+}
+
+enum hlk_acquire_event hlk_acquire_op_become_head(struct hlk_acquire_op *op)
+{
+    op->cmd.hold = op->waiter.h;
+    op->cmd.place.since_ms = 0;
+    return HLK_ACQUIRE_ON_HEAD;
+}
+
+enum hlk_acquire_event hlk_acquire_op_acquired(struct hlk_acquire_op *op)
+{
+    op->won = true;
+    op->machine.cause = HLK_CAUSE_MESSAGE;
+    return HLK_ACQUIRE_ON_ACQUIRED;
+}
+
+enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
+{
+    struct hlk_entry *e = op->lock->entry;
+    hlk_acquire_listen_follow(op);
+    if ((op->machine.answered || op->machine.queued_locally) && !hlk_entry_resend(e, &op->waiter))
+        return hlk_acquire_op_acquired(op);
+    op->cmd.beside = hold_by(op, op->lock->kind->format->beside);
+    op->cmd.checks_other_kinds = op->lock->kind->format->checks_other_kinds && op->machine.cause == HLK_CAUSE_TIME;
+    if (op->cmd.place.since_ms)
+        return HLK_ACQUIRE_ON_HEAD; /* in the queue, as far as we know: asks by the same place */
+    if (op->machine.once && op->lock->kind->format->per_holder && hlk_releases_count(&op->node->releases) == 0)
+        op->asked_again = true; /* no end of ours is what it finds, another holder of this client may be */
+    bool joins = !op->machine.once && !op->lock->kind->polls && !op->lock->kind->format->holds_nothing;
+    bool queues = joins && (hlk_acquire_listen_live(op) || op->lock->kind->format->queues_first);
+    if (!queues && !op->cmd.fenced && !op->waiter.permits)
+        return HLK_ACQUIRE_ON_HEAD;
+    if (hlk_entry_queue(e, &op->waiter, queues, &op->cmd.place) == HLK_ENTER_NOMEM) {
+        (void)hlk_error_set(&op->error, HLK_E_NOMEM, "no memory for a place in line");
+        return HLK_ACQUIRE_ON_ABORT;
+    }
+    if (!queues)
+        op->cmd.place.since_ms = 0;
+    return HLK_ACQUIRE_ON_HEAD;
+}
+
+enum hlk_acquire_event hlk_acquire_op_queue_timeout(struct hlk_acquire_op *op)
+{
+    struct hlk_local_holder near;
+    hlk_entry_local_holder(op->lock->entry, &near);
+    hlk_handle_release(near.handle);
+    return near.held || near.busy || hlk_pipeline_health(op->cmd.pipeline, &op->error) == HLK_OK ? HLK_ACQUIRE_ON_TIME
+                                                                                                 : HLK_ACQUIRE_ON_ABORT;
+}
+
+enum hlk_acquire_event hlk_acquire_op_timeout(struct hlk_acquire_op *op)
+{
+    if (op->machine.answered)
+        return HLK_ACQUIRE_ON_TIME;
+    op->unanswered = op->cmd.attempts > 0;
+    if (!op->unanswered && hlk_pipeline_health(op->cmd.pipeline, &op->error) == HLK_OK)
+        (void)hlk_error_set(&op->error, HLK_E_CONNECT, "no connection"); /* it is back this moment */
+    return op->unanswered ? HLK_ACQUIRE_ON_TIME : HLK_ACQUIRE_ON_ABORT;
+}
+
+static int64_t refused_since(const struct hlk_acquire_op *op)
+{
+    return atomic_load_explicit(hlk_entry_table_refused(op->lock->entry), memory_order_relaxed);
+}
+
+void hlk_acquire_op_get_refused(struct hlk_acquire_op *op)
+{
+    op->cmd.limits.refused_ms = refused_since(op);
+}
+
+void hlk_acquire_op_set_refused(const struct hlk_acquire_op *op)
+{
+    if (op->cmd.limits.refused_ms != refused_since(op))
+        atomic_store_explicit(hlk_entry_table_refused(op->lock->entry), op->cmd.limits.refused_ms,
+                              memory_order_relaxed);
+}
+
+/* --- answers --- */
+
+/* Somebody else's: who holds it, and how long to wait. */
+static void note_busy(struct hlk_acquire_op *op, const struct hlk_answer *answer)
+{
+    size_t len = answer->holder_len < sizeof op->holder - 1 ? answer->holder_len : sizeof op->holder - 1;
+    memcpy(op->holder, answer->holder, len);
+    op->holder[len] = '\0';
+    op->told_ms = hlk_command_sent_ms(&op->cmd);
+    op->busy = (struct hlk_busy){
+        .ttl_ms = answer->ttl_ms,
+        .place = answer->position,
+        .mixed = answer->mixed,
+        .foreign = answer->foreign,
+        .silent = answer->silent,
+    };
+    if (answer->mixed)
+        hlk_client_warn_kinds(op->lock->client, hlk_lock_text(op->lock));
+}
+
+static bool held_by_own_process(const struct hlk_acquire_op *op)
+{
+    return hlk_field_is_of(op->holder, strlen(op->holder), op->lock->client->id);
+}
+
+/* It found a hold of our own process's, and no release will wake it: one try, or one that polls. That hold's end may be
+ * on its way to Redis: it comes before another command does. If it has been answered meanwhile one more command is
+ * enough. Else HLK_ACQUIRE_ON_BUSY. */
+static enum hlk_acquire_event behind_own_release(struct hlk_acquire_op *op)
+{
+    bool polls = op->lock->kind->polls;
+    if (!(op->machine.once || polls))
+        return HLK_ACQUIRE_ON_BUSY;
+    if (!held_by_own_process(op)) {
+        op->asked_again = false;
+        return HLK_ACQUIRE_ON_BUSY;
+    }
+    uint64_t hold = strtoull(strrchr(op->holder, ':') + 1, NULL, 10);
+    if (polls ? hlk_releases_has(&op->node->releases, hold) : hlk_releases_has_started(&op->node->releases, hold))
+        return HLK_ACQUIRE_ON_RELEASING;
+    bool again = !op->asked_again; /* the end may have been settled after this answer was written */
+    op->asked_again = true;
+    return again ? HLK_ACQUIRE_ON_STALE : HLK_ACQUIRE_ON_BUSY;
+}
+
+static enum hlk_acquire_event busy(struct hlk_acquire_op *op, const struct hlk_answer *answer)
+{
+    note_busy(op, answer);
+    if (!op->busy.foreign)
+        hlk_channel_leave(&op->server->channels, &op->listener);
+    enum hlk_acquire_event what = behind_own_release(op);
+    if (what == HLK_ACQUIRE_ON_BUSY && hlk_entry_wait(op->lock->entry, &op->waiter, op->cmd.doubt))
+        return hlk_acquire_op_acquired(op);
+    return what;
+}
+
+/* Ours when it was written, and over when it was read. By the next attempt it may be ours in time; but one whose
+ * lease is shorter than the way there and back would keep it from everybody. */
+static enum hlk_acquire_event too_late(struct hlk_acquire_op *op)
+{
+    if (++op->late < LATE_MOST)
+        return HLK_ACQUIRE_ON_STALE;
+    (void)hlk_error_set(&op->error, HLK_E_CONNECT,
+                        "got, but each of %d answers came when its lease of %lld ms was over; given back", LATE_MOST,
+                        (long long)op->lease_ms);
+    return HLK_ACQUIRE_ON_ABORT;
+}
+
+static enum hlk_acquire_event acquired(struct hlk_acquire_op *op, int64_t token)
+{
+    if (op->lock->kind->format->holds_nothing)
+        return HLK_ACQUIRE_ON_ACQUIRED;
+    op->won = hlk_entry_acquired(op->lock->entry, &op->waiter, hlk_command_sent_ms(&op->cmd), token, op->cmd.doubt);
+    return op->won ? HLK_ACQUIRE_ON_ACQUIRED : too_late(op);
+}
+
+static enum hlk_acquire_event tombstone(struct hlk_acquire_op *op)
+{
+    hlk_entry_renumber(op->lock->entry, &op->waiter);
+    (void)hlk_acquire_op_become_head(op);
+    hlk_channel_leave(&op->server->channels, &op->listener); /* it may be that of the old id */
+    op->machine.subscribes = false;
+    return HLK_ACQUIRE_ON_TOMBSTONE;
+}
+
+/* Nobody knows what became of ours: asked again, by the same hold id, on a new stream. */
+static enum hlk_acquire_event no_answer(struct hlk_acquire_op *op)
+{
+    hlk_pipeline_distrust(op->cmd.pipeline, op->cmd.call.epoch);
+    op->cmd.doubt = true;
+    return HLK_ACQUIRE_ON_STALE;
+}
+
+enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
+{
+    struct hlk_answer answer;
+    enum hlk_acquire_event what = HLK_ACQUIRE_ON_ABORT;
+    switch (op->lock->kind->format->read_acquire(&op->cmd, op->cmd.call.reply, &answer)) {
+    case HLK_ANSWER_ACQUIRED:
+        what = acquired(op, answer.token);
+        break;
+    case HLK_ANSWER_BUSY:
+        what = busy(op, &answer);
+        break;
+    case HLK_ANSWER_TOMBSTONE:
+        what = tombstone(op);
+        break;
+    case HLK_ANSWER_NONE:
+        what = no_answer(op);
+        break;
+    }
+    hlk_command_drop_reply(&op->cmd);
+    return what;
+}
+
+/* --- leaving --- */
+
+/* The hold that we asked for may come to be, or be already: it is ended in the background. */
+static void take_back_acquire(struct hlk_acquire_op *op)
+{
+    struct hlk_release *pending = hlk_mem_zalloc(sizeof *pending);
+    struct hlk_entry *e = op->lock->entry;
+    if (!pending) {
+        hlk_log_write(&op->node->endpoint.log, HLK_LOG_ERROR,
+                      "lock \"%s\": no memory to take back an acquire; "
+                      "it may stay held for %lld ms",
+                      hlk_entry_name(e), (long long)op->lease_ms);
+        return;
+    }
+    struct hlk_release_record record;
+    hlk_entry_release_record(e, &record);
+    bool placed = record.place.since_ms && op->lease_ms < HLK_TICKET_MS;
+    record.until_ms = hlk_clock_ms() + (placed ? HLK_TICKET_MS : op->lease_ms);
+    record.fenced = op->cmd.fenced;
+    record.doubt = op->cmd.doubt;
+    hlk_hold_end_fill(pending, e, &record);
+    pending->acquire_epoch = op->in_flight ? op->cmd.call.epoch : 0;
+    pending->acquire_pipeline = op->cmd.pipeline;
+    hlk_hold_end_start(pending, e);
+}
+
+/* What was not confirmed is given back. */
+static void leave_confirm(struct hlk_acquire_op *op)
+{
+    if (op->confirmation) {
+        hlk_replicas_end(op->confirmation);
+        op->confirmation = NULL;
+    }
+    if (op->unconfirmed && !op->raising)
+        hlk_entry_give_back(op->lock->entry, op->waiter.holder.id);
+    op->unconfirmed = false;
+}
+
+void hlk_acquire_op_leave(struct hlk_acquire_op *op)
+{
+    hlk_client *client = op->lock->client;
+    hlk_acquire_listen_end(op);
+    leave_confirm(op);
+    if (!op->won) {
+        bool owes = (op->in_flight || op->cmd.doubt || op->late) && !op->lock->kind->format->holds_nothing;
+        if (hlk_entry_leave(op->lock->entry, &op->waiter, owes)) {
+            take_back_acquire(op);
+            hlk_entry_leave_finish(op->lock->entry);
+        } else if (op->waiter.got) {
+            hlk_entry_give_back(op->lock->entry, op->waiter.holder.id);
+        }
+    }
+    if (op->waits) {
+        hlk_cancel_leave(op->cancel, &op->cancel_wait);
+        hlk_client_wait_remove(client, &op->closing_wait);
+        HLK_UNCOUNT(&client->table, waiting);
+        hlk_acquire_listen_eager(op, false);
+        op->waits = false;
+    }
+    if (!op->wake) /* else it ends with its completion on its way */
+        hlk_client_op_end(client);
+}
+
+void hlk_acquire_op_free(struct hlk_acquire_op *op)
+{
+    hlk_command_drop_reply(&op->cmd);
+    hlk_handle_release(&op->lock->handle);
+    hlk_mem_free(op);
+}

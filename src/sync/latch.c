@@ -1,0 +1,211 @@
+/* The count-down latch: short commands about its count, and waits that are acquires which hold nothing
+ * (src/kinds/latch.c). */
+#include "hasplock/latch.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "hasplock/async.h"
+#include "sync/acquire_op.h"
+
+#include <stdlib.h>
+
+struct hlk_latch {
+    hlk_lock *lock; /* held by threads: each wait has an entry of its own */
+};
+
+static enum hlk_status latch_check(const hlk_latch *latch, const char *operation)
+{
+    return latch ? hlk_lock_check(latch->lock, operation) : hlk_last_set(HLK_E_INVALID, "%s: latch is NULL", operation);
+}
+
+hlk_latch *hlk_latch_create(hlk_client *client, const char *name)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_KIND_LATCH;
+    hlk_lock *lock = hlk_lock_create_as(client, "latch", name, &opts, NULL);
+    hlk_latch *latch = lock ? hlk_mem_zalloc(sizeof *latch) : NULL;
+    if (latch) {
+        latch->lock = lock;
+        return latch;
+    }
+    if (lock)
+        (void)hlk_last_set(HLK_E_NOMEM, "create latch \"%.128s\": no memory", name);
+    hlk_lock_destroy(lock);
+    return NULL;
+}
+
+void hlk_latch_destroy(hlk_latch *latch)
+{
+    if (latch)
+        hlk_lock_destroy(latch->lock);
+    hlk_mem_free(latch);
+}
+
+const char *hlk_latch_name(const hlk_latch *latch)
+{
+    return latch ? hlk_lock_text(latch->lock) : NULL;
+}
+
+/* --- the count --- */
+
+static void read_number(const struct hlk_command *cmd, void *number)
+{
+    const redisReply *reply = cmd->call.reply;
+    *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER  ? reply->integer
+                         : reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10)
+                                                             : -1;
+}
+
+/* `changes`: not the same if it runs twice, so an attempt in doubt is not repeated. */
+static enum hlk_status ask(hlk_latch *latch, const char *operation, const struct hlk_command_type *type, int64_t count,
+                           bool changes, int64_t *answer)
+{
+    struct hlk_command cmd = { .type = type, .count = count };
+    const struct hlk_send_limits limits = { .once = changes };
+    enum hlk_status status = hlk_lock_send(latch->lock, operation, &cmd, &limits, read_number, answer);
+    if (status == HLK_OK && *answer < 0)
+        return hlk_lock_fail(latch->lock, operation, HLK_E_SERVER, "the server's answer is none to this question");
+    return status;
+}
+
+static enum hlk_status check_number(const hlk_latch *latch, const char *operation, int64_t number)
+{
+    enum hlk_status status = latch_check(latch, operation);
+    if (status == HLK_OK && (number < 1 || number > HLK_LATCH_MAX))
+        status =
+            hlk_lock_fail(latch->lock, operation, HLK_E_INVALID, "%lld is not between 1 and 2^52", (long long)number);
+    return status;
+}
+
+enum hlk_status hlk_latch_try_set(hlk_latch *latch, int64_t count)
+{
+    int64_t set = 0;
+    enum hlk_status status = check_number(latch, "set latch", count);
+    if (status == HLK_OK)
+        status = ask(latch, "set latch", &hlk_latch_set, count, true, &set);
+    if (status == HLK_OK && !set)
+        return hlk_lock_fail(latch->lock, "set latch", HLK_BUSY, "it has a count that is not 0; nothing was changed");
+    return status;
+}
+
+enum hlk_status hlk_latch_count(hlk_latch *latch, int64_t *count)
+{
+    int64_t now = 0;
+    enum hlk_status status = latch_check(latch, "count latch");
+    if (status == HLK_OK && !count)
+        return hlk_lock_fail(latch->lock, "count latch", HLK_E_INVALID, "no room for the count");
+    if (status == HLK_OK)
+        status = ask(latch, "count latch", &hlk_format_latch.query, 0, false, &now);
+    if (status == HLK_OK)
+        *count = now;
+    return status;
+}
+
+enum hlk_status hlk_latch_count_down(hlk_latch *latch, int64_t n, int64_t *left)
+{
+    int64_t now = 0;
+    enum hlk_status status = check_number(latch, "count down", n);
+    if (status == HLK_OK)
+        status = ask(latch, "count down", &hlk_latch_down, n, true, &now);
+    if (status == HLK_OK && left)
+        *left = now;
+    return status;
+}
+
+enum hlk_status hlk_latch_delete(hlk_latch *latch)
+{
+    int64_t deleted = 0;
+    enum hlk_status status = latch_check(latch, "delete latch");
+    if (status == HLK_OK)
+        status = ask(latch, "delete latch", &hlk_format_latch.break_it, 0, true, &deleted);
+    if (status == HLK_OK && !deleted)
+        return hlk_lock_fail(latch->lock, "delete latch", HLK_NOT_HOLDER, "it has no count; nothing was changed");
+    return status;
+}
+
+/* --- waits --- */
+
+static enum hlk_status check_wait(hlk_latch *latch, const struct hlk_acquire_opts *given, struct hlk_acquire_opts *opts)
+{
+    enum hlk_status status = latch_check(latch, "await");
+    if (status == HLK_OK)
+        status = hlk_acquire_op_read_opts(latch->lock, "await", given, opts);
+    if (status == HLK_OK && opts->lease_ms != 0)
+        status = hlk_lock_fail(latch->lock, "await", HLK_E_INVALID, "a latch has no lease: lease_ms is not 0");
+    return status;
+}
+
+enum hlk_status hlk_latch_await_with(hlk_latch *latch, const struct hlk_acquire_opts *given)
+{
+    struct hlk_acquire_opts opts;
+    enum hlk_status status = check_wait(latch, given, &opts);
+    return status == HLK_OK ? hlk_lock_acquire_with(latch->lock, &opts) : status;
+}
+
+enum hlk_status hlk_latch_await(hlk_latch *latch, int64_t wait_ms)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.wait_ms = wait_ms;
+    return hlk_latch_await_with(latch, &opts);
+}
+
+struct awaited { /* one async wait, with a handle and an owner of its own: any number wait at once */
+    hlk_latch *latch;
+    hlk_latch_done_fn *done;
+    void *ctx;
+    hlk_owner *owner;
+    hlk_lock *lock;
+};
+
+static void free_awaited(struct awaited *awaited)
+{
+    hlk_lock_destroy(awaited->lock);
+    hlk_owner_destroy(awaited->owner);
+    hlk_mem_free(awaited);
+}
+
+static void on_awaited(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    struct awaited *awaited = ctx;
+    (void)lock;
+    awaited->done(awaited->latch, status, awaited->ctx);
+    free_awaited(awaited);
+}
+
+static struct awaited *make_awaited(hlk_latch *latch, hlk_latch_done_fn *done, void *ctx)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    hlk_client *client = latch->lock->client;
+    struct awaited *awaited = hlk_mem_zalloc(sizeof *awaited);
+    if (!awaited)
+        return NULL;
+    awaited->latch = latch;
+    awaited->done = done;
+    awaited->ctx = ctx;
+    awaited->owner = opts.owner = hlk_owner_create(client, NULL);
+    opts.kind = HLK_KIND_LATCH;
+    if (awaited->owner)
+        awaited->lock = hlk_lock_make(client, hlk_lock_text(latch->lock), hlk_lock_text_len(latch->lock), &opts);
+    if (awaited->lock)
+        return awaited;
+    free_awaited(awaited);
+    return NULL;
+}
+
+enum hlk_status hlk_latch_await_async(hlk_latch *latch, const struct hlk_acquire_opts *given, hlk_latch_done_fn *done,
+                                      void *ctx)
+{
+    struct hlk_acquire_opts opts;
+    enum hlk_status status = check_wait(latch, given, &opts);
+    if (status == HLK_OK && !done)
+        status = hlk_lock_fail(latch->lock, "await", HLK_E_INVALID, "an async wait needs a completion");
+    if (status != HLK_OK)
+        return status;
+    struct awaited *awaited = make_awaited(latch, done, ctx);
+    if (!awaited)
+        return hlk_lock_fail(latch->lock, "await", HLK_E_NOMEM, "no memory; nothing was sent");
+    status = hlk_lock_acquire_async(awaited->lock, &opts, on_awaited, awaited);
+    if (status != HLK_OK)
+        free_awaited(awaited);
+    return status;
+}

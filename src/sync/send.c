@@ -1,0 +1,281 @@
+/* Short commands about a lock, one script each: nested holds with a fixed lease, extend, break. */
+#include "sync/handle.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/nocancel.h"
+#include "lease/raise.h"
+#include "node/cluster.h"
+#include "script/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct asked { /* on the heap: its attempt may outlive the caller */
+    struct hlk_command cmd;
+    hlk_lock *lock;
+    struct hlk_thread *self;
+    struct hlk_cancel_wait cancel_wait;
+    struct hlk_raise raise;
+};
+
+static void free_blocking_command(struct asked *asked)
+{
+    hlk_raise_end(&asked->raise, &asked->cmd);
+    hlk_command_drop_reply(&asked->cmd);
+    hlk_handle_release(&asked->lock->handle);
+    hlk_mem_free(asked);
+}
+
+static void on_left(struct hlk_call *call)
+{
+    free_blocking_command(HLK_CONTAINER(call, struct asked, cmd.call));
+}
+
+static void send_on_cancel(struct hlk_cancel_wait *wait)
+{
+    hlk_park_wake(&HLK_CONTAINER(wait, struct asked, cancel_wait)->self->park, HLK_WAKE_CANCEL);
+}
+
+/* It ends without a reply. */
+static enum hlk_status unanswered(const struct asked *asked, const struct hlk_send_limits *patience, int64_t at_ms,
+                                  struct hlk_error *error)
+{
+    if (!patience->acquires)
+        return hlk_command_give_up(&asked->cmd, error);
+    bool late = (error->status == HLK_E_UNSURE || error->status == HLK_E_CONNECT) && hlk_clock_ms() >= at_ms;
+    if (!late || asked->cmd.attempts == 0)
+        return error->status;
+    return hlk_error_set(error, patience->most_ms > 0 ? HLK_TIMEOUT : HLK_E_CONNECT,
+                         "no answer came in time to the raise of its lease; held as before");
+}
+
+/* Until it is answered, or the cancel is triggered. The bits are only hints. */
+static enum hlk_status send_ask(struct asked *asked, const struct hlk_send_limits *patience, bool *in_flight,
+                                struct hlk_error *error)
+{
+    hlk_client *client = asked->lock->client;
+    int64_t now = hlk_clock_ms(),
+            most = hlk_clock_after(hlk_clock_after(now, client->reconnect_timeout_ms), client->reply_timeout_ms);
+    unsigned mask = patience->cancel ? HLK_WAKE_CANCEL : 0;
+    asked->cmd.limits =
+        (struct hlk_limits){ .at_ms = patience->most_ms > 0 ? hlk_clock_after(now, patience->most_ms) : most,
+                             .began_ms = now,
+                             .reconnect_timeout_ms = client->reconnect_timeout_ms,
+                             .once = patience->once };
+    enum hlk_status status;
+    do {
+        (void)hlk_park_take(&asked->self->park, mask);
+        if (patience->cancel && hlk_cancel_triggered(patience->cancel))
+            return hlk_error_set(error, HLK_INTERRUPTED, "cancelled");
+        status = hlk_command_run(&asked->cmd, asked->self, mask, in_flight, error);
+    } while (status == HLK_INTERRUPTED);
+    return status == HLK_OK ? status : unanswered(asked, patience, asked->cmd.limits.at_ms, error);
+}
+
+/* NULL: no memory, the thread's error is set. */
+static struct asked *make_blocking_command(hlk_lock *lock, const char *operation, const struct hlk_command *question)
+{
+    struct hlk_thread *self = hlk_thread_get();
+    struct asked *asked = self ? hlk_mem_zalloc(sizeof *asked) : NULL;
+    if (!asked) {
+        (void)hlk_lock_fail(lock, operation, HLK_E_NOMEM, "no memory; nothing was sent");
+        return NULL;
+    }
+    asked->cmd = *question;
+    asked->cmd.client_id = lock->client->id;
+    asked->cmd.name = hlk_lock_text(lock);
+    asked->cmd.name_len = hlk_lock_text_len(lock);
+    if (!asked->cmd.pipeline)
+        hlk_node_direct(hlk_lock_node(lock), &asked->cmd);
+    asked->lock = lock;
+    asked->self = self;
+    asked->cancel_wait.wake = send_on_cancel;
+    hlk_handle_retain(&lock->handle);
+    return asked;
+}
+
+/* Sends, and frees `asked`: at once, or when the attempt that is still in flight has ended. */
+static enum hlk_status run_blocking_command(struct asked *asked, const char *operation,
+                                            const struct hlk_send_limits *patience,
+                                            void (*read)(const struct hlk_command *cmd, void *ctx), void *ctx)
+{
+    static const struct hlk_send_limits usual;
+    hlk_lock *lock = asked->lock;
+    struct hlk_error error;
+    bool in_flight = false;
+    int old = hlk_nocancel_begin(); /* a short command is no cancellation point */
+    if (!patience)
+        patience = &usual;
+    if (patience->cancel)
+        (void)hlk_cancel_join(patience->cancel, &asked->cancel_wait);
+    enum hlk_status status = send_ask(asked, patience, &in_flight, &error);
+    hlk_cancel_leave(patience->cancel, &asked->cancel_wait);
+    if (status == HLK_OK)
+        read(&asked->cmd, ctx);
+    else
+        status = hlk_lock_fail(lock, operation, status, "%s", error.text);
+    if (!in_flight || !hlk_pipeline_leave(asked->cmd.pipeline, &asked->cmd.call, on_left))
+        free_blocking_command(asked);
+    hlk_nocancel_end(old);
+    return status;
+}
+
+enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struct hlk_command *question,
+                              const struct hlk_send_limits *patience,
+                              void (*read)(const struct hlk_command *cmd, void *ctx), void *ctx)
+{
+    struct asked *asked = make_blocking_command(lock, operation, question);
+    return asked ? run_blocking_command(asked, operation, patience, read, ctx) : HLK_E_NOMEM;
+}
+
+static void read_raised(const struct hlk_command *cmd, void *raised)
+{
+    struct asked *asked = HLK_CONTAINER(cmd, struct asked, cmd);
+    *(bool *)raised = hlk_raise_answer(&asked->raise, cmd);
+}
+
+/* The hold that was to be raised is over. */
+static enum hlk_status raised_nothing(hlk_lock *lock, const char *operation, uint64_t h)
+{
+    struct hlk_view view;
+    hlk_entry_view(lock->entry, hlk_lock_holder(lock, hlk_thread_get()).id, &view);
+    if (view.h != h || (view.count == 0 && !view.lost)) /* released by its owner's other threads, or a new hold */
+        return hlk_lock_not_held(lock, operation);
+    return hlk_lock_fail(lock, operation, HLK_LOST, "the hold was lost (%s)",
+                         view.lost ? view.why : hlk_lease_why_unknown);
+}
+
+enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
+                                   bool watchdog, const struct hlk_send_limits *patience)
+{
+    struct hlk_command cmd = { .type = lock->kind->format->reacquire, .hold = h, .count = count, .lease_ms = lease_ms };
+    struct asked *asked = make_blocking_command(lock, operation, &cmd);
+    if (!asked)
+        return HLK_E_NOMEM;
+    bool raised = false;
+    enum hlk_status status = HLK_OK;
+    if (hlk_raise_begin(&asked->raise, lock->entry, &asked->cmd, watchdog))
+        status = run_blocking_command(asked, operation, patience, read_raised, &raised);
+    else
+        free_blocking_command(asked);
+    return status == HLK_OK && !raised ? raised_nothing(lock, operation, h) : status;
+}
+
+/* --- a count for display --- */
+
+struct recount {
+    struct hlk_command cmd;
+    hlk_lock *lock;
+};
+
+static void on_recounted(struct hlk_call *call)
+{
+    struct recount *recount = HLK_CONTAINER(call, struct recount, cmd.call);
+    const redisReply *reply = call->reply;
+    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer != 1)
+        hlk_entry_lose(recount->lock->entry, recount->cmd.hold, hlk_lease_why_unknown);
+    hlk_command_drop_reply(&recount->cmd);
+    hlk_handle_release(&recount->lock->handle);
+    hlk_mem_free(recount);
+}
+
+void hlk_lock_write_count(hlk_lock *lock, uint64_t h, int64_t count)
+{
+    struct recount *recount = hlk_mem_zalloc(sizeof *recount);
+    if (!recount)
+        return;
+    recount->lock = lock;
+    hlk_handle_retain(&lock->handle);
+    recount->cmd = (struct hlk_command){ .type = lock->kind->format->reacquire,
+                                         .client_id = lock->client->id,
+                                         .name = hlk_entry_name(lock->entry),
+                                         .name_len = hlk_entry_len(lock->entry),
+                                         .hold = h,
+                                         .count = count };
+    hlk_node_direct(lock->entry->node, &recount->cmd);
+    recount->cmd.call.done = on_recounted;
+    recount->cmd.call.lazy = true;
+    struct hlk_error error;
+    if (hlk_command_send(&recount->cmd, &error) != HLK_COMMAND_IN_FLIGHT)
+        on_recounted(&recount->cmd.call);
+}
+
+static enum hlk_status extend(hlk_lock *lock, struct hlk_thread *self, int64_t lease_ms)
+{
+    struct hlk_view view;
+    hlk_entry_view(lock->entry, hlk_lock_holder(lock, self).id, &view);
+    if (view.lost)
+        return hlk_lock_fail(lock, "extend", HLK_LOST, "the hold was lost (%s)", view.why);
+    if (view.count == 0)
+        return hlk_lock_not_held(lock, "extend");
+    int64_t now = hlk_clock_ms();
+    if (now >= view.until_ms) { /* the loop has not reported it yet; the lease is not revived */
+        hlk_entry_lose(lock->entry, view.h, "the lease is over");
+        return hlk_lock_fail(lock, "extend", HLK_LOST, "the lease is over");
+    }
+    if (hlk_clock_after(now, lease_ms) > view.cap_ms)
+        return hlk_lock_fail(lock, "extend", HLK_E_INVALID,
+                             "lease_ms %lld is more than the %lld ms that max_hold_ms leaves", (long long)lease_ms,
+                             (long long)(view.cap_ms > now ? view.cap_ms - now : 0));
+    return hlk_lock_reacquire(lock, "extend", view.h, view.count, lease_ms, false, NULL);
+}
+
+enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
+{
+    enum hlk_status status = hlk_lock_check(lock, "extend");
+    if (status != HLK_OK)
+        return status;
+    if (lease_ms < HLK_LEASE_MIN_MS || lease_ms > HLK_LEASE_MAX_MS)
+        return hlk_lock_fail(lock, "extend", HLK_E_INVALID, "lease_ms %lld is not between %d and a year",
+                             (long long)lease_ms, HLK_LEASE_MIN_MS);
+    struct hlk_thread *self = hlk_thread_get();
+    if (!self)
+        return hlk_lock_fail(lock, "extend", HLK_E_NOMEM, "no memory; nothing was sent");
+    hlk_lock *own = hlk_lock_thread_handle(lock, "extend");
+    status = own ? extend(own, self, lease_ms) : HLK_E_NOMEM;
+    hlk_lock_drop_thread_handle(lock, own);
+    return status;
+}
+
+struct broken {
+    bool held;
+    char holder[HLK_FIELD_MAX];
+};
+
+static void read_broken(const struct hlk_command *cmd, void *ctx)
+{
+    const redisReply *reply = cmd->call.reply;
+    struct broken *out = ctx;
+    out->held = reply->type == REDIS_REPLY_STRING;
+    if (out->held && reply->len < sizeof out->holder)
+        memcpy(out->holder, reply->str, reply->len + 1);
+}
+
+static const char broken_by_us[] = "broken by this process";
+
+/* If the broken hold belongs to this client, the loss is reported now, not at its next renewal. */
+static void report_if_ours(hlk_lock *lock, const char *holder)
+{
+    if (!hlk_field_is_of(holder, strlen(holder), lock->client->id))
+        return;
+    uint64_t h = strtoull(strrchr(holder, ':') + 1, NULL, 10);
+    if (lock->kind->format->per_holder)
+        hlk_entry_lose_own(hlk_lock_node(lock), h, broken_by_us);
+    else
+        hlk_entry_lose(lock->entry, h, broken_by_us);
+}
+
+enum hlk_status hlk_lock_break(hlk_lock *lock)
+{
+    enum hlk_status status = hlk_lock_check(lock, "break");
+    struct hlk_command cmd = { .type = status == HLK_OK ? &lock->kind->format->break_it : NULL };
+    struct broken broken = { false, "" };
+    if (status == HLK_OK)
+        status = hlk_lock_send(lock, "break", &cmd, &(struct hlk_send_limits){ .once = true }, read_broken, &broken);
+    if (status == HLK_OK)
+        report_if_ours(lock, broken.holder);
+    if (status == HLK_OK && !broken.held)
+        return hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "nobody held it; nothing was changed");
+    return status;
+}

@@ -1,0 +1,135 @@
+/* Slots that move from one server to another while locks in them are held, waited for, and acquired. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(cluster_moves, .init = cluster_begin, .fini = cluster_end, .timeout = 60);
+
+Test(cluster_moves, a_hold_is_released_where_it_has_gone)
+{
+    hlk_client *client = open_cluster();
+    hlk_lock *lock = lock_at(client, 0, 0, NULL);
+    acquire(lock);
+    cluster_move(cluster, slot_of(lock), 1);
+    cr_assert(is_at(lock, 1));
+    release(lock);
+    cr_assert_not(is_at(lock, 1));
+    acquire(lock);
+    cr_assert(is_at(lock, 1));
+    release(lock);
+}
+
+Test(cluster_moves, a_renewal_follows_the_hold)
+{
+    struct hlk_client_opts opts = patient_opts();
+    opts.watchdog_ms = 1000;
+    hlk_client *client = fixture_open_at(cluster->url, &opts);
+    hlk_lock *lock = lock_at(client, 0, 0, NULL);
+    acquire(lock);
+    cluster_move(cluster, slot_of(lock), 1);
+    uint64_t renewed = fixture_counters(client).renewals;
+    WAIT_FOR(fixture_counters(client).renewals >= renewed + 5);
+    cr_assert(is_at(lock, 1));
+    cr_assert_eq(fixture_counters(client).lost, 0);
+    release(lock);
+}
+
+/* The key is at the new server already, and the slot is the old one's still. */
+Test(cluster_moves, an_extension_asks_the_new_server_for_a_key_that_has_gone_before)
+{
+    hlk_client *client = open_cluster();
+    hlk_lock *lock = lock_at(client, 0, 0, NULL);
+    unsigned slot = slot_of(lock);
+    acquire(lock);
+    cluster_move_begin(cluster, slot, 1);
+    cluster_move_keys(cluster, slot, 1);
+    cr_assert_eq(hlk_lock_extend(lock, 100000), HLK_OK, "%s", hlk_last_error());
+    raw(cluster->redis[1], "ASKING");
+    cr_assert_gt(raw_int(cluster->redis[1], "PTTL %s", hlk_lock_name(lock)), 90000);
+    cluster_move_end(cluster, slot, 1);
+    release(lock);
+}
+
+static bool was_refused(int server, const char *code)
+{
+    char text[64];
+    snprintf(text, sizeof text, "errorstat_%s:", code);
+    return strstr(raw(cluster->redis[server], "INFO errorstats"), text) != NULL;
+}
+
+/* The lock's key has gone and its queue has not, or the reverse: a script that uses both has to wait. */
+Test(cluster_moves, an_acquire_waits_until_all_keys_have_moved)
+{
+    hlk_client *client = open_cluster();
+    hlk_lock *lock = lock_at(client, 0, 0, NULL);
+    unsigned slot = slot_of(lock);
+    acquire(lock);
+    release(lock);
+    cluster_move_begin(cluster, slot, 1);
+    struct actor *actor = actor_start(lock, NULL);
+    WAIT_FOR(was_refused(0, "TRYAGAIN") || was_refused(1, "TRYAGAIN"));
+    cr_assert_not(actor_answered(actor));
+    cluster_move_end(cluster, slot, 1);
+    cr_assert_eq(actor_status(actor), HLK_OK, "%s", actor_error(actor));
+    cr_assert(is_at(lock, 1));
+    cr_assert_eq(actor_end(actor), HLK_OK);
+}
+
+Test(cluster_moves, a_server_that_was_added_gets_its_locks)
+{
+    hlk_client *client = open_cluster();
+    hlk_lock *lock = lock_at(client, 0, 0, NULL);
+    acquire(lock);
+    int added = cluster_add(cluster);
+    cluster_move(cluster, slot_of(lock), added);
+    cr_assert(is_at(lock, added));
+    release(lock);
+    acquire(lock);
+    cr_assert(is_at(lock, added));
+    release(lock);
+}
+
+/* The server without its slots: no command goes there any more. */
+Test(cluster_moves, a_server_that_is_removed_is_not_asked_any_more)
+{
+    hlk_client *client = open_cluster();
+    hlk_lock *lock = lock_at(client, 0, 0, NULL);
+    acquire(lock);
+    cluster_move(cluster, slot_of(lock), 1);
+    acquire(lock); /* nested, and sent nowhere */
+    release(lock);
+    cr_assert_eq(hlk_lock_extend(lock, 100000), HLK_OK, "%s", hlk_last_error());
+    cluster_kill(cluster, 0);
+    cr_assert_eq(hlk_lock_extend(lock, 200000), HLK_OK, "%s", hlk_last_error());
+    release(lock);
+}
+
+static bool listens_at(const hlk_client *client, int server)
+{
+    return strstr(raw(cluster->redis[server], "PUBSUB CHANNELS *"), hlk_client_id(client)) != NULL ||
+           strstr(raw(cluster->redis[server], "PUBSUB SHARDCHANNELS *"), hlk_client_id(client)) != NULL;
+}
+
+static bool queued_at(const hlk_lock *lock, int server)
+{
+    raw(cluster->redis[server], "ASKING");
+    return strncmp(raw(cluster->redis[server], "EXISTS hasplock_queue:{%s}", hlk_lock_name(lock)), ":1", 2) == 0;
+}
+
+/* Its server unsubscribes it: it asks, is answered MOVED, and subscribes at the new one. */
+Test(cluster_moves, a_waiter_follows_and_is_granted_the_lock)
+{
+    hlk_client *one = open_cluster(), *two = open_cluster();
+    hlk_lock *held = lock_at(one, 0, 0, NULL), *wanted = lock_at(two, 0, 0, NULL);
+    acquire(held);
+    struct actor *waiter = actor_start(wanted, NULL);
+    WAIT_FOR(listens_at(two, 0) && queued_at(held, 0));
+    cluster_move(cluster, slot_of(held), 2);
+    WAIT_FOR(listens_at(two, 2));
+    release(held);
+    cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+    cr_assert_eq(fixture_counters(two).woken_by_ttl, 0, "it was not told that the slot has gone, and polled");
+    cr_assert_eq(actor_end(waiter), HLK_OK);
+    cr_assert_eq(fixture_counters(one).lost + fixture_counters(two).lost, 0);
+}

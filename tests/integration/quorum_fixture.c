@@ -1,0 +1,83 @@
+#include "quorum_fixture.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { MOST = 64 };
+
+struct server *masters[MASTERS];
+struct proxy *proxies[MASTERS];
+redisContext *views[MASTERS];
+
+static hlk_client *clients[MOST];
+static hlk_quorum *handles[MOST];
+static int client_count, handle_count;
+
+void quorum_begin(unsigned flags)
+{
+    for (int i = 0; i < MASTERS; i++) {
+        masters[i] = server_start((flags & ~STAGE_PROXY) | SERVER_NOACL, NULL);
+        views[i] = raw_open(masters[i]);
+        proxies[i] = flags & STAGE_PROXY ? proxy_start(masters[i]) : NULL;
+        server_allow(masters[i], SERVER_VOID);
+    }
+}
+
+void quorum_end(void)
+{
+    for (int i = 0; i < handle_count; i++)
+        hlk_quorum_destroy(handles[i]);
+    for (int i = 0; i < client_count; i++)
+        hlk_client_close(clients[i]);
+    for (int i = 0; i < MASTERS; i++) {
+        proxy_stop(proxies[i]);
+        if (views[i])
+            redisFree(views[i]);
+        if (masters[i]->pid)
+            server_finish(masters[i]);
+        else
+            server_stop(masters[i]);
+    }
+}
+
+void quorum_forget_view(int i)
+{
+    redisFree(views[i]);
+    views[i] = NULL;
+}
+
+hlk_client *quorum_open(unsigned n, const struct hlk_client_opts *opts)
+{
+    struct hlk_client_opts usual = fixture_opts();
+    const char *urls[MASTERS];
+    cr_assert_lt(client_count, MOST);
+    for (unsigned i = 0; i < n; i++)
+        urls[i] = proxies[i] ? proxy_url(proxies[i]) : hlk_test_url(masters[i]);
+    hlk_client **out = &clients[client_count++];
+    cr_assert_eq(hlk_quorum_open(out, urls, n, opts ? opts : &usual), HLK_OK, "%s", hlk_last_error());
+    return *out;
+}
+
+struct hlk_quorum_opts quorum_opts(void)
+{
+    struct hlk_quorum_opts opts = HLK_QUORUM_OPTS_INIT;
+    opts.restart_delay_ms = -1;
+    return opts;
+}
+
+hlk_quorum *quorum_make(hlk_client *client, const char *name, const struct hlk_quorum_opts *opts)
+{
+    struct hlk_quorum_opts usual = quorum_opts();
+    cr_assert_lt(handle_count, MOST);
+    hlk_quorum *quorum = handles[handle_count++] = hlk_quorum_create(client, name, opts ? opts : &usual);
+    cr_assert_not_null(quorum, "%s", hlk_last_error());
+    return quorum;
+}
+
+unsigned quorum_keys(const char *name)
+{
+    unsigned n = 0;
+    for (int i = 0; i < MASTERS; i++)
+        n += views[i] && raw_int(views[i], "EXISTS %s", name) == 1;
+    return n;
+}

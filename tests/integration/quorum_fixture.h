@@ -1,0 +1,25 @@
+/* quorum_fixture.h - five masters that know nothing of each other, their own views, and a client of all of them. */
+#ifndef HLK_TEST_QUORUM_FIXTURE_H
+#define HLK_TEST_QUORUM_FIXTURE_H
+
+#include "support/fixture.h"
+
+enum { MASTERS = 5, MAJORITY = 3 };
+
+extern struct server *masters[MASTERS];
+extern struct proxy *proxies[MASTERS];      /* of a test that was begun with STAGE_PROXY */
+extern redisContext *views[MASTERS];
+
+void quorum_begin(unsigned flags);          /* of server.h, and STAGE_PROXY */
+void quorum_end(void);                      /* destroys what was made by the next two; nothing may be left anywhere */
+
+/* A client of the first n. NULL: fixture_opts(). */
+hlk_client *quorum_open(unsigned n, const struct hlk_client_opts *opts);
+/* HLK_QUORUM_OPTS_INIT, for servers that have just started; events are recorded by the client. */
+struct hlk_quorum_opts quorum_opts(void);
+hlk_quorum *quorum_make(hlk_client *client, const char *name, const struct hlk_quorum_opts *opts);
+
+unsigned quorum_keys(const char *name);     /* masters that run and have the key */
+void quorum_forget_view(int i);             /* that server is gone, or stands still */
+
+#endif

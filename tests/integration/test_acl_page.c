@@ -1,0 +1,201 @@
+/* The lines of docs/acl.md, executed as they are: each is one command and gives the rights that the page names. */
+#include "support/fixture.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char asked[] = "ACL SETUSER locks ";
+
+static void start(void)
+{
+    fixture_begin(SERVER_NOACL);
+}
+
+TestSuite(acl_page, .init = start, .fini = fixture_end, .timeout = 60);
+
+/* Sets up the page's user by the `nth` such line. Its locks have names that begin with app, as on the page. */
+static void set_up_user(int nth)
+{
+    char line[2048];
+    const char *words[128];
+    int n = 0;
+    FILE *page = fopen(HLK_ACL_PAGE, "r");
+    cr_assert_not_null(page);
+    while (nth > 0 && fgets(line, sizeof line, page))
+        nth -= strncmp(line, asked, strlen(asked)) == 0;
+    fclose(page);
+    cr_assert_eq(nth, 0, "the page has fewer lines \"%s...\"", asked);
+    char *save = NULL;
+    for (char *word = strtok_r(line, " \n", &save); word && n < 128; word = strtok_r(NULL, " \n", &save))
+        words[n++] = word;
+    cr_assert_str_eq(raw_argv(fixture.redis, n, words, NULL), "OK");
+}
+
+static hlk_client *open_as_user(void)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.username = "locks";
+    opts.password = "SECRET";
+    return fixture_open(&opts);
+}
+
+static void wait_and_hand_over(hlk_client *client, hlk_client *other, const char *name, int kind)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = kind;
+    hlk_lock *lock = fixture_lock(client, name, &opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    struct actor *next = actor_start(fixture_lock(other, name, &opts), NULL);
+    WAIT_FOR_WAITERS(other, 1);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(actor_status(next), HLK_OK, "%s", actor_error(next));
+    cr_assert_eq(actor_end(next), HLK_OK);
+}
+
+Test(acl_page, its_first_line_is_enough_for_plain_and_fenced_locks)
+{
+    set_up_user(1);
+    hlk_client *client = open_as_user(), *other = open_as_user();
+    wait_and_hand_over(client, other, "app:1", HLK_LOCK_PLAIN);
+    wait_and_hand_over(client, other, "app:{2}", HLK_LOCK_PLAIN);
+    wait_and_hand_over(client, other, "app:3", HLK_LOCK_FENCED);
+    wait_and_hand_over(client, other, "app:{4}", HLK_LOCK_FENCED);
+    hlk_lock *lock = fixture_lock(client, "app:1", NULL);
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK);
+    cr_assert_eq(hlk_lock_break(lock), HLK_NOT_HOLDER);
+    raw(fixture.redis, "DEL redisson_lock_token:{app:3} redisson_lock_token:app:{4}");
+}
+
+Test(acl_page, its_ninth_line_is_what_read_write_locks_need_beside)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_LOCK_READ;
+    set_up_user(1);
+    hlk_client *client = open_as_user(), *other = open_as_user();
+    cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "app:1", &opts), HLK_NOWAIT), HLK_E_AUTH);
+    set_up_user(9);
+    wait_and_hand_over(client, other, "app:1", HLK_LOCK_WRITE);
+    wait_and_hand_over(client, other, "app:{2}", HLK_LOCK_WRITE);
+    static const char *const names[] = { "app:1", "app:{2}" };
+    for (int i = 0; i < 2; i++) {
+        hlk_lock *reading = fixture_lock(client, names[i], &opts);
+        struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+        cr_assert_eq(hlk_lock_acquire(reading, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_extend(reading, 60000), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_query(reading, &state), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_break(reading), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_release(reading), HLK_LOST);
+    }
+}
+
+Test(acl_page, its_second_line_is_what_fair_locks_need_beside)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_LOCK_FAIR;
+    set_up_user(1);
+    hlk_client *client = open_as_user(), *other = open_as_user();
+    cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "app:1", &opts), HLK_NOWAIT), HLK_E_AUTH);
+    set_up_user(2);
+    wait_and_hand_over(client, other, "app:1", HLK_LOCK_FAIR);
+    wait_and_hand_over(client, other, "app:{2}", HLK_LOCK_FAIR);
+}
+
+Test(acl_page, its_fourth_line_is_enough_for_spin_locks)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    set_up_user(4);
+    opts.username = "locks";
+    opts.password = "SECRET";
+    opts.flags = HLK_OPEN_NO_PUBSUB;
+    hlk_client *client = fixture_open(&opts), *other = fixture_open(&opts);
+    wait_and_hand_over(client, other, "app:1", HLK_LOCK_SPIN);
+    wait_and_hand_over(client, other, "app:{2}", HLK_LOCK_SPIN);
+    lock_opts.kind = HLK_LOCK_SPIN;
+    hlk_lock *lock = fixture_lock(client, "app:1", &lock_opts);
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_break(lock), HLK_NOT_HOLDER, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_break(fixture_lock(other, "app:1", &lock_opts)), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+}
+
+Test(acl_page, its_eighth_line_is_what_string_locks_need_beside)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_LOCK_STRING;
+    set_up_user(1);
+    raw(fixture.redis, "ACL SETUSER locks -get -set -incrby");
+    hlk_client *client = open_as_user(), *other = open_as_user();
+    cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "app:1", &opts), HLK_NOWAIT), HLK_E_AUTH);
+    cr_assert_not_null(strstr(hlk_last_error(), "the eighth line"), "%s", hlk_last_error());
+    set_up_user(8);
+    wait_and_hand_over(client, other, "app:1", HLK_LOCK_STRING);
+    wait_and_hand_over(client, other, "app:{2}", HLK_LOCK_STRING);
+    hlk_lock *lock = fixture_lock(client, "app:1", &opts);
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_break(fixture_lock(other, "app:1", &opts)), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+}
+
+static void *counts_down(void *latch)
+{
+    WAIT_FOR(raw_clients(fixture.redis, "pubsub") > 0);
+    cr_assert_eq(hlk_latch_count_down(latch, 1, NULL), HLK_OK, "%s", hlk_last_error());
+    return NULL;
+}
+
+Test(acl_page, its_line_for_latches_is_what_they_need_beside)
+{
+    static const char *const names[] = { "app:1", "app:{2}" };
+    pthread_t thread;
+    set_up_user(1);
+    hlk_client *client = open_as_user();
+    hlk_latch *latch = hlk_latch_create(client, "app:1");
+    cr_assert_eq(hlk_latch_try_set(latch, 1), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_latch_await(latch, 1000), HLK_E_AUTH);
+    cr_assert_not_null(strstr(hlk_last_error(), "acl.md"), "%s", hlk_last_error());
+    cr_assert_eq(hlk_latch_delete(latch), HLK_OK, "%s", hlk_last_error());
+    hlk_latch_destroy(latch);
+    set_up_user(10);
+    for (int i = 0; i < 2; i++) {
+        latch = hlk_latch_create(client, names[i]);
+        cr_assert_eq(hlk_latch_try_set(latch, 1), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(pthread_create(&thread, NULL, counts_down, latch), 0);
+        cr_assert_eq(hlk_latch_await(latch, HLK_FOREVER), HLK_OK, "%s", hlk_last_error());
+        pthread_join(thread, NULL);
+        hlk_latch_destroy(latch);
+    }
+    cr_assert_eq(fixture_counters(client).woken_by_ttl, 0u);
+}
+
+Test(acl_page, its_eleventh_line_is_what_semaphores_need_beside)
+{
+    set_up_user(1);
+    set_up_user(11);
+    hlk_client *client = open_as_user();
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "app:{2}" : "app:1";
+        hlk_semaphore *semaphore = hlk_semaphore_create(client, name);
+        cr_assert_eq(hlk_semaphore_try_set(semaphore, 1, 0), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_semaphore_acquire(semaphore, 1, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_semaphore_acquire(semaphore, 1, 100), HLK_TIMEOUT, "%s", hlk_last_error());
+        cr_assert_eq(hlk_semaphore_release(semaphore, 1), HLK_OK, "%s", hlk_last_error());
+        hlk_semaphore_destroy(semaphore);
+        raw(fixture.redis, "DEL %s", name);
+    }
+}
+
+Test(acl_page, its_user_reaches_no_lock_of_another_name)
+{
+    set_up_user(1);
+    cr_assert_eq(hlk_lock_acquire(fixture_lock(open_as_user(), "other:1", NULL), HLK_NOWAIT), HLK_E_AUTH);
+}

@@ -1,0 +1,446 @@
+/* wait_replicas: an acquire that counts only when the replicas have it. A master and two replicas, all real. */
+#include "async_fixture.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#define LONG_MS 20000 /* longer than any wait of these tests: an answer after it would be a failure */
+
+static struct server *replicas[2];
+static redisContext *seen[2]; /* what the replicas have */
+static redisContext *admin;   /* never blocks */
+
+static struct server *replica_start(void)
+{
+    static char port[8];
+    static const char *extra[] = { "--replicaof", "127.0.0.1", port, NULL };
+    (void)snprintf(port, sizeof port, "%d", fixture.server->port);
+    return server_start(SERVER_TCP | SERVER_NOACL, extra);
+}
+
+static void start(void)
+{
+    fixture_begin(SERVER_TCP | SERVER_NOACL);
+    raw(fixture.redis, "CONFIG SET repl-diskless-sync-delay 0");
+    admin = raw_open(fixture.server);
+    for (int i = 0; i < 2; i++) {
+        replicas[i] = replica_start();
+        seen[i] = raw_open(replicas[i]);
+    }
+    raw(fixture.redis, "PUBLISH nobody x");
+    WAIT_FOR(raw_int(fixture.redis, "WAIT 2 100") == 2);
+    raw(fixture.redis, "CONFIG RESETSTAT");
+}
+
+static void stop(void)
+{
+    fixture_end();
+    redisFree(admin);
+    for (int i = 0; i < 2; i++) {
+        redisFree(seen[i]);
+        server_stop(replicas[i]);
+    }
+}
+
+TestSuite(replicas, .init = start, .fini = stop, .timeout = 60);
+
+static void pause_both(void)
+{
+    server_pause(replicas[0]);
+    server_pause(replicas[1]);
+}
+
+static hlk_client *open_waiting(int n, int timeout_ms)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.wait_replicas = n;
+    opts.wait_replicas_timeout_ms = timeout_ms;
+    return fixture_open(&opts);
+}
+
+/* How often the server has run a command. */
+static int64_t calls(redisContext *redis, const char *command)
+{
+    char stat[64];
+    (void)snprintf(stat, sizeof stat, "cmdstat_%s:calls=", command);
+    const char *at = strstr(raw(redis, "INFO commandstats"), stat);
+    return at ? strtoll(at + strlen(stat), NULL, 10) : 0;
+}
+
+static int64_t blocked(void)
+{
+    return raw_stat(admin, "blocked_clients");
+}
+
+static bool replica_has(int i, const char *name)
+{
+    return raw_int(seen[i], "EXISTS %s", name) == 1;
+}
+
+/* Its release comes behind the answer NOT_REPLICATED, in the background. */
+static void assert_becomes_free(const char *name)
+{
+    WAIT_FOR(raw_pttl(admin, name) == -2);
+}
+
+Test(replicas, that_were_asked_for_have_the_hold_when_acquire_returns)
+{
+    hlk_lock *lock = fixture_lock(open_waiting(2, LONG_MS), "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert(replica_has(0, "t"));
+    cr_assert(replica_has(1, "t"));
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(calls(admin, "wait"), 1);
+}
+
+Test(replicas, that_are_too_few_make_it_not_replicated_and_free)
+{
+    hlk_client *client = open_waiting(2, 400);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    server_pause(replicas[0]);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_NOT_REPLICATED);
+    cr_assert_not_null(strstr(hlk_last_error(), "not confirmed by 2 replicas (wait_replicas)"), "%s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), " acknowledged it; released"), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
+    assert_becomes_free("t");
+    hlk_lock *other = fixture_lock(fixture_open(NULL), "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(other), HLK_OK);
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
+}
+
+Test(replicas, that_are_enough_suffice_when_others_stand_still)
+{
+    hlk_lock *lock = fixture_lock(open_waiting(1, LONG_MS), "t", NULL);
+    server_pause(replicas[0]);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "%s", hlk_last_error());
+    cr_assert(replica_has(1, "t"));
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(replicas, cost_nothing_without_the_option)
+{
+    int64_t before = raw_clients(admin, "normal");
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
+    for (int i = 0; i < 10; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    }
+    cr_assert_eq(raw_clients(admin, "normal"), before + 1, "one connection");
+    cr_assert_eq(calls(admin, "wait"), 0);
+    cr_assert_eq(calls(admin, "evalsha"), 20);
+}
+
+Test(replicas, have_the_hold_of_a_waiter_that_was_granted_it)
+{
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
+    hlk_client *client = open_waiting(2, LONG_MS);
+    hlk_lock *waiting = fixture_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    struct actor *next = actor_start(waiting, NULL);
+    WAIT_FOR_WAITERS(client, 1);
+    WAIT_FOR(raw_listeners(admin, "t") == 1 && raw_inboxes(admin) == 1);
+    pause_both();
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    WAIT_FOR(blocked() == 1);
+    cr_assert_eq(raw_int(admin, "HLEN t"), 1, "granted");
+    cr_assert_not(actor_answered(next));
+    server_resume(replicas[0]);
+    server_resume(replicas[1]);
+    cr_assert_eq(actor_status(next), HLK_OK, "%s", actor_error(next));
+    cr_assert(replica_has(0, "t"));
+    cr_assert_eq(actor_end(next), HLK_OK);
+    cr_assert_eq(calls(admin, "wait"), 1);
+}
+
+Test(replicas, that_do_not_have_a_granted_hold_free_it)
+{
+    hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
+    hlk_client *client = open_waiting(1, 300);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    struct actor *next = actor_start(fixture_lock(client, "t", NULL), NULL);
+    WAIT_FOR_WAITERS(client, 1);
+    WAIT_FOR(raw_inboxes(admin) == 1);
+    pause_both();
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(actor_end(next), HLK_NOT_REPLICATED);
+    assert_becomes_free("t");
+}
+
+#define CROWD 32
+
+Test(replicas, are_waited_for_by_32_threads_together)
+{
+    struct actor *actors[CROWD];
+    char name[16];
+    hlk_client *client = open_waiting(1, LONG_MS);
+    pause_both();
+    for (int i = 0; i < CROWD; i++) {
+        (void)snprintf(name, sizeof name, "t%d", i);
+        actors[i] = actor_start(fixture_lock(client, name, NULL), NULL);
+        if (i == 0)
+            WAIT_FOR(blocked() == 1);
+    }
+    WAIT_FOR(raw_int(admin, "DBSIZE") == CROWD);
+    WAIT_FOR_WAITERS(client, CROWD);
+    server_resume(replicas[0]);
+    server_resume(replicas[1]);
+    for (int i = 0; i < CROWD; i++)
+        cr_assert_eq(actor_status(actors[i]), HLK_OK, "%s", actor_error(actors[i]));
+    /* the first one's, repeated while it lasted longer than reply_timeout_ms / 2, and one for all others */
+    cr_assert_leq(calls(admin, "wait"), 4, "%lld", (long long)calls(admin, "wait"));
+    for (int i = 0; i < CROWD; i++)
+        cr_assert_eq(actor_end(actors[i]), HLK_OK);
+}
+
+Test(replicas, that_stand_still_delay_no_other_command)
+{
+    hlk_client *client = open_waiting(1, LONG_MS);
+    hlk_lock *held = fixture_lock(client, "t1", NULL);
+    cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    pause_both();
+    struct actor *first = actor_start(fixture_lock(client, "t2", NULL), NULL);
+    WAIT_FOR(blocked() == 1);
+    cr_assert_eq(hlk_lock_extend(held, 60000), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(held), HLK_OK, "%s", hlk_last_error());
+    struct actor *second = actor_start(fixture_lock(client, "t3", NULL), NULL);
+    WAIT_FOR(raw_pttl(admin, "t3") > 0);
+    cr_assert_eq(blocked(), 1, "the WAIT of t2 is in flight still");
+    cr_assert_not(actor_answered(first));
+    server_resume(replicas[0]);
+    server_resume(replicas[1]);
+    cr_assert_eq(actor_status(first), HLK_OK, "%s", actor_error(first));
+    cr_assert_eq(actor_status(second), HLK_OK, "%s", actor_error(second));
+    cr_assert_eq(actor_end(first), HLK_OK);
+    cr_assert_eq(actor_end(second), HLK_OK);
+}
+
+Test(replicas, are_not_waited_for_by_nested_holds)
+{
+    hlk_lock *lock = fixture_lock(open_waiting(1, LONG_MS), "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    pause_both();
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(calls(admin, "wait"), 1);
+}
+
+/* What is passed on within the process is one hold in Redis. */
+Test(replicas, are_waited_for_once_for_each_hold_in_redis)
+{
+    struct actor *actors[CROWD];
+    hlk_client *client = open_waiting(1, LONG_MS);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    for (int i = 0; i < CROWD; i++)
+        actors[i] = actor_start_passing(lock);
+    WAIT_FOR_WAITERS(client, CROWD);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    for (int i = 0; i < CROWD; i++)
+        cr_assert_eq(actor_end(actors[i]), HLK_OK);
+    struct hlk_counters counters = fixture_counters(client);
+    cr_assert_eq(counters.acquired, CROWD + 1);
+    cr_assert_eq((uint64_t)calls(admin, "wait"), counters.acquired - counters.passed);
+}
+
+Test(replicas, that_stand_still_do_not_outlast_the_calls_deadline)
+{
+    hlk_lock *lock = fixture_lock(open_waiting(1, LONG_MS), "t", NULL);
+    pause_both();
+    int64_t began = test_now_ms();
+    cr_assert_eq(hlk_lock_acquire(lock, 500), HLK_NOT_REPLICATED, "%s", hlk_last_error());
+    cr_assert_lt(test_now_ms() - began, LONG_MS / 2);
+    assert_becomes_free("t");
+}
+
+Test(replicas, are_waited_for_until_the_wait_is_cancelled)
+{
+    hlk_client *client = open_waiting(1, LONG_MS);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    hlk_cancel *cancel = hlk_cancel_create(client);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.cancel = cancel;
+    pause_both();
+    struct actor *actor = actor_start(lock, &opts);
+    WAIT_FOR(blocked() == 1);
+    hlk_cancel_trigger(cancel);
+    cr_assert_eq(actor_end(actor), HLK_INTERRUPTED);
+    assert_becomes_free("t");
+    hlk_cancel_destroy(cancel);
+}
+
+Test(replicas, are_waited_for_until_the_thread_is_cancelled)
+{
+    hlk_client *client = open_waiting(1, LONG_MS);
+    pause_both();
+    struct actor *actor = actor_start(fixture_lock(client, "t", NULL), NULL);
+    WAIT_FOR(blocked() == 1);
+    actor_cancel(actor);
+    cr_assert(actor_join_cancelled(actor));
+    assert_becomes_free("t");
+}
+
+Test(replicas, are_waited_for_until_the_client_is_closed)
+{
+    hlk_client *client = open_waiting(1, LONG_MS);
+    pause_both();
+    struct actor *actor = actor_start(fixture_lock(client, "t", NULL), NULL);
+    WAIT_FOR(blocked() == 1);
+    fixture_close(client);
+    cr_assert_eq(actor_end(actor), HLK_E_CLOSED);
+    assert_becomes_free("t");
+}
+
+static void kill_blocked(void)
+{
+    char id[24] = "";
+    char *list = strdup(raw(admin, "CLIENT LIST"));
+    for (char *save = NULL, *at = strtok_r(list, " ", &save); at; at = strtok_r(NULL, " ", &save)) {
+        const char *is = strstr(at, "id=");
+        if (is)
+            (void)snprintf(id, sizeof id, "%s", is + 3);
+        else if (strcmp(at, "cmd=wait") == 0)
+            break;
+    }
+    free(list);
+    cr_assert_str_eq(raw(admin, "CLIENT KILL ID %s", id), ":1");
+}
+
+/* The connection that waits follows to whatever server is there; the hold may not be. */
+Test(replicas, confirm_no_hold_that_the_server_does_not_have)
+{
+    hlk_lock *lock = fixture_lock(open_waiting(1, LONG_MS), "t", NULL);
+    pause_both();
+    struct actor *actor = actor_start(lock, NULL);
+    WAIT_FOR(blocked() == 1);
+    raw(admin, "DEL t");
+    kill_blocked();
+    cr_assert_eq(actor_status(actor), HLK_NOT_REPLICATED, "%s", actor_error(actor));
+    cr_assert_lt(actor_took_ms(actor), LONG_MS / 2);
+    (void)actor_end(actor);
+}
+
+Test(replicas, are_sent_nothing)
+{
+    hlk_client *client = open_waiting(2, LONG_MS);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    int64_t before = raw_stat(seen[0], "total_connections_received");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_OK);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(raw_stat(seen[0], "total_connections_received"), before);
+    cr_assert_eq(calls(seen[0], "evalsha"), 0);
+}
+
+Test(replicas, need_the_right_to_wait_which_the_error_names)
+{
+    raw(admin, "ACL SETUSER locks on >SECRET ~* &* +@all -wait");
+    struct hlk_client_opts opts = fixture_opts();
+    opts.username = "locks";
+    opts.password = "SECRET";
+    opts.wait_replicas = 1;
+    opts.wait_replicas_timeout_ms = LONG_MS;
+    hlk_lock *lock = fixture_lock(fixture_open(&opts), "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_E_AUTH);
+    cr_assert_not_null(strcasestr(hlk_last_error(), "wait"), "%s", hlk_last_error());
+    assert_becomes_free("t");
+    raw(admin, "ACL SETUSER locks +wait");
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+static hlk_owner *open_async(bool dispatch, int timeout_ms)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.wait_replicas = 2;
+    opts.wait_replicas_timeout_ms = timeout_ms;
+    opts.flags = dispatch ? HLK_OPEN_DISPATCH : 0;
+    dispatching = dispatch;
+    loop_client = fixture_open(&opts);
+    return hlk_owner_create(loop_client, "o");
+}
+
+static void async_has_it(bool dispatch)
+{
+    hlk_owner *owner = open_async(dispatch, LONG_MS);
+    hlk_lock *lock = fixture_owned(loop_client, "t", owner);
+    struct done done = { 0 }, released = { 0 };
+    acquire(lock, HLK_FOREVER, NULL, &done);
+    cr_assert_eq(result(&done), HLK_OK, "%s", done.error);
+    cr_assert(replica_has(0, "t"));
+    cr_assert(replica_has(1, "t"));
+    release(lock, &released);
+    cr_assert_eq(result(&released), HLK_OK, "%s", released.error);
+    hlk_owner_destroy(owner);
+}
+
+static void async_falls_short(bool dispatch)
+{
+    hlk_owner *owner = open_async(dispatch, 400);
+    hlk_lock *lock = fixture_owned(loop_client, "t", owner);
+    struct done done = { 0 };
+    pause_both();
+    acquire(lock, HLK_FOREVER, NULL, &done);
+    cr_assert_eq(result(&done), HLK_NOT_REPLICATED, "%s", done.error);
+    cr_assert_not_null(strstr(done.error, " 0 acknowledged it"), "%s", done.error);
+    assert_becomes_free("t");
+    hlk_owner_destroy(owner);
+}
+
+Test(replicas, have_the_hold_when_a_completion_runs)
+{
+    async_has_it(false);
+}
+
+Test(replicas, have_the_hold_when_a_completion_runs_in_dispatch)
+{
+    async_has_it(true);
+}
+
+Test(replicas, that_are_too_few_make_a_completion_not_replicated)
+{
+    async_falls_short(false);
+}
+
+Test(replicas, that_are_too_few_make_a_completion_in_dispatch_not_replicated)
+{
+    async_falls_short(true);
+}
+
+Test(replicas, are_waited_for_by_a_completion_until_it_is_cancelled)
+{
+    loop_client = open_waiting(1, LONG_MS);
+    dispatching = false;
+    hlk_owner *owner = hlk_owner_create(loop_client, "o");
+    hlk_lock *lock = fixture_owned(loop_client, "t", owner);
+    hlk_cancel *cancel = hlk_cancel_create(loop_client);
+    struct done done = { 0 };
+    pause_both();
+    acquire(lock, HLK_FOREVER, cancel, &done);
+    WAIT_FOR(blocked() == 1);
+    hlk_cancel_trigger(cancel);
+    cr_assert_eq(result(&done), HLK_INTERRUPTED, "%s", done.error);
+    assert_becomes_free("t");
+    hlk_cancel_destroy(cancel);
+    hlk_owner_destroy(owner);
+}
+
+Test(replicas, are_waited_for_by_locks_of_each_kind)
+{
+    hlk_client *client = open_waiting(2, LONG_MS);
+    for (int kind = HLK_LOCK_PLAIN; kind <= HLK_LOCK_STRING; kind++) {
+        char name[8];
+        struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+        opts.kind = kind;
+        (void)snprintf(name, sizeof name, "t%d", kind);
+        hlk_lock *lock = fixture_lock(client, name, &opts);
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "kind %d: %s", kind, hlk_last_error());
+        cr_assert(replica_has(1, name));
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    }
+    server_allow(fixture.server, "redisson_lock_token:*");
+    cr_assert_eq(calls(admin, "wait"), HLK_LOCK_STRING + 1);
+}

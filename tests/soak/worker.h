@@ -1,0 +1,75 @@
+/* worker.h - one thread of a client process: takes locks in every way there is, holds them, gives them back, and says
+ * what it was told. */
+#ifndef HLK_SOAK_SAILOR_H
+#define HLK_SOAK_SAILOR_H
+
+#include "shared.h"
+
+#include <pthread.h>
+
+enum { BURST = 6 };
+
+struct process;
+
+struct worker {
+    struct process *process;
+    pthread_t   thread;
+    int         number;
+    struct soak_rng rng;
+    hlk_owner  *owner;
+    hlk_lock   *owned[LOCKS];
+    hlk_cancel *cancel;
+    struct soak_thread *at;
+
+    pthread_mutex_t mu;             /* guards `thread`, which a successor may replace, and what a completion tells: */
+    pthread_cond_t  told;
+    bool            is_told;
+    enum hlk_status status;
+    int64_t         told_at;
+};
+
+/* Owners that ask for one lock at once, or for one each, by completions, and give it back in them. */
+struct member {
+    struct process *process;
+    hlk_owner *owner;
+    hlk_lock *locks[LOCKS];
+    int lock;
+    bool tries; /* does not wait */
+    int64_t asked;
+};
+
+struct process {
+    struct soak *soak;
+    struct soak_slot *slot;
+    int          number, incarnation, threads;
+    struct soak_rng rng;
+    hlk_client  *client;
+    hlk_lock    *locks[LOCKS];                      /* held by threads */
+    _Atomic(struct soak_hold *) current[LOCKS];     /* whom an event is about */
+    struct worker workers[THREADS];
+    atomic_int   sailing;                           /* threads that have not ended */
+    _Atomic int64_t long_at;                        /* not before this moment does one hold for long again */
+    atomic_bool  closing;                           /* the client is being closed, or about to be */
+
+    struct member burst[BURST];
+    pthread_t     burst_thread;
+    atomic_int    burst_waits;                      /* completions to come */
+};
+
+/* The process of slot `number`: until the soak's stop. Its exit code. */
+int process_main(struct soak *soak, int number);
+
+void *sail(void *worker);                   /* a thread's body */
+void start_sailing(struct worker *worker);  /* starts one, detached; it takes its predecessor's place */
+
+void *burst_main(void *process);    /* a thread's body */
+
+/* Has a hold ended, as its holder is told? From here on nothing counts. */
+void end_hold(struct process *process, int lock, struct soak_hold *hold);
+bool begin_hold(struct process *process, int lock, struct soak_hold *hold, hlk_lock *handle);
+hlk_lock *make_lock(struct process *process, int i, hlk_owner *owner);
+
+/* The foreign client's process: hiredis, Redisson's scripts. */
+int foreign_main(struct soak *soak);
+
+#endif

@@ -1,0 +1,48 @@
+/* cluster.h - a Redis Cluster for one test: servers of its own, masters first, joined by hand, which is faster than by
+ * redis-cli.
+ *
+ *     static struct cluster *cluster;
+ *     static void start(void) { cluster = cluster_start(3, 0); }
+ *     static void stop(void) { cluster_finish(cluster); }
+ *
+ * Slots are spread evenly over the masters. The servers take each other for dead after CLUSTER_TIMEOUT_MS.
+ */
+#ifndef HLK_TEST_CLUSTER_H
+#define HLK_TEST_CLUSTER_H
+
+#include "support/raw.h"
+#include "support/server.h"
+
+enum { CLUSTER_MOST = 8, CLUSTER_SLOTS = 16384, CLUSTER_TIMEOUT_MS = 1000 };
+
+struct cluster {
+    int n, masters;
+    struct server *servers[CLUSTER_MOST];
+    redisContext *redis[CLUSTER_MOST];          /* as raw_open; NULL once its server was killed */
+    char ids[CLUSTER_MOST][48];
+    char bus_text[CLUSTER_MOST][8];
+    int bus[CLUSTER_MOST], bus_held[CLUSTER_MOST];
+    const char *extra[CLUSTER_MOST][16];
+    unsigned char owner[CLUSTER_SLOTS];         /* as started, and as moved by cluster_move */
+    char url[256];                              /* redis+cluster://, with all masters */
+};
+
+struct cluster *cluster_start(int masters, int replicas);       /* replica i follows master i % masters */
+int cluster_add(struct cluster *cluster);       /* a master without slots that the others know; its number */
+unsigned cluster_slot(struct cluster *cluster, const char *key);
+int cluster_owner(struct cluster *cluster, const char *key);    /* which server keeps it */
+/* A name that begins with "t" and is kept by that server; another one for each i. */
+void cluster_name(struct cluster *cluster, int server, int i, char *name, size_t size);
+
+/* Moving a slot, in the steps that an operator's tool takes: */
+void cluster_move_begin(struct cluster *cluster, unsigned slot, int to);
+void cluster_move_keys(struct cluster *cluster, unsigned slot, int to);         /* all of them */
+void cluster_move_end(struct cluster *cluster, unsigned slot, int to);
+void cluster_move(struct cluster *cluster, unsigned slot, int to);              /* the three */
+
+void cluster_kill(struct cluster *cluster, int server);         /* kill -9 */
+/* Which living server says of itself that it is the slot's master; -1: none yet. */
+int cluster_master_of(struct cluster *cluster, unsigned slot);
+void cluster_finish(struct cluster *cluster);   /* leftovers fail the test, of servers that run; then stops all */
+
+#endif

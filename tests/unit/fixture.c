@@ -1,0 +1,87 @@
+#include "fixture.h"
+
+struct unit unit;
+
+void unit_on_event(const struct hlk_event *event, void *ctx)
+{
+    static const char *const names[] = { [HLK_EVENT_AT_RISK] = "AT_RISK",
+                                         [HLK_EVENT_SAFE] = "SAFE",
+                                         [HLK_EVENT_LOST] = "LOST",
+                                         [HLK_EVENT_ORPHANED] = "ORPHANED" };
+    size_t len = strlen(unit.told);
+    (void)snprintf(unit.told + len, sizeof unit.told - len, "%s%s %s;", (const char *)ctx, names[event->kind],
+                   event->lock);
+    (void)snprintf(unit.why, sizeof unit.why, "%s", event->why);
+}
+
+static void unit_no_log(int level, const char *line, void *ctx)
+{
+    (void)level, (void)line, (void)ctx;
+}
+
+void unit_open(void)
+{
+    memset(&unit, 0, sizeof unit);
+    peer_open(&unit.peer);
+    unit.log = (struct hlk_log){ .fn = unit_no_log, .level = HLK_LOG_WARN };
+    hlk_events_init(&unit.events, &unit.log);
+    hlk_releases_init(&unit.node.releases, unit.peer.loop, "hlk-t-1-a");
+    hlk_list_init(&unit.node.due);
+    unit.node.pipeline = unit.node.releases.pipeline = unit.peer.pipeline;
+    unit.table.client_id = "hlk-t-1-a";
+    unit.table.loop = unit.peer.loop;
+    unit.table.events = &unit.events;
+    unit.table.nodes = &unit.node;
+    unit.table.node_count = 1;
+    unit.table.log = &unit.log;
+    unit.table.callback = (struct hlk_callback){ unit_on_event, "" };
+    unit.table.watchdog_ms = 30000;
+    hlk_kind_formats(unit.table.formats);
+    hlk_entry_table_init(&unit.table);
+    hlk_watchdog_start(&unit.table);
+}
+
+const char *unit_tells(void)
+{
+    static char told[sizeof unit.told];
+    struct hlk_list *node;
+    unit.told[0] = '\0';
+    for (;;) {
+        hlk_mutex_lock(&unit.events.mu);
+        node = hlk_list_pop(&unit.events.jobs);
+        hlk_mutex_unlock(&unit.events.mu);
+        if (!node)
+            break;
+        struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
+        job->run(job);
+    }
+    memcpy(told, unit.told, sizeof told);
+    return told;
+}
+
+void unit_close(void)
+{
+    (void)unit_tells();
+    peer_close(&unit.peer);
+    hlk_releases_settle_all(&unit.node.releases);
+    (void)unit_tells();
+    cr_assert_eq(unit.node.entries.count, 0u, "%zu entries are left", unit.node.entries.count);
+    hlk_entry_table_fini(&unit.table);
+    hlk_map_fini(&unit.node.entries);
+    hlk_map_fini(&unit.node.holds);
+    hlk_releases_fini(&unit.node.releases);
+    hlk_events_fini(&unit.events);
+    peer_free(&unit.peer);
+}
+
+struct hlk_entry *unit_entry(const char *name)
+{
+    struct hlk_entry *e = hlk_entry_get(&unit.node, unit.table.formats[0], name, strlen(name));
+    cr_assert_not_null(e);
+    return e;
+}
+
+int64_t unit_now_ms(void)
+{
+    return hlk_clock_ms();
+}

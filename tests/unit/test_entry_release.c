@@ -1,0 +1,125 @@
+/* Holders that end without a release: a thread or an owner, and the client at its close. */
+#include "lease/entry.h"
+
+#include "entry_fixture.h"
+
+static bool ending; /* of hlk_entry_close */
+
+TestSuite(session_end, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
+
+/* --- holders that end without a release --- */
+
+Test(session_end, an_orphan_is_renewed_no_more_and_told)
+{
+    hold(&ann);
+    hlk_entry_orphan(e, ann.waiter.holder.id);
+    cr_assert_str_eq(unit_tells(), "ORPHANED a;");
+    cr_assert_eq(e->lease.state, HLK_LEASE_ORPHANED);
+    cr_assert_eq(atomic_load(&unit.table.counts.orphaned), 1u);
+    hlk_entry_orphan(e, ann.waiter.holder.id);
+    cr_assert_str_eq(unit_tells(), "");
+    peer_passes(&unit.peer, LEASE);
+    hlk_watchdog_fire(&e->alarm);
+    cr_assert_str_eq(unit_tells(), ""); /* no holder is left to which the loss could be reported */
+    cr_assert_eq(e->state, HLK_ENTRY_NONE);
+    cr_assert_eq(atomic_load(&ann.holds), 1u); /* unchanged: the memory may be another holder's */
+    cr_assert_eq(atomic_load(&unit.table.counts.lost), 0u);
+    cr_assert_eq(held_count(), 0u);
+}
+
+Test(session_end, an_orphan_of_another_is_none)
+{
+    hold(&ann);
+    hlk_entry_orphan(e, bob.waiter.holder.id);
+    cr_assert_str_eq(unit_tells(), "");
+    release(&ann);
+}
+
+Test(session_end, behind_an_orphan_the_line_waits_for_its_lease)
+{
+    hold(&ann);
+    enter(&bob);
+    hlk_entry_orphan(e, ann.waiter.holder.id);
+    cr_assert_eq(bob.woken, 0);
+    peer_passes(&unit.peer, LEASE);
+    hlk_watchdog_fire(&e->alarm);
+    cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_HEAD);
+    hlk_entry_leave(e, &bob.waiter, false);
+}
+
+Test(session_end, a_dead_holders_losses_are_forgotten)
+{
+    hold(&ann);
+    lose();
+    hlk_entry_orphan(e, ann.waiter.holder.id);
+    cr_assert_not(is_lost(&ann));
+    cr_assert_eq(atomic_load(&ann.holds), 1u);
+    cr_assert_str_eq(unit_tells(), "LOST a;");
+}
+
+Test(session_end, a_holder_may_die_while_its_hold_ends)
+{
+    hold(&ann);
+    cr_assert(hlk_entry_close(e, &record, &ending));
+    hlk_entry_orphan(e, ann.waiter.holder.id);
+    atomic_store(&ann.holds, 0); /* the memory is another holder's now */
+    hlk_entry_release_finish(e);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+    cr_assert_str_eq(unit_tells(), "");
+}
+
+Test(session_end, orphans_are_found_in_every_lock)
+{
+    struct hlk_entry *other = unit_entry("b");
+    hold(&ann);
+    hlk_entry_enter(other, &bob.waiter);
+    same_owner(&bob, &ann);
+    cr_assert(hlk_entry_acquired(other, &bob.waiter, unit_now_ms(), 0, false));
+    hlk_holder_orphan(&unit.table, ann.waiter.holder.id);
+    cr_assert_eq(e->lease.state, HLK_LEASE_ORPHANED);
+    cr_assert_eq(other->lease.state, HLK_LEASE_ORPHANED);
+    peer_passes(&unit.peer, LEASE);
+    hlk_watchdog_fire(&e->alarm);
+    hlk_watchdog_fire(&other->alarm);
+    hlk_entry_unref(other);
+}
+
+/* --- close --- */
+
+Test(session_end, close_takes_what_is_held)
+{
+    hold(&ann);
+    enter(&ann);
+    uint64_t h = e->h;
+    cr_assert(hlk_entry_close(e, &record, &ending));
+    cr_assert_eq(record.h, h);
+    cr_assert_eq(held_count(), 0u);
+    hlk_entry_release_finish(e);
+    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(atomic_load(&ann.holds), 0u);
+}
+
+Test(session_end, close_takes_orphans_too)
+{
+    hold(&ann);
+    hlk_entry_orphan(e, ann.waiter.holder.id);
+    cr_assert(hlk_entry_close(e, &record, &ending));
+    hlk_entry_release_finish(e);
+    cr_assert_eq(held_count(), 0u);
+}
+
+Test(session_end, close_takes_nothing_that_is_not_held)
+{
+    cr_assert_not(hlk_entry_close(e, &record, &ending));
+    enter(&ann);
+    cr_assert_not(hlk_entry_close(e, &record, &ending));
+    hlk_entry_leave(e, &ann.waiter, false);
+    cr_assert_not(ending);
+    hold(&bob);
+    let_go(&bob);
+    cr_assert_not(hlk_entry_close(e, &record, &ending));
+    cr_assert(ending); /* its release is pending */
+    hlk_entry_release_finish(e);
+    cr_assert_not(hlk_entry_close(e, &record, &ending));
+    cr_assert_not(ending);
+}
