@@ -1,5 +1,8 @@
 #include "peer.h"
 
+/* Later than any machine has been up: no timer of the kernel expires by itself, whatever the uptime is. */
+#define PLAYED_FROM_NS (INT64_C(1000000000) * 1000000000)
+
 static struct peer *peer_playing;
 
 static int64_t peer_now_ns(void)
@@ -22,7 +25,7 @@ void peer_open(struct peer *p)
     struct hlk_error error;
     memset(p, 0, sizeof *p);
     p->fd = -1;
-    p->now_ns = INT64_C(1000000) * 1000000;
+    p->now_ns = PLAYED_FROM_NS;
     peer_playing = p;
     hlk_clock_play(peer_now_ns);
     p->endpoint.reply_timeout_ms = 3000;
