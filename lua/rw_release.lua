@@ -37,6 +37,8 @@ end
 
 --# part_rw
 
+local LATER = 1000 -- ms. A reader's own ttl was set some commands before that of the hash: a server that stands still
+                   -- in between makes the second longer
 local ttl, freed = redis.call('pttl', lock), false
 if done == 1 and fields <= 2 then
     redis.call('del', lock)
@@ -52,7 +54,7 @@ elseif done == 1 then
     local left = redis.call('pttl', own)
     redis.call('hdel', lock, field)
     redis.pcall('del', own)
-    if left >= ttl and redis.pcall('hget', lock, 'mode') == 'read' then -- its lease was the longest
+    if left + LATER >= ttl and redis.pcall('hget', lock, 'mode') == 'read' then -- its lease was the longest
         freed = not shorten()
     end
 end

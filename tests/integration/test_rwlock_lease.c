@@ -64,6 +64,20 @@ Test(rwlock_lease, of_the_lock_is_the_longest_of_those_that_remain)
     cr_assert_eq(hlk_lock_release(brief), HLK_OK);
 }
 
+/* Its own ttl and that of the hash are set one after the other, and a server that stands still in between makes the
+ * second longer. */
+Test(rwlock_lease, of_the_lock_is_shortened_though_the_server_stood_still_while_it_was_set)
+{
+    hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
+    hlk_lock *lasting = half_for(client, HLK_LOCK_READ, 60000), *brief = half_for(elsewhere, HLK_LOCK_READ, 8000);
+    cr_assert_eq(hlk_lock_acquire(lasting, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(brief, HLK_NOWAIT), HLK_OK);
+    raw(fixture.redis, "PEXPIRE t %d", (int)rw_lease(hold_of(lasting)) + 500);
+    cr_assert_eq(hlk_lock_release(lasting), HLK_OK);
+    cr_assert_leq(raw_pttl(fixture.redis, "t"), 8000);
+    cr_assert_eq(hlk_lock_release(brief), HLK_OK);
+}
+
 /* Redisson 7: holds of a writer add up their leases, and giving one back sets another one. */
 Test(rwlock_lease, of_a_nested_writer_is_the_longest_and_does_not_add_up)
 {
