@@ -322,7 +322,7 @@ static void start_workers(void)
 /* 300 holds, moves, a kill, 300 holds, moves, 300 holds. */
 static void disturb(void)
 {
-    int successor, before = (int)draw(&drawn, MOVES + 1);
+    int successor = -1, before = (int)draw(&drawn, MOVES + 1);
     more_holds(HOLDS_BETWEEN, -1);
     for (int i = 0; i < before; i++)
         move_one();

@@ -126,7 +126,7 @@ static void fail_over(bool planned)
 static int hold_and_wait(hlk_lock **held, struct waiter *waiters)
 {
     hlk_client *holders = open_as("holders'"), *others = open_as("waiters'");
-    char name[8];
+    char name[16];
     for (int i = 0; i < LOCKS; i++) {
         snprintf(name, sizeof name, "t%d", i);
         if (i == LOCKS / 2)
