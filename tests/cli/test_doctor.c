@@ -34,6 +34,18 @@ static void stop(void)
 
 TestSuite(doctor, .fini = stop, .timeout = 60);
 
+/* Where a line ends depends on the lengths of the numbers in it. */
+static void unwrap(char *text)
+{
+    char *out = text;
+    for (const char *in = text; *in; in++)
+        if (!strchr(" \n", *in))
+            *out++ = *in;
+        else if (out > text && out[-1] != ' ')
+            *out++ = ' ';
+    *out = '\0';
+}
+
 /* "problem  eviction: maxmemory ..." and what follows it, up to the next finding. "": there is none. */
 static const char *finding(const char *text, const char *area)
 {
@@ -49,6 +61,7 @@ static const char *finding(const char *text, const char *area)
     while (end && strncmp(end + 1, "         ", 9) == 0)
         end = strchr(end + 1, '\n');
     snprintf(copy, sizeof copy, "%.*s", end ? (int)(end - at) : (int)strlen(at), at);
+    unwrap(copy);
     return copy;
 }
 

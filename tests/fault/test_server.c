@@ -209,8 +209,9 @@ Test(server_durable, that_comes_back_with_its_data_wakes_waiters_by_message_as_b
     hlk_lock *theirs = held(holder, "t");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
+    uint64_t renewals = fixture_counters(holder).renewals;
     restart(true);
-    WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
+    WAIT_FOR(raw_listeners(fixture.redis, "t") == 1 && fixture_counters(holder).renewals > renewals);
     cr_assert_not(actor_answered(waiter));
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(actor_status(waiter), HLK_OK);

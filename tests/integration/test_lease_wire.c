@@ -2,6 +2,7 @@
  * off. */
 #include "lease_fixture.h"
 #include "script/table.h"
+#include "support/pause.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -15,17 +16,27 @@ TestSuite(lease_wire, .init = start, .fini = fixture_end, .timeout = 120);
 
 /* --- renewals */
 
-/* asks A2 redisson 7272: after release no renewal of that hold is ever sent */
+/* asks A2 redisson 7272: after release no renewal of that hold is ever sent. A hold that is lost because the machine
+ * stood still says nothing about that: the renewal that came too late may still be on its way. */
 Test(lease_wire, is_never_renewed_after_its_release)
 {
-    hlk_client *client = open_with_watchdog(300);
-    for (int i = 0; i < 10; i++) {
+    enum { LEASE = 900, PERIOD = LEASE / 3, ROUNDS = 10 };
+    hlk_client *client = open_with_watchdog(LEASE);
+    int lost = 0;
+    pause_watch();
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t began = test_now_ms();
         hlk_lock *lock = held(client, "t");
-        test_sleep_ms(30 * i); /* the release comes before, during and after a renewal */
-        hlk_lock_release(lock);
+        test_sleep_ms(PERIOD / 4 * i); /* the release comes before, during and after a renewal */
+        enum hlk_status status = hlk_lock_release(lock);
         uint64_t sent = proxy_seen(fixture.proxy, hlk_script_table[HLK_SCRIPT_LOCK_RENEW].sha1);
+        if (status == HLK_LOST && pause_longest_ms(began) > PERIOD / 2 && ++lost <= 5) {
+            i--;
+            continue;
+        }
+        cr_assert_eq(status, HLK_OK, "%s", hlk_last_error());
         cr_assert(i < 5 || sent > 0, "this is not what a renewal looks like");
-        test_sleep_ms(250);
+        test_sleep_ms(PERIOD + PERIOD / 4);
         cr_assert_eq(proxy_seen(fixture.proxy, hlk_script_table[HLK_SCRIPT_LOCK_RENEW].sha1), sent);
     }
 }
@@ -149,38 +160,53 @@ Test(lease_wire, at_risk_is_told_when_only_the_answer_is_late)
 
 /* --- lost */
 
-/* asks A3 redisson 4698, 3636; RedLock.net 92: callback, descriptor, left_ms: each no later than somebody else can
- * have it */
-Test(lease_wire, of_a_holder_that_is_cut_off_is_told_lost_before_anybody_can_have_it)
+enum { CUT_OFF_MS = 3000, MARGIN_MS = CUT_OFF_MS / 10 };
+
+static const char *cut_off_a_holder(void)
 {
+    static int rounds;
+    static char name[16], what[128];
     struct hlk_client_opts opts = fixture_opts();
-    opts.watchdog_ms = 900;
+    opts.watchdog_ms = CUT_OFF_MS;
     hlk_client *client = fixture_open(&opts), *other = open_directly();
-    hlk_lock *lock = held(client, "t");
+    snprintf(name, sizeof name, "t:%d", ++rounds);
+    hlk_lock *lock = held(client, name);
     int fd = hlk_lock_lost_fd(lock);
     cr_assert_geq(fd, 0);
     cr_assert_not(readable(fd));
     proxy_freeze(fixture.proxy, true);
-    struct actor *next = actor_start(fixture_lock(other, "t", NULL), NULL);
+    struct actor *next = actor_start(fixture_lock(other, name, NULL), NULL);
     while (!actor_answered(next))
         test_sleep_ms(1);
-    cr_assert(readable(fd), "somebody else has it and the descriptor is silent");
+    bool silent = !readable(fd);
     cr_assert_eq(hlk_lock_left_ms(lock), 0);
-    cr_assert_eq(fixture_events(HLK_EVENT_AT_RISK, "t"), 1u);
-    cr_assert_eq(fixture_events(HLK_EVENT_LOST, "t"), 1u);
-    struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_lt(lost.told_at_ms, lost.held_until_at_ms + 90, "the notice is the margin of the thread that tells");
-    cr_assert_lt(lost.told_at_ms, actor_answered_at_ms(next));
+    struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, name);
+    cr_assert_eq(fixture_events(HLK_EVENT_AT_RISK, name), 1u);
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, name), 1u);
     cr_assert_str_not_empty(lost.why);
     assert_lost(lock);
     cr_assert_not(readable(fd), "released: nothing is lost any more");
-    const char *theirs = raw_holder(fixture.redis, "t");
+    char theirs[192];
+    (void)snprintf(theirs, sizeof theirs, "%s", raw_holder(fixture.redis, name));
     proxy_freeze(fixture.proxy, false);
-    hlk_lock *again = fixture_lock(client, "t2", NULL); /* the client works again */
+    hlk_lock *again = fixture_lock(client, "again", NULL); /* the client works again */
     cr_assert_eq(hlk_lock_acquire(again, HLK_FOREVER), HLK_OK);
     cr_assert_eq(hlk_lock_release(again), HLK_OK);
-    cr_assert_str_eq(raw_holder(fixture.redis, "t"), theirs, "late renewals and ends do not touch the next holder");
+    cr_assert_str_eq(raw_holder(fixture.redis, name), theirs, "late renewals and releases leave the next holder alone");
+    int64_t taken_at_ms = actor_answered_at_ms(next);
     cr_assert_eq(actor_end(next), HLK_OK);
+    (void)snprintf(what, sizeof what, "LOST %lld ms after the end, %lld ms before another client had it%s",
+                   (long long)(lost.told_at_ms - lost.held_until_at_ms), (long long)(taken_at_ms - lost.told_at_ms),
+                   silent ? "; the descriptor was silent" : "");
+    bool in_time = !silent && lost.told_at_ms < taken_at_ms && lost.told_at_ms < lost.held_until_at_ms + MARGIN_MS;
+    return in_time ? NULL : what;
+}
+
+/* asks A3 redisson 4698, 3636; RedLock.net 92: callback, descriptor, left_ms: each before somebody else can have it */
+Test(lease_wire, of_a_holder_that_is_cut_off_is_told_lost_before_anybody_can_have_it)
+{
+    const char *late = pause_repeat(MARGIN_MS / 2, cut_off_a_holder);
+    cr_assert_null(late, "%s", late);
 }
 
 static struct {

@@ -467,7 +467,7 @@ static void run_crowds(struct history *history, int format)
 static void excludes(int format)
 {
     struct history *history = history_create(THREADS * PROCESSES * HOLDS);
-    if (STAGE_UNDER_TSAN)
+    if (STAGE_UNDER_TSAN || STAGE_UNDER_ASAN)
         run_crowds_here(history, format);
     else
         run_crowds(history, format);

@@ -18,6 +18,7 @@
  *
  *     - open CLIENT REDIS_URL [WATCHDOG_MS]     - close CLIENT (releases nothing)     - uuid CLIENT     - version
  *                                     several URLs, with "," between: nodes of a Redis Cluster
+ *     - parked C.T                    whether it sleeps until a message wakes it: its lock was busy when it looked last
  *     C.T lock NAME [LEASE_MS]        C.T trylock NAME [WAIT_MS [LEASE_MS]]   C.T unlock NAME
  *     C.T forceunlock NAME            C.T islocked NAME                       C.T ttl NAME
  *     C.T held NAME                   C.T heldby NAME THREAD_ID               C.T holds NAME
@@ -139,6 +140,8 @@ public final class Peer {
             return "ok";
         case "uuid":
             return clients.get(words[2]).getId();
+        case "parked":
+            return threads.get(words[2]).isParked();
         case "version":
             return Redisson.class.getPackage().getImplementationVersion();
         default:
@@ -403,6 +406,12 @@ public final class Peer {
             super(name);
             setDaemon(true);
             start();
+        }
+
+        /* Redisson's waiters sleep at a semaphore. Elsewhere they wait for a reply. */
+        boolean isParked() {
+            return (getState() == State.WAITING || getState() == State.TIMED_WAITING) &&
+                Stream.of(getStackTrace()).anyMatch(at -> at.getClassName().equals("java.util.concurrent.Semaphore"));
         }
 
         @Override

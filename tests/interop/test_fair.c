@@ -201,8 +201,9 @@ Test(redisson_fair, both_sides_stand_in_one_queue)
     }
     for (int i = 2; i < 2 * EACH; i += 2) /* Redisson takes so much when it is served */
         cr_assert_eq(score_at(i), score_at(i - 1) + PATIENCE, "place %d", i);
-    for (int i = 1; i < 2 * EACH; i += 2)
-        cr_assert_geq(score_at(i), score_at(i - 1) + PATIENCE, "place %d", i);
+    for (int i = 1; i < 2 * EACH; i += 2) /* less what the server's clock moved while a script read it and the ttl */
+        cr_assert_geq(score_at(i), score_at(i - 1) + PATIENCE - 1000, "place %d: %lld after %lld", i,
+                      (long long)score_at(i), (long long)score_at(i - 1));
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     for (int i = 0; i < EACH; i++) {
         snprintf(who, sizeof who, "A.%d", i);

@@ -134,6 +134,7 @@ static void start(struct child *child, const struct shim_test *test, const sigse
         exit(2);
     }
     if (child->pid == 0) {
+        setpgid(0, 0);
         sigprocmask(SIG_SETMASK, mask, NULL);
         run_here(test);
     }
@@ -179,6 +180,7 @@ static void reap(struct child *children, int jobs, const sigset_t *chld)
             if (!children[i].pid)
                 continue;
             if (waitpid(children[i].pid, &status, WNOHANG) == children[i].pid) {
+                kill(-children[i].pid, SIGKILL); /* processes that it left: they would keep ctest waiting for output */
                 judge(&children[i], status);
                 children[i].pid = 0;
                 return;
