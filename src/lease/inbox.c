@@ -63,6 +63,13 @@ static bool inbox_next(struct inbox_message *inbox_message)
     return *inbox_message->next == ',' && inbox_read_hold(inbox_message, &inbox_message->next, ',');
 }
 
+/* Whoever may publish can write any word with any letter. Only what scripts of the format send is a message. */
+static bool may_be_told(const struct inbox_message *inbox_message)
+{
+    const struct hlk_format *format = inbox_message->format;
+    return !format->holds_nothing && (!format->calls_only || strcmp(inbox_message->what + 1, "open") == 0);
+}
+
 static bool read_inbox_head(const struct hlk_entry_table *table, struct inbox_message *inbox_message, const char **at)
 {
     const char *head = inbox_message->head;
@@ -78,7 +85,7 @@ static bool read_inbox_head(const struct hlk_entry_table *table, struct inbox_me
     if (!inbox_message->format)
         inbox_message->format = format_by_letter(table, 0);
     *at = head + word;
-    return true;
+    return may_be_told(inbox_message);
 }
 
 /* By hand: sscanf took 2 % of the receiver's time for a hand-over. Reads all but the holds after the first. */

@@ -477,6 +477,11 @@ Test(inbox, what_is_no_inbox_message_is_logged_and_changes_nothing)
                                          "grant seven 5000 0 a",
                                          "GRANT 7 5000 0 a",
                                          "grantgrant 7 5000 0 a",
+                                         "cgrant 7 5000 0 a", /* a latch is never granted, nor is a permit */
+                                         "copen 7 0 0 a",
+                                         "cbroken 7 0 0 a",
+                                         "pgrant 7 5000 0 a",
+                                         "pbroken 7 0 0 a",
                                          "7 5000 0 a",
                                          "0" };
     uint64_t h = wait_in_queue(&ann);
