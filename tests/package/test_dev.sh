@@ -48,7 +48,10 @@ is_not_run() {                                          # EXIT-CODE VERDICT LAST
     [[ $said == *"== interop: needs maven default-jdk-headless"*"interop          $2"*"$3" ]]
 }
 says_so() { is_not_run 77 "not run" "0 passed, 0 failed; not run: interop"; }
-says_so_in_ci() { CI=1 is_not_run 1 FAILED "0 passed, 1 failed; not run: interop"; }
+says_so_in_ci() {
+    local needs="failed: interop  needs maven default-jdk-headless"
+    CI=1 is_not_run 1 FAILED "0 passed, 1 failed; not run: interop"$'\n'"$needs"
+}
 
 check "the preset dev configures and builds" builds
 check "tests that need what is missing are skipped, and name its packages" skips
