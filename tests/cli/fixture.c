@@ -196,6 +196,7 @@ redisContext *redis;
 
 void cli_start(void)
 {
+    pause_watch();
     server = server_start(0, NULL);
     redis = raw_open(server);
     setenv("HASPLOCK_URL", hlk_test_url(server), 1);

@@ -10,6 +10,7 @@
 #ifndef HLK_TEST_CLI_FIXTURE_H
 #define HLK_TEST_CLI_FIXTURE_H
 
+#include "support/pause.h"
 #include "support/raw.h"
 #include "support/server.h"
 

@@ -22,12 +22,12 @@ hlk_client *bystander(void);
 /* The bystander's hold on `name`: acquires NOWAIT, must be OK. lease_ms 0: renewed. */
 hlk_lock *held_by_bystander(hlk_client *client, const char *name, int64_t lease_ms);
 
-/* Asserts that the condition holds within so many ms. */
+/* Asserts that the condition holds within so many ms, without the machine's pauses (support/pause.h). */
 #define WITHIN(ms, condition)                                                                                          \
     do {                                                                                                               \
-        int64_t within_until_ = test_now_ms() + (ms);                                                                  \
+        int64_t within_began_ = test_now_ms();                                                                         \
         bool within_ = (condition);                                                                                    \
-        while (!within_ && test_now_ms() < within_until_) {                                                            \
+        while (!within_ && running_ms(within_began_) < (ms)) {                                                         \
             test_sleep_ms(1);                                                                                          \
             within_ = (condition);                                                                                     \
         }                                                                                                              \

@@ -59,7 +59,7 @@ static void have_their_turns(struct queue *q, int64_t released_at_ms)
         WAIT_FOR((first = actors_answered(q->waiters, WAITERS, &answered), answered > 0));
         cr_assert_eq(answered, 1);
         cr_assert_eq(first, i, "in the order they came");
-        cr_assert_lt(actor_answered_at_ms(q->waiters[i]) - released_at_ms, SOON_MS);
+        cr_assert_lt(running_between_ms(released_at_ms, actor_answered_at_ms(q->waiters[i])), SOON_MS);
         cr_assert_eq(actor_status(q->waiters[i]), HLK_OK, "%s", actor_error(q->waiters[i]));
         cr_assert_eq(actor_end(q->waiters[i]), HLK_OK);
         q->waiters[i] = NULL;
@@ -94,7 +94,7 @@ Test(handoff_server, that_comes_back_without_its_data_serves_each_waiter_once)
         WAIT_FOR((first = actors_answered(q.waiters, WAITERS, &answered), answered > 0));
         cr_assert_eq(answered, 1);
         cr_assert_eq(actor_status(q.waiters[first]), HLK_OK, "%s", actor_error(q.waiters[first]));
-        cr_assert_lt(actor_answered_at_ms(q.waiters[first]) - began, SOON_MS);
+        cr_assert_lt(running_between_ms(began, actor_answered_at_ms(q.waiters[first])), SOON_MS);
         cr_assert_eq(actor_end(q.waiters[first]), HLK_OK);
         q.waiters[first] = NULL;
     }

@@ -73,7 +73,7 @@ Test(lookup, that_hangs_holds_open_no_longer_than_reconnect_timeout)
     cr_assert_eq(hlk_client_open(&client, url, &opts), HLK_E_CONNECT, "%s", hlk_last_error());
     cr_assert_null(client);
     cr_assert_geq(test_now_ms() - began, 400);
-    cr_assert_lt(test_now_ms() - began, 400 + SLACK_MS);
+    cr_assert_lt(running_ms(began), 400 + SLACK_MS);
     cr_assert_not_null(strstr(hlk_last_error(), "name.test"), "%s", hlk_last_error());
 }
 
@@ -88,12 +88,12 @@ Test(lookup, that_hangs_holds_no_acquire_beyond_its_deadline)
         int64_t took = test_now_ms() - began;
         cr_assert_eq(status, HLK_E_CONNECT, "%s", hlk_last_error());
         cr_assert_geq(took, waits[i]);
-        cr_assert_lt(took, waits[i] + REPLY_MS + SLACK_MS, "%d ms", (int)took);
+        cr_assert_lt(running_ms(began), waits[i] + REPLY_MS + SLACK_MS, "%d ms", (int)took);
     }
     client = open_lazily(300);
     int64_t began = test_now_ms();
     cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "t", NULL), HLK_FOREVER), HLK_E_CONNECT);
-    cr_assert_lt(test_now_ms() - began, 300 + SLACK_MS);
+    cr_assert_lt(running_ms(began), 300 + SLACK_MS);
 }
 
 static void on_done(hlk_lock *lock, enum hlk_status status, void *ctx)
@@ -116,7 +116,7 @@ Test(lookup, that_hangs_holds_no_completion_beyond_its_deadline)
         cr_assert_eq(hlk_lock_acquire_async(lock, &opts, on_done, &done), HLK_OK);
         WAIT_FOR(atomic_load(&done) != 1000);
         cr_assert_eq(atomic_load(&done), HLK_E_CONNECT, "%d", atomic_load(&done));
-        cr_assert_lt(test_now_ms() - began, waits[i] + REPLY_MS + SLACK_MS);
+        cr_assert_lt(running_ms(began), waits[i] + REPLY_MS + SLACK_MS);
     }
     hlk_owner_destroy(owner);
 }
@@ -136,7 +136,7 @@ Test(lookup, that_hangs_does_not_hinder_cancel_or_close)
     fixture_close(client);
     cr_assert_eq(actor_status(closed), HLK_E_CLOSED, "%s", actor_error(closed));
     actor_end(closed);
-    cr_assert_lt(test_now_ms() - began, REPLY_MS + SLACK_MS);
+    cr_assert_lt(running_ms(began), REPLY_MS + SLACK_MS);
     hlk_cancel_destroy(opts.cancel);
 }
 

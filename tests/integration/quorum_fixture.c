@@ -15,6 +15,7 @@ static int client_count, handle_count;
 
 void quorum_begin(unsigned flags)
 {
+    pause_watch();
     for (int i = 0; i < MASTERS; i++) {
         masters[i] = server_start((flags & ~STAGE_PROXY) | SERVER_NOACL, NULL);
         views[i] = raw_open(masters[i]);

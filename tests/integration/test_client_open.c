@@ -156,7 +156,7 @@ Test(client_open, with_a_wrong_password_is_auth)
     snprintf(url, sizeof url, "redis://joe:wrong@127.0.0.1:%d", fixture.server->port);
     int64_t before = test_now_ms();
     cr_assert_eq(try_open(url, NULL), HLK_E_AUTH);
-    cr_assert_lt(test_now_ms() - before, 9000, "waiting would not cure it: not ridden out");
+    cr_assert_lt(running_ms(before), 9000, "waiting would not cure it: not ridden out");
     cr_assert_not_null(strstr(hlk_last_error(), "127.0.0.1"), "%s", hlk_last_error());
     struct hlk_client_opts opts = fixture_opts();
     opts.password = "right"; /* takes precedence over the URL's */

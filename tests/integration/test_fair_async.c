@@ -363,7 +363,7 @@ BOTH(a_dead_one_before_it_costs_nothing)
     int64_t began = test_now_ms(), calls = script_calls();
     cr_assert_eq(hlk_lock_release(held), HLK_OK);
     cr_assert_eq(result(&done), HLK_OK);
-    cr_assert_lt(test_now_ms() - began, 1000);
+    cr_assert_lt(running_ms(began), 1000);
     cr_assert_leq(script_calls() - calls, 2, "the release; on a slow machine the renewal");
     cr_assert_eq(fixture_counters(client).woken_by_ttl, 0u);
     cr_assert_str_eq(first_waiter().name, "hlk-dead:1", "for 1 s, in case it was only its subscription that broke");

@@ -24,6 +24,7 @@ static struct {
 
 void fixture_begin(unsigned flags)
 {
+    pause_watch();
     fixture.server = server_start(flags & ~STAGE_PROXY, NULL);
     fixture.proxy = flags & STAGE_PROXY ? proxy_start(fixture.server) : NULL;
     fixture.redis = raw_open(fixture.server);
@@ -307,6 +308,11 @@ int64_t actor_answered_at_ms(struct actor *actor)
 int64_t actor_took_ms(struct actor *actor)
 {
     return actor_answered_at_ms(actor) - actor->started_at_ms;
+}
+
+int64_t actor_running_ms(struct actor *actor)
+{
+    return running_between_ms(actor->started_at_ms, actor_answered_at_ms(actor));
 }
 
 static void actor_free(struct actor *actor)

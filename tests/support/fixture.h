@@ -18,6 +18,7 @@
 #define HLK_TEST_FIXTURE_H
 
 #include "hasplock/hasplock.h"
+#include "support/pause.h"
 #include "support/proxy.h"
 #include "support/raw.h"
 #include "support/server.h"
@@ -80,6 +81,7 @@ bool actor_answered(struct actor *actor);                   /* the acquire has r
 enum hlk_status actor_status(struct actor *actor);          /* its status; waits for it */
 const char *actor_error(struct actor *actor);               /* its hlk_last_error() then */
 int64_t actor_took_ms(struct actor *actor);                 /* duration of the acquire */
+int64_t actor_running_ms(struct actor *actor);              /* the same without the machine's pauses (pause.h) */
 int64_t actor_answered_at_ms(struct actor *actor);
 /* Lets it release if it holds; joins and frees it. Returns the status of the release, or of the acquire if that was not
  * HLK_OK. */

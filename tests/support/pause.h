@@ -1,24 +1,33 @@
-/* pause.h - how long this machine stood still, for tests whose subject is a moment of real time.
+/* pause.h - for how long this machine stood still, for tests that measure real time.
  *
- * "LOST is reported before another client can hold" has a margin of a tenth of a lease. When the machine does not run
- * the process for longer than that, the round shows nothing about the library. So a thread sleeps a millisecond at a
- * time and notes how late it woke up, and such a round is repeated. Everything else that fails is a failure.
+ * A bound of a second says "by a message, not by the next poll". A machine that does not run the process for longer
+ * than that breaks it, and nothing is wrong with the library. So a thread sleeps a few milliseconds at a time and
+ * records how late it woke up. Bounds are compared with the time that is left when these pauses are taken away:
+ *
+ *     cr_assert_lt(running_ms(began), 900);
+ *
+ * Where a moment is the very promise ("LOST before another client can hold", with a margin of a tenth of a lease), a
+ * round in which the machine stood still shows nothing and is repeated. Everything else that fails is a failure:
  *
  *     static const char *round(void) { ...; return lost_at < other_at ? NULL : "reported too late"; }
- *     cr_assert_null(pause_repeat(MARGIN_MS, round)); */
+ *     const char *late = pause_repeat(MARGIN_MS, round); */
 #ifndef HLK_TEST_PAUSE_H
 #define HLK_TEST_PAUSE_H
 
 #include <stdint.h>
 
-/* Starts the thread, once a process. */
+/* Starts the thread, once in a process. Pauses before that are not known. fixture_begin does it. */
 void pause_watch(void);
 
-/* The longest pause since then; at least that of the thread's present sleep. After pause_watch. */
+/* The time from then to now, or between two moments of test_now_ms, without the pauses. */
+int64_t running_ms(int64_t since_ms);
+int64_t running_between_ms(int64_t from_ms, int64_t to_ms);
+
+/* The longest pause since then, the present one included. */
 int64_t pause_longest_ms(int64_t since_ms);
 
-/* Runs `round` until it returns NULL, 5 times at most, and only as long as each round had a pause of more than
- * `margin_ms`; a line tells of each. Returns what the last round did. */
+/* Runs `round` until it returns NULL, 5 times at most, and again only if the machine stood still for more than
+ * `margin_ms`, which a line tells. Returns what the last round did. */
 const char *pause_repeat(int64_t margin_ms, const char *(*round)(void));
 
 #endif
