@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { NAP_MS = 4, PAUSE_MS = 4, ROUNDS = 5, KEPT = 4096 }; /* a busy machine has a hundred pauses a second */
 
@@ -15,6 +17,9 @@ struct pause {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_t watcher;
+static pid_t watched; /* the process of that thread */
+static atomic_bool stopped;
 static atomic_llong awake_by_ms; /* the present sleep should be over then; 0: nobody watches */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct pause kept[KEPT]; /* under mu: the last ones, a ring */
@@ -23,7 +28,7 @@ static unsigned n;
 static void *watch_pauses(void *arg)
 {
     (void)arg;
-    for (;;) {
+    while (!atomic_load(&stopped)) {
         int64_t by = test_now_ms() + NAP_MS + 1;
         atomic_store(&awake_by_ms, by);
         test_sleep_ms(NAP_MS);
@@ -37,15 +42,24 @@ static void *watch_pauses(void *arg)
     return NULL;
 }
 
+/* ThreadSanitizer lets a process that exits beside other threads sleep for a second. */
+static void stop_watching(void)
+{
+    if (getpid() != watched) /* a forked child has no such thread */
+        return;
+    atomic_store(&stopped, true);
+    pthread_join(watcher, NULL);
+}
+
 static void start_watching(void)
 {
     sigset_t all, old;
-    pthread_t thread;
     atomic_store(&awake_by_ms, test_now_ms() + NAP_MS);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the test's threads */
-    if (pthread_create(&thread, NULL, watch_pauses, NULL) != 0 || pthread_detach(thread) != 0)
+    if (pthread_create(&watcher, NULL, watch_pauses, NULL) != 0 || atexit(stop_watching) != 0)
         test_give_up("no thread that watches for pauses");
+    watched = getpid();
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
