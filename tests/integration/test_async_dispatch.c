@@ -92,11 +92,13 @@ Test(dispatch, sends_a_batch_in_one_write)
     int64_t began = test_now_ms();
     for (int i = 0; i < CALLS; i++)
         acquire(locks[i], HLK_FOREVER, NULL, &done[i]);
-    cr_assert_eq(result(&done[0]), HLK_OK);
-    uint64_t ticks = (uint64_t)(test_now_ms() - began + TICK_MS) / TICK_MS; /* an upper bound of the ticks meanwhile */
-    for (int i = 1; i < CALLS; i++)
+    for (int i = 0; i < CALLS; i++)
         cr_assert_eq(result(&done[i]), HLK_OK);
-    cr_assert_leq(fixture_counters(client).commands, commands + (CALLS + 15) / 16 + ticks, "sixteen in one");
+    /* An upper bound of the ticks meanwhile. The first answer may come before the last command was sent: a tick that
+     * leads then keeps the dispatch from it. */
+    uint64_t ticks = (uint64_t)(test_now_ms() - began + TICK_MS) / TICK_MS;
+    cr_assert_leq(fixture_counters(client).commands, commands + (CALLS + 15) / 16 + ticks, "%llu of %d, %llu ticks",
+                  (unsigned long long)(fixture_counters(client).commands - commands), CALLS, (unsigned long long)ticks);
     cr_assert_leq(fixture_counters(client).writes, writes + 1 + ticks);
     for (int i = 0; i < CALLS; i++)
         release(locks[i], NULL);
