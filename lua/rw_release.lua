@@ -37,8 +37,9 @@ end
 
 --# part_rw
 
-local LATER = 1000 -- ms. A reader's own ttl was set some commands before that of the hash: a server that stands still
-                   -- in between makes the second longer
+-- ms. An acquire sets the reader's own ttl first, then that of the hash. When the server stands still in between, the
+-- second is longer by that time.
+local LATER = 1000
 local ttl, freed = redis.call('pttl', lock), false
 if done == 1 and fields <= 2 then
     redis.call('del', lock)

@@ -88,5 +88,5 @@ const struct hlk_format hlk_format_semaphore = {
     .foreign_channel = semaphore_channel,
     .letter = 'p',
     .per_holder = true,
-    .calls_only = true,
+    .sends_only_open = true,
 };

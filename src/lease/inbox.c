@@ -63,11 +63,12 @@ static bool inbox_next(struct inbox_message *inbox_message)
     return *inbox_message->next == ',' && inbox_read_hold(inbox_message, &inbox_message->next, ',');
 }
 
-/* Whoever may publish can write any word with any letter. Only what scripts of the format send is a message. */
-static bool may_be_told(const struct inbox_message *inbox_message)
+/* Anybody who may publish to the inbox can write any word after any letter. A message is valid only if scripts of its
+ * format send it. */
+static bool is_sent_by_scripts(const struct inbox_message *inbox_message)
 {
     const struct hlk_format *format = inbox_message->format;
-    return !format->holds_nothing && (!format->calls_only || strcmp(inbox_message->what + 1, "open") == 0);
+    return !format->holds_nothing && (!format->sends_only_open || strcmp(inbox_message->what + 1, "open") == 0);
 }
 
 static bool read_inbox_head(const struct hlk_entry_table *table, struct inbox_message *inbox_message, const char **at)
@@ -85,7 +86,7 @@ static bool read_inbox_head(const struct hlk_entry_table *table, struct inbox_me
     if (!inbox_message->format)
         inbox_message->format = format_by_letter(table, 0);
     *at = head + word;
-    return may_be_told(inbox_message);
+    return is_sent_by_scripts(inbox_message);
 }
 
 /* By hand: sscanf took 2 % of the receiver's time for a hand-over. Reads all but the holds after the first. */

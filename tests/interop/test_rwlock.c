@@ -22,8 +22,8 @@ static bool subscribed(void)
     return strstr(raw(fixture.redis, "PUBSUB NUMSUB redisson_rwlock:{t}"), ":1]") != NULL;
 }
 
-/* The message that frees a read/write lock wakes those of Redisson's threads that sleep when it comes, and is lost for
- * one that has just looked in vain and does not sleep yet. */
+/* Redisson's release message wakes the threads that sleep when it arrives. A thread that has found the lock busy and
+ * does not sleep yet misses it. */
 static bool parked(const char *who)
 {
     return strcmp(peer_ask(fixture.java, "- parked %s", who), "true") == 0;

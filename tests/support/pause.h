@@ -26,8 +26,8 @@ int64_t running_between_ms(int64_t from_ms, int64_t to_ms);
 /* The longest pause since then, the present one included. */
 int64_t pause_longest_ms(int64_t since_ms);
 
-/* Runs `round` until it returns NULL, 5 times at most, and again only if the machine stood still for more than
- * `margin_ms`, which a line tells. Returns what the last round did. */
+/* Runs `round`. While it returns a text and the machine stood still for more than `margin_ms` meanwhile, runs it again,
+ * 5 times in all, and prints a line for each. Returns what the last round returned. NULL: it passed. */
 const char *pause_repeat(int64_t margin_ms, const char *(*round)(void));
 
 #endif

@@ -88,7 +88,7 @@ Test(clock, after_does_not_overflow)
     cr_assert_eq(hlk_clock_after(5000, INT64_MAX / 1000000), INT64_MAX, "such a moment is no number of ns");
 }
 
-/* The kernel sleeps by its own clock, whatever was played: a moment is as far from its now as from the played now. */
+/* Waits use the kernel's clock, also under a played one. The distance from now is the same on both. */
 static void is_ahead_by(int64_t at_ms, int64_t ahead_ns)
 {
     struct timespec before, after;
