@@ -55,8 +55,8 @@ struct hlk_format {
      * own hold id (per_holder), and neither a place in a queue nor an inbox. Each message of the foreign channel is for
      * all waits, and each answer BUSY is `foreign`. */
     bool holds_nothing;
-    /* "open" is the only inbox message of its scripts: the waiter sends its acquire again. They grant and break nothing:
-     * a semaphore. */
+    /* "open" is the only inbox message of its scripts: the waiter sends its acquire again. They grant and break
+     * nothing: a semaphore. */
     bool sends_only_open;
     const char *verb;               /* in errors: what an acquire is called. NULL: "acquire" */
     /* In errors: what a wait still waits for, by `holder` of the last answer. NULL: for the release of that holder */

@@ -64,8 +64,8 @@ Test(rwlock_lease, of_the_lock_is_the_longest_of_those_that_remain)
     cr_assert_eq(hlk_lock_release(brief), HLK_OK);
 }
 
-/* An acquire sets the reader's own ttl first, then that of the hash. When the server stands still in between, the second
- * is longer. */
+/* An acquire sets the reader's own ttl first, then that of the hash. When the server stands still in between, the
+ * second is longer. */
 Test(rwlock_lease, of_the_lock_is_shortened_though_the_server_stood_still_while_it_was_set)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
