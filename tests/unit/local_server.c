@@ -113,9 +113,10 @@ const char *ask_once(const char *question)
 
 void end_server(int sig)
 {
-    if (access(in_folder("hasplock-default/pid"), F_OK) != 0)
-        return;
-    pid_t server = server_pid(), guard = parent_of(server);
+    long pid = number_in(in_folder("hasplock-default/pid"));
+    if (pid <= 1)
+        return; /* read once: the guard of a server that has just ended removes the file at any moment */
+    pid_t server = (pid_t)pid, guard = parent_of(server);
     if (!strstr(status_of(server, "Name"), "-server"))
         return; /* killed before: the file is still there, and its pid may belong to another process */
     send_signal(server, SIGCONT);
