@@ -20,23 +20,22 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_t watcher;
 static pid_t watched; /* the process of that thread */
 static atomic_bool stopped;
-static atomic_llong awake_by_ms; /* the present sleep should be over then; 0: nobody watches */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static int64_t awake_by_ms; /* under mu: the present sleep should be over then */
 static struct pause kept[KEPT]; /* under mu: the last ones, a ring */
 static unsigned n;
 
+/* Each moment belongs to a sleep: the next one is measured from where the last one was found over. */
 static void *watch_pauses(void *arg)
 {
     (void)arg;
     while (!atomic_load(&stopped)) {
-        int64_t by = test_now_ms() + NAP_MS + 1;
-        atomic_store(&awake_by_ms, by);
         test_sleep_ms(NAP_MS);
-        int64_t now = test_now_ms();
-        if (now - by < PAUSE_MS)
-            continue;
         pthread_mutex_lock(&mu);
-        kept[n++ % KEPT] = (struct pause){ by, now };
+        int64_t now = test_now_ms();
+        if (now - awake_by_ms >= PAUSE_MS)
+            kept[n++ % KEPT] = (struct pause){ awake_by_ms, now };
+        awake_by_ms = now + NAP_MS + 1;
         pthread_mutex_unlock(&mu);
     }
     return NULL;
@@ -54,7 +53,7 @@ static void stop_watching(void)
 static void start_watching(void)
 {
     sigset_t all, old;
-    atomic_store(&awake_by_ms, test_now_ms() + NAP_MS);
+    awake_by_ms = test_now_ms() + NAP_MS + 1;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the test's threads */
     if (pthread_create(&watcher, NULL, watch_pauses, NULL) != 0 || atexit(stop_watching) != 0)
@@ -77,9 +76,11 @@ static int64_t overlap(struct pause pause, int64_t from_ms, int64_t to_ms)
 
 static void measure(int64_t from_ms, int64_t to_ms, int64_t *sum, int64_t *longest)
 {
-    int64_t by = atomic_load(&awake_by_ms);
-    *sum = *longest = by ? overlap((struct pause){ by, test_now_ms() }, from_ms, to_ms) : 0;
+    *sum = *longest = 0;
+    if (getpid() != watched) /* nobody watches, or it is a forked child, where mu may be locked for ever */
+        return;
     pthread_mutex_lock(&mu);
+    *sum = *longest = overlap((struct pause){ awake_by_ms, test_now_ms() }, from_ms, to_ms);
     for (unsigned i = 0; i < KEPT && i < n; i++) {
         int64_t ms = overlap(kept[i], from_ms, to_ms);
         *sum += ms;
