@@ -17,7 +17,7 @@ static const char *const level_names[] = { [HLK_FINDING_OK] = "ok",
                                            [HLK_FINDING_WARNING] = "warning",
                                            [HLK_FINDING_PROBLEM] = "problem" };
 
-struct told {
+struct report {
     const struct options *options;
     int n[HLK_FINDING_PROBLEM + 1]; /* of each level */
     bool failed;                    /* stdout took no more */
@@ -54,36 +54,36 @@ static bool tell_text(const struct hlk_finding *finding)
 
 static void tell(const struct hlk_finding *finding, void *ctx)
 {
-    struct told *told = ctx;
-    const struct options *options = told->options;
+    struct report *report = ctx;
+    const struct options *options = report->options;
     bool left_out = options->verbosity < 0 && finding->level < HLK_FINDING_WARNING && !options->json;
-    told->n[finding->level]++;
-    if (!told->failed && !left_out)
-        told->failed = !(options->json ? tell_json(finding) : tell_text(finding));
+    report->n[finding->level]++;
+    if (!report->failed && !left_out)
+        report->failed = !(options->json ? tell_json(finding) : tell_text(finding));
 }
 
-static bool tell_sum(const struct told *told, int code)
+static bool tell_sum(const struct report *report, int code)
 {
     char line[128];
     struct json json;
-    if (told->options->json) {
+    if (report->options->json) {
         json_begin(&json);
-        json_int(&json, "ok", told->n[HLK_FINDING_OK]);
-        json_int(&json, "notes", told->n[HLK_FINDING_NOTE]);
-        json_int(&json, "warnings", told->n[HLK_FINDING_WARNING]);
-        json_int(&json, "problems", told->n[HLK_FINDING_PROBLEM]);
+        json_int(&json, "ok", report->n[HLK_FINDING_OK]);
+        json_int(&json, "notes", report->n[HLK_FINDING_NOTE]);
+        json_int(&json, "warnings", report->n[HLK_FINDING_WARNING]);
+        json_int(&json, "problems", report->n[HLK_FINDING_PROBLEM]);
         json_int(&json, "code", code);
         json_end(&json);
         return say_answer(json.line, json.len);
     }
-    int len = snprintf(line, sizeof line, "%d ok, %d note%s, %d warning%s, %d problem%s\n", told->n[HLK_FINDING_OK],
-                       told->n[HLK_FINDING_NOTE], told->n[HLK_FINDING_NOTE] == 1 ? "" : "s",
-                       told->n[HLK_FINDING_WARNING], told->n[HLK_FINDING_WARNING] == 1 ? "" : "s",
-                       told->n[HLK_FINDING_PROBLEM], told->n[HLK_FINDING_PROBLEM] == 1 ? "" : "s");
-    return told->options->verbosity < 0 || say_answer(line, (size_t)len);
+    int len = snprintf(line, sizeof line, "%d ok, %d note%s, %d warning%s, %d problem%s\n", report->n[HLK_FINDING_OK],
+                       report->n[HLK_FINDING_NOTE], report->n[HLK_FINDING_NOTE] == 1 ? "" : "s",
+                       report->n[HLK_FINDING_WARNING], report->n[HLK_FINDING_WARNING] == 1 ? "" : "s",
+                       report->n[HLK_FINDING_PROBLEM], report->n[HLK_FINDING_PROBLEM] == 1 ? "" : "s");
+    return report->options->verbosity < 0 || say_answer(line, (size_t)len);
 }
 
-static enum hlk_status diagnose(const struct options *options, struct told *told)
+static enum hlk_status diagnose(const struct options *options, struct report *report)
 {
     struct hlk_client_opts client = options_client(options);
     struct hlk_diagnose_opts opts = HLK_DIAGNOSE_OPTS_INIT;
@@ -93,17 +93,17 @@ static enum hlk_status diagnose(const struct options *options, struct told *told
     opts.prefix = options->name;
     opts.flags = (options->fair ? HLK_DIAGNOSE_FAIR : 0) | (options->fenced ? HLK_DIAGNOSE_FENCED : 0) |
                  (options->string ? HLK_DIAGNOSE_STRING : 0);
-    return hlk_diagnose(options->url, &opts, tell, told);
+    return hlk_diagnose(options->url, &opts, tell, report);
 }
 
 int doctor(const struct options *options)
 {
-    struct told told = { .options = options };
-    int code = diagnose(options, &told) != HLK_OK ? say_fault()
-               : told.n[HLK_FINDING_PROBLEM]      ? 2
-               : told.n[HLK_FINDING_WARNING]      ? 1
-                                                  : 0;
-    if (told.failed || (code != EX_USAGE && !tell_sum(&told, code)))
+    struct report report = { .options = options };
+    int code = diagnose(options, &report) != HLK_OK ? say_fault()
+               : report.n[HLK_FINDING_PROBLEM]      ? 2
+               : report.n[HLK_FINDING_WARNING]      ? 1
+                                                    : 0;
+    if (report.failed || (code != EX_USAGE && !tell_sum(&report, code)))
         return EX_IOERR;
     return code;
 }

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MOST 512
-#define PREFIX_TRIED_MOST 400 /* by doctor, which adds to it */
+#define NAME_MAX_BYTES 512
+#define DOCTOR_PREFIX_MAX 400 /* by doctor, which adds to it */
 #define YEAR_MS (365LL * 24 * 3600 * 1000)
 #define MOST_MS (100 * YEAR_MS) /* of what may be for ever */
 #define LEASE_LEAST_MS 1000     /* below it a busy host is soon late with a renewal */
@@ -138,7 +138,7 @@ static void complain(struct reader *r, const char *format, ...)
 }
 
 struct range {
-    int64_t least_ms, most_ms;
+    int64_t min_ms, max_ms;
     const char *words; /* for messages */
 };
 
@@ -152,20 +152,20 @@ static void read_duration(struct reader *r, const char *option, const struct ran
         complain(r, "%s: \"%s\" is negative", option, shown);
     else if (!text_read_duration(optarg, &value))
         complain(r, "%s: \"%s\" is no length of time such as 90, 0.5, 250ms, 5s, 1m30s or 2h", option, shown);
-    else if (value < range->least_ms || value > range->most_ms)
+    else if (value < range->min_ms || value > range->max_ms)
         complain(r, "%s: \"%s\" is not within %s", option, shown, range->words);
     else
         *ms = value;
 }
 
-static void read_number(struct reader *r, const char *option, const char *what, long least, long most, int64_t *out)
+static void read_number(struct reader *r, const char *option, const char *what, long min, long max, int64_t *out)
 {
     char shown[64], *end;
     errno = 0;
     long value = strtol(optarg, &end, 10);
-    if (optarg[0] < '0' || optarg[0] > '9' || *end || errno || value < least || value > most)
-        complain(r, "%s: \"%s\" is not %s, %ld to %ld", option, text_shown(shown, sizeof shown, optarg), what, least,
-                 most);
+    if (optarg[0] < '0' || optarg[0] > '9' || *end || errno || value < min || value > max)
+        complain(r, "%s: \"%s\" is not %s, %ld to %ld", option, text_shown(shown, sizeof shown, optarg), what, min,
+                 max);
     else
         *out = value;
 }
@@ -309,13 +309,13 @@ static bool takes_prefix(const struct options *options)
 
 static void take_name(struct reader *r, const char *name)
 {
-    size_t len = strlen(name), most = r->options->command == COMMAND_DOCTOR ? PREFIX_TRIED_MOST : NAME_MOST;
+    size_t len = strlen(name), max = r->options->command == COMMAND_DOCTOR ? DOCTOR_PREFIX_MAX : NAME_MAX_BYTES;
     bool prefix = takes_prefix(r->options);
     if (len == 0 && !prefix)
-        complain(r, "NAME is empty; it has 1 to %d bytes", NAME_MOST);
-    else if (len > most)
+        complain(r, "NAME is empty; it has 1 to %d bytes", NAME_MAX_BYTES);
+    else if (len > max)
         complain(r, "%s has %zu bytes; %s%zu are possible", prefix ? "PREFIX" : "NAME", len, prefix ? "" : "1 to ",
-                 most);
+                 max);
     else
         r->options->name = name;
     say_about(r->options->name && *r->options->name ? r->options->name : NULL);

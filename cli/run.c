@@ -40,7 +40,7 @@ struct release { /* the outcome, set by the events thread; then `fd` is readable
     char why[256];
 };
 
-struct session {
+struct run {
     const struct options *options;
     struct watch_fds fds;
     struct release release;
@@ -126,7 +126,7 @@ static void free_environment(struct environment *env)
 }
 
 /* Made before the fork: the child of a process with threads may not allocate. */
-static bool make_environment(struct environment *env, const struct session *s)
+static bool make_environment(struct environment *env, const struct run *s)
 {
     size_t n = 0;
     const char *around = getenv("HASPLOCK_OWNERS");
@@ -151,7 +151,7 @@ static bool make_environment(struct environment *env, const struct session *s)
 
 /* --- waiting. These return 0, or the exit code after printing the reason. */
 
-static int open_all(struct session *s)
+static int open_all(struct run *s)
 {
     int why = watch_open(&s->fds);
     if (!why && (s->release.fd = eventfd(0, EFD_CLOEXEC)) < 0)
@@ -175,7 +175,7 @@ static int open_all(struct session *s)
     return s->cancel ? 0 : say_fault();
 }
 
-static void close_all(struct session *s)
+static void close_all(struct run *s)
 {
     hlk_client_close(s->client);
     waiting_join(&s->waiting);
@@ -186,7 +186,7 @@ static void close_all(struct session *s)
     close(s->release.fd);
 }
 
-static void say_end(const struct session *s, int code)
+static void say_end(const struct run *s, int code)
 {
     struct json fields;
     if (!say_json())
@@ -198,7 +198,7 @@ static void say_end(const struct session *s, int code)
 }
 
 /* Dies of `signal`, as COMMAND would have. If the lock was acquired at the same moment, it is released first. */
-static _Noreturn void interrupted(struct session *s, int signal, bool held)
+static _Noreturn void interrupted(struct run *s, int signal, bool held)
 {
     char name[16];
     if (held && hlk_lock_release(s->lock) != HLK_OK)
@@ -212,7 +212,7 @@ static _Noreturn void interrupted(struct session *s, int signal, bool held)
 }
 
 /* For --json. Without a wait no thread has looked up the holder. */
-static void add_holder(struct session *s, struct json *fields, bool waited)
+static void add_holder(struct run *s, struct json *fields, bool waited)
 {
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
     if (waited)
@@ -221,7 +221,7 @@ static void add_holder(struct session *s, struct json *fields, bool waited)
         holder_add_json(state.holder, fields);
 }
 
-static int not_acquired(struct session *s, enum hlk_status status)
+static int not_acquired(struct run *s, enum hlk_status status)
 {
     struct json fields;
     char story[1024];
@@ -243,7 +243,7 @@ static int waits_for_itself(void)
     return EX_USAGE;
 }
 
-static void say_acquired(struct session *s)
+static void say_acquired(struct run *s)
 {
     struct json fields;
     char token[32] = "";
@@ -263,7 +263,7 @@ static void say_acquired(struct session *s)
 }
 
 /* HLK_OK: held. Does not return if a signal ended the wait. */
-static enum hlk_status acquire(struct session *s)
+static enum hlk_status acquire(struct run *s)
 {
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.wait_ms = s->options->wait_ms;
@@ -290,7 +290,7 @@ static int cannot_execute(const struct options *options, int why)
     return why == ENOENT ? 127 : 126;
 }
 
-static int code_of(struct session *s, const struct child *child, const struct watch_result *result)
+static int code_of(struct run *s, const struct child *child, const struct watch_result *result)
 {
     if (child->exec_errno)
         return cannot_execute(s->options, child->exec_errno);
@@ -300,7 +300,7 @@ static int code_of(struct session *s, const struct child *child, const struct wa
     return WIFEXITED(child->status) ? WEXITSTATUS(child->status) : 128 + WTERMSIG(child->status);
 }
 
-static int run_command(struct session *s, struct watch_result *result)
+static int run_command(struct run *s, struct watch_result *result)
 {
     struct child child;
     struct environment env = { 0 };
@@ -327,8 +327,8 @@ static void on_released(hlk_lock *lock, enum hlk_status status, void *ctx)
     eventfd_write(release->fd, 1);
 }
 
-/* HLK_E_UNSURE: no reply within most_ms. From then on `release` belongs to the events thread. */
-static enum hlk_status release_within(struct session *s, int most_ms, const char **why)
+/* HLK_E_UNSURE: no reply within max_ms. From then on `release` belongs to the events thread. */
+static enum hlk_status release_within(struct run *s, int max_ms, const char **why)
 {
     static const char unsure[] = "no answer from the server";
     struct pollfd done = { .fd = s->release.fd, .events = POLLIN };
@@ -336,14 +336,14 @@ static enum hlk_status release_within(struct session *s, int most_ms, const char
     *why = say_story();
     if (status != HLK_OK)
         return status;
-    bool in_time = poll(&done, 1, most_ms) == 1;
+    bool in_time = poll(&done, 1, max_ms) == 1;
     *why = in_time ? s->release.why : unsure;
     return in_time ? s->release.status : HLK_E_UNSURE;
 }
 
 /* The result is reported but does not change the exit code, because COMMAND's work is done. False: the server does not
  * answer, or the lock is no longer ours, so nothing is left to wait for. */
-static bool release(struct session *s, const struct watch_result *result)
+static bool release(struct run *s, const struct watch_result *result)
 {
     const char *why;
     enum hlk_status status = release_within(s, result->at_risk ? BRIEFLY_MS : RELEASE_MS, &why);
@@ -359,7 +359,7 @@ static bool release(struct session *s, const struct watch_result *result)
 }
 
 /* Returns the exit code. *answered: as in release(). */
-static int hold(struct session *s, bool *answered)
+static int hold(struct run *s, bool *answered)
 {
     struct watch_result result = { 0 };
     say_acquired(s);
@@ -368,7 +368,7 @@ static int hold(struct session *s, bool *answered)
     return code;
 }
 
-static int run_with_helper(struct session *s)
+static int run_with_helper(struct run *s)
 {
     bool answered = true;
     int code = open_all(s);
@@ -386,7 +386,7 @@ static int run_with_helper(struct session *s)
 
 int run(const struct options *options)
 {
-    static struct session s; /* static: a late reply is written to it */
+    static struct run s; /* static: a late reply is written to it */
     s.options = options;
     signals_block();
     int why = helper_start();

@@ -123,9 +123,9 @@ static bool tell(struct waiting *w, const struct look *seen)
         hlk_cancel_trigger(w->cancel);
     else if (w->terminal && hlk_now_ms() >= w->asked_at_ms + TERMINAL_MS)
         show_line(w, seen);
-    else if (!w->terminal && !w->told)
+    else if (!w->terminal && !w->reported)
         say_once(w, seen);
-    w->told = true;
+    w->reported = true;
     return !w->itself && (w->terminal || (w->options->json && w->options->wait_ms > 0));
 }
 

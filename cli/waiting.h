@@ -29,7 +29,7 @@ struct waiting {
     pthread_cond_t changed;
     bool over;                  /* the wait has ended, nothing more is shown */
     bool itself;                /* a run around this one holds the lock */
-    bool told;                  /* the line or event of -v and --json was written */
+    bool reported;                  /* the line or event of -v and --json was written */
     bool shown;                 /* a line is on the terminal */
     char holder[192];           /* as last seen, or "" */
 };

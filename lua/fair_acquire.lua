@@ -1,5 +1,5 @@
 --[[ fair_acquire: lock free, no waiter before `hold` -> held by `hold`; held by `hold` already -> its ttl raised; else,
-     with `grant`, a place in the queue
+     with `grant`, a ticket in the queue
 
   KEYS[1] lock      hash: hold -> count, exactly one field while held
   KEYS[2] queue     list: the waiters, first come first (Redisson's)
@@ -20,7 +20,7 @@
                     "<channel>:<hold>" only. mixed 1: a plain lock of this name has waiters
           HASPLOCK ...
                     a hash without ttl that is no lock (part_held); nothing is changed
-  Twice   a second run finds the field, or its place; a late run after fair_release with doubt finds the tombstone
+  Twice   a second run finds the field, or its ticket; a late run after fair_release with doubt finds the tombstone
   Wakes   the first waiter, if the lock is found free and that waiter is another one: part_fair
   Dead    a command whose hold is in the queue removes dead waiters at the head: part_fair
   Clock   the server's own. Redisson writes the scores by its clients' clocks; docs/protocol.md says what skew does
@@ -29,7 +29,7 @@
 local lock, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local lease, hold, channel, grant_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- A score is LEAD ahead of the clock when a place is taken, and then at least KEPT. Each waiter of Redisson's takes
+-- A score is LEAD ahead of the clock when a ticket is taken, and then at least KEPT. Each waiter of Redisson's takes
 -- PATIENCE from the scores behind it when it gets the lock or leaves, so those behind add it. Waiters of hasplock take
 -- nothing.
 local LEAD, KEPT, PATIENCE, SLACK = 450000, 360000, 300000, 60000
@@ -64,7 +64,7 @@ end
 
 local last = redis.call('lindex', queue, '-1')
 local known = redis.call('zmscore', scores, hold, last or '')
-local place
+local position
 if not holder or known[1] then
 --# part_fair
     if known[1] then
@@ -87,26 +87,26 @@ if not holder or known[1] then
     if not grant_ms then
         return { ms, holder, -1, 0 }
     end
-    place = known[1] and redis.call('lpos', queue, hold)
-    last = place ~= 0 and redis.call('lindex', queue, place and place - 1 or -1)
+    position = known[1] and redis.call('lpos', queue, hold)
+    last = position ~= 0 and redis.call('lindex', queue, position and position - 1 or -1)
     known = redis.call('zmscore', scores, hold, last or '')
 end
 
--- It has a place, or takes a new one. `last` is the waiter before it.
+-- It has a ticket, or takes a new one. `last` is the waiter before it.
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local ahead, score = now + math.max(0, ms) + LEAD, tonumber(known[1])
 local takes = last and string.sub(last, 1, 4) ~= 'hlk-' and PATIENCE or 0
-if place then
-    local most = ahead + place * PATIENCE
-    if not score or score < now + KEPT + takes or score > most + SLACK then
-        score = math.min(math.max(math.floor(score or 0), ahead + takes), most)
+if position then
+    local max = ahead + position * PATIENCE
+    if not score or score < now + KEPT + takes or score > max + SLACK then
+        score = math.min(math.max(math.floor(score or 0), ahead + takes), max)
         redis.pcall('zadd', scores, score, hold) -- on a full server it stays as it is
     end
 else
-    place = redis.call('rpush', queue, hold) - 1
+    position = redis.call('rpush', queue, hold) - 1
     score = math.max(ahead + takes, math.floor(tonumber(known[2]) or 0) + 2 * takes)
-    score = math.min(score, ahead + place * PATIENCE)
+    score = math.min(score, ahead + position * PATIENCE)
     redis.call('zadd', scores, score, hold)
 end
 local left = math.floor(score) - now + PATIENCE / 2
@@ -121,7 +121,7 @@ if grant_ms ~= '5000' then -- GRANT_MS of part_fair
     end
 end
 local foreign = takes > 0 or not last and holder ~= '' and string.sub(holder, 1, 4) ~= 'hlk-'
-local answer = { ms, holder, place, foreign and 1 or 0 }
+local answer = { ms, holder, position, foreign and 1 or 0 }
 if KEYS[5] and string.find(redis.pcall('zrange', KEYS[5], '0', '0')[1] or '', ' ', 1, true) then
     answer[5] = 1
 end

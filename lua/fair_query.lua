@@ -2,14 +2,14 @@
 
   KEYS[1] lock     hash: hold -> count
   KEYS[2] queue    list: the waiters (Redisson's)
-  ARGV[1] most     how many waiters to name
+  ARGV[1] max      how many waiters to name
 
   Returns {ttl, -1, holder, count, waiters, {waiter...}}
           ttl      in ms; -1: held without ttl; -2: free (holder "", count 0)
-          waiters  places in the queue, one for each thread or owner, and the first of them
+          waiters  tickets in the queue, one for each thread or owner, and the first of them
           or HASPLOCK ...: a hash that is no lock (part_held)
   Wakes   nobody ]]
-local lock, queue, most = KEYS[1], KEYS[2], tonumber(ARGV[1])
+local lock, queue, max = KEYS[1], KEYS[2], tonumber(ARGV[1])
 
 --# part_held
 
@@ -19,4 +19,4 @@ if refusal then
     return refusal
 end
 return { redis.call('pttl', lock), -1, held[1] or '', tonumber(held[2] or 0), redis.call('llen', queue),
-    most > 0 and redis.call('lrange', queue, 0, most - 1) or {} }
+    max > 0 and redis.call('lrange', queue, 0, max - 1) or {} }

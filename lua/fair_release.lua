@@ -10,7 +10,7 @@
   ARGV[2] channel   of the lock; a waiter of Redisson's subscribes to "<channel>:<waiter>"
   ARGV[3] void_ms   > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                     0, or none: no tombstone
-  ARGV[4] waits     present: it may have a place in the queue
+  ARGV[4] waits     present: it may have a ticket in the queue
 
   Returns 1         it was held by `hold`, and is the next one's, or free
           2         it was in the queue, and is removed
@@ -66,22 +66,22 @@ end
 
 -- Removes `hold` from the queue. Returns the position that it had; nil: none.
 local function leave()
-    local place = redis.pcall('lpos', queue, hold)
-    if type(place) ~= 'number' then
+    local position = redis.pcall('lpos', queue, hold)
+    if type(position) ~= 'number' then
         return nil
     end
-    local near = redis.pcall('lrange', queue, math.max(place - 1, 0), place + 1)
-    local before = place > 0 and near[1] or redis.pcall('hkeys', lock)[1]
-    local behind = near[place > 0 and 3 or 2]
+    local near = redis.pcall('lrange', queue, math.max(position - 1, 0), position + 1)
+    local before = position > 0 and near[1] or redis.pcall('hkeys', lock)[1]
+    local behind = near[position > 0 and 3 or 2]
     remove({ hold })
     if before and not client_of(before) and behind and client_of(behind) then
         tell(behind, 'fopen', 0)
     end
-    return place
+    return position
 end
 
 done = done or redis.call('hdel', lock, hold)
-local place = waits and leave()
+local position = waits and leave()
 if void_ms ~= '0' then
     redis.pcall('zremrangebyscore', notes, '(' .. string.format('%.0f', -(now_ms() - void_ms)), '0')
     redis.pcall('zadd', notes, -now_ms(), hold)
@@ -89,9 +89,9 @@ if void_ms ~= '0' then
         redis.pcall('pexpire', notes, void_ms)
     end
 end
-if done == 1 or place == 0 and redis.pcall('exists', lock) == 0 then
+if done == 1 or position == 0 and redis.pcall('exists', lock) == 0 then
     pass()
-elseif place then
+elseif position then
     first_is_redissons()
 end
-return done == 1 and 1 or place and 2 or 0
+return done == 1 and 1 or position and 2 or 0

@@ -6,7 +6,7 @@
   Returns 1        deleted
           0        there was none
           WRONGTYPE  it is no string; nothing is changed
-  Twice   a second run finds none, and answers 0: an attempt in doubt is never repeated (src/sync/latch.c)
+  Twice   a second run finds none, and answers 0: an attempt in doubt is never repeated (src/api/latch.c)
   Wakes   all waiters: without a count nobody has to wait
   Source  Redisson's delete() publishes "1" instead, which leaves its waiters blocked ]]
 local latch, channel = KEYS[1], ARGV[1]

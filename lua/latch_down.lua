@@ -6,7 +6,7 @@
 
   Returns the count that is left, >= 0
           HASPLOCK ...   the key is a string that is no number; nothing is changed. WRONGTYPE: it is no string
-  Twice   counts down twice: an attempt in doubt is never repeated (src/sync/latch.c)
+  Twice   counts down twice: an attempt in doubt is never repeated (src/api/latch.c)
   Wakes   all waiters, when the count becomes 0
   Order   reads before it writes. The last count down writes by DEL, which a full server allows
   Source  Redisson's RCountDownLatch: "0" is published when a count above 0 becomes 0, and nothing else ]]

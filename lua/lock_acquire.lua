@@ -37,7 +37,7 @@ if redis.call('exists', lock, queue) == 0 and not token_key then
     return nil
 end
 
---# part_place
+--# part_ticket
 
 local void = redis.pcall('zmscore', queue, hold, member or '')
 if void.err then
@@ -47,7 +47,7 @@ if void[1] then
     return -1
 end
 local holder = redis.call('hkeys', lock)[1]
-local ttl, place
+local ttl, position
 if holder and holder ~= hold then
     ttl = redis.call('pttl', lock)
     if ttl == -1 then -- no ttl and no lock: waiting for it would never end
@@ -57,18 +57,18 @@ if holder and holder ~= hold then
             return refusal
         end
     end
-    place = take_place(void[2])
-    if place < 50 then
-        return { ttl, holder, place }
+    position = take_ticket(void[2])
+    if position < 50 then
+        return { ttl, holder, position }
     end
 end
 
 --# part_hash
 --# part_pass
 
-if place then -- a long queue: the dead among its first are removed now, so that a release will find few
+if position then -- a long queue: the dead among its first are removed now, so that a release will find few
     local _, _, dropped = drop_dead(queue, 50, hold, true)
-    return { ttl, holder, place - dropped }
+    return { ttl, holder, position - dropped }
 end
 
 -- New tokens, also if the hold exists already: the script that granted it may have taken none.
@@ -91,7 +91,7 @@ end
 local open = redis.call('zscore', queue, 'open')
 local left = open and tonumber(open) - 1e15 - now_ms() or 0
 if left > 0 then
-    return { left, '', take_place(void[2]) }
+    return { left, '', take_ticket(void[2]) }
 end
 if open then
     redis.call('zrem', queue, 'open')
@@ -110,6 +110,6 @@ if not head or head.field == hold then
     return answer
 end
 if grant(lock, queue, head, token_key) then
-    return { tonumber(head.ttl), head.field, take_place(void[2]) }
+    return { tonumber(head.ttl), head.field, take_ticket(void[2]) }
 end
-return { 0, '', take_place(void[2]) }
+return { 0, '', take_ticket(void[2]) }

@@ -3,7 +3,7 @@
   KEYS[1] lock     hash: hold -> count
   KEYS[2] queue    zset: see lock_acquire
   ARGV[1] channel  of the lock
-  ARGV[2] most     how many waiters to name
+  ARGV[2] max      how many waiters to name
 
   Returns {ttl, listeners, holder, count, waiters, {member...}}
           ttl       in ms; -1: held without ttl; -2: free (holder "", count 0)

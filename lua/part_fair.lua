@@ -1,4 +1,4 @@
--- part_fair: which waiter gets a fair lock that is free, and which places in its queue are given up. Included by the
+-- part_fair: which waiter gets a fair lock that is free, and which tickets in its queue are given up. Included by the
 -- scripts that free it or find it free, after lock, queue, scores, notes and channel are set.
 --
 -- The queue is Redisson's list. A waiter is its field: "hlk-<...>:<hold id>" is hasplock's, any other one Redisson's. A
@@ -7,7 +7,7 @@
 -- the first. The members of `notes`:
 --   score < 0           "<field>": a tombstone, -(server's ms)
 --   score below 1e12    "<field>": the ttl that a grant to this waiter sets, where that is not GRANT_MS
---   score above         a moment (server's ms). Until then "away <client id>" keeps the places of a hasplock client
+--   score above         a moment (server's ms). Until then "away <client id>" keeps the tickets of a hasplock client
 --                       that is not subscribed; "called <waiter> <score>" and "absent ...": Redisson's first waiter of
 --                       a free lock is waited for
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
@@ -96,8 +96,8 @@ local function grant(waiter)
     return tonumber(ttl)
 end
 
--- Whether a hasplock client is present. true: it is subscribed; a moment: it is not, and its places are kept until
--- then; false: its places are given up.
+-- Whether a hasplock client is present. true: it is subscribed; a moment: it is not, and its tickets are kept until
+-- then; false: its tickets are given up.
 local function look(client)
     if listens('hasplock_inbox:' .. client) ~= false then
         return true
@@ -161,7 +161,7 @@ local function redissons_is_there(waiter, caller, held)
 end
 
 -- Finds the first waiter that is present; `caller` and all waiters of its client are. Dead ones before it are removed.
--- Returns it (nil: none), how many places before it are kept, until when the first of these is, and, for a waiter of
+-- Returns it (nil: none), how many tickets before it are kept, until when the first of these is, and, for a waiter of
 -- Redisson's, how long it is waited for, and whether it is subscribed.
 local function find_first(caller, held)
     local gone, kept, kept_until, first, ms, hears = {}, 0, nil, nil, nil, nil

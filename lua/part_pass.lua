@@ -30,16 +30,16 @@ local function read_waiter(member, score, popped)
         ttl = ttl, tokens = tokens, floor = floor, inbox = 'hasplock_inbox:' .. client }
 end
 
--- Removes the dead among the first `most` tickets (at most 1000): those whose client's inbox has no subscriber, before
+-- Removes the dead among the first `max` tickets (at most 1000): those whose client's inbox has no subscriber, before
 -- the first live one, or with `all` also behind it. `hold` sent this command, so it is alive. Returns the first live
 -- one, or nil; whether there may be more tickets; and how many were removed.
-local function drop_dead(queue, most, hold, all)
-    local line, waiters, inboxes = redis.pcall('zrange', queue, '0', most - 1, 'withscores'), {}, {}
-    for i = 1, #line, 2 do
-        if tonumber(line[i + 1]) >= 1e15 then -- a yield window, or tombstones
+local function drop_dead(queue, max, hold, all)
+    local tickets, waiters, inboxes = redis.pcall('zrange', queue, '0', max - 1, 'withscores'), {}, {}
+    for i = 1, #tickets, 2 do
+        if tonumber(tickets[i + 1]) >= 1e15 then -- a yield window, or tombstones
             break
         end
-        local waiter = read_waiter(line[i], line[i + 1]) or { member = line[i], inbox = '' }
+        local waiter = read_waiter(tickets[i], tickets[i + 1]) or { member = tickets[i], inbox = '' }
         waiters[#waiters + 1], inboxes[#inboxes + 1] = waiter, waiter.inbox
     end
     if not waiters[1] then
@@ -60,7 +60,7 @@ local function drop_dead(queue, most, hold, all)
     if type(dropped) == 'table' then -- refused: they are still there, and the next step would find the same ones
         return first, false, 0
     end
-    return first, #waiters == most, dropped
+    return first, #waiters == max, dropped
 end
 
 -- The first waiter whose client is alive; nil: none. Those before it are removed, however many they are: else the live

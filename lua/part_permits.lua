@@ -58,14 +58,14 @@ end
 -- `size` tickets from position `at` on: those of dead clients, and of waiters that were called and did not come, are
 -- removed, but not one of `hold`, which sent this command. Returns the others, and how many there were in all.
 local function tickets(queue, at, size, hold)
-    local line, all, inboxes, fields = redis.pcall('zrange', queue, at, at + size - 1, 'withscores'), {}, {}, {}
-    for i = 1, #line, 2 do
-        if tonumber(line[i + 1]) >= 1e15 then
+    local tickets, all, inboxes, fields = redis.pcall('zrange', queue, at, at + size - 1, 'withscores'), {}, {}, {}
+    for i = 1, #tickets, 2 do
+        if tonumber(tickets[i + 1]) >= 1e15 then
             break
         end
-        local client, id, n = string.match(line[i], '^(.*):(%d+) %d+ (%d+) %d+ %d+$')
+        local client, id, n = string.match(tickets[i], '^(.*):(%d+) %d+ (%d+) %d+ %d+$')
         client = client or ''
-        all[#all + 1] = { member = line[i], n = tonumber(n or 0), id = id, field = client .. ':' .. (id or ''),
+        all[#all + 1] = { member = tickets[i], n = tonumber(n or 0), id = id, field = client .. ':' .. (id or ''),
             inbox = 'hasplock_inbox:' .. client }
         inboxes[#inboxes + 1], fields[#fields + 1] = all[#all].inbox, all[#all].field
     end

@@ -9,7 +9,7 @@
 -- a plain lock (lock_acquire).
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 local CHUNK = 100 -- tickets that one step looks at
-local MOST = 64 -- holds in a message
+local HOLDS_MAX = 64 -- holds in a message
 local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
 local channel = 'redisson_rwlock:' .. tag
 
@@ -88,14 +88,14 @@ end
 
 -- The next tickets, and which of their clients are subscribed to their inboxes.
 local function look()
-    local line, waiters, inboxes = redis.pcall('zrange', queue, '0', CHUNK - 1, 'withscores'), {}, {}
-    for i = 1, #line, 2 do
-        if tonumber(line[i + 1]) >= 1e15 then -- a yield window, or tombstones
+    local tickets, waiters, inboxes = redis.pcall('zrange', queue, '0', CHUNK - 1, 'withscores'), {}, {}
+    for i = 1, #tickets, 2 do
+        if tonumber(tickets[i + 1]) >= 1e15 then -- a yield window, or tombstones
             break
         end
-        local waiter = read_waiter(line[i], line[i + 1]) or {}
+        local waiter = read_waiter(tickets[i], tickets[i + 1]) or {}
         local client = waiter.client or ''
-        waiter.member = line[i]
+        waiter.member = tickets[i]
         waiters[#waiters + 1], inboxes[#inboxes + 1] = waiter, 'hasplock_inbox:' .. client
     end
     local there = waiters[1] and redis.pcall('pubsub', 'numsub', unpack(inboxes)) or {}
@@ -112,7 +112,7 @@ local function tell_grants(waiters, time)
         local waited = math.floor(time - waiter.score / 100)
         local part = waiter.id .. ' ' .. waiter.ttl .. (waited > 0 and '+' .. string.format('%.0f', waited) or '')
         local to = texts[waiter.client]
-        if not to or #to == MOST then
+        if not to or #to == HOLDS_MAX then
             to = { client = waiter.client, what = waiter.kind .. 'grant ' }
             texts[waiter.client], order[#order + 1] = to, to
         end

@@ -45,6 +45,7 @@ if void[1] then
     return -1
 end
 
+--# part_ticket
 --# part_rw
 
 local function hold_on()
@@ -53,28 +54,6 @@ local function hold_on()
     end
     raise(lock, lease)
     return nil
-end
-
--- The position of its ticket, which is taken if there is none; -1: without `member`. The score is the moment at which
--- it was taken, in hundredths of a ms, and larger than all before.
-local function take_place()
-    if member == '' then
-        return -1
-    end
-    if not redis.call('zscore', queue, member) then
-        local time = redis.call('time')
-        redis.call('zadd', queue, string.format('%s%05d', time[1], time[2] / 10), member)
-        if redis.call('zrevrank', queue, member) ~= 0 then -- a yield window and tombstones are behind it
-            local last = redis.call('zrevrangebyscore', queue, '1e15', '1', 'withscores', 'limit', '0', '1')
-            if last[1] ~= member then -- another ticket is: the clock was set back
-                redis.call('zadd', queue, string.format('%.0f', last[2] + 1), member)
-            end
-        end
-    end
-    if redis.call('pttl', queue) < 150000 then
-        redis.call('pexpire', queue, '300000')
-    end
-    return redis.call('zrank', queue, member)
 end
 
 local mode = redis.call('hget', lock, 'mode') or nil
@@ -100,7 +79,7 @@ if free then
     local open = redis.call('zscore', queue, 'open')
     local left = open and tonumber(open) - 1e15 - now_ms() or 0
     if left > 0 then
-        return { left, '', take_place(), 0 }
+        return { left, '', take_ticket(void[2]), 0 }
     end
     if open then
         redis.call('zrem', queue, 'open')
@@ -120,4 +99,4 @@ if free then
     end
 end
 local holder, foreign = holders(mode)
-return { holder == '' and 0 or redis.call('pttl', lock), holder, take_place(), foreign }
+return { holder == '' and 0 or redis.call('pttl', lock), holder, take_ticket(void[2]), foreign }

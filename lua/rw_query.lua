@@ -3,7 +3,7 @@
   KEYS[1] lock   hash: part_rw
   KEYS[2] queue  zset: see rw_acquire
   ARGV[1] kind   "r": its readers; "w": its writer
-  ARGV[2] most   how many waiters to name
+  ARGV[2] max    how many waiters to name
 
   Returns {ttl, listeners, holder, count, waiters, {member...}}
           ttl       in ms; -1: held without ttl; -2: free
@@ -13,7 +13,7 @@
           or HASPLOCK ...: a hash that is no read/write lock
   Wakes   nobody ]]
 local lock, queue = KEYS[1], KEYS[2]
-local kind, most = ARGV[1], tonumber(ARGV[2])
+local kind, max = ARGV[1], tonumber(ARGV[2])
 
 --# part_rw
 
@@ -34,7 +34,7 @@ if type(waiters) == 'table' then
     return redis.error_reply(waiters.err .. ': ' .. queue)
 end
 local there, members = redis.pcall('pubsub', 'numsub', channel), {}
-for i, member in ipairs(most > 0 and redis.call('zrangebyscore', queue, 1, 1e15, 'limit', 0, most) or {}) do
+for i, member in ipairs(max > 0 and redis.call('zrangebyscore', queue, 1, 1e15, 'limit', 0, max) or {}) do
     members[i] = string.sub(member, 1, -3)
 end
 return { count > 0 and redis.call('pttl', lock) or -2, there.err and -1 or there[2], holder, count, waiters, members }

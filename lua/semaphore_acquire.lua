@@ -70,7 +70,7 @@ if may_take() then
 end
 
 -- The position of its ticket, which is taken if there is none.
-local function take_place()
+local function take_ticket()
     if not notes[2] then
         local time = redis.call('time')
         redis.call('zadd', queue, string.format('%s%05d', time[1], time[2] / 10), member)
@@ -91,6 +91,6 @@ end
 if settled ~= '' then
     drop_notes(queue, settled, hold, now_ms())
 end
-local place = member ~= '' and take_place() or -1
+local position = member ~= '' and take_ticket() or -1
 call_next(key, queue, free, hold)
-return { 1000, '', place }
+return { 1000, '', position }

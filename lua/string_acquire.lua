@@ -26,7 +26,7 @@ if redis.call('exists', lock, queue) == 0 then
     return nil
 end
 
---# part_place
+--# part_ticket
 
 local void = redis.pcall('zmscore', queue, hold, member or '')
 if void.err then
@@ -47,12 +47,12 @@ end
 --# part_pass
 
 if holder then
-    local ttl, place = redis.call('pttl', lock), take_place(void[2])
-    if place >= 50 then -- a long queue: the dead among its first are removed now, so that a release will find few
+    local ttl, position = redis.call('pttl', lock), take_ticket(void[2])
+    if position >= 50 then -- a long queue: the dead among its first are removed now, so that a release will find few
         local _, _, dropped = drop_dead(queue, 50, hold, true)
-        place = place - dropped
+        position = position - dropped
     end
-    return { ttl, shown(holder), place }
+    return { ttl, shown(holder), position }
 end
 local head = first_alive(queue, hold)
 if not head or head.field == hold then
@@ -63,6 +63,6 @@ if not head or head.field == hold then
     return nil
 end
 if grant(lock, queue, head) then
-    return { tonumber(head.ttl), head.field, take_place(void[2]) }
+    return { tonumber(head.ttl), head.field, take_ticket(void[2]) }
 end
-return { 0, '', take_place(void[2]) }
+return { 0, '', take_ticket(void[2]) }

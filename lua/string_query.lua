@@ -2,7 +2,7 @@
 
   KEYS[1] lock     string: the holder's token
   KEYS[2] queue    zset: see string_acquire
-  ARGV[1] most     how many waiters to name
+  ARGV[1] max      how many waiters to name
 
   Returns {ttl, -1, holder, count, waiters, {member...}}
           ttl      in ms; -1: held without ttl; -2: free (holder "", count 0)

@@ -1,11 +1,11 @@
 # arrows.cmake - fails on an #include that points up. cmake -DTOP=<the repository> -P arrows.cmake
 #
-#   cli -> include only        sync, quorum -> client -> { kinds | lease } -> node -> wait -> script -> net -> base
+#   cli -> include only         api, quorum -> client -> { kinds | lease } -> node -> wait -> script -> net -> base
 #                              diagnose -> client
 #
 # A folder may include itself, everything below it and the public headers. kinds and lease do not know each other, and
 # lease uses of wait only what a node has. The composition root is two files: client.c builds the parts of every layer,
-# client.h is for sync and itself.
+# client.h is for api and itself.
 cmake_minimum_required(VERSION 3.16)
 
 set(below_base "")
@@ -17,7 +17,7 @@ set(below_lease node wait script net base)
 set(below_kinds node wait script net base)
 set(below_client kinds lease node wait script net base)
 set(below_diagnose client kinds lease node wait script net base)
-set(below_sync client kinds lease node wait script net base)
+set(below_api client kinds lease node wait script net base)
 set(below_quorum client kinds lease node wait script net base)
 set(below_cli "")
 set(below_demo cli)     # how the command says things
@@ -56,7 +56,7 @@ endfunction()
 
 set(wrong 0)
 set(arrows 0)
-foreach(layer base net script wait node lease kinds client sync quorum diagnose cli demo)
+foreach(layer base net script wait node lease kinds client api quorum diagnose cli demo)
     if(layer STREQUAL "client")
         file(GLOB files RELATIVE ${TOP} ${TOP}/src/*.[ch])
     elseif(layer STREQUAL "cli" OR layer STREQUAL "demo")

@@ -91,27 +91,27 @@ public:
     }
 };
 
-constexpr int64_t most_ms = 3000000000000000; /* 95,000 years */
+constexpr int64_t max_ms = 3000000000000000; /* 95,000 years */
 
-/* A duration in ms, rounded up: 0 to most_ms. */
+/* A duration in ms, rounded up: 0 to max_ms. */
 template <class Rep, class Period>
 int64_t to_ms(const std::chrono::duration<Rep, Period> &length)
 {
     const double ms = std::chrono::duration<double, std::milli>(length).count();
     if (!(ms > 0))
         return 0;
-    if (ms >= static_cast<double>(most_ms))
-        return most_ms;
+    if (ms >= static_cast<double>(max_ms))
+        return max_ms;
     const int64_t whole = static_cast<int64_t>(ms);
     return static_cast<double>(whole) < ms ? whole + 1 : whole;
 }
 
-/* A wait is never shorter than its duration. most_ms means no limit. */
+/* A wait is never shorter than its duration. max_ms means no limit. */
 template <class Rep, class Period>
 int64_t to_wait_ms(const std::chrono::duration<Rep, Period> &length)
 {
     const int64_t ms = to_ms(length);
-    return ms == most_ms ? HLK_FOREVER : ms;
+    return ms == max_ms ? HLK_FOREVER : ms;
 }
 
 /* Never <= 0, which would mean the watchdog: a duration of 0 or less, or one that is too long, is HLK_E_INVALID. */

@@ -38,13 +38,13 @@ struct hlk_waiter {             /* an entry of the queue: one for each process, 
 
 #define HLK_WAITERS_MAX 10000
 
-/* Lists the queue, the next waiter first. *n is their number; the first `most` of them are written to `out`. `most` is
+/* Lists the queue, the next waiter first. *n is their number; the first `max` of them are written to `out`. `max` is
  * 0 to HLK_WAITERS_MAX; with 0 `out` may be NULL. Set out[0].size before the call. This is a snapshot: some waiters may
  * be dead; they are skipped when it is their turn. Redisson's waiters are not in the queue of a plain lock
  * (hlk_lock_query counts them), but are in that of a fair lock.
  * HLK_OK also if nobody waits. HLK_E_INVALID; faults as hlk_lock_query; *n is 0 then. Any thread. Blocks up to
  * reconnect_timeout_ms + reply_timeout_ms. */
-HLK_API HLK_MUST_USE enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t most, size_t *n);
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t max, size_t *n);
 
 struct hlk_listed {             /* a held lock; owned by the library, valid during the callback */
     size_t      size;

@@ -1,6 +1,6 @@
 /* error.h - the thread's last error. It is written once, where the cause is known, and passed up untouched.
  *
- * The text is begun where the cause is found (net, script) and completed at the public edge (sync, client). Lower
+ * The text is begun where the cause is found (net, script) and completed at the public edge (api, client). Lower
  * layers pass theirs in a struct hlk_error; hlk_last_set copies it to the thread. The text that is replaced may be an
  * argument. Both setters keep errno, end a text that is too long with "...", and treat text from outside as
  * hlk_text_add_shown does. */

@@ -52,7 +52,7 @@ static bool is_control(uint32_t c)
 /* The length of the character at `at` if it may be shown as it is, else 0. */
 static size_t seen_as_it_is(const char *at, size_t len)
 {
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    static const uint32_t min[] = { 0, 0, 0x80, 0x800, 0x10000 };
     unsigned char first = (unsigned char)*at;
     if (first >= ' ' && first < 0x7f)
         return 1;
@@ -65,7 +65,7 @@ static size_t seen_as_it_is(const char *at, size_t len)
             return 0;
         c = c << 6 | ((unsigned char)at[i] & 0x3fu);
     }
-    bool is_unicode = c >= least[n] && c <= 0x10ffff && !(c >= 0xd800 && c <= 0xdfff);
+    bool is_unicode = c >= min[n] && c <= 0x10ffff && !(c >= 0xd800 && c <= 0xdfff);
     return is_unicode && !is_control(c) ? n : 0;
 }
 
@@ -117,16 +117,16 @@ void hlk_text_add_shown(struct hlk_text *text, const char *bytes, size_t len)
     }
 }
 
-void hlk_text_add_quoted(struct hlk_text *text, const char *bytes, size_t len, size_t most)
+void hlk_text_add_quoted(struct hlk_text *text, const char *bytes, size_t len, size_t max)
 {
     size_t used;
     hlk_text_add(text, "\"");
-    for (size_t i = 0; i < len && i < most; i += used) {
+    for (size_t i = 0; i < len && i < max; i += used) {
         size_t n = seen_as_it_is(bytes + i, len - i);
-        if (i + n > most || !add_item(text, bytes + i, len - i, "\"\\", &used))
+        if (i + n > max || !add_item(text, bytes + i, len - i, "\"\\", &used))
             break;
     }
-    hlk_text_add(text, len > most ? "\"..." : "\"");
+    hlk_text_add(text, len > max ? "\"..." : "\"");
 }
 
 size_t hlk_text_number(char out[24], int64_t n)

@@ -15,9 +15,9 @@ void hlk_text_vadd(struct hlk_text *text, const char *format, va_list args) __at
  * UTF-8, control characters, characters that hide text or change its direction. The result is one line without terminal
  * codes. If the room ends, "..." takes the place of the rest. */
 void hlk_text_add_shown(struct hlk_text *text, const char *bytes, size_t len);
-/* The same for a name, in quotes, with a backslash before " and \. At most `most` bytes of the name are added; if it
+/* The same for a name, in quotes, with a backslash before " and \. At most `max` bytes of the name are added; if it
  * has more, "..." follows the quotes. */
-void hlk_text_add_quoted(struct hlk_text *text, const char *bytes, size_t len, size_t most);
+void hlk_text_add_quoted(struct hlk_text *text, const char *bytes, size_t len, size_t max);
 
 /* `n` in decimal, without NUL; returns its length. snprintf would take a tenth of the client CPU of a lock. */
 size_t hlk_text_number(char out[24], int64_t n);

@@ -13,19 +13,19 @@
 void hlk_check_clients(const struct hlk_exam *exam, struct hlk_found *found)
 {
     int64_t connected = hlk_answers_info_number(&exam->answers, "connected_clients", -1);
-    int64_t most = hlk_answers_info_number(&exam->answers, "maxclients", -1);
-    if (most < 0)
-        most = hlk_answers_config_number(&exam->answers, HLK_ASK_MAXCLIENTS, -1);
+    int64_t max = hlk_answers_info_number(&exam->answers, "maxclients", -1);
+    if (max < 0)
+        max = hlk_answers_config_number(&exam->answers, HLK_ASK_MAXCLIENTS, -1);
     hlk_found_meaning(found, "A process needs two connections. A server that is full admits none: locks of processes "
                              "that reconnect then are lost.");
-    if (connected < 0 || most < 0) {
+    if (connected < 0 || max < 0) {
         hlk_found_unknown(found, &exam->answers, connected < 0 ? HLK_ASK_INFO : HLK_ASK_MAXCLIENTS);
         return;
     }
-    enum hlk_finding_level level = most - connected < PER_CLIENT           ? HLK_FINDING_PROBLEM
-                                   : connected * 100 > most * USED_PERCENT ? HLK_FINDING_WARNING
-                                                                           : HLK_FINDING_OK;
-    hlk_found_set(found, level, "%" PRId64 " of %" PRId64 " connections in use", connected, most);
+    enum hlk_finding_level level = max - connected < PER_CLIENT           ? HLK_FINDING_PROBLEM
+                                   : connected * 100 > max * USED_PERCENT ? HLK_FINDING_WARNING
+                                                                          : HLK_FINDING_OK;
+    hlk_found_set(found, level, "%" PRId64 " of %" PRId64 " connections in use", connected, max);
     if (level != HLK_FINDING_OK)
         hlk_found_advice(found, "Raise maxclients, and the server's limit of descriptors; or find out who connects.");
 }

@@ -14,15 +14,15 @@ static char *fair_put_keys(char *at, const struct hlk_command *cmd, size_t args,
 
 static char *fair_put_acquire(char *at, struct hlk_command *cmd)
 {
-    at = fair_put_keys(at, cmd, cmd->place.since_ms ? 4 : 3, cmd->checks_other_kinds ? 5 : 4);
+    at = fair_put_keys(at, cmd, cmd->member.since_ms ? 4 : 3, cmd->checks_other_kinds ? 5 : 4);
     at = hlk_put_field(hlk_wire_number(at, cmd->lease_ms), cmd->client_id, cmd->hold);
     at = hlk_put_key(at, cmd, hlk_key_channel);
-    return cmd->place.since_ms ? hlk_wire_number(at, cmd->place.ttl_ms) : at;
+    return cmd->member.since_ms ? hlk_wire_number(at, cmd->member.ttl_ms) : at;
 }
 
 static char *fair_put_release(char *at, struct hlk_command *cmd)
 {
-    size_t args = cmd->place.since_ms ? 4 : cmd->tombstone ? 3 : 2;
+    size_t args = cmd->member.since_ms ? 4 : cmd->tombstone ? 3 : 2;
     at = hlk_put_field(fair_put_keys(at, cmd, args, 5), cmd->client_id, cmd->hold);
     at = hlk_put_key(at, cmd, hlk_key_channel);
     if (args > 2)

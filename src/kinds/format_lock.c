@@ -14,7 +14,7 @@ static char *put_keys(char *at, const struct hlk_command *cmd, bool token)
 static char *put_member(char *at, const struct hlk_command *cmd)
 {
     char member[HLK_MEMBER_MAX];
-    size_t len = cmd->place.since_ms ? hlk_member(member, cmd->client_id, cmd->hold, &cmd->place) : 0;
+    size_t len = cmd->member.since_ms ? hlk_member(member, cmd->client_id, cmd->hold, &cmd->member) : 0;
     return hlk_wire_word(at, member, len);
 }
 
@@ -22,7 +22,7 @@ static char *put_member(char *at, const struct hlk_command *cmd)
 static void set_part(struct hlk_command *cmd, char part, const char *start, const char *keys, const char *args,
                      const char *end)
 {
-    if (cmd->whole || cmd->unbatched || cmd->fenced || cmd->place.since_ms)
+    if (cmd->whole || cmd->unbatched || cmd->fenced || cmd->member.since_ms)
         return;
     cmd->call.part = part;
     cmd->call.keys_at = (unsigned)(keys - start);
@@ -33,20 +33,20 @@ static void set_part(struct hlk_command *cmd, char part, const char *start, cons
 /* What is not needed is not sent: mostly nobody waits. */
 static char *lock_put_acquire(char *at, struct hlk_command *cmd)
 {
-    size_t n = cmd->fenced ? 3 : 2, args = cmd->fenced ? 5 : cmd->place.since_ms ? 3 : 2;
+    size_t n = cmd->fenced ? 3 : 2, args = cmd->fenced ? 5 : cmd->member.since_ms ? 3 : 2;
     char *start = at, *keys = hlk_put_script(at, HLK_SCRIPT_LOCK_ACQUIRE, cmd, n + args, n),
          *first = put_keys(keys, cmd, cmd->fenced);
     at = hlk_put_field(hlk_wire_number(first, cmd->lease_ms), cmd->client_id, cmd->hold);
     set_part(cmd, HLK_BATCH_ACQUIRE, start, keys, first, at);
     if (args > 2)
         at = put_member(at, cmd);
-    return cmd->fenced ? hlk_wire_number(hlk_wire_number(at, cmd->place.tokens), cmd->place.floor) : at;
+    return cmd->fenced ? hlk_wire_number(hlk_wire_number(at, cmd->member.tokens), cmd->member.floor) : at;
 }
 
 static char *lock_put_release(char *at, struct hlk_command *cmd)
 {
     size_t n = cmd->fenced ? 3 : 2;
-    size_t args = cmd->place.since_ms ? 6 : cmd->tombstone ? 5 : cmd->yield_ms ? 4 : cmd->brief_ms ? 3 : 2;
+    size_t args = cmd->member.since_ms ? 6 : cmd->tombstone ? 5 : cmd->yield_ms ? 4 : cmd->brief_ms ? 3 : 2;
     char *start = at, *keys = hlk_put_script(at, HLK_SCRIPT_LOCK_RELEASE, cmd, n + args, n),
          *first = put_keys(keys, cmd, cmd->fenced);
     at = hlk_put_key(hlk_put_field(first, cmd->client_id, cmd->hold), cmd, hlk_key_channel);

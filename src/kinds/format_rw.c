@@ -39,9 +39,9 @@ static char *rw_put_keys(char *at, const struct hlk_command *cmd, enum hlk_scrip
 static char *put_ticket(char *at, const struct hlk_command *cmd, char kind)
 {
     char member[HLK_MEMBER_MAX + 2];
-    if (!cmd->place.since_ms)
+    if (!cmd->member.since_ms)
         return hlk_wire_word(at, "", 0);
-    size_t len = hlk_member(member, cmd->client_id, cmd->hold, &cmd->place);
+    size_t len = hlk_member(member, cmd->client_id, cmd->hold, &cmd->member);
     member[len++] = ' ';
     member[len++] = kind;
     return hlk_wire_word(at, member, len);
@@ -49,7 +49,7 @@ static char *put_ticket(char *at, const struct hlk_command *cmd, char kind)
 
 static char *put_acquire(char *at, struct hlk_command *cmd, char kind)
 {
-    size_t args = cmd->beside ? 5 : cmd->place.since_ms ? 4 : 3;
+    size_t args = cmd->beside ? 5 : cmd->member.since_ms ? 4 : 3;
     at = rw_put_keys(at, cmd, HLK_SCRIPT_RW_ACQUIRE, kind, args);
     at = hlk_put_field(hlk_wire_number(at, cmd->lease_ms), cmd->client_id, cmd->hold);
     at = hlk_wire_word(at, &kind, 1);
@@ -60,7 +60,7 @@ static char *put_acquire(char *at, struct hlk_command *cmd, char kind)
 
 static char *put_release(char *at, struct hlk_command *cmd, char kind)
 {
-    size_t args = cmd->place.since_ms ? 5 : cmd->tombstone ? 4 : cmd->yield_ms ? 3 : 2;
+    size_t args = cmd->member.since_ms ? 5 : cmd->tombstone ? 4 : cmd->yield_ms ? 3 : 2;
     at = rw_put_keys(at, cmd, HLK_SCRIPT_RW_RELEASE, kind, args);
     at = hlk_wire_word(hlk_put_field(at, cmd->client_id, cmd->hold), &kind, 1);
     if (args > 2)

@@ -20,7 +20,7 @@ static char *put_text(char *at, const char *text)
 static char *put_ticket(char *at, const struct hlk_command *cmd)
 {
     char member[HLK_MEMBER_MAX];
-    size_t len = cmd->place.since_ms ? hlk_member(member, cmd->client_id, cmd->hold, &cmd->place) : 0;
+    size_t len = cmd->member.since_ms ? hlk_member(member, cmd->client_id, cmd->hold, &cmd->member) : 0;
     return hlk_wire_word(at, member, len);
 }
 

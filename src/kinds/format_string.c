@@ -12,20 +12,20 @@ static char *string_put_keys(char *at, const struct hlk_command *cmd, size_t arg
 static char *string_put_member(char *at, const struct hlk_command *cmd)
 {
     char member[HLK_MEMBER_MAX];
-    size_t len = hlk_member(member, cmd->client_id, cmd->hold, &cmd->place);
+    size_t len = hlk_member(member, cmd->client_id, cmd->hold, &cmd->member);
     return hlk_wire_word(at, member, len);
 }
 
 static char *string_put_acquire(char *at, struct hlk_command *cmd)
 {
-    at = string_put_keys(at, cmd, cmd->place.since_ms ? 3 : 2);
+    at = string_put_keys(at, cmd, cmd->member.since_ms ? 3 : 2);
     at = hlk_put_field(hlk_wire_number(at, cmd->lease_ms), cmd->client_id, cmd->hold);
-    return cmd->place.since_ms ? string_put_member(at, cmd) : at;
+    return cmd->member.since_ms ? string_put_member(at, cmd) : at;
 }
 
 static char *string_put_release(char *at, struct hlk_command *cmd)
 {
-    size_t args = cmd->place.since_ms ? 3 : cmd->tombstone ? 2 : 1;
+    size_t args = cmd->member.since_ms ? 3 : cmd->tombstone ? 2 : 1;
     at = hlk_put_field(string_put_keys(at, cmd, args), cmd->client_id, cmd->hold);
     if (args > 1)
         at = hlk_wire_number(at, cmd->tombstone ? HLK_TOMBSTONE_MS : 0);

@@ -281,7 +281,7 @@ void hlk_entry_view(struct hlk_entry *e, uint64_t holder, struct hlk_view *out)
         out->h = e->h;
         out->until_ms = e->lease.until_ms;
         out->cap_ms = e->lease.cap_ms;
-        out->token = e->place && e->place->fenced ? e->place->token : 0;
+        out->token = e->ticket && e->ticket->fenced ? e->ticket->token : 0;
         out->lost = e->lease.state == HLK_LEASE_LOST;
         out->replicated = e->replicated == e->h;
         out->why = out->lost ? unnoted : NULL;

@@ -66,7 +66,7 @@ struct hlk_handle {
             int lost_fd;                /* -1: not created yet */
             unsigned lost;              /* holds lost through it and not released yet. Readable while > 0 */
         };
-        struct hlk_handle *parent;         /* its descriptor reports these losses (sync/thread_handle.c) */
+        struct hlk_handle *parent;         /* its descriptor reports these losses (api/thread_handle.c) */
     };
 };
 
@@ -110,7 +110,7 @@ struct hlk_ticket {
 /* The ticket of an entry that belongs to one holder. A message concerns one of many such entries, and names its
  * hold. */
 struct hlk_own_ticket {
-    struct hlk_ticket place;
+    struct hlk_ticket ticket;
     struct hlk_entry *entry;
     struct hlk_map_node link;           /* in the node's holds, if link.key is set; under the table's mutex, like
                                          * hold */
@@ -135,7 +135,7 @@ struct hlk_entry {
     struct hlk_map_node link;           /* in node->entries, under the table's mutex; link.key is the lock's name */
     struct hlk_node *node;              /* the node that keeps the lock */
     struct hlk_mutex *mu;               /* one of the table's stripes, rank ENTRY; guards: */
-    struct hlk_list line;               /*   the local queue: waiters, of whom the first is the head waiter */
+    struct hlk_list waiters;            /*   the local queue: waiters, of whom the first is the head waiter */
     uint8_t state : 3;                  /*   enum hlk_entry_state */
     bool doubt : 1;                     /*   an attempt of h's acquire is in doubt */
     bool unreported : 1;                /*   the holder's completion is not on its way yet */
@@ -155,7 +155,7 @@ struct hlk_entry {
     struct hlk_handle *handle;
     struct hlk_lease lease;
     struct hlk_ended_hold *ended_hold;
-    struct hlk_ticket *place;           /*   NULL: never waited */
+    struct hlk_ticket *ticket;          /*   NULL: never waited */
     struct hlk_alarm alarm;             /* fires on the loop; freed there only */
     /* Loop thread only: in the watchdog's batch. Without a reference: in the table's list of entries to free, under its
      * mutex */
@@ -278,7 +278,7 @@ struct hlk_release_record {        /* what a release needs to know of its hold *
     bool fenced;
     int64_t brief_ms;           /* > 0: acquired through the queue just now, at most so much of its ttl is left */
     const char *why;            /* HLK_LET_LOST: a literal */
-    struct hlk_member place;    /* in doubt, after a wait: a late attempt may have taken this ticket again */
+    struct hlk_member member;   /* in doubt, after a wait: a late attempt may have taken this ticket again */
 };
 
 enum hlk_let_go hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct hlk_release_record *out);

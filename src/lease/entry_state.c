@@ -36,7 +36,7 @@ static int64_t brief_ms(const struct hlk_entry *e)
 {
     int64_t now = hlk_clock_ms();
     int64_t left_ms = hlk_clock_after(e->lease.ends_ms, e->lease.raising_ms) - now;
-    bool brief = now - e->place->first_ms < HLK_BRIEF_MS && left_ms <= e->lease.lease_ms;
+    bool brief = now - e->ticket->first_ms < HLK_BRIEF_MS && left_ms <= e->lease.lease_ms;
     return brief ? e->lease.lease_ms : 0;
 }
 
@@ -47,11 +47,11 @@ void hlk_entry_fill_record(const struct hlk_entry *e, struct hlk_release_record 
     out->doubt = e->doubt;
     out->known_ms = e->lease.sent_ms;
     out->until_ms = hlk_clock_after(e->lease.ends_ms, e->lease.raising_ms);
-    out->fenced = e->place && e->place->token > 0;
-    bool waited = e->place && e->place->h == e->h && e->place->queued;
-    out->permits = e->place ? e->place->member.tokens : 0;
+    out->fenced = e->ticket && e->ticket->token > 0;
+    bool waited = e->ticket && e->ticket->h == e->h && e->ticket->queued;
+    out->permits = e->ticket ? e->ticket->member.tokens : 0;
     out->brief_ms = waited ? brief_ms(e) : 0;
-    out->place = e->doubt && waited ? e->place->member : (struct hlk_member){ 0, 0, 0, 0 };
+    out->member = e->doubt && waited ? e->ticket->member : (struct hlk_member){ 0, 0, 0, 0 };
 }
 
 void hlk_entry_forget_hold(struct hlk_entry *e, bool holder_lives)
@@ -75,9 +75,9 @@ bool hlk_entry_is_held_by(const struct hlk_entry *e, uint64_t holder)
 void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *out)
 {
     hlk_mutex_lock(e->mu);
-    bool queued = e->place && e->place->h == e->h && e->place->queued;
+    bool queued = e->ticket && e->ticket->h == e->h && e->ticket->queued;
     *out = (struct hlk_release_record){ .h = e->h,
-                                        .permits = e->place ? e->place->member.tokens : 0,
-                                        .place = queued ? e->place->member : (struct hlk_member){ 0, 0, 0, 0 } };
+                                        .permits = e->ticket ? e->ticket->member.tokens : 0,
+                                        .member = queued ? e->ticket->member : (struct hlk_member){ 0, 0, 0, 0 } };
     hlk_mutex_unlock(e->mu);
 }

@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-struct named_session {
+struct named_entry {
     struct hlk_entry entry;
     char name[];
 };
 
-static void free_session(struct hlk_entry *e)
+static void free_entry(struct hlk_entry *e)
 {
-    hlk_mem_free(e->place);
-    hlk_mem_free(HLK_CONTAINER(e, struct named_session, entry));
+    hlk_mem_free(e->ticket);
+    hlk_mem_free(HLK_CONTAINER(e, struct named_entry, entry));
 }
 
 static void free_gone(struct hlk_entry_table *table)
@@ -25,7 +25,7 @@ static void free_gone(struct hlk_entry_table *table)
         hlk_mutex_unlock(&table->mu);
         if (!node)
             return;
-        free_session(HLK_CONTAINER(node, struct hlk_entry, due));
+        free_entry(HLK_CONTAINER(node, struct hlk_entry, due));
     }
 }
 
@@ -63,7 +63,8 @@ bool hlk_entry_try_ref(struct hlk_entry *e)
 static void forget_hold(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(&e->node->table->mu);
-    struct hlk_own_ticket *p = e->per_holder && e->place ? HLK_CONTAINER(e->place, struct hlk_own_ticket, place) : NULL;
+    struct hlk_own_ticket *p =
+        e->per_holder && e->ticket ? HLK_CONTAINER(e->ticket, struct hlk_own_ticket, ticket) : NULL;
     if (p && p->link.key)
         hlk_map_remove(&e->node->holds, &p->link);
     if (p)
@@ -73,7 +74,7 @@ static void forget_hold(struct hlk_entry *e)
 bool hlk_entry_table_note_hold(struct hlk_entry *e, uint64_t h)
 {
     struct hlk_entry_table *table = e->node->table;
-    struct hlk_own_ticket *p = HLK_CONTAINER(e->place, struct hlk_own_ticket, place);
+    struct hlk_own_ticket *p = HLK_CONTAINER(e->ticket, struct hlk_own_ticket, ticket);
     hlk_mutex_lock(&table->mu);
     forget_hold(e);
     p->hold = h;
@@ -118,7 +119,7 @@ void hlk_entry_unref(struct hlk_entry *e)
 
 static struct hlk_entry *table_make(struct hlk_node *node, const char *name, size_t len)
 {
-    struct named_session *named = hlk_mem_zalloc(sizeof *named + len + 1);
+    struct named_entry *named = hlk_mem_zalloc(sizeof *named + len + 1);
     if (!named)
         return NULL;
     struct hlk_entry *e = &named->entry;
@@ -126,10 +127,10 @@ static struct hlk_entry *table_make(struct hlk_node *node, const char *name, siz
     e->node = node;
     e->mu = &node->table->stripes[hlk_map_hash(name, len) % HLK_STRIPES];
     e->alarm.fire = node->table->on_alarm;
-    hlk_list_init(&e->line);
+    hlk_list_init(&e->waiters);
     if (hlk_map_put(&node->entries, &e->link, named->name, len))
         return e;
-    free_session(e);
+    free_entry(e);
     return NULL;
 }
 

@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <string.h>
 
-struct notice {
+struct notification {
     struct hlk_job job;
     struct hlk_events *events;
     struct hlk_event event;
@@ -17,34 +17,34 @@ struct notice {
 };
 
 /* The handle's callback has returned; the client's may still run. */
-static void told(struct hlk_events *events)
+static void callback_done(struct hlk_events *events)
 {
     hlk_mutex_lock(&events->mu);
-    events->telling = NULL;
-    pthread_cond_broadcast(&events->told);
+    events->calling = NULL;
+    pthread_cond_broadcast(&events->called);
     hlk_mutex_unlock(&events->mu);
 }
 
-static void log_notice(const struct notice *notice)
+static void log_notification(const struct notification *notification)
 {
     static const char *const words[] = { "", "is at risk", "is safe again", "is lost", "is orphaned" };
-    const struct hlk_event *event = &notice->event;
-    bool hooked = (notice->callbacks[0].fn && notice->job.of) || notice->callbacks[1].fn;
+    const struct hlk_event *event = &notification->event;
+    bool hooked = (notification->callbacks[0].fn && notification->job.of) || notification->callbacks[1].fn;
     int level = hooked || event->kind == HLK_EVENT_SAFE ? HLK_LOG_INFO : HLK_LOG_WARN;
-    hlk_log(notice->events->log, level, "lock \"%s\" held by %s %s: %s", event->lock, event->holder, words[event->kind],
-            event->why);
+    hlk_log(notification->events->log, level, "lock \"%s\" held by %s %s: %s", event->lock, event->holder,
+            words[event->kind], event->why);
 }
 
-static void run_notice(struct hlk_job *job)
+static void run_notification(struct hlk_job *job)
 {
-    struct notice *notice = HLK_CONTAINER(job, struct notice, job);
-    log_notice(notice);
-    if (job->of && notice->callbacks[0].fn)
-        notice->callbacks[0].fn(&notice->event, notice->callbacks[0].ctx);
-    told(notice->events);
-    if (notice->callbacks[1].fn)
-        notice->callbacks[1].fn(&notice->event, notice->callbacks[1].ctx);
-    hlk_mem_free(notice);
+    struct notification *notification = HLK_CONTAINER(job, struct notification, job);
+    log_notification(notification);
+    if (job->of && notification->callbacks[0].fn)
+        notification->callbacks[0].fn(&notification->event, notification->callbacks[0].ctx);
+    callback_done(notification->events);
+    if (notification->callbacks[1].fn)
+        notification->callbacks[1].fn(&notification->event, notification->callbacks[1].ctx);
+    hlk_mem_free(notification);
 }
 
 static char *events_put(char **at, const char *text)
@@ -58,22 +58,23 @@ static char *events_put(char **at, const char *text)
 bool hlk_events_notify(struct hlk_events *events, int kind, const char *name, const char *holder, int64_t until_ms,
                        const char *why, const struct hlk_callback callbacks[2], const void *of)
 {
-    struct notice *notice = hlk_mem_zalloc(sizeof *notice + strlen(name) + strlen(holder) + strlen(why) + 3);
-    if (!notice)
+    struct notification *notification =
+        hlk_mem_zalloc(sizeof *notification + strlen(name) + strlen(holder) + strlen(why) + 3);
+    if (!notification)
         return false;
-    char *at = notice->text;
-    notice->event.size = sizeof notice->event;
-    notice->event.kind = kind;
-    notice->event.lock = events_put(&at, name);
-    notice->event.holder = events_put(&at, holder);
-    notice->event.held_until_at_ms = until_ms;
-    notice->event.why = events_put(&at, why);
-    notice->callbacks[0] = callbacks[0];
-    notice->callbacks[1] = callbacks[1];
-    notice->events = events;
-    notice->job.run = run_notice;
-    notice->job.of = of;
-    hlk_events_post(events, &notice->job);
+    char *at = notification->text;
+    notification->event.size = sizeof notification->event;
+    notification->event.kind = kind;
+    notification->event.lock = events_put(&at, name);
+    notification->event.holder = events_put(&at, holder);
+    notification->event.held_until_at_ms = until_ms;
+    notification->event.why = events_put(&at, why);
+    notification->callbacks[0] = callbacks[0];
+    notification->callbacks[1] = callbacks[1];
+    notification->events = events;
+    notification->job.run = run_notification;
+    notification->job.of = of;
+    hlk_events_post(events, &notification->job);
     return true;
 }
 
@@ -86,8 +87,8 @@ void hlk_events_silence(struct hlk_events *events, const void *of)
             job->of = NULL;
     }
     int old = hlk_nocancel_begin();
-    while (events->telling == of && !pthread_equal(pthread_self(), events->thread))
-        pthread_cond_wait(&events->told, &events->mu.mu);
+    while (events->calling == of && !pthread_equal(pthread_self(), events->thread))
+        pthread_cond_wait(&events->called, &events->mu.mu);
     hlk_nocancel_end(old);
     hlk_mutex_unlock(&events->mu);
 }
@@ -102,7 +103,7 @@ static void *events_thread_main(void *arg)
         struct hlk_list *node = hlk_list_pop(&events->jobs);
         struct hlk_job *job = node ? HLK_CONTAINER(node, struct hlk_job, link) : NULL;
         bool end = !job && events->stopping;
-        events->telling = job ? job->of : NULL;
+        events->calling = job ? job->of : NULL;
         hlk_mutex_unlock(&events->mu);
         if (end)
             return NULL;
@@ -117,7 +118,7 @@ void hlk_events_init(struct hlk_events *events, const struct hlk_log *log)
     events->log = log;
     hlk_mutex_init(&events->mu, HLK_RANK_EVENTS);
     hlk_list_init(&events->jobs);
-    pthread_cond_init(&events->told, NULL);
+    pthread_cond_init(&events->called, NULL);
     sem_init(&events->ready, 0, 0);
 }
 
@@ -165,7 +166,7 @@ void hlk_events_fini(struct hlk_events *events)
 {
     run_rest(events);
     sem_destroy(&events->ready);
-    pthread_cond_destroy(&events->told);
+    pthread_cond_destroy(&events->called);
     hlk_mutex_fini(&events->mu);
 }
 
@@ -189,7 +190,7 @@ static void run_flush(struct hlk_job *job)
     struct hlk_events *events = flush->events;
     hlk_mutex_lock(&events->mu);
     flush->through = true;
-    pthread_cond_broadcast(&events->told);
+    pthread_cond_broadcast(&events->called);
     hlk_mutex_unlock(&events->mu);
 }
 
@@ -200,7 +201,7 @@ void hlk_events_flush(struct hlk_events *events, int64_t at_ms)
     hlk_events_post(events, &flush.job);
     hlk_mutex_lock(&events->mu);
     while (!flush.through) {
-        int rc = pthread_cond_clockwait(&events->told, &events->mu.mu, CLOCK_MONOTONIC, &at);
+        int rc = pthread_cond_clockwait(&events->called, &events->mu.mu, CLOCK_MONOTONIC, &at);
         if (rc == ETIMEDOUT && hlk_list_linked(&flush.job.link)) { /* else it is running now */
             hlk_list_remove(&flush.job.link);
             break;

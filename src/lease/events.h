@@ -25,8 +25,8 @@ struct hlk_events {
 
     struct hlk_mutex mu;                /* rank EVENTS; guards: */
     struct hlk_list jobs;
-    const void *telling;                /*   `of` of the job that runs */
-    pthread_cond_t told;                /* telling has changed, or a flush is complete */
+    const void *calling;                /*   `of` of the job that runs */
+    pthread_cond_t called;              /* calling has changed, or a flush is complete */
     bool stopping;
 };
 

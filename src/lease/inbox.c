@@ -26,7 +26,7 @@ struct inbox_message {
 };
 
 /* A number after the character `before`, at most `most`; *at is moved behind it. */
-static bool inbox_read_number(const char **at, char before, int64_t most, int64_t *out)
+static bool inbox_read_number(const char **at, char before, int64_t max, int64_t *out)
 {
     char *end;
     if (**at != before || !isdigit((unsigned char)(*at)[1]))
@@ -34,7 +34,7 @@ static bool inbox_read_number(const char **at, char before, int64_t most, int64_
     errno = 0;
     *out = strtoll(*at + 1, &end, 10);
     *at = end;
-    return errno == 0 && *out <= most;
+    return errno == 0 && *out <= max;
 }
 
 static const struct hlk_format *format_by_letter(const struct hlk_entry_table *table, char letter)

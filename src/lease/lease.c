@@ -1,5 +1,7 @@
 #include "lease/lease.h"
 
+#include "base/min.h"
+
 #include <assert.h>
 
 #define NOTICE_LEAST_MS 50
@@ -42,15 +44,10 @@ void hlk_lease_move(struct hlk_lease *lease, enum hlk_lease_state to)
     lease->state = (uint8_t)to;
 }
 
-static int64_t lease_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, bool fixed, int64_t cap_ms,
                      int64_t now_ms)
 {
-    int64_t until = lease_least(hlk_lease_until(sent_ms, lease_ms), cap_ms);
+    int64_t until = hlk_min_ms(hlk_lease_until(sent_ms, lease_ms), cap_ms);
     if (now_ms >= until)
         return false;
     lease->lease_ms = lease_ms;
@@ -92,7 +89,7 @@ static int64_t risk_ms(const struct hlk_lease *lease, int64_t at_risk_ms)
 
 bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, int64_t at_risk_ms, int64_t now_ms)
 {
-    int64_t until = lease_least(hlk_lease_until(sent_ms, lease_ms), lease->cap_ms);
+    int64_t until = hlk_min_ms(hlk_lease_until(sent_ms, lease_ms), lease->cap_ms);
     lease->asked_ms = 0;
     if (lease->granted)
         lease->lease_ms = lease_ms;
@@ -123,7 +120,7 @@ int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms,
         return watchdog_ms;
     int64_t left = lease->cap_ms - now_ms;
     int64_t whole = left + hlk_lease_drift_ms(watchdog_ms) + hlk_lease_margin_ms(watchdog_ms);
-    return lease_least(watchdog_ms, whole);
+    return hlk_min_ms(watchdog_ms, whole);
 }
 
 /* When the next renewal is to be sent; INT64_MAX: never again. After a broken connection the verification of all holds
@@ -142,7 +139,7 @@ enum hlk_lease_act hlk_lease_due(const struct hlk_lease *lease, int64_t now_ms, 
 {
     int64_t renew = renew_at(lease);
     int64_t risk = lease->state == HLK_LEASE_HELD ? lease->until_ms - risk_ms(lease, at_risk_ms) : INT64_MAX;
-    *next_ms = lease_least(lease_least(renew, risk), lease->until_ms);
+    *next_ms = hlk_min_ms(hlk_min_ms(renew, risk), lease->until_ms);
     if (now_ms >= lease->until_ms)
         return HLK_LEASE_LOSE;
     if (now_ms >= risk)

@@ -10,7 +10,7 @@
 
 static struct hlk_local_waiter *head_waiter(const struct hlk_entry *e)
 {
-    struct hlk_list *node = hlk_list_first(&e->line);
+    struct hlk_list *node = hlk_list_first(&e->waiters);
     return node ? HLK_CONTAINER(node, struct hlk_local_waiter, link) : NULL;
 }
 
@@ -19,7 +19,7 @@ static struct hlk_local_waiter *head_waiter(const struct hlk_entry *e)
 void hlk_entry_wake_informed(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
-    for (struct hlk_list *n = e->line.next; n != &e->line; n = n->next) {
+    for (struct hlk_list *n = e->waiters.next; n != &e->waiters; n = n->next) {
         struct hlk_local_waiter *waiter = HLK_CONTAINER(n, struct hlk_local_waiter, link);
         if ((waiter->once || waiter->holder.id == e->holder.id) && !waiter->h)
             hlk_park_wake_signalled(waiter->wake(waiter, HLK_WAKE_QUEUE));
@@ -80,25 +80,25 @@ static void new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 /* False: no memory. */
 static bool make_ticket(struct hlk_entry *e)
 {
-    if (e->place)
+    if (e->ticket)
         return true;
     if (!e->per_holder)
-        return (e->place = hlk_mem_zalloc(sizeof *e->place));
+        return (e->ticket = hlk_mem_zalloc(sizeof *e->ticket));
     struct hlk_own_ticket *own = hlk_mem_zalloc(sizeof *own);
     if (!own)
         return false;
     own->entry = e;
-    e->place = &own->place;
+    e->ticket = &own->ticket;
     return true;
 }
 
-static enum hlk_enter queue_place(struct hlk_entry *e, struct hlk_local_waiter *waiter)
+static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     if (is_busy(e, waiter))
         return HLK_ENTER_BUSY;
     if ((waiter->fenced || waiter->permits) && !make_ticket(e))
         return HLK_ENTER_NOMEM;
-    hlk_list_push_back(&e->line, &waiter->link);
+    hlk_list_push_back(&e->waiters, &waiter->link);
     if (e->state != HLK_ENTRY_NONE)
         return HLK_ENTER_QUEUED;
     hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
@@ -120,7 +120,7 @@ enum hlk_enter hlk_entry_enter(struct hlk_entry *e, struct hlk_local_waiter *wai
             hlk_ended_hold_drop(e, ended_hold, true);
             hlk_entry_unref(e); /* not the last reference: the caller has one */
         }
-        enter = queue_place(e, waiter);
+        enter = enqueue_waiter(e, waiter);
     }
     hlk_mutex_unlock(e->mu);
     return enter;
@@ -163,20 +163,20 @@ static int64_t tokens_for(const struct hlk_entry *e, const struct hlk_local_wait
 {
     if (!waiter->fenced)
         return waiter->permits;
-    return waiter->link.next == &e->line ? 1 : 1 + (int64_t)e->node->table->local_passes;
+    return waiter->link.next == &e->waiters ? 1 : 1 + (int64_t)e->node->table->local_passes;
 }
 
 static void fill_ticket(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
     bool short_grant = !waiter->fixed && waiter->lease_ms > HLK_GRANT_MS;
-    *e->place = (struct hlk_ticket){ .h = waiter->h,
-                                     .member = { .ttl_ms = short_grant ? HLK_GRANT_MS : waiter->lease_ms,
-                                                 .tokens = tokens_for(e, waiter),
-                                                 .floor = waiter->floor,
-                                                 .since_ms = hlk_clock_wall_ms() },
-                                     .lease_ms = waiter->lease_ms,
-                                     .fixed = waiter->fixed,
-                                     .fenced = waiter->fenced };
+    *e->ticket = (struct hlk_ticket){ .h = waiter->h,
+                                      .member = { .ttl_ms = short_grant ? HLK_GRANT_MS : waiter->lease_ms,
+                                                  .tokens = tokens_for(e, waiter),
+                                                  .floor = waiter->floor,
+                                                  .since_ms = hlk_clock_wall_ms() },
+                                      .lease_ms = waiter->lease_ms,
+                                      .fixed = waiter->fixed,
+                                      .fenced = waiter->fenced };
 }
 
 enum hlk_enter hlk_entry_queue(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool queues,
@@ -184,15 +184,15 @@ enum hlk_enter hlk_entry_queue(struct hlk_entry *e, struct hlk_local_waiter *wai
 {
     hlk_mutex_lock(e->mu);
     bool ok = make_ticket(e);
-    if (ok && e->place->h != waiter->h)
+    if (ok && e->ticket->h != waiter->h)
         fill_ticket(e, waiter);
-    bool first = ok && queues && !e->place->queued;
+    bool first = ok && queues && !e->ticket->queued;
     if (first) {
-        e->place->queued = true;
-        e->place->first_ms = hlk_clock_ms();
+        e->ticket->queued = true;
+        e->ticket->first_ms = hlk_clock_ms();
     }
     if (ok)
-        *out = e->place->member;
+        *out = e->ticket->member;
     uint64_t h = waiter->h;
     hlk_mutex_unlock(e->mu);
     if (first && e->per_holder)
@@ -234,7 +234,7 @@ static void take(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t l
     take_holder(e, waiter);
     hlk_entry_ref(e); /* a held entry outlives its handles */
     HLK_COUNT(e->node->table, held);
-    struct hlk_ticket *p = e->place;
+    struct hlk_ticket *p = e->ticket;
     if (p) {
         p->fenced = waiter->fenced;
         p->last_token = last_token;
@@ -266,7 +266,7 @@ bool hlk_entry_acquired(struct hlk_entry *e, struct hlk_local_waiter *waiter, in
  * needed; the waiter has to send. */
 static bool take_noted(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
-    struct hlk_ticket *p = e->place;
+    struct hlk_ticket *p = e->ticket;
     int64_t now = hlk_clock_ms(), ttl_ms = p->noted_ttl_ms;
     p->noted_ttl_ms = 0;
     if (waiter->fenced && p->noted_token == 0)
@@ -282,7 +282,7 @@ static bool take_noted(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 
 static bool is_noted(const struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
-    return waiter && waiter->h && e->place && e->place->h == waiter->h && e->place->noted_ttl_ms > 0;
+    return waiter && waiter->h && e->ticket && e->ticket->h == waiter->h && e->ticket->noted_ttl_ms > 0;
 }
 
 /* Its completion would come before that of an earlier release. */
@@ -307,13 +307,13 @@ bool hlk_entry_wait(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool d
         hlk_entry_move(e, HLK_ENTRY_WAITING);
         e->doubt = doubt;
         e->busy = true;
-        bool ask = e->broken;
+        bool sends = e->broken;
         e->broken = false;
         if (is_noted(e, waiter) && !is_too_soon(e, waiter)) {
             got = take_noted(e, waiter);
-            ask |= !got;
+            sends |= !got;
         }
-        if (ask)
+        if (sends)
             hlk_park_wake_signalled(waiter->wake(waiter, HLK_WAKE_MESSAGE));
         hlk_entry_wake_informed(e);
     }
@@ -329,10 +329,10 @@ bool hlk_entry_grant(struct hlk_entry *e, uint64_t h, int64_t ttl_ms, int64_t wa
     bool known = e->h == h && e->state != HLK_ENTRY_NONE;
     struct hlk_park *woken = NULL;
     struct hlk_local_waiter *waiter = known ? head_waiter(e) : NULL;
-    if (waiter && waiter->h == h && e->place && e->place->h == h && e->place->queued) {
-        e->place->noted_ttl_ms = ttl_ms;
-        e->place->noted_granted_ms = hlk_lease_granted_ms(e->place->first_ms, waited_ms, hlk_clock_ms());
-        e->place->noted_token = token;
+    if (waiter && waiter->h == h && e->ticket && e->ticket->h == h && e->ticket->queued) {
+        e->ticket->noted_ttl_ms = ttl_ms;
+        e->ticket->noted_granted_ms = hlk_lease_granted_ms(e->ticket->first_ms, waited_ms, hlk_clock_ms());
+        e->ticket->noted_token = token;
         if (e->state == HLK_ENTRY_WAITING && !is_too_soon(e, waiter))
             woken = wake_for_noted(e, waiter);
     }
@@ -344,10 +344,10 @@ bool hlk_entry_grant(struct hlk_entry *e, uint64_t h, int64_t ttl_ms, int64_t wa
 void hlk_entry_note_break(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
-    bool noted = e->place && e->place->h == e->h && e->place->noted_ttl_ms > 0;
+    bool noted = e->ticket && e->ticket->h == e->h && e->ticket->noted_ttl_ms > 0;
     struct hlk_local_waiter *waiter = head_waiter(e);
     if (noted)
-        e->place->noted_ttl_ms = 0;
+        e->ticket->noted_ttl_ms = 0;
     e->broken = e->state == HLK_ENTRY_ACQUIRING;
     if (e->state == HLK_ENTRY_WAITING && noted && waiter) /* it has no ticket any more */
         hlk_park_wake_signalled(waiter->wake(waiter, HLK_WAKE_MESSAGE));
@@ -425,11 +425,11 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
     bool owes = false;
     hlk_mutex_lock(e->mu);
     if (hlk_list_linked(&waiter->link)) {
-        bool is_head = waiter->h != 0, queued = is_head && e->place && e->place->h == waiter->h && e->place->queued;
+        bool is_head = waiter->h != 0, queued = is_head && e->ticket && e->ticket->h == waiter->h && e->ticket->queued;
         bool waits = e->state == HLK_ENTRY_WAITING;
         unlink_waiter(waiter);
         struct hlk_local_waiter *next = head_waiter(e);
-        if (is_head && queued && waits && !in_flight && !e->doubt && fits(e->place, next)) {
+        if (is_head && queued && waits && !in_flight && !e->doubt && fits(e->ticket, next)) {
             hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
             next->h = e->h;
             hlk_park_wake_signalled(next->wake(next, HLK_WAKE_QUEUE));
@@ -462,7 +462,7 @@ static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, i
     struct hlk_ended_hold *ended_hold = e->ended_hold ? hlk_ended_hold_find(e, next->holder.id) : NULL;
     if (ended_hold && ended_hold->releases) /* its loss must be reported first */
         return false;
-    struct hlk_ticket *p = e->place;
+    struct hlk_ticket *p = e->ticket;
     if (next->fenced && (p->token == 0 || p->token >= p->last_token || p->token < next->floor))
         return false;
     if (p->got_ms == 0) /* acquired before the entry had a ticket */
@@ -479,10 +479,10 @@ bool hlk_entry_pass_on(struct hlk_entry *e, struct hlk_park **woken)
     if (!may_pass(e, next, now))
         return false;
     hlk_entry_forget_hold(e, e->holder.id != 0);
-    e->place->passes++;
-    e->place->fenced = next->fenced;
+    e->ticket->passes++;
+    e->ticket->fenced = next->fenced;
     if (next->fenced)
-        e->place->token++;
+        e->ticket->token++;
     int64_t cap = cap_of(now, next->max_hold_ms);
     bool arm = cap != e->lease.cap_ms;
     e->lease.cap_ms = cap;

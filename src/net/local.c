@@ -327,12 +327,12 @@ static int make_pair(int pair[2])
 }
 
 /* The variables that a program needs to be found, linked and run; none that an application may keep secrets in. */
-static void pick_environment(char **picked, size_t most)
+static void pick_environment(char **picked, size_t max)
 {
     static const char *const names[] = { "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH" };
     size_t n = 0;
     for (char **variable = environ; variable && *variable; variable++)
-        for (size_t i = 0; i < sizeof names / sizeof *names && n < most - 1; i++) {
+        for (size_t i = 0; i < sizeof names / sizeof *names && n < max - 1; i++) {
             size_t len = strlen(names[i]);
             if (strncmp(*variable, names[i], len) == 0 && (*variable)[len] == '=' && secure_getenv(names[i]))
                 picked[n++] = *variable;

@@ -80,7 +80,7 @@ static enum hlk_status decode(char **out, struct span s, const char *part, struc
     return HLK_OK;
 }
 
-static bool number(struct span s, int least, int most, int *out)
+static bool number(struct span s, int min, int max, int *out)
 {
     int n = 0;
     if (s.at == s.end || span_len(s) > 9)
@@ -91,7 +91,7 @@ static bool number(struct span s, int least, int most, int *out)
         n = n * 10 + (*s.at - '0');
     }
     *out = n;
-    return n >= least && n <= most;
+    return n >= min && n <= max;
 }
 
 static bool is_word(struct span s, const char *others)

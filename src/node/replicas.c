@@ -169,9 +169,9 @@ static bool take_waiting(struct hlk_replicas *r)
     r->busy = !hlk_list_empty(&r->flying);
     bool any = r->busy;
     hlk_mutex_unlock(&r->mu);
-    int64_t left = until - now, most = r->reply_timeout_ms / 2;
+    int64_t left = until - now, max_ms = r->reply_timeout_ms / 2;
     left = left > 2 * LATE_MS ? left - LATE_MS : left / 2;
-    r->wait_ms = left > most ? most : left;
+    r->wait_ms = left > max_ms ? max_ms : left;
     if (r->wait_ms < 1)
         r->wait_ms = 1; /* 0 is without limit */
     return any;

@@ -14,7 +14,7 @@
 #define SPLIT_MOST 5 /* doublings of the pause after a split vote */
 #define SPLIT_FEW 2  /* more of them in a row, and it waits for messages besides */
 
-struct ear { /* at the lock's channel of one master */
+struct channel_listener { /* at the lock's channel of one master */
     struct hlk_listener listener;
     struct acquire *op;
     unsigned i;
@@ -27,16 +27,16 @@ struct acquire { /* on its caller's stack, who is no cancellation point */
     struct hlk_cancel *cancel;
     struct hlk_wait_entry closing_wait;
     struct hlk_cancel_wait cancel_wait;
-    struct hlk_line_waiter waiter;
-    struct hlk_line *line;
-    struct ear ears[HLK_QUORUM_MAX];
+    struct hlk_quorum_waiter waiter;
+    struct hlk_quorum_queue *queue;
+    struct channel_listener listeners[HLK_QUORUM_MAX];
     bool once, renewed, joined;
     int64_t began_ms, deadline_ms, ttl_ms;
     int64_t unreachable_ms; /* since when too few masters can be asked; 0: enough can */
     int tries_left;         /* < 0: any number */
     unsigned late, splits;
-    unsigned blocked;  /* a bit for each master that others hold, or that cannot be asked */
-    atomic_uint heard; /* a bit for each one whose channel said something since the last round */
+    unsigned blocked;     /* a bit for each master that others hold, or that cannot be asked */
+    atomic_uint messaged; /* a bit for each one on whose channel a message has come since the last round */
     uint64_t seed;
     struct hlk_error error;
 };
@@ -55,11 +55,11 @@ static void acquire_on_cancel(struct hlk_cancel_wait *wait)
 
 static void acquire_on_message(struct hlk_listener *listener, unsigned bit)
 {
-    struct ear *ear = HLK_CONTAINER(listener, struct ear, listener);
+    struct channel_listener *from = HLK_CONTAINER(listener, struct channel_listener, listener);
     if (bit == HLK_WAKE_SUBSCRIBE_FAILED)
         return; /* it polls */
-    atomic_fetch_or(&ear->op->heard, 1u << ear->i);
-    hlk_park_wake(&ear->op->self->park, HLK_WAKE_MESSAGE);
+    atomic_fetch_or(&from->op->messaged, 1u << from->i);
+    hlk_park_wake(&from->op->self->park, HLK_WAKE_MESSAGE);
 }
 
 static bool must_leave(struct acquire *op)
@@ -82,10 +82,10 @@ static uint64_t acquire_random(struct acquire *op)
     return op->seed;
 }
 
-/* 0 to most */
-static int64_t acquire_jitter(struct acquire *op, int64_t most)
+/* 0 to max */
+static int64_t acquire_jitter(struct acquire *op, int64_t max)
 {
-    return most > 0 ? (int64_t)(acquire_random(op) % (uint64_t)(most + 1)) : 0;
+    return max > 0 ? (int64_t)(acquire_random(op) % (uint64_t)(max + 1)) : 0;
 }
 
 /* --- the masters' channels --- */
@@ -97,10 +97,11 @@ static void join_channels(struct acquire *op)
     op->joined = true;
     for (unsigned i = 0; i < op->client->node_count; i++) {
         struct hlk_channels *channels = &op->client->nodes[i].channels;
-        op->ears[i] = (struct ear){ .listener = { .hear = acquire_on_message }, .op = op, .i = i };
+        op->listeners[i] =
+            (struct channel_listener){ .listener = { .on_event = acquire_on_message }, .op = op, .i = i };
         hlk_subscriber_eager(&channels->pubsub, true);
-        if (hlk_channel_join(channels, name, len, &op->ears[i].listener) == HLK_OK)
-            acquire_on_message(&op->ears[i].listener, HLK_WAKE_SUBSCRIBED);
+        if (hlk_channel_join(channels, name, len, &op->listeners[i].listener) == HLK_OK)
+            acquire_on_message(&op->listeners[i].listener, HLK_WAKE_SUBSCRIBED);
     }
 }
 
@@ -108,7 +109,7 @@ static void leave_channels(struct acquire *op)
 {
     for (unsigned i = 0; op->joined && i < op->client->node_count; i++) {
         struct hlk_channels *channels = &op->client->nodes[i].channels;
-        hlk_channel_leave(channels, &op->ears[i].listener);
+        hlk_channel_leave(channels, &op->listeners[i].listener);
         hlk_subscriber_eager(&channels->pubsub, false);
     }
 }
@@ -153,7 +154,7 @@ static enum hlk_status wait_in_line(struct acquire *op)
 
 static bool enough_are_free(const struct acquire *op)
 {
-    unsigned n = op->client->node_count, blocked = op->blocked & ~atomic_load(&op->heard);
+    unsigned n = op->client->node_count, blocked = op->blocked & ~atomic_load(&op->messaged);
     return n - (unsigned)__builtin_popcount(blocked) >= n / 2 + 1;
 }
 
@@ -220,8 +221,8 @@ static enum hlk_status acquire_wait_after(struct acquire *op, const struct hlk_t
     bool split = t->largest < need && !few && t->failed + t->largest <= n - need;
     op->splits = split ? op->splits + (op->splits < SPLIT_MOST) : 0;
     if (split) {
-        int64_t most = (int64_t)1 << op->splits;
-        status = pause_for(op, 1 + acquire_jitter(op, most < delay ? most : delay));
+        int64_t max_ms = (int64_t)1 << op->splits;
+        status = pause_for(op, 1 + acquire_jitter(op, max_ms < delay ? max_ms : delay));
         if (status != HLK_OK || op->splits <= SPLIT_FEW)
             return status;
     }
@@ -278,13 +279,13 @@ static enum hlk_status acquire_round(struct acquire *op, struct hlk_tally *t)
     struct hlk_round *round = hlk_round_make(quorum, true, hold, op->ttl_ms);
     if (!round)
         return hlk_error_set(&op->error, HLK_E_NOMEM, "no memory");
-    atomic_store(&op->heard, 0);
+    atomic_store(&op->messaged, 0);
     atomic_store(&round->waiter, op->self);
     hlk_round_send(round);
     hlk_round_wait(round, LEAVE, round->sent_ms + quorum->opts.node_timeout_ms);
     bool leaves = hlk_park_peek(&op->self->park, LEAVE) && must_leave(op);
     bool won = !leaves && hlk_round_won(round);
-    if (won && hlk_quorum_begin(quorum, round, op->line, op->renewed))
+    if (won && hlk_quorum_begin(quorum, round, op->queue, op->renewed))
         return HLK_OK;
     *t = hlk_tally_count(round, op->client->nodes, quorum->opts.node_timeout_ms, op->error.text, sizeof op->error.text);
     op->blocked = t->blocked;
@@ -324,7 +325,7 @@ static enum hlk_status enter_line(struct acquire *op)
     op->waiter.thread = op->self;
     hlk_mutex_lock(&all->mu);
     enum hlk_status status =
-        hlk_line_enter(all, op->quorum->name, op->quorum->name_len, op->once ? NULL : &op->waiter, &op->line);
+        hlk_quorum_queue_enter(all, op->quorum->name, op->quorum->name_len, op->once ? NULL : &op->waiter, &op->queue);
     hlk_mutex_unlock(&all->mu);
     if (status == HLK_E_NOMEM)
         return hlk_error_set(&op->error, status, "no memory; nothing was sent");
@@ -336,8 +337,8 @@ static enum hlk_status enter_line(struct acquire *op)
     hlk_mutex_lock(&all->mu);
     bool head = op->waiter.head;
     if (status != HLK_OK && !head) {
-        hlk_line_leave(all, op->line, &op->waiter);
-        op->line = NULL;
+        hlk_quorum_queue_leave(all, op->queue, &op->waiter);
+        op->queue = NULL;
     }
     hlk_mutex_unlock(&all->mu);
     if (status == HLK_OK && op->waiter.yields)
@@ -360,8 +361,8 @@ static void end_acquire(struct acquire *op, bool held)
     hlk_client_wait_remove(op->client, &op->closing_wait);
     hlk_mutex_lock(&all->mu);
     if (!held) {
-        if (op->line)
-            hlk_line_pass(all, op->line, hlk_clock_ms());
+        if (op->queue)
+            hlk_quorum_queue_pass(all, op->queue, hlk_clock_ms());
         op->quorum->state = HLK_QUORUM_FREE;
     }
     hlk_mutex_unlock(&all->mu);

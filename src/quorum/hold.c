@@ -18,7 +18,7 @@ static void hold_notify(struct hlk_quorum *quorum, int kind, int64_t until_ms, c
 
 /* --- its end --- */
 
-/* The line goes on; what is left of the hold is the caller's to release, after it has unlocked. */
+/* The queue goes on; what is left of the hold is the caller's to release, after it has unlocked. */
 static struct hlk_round *hold_lose(struct hlk_quorum *quorum, const char *why, int64_t now_ms)
 {
     hlk_mutex_assert_held(&quorum->all->mu);
@@ -37,10 +37,10 @@ static struct hlk_round *hold_lose(struct hlk_quorum *quorum, const char *why, i
 static void leave_line(struct hlk_quorum *quorum)
 {
     hlk_mutex_lock(&quorum->all->mu);
-    struct hlk_line *line = quorum->line;
-    quorum->line = NULL;
-    if (line)
-        hlk_line_pass(quorum->all, line, hlk_clock_ms());
+    struct hlk_quorum_queue *queue = quorum->queue;
+    quorum->queue = NULL;
+    if (queue)
+        hlk_quorum_queue_pass(quorum->all, queue, hlk_clock_ms());
     hlk_mutex_unlock(&quorum->all->mu);
 }
 
@@ -112,7 +112,7 @@ static void hold_arm(struct hlk_quorum *quorum)
     hlk_loop_arm(quorum->client->loop, &quorum->alarm, next);
 }
 
-bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_line *line, bool renewed)
+bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_quorum_queue *queue, bool renewed)
 {
     const struct hlk_quorum_opts *opts = &quorum->opts;
     struct hlk_validity v = { .ttl_ms = round->ttl_ms,
@@ -128,7 +128,7 @@ bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct
         quorum->state = HLK_QUORUM_HELD;
         quorum->validity = v;
         quorum->round = round;
-        quorum->line = line;
+        quorum->queue = queue;
         HLK_COUNT(&quorum->client->table, held);
         hold_arm(quorum);
     }

@@ -38,7 +38,7 @@ static void quorums_close(struct hlk_client_part *part, hlk_client *client)
 static void quorums_fini(struct hlk_client_part *part)
 {
     struct hlk_quorums *all = HLK_CONTAINER(part, struct hlk_quorums, part);
-    hlk_map_fini(&all->lines);
+    hlk_map_fini(&all->queues);
     hlk_mutex_fini(&all->mu);
     hlk_mem_free(all);
 }

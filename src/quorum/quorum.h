@@ -15,8 +15,8 @@ enum hlk_quorum_state {
     HLK_QUORUM_RELEASING
 };
 
-/* The handles of one name: one of them asks the masters, or holds. The others wait in the order in which they came. */
-struct hlk_line {
+/* The handles of one name: one of them sends to the masters, or holds. The others wait, first come, first served. */
+struct hlk_quorum_queue {
     struct hlk_map_node node;
     struct hlk_list waiters;
     unsigned users;             /* its head and its waiters */
@@ -25,7 +25,7 @@ struct hlk_line {
     char name[];
 };
 
-struct hlk_line_waiter {
+struct hlk_quorum_waiter {
     struct hlk_list link;
     struct hlk_thread *thread;
     bool head;
@@ -36,7 +36,7 @@ struct hlk_line_waiter {
 struct hlk_quorums {
     struct hlk_client_part part;
     struct hlk_mutex mu;        /* rank ENTRY; guards the handles' holds, and: */
-    struct hlk_map lines;       /*   by name */
+    struct hlk_map queues;      /*   by name */
     struct hlk_list all;        /*   handles */
     struct hlk_spin spin;
 };
@@ -52,7 +52,7 @@ struct hlk_quorum {
 
     struct hlk_list link;       /* under all->mu, like the next ones */
     enum hlk_quorum_state state;
-    struct hlk_line *line;      /* while it is its head */
+    struct hlk_quorum_queue *queue; /* while it is its head */
     struct hlk_round *round;    /* HELD: that acquired it */
     struct hlk_validity validity;
     const char *why;            /* LOST */
@@ -73,21 +73,23 @@ void hlk_quorum_ref(struct hlk_quorum *quorum);
 void hlk_quorum_on_end(struct hlk_post *post);
 void hlk_quorum_unref(struct hlk_quorum *quorum);
 
-/* --- line.c; all->mu held --- */
+/* --- queue.c; all->mu held --- */
 
 /* HLK_OK: at its head. HLK_BUSY: behind others; `waiter` is in it unless it is NULL. HLK_E_NOMEM. */
-enum hlk_status hlk_line_enter(struct hlk_quorums *all, const char *name, size_t len, struct hlk_line_waiter *waiter,
-                               struct hlk_line **out);
-void hlk_line_leave(struct hlk_quorums *all, struct hlk_line *line, struct hlk_line_waiter *waiter);  /* not its head */
-void hlk_line_pass(struct hlk_quorums *all, struct hlk_line *line, int64_t now_ms);             /* the head goes */
+enum hlk_status hlk_quorum_queue_enter(struct hlk_quorums *all, const char *name, size_t len,
+                                       struct hlk_quorum_waiter *waiter, struct hlk_quorum_queue **out);
+/* A waiter that is not the head leaves. */
+void hlk_quorum_queue_leave(struct hlk_quorums *all, struct hlk_quorum_queue *queue, struct hlk_quorum_waiter *waiter);
+/* The head leaves, and the next waiter becomes the head. */
+void hlk_quorum_queue_pass(struct hlk_quorums *all, struct hlk_quorum_queue *queue, int64_t now_ms);
 
 /* --- hold.c: from the acquire to its end --- */
 
 /* The round's majority holds. False: nothing is left of it, or the client is being closed. */
-bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_line *line, bool renewed);
+bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_quorum_queue *queue, bool renewed);
 /* Out of HELD, for a release: its round, which is the caller's; NULL: not HELD. A hold that is over becomes LOST. */
 struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum);
-/* The release is in the streams: the next one of this process may ask. */
+/* The release is in the streams: the next one of this process may send. */
 void hlk_quorum_taken(struct hlk_quorum *quorum);
 /* It is not held any more, for `why`; reported. No-op unless that round's hold is HELD. */
 void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, const char *why);

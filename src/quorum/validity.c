@@ -1,22 +1,19 @@
 #include "quorum/validity.h"
 
-#define DRIFT_LEAST_MS 2 /* expiry in Redis is precise to 1 ms, and so is our clock */
+#include "base/min.h"
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#define DRIFT_MIN_MS 2 /* expiry in Redis is precise to 1 ms, and so is our clock */
 
 int64_t hlk_validity_drift_ms(int64_t ttl_ms, double drift_factor)
 {
     double drift = (double)ttl_ms * drift_factor;
     int64_t whole = (int64_t)drift;
-    return whole + ((double)whole < drift) + DRIFT_LEAST_MS;
+    return whole + ((double)whole < drift) + DRIFT_MIN_MS;
 }
 
 static int64_t until(const struct hlk_validity *v, int64_t sent_ms, int64_t ttl_ms)
 {
-    return earlier(sent_ms + ttl_ms - hlk_validity_drift_ms(ttl_ms, v->drift_factor), v->cap_ms);
+    return hlk_min_ms(sent_ms + ttl_ms - hlk_validity_drift_ms(ttl_ms, v->drift_factor), v->cap_ms);
 }
 
 bool hlk_validity_begin(struct hlk_validity *v, int64_t sent_ms, int64_t now_ms)
@@ -29,7 +26,7 @@ bool hlk_validity_begin(struct hlk_validity *v, int64_t sent_ms, int64_t now_ms)
 
 static int64_t risk_ms(const struct hlk_validity *v, int64_t at_risk_ms)
 {
-    int64_t before = at_risk_ms > 0 ? earlier(at_risk_ms, v->ttl_ms / 2) : v->ttl_ms / 3;
+    int64_t before = at_risk_ms > 0 ? hlk_min_ms(at_risk_ms, v->ttl_ms / 2) : v->ttl_ms / 3;
     return v->until_ms - before;
 }
 
@@ -68,7 +65,7 @@ enum hlk_validity_act hlk_validity_due(const struct hlk_validity *v, int64_t now
                                        int64_t *next_ms)
 {
     int64_t renew = renew_ms(v), risk = v->at_risk ? INT64_MAX : risk_ms(v, at_risk_ms);
-    *next_ms = earlier(earlier(renew, risk), v->until_ms);
+    *next_ms = hlk_min_ms(hlk_min_ms(renew, risk), v->until_ms);
     if (now_ms >= v->until_ms)
         return HLK_VALIDITY_LOSE;
     if (now_ms >= renew)

@@ -13,7 +13,7 @@
 #define HLK_PAUSE_MS 50             /* between two attempts when the server asked us to come later */
 #define HLK_TOMBSTONE_MS 600000     /* how long a hold that ended in doubt is remembered */
 
-#define HLK_TICKET_MS 300000         /* how long a place in the queue may outlive its waiter (lua/lock_acquire.lua) */
+#define HLK_TICKET_MS 300000         /* how long a ticket may outlive its waiter (lua/lock_acquire.lua) */
 
 struct hlk_limits {                 /* how long a command is tried */
     int64_t at_ms;                  /* no longer than this; INT64_MAX: no limit */
@@ -40,7 +40,7 @@ struct hlk_command_type {
 
 extern const struct hlk_command_type hlk_command_reacquire, hlk_command_list, hlk_command_renew;
 
-/* Six names, a field, a place, five numbers, and a head for each and the command. */
+/* Six names, a field, a ticket, five numbers, and a head for each and the command. */
 #define HLK_COMMAND_MAX (6 * HLK_KEY_MAX + HLK_FIELD_MAX + HLK_MEMBER_MAX + 5 * 24 + 17 * HLK_WIRE_HEAD)
 
 struct hlk_renewal { const char *name; size_t name_len; uint64_t hold; int64_t lease_ms; };
@@ -70,7 +70,7 @@ struct hlk_command {
     uint64_t cursor;                /* list */
     const char *prefix;             /* list: of the names; borrowed */
     bool strings;                   /* list: string locks; else the others */
-    struct hlk_member place;        /* acquire, end: its place in the queue; since_ms 0: none, it does not wait. Of
+    struct hlk_member member;       /* acquire, end: its ticket in the queue; since_ms 0: none, it does not wait. Of
                                      * which tokens and floor concern a fenced acquire too. In a fair lock's queue it
                                      * is the field alone */
     int64_t brief_ms;               /* end: a hold by grant that was short (lua/lock_release.lua); 0: another one */

@@ -1,15 +1,11 @@
 #include "script/engine.h"
 
 #include "base/clock.h"
+#include "base/min.h"
 
 #define REDIRECTS_MAX 5 /* one after the other, without a pause */
 
 /* --- steps --- */
-
-static int64_t sooner(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 bool hlk_command_route(struct hlk_command *cmd)
 {
@@ -43,7 +39,7 @@ enum hlk_progress hlk_command_send(struct hlk_command *cmd, struct hlk_error *er
         cmd->asking = NULL;
         if (cmd->router)
             hlk_pipeline_link_dial(cmd->pipeline); /* a server that got the slot may never have been used */
-        cmd->until_ms = sooner(
+        cmd->until_ms = hlk_min_ms(
             limits->at_ms, hlk_pipeline_reconnect_until(cmd->pipeline, limits->began_ms, limits->reconnect_timeout_ms));
         return HLK_COMMAND_UNCONNECTED;
     }
@@ -64,7 +60,7 @@ static int64_t refused_until(struct hlk_limits *limits)
 static enum hlk_progress refused_for_now(struct hlk_command *cmd)
 {
     cmd->redirects = 0;
-    int64_t now = hlk_clock_ms(), limit = sooner(cmd->limits.at_ms, refused_until(&cmd->limits));
+    int64_t now = hlk_clock_ms(), limit = hlk_min_ms(cmd->limits.at_ms, refused_until(&cmd->limits));
     cmd->resends = now < limit - 2 * HLK_PAUSE_MS;
     cmd->until_ms = cmd->resends ? now + HLK_PAUSE_MS : limit;
     return HLK_COMMAND_PAUSED;

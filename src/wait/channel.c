@@ -12,7 +12,7 @@ struct hlk_channel { /* under the mutex */
     struct hlk_map_node node;
     struct hlk_list listeners;
     struct hlk_list link; /* in changed or lingering */
-    bool asked;           /* SUBSCRIBE was sent on the current connection */
+    bool subscribe_sent;  /* SUBSCRIBE was sent on the current connection */
     bool again;           /* the server has refused it for now */
     bool confirmed;
     int64_t stale_at_ms; /* when lingering ends */
@@ -30,7 +30,7 @@ static void notify_all(struct hlk_channel *channel, unsigned bit)
 {
     for (struct hlk_list *n = channel->listeners.next; n != &channel->listeners; n = n->next) {
         struct hlk_listener *listener = HLK_CONTAINER(n, struct hlk_listener, link);
-        listener->hear(listener, bit);
+        listener->on_event(listener, bit);
     }
 }
 
@@ -46,7 +46,7 @@ static void on_subscribed(void *ctx, const char *name, size_t len)
     struct hlk_channels *channels = ctx;
     hlk_mutex_lock(&channels->mu);
     struct hlk_channel *channel = channel_find(channels, name, len);
-    bool confirmed = channel && channel->asked;
+    bool confirmed = channel && channel->subscribe_sent;
     if (confirmed) {
         channel->confirmed = true;
         notify_all(channel, HLK_WAKE_SUBSCRIBED);
@@ -63,7 +63,7 @@ static void on_refused(void *ctx, const char *name, size_t len, const struct hlk
     channels->error = *why;
     struct hlk_channel *channel = channel_find(channels, name, len);
     if (channel) {
-        channel->asked = false;
+        channel->subscribe_sent = false;
         notify_all(channel, HLK_WAKE_SUBSCRIBE_FAILED);
     }
     hlk_mutex_unlock(&channels->mu);
@@ -80,11 +80,11 @@ static void on_later(void *ctx, const char *name, size_t len, bool subscribe)
     hlk_mutex_lock(&channels->mu);
     struct hlk_channel *channel = channel_find(channels, name, len);
     if (subscribe && channel) {
-        channel->asked = false;
+        channel->subscribe_sent = false;
         channel->again = true;
         channels->again_at_ms = hlk_clock_ms() + HLK_PAUSE_MS;
     } else if (!subscribe && !channel && (channel = channel_add(channels, name, len))) {
-        channel->asked = channel->confirmed = true;
+        channel->subscribe_sent = channel->confirmed = true;
         linger(channels, channel, HLK_PAUSE_MS);
     }
     hlk_mutex_unlock(&channels->mu);
@@ -100,7 +100,7 @@ static void on_moved(void *ctx, const char *name, size_t len, const char *words)
     hlk_mutex_lock(&channels->mu);
     struct hlk_channel *channel = channel_find(channels, name, len);
     if (channel) {
-        channel->asked = channel->confirmed = false;
+        channel->subscribe_sent = channel->confirmed = false;
         channel->again = true; /* whoever stays has a reason */
         channels->again_at_ms = hlk_clock_ms() + HLK_PAUSE_MS;
         notify_all(channel, HLK_WAKE_MESSAGE);
@@ -125,7 +125,7 @@ static void on_message(void *ctx, const char *name, size_t len, const char *payl
         if (listener->for_all)
             notify_all(channel, HLK_WAKE_MESSAGE);
         else
-            listener->hear(listener, HLK_WAKE_MESSAGE);
+            listener->on_event(listener, HLK_WAKE_MESSAGE);
     }
     hlk_mutex_unlock(&channels->mu);
 }
@@ -137,7 +137,7 @@ static bool forget(struct hlk_map_node *node, void *ctx)
     struct hlk_channel *channel = HLK_CONTAINER(node, struct hlk_channel, node);
     if (channel->confirmed)
         notify_all(channel, HLK_WAKE_MESSAGE);
-    channel->asked = channel->confirmed = false;
+    channel->subscribe_sent = channel->confirmed = false;
     return true;
 }
 
@@ -155,7 +155,7 @@ static bool mark_changed(struct hlk_map_node *node, void *ctx)
     struct hlk_channels *channels = ctx;
     struct hlk_channel *channel = HLK_CONTAINER(node, struct hlk_channel, node);
     channel->again = false;
-    if (!channel->asked && !hlk_list_empty(&channel->listeners)) {
+    if (!channel->subscribe_sent && !hlk_list_empty(&channel->listeners)) {
         hlk_list_remove(&channel->link);
         hlk_list_push_back(&channels->changed, &channel->link);
     }
@@ -175,7 +175,7 @@ static void subscribe_changed(struct hlk_channels *channels)
         struct hlk_list *node = hlk_list_pop(&channels->changed);
         struct hlk_channel *channel = node ? HLK_CONTAINER(node, struct hlk_channel, link) : NULL;
         if (channel)
-            channel->asked = channels->pubsub.up;
+            channel->subscribe_sent = channels->pubsub.up;
         hlk_mutex_unlock(&channels->mu);
         if (!channel)
             return;
@@ -206,7 +206,7 @@ static struct hlk_channel *take_stale(struct hlk_channels *channels, int64_t now
         struct hlk_channel *channel = HLK_CONTAINER(n, struct hlk_channel, link);
         /* An unconfirmed one stays. Else its confirmation could be taken for that of a later channel of the same
          * name. */
-        if (now_ms < channel->stale_at_ms || (channel->asked && !channel->confirmed))
+        if (now_ms < channel->stale_at_ms || (channel->subscribe_sent && !channel->confirmed))
             continue;
         hlk_list_remove(&channel->link);
         hlk_map_remove(&channels->map, &channel->node);
@@ -239,7 +239,7 @@ static void channel_on_tick(struct hlk_tick *tick, int64_t now_ms)
         hlk_mutex_unlock(&channels->mu);
         if (!channel)
             return;
-        if (channel->asked)
+        if (channel->subscribe_sent)
             hlk_subscriber_unsubscribe(&channels->pubsub, channel->name, channel->len);
         hlk_mem_free(channel);
     }
@@ -284,7 +284,7 @@ static enum hlk_status channel_join(struct hlk_channels *channels, struct hlk_ch
     listener->channel = channel;
     hlk_list_push_back(&channel->listeners, &listener->link);
     hlk_list_remove(&channel->link); /* no longer in lingering */
-    if (!channel->asked)
+    if (!channel->subscribe_sent)
         hlk_list_push_back(&channels->changed, &channel->link);
     return channel->confirmed ? HLK_OK : HLK_BUSY;
 }
@@ -303,7 +303,7 @@ enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name
 {
     hlk_mutex_lock(&channels->mu);
     enum hlk_status status = join_by_name(channels, name, len, listener);
-    bool post = listener->channel && !listener->channel->asked;
+    bool post = listener->channel && !listener->channel->subscribe_sent;
     hlk_mutex_unlock(&channels->mu);
     if (post)
         hlk_loop_post(channels->loop, &channels->post);
@@ -437,7 +437,7 @@ enum hlk_status hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop,
     channels->post.run = channel_on_post;
     channels->tick.run = channel_on_tick;
     channels->tick.due_ms = channel_tick_due_ms;
-    channels->inbox_user.hear = ignore_event;
+    channels->inbox_user.on_event = ignore_event;
     hlk_loop_add_tick(loop, &channels->tick);
     return status;
 }

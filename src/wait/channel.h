@@ -29,7 +29,7 @@ struct hlk_listener {                   /* embedded in a wait */
     bool for_all;                       /* what this channel says concerns each of its waits */
     /* on the loop thread, or on the thread that reads the connection (net/subscriber_read.c); under the mutex: only
      * wakes */
-    void (*hear)(struct hlk_listener *listener, unsigned bit);
+    void (*on_event)(struct hlk_listener *listener, unsigned bit);
 };
 
 /* on the thread that reads the connection, no mutex held */

@@ -158,7 +158,7 @@ static void stopped(const int64_t *lease_ms, int64_t over_ms)
     cr_log_info("the next one had it after %d ms", (int)took);
     cr_assert_geq(took, over_ms - 50);
     cr_assert_lt(running_between_ms(released_at, waiters[1].answered_at_ms), G_MS + LATE_MS, "%d ms",
-                 (int)took); /* the next ones send so often (sync/acquire_machine.h) */
+                 (int)took); /* the next ones send so often (wait/acquire_machine.h) */
     cr_assert_str_eq(raw_holder(fixture.redis, "t"), waiters[1].hold);
     waiter_signal(&waiters[0], SIGCONT);
     WAIT_FOR(in_line("t") == 1); /* it has sent again */

@@ -102,12 +102,12 @@ static void tell(hlk_client *client, const char *what)
 static void tell_and_wait(hlk_client *client)
 {
     static int h = 5000;
-    char letter[64];
+    char message[64];
     uint64_t handed_back = fixture_counters(client).handed_back;
-    snprintf(letter, sizeof letter, "grant %d 30000 0 t3", ++h); /* new: the last one may have a release pending */
+    snprintf(message, sizeof message, "grant %d 30000 0 t3", ++h); /* new: the last one may have a release pending */
     raw(fixture.redis, "HSET t3 %s:%d 1", hlk_client_id(client), h);
     raw(fixture.redis, "PEXPIRE t3 30000");
-    tell(client, letter);
+    tell(client, message);
     WAIT_FOR(is_free("t3"));
     /* messages before it may be handed back too, if they look like a grant */
     cr_assert_gt(fixture_counters(client).handed_back, handed_back);
@@ -116,24 +116,24 @@ static void tell_and_wait(hlk_client *client)
 /* It holds t2 and waits for t. */
 Test(handoff_wire, inbox_messages_that_are_none_of_ours_change_nothing)
 {
-    static const char *const letters[] = { "",
-                                           "x",
-                                           "0",
-                                           "grant",
-                                           "grant 1",
-                                           "grant 1 5000 0",
-                                           "grant 1 5000 0 ",
-                                           "grant one 5000 0 t",
-                                           "grant -1 -1 -1 t",
-                                           "grant 99999999999999999999999 5000 0 t",
-                                           "open 4711 0 0 t",
-                                           "open 4711 0 0 t2",
-                                           "open 4711 0 0 t-nobody-knows",
-                                           "broken 4711 0 0 t",
-                                           "broken 4711 0 0 t2",
-                                           "broken 4711 0 0 t-nobody-knows",
-                                           "broken 0 0 0 t2",
-                                           "stolen 1 0 0 t2" };
+    static const char *const messages[] = { "",
+                                            "x",
+                                            "0",
+                                            "grant",
+                                            "grant 1",
+                                            "grant 1 5000 0",
+                                            "grant 1 5000 0 ",
+                                            "grant one 5000 0 t",
+                                            "grant -1 -1 -1 t",
+                                            "grant 99999999999999999999999 5000 0 t",
+                                            "open 4711 0 0 t",
+                                            "open 4711 0 0 t2",
+                                            "open 4711 0 0 t-nobody-knows",
+                                            "broken 4711 0 0 t",
+                                            "broken 4711 0 0 t2",
+                                            "broken 4711 0 0 t-nobody-knows",
+                                            "broken 0 0 0 t2",
+                                            "stolen 1 0 0 t2" };
     hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
     hlk_client *client = fixture_open(NULL);
     hlk_lock *mine = held_by_bystander(client, "t2", 0);
@@ -142,14 +142,14 @@ Test(handoff_wire, inbox_messages_that_are_none_of_ours_change_nothing)
     WAIT_FOR_WAITERS(client, 1);
     char member[256];
     snprintf(member, sizeof member, "%s", member_of("t"));
-    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
-        tell(client, letters[i]);
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        tell(client, messages[i]);
         tell_and_wait(client);
-        cr_assert_not(actor_answered(waiter), "%s", letters[i]);
-        cr_assert_str_eq(member_of("t"), member, "%s", letters[i]);
-        cr_assert(is_held("t", hold_of(theirs)), "%s", letters[i]);
-        cr_assert(is_held("t2", hold_of(mine)), "%s", letters[i]);
-        cr_assert_gt(hlk_lock_left_ms(mine), 0, "%s", letters[i]);
+        cr_assert_not(actor_answered(waiter), "%s", messages[i]);
+        cr_assert_str_eq(member_of("t"), member, "%s", messages[i]);
+        cr_assert(is_held("t", hold_of(theirs)), "%s", messages[i]);
+        cr_assert(is_held("t2", hold_of(mine)), "%s", messages[i]);
+        cr_assert_gt(hlk_lock_left_ms(mine), 0, "%s", messages[i]);
     }
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0u);
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);

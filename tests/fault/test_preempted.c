@@ -1,8 +1,8 @@
 /* Calls of one owner, or of two, on one lock: one of them is stopped at the worst moment. */
+#include "api/acquire_op.h"
+#include "api/async.h"
+#include "api/handle.h"
 #include "halt.h"
-#include "sync/acquire_op.h"
-#include "sync/async.h"
-#include "sync/handle.h"
 
 #include <pthread.h>
 

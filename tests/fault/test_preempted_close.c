@@ -1,9 +1,9 @@
 /* A call is stopped at the worst moment while its client is closed. */
+#include "api/acquire_op.h"
+#include "api/handle.h"
 #include "base/mem.h"
 #include "halt.h"
 #include "net/pipeline.h"
-#include "sync/acquire_op.h"
-#include "sync/handle.h"
 
 #include <pthread.h>
 

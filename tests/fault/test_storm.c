@@ -160,7 +160,7 @@ static void heal(void)
     proxy_drop_messages(fixture.proxy, false);
 }
 
-static hlk_client *open_sailors_client(int i)
+static hlk_client *open_worker_client(int i)
 {
     struct hlk_client_opts opts = fault_opts();
     opts.watchdog_ms = STORM_LEASE_MS;
@@ -177,7 +177,7 @@ Test(storm, is_ridden_out_by_all_and_leaves_nothing)
     fprintf(stderr, "[----] HLK_STORM_SEED=%u\n", seed);
     history = history_create(1 << 20);
     for (int i = 0; i < CLIENTS; i++)
-        clients[i] = open_sailors_client(i);
+        clients[i] = open_worker_client(i);
     for (int i = 0; i < THREADS; i++) {
         struct worker *worker = &workers[i];
         *worker = (struct worker){ .client = clients[i % CLIENTS], .who = i, .seed = seed + (unsigned)i * 7919u };

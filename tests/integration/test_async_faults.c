@@ -6,10 +6,10 @@ static void start(void)
     fixture_begin(STAGE_PROXY);
 }
 
-TestSuite(async_trouble_events, .init = start, .fini = fixture_end, .timeout = 60);
-TestSuite(async_trouble_dispatch, .init = start, .fini = fixture_end, .timeout = 60);
+TestSuite(async_faults_events, .init = start, .fini = fixture_end, .timeout = 60);
+TestSuite(async_faults_dispatch, .init = start, .fini = fixture_end, .timeout = 60);
 
-#define BOTH(name) IN_BOTH_MODES(async_trouble_events, async_trouble_dispatch, name)
+#define BOTH(name) IN_BOTH_MODES(async_faults_events, async_faults_dispatch, name)
 
 /* async.h: each completes once, also one that pauses between two commands while the client is closed */
 BOTH(that_pauses_after_a_refusal_is_completed_by_close)

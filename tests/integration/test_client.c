@@ -231,30 +231,30 @@ Test(client, holds_10000_locks_over_two_connections)
     free(locks);
 }
 
-struct crowd {
+struct workers {
     hlk_client *client;
     struct history *history;
     atomic_int failed;
     int next;
 };
 
-static void *one_of_a_crowd(void *arg)
+static void *run_worker(void *arg)
 {
-    struct crowd *crowd = arg;
+    struct workers *workers = arg;
     static atomic_int numbers;
     int me = atomic_fetch_add(&numbers, 1);
     char name[32];
     snprintf(name, sizeof name, "t-own-%d", me);
-    hlk_lock *shared = hlk_lock_create(crowd->client, "t", NULL), *own = hlk_lock_create(crowd->client, name, NULL);
+    hlk_lock *shared = hlk_lock_create(workers->client, "t", NULL), *own = hlk_lock_create(workers->client, name, NULL);
     for (int i = 0; i < 3; i++) {
         if (hlk_lock_acquire(own, HLK_FOREVER) != HLK_OK || hlk_lock_acquire(shared, HLK_FOREVER) != HLK_OK) {
-            atomic_fetch_add(&crowd->failed, 1);
+            atomic_fetch_add(&workers->failed, 1);
             break;
         }
-        struct hold *hold = history_acquired(crowd->history, me, 0, hlk_lock_held_until(shared));
+        struct hold *hold = history_acquired(workers->history, me, 0, hlk_lock_held_until(shared));
         history_released(hold);
         if (hlk_lock_release(shared) != HLK_OK || hlk_lock_release(own) != HLK_OK)
-            atomic_fetch_add(&crowd->failed, 1);
+            atomic_fetch_add(&workers->failed, 1);
     }
     hlk_lock_destroy(shared);
     hlk_lock_destroy(own);
@@ -265,23 +265,23 @@ static void *one_of_a_crowd(void *arg)
 Test(client, serves_1000_threads_over_two_connections)
 {
     enum { THREADS = 1000 };
-    struct crowd crowd = { .client = fixture_open(NULL), .history = history_create(3 * THREADS) };
+    struct workers workers = { .client = fixture_open(NULL), .history = history_create(3 * THREADS) };
     pthread_t *threads = calloc(THREADS, sizeof *threads);
     pthread_attr_t small;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 * 1024);
     for (int i = 0; i < THREADS; i++)
-        cr_assert_eq(pthread_create(&threads[i], &small, one_of_a_crowd, &crowd), 0);
+        cr_assert_eq(pthread_create(&threads[i], &small, run_worker, &workers), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    cr_assert_eq(atomic_load(&crowd.failed), 0);
-    cr_assert(history_check(crowd.history));
-    struct history_share share = history_shares(crowd.history, 0, THREADS);
+    cr_assert_eq(atomic_load(&workers.failed), 0);
+    cr_assert(history_check(workers.history));
+    struct history_share share = history_shares(workers.history, 0, THREADS);
     cr_assert_eq(share.total, 3u * THREADS);
     cr_assert_eq(share.min, 3u);
     cr_assert_leq(raw_clients(fixture.redis, "normal") + raw_clients(fixture.redis, "pubsub"), 3);
     cr_assert_eq(fixture_events(HLK_EVENT_ORPHANED, NULL), 0u);
-    cr_assert_eq(fixture_counters(crowd.client).woken_by_ttl, 0u);
-    history_destroy(crowd.history);
+    cr_assert_eq(fixture_counters(workers.client).woken_by_ttl, 0u);
+    history_destroy(workers.history);
     free(threads);
 }

@@ -372,28 +372,28 @@ Test(quorum_hold, wait_is_cancelled_in_line_and_at_the_masters)
 
 enum { THREADS = 8, PROCESSES = 2, HOLDS = 25 };
 
-struct crowd {
+struct workers {
     hlk_client *client;
     struct history *history;
     int process, format;
 };
 
 struct turn {
-    const struct crowd *crowd;
+    const struct workers *workers;
     int who;
 };
 
 static void *take_turns(void *arg)
 {
     const struct turn *turn = arg;
-    const struct crowd *crowd = turn->crowd;
+    const struct workers *workers = turn->workers;
     struct hlk_quorum_opts opts = quorum_opts();
-    opts.format = crowd->format;
-    hlk_quorum *q = hlk_quorum_create(crowd->client, "t", &opts);
+    opts.format = workers->format;
+    hlk_quorum *q = hlk_quorum_create(workers->client, "t", &opts);
     for (int i = 0; i < HOLDS; i++) {
         if (hlk_quorum_acquire(q, 60000) != HLK_OK)
             test_give_up("%s", hlk_last_error());
-        history_released(history_acquired(crowd->history, turn->who, 0, hlk_quorum_held_until(q)));
+        history_released(history_acquired(workers->history, turn->who, 0, hlk_quorum_held_until(q)));
         if (hlk_quorum_release(q) != HLK_OK)
             test_give_up("%s", hlk_last_error());
     }
@@ -401,57 +401,57 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
-static void run_crowd(struct history *history, int process, int format)
+static void run_workers(struct history *history, int process, int format)
 {
     const char *urls[MASTERS];
     pthread_t threads[THREADS];
     struct turn turns[THREADS];
-    struct crowd crowd = { .history = history, .process = process, .format = format };
+    struct workers workers = { .history = history, .process = process, .format = format };
     for (int i = 0; i < MASTERS; i++)
         urls[i] = hlk_test_url(masters[i]);
-    if (hlk_quorum_open(&crowd.client, urls, MASTERS, NULL) != HLK_OK)
+    if (hlk_quorum_open(&workers.client, urls, MASTERS, NULL) != HLK_OK)
         test_give_up("%s", hlk_last_error());
     for (int i = 0; i < THREADS; i++)
-        turns[i] = (struct turn){ &crowd, process * THREADS + i };
+        turns[i] = (struct turn){ &workers, process * THREADS + i };
     for (int i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, take_turns, &turns[i]);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    hlk_client_close(crowd.client);
+    hlk_client_close(workers.client);
 }
 
-struct crowd_thread {
+struct process_thread {
     struct history *history;
     int process, format;
 };
 
-static void *run_crowd_thread(void *arg)
+static void *run_process_thread(void *arg)
 {
-    const struct crowd_thread *crowd = arg;
-    run_crowd(crowd->history, crowd->process, crowd->format);
+    const struct process_thread *workers = arg;
+    run_workers(workers->history, workers->process, workers->format);
     return NULL;
 }
 
 /* Two clients of this process are strangers to each other, too. */
-static void run_crowds_here(struct history *history, int format)
+static void run_processes_as_threads(struct history *history, int format)
 {
     pthread_t threads[PROCESSES];
-    struct crowd_thread crowds[PROCESSES];
+    struct process_thread processes[PROCESSES];
     for (int i = 0; i < PROCESSES; i++) {
-        crowds[i] = (struct crowd_thread){ history, i, format };
-        pthread_create(&threads[i], NULL, run_crowd_thread, &crowds[i]);
+        processes[i] = (struct process_thread){ history, i, format };
+        pthread_create(&threads[i], NULL, run_process_thread, &processes[i]);
     }
     for (int i = 0; i < PROCESSES; i++)
         pthread_join(threads[i], NULL);
 }
 
-static void run_crowds(struct history *history, int format)
+static void run_processes(struct history *history, int format)
 {
     pid_t others[PROCESSES];
     for (int i = 0; i < PROCESSES; i++) {
         others[i] = fork();
         if (others[i] == 0) {
-            run_crowd(history, i, format);
+            run_workers(history, i, format);
             _exit(0);
         }
     }
@@ -467,9 +467,9 @@ static void excludes(int format)
 {
     struct history *history = history_create(THREADS * PROCESSES * HOLDS);
     if (STAGE_UNDER_TSAN || STAGE_UNDER_ASAN)
-        run_crowds_here(history, format);
+        run_processes_as_threads(history, format);
     else
-        run_crowds(history, format);
+        run_processes(history, format);
     cr_assert_eq(history_count(history), (size_t)(THREADS * PROCESSES * HOLDS));
     cr_assert(history_check(history));
     history_destroy(history);

@@ -343,71 +343,71 @@ static struct {
     hlk_lock *reading[CLIENTS], *writing[CLIENTS];
     atomic_int readers, writers, most_readers, wrong, failed;
     long plain; /* what writers protect */
-} crowd;
+} workers;
 
 static void hold_to_write(hlk_lock *lock)
 {
     if (hlk_lock_acquire(lock, HLK_FOREVER) != HLK_OK) {
-        atomic_fetch_add(&crowd.failed, 1);
+        atomic_fetch_add(&workers.failed, 1);
         return;
     }
-    if (atomic_fetch_add(&crowd.writers, 1) != 0 || atomic_load(&crowd.readers) != 0)
-        atomic_fetch_add(&crowd.wrong, 1);
-    crowd.plain++;
-    atomic_fetch_sub(&crowd.writers, 1);
+    if (atomic_fetch_add(&workers.writers, 1) != 0 || atomic_load(&workers.readers) != 0)
+        atomic_fetch_add(&workers.wrong, 1);
+    workers.plain++;
+    atomic_fetch_sub(&workers.writers, 1);
     if (hlk_lock_release(lock) != HLK_OK)
-        atomic_fetch_add(&crowd.failed, 1);
+        atomic_fetch_add(&workers.failed, 1);
 }
 
 static void hold_to_read(hlk_lock *lock)
 {
     if (hlk_lock_acquire(lock, HLK_FOREVER) != HLK_OK) {
-        atomic_fetch_add(&crowd.failed, 1);
+        atomic_fetch_add(&workers.failed, 1);
         return;
     }
-    int readers = atomic_fetch_add(&crowd.readers, 1) + 1, most = atomic_load(&crowd.most_readers);
-    while (readers > most && !atomic_compare_exchange_weak(&crowd.most_readers, &most, readers))
+    int readers = atomic_fetch_add(&workers.readers, 1) + 1, most = atomic_load(&workers.most_readers);
+    while (readers > most && !atomic_compare_exchange_weak(&workers.most_readers, &most, readers))
         ;
     usleep(200); /* what it reads */
-    if (atomic_load(&crowd.writers) != 0)
-        atomic_fetch_add(&crowd.wrong, 1);
-    atomic_fetch_sub(&crowd.readers, 1);
+    if (atomic_load(&workers.writers) != 0)
+        atomic_fetch_add(&workers.wrong, 1);
+    atomic_fetch_sub(&workers.readers, 1);
     if (hlk_lock_release(lock) != HLK_OK)
-        atomic_fetch_add(&crowd.failed, 1);
+        atomic_fetch_add(&workers.failed, 1);
 }
 
-static void *crowd_thread(void *number)
+static void *worker_thread(void *number)
 {
     int me = (int)(intptr_t)number;
     for (int turn = 0; turn < TURNS; turn++) {
         if ((me + turn) % 4 == 0)
-            hold_to_write(crowd.writing[me % CLIENTS]);
+            hold_to_write(workers.writing[me % CLIENTS]);
         else
-            hold_to_read(crowd.reading[me % CLIENTS]);
+            hold_to_read(workers.reading[me % CLIENTS]);
     }
     return NULL;
 }
 
-static void crowd_run(void)
+static void run_workers(void)
 {
     pthread_t threads[THREADS];
     for (int i = 0; i < CLIENTS; i++) {
         hlk_client *client = fixture_open(NULL);
-        crowd.reading[i] = rw_reader(client);
-        crowd.writing[i] = rw_writer(client);
+        workers.reading[i] = rw_reader(client);
+        workers.writing[i] = rw_writer(client);
     }
     for (int i = 0; i < THREADS; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, crowd_thread, (void *)(intptr_t)i), 0);
+        cr_assert_eq(pthread_create(&threads[i], NULL, worker_thread, (void *)(intptr_t)i), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    cr_assert_eq(atomic_load(&crowd.failed), 0);
-    cr_assert_eq(atomic_load(&crowd.wrong), 0);
-    cr_assert_eq(crowd.plain, THREADS * TURNS / 4);
-    cr_assert_gt(atomic_load(&crowd.most_readers), 1);
+    cr_assert_eq(atomic_load(&workers.failed), 0);
+    cr_assert_eq(atomic_load(&workers.wrong), 0);
+    cr_assert_eq(workers.plain, THREADS * TURNS / 4);
+    cr_assert_gt(atomic_load(&workers.most_readers), 1);
 }
 
 Test(rwlock_lease, of_64_threads_of_4_clients_exclude_each_other)
 {
-    crowd_run();
+    run_workers();
     cr_assert_eq(raw_int(fixture.redis, "EXISTS t " RW_QUEUE), 0);
 }

@@ -157,21 +157,21 @@ Test(string, makes_the_second_waiter_the_first_when_that_one_gives_up)
     hlk_cancel_destroy(cancel);
 }
 
-static struct crowd {
+static struct workers {
     hlk_lock *locks[4];
     atomic_int inside, most, holds;
-} crowd;
+} workers;
 
 static void *be_one_of_many(void *arg)
 {
     hlk_lock *lock = arg;
     for (int i = 0; i < 20; i++) {
         cr_assert_eq(hlk_lock_acquire(lock, 60000), HLK_OK, "%s", hlk_last_error());
-        int inside = atomic_fetch_add(&crowd.inside, 1) + 1;
-        if (inside > atomic_load(&crowd.most))
-            atomic_store(&crowd.most, inside);
-        atomic_fetch_add(&crowd.holds, 1);
-        atomic_fetch_sub(&crowd.inside, 1);
+        int inside = atomic_fetch_add(&workers.inside, 1) + 1;
+        if (inside > atomic_load(&workers.most))
+            atomic_store(&workers.most, inside);
+        atomic_fetch_add(&workers.holds, 1);
+        atomic_fetch_sub(&workers.inside, 1);
         cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
     }
     return NULL;
@@ -181,13 +181,13 @@ Test(string, excludes_64_threads_of_four_clients)
 {
     pthread_t threads[64];
     for (int i = 0; i < 4; i++)
-        crowd.locks[i] = string_lock(fixture_open(NULL), "t");
+        workers.locks[i] = string_lock(fixture_open(NULL), "t");
     for (int i = 0; i < 64; i++)
-        pthread_create(&threads[i], NULL, be_one_of_many, crowd.locks[i % 4]);
+        pthread_create(&threads[i], NULL, be_one_of_many, workers.locks[i % 4]);
     for (int i = 0; i < 64; i++)
         pthread_join(threads[i], NULL);
-    cr_assert_eq(atomic_load(&crowd.most), 1);
-    cr_assert_eq(atomic_load(&crowd.holds), 64 * 20);
+    cr_assert_eq(atomic_load(&workers.most), 1);
+    cr_assert_eq(atomic_load(&workers.holds), 64 * 20);
     cr_assert_eq(raw_int(fixture.redis, "EXISTS t hasplock_queue:{t}"), 0);
 }
 

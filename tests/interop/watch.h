@@ -1,6 +1,6 @@
 /* watch.h - what the server was asked, in order: a MONITOR connection, read as a transcript.
  *
- * Each line is "<side><kind> <command> <arguments>", the command in small letters:
+ * Each line is "<side><kind> <command> <arguments>", the command in small messages:
  *
  *     C> evalsha 5c0f... 2 t hasplock_queue:{t} 30000 hlk-...:1        a request by Unix socket: hasplock, or the test
  *     C. hset t hlk-...:1 1                                           what that request's script did

@@ -209,7 +209,7 @@ inline pass() {
   fi
 }
 
-inline take_place(h) {
+inline take_ticket(h) {
   find(h);
   if
   :: at == waiting -> assert(waiting <= NP); q[waiting] = h; waiting++
@@ -234,7 +234,7 @@ inline acquire(h, joins) {
   fi;
   if
   :: !mine && joins ->
-     take_place(h); find(h);
+     take_ticket(h); find(h);
      if
      :: at == 0 -> foreign = (holder != 0 && !OURS(holder))
 #ifdef ONLY_HEAD
@@ -373,7 +373,7 @@ proctype Java(byte j) {
      :: atomic { asks -> asks = false; mine = false;
           if
           :: holder == 0 && (waiting == 0 || q[0] == h) -> win(h); mine = true
-          :: else -> take_place(h); into_line(j)
+          :: else -> take_ticket(h); into_line(j)
           fi;
           if :: mine -> break :: else fi }
      :: atomic { subscribes && !asks -> subscribes = false; own[j] = true; asks = true }

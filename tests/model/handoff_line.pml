@@ -183,7 +183,7 @@ inline pass(by) {
 #define IN_QUEUE(h) (waiting > 0 && q[0] == h || waiting > 1 && q[1] == h || waiting > 2 && q[2] == h || \
     waiting > 3 && q[3] == h)
 
-inline take_place(h) {
+inline take_ticket(h) {
 #ifdef NEW_PLACE
   remove(h);
 #endif
@@ -200,7 +200,7 @@ inline acquire(h) {
   if
   :: holder == h -> mine = true
   :: holder != h && holder != 0 ->
-     take_place(h)
+     take_ticket(h)
 #ifdef DROPS
      ; if :: drop_all_dead(h) :: skip fi
 #endif
@@ -211,7 +211,7 @@ inline acquire(h) {
      :: true -> win(h); mine = true
 #else
      :: waiting == 0 || q[0] == h -> win(h); mine = true
-     :: else -> grant(CL(h)); take_place(h)
+     :: else -> grant(CL(h)); take_ticket(h)
 #endif
      fi
   fi

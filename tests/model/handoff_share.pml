@@ -66,7 +66,7 @@ inline remove(c) {
   do :: n < CLIENTS -> q[n] = 0; n++ :: else -> break od
 }
 
-inline take_place(c) { if :: !IN_LINE(c) -> q[waiting] = c; waiting++ :: else fi }
+inline take_ticket(c) { if :: !IN_LINE(c) -> q[waiting] = c; waiting++ :: else fi }
 
 inline publish() {
   i = 0;
@@ -139,13 +139,13 @@ inline ask(c) {
   timer[c] = false;
   if
   :: holder == c -> got = true
-  :: holder == JAVA -> take_place(c); subscribe(c)
-  :: holder != c && holder < JAVA -> take_place(c); unsubscribe(c)
+  :: holder == JAVA -> take_ticket(c); subscribe(c)
+  :: holder != c && holder < JAVA -> take_ticket(c); unsubscribe(c)
 #ifdef WINDOW_TAKE
   :: holder == FREE && window -> win(c); got = true
 #else
   :: holder == FREE && window ->
-     take_place(c); unsubscribe(c);
+     take_ticket(c); unsubscribe(c);
 #ifndef NO_ASK_AFTER
      timer[c] = true
 #endif
@@ -153,7 +153,7 @@ inline ask(c) {
   :: holder == FREE && !window ->
      if
      :: waiting == 0 || q[0] == c -> win(c); got = true
-     :: else -> g = q[0]; granted[g] = true; win(g); take_place(c); unsubscribe(c)
+     :: else -> g = q[0]; granted[g] = true; win(g); take_ticket(c); unsubscribe(c)
      fi
   fi;
   if :: got -> forget(c) :: else fi

@@ -19,121 +19,121 @@ const char *const fault_names[FAULTS] = {
     "full",    "no replicas", "replica",
 };
 
-static void show(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void show(struct world *world, const char *format, ...)
+static void show(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void show(struct run *run, const char *format, ...)
 {
     va_list args;
-    if (world->shown_count == FAULTS_SHOWN)
+    if (run->shown_count == FAULTS_SHOWN)
         return;
     va_start(args, format);
-    world->shown[world->shown_count].at = soak_now();
-    vsnprintf(world->shown[world->shown_count].text, sizeof world->shown[0].text, format, args);
+    run->shown[run->shown_count].at = soak_now();
+    vsnprintf(run->shown[run->shown_count].text, sizeof run->shown[0].text, format, args);
     va_end(args);
-    world->shown_count++;
+    run->shown_count++;
 }
 
-static int64_t draw(struct world *world, int64_t below)
+static int64_t draw(struct run *run, int64_t below)
 {
-    return (int64_t)soak_draw(&world->rng, (uint64_t)below);
+    return (int64_t)soak_draw(&run->rng, (uint64_t)below);
 }
 
-void faults_begin(struct world *world)
+void faults_begin(struct run *run)
 {
     static const int64_t gaps[] = { 20, 60, 150, 400 };
-    world->kinds = 0;
+    run->kinds = 0;
     for (int i = 0; i < FAULTS; i++)
-        if (soak_chance(&world->rng, 60))
-            world->kinds |= 1u << i;
+        if (soak_chance(&run->rng, 60))
+            run->kinds |= 1u << i;
     const char *only = getenv("SOAK_KINDS"); /* for hunting: a mask */
     if (only)
-        world->kinds = (uint32_t)strtoul(only, NULL, 0);
-    world->gap_ms = gaps[draw(world, 4)];
-    world->deed_count = world->shown_count = 0;
+        run->kinds = (uint32_t)strtoul(only, NULL, 0);
+    run->gap_ms = gaps[draw(run, 4)];
+    run->deed_count = run->shown_count = 0;
 }
 
 /* --- processes */
 
-static void kill_one(struct world *world, int slot)
+static void kill_one(struct run *run, int slot)
 {
-    if (world->pids[slot] <= 0)
+    if (run->pids[slot] <= 0)
         return;
-    kill(world->pids[slot], SIGKILL);
-    while (waitpid(world->pids[slot], NULL, 0) < 0 && errno == EINTR)
+    kill(run->pids[slot], SIGKILL);
+    while (waitpid(run->pids[slot], NULL, 0) < 0 && errno == EINTR)
         ;
-    show(world, "kill -9 of slot %d, pid %d", slot, (int)world->pids[slot]);
-    world->stopped[slot] = false;
-    world_start_process(world, slot);
+    show(run, "kill -9 of slot %d, pid %d", slot, (int)run->pids[slot]);
+    run->stopped[slot] = false;
+    run_start_process(run, slot);
 }
 
-static void stop_one(struct world *world, int slot)
+static void stop_one(struct run *run, int slot)
 {
-    int64_t ms = soak_chance(&world->rng, 70) ? draw(world, 200) : draw(world, LONGEST_LEASE_MS * 4 / 3);
-    if (world->pids[slot] <= 0 || world->stopped[slot])
+    int64_t ms = soak_chance(&run->rng, 70) ? draw(run, 200) : draw(run, LONGEST_LEASE_MS * 4 / 3);
+    if (run->pids[slot] <= 0 || run->stopped[slot])
         return;
-    show(world, "SIGSTOP of slot %d for %d ms", slot, (int)ms);
-    kill(world->pids[slot], SIGSTOP);
-    world->stopped[slot] = true;
-    world->heal_slot_at[slot] = test_now_ms() + ms;
+    show(run, "SIGSTOP of slot %d for %d ms", slot, (int)ms);
+    kill(run->pids[slot], SIGSTOP);
+    run->stopped[slot] = true;
+    run->heal_slot_at[slot] = test_now_ms() + ms;
 }
 
-static int any_slot(struct world *world)
+static int any_slot(struct run *run)
 {
-    int n = (int)draw(world, world->soak->slots + 1);
-    return n == world->soak->slots ? FOREIGN : n;
+    int n = (int)draw(run, run->soak->slots + 1);
+    return n == run->soak->slots ? FOREIGN : n;
 }
 
 /* --- an operator */
 
-static void break_one(struct world *world, bool by_del)
+static void break_one(struct run *run, bool by_del)
 {
-    int lock = (int)draw(world, LOCKS);
-    if (world->deed_count == sizeof world->deeds / sizeof *world->deeds)
+    int lock = (int)draw(run, LOCKS);
+    if (run->deed_count == sizeof run->deeds / sizeof *run->deeds)
         return;
-    struct soak_deed *deed = &world->deeds[world->deed_count++];
+    struct soak_deed *deed = &run->deeds[run->deed_count++];
     deed->lock = lock;
     deed->begin = soak_now();
     bool done = true;
     if (by_del) {
-        if (raw(world->redis, "DEL %s", soak_lock_name(lock))[0] == '-') { /* by a server that does not write now */
-            world->deed_count--;
+        if (raw(run->redis, "DEL %s", soak_lock_name(lock))[0] == '-') { /* by a server that does not write now */
+            run->deed_count--;
             return;
         }
     } else {
-        enum hlk_status status = hlk_lock_break(world->locks[lock]);
+        enum hlk_status status = hlk_lock_break(run->locks[lock]);
         done = status == HLK_OK || status == HLK_NOT_HOLDER;
     }
     deed->end = soak_now() + (done ? 0 : LATE_MS * INT64_C(1000000));
-    show(world, "%s of %s", by_del ? "DEL" : "break", soak_lock_name(lock));
+    show(run, "%s of %s", by_del ? "DEL" : "break", soak_lock_name(lock));
 }
 
 /* --- the network, for those who speak through the proxies */
 
-static void arm(struct world *world, struct proxy *proxy, enum proxy_fault fault, int filter)
+static void arm(struct run *run, struct proxy *proxy, enum proxy_fault fault, int filter)
 {
-    proxy_arm(proxy, fault, filter ? PROXY_SCRIPTS : PROXY_ALL, (uint64_t)draw(world, 8) + 1);
+    proxy_arm(proxy, fault, filter ? PROXY_SCRIPTS : PROXY_ALL, (uint64_t)draw(run, 8) + 1);
 }
 
-static void harm_network(struct world *world, enum fault fault, int which)
+static void harm_network(struct run *run, enum fault fault, int which)
 {
-    struct proxy *proxy = world->proxies[which];
-    int64_t ms = draw(world, soak_chance(&world->rng, 80) ? 250 : 1500);
-    show(world, "%s at proxy %d, %d ms", fault_names[fault], which, (int)ms);
+    struct proxy *proxy = run->proxies[which];
+    int64_t ms = draw(run, soak_chance(&run->rng, 80) ? 250 : 1500);
+    show(run, "%s at proxy %d, %d ms", fault_names[fault], which, (int)ms);
     switch (fault) {
     case FAULT_DELAY:
-        proxy_delay(proxy, draw(world, 15), draw(world, 15));
+        proxy_delay(proxy, draw(run, 15), draw(run, 15));
         break;
     case FAULT_CUT:
         proxy_cut_all(proxy);
         return;
     case FAULT_CUT_BEFORE:
-        arm(world, proxy, PROXY_CUT_BEFORE, 0); /* no SWALLOW: on a shared stream it would shift all answers behind it,
+        arm(run, proxy, PROXY_CUT_BEFORE, 0); /* no SWALLOW: on a shared stream it would shift all answers behind it,
                                                  * which TCP does not */
         return;
     case FAULT_CUT_AFTER:
-        arm(world, proxy, PROXY_CUT_AFTER, 1);
+        arm(run, proxy, PROXY_CUT_AFTER, 1);
         return;
     case FAULT_LATE:
-        arm(world, proxy, PROXY_HOLD, 1);
+        arm(run, proxy, PROXY_HOLD, 1);
         break;
     case FAULT_FREEZE:
         proxy_freeze(proxy, true);
@@ -151,22 +151,22 @@ static void harm_network(struct world *world, enum fault fault, int which)
     default:
         proxy_hold_confirmations(proxy, true);
     }
-    world->heal_at[fault] = test_now_ms() + ms;
-    world->heal_proxy[fault] = which;
+    run->heal_at[fault] = test_now_ms() + ms;
+    run->heal_proxy[fault] = which;
 }
 
-static void heal_network(struct world *world, enum fault fault)
+static void heal_network(struct run *run, enum fault fault)
 {
-    struct proxy *proxy = world->proxies[world->heal_proxy[fault]];
-    world->heal_at[fault] = 0;
-    show(world, "%s at proxy %d is over", fault_names[fault], world->heal_proxy[fault]);
+    struct proxy *proxy = run->proxies[run->heal_proxy[fault]];
+    run->heal_at[fault] = 0;
+    show(run, "%s at proxy %d is over", fault_names[fault], run->heal_proxy[fault]);
     switch (fault) {
     case FAULT_DELAY:
         proxy_delay(proxy, 0, 0);
         break;
     case FAULT_LATE:
         proxy_arm(proxy, PROXY_NONE, PROXY_ALL, 0);
-        proxy_deliver(proxy, draw(world, 2));
+        proxy_deliver(proxy, draw(run, 2));
         break;
     case FAULT_FREEZE:
         proxy_freeze(proxy, false);
@@ -187,37 +187,37 @@ static void heal_network(struct world *world, enum fault fault)
 
 /* --- the server */
 
-static void stop_server(struct world *world)
+static void stop_server(struct run *run)
 {
-    int64_t ms = draw(world, soak_chance(&world->rng, 80) ? 150 : 1200);
-    show(world, "server SIGSTOP for %d ms", (int)ms);
-    server_pause(world->server);
+    int64_t ms = draw(run, soak_chance(&run->rng, 80) ? 150 : 1200);
+    show(run, "server SIGSTOP for %d ms", (int)ms);
+    server_pause(run->server);
     test_sleep_ms(ms);
-    server_resume(world->server);
-    show(world, "server goes on");
+    server_resume(run->server);
+    show(run, "server goes on");
 }
 
-static void restart_server(struct world *world, bool keep_data)
+static void restart_server(struct run *run, bool keep_data)
 {
-    if (!keep_data && world->deed_count == sizeof world->deeds / sizeof *world->deeds)
+    if (!keep_data && run->deed_count == sizeof run->deeds / sizeof *run->deeds)
         return;
-    show(world, keep_data ? "server restart" : "server restart without its data");
+    show(run, keep_data ? "server restart" : "server restart without its data");
     struct soak_deed deed = { .begin = soak_now(), .lock = ALL_LOCKS };
-    redisFree(world->redis);
-    server_restart(world->server, keep_data);
-    world->redis = raw_open(world->server);
+    redisFree(run->redis);
+    server_restart(run->server, keep_data);
+    run->redis = raw_open(run->server);
     for (int fault = FAULT_FULL; fault <= FAULT_REPLICA; fault++)
-        world->heal_at[fault] = 0;
+        run->heal_at[fault] = 0;
     deed.end = soak_now();
     if (!keep_data)
-        world->deeds[world->deed_count++] = deed;
-    show(world, "server is up");
+        run->deeds[run->deed_count++] = deed;
+    show(run, "server is up");
 }
 
 /* It goes on, and does not write: the first one not what takes memory, the others nothing at all, renewals too. */
 static const struct refusal {
     const char *begin, *end;
-    int64_t most_ms;
+    int64_t max_ms;
 } refusals[FAULTS] = {
     [FAULT_FULL] = { "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", 500 },
     [FAULT_NO_REPLICAS] = { "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0",
@@ -225,119 +225,119 @@ static const struct refusal {
     [FAULT_REPLICA] = { "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", LONGEST_LEASE_MS },
 };
 
-static void refuse(struct world *world, enum fault fault)
+static void refuse(struct run *run, enum fault fault)
 {
-    raw(world->redis, refusals[fault].begin);
-    world->heal_at[fault] = test_now_ms() + draw(world, soak_chance(&world->rng, 80) ? 500 : refusals[fault].most_ms);
-    show(world, "server: %s", fault_names[fault]);
+    raw(run->redis, refusals[fault].begin);
+    run->heal_at[fault] = test_now_ms() + draw(run, soak_chance(&run->rng, 80) ? 500 : refusals[fault].max_ms);
+    show(run, "server: %s", fault_names[fault]);
 }
 
-static void allow(struct world *world, enum fault fault)
+static void allow(struct run *run, enum fault fault)
 {
-    raw(world->redis, refusals[fault].end);
-    world->heal_at[fault] = 0;
-    show(world, "server: %s is over", fault_names[fault]);
+    raw(run->redis, refusals[fault].end);
+    run->heal_at[fault] = 0;
+    show(run, "server: %s is over", fault_names[fault]);
 }
 
 /* --- any */
 
-static void strike(struct world *world, enum fault fault)
+static void strike(struct run *run, enum fault fault)
 {
-    int proxy = (int)draw(world, PROXIES), slot = any_slot(world);
-    if (world->heal_at[fault])
+    int proxy = (int)draw(run, PROXIES), slot = any_slot(run);
+    if (run->heal_at[fault])
         return; /* goes on */
-    world->counts[fault]++;
+    run->counts[fault]++;
     switch (fault) {
     case FAULT_KILL:
-        kill_one(world, slot);
+        kill_one(run, slot);
         break;
     case FAULT_STOP:
-        stop_one(world, slot);
+        stop_one(run, slot);
         break;
     case FAULT_KILL_PUBSUB:
-        show(world, "CLIENT KILL TYPE pubsub");
-        raw(world->redis, "CLIENT KILL TYPE pubsub");
+        show(run, "CLIENT KILL TYPE pubsub");
+        raw(run->redis, "CLIENT KILL TYPE pubsub");
         break;
     case FAULT_KILL_NORMAL:
-        show(world, "CLIENT KILL TYPE normal");
-        raw(world->redis, "CLIENT KILL TYPE normal SKIPME yes");
+        show(run, "CLIENT KILL TYPE normal");
+        raw(run->redis, "CLIENT KILL TYPE normal SKIPME yes");
         break;
     case FAULT_SCRIPT_FLUSH:
-        show(world, "SCRIPT FLUSH");
-        raw(world->redis, "SCRIPT FLUSH");
+        show(run, "SCRIPT FLUSH");
+        raw(run->redis, "SCRIPT FLUSH");
         break;
     case FAULT_BREAK:
     case FAULT_DEL:
-        break_one(world, fault == FAULT_DEL);
+        break_one(run, fault == FAULT_DEL);
         break;
     case FAULT_SERVER_STOP:
-        stop_server(world);
+        stop_server(run);
         break;
     case FAULT_SERVER_RESTART:
     case FAULT_SERVER_WIPE:
-        restart_server(world, fault == FAULT_SERVER_RESTART);
+        restart_server(run, fault == FAULT_SERVER_RESTART);
         break;
     case FAULT_FULL:
     case FAULT_NO_REPLICAS:
     case FAULT_REPLICA:
-        refuse(world, fault);
+        refuse(run, fault);
         break;
     default:
-        harm_network(world, fault, proxy);
+        harm_network(run, fault, proxy);
     }
 }
 
-void faults_one(struct world *world)
+void faults_one(struct run *run)
 {
-    enum fault fault = (enum fault)draw(world, FAULTS);
-    if (!(world->kinds & 1u << fault))
+    enum fault fault = (enum fault)draw(run, FAULTS);
+    if (!(run->kinds & 1u << fault))
         return;
     bool restart = fault == FAULT_SERVER_RESTART || fault == FAULT_SERVER_WIPE;
-    if (restart && soak_chance(&world->rng, 75))
+    if (restart && soak_chance(&run->rng, 75))
         return; /* they take long */
-    strike(world, fault);
+    strike(run, fault);
 }
 
-static void go_on(struct world *world, int slot)
+static void go_on(struct run *run, int slot)
 {
-    if (world->stopped[slot] && world->pids[slot] > 0)
-        kill(world->pids[slot], SIGCONT);
-    if (world->stopped[slot])
-        show(world, "SIGCONT of slot %d", slot);
-    world->stopped[slot] = false;
+    if (run->stopped[slot] && run->pids[slot] > 0)
+        kill(run->pids[slot], SIGCONT);
+    if (run->stopped[slot])
+        show(run, "SIGCONT of slot %d", slot);
+    run->stopped[slot] = false;
 }
 
-static void heal_one(struct world *world, enum fault fault)
+static void heal_one(struct run *run, enum fault fault)
 {
     if (refusals[fault].end)
-        allow(world, fault);
+        allow(run, fault);
     else
-        heal_network(world, fault);
+        heal_network(run, fault);
 }
 
-static void heal(struct world *world, int64_t until_ms)
+static void heal(struct run *run, int64_t until_ms)
 {
     for (int slot = 0; slot < SLOTS; slot++)
-        if (world->stopped[slot] && world->heal_slot_at[slot] <= until_ms)
-            go_on(world, slot);
+        if (run->stopped[slot] && run->heal_slot_at[slot] <= until_ms)
+            go_on(run, slot);
     for (int fault = 0; fault < FAULTS; fault++)
-        if (fault != FAULT_LATE && world->heal_at[fault] && world->heal_at[fault] <= until_ms)
-            heal_one(world, (enum fault)fault);
-    bool frozen = world->heal_at[FAULT_FREEZE] || world->heal_at[FAULT_DEAF]; /* nothing can be delivered */
-    if (world->heal_at[FAULT_LATE] && world->heal_at[FAULT_LATE] <= until_ms && !frozen)
-        heal_one(world, FAULT_LATE);
+        if (fault != FAULT_LATE && run->heal_at[fault] && run->heal_at[fault] <= until_ms)
+            heal_one(run, (enum fault)fault);
+    bool frozen = run->heal_at[FAULT_FREEZE] || run->heal_at[FAULT_DEAF]; /* nothing can be delivered */
+    if (run->heal_at[FAULT_LATE] && run->heal_at[FAULT_LATE] <= until_ms && !frozen)
+        heal_one(run, FAULT_LATE);
 }
 
-void faults_heal_due(struct world *world)
+void faults_heal_due(struct run *run)
 {
-    heal(world, test_now_ms());
+    heal(run, test_now_ms());
 }
 
-void faults_heal_all(struct world *world)
+void faults_heal_all(struct run *run)
 {
-    heal(world, INT64_MAX);
+    heal(run, INT64_MAX);
     for (int i = 0; i < PROXIES; i++) {
-        proxy_arm(world->proxies[i], PROXY_NONE, PROXY_ALL, 0);
-        proxy_deliver(world->proxies[i], false);
+        proxy_arm(run->proxies[i], PROXY_NONE, PROXY_ALL, 0);
+        proxy_deliver(run->proxies[i], false);
     }
 }

@@ -17,7 +17,7 @@ enum fault {
 };
 extern const char *const fault_names[FAULTS];
 
-struct world {                  /* the parent's */
+struct run {                  /* the parent's */
     struct soak   *soak;
     int            fd;          /* the shared memory */
     struct server *server;
@@ -41,11 +41,11 @@ struct world {                  /* the parent's */
     size_t         shown_count;
 };
 
-void world_start_process(struct world *world, int slot);
+void run_start_process(struct run *run, int slot);
 
-void faults_begin(struct world *world);         /* draws what this round is like */
-void faults_one(struct world *world);           /* strikes */
-void faults_heal_due(struct world *world);      /* ends what has lasted long enough */
-void faults_heal_all(struct world *world);
+void faults_begin(struct run *run);         /* draws what this round is like */
+void faults_one(struct run *run);           /* strikes */
+void faults_heal_due(struct run *run);      /* ends what has lasted long enough */
+void faults_heal_all(struct run *run);
 
 #endif

@@ -90,7 +90,7 @@ hlk_lock *make_lock(struct process *process, int i, hlk_owner *owner)
     return lock;
 }
 
-static void start_sailor(struct process *process, int i)
+static void start_worker(struct process *process, int i)
 {
     struct worker *worker = &process->workers[i];
     worker->process = process;
@@ -191,7 +191,7 @@ static void end_process(struct process *process)
     soak_doing(&process->slot->threads[THREADS], DOING_NOTHING, 0, 0);
 }
 
-static void start_crowd(struct process *process)
+static void start_burst(struct process *process)
 {
     for (int i = 0; i < BURST; i++) {
         struct member *member = &process->burst[i];
@@ -225,8 +225,8 @@ int process_main(struct soak *soak, int number)
     for (int i = 0; i < LOCKS; i++)
         process.locks[i] = make_lock(&process, i, NULL);
     for (int i = 0; i < process.threads; i++)
-        start_sailor(&process, i);
-    start_crowd(&process);
+        start_worker(&process, i);
+    start_burst(&process);
     play_tricks(&process);
     end_process(&process);
     return 0;

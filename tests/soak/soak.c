@@ -31,11 +31,11 @@
 enum { QUIET_MS = 3000, ROUND_MS = 8000, END_MS = 15000, HUNGRY_MS = 2 * 5000 + 2000, HUNGRY_QUIET_MS = 2500 };
 
 extern char **environ;
-static struct world world;
+static struct run run;
 static struct hlk_counters sum;
 static uint64_t holds, longest_forever_ns;
 
-void world_start_process(struct world *w, int slot)
+void run_start_process(struct run *w, int slot)
 {
     char number[16], name[] = "soak", process[] = "--process";
     char *argv[] = { name, process, number, NULL };
@@ -56,7 +56,7 @@ void world_start_process(struct world *w, int slot)
 
 static void collect(int slot)
 {
-    const struct hlk_counters *c = &world.soak->slot[slot].counters;
+    const struct hlk_counters *c = &run.soak->slot[slot].counters;
     sum.granted += c->granted;
     sum.passed += c->passed;
     sum.woken_by_ttl += c->woken_by_ttl;
@@ -70,9 +70,9 @@ static void collect(int slot)
 
 static void show_thread(int slot, int thread)
 {
-    const struct soak_thread *at = &world.soak->slot[slot].threads[thread];
+    const struct soak_thread *at = &run.soak->slot[slot].threads[thread];
     static const char *const doings[] = { "nothing", "acquire", "async acquire", "hold", "release", "close" };
-    fprintf(stderr, "soak:   slot %d pid %d thread %d: %s %s, wait %lld ms, for %.0f ms\n", slot, (int)world.pids[slot],
+    fprintf(stderr, "soak:   slot %d pid %d thread %d: %s %s, wait %lld ms, for %.0f ms\n", slot, (int)run.pids[slot],
             thread, doings[at->doing], soak_lock_name(at->lock), (long long)at->wait_ms,
             at->since ? (double)(soak_now() - at->since) / 1e6 : 0.0);
 }
@@ -82,8 +82,8 @@ static void look_inside(int slot)
 {
     char command[256];
     const char *debugger = getenv("SOAK_GDB");
-    snprintf(command, sizeof command, "%s %d >&2", debugger ? debugger : "", (int)world.pids[slot]);
-    if (debugger && world.pids[slot] > 0 && system(command) != 0)
+    snprintf(command, sizeof command, "%s %d >&2", debugger ? debugger : "", (int)run.pids[slot]);
+    if (debugger && run.pids[slot] > 0 && system(command) != 0)
         fprintf(stderr, "soak: %s failed\n", debugger);
 }
 
@@ -92,24 +92,24 @@ static void look_for_hungry(void)
 {
     for (int slot = 0; slot < SLOTS; slot++)
         for (int i = 0; i < THREADS; i++) {
-            const struct soak_thread *at = &world.soak->slot[slot].threads[i];
+            const struct soak_thread *at = &run.soak->slot[slot].threads[i];
             int doing = at->doing;
             int64_t since = at->since;
-            if ((doing != DOING_ACQUIRE && doing != DOING_ACQUIRE_ASYNC) || world.stopped[slot] || !since)
+            if ((doing != DOING_ACQUIRE && doing != DOING_ACQUIRE_ASYNC) || run.stopped[slot] || !since)
                 continue;
             int64_t waited = soak_now() - since, wait_ms = at->wait_ms;
             if (wait_ms < 0 && (uint64_t)waited > longest_forever_ns)
                 longest_forever_ns = (uint64_t)waited;
-            int64_t most = world.soak->quiet ? HUNGRY_QUIET_MS : HUNGRY_MS; /* quiet: less than a lease */
+            int64_t most = run.soak->quiet ? HUNGRY_QUIET_MS : HUNGRY_MS; /* quiet: less than a lease */
             if (waited > (most + (wait_ms > 0 ? wait_ms : 0)) * INT64_C(1000000)) {
-                soak_wrong(world.soak, "somebody starves");
+                soak_wrong(run.soak, "somebody starves");
                 show_thread(slot, i);
                 for (int lock = 0; lock < LOCKS; lock++)
                     fprintf(stderr, "soak:   %s: %s ttl %d\n", soak_lock_name(lock),
-                            raw(world.redis, "HGETALL %s", soak_lock_name(lock)),
-                            (int)raw_pttl(world.redis, soak_lock_name(lock)));
+                            raw(run.redis, "HGETALL %s", soak_lock_name(lock)),
+                            (int)raw_pttl(run.redis, soak_lock_name(lock)));
                 look_inside(slot);
-                atomic_store(&world.soak->slot[slot].threads[i].since, soak_now());
+                atomic_store(&run.soak->slot[slot].threads[i].since, soak_now());
             }
         }
 }
@@ -118,12 +118,12 @@ static void reap(bool all_may_end)
 {
     for (int slot = 0; slot < SLOTS; slot++) {
         int status = 0;
-        if (world.pids[slot] <= 0 || waitpid(world.pids[slot], &status, WNOHANG) != world.pids[slot])
+        if (run.pids[slot] <= 0 || waitpid(run.pids[slot], &status, WNOHANG) != run.pids[slot])
             continue;
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || !all_may_end)
-            soak_wrong(world.soak, "the process of slot %d, pid %d, ended by itself: status 0x%x", slot,
-                       (int)world.pids[slot], (unsigned)status);
-        world.pids[slot] = 0;
+            soak_wrong(run.soak, "the process of slot %d, pid %d, ended by itself: status 0x%x", slot,
+                       (int)run.pids[slot], (unsigned)status);
+        run.pids[slot] = 0;
         collect(slot);
     }
 }
@@ -132,7 +132,7 @@ static int running(void)
 {
     int n = 0;
     for (int slot = 0; slot < SLOTS; slot++)
-        n += world.pids[slot] > 0;
+        n += run.pids[slot] > 0;
     return n;
 }
 
@@ -144,7 +144,7 @@ static const char *left_on_server(void)
 {
     static char text[512];
     text[0] = '\0';
-    redisReply *keys = redisCommand(world.redis, "KEYS *"), *channels = redisCommand(world.redis, "PUBSUB CHANNELS");
+    redisReply *keys = redisCommand(run.redis, "KEYS *"), *channels = redisCommand(run.redis, "PUBSUB CHANNELS");
     if (!keys || !channels)
         test_give_up("no answer from the server");
     for (size_t i = 0; i < keys->elements && !text[0]; i++) {
@@ -155,10 +155,10 @@ static const char *left_on_server(void)
             snprintf(text, sizeof text, "key %s", key);
             continue;
         }
-        redisReply *waiters = redisCommand(world.redis, "ZRANGEBYSCORE %s 1 1e15", key);
+        redisReply *waiters = redisCommand(run.redis, "ZRANGEBYSCORE %s 1 1e15", key);
         for (size_t j = 0; waiters && j < waiters->elements && !text[0]; j++)
             for (int slot = 0; slot < SLOTS; slot++) {
-                const char *id = world.soak->slot[slot].client_id; /* of those who closed properly */
+                const char *id = run.soak->slot[slot].client_id; /* of those who closed properly */
                 if (id[0] && strncmp(waiters->element[j]->str, id, strlen(id)) == 0)
                     snprintf(text, sizeof text, "%s in %s", waiters->element[j]->str, key);
             }
@@ -179,7 +179,7 @@ static void judge_server(void)
     while ((left = left_on_server()) != NULL && test_now_ms() < give_up)
         test_sleep_ms(5);
     if (left)
-        soak_wrong(world.soak, "left on the server: %s", left);
+        soak_wrong(run.soak, "left on the server: %s", left);
 }
 
 /* --- rounds */
@@ -187,7 +187,7 @@ static void judge_server(void)
 static void end_processes(void)
 {
     int64_t give_up = test_now_ms() + END_MS;
-    atomic_store(&world.soak->stop, true);
+    atomic_store(&run.soak->stop, true);
     while (running() && test_now_ms() < give_up) {
         reap(true);
         look_for_hungry();
@@ -195,63 +195,62 @@ static void end_processes(void)
     }
     if (!running())
         return;
-    soak_wrong(world.soak, "%d processes do not end", running());
+    soak_wrong(run.soak, "%d processes do not end", running());
     for (int slot = 0; slot < SLOTS; slot++)
-        for (int i = 0; world.pids[slot] > 0 && i <= THREADS; i++)
+        for (int i = 0; run.pids[slot] > 0 && i <= THREADS; i++)
             show_thread(slot, i);
     for (int slot = 0; slot < SLOTS; slot++)
         look_inside(slot);
     for (int slot = 0; slot < SLOTS; slot++)
-        if (world.pids[slot] > 0) {
-            kill(world.pids[slot], SIGKILL);
-            while (waitpid(world.pids[slot], NULL, 0) < 0 && errno == EINTR)
+        if (run.pids[slot] > 0) {
+            kill(run.pids[slot], SIGKILL);
+            while (waitpid(run.pids[slot], NULL, 0) < 0 && errno == EINTR)
                 ;
-            world.pids[slot] = 0;
+            run.pids[slot] = 0;
         }
 }
 
 static void show_faults(void)
 {
-    for (size_t i = 0; i < world.shown_count; i++)
-        fprintf(stderr, "soak:   %.3f %s\n", (double)(world.shown[i].at - soak_zero) / 1e6, world.shown[i].text);
+    for (size_t i = 0; i < run.shown_count; i++)
+        fprintf(stderr, "soak:   %.3f %s\n", (double)(run.shown[i].at - soak_zero) / 1e6, run.shown[i].text);
 }
 
 static void one_round(uint64_t number, int64_t ms)
 {
     static int64_t tokens[LOCKS];
-    struct soak *soak = world.soak;
+    struct soak *soak = run.soak;
     soak_new_round(soak);
     soak->round = number;
     soak->quiet = number == 0;
     soak_zero = soak_now();
-    world.rng = soak_rng(soak, 1000, 0, 0);
-    soak->slots = 3 + (int)soak_draw(&world.rng, FOREIGN - 2);
-    soak->threads = 2 + (int)soak_draw(&world.rng, THREADS - 1);
-    soak->hurry = (int)soak_draw(&world.rng, 3);
-    faults_begin(&world);
+    run.rng = soak_rng(soak, 1000, 0, 0);
+    soak->slots = 3 + (int)soak_draw(&run.rng, FOREIGN - 2);
+    soak->threads = 2 + (int)soak_draw(&run.rng, THREADS - 1);
+    soak->hurry = (int)soak_draw(&run.rng, 3);
+    faults_begin(&run);
     fprintf(stderr, "soak: round %d, seed %" PRIu64 ": %d processes of %d threads, %s\n", (int)number, soak->seed,
             soak->slots, soak->threads, soak->quiet ? "no faults" : "with faults");
     int before = soak->wrongs;
     for (int slot = 0; slot < SLOTS; slot++)
         if (slot < soak->slots || slot == FOREIGN)
-            world_start_process(&world, slot);
+            run_start_process(&run, slot);
     for (int64_t until = test_now_ms() + ms; test_now_ms() < until;) {
         if (!soak->quiet)
-            faults_one(&world);
-        for (int64_t next = test_now_ms() + (int64_t)soak_draw(&world.rng, (uint64_t)world.gap_ms);
-             test_now_ms() < next;) {
-            faults_heal_due(&world);
+            faults_one(&run);
+        for (int64_t next = test_now_ms() + (int64_t)soak_draw(&run.rng, (uint64_t)run.gap_ms); test_now_ms() < next;) {
+            faults_heal_due(&run);
             test_sleep_ms(2);
         }
         reap(false);
         look_for_hungry();
     }
-    faults_heal_all(&world);
+    faults_heal_all(&run);
     end_processes();
     judge_server();
     size_t done = soak->claimed;
     holds += done;
-    (void)judge_history(soak, world.deeds, world.deed_count, tokens);
+    (void)judge_history(soak, run.deeds, run.deed_count, tokens);
     fprintf(stderr, "soak: %zu holds\n", done);
     if (soak->wrongs != before)
         show_faults();
@@ -263,35 +262,35 @@ static void set_up(uint64_t seed)
                                                                                             what it answered */
                                          NULL };
     signal(SIGPIPE, SIG_IGN);
-    world.soak = soak_create(&world.fd);
-    world.soak->seed = seed;
-    world.server = server_start(SERVER_AOF | SERVER_NOACL, extra);
-    world.redis = raw_open(world.server);
+    run.soak = soak_create(&run.fd);
+    run.soak->seed = seed;
+    run.server = server_start(SERVER_AOF | SERVER_NOACL, extra);
+    run.redis = raw_open(run.server);
     for (int i = 0; i < PROXIES; i++) {
-        world.proxies[i] = proxy_start(world.server);
-        proxy_forget(world.proxies[i]);
+        run.proxies[i] = proxy_start(run.server);
+        proxy_forget(run.proxies[i]);
     }
     for (int slot = 0; slot < SLOTS; slot++) {
-        const char *url = slot < 2 ? world.server->unix_url : proxy_url(world.proxies[slot < 4 ? 0 : 1]);
-        snprintf(world.soak->urls[slot], sizeof world.soak->urls[slot], "%s", url);
-        snprintf(world.soak->socket[slot], sizeof world.soak->socket[slot], "%.*s", 95, url + strlen("unix:"));
+        const char *url = slot < 2 ? run.server->unix_url : proxy_url(run.proxies[slot < 4 ? 0 : 1]);
+        snprintf(run.soak->urls[slot], sizeof run.soak->urls[slot], "%s", url);
+        snprintf(run.soak->socket[slot], sizeof run.soak->socket[slot], "%.*s", 95, url + strlen("unix:"));
     }
     struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
     opts.reconnect_timeout_ms = 500;
     opts.reply_timeout_ms = 500;
     opts.log_level = HLK_LOG_ERROR;
-    if (hlk_client_open(&world.operator, world.server->unix_url, &opts) != HLK_OK)
+    if (hlk_client_open(&run.operator, run.server->unix_url, &opts) != HLK_OK)
         test_give_up("the operator's client: %s", hlk_last_error());
     for (int i = 0; i < LOCKS; i++) {
         struct hlk_lock_opts lock = HLK_LOCK_OPTS_INIT;
         lock.kind = i == LOCK_FENCED || i == LOCK_FENCED_FIXED ? HLK_LOCK_FENCED : HLK_LOCK_PLAIN;
-        world.locks[i] = hlk_lock_create(world.operator, soak_lock_name(i), &lock);
+        run.locks[i] = hlk_lock_create(run.operator, soak_lock_name(i), &lock);
     }
 }
 
 static void report(void)
 {
-    struct soak *soak = world.soak;
+    struct soak *soak = run.soak;
     static const char *const answers[] = { "ok", "busy", "timeout", "interrupted", "unknown or lost" };
     printf("holds: %" PRIu64 "; asked:", holds);
     for (int i = 0; i < 5; i++)
@@ -303,7 +302,7 @@ static void report(void)
            sum.granted, sum.passed, sum.woken_by_ttl, sum.handed_back);
     printf("faults:");
     for (int i = 0; i < FAULTS; i++)
-        printf("%s %" PRIu64 " %s", i ? "," : "", world.counts[i], fault_names[i]);
+        printf("%s %" PRIu64 " %s", i ? "," : "", run.counts[i], fault_names[i]);
     printf("\nwaits: p50 %" PRIu64 " us, p99 %" PRIu64 " us, p99.9 %" PRIu64
            " us; longest %.0f ms, beside the foreign client %.0f ms, of the foreign client %.0f ms\n",
            soak_wait_quantile(soak, 0.5), soak_wait_quantile(soak, 0.99), soak_wait_quantile(soak, 0.999),
@@ -335,11 +334,11 @@ int main(int argc, char **argv)
         one_round(round, round ? ROUND_MS : QUIET_MS);
     report();
     for (int i = 0; i < LOCKS; i++)
-        hlk_lock_destroy(world.locks[i]);
-    hlk_client_close(world.operator);
+        hlk_lock_destroy(run.locks[i]);
+    hlk_client_close(run.operator);
     for (int i = 0; i < PROXIES; i++)
-        proxy_stop(world.proxies[i]);
-    redisFree(world.redis);
-    server_stop(world.server);
-    return world.soak->wrongs ? 1 : 0;
+        proxy_stop(run.proxies[i]);
+    redisFree(run.redis);
+    server_stop(run.server);
+    return run.soak->wrongs ? 1 : 0;
 }

@@ -21,7 +21,7 @@ static pthread_t watcher;
 static pid_t watched; /* the process of that thread */
 static atomic_bool stopped;
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static int64_t awake_by_ms; /* under mu: the present sleep should be over then */
+static int64_t awake_by_ms;     /* under mu: the present sleep should be over then */
 static struct pause kept[KEPT]; /* under mu: the last ones, a ring */
 static unsigned n;
 

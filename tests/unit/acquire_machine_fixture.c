@@ -1,13 +1,13 @@
 #include "acquire_machine_fixture.h"
 
 struct hlk_acquire_machine a;
-int64_t place = -1;
+int64_t position = -1;
 bool foreign, mixed, silent;
 
 void init(void)
 {
     hlk_acquire_machine_init(&a, DEADLINE, false, 0);
-    place = -1;
+    position = -1;
     foreign = mixed = silent = false;
 }
 
@@ -23,7 +23,9 @@ enum hlk_acquire_action happens(enum hlk_acquire_event what)
 
 enum hlk_acquire_action busy(int64_t now_ms, int64_t ttl_ms)
 {
-    struct hlk_busy answer = { .ttl_ms = ttl_ms, .place = place, .mixed = mixed, .foreign = foreign, .silent = silent };
+    struct hlk_busy answer = {
+        .ttl_ms = ttl_ms, .position = position, .mixed = mixed, .foreign = foreign, .silent = silent
+    };
     return hlk_acquire_machine_step(&a, HLK_ACQUIRE_ON_BUSY, now_ms, &answer, HLK_OK);
 }
 

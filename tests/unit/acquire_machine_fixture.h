@@ -1,9 +1,9 @@
 /* acquire_machine_fixture.h - an acquire state machine `a`. The test gives it events and moments. Its replies carry
- * `place`, `foreign`, `mixed` and `silent`. */
+ * `position`, `foreign`, `mixed` and `silent`. */
 #ifndef HLK_TEST_UNIT_ACQUIRE_MACHINE_FIXTURE_H
 #define HLK_TEST_UNIT_ACQUIRE_MACHINE_FIXTURE_H
 
-#include "sync/acquire_machine.h"
+#include "wait/acquire_machine.h"
 
 #include <criterion/criterion.h>
 
@@ -12,7 +12,7 @@
 #define TTL 2000
 
 extern struct hlk_acquire_machine a;
-extern int64_t place; /* of the replies to come; -1: not in the queue */
+extern int64_t position; /* of the replies to come; -1: not in the queue */
 extern bool foreign, mixed, silent;
 
 void init(void);

@@ -1,5 +1,5 @@
 /* The acquire state machine of a kind that polls: when it sends again. It joins no channel. */
-#include "sync/acquire_machine.h"
+#include "wait/acquire_machine.h"
 
 #include "acquire_machine_fixture.h"
 
@@ -189,14 +189,14 @@ Test(acquire_poll, no_schedule_sleeps_past_a_release_by_more_than_a_pause)
 
 /* --- behind a holder that sends no message, by a kind that does not poll else --- */
 
-/* It has a ticket, `position` others are before it, and the holder is silent. */
-static void waits_behind_silent(int64_t position)
+/* It has a ticket, `rank` others are before it, and the holder is silent. */
+static void waits_behind_silent(int64_t rank)
 {
     init();
     hlk_acquire_machine_init(&a, INT64_MAX, false, 0);
     hlk_acquire_machine_pauses(&a, 1, 128, 7);
     a.joined = silent = true;
-    place = position;
+    position = rank;
     cr_assert_eq(happens(HLK_ACQUIRE_ON_HEAD), HLK_ACQUIRE_DO_SEND);
 }
 
@@ -219,7 +219,7 @@ Test(acquire_poll, behind_a_silent_holder_it_joins_the_inbox_and_a_message_makes
     cr_assert_eq(busy(NOW, 30000), HLK_ACQUIRE_DO_JOIN);
     cr_assert_eq(a.until_ms, NOW + 1, "it pauses meanwhile");
     cr_assert_eq(happens(HLK_ACQUIRE_ON_SUBSCRIBED), HLK_ACQUIRE_DO_SEND);
-    place = 0;
+    position = 0;
     cr_assert_eq(busy(NOW, 30000), HLK_ACQUIRE_DO_PARK);
     cr_assert_eq(happens(HLK_ACQUIRE_ON_MESSAGE), HLK_ACQUIRE_DO_SEND);
 }

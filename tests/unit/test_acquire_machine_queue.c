@@ -1,5 +1,5 @@
 /* The acquire state machine in Redis' queue: its ticket, the channel of foreign holders, and when it polls. */
-#include "sync/acquire_machine.h"
+#include "wait/acquire_machine.h"
 
 #include "acquire_machine_fixture.h"
 
@@ -14,7 +14,7 @@ Test(acquire_queue, takes_its_place_once_the_inbox_is_confirmed)
     cr_assert(a.joined);
     cr_assert_eq(happens(HLK_ACQUIRE_ON_JOINED), HLK_ACQUIRE_DO_PARK);
     cr_assert_eq(happens(HLK_ACQUIRE_ON_SUBSCRIBED), HLK_ACQUIRE_DO_SEND);
-    place = 3;
+    position = 3;
     cr_assert_eq(busy(NOW, TTL), HLK_ACQUIRE_DO_PARK);
     cr_assert_eq(happens(HLK_ACQUIRE_ON_ACQUIRED), HLK_ACQUIRE_DO_FINISH); /* granted */
     cr_assert_eq(a.status, HLK_OK);
@@ -24,7 +24,7 @@ Test(acquire_queue, who_is_in_the_inbox_already_waits_after_one_command)
 {
     a.joined = true;
     happens(HLK_ACQUIRE_ON_HEAD);
-    place = 0;
+    position = 0;
     cr_assert_eq(busy(NOW, TTL), HLK_ACQUIRE_DO_PARK);
 }
 
@@ -102,10 +102,10 @@ Test(acquire_queue, once_subscribes_to_nothing)
 
 /* --- when it polls --- */
 
-static int64_t polls_after(int64_t ttl_ms, int64_t my_place)
+static int64_t polls_after(int64_t ttl_ms, int64_t my_position)
 {
     hlk_acquire_machine_init(&a, INT64_MAX, false, 0); /* a jitter of 1 */
-    place = my_place;
+    position = my_position;
     park(ttl_ms);
     return a.until_ms - NOW;
 }
@@ -151,12 +151,12 @@ Test(acquire_queue, after_an_yield_window_the_first_in_line_asks_at_once)
     foreign = true;
     hlk_acquire_machine_init(&a, DEADLINE, false, 19); /* a jitter of 20 */
     a.joined = a.subscribes = true;
-    place = 0;
+    position = 0;
     happens(HLK_ACQUIRE_ON_HEAD);
     cr_assert_eq(busy(NOW, 3), HLK_ACQUIRE_DO_PARK);
     cr_assert_eq(a.until_ms, NOW + 3 + 1);
     cr_assert_eq(at(a.until_ms, HLK_ACQUIRE_ON_TIME), HLK_ACQUIRE_DO_SEND);
-    place = 1;
+    position = 1;
     cr_assert_eq(busy(NOW, 3), HLK_ACQUIRE_DO_PARK);
     cr_assert_eq(a.until_ms, NOW + 3 + HLK_POLL_RANK_MS + 20);
 }

@@ -278,7 +278,7 @@ Test(many, takes_none_that_is_fenced)
 
 Test(many, takes_none_with_a_place_in_line)
 {
-    cmd[0].place.since_ms = 77;
+    cmd[0].member.since_ms = 77;
     cr_assert_eq(acquires(), '-');
     cr_assert_eq(ends(), '-');
     cmd[0].yield_ms = 3;

@@ -108,7 +108,7 @@ static bool unsubscribes(const char *name)
 Test(channel, tells_a_message_to_one_wait_the_first)
 {
     static const char message[] = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n";
-    struct hlk_listener first = { .hear = on_listener }, second = { .hear = on_listener };
+    struct hlk_listener first = { .on_event = on_listener }, second = { .on_event = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &first), HLK_BUSY);
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &second), HLK_BUSY);
     cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
@@ -126,7 +126,7 @@ Test(channel, tells_a_message_to_one_wait_the_first)
 /* asks A1 redisson 4064, 4216, 3577, 5046 */
 Test(channel, is_left_when_the_last_wait_has_gone_for_100_ms)
 {
-    struct hlk_listener first = { .hear = on_listener }, second = { .hear = on_listener };
+    struct hlk_listener first = { .on_event = on_listener }, second = { .on_event = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &first), HLK_BUSY);
     cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
     confirms("c");
@@ -144,7 +144,7 @@ Test(channel, is_left_when_the_last_wait_has_gone_for_100_ms)
 
 Test(channel, stays_when_it_is_wanted_again_meanwhile)
 {
-    struct hlk_listener wait = { .hear = on_listener };
+    struct hlk_listener wait = { .on_event = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
     cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
     confirms("c");
@@ -180,7 +180,7 @@ Test(channel, that_is_refused_for_now_is_asked_for_again)
                                             "-MASTERDOWN Link with MASTER is down.\r\n",
                                             "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
                                             "-CLUSTERDOWN The cluster is down\r\n" };
-    struct hlk_listener wait = { .hear = on_listener };
+    struct hlk_listener wait = { .on_event = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
     cr_assert_not_null(strstr(hears(), "SUBSCRIBE"));
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
@@ -206,7 +206,7 @@ Test(channel, that_is_refused_for_now_is_asked_for_again)
 
 Test(channel, that_is_refused_for_good_is_told_its_waits)
 {
-    struct hlk_listener wait = { .hear = on_listener };
+    struct hlk_listener wait = { .on_event = on_listener };
     struct hlk_error error;
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
     (void)hears();
@@ -224,7 +224,7 @@ Test(channel, that_is_refused_for_good_is_told_its_waits)
 
 Test(channel, that_nobody_wants_any_more_is_not_asked_for_again)
 {
-    struct hlk_listener wait = { .hear = on_listener };
+    struct hlk_listener wait = { .on_event = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
     (void)hears();
     says(busy);
@@ -237,7 +237,7 @@ Test(channel, that_nobody_wants_any_more_is_not_asked_for_again)
 /* Otherwise the server would count a listener that does not exist, and others would leave the lock to it. */
 Test(channel, whose_unsubscribe_is_refused_for_now_is_left_later)
 {
-    struct hlk_listener wait = { .hear = on_listener };
+    struct hlk_listener wait = { .on_event = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
     (void)hears();
     confirms("c");
@@ -256,7 +256,7 @@ Test(channel, whose_unsubscribe_is_refused_for_now_is_left_later)
 
 Test(channel, whose_unsubscribe_is_refused_stays_when_it_is_wanted_again)
 {
-    struct hlk_listener wait = { .hear = on_listener };
+    struct hlk_listener wait = { .on_event = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
     (void)hears();
     confirms("c");

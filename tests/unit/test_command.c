@@ -68,7 +68,7 @@ static const char *says(const struct hlk_command_type *type)
 
 static void in_line(void)
 {
-    cmd.place = (struct hlk_member){ .ttl_ms = 5000, .tokens = 65, .floor = 17, .since_ms = 77 };
+    cmd.member = (struct hlk_member){ .ttl_ms = 5000, .tokens = 65, .floor = 17, .since_ms = 77 };
 }
 
 Test(call, acquire_without_waiting)
@@ -92,7 +92,7 @@ Test(call, acquire_fenced)
     in_line();
     cr_assert_str_eq(says(&hlk_format_lock.acquire), "3|n|hasplock_queue:{n}|redisson_lock_token:{n}|30000|hlk-t-1-a:7|"
                                                      "hlk-t-1-a:7 5000 65 17 77|65|17");
-    cmd.place.since_ms = 0; /* one try, which takes its tokens too */
+    cmd.member.since_ms = 0; /* one try, which takes its tokens too */
     cr_assert_str_eq(says(&hlk_format_lock.acquire),
                      "3|n|hasplock_queue:{n}|redisson_lock_token:{n}|30000|hlk-t-1-a:7||65|17");
 }
@@ -164,7 +164,7 @@ Test(call, the_longest_command_fits)
     cmd.hold = INT64_MAX;
     cmd.lease_ms = cmd.yield_ms = cmd.brief_ms = INT64_MAX;
     cmd.fenced = cmd.tombstone = true;
-    cmd.place = (struct hlk_member){ INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
+    cmd.member = (struct hlk_member){ INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
     cmd.call.done = on_end;
     cmd.call.lazy = true;
     for (int i = 0; i < 4; i++) {
@@ -185,7 +185,7 @@ Test(call, fair_acquire)
 {
     cmd.lease_ms = 30000;
     cr_assert_str_eq(says(&hlk_format_fair.acquire), FAIR_KEYS "30000|hlk-t-1-a:7|redisson_lock__channel:{n}");
-    cmd.place = (struct hlk_member){ .ttl_ms = 5000, .since_ms = 1 };
+    cmd.member = (struct hlk_member){ .ttl_ms = 5000, .since_ms = 1 };
     cr_assert_str_eq(says(&hlk_format_fair.acquire), FAIR_KEYS "30000|hlk-t-1-a:7|redisson_lock__channel:{n}|5000");
     cmd.checks_other_kinds = true;
     cr_assert_str_eq(says(&hlk_format_fair.acquire), FAIR_END_KEYS "30000|hlk-t-1-a:7|redisson_lock__channel:{n}|5000");
@@ -196,7 +196,7 @@ Test(call, fair_release)
     cr_assert_str_eq(says(&hlk_format_fair.release), FAIR_END_KEYS "hlk-t-1-a:7|redisson_lock__channel:{n}");
     cmd.tombstone = true;
     cr_assert_str_eq(says(&hlk_format_fair.release), FAIR_END_KEYS "hlk-t-1-a:7|redisson_lock__channel:{n}|600000");
-    cmd.place.since_ms = 1;
+    cmd.member.since_ms = 1;
     cr_assert_str_eq(says(&hlk_format_fair.release), FAIR_END_KEYS "hlk-t-1-a:7|redisson_lock__channel:{n}|600000|1");
     cmd.tombstone = false;
     cr_assert_str_eq(says(&hlk_format_fair.release), FAIR_END_KEYS "hlk-t-1-a:7|redisson_lock__channel:{n}|0|1");

@@ -98,7 +98,7 @@ Test(local, is_one_for_all_sessions_of_a_user)
 enum { CROWD = 8 };
 
 /* Writes the pid of its server to `out`. */
-_Noreturn static void be_one_of_the_crowd(int start, int out)
+_Noreturn static void ensure_at_once(int start, int out)
 {
     char byte;
     pid_t got = -1;
@@ -118,7 +118,7 @@ Test(local, many_processes_at_once_share_one)
         children[i] = fork();
         if (children[i] == 0) {
             close(start[1]);
-            be_one_of_the_crowd(start[0], out[1]);
+            ensure_at_once(start[0], out[1]);
         }
     }
     close(start[1]);

@@ -132,7 +132,7 @@ Test(pass, no_longer_than_its_time)
 
 Test(pass, the_first_hold_of_an_entry_has_its_time_too)
 {
-    cr_assert_null(e->place);
+    cr_assert_null(e->ticket);
     cr_assert_eq(passes_in_a_row(HLK_PASS_MS), 0u);
 }
 

@@ -447,7 +447,7 @@ Test(pending, one_end_in_four_has_an_yield_window)
 Test(pending, an_end_of_a_place_in_the_queue_names_it)
 {
     peer_up(&peer);
-    a.pending.cmd.place = (struct hlk_member){ .ttl_ms = 5000, .since_ms = 77 };
+    a.pending.cmd.member = (struct hlk_member){ .ttl_ms = 5000, .since_ms = 77 };
     start(&a);
     cr_assert_not_null(strstr(peer_hears(&peer), "hlk-t-1-a:7 5000 0 0 77\r\n"));
     peer_answers(&peer, ":2\r\n");

@@ -232,7 +232,7 @@ Test(place, the_end_of_a_hold_in_doubt_takes_its_place_along)
         cr_assert(hlk_entry_grant(e, ann.waiter.h, HLK_GRANT_MS, 0, 0));
         cr_assert_eq(hlk_entry_release(e, ann.waiter.holder.id, &record), HLK_LET_LAST);
         cr_assert_eq(record.doubt, doubt);
-        cr_assert_eq(record.place.since_ms, doubt ? member.since_ms : 0);
+        cr_assert_eq(record.member.since_ms, doubt ? member.since_ms : 0);
         hlk_entry_release_finish(e);
     }
 }
@@ -545,14 +545,14 @@ Test(place, one_try_has_no_others_place)
 Test(place, a_successor_that_leaves_before_it_asked_owes_the_end_of_that_place)
 {
     uint64_t h = wait_in_queue(&ann);
-    struct hlk_member member = e->place->member;
+    struct hlk_member member = e->ticket->member;
     enter(&bob);
     cr_assert_not(hlk_entry_leave(e, &ann.waiter, false));
     cr_assert_eq(bob.waiter.h, h);
     cr_assert(hlk_entry_leave(e, &bob.waiter, false));
     hlk_entry_release_record(e, &record);
     cr_assert_eq(record.h, h);
-    cr_assert_eq(record.place.since_ms, member.since_ms);
+    cr_assert_eq(record.member.since_ms, member.since_ms);
     hlk_entry_leave_finish(e);
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }

@@ -1,5 +1,5 @@
 /* Short commands about a lock, one script each: nested holds with a fixed lease, extend, break. */
-#include "sync/handle.h"
+#include "api/handle.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct asked { /* on the heap: its attempt may outlive the caller */
+struct blocking_command { /* on the heap: its attempt may outlive the caller */
     struct hlk_command cmd;
     hlk_lock *lock;
     struct hlk_thread *self;
@@ -19,120 +19,121 @@ struct asked { /* on the heap: its attempt may outlive the caller */
     struct hlk_raise raise;
 };
 
-static void free_blocking_command(struct asked *asked)
+static void free_blocking_command(struct blocking_command *blocking)
 {
-    hlk_raise_end(&asked->raise, &asked->cmd);
-    hlk_command_drop_reply(&asked->cmd);
-    hlk_handle_release(&asked->lock->handle);
-    hlk_mem_free(asked);
+    hlk_raise_end(&blocking->raise, &blocking->cmd);
+    hlk_command_drop_reply(&blocking->cmd);
+    hlk_handle_release(&blocking->lock->handle);
+    hlk_mem_free(blocking);
 }
 
-static void on_left(struct hlk_call *call)
+static void blocking_on_done(struct hlk_call *call)
 {
-    free_blocking_command(HLK_CONTAINER(call, struct asked, cmd.call));
+    free_blocking_command(HLK_CONTAINER(call, struct blocking_command, cmd.call));
 }
 
-static void send_on_cancel(struct hlk_cancel_wait *wait)
+static void blocking_on_cancel(struct hlk_cancel_wait *wait)
 {
-    hlk_park_wake(&HLK_CONTAINER(wait, struct asked, cancel_wait)->self->park, HLK_WAKE_CANCEL);
+    hlk_park_wake(&HLK_CONTAINER(wait, struct blocking_command, cancel_wait)->self->park, HLK_WAKE_CANCEL);
 }
 
 /* It ends without a reply. */
-static enum hlk_status unanswered(const struct asked *asked, const struct hlk_send_limits *patience, int64_t at_ms,
-                                  struct hlk_error *error)
+static enum hlk_status unanswered(const struct blocking_command *blocking, const struct hlk_send_limits *patience,
+                                  int64_t at_ms, struct hlk_error *error)
 {
     if (!patience->acquires)
-        return hlk_command_give_up(&asked->cmd, error);
+        return hlk_command_give_up(&blocking->cmd, error);
     bool late = (error->status == HLK_E_UNSURE || error->status == HLK_E_CONNECT) && hlk_clock_ms() >= at_ms;
-    if (!late || asked->cmd.attempts == 0)
+    if (!late || blocking->cmd.attempts == 0)
         return error->status;
-    return hlk_error_set(error, patience->most_ms > 0 ? HLK_TIMEOUT : HLK_E_CONNECT,
+    return hlk_error_set(error, patience->max_ms > 0 ? HLK_TIMEOUT : HLK_E_CONNECT,
                          "no answer came in time to the raise of its lease; held as before");
 }
 
 /* Until it is answered, or the cancel is triggered. The bits are only hints. */
-static enum hlk_status send_ask(struct asked *asked, const struct hlk_send_limits *patience, bool *in_flight,
-                                struct hlk_error *error)
+static enum hlk_status send_and_wait(struct blocking_command *blocking, const struct hlk_send_limits *patience,
+                                     bool *in_flight, struct hlk_error *error)
 {
-    hlk_client *client = asked->lock->client;
+    hlk_client *client = blocking->lock->client;
     int64_t now = hlk_clock_ms(),
-            most = hlk_clock_after(hlk_clock_after(now, client->reconnect_timeout_ms), client->reply_timeout_ms);
+            max_at_ms = hlk_clock_after(hlk_clock_after(now, client->reconnect_timeout_ms), client->reply_timeout_ms);
     unsigned mask = patience->cancel ? HLK_WAKE_CANCEL : 0;
-    asked->cmd.limits =
-        (struct hlk_limits){ .at_ms = patience->most_ms > 0 ? hlk_clock_after(now, patience->most_ms) : most,
+    blocking->cmd.limits =
+        (struct hlk_limits){ .at_ms = patience->max_ms > 0 ? hlk_clock_after(now, patience->max_ms) : max_at_ms,
                              .began_ms = now,
                              .reconnect_timeout_ms = client->reconnect_timeout_ms,
                              .once = patience->once };
     enum hlk_status status;
     do {
-        (void)hlk_park_take(&asked->self->park, mask);
+        (void)hlk_park_take(&blocking->self->park, mask);
         if (patience->cancel && hlk_cancel_triggered(patience->cancel))
             return hlk_error_set(error, HLK_INTERRUPTED, "cancelled");
-        status = hlk_command_run(&asked->cmd, asked->self, mask, in_flight, error);
+        status = hlk_command_run(&blocking->cmd, blocking->self, mask, in_flight, error);
     } while (status == HLK_INTERRUPTED);
-    return status == HLK_OK ? status : unanswered(asked, patience, asked->cmd.limits.at_ms, error);
+    return status == HLK_OK ? status : unanswered(blocking, patience, blocking->cmd.limits.at_ms, error);
 }
 
 /* NULL: no memory, the thread's error is set. */
-static struct asked *make_blocking_command(hlk_lock *lock, const char *operation, const struct hlk_command *question)
+static struct blocking_command *make_blocking_command(hlk_lock *lock, const char *operation,
+                                                      const struct hlk_command *command)
 {
     struct hlk_thread *self = hlk_thread_get();
-    struct asked *asked = self ? hlk_mem_zalloc(sizeof *asked) : NULL;
-    if (!asked) {
+    struct blocking_command *blocking = self ? hlk_mem_zalloc(sizeof *blocking) : NULL;
+    if (!blocking) {
         (void)hlk_lock_fail(lock, operation, HLK_E_NOMEM, "no memory; nothing was sent");
         return NULL;
     }
-    asked->cmd = *question;
-    asked->cmd.client_id = lock->client->id;
-    asked->cmd.name = hlk_lock_text(lock);
-    asked->cmd.name_len = hlk_lock_text_len(lock);
-    if (!asked->cmd.pipeline)
-        hlk_node_direct(hlk_lock_node(lock), &asked->cmd);
-    asked->lock = lock;
-    asked->self = self;
-    asked->cancel_wait.wake = send_on_cancel;
+    blocking->cmd = *command;
+    blocking->cmd.client_id = lock->client->id;
+    blocking->cmd.name = hlk_lock_text(lock);
+    blocking->cmd.name_len = hlk_lock_text_len(lock);
+    if (!blocking->cmd.pipeline)
+        hlk_node_direct(hlk_lock_node(lock), &blocking->cmd);
+    blocking->lock = lock;
+    blocking->self = self;
+    blocking->cancel_wait.wake = blocking_on_cancel;
     hlk_handle_retain(&lock->handle);
-    return asked;
+    return blocking;
 }
 
-/* Sends, and frees `asked`: at once, or when the attempt that is still in flight has ended. */
-static enum hlk_status run_blocking_command(struct asked *asked, const char *operation,
+/* Sends, and frees `blocking`: at once, or when the attempt that is still in flight has ended. */
+static enum hlk_status run_blocking_command(struct blocking_command *blocking, const char *operation,
                                             const struct hlk_send_limits *patience,
                                             void (*read)(const struct hlk_command *cmd, void *ctx), void *ctx)
 {
     static const struct hlk_send_limits usual;
-    hlk_lock *lock = asked->lock;
+    hlk_lock *lock = blocking->lock;
     struct hlk_error error;
     bool in_flight = false;
     int old = hlk_nocancel_begin(); /* a short command is no cancellation point */
     if (!patience)
         patience = &usual;
     if (patience->cancel)
-        (void)hlk_cancel_join(patience->cancel, &asked->cancel_wait);
-    enum hlk_status status = send_ask(asked, patience, &in_flight, &error);
-    hlk_cancel_leave(patience->cancel, &asked->cancel_wait);
+        (void)hlk_cancel_join(patience->cancel, &blocking->cancel_wait);
+    enum hlk_status status = send_and_wait(blocking, patience, &in_flight, &error);
+    hlk_cancel_leave(patience->cancel, &blocking->cancel_wait);
     if (status == HLK_OK)
-        read(&asked->cmd, ctx);
+        read(&blocking->cmd, ctx);
     else
         status = hlk_lock_fail(lock, operation, status, "%s", error.text);
-    if (!in_flight || !hlk_pipeline_leave(asked->cmd.pipeline, &asked->cmd.call, on_left))
-        free_blocking_command(asked);
+    if (!in_flight || !hlk_pipeline_leave(blocking->cmd.pipeline, &blocking->cmd.call, blocking_on_done))
+        free_blocking_command(blocking);
     hlk_nocancel_end(old);
     return status;
 }
 
-enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struct hlk_command *question,
+enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struct hlk_command *command,
                               const struct hlk_send_limits *patience,
                               void (*read)(const struct hlk_command *cmd, void *ctx), void *ctx)
 {
-    struct asked *asked = make_blocking_command(lock, operation, question);
-    return asked ? run_blocking_command(asked, operation, patience, read, ctx) : HLK_E_NOMEM;
+    struct blocking_command *blocking = make_blocking_command(lock, operation, command);
+    return blocking ? run_blocking_command(blocking, operation, patience, read, ctx) : HLK_E_NOMEM;
 }
 
 static void read_raised(const struct hlk_command *cmd, void *raised)
 {
-    struct asked *asked = HLK_CONTAINER(cmd, struct asked, cmd);
-    *(bool *)raised = hlk_raise_answer(&asked->raise, cmd);
+    struct blocking_command *blocking = HLK_CONTAINER(cmd, struct blocking_command, cmd);
+    *(bool *)raised = hlk_raise_answer(&blocking->raise, cmd);
 }
 
 /* The hold that was to be raised is over. */
@@ -150,15 +151,15 @@ enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64
                                    bool watchdog, const struct hlk_send_limits *patience)
 {
     struct hlk_command cmd = { .type = lock->kind->format->reacquire, .hold = h, .count = count, .lease_ms = lease_ms };
-    struct asked *asked = make_blocking_command(lock, operation, &cmd);
-    if (!asked)
+    struct blocking_command *blocking = make_blocking_command(lock, operation, &cmd);
+    if (!blocking)
         return HLK_E_NOMEM;
     bool raised = false;
     enum hlk_status status = HLK_OK;
-    if (hlk_raise_begin(&asked->raise, lock->entry, &asked->cmd, watchdog))
-        status = run_blocking_command(asked, operation, patience, read_raised, &raised);
+    if (hlk_raise_begin(&blocking->raise, lock->entry, &blocking->cmd, watchdog))
+        status = run_blocking_command(blocking, operation, patience, read_raised, &raised);
     else
-        free_blocking_command(asked);
+        free_blocking_command(blocking);
     return status == HLK_OK && !raised ? raised_nothing(lock, operation, h) : status;
 }
 

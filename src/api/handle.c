@@ -1,5 +1,5 @@
 /* Lock handles and owners: making them, and the calls that need no Redis. */
-#include "sync/handle.h"
+#include "api/handle.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -133,10 +133,10 @@ static void set_kind(hlk_lock *lock, const struct hlk_lock_opts *opts)
     lock->kind = hlk_kind_get(opts->kind);
     if (lock->kind->fenced)
         lock->token_floor = opts->token_floor;
-    int least = opts->backoff_min_ms ? opts->backoff_min_ms : BACKOFF_MIN_MS;
-    int most = opts->backoff_max_ms ? opts->backoff_max_ms : BACKOFF_MAX_MS;
-    lock->backoff_min_ms = least;
-    lock->backoff_max_ms = most > least ? most : least;
+    int min_ms = opts->backoff_min_ms ? opts->backoff_min_ms : BACKOFF_MIN_MS;
+    int max_ms = opts->backoff_max_ms ? opts->backoff_max_ms : BACKOFF_MAX_MS;
+    lock->backoff_min_ms = min_ms;
+    lock->backoff_max_ms = max_ms > min_ms ? max_ms : min_ms;
 }
 
 hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)

@@ -1,11 +1,11 @@
-#include "sync/acquire_op.h"
+#include "api/acquire_op.h"
 
+#include "api/acquire_listen.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/opts.h"
 #include "lease/hold_end.h"
 #include "node/cluster.h"
-#include "sync/acquire_listen.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,7 +172,7 @@ enum hlk_status hlk_acquire_op_begin(struct hlk_acquire_op *op)
 enum hlk_acquire_event hlk_acquire_op_become_head(struct hlk_acquire_op *op)
 {
     op->cmd.hold = op->waiter.h;
-    op->cmd.place.since_ms = 0;
+    op->cmd.member.since_ms = 0;
     return HLK_ACQUIRE_ON_HEAD;
 }
 
@@ -191,20 +191,20 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
         return hlk_acquire_op_acquired(op);
     op->cmd.beside = hold_by(op, op->lock->kind->format->beside);
     op->cmd.checks_other_kinds = op->lock->kind->format->checks_other_kinds && op->machine.cause == HLK_CAUSE_TIME;
-    if (op->cmd.place.since_ms)
-        return HLK_ACQUIRE_ON_HEAD; /* in the queue, as far as we know: asks by the same place */
+    if (op->cmd.member.since_ms)
+        return HLK_ACQUIRE_ON_HEAD; /* in the queue, as far as we know: it sends the same ticket */
     if (op->machine.once && op->lock->kind->format->per_holder && hlk_releases_count(&op->node->releases) == 0)
-        op->asked_again = true; /* no end of ours is what it finds, another holder of this client may be */
+        op->retried = true; /* no end of ours is what it finds, another holder of this client may be */
     bool joins = !op->machine.once && !op->lock->kind->polls && !op->lock->kind->format->holds_nothing;
     bool queues = joins && (hlk_acquire_listen_live(op) || op->lock->kind->format->queues_first);
     if (!queues && !op->cmd.fenced && !op->waiter.permits)
         return HLK_ACQUIRE_ON_HEAD;
-    if (hlk_entry_queue(e, &op->waiter, queues, &op->cmd.place) == HLK_ENTER_NOMEM) {
-        (void)hlk_error_set(&op->error, HLK_E_NOMEM, "no memory for a place in line");
+    if (hlk_entry_queue(e, &op->waiter, queues, &op->cmd.member) == HLK_ENTER_NOMEM) {
+        (void)hlk_error_set(&op->error, HLK_E_NOMEM, "no memory for a ticket");
         return HLK_ACQUIRE_ON_ABORT;
     }
     if (!queues)
-        op->cmd.place.since_ms = 0;
+        op->cmd.member.since_ms = 0;
     return HLK_ACQUIRE_ON_HEAD;
 }
 
@@ -252,10 +252,10 @@ static void note_busy(struct hlk_acquire_op *op, const struct hlk_answer *answer
     size_t len = answer->holder_len < sizeof op->holder - 1 ? answer->holder_len : sizeof op->holder - 1;
     memcpy(op->holder, answer->holder, len);
     op->holder[len] = '\0';
-    op->told_ms = hlk_command_sent_ms(&op->cmd);
+    op->holder_ms = hlk_command_sent_ms(&op->cmd);
     op->busy = (struct hlk_busy){
         .ttl_ms = answer->ttl_ms,
-        .place = answer->position,
+        .position = answer->position,
         .mixed = answer->mixed,
         .foreign = answer->foreign,
         .silent = answer->silent,
@@ -278,14 +278,14 @@ static enum hlk_acquire_event behind_own_release(struct hlk_acquire_op *op)
     if (!(op->machine.once || polls))
         return HLK_ACQUIRE_ON_BUSY;
     if (!held_by_own_process(op)) {
-        op->asked_again = false;
+        op->retried = false;
         return HLK_ACQUIRE_ON_BUSY;
     }
     uint64_t hold = strtoull(strrchr(op->holder, ':') + 1, NULL, 10);
     if (polls ? hlk_releases_has(&op->node->releases, hold) : hlk_releases_has_started(&op->node->releases, hold))
         return HLK_ACQUIRE_ON_RELEASING;
-    bool again = !op->asked_again; /* the end may have been settled after this answer was written */
-    op->asked_again = true;
+    bool again = !op->retried; /* the end may have been settled after this answer was written */
+    op->retried = true;
     return again ? HLK_ACQUIRE_ON_STALE : HLK_ACQUIRE_ON_BUSY;
 }
 
@@ -329,7 +329,7 @@ static enum hlk_acquire_event tombstone(struct hlk_acquire_op *op)
     return HLK_ACQUIRE_ON_TOMBSTONE;
 }
 
-/* Nobody knows what became of ours: asked again, by the same hold id, on a new stream. */
+/* It is not known whether the attempt ran: it is sent again with the same hold id, on a new connection. */
 static enum hlk_acquire_event no_answer(struct hlk_acquire_op *op)
 {
     hlk_pipeline_distrust(op->cmd.pipeline, op->cmd.call.epoch);
@@ -361,7 +361,7 @@ enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
 
 /* --- leaving --- */
 
-/* The hold that we asked for may come to be, or be already: it is ended in the background. */
+/* The hold may exist, or may come to exist: it is released in the background. */
 static void take_back_acquire(struct hlk_acquire_op *op)
 {
     struct hlk_release *pending = hlk_mem_zalloc(sizeof *pending);
@@ -375,7 +375,7 @@ static void take_back_acquire(struct hlk_acquire_op *op)
     }
     struct hlk_release_record record;
     hlk_entry_release_record(e, &record);
-    bool placed = record.place.since_ms && op->lease_ms < HLK_TICKET_MS;
+    bool placed = record.member.since_ms && op->lease_ms < HLK_TICKET_MS;
     record.until_ms = hlk_clock_ms() + (placed ? HLK_TICKET_MS : op->lease_ms);
     record.fenced = op->cmd.fenced;
     record.doubt = op->cmd.doubt;

@@ -2,10 +2,10 @@
  * (src/kinds/latch.c). */
 #include "hasplock/latch.h"
 
+#include "api/acquire_op.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "hasplock/async.h"
-#include "sync/acquire_op.h"
 
 #include <stdlib.h>
 
@@ -57,14 +57,14 @@ static void read_number(const struct hlk_command *cmd, void *number)
 }
 
 /* `changes`: not the same if it runs twice, so an attempt in doubt is not repeated. */
-static enum hlk_status ask(hlk_latch *latch, const char *operation, const struct hlk_command_type *type, int64_t count,
-                           bool changes, int64_t *answer)
+static enum hlk_status latch_send(hlk_latch *latch, const char *operation, const struct hlk_command_type *type,
+                                  int64_t count, bool changes, int64_t *answer)
 {
     struct hlk_command cmd = { .type = type, .count = count };
     const struct hlk_send_limits limits = { .once = changes };
     enum hlk_status status = hlk_lock_send(latch->lock, operation, &cmd, &limits, read_number, answer);
     if (status == HLK_OK && *answer < 0)
-        return hlk_lock_fail(latch->lock, operation, HLK_E_SERVER, "the server's answer is none to this question");
+        return hlk_lock_fail(latch->lock, operation, HLK_E_SERVER, "unexpected reply of the server");
     return status;
 }
 
@@ -82,7 +82,7 @@ enum hlk_status hlk_latch_try_set(hlk_latch *latch, int64_t count)
     int64_t set = 0;
     enum hlk_status status = check_number(latch, "set latch", count);
     if (status == HLK_OK)
-        status = ask(latch, "set latch", &hlk_latch_set, count, true, &set);
+        status = latch_send(latch, "set latch", &hlk_latch_set, count, true, &set);
     if (status == HLK_OK && !set)
         return hlk_lock_fail(latch->lock, "set latch", HLK_BUSY, "it has a count that is not 0; nothing was changed");
     return status;
@@ -95,7 +95,7 @@ enum hlk_status hlk_latch_count(hlk_latch *latch, int64_t *count)
     if (status == HLK_OK && !count)
         return hlk_lock_fail(latch->lock, "count latch", HLK_E_INVALID, "no room for the count");
     if (status == HLK_OK)
-        status = ask(latch, "count latch", &hlk_format_latch.query, 0, false, &now);
+        status = latch_send(latch, "count latch", &hlk_format_latch.query, 0, false, &now);
     if (status == HLK_OK)
         *count = now;
     return status;
@@ -106,7 +106,7 @@ enum hlk_status hlk_latch_count_down(hlk_latch *latch, int64_t n, int64_t *left)
     int64_t now = 0;
     enum hlk_status status = check_number(latch, "count down", n);
     if (status == HLK_OK)
-        status = ask(latch, "count down", &hlk_latch_down, n, true, &now);
+        status = latch_send(latch, "count down", &hlk_latch_down, n, true, &now);
     if (status == HLK_OK && left)
         *left = now;
     return status;
@@ -117,7 +117,7 @@ enum hlk_status hlk_latch_delete(hlk_latch *latch)
     int64_t deleted = 0;
     enum hlk_status status = latch_check(latch, "delete latch");
     if (status == HLK_OK)
-        status = ask(latch, "delete latch", &hlk_format_latch.break_it, 0, true, &deleted);
+        status = latch_send(latch, "delete latch", &hlk_format_latch.break_it, 0, true, &deleted);
     if (status == HLK_OK && !deleted)
         return hlk_lock_fail(latch->lock, "delete latch", HLK_NOT_HOLDER, "it has no count; nothing was changed");
     return status;

@@ -1,5 +1,5 @@
 /* The last step of an acquire with wait_replicas: its hold counts when enough replicas have it. */
-#include "sync/acquire_op.h"
+#include "api/acquire_op.h"
 
 #include "base/clock.h"
 #include "node/cluster.h"

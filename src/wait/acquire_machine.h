@@ -13,8 +13,8 @@
  * Once the inbox is confirmed, a SEND takes a ticket in Redis' queue; for a fair lock the first SEND takes one. If the
  * reply says that a foreign client will publish the release, the machine subscribes and sends once more. A message
  * between a reply and the sleep is remembered. A subscription that is confirmed again makes it send again. */
-#ifndef HLK_SYNC_ACQUIRE_MACHINE_H
-#define HLK_SYNC_ACQUIRE_MACHINE_H
+#ifndef HLK_WAIT_ACQUIRE_MACHINE_H
+#define HLK_WAIT_ACQUIRE_MACHINE_H
 
 #include "base/error.h"
 
@@ -57,7 +57,7 @@ enum hlk_cause { HLK_CAUSE_FIRST, HLK_CAUSE_SUBSCRIBED, HLK_CAUSE_MESSAGE, HLK_C
 
 struct hlk_busy {           /* a reply "busy" */
     int64_t ttl_ms;         /* < 0: without end */
-    int64_t place;          /* its position in Redis' queue; < 0: not queued */
+    int64_t position;       /* its position in Redis' queue; < 0: not queued */
     bool mixed;             /* waiters of another kind of this name, which do not wake those of this one */
     bool foreign;           /* only a foreign client's message, not the inbox, will report the release */
     bool silent;            /* its holder sends no message when it releases: the first waiter polls */

@@ -1,8 +1,8 @@
 /* acquire_report.h - the outcome of an acquire operation. */
-#ifndef HLK_SYNC_ACQUIRE_REPORT_H
-#define HLK_SYNC_ACQUIRE_REPORT_H
+#ifndef HLK_API_ACQUIRE_REPORT_H
+#define HLK_API_ACQUIRE_REPORT_H
 
-#include "sync/acquire_op.h"
+#include "api/acquire_op.h"
 
 /* Counts it and, unless HLK_OK, sets the thread's error. Returns `status`. */
 enum hlk_status hlk_acquire_op_report(struct hlk_acquire_op *op, enum hlk_status status);

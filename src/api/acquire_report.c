@@ -1,5 +1,5 @@
 /* What a finished acquire counts, and the text of its error. */
-#include "sync/acquire_report.h"
+#include "api/acquire_report.h"
 
 #include "base/clock.h"
 
@@ -81,7 +81,7 @@ static enum hlk_status busy_text(struct hlk_acquire_op *op, enum hlk_status stat
     } else if (op->unanswered) {
         hlk_text_add(&text, "the server has not answered; what was sent is taken back");
     } else if (op->holder[0]) {
-        int64_t ago_ms = hlk_clock_ms() - op->told_ms;
+        int64_t ago_ms = hlk_clock_ms() - op->holder_ms;
         hlk_text_add(&text, "held by ");
         hlk_field_describe(&text, op->holder, strlen(op->holder));
         hlk_text_add(&text, op->busy.ttl_ms < 0 ? ", without end" : ", ttl %.1f s", (double)op->busy.ttl_ms / 1000.0);

@@ -4,11 +4,11 @@
  * is here the note is needed no more, which the next command says (cmd->settled). */
 #include "hasplock/semaphore.h"
 
+#include "api/acquire_op.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "node/cluster.h"
-#include "sync/acquire_op.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -31,12 +31,12 @@ static enum hlk_status check(const hlk_semaphore *semaphore, const char *operati
 }
 
 static enum hlk_status check_permits(const hlk_semaphore *semaphore, const char *operation, int64_t permits,
-                                     int64_t least)
+                                     int64_t min)
 {
     enum hlk_status status = check(semaphore, operation);
-    if (status == HLK_OK && (permits < least || permits > HLK_PERMITS_MAX))
+    if (status == HLK_OK && (permits < min || permits > HLK_PERMITS_MAX))
         return hlk_lock_fail(semaphore->lock, operation, HLK_E_INVALID, "%lld permits; %lld to %d are possible",
-                             (long long)permits, (long long)least, HLK_PERMITS_MAX);
+                             (long long)permits, (long long)min, HLK_PERMITS_MAX);
     return status;
 }
 

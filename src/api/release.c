@@ -1,5 +1,5 @@
 /* Release, blocking: what is decided locally, what is sent, what is kept when no reply comes. */
-#include "sync/handle.h"
+#include "api/handle.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -143,7 +143,7 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_thread *self, str
 static enum hlk_status release_write(hlk_lock *lock, const struct hlk_release_record *record)
 {
     enum hlk_status status = hlk_lock_reacquire(lock, "release", record->h, record->count, 0, false,
-                                                &(struct hlk_send_limits){ .most_ms = lock->client->reply_timeout_ms });
+                                                &(struct hlk_send_limits){ .max_ms = lock->client->reply_timeout_ms });
     return status == HLK_LOST ? status : HLK_OK;
 }
 

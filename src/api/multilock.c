@@ -1,11 +1,12 @@
 /* Several locks, all or none: calls of lock.h in one order, with one deadline. */
 #include "hasplock/multilock.h"
 
+#include "api/acquire_op.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/min.h"
 #include "hasplock/async.h"
-#include "sync/acquire_op.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -100,11 +101,6 @@ static void on_thread_cancel(void *attempt)
     give_back(attempt);
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t slice_ms(struct attempt *a)
 {
     a->random = a->random * 1103515245u + 12345u;
@@ -117,9 +113,9 @@ static enum hlk_status acquire_next(struct attempt *a, hlk_lock *lock, bool *sli
     struct hlk_acquire_opts opts = *a->opts;
     if (opts.wait_ms != 0) {
         int64_t left = a->deadline_ms == INT64_MAX ? INT64_MAX : a->deadline_ms - hlk_clock_ms();
-        int64_t most = a->held > 0 ? slice_ms(a) : INT64_MAX;
-        *slice = most < left;
-        opts.wait_ms = *slice ? most : left == INT64_MAX ? HLK_FOREVER : left > 1 ? left : 1;
+        int64_t max_ms = a->held > 0 ? slice_ms(a) : INT64_MAX;
+        *slice = max_ms < left;
+        opts.wait_ms = *slice ? max_ms : left == INT64_MAX ? HLK_FOREVER : left > 1 ? left : 1;
     }
     return hlk_lock_acquire_with(lock, &opts);
 }
@@ -235,7 +231,8 @@ int64_t hlk_multilock_held_until(const hlk_multilock *multilock)
 {
     int64_t until = INT64_MAX;
     for (size_t i = 0; multilock && i < multilock->count; i++)
-        until = least(until, hlk_lock_left_ms(multilock->members[i]) ? hlk_lock_held_until(multilock->members[i]) : 0);
+        until =
+            hlk_min_ms(until, hlk_lock_left_ms(multilock->members[i]) ? hlk_lock_held_until(multilock->members[i]) : 0);
     return multilock ? until : 0;
 }
 
@@ -243,6 +240,6 @@ int64_t hlk_multilock_left_ms(const hlk_multilock *multilock)
 {
     int64_t left = INT64_MAX;
     for (size_t i = 0; multilock && i < multilock->count; i++)
-        left = least(left, hlk_lock_left_ms(multilock->members[i]));
+        left = hlk_min_ms(left, hlk_lock_left_ms(multilock->members[i]));
     return multilock ? left : 0;
 }

@@ -1,10 +1,10 @@
 /* Acquire without a blocked thread: which thread runs the steps, and how long the operation lives. The steps are in
  * async_step.c. */
-#include "sync/async.h"
+#include "api/async.h"
 
+#include "api/acquire_report.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "sync/acquire_report.h"
 
 static void step_all(struct hlk_async *async);
 
@@ -97,7 +97,7 @@ static void async_finish(struct hlk_async *async)
     }
     bool held = op->machine.status == HLK_OK && !async->op->raising && !op->lock->kind->format->holds_nothing;
     if (held && atomic_load(&client->closing)) {
-        hlk_entry_give_back(op->lock->entry, op->waiter.holder.id); /* as in sync/lock.c */
+        hlk_entry_give_back(op->lock->entry, op->waiter.holder.id); /* as in api/lock.c */
         op->machine.status = hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
     }
     if (async->op->raising && op->machine.status != HLK_OK)

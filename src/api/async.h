@@ -1,9 +1,9 @@
 /* async.h - what a completion-driven acquire adds to an acquire operation. */
-#ifndef HLK_SYNC_ASYNC_INNER_H
-#define HLK_SYNC_ASYNC_INNER_H
+#ifndef HLK_API_ASYNC_INNER_H
+#define HLK_API_ASYNC_INNER_H
 
 #include "lease/raise.h"
-#include "sync/acquire_op.h"
+#include "api/acquire_op.h"
 
 #define HLK_WAKE_TIME 0x1000u           /* its alarm is due */
 #define HLK_ASYNC_RUNNING 0x40000000u   /* a thread runs its steps and will see events that arrive meanwhile */

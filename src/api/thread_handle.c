@@ -4,7 +4,7 @@
  * fair lock each thread has its own ticket, among the threads of all processes. So each thread has its own entry, with
  * a hold id, a lease and renewals. A thread handle serves one call of a thread, and then its hold. It is a handle like
  * an owner's, with the thread as its holder. Events and the descriptor of losses are those of the given handle. */
-#include "sync/handle.h"
+#include "api/handle.h"
 
 #include "base/mem.h"
 

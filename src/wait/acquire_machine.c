@@ -1,4 +1,6 @@
-#include "sync/acquire_machine.h"
+#include "wait/acquire_machine.h"
+
+#include "base/min.h"
 
 #include <string.h>
 
@@ -25,21 +27,16 @@ static enum hlk_acquire_action machine_ask(struct hlk_acquire_machine *a, enum h
     return HLK_ACQUIRE_DO_SEND;
 }
 
-static int64_t machine_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* When the holder's lease is over and the waiters before this one had time to send. Without a message until then, one
  * of them has died or is stopped, or a message was lost. */
 static int64_t poll_at(const struct hlk_acquire_machine *a, int64_t now_ms, const struct hlk_busy *busy)
 {
-    int64_t place = busy->place > 0 ? busy->place : 0;
-    int64_t length = busy->ttl_ms < 0 ? HLK_POLL_MAX_MS : machine_least(busy->ttl_ms, HLK_POLL_MAX_MS);
-    if (busy->place >= 0 && (place < HLK_POLL_RANKS || busy->mixed))
-        length = machine_least(length, HLK_POLL_NEAR_MS);
-    bool soon = place == 0 && length <= HLK_POLL_JITTER_MS; /* the first one, during a yield window */
-    return now_ms + length + machine_least(place, HLK_POLL_RANKS) * HLK_POLL_RANK_MS + (soon ? 1 : a->jitter_ms);
+    int64_t position = busy->position > 0 ? busy->position : 0;
+    int64_t length = busy->ttl_ms < 0 ? HLK_POLL_MAX_MS : hlk_min_ms(busy->ttl_ms, HLK_POLL_MAX_MS);
+    if (busy->position >= 0 && (position < HLK_POLL_RANKS || busy->mixed))
+        length = hlk_min_ms(length, HLK_POLL_NEAR_MS);
+    bool soon = position == 0 && length <= HLK_POLL_JITTER_MS; /* the first one, during a yield window */
+    return now_ms + length + hlk_min_ms(position, HLK_POLL_RANKS) * HLK_POLL_RANK_MS + (soon ? 1 : a->jitter_ms);
 }
 
 void hlk_acquire_machine_pauses(struct hlk_acquire_machine *a, int64_t min_ms, int64_t max_ms, unsigned seed)
@@ -52,8 +49,8 @@ void hlk_acquire_machine_pauses(struct hlk_acquire_machine *a, int64_t min_ms, i
 /* The jitter grows with the number of pauses: waiters that poll at the same time have polled often. */
 static int64_t pause_until(struct hlk_acquire_machine *a, int64_t now_ms, const struct hlk_busy *busy)
 {
-    int64_t length = busy->ttl_ms < 0 ? a->backoff_ms : machine_least(busy->ttl_ms, a->backoff_ms);
-    a->backoff_ms = machine_least(2 * a->backoff_ms, a->backoff_max_ms);
+    int64_t length = busy->ttl_ms < 0 ? a->backoff_ms : hlk_min_ms(busy->ttl_ms, a->backoff_ms);
+    a->backoff_ms = hlk_min_ms(2 * a->backoff_ms, a->backoff_max_ms);
     a->pauses += a->pauses < HLK_POLL_JITTER_MS;
     a->random = a->random * 1664525u + 1013904223u;
     return now_ms + (length > 0 ? length : 1) + (a->random >> 16) % a->pauses;
@@ -72,10 +69,10 @@ static enum hlk_acquire_action busy_answer(struct hlk_acquire_machine *a, int64_
         return finish(a, HLK_BUSY);
     if (now_ms >= a->deadline_ms)
         return finish(a, HLK_TIMEOUT);
-    bool pauses = a->polls || (busy->silent && busy->place <= 0);
+    bool pauses = a->polls || (busy->silent && busy->position <= 0);
     if (!pauses)
         a->backoff_ms = a->backoff_min_ms;
-    a->until_ms = machine_least(a->deadline_ms, pauses ? pause_until(a, now_ms, busy) : poll_at(a, now_ms, busy));
+    a->until_ms = hlk_min_ms(a->deadline_ms, pauses ? pause_until(a, now_ms, busy) : poll_at(a, now_ms, busy));
     if (a->polls)
         return park_or_ask(a);
     if (!a->joined) {
@@ -99,7 +96,7 @@ static enum hlk_acquire_action own_release(struct hlk_acquire_machine *a, int64_
         return machine_ask(a, a->cause);
     a->asking = false;
     const struct hlk_busy soon = { .ttl_ms = HLK_POLL_OWN_MS };
-    a->until_ms = machine_least(a->deadline_ms, a->polls ? pause_until(a, now_ms, &soon) : now_ms + HLK_POLL_OWN_MS);
+    a->until_ms = hlk_min_ms(a->deadline_ms, a->polls ? pause_until(a, now_ms, &soon) : now_ms + HLK_POLL_OWN_MS);
     return HLK_ACQUIRE_DO_PARK;
 }
 
@@ -112,7 +109,7 @@ static enum hlk_acquire_action time_came(struct hlk_acquire_machine *a, int64_t 
 }
 
 /* A message. While the command is in flight it is remembered, because the reply may be older. */
-static enum hlk_acquire_action hear(struct hlk_acquire_machine *a, enum hlk_cause cause)
+static enum hlk_acquire_action on_news(struct hlk_acquire_machine *a, enum hlk_cause cause)
 {
     a->message_pending = true;
     return a->asking ? HLK_ACQUIRE_DO_PARK : machine_ask(a, cause);
@@ -124,7 +121,7 @@ static enum hlk_acquire_action held(struct hlk_acquire_machine *a, int64_t now_m
         return finish(a, HLK_OK);
     a->confirming = true;
     a->asking = false;
-    a->until_ms = machine_least(a->deadline_ms, now_ms + a->confirm_ms);
+    a->until_ms = hlk_min_ms(a->deadline_ms, now_ms + a->confirm_ms);
     return HLK_ACQUIRE_DO_CONFIRM;
 }
 
@@ -167,9 +164,9 @@ enum hlk_acquire_action hlk_acquire_machine_step(struct hlk_acquire_machine *a, 
     case HLK_ACQUIRE_ON_JOINED:
         return HLK_ACQUIRE_DO_PARK;
     case HLK_ACQUIRE_ON_SUBSCRIBED:
-        return hear(a, HLK_CAUSE_SUBSCRIBED);
+        return on_news(a, HLK_CAUSE_SUBSCRIBED);
     case HLK_ACQUIRE_ON_MESSAGE:
-        return hear(a, HLK_CAUSE_MESSAGE);
+        return on_news(a, HLK_CAUSE_MESSAGE);
     case HLK_ACQUIRE_ON_TIME:
         return time_came(a, now_ms);
     case HLK_ACQUIRE_ON_CONFIRMED:

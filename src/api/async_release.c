@@ -1,5 +1,5 @@
 /* Release without a blocked thread: the release is written to the stream, and a completion reports its outcome. */
-#include "sync/handle.h"
+#include "api/handle.h"
 
 #include "base/mem.h"
 #include "lease/hold_end.h"

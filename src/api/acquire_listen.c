@@ -1,4 +1,4 @@
-#include "sync/acquire_listen.h"
+#include "api/acquire_listen.h"
 
 #include "node/cluster.h"
 
@@ -23,9 +23,9 @@ static void ignore_message(struct hlk_listener *listener, unsigned bit)
 
 void hlk_acquire_listen_init(struct hlk_acquire_op *op)
 {
-    op->inbox_listener.hear = listen_on_inbox;
-    op->listener.hear = listen_on_foreign;
-    op->retained.hear = ignore_message;
+    op->inbox_listener.on_event = listen_on_inbox;
+    op->listener.on_event = listen_on_foreign;
+    op->retained.on_event = ignore_message;
 }
 
 /* It waits for messages, and cannot read them itself. */

@@ -1,10 +1,10 @@
 /* The reentrant lock, blocking: the calling thread does its own I/O. */
-#include "sync/acquire_listen.h"
+#include "api/acquire_listen.h"
 
+#include "api/acquire_report.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
-#include "sync/acquire_report.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -267,9 +267,9 @@ static enum hlk_status lock_raise_nested(hlk_lock *lock, const struct hlk_acquir
 {
     int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
     int64_t raised = lease > 0 ? lease : lock->client->table.watchdog_ms;
-    struct hlk_send_limits patience = { .most_ms = opts->wait_ms > 0    ? opts->wait_ms
-                                                   : opts->wait_ms == 0 ? lock->client->reply_timeout_ms
-                                                                        : 0,
+    struct hlk_send_limits patience = { .max_ms = opts->wait_ms > 0    ? opts->wait_ms
+                                                  : opts->wait_ms == 0 ? lock->client->reply_timeout_ms
+                                                                       : 0,
                                         .cancel = opts->cancel,
                                         .acquires = true };
     enum hlk_status status = hlk_lock_reacquire(lock, "acquire", h, count, raised, lease <= 0, &patience);

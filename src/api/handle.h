@@ -1,6 +1,6 @@
 /* handle.h - a lock handle and an owner, internally. */
-#ifndef HLK_SYNC_HANDLE_H
-#define HLK_SYNC_HANDLE_H
+#ifndef HLK_API_HANDLE_H
+#define HLK_API_HANDLE_H
 
 #include "client.h"
 #include "kinds/kind.h"
@@ -87,15 +87,15 @@ enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation);
 
 struct hlk_send_limits {           /* limits of a short command; all 0: reconnect_timeout_ms and reply_timeout_ms
                                     * apply */
-    int64_t most_ms;
+    int64_t max_ms;
     struct hlk_cancel *cancel;  /* ends it: HLK_INTERRUPTED */
     bool once;                  /* not repeated on a new connection: HLK_E_UNSURE */
-    bool acquires;              /* it is released again: HLK_TIMEOUT at most_ms, never UNSURE */
+    bool acquires;              /* it is released again: HLK_TIMEOUT at max_ms, never UNSURE */
 };
 
 /* Sends `command` and gives the answer to `read`. Its script and arguments are set, and its pipeline only where it is
  * about no lock. Limits NULL: all 0. Faults set the thread's error. Blocks. */
-enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struct hlk_command *question,
+enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struct hlk_command *command,
                               const struct hlk_send_limits *patience, void (*read)(const struct hlk_command *cmd,
                               void *ctx), void *ctx);
 

@@ -1,9 +1,9 @@
 /* What a completion-driven acquire does for each event: the actions of the acquire state machine, without a waiting
  * thread. */
-#include "sync/async.h"
+#include "api/async.h"
 
+#include "api/acquire_listen.h"
 #include "base/clock.h"
-#include "sync/acquire_listen.h"
 
 static enum hlk_acquire_event step_over(struct hlk_async *async, enum hlk_status status, const char *why)
 {

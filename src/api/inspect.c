@@ -1,6 +1,6 @@
 /* The state of a lock on the server, and the counters of the client. */
+#include "api/handle.h"
 #include "node/cluster.h"
-#include "sync/handle.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static bool inspect_is_answer(const redisReply *reply)
 
 static enum hlk_status not_understood(hlk_lock *lock, const char *operation)
 {
-    return hlk_lock_fail(lock, operation, HLK_E_SERVER, "the server's answer is none to this question");
+    return hlk_lock_fail(lock, operation, HLK_E_SERVER, "unexpected reply of the server");
 }
 
 struct state {
@@ -89,7 +89,7 @@ enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
 
 struct waiters { /* output array; `size` is the distance of its elements */
     unsigned char *out;
-    size_t size, most, n;
+    size_t size, max, n;
     bool understood;
 };
 
@@ -127,29 +127,29 @@ static void read_waiters(const struct hlk_command *cmd, void *ctx)
         return;
     const redisReply *members = reply->element[5];
     to->n = (size_t)reply->element[4]->integer;
-    for (size_t i = 0; i < members->elements && i < to->most; i++) {
+    for (size_t i = 0; i < members->elements && i < to->max; i++) {
         struct hlk_waiter waiter = { .size = to->size };
         read_waiter(members->element[i], &waiter);
         memcpy(to->out + i * to->size, &waiter, to->size < sizeof waiter ? to->size : sizeof waiter);
     }
 }
 
-enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t most, size_t *n)
+enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t max, size_t *n)
 {
     if (n)
         *n = 0;
     enum hlk_status status = hlk_lock_check(lock, "waiters");
     if (status != HLK_OK)
         return status;
-    if (!n || most > HLK_WAITERS_MAX || (most > 0 && !out))
+    if (!n || max > HLK_WAITERS_MAX || (max > 0 && !out))
         return hlk_lock_fail(lock, "waiters", HLK_E_INVALID, "%s",
                              !n     ? "no room for their number"
                              : !out ? "no room for them"
                                     : "more than HLK_WAITERS_MAX");
-    if (most > 0 && out->size < sizeof out->size)
+    if (max > 0 && out->size < sizeof out->size)
         return hlk_lock_fail(lock, "waiters", HLK_E_INVALID, "set out[0].size before the call");
-    struct waiters to = { .out = (unsigned char *)out, .size = most > 0 ? out->size : 0, .most = most };
-    struct hlk_command cmd = { .type = &lock->kind->format->query, .count = (int64_t)most };
+    struct waiters to = { .out = (unsigned char *)out, .size = max > 0 ? out->size : 0, .max = max };
+    struct hlk_command cmd = { .type = &lock->kind->format->query, .count = (int64_t)max };
     status = hlk_lock_send(lock, "waiters", &cmd, NULL, read_waiters, &to);
     if (status == HLK_OK && !to.understood)
         return not_understood(lock, "waiters");

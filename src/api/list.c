@@ -1,5 +1,5 @@
 /* What is held on the server: SCAN, a step at a time (lua/lock_list.lua). In a cluster one server after the other. */
-#include "sync/handle.h"
+#include "api/handle.h"
 
 #include "base/opts.h"
 #include "node/cluster.h"
@@ -101,7 +101,7 @@ static enum hlk_status list(hlk_lock *handle, struct step *step)
         if (status != HLK_OK)
             return status;
         if (!step->understood)
-            return hlk_lock_fail(handle, "list", HLK_E_SERVER, "the server's answer is none to this question");
+            return hlk_lock_fail(handle, "list", HLK_E_SERVER, "unexpected reply of the server");
         if (opts->cursor == 0 || opts->stopped)
             return HLK_OK;
     }

@@ -1,9 +1,9 @@
--- part_place: a waiter's ticket in the queue. Included by the scripts that acquire a lock, which have `queue` and
+-- part_ticket: a waiter's ticket in the queue. Included by the scripts that acquire a lock, which have `queue` and
 -- `member` before it.
 
 -- The position of its ticket, which is taken if there is none; -1: without `member`. The score is the moment at which
 -- it was taken, in hundredths of a ms, and larger than all before.
-local function take_place(queued)
+local function take_ticket(queued)
     if not member or member == '' then
         return -1
     end

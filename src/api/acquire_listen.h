@@ -1,19 +1,18 @@
 /* acquire_listen.h - the channels that an acquire listens to: the inbox, and where foreign clients call. They are at
  * the server that keeps the lock, and go with it when its slot moves in a cluster. */
-#ifndef HLK_SYNC_ACQUIRE_LISTEN_H
-#define HLK_SYNC_ACQUIRE_LISTEN_H
+#ifndef HLK_API_ACQUIRE_LISTEN_H
+#define HLK_API_ACQUIRE_LISTEN_H
 
-#include "sync/acquire_op.h"
+#include "api/acquire_op.h"
 
 void hlk_acquire_listen_init(struct hlk_acquire_op *op);
-/* It begins, or ends, to wait for messages: does the loop thread have to read them for it? */
+/* Called when it begins (`more`) and ends to wait for messages. An async acquire needs the loop thread to read them. */
 void hlk_acquire_listen_eager(struct hlk_acquire_op *op, bool more);
-/* The inbox stays subscribed while it is in line behind others of this process. */
+/* The inbox stays subscribed while it is behind others in the local queue. */
 void hlk_acquire_listen_retain(struct hlk_acquire_op *op);
-/* Before each command: from now on at the server that keeps the lock now. */
+/* Called before each command: moves the listeners to the server that keeps the lock now. */
 void hlk_acquire_listen_follow(struct hlk_acquire_op *op);
-/* Does this client hear what its inbox is told? Where it does already the first command takes a place at once, and is
- * enough. */
+/* Whether this client's inbox is subscribed already. If so the first command may take a ticket. */
 bool hlk_acquire_listen_live(struct hlk_acquire_op *op);
 /* Joins the inbox; the channel where foreign clients call. HLK_ACQUIRE_ON_SUBSCRIBED; HLK_ACQUIRE_ON_JOINED;
  * HLK_ACQUIRE_ON_MESSAGE: the slot has moved, ask again; HLK_ACQUIRE_ON_ABORT with op->error. */

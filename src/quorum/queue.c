@@ -1,0 +1,71 @@
+/* Who of a process is next for a lock over several masters. */
+#include "base/mem.h"
+#include "quorum/quorum.h"
+
+#define PASSES_MS 10 /* a process keeps the lock among its own for so long, then others come first for a moment */
+
+static struct hlk_quorum_queue *queue_add(struct hlk_quorums *all, const char *name, size_t len)
+{
+    struct hlk_quorum_queue *queue = hlk_mem_zalloc(sizeof *queue + len + 1);
+    if (!queue)
+        return NULL;
+    memcpy(queue->name, name, len);
+    hlk_list_init(&queue->waiters);
+    if (hlk_map_put(&all->queues, &queue->node, queue->name, len))
+        return queue;
+    hlk_mem_free(queue);
+    return NULL;
+}
+
+enum hlk_status hlk_quorum_queue_enter(struct hlk_quorums *all, const char *name, size_t len,
+                                       struct hlk_quorum_waiter *waiter, struct hlk_quorum_queue **out)
+{
+    hlk_mutex_assert_held(&all->mu);
+    struct hlk_map_node *node = hlk_map_get(&all->queues, name, len);
+    struct hlk_quorum_queue *queue = node ? HLK_CONTAINER(node, struct hlk_quorum_queue, node) : NULL;
+    if (queue && !waiter)
+        return HLK_BUSY;
+    if (!queue && !(queue = queue_add(all, name, len)))
+        return HLK_E_NOMEM;
+    *out = queue;
+    queue->users++;
+    if (queue->taken) {
+        hlk_list_push_back(&queue->waiters, &waiter->link);
+        return HLK_BUSY;
+    }
+    queue->taken = true;
+    return HLK_OK;
+}
+
+static void queue_unuse(struct hlk_quorums *all, struct hlk_quorum_queue *queue)
+{
+    if (--queue->users > 0)
+        return;
+    hlk_map_remove(&all->queues, &queue->node);
+    hlk_mem_free(queue);
+}
+
+void hlk_quorum_queue_leave(struct hlk_quorums *all, struct hlk_quorum_queue *queue, struct hlk_quorum_waiter *waiter)
+{
+    hlk_mutex_assert_held(&all->mu);
+    hlk_list_remove(&waiter->link);
+    queue_unuse(all, queue);
+}
+
+void hlk_quorum_queue_pass(struct hlk_quorums *all, struct hlk_quorum_queue *queue, int64_t now_ms)
+{
+    hlk_mutex_assert_held(&all->mu);
+    struct hlk_list *next = hlk_list_pop(&queue->waiters);
+    queue->taken = next != NULL;
+    if (next) {
+        struct hlk_quorum_waiter *waiter = HLK_CONTAINER(next, struct hlk_quorum_waiter, link);
+        if (!queue->since_ms)
+            queue->since_ms = now_ms;
+        waiter->yields = now_ms - queue->since_ms >= PASSES_MS;
+        if (waiter->yields)
+            queue->since_ms = 0;
+        waiter->head = true;
+        hlk_park_wake(&waiter->thread->park, HLK_WAKE_QUEUE);
+    }
+    queue_unuse(all, queue);
+}
