@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define SOON_MS 100      /* a wait that is shorter is not shown */
+#define LOOKS 5          /* so many, SOON_MS apart, until its position is known; then it is reported without */
 #define TERMINAL_MS 1000 /* when the line first appears, and how often it is updated */
 #define LINE_MOST 64     /* entries of the queue that are searched for our own */
 #define COLUMNS 80       /* of a terminal of unknown width */
@@ -114,6 +115,12 @@ static void show_line(struct waiting *w, const struct look *look)
     w->shown = true;
 }
 
+/* A first command may be on its way still, or have taken no ticket. */
+static bool may_be_queued_soon(struct waiting *w, const struct look *seen)
+{
+    return !w->terminal && !w->reported && !w->nested && seen->position == 0 && ++w->looks < LOOKS;
+}
+
 /* Under the mutex. False: nothing more to show. */
 static bool tell(struct waiting *w, const struct look *seen)
 {
@@ -158,6 +165,7 @@ static void *be_the_teller(void *ctx)
         pthread_mutex_unlock(&w->mu);
         bool known = look(w, &seen);
         pthread_mutex_lock(&w->mu);
+        known = known && !may_be_queued_soon(w, &seen);
         if (known && !w->over)
             more = tell(w, &seen);
         next_ms = hlk_now_ms() + (known ? TERMINAL_MS : SOON_MS);

@@ -29,7 +29,8 @@ struct waiting {
     pthread_cond_t changed;
     bool over;                  /* the wait has ended, nothing more is shown */
     bool itself;                /* a run around this one holds the lock */
-    bool reported;                  /* the line or event of -v and --json was written */
+    unsigned looks;             /* at a queue without it */
+    bool reported;              /* the line or event of -v and --json was written */
     bool shown;                 /* a line is on the terminal */
     char holder[192];           /* as last seen, or "" */
 };
