@@ -33,6 +33,7 @@ static struct command *create(void)
     struct command *command = calloc(1, sizeof *command);
     cr_assert_not_null(command);
     command->in = command->from[OUT] = command->from[ERR] = -1;
+    command->began_ms = test_now_ms();
     return command;
 }
 
@@ -132,7 +133,8 @@ void command_until(struct command *command, enum stream stream, const char *text
     int64_t give_up_ms = test_now_ms() + WAIT_MS;
     while (!strstr(command->text[stream], text))
         if (!take_more(command, give_up_ms, text))
-            test_give_up("ended without \"%s\"\nstdout: %s\nstderr: %s", text, command->text[OUT], command->text[ERR]);
+            test_give_up("ended without \"%s\" (the machine stood still for up to %d ms)\nstdout: %s\nstderr: %s", text,
+                         (int)pause_longest_ms(command->began_ms), command->text[OUT], command->text[ERR]);
 }
 
 long command_number(struct command *command, const char *word)

@@ -29,6 +29,7 @@ struct command {
     int from[STREAMS];
     char text[STREAMS][65536];  /* so far; cut */
     int status;                 /* as waitpid gives it, when ended */
+    int64_t began_ms;
 };
 
 /* argv ends with NULL; argv[0] is looked up in PATH unless it has a slash. Calls of one thread only. */

@@ -282,12 +282,15 @@ Test(tls, files_are_read_again_after_a_change)
 Test(tls, waiters_are_woken_and_holds_are_renewed)
 {
     struct hlk_client_opts opts = with_ca();
-    opts.watchdog_ms = 300;
+    opts.watchdog_ms = 1500;
     hlk_client *one = fixture_open_at(server->tls_url, &opts), *two = fixture_open_at(server->tls_url, &opts);
     hlk_lock *held = fixture_lock(one, "t", NULL), *wanted = fixture_lock(two, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
     struct actor *actor = actor_start_wait(wanted, HLK_FOREVER);
-    WAIT_FOR(fixture_counters(one).renewals >= 3);
+    redisContext *redis = raw_open(server);
+    WAIT_FOR(fixture_counters(one).renewals >= 2);
+    WAIT_FOR(raw_int(redis, "ZCOUNT hasplock_queue:{t} 1 1e15") == 1);
+    redisFree(redis);
     cr_assert_not(actor_answered(actor));
     cr_assert_eq(hlk_lock_release(held), HLK_OK);
     cr_assert_eq(actor_status(actor), HLK_OK);
