@@ -163,7 +163,8 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
     bool eager = !call->waiter && !call->lazy;
     pipeline->callers += call->waiter != NULL;
     pipeline->eager += eager;
-    bool adopt = eager && pipeline->lead != HLK_LEAD_TAKEN && !ours;
+    bool brief = pipeline->owner.on_work && !pipeline->leader; /* a round that does not block: then on_work */
+    bool adopt = eager && (pipeline->lead != HLK_LEAD_TAKEN || brief) && !ours;
     bool lazy = !call->waiter && call->lazy, here = lazy && hlk_loop_here(pipeline->loop);
     if (!adopt && (call->waiter || !pipeline->batching))
         hlk_pipeline_flush(pipeline); /* a call with `done` may be over, and gone, after it */
