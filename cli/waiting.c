@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define SOON_MS 100      /* a wait that is shorter is not shown */
-#define LOOKS 5          /* so many, SOON_MS apart, until its position is known; then it is reported without */
+#define LOOKS 5          /* at most so many, SOON_MS apart, for its position; then it is reported without */
 #define TERMINAL_MS 1000 /* when the line first appears, and how often it is updated */
 #define LINE_MOST 64     /* entries of the queue that are searched for our own */
 #define COLUMNS 80       /* of a terminal of unknown width */
@@ -115,7 +115,7 @@ static void show_line(struct waiting *w, const struct look *look)
     w->shown = true;
 }
 
-/* A first command may be on its way still, or have taken no ticket. */
+/* Its first command may be in flight, or may have taken no ticket. */
 static bool may_be_queued_soon(struct waiting *w, const struct look *seen)
 {
     return !w->terminal && !w->reported && !w->nested && seen->position == 0 && ++w->looks < LOOKS;

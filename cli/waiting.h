@@ -29,7 +29,7 @@ struct waiting {
     pthread_cond_t changed;
     bool over;                  /* the wait has ended, nothing more is shown */
     bool itself;                /* a run around this one holds the lock */
-    unsigned looks;             /* at a queue without it */
+    unsigned looks;             /* so far, each at a queue that it was not in */
     bool reported;              /* the line or event of -v and --json was written */
     bool shown;                 /* a line is on the terminal */
     char holder[192];           /* as last seen, or "" */

@@ -6,7 +6,8 @@
 #include "api/acquire_op.h"
 
 void hlk_acquire_listen_init(struct hlk_acquire_op *op);
-/* Called when it begins (`more`) and ends to wait for messages. An async acquire needs the loop thread to read them. */
+/* Called with true when a wait for messages begins, with false when it ends. In between the loop thread reads the
+ * messages of an acquire that has no thread. */
 void hlk_acquire_listen_eager(struct hlk_acquire_op *op, bool more);
 /* The inbox stays subscribed while it is behind others in the local queue. */
 void hlk_acquire_listen_retain(struct hlk_acquire_op *op);

@@ -194,7 +194,7 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
     if (op->cmd.member.since_ms)
         return HLK_ACQUIRE_ON_HEAD; /* in the queue, as far as we know: it sends the same ticket */
     if (op->machine.once && op->lock->kind->format->per_holder && hlk_releases_count(&op->node->releases) == 0)
-        op->retried = true; /* no end of ours is what it finds, another holder of this client may be */
+        op->retried = true; /* no release is pending: what it finds is another holder of this client */
     bool joins = !op->machine.once && !op->lock->kind->polls && !op->lock->kind->format->holds_nothing;
     bool queues = joins && (hlk_acquire_listen_live(op) || op->lock->kind->format->queues_first);
     if (!queues && !op->cmd.fenced && !op->waiter.permits)
@@ -284,7 +284,7 @@ static enum hlk_acquire_event behind_own_release(struct hlk_acquire_op *op)
     uint64_t hold = strtoull(strrchr(op->holder, ':') + 1, NULL, 10);
     if (polls ? hlk_releases_has(&op->node->releases, hold) : hlk_releases_has_started(&op->node->releases, hold))
         return HLK_ACQUIRE_ON_RELEASING;
-    bool again = !op->retried; /* the end may have been settled after this answer was written */
+    bool again = !op->retried; /* the release may have been answered after this reply was written */
     op->retried = true;
     return again ? HLK_ACQUIRE_ON_STALE : HLK_ACQUIRE_ON_BUSY;
 }

@@ -163,7 +163,8 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
     bool eager = !call->waiter && !call->lazy;
     pipeline->callers += call->waiter != NULL;
     pipeline->eager += eager;
-    bool brief = pipeline->owner.on_work && !pipeline->leader; /* a round that does not block: then on_work */
+    /* Without a leader thread the lead is free, or taken for a round that does not block and ends with on_work. */
+    bool brief = pipeline->owner.on_work && !pipeline->leader;
     bool adopt = eager && (pipeline->lead != HLK_LEAD_TAKEN || brief) && !ours;
     bool lazy = !call->waiter && call->lazy, here = lazy && hlk_loop_here(pipeline->loop);
     if (!adopt && (call->waiter || !pipeline->batching))

@@ -67,7 +67,8 @@ struct hlk_pipeline_owner {
     void (*on_down)(void *ctx, const struct hlk_error *why);/* loop thread; also after each failed attempt */
     /* loop thread, after on_up: hlk_pipeline_look_again led to it */
     void (*on_moved)(void *ctx);
-    /* dispatch mode: answers are due and nobody leads. Any thread */
+    /* Dispatch mode: the user's loop has answers to read, or commands to write. Also while a round that does not block
+     * has the lead, and again at its end. Any thread */
     void (*on_work)(void *ctx);
     /* Appends n >= 2 calls with a part, whose bytes are at `bytes` one behind the other, as one command, which is
      * answered by an array: an answer for each, HLK_BATCH_REFUSED for what has to be sent by itself. whole: the server

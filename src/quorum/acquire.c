@@ -134,7 +134,7 @@ static bool out_of_time(struct acquire *op)
     return true;
 }
 
-static enum hlk_status wait_in_line(struct acquire *op)
+static enum hlk_status wait_in_queue(struct acquire *op)
 {
     for (;;) {
         (void)hlk_park_take(&op->self->park, HLK_WAKE_QUEUE);
@@ -319,7 +319,7 @@ static enum hlk_status run_rounds(struct acquire *op)
 
 /* --- the call --- */
 
-static enum hlk_status enter_line(struct acquire *op)
+static enum hlk_status enter_queue(struct acquire *op)
 {
     struct hlk_quorums *all = op->quorum->all;
     op->waiter.thread = op->self;
@@ -333,7 +333,7 @@ static enum hlk_status enter_line(struct acquire *op)
         return hlk_error_set(&op->error, status, "another handle of this process has it, or waits for it");
     if (status == HLK_OK)
         return status;
-    status = wait_in_line(op);
+    status = wait_in_queue(op);
     hlk_mutex_lock(&all->mu);
     bool head = op->waiter.head;
     if (status != HLK_OK && !head) {
@@ -423,7 +423,7 @@ static enum hlk_status acquire(struct hlk_quorum *quorum, const struct hlk_acqui
     hlk_client_wait_add(op.client, &op.closing_wait);
     enum hlk_status status = begin_acquire(&op);
     if (status == HLK_OK)
-        status = enter_line(&op);
+        status = enter_queue(&op);
     if (status == HLK_OK)
         status = run_rounds(&op);
     end_acquire(&op, status == HLK_OK);

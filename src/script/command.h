@@ -74,10 +74,10 @@ struct hlk_command {
                                      * which tokens and floor concern a fenced acquire too. In a fair lock's queue it
                                      * is the field alone */
     int64_t brief_ms;               /* end: a hold by grant that was short (lua/lock_release.lua); 0: another one */
-    int64_t yield_ms;               /* end: with an yield window */
+    int64_t yield_ms;               /* end: with a yield window */
     bool fenced;                    /* acquire, end: the counter of tokens is among the keys */
     bool checks_other_kinds;        /* fair acquire: is it somebody's plain lock, too? */
-    bool tombstone;                 /* end: with the void set */
+    bool tombstone;                 /* end: leaves a tombstone */
     bool whole;                     /* the next attempt carries the script's text */
     bool unbatched;                 /* the next attempt is none of many (script/batch.h) */
     bool doubt;                     /* some attempt of it is in doubt */

@@ -341,7 +341,7 @@ static bool are_enough(void)
     return holds >= HOLDS_ENOUGH;
 }
 
-/* Until then, and on a busy machine up to ten times as long. */
+/* For length_ms. If there were too few holds by then, until there are enough, for up to ten times as long. */
 static void soak(int64_t began_ms, int64_t length_ms)
 {
     const char *only = getenv("RUNS_KINDS");

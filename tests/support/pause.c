@@ -25,7 +25,7 @@ static int64_t awake_by_ms;     /* under mu: the present sleep should be over th
 static struct pause kept[KEPT]; /* under mu: the last ones, a ring */
 static unsigned n;
 
-/* Each moment belongs to a sleep: the next one is measured from where the last one was found over. */
+/* A sleep is measured from the moment at which the one before was found to be over, so no pause falls between two. */
 static void *watch_pauses(void *arg)
 {
     (void)arg;

@@ -576,37 +576,3 @@ Test(pipeline, what_is_down_is_not_drained)
 {
     cr_assert_not(hlk_pipeline_drain(peer.pipeline, INT64_MAX));
 }
-
-/* --- beside a round of the loop, with dispatch --- */
-
-static int works;
-
-static void note_work(void *ctx)
-{
-    (void)ctx;
-    works++;
-}
-
-/* The user's loop writes them all at once. It is told of each, and once more when the round is over. */
-Test(pipeline, calls_during_a_round_of_the_loop_leave_in_one_write)
-{
-    static struct asked asked[3];
-    peer_up(&peer);
-    peer.pipeline->owner.on_work = note_work;
-    hlk_mutex_lock(&peer.pipeline->mu);
-    hlk_pipeline_set_lead(peer.pipeline, HLK_LEAD_TAKEN, NULL);
-    hlk_mutex_unlock(&peer.pipeline->mu);
-    uint64_t writes = peer.pipeline->counts.writes;
-    for (int i = 0; i < 3; i++) {
-        asked[i].call.done = on_done;
-        cr_assert_eq(hlk_pipeline_send(peer.pipeline, &asked[i].call, "PING\r\n", 6), HLK_OK);
-    }
-    cr_assert_eq(peer.pipeline->counts.writes, writes);
-    cr_assert_eq(works, 3);
-    hlk_mutex_lock(&peer.pipeline->mu);
-    hlk_pipeline_give_lead(peer.pipeline);
-    hlk_mutex_unlock(&peer.pipeline->mu);
-    cr_assert_eq(works, 4);
-    hlk_pipeline_dispatch(peer.pipeline);
-    cr_assert_eq(peer.pipeline->counts.writes, writes + 1);
-}
