@@ -340,10 +340,11 @@ Test(lease_wire, that_is_over_before_each_answer_is_there_ends_the_try)
     proxy_delay(fixture.proxy, 0, 150);
     for (int i = 0; i < 2; i++) {
         opts.wait_ms = i ? HLK_FOREVER : HLK_NOWAIT;
-        uint64_t sent = proxy_seen(fixture.proxy, "t");
+        const char *acquires = hlk_script_table[HLK_SCRIPT_LOCK_ACQUIRE].sha1;
+        uint64_t sent = proxy_seen(fixture.proxy, acquires);
         cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_E_CONNECT);
         cr_assert_not_null(strstr(hlk_last_error(), "over"), "%s", hlk_last_error());
-        cr_assert_leq(proxy_seen(fixture.proxy, "t") - sent, 12u);
+        cr_assert_eq(proxy_seen(fixture.proxy, acquires) - sent, 3u);
         cr_assert_eq(hlk_lock_acquire(theirs, HLK_FOREVER), HLK_OK);
         cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
     }

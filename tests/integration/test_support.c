@@ -2,63 +2,36 @@
  * that uses it. */
 #include "support/history.h"
 #include "support/order.h"
-#include "support/proxy.h"
+#include "support/port.h"
 #include "support/raw.h"
 #include "support/server.h"
 #include "support/wait.h"
 
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static struct server *server;
-static struct proxy *proxy;
 
 static void start(void)
 {
-    signal(SIGPIPE, SIG_IGN); /* hiredis writes to connections that are cut here */
     server = server_start(SERVER_NOACL | SERVER_AOF, NULL);
     server_allow(server, "t*");
-    proxy = proxy_start(server);
 }
 
 static void stop(void)
 {
-    proxy_stop(proxy);
     server_stop(server);
 }
 
 TestSuite(support_server, .init = start, .fini = stop, .timeout = 60);
-TestSuite(support_proxy, .init = start, .fini = stop, .timeout = 60);
 TestSuite(support_history, .timeout = 60);
 TestSuite(support_order, .timeout = 60);
-
-static redisContext *through_proxy(void)
-{
-    redisContext *redis = redisConnectUnix(proxy_url(proxy) + strlen("unix:"));
-    cr_assert(redis && !redis->err);
-    return redis;
-}
-
-/* The reply of a command that may get none: then NULL, and the connection is unusable. */
-static const char *try(redisContext *redis, int64_t within_ms, const char *command)
-{
-    struct timeval limit = { (time_t)(within_ms / 1000), (suseconds_t)(within_ms % 1000 * 1000) };
-    redisSetTimeout(redis, limit);
-    redisReply *reply = redisCommand(redis, command);
-    if (!reply)
-        return NULL;
-    const char *text = raw_show(reply);
-    freeReplyObject(reply);
-    return text;
-}
 
 /* Otherwise a stage for another server would pass with the system's one. */
 Test(support_server, is_the_program_that_was_asked_for)
@@ -91,7 +64,8 @@ Test(support_server, stands_still_and_goes_on)
 {
     redisContext *redis = raw_open(server);
     server_pause(server);
-    cr_assert_null(try(redis, 100, "PING"));
+    redisSetTimeout(redis, (struct timeval){ .tv_usec = 100000 });
+    cr_assert_null(redisCommand(redis, "PING"));
     redisFree(redis);
     server_resume(server);
     redis = raw_open(server);
@@ -100,25 +74,12 @@ Test(support_server, stands_still_and_goes_on)
 }
 
 /* Otherwise the client of a killed server could use another test's server, and both tests would fail. */
-static void expect_kept(int port)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                                   .sin_port = htons((uint16_t)port) };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert(connect(fd, (struct sockaddr *)&address, sizeof address) != 0 && errno == ECONNREFUSED);
-    close(fd);
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert(bind(fd, (struct sockaddr *)&address, sizeof address) != 0 && errno == EADDRINUSE);
-    close(fd);
-}
-
 Test(support_server, keeps_its_port_while_it_is_down)
 {
     struct server *tcp = server_start(SERVER_TCP, NULL);
     for (int i = 0; i < 2; i++) {
         server_kill(tcp);
-        expect_kept(tcp->port);
+        cr_assert(port_is_reserved(tcp->port));
         server_restart(tcp, false);
         redisContext *redis = redisConnect("127.0.0.1", tcp->port);
         cr_assert_not(redis->err);
@@ -183,246 +144,6 @@ Test(support_server, dies_with_its_test)
     struct server *orphan = malloc(sizeof *orphan); /* what it left behind */
     *orphan = copy;
     server_stop(orphan);
-}
-
-Test(support_proxy, passes_requests_and_replies_and_counts_them)
-{
-    redisContext *redis = through_proxy();
-    cr_assert_str_eq(raw(redis, "SET t 5"), "OK");
-    cr_assert_str_eq(raw(redis, "EVAL %s 1 t", "return {redis.call('get', KEYS[1]), 7, {'x'}}"),
-                     "[\"5\", :7, [\"x\"]]");
-    const char *error = raw(redis, "NOSUCH"), *expected = "-ERR unknown command";
-    cr_assert_eq(strncmp(error, expected, strlen(expected)), 0, "%s", error);
-    cr_assert_eq(proxy_count(proxy, PROXY_ALL), 3u);
-    cr_assert_eq(proxy_count(proxy, PROXY_SCRIPTS), 1u);
-    cr_assert_eq(proxy_seen(proxy, "SET t"), 1u);
-    cr_assert_eq(proxy_accepted(proxy), 1u);
-    redisFree(redis);
-    WAIT_FOR(proxy_open_connections(proxy) == 0);
-}
-
-Test(support_proxy, passes_a_pipeline_in_order_and_large_values)
-{
-    redisContext *redis = through_proxy();
-    char *large = calloc(1, 300001);
-    memset(large, 'x', 300000);
-    raw(redis, "SET t %s", large);
-    for (int i = 0; i < 1000; i++)
-        redisAppendCommand(redis, i % 100 == 0 ? "STRLEN t" : "ECHO %d", i);
-    for (int i = 0; i < 1000; i++) {
-        redisReply *reply = NULL;
-        cr_assert_eq(redisGetReply(redis, (void **)&reply), REDIS_OK);
-        if (i % 100 == 0)
-            cr_assert_eq(reply->integer, 300000);
-        else
-            cr_assert_eq(strtol(reply->str, NULL, 10), i);
-        freeReplyObject(reply);
-    }
-    free(large);
-    redisFree(redis);
-}
-
-Test(support_proxy, cuts_before_the_kth_request)
-{
-    redisContext *redis = through_proxy(), *side = raw_open(server);
-    proxy_arm(proxy, PROXY_CUT_BEFORE, PROXY_ALL, 2);
-    cr_assert_eq(raw_int(redis, "INCR t"), 1);
-    cr_assert_null(try(redis, 20000, "INCR t"));
-    cr_assert(proxy_struck(proxy));
-    cr_assert_eq(raw_int(side, "GET t"), 1, "the request arrived");
-    redisFree(redis);
-    redisFree(side);
-}
-
-Test(support_proxy, cuts_after_the_kth_request_has_run)
-{
-    redisContext *redis = through_proxy(), *side = raw_open(server);
-    proxy_arm(proxy, PROXY_CUT_AFTER, PROXY_ALL, 2);
-    cr_assert_eq(raw_int(redis, "INCR t"), 1);
-    cr_assert_null(try(redis, 20000, "INCR t"));
-    cr_assert_eq(raw_int(side, "GET t"), 2, "the request did not arrive");
-    redisFree(redis);
-    redisFree(side);
-}
-
-/* A stream loses its end, nothing in between: the later replies arrive together with the one that is lost. */
-Test(support_proxy, cuts_after_the_kth_request_and_passes_on_nothing_behind_it)
-{
-    redisContext *redis = through_proxy(), *side = raw_open(server);
-    redisReply *reply = NULL;
-    proxy_arm(proxy, PROXY_CUT_AFTER, PROXY_ALL, 2);
-    for (int i = 0; i < 4; i++)
-        redisAppendCommand(redis, "INCR t");
-    int got = 0;
-    while (redisGetReply(redis, (void **)&reply) == REDIS_OK) {
-        cr_assert_eq(reply->integer, ++got);
-        freeReplyObject(reply);
-    }
-    cr_assert_leq(got, 1);
-    cr_assert_geq(raw_int(side, "GET t"), 2);
-    redisFree(redis);
-    redisFree(side);
-}
-
-Test(support_proxy, swallows_the_kth_reply_and_only_that)
-{
-    redisContext *redis = through_proxy();
-    proxy_arm(proxy, PROXY_SWALLOW, PROXY_ALL, 2);
-    for (int i = 0; i < 3; i++)
-        redisAppendCommand(redis, "INCR t");
-    for (int want = 1; want <= 3; want += 2) {
-        redisReply *reply = NULL;
-        cr_assert_eq(redisGetReply(redis, (void **)&reply), REDIS_OK);
-        cr_assert_eq(reply->integer, want);
-        freeReplyObject(reply);
-    }
-    cr_assert(proxy_struck(proxy));
-    redisFree(redis);
-}
-
-Test(support_proxy, delivers_a_held_request_after_later_ones_and_after_its_connection_is_gone)
-{
-    redisContext *late = through_proxy(), *side = raw_open(server);
-    proxy_arm(proxy, PROXY_HOLD, PROXY_ALL, 1);
-    redisAppendCommand(late, "APPEND t late");
-    redisAppendCommand(late, "APPEND t -too");
-    int written = 0;
-    cr_assert_eq(redisBufferWrite(late, &written), REDIS_OK);
-    proxy_wait_struck(proxy);
-    redisFree(late);
-    redisContext *next = through_proxy();
-    cr_assert_eq(raw_int(next, "APPEND t early-"), 6);
-    proxy_deliver(proxy, false);
-    cr_assert_str_eq(raw(side, "GET t"), "\"early-late-too\"");
-    redisFree(next);
-    redisFree(side);
-    WAIT_FOR(proxy_open_connections(proxy) == 0);
-}
-
-Test(support_proxy, delivers_a_held_request_without_what_followed_it)
-{
-    redisContext *late = through_proxy(), *side = raw_open(server);
-    proxy_arm(proxy, PROXY_HOLD, PROXY_ALL, 1);
-    redisAppendCommand(late, "APPEND t late");
-    redisAppendCommand(late, "APPEND t -too");
-    int written = 0;
-    cr_assert_eq(redisBufferWrite(late, &written), REDIS_OK);
-    WAIT_FOR(proxy_count(proxy, PROXY_ALL) == 2);
-    proxy_deliver(proxy, true);
-    cr_assert_str_eq(raw(side, "GET t"), "\"late\"");
-    redisFree(late);
-    redisFree(side);
-}
-
-Test(support_proxy, answers_a_held_request_when_its_client_still_waits)
-{
-    redisContext *redis = through_proxy();
-    proxy_arm(proxy, PROXY_HOLD, PROXY_ALL, 1);
-    redisAppendCommand(redis, "INCR t");
-    int written = 0;
-    cr_assert_eq(redisBufferWrite(redis, &written), REDIS_OK);
-    proxy_wait_struck(proxy);
-    proxy_deliver(proxy, false);
-    cr_assert_str_eq(raw_next(redis), ":1");
-    redisFree(redis);
-}
-
-Test(support_proxy, drops_messages_but_not_confirmations)
-{
-    redisContext *sub = through_proxy(), *side = raw_open(server);
-    proxy_drop_messages(proxy, true);
-    cr_assert_str_eq(raw(sub, "SUBSCRIBE tc"), "[\"subscribe\", \"tc\", :1]");
-    cr_assert_eq(raw_int(side, "PUBLISH tc lost"), 1);
-    WAIT_FOR(proxy_messages(proxy) == 1);
-    proxy_drop_messages(proxy, false);
-    cr_assert_eq(raw_int(side, "PUBLISH tc kept"), 1);
-    cr_assert_str_eq(raw_next(sub), "[\"message\", \"tc\", \"kept\"]");
-    redisFree(sub);
-    redisFree(side);
-}
-
-Test(support_proxy, holds_confirmations_back)
-{
-    redisContext *sub = through_proxy(), *side = raw_open(server);
-    proxy_hold_confirmations(proxy, true);
-    redisAppendCommand(sub, "SUBSCRIBE tc");
-    int written = 0;
-    cr_assert_eq(redisBufferWrite(sub, &written), REDIS_OK);
-    WAIT_FOR(raw_int(side, "PUBLISH tc x") == 1);
-    cr_assert_null(raw_next_within(sub, 100));
-    proxy_hold_confirmations(proxy, false);
-    cr_assert_str_eq(raw_next(sub), "[\"subscribe\", \"tc\", :1]");
-    cr_assert_str_eq(raw_next(sub), "[\"message\", \"tc\", \"x\"]");
-    redisFree(sub);
-    redisFree(side);
-}
-
-Test(support_proxy, delays_each_direction)
-{
-    redisContext *redis = through_proxy();
-    proxy_delay(proxy, 60, 40);
-    int64_t before = test_now_ms();
-    cr_assert_str_eq(raw(redis, "PING"), "PONG");
-    cr_assert_geq(test_now_ms() - before, 99);
-    redisFree(redis);
-}
-
-Test(support_proxy, freezes_and_goes_on)
-{
-    redisContext *redis = through_proxy();
-    raw(redis, "PING");
-    proxy_freeze(proxy, true);
-    redisContext *second = through_proxy();
-    cr_assert_null(try(second, 100, "PING"), "a black hole answered");
-    redisAppendCommand(redis, "INCR t");
-    int written = 0;
-    cr_assert_eq(redisBufferWrite(redis, &written), REDIS_OK);
-    cr_assert_null(raw_next_within(redis, 50));
-    proxy_freeze(proxy, false);
-    cr_assert_str_eq(raw_next(redis), ":1");
-    redisFree(redis);
-    redisFree(second);
-}
-
-Test(support_proxy, freezes_subscribers_only)
-{
-    redisContext *redis = through_proxy(), *sub = through_proxy(), *side = raw_open(server);
-    cr_assert_str_eq(raw(sub, "SUBSCRIBE tc"), "[\"subscribe\", \"tc\", :1]");
-    proxy_freeze_subscribers(proxy, true);
-    cr_assert_str_eq(raw(redis, "PING"), "PONG");
-    raw(side, "PUBLISH tc x");
-    cr_assert_null(raw_next_within(sub, 50));
-    proxy_freeze_subscribers(proxy, false);
-    cr_assert_str_eq(raw_next(sub), "[\"message\", \"tc\", \"x\"]");
-    redisFree(redis);
-    redisFree(sub);
-    redisFree(side);
-}
-
-Test(support_proxy, refuses_and_listens_again)
-{
-    proxy_refuse(proxy, true);
-    redisContext *redis = redisConnectUnix(proxy_url(proxy) + strlen("unix:"));
-    cr_assert(redis->err);
-    redisFree(redis);
-    expect_kept(proxy_port(proxy));
-    proxy_refuse(proxy, false);
-    redis = redisConnect("127.0.0.1", proxy_port(proxy));
-    cr_assert_str_eq(raw(redis, "PING"), "PONG");
-    redisFree(redis);
-}
-
-Test(support_proxy, cuts_all)
-{
-    redisContext *one = through_proxy(), *two = through_proxy();
-    raw(one, "PING");
-    raw(two, "PING");
-    proxy_cut_all(proxy);
-    cr_assert_eq(proxy_open_connections(proxy), 0);
-    cr_assert_null(try(one, 20000, "PING"));
-    cr_assert_null(try(two, 20000, "PING"));
-    redisFree(one);
-    redisFree(two);
 }
 
 Test(support_history, accepts_holds_one_after_the_other)

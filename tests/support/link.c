@@ -372,16 +372,16 @@ void link_deliver(struct link *link, bool first_only)
     link->requests.end = &link->requests.first->next;
 }
 
-static void soonest(const struct units *units, int64_t now_ns, int64_t *wait_ns)
+static void soonest(const struct units *units, int64_t pumped_ns, int64_t *due_ns)
 {
-    if (units->first && units->first->due_ns > now_ns && units->first->due_ns - now_ns < *wait_ns)
-        *wait_ns = units->first->due_ns - now_ns;
+    if (units->first && units->first->due_ns > pumped_ns && units->first->due_ns < *due_ns)
+        *due_ns = units->first->due_ns;
 }
 
-void link_soonest(const struct link *link, int64_t now_ns, int64_t *wait_ns)
+void link_soonest(const struct link *link, int64_t pumped_ns, int64_t *due_ns)
 {
-    if (link->flood && link->flood->gap_ns && link->flood_due_ns - now_ns < *wait_ns)
-        *wait_ns = link->flood_due_ns > now_ns ? link->flood_due_ns - now_ns : 0;
-    soonest(&link->requests, now_ns, wait_ns);
-    soonest(&link->replies, now_ns, wait_ns);
+    if (link->flood && link->flood->gap_ns && link->flood_due_ns < *due_ns)
+        *due_ns = link->flood_due_ns;
+    soonest(&link->requests, pumped_ns, due_ns);
+    soonest(&link->replies, pumped_ns, due_ns);
 }

@@ -70,7 +70,8 @@ void link_deliver(struct link *link, bool first_only);
 /* No byte may pass. */
 bool link_frozen(const struct link *link, const struct harm *harm);
 
-/* Makes *wait_ns smaller if something delayed is due before. */
-void link_soonest(const struct link *link, int64_t now_ns, int64_t *wait_ns);
+/* Makes *due_ns earlier if something delayed is due before. What was due at the last link_pump, at `pumped_ns`, and is
+ * still here, waits for a call and not for a time. */
+void link_soonest(const struct link *link, int64_t pumped_ns, int64_t *due_ns);
 
 #endif

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 int port_reserve(int *port)
 {
@@ -17,4 +18,20 @@ int port_reserve(int *port)
         test_give_up("no loopback port: %s", strerror(errno));
     *port = ntohs(address.sin_port);
     return fd;
+}
+
+static int at(int (*call)(int, const struct sockaddr *, socklen_t), int port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                   .sin_port = htons((uint16_t)port) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int error = call(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;
+    close(fd);
+    return error;
+}
+
+bool port_is_reserved(int port)
+{
+    return at(connect, port) == ECONNREFUSED && at(bind, port) == EADDRINUSE;
 }

@@ -32,6 +32,7 @@ struct proxy {
     int port, port_held, listen_unix, listen_tcp;
 
     struct link *links;
+    int64_t pumped_ns; /* what was due by then has been sent */
     uint64_t accepted;
     struct harm harm;
 };
@@ -56,8 +57,9 @@ static void close_fd(int *fd)
 
 static void pump_all(struct proxy *proxy, const struct pollfd *set)
 {
+    proxy->pumped_ns = test_now_ns();
     for (struct link *link = proxy->links; link; link = link->next)
-        link_pump(link, &proxy->harm, set, test_now_ns());
+        link_pump(link, &proxy->harm, set, proxy->pumped_ns);
 }
 
 static void sweep(struct proxy *proxy)
@@ -82,8 +84,8 @@ static void watch(struct pollfd *set, size_t *n, size_t *place, int fd, const st
     set[*place] = (struct pollfd){ fd, (short)(unsent->len ? POLLIN | POLLOUT : POLLIN), 0 };
 }
 
-/* Builds the poll set; returns its size. *wait_ns: time until the next delayed byte is due. */
-static size_t build_set(struct proxy *proxy, struct pollfd **set, int64_t *wait_ns)
+/* Builds the poll set; returns its size. *due_ns: when the next delayed byte is due. */
+static size_t build_set(struct proxy *proxy, struct pollfd **set, int64_t *due_ns)
 {
     size_t n = 3, links = 0;
     for (struct link *link = proxy->links; link; link = link->next)
@@ -96,7 +98,7 @@ static size_t build_set(struct proxy *proxy, struct pollfd **set, int64_t *wait_
         link->poll_client = link->poll_upstream = 0;
         if (link_frozen(link, &proxy->harm))
             continue;
-        link_soonest(link, test_now_ns(), wait_ns);
+        link_soonest(link, proxy->pumped_ns, due_ns);
         watch(*set, &n, &link->poll_client, link->client, &link->to_client);
         watch(*set, &n, &link->poll_upstream, link->upstream, &link->to_server);
     }
@@ -141,8 +143,9 @@ static void obey(struct proxy *proxy)
 static void wait_for_traffic(struct proxy *proxy, struct pollfd **set)
 {
     eventfd_t rings;
-    int64_t wait_ns = (int64_t)3600 * 1000000000;
-    size_t n = build_set(proxy, set, &wait_ns);
+    int64_t due_ns = INT64_MAX;
+    size_t n = build_set(proxy, set, &due_ns);
+    int64_t now_ns = test_now_ns(), wait_ns = due_ns > now_ns ? due_ns - now_ns : 0;
     struct timespec wait = { (time_t)(wait_ns / 1000000000), (long)(wait_ns % 1000000000) };
     pthread_mutex_unlock(&proxy->mu);
     ppoll(*set, n, &wait, NULL);
