@@ -232,9 +232,9 @@ Test(demo, says_when_what_it_shows_cannot_be_written)
 
 Test(demo, says_when_the_stock_cannot_be_read)
 {
-    struct command *c = DEMO("--items", "1000000", "--seconds", "2");
+    struct command *c = DEMO("--items", "1000000", "--seconds", "5");
     char path[200];
-    command_until(c, OUT, "20 %"); /* its workers have it open; we shall open it at the end of the part */
+    command_until(c, OUT, "20 %"); /* its workers have it open; we shall open it 4 s later, at the end of the part */
     command_until(c, OUT, "hasplock-demo-");
     const char *at = strstr(c->text[OUT], "hasplock-demo-");
     snprintf(path, sizeof path, "%s/%.20s/stock-0", dir, at);

@@ -104,10 +104,10 @@ Test(signals, that_cannot_be_caught_take_the_command_along)
 
 Test(signals, that_stop_the_command_leave_it_its_lock)
 {
-    struct command *c = COMMAND("run", "--lease", "1", "t", "--", FAKE_COMMAND, "ready", "read", "exit=4");
+    struct command *c = COMMAND("run", "--lease", "3", "t", "--", FAKE_COMMAND, "ready", "read", "exit=4");
     command_until(c, OUT, "ready\n");
     kill(c->pid, SIGTSTP); /* no terminal: COMMAND stops, we go on */
-    int64_t end = test_now_ms() + 2500;
+    int64_t end = test_now_ms() + 4000;
     while (test_now_ms() < end) {
         cr_assert_gt(raw_pttl(redis, "t"), 0);
         test_sleep_ms(20);
