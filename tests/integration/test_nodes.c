@@ -199,7 +199,7 @@ Test(nodes, renew_and_lose_their_own_holds)
 Test(nodes, fail_alone)
 {
     struct hlk_client_opts opts = fixture_opts();
-    opts.reconnect_timeout_ms = opts.reply_timeout_ms = 300;
+    opts.reconnect_timeout_ms = opts.reply_timeout_ms = 3000;
     open_nodes(&opts);
     make_locks(NULL);
     struct hlk_error error;

@@ -90,7 +90,12 @@ hlk_client *fixture_open_at(const char *url, const struct hlk_client_opts *opts)
         place++;
     if (place == MOST_CLIENTS)
         test_give_up("too many clients in one test");
-    if (hlk_client_open(&own.clients[place], url, opts ? opts : &own_opts) != HLK_OK)
+    enum hlk_status status;
+    int64_t began = test_now_ms();
+    do
+        status = hlk_client_open(&own.clients[place], url, opts ? opts : &own_opts);
+    while (status == HLK_E_CONNECT && test_now_ms() - began < WAIT_MS);
+    if (status != HLK_OK)
         test_give_up("hlk_client_open(%s): %s", url, hlk_last_error());
     return own.clients[place];
 }

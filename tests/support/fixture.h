@@ -41,7 +41,8 @@ void fixture_end(void);
 
 /* INIT, with events, warnings and errors recorded (below). Change the result as needed and pass it to fixture_open. */
 struct hlk_client_opts fixture_opts(void);
-/* A client at fixture.url; NULL: fixture_opts(). A fault fails the test. Closed by fixture_end or fixture_close. */
+/* A client at fixture.url; NULL: fixture_opts(). A fault fails the test. Closed by fixture_end or fixture_close. Its
+ * reconnect_timeout_ms is meant for the calls after it: the first connection may take WAIT_MS. */
 hlk_client *fixture_open(const struct hlk_client_opts *opts);
 hlk_client *fixture_open_at(const char *url, const struct hlk_client_opts *opts);
 void fixture_close(hlk_client *client);
