@@ -179,6 +179,22 @@ Test(proxy, delivers_a_held_request_without_what_followed_it)
     redisFree(side);
 }
 
+Test(proxy, delivers_a_request_that_was_to_be_held_behind_a_held_one)
+{
+    redisContext *redis = through_proxy();
+    for (int i = 0; i < 2; i++) {
+        int written = 0;
+        proxy_arm(proxy, PROXY_HOLD, PROXY_ALL, 1);
+        redisAppendCommand(redis, "INCR t");
+        cr_assert_eq(redisBufferWrite(redis, &written), REDIS_OK);
+        WAIT_FOR(proxy_count(proxy, PROXY_ALL) == (uint64_t)i + 1);
+    }
+    proxy_deliver(proxy, false);
+    cr_assert_str_eq(raw_next(redis), ":1");
+    cr_assert_str_eq(raw_next(redis), ":2");
+    redisFree(redis);
+}
+
 Test(proxy, answers_a_held_request_when_its_client_still_waits)
 {
     redisContext *redis = through_proxy();

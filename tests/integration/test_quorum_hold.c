@@ -34,13 +34,13 @@ static hlk_quorum *held(hlk_client *client, const struct hlk_quorum_opts *opts)
 
 Test(quorum_hold, is_renewed_by_a_majority_until_it_is_released)
 {
-    struct hlk_quorum_opts opts = with_ttl(600);
+    struct hlk_quorum_opts opts = with_ttl(3000);
     hlk_client *client = quorum_open(MASTERS, NULL);
     hlk_quorum *q = held(client, &opts);
     int64_t first = hlk_quorum_held_until(q);
     server_pause(masters[0]);
     server_pause(masters[1]);
-    WAIT_FOR(hlk_now_ms() > first + 600);
+    WAIT_FOR(hlk_now_ms() > first + 3000);
     cr_assert_gt(hlk_quorum_left_ms(q), 0);
     cr_assert_geq(fixture_counters(client).renewals, 2u);
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0u);
@@ -52,7 +52,7 @@ Test(quorum_hold, is_renewed_by_a_majority_until_it_is_released)
 
 Test(quorum_hold, is_renewed_no_more_often_than_max_renewals)
 {
-    struct hlk_quorum_opts opts = with_ttl(300);
+    struct hlk_quorum_opts opts = with_ttl(3000);
     opts.max_renewals = 2;
     hlk_client *client = quorum_open(MASTERS, NULL);
     hlk_quorum *q = held(client, &opts);
@@ -69,14 +69,14 @@ Test(quorum_hold, is_renewed_no_more_often_than_max_renewals)
 
 Test(quorum_hold, lasts_no_longer_than_max_hold_ms)
 {
-    struct hlk_quorum_opts opts = with_ttl(300);
-    opts.max_hold_ms = 700;
+    struct hlk_quorum_opts opts = with_ttl(3000);
+    opts.max_hold_ms = 7000;
     int64_t began = hlk_now_ms();
     hlk_quorum *q = held(quorum_open(MASTERS, NULL), &opts);
     struct fixture_event event = fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert(strstr(event.why, "max_hold_ms"), "%s", event.why);
-    cr_assert_geq(event.told_at_ms, began + 680);
-    cr_assert_eq(hlk_quorum_extend(q, 300), HLK_LOST);
+    cr_assert_geq(event.told_at_ms, began + 6960);
+    cr_assert_eq(hlk_quorum_extend(q, 3000), HLK_LOST);
     cr_assert_eq(hlk_quorum_release(q), HLK_LOST);
     WAIT_FOR(quorum_keys("t") == 0);
 }
@@ -117,7 +117,7 @@ Test(quorum_hold, is_extended_by_a_majority_and_never_shortened)
 
 Test(quorum_hold, is_lost_as_soon_as_a_majority_does_not_know_it)
 {
-    struct hlk_quorum_opts opts = with_ttl(1500);
+    struct hlk_quorum_opts opts = with_ttl(3000);
     hlk_quorum *q = held(quorum_open(MASTERS, NULL), &opts);
     WAIT_FOR(quorum_keys("t") == MASTERS);
     (void)raw(views[0], "DEL t");

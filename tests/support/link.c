@@ -359,7 +359,9 @@ void link_deliver(struct link *link, bool first_only)
         return;
     link->held = false;
     link->delivering = true;
-    link->requests.first->fault = PROXY_NONE;
+    for (struct unit *request = link->requests.first; request; request = request->next)
+        if (request->fault == PROXY_HOLD) /* the first one; and one behind it, if the fault was armed again */
+            request->fault = PROXY_NONE;
     if (!first_only)
         return;
     close_fd(&link->client);
