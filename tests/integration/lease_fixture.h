@@ -11,7 +11,7 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 
-enum { WATCHDOG_MS = 1500 };
+enum { WATCHDOG_MS = 3000 };
 
 void lease_up(unsigned flags);
 hlk_client *open_with_watchdog(int64_t watchdog_ms);

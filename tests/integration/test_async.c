@@ -341,20 +341,19 @@ Test(async, release_of_a_threads_hold_may_be_left_to_the_background)
 /* Also when its reconnect timeout ends within one of its pauses. */
 Test(async, a_wait_for_a_full_server_ends_when_its_reconnect_timeout_does)
 {
-    static const int64_t patiences[] = { 500, 1300 }; /* long enough to connect on a slow machine */
+    static const int64_t patiences[] = { 500, 1300 };
     raw(fixture.redis, "CONFIG SET maxmemory 1");
     for (size_t i = 0; i < sizeof patiences / sizeof *patiences; i++) {
         struct hlk_client_opts opts = fixture_opts();
         struct done *done = calloc(1, sizeof *done); /* leaks if the wait never ends; then the test has failed */
         opts.reconnect_timeout_ms = patiences[i];
-        hlk_client *client;
-        cr_assert_eq(hlk_client_open(&client, fixture.url, &opts), HLK_OK, "%s", hlk_last_error());
+        hlk_client *client = fixture_open(&opts);
         hlk_owner *owner = hlk_owner_create(client, "order");
         acquire(fixture_owned(client, "t", owner), HLK_FOREVER, NULL, done);
         cr_assert_eq(result(done), HLK_E_SERVER);
         cr_assert_not_null(strstr(done->error, "OOM"), "%s", done->error);
         hlk_owner_destroy(owner);
-        hlk_client_close(client);
+        fixture_close(client);
         free(done);
     }
     raw(fixture.redis, "CONFIG SET maxmemory 0");

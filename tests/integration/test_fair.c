@@ -50,7 +50,7 @@ Test(fair, outlives_the_handle_it_was_taken_through)
 {
     struct hlk_client_opts opts = fixture_opts();
     struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
-    opts.watchdog_ms = 600;
+    opts.watchdog_ms = 3000;
     lock_opts.kind = HLK_LOCK_FAIR;
     lock_opts.on_event = fixture_on_event;
     hlk_client *client = fixture_open(&opts);
@@ -149,7 +149,7 @@ Test(fair, an_owners_threads_share_its_hold)
 Test(fair, is_renewed_by_the_watchdog)
 {
     struct hlk_client_opts opts = fixture_opts();
-    opts.watchdog_ms = 600;
+    opts.watchdog_ms = 3000;
     hlk_client *client = fixture_open(&opts);
     hlk_lock *lock = fair_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);

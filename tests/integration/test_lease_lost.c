@@ -263,7 +263,7 @@ Test(lease_lost, is_told_to_the_locks_handler_before_the_clients)
 
 Test(lease_lost, makes_the_descriptor_of_its_own_handle_readable_and_no_others)
 {
-    hlk_client *client = open_with_watchdog(600);
+    hlk_client *client = open_with_watchdog(3000);
     hlk_lock *gone = held(client, "t1"), *kept = held(client, "t2"), *never = fixture_lock(client, "t3", NULL);
     int fds[3] = { hlk_lock_lost_fd(gone), hlk_lock_lost_fd(kept), hlk_lock_lost_fd(never) };
     cr_assert(fds[0] >= 0 && fds[1] >= 0 && fds[2] >= 0);

@@ -420,7 +420,7 @@ static void ends_after(void *(*call)(void *), struct edge *edge)
 
 Test(nested, or_last_release_is_no_cancellation_point)
 {
-    hlk_client *client = open_with_watchdog(600);
+    hlk_client *client = open_with_watchdog(3000);
     hlk_owner *owner = hlk_owner_create(client, NULL);
     struct edge edge = { client, fixture_lock(client, "t", NULL), fixture_owned(client, "t", owner), "", { { 0 } } };
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;

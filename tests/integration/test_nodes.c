@@ -180,7 +180,7 @@ Test(nodes, have_entries_of_their_own)
 Test(nodes, renew_and_lose_their_own_holds)
 {
     struct hlk_client_opts opts = fixture_opts();
-    opts.watchdog_ms = 600;
+    opts.watchdog_ms = 3000;
     open_nodes(&opts);
     make_locks(NULL);
     acquire_all();

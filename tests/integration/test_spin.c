@@ -294,7 +294,7 @@ Test(spin, nests)
 Test(spin, has_leases_that_are_fixed_extended_and_lost)
 {
     struct hlk_client_opts client_opts = fixture_opts();
-    client_opts.watchdog_ms = 600;
+    client_opts.watchdog_ms = 3000;
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     hlk_client *client = fixture_open(&client_opts);
     hlk_lock *lock = spin_lock(client, "t");
@@ -493,7 +493,7 @@ static hlk_client *open_without_pubsub(unsigned flags)
     opts.username = "weak";
     opts.password = "pw";
     opts.flags = HLK_OPEN_NO_PUBSUB | flags;
-    opts.watchdog_ms = 600;
+    opts.watchdog_ms = 3000;
     return fixture_open(&opts);
 }
 

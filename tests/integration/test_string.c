@@ -48,7 +48,7 @@ static void wait_for_tickets(int n)
 static struct hlk_client_opts short_watchdog(void)
 {
     struct hlk_client_opts opts = fixture_opts();
-    opts.watchdog_ms = 600;
+    opts.watchdog_ms = 3000;
     return opts;
 }
 
@@ -309,7 +309,7 @@ Test(string, is_renewed_by_the_watchdog)
     hlk_lock *locks[] = { string_lock(client, "t"), string_lock(client, "t2"), fixture_lock(client, "t3", NULL) };
     for (int i = 0; i < 3; i++)
         cr_assert_eq(hlk_lock_acquire(locks[i], HLK_NOWAIT), HLK_OK);
-    test_sleep_ms(1500);
+    test_sleep_ms(4000); /* longer than a lease */
     for (int i = 0; i < 3; i++) {
         cr_assert_gt(hlk_lock_left_ms(locks[i]), 0);
         cr_assert_eq(hlk_lock_release(locks[i]), HLK_OK, "%s", hlk_last_error());
