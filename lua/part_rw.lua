@@ -35,6 +35,14 @@ local function listeners()
     return there.err and 1 or there[2]
 end
 
+-- Redisson's "1" wakes all threads of a client that sleep at this moment. One that has asked and does not sleep yet
+-- misses it, and would sleep for the ttl that it is told. "0" lets one thread go on whenever it comes to sleep. That
+-- one calls others by its release.
+local function call_redisson()
+    redis.pcall('publish', channel, '1')
+    redis.pcall('publish', channel, '0')
+end
+
 local function tell(client, what)
     redis.pcall('publish', 'hasplock_inbox:' .. client, what .. ' 0 ' .. lock)
 end

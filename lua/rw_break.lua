@@ -46,6 +46,6 @@ for i = 1, #held, 2 do
 end
 pass()
 if listeners() > 0 then
-    redis.pcall('publish', channel, '1')
+    call_redisson()
 end
 return holder
