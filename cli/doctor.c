@@ -23,7 +23,7 @@ struct report {
     bool failed;                    /* stdout took no more */
 };
 
-static bool tell_json(const struct hlk_finding *finding)
+static bool print_json(const struct hlk_finding *finding)
 {
     struct json json;
     json_begin(&json);
@@ -39,7 +39,7 @@ static bool tell_json(const struct hlk_finding *finding)
 /* problem  eviction: maxmemory 1.0 MB, policy allkeys-lru
  *          When memory is short ...
  *          CONFIG SET ... */
-static bool tell_text(const struct hlk_finding *finding)
+static bool print_text(const struct hlk_finding *finding)
 {
     static char first[2048], text[65536];
     snprintf(first, sizeof first, "%s: %s", finding->area, finding->measured);
@@ -52,17 +52,17 @@ static bool tell_text(const struct hlk_finding *finding)
     return say_answer(text, len);
 }
 
-static void tell(const struct hlk_finding *finding, void *ctx)
+static void print_finding(const struct hlk_finding *finding, void *ctx)
 {
     struct report *report = ctx;
     const struct options *options = report->options;
     bool left_out = options->verbosity < 0 && finding->level < HLK_FINDING_WARNING && !options->json;
     report->n[finding->level]++;
     if (!report->failed && !left_out)
-        report->failed = !(options->json ? tell_json(finding) : tell_text(finding));
+        report->failed = !(options->json ? print_json(finding) : print_text(finding));
 }
 
-static bool tell_sum(const struct report *report, int code)
+static bool print_sum(const struct report *report, int code)
 {
     char line[128];
     struct json json;
@@ -93,7 +93,7 @@ static enum hlk_status diagnose(const struct options *options, struct report *re
     opts.prefix = options->name;
     opts.flags = (options->fair ? HLK_DIAGNOSE_FAIR : 0) | (options->fenced ? HLK_DIAGNOSE_FENCED : 0) |
                  (options->string ? HLK_DIAGNOSE_STRING : 0);
-    return hlk_diagnose(options->url, &opts, tell, report);
+    return hlk_diagnose(options->url, &opts, print_finding, report);
 }
 
 int doctor(const struct options *options)
@@ -103,7 +103,7 @@ int doctor(const struct options *options)
                : report.n[HLK_FINDING_PROBLEM]      ? 2
                : report.n[HLK_FINDING_WARNING]      ? 1
                                                     : 0;
-    if (report.failed || (code != EX_USAGE && !tell_sum(&report, code)))
+    if (report.failed || (code != EX_USAGE && !print_sum(&report, code)))
         return EX_IOERR;
     return code;
 }

@@ -222,7 +222,7 @@ void helper_finish(void)
     helper.orders = NULL;
 }
 
-static void tell_news(void)
+static void report_changes(void)
 {
     send(helper.life, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* a full socket is enough of a message */
 }
@@ -233,7 +233,7 @@ void helper_kill_at(int64_t at_ms)
         return;
     int64_t before_ms = atomic_exchange(&helper.orders->kill_at_ms, at_ms);
     if (at_ms < before_ms)
-        tell_news();
+        report_changes();
 }
 
 void helper_arm(void)
@@ -241,7 +241,7 @@ void helper_arm(void)
     if (!helper.orders)
         return;
     atomic_store(&helper.orders->group, getpid());
-    tell_news();
+    report_changes();
     if (hlk_now_ms() >= atomic_load(&helper.orders->kill_at_ms))
         kill_command(helper.orders); /* it is too late to start COMMAND */
 }

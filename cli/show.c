@@ -13,12 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_MOST 100 /* places that are named; the rest is counted */
+#define WAITERS_MAX 100 /* that are shown; the rest is counted */
 
 struct seen { /* what the server said, at one time */
     struct hlk_lock_state state;
-    struct hlk_waiter line[LINE_MOST];
-    size_t places; /* of which LINE_MOST are in `line` */
+    struct hlk_waiter waiters[WAITERS_MAX];
+    size_t waiting; /* of which WAITERS_MAX are in `waiters` */
 };
 
 static int64_t wall_ms(void)
@@ -124,10 +124,11 @@ static bool answer(const struct options *options, const struct seen *seen)
 {
     bool quiet = options->verbosity < 0 && !options->json;
     bool said = options->json ? answer_json(options, &seen->state) : quiet || answer_text(options, &seen->state);
-    for (size_t i = 0; said && !quiet && i < seen->places && i < LINE_MOST; i++)
-        said = options->json ? waiter_json(options->name, i + 1, &seen->line[i]) : waiter_text(i + 1, &seen->line[i]);
-    if (said && !quiet && !options->json && seen->places > LINE_MOST)
-        said = answer_more(seen->places - LINE_MOST);
+    for (size_t i = 0; said && !quiet && i < seen->waiting && i < WAITERS_MAX; i++)
+        said = options->json ? waiter_json(options->name, i + 1, &seen->waiters[i])
+                             : waiter_text(i + 1, &seen->waiters[i]);
+    if (said && !quiet && !options->json && seen->waiting > WAITERS_MAX)
+        said = answer_more(seen->waiting - WAITERS_MAX);
     return said;
 }
 
@@ -136,9 +137,9 @@ static int look(hlk_lock *lock, struct seen *seen)
 {
     memset(seen, 0, sizeof *seen);
     seen->state.size = sizeof seen->state;
-    seen->line[0].size = sizeof seen->line[0];
+    seen->waiters[0].size = sizeof seen->waiters[0];
     if (hlk_lock_query(lock, &seen->state) != HLK_OK ||
-        hlk_lock_waiters(lock, seen->line, LINE_MOST, &seen->places) != HLK_OK)
+        hlk_lock_waiters(lock, seen->waiters, WAITERS_MAX, &seen->waiting) != HLK_OK)
         return say_fault();
     return 0;
 }
@@ -148,9 +149,9 @@ static bool is_news(const struct seen *a, const struct seen *b)
 {
     bool same = a->state.held == b->state.held && a->state.count == b->state.count &&
                 a->state.waiting == b->state.waiting && strcmp(a->state.holder, b->state.holder) == 0 &&
-                a->places == b->places;
-    for (size_t i = 0; same && i < a->places && i < LINE_MOST; i++)
-        same = strcmp(a->line[i].holder, b->line[i].holder) == 0;
+                a->waiting == b->waiting;
+    for (size_t i = 0; same && i < a->waiting && i < WAITERS_MAX; i++)
+        same = strcmp(a->waiters[i].holder, b->waiters[i].holder) == 0;
     return !same;
 }
 

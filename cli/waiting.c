@@ -18,7 +18,7 @@
 #define SOON_MS 100      /* a wait that is shorter is not shown */
 #define LOOKS 5          /* at most so many, SOON_MS apart, for its position; then it is reported without */
 #define TERMINAL_MS 1000 /* when the line first appears, and how often it is updated */
-#define LINE_MOST 64     /* entries of the queue that are searched for our own */
+#define QUEUE_MAX 64     /* entries of the queue that are searched for our own */
 #define COLUMNS 80       /* of a terminal of unknown width */
 #define COLUMNS_LEAST 40
 
@@ -38,11 +38,11 @@ static bool is_around_us(const char *holder)
     return false;
 }
 
-static int64_t position_in(const struct hlk_waiter *line, size_t n, const char *client_id)
+static int64_t position_in(const struct hlk_waiter *waiters, size_t n, const char *client_id)
 {
     size_t len = strlen(client_id);
-    for (size_t i = 0; i < n && i < LINE_MOST; i++)
-        if (strncmp(line[i].holder, client_id, len) == 0 && line[i].holder[len] == ':')
+    for (size_t i = 0; i < n && i < QUEUE_MAX; i++)
+        if (strncmp(waiters[i].holder, client_id, len) == 0 && waiters[i].holder[len] == ':')
             return (int64_t)i + 1;
     return 0;
 }
@@ -50,15 +50,15 @@ static int64_t position_in(const struct hlk_waiter *line, size_t n, const char *
 /* False: unknown. */
 static bool look(const struct waiting *w, struct look *look)
 {
-    struct hlk_waiter line[LINE_MOST];
+    struct hlk_waiter waiters[QUEUE_MAX];
     size_t n;
     memset(look, 0, sizeof *look);
     look->state.size = sizeof look->state;
-    line[0].size = sizeof line[0];
+    waiters[0].size = sizeof waiters[0];
     if (hlk_lock_query(w->lock, &look->state) != HLK_OK || !look->state.held || look->state.mine)
         return false;
-    if (hlk_lock_waiters(w->lock, line, LINE_MOST, &n) == HLK_OK)
-        look->position = position_in(line, n, hlk_client_id(w->client));
+    if (hlk_lock_waiters(w->lock, waiters, QUEUE_MAX, &n) == HLK_OK)
+        look->position = position_in(waiters, n, hlk_client_id(w->client));
     return true;
 }
 
@@ -66,7 +66,7 @@ static const char *position_text(int64_t position, char *buf, size_t size)
 {
     static const char *const ends[] = { "th", "st", "nd", "rd" };
     bool teens = position % 100 >= 11 && position % 100 <= 13;
-    snprintf(buf, size, "%" PRId64 "%s in line", position, ends[position % 10 > 3 || teens ? 0 : position % 10]);
+    snprintf(buf, size, "%" PRId64 "%s in the queue", position, ends[position % 10 > 3 || teens ? 0 : position % 10]);
     return buf;
 }
 
@@ -122,7 +122,7 @@ static bool may_be_queued_soon(struct waiting *w, const struct look *seen)
 }
 
 /* Under the mutex. False: nothing more to show. */
-static bool tell(struct waiting *w, const struct look *seen)
+static bool report_look(struct waiting *w, const struct look *seen)
 {
     snprintf(w->holder, sizeof w->holder, "%s", seen->state.holder);
     w->itself = w->nested && is_around_us(seen->state.holder);
@@ -154,7 +154,7 @@ static bool is_over_at(struct waiting *w, int64_t at_ms)
     return w->over;
 }
 
-static void *be_the_teller(void *ctx)
+static void *report_wait(void *ctx)
 {
     struct waiting *w = ctx;
     struct look seen;
@@ -167,14 +167,14 @@ static void *be_the_teller(void *ctx)
         pthread_mutex_lock(&w->mu);
         known = known && !may_be_queued_soon(w, &seen);
         if (known && !w->over)
-            more = tell(w, &seen);
+            more = report_look(w, &seen);
         next_ms = hlk_now_ms() + (known ? TERMINAL_MS : SOON_MS);
     }
     pthread_mutex_unlock(&w->mu);
     return NULL;
 }
 
-static bool has_something_to_tell(struct waiting *w)
+static bool has_anything_to_report(struct waiting *w)
 {
     const struct options *o = w->options;
     w->nested = getenv("HASPLOCK_OWNERS") && o->wait_ms != 0;
@@ -183,12 +183,12 @@ static bool has_something_to_tell(struct waiting *w)
 }
 
 /* With all signals blocked: SIGCHLD would be lost in a thread that has not blocked it. */
-static bool start_teller(struct waiting *w)
+static bool start_reporter(struct waiting *w)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&w->thread, NULL, be_the_teller, w) == 0;
+    bool started = pthread_create(&w->thread, NULL, report_wait, w) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
@@ -205,7 +205,7 @@ void waiting_begin(struct waiting *w, const struct options *options, hlk_client 
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&w->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    w->started = has_something_to_tell(w) && start_teller(w);
+    w->started = has_anything_to_report(w) && start_reporter(w);
 }
 
 void waiting_end(struct waiting *w)

@@ -29,7 +29,7 @@ if refusal or not holder then
 end
 redis.call('del', lock)
 if client_of(holder) then
-    tell(holder, 'fbroken', 0)
+    send(holder, 'fbroken', 0)
 end
 pass()
 return holder

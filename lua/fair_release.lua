@@ -75,7 +75,7 @@ local function leave()
     local behind = near[position > 0 and 3 or 2]
     remove({ hold })
     if before and not client_of(before) and behind and client_of(behind) then
-        tell(behind, 'fopen', 0)
+        send(behind, 'fopen', 0)
     end
     return position
 end

@@ -35,7 +35,7 @@ local function listens(name) -- true, false; nil: this user may not count subscr
     end
 end
 
-local function tell(waiter, what, ttl)
+local function send(waiter, what, ttl)
     local client, id = string.match(waiter, '^(.*):(%d+)$')
     redis.pcall('publish', 'hasplock_inbox:' .. client, what .. ' ' .. id .. ' ' .. ttl .. ' 0 ' .. lock)
 end
@@ -86,12 +86,12 @@ local function grant(waiter)
     ttl = ttl and ttl > 0 and string.format('%.0f', ttl) or GRANT_MS
     local set = redis.pcall('hset', lock, waiter, '1')
     if type(set) == 'table' then
-        tell(waiter, 'fopen', 0)
+        send(waiter, 'fopen', 0)
         return nil
     end
     redis.pcall('pexpire', lock, ttl)
     remove({ waiter })
-    tell(waiter, 'fgrant', ttl)
+    send(waiter, 'fgrant', ttl)
     taken()
     return tonumber(ttl)
 end
@@ -209,7 +209,7 @@ end
 local function call(waiter, kept, hears)
     local ours = (kept > 0 or hears == false) and somebody_of_ours()
     if ours then
-        tell(ours, 'fopen', 0)
+        send(ours, 'fopen', 0)
         return
     end
     if kept > 0 then

@@ -43,7 +43,7 @@ local function call_redisson()
     redis.pcall('publish', channel, '0')
 end
 
-local function tell(client, what)
+local function send(client, what)
     redis.pcall('publish', 'hasplock_inbox:' .. client, what .. ' 0 ' .. lock)
 end
 
@@ -114,7 +114,7 @@ local function look()
 end
 
 -- One message for each client with all its holds.
-local function tell_grants(waiters, time)
+local function send_grants(waiters, time)
     local texts, order = {}, {}
     for _, waiter in ipairs(waiters) do
         local waited = math.floor(time - waiter.score / 100)
@@ -127,7 +127,7 @@ local function tell_grants(waiters, time)
         to[#to + 1] = part
     end
     for _, to in ipairs(order) do
-        tell(to.client, to.what .. table.concat(to, ','))
+        send(to.client, to.what .. table.concat(to, ','))
     end
 end
 
@@ -146,7 +146,7 @@ local function pass(caller)
             if waiter.there or waiter.hold and waiter.hold == caller then
                 local blocked = mode == 'write' or mode and waiter.kind == 'w'
                 if not blocked and not put(waiter.kind, waiter.hold, waiter.ttl) then
-                    tell(waiter.client, waiter.kind .. 'open ' .. waiter.id .. ' 0') -- it sends acquire itself
+                    send(waiter.client, waiter.kind .. 'open ' .. waiter.id .. ' 0') -- it sends acquire itself
                     blocked = true
                 end
                 if blocked then
@@ -163,7 +163,7 @@ local function pass(caller)
         local removed = gone[1] and redis.pcall('zrem', queue, unpack(gone)) or 0
     until head or #waiters < CHUNK or type(removed) == 'table'
     if granted[1] then
-        tell_grants(granted, time)
+        send_grants(granted, time)
     end
     return mode, head, n
 end

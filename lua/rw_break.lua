@@ -40,7 +40,7 @@ for i = 1, #held, 2 do
         end
         local client, id = string.match(hold, '^(hlk%-.*):(%d+)$')
         if client then
-            tell(client, (writes == 1 and 'w' or 'r') .. 'broken ' .. id .. ' 0')
+            send(client, (writes == 1 and 'w' or 'r') .. 'broken ' .. id .. ' 0')
         end
     end
 end

@@ -79,7 +79,7 @@ if freed and yield_ms > 0 and listeners() > 0 then -- for yield_ms the lock is l
     end
     call_redisson()
     if head and head.there then
-        tell(head.client, head.kind .. 'open ' .. head.id .. ' ' .. yield_ms)
+        send(head.client, head.kind .. 'open ' .. head.id .. ' ' .. yield_ms)
     end
     return 1
 end
@@ -93,7 +93,7 @@ if redis.pcall('exists', queue) == 1 and not (until_ms and until_ms - 1e15 > now
             ours = ours or string.sub(other, 1, 4) == 'hlk-'
         end
         if mode and not ours then
-            tell(head.client, head.kind .. 'open ' .. head.id .. ' 0')
+            send(head.client, head.kind .. 'open ' .. head.id .. ' 0')
         end
     end
 end

@@ -228,10 +228,10 @@ void hlk_entry_retry(struct hlk_entry *e, uint64_t h);
 /* The reply was "acquired"; its attempt was sent at sent_ms. False: too late to count on the lease, send again. */
 bool hlk_entry_acquired(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t sent_ms, int64_t token,
                         bool doubt);
-/* Reports that waiter `winner` holds the lock: by the return of its call, or by `tell`, which queues its completion.
- * `tell` runs under the mutex, so no later holder is reported first. Then the waiters of the same holder, and those
- * with one try, check the entry again. */
-void hlk_entry_report_acquired(struct hlk_entry *e, uint64_t winner, void (*tell)(void *ctx), void *ctx);
+/* Reports that waiter `winner` holds the lock: by the return of its call, or by `complete`, which queues its
+ * completion. `complete` runs under the mutex, so no later holder is reported first. Then the waiters of the same
+ * holder, and those with one try, check the entry again. */
+void hlk_entry_report_acquired(struct hlk_entry *e, uint64_t winner, void (*complete)(void *ctx), void *ctx);
 /* The reply said that h has a tombstone: the head waiter gets a new hold id. */
 void hlk_entry_renumber(struct hlk_entry *e, struct hlk_local_waiter *waiter);
 /* Leaves the local queue from any position; no-op when not in it. True: the caller must start release(h) and then call

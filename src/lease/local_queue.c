@@ -381,11 +381,11 @@ void hlk_entry_retry(struct hlk_entry *e, uint64_t h)
     hlk_mutex_unlock(e->mu);
 }
 
-void hlk_entry_report_acquired(struct hlk_entry *e, uint64_t winner, void (*tell)(void *ctx), void *ctx)
+void hlk_entry_report_acquired(struct hlk_entry *e, uint64_t winner, void (*complete)(void *ctx), void *ctx)
 {
     hlk_mutex_lock(e->mu);
-    if (tell)
-        tell(ctx);
+    if (complete)
+        complete(ctx);
     if (e->holder.id == winner) /* it may have lost the lock meanwhile to another holder */
         e->unreported = false;
     hlk_entry_wake_informed(e);

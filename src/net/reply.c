@@ -50,7 +50,7 @@ static int core(const char **text)
     return (int)(tail && strstr(tail, "on @user_script:") ? (size_t)(tail - *text) : strlen(*text));
 }
 
-static void reply_tell(struct hlk_error *error, enum hlk_reply_kind kind, enum hlk_status status, const char *text)
+static void reply_set_error(struct hlk_error *error, enum hlk_reply_kind kind, enum hlk_status status, const char *text)
 {
     int len = core(&text);
     if (kind == HLK_REPLY_WRONG_TYPE)
@@ -77,7 +77,7 @@ enum hlk_reply_kind hlk_reply_read(const redisReply *reply, struct hlk_error *er
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (says(reply->str, known[i].word)) {
-            reply_tell(error, known[i].kind, known[i].status, reply->str);
+            reply_set_error(error, known[i].kind, known[i].status, reply->str);
             return known[i].kind;
         }
     }

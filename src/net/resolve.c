@@ -65,7 +65,7 @@ static void look_up(struct hlk_resolve *lookup, lookup_fn *how, int flags)
         lookup->found = NULL;
 }
 
-static void resolve_tell(struct hlk_resolve *lookup)
+static void resolve_report(struct hlk_resolve *lookup)
 {
     atomic_store_explicit(&lookup->done, true, memory_order_release);
     eventfd_write(lookup->fd, 1);
@@ -76,7 +76,7 @@ static void *resolve_run(void *arg)
     struct hlk_resolve *lookup = arg;
     lookup_fn *play = atomic_load(&played);
     look_up(lookup, play ? play : getaddrinfo, 0);
-    resolve_tell(lookup);
+    resolve_report(lookup);
     resolve_unref(lookup);
     atomic_fetch_sub(&running, 1);
     return NULL;
@@ -131,7 +131,7 @@ struct hlk_resolve *hlk_resolve_start(const char *host, int port, struct hlk_err
 
     look_up(lookup, getaddrinfo, AI_NUMERICHOST);
     if (lookup->fault != EAI_NONAME) {
-        resolve_tell(lookup);
+        resolve_report(lookup);
         return lookup;
     }
     int fault = start_thread(lookup);

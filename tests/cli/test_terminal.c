@@ -82,7 +82,7 @@ Test(terminal, shows_after_a_second_whom_it_waits_for_and_takes_that_back)
 {
     hold_elsewhere();
     struct command *c = in_sh("exec \"$0\" run t -- \"$1\" ready");
-    command_until(c, OUT, "hasplock: run \"t\": waiting 1 s, 1st in line: held by web-3 pid 4711 (hold ");
+    command_until(c, OUT, "hasplock: run \"t\": waiting 1 s, 1st in the queue: held by web-3 pid 4711 (hold ");
     command_until(c, OUT, "waiting 2 s, ");
     cr_assert_null(strchr(c->text[OUT], '\n'), "one line, made anew: %s", c->text[OUT]);
     cr_assert_eq(RUN("break", "-q", "t"), 0);

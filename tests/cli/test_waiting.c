@@ -115,7 +115,7 @@ Test(waiting, verbose_says_it_in_a_short_wait_too)
     int64_t took_ms = test_now_ms() - started_ms;
     cr_assert(took_ms >= 1500 && took_ms < 4000, "%lld ms", (long long)took_ms);
     cr_assert_not_null(strstr(c->text[ERR], ": waiting: held by "), "%s", c->text[ERR]);
-    cr_assert_not_null(strstr(c->text[ERR], "; 1st in line"), "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "; 1st in the queue"), "%s", c->text[ERR]);
     command_free(c);
     let_go();
 }

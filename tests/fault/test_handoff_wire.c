@@ -93,7 +93,7 @@ Test(handoff_proxied, grant_to_a_silent_subscriber_is_found_before_it_is_over)
 
 /* --- invalid messages */
 
-static void tell(hlk_client *client, const char *what)
+static void send_message(hlk_client *client, const char *what)
 {
     raw(fixture.redis, "PUBLISH hasplock_inbox:%s %s", hlk_client_id(client), what);
 }
@@ -107,7 +107,7 @@ static void tell_and_wait(hlk_client *client)
     snprintf(message, sizeof message, "grant %d 30000 0 t3", ++h); /* new: the last one may have a release pending */
     raw(fixture.redis, "HSET t3 %s:%d 1", hlk_client_id(client), h);
     raw(fixture.redis, "PEXPIRE t3 30000");
-    tell(client, message);
+    send_message(client, message);
     WAIT_FOR(is_free("t3"));
     /* messages before it may be handed back too, if they look like a grant */
     cr_assert_gt(fixture_counters(client).handed_back, handed_back);
@@ -143,7 +143,7 @@ Test(handoff_wire, inbox_messages_that_are_none_of_ours_change_nothing)
     char member[256];
     snprintf(member, sizeof member, "%s", member_of("t"));
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
-        tell(client, messages[i]);
+        send_message(client, messages[i]);
         tell_and_wait(client);
         cr_assert_not(actor_answered(waiter), "%s", messages[i]);
         cr_assert_str_eq(member_of("t"), member, "%s", messages[i]);
@@ -167,7 +167,7 @@ Test(handoff_wire, grant_for_a_hold_that_nobody_knows_goes_to_the_next)
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
     WAIT_FOR_WAITERS(client, 1);
-    tell(client, "grant 4711 30000 0 t");
+    send_message(client, "grant 4711 30000 0 t");
     cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
     cr_assert_eq(fixture_counters(client).handed_back, 1u);
     cr_assert_eq(fixture_counters(client).woken_by_ttl, 0u);

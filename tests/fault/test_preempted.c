@@ -36,11 +36,11 @@ WRAPPED(void, hlk_acquire_op_leave, (struct hlk_acquire_op * r))
 
 /* In the caller's thread: a blocking acquire is about to return, and the local queue was woken. */
 static atomic_int lines_told;
-WRAPPED(void, hlk_entry_report_acquired, (struct hlk_entry * s, uint64_t winner, void (*tell)(void *), void *ctx))
+WRAPPED(void, hlk_entry_report_acquired, (struct hlk_entry * s, uint64_t winner, void (*complete)(void *), void *ctx))
 {
-    if (!tell && atomic_load(&armed) == BEFORE_LOOK)
+    if (!complete && atomic_load(&armed) == BEFORE_LOOK)
         WAIT_FOR(atomic_load(&standing));
-    __real_hlk_entry_report_acquired(s, winner, tell, ctx);
+    __real_hlk_entry_report_acquired(s, winner, complete, ctx);
     atomic_fetch_add(&lines_told, 1);
 }
 

@@ -76,7 +76,7 @@ static void hold(struct worker *worker, int i)
             status = hlk_lock_release(lock);
 }
 
-static void *sail(void *arg)
+static void *use_the_lock(void *arg)
 {
     struct worker *worker = arg;
     while (!atomic_load(&stop)) {
@@ -187,7 +187,7 @@ Test(storm, is_ridden_out_by_all_and_leaves_nothing)
             snprintf(name, sizeof name, "t%d", j);
             worker->locks[j] = fixture_owned(worker->client, name, worker->owner);
         }
-        cr_assert_eq(pthread_create(&worker->thread, NULL, sail, worker), 0);
+        cr_assert_eq(pthread_create(&worker->thread, NULL, use_the_lock, worker), 0);
     }
     for (int64_t until = test_now_ms() + STORM_MS; test_now_ms() < until;) {
         one_blow(&seed);

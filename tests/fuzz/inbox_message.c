@@ -60,7 +60,7 @@ static void run_jobs(void)
         HLK_CONTAINER(link, struct hlk_job, link)->run(HLK_CONTAINER(link, struct hlk_job, link));
 }
 
-/* Who holds `name`, or is first in line for it. */
+/* Who holds `name`, or is the first in its queue. */
 static struct hlk_entry *begin(const char *name, struct hlk_local_waiter *turn, atomic_uint *holds, bool holder)
 {
     struct hlk_entry *s = hlk_entry_get(&node, table.formats[0], name, strlen(name));

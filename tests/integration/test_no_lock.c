@@ -164,7 +164,7 @@ Test(names, with_and_without_braces_have_lines_of_their_own)
         cr_assert_eq(hlk_lock_release(braces), HLK_OK);
         cr_assert_eq(raw_int(fixture.redis, "EXISTS {t}"), 0, "it is nobody's");
         cr_assert_eq(raw_int(fixture.redis, "ZCOUNT hasplock_queue:{t} 1 1e15"), 1,
-                     "and who waits for t stays in line");
+                     "and who waits for t stays in the queue");
     }
     cr_assert_eq(hlk_lock_release(held), HLK_OK);
     cr_assert_eq(actor_end(waiter), HLK_OK);

@@ -157,7 +157,7 @@ Test(tokens, are_refused_by_a_full_server_and_nothing_changes)
     cr_assert_str_eq(everything(), "");
 }
 
-/* --- in line */
+/* --- in the queue */
 
 Test(tokens_in_line, come_with_the_grant)
 {

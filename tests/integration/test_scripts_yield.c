@@ -33,7 +33,7 @@ Test(yield_window, run_twice_is_run_once)
     cr_assert_str_eq(release(A, 0), ":0");
     cr_assert_str_eq(leave(A, 0, PLACE(A)), ":0");
     cr_assert_eq(score("open"), until);
-    cr_assert_eq(raw_pttl(admin, LOCK), -2, "nor is it given to the first in line");
+    cr_assert_eq(raw_pttl(admin, LOCK), -2, "nor is it given to the first in the queue");
     cr_assert_str_eq(said(), "|open 7 600000 0 t||0");
     nobody_listens();
 }
@@ -147,7 +147,7 @@ Test(yield_window, while_it_lasts_nobody_of_ours_has_it)
         cr_assert(between(600000 - WAIT_MS, answered_ttl(answer), 600000), "as long as it lasts: %s", answer);
     }
     cr_assert_str_eq(everything(), before);
-    cr_assert_str_eq(answered(enqueue(A, PLACE(A))), " 2", "who comes now is the last in line");
+    cr_assert_str_eq(answered(enqueue(A, PLACE(A))), " 2", "who comes now is the last in the queue");
     cr_assert_str_eq(said(), "|||");
     nobody_listens();
 }
