@@ -129,6 +129,7 @@ bool hlk_acquire_listen_live(struct hlk_acquire_op *op)
     char name[HLK_KEY_MAX + HLK_FIELD_MAX];
     size_t len = listen_inbox(op, name);
     op->machine.joined = hlk_channel_join_live(channels, name, len, &op->inbox_listener) == HLK_OK;
+    op->shared |= op->machine.joined;
     if (op->machine.joined && has_moved(op)) {
         hlk_channel_leave(channels, &op->inbox_listener);
         op->machine.joined = false;

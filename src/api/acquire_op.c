@@ -126,7 +126,7 @@ enum hlk_status hlk_acquire_op_wait(struct hlk_acquire_op *op)
     hlk_client *client = op->lock->client;
     if (op->waits)
         return HLK_OK;
-    op->waits = true;
+    op->waits = op->shared = true;
     HLK_COUNT(&client->table, waiting);
     hlk_acquire_listen_eager(op, true);
     hlk_client_wait_add(client, &op->closing_wait);
@@ -139,9 +139,8 @@ enum hlk_status hlk_acquire_op_wait(struct hlk_acquire_op *op)
 
 enum hlk_status hlk_acquire_op_queue(struct hlk_acquire_op *op)
 {
-    if (!op->machine.once && !op->inbox_retained && !op->lock->kind->polls) {
+    if (!op->machine.once && !op->inbox_retained && !op->lock->kind->polls)
         hlk_acquire_listen_retain(op);
-    }
     return hlk_acquire_op_wait(op);
 }
 
@@ -424,6 +423,7 @@ void hlk_acquire_op_leave(struct hlk_acquire_op *op)
 
 void hlk_acquire_op_free(struct hlk_acquire_op *op)
 {
+    hlk_raise_end(&op->raise, &op->cmd);
     hlk_command_drop_reply(&op->cmd);
     hlk_handle_release(&op->lock->handle);
     hlk_mem_free(op);

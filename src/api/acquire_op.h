@@ -6,10 +6,27 @@
 #ifndef HLK_API_ACQUIRE_OP_H
 #define HLK_API_ACQUIRE_OP_H
 
+#include "lease/raise.h"
 #include "node/replicas.h"
 #include "script/engine.h"
 #include "wait/acquire_machine.h"
 #include "api/handle.h"
+
+enum hlk_wait_what {
+    HLK_WAIT_START,             /* nothing yet */
+    HLK_WAIT_REPLY,             /* the reply to the attempt in flight */
+    HLK_WAIT_CONNECTION,        /* cmd.pipeline connects */
+    HLK_WAIT_PAUSE,             /* the server has refused the command for now: until_ms */
+    HLK_WAIT_QUEUE,             /* it becomes the head waiter, or holds the lock */
+    HLK_WAIT_MESSAGES,          /* a message or a subscription, or it holds the lock */
+    HLK_WAIT_REPLICAS,          /* replicas confirm the hold */
+    HLK_WAIT_DONE               /* nothing any more: machine.status */
+};
+
+struct hlk_wait_for {
+    enum hlk_wait_what what;    /* cancel and close end each of them */
+    int64_t until_ms;           /* then the driver reports that its time is over; INT64_MAX: never */
+};
 
 struct hlk_acquire_op {                    /* heap; the command's call may outlive the caller */
     struct hlk_local_waiter waiter;
@@ -25,6 +42,8 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     struct hlk_cancel *cancel;
     struct hlk_thread *self;            /* the blocked thread; or NULL, and: */
     void (*wake)(struct hlk_acquire_op *op, unsigned bit);  /* any thread, under any mutex of rank below POST */
+    enum hlk_progress (*send)(struct hlk_acquire_op *op);   /* the driver's: sends an attempt, and sets in_flight */
+    struct hlk_wait_for wait_for;       /* set by each step (api/acquire_step.h) */
     void *driver;                       /* its own */
     int64_t started_ns;
     int64_t lease_ms;                   /* > 0 */
@@ -34,8 +53,10 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     bool retried;                       /* one try, or one that polls: it has been sent again because a hold of this
                                          * process was found whose release is under way */
     bool waits;                         /* counted in `waiting`, registered for close and cancel */
+    bool shared;                        /* other threads may have, or have had, a pointer to it */
     bool raising;                       /* not an acquire: it makes the lease of a nested hold longer */
-    bool raises;                        /* another thread of its owner has acquired first; the lease must be raised */
+    bool raised;                        /* and the reply was that it is */
+    struct hlk_raise raise;             /* for that */
     bool unanswered;                    /* its deadline passed before any reply */
     unsigned late;                      /* replies "acquired" that came after the lease's end: a release is due */
     bool inbox_retained;                /* the inbox stays subscribed while it is behind others in the local queue; */

@@ -21,8 +21,6 @@ static void count_hold(struct hlk_entry_table *table, const struct hlk_acquire_o
 {
     bool holds = !op->lock->kind->format->holds_nothing;
     bool nested = holds && (!op->won || op->raising);
-    if (nested && op->raises)
-        return; /* counted after its lease is raised */
     if (nested) {
         HLK_COUNT(table, reentered);
         return;
@@ -76,7 +74,9 @@ static enum hlk_status busy_text(struct hlk_acquire_op *op, enum hlk_status stat
     const struct hlk_format *format = op->lock->kind->format;
     if (status == HLK_TIMEOUT)
         hlk_text_add(&text, format->holds_nothing ? "waited %lld ms; " : "not acquired in %lld ms; ", waited_ms(op));
-    if (format->describe && op->holder[0]) {
+    if (op->raising) {
+        hlk_text_add(&text, "no answer came in time to the raise of its lease; held as before");
+    } else if (format->describe && op->holder[0]) {
         format->describe(&text, op->holder);
     } else if (op->unanswered) {
         hlk_text_add(&text, "the server has not answered; what was sent is taken back");

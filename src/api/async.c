@@ -1,10 +1,30 @@
-/* Acquire without a blocked thread: which thread runs the steps, and how long the operation lives. The steps are in
- * async_step.c. */
-#include "api/async.h"
+/* Acquire without a blocked thread: which thread runs the steps, and how long the operation lives. */
+#include "api/acquire_step.h"
 
-#include "api/acquire_report.h"
-#include "base/clock.h"
 #include "base/mem.h"
+
+#define ASYNC_RUNNING 0x40000000u /* a thread runs the steps, and will see events that arrive meanwhile */
+
+/* Events come from the loop, from the leader of the connection and from a cancel. They are bits. The thread that sets a
+ * bit runs the steps, unless another one does. So steps never overlap, and no mutex is held during their I/O. */
+struct hlk_async {
+    atomic_uint bits;
+    atomic_int refs; /* the completion's, and one for an attempt in flight */
+    bool touched;    /* the loop may have a pointer to it: free it on the loop thread */
+    bool over;       /* no further steps */
+    struct hlk_acquire_op *op;
+    hlk_owner *owner; /* referenced: the handle may be destroyed while this waits */
+    struct hlk_post post;
+    struct hlk_post end; /* frees it: posted once, with the last reference */
+    struct hlk_alarm alarm;
+    int64_t alarm_ms; /* when it is due; 0: it is not armed */
+    struct hlk_up up;
+    struct hlk_job job;
+    hlk_done_fn *done;
+    void *ctx;
+    enum hlk_status status;
+    struct hlk_error error; /* the thread's error, for the thread of the callback */
+};
 
 static void step_all(struct hlk_async *async);
 
@@ -20,7 +40,6 @@ static void async_wake(struct hlk_acquire_op *op, unsigned bit)
 static void free_async(struct hlk_async *async)
 {
     hlk_owner *owner = async->owner;
-    hlk_raise_end(&async->raise, &async->op->cmd);
     hlk_acquire_op_free(async->op);
     hlk_mem_free(async);
     hlk_owner_destroy(owner);
@@ -75,37 +94,74 @@ static void async_on_answer(struct hlk_call *call)
     async_unref(async); /* the attempt's reference */
 }
 
+/* --- the driver --- */
+
+/* Two references while an attempt is in flight, because its reply may arrive before send returns. */
+static enum hlk_progress async_send(struct hlk_acquire_op *op)
+{
+    struct hlk_async *async = op->driver;
+    op->cmd.call.waiter = NULL;
+    op->cmd.call.done = async_on_answer;
+    op->cmd.call.lazy = false;
+    op->in_flight = true;
+    atomic_fetch_add(&async->refs, 1);
+    enum hlk_progress progress = hlk_command_send(&op->cmd, &op->error);
+    if (progress == HLK_COMMAND_IN_FLIGHT)
+        return progress;
+    op->in_flight = false;
+    atomic_fetch_sub(&async->refs, 1);
+    return progress;
+}
+
+/* One try ends with its connection's reply_timeout_ms. */
+static bool needs_alarm(const struct hlk_async *async, struct hlk_wait_for next)
+{
+    const struct hlk_acquire_op *op = async->op;
+    bool ends_by_itself = next.what == HLK_WAIT_REPLY && op->machine.once && !op->cmd.doubt;
+    return next.until_ms != INT64_MAX && next.until_ms != async->alarm_ms && !ends_by_itself;
+}
+
+/* Makes sure that what the operation waits for sets a bit. */
+static void async_wait_for(struct hlk_async *async, struct hlk_wait_for next)
+{
+    struct hlk_acquire_op *op = async->op;
+    async->over = next.what == HLK_WAIT_DONE;
+    async->touched |= op->shared;
+    if (async->over)
+        return;
+    if (needs_alarm(async, next)) {
+        async->touched = true;
+        async->alarm_ms = next.until_ms;
+        hlk_loop_arm(op->lock->client->loop, &async->alarm, next.until_ms);
+    }
+    if (next.what != HLK_WAIT_CONNECTION)
+        return;
+    async->touched = true;
+    if (!hlk_pipeline_when_up(op->cmd.pipeline, &async->up, op->cmd.reroutes))
+        atomic_fetch_or(&async->bits, HLK_WAKE_UP);
+}
+
 /* --- the end --- */
 
 static void run_done(struct hlk_job *job)
 {
     struct hlk_async *async = HLK_CONTAINER(job, struct hlk_async, job);
     if (async->status != HLK_OK)
-        (void)hlk_last_set(async->status, "%s", async->told.text);
+        (void)hlk_last_set(async->status, "%s", async->error.text);
     async->done(async->op->lock, async->status, async->ctx);
     async_unref(async);
 }
 
-/* The machine has its status. */
 static void async_finish(struct hlk_async *async)
 {
     struct hlk_acquire_op *op = async->op;
-    hlk_client *client = op->lock->client;
     if (async->touched) {
-        hlk_loop_cancel(client->loop, &async->alarm);
+        hlk_loop_cancel(op->lock->client->loop, &async->alarm);
         (void)hlk_pipeline_forget_up(op->cmd.pipeline, &async->up);
     }
-    bool held = op->machine.status == HLK_OK && !async->op->raising && !op->lock->kind->format->holds_nothing;
-    if (held && atomic_load(&client->closing)) {
-        hlk_entry_give_back(op->lock->entry, op->waiter.holder.id); /* as in api/lock.c */
-        op->machine.status = hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
-    }
-    if (async->op->raising && op->machine.status != HLK_OK)
-        hlk_entry_raise_undo(op->lock->entry, op->waiter.holder.id, op->cmd.hold);
-    hlk_acquire_op_leave(op);
-    async->status = hlk_acquire_op_report(op, op->machine.status);
+    async->status = hlk_acquire_finish(op);
     if (async->status != HLK_OK)
-        (void)hlk_error_set(&async->told, async->status, "%s", hlk_last_error());
+        (void)hlk_error_set(&async->error, async->status, "%s", hlk_last_error());
 }
 
 static void async_complete(void *ctx)
@@ -130,19 +186,21 @@ static void conclude(struct hlk_async *async)
     hlk_client_unref(client);
 }
 
-/* Runs steps until no event is left. The caller has set HLK_ASYNC_RUNNING. After the end the bit stays set. */
+/* Runs steps until no event is left. The caller has set ASYNC_RUNNING. After the end the bit stays set. */
 static void async_run(struct hlk_async *async)
 {
     for (;;) {
-        unsigned bits = atomic_fetch_and(&async->bits, HLK_ASYNC_RUNNING) & ~HLK_ASYNC_RUNNING;
+        unsigned bits = atomic_fetch_and(&async->bits, ASYNC_RUNNING) & ~ASYNC_RUNNING;
+        if (bits & HLK_WAKE_TIME)
+            async->alarm_ms = 0;
         if (bits && !async->over)
-            hlk_async_step(async, bits);
+            async_wait_for(async, hlk_acquire_step(async->op, bits));
         if (async->over) {
             async_finish(async);
             conclude(async);
             return;
         }
-        unsigned running = HLK_ASYNC_RUNNING;
+        unsigned running = ASYNC_RUNNING;
         if (!bits && atomic_compare_exchange_strong(&async->bits, &running, 0))
             return;
     }
@@ -150,7 +208,7 @@ static void async_run(struct hlk_async *async)
 
 static void step_all(struct hlk_async *async)
 {
-    if (!(atomic_fetch_or(&async->bits, HLK_ASYNC_RUNNING) & HLK_ASYNC_RUNNING))
+    if (!(atomic_fetch_or(&async->bits, ASYNC_RUNNING) & ASYNC_RUNNING))
         async_run(async);
 }
 
@@ -160,6 +218,9 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
                                        void *ctx)
 {
     struct hlk_acquire_opts opts;
+    enum hlk_enter nested;
+    unsigned count = 0;
+    uint64_t h = 0;
     enum hlk_status status = hlk_lock_check(lock, "acquire");
     if (status == HLK_OK)
         status = hlk_acquire_op_read_opts(lock, "acquire", given, &opts);
@@ -185,10 +246,10 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     }
     op->driver = async;
     op->wake = async_wake;
+    op->send = async_send;
     op->waiter.completes = true;
     op->eintr = false;
     async->op = op;
-    async->on_answer = async_on_answer;
     async->done = done;
     async->ctx = ctx;
     async->post.run = async_on_post;
@@ -199,8 +260,9 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     async->up.run = async_on_up;
     async->job.run = run_done;
     atomic_init(&async->refs, 1);
-    atomic_init(&async->bits, HLK_ASYNC_RUNNING);
-    hlk_async_start(async);
+    atomic_init(&async->bits, ASYNC_RUNNING);
+    nested = hlk_acquire_nest(lock, &opts, lock->holder, &count, &h);
+    async_wait_for(async, hlk_acquire_start(op, nested, count, h)); /* events that arrive meanwhile: in async_run */
     async_run(async);
     return HLK_OK;
 }

@@ -90,7 +90,6 @@ struct hlk_send_limits {           /* limits of a short command; all 0: reconnec
     int64_t max_ms;
     struct hlk_cancel *cancel;  /* ends it: HLK_INTERRUPTED */
     bool once;                  /* not repeated on a new connection: HLK_E_UNSURE */
-    bool acquires;              /* it is released again: HLK_TIMEOUT at max_ms, never UNSURE */
 };
 
 /* Sends `command` and gives the answer to `read`. Its script and arguments are set, and its pipeline only where it is
@@ -99,10 +98,10 @@ enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struc
                               const struct hlk_send_limits *patience, void (*read)(const struct hlk_command *cmd,
                               void *ctx), void *ctx);
 
-/* Writes count and lease (0: unchanged) of a hold. watchdog: it is renewed from now on. HLK_OK, HLK_LOST (reported),
- * HLK_NOT_HOLDER (its owner's other thread has released it meanwhile), or a fault, with the thread's error set. */
+/* Writes count and lease (0: unchanged) of a hold. HLK_OK, HLK_LOST (reported), HLK_NOT_HOLDER (its owner's other
+ * thread has released it meanwhile), or a fault, with the thread's error set. */
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
-                                   bool watchdog, const struct hlk_send_limits *patience);
+                                   const struct hlk_send_limits *patience);
 /* Turns the outcome of a release into the status for the releaser, with the reason in *error. Counts it, and reports a
  * loss that it has revealed. */
 enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *pending, struct hlk_entry *e,

@@ -142,7 +142,7 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_thread *self, str
  * server no longer knows it, or its owner's other thread has just released it. */
 static enum hlk_status release_write(hlk_lock *lock, const struct hlk_release_record *record)
 {
-    enum hlk_status status = hlk_lock_reacquire(lock, "release", record->h, record->count, 0, false,
+    enum hlk_status status = hlk_lock_reacquire(lock, "release", record->h, record->count, 0,
                                                 &(struct hlk_send_limits){ .max_ms = lock->client->reply_timeout_ms });
     return status == HLK_LOST ? status : HLK_OK;
 }

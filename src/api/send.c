@@ -1,4 +1,4 @@
-/* Short commands about a lock, one script each: nested holds with a fixed lease, extend, break. */
+/* Short commands about a lock, one script each: extend, break, the count of nested holds. */
 #include "api/handle.h"
 
 #include "base/clock.h"
@@ -37,19 +37,6 @@ static void blocking_on_cancel(struct hlk_cancel_wait *wait)
     hlk_park_wake(&HLK_CONTAINER(wait, struct blocking_command, cancel_wait)->self->park, HLK_WAKE_CANCEL);
 }
 
-/* It ends without a reply. */
-static enum hlk_status unanswered(const struct blocking_command *blocking, const struct hlk_send_limits *patience,
-                                  int64_t at_ms, struct hlk_error *error)
-{
-    if (!patience->acquires)
-        return hlk_command_give_up(&blocking->cmd, error);
-    bool late = (error->status == HLK_E_UNSURE || error->status == HLK_E_CONNECT) && hlk_clock_ms() >= at_ms;
-    if (!late || blocking->cmd.attempts == 0)
-        return error->status;
-    return hlk_error_set(error, patience->max_ms > 0 ? HLK_TIMEOUT : HLK_E_CONNECT,
-                         "no answer came in time to the raise of its lease; held as before");
-}
-
 /* Until it is answered, or the cancel is triggered. The bits are only hints. */
 static enum hlk_status send_and_wait(struct blocking_command *blocking, const struct hlk_send_limits *patience,
                                      bool *in_flight, struct hlk_error *error)
@@ -70,7 +57,7 @@ static enum hlk_status send_and_wait(struct blocking_command *blocking, const st
             return hlk_error_set(error, HLK_INTERRUPTED, "cancelled");
         status = hlk_command_run(&blocking->cmd, blocking->self, mask, in_flight, error);
     } while (status == HLK_INTERRUPTED);
-    return status == HLK_OK ? status : unanswered(blocking, patience, blocking->cmd.limits.at_ms, error);
+    return status == HLK_OK ? status : hlk_command_give_up(&blocking->cmd, error);
 }
 
 /* NULL: no memory, the thread's error is set. */
@@ -148,7 +135,7 @@ static enum hlk_status raised_nothing(hlk_lock *lock, const char *operation, uin
 }
 
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
-                                   bool watchdog, const struct hlk_send_limits *patience)
+                                   const struct hlk_send_limits *patience)
 {
     struct hlk_command cmd = { .type = lock->kind->format->reacquire, .hold = h, .count = count, .lease_ms = lease_ms };
     struct blocking_command *blocking = make_blocking_command(lock, operation, &cmd);
@@ -156,7 +143,7 @@ enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64
         return HLK_E_NOMEM;
     bool raised = false;
     enum hlk_status status = HLK_OK;
-    if (hlk_raise_begin(&blocking->raise, lock->entry, &blocking->cmd, watchdog))
+    if (hlk_raise_begin(&blocking->raise, lock->entry, &blocking->cmd, false))
         status = run_blocking_command(blocking, operation, patience, read_raised, &raised);
     else
         free_blocking_command(blocking);
@@ -219,7 +206,7 @@ static enum hlk_status extend(hlk_lock *lock, struct hlk_thread *self, int64_t l
         return hlk_lock_fail(lock, "extend", HLK_E_INVALID,
                              "lease_ms %lld is more than the %lld ms that max_hold_ms leaves", (long long)lease_ms,
                              (long long)(view.cap_ms > now ? view.cap_ms - now : 0));
-    return hlk_lock_reacquire(lock, "extend", view.h, view.count, lease_ms, false, NULL);
+    return hlk_lock_reacquire(lock, "extend", view.h, view.count, lease_ms, NULL);
 }
 
 enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)

@@ -1,6 +1,5 @@
 /* Calls of one owner, or of two, on one lock: one of them is stopped at the worst moment. */
 #include "api/acquire_op.h"
-#include "api/async.h"
 #include "api/handle.h"
 #include "halt.h"
 
@@ -16,11 +15,11 @@ WRAPPED(enum hlk_enter, hlk_entry_check, (struct hlk_entry * s, struct hlk_local
 }
 
 WRAPPED(enum hlk_status, hlk_lock_reacquire,
-        (hlk_lock * lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms, bool watchdog,
+        (hlk_lock * lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
          const struct hlk_send_limits *patience))
 {
     halt(BEFORE_REACQUIRE);
-    return __real_hlk_lock_reacquire(lock, operation, h, count, lease_ms, watchdog, patience);
+    return __real_hlk_lock_reacquire(lock, operation, h, count, lease_ms, patience);
 }
 
 /* A nested hold's lease could not be raised: stops at the end of its call. */
