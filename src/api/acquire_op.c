@@ -61,35 +61,23 @@ static void on_closing(struct hlk_wait_entry *entry)
 
 /* --- making --- */
 
-struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acquire_opts *opts,
-                                           struct hlk_holder holder)
+static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_t wait_ms, int64_t now, unsigned seed)
 {
-    struct hlk_acquire_op *op = hlk_mem_zalloc(sizeof *op);
-    if (!op)
-        return NULL;
-    int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
-    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
     int64_t begun = now + 1; /* rounded up: no wait ends early by a part of a millisecond */
-    unsigned seed = (unsigned)((uint64_t)now ^ holder.id * 2654435761u);
     hlk_acquire_machine_init(&op->machine,
-                             opts->wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_timeout_ms)
-                                                : hlk_clock_after(begun, opts->wait_ms),
-                             opts->wait_ms == 0, seed);
+                             wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_timeout_ms)
+                                          : hlk_clock_after(begun, wait_ms),
+                             wait_ms == 0, seed);
     hlk_acquire_machine_pauses(&op->machine, lock->backoff_min_ms, lock->backoff_max_ms, seed);
     op->machine.polls = lock->kind->polls;
     op->machine.joined = op->listener.for_all = lock->kind->format->holds_nothing;
     if (lock->client->wait_replicas && !lock->kind->format->holds_nothing)
         op->machine.confirm_ms = lock->client->wait_replicas_timeout_ms;
-    op->acknowledged = -1;
-    op->lock = lock;
-    op->node = lock->entry->node;
-    hlk_handle_retain(&lock->handle);
-    hlk_client_op_begin(lock->client);
-    op->cancel = opts->cancel;
-    op->eintr = opts->flags & HLK_ACQUIRE_EINTR;
-    op->started_ns = now_ns;
-    op->fixed = lease > 0;
-    op->lease_ms = op->fixed ? lease : lock->client->table.watchdog_ms;
+}
+
+/* After lease_ms, fixed and machine are set. */
+static void init_waiter(struct hlk_acquire_op *op, hlk_lock *lock, struct hlk_holder holder)
+{
     op->waiter.holder = holder;
     op->waiter.handle = &lock->handle;
     op->waiter.once = op->machine.once;
@@ -101,6 +89,28 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
     op->waiter.permits = lock->permits;
     op->waiter.floor = lock->kind->fenced ? lock->token_floor : 0;
     op->waiter.wake = op_on_queue_wake;
+}
+
+struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acquire_opts *opts,
+                                           struct hlk_holder holder)
+{
+    struct hlk_acquire_op *op = hlk_mem_zalloc(sizeof *op);
+    if (!op)
+        return NULL;
+    int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
+    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
+    init_machine(op, lock, opts->wait_ms, now, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
+    op->acknowledged = -1;
+    op->lock = lock;
+    op->node = lock->entry->node;
+    hlk_handle_retain(&lock->handle);
+    hlk_client_op_begin(lock->client);
+    op->cancel = opts->cancel;
+    op->eintr = opts->flags & HLK_ACQUIRE_EINTR;
+    op->started_ns = now_ns;
+    op->fixed = lease > 0;
+    op->lease_ms = op->fixed ? lease : lock->client->table.watchdog_ms;
+    init_waiter(op, lock, holder);
     hlk_acquire_listen_init(op);
     op->cancel_wait.wake = op_on_cancel;
     op->closing_wait.wake = on_closing;

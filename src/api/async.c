@@ -214,6 +214,33 @@ static void step_all(struct hlk_async *async)
 
 /* --- acquire --- */
 
+/* NULL: no memory. */
+static struct hlk_async *make_async(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_done_fn *done, void *ctx)
+{
+    struct hlk_async *async = hlk_mem_zalloc(sizeof *async);
+    struct hlk_acquire_op *op = async ? hlk_acquire_op_make(lock, opts, lock->holder) : NULL;
+    if (!op) {
+        hlk_mem_free(async);
+        return NULL;
+    }
+    op->driver = async;
+    op->wake = async_wake;
+    op->send = async_send;
+    op->waiter.completes = true;
+    op->eintr = false;
+    async->op = op;
+    async->done = done;
+    async->ctx = ctx;
+    async->post.run = async_on_post;
+    async->end.run = async_on_end;
+    async->alarm.fire = on_alarm;
+    async->up.run = async_on_up;
+    async->job.run = run_done;
+    atomic_init(&async->refs, 1);
+    atomic_init(&async->bits, ASYNC_RUNNING);
+    return async;
+}
+
 enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *given, hlk_done_fn *done,
                                        void *ctx)
 {
@@ -231,38 +258,21 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
         return hlk_lock_fail(lock, "acquire", HLK_E_INVALID,
                              done ? "an async acquire needs a lock made with an owner"
                                   : "an async acquire needs a completion");
-    struct hlk_async *async = hlk_mem_zalloc(sizeof *async);
-    struct hlk_acquire_op *op = async ? hlk_acquire_op_make(lock, &opts, lock->holder) : NULL;
-    if (!op) {
-        hlk_mem_free(async);
+    struct hlk_async *async = make_async(lock, &opts, done, ctx);
+    if (!async)
         return hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
-    }
     status = hlk_lock_check(lock, "acquire"); /* close waits for this call from here on, or has begun before */
     if (status != HLK_OK) {
-        hlk_acquire_op_leave(op);
-        hlk_acquire_op_free(op);
+        hlk_acquire_op_leave(async->op);
+        hlk_acquire_op_free(async->op);
         hlk_mem_free(async);
         return status;
     }
-    op->driver = async;
-    op->wake = async_wake;
-    op->send = async_send;
-    op->waiter.completes = true;
-    op->eintr = false;
-    async->op = op;
-    async->done = done;
-    async->ctx = ctx;
-    async->post.run = async_on_post;
-    async->end.run = async_on_end;
     async->owner = owner;
     atomic_fetch_add(&owner->refs, 1);
-    async->alarm.fire = on_alarm;
-    async->up.run = async_on_up;
-    async->job.run = run_done;
-    atomic_init(&async->refs, 1);
-    atomic_init(&async->bits, ASYNC_RUNNING);
     nested = hlk_acquire_nest(lock, &opts, lock->holder, &count, &h);
-    async_wait_for(async, hlk_acquire_start(op, nested, count, h)); /* events that arrive meanwhile: in async_run */
+    async_wait_for(async,
+                   hlk_acquire_start(async->op, nested, count, h)); /* events that arrive meanwhile: in async_run */
     async_run(async);
     return HLK_OK;
 }
