@@ -18,7 +18,7 @@
 struct seen { /* what the server said, at one time */
     struct hlk_lock_state state;
     struct hlk_waiter waiters[WAITERS_MAX];
-    size_t waiting; /* of which WAITERS_MAX are in `waiters` */
+    size_t waiters_len; /* may be more than WAITERS_MAX */
 };
 
 static int64_t wall_ms(void)
@@ -124,11 +124,11 @@ static bool answer(const struct options *options, const struct seen *seen)
 {
     bool quiet = options->verbosity < 0 && !options->json;
     bool said = options->json ? answer_json(options, &seen->state) : quiet || answer_text(options, &seen->state);
-    for (size_t i = 0; said && !quiet && i < seen->waiting && i < WAITERS_MAX; i++)
+    for (size_t i = 0; said && !quiet && i < seen->waiters_len && i < WAITERS_MAX; i++)
         said = options->json ? waiter_json(options->name, i + 1, &seen->waiters[i])
                              : waiter_text(i + 1, &seen->waiters[i]);
-    if (said && !quiet && !options->json && seen->waiting > WAITERS_MAX)
-        said = answer_more(seen->waiting - WAITERS_MAX);
+    if (said && !quiet && !options->json && seen->waiters_len > WAITERS_MAX)
+        said = answer_more(seen->waiters_len - WAITERS_MAX);
     return said;
 }
 
@@ -139,7 +139,7 @@ static int look(hlk_lock *lock, struct seen *seen)
     seen->state.size = sizeof seen->state;
     seen->waiters[0].size = sizeof seen->waiters[0];
     if (hlk_lock_query(lock, &seen->state) != HLK_OK ||
-        hlk_lock_waiters(lock, seen->waiters, WAITERS_MAX, &seen->waiting) != HLK_OK)
+        hlk_lock_waiters(lock, seen->waiters, WAITERS_MAX, &seen->waiters_len) != HLK_OK)
         return say_fault();
     return 0;
 }
@@ -149,8 +149,8 @@ static bool is_news(const struct seen *a, const struct seen *b)
 {
     bool same = a->state.held == b->state.held && a->state.count == b->state.count &&
                 a->state.waiting == b->state.waiting && strcmp(a->state.holder, b->state.holder) == 0 &&
-                a->waiting == b->waiting;
-    for (size_t i = 0; same && i < a->waiting && i < WAITERS_MAX; i++)
+                a->waiters_len == b->waiters_len;
+    for (size_t i = 0; same && i < a->waiters_len && i < WAITERS_MAX; i++)
         same = strcmp(a->waiters[i].holder, b->waiters[i].holder) == 0;
     return !same;
 }
