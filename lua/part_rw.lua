@@ -35,10 +35,10 @@ local function listeners()
     return there.err and 1 or there[2]
 end
 
--- Redisson's "1" wakes all threads of a client that sleep at this moment. One that has asked and does not sleep yet
--- misses it, and would sleep for the ttl that it is told. "0" lets one thread go on whenever it comes to sleep. That
--- one calls others by its release.
-local function call_redisson()
+-- "1" wakes all threads of a Redisson client that sleep when it arrives. A thread that was told that the lock is held,
+-- and does not sleep yet, misses it, and then sleeps for the ttl that it was told. "0" is kept for the next thread of
+-- the client that comes to sleep. That thread asks again, and its release wakes the others.
+local function wake_redisson()
     redis.pcall('publish', channel, '1')
     redis.pcall('publish', channel, '0')
 end

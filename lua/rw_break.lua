@@ -46,6 +46,6 @@ for i = 1, #held, 2 do
 end
 pass()
 if listeners() > 0 then
-    call_redisson()
+    wake_redisson()
 end
 return holder

@@ -77,7 +77,7 @@ if freed and yield_ms > 0 and listeners() > 0 then -- for yield_ms the lock is l
     if (tonumber(redis.pcall('pttl', queue)) or yield_ms) < yield_ms then
         redis.pcall('pexpire', queue, yield_ms)
     end
-    call_redisson()
+    wake_redisson()
     if head and head.there then
         send(head.client, head.kind .. 'open ' .. head.id .. ' ' .. yield_ms)
     end
@@ -100,7 +100,7 @@ end
 if done == 1 and (kind == 'w' or freed) and listeners() > 0 then
     local now_left = redis.pcall('pttl', lock)
     if redis.pcall('hget', lock, 'mode') ~= 'write' or now_left < ttl then
-        call_redisson()
+        wake_redisson()
     end
 end
 return done == 1 and 1 or left and 2 or 0

@@ -129,9 +129,9 @@ Test(redisson_rwlock, java_waits_for_c)
     java_waits_for(HLK_LOCK_READ, "write");
 }
 
-/* Redisson's message "1" wakes the threads that sleep when it arrives. One that has asked, and has not read the answer
- * yet, would sleep for the ttl that this names. */
-static void java_hears_that_it_was_released(int kind, const char *java_half)
+/* Redisson's message "1" wakes the threads that sleep when it arrives. This thread has asked and has not read the reply
+ * yet. Without "0" it would sleep for the ttl in that reply. */
+static void java_is_woken_before_it_sleeps(int kind, const char *java_half)
 {
     struct proxy *proxy = proxy_start(fixture.server);
     hlk_lock *lock = half(fixture.client, kind);
@@ -155,9 +155,9 @@ static void java_hears_that_it_was_released(int kind, const char *java_half)
 
 Test(redisson_rwlock, a_thread_of_java_that_does_not_sleep_yet_is_woken_too)
 {
-    java_hears_that_it_was_released(HLK_LOCK_WRITE, "read");
-    java_hears_that_it_was_released(HLK_LOCK_WRITE, "write");
-    java_hears_that_it_was_released(HLK_LOCK_READ, "write");
+    java_is_woken_before_it_sleeps(HLK_LOCK_WRITE, "read");
+    java_is_woken_before_it_sleeps(HLK_LOCK_WRITE, "write");
+    java_is_woken_before_it_sleeps(HLK_LOCK_READ, "write");
 }
 
 /* Redisson's own downgrade publishes nothing: a reader of Java's sleeps until the ttl that it read. */
@@ -249,8 +249,8 @@ static bool all_had_turns(struct worker *workers)
     return all;
 }
 
-/* How often it has counted up. Ours go on meanwhile: a thread of Java's that misses the last release of Java's, a "1",
- * sleeps for up to 30 s, until a release of ours. */
+/* The number of values that Java's thread i has written. Our threads go on until all of Java's have ended, because
+ * Java's own release to write publishes "1" alone: if a Java thread misses the last one, a release of ours wakes it. */
 static int64_t java_wrote(int i)
 {
     char who[8];
