@@ -117,7 +117,7 @@ static void show_says(const char *expected)
     command_free(c);
 }
 
-Test(show, names_who_stands_in_line_and_since_when)
+Test(show, names_who_stands_in_queue_and_since_when)
 {
     setenv("TZ", "UTC", 1);
     held_by("hlk-web-4711-9f3c:12", 600000);

@@ -118,14 +118,14 @@ Test(clock_step, forward_makes_no_grant_longer)
     int64_t asked_at = test_now_ms();
     struct actor *waiter = actor_start(theirs, NULL);
     WAIT_FOR(raw_int(fixture.redis, "ZCOUNT hasplock_queue:{t} 1 1e15") == 1);
-    int64_t in_line_at = test_now_ms();
+    int64_t in_queue_at = test_now_ms();
     step_ms(MINUTE_MS);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
     int64_t until = hlk_lock_held_until(theirs);
     cr_assert_leq(until, test_now_ms() + raw_pttl(fixture.redis, "t"));
     cr_assert_eq(fixture_counters(other).granted, 1u);
-    cr_assert(until > asked_at && until < in_line_at + 5000, "it counts from the question");
+    cr_assert(until > asked_at && until < in_queue_at + 5000, "it counts from the question");
     cr_assert_eq(actor_end(waiter), HLK_OK);
     hlk_owner_destroy(owner);
 }

@@ -27,7 +27,7 @@ static void line_up(struct waiter *waiters, int n, int64_t before)
 {
     for (int i = 0; i < n; i++) {
         waiter_acquire(&waiters[i]);
-        WAIT_FOR(in_line("t") == before + i + 1);
+        WAIT_FOR(in_queue("t") == before + i + 1);
     }
 }
 
@@ -42,7 +42,7 @@ static void killed(int k)
     hlk_lock *lock = held_by(client);
     line_up(waiters, k, 0);
     struct actor *live = actor_start(fixture_lock(other, "t", NULL), NULL);
-    WAIT_FOR(in_line("t") == k + 1);
+    WAIT_FOR(in_queue("t") == k + 1);
     WAIT_FOR_WAITERS(other, 1);
     for (int i = 0; i < k; i++)
         kill(waiters[i].pid, SIGKILL);
@@ -54,7 +54,7 @@ static void killed(int k)
     cr_assert_eq(actor_status(live), HLK_OK, "%s", actor_error(live));
     cr_log_info("%d killed: %d ms", k, (int)(actor_answered_at_ms(live) - released_at));
     cr_assert_lt(running_between_ms(released_at, actor_answered_at_ms(live)), AT_ONCE_MS);
-    cr_assert_eq(in_line("t"), 0, "the dead ones are forgotten");
+    cr_assert_eq(in_queue("t"), 0, "the dead ones are forgotten");
     cr_assert_eq(actor_end(live), HLK_OK);
     cr_assert_eq(fixture_counters(other).woken_by_ttl, 0u);
     cr_assert_eq(fixture_counters(other).granted, 1u);
@@ -87,14 +87,14 @@ Test(handoff, passes_over_130_waiters_that_were_killed_at_once)
         raw(fixture.redis, "ZADD hasplock_queue:{t} %d %s", i + 1, member);
     }
     struct actor *live = actor_start(fixture_lock(other, "t", NULL), NULL);
-    WAIT_FOR(in_line("t") == DEAD + 1);
+    WAIT_FOR(in_queue("t") == DEAD + 1);
     WAIT_FOR_WAITERS(other, 1);
     for (int i = 0; i < DEAD; i++)
         redisFree(dead[i]);
     WAIT_FOR(raw_inboxes(fixture.redis) == 1);
     int64_t released_at = test_now_ms();
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(in_line("t"), 0);
+    cr_assert_eq(in_queue("t"), 0);
     cr_assert_eq(actor_status(live), HLK_OK, "%s", actor_error(live));
     cr_assert_lt(running_between_ms(released_at, actor_answered_at_ms(live)), AT_ONCE_MS);
     cr_assert_eq(actor_end(live), HLK_OK);
@@ -110,7 +110,7 @@ Test(handoff, passes_over_thousands_of_waiters_that_are_dead)
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         hlk_lock *lock = held_by(client);
         struct actor *live = actor_start(fixture_lock(other, "t", NULL), NULL);
-        WAIT_FOR(in_line("t") == 1);
+        WAIT_FOR(in_queue("t") == 1);
         WAIT_FOR_WAITERS(other, 1);
         for (int i = 0; i < numbers[k]; i++) {
             char member[64];
@@ -161,7 +161,7 @@ static void stopped(const int64_t *lease_ms, int64_t over_ms)
                  (int)took); /* the next ones send so often (wait/acquire_machine.h) */
     cr_assert_str_eq(raw_holder(fixture.redis, "t"), waiters[1].hold);
     waiter_signal(&waiters[0], SIGCONT);
-    WAIT_FOR(in_line("t") == 1); /* it has sent again */
+    WAIT_FOR(in_queue("t") == 1); /* it has sent again */
     cr_assert_not(atomic_load(&waiters[0].answered), "%s", waiters[0].hold);
     cr_assert_str_eq(raw_holder(fixture.redis, "t"), waiters[1].hold);
     cr_assert_eq(waiter_release(&waiters[1]), HLK_OK);
@@ -224,7 +224,7 @@ Test(handoff, to_a_fenced_waiter_that_is_stopped_costs_a_plain_one_no_more)
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = held_by(client);
     waiter_acquire_fenced(&waiters[0]);
-    WAIT_FOR(in_line("t") == 1);
+    WAIT_FOR(in_queue("t") == 1);
     line_up(&waiters[1], 1, 1);
     waiter_signal(&waiters[0], SIGSTOP);
     int64_t released_at = test_now_ms();
@@ -234,7 +234,7 @@ Test(handoff, to_a_fenced_waiter_that_is_stopped_costs_a_plain_one_no_more)
     cr_assert_geq(took, G_MS - 50);
     cr_assert_lt(running_between_ms(released_at, waiters[1].answered_at_ms), G_MS + LATE_MS, "%d ms", (int)took);
     waiter_signal(&waiters[0], SIGCONT);
-    WAIT_FOR(in_line("t") == 1); /* it has sent again */
+    WAIT_FOR(in_queue("t") == 1); /* it has sent again */
     cr_assert_not(atomic_load(&waiters[0].answered), "%s", waiters[0].hold);
     cr_assert_eq(waiter_release(&waiters[1]), HLK_OK);
     cr_assert_eq(waiter_answer(&waiters[0]), HLK_OK);

@@ -16,7 +16,7 @@ static void start(void)
 
 TestSuite(handoff_local, .init = start, .fini = fixture_end, .timeout = 120);
 
-static int64_t in_line(void)
+static int64_t in_queue(void)
 {
     return raw_int(fixture.redis, "ZCOUNT hasplock_queue:{t} 1 1e15");
 }
@@ -91,7 +91,7 @@ Test(handoff_local, of_1000_threads_is_one_place_in_the_queue_and_first_come_fir
         player_start(&players[i]);
         WAIT_FOR_WAITERS(client, i + 1);
     }
-    WAIT_FOR(in_line() == 1);
+    WAIT_FOR(in_queue() == 1);
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(players[i].thread, NULL);
@@ -102,7 +102,7 @@ Test(handoff_local, of_1000_threads_is_one_place_in_the_queue_and_first_come_fir
     cr_assert_eq(counters.acquired, (uint64_t)THREADS);
     cr_assert_gt(counters.passed, (uint64_t)THREADS / 4, "%d passed", (int)counters.passed);
     cr_assert_eq(counters.woken_by_ttl, 0u);
-    cr_assert_eq(in_line(), 0);
+    cr_assert_eq(in_queue(), 0);
     cr_assert(is_free("t"));
     history_destroy(history);
 }
@@ -134,7 +134,7 @@ static void contest(int local_passes, int passes, int depth, int holds, struct h
         }
         WAIT_FOR_WAITERS(clients[side], CROWD);
     }
-    WAIT_FOR(in_line() == SIDES);
+    WAIT_FOR(in_queue() == SIDES);
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
     WAIT_FOR(atomic_load(&turn) >= holds);
     atomic_store(&stop, true);
@@ -203,7 +203,7 @@ Test(handoff_local, goes_past_those_who_left_the_line)
         opts.cancel = i % 3 == 0 ? cancel : NULL; /* also the head waiter */
         opts.wait_ms = i % 3 == 1 ? 300 : HLK_FOREVER;
         actors[i] = actor_start(lock, &opts);
-        WAIT_FOR(in_line() == 1 && (fixture_counters(client).waiting >= 1));
+        WAIT_FOR(in_queue() == 1 && (fixture_counters(client).waiting >= 1));
     }
     hlk_cancel_trigger(cancel);
     for (int i = 0; i < ALL; i++)
@@ -214,7 +214,7 @@ Test(handoff_local, goes_past_those_who_left_the_line)
             actor_leave(actors[i]);
         }
     WAIT_FOR_WAITERS(client, ALL / 3);
-    WAIT_FOR(in_line() == 1);
+    WAIT_FOR(in_queue() == 1);
     cr_assert(is_held("t", hold_of(theirs)));
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
     struct actor *rest[ALL / 3];
@@ -229,7 +229,7 @@ Test(handoff_local, goes_past_those_who_left_the_line)
         rest[first] = NULL;
     }
     cr_assert_eq(fixture_counters(client).woken_by_ttl, 0u);
-    cr_assert_eq(in_line(), 0);
+    cr_assert_eq(in_queue(), 0);
     cr_assert(is_free("t"));
     hlk_cancel_destroy(cancel);
 }
@@ -248,13 +248,13 @@ Test(handoff_local, passes_on_no_hold_that_was_lost)
     struct actor *actors[2] = { actor_start(lock, NULL), actor_start(lock, NULL) };
     WAIT_FOR_WAITERS(client, 2);
     struct actor *behind = actor_start(fixture_lock(other, "t", NULL), NULL);
-    WAIT_FOR(in_line() == 1);
+    WAIT_FOR(in_queue() == 1);
     cr_assert_eq(hlk_lock_break(fixture_lock(other, "t", NULL)), HLK_OK);
     cr_assert_eq(actor_status(behind), HLK_OK, "the first in Redis' queue: %s", actor_error(behind));
     fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(hlk_lock_left_ms(lost), 0);
     cr_assert_eq(hlk_lock_release(lost), HLK_LOST);
-    WAIT_FOR(in_line() == 1); /* the two others, with a new hold id */
+    WAIT_FOR(in_queue() == 1); /* the two others, with a new hold id */
     cr_assert_not(actor_answered(actors[0]) || actor_answered(actors[1]));
     cr_assert_eq(actor_end(behind), HLK_OK);
     for (int i = 0; i < 2; i++) {

@@ -27,7 +27,7 @@ static hlk_client *open_patient(void)
     return fixture_open(&opts);
 }
 
-static int64_t in_line(void)
+static int64_t in_queue(void)
 {
     return raw_int(fixture.redis, "ZCOUNT hasplock_queue:{t} 1 1e15");
 }
@@ -40,7 +40,7 @@ static void line_up(struct queue *q)
     for (int i = 0; i < WAITERS; i++) {
         q->clients[i] = open_patient();
         q->waiters[i] = actor_start(fixture_lock(q->clients[i], "t", NULL), NULL);
-        WAIT_FOR(in_line() == i + 1);
+        WAIT_FOR(in_queue() == i + 1);
     }
 }
 
@@ -65,7 +65,7 @@ static void have_their_turns(struct queue *q, int64_t released_at_ms)
         q->waiters[i] = NULL;
     }
     cr_assert(is_free("t"));
-    cr_assert_eq(in_line(), 0);
+    cr_assert_eq(in_queue(), 0);
 }
 
 Test(handoff_server, that_comes_back_with_its_data_serves_its_queue_in_order)
@@ -73,7 +73,7 @@ Test(handoff_server, that_comes_back_with_its_data_serves_its_queue_in_order)
     struct queue q;
     line_up(&q);
     restart(true);
-    cr_assert_eq(in_line(), WAITERS);
+    cr_assert_eq(in_queue(), WAITERS);
     WAIT_FOR(raw_inboxes(fixture.redis) == WAITERS); /* a waiter without a subscription counts as dead */
     int64_t released_at = test_now_ms();
     cr_assert_eq(hlk_lock_release(q.lock), HLK_OK, "%s", hlk_last_error());
@@ -100,7 +100,7 @@ Test(handoff_server, that_comes_back_without_its_data_serves_each_waiter_once)
     }
     cr_assert_eq(hlk_lock_release(q.lock), HLK_LOST);
     cr_assert(is_free("t"));
-    cr_assert_eq(in_line(), 0);
+    cr_assert_eq(in_queue(), 0);
 }
 
 /* --- refuses */
@@ -115,10 +115,10 @@ static void refuses_to_join(const char *refuse, const char *allow)
     int64_t refused = raw_stat(fixture.redis, "total_error_replies");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_stat(fixture.redis, "total_error_replies") > refused);
-    cr_assert_eq(in_line(), 0);
+    cr_assert_eq(in_queue(), 0);
     cr_assert_not(actor_answered(waiter));
     raw(fixture.redis, allow);
-    WAIT_FOR(in_line() == 1);
+    WAIT_FOR(in_queue() == 1);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
     cr_assert_eq(actor_end(waiter), HLK_OK);
@@ -158,7 +158,7 @@ Test(handoff_server, without_replicas_passes_on_when_it_has_them)
     cr_assert_eq(hlk_lock_release_async(q.lock, NULL, NULL), HLK_OK);
     WAIT_FOR(raw_stat(fixture.redis, "total_error_replies") > refused);
     cr_assert_str_eq(raw_holder(fixture.redis, "t"), held);
-    cr_assert_eq(in_line(), WAITERS);
+    cr_assert_eq(in_queue(), WAITERS);
     int64_t allowed_at = test_now_ms();
     raw(fixture.redis, "CONFIG SET min-replicas-to-write 0");
     have_their_turns(&q, allowed_at);

@@ -94,7 +94,7 @@ static void complete(hlk_lock *lock, enum hlk_status status, void *ctx)
     atomic_store(&completion->done, 1);
 }
 
-Test(patience, of_completions_in_line_is_that_of_each)
+Test(patience, of_completions_in_queue_is_that_of_each)
 {
     static const int64_t waits[] = { HLK_FOREVER, 4 * PATIENCE, HLK_NOWAIT };
     static struct completion completions[MANY];
@@ -146,7 +146,7 @@ Test(patience, of_those_who_wait_counts_from_the_loss_of_the_server)
     server_comes();
 }
 
-Test(patience, with_a_server_that_refuses_does_not_add_up_in_line)
+Test(patience, with_a_server_that_refuses_does_not_add_up_in_queue)
 {
     hlk_client *client = open_patient();
     hlk_lock *lock = fixture_lock(client, "t", NULL);

@@ -141,7 +141,7 @@ void waiters_end(struct waiter *waiters, int n)
     munmap(waiters, (size_t)n * sizeof *waiters);
 }
 
-int64_t in_line(const char *name)
+int64_t in_queue(const char *name)
 {
     return raw_int(fixture.redis, "ZCOUNT hasplock_queue:{%s} 1 1e15", name);
 }

@@ -38,6 +38,6 @@ void waiter_signal(struct waiter *waiter, int signal);  /* SIGKILL, SIGSTOP: ret
 void waiters_end(struct waiter *waiters, int n);        /* the live ones close their clients */
 
 /* Tickets in the queue of `name`, also of dead clients. */
-int64_t in_line(const char *name);
+int64_t in_queue(const char *name);
 
 #endif

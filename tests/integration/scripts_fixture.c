@@ -102,7 +102,7 @@ const char *everything(void)
     return text;
 }
 
-const char *in_line(void)
+const char *in_queue(void)
 {
     return raw(admin, "ZRANGE %s 0 -1", QUEUE);
 }

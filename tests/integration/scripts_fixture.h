@@ -75,7 +75,7 @@ const char *everything(void);
 #define VOID_OF_A QUEUE " zset [\"" A "\"]; "
 
 /* The whole queue in its order: tombstones first, a yield window last. */
-const char *in_line(void);
+const char *in_queue(void);
 int64_t score(const char *member);
 int64_t server_now_ms(void);
 bool between(int64_t low, int64_t value, int64_t high);

@@ -169,7 +169,7 @@ BOTH(of_a_destroyed_handle_may_release_in_its_completion_and_not_acquire)
     LOOP_UNTIL(raw_pttl(fixture.redis, "t") == -2);
 }
 
-BOTH(waits_in_line_behind_its_own_release)
+BOTH(waits_in_queue_behind_its_own_release)
 {
     static struct done first, second, released;
     hlk_owner *owner = hlk_owner_create(client, "order");

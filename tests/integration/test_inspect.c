@@ -152,7 +152,7 @@ static struct line line_of(hlk_lock *lock)
     return line;
 }
 
-static size_t in_line(hlk_lock *lock)
+static size_t in_queue(hlk_lock *lock)
 {
     size_t n = 99;
     cr_assert_eq(hlk_lock_waiters(lock, NULL, 0, &n), HLK_OK, "%s", hlk_last_error());
@@ -186,7 +186,7 @@ Test(waiters, of_a_lock_that_nobody_waits_for_are_none)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-Test(waiters, stand_in_line_as_they_came_with_their_leases)
+Test(waiters, stand_in_queue_as_they_came_with_their_leases)
 {
     struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
     struct hlk_lock_opts fenced = HLK_LOCK_OPTS_INIT;
@@ -199,7 +199,7 @@ Test(waiters, stand_in_line_as_they_came_with_their_leases)
     cr_assert_eq(hlk_lock_acquire(held, HLK_NOWAIT), HLK_OK);
     for (size_t i = 0; i < 3; i++) {
         actors[i] = actor_start(fixture_lock(clients[i], "t", i == 2 ? &fenced : NULL), i == 1 ? &fixed : NULL);
-        WAIT_FOR(in_line(held) == i + 1);
+        WAIT_FOR(in_queue(held) == i + 1);
     }
     struct line line = line_of(held);
     int64_t after_ms = wall_ms();
@@ -221,7 +221,7 @@ Test(waiters, stand_in_line_as_they_came_with_their_leases)
     cr_assert_str_eq(raw_holder(fixture.redis, "t"), next, "the very name it was announced by");
     for (size_t i = 0; i < 3; i++)
         cr_assert_eq(actor_end(actors[i]), HLK_OK);
-    cr_assert_eq(in_line(held), 0u);
+    cr_assert_eq(in_queue(held), 0u);
     raw(fixture.redis, "DEL redisson_lock_token:{t}");
 }
 
@@ -322,7 +322,7 @@ Test(waiters, of_a_fair_lock_are_threads_and_javas_too)
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     for (size_t i = 0; i < 2; i++) {
         actors[i] = actor_start(lock, NULL);
-        WAIT_FOR(in_line(lock) == i + 1);
+        WAIT_FOR(in_queue(lock) == i + 1);
     }
     raw(fixture.redis, "RPUSH redisson_lock_queue:{t} %s", java);
     struct line line = line_of(lock);

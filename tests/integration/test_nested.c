@@ -49,32 +49,64 @@ static void *raises(void *arg)
     return NULL;
 }
 
-Test(nested, raise_of_a_lease_is_ended_by_a_cancel)
+struct hanging_raise {
+    hlk_owner *owner;
+    hlk_cancel *cancel;
+    struct raising raising;
+    pthread_t thread;
+};
+
+/* The raise was sent by a thread of its own, and the network stands still. */
+static void start_hanging_raise(struct hanging_raise *hanging)
 {
     hlk_client *client = fixture_open(NULL);
-    hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_cancel *cancel = hlk_cancel_create(client);
-    struct raising raising = { .lock = fixture_owned(client, "t", owner), .opts = fixed(30000, HLK_FOREVER) };
-    pthread_t thread;
-    cr_assert_eq(hlk_lock_acquire_with(raising.lock, &raising.opts), HLK_OK);
-    raising.opts.cancel = cancel;
+    hanging->owner = hlk_owner_create(client, NULL);
+    hanging->cancel = hlk_cancel_create(client);
+    hanging->raising =
+        (struct raising){ .lock = fixture_owned(client, "t", hanging->owner), .opts = fixed(30000, HLK_FOREVER) };
+    cr_assert_eq(hlk_lock_acquire_with(hanging->raising.lock, &hanging->raising.opts), HLK_OK);
+    hanging->raising.opts.cancel = hanging->cancel;
     proxy_freeze(fixture.proxy, true);
-    int64_t began = test_now_ms();
-    pthread_create(&thread, NULL, raises, &raising);
-    WAIT_FOR(hlk_lock_holds(raising.lock) == 2);
-    hlk_cancel_trigger(cancel);
-    pthread_join(thread, NULL);
-    cr_assert_eq(raising.status, HLK_INTERRUPTED);
-    cr_assert_lt(running_ms(began), 2500);
-    cr_assert_eq(hlk_lock_holds(raising.lock), 1);
+    cr_assert_eq(pthread_create(&hanging->thread, NULL, raises, &hanging->raising), 0);
+    WAIT_FOR(hlk_lock_holds(hanging->raising.lock) == 2);
+}
+
+/* The hold is as before. */
+static void end_hanging_raise(struct hanging_raise *hanging)
+{
+    cr_assert_eq(hlk_lock_holds(hanging->raising.lock), 1);
     proxy_freeze(fixture.proxy, false);
-    cr_assert_eq(hlk_lock_release(raising.lock), HLK_OK, "%s", hlk_last_error());
-    hlk_cancel_destroy(cancel);
-    hlk_owner_destroy(owner);
+    cr_assert_eq(hlk_lock_release(hanging->raising.lock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(raw_int(fixture.redis, "EXISTS t"), 0);
+    hlk_cancel_destroy(hanging->cancel);
+    hlk_owner_destroy(hanging->owner);
+}
+
+Test(nested, raise_of_a_lease_is_ended_by_a_cancel)
+{
+    struct hanging_raise hanging;
+    int64_t began = test_now_ms();
+    start_hanging_raise(&hanging);
+    hlk_cancel_trigger(hanging.cancel);
+    pthread_join(hanging.thread, NULL);
+    cr_assert_eq(hanging.raising.status, HLK_INTERRUPTED);
+    cr_assert_lt(running_ms(began), 2500);
+    end_hanging_raise(&hanging);
+}
+
+Test(nested, raise_of_a_lease_is_a_cancellation_point)
+{
+    struct hanging_raise hanging;
+    void *result;
+    start_hanging_raise(&hanging);
+    cr_assert_eq(pthread_cancel(hanging.thread), 0);
+    pthread_join(hanging.thread, &result);
+    cr_assert(result == PTHREAD_CANCELED);
+    end_hanging_raise(&hanging);
 }
 
 /* Both are queued. The first has a fixed lease, so it must be raised for the second, which is under the watchdog. */
-Test(nested, raise_of_a_lease_is_for_an_owners_second_thread_in_line_too)
+Test(nested, raise_of_a_lease_is_for_an_owners_second_thread_in_queue_too)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);

@@ -152,7 +152,7 @@ static void start_with_all_keys(void)
 
 TestSuite(names, .init = start_with_all_keys, .fini = fixture_end, .timeout = 60);
 
-Test(names, with_and_without_braces_have_lines_of_their_own)
+Test(names, with_and_without_braces_have_queues_of_their_own)
 {
     hlk_client *waits = fixture_open(NULL), *other = fixture_open(NULL);
     hlk_lock *held = fixture_lock(fixture_open(NULL), "t", NULL), *braces = fixture_lock(other, "{t}", NULL);

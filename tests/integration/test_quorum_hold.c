@@ -346,7 +346,7 @@ static void *acquire_until_cancelled(void *arg)
     return (void *)(intptr_t)hlk_quorum_acquire_with(c->quorum, &opts);
 }
 
-Test(quorum_hold, wait_is_cancelled_in_line_and_at_the_masters)
+Test(quorum_hold, wait_is_cancelled_in_queue_and_at_the_masters)
 {
     hlk_client *client = quorum_open(MASTERS, NULL), *elsewhere = quorum_open(MASTERS, NULL);
     hlk_quorum *q = held(client, NULL);

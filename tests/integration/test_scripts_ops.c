@@ -65,7 +65,7 @@ Test(lock_break, says_nothing_to_a_holder_that_does_not_listen)
     cr_assert_not(was_published());
 }
 
-Test(lock_break, gives_it_to_the_first_in_line)
+Test(lock_break, gives_it_to_the_first_in_queue)
 {
     all_listen();
     acquire(5000, A);
@@ -78,7 +78,7 @@ Test(lock_break, gives_it_to_the_first_in_line)
     nobody_listens();
 }
 
-Test(lock_break, run_twice_takes_it_from_the_first_in_line_too)
+Test(lock_break, run_twice_takes_it_from_the_first_in_queue_too)
 {
     all_listen();
     acquire(5000, A);
@@ -101,7 +101,7 @@ Test(lock_break, tells_the_channel_of_a_shorter_ttl)
 }
 
 /* A free lock with waiters goes to the first one, which sends, or got the message to send. */
-Test(lock_break, of_a_free_lock_with_others_in_line_changes_nothing)
+Test(lock_break, of_a_free_lock_with_others_in_queue_changes_nothing)
 {
     all_listen();
     raw(admin, "ZADD %s 1 %s", QUEUE, PLACE(B));
@@ -199,7 +199,7 @@ Test(lock_query, tells_minus_1_for_a_hold_without_end)
     cr_assert_str_eq(query(), "[:-1, :0, \"foreign:1\", :1, :0, []]");
 }
 
-Test(lock_query, tells_how_many_are_in_line_and_names_the_first)
+Test(lock_query, tells_how_many_are_in_queue_and_names_the_first)
 {
     static const char expected[] =
         ":4, [\"" PLACE(CLIENT_B ":1") "\", \"" PLACE(CLIENT_B ":2") "\", \"" PLACE(CLIENT_B ":3") "\"]]";
@@ -215,7 +215,7 @@ Test(lock_query, tells_how_many_are_in_line_and_names_the_first)
     cr_assert_not_null(strstr(answer, expected), "%s", answer);
 }
 
-Test(lock_query, of_a_free_lock_names_who_is_in_line_too)
+Test(lock_query, of_a_free_lock_names_who_is_in_queue_too)
 {
     raw(admin, "ZADD %s 1 %s", QUEUE, PLACE(B));
     cr_assert_str_eq(query(), "[:-2, :0, \"\", :0, :1, [\"" PLACE(B) "\"]]");

@@ -6,7 +6,7 @@ SCRIPTS_SUITE(lock_pass);
 
 /* --- the first waiter gets it */
 
-Test(lock_pass, gives_it_to_the_first_in_line)
+Test(lock_pass, gives_it_to_the_first_in_queue)
 {
     all_listen();
     acquire(5000, A);
@@ -15,7 +15,7 @@ Test(lock_pass, gives_it_to_the_first_in_line)
     cr_assert_str_eq(release(A, 0), ":1");
     cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" B "\", \"1\"]");
     cr_assert(about(raw_pttl(admin, LOCK), 5000));
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
     nobody_listens();
 }
@@ -68,7 +68,7 @@ Test(lock_pass, remembers_an_end_in_doubt_beside)
     enqueue(B, PLACE(B));
     cr_assert_str_eq(release(A, 600000), ":1");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
-    cr_assert_str_eq(in_line(), "[\"" A "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" A "\"]");
     cr_assert(between(600000 - WAIT_MS, raw_pttl(admin, QUEUE), 600000));
     cr_assert_str_eq(enqueue(A, PLACE(A)), ":-1");
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
@@ -101,7 +101,7 @@ Test(lock_pass, passes_over_the_dead_and_forgets_them)
     redisFree(inbox_c);
 }
 
-Test(lock_pass, speaks_on_the_channel_when_all_in_line_are_dead)
+Test(lock_pass, speaks_on_the_channel_when_all_in_queue_are_dead)
 {
     lock_channel = subscribe(CHANNEL);
     acquire(5000, A);
@@ -112,7 +112,7 @@ Test(lock_pass, speaks_on_the_channel_when_all_in_line_are_dead)
     redisFree(lock_channel);
 }
 
-Test(lock_pass, publishes_nothing_when_all_in_line_are_dead_and_nobody_is_subscribed)
+Test(lock_pass, publishes_nothing_when_all_in_queue_are_dead_and_nobody_is_subscribed)
 {
     acquire(5000, A);
     enqueue(B, PLACE(B));
@@ -159,7 +159,7 @@ Test(lock_pass, looks_no_further_than_the_first_live_one)
     enqueue(B, PLACE(B));
     enqueue("hlk-dead-1-x:9", PLACE("hlk-dead-1-x:9"));
     cr_assert_str_eq(release(A, 0), ":1");
-    cr_assert_str_eq(in_line(), "[\"" PLACE("hlk-dead-1-x:9") "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE("hlk-dead-1-x:9") "\"]");
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
     nobody_listens();
 }
@@ -173,7 +173,7 @@ Test(lock_pass, works_on_a_full_server)
     cr_assert_str_eq(release(A, 600000), ":1");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
     cr_assert(about(raw_pttl(admin, LOCK), 5000));
-    cr_assert_str_eq(in_line(), "[\"" A "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" A "\"]");
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
     nobody_listens();
 }
@@ -232,7 +232,7 @@ Test(lock_pass, drops_from_the_queue_what_is_no_place)
 
 /* --- the time in the queue, by the server's clock */
 
-static int64_t ms_in_line(redisContext *inbox)
+static int64_t ms_in_queue(redisContext *inbox)
 {
     const char *text = told_whole(inbox), *plus = strchr(text, '+');
     cr_assert_not_null(strstr(text, "grant 7 5000"), "%s", text);
@@ -260,7 +260,7 @@ static void by_a_try(void)
     acquire(30000, C);
 }
 
-Test(lock_pass, says_how_long_it_was_in_line)
+Test(lock_pass, says_how_long_it_was_in_queue)
 {
     static void (*const frees[])(void) = { by_end, by_end_in_doubt, by_break, by_a_try };
     all_listen();
@@ -272,27 +272,27 @@ Test(lock_pass, says_how_long_it_was_in_line)
         test_sleep_ms(30);
         int64_t asked = server_now_ms();
         frees[i]();
-        int64_t in_line = ms_in_line(inbox_b);
-        cr_assert(between(asked - joined - 1, in_line, server_now_ms() - before), "%zu: %d ms", i, (int)in_line);
+        int64_t in_queue = ms_in_queue(inbox_b);
+        cr_assert(between(asked - joined - 1, in_queue, server_now_ms() - before), "%zu: %d ms", i, (int)in_queue);
         raw(admin, "DEL t %s", QUEUE);
     }
     nobody_listens();
 }
 
-Test(lock_pass, says_how_long_its_last_place_was_in_line)
+Test(lock_pass, says_how_long_its_last_place_was_in_queue)
 {
     all_listen();
     acquire(5000, A);
     enqueue(B, PLACE(B));
     test_sleep_ms(30);
     release(A, 0);
-    cr_assert_geq(ms_in_line(inbox_b), 29);
+    cr_assert_geq(ms_in_queue(inbox_b), 29);
     raw(admin, "DEL t");
     acquire(5000, A);
     int64_t before = server_now_ms();
     enqueue(B, PLACE(B));
     release(A, 0);
-    cr_assert_leq(ms_in_line(inbox_b), server_now_ms() - before, "it took a new one");
+    cr_assert_leq(ms_in_queue(inbox_b), server_now_ms() - before, "it took a new one");
     nobody_listens();
 }
 

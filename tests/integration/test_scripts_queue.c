@@ -25,7 +25,7 @@ Test(queue, is_joined_by_who_names_a_place)
     cr_assert_str_eq(answered(answer), A " 0");
     cr_assert(about(answered_ttl(answer), 30000));
     cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
     cr_assert(between(before, score(PLACE(B)) / 100, server_now_ms()), "since when, in hundredths of a ms");
     cr_assert_lt(score(PLACE(B)), score(PLACE(C)));
     cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" A "\", \"1\"]");
@@ -45,7 +45,7 @@ Test(queue, is_joined_behind_a_foreign_holder_too)
 {
     foreign_holds();
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), FOREIGN " 0");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\"]");
 }
 
 Test(queue, is_not_joined_by_who_has_the_lock)
@@ -63,7 +63,7 @@ Test(queue, joined_twice_is_joined_once)
     int64_t b = score(PLACE(B)), c = score(PLACE(C));
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
     cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
     cr_assert_eq(score(PLACE(B)), b);
     cr_assert_eq(score(PLACE(C)), c);
 }
@@ -75,7 +75,7 @@ Test(queue, is_joined_at_the_end_by_who_has_left_it)
     enqueue(C, PLACE(C));
     cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 1");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\", \"" PLACE(B) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\", \"" PLACE(B) "\"]");
 }
 
 /* A ticket with a score of an hour from now, because the clock was set back since, is an earlier one. */
@@ -205,7 +205,7 @@ Test(queue, keeps_the_place_of_who_asks_and_does_not_listen)
     put_dead_in_front(100);
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 50");
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\"]");
 }
 
 /* --- how long it is kept */
@@ -255,7 +255,7 @@ Test(queue, is_closed_to_who_has_left_in_doubt)
     const char *before = everything();
     cr_assert_str_eq(enqueue(B, PLACE(B)), ":-1");
     cr_assert_str_eq(everything(), before);
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\", \"" B "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\", \"" B "\"]");
 }
 
 Test(queue, is_closed_to_who_has_left_before_it_came)
@@ -263,7 +263,7 @@ Test(queue, is_closed_to_who_has_left_before_it_came)
     acquire(30000, A);
     cr_assert_str_eq(leave(B, 600000, PLACE(B)), ":0");
     cr_assert_str_eq(enqueue(B, PLACE(B)), ":-1");
-    cr_assert_str_eq(in_line(), "[\"" B "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" B "\"]");
 }
 
 /* --- a full server */
@@ -312,7 +312,7 @@ Test(queue_free, is_the_first_ones_when_another_joins)
     enqueue(B, PLACE(B));
     foreign_is_gone();
     cr_assert_str_eq(answered(enqueue(C, PLACE(C))), B " 0");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     cr_assert_str_eq(told(b), "grant 7 5000 0 t");
     cr_assert_str_eq(told(c), "");
     redisFree(b);
@@ -328,7 +328,7 @@ Test(queue_free, is_the_first_ones_when_the_second_asks_again)
     foreign_is_gone();
     cr_assert_str_eq(answered(enqueue(C, PLACE(C))), B " 0");
     cr_assert_str_eq(told(b), "grant 7 5000 0 t");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     redisFree(b);
     redisFree(c);
 }
@@ -343,11 +343,11 @@ Test(queue_free, is_the_first_ones_when_it_asks_itself)
     cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
     cr_assert(between(30000 - WAIT_MS, raw_pttl(admin, LOCK), 30000), "the lease that it asks for, no grant's");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     cr_assert_str_eq(told(b), "");
     cr_assert_str_eq(told(c), "");
     cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)", "twice");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     redisFree(b);
     redisFree(c);
 }
@@ -362,7 +362,7 @@ Test(queue_free, is_the_first_ones_that_asks_itself_and_does_not_listen)
     foreign_is_gone();
     cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     cr_assert_str_eq(told(c), "");
     redisFree(c);
 }
@@ -377,7 +377,7 @@ Test(queue_free, is_the_second_ones_that_asks_when_the_first_is_dead)
     cr_assert_str_eq(everything(), HELD_BY_B);
 }
 
-Test(queue_free, is_whose_who_tries_when_all_in_line_are_dead)
+Test(queue_free, is_whose_who_tries_when_all_in_queue_are_dead)
 {
     foreign_holds();
     enqueue(B, PLACE(B));
@@ -387,7 +387,7 @@ Test(queue_free, is_whose_who_tries_when_all_in_line_are_dead)
     cr_assert_str_eq(everything(), HELD_BY_A);
 }
 
-Test(queue_free, is_whose_who_joins_when_all_in_line_are_dead)
+Test(queue_free, is_whose_who_joins_when_all_in_queue_are_dead)
 {
     foreign_holds();
     enqueue(C, PLACE(C));
@@ -446,7 +446,7 @@ Test(queue_free, of_ended_holds_only_is_whose_who_tries)
     release(B, 600000);
     cr_assert_str_eq(acquire(30000, A), "(nil)");
     cr_assert_str_eq(raw_holder(admin, LOCK), A);
-    cr_assert_str_eq(in_line(), "[\"" B "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" B "\"]");
 }
 
 /* The server may have room when the first waiter sends. Nothing is granted that cannot be written. */

@@ -3,7 +3,7 @@
 #include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(tokens);
-SCRIPTS_SUITE(tokens_in_line);
+SCRIPTS_SUITE(tokens_in_queue);
 
 static const char *acquire_fenced(const char *hold, const char *tokens, const char *floor)
 {
@@ -159,7 +159,7 @@ Test(tokens, are_refused_by_a_full_server_and_nothing_changes)
 
 /* --- in the queue */
 
-Test(tokens_in_line, come_with_the_grant)
+Test(tokens_in_queue, come_with_the_grant)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
@@ -171,7 +171,7 @@ Test(tokens_in_line, come_with_the_grant)
     redisFree(b);
 }
 
-Test(tokens_in_line, of_a_grant_are_above_all_before)
+Test(tokens_in_queue, of_a_grant_are_above_all_before)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire_fenced(A, "1", "500");
@@ -181,7 +181,7 @@ Test(tokens_in_line, of_a_grant_are_above_all_before)
     redisFree(b);
 }
 
-Test(tokens_in_line, of_a_grant_may_be_large)
+Test(tokens_in_queue, of_a_grant_may_be_large)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     raw(admin, "SET %s 1234567890123456", TOKEN);
@@ -192,7 +192,7 @@ Test(tokens_in_line, of_a_grant_may_be_large)
     redisFree(b);
 }
 
-Test(tokens_in_line, are_none_for_who_wants_none)
+Test(tokens_in_queue, are_none_for_who_wants_none)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire_fenced(A, "1", "0");
@@ -205,7 +205,7 @@ Test(tokens_in_line, are_none_for_who_wants_none)
 
 /* A client that uses the lock without tokens does not name the counter. B gets the lock all the same. If it is stopped
  * then, the others wait 5 s. */
-Test(tokens_in_line, are_fetched_by_who_is_granted_it_by_a_plain_end)
+Test(tokens_in_queue, are_fetched_by_who_is_granted_it_by_a_plain_end)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
@@ -220,7 +220,7 @@ Test(tokens_in_line, are_fetched_by_who_is_granted_it_by_a_plain_end)
     redisFree(b);
 }
 
-Test(tokens_in_line, are_fetched_by_who_is_granted_it_by_a_plain_try)
+Test(tokens_in_queue, are_fetched_by_who_is_granted_it_by_a_plain_try)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     raw(admin, "HSET t %s 1", FOREIGN);
@@ -233,7 +233,7 @@ Test(tokens_in_line, are_fetched_by_who_is_granted_it_by_a_plain_try)
     redisFree(b);
 }
 
-Test(tokens_in_line, are_no_matter_of_a_plain_user_who_may_not_touch_the_counter)
+Test(tokens_in_queue, are_no_matter_of_a_plain_user_who_may_not_touch_the_counter)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B)), *mine = user;
     acquire(30000, A);
@@ -249,7 +249,7 @@ Test(tokens_in_line, are_no_matter_of_a_plain_user_who_may_not_touch_the_counter
     redisFree(b);
 }
 
-Test(tokens_in_line, are_larger_than_those_of_a_hold_before_whoever_granted_it)
+Test(tokens_in_queue, are_larger_than_those_of_a_hold_before_whoever_granted_it)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire_fenced(A, "10", "500");
@@ -260,7 +260,7 @@ Test(tokens_in_line, are_larger_than_those_of_a_hold_before_whoever_granted_it)
     redisFree(b);
 }
 
-Test(tokens_in_line, come_with_a_break)
+Test(tokens_in_queue, come_with_a_break)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
@@ -270,7 +270,7 @@ Test(tokens_in_line, come_with_a_break)
     redisFree(b);
 }
 
-Test(tokens_in_line, come_with_a_grant_on_a_full_server_too)
+Test(tokens_in_queue, come_with_a_grant_on_a_full_server_too)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
@@ -283,7 +283,7 @@ Test(tokens_in_line, come_with_a_grant_on_a_full_server_too)
 }
 
 /* Its own command returns the error. */
-Test(tokens_in_line, of_a_counter_of_another_type_are_left_to_who_wants_them)
+Test(tokens_in_queue, of_a_counter_of_another_type_are_left_to_who_wants_them)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);

@@ -70,7 +70,7 @@ Test(yield_window, is_also_for_a_line_that_is_empty)
     nobody_listens();
 }
 
-Test(yield_window, is_set_when_all_in_line_are_dead)
+Test(yield_window, is_set_when_all_in_queue_are_dead)
 {
     lock_channel = subscribe(CHANNEL);
     acquire(30000, A);
@@ -89,7 +89,7 @@ Test(yield_window, tells_the_first_live_one)
     enqueue(B, PLACE(B));
     enqueue(C, PLACE(C));
     release_with_window(A, 600000);
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\", \"open\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\", \"open\"]");
     cr_assert_str_eq(told(inbox_c), "open 9 600000 0 t");
     redisFree(inbox_c);
     redisFree(lock_channel);
@@ -102,7 +102,7 @@ Test(yield_window, tells_the_first_live_one_behind_any_number_of_dead)
     enqueue(B, PLACE(B));
     put_dead_in_front(1500);
     release_with_window(A, 600000);
-    cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\", \"open\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\", \"open\"]");
     cr_assert_str_eq(said(), "|open 7 600000 0 t||0");
     nobody_listens();
 }
@@ -152,23 +152,23 @@ Test(yield_window, while_it_lasts_nobody_of_ours_has_it)
     nobody_listens();
 }
 
-Test(yield_window, after_it_the_first_in_line_takes_it)
+Test(yield_window, after_it_the_first_in_queue_takes_it)
 {
     window_opens();
     window_is_over();
     cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     cr_assert_str_eq(said(), "|||");
     nobody_listens();
 }
 
-Test(yield_window, after_it_the_first_in_line_has_it_when_another_asks)
+Test(yield_window, after_it_the_first_in_queue_has_it_when_another_asks)
 {
     window_opens();
     window_is_over();
     cr_assert_str_eq(answered(acquire(30000, A)), B " -1");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
     nobody_listens();
 }
@@ -182,7 +182,7 @@ Test(yield_window, that_a_foreign_client_used_is_over_all_the_same)
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), FOREIGN " 0");
     raw(admin, "DEL t");
     cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     nobody_listens();
 }
 
@@ -222,7 +222,7 @@ Test(yield_window, of_an_empty_line_is_not_set_when_nobody_is_subscribed)
     cr_assert_not(was_published());
 }
 
-Test(yield_window, of_an_empty_line_stops_who_comes_and_it_is_in_line_then)
+Test(yield_window, of_an_empty_line_stops_who_comes_and_it_is_in_queue_then)
 {
     all_listen();
     acquire(30000, A);
@@ -231,7 +231,7 @@ Test(yield_window, of_an_empty_line_stops_who_comes_and_it_is_in_line_then)
     cr_assert_str_eq(answered(answer), " -1");
     cr_assert(between(600000 - WAIT_MS, answered_ttl(answer), 600000));
     cr_assert_str_eq(answered(enqueue(B, PLACE(B))), " 0");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\", \"open\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\", \"open\"]");
     window_is_over();
     cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
     cr_assert_str_eq(everything(), HELD_BY_B);
@@ -291,7 +291,7 @@ Test(lock_leave, as_the_second_tells_nobody_whoever_holds_it)
         raw(admin, "ZADD %s %s %s", QUEUE, script_number(score(PLACE(B)) + 1), PLACE(C));
         cr_assert_str_eq(leave(C, 0, PLACE(C)), ":2");
         cr_assert_str_eq(raw_holder(admin, LOCK), holders[i] ? holders[i] : "");
-        cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\"]");
+        cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\"]");
         cr_assert_str_eq(said(), "|||", "%d", i);
     }
     nobody_listens();
@@ -302,7 +302,7 @@ Test(lock_leave, twice_is_once)
     three(FOREIGN);
     cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
     cr_assert_str_eq(leave(B, 0, PLACE(B)), ":0");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     cr_assert_str_eq(said(), "||open 9 0 0 t|");
     nobody_listens();
 }
@@ -342,7 +342,7 @@ Test(lock_leave, as_the_first_while_a_foreign_client_holds_it_tells_the_next_to_
     three(FOREIGN);
     cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
     cr_assert_str_eq(raw_holder(admin, LOCK), FOREIGN);
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     cr_assert_str_eq(said(), "||open 9 0 0 t|");
     nobody_listens();
 }
@@ -371,7 +371,7 @@ Test(lock_leave, as_the_first_passes_over_the_dead)
     three(FOREIGN);
     raw(admin, "ZADD %s %s %s", QUEUE, script_number(score(PLACE(B))), PLACE("hlk-dead-1-x:1")); /* b is before d */
     cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     cr_assert_str_eq(said(), "||open 9 0 0 t|");
     nobody_listens();
 }
@@ -384,7 +384,7 @@ Test(lock_leave, as_the_first_passes_over_any_number_of_dead)
     put_dead_in_front(1500);
     raw(admin, "ZADD %s -9999 %s", QUEUE, PLACE(B));
     cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
     cr_assert_str_eq(said(), "||open 9 0 0 t|");
     nobody_listens();
 }
@@ -395,7 +395,7 @@ Test(lock_leave, in_doubt_remembers_and_wakes)
     raw(admin, "DEL t");
     cr_assert_str_eq(leave(B, 600000, PLACE(B)), ":2");
     cr_assert_str_eq(raw_holder(admin, LOCK), C);
-    cr_assert_str_eq(in_line(), "[\"" B "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" B "\"]");
     cr_assert_str_eq(said(), "||grant 9 5000 0 t|");
     nobody_listens();
 }
@@ -407,6 +407,6 @@ Test(lock_leave, works_on_a_full_server)
     fill_server();
     cr_assert_str_eq(leave(B, 600000, PLACE(B)), ":2");
     cr_assert_str_eq(raw_holder(admin, LOCK), C);
-    cr_assert_str_eq(in_line(), "[\"" B "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" B "\"]");
     nobody_listens();
 }

@@ -90,7 +90,7 @@ Test(string_acquire, takes_a_ticket_once)
     cr_assert_str_eq(answered(stand(B, PLACE(B))), A " 0");
     cr_assert_str_eq(answered(stand(C, PLACE(C))), A " 1");
     cr_assert_str_eq(answered(stand(B, PLACE(B))), A " 0");
-    cr_assert_str_eq(in_line(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
     cr_assert(raw_pttl(admin, QUEUE) > 100000);
 }
 
@@ -106,7 +106,7 @@ Test(string_acquire, names_a_holder_of_others_by_its_token)
     cr_assert_lt(strlen(take(30000, A)), 250, "of a long one only the beginning");
 }
 
-Test(string_acquire, gives_a_free_lock_to_the_first_in_line)
+Test(string_acquire, gives_a_free_lock_to_the_first_in_queue)
 {
     all_listen();
     others_hold(60000);
@@ -120,7 +120,7 @@ Test(string_acquire, gives_a_free_lock_to_the_first_in_line)
     nobody_listens();
 }
 
-Test(string_acquire, of_the_first_in_line_takes_the_lock_and_its_ticket_away)
+Test(string_acquire, of_the_first_in_queue_takes_the_lock_and_its_ticket_away)
 {
     all_listen();
     others_hold(60000);
@@ -183,7 +183,7 @@ Test(string_release, leaves_what_others_hold)
     cr_assert_str_eq(everything(), VOID_OF_A STRING_OF_OTHERS);
 }
 
-Test(string_release, gives_it_to_the_first_in_line)
+Test(string_release, gives_it_to_the_first_in_queue)
 {
     all_listen();
     take(30000, A);
@@ -243,7 +243,7 @@ Test(string_release, in_doubt_leaves_a_tombstone_that_an_acquire_finds)
     cr_assert_str_eq(everything(), VOID_OF_A, "a tombstone is no waiter");
 }
 
-Test(string_release, in_doubt_gives_it_to_the_first_in_line_too)
+Test(string_release, in_doubt_gives_it_to_the_first_in_queue_too)
 {
     all_listen();
     take(30000, A);
@@ -271,7 +271,7 @@ Test(string_release, works_on_a_full_server)
 }
 
 /* Its user may not SET: the waiter keeps its ticket, and asks. */
-Test(string_release, that_may_not_give_it_wakes_the_first_in_line)
+Test(string_release, that_may_not_give_it_wakes_the_first_in_queue)
 {
     all_listen();
     take(30000, A);
@@ -396,7 +396,7 @@ Test(string_renew, renews_each_that_is_held_and_says_so_for_each)
 
 /* --- string_break, string_query */
 
-Test(string_break, takes_it_from_any_holder_and_gives_it_to_the_first_in_line)
+Test(string_break, takes_it_from_any_holder_and_gives_it_to_the_first_in_queue)
 {
     all_listen();
     cr_assert_str_eq(break_it(), "(nil)");

@@ -74,13 +74,13 @@ static void is_granted_whole_after(int64_t wait_ms, int64_t lease_ms, int64_t co
     struct actor *waiter = actor_start(lock, &opts);
     WAIT_FOR(raw_int(fixture.redis, "ZCOUNT hasplock_queue:{t} 1 1e15") == 1);
     WAIT_FOR_WAITERS(client, 1);
-    int64_t in_line_at = test_now_ms();
+    int64_t in_queue_at = test_now_ms();
     test_sleep_ms(wait_ms);
     int64_t calls = script_calls(), released_at = test_now_ms();
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
     cr_assert_eq(actor_status(waiter), HLK_OK);
     int64_t until = hlk_lock_held_until(lock), now = test_now_ms();
-    int64_t fast_ms = (now - asked_at) / 50 + 4, late_ms = in_line_at - asked_at;
+    int64_t fast_ms = (now - asked_at) / 50 + 4, late_ms = in_queue_at - asked_at;
     cr_assert_geq(until - released_at, counts_ms - fast_ms - late_ms, "%lld ms", (long long)(until - released_at));
     cr_assert_leq(until, test_now_ms() + raw_pttl(fixture.redis, "t"), "never longer than Redis'");
     cr_assert_eq(script_calls(), calls + 1, "the release");

@@ -73,13 +73,13 @@ bool sure[NP];
 byte breaks = 0, leaves = 0, java_leaves = 0, finished = 0;
 
 /* What the checks go by, and nobody else. */
-byte in_line = 0;               /* bits: who waits, whatever the queue says */
+byte in_queue = 0;               /* bits: who waits, whatever the queue says */
 byte before[NP];                /* bits: who of those asked before */
 
 hidden byte i, n, g, m, k, at, helper;
 
 inline out_of_line(p) {
-  in_line = in_line & ~BIT(p);
+  in_queue = in_queue & ~BIT(p);
   i = 0;
   do :: i < NP -> before[i] = before[i] & ~BIT(p); i++ :: else -> break od;
   before[p] = 0
@@ -87,8 +87,8 @@ inline out_of_line(p) {
 
 inline into_line(p) {
   if
-  :: in_line & BIT(p)
-  :: else -> before[p] = in_line; in_line = in_line | BIT(p)
+  :: in_queue & BIT(p)
+  :: else -> before[p] = in_queue; in_queue = in_queue | BIT(p)
   fi
 }
 
@@ -131,11 +131,11 @@ inline win(h) {
   :: else -> break
   od;
   if                            /* who was not in line asks just now: all who wait were before */
-  :: in_line & BIT(WHO(h))
+  :: in_queue & BIT(WHO(h))
   :: else ->
      i = 0;
      do
-     :: i < NP -> if :: (in_line & BIT(i)) -> assert(i < CLIENTS && !listens[i]) :: else fi; i++
+     :: i < NP -> if :: (in_queue & BIT(i)) -> assert(i < CLIENTS && !listens[i]) :: else fi; i++
      :: else -> break
      od
   fi;
@@ -273,7 +273,7 @@ inline end_hold(h) {
 #endif
   m = (k == 0 && waiting > 0);
   remove(h);
-  if :: in_line & BIT(WHO(h)) -> out_of_line(WHO(h)) :: else fi;
+  if :: in_queue & BIT(WHO(h)) -> out_of_line(WHO(h)) :: else fi;
 #ifdef LEAVE_BLIND
   m = 2 * (holder == h && !sure[WHO(h)]) + m;
 #endif

@@ -69,13 +69,13 @@ bool sure[NC];
 byte breaks = 0, leaves = 0, refusals = 0, finished = 0;
 
 /* What the checks go by, and nobody else. */
-byte in_line = 0;               /* bits: who is in line, whatever the queue says */
+byte in_queue = 0;               /* bits: who is in line, whatever the queue says */
 byte before[NC];                /* bits: who of those came before */
 
 hidden byte i, n, g, m;
 
 inline out_of_line(c) {
-  in_line = in_line & ~BIT(c);
+  in_queue = in_queue & ~BIT(c);
   before[0] = before[0] & ~BIT(c); before[1] = before[1] & ~BIT(c); before[2] = before[2] & ~BIT(c);
   before[c] = 0
 }
@@ -117,8 +117,8 @@ inline tell(h, what) {
 inline win(h) {
   assert(holder == 0);
   if
-  :: in_line & BIT(CL(h)) -> assert(before[CL(h)] == 0)
-  :: else -> assert(in_line == 0)
+  :: in_queue & BIT(CL(h)) -> assert(before[CL(h)] == 0)
+  :: else -> assert(in_queue == 0)
   fi;
   holder = h; expired = false;
   hopeless = !listens[CL(h)] && !alive[CL(h)];
@@ -189,8 +189,8 @@ inline take_ticket(h) {
 #endif
   if :: !IN_QUEUE(h) -> assert(waiting <= NC); q[waiting] = h; waiting++ :: else fi;
   if
-  :: in_line & BIT(CL(h))
-  :: else -> before[CL(h)] = in_line; in_line = in_line | BIT(CL(h))
+  :: in_queue & BIT(CL(h))
+  :: else -> before[CL(h)] = in_queue; in_queue = in_queue | BIT(CL(h))
   fi
 }
 
@@ -221,7 +221,7 @@ inline acquire(h) {
 inline end_hold(h) {
   m = (waiting > 0 && q[0] == h);
   remove(h);
-  if :: in_line & BIT(CL(h)) -> out_of_line(CL(h)) :: else fi;
+  if :: in_queue & BIT(CL(h)) -> out_of_line(CL(h)) :: else fi;
 #ifdef LEAVE_BLIND
   m = 2 * (holder == h && !sure[CL(h)]) + m;
 #endif

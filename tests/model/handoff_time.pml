@@ -85,7 +85,7 @@ byte holder = 0, ttl = 0;       /* 0: free, else a hold id */
 byte q[IDS], qn = 0;
 byte lag[IDS + 1];              /* of a place: see above */
 #ifdef WAIT_FROM_LAST
-byte in_line[IDS + 1], box_wait[CLIENTS * BOX];
+byte in_queue[IDS + 1], box_wait[CLIENTS * BOX];
 #endif
 #if defined(BACK) || defined(FORWARD)
 bool stepped = false;
@@ -164,7 +164,7 @@ inline enqueue(x) {
      early[x] = false;
 #endif
 #ifdef WAIT_FROM_LAST
-     in_line[x] = 0;
+     in_queue[x] = 0;
 #endif
   :: else
   fi
@@ -179,7 +179,7 @@ inline tell(x) {
      box_early[SLOT(OF(x), k)] = early[x];
 #endif
 #ifdef WAIT_FROM_LAST
-     box_wait[SLOT(OF(x), k)] = in_line[x];
+     box_wait[SLOT(OF(x), k)] = in_queue[x];
 #endif
   :: else -> swallowed = true
   fi;
@@ -469,7 +469,7 @@ proctype World() {
        od;
        k = 0;
 #ifdef WAIT_FROM_LAST
-       do :: k < qn -> if :: in_line[q[k]] < LEASE -> in_line[q[k]]++ :: else fi; k++ :: else -> break od;
+       do :: k < qn -> if :: in_queue[q[k]] < LEASE -> in_queue[q[k]]++ :: else fi; k++ :: else -> break od;
        k = 0;
 #endif
        if :: ttl > 0 -> ttl-- :: else fi;

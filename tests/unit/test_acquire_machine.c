@@ -207,7 +207,7 @@ Test(acquire, the_deadline_ends_a_command_without_an_answer)
     cr_assert_eq(a.status, HLK_TIMEOUT);
 }
 
-Test(acquire, the_deadline_ends_a_wait_in_line)
+Test(acquire, the_deadline_ends_a_wait_in_queue)
 {
     cr_assert_eq(happens(HLK_ACQUIRE_ON_QUEUED), HLK_ACQUIRE_DO_QUEUE);
     cr_assert_eq(a.until_ms, DEADLINE);
@@ -242,7 +242,7 @@ Test(acquire, once_is_busy_whatever_is_heard)
     cr_assert_eq(a.status, HLK_BUSY);
 }
 
-Test(acquire, once_in_line_until_its_time_is_busy)
+Test(acquire, once_in_queue_until_its_time_is_busy)
 {
     hlk_acquire_machine_init(&a, DEADLINE, true, 0);
     happens(HLK_ACQUIRE_ON_QUEUED);

@@ -110,7 +110,7 @@ static int64_t polls_after(int64_t ttl_ms, int64_t my_position)
     return a.until_ms - NOW;
 }
 
-Test(acquire_queue, the_first_in_line_polls_by_the_holders_lease)
+Test(acquire_queue, the_first_in_queue_polls_by_the_holders_lease)
 {
     cr_assert_eq(polls_after(2000, 0), 2000 + 1);
     cr_assert_eq(polls_after(HLK_POLL_NEAR_MS, 0), HLK_POLL_NEAR_MS + 1);
@@ -134,7 +134,7 @@ Test(acquire_queue, the_line_asks_in_its_order_when_a_lease_runs_out)
     cr_assert_eq(polls_after(INT64_MAX, INT64_MAX), HLK_POLL_MAX_MS + HLK_POLL_RANKS * HLK_POLL_RANK_MS + 1);
 }
 
-Test(acquire_queue, who_is_not_in_line_polls_by_the_ttl)
+Test(acquire_queue, who_is_not_in_queue_polls_by_the_ttl)
 {
     cr_assert_eq(polls_after(20000, -1), 20000 + 1);
 }
@@ -146,7 +146,7 @@ Test(acquire_queue, of_a_lock_that_others_use_as_another_kind_polls_as_often_whe
     cr_assert_eq(polls_after(30000, HLK_POLL_RANKS), HLK_POLL_NEAR_MS + HLK_POLL_RANKS * HLK_POLL_RANK_MS + 1);
 }
 
-Test(acquire_queue, after_an_yield_window_the_first_in_line_asks_at_once)
+Test(acquire_queue, after_an_yield_window_the_first_in_queue_asks_at_once)
 {
     foreign = true;
     hlk_acquire_machine_init(&a, DEADLINE, false, 19); /* a jitter of 20 */

@@ -161,15 +161,27 @@ Test(acquire_step, an_attempt_that_breaks_before_is_repeated)
     cr_assert(op->cmd.doubt);
 }
 
+/* No attempt can be sent, and it waits for that. Then it sends. */
+static void wait_and_send(enum hlk_progress unsent, enum hlk_wait_what what, unsigned event)
+{
+    next_progress = unsent;
+    cr_assert_eq(begin(HLK_FOREVER), what);
+    cr_assert_eq(step(HLK_WAKE_TIME), what, "too early");
+    if (event == HLK_WAKE_TIME)
+        op->wait_for.until_ms = hlk_clock_ms();
+    next_progress = HLK_COMMAND_IN_FLIGHT;
+    cr_assert_eq(step(event), HLK_WAIT_REPLY);
+    cr_assert_eq(sent, 2);
+}
+
 Test(acquire_step, a_pause_ends_by_its_time)
 {
-    next_progress = HLK_COMMAND_PAUSED;
-    cr_assert_eq(begin(HLK_FOREVER), HLK_WAIT_PAUSE);
-    cr_assert_eq(step(HLK_WAKE_TIME), HLK_WAIT_PAUSE, "too early");
-    op->wait_for.until_ms = hlk_clock_ms();
-    next_progress = HLK_COMMAND_IN_FLIGHT;
-    cr_assert_eq(step(HLK_WAKE_TIME), HLK_WAIT_REPLY);
-    cr_assert_eq(sent, 2);
+    wait_and_send(HLK_COMMAND_PAUSED, HLK_WAIT_PAUSE, HLK_WAKE_TIME);
+}
+
+Test(acquire_step, waits_for_a_connection_and_sends_when_it_is_up)
+{
+    wait_and_send(HLK_COMMAND_UNCONNECTED, HLK_WAIT_CONNECTION, HLK_WAKE_UP);
 }
 
 Test(acquire_step, a_pause_without_another_attempt_ends_with_the_refusal)
@@ -192,7 +204,7 @@ static unsigned closings(void)
     return n;
 }
 
-/* One try, too: close does not wait for the end of its time. */
+/* One try, too. Close then does not wait for the end of the pause. */
 Test(acquire_step, a_pause_is_found_by_close)
 {
     hlk_cancel *none = cancel;
@@ -201,16 +213,6 @@ Test(acquire_step, a_pause_is_found_by_close)
     cr_assert_eq(begin(HLK_NOWAIT), HLK_WAIT_PAUSE);
     cr_assert_eq(closings(), 1);
     cancel = none;
-}
-
-Test(acquire_step, waits_for_a_connection_and_sends_when_it_is_up)
-{
-    next_progress = HLK_COMMAND_UNCONNECTED;
-    cr_assert_eq(begin(HLK_FOREVER), HLK_WAIT_CONNECTION);
-    cr_assert_eq(step(HLK_WAKE_TIME), HLK_WAIT_CONNECTION, "too early");
-    next_progress = HLK_COMMAND_IN_FLIGHT;
-    cr_assert_eq(step(HLK_WAKE_UP), HLK_WAIT_REPLY);
-    cr_assert_eq(sent, 2);
 }
 
 Test(acquire_step, without_a_connection_in_time_it_is_not_connected)

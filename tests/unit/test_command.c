@@ -66,7 +66,7 @@ static const char *says(const struct hlk_command_type *type)
     return words;
 }
 
-static void in_line(void)
+static void in_queue(void)
 {
     cmd.member = (struct hlk_member){ .ttl_ms = 5000, .tokens = 65, .floor = 17, .since_ms = 77 };
 }
@@ -80,7 +80,7 @@ Test(call, acquire_without_waiting)
 Test(call, acquire_with_a_place)
 {
     cmd.lease_ms = 30000;
-    in_line();
+    in_queue();
     cr_assert_str_eq(says(&hlk_format_lock.acquire),
                      "2|n|hasplock_queue:{n}|30000|hlk-t-1-a:7|hlk-t-1-a:7 5000 65 17 77");
 }
@@ -89,7 +89,7 @@ Test(call, acquire_fenced)
 {
     cmd.lease_ms = 30000;
     cmd.fenced = true;
-    in_line();
+    in_queue();
     cr_assert_str_eq(says(&hlk_format_lock.acquire), "3|n|hasplock_queue:{n}|redisson_lock_token:{n}|30000|hlk-t-1-a:7|"
                                                      "hlk-t-1-a:7 5000 65 17 77|65|17");
     cmd.member.since_ms = 0; /* one try, which takes its tokens too */
@@ -124,7 +124,7 @@ Test(call, end_with_an_yield_window)
 
 Test(call, end_of_a_place)
 {
-    in_line();
+    in_queue();
     cr_assert_str_eq(says(&hlk_format_lock.release),
                      "2|n|hasplock_queue:{n}|hlk-t-1-a:7|redisson_lock__channel:{n}|0|0|0|"
                      "hlk-t-1-a:7 5000 65 17 77");

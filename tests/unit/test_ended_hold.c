@@ -71,7 +71,7 @@ Test(ended_hold, a_raise_that_failed_may_be_the_last_release_that_is_due)
     release(&ann);
 }
 
-Test(ended_hold, after_a_loss_the_next_in_line_asks)
+Test(ended_hold, after_a_loss_the_next_in_queue_asks)
 {
     hold(&ann);
     enter(&bob);
@@ -137,7 +137,7 @@ Test(ended_hold, without_memory_a_loss_is_still_lost)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(ended_hold, without_memory_a_loss_whose_holder_ends_lets_the_next_in_line_ask)
+Test(ended_hold, without_memory_a_loss_whose_holder_ends_lets_the_next_in_queue_ask)
 {
     hold(&ann);
     enter(&ann);

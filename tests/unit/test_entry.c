@@ -183,7 +183,7 @@ Test(entry, what_could_not_end_is_held_as_before)
 }
 
 /* An owner's second call comes between the first one's acquire and its completion. It must not complete first. */
-Test(entry, the_same_owner_stands_in_line_until_the_win_was_told)
+Test(entry, the_same_owner_stands_in_queue_until_the_win_was_told)
 {
     same_owner(&bob, &ann);
     same_owner(&cid, &ann);

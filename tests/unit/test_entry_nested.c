@@ -245,7 +245,7 @@ Test(session_nested, a_raise_that_failed_may_be_the_last_hold)
     cr_assert_eq(hlk_releases_count(&unit.node.releases), 1u); /* its release is pending */
 }
 
-Test(session_nested, the_same_owner_in_line_nests_when_it_is_held)
+Test(session_nested, the_same_owner_in_queue_nests_when_it_is_held)
 {
     same_owner(&bob, &ann);
     enter(&ann);
@@ -263,7 +263,7 @@ Test(session_nested, the_same_owner_in_line_nests_when_it_is_held)
     hlk_entry_leave(e, &cid.waiter, false);
 }
 
-Test(session_nested, the_same_owner_in_line_is_lost_when_it_was_lost)
+Test(session_nested, the_same_owner_in_queue_is_lost_when_it_was_lost)
 {
     same_owner(&bob, &ann);
     enter(&ann);

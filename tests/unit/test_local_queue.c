@@ -16,7 +16,7 @@ Test(line, the_first_asks)
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }
 
-Test(line, one_of_the_process_asks_the_others_are_in_line)
+Test(line, one_of_the_process_asks_the_others_are_in_queue)
 {
     enter(&ann);
     cr_assert_eq(enter(&bob), HLK_ENTER_QUEUED);

@@ -42,7 +42,7 @@ static void hold_before_bob(void)
     cr_assert_eq(enter(&bob), HLK_ENTER_QUEUED);
 }
 
-Test(pass, the_next_in_line_holds_it_and_nothing_is_sent)
+Test(pass, the_next_in_queue_holds_it_and_nothing_is_sent)
 {
     hold_before_bob();
     uint64_t h = e->h;
@@ -152,7 +152,7 @@ Test(pass, a_grant_begins_a_new_time)
 
 /* --- waiters that do not get it --- */
 
-Test(pass, nobody_in_line_is_an_end)
+Test(pass, nobody_in_queue_is_an_end)
 {
     hold(&ann);
     cr_assert_eq(let_go(&ann), HLK_LET_LAST);
@@ -317,7 +317,7 @@ Test(pass, who_wants_higher_tokens_asks)
 
 /* --- other waiters --- */
 
-Test(pass, one_try_that_is_in_line_gets_it_too)
+Test(pass, one_try_that_is_in_queue_gets_it_too)
 {
     enter(&ann);
     bob.waiter.once = true;

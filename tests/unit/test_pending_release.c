@@ -109,7 +109,7 @@ Test(pending, an_end_that_was_done)
     cr_assert(settled_as(&a, HLK_RELEASE_DONE));
 }
 
-Test(pending, an_end_of_what_was_in_line)
+Test(pending, an_end_of_what_was_in_queue)
 {
     peer_up(&peer);
     start(&a);

@@ -62,7 +62,7 @@ Test(place, a_place_takes_tokens_for_those_who_stand_behind_it)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(place, without_memory_for_a_place_nobody_gets_in_line)
+Test(place, without_memory_for_a_place_nobody_gets_in_queue)
 {
     struct hlk_member member;
     ann.waiter.fenced = true;
@@ -165,7 +165,7 @@ Test(place, a_grant_counts_from_the_first_attempt_that_took_the_place)
 }
 
 /* By the server's clock, which may run faster than ours: 2 % and 2 ms less. */
-Test(place, a_grant_counts_from_when_its_place_had_been_in_line_for_so_long)
+Test(place, a_grant_counts_from_when_its_place_had_been_in_queue_for_so_long)
 {
     uint64_t h = wait_in_queue(&ann);
     int64_t first = unit_now_ms();
