@@ -189,7 +189,7 @@ Test(json, show_tells_held_and_free)
     command_free(c);
 }
 
-Test(json, show_tells_each_place_in_queue)
+Test(json, show_gives_each_position_in_queue)
 {
     cr_assert_str_eq(raw(redis, "HSET t somebody 1"), ":1");
     cr_assert_str_eq(raw(redis, "ZADD hasplock_queue:{t} 1 %s", "hlk-web-3-812-9f3c:3 5000 1 0 1772330407213"), ":1");

@@ -101,7 +101,7 @@ static void *close_it(void *client)
 }
 
 /* The connection is lost when close begins, and a new one is possible during it: no ticket is left. */
-Test(closing, gives_its_place_back_on_a_new_connection)
+Test(closing, gives_its_ticket_back_on_a_new_connection)
 {
     struct hlk_client_opts opts = fault_opts();
     opts.reply_timeout_ms = 10000;

@@ -76,7 +76,7 @@ static void player_start(struct player *p)
     pthread_attr_destroy(&small);
 }
 
-Test(handoff_local, of_1000_threads_is_one_place_in_the_queue_and_first_come_first_served)
+Test(handoff_local, of_1000_threads_is_one_ticket_in_the_queue_and_first_come_first_served)
 {
     enum { THREADS = 1000 };
     static struct player players[THREADS];
@@ -190,7 +190,7 @@ Test(handoff_local, of_nested_holds_waits_for_the_outermost_release)
 /* --- waiters that leave, and a loss */
 
 /* Of 30 queued waiters a third is cancelled and a third times out. The others have it one after the other. */
-Test(handoff_local, goes_past_those_who_left_the_line)
+Test(handoff_local, goes_past_those_who_left_the_queue)
 {
     enum { ALL = 30 };
     struct actor *actors[ALL];

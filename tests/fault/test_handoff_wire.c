@@ -177,7 +177,7 @@ Test(handoff_wire, grant_for_a_hold_that_nobody_knows_goes_to_the_next)
 
 /* The release is repeated for as long as the ticket may last, not only for the lease that was never acquired. (Found by
  * the soak test.) */
-Test(handoff_proxied, wait_that_was_given_up_leaves_no_place_however_long_the_server_was_away)
+Test(handoff_proxied, wait_that_was_given_up_leaves_no_ticket_however_long_the_server_was_away)
 {
     enum { SHORT_MS = 200 };
     hlk_client *client = fixture_open(NULL);

@@ -72,10 +72,10 @@ struct busy busy(const char *reply)
     struct busy got = { -99, -99, -99, 0, "" };
     char copy[256];
     snprintf(copy, sizeof copy, "%s", reply);
-    int n = sscanf(copy, "[:%lld, \"%63[^\"]\", :%lld, :%lld, :%lld", &got.ms, got.holder, &got.place, &got.foreign,
+    int n = sscanf(copy, "[:%lld, \"%63[^\"]\", :%lld, :%lld, :%lld", &got.ms, got.holder, &got.position, &got.foreign,
                    &got.mixed);
     if (n == 1)
-        n = sscanf(copy, "[:%lld, \"\", :%lld, :%lld, :%lld", &got.ms, &got.place, &got.foreign, &got.mixed) + 1;
+        n = sscanf(copy, "[:%lld, \"\", :%lld, :%lld, :%lld", &got.ms, &got.position, &got.foreign, &got.mixed) + 1;
     cr_assert_geq(n, 4, "%s", copy);
     return got;
 }

@@ -55,7 +55,7 @@ const char *query(const char *most);
 
 /* The reply "busy". */
 struct busy {
-    long long ms, place, foreign, mixed;
+    long long ms, position, foreign, mixed;
     char holder[64];
 };
 

@@ -138,12 +138,12 @@ void fill_server(void)
 const char *answered(const char *answer)
 {
     static _Thread_local char text[256];
-    long long ttl = 0, place = 0;
+    long long ttl = 0, position = 0;
     char holder[128] = "";
-    int n = sscanf(answer, "[:%lld, \"%127[^\"]\", :%lld]", &ttl, holder, &place);
-    if (n != 3 && sscanf(answer, "[:%lld, \"\", :%lld]", &ttl, &place) != 2)
+    int n = sscanf(answer, "[:%lld, \"%127[^\"]\", :%lld]", &ttl, holder, &position);
+    if (n != 3 && sscanf(answer, "[:%lld, \"\", :%lld]", &ttl, &position) != 2)
         return answer;
-    snprintf(text, sizeof text, "%s %lld", holder, place);
+    snprintf(text, sizeof text, "%s %lld", holder, position);
     return text;
 }
 

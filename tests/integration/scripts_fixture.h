@@ -35,7 +35,7 @@ extern redisContext *admin; /* reads and prepares what is in Redis */
 #define FOREIGN "426394b7-bea6-4e7e-920a-0b4fc0c2fb03:1"
 
 /* A ticket in the queue. A grant sets the lock's ttl to 5 s. */
-#define PLACE(hold) hold " 5000 0 0 1700000000000"
+#define TICKET(hold) hold " 5000 0 0 1700000000000"
 /* The ticket of a waiter that takes `tokens` tokens above `floor`. */
 #define FENCED(hold, tokens, floor) hold " 5000 " #tokens " " #floor " 1700000000000"
 

@@ -269,7 +269,7 @@ Test(fair, lets_everybody_in_by_the_queue_and_nobody_together)
 
 /* --- leaving */
 
-Test(fair, a_wait_that_times_out_leaves_its_place)
+Test(fair, a_wait_that_times_out_leaves_its_ticket)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fair_lock(client, "t", NULL);
@@ -286,7 +286,7 @@ Test(fair, a_wait_that_times_out_leaves_its_place)
 }
 
 /* asks A1 redisson 1104...: an interrupted waiter of Redisson's stays in the queue */
-Test(fair, an_interrupted_wait_leaves_its_place)
+Test(fair, an_interrupted_wait_leaves_its_ticket)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_cancel *cancel = hlk_cancel_create(client);
@@ -314,7 +314,7 @@ static void on_signal(int sig)
     (void)sig;
 }
 
-Test(fair, a_wait_ended_by_a_signal_leaves_its_place)
+Test(fair, a_wait_ended_by_a_signal_leaves_its_ticket)
 {
     struct sigaction action = { .sa_handler = on_signal };
     sigaction(SIGUSR1, &action, NULL);
@@ -373,7 +373,7 @@ Test(fair, close_ends_waits_and_gives_back_holds)
 
 /* --- queries */
 
-Test(fair, query_counts_places_in_the_queue)
+Test(fair, query_counts_tickets_in_the_queue)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
     hlk_lock *lock = fair_lock(client, "t", NULL);

@@ -103,7 +103,7 @@ Test(fair, a_living_waiter_is_never_too_old)
 }
 
 /* asks A1 etcd 19597: a Redisson client with a wrong clock may remove it. It sends again and takes a new ticket */
-Test(fair, a_waiter_that_was_dropped_has_a_place_again)
+Test(fair, a_waiter_that_was_dropped_has_a_ticket_again)
 {
     hlk_client *client = fixture_open(NULL);
     struct actor *waiter;
@@ -121,7 +121,7 @@ Test(fair, a_waiter_that_was_dropped_has_a_place_again)
 
 /* --- broken connections */
 
-Test(fair, keeps_its_place_when_its_subscriber_was_killed)
+Test(fair, keeps_its_ticket_when_its_subscriber_was_killed)
 {
     hlk_client *client = fixture_open(NULL);
     struct actor *waiters[2];
@@ -144,7 +144,7 @@ Test(fair, keeps_its_place_when_its_subscriber_was_killed)
 
 /* So waits are queued in the order of their calls, however long a subscription takes. Messages that were missed
  * meanwhile are made up for by a command. */
-Test(fair_wire, takes_its_place_before_its_inbox_is_confirmed)
+Test(fair_wire, takes_its_ticket_before_its_inbox_is_confirmed)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere;
     cr_assert_eq(hlk_client_open(&elsewhere, hlk_test_url(fixture.server), NULL), HLK_OK, "%s", hlk_last_error());

@@ -34,7 +34,7 @@ Test(fair_acquire, answers_ttl_and_holder_to_one_who_does_not_join_and_changes_n
     struct busy got = busy(try_acquire(60000, B));
     cr_assert(about(got.ms, 30000));
     cr_assert_str_eq(got.holder, A);
-    cr_assert_eq(got.place, -1);
+    cr_assert_eq(got.position, -1);
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
 }
 
@@ -48,28 +48,28 @@ Test(fair_acquire, answers_minus_1_for_a_hold_without_end)
 Test(fair_acquire, joins_redissons_queue)
 {
     try_acquire(30000, A);
-    cr_assert_eq(busy(join(B)).place, 0);
-    cr_assert_eq(busy(join(C)).place, 1);
+    cr_assert_eq(busy(join(B)).position, 0);
+    cr_assert_eq(busy(join(C)).position, 1);
     cr_assert_str_eq(queue(), "[\"" B "\", \"" C "\"]");
     cr_assert(in_step());
     cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0);
 }
 
-Test(fair_acquire, run_twice_keeps_the_place)
+Test(fair_acquire, run_twice_keeps_the_ticket)
 {
     try_acquire(30000, A);
     join(B);
     join(C);
     struct busy got = busy(join(B));
-    cr_assert_eq(got.place, 0);
+    cr_assert_eq(got.position, 0);
     cr_assert_str_eq(got.holder, A);
-    cr_assert_eq(busy(join(C)).place, 1);
+    cr_assert_eq(busy(join(C)).position, 1);
     cr_assert_str_eq(queue(), "[\"" B "\", \"" C "\"]");
     cr_assert(in_step());
 }
 
 /* Redisson removes waiters that have waited long, and an operator may delete a key. */
-Test(fair_acquire, whose_place_is_gone_takes_another)
+Test(fair_acquire, whose_ticket_is_gone_takes_another)
 {
     redisContext *c = listens(C);
     try_acquire(30000, A);
@@ -77,9 +77,9 @@ Test(fair_acquire, whose_place_is_gone_takes_another)
     join(C);
     raw(admin, "ZREM " SCORES " " B);
     raw(admin, "LPOP " QUEUE);
-    cr_assert_eq(busy(join(B)).place, 1);
+    cr_assert_eq(busy(join(B)).position, 1);
     raw(admin, "LREM " QUEUE " 1 " B);
-    cr_assert_eq(busy(join(B)).place, 1, "of which the score was left");
+    cr_assert_eq(busy(join(B)).position, 1, "of which the score was left");
     cr_assert(in_step());
     redisFree(c);
 }
@@ -120,7 +120,7 @@ Test(fair_acquire, of_a_wait_that_polls_tells_that_others_wait_for_it_as_a_plain
     struct busy got = busy(join_polling(B));
     cr_assert_eq(got.mixed, 1);
     cr_assert_str_eq(got.holder, A);
-    cr_assert_eq(got.place, 0);
+    cr_assert_eq(got.position, 0);
     cr_assert_eq(busy(join(B)).mixed, 0, "it is not looked at each time");
     raw(admin, "DEL " PLAIN_QUEUE);
     raw(admin, "SET " PLAIN_QUEUE " text");
@@ -162,19 +162,19 @@ Test(fair_acquire, of_a_free_lock_is_the_first_ones_when_another_asks)
     struct busy got = busy(try_acquire(30000, C));
     cr_assert_str_eq(got.holder, B);
     cr_assert_eq(got.ms, GRANT);
-    cr_assert_eq(got.place, -1);
+    cr_assert_eq(got.position, -1);
     cr_assert(is_held_by(B));
     cr_assert(about(raw_pttl(admin, LOCK), GRANT));
     cr_assert(was_told(b, "fgrant 7 5000 0 t"));
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
-    cr_assert_eq(busy(join(C)).place, 0);
+    cr_assert_eq(busy(join(C)).position, 0);
     cr_assert(was_told_nothing(b));
     cr_assert(was_told_nothing(c));
     redisFree(b);
     redisFree(c);
 }
 
-Test(fair_acquire, of_a_free_lock_takes_a_place_behind_the_one_that_has_it_now)
+Test(fair_acquire, of_a_free_lock_takes_a_ticket_behind_the_one_that_has_it_now)
 {
     redisContext *b = listens(B);
     try_acquire(30000, A);
@@ -182,7 +182,7 @@ Test(fair_acquire, of_a_free_lock_takes_a_place_behind_the_one_that_has_it_now)
     expires();
     struct busy got = busy(join(C));
     cr_assert_str_eq(got.holder, B);
-    cr_assert_eq(got.place, 0);
+    cr_assert_eq(got.position, 0);
     cr_assert_str_eq(queue(), "[\"" C "\"]");
     cr_assert(in_step());
     redisFree(b);
@@ -247,7 +247,7 @@ Test(fair_acquire, run_late_after_a_wait_that_ended_in_doubt_is_void)
     cr_assert_str_eq(release_in_doubt(B, 60000), ":2");
     cr_assert_str_eq(join(B), ":-1");
     cr_assert_eq(raw_int(admin, "EXISTS " QUEUE " " SCORES), 0);
-    cr_assert_eq(busy(join(C)).place, 0, "the void set stops its own holds only");
+    cr_assert_eq(busy(join(C)).position, 0, "the void set stops its own holds only");
 }
 
 Test(fair_acquire, refuses_keys_of_another_type_and_changes_nothing)
@@ -282,7 +282,7 @@ Test(fair_acquire, refuses_a_hash_without_end_that_is_no_lock_and_changes_nothin
         raw(admin, "DEL " QUEUE " " SCORES);
     }
     raw(admin, "PEXPIRE t 60000");
-    cr_assert_eq(busy(try_acquire(30000, A)).place, -1, "it will be over");
+    cr_assert_eq(busy(try_acquire(30000, A)).position, -1, "it will be over");
 }
 
 Test(fair_acquire, is_refused_by_a_full_server_and_changes_nothing)
@@ -297,7 +297,7 @@ Test(fair_acquire, is_refused_by_a_full_server_and_changes_nothing)
     fill_server();
     cr_assert_not_null(strstr(join(C), "OOM"));
     cr_assert_str_eq(queue(), "[\"" B "\"]");
-    cr_assert_eq(busy(join(B)).place, 0, "who is in the queue is answered");
+    cr_assert_eq(busy(join(B)).position, 0, "who is in the queue is answered");
     cr_assert_str_eq(join(A), "(nil)", "and who holds it");
     expires();
     struct busy got = busy(try_acquire(30000, C));
@@ -390,7 +390,7 @@ Test(fair_score, that_is_too_far_ahead_is_lowered)
 
 /* Redisson's tryLock(300 ms) adds 300 ms to the last score, and subtracts 300 ms from those behind when it leaves. The
  * queue is never empty. */
-Test(fair_score, does_not_drift_beyond_5_minutes_a_place_by_short_tries)
+Test(fair_score, does_not_drift_beyond_5_minutes_a_ticket_by_short_tries)
 {
     const char *ours[] = { B, C };
     try_acquire(30000, A);
@@ -398,7 +398,7 @@ Test(fair_score, does_not_drift_beyond_5_minutes_a_place_by_short_tries)
     for (int i = 0; i < 40; i++) {
         const char *last = ours[(i + 1) % 2], *next = ours[i % 2];
         java_waits(JAVA, score(last) + 300);
-        cr_assert_eq(busy(join(next)).place, 2);
+        cr_assert_eq(busy(join(next)).position, 2);
         cr_assert_leq(score(next), server_ms() + 30000 + LEAD + 2 * PATIENCE);
         raw(admin, "LREM " QUEUE " 1 " JAVA);
         raw(admin, "ZREM " SCORES " " JAVA);
@@ -415,9 +415,9 @@ Test(fair_scripts, touch_no_key_that_is_not_declared)
     redisContext *strict = raw_open_as(server, "strict", "pw"), *mine = user, *b = listens(B);
     user = strict;
     cr_assert_str_eq(join(A), "(nil)");
-    cr_assert_eq(busy(join_for(B, 30000, 30000)).place, 0);
+    cr_assert_eq(busy(join_for(B, 30000, 30000)).position, 0);
     java_waits(JAVA, score(B) + PATIENCE);
-    cr_assert_eq(busy(join(C)).place, 2);
+    cr_assert_eq(busy(join(C)).position, 2);
     cr_assert_null(strstr(query("9"), "NOPERM"));
     cr_assert_str_eq(release_in_doubt(A, 60000), ":1");
     cr_assert(is_held_by(B));
@@ -440,8 +440,8 @@ Test(fair_scripts, touch_the_keys_that_they_are_given_and_no_others)
     raw(admin, "ACL SETUSER strict on >pw resetkeys ~x1 ~x2 ~x3 ~x4 ~x5 &* +@all");
     redisContext *strict = raw_open_as(server, "strict", "pw"), *b = listens(B), *c = listens(C);
     cr_assert_str_eq(join_x(strict, A), "(nil)");
-    cr_assert_eq(busy(join_x(strict, B)).place, 0);
-    cr_assert_eq(busy(join_x(strict, C)).place, 1);
+    cr_assert_eq(busy(join_x(strict, B)).position, 0);
+    cr_assert_eq(busy(join_x(strict, C)).position, 1);
     const char *ended = script_run(strict, HLK_SCRIPT_FAIR_RELEASE, 5, "x1", "x2", "x3", "x4", "x5", A, CHANNEL, NULL);
     cr_assert_str_eq(ended, ":1");
     cr_assert(was_told(b, "fgrant 7 4000 0 x1"));

@@ -6,7 +6,7 @@ FAIR_SCRIPTS_SUITE(fair_dead);
 
 /* --- of this library, whose inbox has no subscriber */
 
-Test(fair_away, one_of_ours_is_passed_over_and_keeps_its_place_for_1_s)
+Test(fair_away, one_of_ours_is_passed_over_and_keeps_its_ticket_for_1_s)
 {
     redisContext *c = listens(C);
     try_acquire(30000, A);
@@ -16,7 +16,7 @@ Test(fair_away, one_of_ours_is_passed_over_and_keeps_its_place_for_1_s)
     cr_assert(was_told(c, "fgrant 8 5000 0 t"), "at once");
     cr_assert_str_eq(queue(), "[\"" B "\"]");
     redisContext *b = listens(B);
-    cr_assert_eq(busy(join(B)).place, 0, "it is back, and asks");
+    cr_assert_eq(busy(join(B)).position, 0, "it is back, and asks");
     release(C);
     cr_assert(was_told(b, "fgrant 7 5000 0 t"), "and is the next");
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
@@ -74,7 +74,7 @@ Test(fair_away, a_client_that_was_away_long_ago_has_its_time_anew)
     redisFree(c);
 }
 
-Test(fair_away, all_of_a_client_keep_their_places_and_their_order)
+Test(fair_away, all_of_a_client_keep_their_tickets_and_their_order)
 {
     enum { MANY = 1500 };
     char hold[32];
@@ -108,9 +108,9 @@ Test(fair_away, all_of_a_client_that_died_are_given_up_together)
         join(hold);
     }
     join(C);
-    cr_assert_eq(busy(join(C)).place, MANY, "the first look");
+    cr_assert_eq(busy(join(C)).position, MANY, "the first look");
     its_time_is_over();
-    cr_assert_eq(busy(join(C)).place, 0, "also while the lock is held");
+    cr_assert_eq(busy(join(C)).position, 0, "also while the lock is held");
     cr_assert_str_eq(queue(), "[\"" C "\"]");
     cr_assert(in_step());
     cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0);
@@ -139,7 +139,7 @@ Test(fair_away, a_client_does_not_pass_by_its_own_waits)
     struct busy got = busy(try_acquire(30000, B2));
     cr_assert_str_eq(got.holder, "");
     cr_assert_eq(got.ms, 1000);
-    cr_assert_eq(busy(join(B2)).place, 1);
+    cr_assert_eq(busy(join(B2)).position, 1);
     cr_assert_str_eq(busy(join(B2)).holder, "");
     cr_assert_str_eq(queue(), "[\"" B "\", \"" B2 "\"]");
     cr_assert_str_eq(join(B), "(nil)");
@@ -155,7 +155,7 @@ Test(fair_away, a_client_does_not_give_up_its_own_waits)
     join(B);
     join(B2);
     raw_int(admin, "ZADD " NOTES " %lld %s", (long long)server_ms() - 1, "away hlk-b-2-y");
-    cr_assert_eq(busy(join(B2)).place, 1);
+    cr_assert_eq(busy(join(B2)).position, 1);
     cr_assert_str_eq(queue(), "[\"" B "\", \"" B2 "\"]");
     cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0, "and others give it a second more");
 }
@@ -175,7 +175,7 @@ Test(fair_away, one_before_redissons_is_waited_for_while_another_of_ours_is_ther
     struct busy got = busy(join(C));
     cr_assert_str_eq(got.holder, "");
     cr_assert(about(got.ms, 1000) && got.ms <= 1000, "%lld", got.ms);
-    cr_assert_eq(got.place, 2);
+    cr_assert_eq(got.position, 2);
     its_time_is_over();
     got = busy(join(C));
     cr_assert(was_called(java));
@@ -218,8 +218,8 @@ Test(fair_dead, a_waiter_whose_score_is_over_and_who_does_not_listen_goes_when_s
 {
     try_acquire(30000, A);
     java_waits(JAVA, server_ms() - 1);
-    cr_assert_eq(busy(join(B)).place, 1);
-    cr_assert_eq(busy(join(B)).place, 0);
+    cr_assert_eq(busy(join(B)).position, 1);
+    cr_assert_eq(busy(join(B)).position, 0);
     cr_assert_str_eq(queue(), "[\"" B "\"]");
     cr_assert(in_step());
 }
@@ -231,7 +231,7 @@ Test(fair_dead, a_waiter_whose_score_is_over_but_who_listens_stays)
     try_acquire(30000, A);
     java_waits(JAVA, server_ms() - 1);
     join(B);
-    cr_assert_eq(busy(join(B)).place, 1);
+    cr_assert_eq(busy(join(B)).position, 1);
     expires();
     cr_assert(about(busy(join(B)).ms, 10000));
     cr_assert(was_called(java));
@@ -245,7 +245,7 @@ Test(fair_dead, a_waiter_whose_score_is_over_goes_when_nobody_may_ask_who_listen
     user = deaf;
     java_waits(JAVA, server_ms() - 1);
     java_waits(JAVA2, server_ms() + PATIENCE);
-    cr_assert_eq(busy(join(B)).place, 1);
+    cr_assert_eq(busy(join(B)).position, 1);
     cr_assert_str_eq(queue(), "[\"" JAVA2 "\", \"" B "\"]");
     user = mine;
     redisFree(java);
@@ -286,8 +286,8 @@ Test(fair_dead, any_number_in_a_row_costs_the_next_one_chance)
         java_waits(waiter, server_ms() + (i + 1) * PATIENCE);
     }
     redisContext *b = listens(B), *c = listens(C);
-    cr_assert_eq(busy(join(B)).place, 50);
-    cr_assert_eq(busy(join(C)).place, 51);
+    cr_assert_eq(busy(join(B)).position, 50);
+    cr_assert_eq(busy(join(C)).position, 51);
     its_time_is_over();
     cr_assert_str_eq(busy(join(C)).holder, B);
     cr_assert_str_eq(queue(), "[\"" C "\"]");
@@ -305,7 +305,7 @@ Test(fair_dead, a_waiter_that_comes_in_time_gets_the_lock)
     raw(admin, "PEXPIRE t 30000");
     struct busy got = busy(join(C));
     cr_assert_str_eq(got.holder, JAVA);
-    cr_assert_eq(got.place, 0);
+    cr_assert_eq(got.position, 0);
 }
 
 Test(fair_dead, a_chance_of_an_earlier_wait_is_not_counted)

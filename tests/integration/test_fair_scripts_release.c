@@ -212,7 +212,7 @@ Test(fair_release, in_doubt_remembers_the_hold_for_as_long_as_asked)
 }
 
 /* A late attempt of its acquire took a ticket after its hold was over. */
-Test(fair_release, in_doubt_takes_the_place_too)
+Test(fair_release, in_doubt_takes_the_ticket_too)
 {
     redisContext *b = listens(B), *c = listens(C);
     try_acquire(30000, A);

@@ -164,7 +164,7 @@ Test(fenced, waiter_behind_a_plain_holder_of_another_process_gets_lock_and_token
 }
 
 /* A release that never ran has left the ticket. Its client is subscribed but has no such wait. */
-Test(fenced, place_that_its_client_does_not_know_stops_no_plain_waiter)
+Test(fenced, ticket_that_its_client_does_not_know_stops_no_plain_waiter)
 {
     char place[192];
     hlk_client *other = fixture_open(NULL), *waiting = fixture_open(NULL);

@@ -128,7 +128,7 @@ Test(nested, raise_of_a_lease_is_for_an_owners_second_thread_in_queue_too)
 }
 
 /* It was queued for most of its wait. The round trip has only the rest of that time. */
-Test(nested, raise_of_a_lease_behind_the_line_ends_with_the_wait_too)
+Test(nested, raise_of_a_lease_behind_the_queue_ends_with_the_wait_too)
 {
     hlk_client *client = fixture_open(NULL); /* reply_timeout_ms is 3000 */
     hlk_owner *owner = hlk_owner_create(client, NULL);

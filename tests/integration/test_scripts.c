@@ -106,7 +106,7 @@ Test(lock_acquire, refuses_a_hash_without_end_that_is_no_lock_and_changes_nothin
         snprintf(set, sizeof set, "HSET t %s", no_locks[i]);
         raw(admin, "DEL t");
         raw(admin, set);
-        const char *before = everything(), *answer = enqueue(A, PLACE(A));
+        const char *before = everything(), *answer = enqueue(A, TICKET(A));
         cr_assert_eq(strncmp(answer, "-HASPLOCK the key is a hash, but no lock", 40), 0, "%s", answer);
         cr_assert_str_eq(everything(), before);
         raw(admin, "PEXPIRE t 60000");
@@ -316,13 +316,13 @@ Test(lock_release, frees_also_when_the_queue_is_of_another_type)
         raw(admin, "HSET t %s 1", A);
         cr_assert_str_eq(i == 0   ? release(A, 0)
                          : i == 1 ? release(A, 60000)
-                         : i == 2 ? leave(A, 0, PLACE(A))
+                         : i == 2 ? leave(A, 0, TICKET(A))
                                   : release_with_window(A, 500),
                          ":1");
         cr_assert_str_eq(everything(), QUEUE " string \"text\"; ", "%d", i);
         cr_assert_str_eq(told(listener), "0", "%d", i);
     }
-    cr_assert_str_eq(leave(A, 0, PLACE(A)), ":0");
+    cr_assert_str_eq(leave(A, 0, TICKET(A)), ":0");
     redisFree(listener);
 }
 
@@ -372,11 +372,11 @@ Test(scripts, touch_no_key_that_is_not_declared)
     cr_assert_null(strstr(query(), "NOPERM"));
     cr_assert_str_eq(release(A, 60000), ":1");
     cr_assert_str_eq(acquire(30000, B), "(nil)");
-    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), B " 0");
+    cr_assert_str_eq(answered(enqueue(C, TICKET(C))), B " 0");
     cr_assert_str_eq(lock_break(), "\"" B "\"");
     cr_assert_str_eq(said(), "|broken 7 0 0 t|grant 9 5000 0 t|0; 0");
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), C " 0");
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), C " 0");
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
     user = mine;
     redisFree(strict);
     nobody_listens();
@@ -391,7 +391,7 @@ Test(scripts, touch_the_keys_that_they_are_given_and_no_others)
     cr_assert_str_eq(script_run(strict, HLK_SCRIPT_LOCK_ACQUIRE, 2, "x1", "x2", "30000", A, NULL), "(nil)");
     cr_assert_str_eq(script_run(strict, HLK_SCRIPT_LOCK_REACQUIRE, 1, "x1", A, "2", "90000", NULL), ":1");
     cr_assert_str_eq(script_run(strict, HLK_SCRIPT_LOCK_RENEW, 1, "x1", A, "90000", NULL), "[:1]");
-    const char *place = script_run(strict, HLK_SCRIPT_LOCK_ACQUIRE, 2, "x1", "x2", "30000", B, PLACE(B), NULL);
+    const char *place = script_run(strict, HLK_SCRIPT_LOCK_ACQUIRE, 2, "x1", "x2", "30000", B, TICKET(B), NULL);
     cr_assert_str_eq(answered(place), A " 0");
     cr_assert_null(strstr(script_run(strict, HLK_SCRIPT_LOCK_QUERY, 2, "x1", "x2", CHANNEL, "3", NULL), "NOPERM"));
     cr_assert_str_eq(script_run(strict, HLK_SCRIPT_LOCK_RELEASE, 2, "x1", "x2", A, CHANNEL, "0", "0", "60000", NULL),

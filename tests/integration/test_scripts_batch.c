@@ -148,15 +148,15 @@ Test(lock_batch, answers_each_in_its_place)
     raw(admin, "HSET t2 %s 1", A);
     raw(admin, "HSET t5 %s 1", A);
     raw(admin, "SET t6 text");
-    raw(admin, "ZADD %s 1 %s", queue_of("t7"), PLACE(B));
+    raw(admin, "ZADD %s 1 %s", queue_of("t7"), TICKET(B));
     const char *answer = MANY({ 'a', names[0], A }, { 'e', names[1], A }, { 'a', names[2], B }, { 'e', names[3], A },
                               { 'o', names[4], A }, { 'a', names[5], A }, { 'a', names[6], A }, { 'a', LOCK, B });
     static const char head[] = "[(nil), :1, (nil), :0, :1, :-2, :-2, ";
     cr_assert_eq(strncmp(answer, head, strlen(head)), 0, "%s", answer);
     cr_assert_str_eq(answered(answer + strlen(head)), A " -1", "%s", answer);
-    cr_assert_str_eq(everything(), "hasplock_queue:{t7} zset [\"" PLACE(B) "\"]; " HELD_BY_A "t1 hash [\"" A
-                                                                           "\", \"1\"]; t3 hash [\"" B
-                                                                           "\", \"1\"]; t6 string \"text\"; ");
+    cr_assert_str_eq(everything(), "hasplock_queue:{t7} zset [\"" TICKET(B) "\"]; " HELD_BY_A "t1 hash [\"" A
+                                                                            "\", \"1\"]; t3 hash [\"" B
+                                                                            "\", \"1\"]; t6 string \"text\"; ");
 }
 
 Test(lock_batch, of_two_acquires_of_one_lock_gives_it_to_the_first)

@@ -60,14 +60,14 @@ static const struct queue_state {
     const char *other; /* instead: a command */
 } queue_states[] = {
     { "none", { { 0 } }, NULL },
-    { "waiter", { { "1", PLACE(B) } }, NULL },
-    { "own place", { { "1", PLACE(A) } }, NULL },
-    { "two waiters", { { "3", PLACE(C) }, { "4", PLACE(B) } }, NULL },
+    { "waiter", { { "1", TICKET(B) } }, NULL },
+    { "own place", { { "1", TICKET(A) } }, NULL },
+    { "two waiters", { { "3", TICKET(C) }, { "4", TICKET(B) } }, NULL },
     { "void", { { "2000000000001000", C } }, NULL },
     { "own void", { { "2000000000001000", A } }, NULL },
     { "window lasts", { { "1009000000000000", "open" } }, NULL },
     { "window is over", { { "1000000000001000", "open" } }, NULL },
-    { "all of them", { { "1", PLACE(B) }, { "1009000000000000", "open" }, { "2000000000001000", C } }, NULL },
+    { "all of them", { { "1", TICKET(B) }, { "1009000000000000", "open" }, { "2000000000001000", C } }, NULL },
     { "text", { { 0 } }, "SET %s text" },
     { "hash", { { 0 } }, "HSET %s a 1" },
 };

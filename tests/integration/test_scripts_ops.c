@@ -69,10 +69,10 @@ Test(lock_break, gives_it_to_the_first_in_queue)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     cr_assert_str_eq(lock_break(), "\"" A "\"");
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(C) "\"]; " HELD_BY_B);
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(C) "\"]; " HELD_BY_B);
     cr_assert(about(raw_pttl(admin, LOCK), 5000));
     cr_assert_str_eq(said(), "broken 1 0 0 t|grant 7 5000 0 t||");
     nobody_listens();
@@ -82,8 +82,8 @@ Test(lock_break, run_twice_takes_it_from_the_first_in_queue_too)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     lock_break();
     cr_assert_str_eq(lock_break(), "\"" B "\"");
     cr_assert_str_eq(said(), "broken 1 0 0 t|grant 7 5000 0 t; broken 7 0 0 t|grant 9 5000 0 t|");
@@ -94,7 +94,7 @@ Test(lock_break, tells_the_channel_of_a_shorter_ttl)
 {
     all_listen();
     acquire(600000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     lock_break();
     cr_assert_str_eq(said(), "broken 1 0 0 t|grant 7 5000 0 t||0");
     nobody_listens();
@@ -104,9 +104,9 @@ Test(lock_break, tells_the_channel_of_a_shorter_ttl)
 Test(lock_break, of_a_free_lock_with_others_in_queue_changes_nothing)
 {
     all_listen();
-    raw(admin, "ZADD %s 1 %s", QUEUE, PLACE(B));
+    raw(admin, "ZADD %s 1 %s", QUEUE, TICKET(B));
     cr_assert_str_eq(lock_break(), "(nil)");
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(B) "\"]; ");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(B) "\"]; ");
     cr_assert_str_eq(said(), "|||");
     nobody_listens();
 }
@@ -145,7 +145,7 @@ static const char *with_no_lock(int i)
     snprintf(set, sizeof set, "HSET t %s", no_locks[i]);
     raw(admin, "DEL t");
     raw(admin, set);
-    raw(admin, "ZADD %s 1 %s", QUEUE, PLACE(B));
+    raw(admin, "ZADD %s 1 %s", QUEUE, TICKET(B));
     return everything();
 }
 
@@ -202,23 +202,23 @@ Test(lock_query, tells_minus_1_for_a_hold_without_end)
 Test(lock_query, tells_how_many_are_in_queue_and_names_the_first)
 {
     static const char expected[] =
-        ":4, [\"" PLACE(CLIENT_B ":1") "\", \"" PLACE(CLIENT_B ":2") "\", \"" PLACE(CLIENT_B ":3") "\"]]";
+        ":4, [\"" TICKET(CLIENT_B ":1") "\", \"" TICKET(CLIENT_B ":2") "\", \"" TICKET(CLIENT_B ":3") "\"]]";
     raw(admin, "HSET t %s 1", FOREIGN);
     release(A, 600000);
     raw(admin, "ZADD %s 1000000000000001 open", QUEUE);
     cr_assert_str_eq(query(), "[:-1, :0, \"" FOREIGN "\", :1, :0, []]", "neither ended holds nor a window");
-    enqueue(CLIENT_B ":1", PLACE(CLIENT_B ":1"));
-    enqueue(CLIENT_B ":2", PLACE(CLIENT_B ":2"));
-    enqueue(CLIENT_B ":3", PLACE(CLIENT_B ":3"));
-    enqueue(CLIENT_B ":4", PLACE(CLIENT_B ":4"));
+    enqueue(CLIENT_B ":1", TICKET(CLIENT_B ":1"));
+    enqueue(CLIENT_B ":2", TICKET(CLIENT_B ":2"));
+    enqueue(CLIENT_B ":3", TICKET(CLIENT_B ":3"));
+    enqueue(CLIENT_B ":4", TICKET(CLIENT_B ":4"));
     const char *answer = query();
     cr_assert_not_null(strstr(answer, expected), "%s", answer);
 }
 
 Test(lock_query, of_a_free_lock_names_who_is_in_queue_too)
 {
-    raw(admin, "ZADD %s 1 %s", QUEUE, PLACE(B));
-    cr_assert_str_eq(query(), "[:-2, :0, \"\", :0, :1, [\"" PLACE(B) "\"]]");
+    raw(admin, "ZADD %s 1 %s", QUEUE, TICKET(B));
+    cr_assert_str_eq(query(), "[:-2, :0, \"\", :0, :1, [\"" TICKET(B) "\"]]");
 }
 
 Test(lock_query, refuses_a_queue_of_another_type)
@@ -257,7 +257,7 @@ Test(lock_query, refuses_a_key_of_another_type)
 Test(lock_query, changes_nothing)
 {
     acquire(30000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     const char *before = everything();
     int64_t changes = raw_stat(admin, "rdb_changes_since_last_save");
     query();

@@ -10,12 +10,12 @@ Test(lock_pass, gives_it_to_the_first_in_queue)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     cr_assert_str_eq(release(A, 0), ":1");
     cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" B "\", \"1\"]");
     cr_assert(about(raw_pttl(admin, LOCK), 5000));
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
     nobody_listens();
 }
@@ -24,8 +24,8 @@ Test(lock_pass, run_twice_is_run_once)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     release(A, 0);
     const char *before = everything();
     cr_assert_str_eq(release(A, 0), ":0");
@@ -38,8 +38,8 @@ Test(lock_pass, run_late_leaves_all_alone)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     release(A, 0);
     release(B, 0);
     cr_assert_str_eq(said(), "|grant 7 5000 0 t|grant 9 5000 0 t|");
@@ -50,7 +50,7 @@ Test(lock_pass, run_late_leaves_all_alone)
     nobody_listens();
 }
 
-Test(lock_pass, sets_the_ttl_that_the_place_names)
+Test(lock_pass, sets_the_ttl_that_the_ticket_names)
 {
     all_listen();
     acquire(5000, A);
@@ -65,24 +65,24 @@ Test(lock_pass, remembers_an_end_in_doubt_beside)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     cr_assert_str_eq(release(A, 600000), ":1");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
     cr_assert_str_eq(in_queue(), "[\"" A "\"]");
     cr_assert(between(600000 - WAIT_MS, raw_pttl(admin, QUEUE), 600000));
-    cr_assert_str_eq(enqueue(A, PLACE(A)), ":-1");
+    cr_assert_str_eq(enqueue(A, TICKET(A)), ":-1");
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
     nobody_listens();
 }
 
 /* A late attempt of its acquire took a ticket again after its grant. */
-Test(lock_pass, passes_over_the_places_of_the_hold_that_ends)
+Test(lock_pass, passes_over_the_tickets_of_the_hold_that_ends)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
-    raw(admin, "ZADD %s 1 %s 2 %s", QUEUE, PLACE(A), PLACE(B));
-    cr_assert_str_eq(leave(A, 0, PLACE(A)), ":1");
+    enqueue(B, TICKET(B));
+    raw(admin, "ZADD %s 1 %s 2 %s", QUEUE, TICKET(A), TICKET(B));
+    cr_assert_str_eq(leave(A, 0, TICKET(A)), ":1");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
     nobody_listens();
@@ -92,9 +92,9 @@ Test(lock_pass, passes_over_the_dead_and_forgets_them)
 {
     inbox_c = subscribe(INBOX(CLIENT_C));
     acquire(5000, A);
-    enqueue(B, PLACE(B));
-    enqueue(CLIENT_B ":8", PLACE(CLIENT_B ":8"));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(CLIENT_B ":8", TICKET(CLIENT_B ":8"));
+    enqueue(C, TICKET(C));
     cr_assert_str_eq(release(A, 0), ":1");
     cr_assert_str_eq(everything(), "t hash [\"" C "\", \"1\"]; ");
     cr_assert_str_eq(told(inbox_c), "grant 9 5000 0 t");
@@ -105,7 +105,7 @@ Test(lock_pass, speaks_on_the_channel_when_all_in_queue_are_dead)
 {
     lock_channel = subscribe(CHANNEL);
     acquire(5000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     cr_assert_str_eq(release(A, 0), ":1");
     cr_assert_str_eq(everything(), "");
     cr_assert_str_eq(told(lock_channel), "0");
@@ -115,7 +115,7 @@ Test(lock_pass, speaks_on_the_channel_when_all_in_queue_are_dead)
 Test(lock_pass, publishes_nothing_when_all_in_queue_are_dead_and_nobody_is_subscribed)
 {
     acquire(5000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     release(A, 0);
     cr_assert_not(was_published());
 }
@@ -126,7 +126,7 @@ Test(lock_pass, finds_the_first_live_one_behind_any_number_of_dead)
     all_listen();
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         acquire(5000, A);
-        enqueue(B, PLACE(B));
+        enqueue(B, TICKET(B));
         put_dead_in_front(numbers[i]);
         int64_t began = test_now_ms();
         cr_assert_str_eq(release(A, 0), ":1");
@@ -156,10 +156,10 @@ Test(lock_pass, looks_no_further_than_the_first_live_one)
     all_listen();
     acquire(5000, A);
     put_dead_in_front(1);
-    enqueue(B, PLACE(B));
-    enqueue("hlk-dead-1-x:9", PLACE("hlk-dead-1-x:9"));
+    enqueue(B, TICKET(B));
+    enqueue("hlk-dead-1-x:9", TICKET("hlk-dead-1-x:9"));
     cr_assert_str_eq(release(A, 0), ":1");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE("hlk-dead-1-x:9") "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET("hlk-dead-1-x:9") "\"]");
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
     nobody_listens();
 }
@@ -168,7 +168,7 @@ Test(lock_pass, works_on_a_full_server)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     fill_server();
     cr_assert_str_eq(release(A, 600000), ":1");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
@@ -193,11 +193,11 @@ Test(lock_pass, tells_the_first_to_ask_for_itself_when_the_grant_is_refused)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     cr_assert_str_eq(end_as("-hset", A), ":1");
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(B) "\"]; ");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(B) "\"]; ");
     cr_assert_str_eq(said(), "|open 7 0 0 t||0", "and it is free to whoever listens");
-    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
     nobody_listens();
 }
 
@@ -205,7 +205,7 @@ Test(lock_pass, takes_the_first_for_alive_when_it_may_not_ask_who_listens)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     cr_assert_str_eq(end_as("-pubsub", A), ":1");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
@@ -213,14 +213,14 @@ Test(lock_pass, takes_the_first_for_alive_when_it_may_not_ask_who_listens)
 }
 
 /* Such an entry is no waiter; if it stayed, it would block all others. */
-Test(lock_pass, drops_from_the_queue_what_is_no_place)
+Test(lock_pass, drops_from_the_queue_what_is_no_ticket)
 {
     all_listen();
     static const char *const texts[] = { "no place", "noplace", "" };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         acquire(5000, A);
         raw(admin, "ZADD %s 1 %s", QUEUE, texts[i]);
-        raw(admin, "ZADD %s 2 %s", QUEUE, PLACE(B));
+        raw(admin, "ZADD %s 2 %s", QUEUE, TICKET(B));
         cr_assert_str_eq(release(A, 0), ":1");
         cr_assert_str_eq(everything(), HELD_BY_B, "%s", texts[i]);
         cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
@@ -267,7 +267,7 @@ Test(lock_pass, says_how_long_it_was_in_queue)
     for (size_t i = 0; i < sizeof frees / sizeof *frees; i++) {
         acquire(5000, A);
         int64_t before = server_now_ms();
-        enqueue(B, PLACE(B));
+        enqueue(B, TICKET(B));
         int64_t joined = server_now_ms();
         test_sleep_ms(30);
         int64_t asked = server_now_ms();
@@ -279,18 +279,18 @@ Test(lock_pass, says_how_long_it_was_in_queue)
     nobody_listens();
 }
 
-Test(lock_pass, says_how_long_its_last_place_was_in_queue)
+Test(lock_pass, says_how_long_its_last_ticket_was_in_queue)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     test_sleep_ms(30);
     release(A, 0);
     cr_assert_geq(ms_in_queue(inbox_b), 29);
     raw(admin, "DEL t");
     acquire(5000, A);
     int64_t before = server_now_ms();
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     release(A, 0);
     cr_assert_leq(ms_in_queue(inbox_b), server_now_ms() - before, "it took a new one");
     nobody_listens();
@@ -302,7 +302,7 @@ Test(lock_pass, of_a_brief_hold_does_not_say_how_long)
     all_listen();
     for (int dead = 0; dead < 2; dead++) {
         acquire(5000, A);
-        enqueue(B, PLACE(B));
+        enqueue(B, TICKET(B));
         put_dead_in_front(dead);
         test_sleep_ms(30);
         release_brief(A, 5000);
@@ -318,7 +318,7 @@ Test(lock_pass, tells_the_channel_of_a_shorter_ttl)
 {
     all_listen();
     acquire(600000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     cr_assert_str_eq(release(A, 0), ":1");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||0");
@@ -329,7 +329,7 @@ Test(lock_pass, tells_the_channel_of_no_longer_ttl)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     enqueue(C, C " 90000 0 0 1700000000000");
     release(A, 0);
     release(B, 0);
@@ -343,7 +343,7 @@ Test(lock_pass, tells_the_channel_of_no_longer_ttl_than_is_left)
     all_listen();
     acquire(600000, A);
     raw(admin, "PEXPIRE t 4000");
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     release(A, 0);
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
     nobody_listens();
@@ -354,7 +354,7 @@ Test(lock_pass, tells_the_channel_when_the_ttl_had_no_end)
     all_listen();
     acquire(30000, A);
     raw(admin, "PERSIST t");
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     release(A, 0);
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||0");
     nobody_listens();
@@ -364,7 +364,7 @@ Test(lock_pass, in_doubt_tells_the_channel_of_a_shorter_ttl_too)
 {
     all_listen();
     acquire(600000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     release(A, 600000);
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||0");
     nobody_listens();
@@ -374,7 +374,7 @@ Test(lock_pass, to_one_behind_the_dead_tells_the_channel_of_a_shorter_ttl_too)
 {
     all_listen();
     acquire(600000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     put_dead_in_front(1);
     release(A, 0);
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||0");
@@ -385,7 +385,7 @@ Test(lock_pass, of_a_short_ttl_publishes_nothing_where_nobody_listens)
 {
     inbox_b = subscribe(INBOX(CLIENT_B));
     acquire(600000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     raw(admin, "CONFIG RESETSTAT");
     release(A, 0);
     cr_assert_str_eq(told(inbox_b), "grant 7 5000 0 t");
@@ -399,7 +399,7 @@ Test(lock_pass, of_a_brief_hold_asks_who_lives_and_no_more)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     raw(admin, "CONFIG RESETSTAT");
     cr_assert_str_eq(release_brief(A, 5000), ":1");
     cr_assert_eq(calls("zpopmin"), 1);
@@ -428,7 +428,7 @@ Test(lock_pass, of_a_brief_hold_passes_over_the_dead)
 {
     all_listen();
     acquire(5000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     put_dead_in_front(3);
     cr_assert_str_eq(release_brief(A, 5000), ":1");
     cr_assert_str_eq(everything(), HELD_BY_B);
@@ -444,17 +444,17 @@ Test(lock_pass, of_a_hold_that_is_gone_changes_nothing)
     for (size_t i = 0; i < 2; i++) {
         raw(admin, "DEL t %s", QUEUE);
         raw(admin, "HSET t %s 1", FOREIGN);
-        enqueue(B, PLACE(B));
+        enqueue(B, TICKET(B));
         raw(admin, "DEL t");
         if (holders[i])
             raw(admin, "HSET t %s 1", holders[i]);
         const char *before = everything();
-        int64_t place = score(PLACE(B));
+        int64_t place = score(TICKET(B));
         cr_assert_str_eq(release(A, 0), ":0");
         cr_assert_str_eq(release_brief(A, 5000), ":0");
         cr_assert_str_eq(release_with_window(A, 3), ":0");
         cr_assert_str_eq(everything(), before);
-        cr_assert_eq(score(PLACE(B)), place);
+        cr_assert_eq(score(TICKET(B)), place);
         cr_assert_gt(raw_pttl(admin, QUEUE), 0);
     }
     cr_assert_str_eq(said(), "|||");
@@ -465,12 +465,12 @@ Test(lock_pass, of_a_key_of_another_type_is_refused_and_changes_nothing)
 {
     all_listen();
     raw(admin, "HSET t %s 1", FOREIGN);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     raw(admin, "SET t text");
     const char *before = everything();
     cr_assert_not_null(strstr(release(A, 0), "WRONGTYPE"));
     cr_assert_not_null(strstr(release_brief(A, 5000), "WRONGTYPE"));
-    cr_assert_not_null(strstr(leave(A, 600000, PLACE(A)), "WRONGTYPE"));
+    cr_assert_not_null(strstr(leave(A, 600000, TICKET(A)), "WRONGTYPE"));
     cr_assert_str_eq(everything(), before);
     cr_assert_str_eq(said(), "|||");
     nobody_listens();
@@ -490,8 +490,8 @@ static void pass_under(const char *name, size_t len, const char *queue, size_t q
     cr_assert_str_eq(raw_argv(admin, 8, argv, lens), "(nil)");
     argv[6] = B;
     lens[6] = strlen(B);
-    argv[7] = PLACE(B);
-    lens[7] = strlen(PLACE(B));
+    argv[7] = TICKET(B);
+    lens[7] = strlen(TICKET(B));
     cr_assert_str_eq(answered(raw_argv(admin, 8, argv, lens)), A " 0");
     const char *end_argv[] = { eval, give->text, "2", name, queue, A, CHANNEL, "0" };
     size_t end_lens[] = { 4, give->len, 1, len, queue_len, strlen(A), strlen(CHANNEL), 1 };

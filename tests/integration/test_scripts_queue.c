@@ -21,13 +21,13 @@ Test(queue, is_joined_by_who_names_a_place)
 {
     acquire(30000, A);
     int64_t before = server_now_ms();
-    const char *answer = enqueue(B, PLACE(B));
+    const char *answer = enqueue(B, TICKET(B));
     cr_assert_str_eq(answered(answer), A " 0");
     cr_assert(about(answered_ttl(answer), 30000));
-    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
-    cr_assert(between(before, score(PLACE(B)) / 100, server_now_ms()), "since when, in hundredths of a ms");
-    cr_assert_lt(score(PLACE(B)), score(PLACE(C)));
+    cr_assert_str_eq(answered(enqueue(C, TICKET(C))), A " 1");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(B) "\", \"" TICKET(C) "\"]");
+    cr_assert(between(before, score(TICKET(B)) / 100, server_now_ms()), "since when, in hundredths of a ms");
+    cr_assert_lt(score(TICKET(B)), score(TICKET(C)));
     cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" A "\", \"1\"]");
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
     cr_assert_not(was_published());
@@ -44,38 +44,38 @@ Test(queue, is_not_joined_by_who_tries)
 Test(queue, is_joined_behind_a_foreign_holder_too)
 {
     foreign_holds();
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), FOREIGN " 0");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\"]");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), FOREIGN " 0");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(B) "\"]");
 }
 
 Test(queue, is_not_joined_by_who_has_the_lock)
 {
     acquire(30000, A);
-    cr_assert_str_eq(enqueue(A, PLACE(A)), "(nil)");
+    cr_assert_str_eq(enqueue(A, TICKET(A)), "(nil)");
     cr_assert_str_eq(everything(), HELD_BY_A);
 }
 
 Test(queue, joined_twice_is_joined_once)
 {
     acquire(30000, A);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
-    int64_t b = score(PLACE(B)), c = score(PLACE(C));
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
-    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
-    cr_assert_eq(score(PLACE(B)), b);
-    cr_assert_eq(score(PLACE(C)), c);
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
+    int64_t b = score(TICKET(B)), c = score(TICKET(C));
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 0");
+    cr_assert_str_eq(answered(enqueue(C, TICKET(C))), A " 1");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(B) "\", \"" TICKET(C) "\"]");
+    cr_assert_eq(score(TICKET(B)), b);
+    cr_assert_eq(score(TICKET(C)), c);
 }
 
 Test(queue, is_joined_at_the_end_by_who_has_left_it)
 {
     acquire(30000, A);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 1");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\", \"" PLACE(B) "\"]");
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 1");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\", \"" TICKET(B) "\"]");
 }
 
 /* A ticket with a score of an hour from now, because the clock was set back since, is an earlier one. */
@@ -83,14 +83,14 @@ Test(queue, is_joined_at_the_end_whatever_the_clock_says)
 {
     int64_t later = (server_now_ms() + 3600000) * 100;
     acquire(30000, A);
-    raw(admin, "ZADD %s %s %s", QUEUE, script_number(later), PLACE(B));
+    raw(admin, "ZADD %s %s %s", QUEUE, script_number(later), TICKET(B));
     release("hlk-d-4-w:1", 600000);
-    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1");
-    cr_assert_eq(score(PLACE(C)), later + 1);
-    cr_assert_str_eq(answered(enqueue(FOREIGN, PLACE(CLIENT_B ":8"))), A " 2");
-    cr_assert_eq(score(PLACE(CLIENT_B ":8")), later + 2);
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 2");
+    cr_assert_str_eq(answered(enqueue(C, TICKET(C))), A " 1");
+    cr_assert_eq(score(TICKET(C)), later + 1);
+    cr_assert_str_eq(answered(enqueue(FOREIGN, TICKET(CLIENT_B ":8"))), A " 2");
+    cr_assert_eq(score(TICKET(CLIENT_B ":8")), later + 2);
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 2");
 }
 
 Test(queue, keeps_the_order_of_those_who_come_at_once)
@@ -105,24 +105,24 @@ Test(queue, keeps_the_order_of_those_who_come_at_once)
     }
 }
 
-Test(queue, of_ended_holds_counts_for_no_place)
+Test(queue, of_ended_holds_counts_for_no_ticket)
 {
     acquire(30000, A);
     release("hlk-d-4-w:1", 600000);
     release("hlk-d-4-w:2", 600000);
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
-    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1");
-    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), A " 1", "asked again");
-    cr_assert_leq(score(PLACE(C)) / 100, server_now_ms());
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 0");
+    cr_assert_str_eq(answered(enqueue(C, TICKET(C))), A " 1");
+    cr_assert_str_eq(answered(enqueue(C, TICKET(C))), A " 1", "asked again");
+    cr_assert_leq(score(TICKET(C)) / 100, server_now_ms());
 }
 
-Test(queue, of_an_yield_window_counts_for_no_place)
+Test(queue, of_an_yield_window_counts_for_no_ticket)
 {
     foreign_holds();
     raw(admin, "ZADD %s %s open", QUEUE, script_number(1000000000000000 + server_now_ms() + 600000));
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), FOREIGN " 0");
-    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), FOREIGN " 1");
-    cr_assert_leq(score(PLACE(C)) / 100, server_now_ms());
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), FOREIGN " 0");
+    cr_assert_str_eq(answered(enqueue(C, TICKET(C))), FOREIGN " 1");
+    cr_assert_leq(score(TICKET(C)) / 100, server_now_ms());
 }
 
 /* --- dead waiters, while the lock is held */
@@ -136,12 +136,12 @@ Test(queue, loses_its_dead_to_who_asks_from_far_behind)
 {
     acquire(30000, A);
     put_dead_in_front(130);
-    const char *answer = enqueue(B, PLACE(B));
+    const char *answer = enqueue(B, TICKET(B));
     cr_assert_str_eq(answered(answer), A " 80", "50 of 130 are gone");
     cr_assert(about(answered_ttl(answer), 30000));
     cr_assert_eq(length(), 81);
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 30", "asked again");
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 30", "from near by");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 30", "asked again");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 30", "from near by");
     cr_assert_eq(length(), 31);
     cr_assert_str_eq(answered(acquire(30000, C)), A " -1", "a try");
     cr_assert_eq(length(), 31);
@@ -179,7 +179,7 @@ Test(queue, keeps_its_dead_if_the_user_may_not_ask_who_listens)
     user = raw_open_as(server, "weak", "pw");
     acquire(30000, A);
     put_dead_in_front(130);
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 130");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 130");
     redisFree(user);
     user = mine;
 }
@@ -188,24 +188,24 @@ Test(queue, keeps_its_dead_on_a_replica)
 {
     acquire(30000, A);
     put_dead_in_front(60);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     put_dead_in_front(60);
     raw(admin, "REPLICAOF 127.0.0.1 1");
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 60");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 60");
     raw(admin, "REPLICAOF NO ONE");
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 10");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 10");
 }
 
 /* Its subscription may just be lost. It sends, so it is alive. */
-Test(queue, keeps_the_place_of_who_asks_and_does_not_listen)
+Test(queue, keeps_the_ticket_of_who_asks_and_does_not_listen)
 {
     acquire(30000, A);
     put_dead_in_front(50);
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 0");
     put_dead_in_front(100);
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 50");
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\"]");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 50");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 0");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(B) "\"]");
 }
 
 /* --- how long it is kept */
@@ -213,16 +213,16 @@ Test(queue, keeps_the_place_of_who_asks_and_does_not_listen)
 Test(queue, is_kept_for_300_s)
 {
     acquire(30000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     cr_assert(about(raw_pttl(admin, QUEUE), 300000));
 }
 
 Test(queue, is_kept_for_300_s_more_when_somebody_joins)
 {
     acquire(30000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     raw(admin, "PEXPIRE %s 100000", QUEUE);
-    enqueue(C, PLACE(C));
+    enqueue(C, TICKET(C));
     cr_assert(about(raw_pttl(admin, QUEUE), 300000));
 }
 
@@ -230,9 +230,9 @@ Test(queue, is_kept_for_300_s_more_when_somebody_joins)
 Test(queue, is_kept_for_300_s_more_when_somebody_asks_again)
 {
     acquire(30000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     raw(admin, "PEXPIRE %s 100000", QUEUE);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     cr_assert(about(raw_pttl(admin, QUEUE), 300000));
 }
 
@@ -240,7 +240,7 @@ Test(queue, is_kept_as_long_as_ended_holds_are_remembered)
 {
     acquire(30000, A);
     release(B, 600000);
-    enqueue(C, PLACE(C));
+    enqueue(C, TICKET(C));
     cr_assert(between(600000 - WAIT_MS, raw_pttl(admin, QUEUE), 600000));
 }
 
@@ -249,20 +249,20 @@ Test(queue, is_kept_as_long_as_ended_holds_are_remembered)
 Test(queue, is_closed_to_who_has_left_in_doubt)
 {
     acquire(30000, A);
-    enqueue(C, PLACE(C));
-    enqueue(B, PLACE(B));
-    cr_assert_str_eq(leave(B, 600000, PLACE(B)), ":2");
+    enqueue(C, TICKET(C));
+    enqueue(B, TICKET(B));
+    cr_assert_str_eq(leave(B, 600000, TICKET(B)), ":2");
     const char *before = everything();
-    cr_assert_str_eq(enqueue(B, PLACE(B)), ":-1");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), ":-1");
     cr_assert_str_eq(everything(), before);
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\", \"" B "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\", \"" B "\"]");
 }
 
 Test(queue, is_closed_to_who_has_left_before_it_came)
 {
     acquire(30000, A);
-    cr_assert_str_eq(leave(B, 600000, PLACE(B)), ":0");
-    cr_assert_str_eq(enqueue(B, PLACE(B)), ":-1");
+    cr_assert_str_eq(leave(B, 600000, TICKET(B)), ":0");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), ":-1");
     cr_assert_str_eq(in_queue(), "[\"" B "\"]");
 }
 
@@ -272,16 +272,16 @@ Test(queue, of_a_full_server_is_not_joined)
 {
     acquire(30000, A);
     fill_server();
-    cr_assert_not_null(strstr(enqueue(B, PLACE(B)), "OOM"));
+    cr_assert_not_null(strstr(enqueue(B, TICKET(B)), "OOM"));
     cr_assert_str_eq(everything(), HELD_BY_A);
 }
 
 Test(queue, of_a_full_server_answers_who_is_in_it)
 {
     acquire(30000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     fill_server();
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), A " 0");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 0");
 }
 
 /* --- a free lock with waiters: its holder's lease ran out, or was Redisson's */
@@ -290,7 +290,7 @@ Test(queue_free, is_the_first_ones_when_another_tries)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B)), *listener = subscribe(CHANNEL);
     foreign_holds();
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     foreign_is_gone();
     const char *answer = acquire(30000, A);
     cr_assert_str_eq(answered(answer), B " -1");
@@ -309,10 +309,10 @@ Test(queue_free, is_the_first_ones_when_another_joins)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B)), *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     foreign_is_gone();
-    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), B " 0");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(answered(enqueue(C, TICKET(C))), B " 0");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     cr_assert_str_eq(told(b), "grant 7 5000 0 t");
     cr_assert_str_eq(told(c), "");
     redisFree(b);
@@ -323,12 +323,12 @@ Test(queue_free, is_the_first_ones_when_the_second_asks_again)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B)), *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     foreign_is_gone();
-    cr_assert_str_eq(answered(enqueue(C, PLACE(C))), B " 0");
+    cr_assert_str_eq(answered(enqueue(C, TICKET(C))), B " 0");
     cr_assert_str_eq(told(b), "grant 7 5000 0 t");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     redisFree(b);
     redisFree(c);
 }
@@ -337,17 +337,17 @@ Test(queue_free, is_the_first_ones_when_it_asks_itself)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B)), *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     foreign_is_gone();
-    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
     cr_assert(between(30000 - WAIT_MS, raw_pttl(admin, LOCK), 30000), "the lease that it asks for, no grant's");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     cr_assert_str_eq(told(b), "");
     cr_assert_str_eq(told(c), "");
-    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)", "twice");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)", "twice");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     redisFree(b);
     redisFree(c);
 }
@@ -357,12 +357,12 @@ Test(queue_free, is_the_first_ones_that_asks_itself_and_does_not_listen)
 {
     redisContext *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     foreign_is_gone();
-    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     cr_assert_str_eq(told(c), "");
     redisFree(c);
 }
@@ -370,18 +370,18 @@ Test(queue_free, is_the_first_ones_that_asks_itself_and_does_not_listen)
 Test(queue_free, is_the_second_ones_that_asks_when_the_first_is_dead)
 {
     foreign_holds();
-    enqueue(C, PLACE(C));
-    enqueue(B, PLACE(B));
+    enqueue(C, TICKET(C));
+    enqueue(B, TICKET(B));
     foreign_is_gone();
-    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
     cr_assert_str_eq(everything(), HELD_BY_B);
 }
 
 Test(queue_free, is_whose_who_tries_when_all_in_queue_are_dead)
 {
     foreign_holds();
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     foreign_is_gone();
     cr_assert_str_eq(acquire(30000, A), "(nil)");
     cr_assert_str_eq(everything(), HELD_BY_A);
@@ -390,9 +390,9 @@ Test(queue_free, is_whose_who_tries_when_all_in_queue_are_dead)
 Test(queue_free, is_whose_who_joins_when_all_in_queue_are_dead)
 {
     foreign_holds();
-    enqueue(C, PLACE(C));
+    enqueue(C, TICKET(C));
     foreign_is_gone();
-    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
     cr_assert_str_eq(everything(), HELD_BY_B);
 }
 
@@ -400,8 +400,8 @@ Test(queue_free, is_the_first_live_ones)
 {
     redisContext *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     foreign_is_gone();
     cr_assert_str_eq(answered(acquire(30000, A)), C " -1");
     cr_assert_str_eq(everything(), "t hash [\"" C "\", \"1\"]; ");
@@ -415,11 +415,11 @@ Test(queue_free, is_the_first_live_ones_behind_any_number_of_dead)
     redisContext *b = subscribe(INBOX(CLIENT_B)), *c = subscribe(INBOX(CLIENT_C));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         foreign_holds();
-        enqueue(B, PLACE(B));
-        enqueue(C, PLACE(C));
+        enqueue(B, TICKET(B));
+        enqueue(C, TICKET(C));
         put_dead_in_front(numbers[i]);
         foreign_is_gone();
-        cr_assert_str_eq(answered(enqueue(C, PLACE(C))), B " 0", "%d dead", numbers[i]);
+        cr_assert_str_eq(answered(enqueue(C, TICKET(C))), B " 0", "%d dead", numbers[i]);
         cr_assert_str_eq(told(b), "grant 7 5000 0 t");
         cr_assert_str_eq(told(c), "");
         raw(admin, "DEL t %s", QUEUE);
@@ -432,13 +432,13 @@ Test(queue_free, is_the_first_live_ones_behind_any_number_of_dead)
 Test(queue_free, of_dead_that_cannot_be_dropped_is_refused_as_a_whole)
 {
     foreign_holds();
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     foreign_is_gone();
     raw(admin, "REPLICAOF 127.0.0.1 1");
     const char *answer = acquire(30000, A);
     cr_assert(strstr(answer, "READONLY"), "%s", answer);
     raw(admin, "REPLICAOF NO ONE");
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(B) "\"]; ");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(B) "\"]; ");
 }
 
 Test(queue_free, of_ended_holds_only_is_whose_who_tries)
@@ -454,13 +454,13 @@ Test(queue_free, of_a_full_server_is_nobodys_and_the_first_is_told_to_ask)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     foreign_holds();
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     foreign_is_gone();
     fill_server();
     cr_assert_str_eq(acquire(30000, A), "[:0, \"\", :-1]");
     cr_assert_str_eq(told(b), "open 7 0 0 t");
-    cr_assert_not_null(strstr(enqueue(C, PLACE(C)), "OOM"));
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(B) "\"]; ");
+    cr_assert_not_null(strstr(enqueue(C, TICKET(C)), "OOM"));
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(B) "\"]; ");
     redisFree(b);
 }
 
@@ -468,10 +468,10 @@ Test(queue_free, of_a_full_server_is_nobodys_and_the_first_is_told_to_ask)
 Test(queue_free, of_a_full_server_is_the_first_ones_that_asks_itself)
 {
     foreign_holds();
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     foreign_is_gone();
     fill_server();
-    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
 }

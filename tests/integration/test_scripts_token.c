@@ -196,7 +196,7 @@ Test(tokens_in_queue, are_none_for_who_wants_none)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire_fenced(A, "1", "0");
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     end_fenced(A);
     cr_assert_str_eq(told(b), "grant 7 5000 0 t");
     cr_assert_str_eq(counter(), "\"1\"");

@@ -12,11 +12,11 @@ Test(yield_window, leaves_it_to_the_channel_first)
 {
     all_listen();
     acquire(30000, A);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     int64_t now = server_now_ms();
     cr_assert_str_eq(release_with_window(A, 700), ":1");
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(B) "\", \"" PLACE(C) "\", \"open\"]; ");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(B) "\", \"" TICKET(C) "\", \"open\"]; ");
     cr_assert(between(now + 700, score("open") - OPEN_ZERO, now + 700 + WAIT_MS), "server's ms until it lasts");
     cr_assert_str_eq(said(), "|open 7 700 0 t||0");
     nobody_listens();
@@ -26,12 +26,12 @@ Test(yield_window, run_twice_is_run_once)
 {
     all_listen();
     acquire(30000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     release_with_window(A, 600000);
     int64_t until = score("open");
     cr_assert_str_eq(release_with_window(A, 600000), ":0");
     cr_assert_str_eq(release(A, 0), ":0");
-    cr_assert_str_eq(leave(A, 0, PLACE(A)), ":0");
+    cr_assert_str_eq(leave(A, 0, TICKET(A)), ":0");
     cr_assert_eq(score("open"), until);
     cr_assert_eq(raw_pttl(admin, LOCK), -2, "nor is it given to the first in the queue");
     cr_assert_str_eq(said(), "|open 7 600000 0 t||0");
@@ -42,7 +42,7 @@ Test(yield_window, gives_it_to_the_first_when_nobody_is_subscribed)
 {
     inbox_b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     cr_assert_str_eq(release_with_window(A, 600000), ":1");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert_str_eq(told(inbox_b), "grant 7 5000 0 t");
@@ -74,7 +74,7 @@ Test(yield_window, is_set_when_all_in_queue_are_dead)
 {
     lock_channel = subscribe(CHANNEL);
     acquire(30000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     cr_assert_str_eq(release_with_window(A, 600000), ":1");
     cr_assert_str_eq(everything(), QUEUE " zset [\"open\"]; ");
     cr_assert_str_eq(told(lock_channel), "0");
@@ -86,10 +86,10 @@ Test(yield_window, tells_the_first_live_one)
     inbox_c = subscribe(INBOX(CLIENT_C));
     lock_channel = subscribe(CHANNEL);
     acquire(30000, A);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     release_with_window(A, 600000);
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\", \"open\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\", \"open\"]");
     cr_assert_str_eq(told(inbox_c), "open 9 600000 0 t");
     redisFree(inbox_c);
     redisFree(lock_channel);
@@ -99,10 +99,10 @@ Test(yield_window, tells_the_first_live_one_behind_any_number_of_dead)
 {
     all_listen();
     acquire(30000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     put_dead_in_front(1500);
     release_with_window(A, 600000);
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\", \"open\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(B) "\", \"open\"]");
     cr_assert_str_eq(said(), "|open 7 600000 0 t||0");
     nobody_listens();
 }
@@ -111,10 +111,10 @@ Test(yield_window, works_on_a_full_server)
 {
     all_listen();
     acquire(30000, A);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     fill_server();
     cr_assert_str_eq(release_with_window(A, 600000), ":1");
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(B) "\", \"open\"]; ");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(B) "\", \"open\"]; ");
     cr_assert_str_eq(said(), "|open 7 600000 0 t||0");
     nobody_listens();
 }
@@ -124,8 +124,8 @@ static void window_opens(void)
 {
     all_listen();
     acquire(30000, A);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
     release_with_window(A, 600000);
     said();
 }
@@ -137,7 +137,7 @@ static void window_is_over(void)
 
 Test(yield_window, while_it_lasts_nobody_of_ours_has_it)
 {
-    static const char *const holds[] = { A, B, C }, *const places[] = { "", PLACE(B), PLACE(C) };
+    static const char *const holds[] = { A, B, C }, *const places[] = { "", TICKET(B), TICKET(C) };
     static const char *const expected[] = { " -1", " 0", " 1" };
     window_opens();
     const char *before = everything();
@@ -147,7 +147,7 @@ Test(yield_window, while_it_lasts_nobody_of_ours_has_it)
         cr_assert(between(600000 - WAIT_MS, answered_ttl(answer), 600000), "as long as it lasts: %s", answer);
     }
     cr_assert_str_eq(everything(), before);
-    cr_assert_str_eq(answered(enqueue(A, PLACE(A))), " 2", "who comes now is the last in the queue");
+    cr_assert_str_eq(answered(enqueue(A, TICKET(A))), " 2", "who comes now is the last in the queue");
     cr_assert_str_eq(said(), "|||");
     nobody_listens();
 }
@@ -156,9 +156,9 @@ Test(yield_window, after_it_the_first_in_queue_takes_it)
 {
     window_opens();
     window_is_over();
-    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     cr_assert_str_eq(said(), "|||");
     nobody_listens();
 }
@@ -168,7 +168,7 @@ Test(yield_window, after_it_the_first_in_queue_has_it_when_another_asks)
     window_opens();
     window_is_over();
     cr_assert_str_eq(answered(acquire(30000, A)), B " -1");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     cr_assert_str_eq(said(), "|grant 7 5000 0 t||");
     nobody_listens();
 }
@@ -177,18 +177,18 @@ Test(yield_window, that_a_foreign_client_used_is_over_all_the_same)
 {
     window_opens();
     raw(admin, "HSET t %s 1", FOREIGN);
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), FOREIGN " 0");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), FOREIGN " 0");
     window_is_over();
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), FOREIGN " 0");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), FOREIGN " 0");
     raw(admin, "DEL t");
-    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     nobody_listens();
 }
 
 /* --- a window without waiters */
 
-Test(yield_window, of_an_empty_line_run_twice_is_run_once)
+Test(yield_window, of_an_empty_queue_run_twice_is_run_once)
 {
     all_listen();
     acquire(30000, A);
@@ -202,7 +202,7 @@ Test(yield_window, of_an_empty_line_run_twice_is_run_once)
     nobody_listens();
 }
 
-Test(yield_window, of_an_empty_line_is_opened_by_its_holder_only)
+Test(yield_window, of_an_empty_queue_is_opened_by_its_holder_only)
 {
     all_listen();
     cr_assert_str_eq(release_with_window(A, 600000), ":0");
@@ -214,7 +214,7 @@ Test(yield_window, of_an_empty_line_is_opened_by_its_holder_only)
     nobody_listens();
 }
 
-Test(yield_window, of_an_empty_line_is_not_set_when_nobody_is_subscribed)
+Test(yield_window, of_an_empty_queue_is_not_set_when_nobody_is_subscribed)
 {
     acquire(30000, A);
     cr_assert_str_eq(release_with_window(A, 600000), ":1");
@@ -222,7 +222,7 @@ Test(yield_window, of_an_empty_line_is_not_set_when_nobody_is_subscribed)
     cr_assert_not(was_published());
 }
 
-Test(yield_window, of_an_empty_line_stops_who_comes_and_it_is_in_queue_then)
+Test(yield_window, of_an_empty_queue_stops_who_comes_and_it_is_in_queue_then)
 {
     all_listen();
     acquire(30000, A);
@@ -230,27 +230,27 @@ Test(yield_window, of_an_empty_line_stops_who_comes_and_it_is_in_queue_then)
     const char *answer = acquire(30000, B);
     cr_assert_str_eq(answered(answer), " -1");
     cr_assert(between(600000 - WAIT_MS, answered_ttl(answer), 600000));
-    cr_assert_str_eq(answered(enqueue(B, PLACE(B))), " 0");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\", \"open\"]");
+    cr_assert_str_eq(answered(enqueue(B, TICKET(B))), " 0");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(B) "\", \"open\"]");
     window_is_over();
-    cr_assert_str_eq(enqueue(B, PLACE(B)), "(nil)");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert_str_eq(said(), "|||0");
     nobody_listens();
 }
 
 /* The window ends before the waiter's ticket does. */
-Test(yield_window, of_an_empty_line_leaves_who_joins_its_300_s)
+Test(yield_window, of_an_empty_queue_leaves_who_joins_its_300_s)
 {
     all_listen();
     acquire(30000, A);
     release_with_window(A, 60000);
-    enqueue(B, PLACE(B));
+    enqueue(B, TICKET(B));
     cr_assert(about(raw_pttl(admin, QUEUE), 300000));
     nobody_listens();
 }
 
-Test(yield_window, of_an_empty_line_works_on_a_full_server)
+Test(yield_window, of_an_empty_queue_works_on_a_full_server)
 {
     all_listen();
     acquire(30000, A);
@@ -267,15 +267,15 @@ static void three(const char *holder)
 {
     all_listen();
     raw(admin, "HSET t %s 1", holder);
-    enqueue(B, PLACE(B));
-    enqueue(C, PLACE(C));
+    enqueue(B, TICKET(B));
+    enqueue(C, TICKET(C));
 }
 
 Test(lock_leave, as_the_first_while_one_of_ours_holds_it_tells_nobody)
 {
     three(A);
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(C) "\"]; " HELD_BY_A);
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(C) "\"]; " HELD_BY_A);
     cr_assert_str_eq(said(), "|||");
     nobody_listens();
 }
@@ -288,10 +288,10 @@ Test(lock_leave, as_the_second_tells_nobody_whoever_holds_it)
         raw(admin, "DEL t");
         if (holders[i])
             raw(admin, "HSET t %s 1", holders[i]);
-        raw(admin, "ZADD %s %s %s", QUEUE, script_number(score(PLACE(B)) + 1), PLACE(C));
-        cr_assert_str_eq(leave(C, 0, PLACE(C)), ":2");
+        raw(admin, "ZADD %s %s %s", QUEUE, script_number(score(TICKET(B)) + 1), TICKET(C));
+        cr_assert_str_eq(leave(C, 0, TICKET(C)), ":2");
         cr_assert_str_eq(raw_holder(admin, LOCK), holders[i] ? holders[i] : "");
-        cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\"]");
+        cr_assert_str_eq(in_queue(), "[\"" TICKET(B) "\"]");
         cr_assert_str_eq(said(), "|||", "%d", i);
     }
     nobody_listens();
@@ -300,9 +300,9 @@ Test(lock_leave, as_the_second_tells_nobody_whoever_holds_it)
 Test(lock_leave, twice_is_once)
 {
     three(FOREIGN);
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":0");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":0");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     cr_assert_str_eq(said(), "||open 9 0 0 t|");
     nobody_listens();
 }
@@ -310,8 +310,8 @@ Test(lock_leave, twice_is_once)
 Test(lock_leave, by_the_last_leaves_no_queue)
 {
     acquire(30000, A);
-    enqueue(B, PLACE(B));
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
+    enqueue(B, TICKET(B));
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
     cr_assert_str_eq(everything(), HELD_BY_A);
 }
 
@@ -320,7 +320,7 @@ Test(lock_leave, as_the_first_of_a_free_lock_gives_it_to_the_next)
 {
     three(FOREIGN);
     raw(admin, "DEL t");
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
     cr_assert_str_eq(everything(), "t hash [\"" C "\", \"1\"]; ");
     cr_assert_str_eq(said(), "||grant 9 5000 0 t|");
     nobody_listens();
@@ -330,8 +330,8 @@ Test(lock_leave, as_the_last_of_a_free_lock_speaks_on_the_channel)
 {
     three(FOREIGN);
     raw(admin, "DEL t");
-    raw(admin, "ZREM %s %s", QUEUE, PLACE(C));
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
+    raw(admin, "ZREM %s %s", QUEUE, TICKET(C));
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
     cr_assert_str_eq(everything(), "");
     cr_assert_str_eq(said(), "|||0");
     nobody_listens();
@@ -340,9 +340,9 @@ Test(lock_leave, as_the_last_of_a_free_lock_speaks_on_the_channel)
 Test(lock_leave, as_the_first_while_a_foreign_client_holds_it_tells_the_next_to_ask)
 {
     three(FOREIGN);
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
     cr_assert_str_eq(raw_holder(admin, LOCK), FOREIGN);
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     cr_assert_str_eq(said(), "||open 9 0 0 t|");
     nobody_listens();
 }
@@ -350,8 +350,8 @@ Test(lock_leave, as_the_first_while_a_foreign_client_holds_it_tells_the_next_to_
 Test(lock_leave, as_the_first_while_a_window_lasts_tells_the_next_to_ask)
 {
     window_opens();
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
-    cr_assert_str_eq(everything(), QUEUE " zset [\"" PLACE(C) "\", \"open\"]; ");
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
+    cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(C) "\", \"open\"]; ");
     cr_assert_str_eq(said(), "||open 9 0 0 t|");
     nobody_listens();
 }
@@ -360,7 +360,7 @@ Test(lock_leave, as_the_first_after_a_window_gives_it_to_the_next)
 {
     window_opens();
     window_is_over();
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
     cr_assert_str_eq(raw_holder(admin, LOCK), C);
     cr_assert_str_eq(said(), "||grant 9 5000 0 t|");
     nobody_listens();
@@ -369,9 +369,9 @@ Test(lock_leave, as_the_first_after_a_window_gives_it_to_the_next)
 Test(lock_leave, as_the_first_passes_over_the_dead)
 {
     three(FOREIGN);
-    raw(admin, "ZADD %s %s %s", QUEUE, script_number(score(PLACE(B))), PLACE("hlk-dead-1-x:1")); /* b is before d */
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    raw(admin, "ZADD %s %s %s", QUEUE, script_number(score(TICKET(B))), TICKET("hlk-dead-1-x:1")); /* b is before d */
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     cr_assert_str_eq(said(), "||open 9 0 0 t|");
     nobody_listens();
 }
@@ -380,11 +380,11 @@ Test(lock_leave, as_the_first_passes_over_any_number_of_dead)
 {
     all_listen();
     raw(admin, "HSET t %s 1", FOREIGN);
-    enqueue(C, PLACE(C));
+    enqueue(C, TICKET(C));
     put_dead_in_front(1500);
-    raw(admin, "ZADD %s -9999 %s", QUEUE, PLACE(B));
-    cr_assert_str_eq(leave(B, 0, PLACE(B)), ":2");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(C) "\"]");
+    raw(admin, "ZADD %s -9999 %s", QUEUE, TICKET(B));
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     cr_assert_str_eq(said(), "||open 9 0 0 t|");
     nobody_listens();
 }
@@ -393,7 +393,7 @@ Test(lock_leave, in_doubt_remembers_and_wakes)
 {
     three(FOREIGN);
     raw(admin, "DEL t");
-    cr_assert_str_eq(leave(B, 600000, PLACE(B)), ":2");
+    cr_assert_str_eq(leave(B, 600000, TICKET(B)), ":2");
     cr_assert_str_eq(raw_holder(admin, LOCK), C);
     cr_assert_str_eq(in_queue(), "[\"" B "\"]");
     cr_assert_str_eq(said(), "||grant 9 5000 0 t|");
@@ -405,7 +405,7 @@ Test(lock_leave, works_on_a_full_server)
     three(FOREIGN);
     raw(admin, "DEL t");
     fill_server();
-    cr_assert_str_eq(leave(B, 600000, PLACE(B)), ":2");
+    cr_assert_str_eq(leave(B, 600000, TICKET(B)), ":2");
     cr_assert_str_eq(raw_holder(admin, LOCK), C);
     cr_assert_str_eq(in_queue(), "[\"" B "\"]");
     nobody_listens();

@@ -441,7 +441,7 @@ Test(spin, a_wait_does_not_pass_by_plain_waiters)
 }
 
 /* One process, one entry, one local queue: each head waiter waits in its own way. */
-Test(spin, shares_its_line_with_plain_waiters_of_its_process)
+Test(spin, shares_its_queue_with_plain_waiters_of_its_process)
 {
     enum { THREADS = 8 };
     hlk_client *client = fixture_open(NULL);

@@ -87,10 +87,10 @@ Test(string_acquire, of_a_held_lock_is_busy_and_changes_nothing)
 Test(string_acquire, takes_a_ticket_once)
 {
     take(30000, A);
-    cr_assert_str_eq(answered(stand(B, PLACE(B))), A " 0");
-    cr_assert_str_eq(answered(stand(C, PLACE(C))), A " 1");
-    cr_assert_str_eq(answered(stand(B, PLACE(B))), A " 0");
-    cr_assert_str_eq(in_queue(), "[\"" PLACE(B) "\", \"" PLACE(C) "\"]");
+    cr_assert_str_eq(answered(stand(B, TICKET(B))), A " 0");
+    cr_assert_str_eq(answered(stand(C, TICKET(C))), A " 1");
+    cr_assert_str_eq(answered(stand(B, TICKET(B))), A " 0");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(B) "\", \"" TICKET(C) "\"]");
     cr_assert(raw_pttl(admin, QUEUE) > 100000);
 }
 
@@ -110,11 +110,11 @@ Test(string_acquire, gives_a_free_lock_to_the_first_in_queue)
 {
     all_listen();
     others_hold(60000);
-    stand(B, PLACE(B));
-    stand(C, PLACE(C));
+    stand(B, TICKET(B));
+    stand(C, TICKET(C));
     raw(admin, "DEL t");
     cr_assert_str_eq(answered(take(30000, A)), B " -1");
-    cr_assert_str_eq(everything(), IN_QUEUE("\"" PLACE(C) "\"") STRING_OF_B);
+    cr_assert_str_eq(everything(), IN_QUEUE("\"" TICKET(C) "\"") STRING_OF_B);
     cr_assert(about(raw_pttl(admin, LOCK), 5000));
     cr_assert_str_eq(said(), "|sgrant 7 5000 0 t||");
     nobody_listens();
@@ -124,9 +124,9 @@ Test(string_acquire, of_the_first_in_queue_takes_the_lock_and_its_ticket_away)
 {
     all_listen();
     others_hold(60000);
-    stand(B, PLACE(B));
+    stand(B, TICKET(B));
     raw(admin, "DEL t");
-    cr_assert_str_eq(stand(B, PLACE(B)), "(nil)");
+    cr_assert_str_eq(stand(B, TICKET(B)), "(nil)");
     cr_assert_str_eq(everything(), STRING_OF_B);
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
     cr_assert_str_eq(said(), "|||");
@@ -144,7 +144,7 @@ Test(string_acquire, far_behind_removes_the_dead)
 {
     take(30000, A);
     put_dead_in_front(60);
-    cr_assert_str_eq(answered(stand(B, PLACE(B))), A " 10");
+    cr_assert_str_eq(answered(stand(B, TICKET(B))), A " 10");
     cr_assert_eq(raw_int(admin, "ZCARD %s", QUEUE), 11);
 }
 
@@ -152,7 +152,7 @@ Test(string_acquire, of_a_key_of_another_type_is_refused)
 {
     raw(admin, "HSET t %s 1", A);
     cr_assert(is_wrong_type(take(30000, A)));
-    cr_assert(is_wrong_type(stand(B, PLACE(B))));
+    cr_assert(is_wrong_type(stand(B, TICKET(B))));
     cr_assert_str_eq(everything(), HELD_BY_A);
     raw(admin, "DEL t");
     raw(admin, "SET " QUEUE " x");
@@ -179,7 +179,7 @@ Test(string_release, leaves_what_others_hold)
     others_hold(60000);
     cr_assert_str_eq(give(A), ":0");
     cr_assert_str_eq(give_in_doubt(A, 600000), ":0");
-    cr_assert_str_eq(go(A, PLACE(A)), ":0");
+    cr_assert_str_eq(go(A, TICKET(A)), ":0");
     cr_assert_str_eq(everything(), VOID_OF_A STRING_OF_OTHERS);
 }
 
@@ -187,10 +187,10 @@ Test(string_release, gives_it_to_the_first_in_queue)
 {
     all_listen();
     take(30000, A);
-    stand(B, PLACE(B));
-    stand(C, PLACE(C));
+    stand(B, TICKET(B));
+    stand(C, TICKET(C));
     cr_assert_str_eq(give(A), ":1");
-    cr_assert_str_eq(everything(), IN_QUEUE("\"" PLACE(C) "\"") STRING_OF_B);
+    cr_assert_str_eq(everything(), IN_QUEUE("\"" TICKET(C) "\"") STRING_OF_B);
     cr_assert(about(raw_pttl(admin, LOCK), 5000));
     cr_assert_str_eq(said(), "|sgrant 7 5000 0 t||");
     cr_assert_str_eq(give(A), ":0");
@@ -203,7 +203,7 @@ Test(string_release, says_how_long_the_ticket_was_in_the_queue)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     take(30000, A);
-    raw(admin, "ZADD %s %lld %s", QUEUE, (long long)(server_now_ms() - 5000) * 100, PLACE(B));
+    raw(admin, "ZADD %s %lld %s", QUEUE, (long long)(server_now_ms() - 5000) * 100, TICKET(B));
     give(A);
     long long waited = 0;
     const char *told = told_whole(b);
@@ -216,13 +216,13 @@ Test(string_release, passes_over_the_dead)
 {
     all_listen();
     take(30000, A);
-    stand(B, PLACE(B));
+    stand(B, TICKET(B));
     put_dead_in_front(3);
     cr_assert_str_eq(give(A), ":1");
     cr_assert_str_eq(everything(), STRING_OF_B);
     cr_assert_str_eq(said(), "|sgrant 7 5000 0 t||");
     nobody_listens();
-    stand(C, PLACE(C));
+    stand(C, TICKET(C));
     WAIT_FOR(raw_inboxes(admin) == 0);
     cr_assert_str_eq(give(B), ":1");
     cr_assert_str_eq(everything(), "", "nobody is alive");
@@ -235,7 +235,7 @@ Test(string_release, in_doubt_leaves_a_tombstone_that_an_acquire_finds)
     cr_assert_str_eq(everything(), VOID_OF_A);
     cr_assert(about(raw_pttl(admin, QUEUE), 600000));
     cr_assert_str_eq(take(30000, A), ":-1");
-    cr_assert_str_eq(stand(A, PLACE(A)), ":-1");
+    cr_assert_str_eq(stand(A, TICKET(A)), ":-1");
     cr_assert_str_eq(give_in_doubt(A, 600000), ":0");
     cr_assert_str_eq(everything(), VOID_OF_A);
     cr_assert_str_eq(take(30000, B), "(nil)");
@@ -247,7 +247,7 @@ Test(string_release, in_doubt_gives_it_to_the_first_in_queue_too)
 {
     all_listen();
     take(30000, A);
-    stand(B, PLACE(B));
+    stand(B, TICKET(B));
     cr_assert_str_eq(give_in_doubt(A, 600000), ":1");
     cr_assert_str_eq(everything(), VOID_OF_A STRING_OF_B);
     cr_assert_str_eq(said(), "|sgrant 7 5000 0 t||");
@@ -258,8 +258,8 @@ Test(string_release, works_on_a_full_server)
 {
     all_listen();
     take(30000, A);
-    stand(B, PLACE(B));
-    stand(C, PLACE(C));
+    stand(B, TICKET(B));
+    stand(C, TICKET(C));
     fill_server();
     cr_assert_str_eq(give(A), ":1");
     cr_assert_str_eq(raw(admin, "GET t"), "\"" B "\"");
@@ -275,14 +275,14 @@ Test(string_release, that_may_not_give_it_wakes_the_first_in_queue)
 {
     all_listen();
     take(30000, A);
-    stand(B, PLACE(B));
+    stand(B, TICKET(B));
     raw(admin, "ACL SETUSER weak on >pw ~* &* +@all -set");
     redisContext *weak = raw_open_as(server, "weak", "pw"), *mine = user;
     user = weak;
     cr_assert_str_eq(give(A), ":1");
     user = mine;
     redisFree(weak);
-    cr_assert_str_eq(everything(), IN_QUEUE("\"" PLACE(B) "\""));
+    cr_assert_str_eq(everything(), IN_QUEUE("\"" TICKET(B) "\""));
     cr_assert_str_eq(said(), "|sopen 7 0 0 t||");
     raw(admin, "ACL DELUSER weak");
     nobody_listens();
@@ -292,7 +292,7 @@ Test(string_release, of_a_key_of_another_type_is_refused)
 {
     raw(admin, "HSET t %s 1", A);
     cr_assert(is_wrong_type(give(A)));
-    cr_assert(is_wrong_type(go(A, PLACE(A))));
+    cr_assert(is_wrong_type(go(A, TICKET(A))));
     cr_assert_str_eq(everything(), HELD_BY_A);
 }
 
@@ -301,11 +301,11 @@ Test(string_release, of_a_key_of_another_type_is_refused)
 Test(string_leave, removes_the_ticket)
 {
     take(30000, A);
-    stand(B, PLACE(B));
-    stand(C, PLACE(C));
-    cr_assert_str_eq(go(B, PLACE(B)), ":2");
-    cr_assert_str_eq(everything(), IN_QUEUE("\"" PLACE(C) "\"") STRING_OF_A);
-    cr_assert_str_eq(go(B, PLACE(B)), ":0");
+    stand(B, TICKET(B));
+    stand(C, TICKET(C));
+    cr_assert_str_eq(go(B, TICKET(B)), ":2");
+    cr_assert_str_eq(everything(), IN_QUEUE("\"" TICKET(C) "\"") STRING_OF_A);
+    cr_assert_str_eq(go(B, TICKET(B)), ":0");
     cr_assert_not(was_published(), "A's release will wake C");
 }
 
@@ -313,11 +313,11 @@ Test(string_leave, of_a_wait_that_was_granted_meanwhile_passes_it_on)
 {
     all_listen();
     take(30000, A);
-    stand(B, PLACE(B));
-    stand(C, PLACE(C));
+    stand(B, TICKET(B));
+    stand(C, TICKET(C));
     give(A);
     (void)said();
-    cr_assert_str_eq(go(B, PLACE(B)), ":1");
+    cr_assert_str_eq(go(B, TICKET(B)), ":1");
     cr_assert_str_eq(raw(admin, "GET t"), "\"" C "\"");
     cr_assert_str_eq(said(), "||sgrant 9 5000 0 t|");
     nobody_listens();
@@ -327,14 +327,14 @@ Test(string_leave, of_the_first_behind_a_holder_of_others_makes_the_next_one_pol
 {
     all_listen();
     others_hold(60000);
-    stand(B, PLACE(B));
-    stand(C, PLACE(C));
-    cr_assert_str_eq(go(C, PLACE(C)), ":2");
+    stand(B, TICKET(B));
+    stand(C, TICKET(C));
+    cr_assert_str_eq(go(C, TICKET(C)), ":2");
     cr_assert_str_eq(said(), "|||", "C was not the first");
-    stand(C, PLACE(C));
-    cr_assert_str_eq(go(B, PLACE(B)), ":2");
+    stand(C, TICKET(C));
+    cr_assert_str_eq(go(B, TICKET(B)), ":2");
     cr_assert_str_eq(said(), "||sopen 9 0 0 t|");
-    cr_assert_str_eq(everything(), IN_QUEUE("\"" PLACE(C) "\"") STRING_OF_OTHERS);
+    cr_assert_str_eq(everything(), IN_QUEUE("\"" TICKET(C) "\"") STRING_OF_OTHERS);
     nobody_listens();
 }
 
@@ -342,10 +342,10 @@ Test(string_leave, of_the_first_of_a_free_lock_gives_it_to_the_next_one)
 {
     all_listen();
     others_hold(60000);
-    stand(B, PLACE(B));
-    stand(C, PLACE(C));
+    stand(B, TICKET(B));
+    stand(C, TICKET(C));
     raw(admin, "DEL t");
-    cr_assert_str_eq(go(B, PLACE(B)), ":2");
+    cr_assert_str_eq(go(B, TICKET(B)), ":2");
     cr_assert_str_eq(raw(admin, "GET t"), "\"" C "\"");
     cr_assert_str_eq(said(), "||sgrant 9 5000 0 t|");
     nobody_listens();
@@ -401,7 +401,7 @@ Test(string_break, takes_it_from_any_holder_and_gives_it_to_the_first_in_queue)
     all_listen();
     cr_assert_str_eq(break_it(), "(nil)");
     take(30000, A);
-    stand(B, PLACE(B));
+    stand(B, TICKET(B));
     cr_assert_str_eq(break_it(), "\"" A "\"");
     cr_assert_str_eq(everything(), STRING_OF_B);
     cr_assert_str_eq(said(), "sbroken 1 0 0 t|sgrant 7 5000 0 t||");
@@ -430,8 +430,8 @@ Test(string_query, tells_holder_and_waiters)
     cr_assert_str_eq(ask(), "[:-2, :-1, \"\", :0, :0, []]");
     raw(admin, "SET t " TOKEN_OF_OTHERS);
     cr_assert_str_eq(ask(), "[:-1, :-1, \"" TOKEN_OF_OTHERS "\", :1, :0, []]");
-    stand(B, PLACE(B));
-    cr_assert_str_eq(ask(), "[:-1, :-1, \"" TOKEN_OF_OTHERS "\", :1, :1, [\"" PLACE(B) "\"]]");
+    stand(B, TICKET(B));
+    cr_assert_str_eq(ask(), "[:-1, :-1, \"" TOKEN_OF_OTHERS "\", :1, :1, [\"" TICKET(B) "\"]]");
     raw(admin, "DEL t");
     raw(admin, "HSET t a 1");
     cr_assert(is_wrong_type(ask()));

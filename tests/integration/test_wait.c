@@ -354,7 +354,7 @@ Test(wait, asks_once_more_when_its_subscription_is_back)
 }
 
 /* asks A1 etcd 19597: a waiter without ticket takes one at its next poll, not only when its turn would have come */
-Test(wait, whose_place_was_deleted_has_one_again)
+Test(wait, whose_ticket_was_deleted_has_one_again)
 {
     hlk_client *client = fixture_open(NULL);
     raw(fixture.redis, "HSET t foreign:1 1");

@@ -2,11 +2,11 @@
  * first of Redisson's (docs/protocol.md, section 11).
  *
  * CLIENTS clients of ours and JAVAS of Redisson's, with WAITS waits each at most, each with a hold id of its own. A
- * wait of ours takes its place by its first question, whether its inbox is subscribed or not; the confirmation of the inbox
- * makes it ask again. An answer says whether a client of Redisson's is the one who will call it: the holder, when it is
+ * wait of ours takes its ticket by its first question, whether its inbox is subscribed or not; the confirmation of the
+ * inbox makes it ask again. An answer says whether a client of Redisson's is the one who will call it: the holder, when it is
  * the first in the queue, else the one before it. Only then it subscribes a channel of its own, and asks again when
- * that is confirmed. Redisson's waits take a place, subscribe their own channel, ask again; its release calls the first
- * in the queue there, whoever that is. Asking takes two steps, the script and the reading of its answer. Nobody polls:
+ * that is confirmed. Redisson's waits take a ticket, subscribe their own channel, ask again; its release calls the
+ * first in the queue there, whoever that is. Asking takes two steps, the script and the reading of its answer. Nobody polls:
  * who is not woken waits for ever, a deadlock, which the search reports.
  * BREAKS: the subscriber connection of our client 0 breaks, what is on it is lost, and the server may count the dead
  * sockets for a while. LEAVES: a wait of ours ends early. JAVA_LEAVES: one of Redisson's does, of a lock that is held
@@ -14,19 +14,19 @@
  * die, and the server may notice that late; then whoever finds the lock free polls, as nobody else is sure to call it.
  *
  * Checked   one holder; whoever gets the lock asked before all others who wait, except ours whose inbox the server does
- *           not count just then: they keep their places, unless only Redisson's are behind them; nobody waits for ever.
+ *           not count just then: they keep their tickets, unless only Redisson's are behind them; nobody waits for ever.
  * Flags, each takes one guard away:
  *   NO_OWN           no wait of ours subscribes a channel of its own
  *   ONLY_HEAD        the one before it does not count, only the holder does
  *   OWN_UNCONFIRMED  it asks when it joins that channel, and not when that is confirmed
  *   NO_TELL_NEXT     who leaves between a client of Redisson's and one of ours does not tell that one to ask
- *   PLACE_LATE       a place is taken only when the inbox is confirmed
- *   DROP_AWAY        whose inbox is not counted loses its place at once
+ *   TICKET_LATE      a ticket is taken only when the inbox is confirmed
+ *   DROP_AWAY        whose inbox is not counted loses its ticket at once
  *   SKIP_JAVA        a release grants the lock to the first of ours, though Redisson's is before
  *   NO_CALL          a release does not call Redisson's
  *   NO_ASK_AFTER     after the inbox was confirmed its wait does not ask
  *   FORGET_GRANT     a grant is not noted while a question is on its way
- *   LEAVE_BLIND      who leaves goes out of the queue only; what it was granted meanwhile stays its own
+ *   LEAVE_BLIND      who leaves leaves the queue only; what it was granted meanwhile stays its own
  *   NO_PASS_ON       the first in the queue leaves a lock that is free, and nobody is told
  *   NO_POLL          with KILL: nobody polls
  *   REACH_...        asserts that something cannot happen; must fail, else the model proves nothing
@@ -78,14 +78,14 @@ byte before[NP];                /* bits: who of those asked before */
 
 hidden byte i, n, g, m, k, at, helper;
 
-inline out_of_line(p) {
+inline leave_queue(p) {
   in_queue = in_queue & ~BIT(p);
   i = 0;
   do :: i < NP -> before[i] = before[i] & ~BIT(p); i++ :: else -> break od;
   before[p] = 0
 }
 
-inline into_line(p) {
+inline join_queue(p) {
   if
   :: in_queue & BIT(p)
   :: else -> before[p] = in_queue; in_queue = in_queue | BIT(p)
@@ -102,7 +102,7 @@ inline remove(h) {
   do :: n <= NP -> q[n] = 0; n++ :: else -> break od
 }
 
-/* at: its place in the queue, from 0; waiting: it is not in it. */
+/* at: its position in the queue, from 0; waiting: it is not in it. */
 inline find(h) {
   at = 0;
   do :: at < waiting && q[at] != h -> at++ :: else -> break od
@@ -130,7 +130,7 @@ inline win(h) {
   :: i < NP -> if :: (before[WHO(h)] & BIT(i)) -> assert(i < CLIENTS && !listens[i]) :: else fi; i++
   :: else -> break
   od;
-  if                            /* who was not in line asks just now: all who wait were before */
+  if                            /* who was not in the queue asks just now: all who wait were before */
   :: in_queue & BIT(WHO(h))
   :: else ->
      i = 0;
@@ -140,12 +140,12 @@ inline win(h) {
      od
   fi;
   holder = h;
-  remove(h); out_of_line(WHO(h))
+  remove(h); leave_queue(WHO(h))
 }
 
 /* The lock is free. m: who gets it, or is waited for; h: asks for itself, 0: nobody does. Those of ours before it whom
- * the server does not count keep their places. Redisson's behind such a one cannot have the lock: it waits until that
- * one is back, or its time is over; somebody of ours who listens has to come back for that, else its place is gone. */
+ * the server does not count keep their tickets. Redisson's behind such a one cannot have the lock: it waits until that
+ * one is back, or its time is over; somebody of ours who listens has to come back for that, else its ticket is gone. */
 inline look_for_first(h) {
   m = 0; k = 0; helper = h;
   do
@@ -163,7 +163,7 @@ inline look_for_first(h) {
      :: q[k] != h && OURS(q[k]) && !listens[WHO(q[k])] -> k++
 #endif
      :: q[k] != h && OURS(q[k]) && !listens[WHO(q[k])] && !alive[WHO(q[k])] ->  /* its time is over */
-        g = q[k]; remove(g); out_of_line(WHO(g))
+        g = q[k]; remove(g); leave_queue(WHO(g))
      fi
   :: else -> break
   od;
@@ -184,7 +184,7 @@ inline look_for_first(h) {
 #ifdef REACH_DROP
         assert(false);
 #endif
-        do :: k > 0 -> g = q[0]; remove(g); out_of_line(WHO(g)); k-- :: else -> break od
+        do :: k > 0 -> g = q[0]; remove(g); leave_queue(WHO(g)); k-- :: else -> break od
      fi
   :: else -> helper = 0
   fi;
@@ -245,10 +245,10 @@ inline acquire(h, joins) {
      fi
   :: else
   fi;
-  if :: !mine -> into_line(WHO(h)) :: else fi
+  if :: !mine -> join_queue(WHO(h)) :: else fi
 }
 
-/* Script fair_release(h), of a hold or a place. */
+/* Script fair_release(h), of a hold or a ticket. */
 inline end_hold(h) {
   find(h);
   k = at; g = 0;
@@ -273,7 +273,7 @@ inline end_hold(h) {
 #endif
   m = (k == 0 && waiting > 0);
   remove(h);
-  if :: in_queue & BIT(WHO(h)) -> out_of_line(WHO(h)) :: else fi;
+  if :: in_queue & BIT(WHO(h)) -> leave_queue(WHO(h)) :: else fi;
 #ifdef LEAVE_BLIND
   m = 2 * (holder == h && !sure[WHO(h)]) + m;
 #endif
@@ -296,7 +296,7 @@ proctype Client(byte c) {
        do :: inbox[c]?_ :: empty(inbox[c]) -> break od;         /* about an earlier hold: nothing to be done */
        asks = true }
      do
-#ifdef PLACE_LATE
+#ifdef TICKET_LATE
      :: atomic { asks && !answered -> acquire(h, confirmed[c]); answered = true }
 #else
      :: atomic { asks && !answered -> acquire(h, true); answered = true }
@@ -373,18 +373,18 @@ proctype Java(byte j) {
      :: atomic { asks -> asks = false; mine = false;
           if
           :: holder == 0 && (waiting == 0 || q[0] == h) -> win(h); mine = true
-          :: else -> take_ticket(h); into_line(j)
+          :: else -> take_ticket(h); join_queue(j)
           fi;
           if :: mine -> break :: else fi }
      :: atomic { subscribes && !asks -> subscribes = false; own[j] = true; asks = true }
      :: atomic { called[j] -> called[j] = false; asks = true }
 #ifdef KILL
      :: atomic { !alive[1] && holder == 0 && !asks ->  /* the ttl that it read is over, and the dead one's score */
-          if :: waiting > 0 && OURS(q[0]) && !alive[WHO(q[0])] -> g = q[0]; remove(g); out_of_line(WHO(g)) :: else fi;
+          if :: waiting > 0 && OURS(q[0]) && !alive[WHO(q[0])] -> g = q[0]; remove(g); leave_queue(WHO(g)) :: else fi;
           asks = true }
 #endif
      :: atomic { java_leaves < JAVA_LEAVES && !asks && holder != 0 -> java_leaves++;
-          remove(h); out_of_line(j); own[j] = false; called[j] = false } goto left
+          remove(h); leave_queue(j); own[j] = false; called[j] = false } goto left
      od;
      atomic { assert(holder == h);
        i = 0;

@@ -53,7 +53,7 @@ proctype Lock() {
 #else
   :: atomic { alive -> pass(false) }
 #endif
-  :: atomic { alive -> ttl = 0; alive = false; publish() }      /* nobody is in line, or a window is opened */
+  :: atomic { alive -> ttl = 0; alive = false; publish() }      /* nobody is in the queue, or a window is opened */
 #ifdef SILENT_BREAK
   :: atomic { ttl > 0 -> pass(true) }
 #else

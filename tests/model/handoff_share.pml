@@ -1,12 +1,12 @@
 /* handoff_share.pml - the open window: a foreign client gets the lock between ours (docs/protocol.md, section 9).
  *
  * CLIENTS of ours and one of Redisson's ("Java") acquire and release as often as they like, and stop when they like.
- * Java tries, subscribes to the lock's channel, tries again, and then when it hears `0`; it has no place in the queue
- * and takes a lock that is free. Ours ask, take a place, and then ask again only if told so: by `open`, by the channel
+ * Java tries, subscribes to the lock's channel, tries again, and then when it hears `0`; it has no ticket in the queue
+ * and takes a lock that is free. Ours ask, take a ticket, and then ask again only if told so: by `open`, by the channel
  * (joined behind Java; asked once more when that is confirmed), or because a window that they were told of is over. No
  * ttl ends and nobody polls: who is not woken waits for ever, a deadlock, which the search reports.
  * One in EVERY of each client's ends is open (there: about one in four, scattered). A wait of ours may end early,
- * LEAVES times. Nobody dies here, no message is lost: handoff_line.pml.
+ * LEAVES times. Nobody dies here, no message is lost: handoff_queue.pml.
  *
  * Checked   one holder; nobody waits beside a lock that is free; a Java that is awake, and so tries before the window
  *           is over, is passed by at most CLIENTS * (EVERY - 1) + 1 times from its subscription on: by the hold that
@@ -14,11 +14,11 @@
  * SLOW_JAVA takes no guard away and passes: a window may end before Java tries. Then nothing bounds its wait.
  * Flags, each takes one guard away:
  *   NO_WINDOW          no end is open
- *   EMPTY_LINE_CLOSED  an end is open only if somebody of ours is in line
+ *   EMPTY_QUEUE_CLOSED an end is open only if somebody of ours is in the queue
  *   WINDOW_TAKE        in a window whoever asks may take the lock
- *   NO_TELL_HEAD       the first in line is not told of a window
- *   NO_TELL_NEXT       the first in line leaves within a window, or behind Java, and the next is not told
- *   NO_PASS_ON         the first in line leaves, the lock is free without a window, and it is not passed on
+ *   NO_TELL_HEAD       the first in the queue is not told of a window
+ *   NO_TELL_NEXT       the first in the queue leaves within a window, or behind Java, and the next is not told
+ *   NO_PASS_ON         the first in the queue leaves, the lock is free without a window, and it is not passed on
  *   NO_ASK_AFTER       the window is over, and who was told of it does not ask
  *   NO_SECOND_ASK      who joins the channel does not ask again
  *   REACH_...          asserts that something cannot happen; must fail, else the model proves nothing */
@@ -111,7 +111,7 @@ inline end_hold(c) {
 #ifdef NO_WINDOW
   n = 0;
 #endif
-#ifdef EMPTY_LINE_CLOSED
+#ifdef EMPTY_QUEUE_CLOSED
   if :: waiting == 0 -> n = 0 :: else fi;
 #endif
   if
@@ -134,7 +134,7 @@ inline subscribe(c) { if :: !subscribes[c] -> subscribes[c] = true :: else fi }
 
 inline unsubscribe(c) { subscribes[c] = false; at_channel[c] = false; zero[c] = false }
 
-/* The script, and its answer. (That a message may overtake the answer: handoff_line.pml.) */
+/* The script, and its answer. (That a message may overtake the answer: handoff_queue.pml.) */
 inline ask(c) {
   timer[c] = false;
   if
@@ -159,7 +159,7 @@ inline ask(c) {
   if :: got -> forget(c) :: else fi
 }
 
-/* Out of line. What it may have been granted meanwhile is ended by `release`. */
+/* Out of the queue. What it may have been granted meanwhile is ended by `release`. */
 inline leave(c) {
   is_first = (waiting > 0 && q[0] == c);
   remove(c); forget(c);

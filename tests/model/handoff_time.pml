@@ -8,9 +8,9 @@
  * relative: `first` = age of the first copy that could enqueue h, `left` = held_until - now. Drift and notice are
  * shown by local_lease.pml, and not repeated here.
  *
- * A grant says how long its place was in line, by the server's clock: `send time of the first copy + that` is a moment
- * before the grant was written, and the hold counts from it. What separates the two is `lag`: from the sending of the
- * first copy until the place was taken. So the age of a grant, as its client reckons it, is lag + the age of the message.
+ * A grant says how long its ticket was in the queue, by the server's clock: `send time of the first copy + that` is a
+ * moment before the grant was written, and the hold counts from it. What separates the two is `lag`: from the sending of the
+ * first copy until the ticket was taken. So the age of a grant, as its client reckons, is lag + the age of the message.
  *
  * Checked   no two clients valid at once, each by its own clock;
  *           a hold that begins with a grant has at least half of the grant's ttl left;
@@ -20,7 +20,7 @@
  * Flags, each takes one guard away:
  *   FROM_RECEIPT   a grant counts from the moment it is read
  *   FROM_LAST      ... from the last copy that asked under this h (a poll)
- *   WAIT_FROM_LAST ... from that copy's sending + the time in line
+ *   WAIT_FROM_LAST ... from that copy's sending + the time in the queue
  *   NO_RECEIPT     with FORWARD: a grant that was written after it was read, as its client reckons, is believed
  *   NO_ID          a grant names the client, not the wait
  *   NO_REFRESH     an acquire that finds its own hold answers "yours" without raising the ttl
@@ -35,9 +35,9 @@
  *   REACH_...      asserts that something cannot happen; must fail, else the model proves nothing
  * Flags that add:
  *   LOST_END       one end of a waiter that left never runs, as its client was cut off for too long
- *   BACK           the server's clock steps back, once: ttls last longer, times in line are too short
- *   FORWARD        it steps forward, once, between a place's taking and the grant: the time in line is too long. (That
- *                  ttls are too short then is the known harm, see docs/safety.md, and not in here)
+ *   BACK           the server's clock steps back, once: ttls last longer, times in the queue are too short
+ *   FORWARD        it steps forward, once, between a ticket's taking and the grant: the time in the queue is too long.
+ *                  (That ttls are too short then is the known harm, see docs/safety.md, and not in here)
  *   PROMPT         no message is under way when time goes on. FORWARD without it fails: a step and a message that is late
  *                  by as much, together, let two hold */
 #ifndef LEASE
@@ -83,7 +83,7 @@
 /* The server. */
 byte holder = 0, ttl = 0;       /* 0: free, else a hold id */
 byte q[IDS], qn = 0;
-byte lag[IDS + 1];              /* of a place: see above */
+byte lag[IDS + 1];              /* of a ticket: see above */
 #ifdef WAIT_FROM_LAST
 byte in_queue[IDS + 1], box_wait[CLIENTS * BOX];
 #endif
@@ -91,7 +91,7 @@ byte in_queue[IDS + 1], box_wait[CLIENTS * BOX];
 bool stepped = false;
 #endif
 #ifdef FORWARD
-bool early[IDS + 1];            /* its time in line is one tick too long */
+bool early[IDS + 1];            /* its time in the queue is one tick too long */
 bool box_early[CLIENTS * BOX];
 #endif
 bool voided[IDS + 1];

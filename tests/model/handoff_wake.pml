@@ -4,7 +4,7 @@
  * the server may count the dead socket for a while (half open); a waiter may leave; one enqueue has a late second copy.
  * KILL: client 2 may die at any moment. A head whose inbox has no subscriber is skipped. Only a dead holder's lease
  * ends. A waiter asks again by itself when the lock is free, as it does when the ttl it last read is over: so this
- * model shows that no lock is left with nobody; that a waiter beside a free lock is woken: handoff_line.pml. Clients 1
+ * model shows that no lock is left with nobody; that a waiter beside a free lock is woken: handoff_queue.pml. Clients 1
  * and 2 may always leave: who waits for ever is seen at client 0, whose second wait does not leave.
  *
  * Checked   one holder; client 0 never waits for ever, for no lock stays with nobody (a deadlock, which
@@ -15,7 +15,7 @@
  *   NO_HAND_BACK     a grant for a wait that is over is ignored
  *   LEAVE_BLIND      leave takes the member out of the queue only; a grant already made stays
  * Not here: the open window and a Java client (handoff_share.pml); a refused pass, waits that are inherited, the order
- * of the queue (handoff_line.pml). */
+ * of the queue (handoff_queue.pml). */
 #ifndef BREAKS
 #define BREAKS 1
 #endif

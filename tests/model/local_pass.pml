@@ -20,7 +20,7 @@
  *   ACQUIRE_FIRST  acquire(h') overtakes end(h)
  *   NO_REPEAT      an end that was not answered is not sent again
  *   NO_DOUBT       the end of a hold with a copy of its acquire in doubt does not say so
- *   NO_HEIR        a thread that asked and leaves ends h, though another thread of its process waits for h
+ *   NO_SUCCESSOR   a thread that asked and leaves ends h, though another thread of its process waits for h
  *   REACH_...      asserts that something cannot happen; must fail, else the model proves nothing
  * Simpler than the real thing: an answer is read in the moment in which the server gives it, and so is a grant
  * (handoff_time.pml and handoff_wake.pml have them late and lost). */
@@ -64,8 +64,8 @@ byte seen[2];                   /* turns of the other process's threads since th
 bool doubt[2];                  /* a copy of the current acquire is on a connection that broke */
 bool lost[HOLDS];
 byte holds = 0;
-chan line0 = [2] of { byte };   /* threads that wait, in the order they came */
-chan line1 = [2] of { byte };
+chan queue0 = [2] of { byte };   /* threads that wait, in the order they came */
+chan queue1 = [2] of { byte };
 
 /* The threads, 0 .. 3: process 0 has 0 and 1. */
 byte mine[4];                   /* the hold that it is inside with */
@@ -75,7 +75,7 @@ hidden mtype what;
 
 #define VALID(t) (mine[t] != 0 && !lost[mine[t]])
 #define EXCLUSION assert(VALID(0) + VALID(1) + VALID(2) + VALID(3) <= 1)
-#define LINE(p) (p == 0 -> len(line0) : len(line1))
+#define QUEUE(p) (p == 0 -> len(queue0) : len(queue1))
 
 inline queued(a) { i = 0; do :: i < qn && q[i] != a -> i++ :: else -> break od }
 inline dequeue(a) {
@@ -124,14 +124,14 @@ inline write(p, kind, a) {
   fi
 }
 
-inline ask(p) {                 /* the first in line asks, under a new hold id */
+inline ask(p) {                 /* the first in the queue asks, under a new hold id */
   holds++; assert(holds < HOLDS);
   h[p] = holds; from[holds] = p + 1; session[p] = waiting; doubt[p] = false; passes[p] = 0;
   write(p, acquire, h[p])
 }
 
-inline let_in(p) {              /* the first in line goes in */
-  if :: p == 0 -> line0?owner[0] :: p == 1 -> line1?owner[1] fi;
+inline let_in(p) {              /* the first in the queue goes in */
+  if :: p == 0 -> queue0?owner[0] :: p == 1 -> queue1?owner[1] fi;
   session[p] = held;
   mine[p * 2 + owner[p] - 1] = h[p];
   EXCLUSION;
@@ -146,10 +146,10 @@ inline close_session(p) {       /* before end(h) is written: nobody goes in any 
   session[p] = none; owner[p] = 0; passes[p] = 0; seen[p] = 0;
   x = h[p]; h[p] = 0;
 #ifdef ACQUIRE_FIRST
-  if :: LINE(p) > 0 -> m = doubt[p]; ask(p); write(p, (m -> end_doubt : end), x); m = 0 :: else -> write(p, end, x) fi;
+  if :: QUEUE(p) > 0 -> m = doubt[p]; ask(p); write(p, (m -> end_doubt : end), x); m = 0 :: else -> write(p, end, x) fi;
 #else
   write(p, (doubt[p] -> end_doubt : end), x); doubt[p] = false;
-  if :: LINE(p) > 0 -> ask(p) :: else fi;
+  if :: QUEUE(p) > 0 -> ask(p) :: else fi;
 #endif
   x = 0
 }
@@ -166,13 +166,13 @@ inline release(p, t) {
      x = 0;
      if
 #ifdef NO_BOUND
-     :: LINE(p) > 0 && !lost[h[p]] -> let_in(p)
-     :: LINE(p) == 0 || lost[h[p]] -> close_session(p)
+     :: QUEUE(p) > 0 && !lost[h[p]] -> let_in(p)
+     :: QUEUE(p) == 0 || lost[h[p]] -> close_session(p)
 #else
-     :: LINE(p) > 0 && !lost[h[p]] && passes[p] < PASSES -> passes[p]++; let_in(p)
-     :: LINE(p) == 0 || lost[h[p]] || passes[p] == PASSES ->
+     :: QUEUE(p) > 0 && !lost[h[p]] && passes[p] < PASSES -> passes[p]++; let_in(p)
+     :: QUEUE(p) == 0 || lost[h[p]] || passes[p] == PASSES ->
 #ifdef CLOSE_LATE
-        if :: LINE(p) == 0 -> owner[p] = 0; write(p, end, h[p]) :: else -> close_session(p) fi
+        if :: QUEUE(p) == 0 -> owner[p] = 0; write(p, end, h[p]) :: else -> close_session(p) fi
 #else
         close_session(p)
 #endif
@@ -185,24 +185,24 @@ proctype Thread(byte p; byte n) {
   byte turn = 0;
   do
   :: turn == (p == 0 -> TURNS : 1) -> break
-  :: atomic { turn < (p == 0 -> TURNS : 1) -> turn++;                                          /* joins the line */
-       if :: p == 0 -> line0!n :: p == 1 -> line1!n fi;
+  :: atomic { turn < (p == 0 -> TURNS : 1) -> turn++;                                          /* joins the queue */
+       if :: p == 0 -> queue0!n :: p == 1 -> queue1!n fi;
        if
        :: session[p] == none -> ask(p)
 #if defined(CLOSE_LATE) || defined(REOPEN)
-       :: session[p] == held && owner[p] == 0 && LINE(p) == 1 -> let_in(p)
+       :: session[p] == held && owner[p] == 0 && QUEUE(p) == 1 -> let_in(p)
 #endif
        :: else
        fi }
      do
      :: atomic { mine[p * 2 + n - 1] != 0 -> release(p, p * 2 + n - 1) } break  /* was let in, goes out */
-     :: atomic { mine[p * 2 + n - 1] == 0 && leaves < LEAVES && (p == 0 -> line0??[eval(n)] : line1??[eval(n)]) ->
+     :: atomic { mine[p * 2 + n - 1] == 0 && leaves < LEAVES && (p == 0 -> queue0??[eval(n)] : queue1??[eval(n)]) ->
           leaves++;
-          if :: p == 0 -> line0??eval(n) :: p == 1 -> line1??eval(n) fi;
+          if :: p == 0 -> queue0??eval(n) :: p == 1 -> queue1??eval(n) fi;
           if
-          :: session[p] == waiting && LINE(p) == 0 -> close_session(p)
-#ifdef NO_HEIR
-          :: session[p] == waiting && LINE(p) > 0 -> write(p, end, h[p])
+          :: session[p] == waiting && QUEUE(p) == 0 -> close_session(p)
+#ifdef NO_SUCCESSOR
+          :: session[p] == waiting && QUEUE(p) > 0 -> write(p, end, h[p])
 #endif
           :: else
           fi } break
@@ -224,9 +224,9 @@ proctype World() {
   :: atomic { told && session[1] == waiting && holder == h[1] -> yours(1) }
 #ifdef CLOSE_LATE
   :: atomic { session[0] == held && owner[0] == 0 ->
-       session[0] = none; h[0] = 0; if :: LINE(0) > 0 -> ask(0) :: else fi }
+       session[0] = none; h[0] = 0; if :: QUEUE(0) > 0 -> ask(0) :: else fi }
   :: atomic { session[1] == held && owner[1] == 0 ->
-       session[1] = none; h[1] = 0; if :: LINE(1) > 0 -> ask(1) :: else fi }
+       session[1] = none; h[1] = 0; if :: QUEUE(1) > 0 -> ask(1) :: else fi }
 #endif
 
   :: atomic { breaks < BREAKS && nempty(live0) && empty(old) -> breaks++;

@@ -261,7 +261,7 @@ Test(acquire, once_asks_again_for_a_stale_answer)
 
 /* --- the local queue --- */
 
-Test(acquire, the_turn_after_the_line_asks)
+Test(acquire, the_turn_after_the_queue_asks)
 {
     cr_assert_eq(happens(HLK_ACQUIRE_ON_QUEUED), HLK_ACQUIRE_DO_QUEUE);
     cr_assert_eq(happens(HLK_ACQUIRE_ON_QUEUED), HLK_ACQUIRE_DO_QUEUE); /* woken for nothing */
@@ -269,7 +269,7 @@ Test(acquire, the_turn_after_the_line_asks)
     cr_assert_eq(busy(NOW + 3000, TTL), HLK_ACQUIRE_DO_JOIN);
 }
 
-Test(acquire, the_line_waits_for_the_deadline_not_for_a_ttl)
+Test(acquire, the_queue_waits_for_the_deadline_not_for_a_ttl)
 {
     happens(HLK_ACQUIRE_ON_QUEUED);
     cr_assert_eq(a.until_ms, DEADLINE);

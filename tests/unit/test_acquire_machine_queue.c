@@ -7,7 +7,7 @@ TestSuite(acquire_queue, .init = init);
 
 /* --- the queue --- */
 
-Test(acquire_queue, takes_its_place_once_the_inbox_is_confirmed)
+Test(acquire_queue, takes_its_ticket_once_the_inbox_is_confirmed)
 {
     happens(HLK_ACQUIRE_ON_HEAD);
     cr_assert_eq(busy(NOW, TTL), HLK_ACQUIRE_DO_JOIN);
@@ -126,7 +126,7 @@ Test(acquire_queue, those_near_the_front_poll_once_a_grant)
     cr_assert_eq(polls_after(30000, HLK_POLL_RANKS), 30000 + HLK_POLL_RANKS * HLK_POLL_RANK_MS + 1);
 }
 
-Test(acquire_queue, the_line_asks_in_its_order_when_a_lease_runs_out)
+Test(acquire_queue, the_queue_asks_in_its_order_when_a_lease_runs_out)
 {
     for (int64_t p = 0; p <= HLK_POLL_RANKS; p++)
         cr_assert_eq(polls_after(1000, p), 1000 + p * HLK_POLL_RANK_MS + 1);

@@ -276,7 +276,7 @@ Test(many, takes_none_that_is_fenced)
     cr_assert_eq(ends(), '-');
 }
 
-Test(many, takes_none_with_a_place_in_queue)
+Test(many, takes_none_with_a_ticket_in_queue)
 {
     cmd[0].member.since_ms = 77;
     cr_assert_eq(acquires(), '-');

@@ -77,7 +77,7 @@ Test(call, acquire_without_waiting)
     cr_assert_str_eq(says(&hlk_format_lock.acquire), "2|n|hasplock_queue:{n}|30000|hlk-t-1-a:7");
 }
 
-Test(call, acquire_with_a_place)
+Test(call, acquire_with_a_ticket)
 {
     cmd.lease_ms = 30000;
     in_queue();
@@ -122,7 +122,7 @@ Test(call, end_with_an_yield_window)
                      "2|n|hasplock_queue:{n}|hlk-t-1-a:7|redisson_lock__channel:{n}|0|3");
 }
 
-Test(call, end_of_a_place)
+Test(call, end_of_a_ticket)
 {
     in_queue();
     cr_assert_str_eq(says(&hlk_format_lock.release),

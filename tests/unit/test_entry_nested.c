@@ -3,9 +3,9 @@
 
 #include "entry_fixture.h"
 
-TestSuite(session_nested, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
+TestSuite(entry_nested, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
 
-Test(session_nested, nested_is_a_count)
+Test(entry_nested, nested_is_a_count)
 {
     unsigned count = 0;
     hold(&ann);
@@ -21,7 +21,7 @@ Test(session_nested, nested_is_a_count)
 
 /* --- holds that may not nest --- */
 
-Test(session_nested, who_may_not_nest_is_in_a_deadlock_and_the_count_stays)
+Test(entry_nested, who_may_not_nest_is_in_a_deadlock_and_the_count_stays)
 {
     hold(&ann);
     ann.waiter.no_nesting = true;
@@ -35,7 +35,7 @@ Test(session_nested, who_may_not_nest_is_in_a_deadlock_and_the_count_stays)
     cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
 }
 
-Test(session_nested, who_may_not_nest_and_has_a_fixed_lease_raises_nothing)
+Test(entry_nested, who_may_not_nest_and_has_a_fixed_lease_raises_nothing)
 {
     hold_fixed(&ann, 5000);
     ann.waiter.no_nesting = true;
@@ -45,7 +45,7 @@ Test(session_nested, who_may_not_nest_and_has_a_fixed_lease_raises_nothing)
 }
 
 /* no_nesting belongs to the handle: another handle on the same lock may nest. */
-Test(session_nested, a_holder_nests_by_another_handle)
+Test(entry_nested, a_holder_nests_by_another_handle)
 {
     ann.waiter.no_nesting = true;
     hold(&ann);
@@ -55,7 +55,7 @@ Test(session_nested, a_holder_nests_by_another_handle)
     release(&ann);
 }
 
-Test(session_nested, who_may_not_nest_waits_for_others_and_for_its_own_release)
+Test(entry_nested, who_may_not_nest_waits_for_others_and_for_its_own_release)
 {
     ann.waiter.no_nesting = bob.waiter.no_nesting = true;
     hold(&ann);
@@ -72,7 +72,7 @@ Test(session_nested, who_may_not_nest_waits_for_others_and_for_its_own_release)
 }
 
 /* Two threads of one owner: the second is queued when the first acquires. */
-Test(session_nested, an_owners_second_thread_is_in_a_deadlock_when_the_first_has_it)
+Test(entry_nested, an_owners_second_thread_is_in_a_deadlock_when_the_first_has_it)
 {
     ann.waiter.no_nesting = bob.waiter.no_nesting = true;
     same_owner(&bob, &ann);
@@ -87,7 +87,7 @@ Test(session_nested, an_owners_second_thread_is_in_a_deadlock_when_the_first_has
     release(&ann);
 }
 
-Test(session_nested, who_may_not_nest_hears_of_a_loss_first)
+Test(entry_nested, who_may_not_nest_hears_of_a_loss_first)
 {
     ann.waiter.no_nesting = true;
     hold_fixed(&ann, 5000);
@@ -100,7 +100,7 @@ Test(session_nested, who_may_not_nest_hears_of_a_loss_first)
     cr_assert_eq(let_go(&ann), HLK_LET_LOST);
 }
 
-Test(session_nested, only_a_holder_nests)
+Test(entry_nested, only_a_holder_nests)
 {
     unsigned count = 0;
     cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_QUEUED);
@@ -111,7 +111,7 @@ Test(session_nested, only_a_holder_nests)
     hlk_entry_release_finish(e);
 }
 
-Test(session_nested, nesting_with_a_fixed_lease_is_written)
+Test(entry_nested, nesting_with_a_fixed_lease_is_written)
 {
     unsigned count = 0;
     hold(&ann);
@@ -125,7 +125,7 @@ Test(session_nested, nesting_with_a_fixed_lease_is_written)
     release(&ann);
 }
 
-Test(session_nested, a_watchdog_within_a_fixed_lease_is_written)
+Test(entry_nested, a_watchdog_within_a_fixed_lease_is_written)
 {
     unsigned count = 0;
     hold_fixed(&ann, 5000);
@@ -138,7 +138,7 @@ Test(session_nested, a_watchdog_within_a_fixed_lease_is_written)
     release(&ann);
 }
 
-Test(session_nested, a_raise_of_another_hold_changes_nothing)
+Test(entry_nested, a_raise_of_another_hold_changes_nothing)
 {
     hold(&ann);
     uint64_t h = e->h;
@@ -151,7 +151,7 @@ Test(session_nested, a_raise_of_another_hold_changes_nothing)
     release(&bob);
 }
 
-Test(session_nested, an_extension_makes_a_hold_at_risk_safe)
+Test(entry_nested, an_extension_makes_a_hold_at_risk_safe)
 {
     hold_fixed(&ann, 5000);
     hlk_mutex_lock(e->mu);
@@ -163,7 +163,7 @@ Test(session_nested, an_extension_makes_a_hold_at_risk_safe)
 }
 
 /* A call has compared the clock by then and returned LOST, which is final. */
-Test(session_nested, a_raise_that_is_answered_after_the_lease_is_over_revives_nothing)
+Test(entry_nested, a_raise_that_is_answered_after_the_lease_is_over_revives_nothing)
 {
     unsigned count;
     hold_fixed(&ann, 1000);
@@ -178,7 +178,7 @@ Test(session_nested, a_raise_that_is_answered_after_the_lease_is_over_revives_no
 }
 
 /* A release is repeated until Redis' ttl is over, by the reply that made it longest. */
-Test(session_nested, an_end_is_owed_as_long_as_the_longest_lease)
+Test(entry_nested, an_end_is_owed_as_long_as_the_longest_lease)
 {
     int64_t now = unit_now_ms();
     hold_fixed(&ann, 1000);
@@ -188,7 +188,7 @@ Test(session_nested, an_end_is_owed_as_long_as_the_longest_lease)
     hlk_entry_release_finish(e);
 }
 
-Test(session_nested, a_raise_that_failed_is_one_hold_less)
+Test(entry_nested, a_raise_that_failed_is_one_hold_less)
 {
     unsigned count;
     hold(&ann);
@@ -198,7 +198,7 @@ Test(session_nested, a_raise_that_failed_is_one_hold_less)
     release(&ann);
 }
 
-Test(session_nested, a_raise_that_failed_lowers_its_own_hold_only)
+Test(entry_nested, a_raise_that_failed_lowers_its_own_hold_only)
 {
     unsigned count;
     hold(&ann);
@@ -226,14 +226,14 @@ static void fails_to_raise_after(void (*loses)(void))
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }
 
-Test(session_nested, a_raise_that_failed_after_a_loss_is_one_release_less)
+Test(entry_nested, a_raise_that_failed_after_a_loss_is_one_release_less)
 {
     fails_to_raise_after(lose);
     fails_to_raise_after(lose_without_memory);
 }
 
 /* Two threads of an owner: one nests, the other releases, then the nested one's round trip fails. */
-Test(session_nested, a_raise_that_failed_may_be_the_last_hold)
+Test(entry_nested, a_raise_that_failed_may_be_the_last_hold)
 {
     unsigned count;
     hold(&ann);
@@ -245,7 +245,7 @@ Test(session_nested, a_raise_that_failed_may_be_the_last_hold)
     cr_assert_eq(hlk_releases_count(&unit.node.releases), 1u); /* its release is pending */
 }
 
-Test(session_nested, the_same_owner_in_queue_nests_when_it_is_held)
+Test(entry_nested, the_same_owner_in_queue_nests_when_it_is_held)
 {
     same_owner(&bob, &ann);
     enter(&ann);
@@ -263,7 +263,7 @@ Test(session_nested, the_same_owner_in_queue_nests_when_it_is_held)
     hlk_entry_leave(e, &cid.waiter, false);
 }
 
-Test(session_nested, the_same_owner_in_queue_is_lost_when_it_was_lost)
+Test(entry_nested, the_same_owner_in_queue_is_lost_when_it_was_lost)
 {
     same_owner(&bob, &ann);
     enter(&ann);

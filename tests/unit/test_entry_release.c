@@ -5,11 +5,11 @@
 
 static bool ending; /* of hlk_entry_close */
 
-TestSuite(session_end, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
+TestSuite(entry_release, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
 
 /* --- holders that end without a release --- */
 
-Test(session_end, an_orphan_is_renewed_no_more_and_told)
+Test(entry_release, an_orphan_is_renewed_no_more_and_told)
 {
     hold(&ann);
     hlk_entry_orphan(e, ann.waiter.holder.id);
@@ -27,7 +27,7 @@ Test(session_end, an_orphan_is_renewed_no_more_and_told)
     cr_assert_eq(held_count(), 0u);
 }
 
-Test(session_end, an_orphan_of_another_is_none)
+Test(entry_release, an_orphan_of_another_is_none)
 {
     hold(&ann);
     hlk_entry_orphan(e, bob.waiter.holder.id);
@@ -35,7 +35,7 @@ Test(session_end, an_orphan_of_another_is_none)
     release(&ann);
 }
 
-Test(session_end, behind_an_orphan_the_line_waits_for_its_lease)
+Test(entry_release, behind_an_orphan_the_queue_waits_for_its_lease)
 {
     hold(&ann);
     enter(&bob);
@@ -47,7 +47,7 @@ Test(session_end, behind_an_orphan_the_line_waits_for_its_lease)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(session_end, a_dead_holders_losses_are_forgotten)
+Test(entry_release, a_dead_holders_losses_are_forgotten)
 {
     hold(&ann);
     lose();
@@ -57,7 +57,7 @@ Test(session_end, a_dead_holders_losses_are_forgotten)
     cr_assert_str_eq(unit_tells(), "LOST a;");
 }
 
-Test(session_end, a_holder_may_die_while_its_hold_ends)
+Test(entry_release, a_holder_may_die_while_its_hold_ends)
 {
     hold(&ann);
     cr_assert(hlk_entry_close(e, &record, &ending));
@@ -68,7 +68,7 @@ Test(session_end, a_holder_may_die_while_its_hold_ends)
     cr_assert_str_eq(unit_tells(), "");
 }
 
-Test(session_end, orphans_are_found_in_every_lock)
+Test(entry_release, orphans_are_found_in_every_lock)
 {
     struct hlk_entry *other = unit_entry("b");
     hold(&ann);
@@ -86,7 +86,7 @@ Test(session_end, orphans_are_found_in_every_lock)
 
 /* --- close --- */
 
-Test(session_end, close_takes_what_is_held)
+Test(entry_release, close_takes_what_is_held)
 {
     hold(&ann);
     enter(&ann);
@@ -99,7 +99,7 @@ Test(session_end, close_takes_what_is_held)
     cr_assert_eq(atomic_load(&ann.holds), 0u);
 }
 
-Test(session_end, close_takes_orphans_too)
+Test(entry_release, close_takes_orphans_too)
 {
     hold(&ann);
     hlk_entry_orphan(e, ann.waiter.holder.id);
@@ -108,7 +108,7 @@ Test(session_end, close_takes_orphans_too)
     cr_assert_eq(held_count(), 0u);
 }
 
-Test(session_end, close_takes_nothing_that_is_not_held)
+Test(entry_release, close_takes_nothing_that_is_not_held)
 {
     cr_assert_not(hlk_entry_close(e, &record, &ending));
     enter(&ann);

@@ -63,7 +63,7 @@ Test(inbox, a_grant_is_the_waiters)
     release(&ann);
 }
 
-Test(inbox, a_grant_says_how_long_its_place_was_in_queue)
+Test(inbox, a_grant_says_how_long_its_ticket_was_in_queue)
 {
     uint64_t h = wait_in_queue(&ann);
     int64_t first = unit_now_ms();

@@ -210,7 +210,7 @@ Test(keys, a_field_ends_after_a_shorter_number)
     cr_assert_str_eq(field, "c:9223372036854775807");
 }
 
-Test(keys, a_place_in_the_queue_is_the_field_and_four_numbers)
+Test(keys, a_ticket_in_the_queue_is_the_field_and_four_numbers)
 {
     char member[HLK_MEMBER_MAX];
     struct hlk_member place = { .ttl_ms = 5000, .tokens = 65, .floor = 17, .since_ms = 1760000000000 };
@@ -221,7 +221,7 @@ Test(keys, a_place_in_the_queue_is_the_field_and_four_numbers)
     cr_assert_str_eq(member, "c:1 1 0 0 2");
 }
 
-Test(keys, the_longest_place_fits)
+Test(keys, the_longest_ticket_fits)
 {
     char member[HLK_MEMBER_MAX], client[HLK_FIELD_MAX - 21];
     struct hlk_member place = { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };

@@ -20,7 +20,7 @@ Test(lease, a_grant_counts_from_the_first_sending)
 }
 
 /* A grant was written at that time or earlier, if the server's clock was not set meanwhile. */
-Test(lease, a_grant_was_written_when_its_place_had_been_in_queue)
+Test(lease, a_grant_was_written_when_its_ticket_had_been_in_queue)
 {
     cr_assert_eq(hlk_lease_granted_ms(SENT, 0, SENT + 1000), SENT);
     cr_assert_eq(hlk_lease_granted_ms(SENT, 1, SENT + 1000), SENT, "within the drift");

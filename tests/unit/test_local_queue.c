@@ -3,11 +3,11 @@
 
 #include "entry_fixture.h"
 
-TestSuite(line, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
+TestSuite(local_queue, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
 
 /* --- the queue --- */
 
-Test(line, the_first_asks)
+Test(local_queue, the_first_asks)
 {
     cr_assert_eq(enter(&ann), HLK_ENTER_HEAD);
     cr_assert_neq(ann.waiter.h, 0u);
@@ -16,7 +16,7 @@ Test(line, the_first_asks)
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }
 
-Test(line, one_of_the_process_asks_the_others_are_in_queue)
+Test(local_queue, one_of_the_process_asks_the_others_are_in_queue)
 {
     enter(&ann);
     cr_assert_eq(enter(&bob), HLK_ENTER_QUEUED);
@@ -31,7 +31,7 @@ Test(line, one_of_the_process_asks_the_others_are_in_queue)
     hlk_entry_leave(e, &ann.waiter, false);
 }
 
-Test(line, the_line_is_first_come_first_served)
+Test(local_queue, the_queue_is_first_come_first_served)
 {
     hold(&ann);
     enter(&bob);
@@ -51,7 +51,7 @@ Test(line, the_line_is_first_come_first_served)
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }
 
-Test(line, who_leaves_the_middle_of_the_line_is_not_asked)
+Test(local_queue, who_leaves_the_middle_of_the_queue_is_not_asked)
 {
     hold(&ann);
     enter(&bob);
@@ -64,7 +64,7 @@ Test(line, who_leaves_the_middle_of_the_line_is_not_asked)
     hlk_entry_leave(e, &cid.waiter, false);
 }
 
-Test(line, a_head_waiter_that_leaves_hands_the_command_on)
+Test(local_queue, a_head_waiter_that_leaves_hands_the_command_on)
 {
     enter(&ann);
     uint64_t h = ann.waiter.h;
@@ -78,7 +78,7 @@ Test(line, a_head_waiter_that_leaves_hands_the_command_on)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(line, a_waiting_head_waiter_that_leaves_hands_the_command_on)
+Test(local_queue, a_waiting_head_waiter_that_leaves_hands_the_command_on)
 {
     enter(&ann);
     hlk_entry_wait(e, &ann.waiter, false);
@@ -92,7 +92,7 @@ Test(line, a_waiting_head_waiter_that_leaves_hands_the_command_on)
 
 /* --- one try --- */
 
-Test(line, once_does_not_line_up_behind_a_holder)
+Test(local_queue, once_does_not_queue_behind_a_holder)
 {
     hold(&ann);
     bob.waiter.once = true;
@@ -102,7 +102,7 @@ Test(line, once_does_not_line_up_behind_a_holder)
     cr_assert_eq(bob.woken, 0);
 }
 
-Test(line, once_does_not_line_up_behind_a_wait)
+Test(local_queue, once_does_not_queue_behind_a_wait)
 {
     enter(&ann);
     hlk_entry_wait(e, &ann.waiter, false);
@@ -111,7 +111,7 @@ Test(line, once_does_not_line_up_behind_a_wait)
     hlk_entry_leave(e, &ann.waiter, false);
 }
 
-Test(line, once_waits_for_the_head_waiters_answer_busy)
+Test(local_queue, once_waits_for_the_head_waiters_answer_busy)
 {
     enter(&ann);
     bob.waiter.once = true;
@@ -127,7 +127,7 @@ Test(line, once_waits_for_the_head_waiters_answer_busy)
     hlk_entry_leave(e, &cid.waiter, false);
 }
 
-Test(line, once_waits_for_the_head_waiters_answer_held)
+Test(local_queue, once_waits_for_the_head_waiters_answer_held)
 {
     enter(&ann);
     bob.waiter.once = true;
@@ -139,7 +139,7 @@ Test(line, once_waits_for_the_head_waiters_answer_held)
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }
 
-Test(line, once_behind_an_end_asks_next)
+Test(local_queue, once_behind_an_end_asks_next)
 {
     hold(&ann);
     let_go(&ann);
@@ -151,7 +151,7 @@ Test(line, once_behind_an_end_asks_next)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(line, a_try_that_failed_does_not_make_others_busy)
+Test(local_queue, a_try_that_failed_does_not_make_others_busy)
 {
     ann.waiter.once = bob.waiter.once = true;
     enter(&ann);
@@ -165,7 +165,7 @@ Test(line, a_try_that_failed_does_not_make_others_busy)
 
 /* --- sending again --- */
 
-Test(line, a_head_waiter_asks_again)
+Test(local_queue, a_head_waiter_asks_again)
 {
     wait_in_queue(&ann);
     cr_assert(hlk_entry_resend(e, &ann.waiter));
@@ -175,7 +175,7 @@ Test(line, a_head_waiter_asks_again)
     release(&ann);
 }
 
-Test(line, an_yield_window_makes_the_head_waiter_ask)
+Test(local_queue, an_yield_window_makes_the_head_waiter_ask)
 {
     uint64_t h = wait_in_queue(&ann);
     enter(&bob);
@@ -202,7 +202,7 @@ static bool is_busy_behind(struct fake_waiter *p)
     return near.busy;
 }
 
-Test(line, knows_what_the_server_said_to_the_first)
+Test(local_queue, knows_what_the_server_said_to_the_first)
 {
     enter(&ann);
     enter(&bob);

@@ -78,7 +78,7 @@ Test(pass, who_sleeps_is_woken)
     hlk_entry_release_finish(e);
 }
 
-Test(pass, the_line_keeps_its_order)
+Test(pass, the_queue_keeps_its_order)
 {
     hold_before_bob();
     enter(&cid);

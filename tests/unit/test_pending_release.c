@@ -444,7 +444,7 @@ Test(pending, one_end_in_four_has_an_yield_window)
     cr_assert_leq(most, 8, "%d ends in a row without", most);
 }
 
-Test(pending, an_end_of_a_place_in_the_queue_names_it)
+Test(pending, an_end_of_a_ticket_in_the_queue_names_it)
 {
     peer_up(&peer);
     a.pending.cmd.member = (struct hlk_member){ .ttl_ms = 5000, .since_ms = 77 };

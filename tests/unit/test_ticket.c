@@ -4,11 +4,11 @@
 
 #include "entry_fixture.h"
 
-TestSuite(place, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
+TestSuite(ticket, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
 
 /* --- the ticket in Redis' queue --- */
 
-Test(place, a_place_of_the_watchdogs_is_granted_for_a_short_time)
+Test(ticket, a_ticket_of_the_watchdogs_is_granted_for_a_short_time)
 {
     enter(&ann);
     cr_assert_eq(queue(&ann).ttl_ms, HLK_GRANT_MS);
@@ -19,7 +19,7 @@ Test(place, a_place_of_the_watchdogs_is_granted_for_a_short_time)
     hlk_entry_leave_finish(e);
 }
 
-Test(place, a_place_of_a_fixed_lease_is_granted_for_that)
+Test(ticket, a_ticket_of_a_fixed_lease_is_granted_for_that)
 {
     ann.waiter.fixed = true;
     enter(&ann);
@@ -28,7 +28,7 @@ Test(place, a_place_of_a_fixed_lease_is_granted_for_that)
     hlk_entry_leave_finish(e);
 }
 
-Test(place, a_place_is_the_same_in_all_attempts)
+Test(ticket, a_ticket_is_the_same_in_all_attempts)
 {
     unit.table.local_passes = 64;
     ann.waiter.fenced = true;
@@ -43,7 +43,7 @@ Test(place, a_place_is_the_same_in_all_attempts)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(place, a_place_takes_tokens_for_those_who_stand_behind_it)
+Test(ticket, a_ticket_takes_tokens_for_those_who_stand_behind_it)
 {
     unit.table.local_passes = 64;
     ann.waiter.fenced = bob.waiter.fenced = true;
@@ -62,7 +62,7 @@ Test(place, a_place_takes_tokens_for_those_who_stand_behind_it)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(place, without_memory_for_a_place_nobody_gets_in_queue)
+Test(ticket, without_memory_for_a_ticket_nobody_gets_in_queue)
 {
     struct hlk_member member;
     ann.waiter.fenced = true;
@@ -78,7 +78,7 @@ Test(place, without_memory_for_a_place_nobody_gets_in_queue)
 
 /* --- grants --- */
 
-Test(place, a_grant_is_a_hold)
+Test(ticket, a_grant_is_a_hold)
 {
     struct hlk_view view;
     uint64_t h = wait_in_queue(&ann);
@@ -98,7 +98,7 @@ Test(place, a_grant_is_a_hold)
     release(&ann);
 }
 
-Test(place, a_grant_wakes_who_sleeps)
+Test(ticket, a_grant_wakes_who_sleeps)
 {
     struct hlk_park park;
     uint64_t h = wait_in_queue(&ann);
@@ -109,7 +109,7 @@ Test(place, a_grant_wakes_who_sleeps)
 }
 
 /* The completion of an earlier release is pending, and its reply arrives on another connection than the grant. */
-Test(place, a_grant_to_a_completion_waits_until_the_end_before_it_is_told)
+Test(ticket, a_grant_to_a_completion_waits_until_the_end_before_it_is_told)
 {
     hlk_entry_release_unreported(e);
     ann.waiter.completes = true;
@@ -124,7 +124,7 @@ Test(place, a_grant_to_a_completion_waits_until_the_end_before_it_is_told)
     release(&ann);
 }
 
-Test(place, a_grant_before_the_answer_waits_until_the_end_is_told_too)
+Test(ticket, a_grant_before_the_answer_waits_until_the_end_is_told_too)
 {
     hlk_entry_release_unreported(e);
     ann.waiter.completes = true;
@@ -138,7 +138,7 @@ Test(place, a_grant_before_the_answer_waits_until_the_end_is_told_too)
     release(&ann);
 }
 
-Test(place, a_grant_to_a_thread_does_not_wait_for_ends)
+Test(ticket, a_grant_to_a_thread_does_not_wait_for_ends)
 {
     hlk_entry_release_unreported(e);
     uint64_t h = wait_in_queue(&ann);
@@ -148,7 +148,7 @@ Test(place, a_grant_to_a_thread_does_not_wait_for_ends)
     release(&ann);
 }
 
-Test(place, a_grant_counts_from_the_first_attempt_that_took_the_place)
+Test(ticket, a_grant_counts_from_the_first_attempt_that_took_the_ticket)
 {
     struct hlk_member member;
     enter(&ann);
@@ -165,7 +165,7 @@ Test(place, a_grant_counts_from_the_first_attempt_that_took_the_place)
 }
 
 /* By the server's clock, which may run faster than ours: 2 % and 2 ms less. */
-Test(place, a_grant_counts_from_when_its_place_had_been_in_queue_for_so_long)
+Test(ticket, a_grant_counts_from_when_its_ticket_had_been_in_queue_for_so_long)
 {
     uint64_t h = wait_in_queue(&ann);
     int64_t first = unit_now_ms();
@@ -177,7 +177,7 @@ Test(place, a_grant_counts_from_when_its_place_had_been_in_queue_for_so_long)
     release(&ann);
 }
 
-Test(place, a_kept_grant_counts_from_there_too)
+Test(ticket, a_kept_grant_counts_from_there_too)
 {
     enter(&ann);
     (void)queue(&ann);
@@ -191,7 +191,7 @@ Test(place, a_kept_grant_counts_from_there_too)
 
 /* When the grant came, its time in the queue was too long already. That more time passes until it is used proves
  * nothing. */
-Test(place, a_kept_grant_from_the_future_counts_from_the_first_attempt)
+Test(ticket, a_kept_grant_from_the_future_counts_from_the_first_attempt)
 {
     enter(&ann);
     (void)queue(&ann);
@@ -204,7 +204,7 @@ Test(place, a_kept_grant_from_the_future_counts_from_the_first_attempt)
     release(&ann);
 }
 
-Test(place, a_grant_while_asking_is_kept_until_the_answer)
+Test(ticket, a_grant_while_asking_is_kept_until_the_answer)
 {
     enter(&ann);
     (void)queue(&ann);
@@ -223,7 +223,7 @@ Test(place, a_grant_while_asking_is_kept_until_the_answer)
 }
 
 /* A late attempt may have taken the ticket again: tests/model/handoff_time.pml, NO_MEMBER. */
-Test(place, the_end_of_a_hold_in_doubt_takes_its_place_along)
+Test(ticket, the_end_of_a_hold_in_doubt_takes_its_ticket_along)
 {
     for (int doubt = 0; doubt < 2; doubt++) {
         enter(&ann);
@@ -237,7 +237,7 @@ Test(place, the_end_of_a_hold_in_doubt_takes_its_place_along)
     }
 }
 
-Test(place, who_was_granted_it_asks_no_more)
+Test(ticket, who_was_granted_it_asks_no_more)
 {
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
@@ -248,7 +248,7 @@ Test(place, who_was_granted_it_asks_no_more)
     release(&ann);
 }
 
-Test(place, a_grant_and_the_answer_yours_are_one_hold)
+Test(ticket, a_grant_and_the_answer_yours_are_one_hold)
 {
     enter(&ann);
     (void)queue(&ann);
@@ -263,7 +263,7 @@ Test(place, a_grant_and_the_answer_yours_are_one_hold)
     release(&ann);
 }
 
-Test(place, a_hold_that_was_broken_is_no_kept_grant)
+Test(ticket, a_hold_that_was_broken_is_no_kept_grant)
 {
     enter(&ann);
     (void)queue(&ann);
@@ -275,7 +275,7 @@ Test(place, a_hold_that_was_broken_is_no_kept_grant)
     hlk_entry_leave_finish(e);
 }
 
-Test(place, a_grant_that_is_too_old_asks)
+Test(ticket, a_grant_that_is_too_old_asks)
 {
     uint64_t h = wait_in_queue(&ann);
     peer_passes(&unit.peer, HLK_GRANT_MS / 2);
@@ -290,7 +290,7 @@ Test(place, a_grant_that_is_too_old_asks)
     release(&ann);
 }
 
-Test(place, a_kept_grant_that_is_too_old_asks)
+Test(ticket, a_kept_grant_that_is_too_old_asks)
 {
     enter(&ann);
     (void)queue(&ann);
@@ -306,7 +306,7 @@ Test(place, a_kept_grant_that_is_too_old_asks)
     hlk_entry_leave_finish(e);
 }
 
-Test(place, a_grant_that_nobody_waits_for_is_unknown)
+Test(ticket, a_grant_that_nobody_waits_for_is_unknown)
 {
     cr_assert_not(hlk_entry_grant(e, 1, HLK_GRANT_MS, 0, 0));
     cr_assert_not(hlk_entry_grant(e, 0, HLK_GRANT_MS, 0, 0));
@@ -320,7 +320,7 @@ Test(place, a_grant_that_nobody_waits_for_is_unknown)
     cr_assert_not(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
 }
 
-Test(place, a_grant_has_the_first_token_of_its_block)
+Test(ticket, a_grant_has_the_first_token_of_its_block)
 {
     unit.table.local_passes = 64;
     ann.waiter.fenced = bob.waiter.fenced = true;
@@ -335,7 +335,7 @@ Test(place, a_grant_has_the_first_token_of_its_block)
     cr_assert(record.fenced);
 }
 
-Test(place, a_kept_grant_has_its_token)
+Test(ticket, a_kept_grant_has_its_token)
 {
     ann.waiter.fenced = true;
     enter(&ann);
@@ -347,7 +347,7 @@ Test(place, a_kept_grant_has_its_token)
 }
 
 /* The message was late, however long the wait was. */
-Test(place, a_grant_that_was_on_its_way_for_half_of_its_time_asks)
+Test(ticket, a_grant_that_was_on_its_way_for_half_of_its_time_asks)
 {
     uint64_t h = wait_in_queue(&ann);
     peer_passes(&unit.peer, 10000);
@@ -360,7 +360,7 @@ Test(place, a_grant_that_was_on_its_way_for_half_of_its_time_asks)
 
 /* A script without the counter among its keys granted it. The waiter holds the lock, and the next reply has the
  * token. */
-Test(place, a_grant_without_the_token_that_it_needs_asks)
+Test(ticket, a_grant_without_the_token_that_it_needs_asks)
 {
     ann.waiter.fenced = true;
     uint64_t h = wait_in_queue(&ann);
@@ -378,7 +378,7 @@ Test(place, a_grant_without_the_token_that_it_needs_asks)
     release(&ann);
 }
 
-Test(place, max_hold_caps_a_grant)
+Test(ticket, max_hold_caps_a_grant)
 {
     ann.waiter.max_hold_ms = 700;
     uint64_t h = wait_in_queue(&ann);
@@ -387,7 +387,7 @@ Test(place, max_hold_caps_a_grant)
     release(&ann);
 }
 
-Test(place, a_grant_tells_those_who_need_not_wait)
+Test(ticket, a_grant_tells_those_who_need_not_wait)
 {
     enter(&ann);
     (void)queue(&ann);
@@ -414,7 +414,7 @@ static int64_t brief_ms(void)
     return record.brief_ms;
 }
 
-Test(place, the_end_of_a_brief_hold_by_a_grant_says_for_how_long_that_was)
+Test(ticket, the_end_of_a_brief_hold_by_a_grant_says_for_how_long_that_was)
 {
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
@@ -423,7 +423,7 @@ Test(place, the_end_of_a_brief_hold_by_a_grant_says_for_how_long_that_was)
 }
 
 /* Other waiters may have waited as long. */
-Test(place, the_end_of_a_hold_whose_wait_or_work_was_long_says_nothing)
+Test(ticket, the_end_of_a_hold_whose_wait_or_work_was_long_says_nothing)
 {
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
@@ -435,7 +435,7 @@ Test(place, the_end_of_a_hold_whose_wait_or_work_was_long_says_nothing)
     cr_assert_eq(brief_ms(), 0);
 }
 
-Test(place, the_end_of_a_hold_that_never_waited_says_nothing)
+Test(ticket, the_end_of_a_hold_that_never_waited_says_nothing)
 {
     wait_in_queue(&ann);
     cr_assert(hlk_entry_resend(e, &ann.waiter));
@@ -446,7 +446,7 @@ Test(place, the_end_of_a_hold_that_never_waited_says_nothing)
 }
 
 /* Then Redis' ttl is longer than the lease. */
-Test(place, the_end_of_a_brief_hold_that_was_extended_says_nothing)
+Test(ticket, the_end_of_a_brief_hold_that_was_extended_says_nothing)
 {
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
@@ -459,7 +459,7 @@ Test(place, the_end_of_a_brief_hold_that_was_extended_says_nothing)
     cr_assert_eq(brief_ms(), 0);
 }
 
-Test(place, the_end_of_a_brief_hold_by_an_answer_names_its_lease)
+Test(ticket, the_end_of_a_brief_hold_by_an_answer_names_its_lease)
 {
     wait_in_queue(&ann);
     cr_assert(hlk_entry_resend(e, &ann.waiter));
@@ -469,7 +469,7 @@ Test(place, the_end_of_a_brief_hold_by_an_answer_names_its_lease)
 
 /* --- leaving Redis' queue --- */
 
-Test(place, the_next_one_has_the_place_of_a_waiting_head_waiter_that_leaves)
+Test(ticket, the_next_one_has_the_ticket_of_a_waiting_head_waiter_that_leaves)
 {
     uint64_t h = wait_in_queue(&ann);
     enter(&bob);
@@ -503,7 +503,7 @@ static bool owes_an_end(bool in_flight)
     return owes;
 }
 
-Test(place, a_wait_with_another_lease_has_no_others_place)
+Test(ticket, a_wait_with_another_lease_has_no_others_ticket)
 {
     cr_assert_not(owes_an_end(false));
     born(&bob);
@@ -517,7 +517,7 @@ Test(place, a_wait_with_another_lease_has_no_others_place)
     cr_assert(owes_an_end(false));
 }
 
-Test(place, a_wait_for_higher_tokens_has_no_others_place)
+Test(ticket, a_wait_for_higher_tokens_has_no_others_ticket)
 {
     ann.waiter.fenced = bob.waiter.fenced = true;
     ann.waiter.floor = bob.waiter.floor = 5;
@@ -528,7 +528,7 @@ Test(place, a_wait_for_higher_tokens_has_no_others_place)
     cr_assert(owes_an_end(false));
 }
 
-Test(place, one_try_has_no_others_place)
+Test(ticket, one_try_has_no_others_ticket)
 {
     enter(&ann);
     (void)queue(&ann);
@@ -542,7 +542,7 @@ Test(place, one_try_has_no_others_place)
 }
 
 /* One cancel for all: the successor becomes the head waiter and is cancelled at the same time. */
-Test(place, a_successor_that_leaves_before_it_asked_owes_the_end_of_that_place)
+Test(ticket, a_successor_that_leaves_before_it_asked_owes_the_end_of_that_ticket)
 {
     uint64_t h = wait_in_queue(&ann);
     struct hlk_member member = e->ticket->member;
@@ -557,7 +557,7 @@ Test(place, a_successor_that_leaves_before_it_asked_owes_the_end_of_that_place)
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }
 
-Test(place, a_head_waiter_that_leaves_while_an_attempt_flies_owes_an_end)
+Test(ticket, a_head_waiter_that_leaves_while_an_attempt_flies_owes_an_end)
 {
     cr_assert(owes_an_end(true));
     born(&bob);
@@ -567,7 +567,7 @@ Test(place, a_head_waiter_that_leaves_while_an_attempt_flies_owes_an_end)
     hlk_entry_leave_finish(e);
 }
 
-Test(place, a_head_waiter_without_an_answer_that_leaves_owes_an_end)
+Test(ticket, a_head_waiter_without_an_answer_that_leaves_owes_an_end)
 {
     wait_in_queue(&ann);
     cr_assert(hlk_entry_resend(e, &ann.waiter));
@@ -578,7 +578,7 @@ Test(place, a_head_waiter_without_an_answer_that_leaves_owes_an_end)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(place, a_head_waiter_in_doubt_that_leaves_owes_an_end)
+Test(ticket, a_head_waiter_in_doubt_that_leaves_owes_an_end)
 {
     wait_in_queue(&ann);
     hlk_entry_resend(e, &ann.waiter);
@@ -590,7 +590,7 @@ Test(place, a_head_waiter_in_doubt_that_leaves_owes_an_end)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(place, the_last_one_that_leaves_the_queue_owes_an_end)
+Test(ticket, the_last_one_that_leaves_the_queue_owes_an_end)
 {
     wait_in_queue(&ann);
     cr_assert(hlk_entry_leave(e, &ann.waiter, false));

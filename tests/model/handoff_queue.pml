@@ -1,4 +1,4 @@
-/* handoff_line.pml - the queue is served in order, and who is in line is woken (docs/protocol.md, sections 3, 5, 6).
+/* handoff_queue.pml - the queue is served in order, and who is in it is woken (docs/protocol.md, sections 3, 5, 6).
  *
  * Three clients with WAITS waits each at most, each with a hold id of its own. Asking takes two steps, the script and
  * the reading of its answer; messages of the inbox may come before, between and after. A wait asks again only if
@@ -6,33 +6,33 @@
  * that an end or a pass has left free. So who is not woken waits for ever: a deadlock, which the search reports.
  * BREAKS: the subscriber connection of client 0 breaks, what is on it is lost, and the server may count the dead socket
  * for a while. LEAVES: a wait ends early; in the process another one may wait, which inherits the hold id and its
- * place. REFUSALS: a full server refuses to set the field of a grant. KILL: client 2 may die, and the server may notice
+ * ticket. REFUSALS: a full server refuses to set the field of a grant. KILL: client 2 may die, and the server may notice
  * that late; only the ttl of what it holds runs out, and only if the server counted it when it got the lock. STOP:
  * client 2 may stand still for good (SIGSTOP), and the server counts it all the same; the ttl of what it holds runs out.
  * FENCED=c: client c needs a token with the lock, and a script that another client runs cannot take one: the lock is c's
  * then without a token, c is told `open`, and its question finds the lock its own. DROPS: a question about a held lock
  * may drop from the queue who does not listen.
  *
- * Checked   one holder; whoever gets the lock, by an end, a pass or its own question, came before all who are in line
- *           (who was passed over, because the server counted no subscriber, is in line no more); nobody waits for ever;
- *           a lock that is nobody's is free in the end.
+ * Checked   one holder; whoever gets the lock, by an end, a pass or its own question, came before all who are in the
+ *           queue (who was passed over, because the server counted no subscriber, has left it); nobody waits for ever; a
+ *           lock that is nobody's is free in the end.
  * Flags, each takes one guard away:
- *   JUMP             who asks and finds the lock free takes it, though others are in line
- *   NEW_PLACE        who asks again takes a new place
- *   HEIR_NEW_H       who inherits asks under a hold id of its own, and the old one is not ended
- *   REFUSED_DROP     whose grant was refused is in line no more
+ *   JUMP             who asks and finds the lock free takes it, though others are in the queue
+ *   NEW_TICKET       who asks again takes a new ticket
+ *   SUCCESSOR_NEW_H  who inherits asks under a hold id of its own, and the old one is not ended
+ *   REFUSED_DROP     whose grant was refused is in the queue no more
  *   NO_OPEN          whose grant was refused is not told
- *   NO_SKIP          the first in line is granted the lock, though nobody listens
- *   NO_NEXT          the first in line is dropped, and the next one is not looked at
- *   NO_PASS_ON       the first in line leaves a lock that is free, and it is not passed on
- *   LEAVE_BLIND      who leaves goes out of line only; what it was granted meanwhile stays its own
+ *   NO_SKIP          the first in the queue is granted the lock, though nobody listens
+ *   NO_NEXT          the first in the queue is dropped, and the next one is not looked at
+ *   NO_PASS_ON       the first in the queue leaves a lock that is free, and it is not passed on
+ *   LEAVE_BLIND      who gives up leaves the queue only; what it was granted meanwhile stays its own
  *   FORGET_GRANT     a grant is not noted while a question is on its way
  *   FORGET_OPEN      `open` is not remembered meanwhile
  *   NO_ASK_AFTER     after a new subscription its wait does not ask
  *   ASK_UNCONFIRMED  it asks before that is confirmed
  *   NO_POLL          nobody asks when the ttl has run out
  *   UNRESERVED       with FENCED: who cannot take its token leaves the lock free, and tells it `open`
- *   DROP_ANY         with DROPS: the first in line is dropped, whether it listens or not
+ *   DROP_ANY         with DROPS: the first in the queue is dropped, whether it listens or not
  *   KILL REFUSALS=1  takes none away and fails: whose grant was refused dies before it asks. The lock is free, no ttl
  *                    runs, and only a poll, which is not here, tells the next one (docs/protocol.md, section 8)
  *   REACH_...        asserts that something cannot happen; must fail, else the model proves nothing
@@ -69,12 +69,12 @@ bool sure[NC];
 byte breaks = 0, leaves = 0, refusals = 0, finished = 0;
 
 /* What the checks go by, and nobody else. */
-byte in_queue = 0;               /* bits: who is in line, whatever the queue says */
+byte in_queue = 0;               /* bits: who is in the queue, whatever the queue says */
 byte before[NC];                /* bits: who of those came before */
 
 hidden byte i, n, g, m;
 
-inline out_of_line(c) {
+inline leave_queue(c) {
   in_queue = in_queue & ~BIT(c);
   before[0] = before[0] & ~BIT(c); before[1] = before[1] & ~BIT(c); before[2] = before[2] & ~BIT(c);
   before[c] = 0
@@ -90,7 +90,7 @@ inline remove(h) {
   do :: n <= NC -> q[n] = 0; n++ :: else -> break od
 }
 
-/* Those before the first in line that listens are dropped. h asks for itself; 0: nobody does. */
+/* Those before the first in the queue that listens are dropped. h asks for itself; 0: nobody does. */
 inline drop_dead(h) {
 #ifndef NO_SKIP
   do
@@ -99,7 +99,7 @@ inline drop_dead(h) {
 #ifdef REACH_DROP
      assert(waiting == 1);
 #endif
-     remove(g); out_of_line(CL(g))
+     remove(g); leave_queue(CL(g))
   :: else -> break
   od
 #else
@@ -122,10 +122,10 @@ inline win(h) {
   fi;
   holder = h; expired = false;
   hopeless = !listens[CL(h)] && !alive[CL(h)];
-  remove(h); out_of_line(CL(h))
+  remove(h); leave_queue(CL(h))
 }
 
-/* The lock is free, and the first in line is alive. A script of client `by` is at work. */
+/* The lock is free, and the first in the queue is alive. A script of client `by` is at work. */
 inline grant(by) {
   g = q[0];
   if
@@ -160,7 +160,7 @@ inline grant(by) {
 inline drop_all_dead(h) {
   m = 0;
   do
-  :: m < waiting && q[m] != h && MAY_DROP(m) -> g = q[m]; remove(g); out_of_line(CL(g))
+  :: m < waiting && q[m] != h && MAY_DROP(m) -> g = q[m]; remove(g); leave_queue(CL(g))
   :: m < waiting && !(q[m] != h && MAY_DROP(m)) -> m++
   :: m >= waiting -> break
   od;
@@ -184,7 +184,7 @@ inline pass(by) {
     waiting > 3 && q[3] == h)
 
 inline take_ticket(h) {
-#ifdef NEW_PLACE
+#ifdef NEW_TICKET
   remove(h);
 #endif
   if :: !IN_QUEUE(h) -> assert(waiting <= NC); q[waiting] = h; waiting++ :: else fi;
@@ -217,11 +217,11 @@ inline acquire(h) {
   fi
 }
 
-/* Script end(h), of a hold or a place. */
+/* Script end(h), of a hold or a ticket. */
 inline end_hold(h) {
   m = (waiting > 0 && q[0] == h);
   remove(h);
-  if :: in_queue & BIT(CL(h)) -> out_of_line(CL(h)) :: else fi;
+  if :: in_queue & BIT(CL(h)) -> leave_queue(CL(h)) :: else fi;
 #ifdef LEAVE_BLIND
   m = 2 * (holder == h && !sure[CL(h)]) + m;
 #endif
@@ -275,7 +275,7 @@ proctype Client(byte c) {
      :: atomic { expired && !asks -> asks = true }
 #endif
      :: atomic { leaves < LEAVES && !asks -> leaves++;
-#ifdef HEIR_NEW_H
+#ifdef SUCCESSOR_NEW_H
           h = h + NC * WAITS;
 #endif
           asks = true }                                         /* the next one of the process inherits h */
