@@ -20,6 +20,9 @@
 #define BACKOFF_MAX_MS 128
 #define BACKOFF_MOST_MS 60000
 
+/* What a lock costs that is used: programs have many thousands. */
+_Static_assert(sizeof(void *) != 8 || sizeof(struct hlk_entry) + sizeof(struct hlk_lock) <= 400, "a lock stays small");
+
 /* --- errors --- */
 
 enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum hlk_status status, const char *format,

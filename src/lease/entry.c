@@ -18,7 +18,7 @@ bool hlk_entry_raise_begin(struct hlk_entry *e, uint64_t h, int64_t lease_ms, st
     if (!hlk_entry_lock_held(e, h))
         return false;
     hlk_entry_fill_record(e, end);
-    e->lease.raising_ms += lease_ms;
+    e->hold.lease.raising_ms += lease_ms;
     hlk_mutex_unlock(e->mu);
     return true;
 }
@@ -26,11 +26,11 @@ bool hlk_entry_raise_begin(struct hlk_entry *e, uint64_t h, int64_t lease_ms, st
 void hlk_entry_raise_settle(struct hlk_entry *e, uint64_t h, int64_t lease_ms, bool ran)
 {
     hlk_mutex_lock(e->mu);
-    if (e->state == HLK_ENTRY_HELD && e->h == h) {
+    if (e->state == HLK_ENTRY_HELD && e->hold.id == h) {
         int64_t ends = hlk_clock_after(hlk_clock_ms(), lease_ms);
-        e->lease.raising_ms -= lease_ms;
-        if (ran && ends > e->lease.ends_ms)
-            e->lease.ends_ms = ends;
+        e->hold.lease.raising_ms -= lease_ms;
+        if (ran && ends > e->hold.lease.ends_ms)
+            e->hold.lease.ends_ms = ends;
     }
     hlk_mutex_unlock(e->mu);
 }
@@ -38,7 +38,7 @@ void hlk_entry_raise_settle(struct hlk_entry *e, uint64_t h, int64_t lease_ms, b
 bool hlk_entry_has_hold(struct hlk_entry *e, uint64_t h)
 {
     hlk_mutex_lock(e->mu);
-    bool is_about = e->h == h;
+    bool is_about = e->hold.id == h;
     hlk_mutex_unlock(e->mu);
     return is_about;
 }
@@ -48,15 +48,16 @@ bool hlk_entry_raise_done(struct hlk_entry *e, uint64_t h, unsigned count, int64
 {
     if (!hlk_entry_lock_held(e, h))
         return false;
-    e->written = count;
+    e->hold.written = count;
     if (watchdog) {
-        e->lease.fixed = false;
-        e->lease.lease_ms = lease_ms;
+        e->hold.lease.fixed = false;
+        e->hold.lease.lease_ms = lease_ms;
     }
-    if (lease_ms > 0 && hlk_lease_renewed(&e->lease, sent_ms, lease_ms, e->node->table->at_risk_ms, hlk_clock_ms()))
+    if (lease_ms > 0 &&
+        hlk_lease_renewed(&e->hold.lease, sent_ms, lease_ms, e->node->table->at_risk_ms, hlk_clock_ms()))
         hlk_entry_notify(e, HLK_EVENT_SAFE, "extended");
-    if (!e->lease.fixed)
-        e->lease.lease_ms = e->node->table->watchdog_ms; /* the period of its renewals */
+    if (!e->hold.lease.fixed)
+        e->hold.lease.lease_ms = e->node->table->watchdog_ms; /* the period of its renewals */
     hlk_entry_arm(e);
     hlk_mutex_unlock(e->mu);
     return true;
@@ -70,7 +71,7 @@ static pthread_cond_t *unbatched(const struct hlk_entry *e)
 void hlk_entry_batch(struct hlk_entry *e, bool batched)
 {
     hlk_mutex_assert_held(e->mu);
-    e->batched = batched;
+    e->hold.batched = batched;
     if (!batched)
         pthread_cond_broadcast(unbatched(e));
 }
@@ -80,7 +81,7 @@ void hlk_entry_batch(struct hlk_entry *e, bool batched)
 static void lock_between_renewals(struct hlk_entry *e)
 {
     hlk_mutex_lock(e->mu);
-    while (e->batched) {
+    while (e->hold.batched) {
         int old = hlk_nocancel_begin();
         pthread_cond_wait(unbatched(e), &e->mu->mu);
         hlk_nocancel_end(old);
@@ -91,7 +92,7 @@ static void lock_between_renewals(struct hlk_entry *e)
  * off. */
 static bool is_unnoted(const struct hlk_entry *e)
 {
-    return e->state == HLK_ENTRY_HELD && e->lease.state == HLK_LEASE_LOST;
+    return e->state == HLK_ENTRY_HELD && e->hold.lease.state == HLK_LEASE_LOST;
 }
 
 /* True: that was the last one; call hlk_entry_release_finish. */
@@ -102,7 +103,7 @@ static bool undo_raise_unnoted(struct hlk_entry *e, unsigned releases)
         return false;
     hlk_handle_count_lost(e->handle, false);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
-    hlk_lease_move(&e->lease, HLK_LEASE_NONE);
+    hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     return true;
 }
 
@@ -110,7 +111,7 @@ void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h)
 {
     bool unref = false, ended = false;
     lock_between_renewals(e);
-    if (e->state == HLK_ENTRY_HELD && hlk_entry_is_held_by(e, holder) && e->h == h) {
+    if (e->state == HLK_ENTRY_HELD && hlk_entry_is_held_by(e, holder) && e->hold.id == h) {
         if (is_unnoted(e)) {
             ended = undo_raise_unnoted(e, 1);
         } else if (--e->count == 0) { /* its owner's other thread has released meanwhile: this was the last hold */
@@ -145,9 +146,9 @@ static void part(struct hlk_entry *e, struct hlk_release_record *out)
 {
     hlk_entry_fill_record(e, out);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
-    hlk_lease_move(&e->lease, HLK_LEASE_NONE);
+    hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     HLK_UNCOUNT(e->node->table, held);
-    hlk_loop_cancel(e->node->table->loop, &e->alarm);
+    hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
 }
 
 static enum hlk_let_go release_ended(struct hlk_entry *e, struct hlk_ended_hold *ended_hold,
@@ -168,10 +169,10 @@ static enum hlk_let_go release_held(struct hlk_entry *e, struct hlk_release_reco
 {
     if (e->count > 1) {
         out->count = --e->count;
-        out->h = e->h;
-        if (e->written <= e->count)
+        out->h = e->hold.id;
+        if (e->hold.written <= e->count)
             return HLK_LET_NESTED;
-        e->written = e->count;
+        e->hold.written = e->count;
         return HLK_LET_WRITE;
     }
     if (hlk_entry_pass_on(e, woken))
@@ -198,9 +199,9 @@ enum hlk_let_go hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct h
     struct hlk_ended_hold *ended_hold = e->ended_hold ? hlk_ended_hold_find(e, holder) : NULL;
     if (e->state == HLK_ENTRY_HELD && e->holder.id == holder) {
         int64_t now = hlk_clock_ms();
-        if (hlk_lease_live(&e->lease) && now >= e->lease.until_ms) {
+        if (hlk_lease_live(&e->hold.lease) && now >= e->hold.lease.until_ms) {
             /* the lease is over and the loop has not reported it yet */
-            hlk_entry_lose_locked(e, hlk_lease_why_over(&e->lease, now));
+            hlk_entry_lose_locked(e, hlk_lease_why_over(&e->hold.lease, now));
             return hlk_entry_release(e, holder, out);
         }
         verdict = is_unnoted(e) ? release_unnoted(e, out, &ended) : release_held(e, out, &woken);
@@ -220,7 +221,7 @@ void hlk_entry_keep(struct hlk_entry *e)
 {
     hlk_mutex_lock(e->mu);
     hlk_entry_move(e, HLK_ENTRY_HELD);
-    hlk_lease_move(&e->lease, HLK_LEASE_HELD);
+    hlk_lease_move(&e->hold.lease, HLK_LEASE_HELD);
     HLK_COUNT(e->node->table, held);
     e->count = 1;
     hlk_entry_arm(e);
@@ -238,10 +239,10 @@ void hlk_entry_orphan(struct hlk_entry *e, uint64_t holder)
         unref = true;
     }
     if (e->state == HLK_ENTRY_HELD && e->holder.id == holder) {
-        if (hlk_lease_live(&e->lease)) {
+        if (hlk_lease_live(&e->hold.lease)) {
             HLK_COUNT(e->node->table, orphaned);
             hlk_entry_notify(e, HLK_EVENT_ORPHANED, "its holder ended without releasing it: renewal has stopped");
-            hlk_lease_move(&e->lease, HLK_LEASE_ORPHANED);
+            hlk_lease_move(&e->hold.lease, HLK_LEASE_ORPHANED);
         } else if (is_unnoted(e)) {
             ended = undo_raise_unnoted(e, e->count);
         }
@@ -278,12 +279,12 @@ void hlk_entry_view(struct hlk_entry *e, uint64_t holder, struct hlk_view *out)
     struct hlk_ended_hold *ended_hold = e->ended_hold ? hlk_ended_hold_find(e, holder) : NULL;
     if (e->state == HLK_ENTRY_HELD && e->holder.id == holder) {
         out->count = e->count;
-        out->h = e->h;
-        out->until_ms = e->lease.until_ms;
-        out->cap_ms = e->lease.cap_ms;
-        out->token = e->ticket && e->ticket->fenced ? e->ticket->token : 0;
-        out->lost = e->lease.state == HLK_LEASE_LOST;
-        out->replicated = e->replicated == e->h;
+        out->h = e->hold.id;
+        out->until_ms = e->hold.lease.until_ms;
+        out->cap_ms = e->hold.lease.cap_ms;
+        out->token = e->hold.ticket && e->hold.ticket->fenced ? e->hold.ticket->token : 0;
+        out->lost = e->hold.lease.state == HLK_LEASE_LOST;
+        out->replicated = e->hold.replicated == e->hold.id;
         out->why = out->lost ? unnoted : NULL;
     } else if (ended_hold && ended_hold->releases) {
         out->count = ended_hold->releases;
@@ -297,7 +298,7 @@ void hlk_entry_view(struct hlk_entry *e, uint64_t holder, struct hlk_view *out)
 void hlk_entry_note_replicated(struct hlk_entry *e, uint64_t h)
 {
     hlk_mutex_lock(e->mu);
-    e->replicated = h;
+    e->hold.replicated = h;
     hlk_mutex_unlock(e->mu);
 }
 
@@ -305,9 +306,9 @@ void hlk_entry_local_holder(struct hlk_entry *e, struct hlk_local_holder *out)
 {
     hlk_mutex_lock(e->mu);
     *out = (struct hlk_local_holder){ .held = e->state == HLK_ENTRY_HELD,
-                                      .orphaned = e->lease.state == HLK_LEASE_ORPHANED,
+                                      .orphaned = e->hold.lease.state == HLK_LEASE_ORPHANED,
                                       .busy = e->state != HLK_ENTRY_HELD && e->busy,
-                                      .until_ms = e->lease.until_ms,
+                                      .until_ms = e->hold.lease.until_ms,
                                       .handle = e->state == HLK_ENTRY_HELD ? e->handle : NULL };
     hlk_handle_retain(out->handle);
     hlk_mutex_unlock(e->mu);

@@ -1,5 +1,5 @@
-/* entry.h - the lock entry: what this process has with Redis for one lock, which is nothing or one hold id, and its
- * local queue for that lock.
+/* entry.h - the lock entry: this process and one lock. It embeds what the process has with Redis for that lock, which
+ * is nothing or one hold (lease/hold.h), and has the local queue, the holder and the nesting count.
  *
  * Redis sees one hold at a time. Threads, owners and handles exist only in here. Only the head waiter, the first in the
  * local queue, sends commands about the lock. All other waits of the process queue behind it.
@@ -25,10 +25,8 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "lease/events.h"
-#include "lease/lease.h"
-#include "net/loop.h"
+#include "lease/hold.h"
 #include "node/node.h"
-#include "script/keys.h"
 
 #define HLK_GRANT_MS 5000       /* G: the longest ttl that a grant gives to a wait under the watchdog */
 #define HLK_BRIEF_MS 20         /* wait and hold together took no longer: brief in lua/lock_release.lua */
@@ -90,23 +88,6 @@ struct hlk_local_waiter {
     struct hlk_park *(*wake)(struct hlk_local_waiter *waiter, unsigned bit);
 };
 
-/* The entry's ticket in Redis' queue, and what belongs to it. Made at the first wait, or for the first token. Under the
- * entry's mutex. */
-struct hlk_ticket {
-    uint64_t h;                         /* of which hold; 0: none */
-    struct hlk_member member;
-    bool queued;                        /* an attempt that takes the ticket was sent, or is about to be: */
-    int64_t first_ms;                   /* before the first such attempt was sent */
-    int64_t lease_ms;
-    bool fixed, fenced;
-    int64_t noted_ttl_ms;               /* > 0: a grant that came before the reply to acquire(h) or release(h) */
-    int64_t noted_granted_ms;           /* a time before the grant was written */
-    int64_t noted_token;
-    int64_t token, last_token;          /* of the hold, and the last of its block; 0: not fenced */
-    int64_t got_ms;                     /* when the entry was acquired, and how often it was passed on since */
-    unsigned passes;
-};
-
 /* The ticket of an entry that belongs to one holder. A message concerns one of many such entries, and names its
  * hold. */
 struct hlk_own_ticket {
@@ -136,27 +117,19 @@ struct hlk_entry {
     struct hlk_node *node;              /* the node that keeps the lock */
     struct hlk_mutex *mu;               /* one of the table's stripes, rank ENTRY; guards: */
     struct hlk_list waiters;            /*   the local queue: waiters, of whom the first is the head waiter */
+    struct hlk_hold hold;               /*   `h` in the functions below is a hold's id */
     uint8_t state : 3;                  /*   enum hlk_entry_state */
-    bool doubt : 1;                     /*   an attempt of h's acquire is in doubt */
     bool unreported : 1;                /*   the holder's completion is not on its way yet */
-    bool busy : 1;                      /* the server's reply to the head waiter: held by another client */
-    bool broken : 1;                    /* ACQUIRING: h was broken before its reply arrived */
-    bool batched : 1;                   /* a renewal of it is being written to the stream: no release may overtake it */
+    bool busy : 1;                      /*   the server's reply to the head waiter: held by another client */
     uint8_t : 0;                        /* set at creation, then read-only: */
     uint8_t format : 5;                 /*   its number in the table's formats */
-    bool per_holder : 1;                /* it belongs to one holder; each holder has its own */
-    uint16_t releases_unreported;       /* releases whose completion is still pending */
-    unsigned count;
-    unsigned written;                   /*   the count that Redis has */
-    atomic_int refs;
-    uint64_t h;
-    uint64_t replicated;                /*   the hold that was confirmed by replicas last */
+    bool per_holder : 1;                /*   it belongs to one holder; each holder has its own */
+    uint16_t releases_unreported;       /* under the mutex: releases whose completion is still pending, */
+    unsigned count;                     /*   how often holder has it, */
     struct hlk_holder holder;
-    struct hlk_handle *handle;
-    struct hlk_lease lease;
+    struct hlk_handle *handle;          /*   and through which handle it was acquired */
     struct hlk_ended_hold *ended_hold;
-    struct hlk_ticket *ticket;          /*   NULL: never waited */
-    struct hlk_alarm alarm;             /* fires on the loop; freed there only */
+    atomic_int refs;
     /* Loop thread only: in the watchdog's batch. Without a reference: in the table's list of entries to free, under its
      * mutex */
     struct hlk_list due;

@@ -32,8 +32,8 @@ static void notify_of(struct hlk_entry *e, uint64_t h, const struct hlk_handle *
 void hlk_entry_notify(struct hlk_entry *e, int kind, const char *why)
 {
     hlk_mutex_assert_held(e->mu);
-    int64_t until = e->lease.until_ms, now = hlk_clock_ms();
-    notify_of(e, e->h, e->handle, kind, kind == HLK_EVENT_LOST && now < until ? now : until, why);
+    int64_t until = e->hold.lease.until_ms, now = hlk_clock_ms();
+    notify_of(e, e->hold.id, e->handle, kind, kind == HLK_EVENT_LOST && now < until ? now : until, why);
 }
 
 struct hlk_handle *hlk_entry_handle(struct hlk_entry *e)
@@ -54,17 +54,17 @@ void hlk_entry_report_gone(struct hlk_entry *e, uint64_t h, const struct hlk_han
 static bool lose_hold(struct hlk_entry *e, const char *why, struct hlk_release_record *out)
 {
     hlk_mutex_assert_held(e->mu);
-    bool orphan = e->lease.state == HLK_LEASE_ORPHANED;
+    bool orphan = e->hold.lease.state == HLK_LEASE_ORPHANED;
     hlk_entry_fill_record(e, out);
-    hlk_lease_move(&e->lease, HLK_LEASE_LOST);
+    hlk_lease_move(&e->hold.lease, HLK_LEASE_LOST);
     HLK_UNCOUNT(e->node->table, held);
-    hlk_loop_cancel(e->node->table->loop, &e->alarm);
+    hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
     struct hlk_ended_hold *ended_hold = NULL;
     if (!orphan) {
         HLK_COUNT(e->node->table, lost);
         hlk_handle_count_lost(e->handle, true); /* before the callback can ask for the descriptor */
         hlk_entry_notify(e, HLK_EVENT_LOST, why);
-        ended_hold = hlk_ended_hold_add(e, e->holder, e->h, e->count);
+        ended_hold = hlk_ended_hold_add(e, e->holder, e->hold.id, e->count);
     }
     bool local_start = orphan || ended_hold;
     if (ended_hold) { /* the ended hold takes over what the hold was counted in */
@@ -75,7 +75,7 @@ static bool lose_hold(struct hlk_entry *e, const char *why, struct hlk_release_r
     }
     if (local_start) {
         hlk_entry_move(e, HLK_ENTRY_RELEASING);
-        hlk_lease_move(&e->lease, HLK_LEASE_NONE);
+        hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     }
     hlk_mutex_unlock(e->mu);
     return local_start;
@@ -84,9 +84,9 @@ static bool lose_hold(struct hlk_entry *e, const char *why, struct hlk_release_r
 bool hlk_entry_lose_begin(struct hlk_entry *e, uint64_t h, const char *why, struct hlk_release_record *out)
 {
     hlk_mutex_lock(e->mu);
-    if (e->state == HLK_ENTRY_HELD && e->h == h && e->lease.state != HLK_LEASE_LOST)
+    if (e->state == HLK_ENTRY_HELD && e->hold.id == h && e->hold.lease.state != HLK_LEASE_LOST)
         return lose_hold(e, why, out);
-    if (e->h == h)
+    if (e->hold.id == h)
         hlk_entry_note_break(e);
     hlk_mutex_unlock(e->mu);
     return false;
@@ -134,11 +134,11 @@ bool hlk_entry_lock_held(struct hlk_entry *e, uint64_t h)
 {
     hlk_mutex_lock(e->mu);
     int64_t now = hlk_clock_ms();
-    bool live = e->state == HLK_ENTRY_HELD && e->h == h && hlk_lease_live(&e->lease);
-    if (live && now < e->lease.until_ms)
+    bool live = e->state == HLK_ENTRY_HELD && e->hold.id == h && hlk_lease_live(&e->hold.lease);
+    if (live && now < e->hold.lease.until_ms)
         return true;
     if (live)
-        hlk_entry_lose_locked(e, hlk_lease_why_over(&e->lease, now));
+        hlk_entry_lose_locked(e, hlk_lease_why_over(&e->hold.lease, now));
     else
         hlk_mutex_unlock(e->mu);
     return false;

@@ -27,31 +27,31 @@ void hlk_entry_arm(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
     int64_t next;
-    (void)hlk_lease_due(&e->lease, hlk_clock_ms(), e->node->table->at_risk_ms, &next);
-    hlk_loop_arm(e->node->table->loop, &e->alarm, next);
+    (void)hlk_lease_due(&e->hold.lease, hlk_clock_ms(), e->node->table->at_risk_ms, &next);
+    hlk_loop_arm(e->node->table->loop, &e->hold.alarm, next);
 }
 
 /* Waiters behind it came later, so they have waited no longer than since first_ms. */
 static int64_t brief_ms(const struct hlk_entry *e)
 {
     int64_t now = hlk_clock_ms();
-    int64_t left_ms = hlk_clock_after(e->lease.ends_ms, e->lease.raising_ms) - now;
-    bool brief = now - e->ticket->first_ms < HLK_BRIEF_MS && left_ms <= e->lease.lease_ms;
-    return brief ? e->lease.lease_ms : 0;
+    int64_t left_ms = hlk_clock_after(e->hold.lease.ends_ms, e->hold.lease.raising_ms) - now;
+    bool brief = now - e->hold.ticket->first_ms < HLK_BRIEF_MS && left_ms <= e->hold.lease.lease_ms;
+    return brief ? e->hold.lease.lease_ms : 0;
 }
 
 void hlk_entry_fill_record(const struct hlk_entry *e, struct hlk_release_record *out)
 {
     hlk_mutex_assert_held(e->mu);
-    out->h = e->h;
-    out->doubt = e->doubt;
-    out->known_ms = e->lease.sent_ms;
-    out->until_ms = hlk_clock_after(e->lease.ends_ms, e->lease.raising_ms);
-    out->fenced = e->ticket && e->ticket->token > 0;
-    bool waited = e->ticket && e->ticket->h == e->h && e->ticket->queued;
-    out->permits = e->ticket ? e->ticket->member.tokens : 0;
+    out->h = e->hold.id;
+    out->doubt = e->hold.doubt;
+    out->known_ms = e->hold.lease.sent_ms;
+    out->until_ms = hlk_clock_after(e->hold.lease.ends_ms, e->hold.lease.raising_ms);
+    out->fenced = e->hold.ticket && e->hold.ticket->token > 0;
+    bool waited = hlk_hold_queued(&e->hold, e->hold.id);
+    out->permits = e->hold.ticket ? e->hold.ticket->member.tokens : 0;
     out->brief_ms = waited ? brief_ms(e) : 0;
-    out->member = e->doubt && waited ? e->ticket->member : (struct hlk_member){ 0, 0, 0, 0 };
+    out->member = e->hold.doubt && waited ? e->hold.ticket->member : (struct hlk_member){ 0, 0, 0, 0 };
 }
 
 void hlk_entry_forget_hold(struct hlk_entry *e, bool holder_lives)
@@ -75,9 +75,9 @@ bool hlk_entry_is_held_by(const struct hlk_entry *e, uint64_t holder)
 void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *out)
 {
     hlk_mutex_lock(e->mu);
-    bool queued = e->ticket && e->ticket->h == e->h && e->ticket->queued;
-    *out = (struct hlk_release_record){ .h = e->h,
-                                        .permits = e->ticket ? e->ticket->member.tokens : 0,
-                                        .member = queued ? e->ticket->member : (struct hlk_member){ 0, 0, 0, 0 } };
+    bool queued = hlk_hold_queued(&e->hold, e->hold.id);
+    *out = (struct hlk_release_record){ .h = e->hold.id,
+                                        .permits = e->hold.ticket ? e->hold.ticket->member.tokens : 0,
+                                        .member = queued ? e->hold.ticket->member : (struct hlk_member){ 0, 0, 0, 0 } };
     hlk_mutex_unlock(e->mu);
 }

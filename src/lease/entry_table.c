@@ -13,7 +13,7 @@ struct named_entry {
 
 static void free_entry(struct hlk_entry *e)
 {
-    hlk_mem_free(e->ticket);
+    hlk_mem_free(e->hold.ticket);
     hlk_mem_free(HLK_CONTAINER(e, struct named_entry, entry));
 }
 
@@ -64,7 +64,7 @@ static void forget_hold(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(&e->node->table->mu);
     struct hlk_own_ticket *p =
-        e->per_holder && e->ticket ? HLK_CONTAINER(e->ticket, struct hlk_own_ticket, ticket) : NULL;
+        e->per_holder && e->hold.ticket ? HLK_CONTAINER(e->hold.ticket, struct hlk_own_ticket, ticket) : NULL;
     if (p && p->link.key)
         hlk_map_remove(&e->node->holds, &p->link);
     if (p)
@@ -74,7 +74,7 @@ static void forget_hold(struct hlk_entry *e)
 bool hlk_entry_table_note_hold(struct hlk_entry *e, uint64_t h)
 {
     struct hlk_entry_table *table = e->node->table;
-    struct hlk_own_ticket *p = HLK_CONTAINER(e->ticket, struct hlk_own_ticket, ticket);
+    struct hlk_own_ticket *p = HLK_CONTAINER(e->hold.ticket, struct hlk_own_ticket, ticket);
     hlk_mutex_lock(&table->mu);
     forget_hold(e);
     p->hold = h;
@@ -109,7 +109,7 @@ void hlk_entry_unref(struct hlk_entry *e)
     if (last) {
         hlk_map_remove(&e->node->entries, &e->link);
         forget_hold(e);
-        hlk_loop_cancel(table->loop, &e->alarm);
+        hlk_loop_cancel(table->loop, &e->hold.alarm);
         hlk_list_push_back(&table->gone, &e->due);
     }
     hlk_mutex_unlock(&table->mu);
@@ -126,7 +126,7 @@ static struct hlk_entry *table_make(struct hlk_node *node, const char *name, siz
     memcpy(named->name, name, len);
     e->node = node;
     e->mu = &node->table->stripes[hlk_map_hash(name, len) % HLK_STRIPES];
-    e->alarm.fire = node->table->on_alarm;
+    e->hold.alarm.fire = node->table->on_alarm;
     hlk_list_init(&e->waiters);
     if (hlk_map_put(&node->entries, &e->link, named->name, len))
         return e;

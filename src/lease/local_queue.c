@@ -42,15 +42,15 @@ static bool is_busy(const struct hlk_entry *e, const struct hlk_local_waiter *wa
 /* Held by this holder. fixed: a lease of its own was requested. */
 static enum hlk_enter nest(struct hlk_entry *e, bool fixed)
 {
-    if (!hlk_lease_live(&e->lease) || hlk_clock_ms() >= e->lease.until_ms)
+    if (!hlk_lease_live(&e->hold.lease) || hlk_clock_ms() >= e->hold.lease.until_ms)
         return HLK_ENTER_LOST;
     e->count++;
-    return fixed || e->lease.fixed ? HLK_ENTER_RAISE : HLK_ENTER_NESTED;
+    return fixed || e->hold.lease.fixed ? HLK_ENTER_RAISE : HLK_ENTER_NESTED;
 }
 
 static enum hlk_enter nest_waiter(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
-    if (waiter->no_nesting && hlk_lease_live(&e->lease) && hlk_clock_ms() < e->lease.until_ms)
+    if (waiter->no_nesting && hlk_lease_live(&e->hold.lease) && hlk_clock_ms() < e->hold.lease.until_ms)
         return HLK_ENTER_DEADLOCK;
     return nest(e, waiter->fixed);
 }
@@ -66,29 +66,29 @@ enum hlk_enter hlk_entry_nest(struct hlk_entry *e, uint64_t holder, int64_t fixe
     else if (may_nest(e, holder))
         enter = nest(e, fixed_lease_ms > 0);
     *count = e->count;
-    *h = e->h;
+    *h = e->hold.id;
     hlk_mutex_unlock(e->mu);
     return enter;
 }
 
 static void new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
-    e->h = waiter->h = atomic_fetch_add(&e->node->table->last_h, 1) + 1;
-    e->doubt = e->broken = e->busy = false;
+    e->hold.id = waiter->h = atomic_fetch_add(&e->node->table->last_h, 1) + 1;
+    e->hold.doubt = e->hold.broken = e->busy = false;
 }
 
 /* False: no memory. */
 static bool make_ticket(struct hlk_entry *e)
 {
-    if (e->ticket)
+    if (e->hold.ticket)
         return true;
     if (!e->per_holder)
-        return (e->ticket = hlk_mem_zalloc(sizeof *e->ticket));
+        return (e->hold.ticket = hlk_mem_zalloc(sizeof *e->hold.ticket));
     struct hlk_own_ticket *own = hlk_mem_zalloc(sizeof *own);
     if (!own)
         return false;
     own->entry = e;
-    e->ticket = &own->ticket;
+    e->hold.ticket = &own->ticket;
     return true;
 }
 
@@ -169,14 +169,14 @@ static int64_t tokens_for(const struct hlk_entry *e, const struct hlk_local_wait
 static void fill_ticket(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
     bool short_grant = !waiter->fixed && waiter->lease_ms > HLK_GRANT_MS;
-    *e->ticket = (struct hlk_ticket){ .h = waiter->h,
-                                      .member = { .ttl_ms = short_grant ? HLK_GRANT_MS : waiter->lease_ms,
-                                                  .tokens = tokens_for(e, waiter),
-                                                  .floor = waiter->floor,
-                                                  .since_ms = hlk_clock_wall_ms() },
-                                      .lease_ms = waiter->lease_ms,
-                                      .fixed = waiter->fixed,
-                                      .fenced = waiter->fenced };
+    *e->hold.ticket = (struct hlk_ticket){ .h = waiter->h,
+                                           .member = { .ttl_ms = short_grant ? HLK_GRANT_MS : waiter->lease_ms,
+                                                       .tokens = tokens_for(e, waiter),
+                                                       .floor = waiter->floor,
+                                                       .since_ms = hlk_clock_wall_ms() },
+                                           .lease_ms = waiter->lease_ms,
+                                           .fixed = waiter->fixed,
+                                           .fenced = waiter->fenced };
 }
 
 enum hlk_enter hlk_entry_queue(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool queues,
@@ -184,15 +184,15 @@ enum hlk_enter hlk_entry_queue(struct hlk_entry *e, struct hlk_local_waiter *wai
 {
     hlk_mutex_lock(e->mu);
     bool ok = make_ticket(e);
-    if (ok && e->ticket->h != waiter->h)
+    if (ok && e->hold.ticket->h != waiter->h)
         fill_ticket(e, waiter);
-    bool first = ok && queues && !e->ticket->queued;
+    bool first = ok && queues && !e->hold.ticket->queued;
     if (first) {
-        e->ticket->queued = true;
-        e->ticket->first_ms = hlk_clock_ms();
+        e->hold.ticket->queued = true;
+        e->hold.ticket->first_ms = hlk_clock_ms();
     }
     if (ok)
-        *out = e->ticket->member;
+        *out = e->hold.ticket->member;
     uint64_t h = waiter->h;
     hlk_mutex_unlock(e->mu);
     if (first && e->per_holder)
@@ -221,7 +221,7 @@ static void take_holder(struct hlk_entry *e, struct hlk_local_waiter *waiter)
     waiter->got = true;
     e->unreported = waiter->completes;
     e->holder = waiter->holder;
-    e->count = e->written = 1;
+    e->count = e->hold.written = 1;
     e->handle = waiter->handle;
     hlk_handle_retain(e->handle);
     atomic_fetch_add(e->holder.holds, 1);
@@ -234,7 +234,7 @@ static void take(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t l
     take_holder(e, waiter);
     hlk_entry_ref(e); /* a held entry outlives its handles */
     HLK_COUNT(e->node->table, held);
-    struct hlk_ticket *p = e->ticket;
+    struct hlk_ticket *p = e->hold.ticket;
     if (p) {
         p->fenced = waiter->fenced;
         p->last_token = last_token;
@@ -250,12 +250,12 @@ bool hlk_entry_acquired(struct hlk_entry *e, struct hlk_local_waiter *waiter, in
 {
     int64_t now = hlk_clock_ms();
     hlk_mutex_lock(e->mu);
-    assert(waiter->h && waiter->h == e->h);
-    bool held = !e->broken && hlk_lease_begin(&e->lease, sent_ms, waiter->lease_ms, waiter->fixed,
-                                              cap_of(now, waiter->max_hold_ms), now);
-    e->broken = false;
+    assert(waiter->h && waiter->h == e->hold.id);
+    bool held = !e->hold.broken && hlk_lease_begin(&e->hold.lease, sent_ms, waiter->lease_ms, waiter->fixed,
+                                                   cap_of(now, waiter->max_hold_ms), now);
+    e->hold.broken = false;
     if (held) {
-        e->doubt = doubt;
+        e->hold.doubt = doubt;
         take(e, waiter, token, now);
     }
     hlk_mutex_unlock(e->mu);
@@ -266,14 +266,15 @@ bool hlk_entry_acquired(struct hlk_entry *e, struct hlk_local_waiter *waiter, in
  * needed; the waiter has to send. */
 static bool take_noted(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
-    struct hlk_ticket *p = e->ticket;
+    struct hlk_ticket *p = e->hold.ticket;
     int64_t now = hlk_clock_ms(), ttl_ms = p->noted_ttl_ms;
     p->noted_ttl_ms = 0;
     if (waiter->fenced && p->noted_token == 0)
         return false;
     if (e->per_holder && waiter->fixed && now - p->noted_granted_ms > hlk_lease_margin_ms(ttl_ms))
         return false; /* this grant does not say how long its ticket was queued; a reply gives the whole lease */
-    if (!hlk_lease_grant(&e->lease, p->noted_granted_ms, ttl_ms, waiter->fixed, cap_of(now, waiter->max_hold_ms), now))
+    if (!hlk_lease_grant(&e->hold.lease, p->noted_granted_ms, ttl_ms, waiter->fixed, cap_of(now, waiter->max_hold_ms),
+                         now))
         return false;
     HLK_COUNT(e->node->table, granted);
     take(e, waiter, p->noted_token, now);
@@ -282,7 +283,7 @@ static bool take_noted(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 
 static bool is_noted(const struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
-    return waiter && waiter->h && e->ticket && e->ticket->h == waiter->h && e->ticket->noted_ttl_ms > 0;
+    return waiter && waiter->h && hlk_hold_noted(&e->hold, waiter->h);
 }
 
 /* Its completion would come before that of an earlier release. */
@@ -305,10 +306,10 @@ bool hlk_entry_wait(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool d
     hlk_mutex_lock(e->mu);
     if (waiter->h && e->state == HLK_ENTRY_ACQUIRING && !waiter->once) {
         hlk_entry_move(e, HLK_ENTRY_WAITING);
-        e->doubt = doubt;
+        e->hold.doubt = doubt;
         e->busy = true;
-        bool sends = e->broken;
-        e->broken = false;
+        bool sends = e->hold.broken;
+        e->hold.broken = false;
         if (is_noted(e, waiter) && !is_too_soon(e, waiter)) {
             got = take_noted(e, waiter);
             sends |= !got;
@@ -326,13 +327,13 @@ bool hlk_entry_wait(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool d
 bool hlk_entry_grant(struct hlk_entry *e, uint64_t h, int64_t ttl_ms, int64_t waited_ms, int64_t token)
 {
     hlk_mutex_lock(e->mu);
-    bool known = e->h == h && e->state != HLK_ENTRY_NONE;
+    bool known = e->hold.id == h && e->state != HLK_ENTRY_NONE;
     struct hlk_park *woken = NULL;
     struct hlk_local_waiter *waiter = known ? head_waiter(e) : NULL;
-    if (waiter && waiter->h == h && e->ticket && e->ticket->h == h && e->ticket->queued) {
-        e->ticket->noted_ttl_ms = ttl_ms;
-        e->ticket->noted_granted_ms = hlk_lease_granted_ms(e->ticket->first_ms, waited_ms, hlk_clock_ms());
-        e->ticket->noted_token = token;
+    if (waiter && waiter->h == h && hlk_hold_queued(&e->hold, h)) {
+        e->hold.ticket->noted_ttl_ms = ttl_ms;
+        e->hold.ticket->noted_granted_ms = hlk_lease_granted_ms(e->hold.ticket->first_ms, waited_ms, hlk_clock_ms());
+        e->hold.ticket->noted_token = token;
         if (e->state == HLK_ENTRY_WAITING && !is_too_soon(e, waiter))
             woken = wake_for_noted(e, waiter);
     }
@@ -344,11 +345,11 @@ bool hlk_entry_grant(struct hlk_entry *e, uint64_t h, int64_t ttl_ms, int64_t wa
 void hlk_entry_note_break(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
-    bool noted = e->ticket && e->ticket->h == e->h && e->ticket->noted_ttl_ms > 0;
+    bool noted = hlk_hold_noted(&e->hold, e->hold.id);
     struct hlk_local_waiter *waiter = head_waiter(e);
     if (noted)
-        e->ticket->noted_ttl_ms = 0;
-    e->broken = e->state == HLK_ENTRY_ACQUIRING;
+        e->hold.ticket->noted_ttl_ms = 0;
+    e->hold.broken = e->state == HLK_ENTRY_ACQUIRING;
     if (e->state == HLK_ENTRY_WAITING && noted && waiter) /* it has no ticket any more */
         hlk_park_wake_signalled(waiter->wake(waiter, HLK_WAKE_MESSAGE));
 }
@@ -375,7 +376,7 @@ void hlk_entry_release_reported(struct hlk_entry *e)
 void hlk_entry_retry(struct hlk_entry *e, uint64_t h)
 {
     hlk_mutex_lock(e->mu);
-    struct hlk_local_waiter *waiter = e->h == h ? head_waiter(e) : NULL;
+    struct hlk_local_waiter *waiter = e->hold.id == h ? head_waiter(e) : NULL;
     if (waiter && waiter->h == h)
         hlk_park_wake_signalled(waiter->wake(waiter, HLK_WAKE_MESSAGE));
     hlk_mutex_unlock(e->mu);
@@ -405,7 +406,7 @@ void hlk_entry_promote(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_local_waiter *waiter = head_waiter(e);
-    e->h = 0;
+    e->hold.id = 0;
     if (!waiter)
         return;
     hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
@@ -425,13 +426,13 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
     bool owes = false;
     hlk_mutex_lock(e->mu);
     if (hlk_list_linked(&waiter->link)) {
-        bool is_head = waiter->h != 0, queued = is_head && e->ticket && e->ticket->h == waiter->h && e->ticket->queued;
+        bool is_head = waiter->h != 0, queued = is_head && hlk_hold_queued(&e->hold, waiter->h);
         bool waits = e->state == HLK_ENTRY_WAITING;
         unlink_waiter(waiter);
         struct hlk_local_waiter *next = head_waiter(e);
-        if (is_head && queued && waits && !in_flight && !e->doubt && fits(e->ticket, next)) {
+        if (is_head && queued && waits && !in_flight && !e->hold.doubt && fits(e->hold.ticket, next)) {
             hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
-            next->h = e->h;
+            next->h = e->hold.id;
             hlk_park_wake_signalled(next->wake(next, HLK_WAKE_QUEUE));
         } else if (is_head) {
             owes = in_flight || queued;
@@ -455,20 +456,20 @@ void hlk_entry_leave_finish(struct hlk_entry *e)
 /* It is passed on without Redis only if Redis would see no difference: a lease of the watchdog's, with time left. */
 static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, int64_t now_ms)
 {
-    const struct hlk_lease *lease = &e->lease;
+    const struct hlk_lease *lease = &e->hold.lease;
     if (!next || e->per_holder || next->fixed || lease->fixed || lease->capped || lease->state != HLK_LEASE_HELD ||
         e->node->table->local_passes == 0 || !make_ticket(e))
         return false;
     struct hlk_ended_hold *ended_hold = e->ended_hold ? hlk_ended_hold_find(e, next->holder.id) : NULL;
     if (ended_hold && ended_hold->releases) /* its loss must be reported first */
         return false;
-    struct hlk_ticket *p = e->ticket;
+    struct hlk_ticket *p = e->hold.ticket;
     if (next->fenced && (p->token == 0 || p->token >= p->last_token || p->token < next->floor))
         return false;
     if (p->got_ms == 0) /* acquired before the entry had a ticket */
         p->got_ms = lease->sent_ms;
     return p->passes < e->node->table->local_passes && now_ms - p->got_ms < HLK_PASS_MS &&
-           lease->until_ms - now_ms > lease->lease_ms / 3 && e->written == 1;
+           lease->until_ms - now_ms > lease->lease_ms / 3 && e->hold.written == 1;
 }
 
 bool hlk_entry_pass_on(struct hlk_entry *e, struct hlk_park **woken)
@@ -479,16 +480,16 @@ bool hlk_entry_pass_on(struct hlk_entry *e, struct hlk_park **woken)
     if (!may_pass(e, next, now))
         return false;
     hlk_entry_forget_hold(e, e->holder.id != 0);
-    e->ticket->passes++;
-    e->ticket->fenced = next->fenced;
+    e->hold.ticket->passes++;
+    e->hold.ticket->fenced = next->fenced;
     if (next->fenced)
-        e->ticket->token++;
+        e->hold.ticket->token++;
     int64_t cap = cap_of(now, next->max_hold_ms);
-    bool arm = cap != e->lease.cap_ms;
-    e->lease.cap_ms = cap;
-    if (cap < e->lease.until_ms) {
-        e->lease.until_ms = cap;
-        e->lease.capped = true;
+    bool arm = cap != e->hold.lease.cap_ms;
+    e->hold.lease.cap_ms = cap;
+    if (cap < e->hold.lease.until_ms) {
+        e->hold.lease.until_ms = cap;
+        e->hold.lease.capped = true;
     }
     HLK_COUNT(e->node->table, passed);
     take_holder(e, next);

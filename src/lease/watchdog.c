@@ -33,7 +33,7 @@ static void mark(struct batch *batch, struct hlk_entry **marked)
             continue;
         }
         hlk_entry_batch(e, true);
-        e->lease.raising_ms += batch->lease_ms[i];
+        e->hold.lease.raising_ms += batch->lease_ms[i];
         hlk_mutex_unlock(e->mu);
         batch->h[n] = batch->h[i];
         batch->lease_ms[n] = batch->lease_ms[i];
@@ -98,13 +98,13 @@ static int64_t renewed(struct hlk_entry *e, uint64_t h, int64_t sent_ms, int64_t
     int64_t gap_ms = 0;
     if (!hlk_entry_lock_held(e, h))
         return 0;
-    e->lease.raising_ms -= lease_ms;
-    if (sent_ms - e->lease.sent_ms > e->lease.lease_ms / 2)
-        gap_ms = sent_ms - e->lease.sent_ms;
+    e->hold.lease.raising_ms -= lease_ms;
+    if (sent_ms - e->hold.lease.sent_ms > e->hold.lease.lease_ms / 2)
+        gap_ms = sent_ms - e->hold.lease.sent_ms;
     HLK_COUNT(table, renewals);
     if (gap_ms)
         HLK_COUNT(table, renewals_late);
-    if (hlk_lease_renewed(&e->lease, sent_ms, lease_ms, table->at_risk_ms, hlk_clock_ms()))
+    if (hlk_lease_renewed(&e->hold.lease, sent_ms, lease_ms, table->at_risk_ms, hlk_clock_ms()))
         hlk_entry_notify(e, HLK_EVENT_SAFE, "renewed");
     hlk_entry_arm(e);
     hlk_mutex_unlock(e->mu);
@@ -153,7 +153,7 @@ static void renew_again_soon(struct batch *batch)
         struct hlk_entry *e = batch->entries[i];
         if (!hlk_entry_lock_held(e, batch->h[i]))
             continue;
-        hlk_lease_refused(&e->lease, hlk_clock_ms());
+        hlk_lease_refused(&e->hold.lease, hlk_clock_ms());
         hlk_entry_arm(e);
         hlk_mutex_unlock(e->mu);
     }
@@ -215,8 +215,8 @@ static void fill(struct batch *batch)
             continue;
         hlk_list_remove(link);
         hlk_mutex_lock(e->mu);
-        batch->h[batch->n] = e->h;
-        batch->lease_ms[batch->n] = hlk_lease_renewal_ms(&e->lease, e->node->table->watchdog_ms, now);
+        batch->h[batch->n] = e->hold.id;
+        batch->lease_ms[batch->n] = hlk_lease_renewal_ms(&e->hold.lease, e->node->table->watchdog_ms, now);
         hlk_mutex_unlock(e->mu);
         batch->entries[batch->n++] = e;
     }
@@ -257,16 +257,16 @@ static void look_at(struct hlk_entry *e)
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry_table *table = e->node->table;
     int64_t now = hlk_clock_ms(), next;
-    switch (hlk_lease_due(&e->lease, now, table->at_risk_ms, &next)) {
+    switch (hlk_lease_due(&e->hold.lease, now, table->at_risk_ms, &next)) {
     case HLK_LEASE_LOSE:
-        hlk_entry_lose_locked(e, hlk_lease_why_over(&e->lease, now));
+        hlk_entry_lose_locked(e, hlk_lease_why_over(&e->hold.lease, now));
         return;
     case HLK_LEASE_REPORT_RISK:
-        hlk_lease_move(&e->lease, HLK_LEASE_AT_RISK);
-        hlk_entry_notify(e, HLK_EVENT_AT_RISK, hlk_lease_why_at_risk(&e->lease, table->at_risk_ms, now));
+        hlk_lease_move(&e->hold.lease, HLK_LEASE_AT_RISK);
+        hlk_entry_notify(e, HLK_EVENT_AT_RISK, hlk_lease_why_at_risk(&e->hold.lease, table->at_risk_ms, now));
         break;
     case HLK_LEASE_RENEW:
-        e->lease.asked_ms = now;
+        e->hold.lease.asked_ms = now;
         collect(e);
         break;
     case HLK_LEASE_WAIT:
@@ -278,11 +278,11 @@ static void look_at(struct hlk_entry *e)
 
 void hlk_watchdog_fire(struct hlk_alarm *alarm)
 {
-    struct hlk_entry *e = HLK_CONTAINER(alarm, struct hlk_entry, alarm);
+    struct hlk_entry *e = HLK_CONTAINER(alarm, struct hlk_entry, hold.alarm);
     if (!hlk_entry_try_ref(e))
         return;
     hlk_mutex_lock(e->mu);
-    if (e->state == HLK_ENTRY_HELD && e->lease.state != HLK_LEASE_LOST)
+    if (e->state == HLK_ENTRY_HELD && e->hold.lease.state != HLK_LEASE_LOST)
         look_at(e);
     else
         hlk_mutex_unlock(e->mu);
@@ -304,11 +304,11 @@ static void verify(struct hlk_entry *e, void *server)
     if (!concerns(e, server))
         return;
     hlk_mutex_lock(e->mu);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     hlk_mutex_unlock(e->mu);
     if (!hlk_entry_lock_held(e, h))
         return;
-    e->lease.asked_ms = hlk_clock_ms();
+    e->hold.lease.asked_ms = hlk_clock_ms();
     collect(e);
     hlk_mutex_unlock(e->mu);
 }

@@ -90,14 +90,14 @@ void release(struct fake_waiter *p)
 
 void lose(void)
 {
-    cr_assert(hlk_entry_lose_begin(e, e->h, "broken", &record));
+    cr_assert(hlk_entry_lose_begin(e, e->hold.id, "broken", &record));
     hlk_entry_release_finish(e);
 }
 
 void lose_without_memory(void)
 {
     hlk_mem_fail_after(1);
-    cr_assert_not(hlk_entry_lose_begin(e, e->h, "broken", &record));
+    cr_assert_not(hlk_entry_lose_begin(e, e->hold.id, "broken", &record));
     hlk_mem_fail_after(-1);
 }
 

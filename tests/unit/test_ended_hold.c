@@ -16,7 +16,7 @@ TestSuite(ended_hold, .init = waiters_begin, .fini = waiters_end, .timeout = 20)
 Test(ended_hold, a_loss_is_told_once)
 {
     hold(&ann);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     lose();
     cr_assert_not(hlk_entry_lose_begin(e, h, "again", &record));
     cr_assert_str_eq(unit_tells(), "LOST a;");
@@ -28,7 +28,7 @@ Test(ended_hold, a_loss_is_told_once)
 Test(ended_hold, a_loss_of_another_hold_is_none)
 {
     hold(&ann);
-    cr_assert_not(hlk_entry_lose_begin(e, e->h - 1, "late answer", &record));
+    cr_assert_not(hlk_entry_lose_begin(e, e->hold.id - 1, "late answer", &record));
     cr_assert_eq(count_of(&ann), 1u);
     cr_assert_str_eq(unit_tells(), "");
     release(&ann);
@@ -60,7 +60,7 @@ Test(ended_hold, a_raise_that_failed_may_be_the_last_release_that_is_due)
 {
     unsigned count;
     hold(&ann);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     nest_with(&ann, 5000, &count);
     cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
     lose();
@@ -113,7 +113,7 @@ Test(ended_hold, what_is_over_is_lost_to_whoever_looks_first)
 Test(ended_hold, one_millisecond_before_it_is_a_release)
 {
     hold_fixed(&ann, 5000);
-    peer_passes(&unit.peer, e->lease.until_ms - unit_now_ms() - 1);
+    peer_passes(&unit.peer, e->hold.lease.until_ms - unit_now_ms() - 1);
     release(&ann);
     cr_assert_str_eq(unit_tells(), "");
 }
@@ -123,7 +123,7 @@ Test(ended_hold, without_memory_a_loss_is_still_lost)
     hold(&ann);
     enter(&ann);
     hlk_mem_fail_after(1);
-    cr_assert_not(hlk_entry_lose_begin(e, e->h, "broken", &record)); /* no memory for a release: its lease expires */
+    cr_assert_not(hlk_entry_lose_begin(e, e->hold.id, "broken", &record), "no release: its lease expires");
     hlk_mem_fail_after(-1);
     cr_assert_eq(atomic_load(&unit.table.unreported), 1u);
     cr_assert(is_lost(&ann));

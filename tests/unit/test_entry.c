@@ -30,7 +30,7 @@ Test(entry, hold_ids_are_never_used_again)
         last = ann.waiter.h;
         hlk_entry_renumber(e, &ann.waiter);
         cr_assert_gt(ann.waiter.h, last);
-        cr_assert_eq(e->h, ann.waiter.h);
+        cr_assert_eq(e->hold.id, ann.waiter.h);
         last = ann.waiter.h;
         hlk_entry_leave(e, &ann.waiter, false);
     }
@@ -69,12 +69,12 @@ Test(entry, a_win_is_a_hold)
     cr_assert_not(view.lost);
     cr_assert_eq(atomic_load(&ann.holds), 1u);
     cr_assert_eq(held_count(), 1u);
-    cr_assert(hlk_timer_armed(&e->alarm.timer));
+    cr_assert(hlk_timer_armed(&e->hold.alarm.timer));
     cr_assert_eq(count_of(&bob), 0u);
     release(&ann);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
     cr_assert_eq(held_count(), 0u);
-    cr_assert_not(hlk_timer_armed(&e->alarm.timer));
+    cr_assert_not(hlk_timer_armed(&e->hold.alarm.timer));
 }
 
 Test(entry, an_answer_that_comes_too_late_is_no_win)
@@ -160,7 +160,7 @@ Test(entry, while_it_ends_nobody_gets_in)
 Test(entry, a_release_record_names_the_hold)
 {
     hold(&ann);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     let_go(&ann);
     cr_assert_eq(record.h, h);
     cr_assert_eq(record.until_ms, unit_now_ms() + LEASE);
@@ -170,14 +170,14 @@ Test(entry, a_release_record_names_the_hold)
 Test(entry, what_could_not_end_is_held_as_before)
 {
     hold(&ann);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     let_go(&ann);
     hlk_entry_keep(e);
     cr_assert_eq(e->state, HLK_ENTRY_HELD);
     cr_assert_eq(count_of(&ann), 1u);
-    cr_assert_eq(e->h, h);
+    cr_assert_eq(e->hold.id, h);
     cr_assert_eq(held_count(), 1u);
-    cr_assert(hlk_timer_armed(&e->alarm.timer));
+    cr_assert(hlk_timer_armed(&e->hold.alarm.timer));
     release(&ann);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
 }
@@ -274,7 +274,7 @@ static void by_release(void)
 
 static void by_lowering(void)
 {
-    hlk_entry_raise_undo(e, ann.waiter.holder.id, e->h);
+    hlk_entry_raise_undo(e, ann.waiter.holder.id, e->hold.id);
 }
 
 static void by_close(void)

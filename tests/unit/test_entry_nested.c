@@ -117,7 +117,7 @@ Test(entry_nested, nesting_with_a_fixed_lease_is_written)
     hold(&ann);
     cr_assert_eq(nest_with(&ann, 5000, &count), HLK_ENTER_RAISE);
     cr_assert_eq(count, 2u);
-    hlk_entry_raise_done(e, e->h, count, unit_now_ms(), 5000, false);
+    hlk_entry_raise_done(e, e->hold.id, count, unit_now_ms(), 5000, false);
     cr_assert_eq(let_go(&ann), HLK_LET_WRITE); /* Redis has 2 */
     cr_assert_eq(record.count, 1u);
     cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_NESTED);
@@ -130,10 +130,10 @@ Test(entry_nested, a_watchdog_within_a_fixed_lease_is_written)
     unsigned count = 0;
     hold_fixed(&ann, 5000);
     cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_RAISE);
-    hlk_entry_raise_done(e, e->h, count, unit_now_ms(), LEASE, true);
-    cr_assert_not(e->lease.fixed);
-    cr_assert_eq(e->lease.lease_ms, LEASE);
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(unit_now_ms(), LEASE));
+    hlk_entry_raise_done(e, e->hold.id, count, unit_now_ms(), LEASE, true);
+    cr_assert_not(e->hold.lease.fixed);
+    cr_assert_eq(e->hold.lease.lease_ms, LEASE);
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(unit_now_ms(), LEASE));
     let_go(&ann);
     release(&ann);
 }
@@ -141,13 +141,13 @@ Test(entry_nested, a_watchdog_within_a_fixed_lease_is_written)
 Test(entry_nested, a_raise_of_another_hold_changes_nothing)
 {
     hold(&ann);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     release(&ann);
     hold_fixed(&bob, 5000);
     hlk_entry_raise_done(e, h, 7, unit_now_ms(), 60000, true);
-    cr_assert(e->lease.fixed);
-    cr_assert_eq(e->written, 1u);
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(unit_now_ms(), 5000));
+    cr_assert(e->hold.lease.fixed);
+    cr_assert_eq(e->hold.written, 1u);
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(unit_now_ms(), 5000));
     release(&bob);
 }
 
@@ -155,9 +155,9 @@ Test(entry_nested, an_extension_makes_a_hold_at_risk_safe)
 {
     hold_fixed(&ann, 5000);
     hlk_mutex_lock(e->mu);
-    hlk_lease_move(&e->lease, HLK_LEASE_AT_RISK);
+    hlk_lease_move(&e->hold.lease, HLK_LEASE_AT_RISK);
     hlk_mutex_unlock(e->mu);
-    hlk_entry_raise_done(e, e->h, 1, unit_now_ms(), 60000, false);
+    hlk_entry_raise_done(e, e->hold.id, 1, unit_now_ms(), 60000, false);
     cr_assert_str_eq(unit_tells(), "SAFE a;");
     release(&ann);
 }
@@ -168,9 +168,9 @@ Test(entry_nested, a_raise_that_is_answered_after_the_lease_is_over_revives_noth
     unsigned count;
     hold_fixed(&ann, 1000);
     int64_t sent = unit_now_ms();
-    peer_passes(&unit.peer, e->lease.until_ms - sent);
+    peer_passes(&unit.peer, e->hold.lease.until_ms - sent);
     cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
-    cr_assert_not(hlk_entry_raise_done(e, e->h, 1, sent, 60000, false));
+    cr_assert_not(hlk_entry_raise_done(e, e->hold.id, 1, sent, 60000, false));
     cr_assert(is_lost(&ann));
     cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_str_eq(unit.why, "its fixed lease is over");
@@ -182,7 +182,7 @@ Test(entry_nested, an_end_is_owed_as_long_as_the_longest_lease)
 {
     int64_t now = unit_now_ms();
     hold_fixed(&ann, 1000);
-    hlk_entry_raise_done(e, e->h, 1, now, 60000, false);
+    hlk_entry_raise_done(e, e->hold.id, 1, now, 60000, false);
     cr_assert_eq(let_go(&ann), HLK_LET_LAST);
     cr_assert_geq(record.until_ms, now + 60000);
     hlk_entry_release_finish(e);
@@ -193,7 +193,7 @@ Test(entry_nested, a_raise_that_failed_is_one_hold_less)
     unsigned count;
     hold(&ann);
     nest_with(&ann, 5000, &count);
-    hlk_entry_raise_undo(e, ann.waiter.holder.id, e->h);
+    hlk_entry_raise_undo(e, ann.waiter.holder.id, e->hold.id);
     cr_assert_eq(count_of(&ann), 1u);
     release(&ann);
 }
@@ -202,12 +202,12 @@ Test(entry_nested, a_raise_that_failed_lowers_its_own_hold_only)
 {
     unsigned count;
     hold(&ann);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     release(&ann);
     hold(&ann);
     nest_with(&ann, 0, &count);
     hlk_entry_raise_undo(e, ann.waiter.holder.id, h);
-    hlk_entry_raise_undo(e, bob.waiter.holder.id, e->h);
+    hlk_entry_raise_undo(e, bob.waiter.holder.id, e->hold.id);
     cr_assert_eq(count_of(&ann), 2u);
     let_go(&ann);
     release(&ann);
@@ -217,7 +217,7 @@ static void fails_to_raise_after(void (*loses)(void))
 {
     unsigned count;
     hold(&ann);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     nest_with(&ann, 5000, &count);
     loses();
     hlk_entry_raise_undo(e, ann.waiter.holder.id, h);
@@ -239,7 +239,7 @@ Test(entry_nested, a_raise_that_failed_may_be_the_last_hold)
     hold(&ann);
     nest_with(&ann, 5000, &count);
     cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
-    hlk_entry_raise_undo(e, ann.waiter.holder.id, e->h);
+    hlk_entry_raise_undo(e, ann.waiter.holder.id, e->hold.id);
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
     cr_assert_eq(hlk_releases_count(&unit.node.releases), 1u); /* its release is pending */

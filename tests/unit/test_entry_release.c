@@ -14,12 +14,12 @@ Test(entry_release, an_orphan_is_renewed_no_more_and_told)
     hold(&ann);
     hlk_entry_orphan(e, ann.waiter.holder.id);
     cr_assert_str_eq(unit_tells(), "ORPHANED a;");
-    cr_assert_eq(e->lease.state, HLK_LEASE_ORPHANED);
+    cr_assert_eq(e->hold.lease.state, HLK_LEASE_ORPHANED);
     cr_assert_eq(atomic_load(&unit.table.counts.orphaned), 1u);
     hlk_entry_orphan(e, ann.waiter.holder.id);
     cr_assert_str_eq(unit_tells(), "");
     peer_passes(&unit.peer, LEASE);
-    hlk_watchdog_fire(&e->alarm);
+    hlk_watchdog_fire(&e->hold.alarm);
     cr_assert_str_eq(unit_tells(), ""); /* no holder is left to which the loss could be reported */
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
     cr_assert_eq(atomic_load(&ann.holds), 1u); /* unchanged: the memory may be another holder's */
@@ -42,7 +42,7 @@ Test(entry_release, behind_an_orphan_the_queue_waits_for_its_lease)
     hlk_entry_orphan(e, ann.waiter.holder.id);
     cr_assert_eq(bob.woken, 0);
     peer_passes(&unit.peer, LEASE);
-    hlk_watchdog_fire(&e->alarm);
+    hlk_watchdog_fire(&e->hold.alarm);
     cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_HEAD);
     hlk_entry_leave(e, &bob.waiter, false);
 }
@@ -76,11 +76,11 @@ Test(entry_release, orphans_are_found_in_every_lock)
     same_owner(&bob, &ann);
     cr_assert(hlk_entry_acquired(other, &bob.waiter, unit_now_ms(), 0, false));
     hlk_holder_orphan(&unit.table, ann.waiter.holder.id);
-    cr_assert_eq(e->lease.state, HLK_LEASE_ORPHANED);
-    cr_assert_eq(other->lease.state, HLK_LEASE_ORPHANED);
+    cr_assert_eq(e->hold.lease.state, HLK_LEASE_ORPHANED);
+    cr_assert_eq(other->hold.lease.state, HLK_LEASE_ORPHANED);
     peer_passes(&unit.peer, LEASE);
-    hlk_watchdog_fire(&e->alarm);
-    hlk_watchdog_fire(&other->alarm);
+    hlk_watchdog_fire(&e->hold.alarm);
+    hlk_watchdog_fire(&other->hold.alarm);
     hlk_entry_unref(other);
 }
 
@@ -90,7 +90,7 @@ Test(entry_release, close_takes_what_is_held)
 {
     hold(&ann);
     enter(&ann);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     cr_assert(hlk_entry_close(e, &record, &ending));
     cr_assert_eq(record.h, h);
     cr_assert_eq(held_count(), 0u);

@@ -167,7 +167,7 @@ Test(fork, child_may_open_a_client_while_a_thread_of_the_parents_ends, .disabled
     cr_assert_eq(code, 0, "%d", code);
     cr_assert_str_eq(unit_tells(), "ORPHANED a;");
     peer_passes(&unit.peer, LEASE);
-    hlk_watchdog_fire(&e->alarm);
+    hlk_watchdog_fire(&e->hold.alarm);
 }
 
 /* --- eventfds */

@@ -57,7 +57,7 @@ Test(inbox, a_grant_is_the_waiters)
     uint64_t h = wait_in_queue(&ann);
     hear("grant", h, "5000 0 a");
     cr_assert_eq(hlk_entry_check(e, &ann.waiter), HLK_ENTER_ACQUIRED);
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(unit_now_ms(), 5000));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(unit_now_ms(), 5000));
     cr_assert_eq(handed_back(), 0u);
     cr_assert_str_eq(sent(), "");
     release(&ann);
@@ -70,7 +70,7 @@ Test(inbox, a_grant_says_how_long_its_ticket_was_in_queue)
     peer_passes(&unit.peer, 3000);
     hear("grant", h, "5000+3000 0 a");
     cr_assert_eq(hlk_entry_check(e, &ann.waiter), HLK_ENTER_ACQUIRED);
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(first + 3000 - 62, 5000));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(first + 3000 - 62, 5000));
     release(&ann);
 }
 
@@ -225,7 +225,7 @@ Test(inbox, a_broken_hold_is_lost_and_then_ended)
 {
     hold(&ann);
     enter(&bob);
-    hear("broken", e->h, "0 0 a");
+    hear("broken", e->hold.id, "0 0 a");
     cr_assert(is_lost(&ann));
     cr_assert_str_eq(sent(), "");
     cr_assert_str_eq(unit_tells(), "LOST a;");
@@ -239,8 +239,8 @@ Test(inbox, a_broken_hold_is_lost_and_then_ended)
 Test(inbox, a_break_of_another_hold_is_nothing)
 {
     hold(&ann);
-    hear("broken", e->h + 1, "0 0 a");
-    hear("broken", e->h, "0 0 other");
+    hear("broken", e->hold.id + 1, "0 0 a");
+    hear("broken", e->hold.id, "0 0 other");
     cr_assert_eq(count_of(&ann), 1u);
     cr_assert_str_eq(unit_tells(), "");
     release(&ann);
@@ -288,7 +288,7 @@ Test(inbox, a_grant_of_a_fair_lock_is_its_waiters_and_no_other_ones)
     uint64_t bobs_h = wait_in_fair_queue(bobs, &bob);
     hear("fgrant", bobs_h, "5000 0 a");
     cr_assert_eq(hlk_entry_check(bobs, &bob.waiter), HLK_ENTER_ACQUIRED);
-    cr_assert_eq(bobs->lease.until_ms, hlk_lease_until(unit_now_ms(), 5000));
+    cr_assert_eq(bobs->hold.lease.until_ms, hlk_lease_until(unit_now_ms(), 5000));
     cr_assert_eq(ann.woken + ann.asked + cid.woken + cid.asked, 0);
     hear("fopen", ann.waiter.h, "0 0 a");
     cr_assert_eq(ann.asked, 1);
@@ -346,9 +346,9 @@ Test(inbox, a_broken_hold_of_a_fair_lock_is_lost_whoever_of_the_process_has_it)
     struct hlk_entry *anns = fair_session(&ann);
     cr_assert_eq(hlk_entry_enter(anns, &ann.waiter), HLK_ENTER_HEAD); /* it has never waited */
     cr_assert(hlk_entry_acquired(anns, &ann.waiter, unit_now_ms(), 0, false));
-    hear("fbroken", anns->h + 1, "0 0 a");
+    hear("fbroken", anns->hold.id + 1, "0 0 a");
     cr_assert_str_eq(unit_tells(), "");
-    hear("fbroken", anns->h, "0 0 a");
+    hear("fbroken", anns->hold.id, "0 0 a");
     cr_assert_str_eq(unit_tells(), "LOST a;");
     (void)sent();
     cr_assert_eq(hlk_entry_release(anns, ann.waiter.holder.id, &record), HLK_LET_LOST);

@@ -73,7 +73,7 @@ Test(local_queue, a_head_waiter_that_leaves_hands_the_command_on)
     cr_assert_eq(ann.waiter.h, 0u);
     cr_assert_eq(bob.woken, 1);
     cr_assert_gt(bob.waiter.h, h); /* a hold id of its own, so that release(h) of ann's does not end it */
-    cr_assert_eq(e->h, bob.waiter.h);
+    cr_assert_eq(e->hold.id, bob.waiter.h);
     cr_assert_eq(e->state, HLK_ENTRY_ACQUIRING);
     hlk_entry_leave(e, &bob.waiter, false);
 }

@@ -45,13 +45,13 @@ static void hold_before_bob(void)
 Test(pass, the_next_in_queue_holds_it_and_nothing_is_sent)
 {
     hold_before_bob();
-    uint64_t h = e->h;
-    int64_t until = e->lease.until_ms;
+    uint64_t h = e->hold.id;
+    int64_t until = e->hold.lease.until_ms;
     cr_assert(passes(&ann, &bob));
     cr_assert_eq(bob.woken, 1);
     cr_assert_eq(e->state, HLK_ENTRY_HELD);
-    cr_assert_eq(e->h, h);
-    cr_assert_eq(e->lease.until_ms, until);
+    cr_assert_eq(e->hold.id, h);
+    cr_assert_eq(e->hold.lease.until_ms, until);
     cr_assert_eq(count_of(&ann), 0u);
     cr_assert_eq(count_of(&bob), 1u);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
@@ -60,7 +60,7 @@ Test(pass, the_next_in_queue_holds_it_and_nothing_is_sent)
     cr_assert_eq(atomic_load(&unit.table.counts.passed), 1u);
     cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
     cr_assert_str_eq(peer_hears(&unit.peer), "");
-    cr_assert(hlk_timer_armed(&e->alarm.timer));
+    cr_assert(hlk_timer_armed(&e->hold.alarm.timer));
     cr_assert_eq(let_go(&bob), HLK_LET_LAST);
     cr_assert_eq(record.h, h);
     hlk_entry_release_finish(e);
@@ -132,7 +132,7 @@ Test(pass, no_longer_than_its_time)
 
 Test(pass, the_first_hold_of_an_entry_has_its_time_too)
 {
-    cr_assert_null(e->ticket);
+    cr_assert_null(e->hold.ticket);
     cr_assert_eq(passes_in_a_row(HLK_PASS_MS), 0u);
 }
 
@@ -144,7 +144,7 @@ Test(pass, a_grant_begins_a_new_time)
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
     peer_passes(&unit.peer, HLK_PASS_MS - 1);
     cr_assert(passes(&ann, &bob));
-    cr_assert_eq(e->h, h);
+    cr_assert_eq(e->hold.id, h);
     enter(&ann);
     peer_passes(&unit.peer, 1);
     cr_assert(ends_and_leaves(&bob, &ann));
@@ -205,14 +205,14 @@ Test(pass, a_lease_that_is_short_is_not_passed)
 Test(pass, a_lease_at_risk_is_not_passed)
 {
     hold_before_bob();
-    hlk_lease_move(&e->lease, HLK_LEASE_AT_RISK);
+    hlk_lease_move(&e->hold.lease, HLK_LEASE_AT_RISK);
     cr_assert(ends_and_leaves(&ann, &bob));
 }
 
 Test(pass, what_redis_counts_more_often_is_not_passed)
 {
     hold_before_bob();
-    hlk_entry_raise_done(e, e->h, 2, unit_now_ms(), 0, false); /* too late: released meanwhile */
+    hlk_entry_raise_done(e, e->hold.id, 2, unit_now_ms(), 0, false); /* too late: released meanwhile */
     cr_assert(ends_and_leaves(&ann, &bob));
 }
 
@@ -224,7 +224,7 @@ Test(pass, the_next_ones_max_hold_caps_it)
     hold_before_bob();
     peer_passes(&unit.peer, 2);
     cr_assert(passes(&ann, &bob));
-    cr_assert_eq(e->lease.until_ms, unit_now_ms() + 20000);
+    cr_assert_eq(e->hold.lease.until_ms, unit_now_ms() + 20000);
     enter(&cid); /* it is not passed on from there either */
     cr_assert(ends_and_leaves(&bob, &cid));
 }
@@ -233,9 +233,9 @@ Test(pass, the_alarm_is_for_the_next_ones_max_hold)
 {
     bob.waiter.max_hold_ms = 1000;
     hold_before_bob();
-    cr_assert_eq(e->alarm.timer.due_ms, unit_now_ms() + LEASE / 3);
+    cr_assert_eq(e->hold.alarm.timer.due_ms, unit_now_ms() + LEASE / 3);
     cr_assert(passes(&ann, &bob));
-    cr_assert_leq(e->alarm.timer.due_ms, unit_now_ms() + 1000);
+    cr_assert_leq(e->hold.alarm.timer.due_ms, unit_now_ms() + 1000);
     release(&bob);
 }
 
@@ -244,8 +244,8 @@ Test(pass, a_max_hold_is_its_holders_only)
     ann.waiter.max_hold_ms = 60000;
     hold_before_bob();
     cr_assert(passes(&ann, &bob));
-    cr_assert_eq(e->lease.cap_ms, INT64_MAX);
-    cr_assert_eq(hlk_lease_renewal_ms(&e->lease, LEASE, unit_now_ms() + 59000), LEASE);
+    cr_assert_eq(e->hold.lease.cap_ms, INT64_MAX);
+    cr_assert_eq(hlk_lease_renewal_ms(&e->hold.lease, LEASE, unit_now_ms() + 59000), LEASE);
     release(&bob);
 }
 
@@ -253,7 +253,7 @@ Test(pass, what_max_hold_has_shortened_is_not_passed)
 {
     ann.waiter.max_hold_ms = 20000;
     hold_before_bob();
-    cr_assert(e->lease.capped);
+    cr_assert(e->hold.lease.capped);
     cr_assert(ends_and_leaves(&ann, &bob));
 }
 
@@ -364,7 +364,7 @@ Test(pass, a_loss_is_the_new_holders)
 {
     hold_before_bob();
     enter(&cid);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     cr_assert(passes(&ann, &bob));
     lose();
     cr_assert_str_eq(unit_tells(), "LOST a;");
@@ -413,13 +413,13 @@ Test(pass, the_new_holder_may_end_without_letting_go)
     enter(&cid);
     cr_assert(passes(&ann, &bob));
     hlk_entry_orphan(e, ann.waiter.holder.id); /* the orphaned holder has no part in it any more */
-    cr_assert_eq(e->lease.state, HLK_LEASE_HELD);
+    cr_assert_eq(e->hold.lease.state, HLK_LEASE_HELD);
     hlk_entry_orphan(e, bob.waiter.holder.id);
-    cr_assert_eq(e->lease.state, HLK_LEASE_ORPHANED);
+    cr_assert_eq(e->hold.lease.state, HLK_LEASE_ORPHANED);
     cr_assert_str_eq(unit_tells(), "ORPHANED a;");
     cr_assert_eq(cid.woken, 0);
     peer_passes(&unit.peer, LEASE);
-    hlk_watchdog_fire(&e->alarm);
+    hlk_watchdog_fire(&e->hold.alarm);
     cr_assert_eq(hlk_entry_check(e, &cid.waiter), HLK_ENTER_HEAD);
     hlk_entry_leave(e, &cid.waiter, false);
 }
@@ -429,10 +429,10 @@ Test(pass, a_renewal_is_the_same_for_the_new_holder)
     hold_before_bob();
     cr_assert(passes(&ann, &bob));
     peer_passes(&unit.peer, LEASE / 3);
-    hlk_watchdog_fire(&e->alarm);
+    hlk_watchdog_fire(&e->hold.alarm);
     unit.table.renew.run(&unit.table.renew, unit_now_ms());
     cr_assert_not_null(strstr(peer_hears(&unit.peer), "hlk-t-1-a:"));
     peer_answers(&unit.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(unit_now_ms(), LEASE));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(unit_now_ms(), LEASE));
     release(&bob);
 }

@@ -23,7 +23,7 @@ TestSuite(raise, .init = init, .fini = waiters_end, .timeout = 20);
 
 static bool begins(int64_t lease_ms)
 {
-    cmd.hold = e->h;
+    cmd.hold = e->hold.id;
     cmd.count = 1;
     cmd.lease_ms = lease_ms;
     cmd.call.sent_ns = hlk_clock_ns();
@@ -87,7 +87,7 @@ Test(raise, that_is_answered_counts_from_its_answer)
     pass(500);
     is_answered(1);
     cr_assert(hlk_raise_answer(&longer, &cmd));
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(unit_now_ms() - 500, 10000));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(unit_now_ms() - 500, 10000));
     hlk_raise_end(&longer, &cmd);
     cr_assert_eq(owed_ms(), 10000, "it may have run when its answer came");
 }
@@ -96,19 +96,19 @@ Test(raise, that_is_answered_counts_from_its_answer)
 Test(raise, that_is_answered_late_counts_for_the_end_alone)
 {
     hold_fixed(&ann, 2000);
-    int64_t until = e->lease.until_ms;
+    int64_t until = e->hold.lease.until_ms;
     cr_assert(begins(10000));
     pass(500);
     is_answered(1);
     hlk_raise_end(&longer, &cmd);
-    cr_assert_eq(e->lease.until_ms, until);
+    cr_assert_eq(e->hold.lease.until_ms, until);
     cr_assert_eq(owed_ms(), 10000);
 }
 
 Test(raise, of_a_hold_that_is_over_is_not_sent)
 {
     hold_fixed(&ann, 1000);
-    pass(e->lease.until_ms - unit_now_ms());
+    pass(e->hold.lease.until_ms - unit_now_ms());
     cr_assert_not(begins(HOUR));
     cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_eq(let_go(&ann), HLK_LET_LOST);
@@ -140,7 +140,7 @@ static void lose_and_give_up_the_end(int64_t after_ms)
 Test(raise, of_what_is_over_starts_the_end_that_nobody_owes)
 {
     hold_fixed(&ann, 2000);
-    uint64_t h = e->h;
+    uint64_t h = e->hold.id;
     cr_assert(begins(HOUR));
     lose_and_give_up_the_end(5000);
     is_answered(1);
@@ -197,20 +197,20 @@ Test(raise, by_a_renewal_is_counted_until_it_is_answered)
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    cr_assert_eq(e->lease.raising_ms, LEASE);
+    cr_assert_eq(e->hold.lease.raising_ms, LEASE);
     peer_answers(&unit.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(e->lease.raising_ms, 0);
+    cr_assert_eq(e->hold.lease.raising_ms, 0);
     pass(LEASE / 3);
     renew();
     peer_answers(&unit.peer, "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
-    cr_assert_eq(e->lease.raising_ms, 0);
+    cr_assert_eq(e->hold.lease.raising_ms, 0);
     pass(LEASE / 10);
     renew();
     peer_answers(&unit.peer, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
     cr_assert_eq(hear(), 1);
-    cr_assert_eq(e->lease.raising_ms, LEASE);
+    cr_assert_eq(e->hold.lease.raising_ms, LEASE);
     peer_answers(&unit.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(e->lease.raising_ms, 0);
+    cr_assert_eq(e->hold.lease.raising_ms, 0);
     release(&ann);
 }
 
@@ -230,6 +230,6 @@ Test(raise, by_a_renewal_that_was_not_sent_is_not_counted)
     pass(LEASE / 3);
     fire();
     flush();
-    cr_assert_eq(e->lease.raising_ms, 0);
+    cr_assert_eq(e->hold.lease.raising_ms, 0);
     cr_assert_eq(owed_ms(), LEASE - LEASE / 3);
 }

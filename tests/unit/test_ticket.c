@@ -94,7 +94,7 @@ Test(ticket, a_grant_is_a_hold)
     cr_assert_eq(atomic_load(&ann.holds), 1u);
     cr_assert_eq(held_count(), 1u);
     cr_assert_eq(atomic_load(&unit.table.counts.granted), 1u);
-    cr_assert(hlk_timer_armed(&e->alarm.timer));
+    cr_assert(hlk_timer_armed(&e->hold.alarm.timer));
     release(&ann);
 }
 
@@ -130,7 +130,7 @@ Test(ticket, a_grant_before_the_answer_waits_until_the_end_is_told_too)
     ann.waiter.completes = true;
     cr_assert_eq(enter(&ann), HLK_ENTER_HEAD);
     (void)queue(&ann);
-    cr_assert(hlk_entry_grant(e, e->h, HLK_GRANT_MS, 0, 0));
+    cr_assert(hlk_entry_grant(e, e->hold.id, HLK_GRANT_MS, 0, 0));
     cr_assert_not(hlk_entry_wait(e, &ann.waiter, false));
     hlk_entry_release_reported(e);
     cr_assert_eq(hlk_entry_check(e, &ann.waiter), HLK_ENTER_ACQUIRED);
@@ -160,7 +160,7 @@ Test(ticket, a_grant_counts_from_the_first_attempt_that_took_the_ticket)
     (void)queue(&ann);
     hlk_entry_wait(e, &ann.waiter, false);
     cr_assert(hlk_entry_grant(e, ann.waiter.h, HLK_GRANT_MS, 0, 0));
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(first, HLK_GRANT_MS));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(first, HLK_GRANT_MS));
     release(&ann);
 }
 
@@ -173,7 +173,7 @@ Test(ticket, a_grant_counts_from_when_its_ticket_had_been_in_queue_for_so_long)
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 9900, 0));
     cr_assert_eq(ann.asked, 0);
     cr_assert_eq(ann.woken, 1);
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(first + 9900 - 200, HLK_GRANT_MS));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(first + 9900 - 200, HLK_GRANT_MS));
     release(&ann);
 }
 
@@ -185,7 +185,7 @@ Test(ticket, a_kept_grant_counts_from_there_too)
     peer_passes(&unit.peer, 10000);
     cr_assert(hlk_entry_grant(e, ann.waiter.h, HLK_GRANT_MS, 9900, 0));
     cr_assert(hlk_entry_wait(e, &ann.waiter, false));
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(first + 9900 - 200, HLK_GRANT_MS));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(first + 9900 - 200, HLK_GRANT_MS));
     release(&ann);
 }
 
@@ -200,7 +200,7 @@ Test(ticket, a_kept_grant_from_the_future_counts_from_the_first_attempt)
     cr_assert(hlk_entry_grant(e, ann.waiter.h, HLK_GRANT_MS, 1500, 0));
     peer_passes(&unit.peer, 600);
     cr_assert(hlk_entry_wait(e, &ann.waiter, false));
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(first, HLK_GRANT_MS));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(first, HLK_GRANT_MS));
     release(&ann);
 }
 
@@ -258,7 +258,7 @@ Test(ticket, a_grant_and_the_answer_yours_are_one_hold)
     cr_assert_eq(count_of(&ann), 1u);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0)); /* a late grant has no effect either */
     cr_assert_eq(count_of(&ann), 1u);
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(unit_now_ms(), LEASE));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(unit_now_ms(), LEASE));
     cr_assert_eq(atomic_load(&unit.table.counts.granted), 0u);
     release(&ann);
 }
@@ -383,7 +383,7 @@ Test(ticket, max_hold_caps_a_grant)
     ann.waiter.max_hold_ms = 700;
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
-    cr_assert_eq(e->lease.until_ms, unit_now_ms() + 700);
+    cr_assert_eq(e->hold.lease.until_ms, unit_now_ms() + 700);
     release(&ann);
 }
 
@@ -483,7 +483,7 @@ Test(ticket, the_next_one_has_the_ticket_of_a_waiting_head_waiter_that_leaves)
     cr_assert_not(hlk_entry_wait(e, &bob.waiter, false));
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0)); /* for the head waiter of that time */
     cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_ACQUIRED);
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(first, HLK_GRANT_MS));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(first, HLK_GRANT_MS));
     cr_assert_eq(count_of(&ann), 0u);
     release(&bob);
 }
@@ -545,7 +545,7 @@ Test(ticket, one_try_has_no_others_ticket)
 Test(ticket, a_successor_that_leaves_before_it_asked_owes_the_end_of_that_ticket)
 {
     uint64_t h = wait_in_queue(&ann);
-    struct hlk_member member = e->ticket->member;
+    struct hlk_member member = e->hold.ticket->member;
     enter(&bob);
     cr_assert_not(hlk_entry_leave(e, &ann.waiter, false));
     cr_assert_eq(bob.waiter.h, h);

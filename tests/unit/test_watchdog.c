@@ -29,7 +29,7 @@ Test(watchdog, a_third_later_it_is_renewed)
     int64_t sent = unit_now_ms();
     pass(20);
     peer_answers(&unit.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(e->lease.until_ms, hlk_lease_until(sent, LEASE));
+    cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(sent, LEASE));
     cr_assert_eq(alarm_in(), LEASE / 3 - 20);
     cr_assert_eq(atomic_load(&unit.table.counts.renewals), 1u);
     cr_assert_eq(atomic_load(&unit.table.counts.renewals_late), 0u);
@@ -114,8 +114,8 @@ Test(watchdog, renewals_towards_max_hold_are_shorter)
     pass(10000);
     renew();
     peer_answers(&unit.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(e->lease.until_ms, cap);
-    cr_assert(e->lease.capped);
+    cr_assert_eq(e->hold.lease.until_ms, cap);
+    cr_assert(e->hold.lease.capped);
     release(&ann);
 }
 
@@ -170,13 +170,13 @@ Test(watchdog, each_of_a_batch_has_its_own_answer)
     cr_assert(hlk_entry_acquired(other, &bob.waiter, unit_now_ms(), 0, false));
     pass(LEASE / 3);
     fire();
-    hlk_watchdog_fire(&other->alarm);
+    hlk_watchdog_fire(&other->hold.alarm);
     flush();
     cr_assert_eq(hear(), 2);
     cr_assert_eq(commands, 1);
     peer_answers(&unit.peer, "*2\r\n:0\r\n:1\r\n");
     cr_assert(is_lost(&ann));
-    cr_assert_eq(other->lease.sent_ms, unit_now_ms());
+    cr_assert_eq(other->hold.lease.sent_ms, unit_now_ms());
     cr_assert_str_eq(unit_tells(), "LOST a;");
     let_go(&ann);
     cr_assert_eq(hlk_entry_release(other, bob.waiter.holder.id, &record), HLK_LET_LAST);
@@ -195,7 +195,7 @@ Test(watchdog, a_server_without_the_script_is_sent_its_text)
     cr_assert_eq(hear(), 1);
     cr_assert(by_text);
     peer_answers(&unit.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(e->lease.sent_ms, unit_now_ms());
+    cr_assert_eq(e->hold.lease.sent_ms, unit_now_ms());
     release(&ann);
 }
 
@@ -240,7 +240,7 @@ Test(watchdog, a_renewal_that_broke_loses_nothing)
     hlk_watchdog_verify_all(&unit.node);
     cr_assert_eq(hear(), 1);
     peer_answers(&unit.peer, "*1\r\n:1\r\n");
-    cr_assert_eq(e->lease.sent_ms, unit_now_ms());
+    cr_assert_eq(e->hold.lease.sent_ms, unit_now_ms());
     release(&ann);
 }
 
@@ -252,7 +252,7 @@ Test(watchdog, without_answers_it_is_at_risk_then_lost)
     pass(LEASE / 3);
     fire();
     flush(); /* no connection */
-    pass(e->lease.until_ms - LEASE / 3 - unit_now_ms() - 1);
+    pass(e->hold.lease.until_ms - LEASE / 3 - unit_now_ms() - 1);
     fire();
     cr_assert_str_eq(unit_tells(), "");
     pass(1);
@@ -260,7 +260,7 @@ Test(watchdog, without_answers_it_is_at_risk_then_lost)
     fire();
     cr_assert_str_eq(unit_tells(), "AT_RISK a;");
     cr_assert_str_eq(unit.why, "renewal is overdue: no answer from the server");
-    pass(e->lease.until_ms - unit_now_ms() - 1);
+    pass(e->hold.lease.until_ms - unit_now_ms() - 1);
     fire();
     flush();
     cr_assert_str_eq(unit_tells(), "");
@@ -279,7 +279,7 @@ Test(watchdog, what_was_lost_is_renewed_no_more)
     for (int memory = 1; memory >= 0; memory--) { /* without memory the entry itself stores the loss */
         peer_up(&unit.peer);
         hold(&ann);
-        pass(e->lease.until_ms - unit_now_ms());
+        pass(e->hold.lease.until_ms - unit_now_ms());
         hlk_mem_fail_after(memory ? -1 : 1);
         fire();
         hlk_mem_fail_after(-1);
@@ -312,7 +312,7 @@ Test(watchdog, a_process_that_stood_still_for_less_is_told_so_too)
 {
     peer_up(&unit.peer);
     hold(&ann);
-    pass(e->lease.until_ms - unit_now_ms() - 1);
+    pass(e->hold.lease.until_ms - unit_now_ms() - 1);
     fire();
     cr_assert_str_eq(unit_tells(), "AT_RISK a;");
     cr_assert_str_eq(unit.why, "renewal is overdue: this process stood still");
@@ -322,7 +322,7 @@ Test(watchdog, a_process_that_stood_still_for_less_is_told_so_too)
 Test(watchdog, a_loss_that_the_holder_finds_out_says_why)
 {
     hold(&ann);
-    pass(e->lease.until_ms - unit_now_ms());
+    pass(e->hold.lease.until_ms - unit_now_ms());
     let_go(&ann);
     cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_str_eq(unit.why, "no answer to renewals from the server");
@@ -332,7 +332,7 @@ Test(watchdog, an_answer_at_the_last_moment_makes_it_safe)
 {
     peer_up(&unit.peer);
     hold(&ann);
-    pass(e->lease.until_ms - unit_now_ms() - 5);
+    pass(e->hold.lease.until_ms - unit_now_ms() - 5);
     fire();
     cr_assert_str_eq(unit_tells(), "AT_RISK a;");
     renew();
@@ -345,7 +345,7 @@ Test(watchdog, an_answer_after_the_loss_changes_nothing)
 {
     peer_up(&unit.peer);
     hold(&ann);
-    pass(e->lease.until_ms - unit_now_ms() - 5);
+    pass(e->hold.lease.until_ms - unit_now_ms() - 5);
     fire();
     renew();
     pass(5);
@@ -364,7 +364,7 @@ Test(watchdog, an_answer_after_the_lease_is_over_revives_nothing)
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    pass(e->lease.until_ms - unit_now_ms());
+    pass(e->hold.lease.until_ms - unit_now_ms());
     cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
     peer_answers(&unit.peer, "*1\r\n:1\r\n");
     cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
@@ -382,7 +382,7 @@ Test(watchdog, what_is_over_by_the_clock_is_renewed_no_more)
     hold(&ann);
     pass(LEASE / 3);
     fire();
-    pass(e->lease.until_ms - unit_now_ms());
+    pass(e->hold.lease.until_ms - unit_now_ms());
     flush(); /* the loop was stopped between the two */
     hlk_watchdog_verify_all(&unit.node);
     cr_assert_eq(hear(), 0);
@@ -395,7 +395,7 @@ Test(watchdog, at_risk_comes_when_the_client_wants_it)
 {
     unit.table.at_risk_ms = 500;
     hold_fixed(&ann, 10000);
-    cr_assert_eq(alarm_in(), e->lease.until_ms - 500 - unit_now_ms());
+    cr_assert_eq(alarm_in(), e->hold.lease.until_ms - 500 - unit_now_ms());
     pass(alarm_in());
     fire();
     cr_assert_str_eq(unit_tells(), "AT_RISK a;");

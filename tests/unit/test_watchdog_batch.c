@@ -49,7 +49,7 @@ Test(watchdog_batch, what_is_due_in_a_tick_leaves_in_few_scripts)
     hold_many();
     pass(LEASE / 3);
     for (int i = 0; i < MANY; i++)
-        hlk_watchdog_fire(&many[i]->alarm);
+        hlk_watchdog_fire(&many[i]->hold.alarm);
     flush();
     cr_assert_eq(hear(), MANY);
     cr_assert_eq(commands, 3);
@@ -57,7 +57,7 @@ Test(watchdog_batch, what_is_due_in_a_tick_leaves_in_few_scripts)
     answer_many(HLK_RENEWALS_A_SCRIPT);
     answer_many(50);
     for (int i = 0; i < MANY; i++)
-        cr_assert_eq(many[i]->lease.sent_ms, unit_now_ms());
+        cr_assert_eq(many[i]->hold.lease.sent_ms, unit_now_ms());
     release_many();
 }
 
@@ -107,11 +107,11 @@ Test(watchdog_batch, the_next_hold_is_not_renewed_for_the_one_before)
     renew();
     release(&ann);
     hold(&bob);
-    int64_t until = e->lease.until_ms;
+    int64_t until = e->hold.lease.until_ms;
     pass(10);
     peer_answers(&unit.peer, "*1\r\n:0\r\n"); /* ann's reply */
     cr_assert_eq(count_of(&bob), 1u);
-    cr_assert_eq(e->lease.until_ms, until);
+    cr_assert_eq(e->hold.lease.until_ms, until);
     cr_assert_str_eq(unit_tells(), "");
     release(&bob);
 }
@@ -124,9 +124,9 @@ Test(watchdog_batch, an_answer_to_the_hold_before_is_not_the_next_ones)
     renew();
     release(&ann);
     hold_fixed(&bob, 1000);
-    int64_t until = e->lease.until_ms;
+    int64_t until = e->hold.lease.until_ms;
     peer_answers(&unit.peer, "*1\r\n:1\r\n"); /* 30 s, for ann */
-    cr_assert_eq(e->lease.until_ms, until);
+    cr_assert_eq(e->hold.lease.until_ms, until);
     cr_assert_eq(atomic_load(&unit.table.counts.renewals), 0u);
     release(&bob);
 }
@@ -164,11 +164,11 @@ Test(watchdog_batch, a_batch_leaves_nothing_marked)
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    cr_assert_not(e->batched);
+    cr_assert_not(e->hold.batched);
     peer_breaks(&unit.peer);
     pass(LEASE / 10);
     hlk_watchdog_verify_all(&unit.node); /* cannot be sent */
-    cr_assert_not(e->batched);
+    cr_assert_not(e->hold.batched);
     release(&ann);
 }
 
@@ -192,14 +192,14 @@ static void renew_three(int64_t cap0, int64_t cap1, int64_t cap2)
     }
     pass(LEASE / 3);
     for (int i = 0; i < 3; i++)
-        hlk_watchdog_fire(&three[i]->alarm);
+        hlk_watchdog_fire(&three[i]->hold.alarm);
     flush();
     cr_assert_eq(hear(), 3);
     cr_assert_eq(commands, 1);
     peer_answers(&unit.peer, "*3\r\n:1\r\n:1\r\n:1\r\n");
     for (int i = 0; i < 3; i++) {
         bool capped = caps[i] != 0;
-        cr_assert_eq(three[i]->lease.capped, capped);
+        cr_assert_eq(three[i]->hold.lease.capped, capped);
         cr_assert_eq(hlk_entry_release(three[i], theirs[i].waiter.holder.id, &record), HLK_LET_LAST);
         hlk_entry_release_finish(three[i]);
         hlk_entry_unref(three[i]);
@@ -257,7 +257,7 @@ Test(watchdog_batch, a_client_that_only_holds_wakes_up_for_its_renewals_alone)
         renewals++;
         peer_says(&unit.peer, "*1\r\n:1\r\n");
         let_it_turn();
-        cr_assert_eq(e->lease.sent_ms, unit_now_ms(), "the loop has not read its answer");
+        cr_assert_eq(e->hold.lease.sent_ms, unit_now_ms(), "the loop has not read its answer");
     }
     cr_assert_geq(renewals, 30);
     cr_assert_leq(wakes, 2 * renewals, "%d of %d", wakes, renewals);

@@ -6,7 +6,7 @@ bool by_text;
 
 void fire(void)
 {
-    hlk_watchdog_fire(&e->alarm);
+    hlk_watchdog_fire(&e->hold.alarm);
 }
 
 void flush(void)
@@ -21,8 +21,8 @@ void pass(int64_t ms)
 
 int64_t alarm_in(void)
 {
-    cr_assert(hlk_timer_armed(&e->alarm.timer));
-    return e->alarm.timer.due_ms - unit_now_ms();
+    cr_assert(hlk_timer_armed(&e->hold.alarm.timer));
+    return e->hold.alarm.timer.due_ms - unit_now_ms();
 }
 
 int hear(void)
