@@ -24,6 +24,10 @@ static const struct refusal {
 };
 enum { REFUSALS = sizeof refusals / sizeof *refusals };
 
+/* What a hold needs too: a full server still raises its lease, and releases it. */
+static const struct refusal *const lasting[] = { &refusals[1], &refusals[2] };
+enum { LASTING = sizeof lasting / sizeof *lasting };
+
 static hlk_client *open_patient(int64_t reconnect_timeout_ms)
 {
     struct hlk_client_opts opts = fault_opts();
@@ -76,13 +80,18 @@ static void complete(hlk_lock *lock, enum hlk_status status, void *ctx)
     atomic_store(&completion->done, 1);
 }
 
+static void acquire_async_with(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct completion *completion)
+{
+    memset(completion, 0, sizeof *completion);
+    cr_assert_eq(hlk_lock_acquire_async(lock, opts, complete, completion), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(atomic_load(&completion->done));
+}
+
 static void acquire_async(hlk_lock *lock, int64_t wait_ms, struct completion *completion)
 {
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.wait_ms = wait_ms;
-    memset(completion, 0, sizeof *completion);
-    cr_assert_eq(hlk_lock_acquire_async(lock, &opts, complete, completion), HLK_OK, "%s", hlk_last_error());
-    WAIT_FOR(atomic_load(&completion->done));
+    acquire_async_with(lock, &opts, completion);
 }
 
 Test(refused, until_its_deadline_a_completion_is_told_why)
@@ -128,10 +137,85 @@ Test(refused, for_a_while_only_delays_a_wait)
     }
 }
 
-/* --- releases */
+/* --- a nested hold whose lease is raised */
 
-static const struct refusal *const lasting[] = { &refusals[1], &refusals[2] }; /* a full server still releases locks */
-enum { LASTING = sizeof lasting / sizeof *lasting };
+static struct hlk_acquire_opts raise_in(int64_t wait_ms)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.wait_ms = wait_ms;
+    opts.lease_ms = 60000;
+    return opts;
+}
+
+static void raises_blocked(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct completion *out)
+{
+    out->status = hlk_lock_acquire_with(lock, opts);
+    snprintf(out->error, sizeof out->error, "%s", out->status == HLK_OK ? "" : hlk_last_error());
+    out->at_ms = test_now_ms();
+}
+
+/* The outer hold stays as it was. */
+static void refuse_raises(void (*raises)(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct completion *out))
+{
+    static struct completion completion; /* of a raise that may outlive a test that fails */
+    hlk_client *client = open_patient(10000);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = fixture_owned(client, "t", owner);
+    struct hlk_acquire_opts wait = raise_in(400), once = raise_in(HLK_NOWAIT), patient = raise_in(WAIT_MS);
+    for (int i = 0; i < LASTING; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
+        raw(fixture.redis, lasting[i]->begin);
+        int64_t began = test_now_ms();
+        raises(lock, &wait, &completion);
+        cr_assert_eq(completion.status, HLK_E_SERVER, "%s", completion.error);
+        assert_says(lasting[i]->word, completion.error);
+        cr_assert_geq(completion.at_ms - began, 400, "all of it");
+        raises(lock, &once, &completion);
+        cr_assert_eq(completion.status, HLK_E_SERVER, "%s", completion.error);
+        cr_assert_eq(hlk_lock_holds(lock), 1);
+        raw(fixture.redis, lasting[i]->end);
+        raises(lock, &patient, &completion);
+        cr_assert_eq(completion.status, HLK_OK, "%s", completion.error);
+        cr_assert_eq(hlk_lock_holds(lock), 2);
+        cr_assert_gt(raw_pttl(fixture.redis, "t"), 30000);
+        for (int k = 0; k < 2; k++)
+            cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    }
+    hlk_owner_destroy(owner);
+}
+
+Test(refused, until_its_deadline_a_raise_is_told_why)
+{
+    refuse_raises(raises_blocked);
+}
+
+Test(refused, until_its_deadline_a_raise_by_completion_is_told_why)
+{
+    refuse_raises(acquire_async_with);
+}
+
+Test(refused, for_a_while_only_delays_a_raise)
+{
+    hlk_client *client = open_patient(10000);
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    hlk_lock *lock = fixture_owned(client, "t", owner);
+    struct hlk_acquire_opts opts = raise_in(WAIT_MS);
+    for (int i = 0; i < LASTING; i++) {
+        cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
+        raw(fixture.redis, lasting[i]->begin);
+        int64_t refused = raw_stat(fixture.redis, "total_error_replies");
+        struct actor *raising = actor_start(lock, &opts);
+        WAIT_FOR(raw_stat(fixture.redis, "total_error_replies") > refused);
+        cr_assert_not(actor_answered(raising));
+        raw(fixture.redis, lasting[i]->end);
+        cr_assert_eq(actor_status(raising), HLK_OK, "%s", actor_error(raising));
+        cr_assert_eq(actor_end(raising), HLK_OK);
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    }
+    hlk_owner_destroy(owner);
+}
+
+/* --- releases */
 
 /* Each attempt was refused: that is the result, not "sent, may have run". The release is repeated, and succeeds in the
  * end. */

@@ -215,6 +215,58 @@ Test(acquire_step, a_pause_is_found_by_close)
     cancel = none;
 }
 
+/* Behind another owner's attempt. It waits for no message, but close must not wait for that attempt. */
+Test(acquire_step, one_try_behind_another_is_found_by_close)
+{
+    cr_assert_eq(begin(HLK_FOREVER), HLK_WAIT_REPLY);
+    struct hlk_acquire_op *first = op;
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.owner = owner;
+    hlk_lock *mine = lock, *owned = hlk_lock_create(client, "t", &opts);
+    hlk_cancel *none = cancel;
+    lock = owned;
+    cancel = NULL;
+    unsigned before = closings();
+    cr_assert_eq(begin(HLK_NOWAIT), HLK_WAIT_QUEUE);
+    cr_assert_eq(closings(), before + 1);
+    hlk_acquire_abandon(op);
+    hlk_acquire_op_free(op);
+    op = first;
+    lock = mine;
+    cancel = none;
+    hlk_lock_destroy(owned);
+    hlk_owner_destroy(owner);
+}
+
+/* A cluster's slot has no server that is known, and the deadline comes. */
+static void without_a_server(int64_t wait_ms, unsigned attempts, enum hlk_status status)
+{
+    next_progress = HLK_COMMAND_PAUSED;
+    cr_assert_eq(begin(wait_ms), HLK_WAIT_PAUSE);
+    (void)hlk_error_set(&op->error, HLK_E_CONNECT, "no server is known for the slot");
+    op->cmd.attempts = attempts;
+    op->machine.deadline_ms = op->wait_for.until_ms = hlk_clock_ms();
+    cr_assert_eq(step(HLK_WAKE_TIME), HLK_WAIT_DONE);
+    cr_assert_eq(op->machine.status, status);
+    cr_assert_eq(sent, 1);
+}
+
+Test(acquire_step, without_a_server_for_the_slot_what_was_sent_is_not_unsent)
+{
+    without_a_server(WAIT_MS, 1, HLK_TIMEOUT);
+}
+
+Test(acquire_step, nor_is_one_try)
+{
+    without_a_server(HLK_NOWAIT, 1, HLK_BUSY);
+}
+
+Test(acquire_step, without_a_server_for_the_slot_nothing_sent_is_not_connected)
+{
+    without_a_server(WAIT_MS, 0, HLK_E_CONNECT);
+}
+
 Test(acquire_step, without_a_connection_in_time_it_is_not_connected)
 {
     next_progress = HLK_COMMAND_UNCONNECTED;
