@@ -86,7 +86,7 @@ static void init_waiter(struct hlk_acquire_op *op, hlk_lock *lock, struct hlk_ho
     op->waiter.max_hold_ms = lock->max_hold_ms;
     op->waiter.fenced = lock->kind->fenced;
     op->waiter.no_nesting = lock->kind->non_reentrant;
-    op->waiter.permits = lock->permits;
+    op->waiter.permits = lock->permits ? lock->permits->count : 0;
     op->waiter.floor = lock->kind->fenced ? lock->token_floor : 0;
     op->waiter.wake = op_on_queue_wake;
 }
@@ -126,8 +126,8 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
     op->server = hlk_node_of(op->node, op->cmd.name, op->cmd.name_len);
     op->cmd.lease_ms = op->lease_ms;
     op->cmd.fenced = lock->kind->fenced;
-    op->cmd.count = lock->permits;
-    op->cmd.settled = lock->settled;
+    op->cmd.count = op->waiter.permits;
+    op->cmd.settled = lock->permits ? lock->permits->settled : NULL;
     return op;
 }
 

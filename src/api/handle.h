@@ -15,6 +15,13 @@ struct hlk_owner {
     char label[65];
 };
 
+/* One call of a semaphore. */
+struct hlk_permits {
+    int64_t count;
+    const char *settled;                /* cmd->settled */
+    atomic_uint holds;                  /* of the call's holder */
+};
+
 struct hlk_lock {
     struct hlk_handle handle;           /* its references: the user's, holds, waits */
     hlk_client *client;                 /* referenced, as entry and owner are */
@@ -26,10 +33,8 @@ struct hlk_lock {
     int64_t token_floor;                /* of a fenced kind */
     int32_t backoff_min_ms, backoff_max_ms;     /* of polls */
     const struct hlk_kind *kind;
-    int64_t permits;                    /* of a semaphore, for one call: how many; 0: a lock */
-    const char *settled;                /* the same: cmd->settled */
-    atomic_uint holds;                  /* the same: of its holder */
-    char name[];                        /* the name, if entry is NULL; else `settled` */
+    const struct hlk_permits *permits;  /* of a semaphore, for one call; NULL: a lock */
+    char name[];                        /* the name, if entry is NULL */
 };
 
 static inline const char *hlk_lock_text(const hlk_lock *lock)

@@ -66,15 +66,15 @@ hlk_lock *hlk_lock_thread_handle(hlk_lock *lock, const char *operation)
 hlk_lock *hlk_lock_call_handle(hlk_lock *lock, const char *operation, int64_t permits, const char *settled)
 {
     size_t size = settled ? strlen(settled) + 1 : 0;
-    hlk_lock *own = make_own(lock, operation, hlk_thread_next_id(), size);
+    hlk_lock *own = make_own(lock, operation, hlk_thread_next_id(), sizeof(struct hlk_permits) + size);
     if (!own)
         return NULL;
-    own->holder.holds = &own->holds;
-    own->permits = permits;
-    if (size) {
-        memcpy(own->name, settled, size);
-        own->settled = own->name;
-    }
+    struct hlk_permits *call = (struct hlk_permits *)(void *)(own + 1);
+    call->count = permits;
+    if (size)
+        call->settled = memcpy(call + 1, settled, size);
+    own->holder.holds = &call->holds;
+    own->permits = call;
     return own;
 }
 
