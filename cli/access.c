@@ -27,12 +27,13 @@ static const char *const variables[ACCESS_WORDS] = {
 
 bool access_find(struct access *access, const char *url, char *why, size_t why_size)
 {
-    bool tls = strncmp(url, "rediss", strlen("rediss")) == 0;
+    bool tls = strncmp(url, "rediss", strlen("rediss")) == 0 || strncmp(url, "redlocks", strlen("redlocks")) == 0;
     for (int i = 0; i < ACCESS_WORDS; i++) {
         bool of_tls = i != ACCESS_PASSWORD_FILE;
         const char *value = getenv(variables[i]);
         if (access->words[i] && of_tls && !tls) {
-            snprintf(why, why_size, "%s: the URL is one without TLS; with TLS it begins with rediss", options[i]);
+            snprintf(why, why_size, "%s: the URL is one without TLS; with TLS it begins with rediss or redlocks",
+                     options[i]);
             return false;
         }
         if (!access->words[i] && value && *value && (tls || !of_tls))

@@ -5,8 +5,9 @@
 
 #define WHERE                                                                                                          \
     "  -u, --url URL     redis://[user:pass@]host[:port][/db], unix:/path.sock,\n"                                     \
-    "                    redis+sentinel://host,host/service, redis+cluster://host\n"                                   \
-    "                    (with TLS rediss://, rediss+sentinel://, rediss+cluster://),\n"                               \
+    "                    redis+sentinel://host,host/service, redis+cluster://host,\n"                                  \
+    "                    redlock://host,host,host (with TLS rediss://,\n"                                              \
+    "                    rediss+sentinel://, rediss+cluster://, redlocks://),\n"                                       \
     "                    or local: (a private server for you on this host; other\n"                                    \
     "                    hosts are not excluded)\n"                                                                    \
     "      --url-file FILE\n"                                                                                          \

@@ -379,11 +379,6 @@ enum hlk_status hlk_client_open_nodes(hlk_client **out, const char *const *urls,
     return status;
 }
 
-enum hlk_status hlk_client_open(hlk_client **out, const char *url, const struct hlk_client_opts *opts)
-{
-    return hlk_client_open_nodes(out, &url, 1, hlk_route_single, opts);
-}
-
 /* --- close --- */
 
 static void wake_waits(hlk_client *client)

@@ -15,8 +15,10 @@ struct hlk_wait_entry {                 /* whoever waits for a lock: told when t
     void (*wake)(struct hlk_wait_entry *entry);
 };
 
-/* What a topology adds to a client; both run once, in this order, if it is set. */
+/* What a topology adds to a client; close and fini run once, in this order, if it is set. */
 struct hlk_client_part {
+    const struct hlk_lock_group *locks; /* what its locks do (api/handle.h) */
+    char shown[32];                     /* in errors, instead of one server's URL */
     void (*close)(struct hlk_client_part *part, hlk_client *client);    /* what is held is to be released */
     void (*fini)(struct hlk_client_part *part);                         /* the loop has ended */
 };

@@ -1,6 +1,6 @@
 # arrows.cmake - fails on an #include that points up. cmake -DTOP=<the repository> -P arrows.cmake
 #
-#   cli -> include only         api, quorum -> client -> { kinds | lease } -> node -> wait -> script -> net -> base
+#   cli -> include only         quorum -> api -> client -> { kinds | lease } -> node -> wait -> script -> net -> base
 #                              diagnose -> client
 #
 # A folder may include itself, everything below it and the public headers. kinds and lease do not know each other, and
@@ -18,7 +18,7 @@ set(below_kinds node wait script net base)
 set(below_client kinds lease node wait script net base)
 set(below_diagnose client kinds lease node wait script net base)
 set(below_api client kinds lease node wait script net base)
-set(below_quorum client kinds lease node wait script net base)
+set(below_quorum api client kinds lease node wait script net base)
 set(below_cli "")
 set(below_demo cli)     # how the command says things
 

@@ -9,7 +9,7 @@ import re
 import sys
 
 LAYERS = {"base": 0, "net": 1, "script": 2, "wait": 3, "node": 4, "lease": 5, "kinds": 5, "": 6, "api": 7,
-          "quorum": 7, "diagnose": 7}
+          "quorum": 8, "diagnose": 7}
 FUNCTION = re.compile(r"^(?!static|typedef|#)[a-z].*?\b([a-z]\w+)\([^;{]*\)\s*\{", re.M)
 
 

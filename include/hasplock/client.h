@@ -146,7 +146,12 @@ struct hlk_client_opts {
  * and its name are checked), unix:/path/of.sock, or local: (a private server of this user on this host); or
  * redis+sentinel://[user[:pass]@]host[:port],host[:port]/service[/db], the master that Redis Sentinel names (port 26379
  * by default): the client follows it through failovers; or redis+cluster://[user[:pass]@]host[:port],..., a Redis
- * Cluster, by any of its servers. rediss+sentinel:// and rediss+cluster:// are the same with TLS.
+ * Cluster, by any of its servers. rediss+sentinel:// and rediss+cluster:// are the same with TLS. Or
+ * redlock://[user[:pass]@]host[:port][/db],...[?option=number&...]: independent masters, of which a majority decides
+ * (quorum.h); redlocks:// with TLS. Each host has its own user, port and db, and may also be unix:/path. Options are
+ * the numbers of struct hlk_quorum_opts by their names; there a 0 means 0, and ttl_ms is watchdog_ms by default. Its
+ * locks are HLK_LOCK_PLAIN, HLK_LOCK_NON_REENTRANT and HLK_LOCK_STRING. Every call of lock.h works on them but
+ * hlk_lock_break, and of async.h and inspect.h hlk_lock_release_async and hlk_client_counters.
  * `opts`: NULL for the defaults.
  * HLK_OK           *out is the client; the caller closes it
  * HLK_E_INVALID    the URL or an option is wrong, and the error says which. *out is NULL, as on every other error

@@ -248,7 +248,7 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     enum hlk_enter nested;
     unsigned count = 0;
     uint64_t h = 0;
-    enum hlk_status status = hlk_lock_check(lock, "acquire");
+    enum hlk_status status = hlk_lock_check_single(lock, "acquire");
     if (status == HLK_OK)
         status = hlk_acquire_op_read_opts(lock, "acquire", given, &opts);
     if (status != HLK_OK)

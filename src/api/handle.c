@@ -33,7 +33,7 @@ enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum 
     hlk_text_init(&text, buf, sizeof buf);
     hlk_text_add(&text, "%s ", operation);
     hlk_text_add_quoted(&text, hlk_lock_text(lock), hlk_lock_text_len(lock), 128);
-    hlk_text_add(&text, " at %s: ", hlk_lock_node(lock)->endpoint.url.shown);
+    hlk_text_add(&text, " at %s: ", lock->group ? lock->client->part->shown : hlk_lock_node(lock)->endpoint.url.shown);
     va_list args;
     va_start(args, format);
     hlk_text_vadd(&text, format, args);
@@ -46,6 +46,14 @@ enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation)
     if (!lock)
         return hlk_last_set(HLK_E_INVALID, "%s: lock is NULL", operation);
     return hlk_client_check(lock->client, operation, hlk_lock_text(lock));
+}
+
+enum hlk_status hlk_lock_check_single(const hlk_lock *lock, const char *operation)
+{
+    enum hlk_status status = hlk_lock_check(lock, operation);
+    if (status == HLK_OK && lock->group)
+        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "not of a lock over several masters");
+    return status;
 }
 
 enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation)
@@ -110,8 +118,9 @@ static const char *handle_bad_opts(const hlk_client *client, const struct hlk_lo
     const struct hlk_kind *kind = hlk_kind_get(opts->kind);
     if (!kind)
         return unknown_kind;
-    if (client->part)
-        return "this client is one of independent masters: make its locks by hlk_quorum_create";
+    const char *refused = client->part ? client->part->locks->refuse(opts) : NULL;
+    if (refused)
+        return refused;
     if (!client->pubsub && !kind->polls)
         return "this kind of lock waits by pub/sub, which HLK_OPEN_NO_PUBSUB forbids; use one that polls";
     if (opts->reserved != 0)
@@ -146,7 +155,7 @@ hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const 
 {
     const struct hlk_kind *kind = hlk_kind_get(opts->kind);
     struct hlk_node *node = hlk_client_node(client, name, len);
-    bool seats = kind->format->per_holder && !opts->owner;
+    bool seats = client->part || (kind->format->per_holder && !opts->owner);
     hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + (seats ? len + 1 : 0));
     struct hlk_entry *entry = !lock || seats ? NULL
                               : kind->format->per_holder
@@ -159,6 +168,7 @@ hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const 
     if (seats)
         memcpy(lock->name, name, len);
     set_kind(lock, opts);
+    lock->group = client->part ? client->part->locks : NULL;
     atomic_init(&lock->handle.refs, 1);
     lock->handle.mu = &client->table.handles_mu;
     lock->handle.callback = (struct hlk_callback){ opts->on_event, opts->event_ctx };
@@ -262,6 +272,10 @@ void hlk_lock_view(const hlk_lock *lock, struct hlk_thread *self, struct hlk_vie
 {
     uint64_t holder = hlk_lock_holder(lock, self).id;
     struct hlk_entry *e = lock->entry;
+    if (lock->group) {
+        lock->group->view(lock, hlk_lock_holder(lock, self), view);
+        return;
+    }
     if (!e) /* each thread has an entry while it holds the lock or has lost it */
         e = hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, lock->name, strlen(lock->name), holder, false);
     if (e)

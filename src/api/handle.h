@@ -3,6 +3,7 @@
 #define HLK_API_HANDLE_H
 
 #include "client.h"
+#include "hasplock/async.h"
 #include "kinds/kind.h"
 
 #include <string.h>
@@ -15,6 +16,18 @@ struct hlk_owner {
     char label[65];
 };
 
+/* What a lock over several servers does (quorum/lock.c); calls have checked their arguments. Nothing below the public
+ * functions knows that there are such locks. */
+struct hlk_lock_group {
+    /* NULL: such a lock can be made; else why not. */
+    const char *(*refuse)(const struct hlk_lock_opts *opts);
+    enum hlk_status (*acquire)(hlk_lock *lock, const struct hlk_acquire_opts *opts);
+    enum hlk_status (*release)(hlk_lock *lock);
+    enum hlk_status (*release_async)(hlk_lock *lock, hlk_done_fn *done, void *ctx);
+    enum hlk_status (*extend)(hlk_lock *lock, int64_t lease_ms);
+    void (*view)(const hlk_lock *lock, struct hlk_holder holder, struct hlk_view *view);
+};
+
 /* One call of a semaphore. */
 struct hlk_permits {
     int64_t count;
@@ -23,10 +36,11 @@ struct hlk_permits {
 };
 
 struct hlk_lock {
+    const struct hlk_lock_group *group; /* NULL: its name and holder have an entry, */
     struct hlk_handle handle;           /* its references: the user's, holds, waits */
     hlk_client *client;                 /* referenced, as entry and owner are */
-    struct hlk_entry *entry;            /* NULL: a fair lock held by threads, whose calls use thread handles
-                                         * (thread_handle.c) */
+    struct hlk_entry *entry;            /* this one; NULL: a fair lock held by threads, whose calls use thread
+                                         * handles (thread_handle.c) */
     hlk_owner *_Atomic owner;           /* NULL: held by threads. Given back by destroy: holds keep no owner */
     struct hlk_holder holder;           /* the owner's; id 0: no owner */
     int64_t lease_ms, max_hold_ms;
@@ -89,6 +103,8 @@ void hlk_lock_owner_label(struct hlk_handle *handle, char *buf, size_t size);
 
 /* Refuses NULL, a forked child and a closed client; called first by every call on a handle. */
 enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation);
+/* The same, and a lock over several servers. */
+enum hlk_status hlk_lock_check_single(const hlk_lock *lock, const char *operation);
 
 struct hlk_send_limits {           /* limits of a short command; all 0: reconnect_timeout_ms and reply_timeout_ms
                                     * apply */

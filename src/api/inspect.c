@@ -69,7 +69,7 @@ static bool mine(hlk_lock *lock, const char *holder)
 enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
 {
     struct state state = { HLK_LOCK_STATE_INIT, false };
-    enum hlk_status status = hlk_lock_check(lock, "query");
+    enum hlk_status status = hlk_lock_check_single(lock, "query");
     if (status != HLK_OK)
         return status;
     if (!out || out->size < sizeof out->size)
@@ -138,7 +138,7 @@ enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t 
 {
     if (n)
         *n = 0;
-    enum hlk_status status = hlk_lock_check(lock, "waiters");
+    enum hlk_status status = hlk_lock_check_single(lock, "waiters");
     if (status != HLK_OK)
         return status;
     if (!n || max > HLK_WAITERS_MAX || (max > 0 && !out))

@@ -141,6 +141,8 @@ enum hlk_status hlk_lock_list(hlk_client *client, struct hlk_list_opts *given, h
     enum hlk_status status = hlk_client_check(client, "list", NULL);
     if (status != HLK_OK)
         return status;
+    if (client->part)
+        return hlk_last_set(HLK_E_INVALID, "list: not of several masters; open a client of one of them");
     const char *name = *opts.prefix ? opts.prefix : "*";
     hlk_lock *handle = hlk_lock_make(client, name, strlen(name), &kind);
     if (!handle)

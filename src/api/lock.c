@@ -178,13 +178,18 @@ static enum hlk_status acquire_by_thread_handle(hlk_lock *lock, const struct hlk
     return status;
 }
 
+static enum hlk_status acquire_checked(hlk_lock *lock, const struct hlk_acquire_opts *opts)
+{
+    return lock->group ? lock->group->acquire(lock, opts) : acquire_by_thread_handle(lock, opts);
+}
+
 enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const struct hlk_acquire_opts *given)
 {
     struct hlk_acquire_opts opts;
     enum hlk_status status = hlk_lock_check(lock, "acquire");
     if (status == HLK_OK)
         status = hlk_acquire_op_read_opts(lock, "acquire", given, &opts);
-    return status == HLK_OK ? acquire_by_thread_handle(lock, &opts) : status;
+    return status == HLK_OK ? acquire_checked(lock, &opts) : status;
 }
 
 enum hlk_status hlk_lock_acquire(hlk_lock *lock, int64_t wait_ms)
@@ -192,5 +197,5 @@ enum hlk_status hlk_lock_acquire(hlk_lock *lock, int64_t wait_ms)
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.wait_ms = wait_ms;
     enum hlk_status status = hlk_lock_check(lock, "acquire");
-    return status == HLK_OK ? acquire_by_thread_handle(lock, &opts) : status;
+    return status == HLK_OK ? acquire_checked(lock, &opts) : status;
 }

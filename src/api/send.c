@@ -217,6 +217,8 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
     if (lease_ms < HLK_LEASE_MIN_MS || lease_ms > HLK_LEASE_MAX_MS)
         return hlk_lock_fail(lock, "extend", HLK_E_INVALID, "lease_ms %lld is not between %d and a year",
                              (long long)lease_ms, HLK_LEASE_MIN_MS);
+    if (lock->group)
+        return lock->group->extend(lock, lease_ms);
     struct hlk_thread *self = hlk_thread_get();
     if (!self)
         return hlk_lock_fail(lock, "extend", HLK_E_NOMEM, "no memory; nothing was sent");
@@ -256,7 +258,7 @@ static void report_if_ours(hlk_lock *lock, const char *holder)
 
 enum hlk_status hlk_lock_break(hlk_lock *lock)
 {
-    enum hlk_status status = hlk_lock_check(lock, "break");
+    enum hlk_status status = hlk_lock_check_single(lock, "break");
     struct hlk_command cmd = { .type = status == HLK_OK ? &lock->kind->format->break_it : NULL };
     struct broken broken = { false, "" };
     if (status == HLK_OK)

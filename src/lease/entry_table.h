@@ -46,6 +46,8 @@ struct hlk_entry_table {
     void (*on_alarm)(struct hlk_alarm *alarm);
     struct hlk_tick tick;               /* frees the entries in `gone`: the loop may still use an alarm of one */
     struct hlk_list link;               /* in the list of all tables of the process: holder.c */
+    /* Of a client whose locks have no entries: a holder ended without a release. NULL: none. */
+    void (*_Atomic on_orphan)(struct hlk_entry_table *table, uint64_t holder);
 };
 
 #define HLK_COUNT(table, what) ((void)atomic_fetch_add_explicit(&(table)->counts.what, 1, memory_order_relaxed))

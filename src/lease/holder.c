@@ -12,6 +12,9 @@ static void orphan_one(struct hlk_entry *e, void *ctx)
 void hlk_holder_orphan(struct hlk_entry_table *table, uint64_t holder)
 {
     hlk_entry_table_each(table, orphan_one, &holder);
+    void (*on_orphan)(struct hlk_entry_table *, uint64_t) = atomic_load(&table->on_orphan);
+    if (on_orphan)
+        on_orphan(table, holder);
 }
 
 /* A thread ends while it holds. That is a bug of the application, so a slow search of all clients is good enough. */

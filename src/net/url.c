@@ -326,8 +326,10 @@ static enum hlk_status parse_scheme(struct hlk_url *url, const char *text, struc
         url->tls = scheme->tls;
         return scheme->parse(url, (struct span){ text + len, text + strlen(text) }, error);
     }
+    if (strncasecmp(text, "redlock", strlen("redlock")) == 0)
+        return bad(error, "redlock:// names several masters; this is about one server, as in redis://host");
     return bad(error, "it begins with none of redis://, rediss://, redis+sentinel://, rediss+sentinel://, "
-                      "redis+cluster://, rediss+cluster://, unix:, local:");
+                      "redis+cluster://, rediss+cluster://, redlock://, redlocks://, unix:, local:");
 }
 
 static void show_hosts(const struct hlk_url *url, struct hlk_text *shown)

@@ -5,6 +5,7 @@
 #include "lease/lease.h"
 #include "quorum/tally.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define LEAVE (HLK_WAKE_CANCEL | HLK_WAKE_CLOSED)
@@ -20,8 +21,9 @@ struct channel_listener { /* at the lock's channel of one master */
     unsigned i;
 };
 
-struct acquire { /* on its caller's stack, who is no cancellation point */
+struct acquire { /* on its caller's stack. Its sleeps are cancellation points of an hlk_lock's acquire */
     struct hlk_quorum *quorum;
+    const struct hlk_quorum_terms *terms;
     hlk_client *client;
     struct hlk_thread *self;
     struct hlk_cancel *cancel;
@@ -30,8 +32,10 @@ struct acquire { /* on its caller's stack, who is no cancellation point */
     struct hlk_quorum_waiter waiter;
     struct hlk_quorum_queue *queue;
     struct channel_listener listeners[HLK_QUORUM_MAX];
-    bool once, renewed, joined;
-    int64_t began_ms, deadline_ms, ttl_ms;
+    bool once, joined, eintr;
+    bool waits;  /* counted in `waiting` */
+    bool nested; /* a thread of its owner has it: one hold more */
+    int64_t began_ms, deadline_ms;
     int64_t unreachable_ms; /* since when too few masters can be asked; 0: enough can */
     int tries_left;         /* < 0: any number */
     unsigned late, splits;
@@ -119,9 +123,18 @@ static void leave_channels(struct acquire *op)
 /* HLK_OK: `at_ms` has come, or a bit of `bits` was set. */
 static enum hlk_status acquire_sleep(struct acquire *op, unsigned bits, int64_t at_ms)
 {
+    bool signalled = false;
     if (must_leave(op))
         return op->error.status;
-    (void)hlk_park_until(&op->self->park, bits | LEAVE, at_ms < op->deadline_ms ? at_ms : op->deadline_ms, -1, NULL);
+    if (!op->waits)
+        HLK_COUNT(&op->client->table, waiting);
+    op->waits = true;
+    hlk_thread_allow_cancel(op->self);
+    (void)hlk_park_until(&op->self->park, bits | LEAVE, at_ms < op->deadline_ms ? at_ms : op->deadline_ms,
+                         op->self->event_fd, op->eintr ? &signalled : NULL);
+    hlk_thread_forbid_cancel(op->self);
+    if (signalled)
+        return hlk_error_set(&op->error, HLK_INTERRUPTED, "interrupted by a signal");
     return must_leave(op) ? op->error.status : HLK_OK;
 }
 
@@ -134,16 +147,47 @@ static bool out_of_time(struct acquire *op)
     return true;
 }
 
+/* all->mu held. It was not the head. */
+static void leave_queue(struct acquire *op)
+{
+    if (op->queue)
+        hlk_quorum_queue_leave(op->quorum->all, op->queue, &op->waiter);
+    op->queue = NULL;
+}
+
+/* What the holder has of it. HLK_OK: nothing; or one hold more (nested). */
+static enum hlk_status look_at_hold(struct acquire *op)
+{
+    struct hlk_quorum *quorum = op->quorum;
+    hlk_mutex_assert_held(&quorum->all->mu);
+    if (!quorum->holder.id)
+        return HLK_OK; /* a public handle is one call's, from FREE to ACQUIRING */
+    if (quorum->state == HLK_QUORUM_LOST)
+        return hlk_error_set(&op->error, HLK_LOST, "this holder lost an earlier hold (%s) that it has not released yet",
+                             quorum->why);
+    if (quorum->state != HLK_QUORUM_HELD)
+        return HLK_OK;
+    if (op->terms->no_nesting)
+        return hlk_error_set(&op->error, HLK_DEADLOCK,
+                             "this holder has the lock, which is of a kind that is not reentrant; nothing was sent");
+    quorum->count++;
+    op->nested = true;
+    leave_queue(op);
+    return HLK_OK;
+}
+
+/* HLK_OK: it is the head, or nested. */
 static enum hlk_status wait_in_queue(struct acquire *op)
 {
     for (;;) {
         (void)hlk_park_take(&op->self->park, HLK_WAKE_QUEUE);
         hlk_mutex_lock(&op->quorum->all->mu);
         bool head = op->waiter.head;
+        enum hlk_status found = look_at_hold(op);
         hlk_mutex_unlock(&op->quorum->all->mu);
-        if (head)
-            return HLK_OK;
-        (void)hlk_error_set(&op->error, HLK_BUSY, "another handle of this process has it, or waits for it");
+        if (found != HLK_OK || head || op->nested)
+            return found;
+        (void)hlk_error_set(&op->error, HLK_BUSY, "another holder of this process has it, or waits for it");
         if (out_of_time(op))
             return HLK_TIMEOUT;
         enum hlk_status status = acquire_sleep(op, HLK_WAKE_QUEUE, INT64_MAX);
@@ -185,13 +229,13 @@ static enum hlk_status pause_for(struct acquire *op, int64_t ms)
 /* --- after a round without a majority --- */
 
 /* Too few masters can be asked. HLK_OK: they may come back, ask again. */
-static enum hlk_status unreachable(struct acquire *op, enum hlk_status failure)
+static enum hlk_status unreachable(struct acquire *op, enum hlk_status failure, bool waits)
 {
     int64_t now = hlk_clock_ms(), timeout = op->client->reconnect_timeout_ms;
     if (!op->unreachable_ms)
         op->unreachable_ms = now;
     bool over = timeout >= 0 && now - op->unreachable_ms >= timeout;
-    if (!op->once && !over)
+    if (waits && !over)
         return HLK_OK;
     op->error.status = failure;
     return failure;
@@ -205,7 +249,7 @@ static enum hlk_status acquire_wait_after(struct acquire *op, const struct hlk_t
     if (n - t->for_good < need)
         return op->error.status = t->failure;
     bool few = n - t->failed - t->silent < need && t->failure != HLK_OK;
-    enum hlk_status status = few ? unreachable(op, t->failure) : HLK_OK;
+    enum hlk_status status = few ? unreachable(op, t->failure, !op->once) : HLK_OK;
     if (!few)
         op->unreachable_ms = 0;
     if (status != HLK_OK)
@@ -243,7 +287,7 @@ static enum hlk_status wait_for_masters(struct acquire *op)
     for (;;) {
         struct hlk_text text;
         struct hlk_error error;
-        unsigned up = 0;
+        unsigned up = 0, untried = 0;
         enum hlk_status failure = HLK_OK;
         char buf[HLK_ERROR_TEXT];
         hlk_text_init(&text, buf, sizeof buf);
@@ -254,6 +298,7 @@ static enum hlk_status wait_for_masters(struct acquire *op)
             up += status == HLK_OK;
             if (status == HLK_OK)
                 continue;
+            untried += status == HLK_E_CONNECT && !hlk_pipeline_tried(pipeline);
             failure = failure == HLK_OK || failure == status ? status : HLK_E_CONNECT;
             hlk_tally_reason(&text, &op->client->nodes[i], error.text);
         }
@@ -261,7 +306,8 @@ static enum hlk_status wait_for_masters(struct acquire *op)
             return HLK_OK;
         (void)hlk_error_set(&op->error, failure, "%u of %u masters are connected, %u are needed%s", up, n, n / 2 + 1,
                             buf);
-        enum hlk_status status = unreachable(op, failure);
+        /* One try also waits for the first attempts to connect: the client may have been opened lazily. */
+        enum hlk_status status = unreachable(op, failure, !op->once || up + untried >= n / 2 + 1);
         if (status == HLK_OK && hlk_clock_ms() >= op->deadline_ms)
             status = failure;
         if (status == HLK_OK)
@@ -276,7 +322,7 @@ static enum hlk_status acquire_round(struct acquire *op, struct hlk_tally *t)
 {
     struct hlk_quorum *quorum = op->quorum;
     uint64_t hold = atomic_fetch_add(&op->client->table.last_h, 1) + 1;
-    struct hlk_round *round = hlk_round_make(quorum, true, hold, op->ttl_ms);
+    struct hlk_round *round = hlk_round_make(quorum, true, hold, op->terms->ttl_ms);
     if (!round)
         return hlk_error_set(&op->error, HLK_E_NOMEM, "no memory");
     atomic_store(&op->messaged, 0);
@@ -285,7 +331,7 @@ static enum hlk_status acquire_round(struct acquire *op, struct hlk_tally *t)
     hlk_round_wait(round, LEAVE, round->sent_ms + quorum->opts.node_timeout_ms);
     bool leaves = hlk_park_peek(&op->self->park, LEAVE) && must_leave(op);
     bool won = !leaves && hlk_round_won(round);
-    if (won && hlk_quorum_begin(quorum, round, op->queue, op->renewed))
+    if (won && hlk_quorum_begin(quorum, round, op->queue, op->terms))
         return HLK_OK;
     *t = hlk_tally_count(round, op->client->nodes, quorum->opts.node_timeout_ms, op->error.text, sizeof op->error.text);
     op->blocked = t->blocked;
@@ -300,7 +346,7 @@ static enum hlk_status acquire_round(struct acquire *op, struct hlk_tally *t)
     return hlk_error_set(&op->error, HLK_E_CONNECT,
                          "each of %d majorities came when the ttl of %lld ms was over; given "
                          "back",
-                         LATE_MOST, (long long)op->ttl_ms);
+                         LATE_MOST, (long long)op->terms->ttl_ms);
 }
 
 static enum hlk_status run_rounds(struct acquire *op)
@@ -323,25 +369,24 @@ static enum hlk_status enter_queue(struct acquire *op)
 {
     struct hlk_quorums *all = op->quorum->all;
     op->waiter.thread = op->self;
+    op->waiter.quorum = op->quorum;
     hlk_mutex_lock(&all->mu);
-    enum hlk_status status =
-        hlk_quorum_queue_enter(all, op->quorum->name, op->quorum->name_len, op->once ? NULL : &op->waiter, &op->queue);
+    enum hlk_status status = look_at_hold(op);
+    bool decided = status != HLK_OK || op->nested;
+    if (!decided)
+        status = hlk_quorum_queue_enter(all, op->quorum->name, op->quorum->name_len, op->once ? NULL : &op->waiter,
+                                        &op->queue);
     hlk_mutex_unlock(&all->mu);
+    if (decided)
+        return status;
     if (status == HLK_E_NOMEM)
         return hlk_error_set(&op->error, status, "no memory; nothing was sent");
     if (status == HLK_BUSY && op->once)
-        return hlk_error_set(&op->error, status, "another handle of this process has it, or waits for it");
+        return hlk_error_set(&op->error, status, "another holder of this process has it, or waits for it");
     if (status == HLK_OK)
         return status;
     status = wait_in_queue(op);
-    hlk_mutex_lock(&all->mu);
-    bool head = op->waiter.head;
-    if (status != HLK_OK && !head) {
-        hlk_quorum_queue_leave(all, op->queue, &op->waiter);
-        op->queue = NULL;
-    }
-    hlk_mutex_unlock(&all->mu);
-    if (status == HLK_OK && op->waiter.yields)
+    if (status == HLK_OK && !op->nested && op->waiter.yields)
         status = pause_for(op, YIELD_MS + acquire_jitter(op, YIELD_MS));
     return status;
 }
@@ -357,13 +402,18 @@ static void end_acquire(struct acquire *op, bool held)
 {
     struct hlk_quorums *all = op->quorum->all;
     leave_channels(op);
+    if (op->waits)
+        HLK_UNCOUNT(&op->client->table, waiting);
     hlk_cancel_leave(op->cancel, &op->cancel_wait);
     hlk_client_wait_remove(op->client, &op->closing_wait);
     hlk_mutex_lock(&all->mu);
     if (!held) {
-        if (op->queue)
+        if (hlk_list_linked(&op->waiter.link))
+            leave_queue(op);
+        else if (op->queue)
             hlk_quorum_queue_pass(all, op->queue, hlk_clock_ms());
-        op->quorum->state = HLK_QUORUM_FREE;
+        if (op->quorum->state == HLK_QUORUM_ACQUIRING)
+            op->quorum->state = HLK_QUORUM_FREE;
     }
     hlk_mutex_unlock(&all->mu);
 }
@@ -371,7 +421,9 @@ static void end_acquire(struct acquire *op, bool held)
 static void count_acquired(const struct acquire *op, enum hlk_status status)
 {
     struct hlk_entry_table *table = &op->client->table;
-    if (status == HLK_OK)
+    if (status == HLK_OK && op->nested)
+        HLK_COUNT(table, reentered);
+    else if (status == HLK_OK)
         HLK_COUNT(table, acquired);
     else if (status == HLK_BUSY)
         HLK_COUNT(table, busy);
@@ -381,7 +433,7 @@ static void count_acquired(const struct acquire *op, enum hlk_status status)
         HLK_COUNT(table, interrupted);
 }
 
-/* The handle is ACQUIRING from here on, or the call is over. */
+/* A public handle is ACQUIRING from here on, or the call is over. */
 static enum hlk_status occupy(struct hlk_quorum *quorum)
 {
     hlk_quorum_look(quorum);
@@ -400,18 +452,36 @@ static enum hlk_status occupy(struct hlk_quorum *quorum)
                            "this handle has it, or another call by it is under way; nothing was sent");
 }
 
-static enum hlk_status acquire(struct hlk_quorum *quorum, const struct hlk_acquire_opts *opts, struct hlk_thread *self)
+static void acquire_on_thread_cancel(void *arg)
+{
+    struct acquire *op = arg;
+    HLK_COUNT(&op->client->table, interrupted);
+    end_acquire(op, false);
+    hlk_client_op_end(op->client);
+}
+
+static enum hlk_status run_acquire(struct acquire *op)
+{
+    enum hlk_status status = begin_acquire(op);
+    if (status == HLK_OK)
+        status = enter_queue(op);
+    return status == HLK_OK && !op->nested ? run_rounds(op) : status;
+}
+
+enum hlk_status hlk_quorum_acquire_as(struct hlk_quorum *quorum, const struct hlk_acquire_opts *opts,
+                                      const struct hlk_quorum_terms *terms, struct hlk_thread *self, bool *nested)
 {
     int64_t now = hlk_clock_ms();
+    enum hlk_status status;
     struct acquire op = { .quorum = quorum,
+                          .terms = terms,
                           .client = quorum->client,
                           .self = self,
                           .cancel = opts->cancel,
                           .once = opts->wait_ms == 0,
-                          .renewed = opts->lease_ms <= 0,
+                          .eintr = opts->flags & HLK_ACQUIRE_EINTR,
                           .began_ms = now,
                           .deadline_ms = opts->wait_ms == 0 ? INT64_MAX : hlk_clock_after(now + 1, opts->wait_ms),
-                          .ttl_ms = opts->lease_ms > 0 ? opts->lease_ms : quorum->opts.ttl_ms,
                           .tries_left = quorum->opts.retry_count < 0   ? 0
                                         : quorum->opts.retry_count > 0 ? quorum->opts.retry_count
                                                                        : -1,
@@ -419,15 +489,18 @@ static enum hlk_status acquire(struct hlk_quorum *quorum, const struct hlk_acqui
                                   (uint64_t)(uintptr_t)quorum->client };
     op.closing_wait.wake = acquire_on_closing;
     op.cancel_wait.wake = acquire_on_cancel;
+    if (op.eintr && hlk_thread_event_fd(self) < 0)
+        return hlk_quorum_fail(quorum, "acquire", HLK_E_OS, "no descriptor for a wait that signals end");
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
+    hlk_client_op_begin(op.client);
     hlk_client_wait_add(op.client, &op.closing_wait);
-    enum hlk_status status = begin_acquire(&op);
-    if (status == HLK_OK)
-        status = enter_queue(&op);
-    if (status == HLK_OK)
-        status = run_rounds(&op);
+    pthread_cleanup_push(acquire_on_thread_cancel, &op);
+    status = run_acquire(&op);
+    pthread_cleanup_pop(0);
     end_acquire(&op, status == HLK_OK);
     count_acquired(&op, status);
+    hlk_client_op_end(op.client);
+    *nested = op.nested;
     return status == HLK_OK ? status : hlk_quorum_fail(quorum, "acquire", status, "%s", op.error.text);
 }
 
@@ -459,10 +532,12 @@ enum hlk_status hlk_quorum_acquire_with(hlk_quorum *quorum, const struct hlk_acq
         return hlk_quorum_fail(quorum, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
     if ((status = occupy(quorum)) != HLK_OK)
         return status;
+    const struct hlk_quorum_terms terms = { .renewed = opts.lease_ms <= 0,
+                                            .ttl_ms = opts.lease_ms > 0 ? opts.lease_ms : quorum->opts.ttl_ms,
+                                            .max_hold_ms = quorum->opts.max_hold_ms };
+    bool nested;
     int old = hlk_nocancel_begin();
-    hlk_client_op_begin(quorum->client);
-    status = acquire(quorum, &opts, self);
-    hlk_client_op_end(quorum->client);
+    status = hlk_quorum_acquire_as(quorum, &opts, &terms, self, &nested);
     hlk_nocancel_end(old);
     return status;
 }

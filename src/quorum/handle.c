@@ -1,9 +1,10 @@
-/* What every file of a quorum uses: errors and references. */
+/* What every file of a quorum uses: errors, making, references. */
 #include "quorum/quorum.h"
 
 #include "base/mem.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 /* --- errors --- */
 
@@ -15,7 +16,7 @@ enum hlk_status hlk_quorum_fail(const struct hlk_quorum *quorum, const char *ope
     hlk_text_init(&text, buf, sizeof buf);
     hlk_text_add(&text, "%s ", operation);
     hlk_text_add_quoted(&text, quorum->name, quorum->name_len, 128);
-    hlk_text_add(&text, " at %u masters: ", quorum->client->node_count);
+    hlk_text_add(&text, " at %s: ", quorum->all->part.shown);
     va_list args;
     va_start(args, format);
     hlk_text_vadd(&text, format, args);
@@ -28,6 +29,30 @@ enum hlk_status hlk_quorum_check(const struct hlk_quorum *quorum, const char *op
     if (!quorum)
         return hlk_last_set(HLK_E_INVALID, "%s: quorum is NULL", operation);
     return hlk_client_check(quorum->client, operation, quorum->name);
+}
+
+/* --- making --- */
+
+struct hlk_quorum *hlk_quorum_make(hlk_client *client, const char *name, size_t len, size_t extra,
+                                   const struct hlk_quorum_opts *opts)
+{
+    struct hlk_quorum *quorum = hlk_mem_zalloc(sizeof *quorum + len + 1 + extra);
+    if (!quorum)
+        return NULL;
+    atomic_init(&quorum->refs, 1);
+    hlk_client_ref(client);
+    quorum->client = client;
+    quorum->all = HLK_CONTAINER(client->part, struct hlk_quorums, part);
+    quorum->layout = hlk_quorum_layout_get(opts->format);
+    quorum->opts = *opts;
+    quorum->end.run = hlk_quorum_on_end;
+    quorum->alarm.fire = hlk_quorum_on_alarm;
+    quorum->name_len = len;
+    memcpy(quorum->name, name, len);
+    hlk_mutex_lock(&quorum->all->mu);
+    hlk_list_push_back(&quorum->all->all, &quorum->link);
+    hlk_mutex_unlock(&quorum->all->mu);
+    return quorum;
 }
 
 /* --- references --- */

@@ -1,5 +1,6 @@
 /* A hold of a lock over several masters: renewals, risk, loss. */
 #include "base/clock.h"
+#include "lease/ended_hold.h"
 #include "quorum/round.h"
 
 static const char why_absent[] = "a majority of the masters does not know the hold any more";
@@ -10,38 +11,83 @@ static void hold_notify(struct hlk_quorum *quorum, int kind, int64_t until_ms, c
 {
     struct hlk_entry_table *table = &quorum->client->table;
     char holder[HLK_FIELD_MAX];
-    const struct hlk_callback callbacks[2] = { { quorum->opts.on_event, quorum->opts.event_ctx }, table->callback };
+    const struct hlk_handle *handle = quorum->handle;
+    const struct hlk_callback own = { quorum->opts.on_event, quorum->opts.event_ctx };
+    const struct hlk_callback callbacks[2] = { handle ? handle->callback : own, table->callback };
+    const void *of = handle ? (const void *)handle : (const void *)quorum;
     (void)hlk_field(holder, quorum->client->id, quorum->round->hold);
-    if (!hlk_events_notify(table->events, kind, quorum->name, holder, until_ms, why, callbacks, quorum))
+    if (!hlk_events_notify(table->events, kind, quorum->name, holder, until_ms, why, callbacks, of))
         atomic_fetch_add(&table->unreported, 1);
 }
 
 /* --- its end --- */
+
+/* Nothing is due any more. */
+static void hold_end(struct hlk_quorum *quorum)
+{
+    hlk_mutex_assert_held(&quorum->all->mu);
+    struct hlk_handle *handle = quorum->handle;
+    if (quorum->state == HLK_QUORUM_LOST)
+        hlk_handle_count_lost(handle, false);
+    quorum->state = HLK_QUORUM_FREE;
+    quorum->count = 0;
+    quorum->handle = NULL;
+    if (quorum->holder.holds)
+        atomic_fetch_sub(quorum->holder.holds, 1);
+    hlk_handle_release(handle); /* frees a lock at most: the client is referenced */
+}
+
+bool hlk_quorum_count_off(struct hlk_quorum *quorum)
+{
+    hlk_mutex_assert_held(&quorum->all->mu);
+    bool last = --quorum->count == 0;
+    if (last)
+        hold_end(quorum);
+    return last;
+}
 
 /* The queue goes on; what is left of the hold is the caller's to release, after it has unlocked. */
 static struct hlk_round *hold_lose(struct hlk_quorum *quorum, const char *why, int64_t now_ms)
 {
     hlk_mutex_assert_held(&quorum->all->mu);
     int64_t until = quorum->validity.until_ms;
-    hold_notify(quorum, HLK_EVENT_LOST, until < now_ms ? until : now_ms, why);
-    HLK_COUNT(&quorum->client->table, lost);
-    HLK_UNCOUNT(&quorum->client->table, held);
-    quorum->state = HLK_QUORUM_LOST;
-    quorum->why = why;
-    hlk_loop_cancel(quorum->client->loop, &quorum->alarm);
     struct hlk_round *round = quorum->round;
+    HLK_UNCOUNT(&quorum->client->table, held);
+    hlk_loop_cancel(quorum->client->loop, &quorum->alarm);
+    if (quorum->orphaned) {
+        hold_end(quorum); /* nobody is there to be told */
+    } else {
+        hold_notify(quorum, HLK_EVENT_LOST, until < now_ms ? until : now_ms, why);
+        HLK_COUNT(&quorum->client->table, lost);
+        quorum->state = HLK_QUORUM_LOST;
+        quorum->why = why;
+        hlk_handle_count_lost(quorum->handle, true);
+    }
     quorum->round = NULL;
     return round;
 }
 
-static void leave_line(struct hlk_quorum *quorum)
+static void queue_leave(struct hlk_quorum *quorum)
 {
-    hlk_mutex_lock(&quorum->all->mu);
+    hlk_mutex_assert_held(&quorum->all->mu);
     struct hlk_quorum_queue *queue = quorum->queue;
     quorum->queue = NULL;
     if (queue)
         hlk_quorum_queue_pass(quorum->all, queue, hlk_clock_ms());
-    hlk_mutex_unlock(&quorum->all->mu);
+}
+
+void hlk_quorum_drop_idle(struct hlk_quorum *quorum)
+{
+    struct hlk_quorums *all = quorum->all;
+    hlk_mutex_lock(&all->mu);
+    bool idle = quorum->node.key && quorum->users == 0 && quorum->state == HLK_QUORUM_FREE;
+    if (idle) {
+        hlk_map_remove(&all->holders, &quorum->node);
+        quorum->node.key = NULL;
+    }
+    hlk_mutex_unlock(&all->mu);
+    if (idle)
+        hlk_quorum_unref(quorum);
 }
 
 /* The release before the next acquire of this process. */
@@ -50,7 +96,10 @@ static void end_lost(struct hlk_quorum *quorum, struct hlk_round *round)
     if (!round)
         return;
     hlk_round_release(round);
-    leave_line(quorum);
+    hlk_mutex_lock(&quorum->all->mu);
+    queue_leave(quorum);
+    hlk_mutex_unlock(&quorum->all->mu);
+    hlk_quorum_drop_idle(quorum); /* an orphan's; the round references it */
     hlk_round_unref(round);
 }
 
@@ -78,12 +127,17 @@ void hlk_quorum_look(struct hlk_quorum *quorum)
     end_lost(quorum, lost);
 }
 
-struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum)
+struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum, bool *outer)
 {
     struct hlk_round *round = NULL;
     hlk_mutex_lock(&quorum->all->mu);
     struct hlk_round *lost = look(quorum, hlk_clock_ms());
-    if (quorum->state == HLK_QUORUM_HELD) {
+    bool nested = outer && quorum->state == HLK_QUORUM_HELD && quorum->count > 1;
+    if (outer)
+        *outer = nested;
+    if (nested) {
+        quorum->count--;
+    } else if (quorum->state == HLK_QUORUM_HELD) {
         quorum->state = HLK_QUORUM_RELEASING;
         HLK_UNCOUNT(&quorum->client->table, held);
         hlk_loop_cancel(quorum->client->loop, &quorum->alarm);
@@ -97,13 +151,20 @@ struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum)
 
 void hlk_quorum_taken(struct hlk_quorum *quorum)
 {
-    leave_line(quorum);
     hlk_mutex_lock(&quorum->all->mu);
-    quorum->state = HLK_QUORUM_FREE;
+    hold_end(quorum);
+    queue_leave(quorum);
     hlk_mutex_unlock(&quorum->all->mu);
+    hlk_quorum_drop_idle(quorum);
 }
 
 /* --- renewals --- */
+
+int hlk_quorum_renewals(const struct hlk_quorum *quorum)
+{
+    int max = quorum->opts.max_renewals;
+    return max < 0 ? 0 : max == 0 ? -1 : max;
+}
 
 static void hold_arm(struct hlk_quorum *quorum)
 {
@@ -112,16 +173,25 @@ static void hold_arm(struct hlk_quorum *quorum)
     hlk_loop_arm(quorum->client->loop, &quorum->alarm, next);
 }
 
-bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_quorum_queue *queue, bool renewed)
+/* Other waits of its holder are over. */
+static void wake_nested(const struct hlk_quorum *quorum)
 {
-    const struct hlk_quorum_opts *opts = &quorum->opts;
+    struct hlk_list *waiters = &quorum->queue->waiters;
+    for (struct hlk_list *node = waiters->next; node != waiters; node = node->next) {
+        struct hlk_quorum_waiter *waiter = HLK_CONTAINER(node, struct hlk_quorum_waiter, link);
+        if (waiter->quorum == quorum)
+            hlk_park_wake(&waiter->thread->park, HLK_WAKE_QUEUE);
+    }
+}
+
+bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_quorum_queue *queue,
+                      const struct hlk_quorum_terms *terms)
+{
     struct hlk_validity v = { .ttl_ms = round->ttl_ms,
-                              .drift_factor = opts->clock_drift_factor,
+                              .drift_factor = quorum->opts.clock_drift_factor,
                               .cap_ms =
-                                  opts->max_hold_ms ? hlk_clock_after(round->sent_ms, opts->max_hold_ms) : INT64_MAX,
-                              .renewals_left = !renewed || opts->max_renewals < 0 ? 0
-                                               : opts->max_renewals == 0          ? -1
-                                                                                  : opts->max_renewals };
+                                  terms->max_hold_ms ? hlk_clock_after(round->sent_ms, terms->max_hold_ms) : INT64_MAX,
+                              .renewals_left = terms->renewed ? hlk_quorum_renewals(quorum) : 0 };
     hlk_mutex_lock(&quorum->all->mu);
     bool held = hlk_validity_begin(&v, round->sent_ms, hlk_clock_ms()) && !atomic_load(&quorum->client->closing);
     if (held) {
@@ -129,8 +199,15 @@ bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct
         quorum->validity = v;
         quorum->round = round;
         quorum->queue = queue;
+        quorum->count = 1;
+        quorum->renewed = terms->renewed;
+        quorum->handle = terms->handle;
+        hlk_handle_retain(terms->handle);
+        if (quorum->holder.holds)
+            atomic_fetch_add(quorum->holder.holds, 1);
         HLK_COUNT(&quorum->client->table, held);
         hold_arm(quorum);
+        wake_nested(quorum);
     }
     hlk_mutex_unlock(&quorum->all->mu);
     return held;
@@ -197,4 +274,64 @@ void hlk_quorum_on_alarm(struct hlk_alarm *alarm)
     end_lost(quorum, lost);
     if (hold)
         renew(quorum, hold, ttl_ms);
+}
+
+/* --- a holder that ended --- */
+
+static void orphan(struct hlk_quorum *quorum)
+{
+    hlk_mutex_assert_held(&quorum->all->mu);
+    quorum->orphaned = true;
+    quorum->holder.holds = NULL; /* its memory may be another holder's soon */
+    if (quorum->state == HLK_QUORUM_LOST)
+        hold_end(quorum);
+    if (quorum->state != HLK_QUORUM_HELD)
+        return;
+    hold_notify(quorum, HLK_EVENT_ORPHANED, quorum->validity.until_ms,
+                "its holder ended without releasing it: renewal has stopped");
+    HLK_COUNT(&quorum->client->table, orphaned);
+    quorum->validity.renewals_left = 0;
+    quorum->validity.at_risk = true; /* which is reported already */
+    hold_arm(quorum);
+}
+
+static struct hlk_quorum *find_of(struct hlk_quorums *all, uint64_t holder)
+{
+    for (struct hlk_list *node = all->all.next; node != &all->all; node = node->next) {
+        struct hlk_quorum *quorum = HLK_CONTAINER(node, struct hlk_quorum, link);
+        if (quorum->holder.id == holder && !quorum->orphaned)
+            return quorum;
+    }
+    return NULL;
+}
+
+/* With a reference. */
+static struct hlk_quorum *orphan_next(struct hlk_quorums *all, uint64_t holder)
+{
+    hlk_mutex_lock(&all->mu);
+    struct hlk_quorum *quorum = find_of(all, holder);
+    if (quorum) {
+        orphan(quorum);
+        hlk_quorum_ref(quorum);
+    }
+    hlk_mutex_unlock(&all->mu);
+    return quorum;
+}
+
+void hlk_quorum_orphan(struct hlk_quorums *all, uint64_t holder)
+{
+    struct hlk_quorum *quorum;
+    while ((quorum = orphan_next(all, holder))) {
+        hlk_quorum_drop_idle(quorum);
+        hlk_quorum_unref(quorum);
+    }
+}
+
+void hlk_quorum_forget(struct hlk_quorum *quorum)
+{
+    hlk_mutex_lock(&quorum->all->mu);
+    if (quorum->state == HLK_QUORUM_LOST)
+        hold_end(quorum);
+    hlk_mutex_unlock(&quorum->all->mu);
+    hlk_quorum_drop_idle(quorum);
 }

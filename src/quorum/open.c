@@ -1,27 +1,30 @@
-/* A client of several independent masters. */
+/* Opens a client: of one server, of a cluster, or of several independent masters. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "quorum/quorum.h"
 #include "quorum/round.h"
+#include "quorum/url.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --- what the client calls --- */
 
-static struct hlk_quorum *next_held(struct hlk_quorums *all)
+/* Held; or lost, and of a holder who has not released it. With a reference. */
+static struct hlk_quorum *next_due(struct hlk_quorums *all)
 {
-    struct hlk_quorum *held = NULL;
+    struct hlk_quorum *due = NULL;
     hlk_mutex_lock(&all->mu);
-    for (struct hlk_list *node = all->all.next; node != &all->all && !held; node = node->next) {
+    for (struct hlk_list *node = all->all.next; node != &all->all && !due; node = node->next) {
         struct hlk_quorum *quorum = HLK_CONTAINER(node, struct hlk_quorum, link);
-        if (quorum->state == HLK_QUORUM_HELD)
-            held = quorum;
+        if (quorum->state == HLK_QUORUM_HELD || (quorum->state == HLK_QUORUM_LOST && quorum->node.key))
+            due = quorum;
     }
-    if (held)
-        hlk_quorum_ref(held);
+    if (due)
+        hlk_quorum_ref(due);
     hlk_mutex_unlock(&all->mu);
-    return held;
+    return due;
 }
 
 static void quorums_close(struct hlk_client_part *part, hlk_client *client)
@@ -29,8 +32,9 @@ static void quorums_close(struct hlk_client_part *part, hlk_client *client)
     struct hlk_quorums *all = HLK_CONTAINER(part, struct hlk_quorums, part);
     struct hlk_quorum *quorum;
     (void)client;
-    while ((quorum = next_held(all))) {
+    while ((quorum = next_due(all))) {
         hlk_quorum_let_go(quorum);
+        hlk_quorum_forget(quorum);
         hlk_quorum_unref(quorum);
     }
 }
@@ -39,21 +43,40 @@ static void quorums_fini(struct hlk_client_part *part)
 {
     struct hlk_quorums *all = HLK_CONTAINER(part, struct hlk_quorums, part);
     hlk_map_fini(&all->queues);
+    hlk_map_fini(&all->holders);
     hlk_mutex_fini(&all->mu);
     hlk_mem_free(all);
 }
 
-static enum hlk_status add_part(hlk_client *client, bool no_spin)
+static void on_orphan(struct hlk_entry_table *table, uint64_t holder)
 {
+    const hlk_client *client = HLK_CONTAINER(table, struct hlk_client, table);
+    hlk_quorum_orphan(HLK_CONTAINER(client->part, struct hlk_quorums, part), holder);
+}
+
+/* opts: of the locks that are made by hlk_lock_create. */
+static enum hlk_status add_part(hlk_client *client, bool no_spin, const struct hlk_quorum_opts *opts)
+{
+    struct hlk_quorum_opts complete = *opts;
+    if (!complete.ttl_ms)
+        complete.ttl_ms = client->table.watchdog_ms;
+    const char *wrong = hlk_quorum_opts_wrong(&complete);
+    if (wrong)
+        return hlk_last_set(HLK_E_INVALID, "open: %s", wrong);
+    hlk_quorum_opts_complete(&complete);
     struct hlk_quorums *all = hlk_mem_zalloc(sizeof *all);
     if (!all)
         return hlk_last_set(HLK_E_NOMEM, "open: no memory");
+    all->opts = complete;
+    all->part.locks = &hlk_quorum_locks;
+    (void)snprintf(all->part.shown, sizeof all->part.shown, "%u masters", client->node_count);
     all->part.close = quorums_close;
     all->part.fini = quorums_fini;
     hlk_mutex_init(&all->mu, HLK_RANK_ENTRY);
     hlk_list_init(&all->all);
     hlk_spin_init(&all->spin, no_spin);
     client->part = &all->part;
+    atomic_store(&client->table.on_orphan, on_orphan);
     return HLK_OK;
 }
 
@@ -133,7 +156,7 @@ static enum hlk_status connect_majority(const hlk_client *client)
 }
 
 static enum hlk_status open_quorum(hlk_client **out, const char *const *urls, unsigned count,
-                                   const struct hlk_client_opts *given)
+                                   const struct hlk_client_opts *given, const struct hlk_quorum_opts *of_locks)
 {
     struct hlk_client_opts opts;
     if (!out)
@@ -146,6 +169,8 @@ static enum hlk_status open_quorum(hlk_client **out, const char *const *urls, un
         return hlk_last_set(HLK_E_INVALID, "open: 1 to %d masters", HLK_QUORUM_MAX);
     if (opts.flags & HLK_OPEN_DISPATCH)
         return hlk_last_set(HLK_E_INVALID, "open: a client of several masters has no dispatch");
+    if (opts.wait_replicas)
+        return hlk_last_set(HLK_E_INVALID, "open: wait_replicas is for one master; these have no replicas");
     bool lazy = opts.flags & HLK_OPEN_LAZY;
     opts.flags |= HLK_OPEN_LAZY;
     opts.yield_every = -1; /* nobody has a ticket: there is no queue that the lock would be kept from */
@@ -154,7 +179,7 @@ static enum hlk_status open_quorum(hlk_client **out, const char *const *urls, un
         return status;
     status = check_masters(*out);
     if (status == HLK_OK)
-        status = add_part(*out, opts.flags & HLK_OPEN_NO_SPIN);
+        status = add_part(*out, opts.flags & HLK_OPEN_NO_SPIN, of_locks);
     if (status == HLK_OK && !lazy)
         status = connect_majority(*out);
     if (status != HLK_OK) {
@@ -167,8 +192,31 @@ static enum hlk_status open_quorum(hlk_client **out, const char *const *urls, un
 enum hlk_status hlk_quorum_open(hlk_client **out, const char *const *urls, unsigned count,
                                 const struct hlk_client_opts *opts)
 {
+    static const struct hlk_quorum_opts usual = HLK_QUORUM_OPTS_INIT;
     int old = hlk_nocancel_begin();
-    enum hlk_status status = open_quorum(out, urls, count, opts);
+    enum hlk_status status = open_quorum(out, urls, count, opts, &usual);
+    hlk_nocancel_end(old);
+    return status;
+}
+
+static enum hlk_status open_redlock(hlk_client **out, const char *text, const struct hlk_client_opts *opts)
+{
+    struct hlk_quorum_url url;
+    struct hlk_error error;
+    if (out)
+        *out = NULL;
+    if (hlk_quorum_url_parse(&url, text, &error) != HLK_OK)
+        return hlk_last_set(error.status, "open: %s", error.text);
+    enum hlk_status status = open_quorum(out, url.urls, url.count, opts, &url.opts);
+    hlk_quorum_url_fini(&url);
+    return status;
+}
+
+enum hlk_status hlk_client_open(hlk_client **out, const char *url, const struct hlk_client_opts *opts)
+{
+    int old = hlk_nocancel_begin();
+    enum hlk_status status = hlk_quorum_url_is(url) ? open_redlock(out, url, opts)
+                                                    : hlk_client_open_nodes(out, &url, 1, hlk_route_single, opts);
     hlk_nocancel_end(old);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef HLK_QUORUM_QUORUM_H
 #define HLK_QUORUM_QUORUM_H
 
-#include "client.h"
+#include "api/handle.h"
 #include "net/spin.h"
 #include "quorum/format.h"
 #include "quorum/validity.h"
@@ -28,6 +28,7 @@ struct hlk_quorum_queue {
 struct hlk_quorum_waiter {
     struct hlk_list link;
     struct hlk_thread *thread;
+    const struct hlk_quorum *quorum;
     bool head;
     bool yields;                /* other processes come first for a moment */
 };
@@ -38,11 +39,14 @@ struct hlk_quorums {
     struct hlk_mutex mu;        /* rank ENTRY; guards the handles' holds, and: */
     struct hlk_map queues;      /*   by name */
     struct hlk_list all;        /*   handles */
+    struct hlk_map holders;     /*   those of an hlk_lock's holders (lock.c) */
     struct hlk_spin spin;
+    struct hlk_quorum_opts opts;/* of an hlk_lock: those of the URL, completed; format is its kind's */
 };
 
+/* A public handle, which is its own holder; or what one holder of an hlk_lock has of it, with holder.id set. */
 struct hlk_quorum {
-    atomic_int refs;            /* the user's, and each round's */
+    atomic_int refs;            /* the user's, or that of all->holders; and each round's */
     hlk_client *client;         /* referenced */
     struct hlk_quorums *all;    /* the client's */
     const struct hlk_quorum_layout *layout;
@@ -56,10 +60,41 @@ struct hlk_quorum {
     struct hlk_round *round;    /* HELD: that acquired it */
     struct hlk_validity validity;
     const char *why;            /* LOST */
+    unsigned count;             /* releases due */
+
+    struct hlk_holder holder;   /* id is read-only. An orphan's has no `holds` */
+    struct hlk_handle *handle;  /* through which the holder acquired it; referenced */
+    struct hlk_map_node node;   /* in all->holders */
+    unsigned users;             /* calls that use it */
+    bool renewed;               /* HELD: its lease is not fixed */
+    bool orphaned;              /* its holder ended without a release */
 
     size_t name_len;
-    char name[];
+    char name[];                /* and a NUL. With a holder: and the rest of the key in all->holders */
 };
+
+/* What a hold is acquired for. */
+struct hlk_quorum_terms {
+    bool renewed;
+    int64_t ttl_ms;
+    int64_t max_hold_ms;        /* 0: no limit */
+    struct hlk_handle *handle;  /* NULL: a public handle */
+    bool no_nesting;            /* HLK_DEADLOCK instead */
+};
+
+/* --- opts.c --- */
+
+/* NULL: all is well; else what is wrong. */
+const char *hlk_quorum_opts_wrong(const struct hlk_quorum_opts *opts);
+void hlk_quorum_opts_complete(struct hlk_quorum_opts *opts);
+/* Checked and completed. HLK_OK, or HLK_E_INVALID with the thread's error set. */
+enum hlk_status hlk_quorum_opts_read(const struct hlk_quorum_opts *given, struct hlk_quorum_opts *opts);
+
+/* --- handle.c --- */
+
+/* With `extra` bytes behind the name's NUL. NULL: no memory; the thread's error is not set. */
+struct hlk_quorum *hlk_quorum_make(hlk_client *client, const char *name, size_t len, size_t extra,
+                                   const struct hlk_quorum_opts *opts);
 
 enum hlk_status hlk_quorum_fail(const struct hlk_quorum *quorum, const char *operation, enum hlk_status status,
                                 const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -86,9 +121,15 @@ void hlk_quorum_queue_pass(struct hlk_quorums *all, struct hlk_quorum_queue *que
 /* --- hold.c: from the acquire to its end --- */
 
 /* The round's majority holds. False: nothing is left of it, or the client is being closed. */
-bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_quorum_queue *queue, bool renewed);
-/* Out of HELD, for a release: its round, which is the caller's; NULL: not HELD. A hold that is over becomes LOST. */
-struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum);
+bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_quorum_queue *queue,
+                      const struct hlk_quorum_terms *terms);
+/* How often a hold may be renewed; < 0: any number of times. */
+int hlk_quorum_renewals(const struct hlk_quorum *quorum);
+/* all->mu held: one release less is due. True: that was the last one. */
+bool hlk_quorum_count_off(struct hlk_quorum *quorum);
+/* Out of HELD, for a release: its round, which is the caller's; NULL: not HELD. A hold that is over becomes LOST.
+ * *outer: it stays HELD, and one release less is due. `outer` NULL: all of them are. */
+struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum, bool *outer);
 /* The release is in the streams: the next one of this process may send. */
 void hlk_quorum_taken(struct hlk_quorum *quorum);
 /* It is not held any more, for `why`; reported. No-op unless that round's hold is HELD. */
@@ -96,5 +137,28 @@ void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, c
 void hlk_quorum_on_alarm(struct hlk_alarm *alarm);
 /* A loss that the clock alone knows so far is made one. */
 void hlk_quorum_look(struct hlk_quorum *quorum);
+/* A holder's, of which nothing is left, and which nobody uses: drops it. No-op for others. */
+void hlk_quorum_drop_idle(struct hlk_quorum *quorum);
+/* A holder has ended without a release: renewals stop, and that is reported. */
+void hlk_quorum_orphan(struct hlk_quorums *all, uint64_t holder);
+/* Close: no call will ask for a loss any more. */
+void hlk_quorum_forget(struct hlk_quorum *quorum);
+
+/* --- acquire.c, release.c: for lock.c. The thread's error is set, with `operation` --- */
+
+/* Blocks. HLK_OK: held; *nested: it was before. */
+enum hlk_status hlk_quorum_acquire_as(struct hlk_quorum *quorum, const struct hlk_acquire_opts *opts,
+                                      const struct hlk_quorum_terms *terms, struct hlk_thread *self, bool *nested);
+enum hlk_status hlk_quorum_release_as(struct hlk_quorum *quorum, struct hlk_thread *self);
+/* Not HELD: why. forgets: of a lost hold one release less is due. */
+enum hlk_status hlk_quorum_not_held(struct hlk_quorum *quorum, const char *operation, bool forgets);
+void hlk_quorum_count_released(struct hlk_client *client, enum hlk_status status);
+/* for_good: it is renewed from now on. */
+enum hlk_status hlk_quorum_extend_as(struct hlk_quorum *quorum, const char *operation, struct hlk_thread *self,
+                                     int64_t ttl_ms, bool for_good);
+
+/* --- lock.c --- */
+
+extern const struct hlk_lock_group hlk_quorum_locks;
 
 #endif

@@ -4,20 +4,19 @@
 #include "lease/lease.h"
 #include "quorum/round.h"
 
-/* Not HELD: why. A lost hold is off the handle's account. */
-static enum hlk_status not_held(struct hlk_quorum *quorum, const char *operation, bool forgets)
+enum hlk_status hlk_quorum_not_held(struct hlk_quorum *quorum, const char *operation, bool forgets)
 {
     hlk_mutex_lock(&quorum->all->mu);
     bool lost = quorum->state == HLK_QUORUM_LOST;
     const char *why = quorum->why;
     if (lost && forgets)
-        quorum->state = HLK_QUORUM_FREE;
+        (void)hlk_quorum_count_off(quorum);
     hlk_mutex_unlock(&quorum->all->mu);
     return lost ? hlk_quorum_fail(quorum, operation, HLK_LOST, "the hold was lost (%s)", why)
                 : hlk_quorum_fail(quorum, operation, HLK_NOT_HOLDER, "not held by this handle; nothing was changed");
 }
 
-static void count_released(struct hlk_client *client, enum hlk_status status)
+void hlk_quorum_count_released(struct hlk_client *client, enum hlk_status status)
 {
     if (status == HLK_OK)
         HLK_COUNT(&client->table, released);
@@ -29,18 +28,21 @@ static void count_released(struct hlk_client *client, enum hlk_status status)
         HLK_COUNT(&client->table, release_refused);
 }
 
-static enum hlk_status release(struct hlk_quorum *quorum, struct hlk_thread *self)
+enum hlk_status hlk_quorum_release_as(struct hlk_quorum *quorum, struct hlk_thread *self)
 {
     struct hlk_error error;
-    struct hlk_round *round = hlk_quorum_take(quorum);
+    bool outer;
+    struct hlk_round *round = hlk_quorum_take(quorum, &outer);
+    if (outer)
+        return HLK_OK;
     if (!round)
-        return not_held(quorum, "release", true);
+        return hlk_quorum_not_held(quorum, "release", true);
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
     atomic_store(&round->waiter, self);
     hlk_round_release(round);
     hlk_quorum_taken(quorum);
     enum hlk_status status = hlk_round_wait_released(round, hlk_clock_ms() + quorum->client->reply_timeout_ms, &error);
-    count_released(quorum->client, status);
+    hlk_quorum_count_released(quorum->client, status);
     hlk_round_unref(round);
     return status == HLK_OK ? status : hlk_quorum_fail(quorum, "release", status, "%s", error.text);
 }
@@ -55,35 +57,42 @@ enum hlk_status hlk_quorum_release(hlk_quorum *quorum)
         return hlk_quorum_fail(quorum, "release", HLK_E_NOMEM, "no memory; nothing was sent");
     int old = hlk_nocancel_begin();
     hlk_client_op_begin(quorum->client);
-    status = release(quorum, self);
+    status = hlk_quorum_release_as(quorum, self);
     hlk_client_op_end(quorum->client);
     hlk_nocancel_end(old);
     return status;
 }
 
 /* The masters' answers to an extension, as far as they are there. */
-static enum hlk_status extended(struct hlk_quorum *quorum, struct hlk_round *round)
+static enum hlk_status extended(struct hlk_quorum *quorum, const char *operation, struct hlk_round *round,
+                                bool for_good)
 {
     bool safe;
     if (!hlk_round_won(round)) {
         if (!hlk_round_absent(round))
-            return hlk_quorum_fail(quorum, "extend", HLK_E_UNSURE, "too few masters answered in %lld ms",
+            return hlk_quorum_fail(quorum, operation, HLK_E_UNSURE, "too few masters answered in %lld ms",
                                    (long long)quorum->opts.node_timeout_ms);
         hlk_quorum_lose(quorum, round, "a majority of the masters does not know the hold any more");
-        return not_held(quorum, "extend", false);
+        return hlk_quorum_not_held(quorum, operation, false);
     }
     hlk_mutex_lock(&quorum->all->mu);
     bool held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold &&
                 hlk_validity_extend(&quorum->validity, round->sent_ms, round->ttl_ms, quorum->client->table.at_risk_ms,
                                     hlk_clock_ms(), &safe);
+    if (held && for_good) {
+        quorum->renewed = true;
+        quorum->validity.ttl_ms = round->ttl_ms;
+        quorum->validity.renewals_left = hlk_quorum_renewals(quorum);
+    }
     if (held)
         hlk_loop_arm(quorum->client->loop, &quorum->alarm, hlk_clock_ms());
     hlk_mutex_unlock(&quorum->all->mu);
     hlk_quorum_look(quorum);
-    return held ? HLK_OK : not_held(quorum, "extend", false);
+    return held ? HLK_OK : hlk_quorum_not_held(quorum, operation, false);
 }
 
-static enum hlk_status extend(struct hlk_quorum *quorum, struct hlk_thread *self, int64_t ttl_ms)
+enum hlk_status hlk_quorum_extend_as(struct hlk_quorum *quorum, const char *operation, struct hlk_thread *self,
+                                     int64_t ttl_ms, bool for_good)
 {
     int64_t now = hlk_clock_ms();
     hlk_quorum_look(quorum);
@@ -93,18 +102,18 @@ static enum hlk_status extend(struct hlk_quorum *quorum, struct hlk_thread *self
     int64_t cap = quorum->validity.cap_ms;
     hlk_mutex_unlock(&quorum->all->mu);
     if (!held)
-        return not_held(quorum, "extend", false);
+        return hlk_quorum_not_held(quorum, operation, false);
     if (hlk_clock_after(now, ttl_ms) > cap)
-        return hlk_quorum_fail(quorum, "extend", HLK_E_INVALID, "ttl_ms %lld is more than what max_hold_ms leaves",
+        return hlk_quorum_fail(quorum, operation, HLK_E_INVALID, "ttl_ms %lld is more than what max_hold_ms leaves",
                                (long long)ttl_ms);
     struct hlk_round *round = hlk_round_make(quorum, false, hold, ttl_ms);
     if (!round)
-        return hlk_quorum_fail(quorum, "extend", HLK_E_NOMEM, "no memory; nothing was sent");
+        return hlk_quorum_fail(quorum, operation, HLK_E_NOMEM, "no memory; nothing was sent");
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
     atomic_store(&round->waiter, self);
     hlk_round_send(round);
     hlk_round_wait(round, 0, round->sent_ms + quorum->opts.node_timeout_ms);
-    enum hlk_status status = extended(quorum, round);
+    enum hlk_status status = extended(quorum, operation, round, for_good);
     hlk_round_unref(round);
     return status;
 }
@@ -122,7 +131,7 @@ enum hlk_status hlk_quorum_extend(hlk_quorum *quorum, int64_t ttl_ms)
         return hlk_quorum_fail(quorum, "extend", HLK_E_NOMEM, "no memory; nothing was sent");
     int old = hlk_nocancel_begin();
     hlk_client_op_begin(quorum->client);
-    status = extend(quorum, self, ttl_ms);
+    status = hlk_quorum_extend_as(quorum, "extend", self, ttl_ms, false);
     hlk_client_op_end(quorum->client);
     hlk_nocancel_end(old);
     return status;

@@ -346,8 +346,11 @@ static void count_release(struct hlk_round *round, enum hlk_release_outcome outc
         round->refusal = *error;
     bool over = round->freed >= round->need || round->settled == round->releases;
     hlk_mutex_unlock(&round->mu);
-    if (over && !atomic_exchange(&round->released, true))
-        round_wake(round);
+    if (!over || atomic_exchange(&round->released, true))
+        return;
+    round_wake(round);
+    if (round->on_released)
+        round->on_released(round);
 }
 
 static void vote_on_released(struct hlk_release *pending, enum hlk_release_outcome outcome,
@@ -407,6 +410,11 @@ void hlk_round_release(struct hlk_round *round)
 enum hlk_status hlk_round_wait_released(struct hlk_round *round, int64_t at_ms, struct hlk_error *error)
 {
     wait_for(round, &round->released, NULL, 0, at_ms);
+    return hlk_round_released(round, error);
+}
+
+enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error)
+{
     hlk_mutex_lock(&round->mu);
     unsigned freed = round->freed, absent = round->absent, settled = round->settled;
     struct hlk_error refusal = round->refusal;

@@ -40,7 +40,9 @@ struct hlk_round {
     unsigned n, need;
     bool acquires;              /* else it renews */
     struct hlk_thread *_Atomic waiter;  /* woken by HLK_WAKE_SETTLED; or NULL, and: */
-    void (*on_decided)(struct hlk_round *round);    /* once, any thread, no mutex held */
+    void (*on_decided)(struct hlk_round *round);    /* once, any thread, no mutex held; like: */
+    void (*on_released)(struct hlk_round *round);   /* hlk_round_released knows it */
+    void *ctx;                  /* for that */
     atomic_bool decided, wants_resend;
     /* of the releases */
     atomic_bool released;       /* it is decided whether a majority is free */
@@ -69,7 +71,9 @@ bool hlk_round_absent(struct hlk_round *round);
 
 /* Gives back what an acquire has got, or may have got, everywhere. It is in the streams on return. Once. */
 void hlk_round_release(struct hlk_round *round);
-/* The outcome, waited for until at_ms. */
+/* The outcome, as far as it is known: HLK_OK, LOST, UNSURE, or a refusal. */
+enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error);
+/* The same, waited for until at_ms. */
 enum hlk_status hlk_round_wait_released(struct hlk_round *round, int64_t at_ms, struct hlk_error *error);
 
 #endif

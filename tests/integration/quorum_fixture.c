@@ -1,6 +1,7 @@
 #include "quorum_fixture.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST = 64 };
@@ -11,7 +12,8 @@ redisContext *views[MASTERS];
 
 static hlk_client *clients[MOST];
 static hlk_quorum *handles[MOST];
-static int client_count, handle_count;
+static hlk_lock *locks[MOST];
+static int client_count, handle_count, lock_count;
 
 void quorum_begin(unsigned flags)
 {
@@ -28,6 +30,8 @@ void quorum_end(void)
 {
     for (int i = 0; i < handle_count; i++)
         hlk_quorum_destroy(handles[i]);
+    for (int i = 0; i < lock_count; i++)
+        hlk_lock_destroy(locks[i]);
     for (int i = 0; i < client_count; i++)
         hlk_client_close(clients[i]);
     for (int i = 0; i < MASTERS; i++) {
@@ -57,6 +61,36 @@ hlk_client *quorum_open(unsigned n, const struct hlk_client_opts *opts)
     hlk_client **out = &clients[client_count++];
     cr_assert_eq(hlk_quorum_open(out, urls, n, opts ? opts : &usual), HLK_OK, "%s", hlk_last_error());
     return *out;
+}
+
+/* The part of a master's URL that stands between the commas. */
+static const char *one_of(unsigned i)
+{
+    const char *url = proxies[i] ? proxy_url(proxies[i]) : hlk_test_url(masters[i]), *host = strstr(url, "://");
+    return host ? host + strlen("://") : url;
+}
+
+hlk_client *quorum_open_url(unsigned n, const char *options, const struct hlk_client_opts *opts)
+{
+    struct hlk_client_opts usual = fixture_opts();
+    char url[1024];
+    bool tls = strncmp(hlk_test_url(masters[0]), "rediss:", strlen("rediss:")) == 0;
+    int at = snprintf(url, sizeof url, "redlock%s://", tls ? "s" : "");
+    for (unsigned i = 0; i < n; i++)
+        at += snprintf(url + at, sizeof url - (size_t)at, "%s%s", i ? "," : "", one_of(i));
+    (void)snprintf(url + at, sizeof url - (size_t)at, "?restart_delay_ms=0%s", options);
+    cr_assert_lt(client_count, MOST);
+    hlk_client **out = &clients[client_count++];
+    cr_assert_eq(hlk_client_open(out, url, opts ? opts : &usual), HLK_OK, "%s", hlk_last_error());
+    return *out;
+}
+
+hlk_lock *quorum_lock(hlk_client *client, const char *name, const struct hlk_lock_opts *opts)
+{
+    cr_assert_lt(lock_count, MOST);
+    hlk_lock *lock = locks[lock_count++] = hlk_lock_create(client, name, opts);
+    cr_assert_not_null(lock, "%s", hlk_last_error());
+    return lock;
 }
 
 struct hlk_quorum_opts quorum_opts(void)

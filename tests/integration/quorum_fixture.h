@@ -11,10 +11,14 @@ extern struct proxy *proxies[MASTERS];      /* of a test that was begun with STA
 extern redisContext *views[MASTERS];
 
 void quorum_begin(unsigned flags);          /* of server.h, and STAGE_PROXY */
-void quorum_end(void);                      /* destroys what was made by the next two; nothing may be left anywhere */
+void quorum_end(void);                      /* destroys what the next ones made; nothing may be left anywhere */
 
 /* A client of the first n. NULL: fixture_opts(). */
 hlk_client *quorum_open(unsigned n, const struct hlk_client_opts *opts);
+/* The same by a redlock:// URL, for servers that have just started. options: more of them, as in "&ttl_ms=2000"; or
+ * "". */
+hlk_client *quorum_open_url(unsigned n, const char *options, const struct hlk_client_opts *opts);
+hlk_lock *quorum_lock(hlk_client *client, const char *name, const struct hlk_lock_opts *opts);
 /* HLK_QUORUM_OPTS_INIT, for servers that have just started; events are recorded by the client. */
 struct hlk_quorum_opts quorum_opts(void);
 hlk_quorum *quorum_make(hlk_client *client, const char *name, const struct hlk_quorum_opts *opts);

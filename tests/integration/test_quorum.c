@@ -176,12 +176,14 @@ Test(quorum, of_five_masters_has_one_loop_thread_and_one_events_thread)
     hlk_client_close(one);
 }
 
-Test(quorum, client_makes_no_other_locks_and_others_make_no_quorum)
+Test(quorum, client_makes_no_latch_or_semaphore_and_others_make_no_quorum)
 {
     hlk_client *one, *all = quorum_open(3, NULL);
-    cr_assert_null(hlk_lock_create(all, "t", NULL));
+    cr_assert_null(hlk_latch_create(all, "t"));
     cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
-    cr_assert(strstr(hlk_last_error(), "hlk_quorum_create"), "%s", hlk_last_error());
+    cr_assert(strstr(hlk_last_error(), "on one server"), "%s", hlk_last_error());
+    cr_assert_null(hlk_semaphore_create(all, "t"));
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
     cr_assert_eq(hlk_client_open(&one, hlk_test_url(masters[0]), NULL), HLK_OK);
     cr_assert_null(hlk_quorum_create(one, "t", NULL));
     cr_assert_eq(hlk_last_status(), HLK_E_INVALID);

@@ -164,10 +164,11 @@ Test(url, nothing_is_refused)
 
 Test(url, schemes_it_does_not_know_are_refused)
 {
-    refused("localhost:6379", "rediss+cluster://, unix:, local:");
-    refused("redis:localhost", "rediss+cluster://, unix:, local:");
-    refused("http://localhost", "rediss+cluster://, unix:, local:");
-    refused("redis+shard://localhost", "rediss+cluster://, unix:, local:");
+    refused("localhost:6379", "redlocks://, unix:, local:");
+    refused("redis:localhost", "redlocks://, unix:, local:");
+    refused("redlock://a,b,c", "several masters");
+    refused("http://localhost", "redlocks://, unix:, local:");
+    refused("redis+shard://localhost", "redlocks://, unix:, local:");
 }
 
 Test(url, with_a_second_s_uses_tls)

@@ -1,0 +1,93 @@
+/* hasplock run on a redlock:// URL: over three masters, of which some are killed. */
+#include "fixture.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MASTERS = 3 };
+
+static struct server *masters[MASTERS];
+
+static void start(void)
+{
+    char url[1024] = "redlock://";
+    pause_watch();
+    for (int i = 0; i < MASTERS; i++) {
+        masters[i] = server_start(0, NULL);
+        const char *one = hlk_test_url(masters[i]), *host = strstr(one, "://");
+        snprintf(url + strlen(url), sizeof url - strlen(url), "%s%s", i ? "," : "", host ? host + 3 : one);
+    }
+    snprintf(url + strlen(url), sizeof url - strlen(url), "?restart_delay_ms=0");
+    setenv("HASPLOCK_URL", url, 1);
+}
+
+static void stop(void)
+{
+    for (int i = 0; i < MASTERS; i++) {
+        if (masters[i]->pid)
+            server_finish(masters[i]);
+        else
+            server_stop(masters[i]);
+    }
+}
+
+TestSuite(redlock, .init = start, .fini = stop, .timeout = 60);
+
+Test(redlock, holds_while_a_command_runs)
+{
+    struct command *c = COMMAND("run", "t", "--", "sh", "-c", "echo held; cat");
+    command_until(c, OUT, "held");
+    cr_assert_eq(RUN("run", "-n", "t", "--", "true"), 1, "busy");
+    struct command *waiting = COMMAND("run", "t", "--", "echo", "next");
+    command_type_end(c);
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    command_free(c);
+    command_until(waiting, OUT, "next");
+    cr_assert_eq(command_end(waiting), 0, "%s", waiting->text[ERR]);
+    command_free(waiting);
+}
+
+Test(redlock, survives_the_loss_of_one_of_three_masters)
+{
+    struct command *c = COMMAND("run", "--lease", "3", "t", "--", FAKE_COMMAND, "ready", "read");
+    command_until(c, OUT, "ready");
+    server_kill(masters[1]);
+    test_sleep_ms(4000); /* longer than a lease: it is renewed by the other two */
+    cr_assert_eq(RUN("run", "-n", "t", "--", "true"), 1, "busy");
+    command_type_end(c);
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    command_free(c);
+    cr_assert_eq(RUN("run", "t", "--", "true"), 0);
+}
+
+Test(redlock, without_a_majority_ends_the_command_in_time)
+{
+    struct command *c = COMMAND("run", "--lease", "3", "t", "--", FAKE_COMMAND, "catch", "ready", "stay");
+    command_until(c, OUT, "ready");
+    server_kill(masters[0]);
+    server_kill(masters[1]);
+    cr_assert_eq(command_end(c), 75, "%s", c->text[ERR]);
+    command_free(c);
+}
+
+Test(redlock, without_a_majority_names_each_master_that_is_away)
+{
+    server_kill(masters[0]);
+    server_kill(masters[1]);
+    struct command *c = COMMAND("run", "-n", "t", "--", "true");
+    cr_assert_eq(command_end(c), 69, "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "1 of 3 masters are connected, 2 are needed"), "%s", c->text[ERR]);
+    command_free(c);
+}
+
+Test(redlock, refuses_what_is_about_one_server)
+{
+    struct command *c = COMMAND("run", "--fenced", "t", "--", "true");
+    cr_assert_eq(command_end(c), 64, "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "no fencing tokens"), "%s", c->text[ERR]);
+    command_free(c);
+    cr_assert_eq(RUN("break", "t"), 64);
+}
