@@ -280,6 +280,20 @@ static enum hlk_status acquire_wait_after(struct acquire *op, const struct hlk_t
 
 /* --- rounds --- */
 
+/* The client is new, and what it has not reached may be a moment away. A hold without that master would not survive
+ * the loss of another one. */
+static bool is_new(const struct acquire *op)
+{
+    struct hlk_quorums *all = op->quorum->all;
+    int64_t now = hlk_clock_ms();
+    hlk_mutex_lock(&all->mu);
+    if (!all->first_ms)
+        all->first_ms = now;
+    bool fresh = now - all->first_ms < HLK_QUORUM_FIRST_MS && now < op->deadline_ms;
+    hlk_mutex_unlock(&all->mu);
+    return fresh;
+}
+
 /* HLK_OK: enough masters are connected. Nothing is sent as long as no majority can come of it. */
 static enum hlk_status wait_for_masters(struct acquire *op)
 {
@@ -293,21 +307,24 @@ static enum hlk_status wait_for_masters(struct acquire *op)
         hlk_text_init(&text, buf, sizeof buf);
         for (unsigned i = 0; i < n; i++) {
             struct hlk_pipeline *pipeline = op->client->nodes[i].pipeline;
+            bool tried =
+                hlk_pipeline_tried(pipeline); /* before the look, so that what comes up meanwhile is not away */
             /* 0: asks for a connection, and does not wait */
             enum hlk_status status = hlk_pipeline_wait_up(pipeline, op->self, 0, 0, &error);
             up += status == HLK_OK;
             if (status == HLK_OK)
                 continue;
-            untried += status == HLK_E_CONNECT && !hlk_pipeline_tried(pipeline);
+            untried += status == HLK_E_CONNECT && !tried;
             failure = failure == HLK_OK || failure == status ? status : HLK_E_CONNECT;
             hlk_tally_reason(&text, &op->client->nodes[i], error.text);
         }
-        if (up >= n / 2 + 1)
+        bool enough = up >= n / 2 + 1;
+        if (enough && (untried == 0 || !is_new(op)))
             return HLK_OK;
         (void)hlk_error_set(&op->error, failure, "%u of %u masters are connected, %u are needed%s", up, n, n / 2 + 1,
                             buf);
         /* One try also waits for the first attempts to connect: the client may have been opened lazily. */
-        enum hlk_status status = unreachable(op, failure, !op->once || up + untried >= n / 2 + 1);
+        enum hlk_status status = enough ? HLK_OK : unreachable(op, failure, !op->once || up + untried >= n / 2 + 1);
         if (status == HLK_OK && hlk_clock_ms() >= op->deadline_ms)
             status = failure;
         if (status == HLK_OK)

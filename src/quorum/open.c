@@ -150,6 +150,7 @@ static enum hlk_status connect_majority(const hlk_client *client)
             break;
         (void)hlk_pipeline_wait_up(c.waits, self, now + look_ms, 0, &error);
     }
+    HLK_CONTAINER(client->part, struct hlk_quorums, part)->first_ms = 1; /* long ago */
     if (c.up >= need)
         return HLK_OK;
     return hlk_last_set(c.failure, "open: %u of %u masters are connected, %u are needed%s", c.up, n, need, c.why);

@@ -7,6 +7,9 @@
 #include "quorum/format.h"
 #include "quorum/validity.h"
 
+#define HLK_QUORUM_FIRST_MS 3000    /* a client that was opened lazily waits so long for the first attempt to connect
+                                     * to each master, if a majority is there before */
+
 enum hlk_quorum_state {
     HLK_QUORUM_FREE,
     HLK_QUORUM_ACQUIRING,
@@ -41,6 +44,7 @@ struct hlk_quorums {
     struct hlk_list all;        /*   handles */
     struct hlk_map holders;     /*   those of an hlk_lock's holders (lock.c) */
     struct hlk_spin spin;
+    int64_t first_ms;           /* when masters were first asked for; 0: not yet */
     struct hlk_quorum_opts opts;/* of an hlk_lock: those of the URL, completed; format is its kind's */
 };
 

@@ -13,7 +13,13 @@ static void start(void)
     quorum_begin(0);
 }
 
+static void start_proxied(void)
+{
+    quorum_begin(STAGE_PROXY);
+}
+
 TestSuite(quorum_lock, .init = start, .fini = quorum_end, .timeout = 60);
+TestSuite(quorum_lock_proxied, .init = start_proxied, .fini = quorum_end, .timeout = 60);
 
 static hlk_client *three(void)
 {
@@ -137,6 +143,22 @@ Test(quorum_lock, of_a_client_that_is_opened_lazily_is_got_by_one_try)
     hlk_lock *lock = quorum_lock(quorum_open_url(3, "", &opts), "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}
+
+/* The third master is connected a moment later. A hold that it had not would not survive the loss of another one. */
+Test(quorum_lock_proxied, of_a_client_that_is_opened_lazily_is_on_every_master)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.flags = HLK_OPEN_LAZY;
+    proxy_freeze(proxies[2], true);
+    hlk_client *client = quorum_open_url(3, "", &opts);
+    struct actor *actor = actor_start_wait(quorum_lock(client, "t", NULL), HLK_NOWAIT);
+    test_sleep_ms(200); /* so slow is its connection */
+    proxy_freeze(proxies[2], false);
+    cr_assert_eq(actor_status(actor), HLK_OK, "%s", actor_error(actor));
+    WAIT_FOR(quorum_keys("t") == 3);
+    cr_assert_eq(actor_end(actor), HLK_OK);
+    WAIT_FOR(quorum_keys("t") == 0);
 }
 
 /* --- holders */
