@@ -96,8 +96,8 @@ static void open_with(enum proxy_fault fault)
         bool struck = proxy_struck(fixture.proxy);
         proxy_arm(fixture.proxy, PROXY_NONE, PROXY_ALL, 0);
         hlk_lock *lock = fixture_lock(client, "t", NULL);
-        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "k = %d: %s", k, hlk_last_error());
-        cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+        cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK, "k = %d: %s", k, hlk_last_error());
+        cr_assert_eq(release_for_good(lock, "t"), HLK_OK, "k = %d: %s", k, hlk_last_error());
         fixture_close(client);
         cr_assert_lt(k, GREETING_MOST_K);
         if (struck)

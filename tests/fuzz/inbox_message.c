@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!table.loop)
         make_table();
     struct hlk_entry *a = begin("a", &holder, &held, true), *b = begin("b", &waiter, &waiting, false);
-    uint64_t h = data[0] % 3 == 0 ? a->h : data[0] % 3 == 1 ? b->h : 0;
+    uint64_t h = data[0] % 3 == 0 ? a->hold.id : data[0] % 3 == 1 ? b->hold.id : 0;
     const uint8_t *blank = memchr(data + 1, ' ', size - 1);
     size_t word = blank ? (size_t)(blank - data) : 1;
     int len = h && blank ? snprintf(message, sizeof message, "%.*s %llu", (int)(word - 1), (const char *)data + 1,
