@@ -170,7 +170,8 @@ static void hold_stand_still_and_write(int to_parent)
     _exit(hlk_quorum_left_ms(q) == 0 && hlk_quorum_is_lost(q) ? 0 : 3);
 }
 
-Test(quorum_safety, a_holder_that_stands_still_writes_beside_the_next_one)
+Test(quorum_safety, a_holder_that_stands_still_writes_beside_the_next_one,
+     .disabled = STAGE_UNDER_TSAN || STAGE_UNDER_ASAN) /* the child of a process with threads allocates */
 {
     int fds[2], status;
     char wrote[8] = "";
