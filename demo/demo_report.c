@@ -171,7 +171,7 @@ static int report_wrongs(const struct demo_run *run, const struct demo_result *w
     if (atomic_load(&stop->state) == DEMO_AWAKE && stop->release_status != HLK_LOST)
         wrongs++, say(SAY_ERROR, "error", "the stopped holder's release answered %s, not HLK_LOST",
                       hlk_status_name((enum hlk_status)stop->release_status));
-    if (atomic_load(&stop->state) == DEMO_AWAKE && !atomic_load(&stop->told_ns))
+    if (atomic_load(&stop->state) == DEMO_AWAKE && !atomic_load(&stop->lost_ns))
         wrongs++, say(SAY_ERROR, "error", "the stopped holder was never told HLK_EVENT_LOST");
     return wrongs;
 }

@@ -25,7 +25,16 @@
 
 extern char **environ;
 
-enum told { TOLD_NOTHING, TOLD_KILLED, TOLD_TAKEN, TOLD_STOPPED, TOLD_STOP_TAKEN, TOLD_WOKEN, TOLD_LOST, TOLD_ALL };
+enum shown {
+    SHOWN_NOTHING,
+    SHOWN_KILLED,
+    SHOWN_TAKEN,
+    SHOWN_STOPPED,
+    SHOWN_STOP_TAKEN,
+    SHOWN_WOKEN,
+    SHOWN_LOST,
+    SHOWN_ALL
+};
 
 static struct demo_process *process_of(struct demo_run *run, int index)
 {
@@ -172,7 +181,7 @@ static void begin_event(const struct demo_run *run, struct json *fields, const c
     json_int(fields, "pid", pid);
 }
 
-static void tell_hit(struct demo_run *run, int kind)
+static void show_hit(struct demo_run *run, int kind)
 {
     const struct demo_accident *a = &run->shared->accidents[kind];
     const struct demo_view *v = run->view;
@@ -186,7 +195,7 @@ static void tell_hit(struct demo_run *run, int kind)
                     dead ? "SIGKILL" : "SIGSTOP");
 }
 
-static void tell_taken(struct demo_run *run, int kind, const struct demo_hold *next)
+static void show_taken(struct demo_run *run, int kind, const struct demo_hold *next)
 {
     const struct demo_accident *a = &run->shared->accidents[kind];
     char word[DEMO_WORD];
@@ -198,7 +207,7 @@ static void tell_taken(struct demo_run *run, int kind, const struct demo_hold *n
                     process_index(run, next->row) + 1, next->pid, demo_length(word, next->got_ns - a->hit_ns));
 }
 
-static void tell_woken(struct demo_run *run)
+static void show_woken(struct demo_run *run)
 {
     const struct demo_accident *a = &run->shared->accidents[DEMO_STOP];
     const struct demo_view *v = run->view;
@@ -217,41 +226,41 @@ static void tell_woken(struct demo_run *run)
                    demo_on(v, 'g'), demo_off(v), demo_number(was, a->stock_read - 1), a->left_ms);
 }
 
-static void tell_lost(struct demo_run *run)
+static void show_lost(struct demo_run *run)
 {
     const struct demo_accident *a = &run->shared->accidents[DEMO_STOP];
     char word[DEMO_WORD];
     struct json fields;
 
     begin_event(run, &fields, "lost", a->row, a->pid);
-    json_int(&fields, "after_wake_us", (a->told_ns - a->resumed_ns) / 1000);
+    json_int(&fields, "after_wake_us", (a->lost_ns - a->resumed_ns) / 1000);
     json_string(&fields, "why", a->why);
     json_string(&fields, "release", hlk_status_name((enum hlk_status)a->release_status));
     demo_view_event(run->view, &fields, "told %sLOST%s %s after it woke; its release answered %s",
-                    demo_on(run->view, 'w'), demo_off(run->view), demo_length(word, a->told_ns - a->resumed_ns),
+                    demo_on(run->view, 'w'), demo_off(run->view), demo_length(word, a->lost_ns - a->resumed_ns),
                     hlk_status_name((enum hlk_status)a->release_status));
     demo_view_more(run->view, "why: %s", a->why);
 }
 
 /* Shows new events, in their order. */
-static void tell_accidents(struct demo_run *run)
+static void show_accidents(struct demo_run *run)
 {
     const struct demo_accident *killed = &run->shared->accidents[DEMO_KILL];
     const struct demo_accident *stopped = &run->shared->accidents[DEMO_STOP];
     const struct demo_hold *next;
 
-    if (run->told == TOLD_NOTHING && atomic_load(&killed->state) == DEMO_HIT)
-        tell_hit(run, DEMO_KILL), run->told = TOLD_KILLED;
-    if (run->told == TOLD_KILLED && (next = taken_over(run, DEMO_KILL)) != NULL)
-        tell_taken(run, DEMO_KILL, next), run->told = TOLD_TAKEN;
-    if (run->told == TOLD_TAKEN && atomic_load(&stopped->state) >= DEMO_HIT)
-        tell_hit(run, DEMO_STOP), run->told = TOLD_STOPPED;
-    if (run->told == TOLD_STOPPED && (next = taken_over(run, DEMO_STOP)) != NULL)
-        tell_taken(run, DEMO_STOP, next), run->told = TOLD_STOP_TAKEN;
-    if (run->told == TOLD_STOP_TAKEN && atomic_load(&stopped->state) == DEMO_AWAKE)
-        tell_woken(run), run->told = TOLD_WOKEN;
-    if (run->told == TOLD_WOKEN && atomic_load(&stopped->told_ns))
-        tell_lost(run), run->told = TOLD_ALL;
+    if (run->shown == SHOWN_NOTHING && atomic_load(&killed->state) == DEMO_HIT)
+        show_hit(run, DEMO_KILL), run->shown = SHOWN_KILLED;
+    if (run->shown == SHOWN_KILLED && (next = taken_over(run, DEMO_KILL)) != NULL)
+        show_taken(run, DEMO_KILL, next), run->shown = SHOWN_TAKEN;
+    if (run->shown == SHOWN_TAKEN && atomic_load(&stopped->state) >= DEMO_HIT)
+        show_hit(run, DEMO_STOP), run->shown = SHOWN_STOPPED;
+    if (run->shown == SHOWN_STOPPED && (next = taken_over(run, DEMO_STOP)) != NULL)
+        show_taken(run, DEMO_STOP, next), run->shown = SHOWN_STOP_TAKEN;
+    if (run->shown == SHOWN_STOP_TAKEN && atomic_load(&stopped->state) == DEMO_AWAKE)
+        show_woken(run), run->shown = SHOWN_WOKEN;
+    if (run->shown == SHOWN_WOKEN && atomic_load(&stopped->lost_ns))
+        show_lost(run), run->shown = SHOWN_ALL;
 }
 
 /* Restarts the dead process, as a supervisor would, after another holder has got its lock. */
@@ -302,7 +311,7 @@ static void look_after_accidents(struct demo_run *run, int *code)
     if (!after_kill(run, killed))
         *code = EX_OSERR;
     after_stop(run, stopped);
-    tell_accidents(run);
+    show_accidents(run);
 }
 
 /* Accidents happen at certain stock levels, or at certain times if those come first. The phase does not end before
@@ -363,7 +372,7 @@ int demo_run(struct demo_run *run)
     }
     run->ended_ns = demo_now_ns();
     end_all(run);
-    tell_accidents(run);
+    show_accidents(run);
     demo_view_phase_end(run->view);
     return *run->signal ? 1 : code;
 }

@@ -18,7 +18,7 @@ struct demo_run {
     int64_t began_ns, ended_ns;         /* set by demo_run */
     int first_pid[DEMO_MAX_PROCESSES];  /* the killed process is restarted under another pid */
     int not_taken_over;                 /* accidents after which no other holder got the lock: a bit for each kind */
-    int told;                           /* how much of the accidents was shown */
+    int shown;                           /* how much of the accidents was shown */
 };
 
 /* 0: the phase is over, its figures are in `shared`. Else the exit code; the reason is printed, except for a signal

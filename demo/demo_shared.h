@@ -68,7 +68,7 @@ struct demo_accident {
     int64_t awake_ns, left_ms;          /* when it ran again; what hlk_lock_left_ms returned then */
     int stock_found;                    /* the stock at that time */
     int release_status;
-    _Atomic int64_t told_ns;            /* time of HLK_EVENT_LOST; set by its events thread, after `why` */
+    _Atomic int64_t lost_ns;            /* time of HLK_EVENT_LOST; set by its events thread, after `why` */
     char why[160];
 };
 

@@ -236,10 +236,10 @@ static void on_event(const struct hlk_event *event, void *ctx)
     if (event->kind != HLK_EVENT_LOST)
         return;
     atomic_fetch_add(&shop->shared->processes[shop->process].lost, 1);
-    if (atomic_load(&stop->state) < DEMO_HIT || stop->pid != (int)getpid() || atomic_load(&stop->told_ns))
+    if (atomic_load(&stop->state) < DEMO_HIT || stop->pid != (int)getpid() || atomic_load(&stop->lost_ns))
         return;
     snprintf(stop->why, sizeof stop->why, "%s", event->why ? event->why : "");
-    atomic_store(&stop->told_ns, demo_now_ns());
+    atomic_store(&stop->lost_ns, demo_now_ns());
 }
 
 static void on_log(int level, const char *line, void *ctx) /* losses are expected, and the screen belongs to the view */

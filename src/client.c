@@ -57,7 +57,7 @@ static void on_work(void *ctx)
 
 void hlk_client_need_dispatch(hlk_client *client)
 {
-    if (atomic_exchange(&client->work_told, true))
+    if (atomic_exchange(&client->work_signalled, true))
         return;
     int old = hlk_nocancel_begin();
     (void)eventfd_write(client->work_fd, 1);

@@ -53,7 +53,7 @@ struct hlk_client {
 
     /* -1 without dispatch. What the user's loop polls: work_fd and the shared connection */
     int epoll_fd, work_fd;
-    atomic_bool work_told;                      /* work_fd is readable, or will be looked after by the running
+    atomic_bool work_signalled;                      /* work_fd is readable, or will be looked after by the running
                                                  * dispatch */
     _Atomic(struct hlk_thread *) dispatcher;    /* runs completions now; or NULL */
     struct hlk_mutex ready_mu;                  /* rank LEAF; guards: */

@@ -12,7 +12,7 @@ struct released {
     hlk_done_fn *done;         /* NULL: no completion */
     void *ctx;
     enum hlk_status status;
-    struct hlk_error told;
+    struct hlk_error error;
 };
 
 static void free_released(struct released *released)
@@ -26,7 +26,7 @@ static void run_released(struct hlk_job *job)
 {
     struct released *released = HLK_CONTAINER(job, struct released, job);
     if (released->status != HLK_OK)
-        (void)hlk_last_set(released->status, "%s", released->told.text);
+        (void)hlk_last_set(released->status, "%s", released->error.text);
     released->done(released->lock, released->status, released->ctx);
     free_released(released);
 }
@@ -35,7 +35,7 @@ static void async_release_complete(struct released *released, enum hlk_status st
 {
     released->status = status;
     if (status != HLK_OK)
-        (void)hlk_error_set(&released->told, status, "release \"%s\" at %s: %s", hlk_lock_text(released->lock),
+        (void)hlk_error_set(&released->error, status, "release \"%s\" at %s: %s", hlk_lock_text(released->lock),
                             released->lock->entry->node->endpoint.url.shown, why);
     if (released->done) {
         released->job.run = run_released;
@@ -43,7 +43,7 @@ static void async_release_complete(struct released *released, enum hlk_status st
         return;
     }
     if (status != HLK_OK)
-        hlk_log(&released->lock->entry->node->endpoint.log, HLK_LOG_WARN, "%s", released->told.text);
+        hlk_log(&released->lock->entry->node->endpoint.log, HLK_LOG_WARN, "%s", released->error.text);
     free_released(released);
 }
 

@@ -49,7 +49,7 @@ int hlk_client_dispatch(hlk_client *client, int max)
     if (hlk_client_check(client, "dispatch", NULL) != HLK_OK || client->epoll_fd < 0)
         return 0;
     eventfd_t drained;
-    atomic_store(&client->work_told, true); /* no wake-up for events of this dispatch itself */
+    atomic_store(&client->work_signalled, true); /* no wake-up for events of this dispatch itself */
     int old = hlk_nocancel_begin();
     (void)eventfd_read(client->work_fd, &drained);
     hlk_nocancel_end(old);
@@ -73,13 +73,13 @@ int hlk_client_dispatch(hlk_client *client, int max)
     atomic_store(&client->dispatcher, outer);
     hlk_client_each_server(client, send_held_back);
     hlk_client_each_server(client, dispatch_server);
-    atomic_store(&client->work_told, false);
+    atomic_store(&client->work_signalled, false);
     hlk_mutex_lock(&client->ready_mu);
     hlk_list_splice(&now, &client->ready);
     hlk_list_splice(&client->ready, &now);
     more = !hlk_list_empty(&client->ready);
     hlk_mutex_unlock(&client->ready_mu);
-    /* While work_told was true, commands queued by other threads caused no wake-up. */
+    /* While work_signalled was true, commands queued by other threads caused no wake-up. */
     if (arm_nodes(client) || more)
         hlk_client_need_dispatch(client);
     return ran;

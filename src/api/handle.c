@@ -155,17 +155,17 @@ hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const 
 {
     const struct hlk_kind *kind = hlk_kind_get(opts->kind);
     struct hlk_node *node = hlk_client_node(client, name, len);
-    bool seats = client->part || (kind->format->per_holder && !opts->owner);
-    hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + (seats ? len + 1 : 0));
-    struct hlk_entry *entry = !lock || seats ? NULL
+    bool by_holder = client->part || (kind->format->per_holder && !opts->owner);
+    hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + (by_holder ? len + 1 : 0));
+    struct hlk_entry *entry = !lock || by_holder ? NULL
                               : kind->format->per_holder
                                   ? hlk_entry_get_own(node, kind->format, name, len, opts->owner->holder.id, true)
                                   : hlk_entry_get(node, kind->format, name, len);
-    if (!lock || (!entry && !seats)) {
+    if (!lock || (!entry && !by_holder)) {
         hlk_mem_free(lock);
         return NULL;
     }
-    if (seats)
+    if (by_holder)
         memcpy(lock->name, name, len);
     set_kind(lock, opts);
     lock->group = client->part ? client->part->locks : NULL;

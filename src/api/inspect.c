@@ -28,7 +28,7 @@ static enum hlk_status not_understood(hlk_lock *lock, const char *operation)
 }
 
 struct state {
-    struct hlk_lock_state told;
+    struct hlk_lock_state lock;
     bool understood;
 };
 
@@ -36,7 +36,7 @@ static void read_state(const struct hlk_command *cmd, void *ctx)
 {
     const redisReply *reply = cmd->call.reply;
     struct state *to = ctx;
-    struct hlk_lock_state *out = &to->told;
+    struct hlk_lock_state *out = &to->lock;
     to->understood = inspect_is_answer(reply);
     if (!to->understood)
         return;
@@ -80,10 +80,10 @@ enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
         return status;
     if (!state.understood)
         return not_understood(lock, "query");
-    struct hlk_lock_state *told = &state.told;
-    told->mine = told->held && mine(lock, told->holder);
-    told->size = out->size;
-    memcpy(out, told, out->size < sizeof *told ? out->size : sizeof *told);
+    struct hlk_lock_state *found = &state.lock;
+    found->mine = found->held && mine(lock, found->holder);
+    found->size = out->size;
+    memcpy(out, found, out->size < sizeof *found ? out->size : sizeof *found);
     return HLK_OK;
 }
 

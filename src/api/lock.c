@@ -159,7 +159,7 @@ static enum hlk_status acquire(hlk_lock *lock, const struct hlk_acquire_opts *op
     return status;
 }
 
-static void unseat(void *own)
+static void drop_own(void *own)
 {
     hlk_handle_release(&((hlk_lock *)own)->handle);
 }
@@ -171,7 +171,7 @@ static enum hlk_status acquire_by_thread_handle(hlk_lock *lock, const struct hlk
     enum hlk_status status = HLK_E_NOMEM;
     hlk_lock *own = hlk_lock_thread_handle(lock, "acquire");
     if (own) {
-        pthread_cleanup_push(unseat, own);
+        pthread_cleanup_push(drop_own, own);
         status = acquire(own, opts);
         pthread_cleanup_pop(1);
     }

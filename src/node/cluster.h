@@ -47,8 +47,8 @@ struct hlk_cluster {
     int64_t next_ms;                    /* not read before */
     unsigned turn;                      /* which server is asked next */
     struct hlk_node *asked;             /* of this reading */
-    uint64_t told_epoch, epoch;         /* the cluster's epoch by this reading, and by the map */
-    bool told_usable, told_sharded;
+    uint64_t read_epoch, epoch;         /* the cluster's epoch by this reading, and by the map */
+    bool read_usable, read_sharded;
     struct hlk_cluster_call calls[3];
     uint64_t settling[HLK_SLOTS / 64];  /* hlk_cluster_moved */
 };

@@ -138,7 +138,7 @@ static void on_probe(struct hlk_call *call)
     struct hlk_cluster *cluster = cluster_of(call);
     redisReply *reply = take_reply(call);
     if (reply && !atomic_load(&cluster->known))
-        cluster->told_sharded = reply->type == REDIS_REPLY_ARRAY;
+        cluster->read_sharded = reply->type == REDIS_REPLY_ARRAY;
     if (reply)
         freeReplyObject(reply);
 }
@@ -147,8 +147,8 @@ static void on_info(struct hlk_call *call)
 {
     struct hlk_cluster *cluster = cluster_of(call);
     redisReply *reply = take_reply(call);
-    cluster->told_usable = true;
-    cluster->told_epoch = reply ? hlk_slots_epoch(reply, &cluster->told_usable) : 0;
+    cluster->read_usable = true;
+    cluster->read_epoch = reply ? hlk_slots_epoch(reply, &cluster->read_usable) : 0;
     if (reply)
         freeReplyObject(reply);
 }
@@ -181,8 +181,8 @@ static const char *useless(const struct hlk_cluster *cluster, const redisReply *
     if (hlk_reply_read(reply, error) != HLK_REPLY_ANSWER)
         return error->text;
     (void)hlk_error_set(error, HLK_E_CONNECT, "no map of the slots");
-    return !cluster->told_usable                                         ? "the cluster is down (cluster_state:fail)"
-           : cluster->told_epoch && cluster->told_epoch < cluster->epoch ? "the server knows an older map only"
+    return !cluster->read_usable                                         ? "the cluster is down (cluster_state:fail)"
+           : cluster->read_epoch && cluster->read_epoch < cluster->epoch ? "the server knows an older map only"
            : reply->type != REDIS_REPLY_ARRAY || reply->elements == 0    ? "no slot has a server"
                                                                          : NULL;
 }
@@ -201,9 +201,9 @@ static void refuse_map(struct hlk_cluster *cluster, enum hlk_status status, cons
 static void begin(struct hlk_cluster *cluster)
 {
     unsigned count = atomic_load(&cluster->count);
-    atomic_store(&cluster->router.sharded, cluster->told_sharded);
+    atomic_store(&cluster->router.sharded, cluster->read_sharded);
     for (unsigned i = 0; i < count; i++)
-        cluster->servers[i]->channels.pubsub.sharded = cluster->told_sharded;
+        cluster->servers[i]->channels.pubsub.sharded = cluster->read_sharded;
     atomic_store(&cluster->known, true);
 }
 
@@ -221,7 +221,7 @@ static void read_map(struct hlk_cluster *cluster, const redisReply *reply)
         refuse_map(cluster, error.status, text);
         return;
     }
-    cluster->epoch = cluster->told_epoch > cluster->epoch ? cluster->told_epoch : cluster->epoch;
+    cluster->epoch = cluster->read_epoch > cluster->epoch ? cluster->read_epoch : cluster->epoch;
     if (reader.moved > 0)
         hlk_backoff_reset(&cluster->backoff);
     if (reader.moved > 0 && atomic_load(&cluster->known))

@@ -35,7 +35,7 @@ static hlk_lock *locks[CLIENTS][LOCKS];
 static atomic_bool stopping;
 static atomic_int holds, unsure, failures, longest_ms;
 static unsigned drawn;
-static bool told;                  /* of a wait that takes long: once in a run */
+static bool reported;              /* of a wait that takes long: once in a run */
 static const char *doing;          /* what is done to the cluster */
 static bool masters[CLUSTER_MOST]; /* as far as we have changed them */
 static struct {
@@ -130,9 +130,9 @@ static void tell_long_wait(void)
     int64_t longest = 0;
     for (int i = 0; i < WORKERS; i++)
         longest = waits_ms(&workers[i]) > longest ? waits_ms(&workers[i]) : longest;
-    if (told || longest < LONG_MS)
+    if (reported || longest < LONG_MS)
         return;
-    told = true;
+    reported = true;
     fprintf(stderr, "runs: while %s a wait takes %lld ms. Waiting:", doing, (long long)longest);
     for (int i = 0; i < WORKERS; i++)
         fprintf(stderr, " %d t%d %lld ms;", i, atomic_load(&workers[i].wants), (long long)waits_ms(&workers[i]));
@@ -339,7 +339,7 @@ static void disturb(void)
 static void begin_run(unsigned seed)
 {
     drawn = seed;
-    told = false;
+    reported = false;
     history = history_create(1 << 18);
     atomic_store(&stopping, false);
     atomic_store(&longest_ms, 0);

@@ -23,7 +23,7 @@ static struct {
         char text[256];
     } lines[LINES_MAX];
     int count;
-} told = { .mu = PTHREAD_MUTEX_INITIALIZER };
+} reported = { .mu = PTHREAD_MUTEX_INITIALIZER };
 
 static struct waiter {
     pthread_t thread;
@@ -38,33 +38,33 @@ static void tell(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    pthread_mutex_lock(&told.mu);
-    if (told.count < LINES_MAX) {
-        struct line *line = &told.lines[told.count++];
+    pthread_mutex_lock(&reported.mu);
+    if (reported.count < LINES_MAX) {
+        struct line *line = &reported.lines[reported.count++];
         line->at_ns = test_now_ns();
         (void)vsnprintf(line->text, sizeof line->text, format, args);
     }
-    pthread_mutex_unlock(&told.mu);
+    pthread_mutex_unlock(&reported.mu);
     va_end(args);
 }
 
-static bool is_told(const char *text)
+static bool is_reported(const char *text)
 {
     bool found = false;
-    pthread_mutex_lock(&told.mu);
-    for (int i = 0; i < told.count && !found; i++)
-        found = strcmp(told.lines[i].text, text) == 0;
-    pthread_mutex_unlock(&told.mu);
+    pthread_mutex_lock(&reported.mu);
+    for (int i = 0; i < reported.count && !found; i++)
+        found = strcmp(reported.lines[i].text, text) == 0;
+    pthread_mutex_unlock(&reported.mu);
     return found;
 }
 
 /* The first of many that are alike. */
 static void on_log(int level, const char *line, void *who)
 {
-    char text[sizeof told.lines[0].text];
+    char text[sizeof reported.lines[0].text];
     (void)level;
     (void)snprintf(text, sizeof text, "%s: log: %s", (const char *)who, line);
-    if (!is_told(text))
+    if (!is_reported(text))
         tell("%s", text);
 }
 
@@ -168,8 +168,8 @@ static int fail_over(const char *name, unsigned slot)
 
 static void print(int64_t from_ns)
 {
-    for (int i = 0; i < told.count; i++)
-        printf("%8.1f ms  %s\n", (double)(told.lines[i].at_ns - from_ns) / 1e6, told.lines[i].text);
+    for (int i = 0; i < reported.count; i++)
+        printf("%8.1f ms  %s\n", (double)(reported.lines[i].at_ns - from_ns) / 1e6, reported.lines[i].text);
 }
 
 int main(void)

@@ -98,8 +98,8 @@ Test(clock_step, forward_lets_two_hold_until_the_next_renewal_tells_the_first)
     cr_assert_gt(hlk_lock_left_ms(lock), 0, "two hold it, and the first cannot know");
     int64_t until = hlk_lock_held_until(lock);
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_leq(lost.told_at_ms - stepped_at, RENEWAL_MS + 1000);
-    cr_assert_lt(lost.told_at_ms, until, "by the renewal, not by the deadline");
+    cr_assert_leq(lost.reported_at_ms - stepped_at, RENEWAL_MS + 1000);
+    cr_assert_lt(lost.reported_at_ms, until, "by the renewal, not by the deadline");
     cr_assert_eq(hlk_lock_left_ms(lock), 0);
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
     cr_assert(is_held("t", hold_of(theirs)), "the one who lost it touches nothing");
@@ -141,7 +141,7 @@ Test(clock_step, forward_lets_a_waiter_in_after_the_holder_was_told)
     step_ms(MINUTE_MS);
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
-    cr_assert_leq(lost.told_at_ms, actor_answered_at_ms(waiter));
+    cr_assert_leq(lost.reported_at_ms, actor_answered_at_ms(waiter));
     cr_assert_eq(fixture_counters(other).woken_by_ttl, 1u);
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
     cr_assert_eq(actor_end(waiter), HLK_OK);

@@ -195,7 +195,7 @@ Test(descriptors, that_are_missing_for_a_reconnect_cost_what_the_lease_does_not_
     cr_assert(says_why(hlk_last_error()), "%s", hlk_last_error());
     struct fixture_event risk = fixture_wait_event(HLK_EVENT_AT_RISK, "t"),
                          lost = fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_leq(risk.told_at_ms, lost.told_at_ms);
+    cr_assert_leq(risk.reported_at_ms, lost.reported_at_ms);
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
     set_limit(before);
     cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());

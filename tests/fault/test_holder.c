@@ -26,7 +26,7 @@ TestSuite(holder, .init = start, .fini = fixture_end, .timeout = 60);
 /* --- a process that holds a lock */
 
 struct report {
-    int64_t resumed_at_ms, left_ms, told_at_ms, held_until_at_ms;
+    int64_t resumed_at_ms, left_ms, reported_at_ms, held_until_at_ms;
     int at_risk, lost, readable, holds;
     enum hlk_status again, released, released_again;
 };
@@ -40,7 +40,7 @@ static void on_event(const struct hlk_event *event, void *ctx)
     report.at_risk += event->kind == HLK_EVENT_AT_RISK;
     if (event->kind != HLK_EVENT_LOST)
         return;
-    report.told_at_ms = hlk_now_ms();
+    report.reported_at_ms = hlk_now_ms();
     report.held_until_at_ms = event->held_until_at_ms;
     atomic_fetch_add(&losses, 1);
 }
@@ -118,13 +118,13 @@ static void holder_stop(const struct holder *holder)
 
 static struct report holder_end(struct holder *holder)
 {
-    struct report told;
+    struct report reported;
     int status;
-    cr_assert_eq(read(holder->from, &told, sizeof told), (ssize_t)sizeof told);
+    cr_assert_eq(read(holder->from, &reported, sizeof reported), (ssize_t)sizeof reported);
     cr_assert_eq(waitpid(holder->pid, &status, 0), holder->pid);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     close(holder->from);
-    return told;
+    return reported;
 }
 
 /* Another client waits, acquires after the ttl, and keeps the lock, whatever the stopped holder does when it
@@ -147,15 +147,15 @@ Test(holder, stopped_past_its_lease_is_told_and_touches_nobody)
         int64_t theirs_at = actor_answered_at_ms(other);
         actor_leave(other);
         kill(holder.pid, SIGCONT);
-        struct report told = holder_end(&holder);
-        cr_assert_eq(told.left_ms, 0, "the first question after it");
-        cr_assert_eq(told.lost, 1, "once");
-        cr_assert_eq(told.readable, 1);
-        cr_assert_leq(told.held_until_at_ms, theirs_at, "its last word was that it ended before");
-        cr_assert_lt(told.told_at_ms - told.resumed_at_ms, 1000);
-        cr_assert_eq(told.again, HLK_LOST);
-        cr_assert_eq(told.released, HLK_LOST);
-        cr_assert_eq(told.released_again, HLK_NOT_HOLDER);
+        struct report reported = holder_end(&holder);
+        cr_assert_eq(reported.left_ms, 0, "the first question after it");
+        cr_assert_eq(reported.lost, 1, "once");
+        cr_assert_eq(reported.readable, 1);
+        cr_assert_leq(reported.held_until_at_ms, theirs_at, "its last word was that it ended before");
+        cr_assert_lt(reported.reported_at_ms - reported.resumed_at_ms, 1000);
+        cr_assert_eq(reported.again, HLK_LOST);
+        cr_assert_eq(reported.released, HLK_LOST);
+        cr_assert_eq(reported.released_again, HLK_NOT_HOLDER);
         cr_assert(is_held(names[i], hold_of(lock)));
         cr_assert_gt(hlk_lock_left_ms(lock), 0);
         cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
@@ -172,10 +172,10 @@ Test(holder, stopped_past_its_lease_with_nobody_waiting_has_lost_it_too)
     WAIT_FOR(is_free("t"));
     test_sleep_ms(LEASE_MS); /* it spins for so long */
     kill(holder.pid, SIGCONT);
-    struct report told = holder_end(&holder);
-    cr_assert_eq(told.left_ms, 0);
-    cr_assert_eq(told.lost, 1);
-    cr_assert_eq(told.released, HLK_LOST);
+    struct report reported = holder_end(&holder);
+    cr_assert_eq(reported.left_ms, 0);
+    cr_assert_eq(reported.lost, 1);
+    cr_assert_eq(reported.released, HLK_LOST);
     cr_assert(is_free("t"));
 }
 

@@ -113,7 +113,7 @@ Test(memory, that_is_short_in_a_wait)
 }
 
 /* Released before the subscription is confirmed: no message comes, it has to send again by itself. */
-static enum hlk_status act_deaf_wait(struct memory_task *t)
+static enum hlk_status act_wait_without_message(struct memory_task *t)
 {
     t->actor = actor_start_wait(t->owned, t->later ? 400 : 10000);
     WAIT_FOR(actor_answered(t->actor) || fixture_counters(t->client).waiting == 1);
@@ -124,7 +124,8 @@ static enum hlk_status act_deaf_wait(struct memory_task *t)
 
 Test(memory, that_is_short_in_a_wait_for_a_lock_that_is_free_by_now)
 {
-    memory_for_every_step(&(struct memory_kind){ memory_before_wait, act_deaf_wait, memory_after_acquire, 4 });
+    memory_for_every_step(
+        &(struct memory_kind){ memory_before_wait, act_wait_without_message, memory_after_acquire, 4 });
 }
 
 static enum hlk_status act_cancelled_wait(struct memory_task *t)

@@ -32,8 +32,8 @@ struct net {
 };
 
 static struct run runs[LOCKS];
-static atomic_llong told_at_ms[LOCKS], held_until_at_ms[LOCKS];
-static atomic_int told;
+static atomic_llong reported_at_ms[LOCKS], held_until_at_ms[LOCKS];
+static atomic_int reported;
 
 static void on_event(const struct hlk_event *event, void *ctx)
 {
@@ -41,9 +41,9 @@ static void on_event(const struct hlk_event *event, void *ctx)
     if (event->kind != HLK_EVENT_LOST)
         return;
     int i = atoi(event->lock + 1);
-    atomic_store(&told_at_ms[i], hlk_now_ms());
+    atomic_store(&reported_at_ms[i], hlk_now_ms());
     atomic_store(&held_until_at_ms[i], event->held_until_at_ms);
-    atomic_fetch_add(&told, 1);
+    atomic_fetch_add(&reported, 1);
 }
 
 static void on_theirs(hlk_lock *lock, enum hlk_status status, void *ctx)
@@ -74,20 +74,20 @@ static void make_locks(hlk_client *client, hlk_owner *owner, hlk_client *other, 
 /* All locks are held on the cut side and waited for on the other. */
 static void set_up(hlk_client *other)
 {
-    atomic_store(&told, 0);
+    atomic_store(&reported, 0);
     for (int i = 0; i < LOCKS; i++) {
         atomic_store(&runs[i].status, 1000);
         cr_assert_eq(hlk_lock_acquire(runs[i].lock, 5000), HLK_OK, "%s", hlk_last_error());
         cr_assert_eq(hlk_lock_acquire_async(runs[i].theirs, NULL, on_theirs, &runs[i]), HLK_OK);
     }
     WAIT_FOR_WAITERS(other, LOCKS);
-    cr_assert_eq(atomic_load(&told), 0, "nothing is lost before the cut");
+    cr_assert_eq(atomic_load(&reported), 0, "nothing is lost before the cut");
 }
 
 static void judge(int round)
 {
     for (int i = 0; i < LOCKS; i++) {
-        int64_t theirs = atomic_load(&runs[i].theirs_at_ms), ours = atomic_load(&told_at_ms[i]);
+        int64_t theirs = atomic_load(&runs[i].theirs_at_ms), ours = atomic_load(&reported_at_ms[i]);
         cr_assert_eq(atomic_load(&runs[i].status), HLK_OK);
         cr_assert_leq(atomic_load(&held_until_at_ms[i]), theirs, "round %d", round);
         cr_assert_leq(ours, theirs, "round %d, t%d: told %d ms after somebody else had it", round, i,
@@ -120,7 +120,7 @@ static void partitions(const struct net *net, int rounds)
         set_up(other);
         net->cut();
         WAIT_FOR(theirs_got() == LOCKS);
-        WAIT_FOR(atomic_load(&told) == LOCKS);
+        WAIT_FOR(atomic_load(&reported) == LOCKS);
         net->heal();
         judge(round);
         tear_down();

@@ -34,13 +34,13 @@ WRAPPED(void, hlk_acquire_op_leave, (struct hlk_acquire_op * r))
 }
 
 /* In the caller's thread: a blocking acquire is about to return, and the local queue was woken. */
-static atomic_int lines_told;
+static atomic_int lines_seen;
 WRAPPED(void, hlk_entry_report_acquired, (struct hlk_entry * s, uint64_t winner, void (*complete)(void *), void *ctx))
 {
     if (!complete && atomic_load(&armed) == BEFORE_LOOK)
         WAIT_FOR(atomic_load(&standing));
     __real_hlk_entry_report_acquired(s, winner, complete, ctx);
-    atomic_fetch_add(&lines_told, 1);
+    atomic_fetch_add(&lines_seen, 1);
 }
 
 static void start(void)
@@ -69,11 +69,11 @@ Test(preempted, async_call_that_nests_is_woken_twice_and_nests_once)
     struct hlk_acquire_opts opts = fixed(60000);
     cr_assert_eq(hlk_lock_acquire_async(lock, &opts, remember, &done), HLK_OK);
     WAIT_FOR_WAITERS(client, 2);
-    int told = atomic_load(&lines_told);
+    int reported = atomic_load(&lines_seen);
     arm(BEFORE_LOOK);
     cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
     cr_assert_eq(actor_status(first), HLK_OK);
-    WAIT_FOR(atomic_load(&lines_told) > told);
+    WAIT_FOR(atomic_load(&lines_seen) > reported);
     go_on();
     WAIT_FOR(atomic_load(&done.runs) == 1);
     cr_assert_eq(done.status, HLK_OK);

@@ -340,7 +340,7 @@ Test(refused, a_renewal_is_none)
         raw(fixture.redis, refusals[i].begin);
         struct fixture_event risk = fixture_wait_event(HLK_EVENT_AT_RISK, name);
         struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, name);
-        cr_assert_leq(risk.told_at_ms, lost.told_at_ms);
+        cr_assert_leq(risk.reported_at_ms, lost.reported_at_ms);
         WAIT_FOR(is_free(name));
         raw(fixture.redis, refusals[i].end);
         cr_assert_eq(hlk_lock_release(lock), HLK_LOST);

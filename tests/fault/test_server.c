@@ -163,9 +163,9 @@ Test(server, that_comes_back_empty_has_lost_the_hold_and_it_is_told_before_its_l
     int64_t began = test_now_ms(), until = hlk_lock_held_until(lock);
     restart(false);
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_lt(lost.told_at_ms - began, SLOW_MS / 2);
-    cr_assert_lt(lost.told_at_ms, until);
-    cr_assert_leq(lost.held_until_at_ms, lost.told_at_ms, "nothing is left of it");
+    cr_assert_lt(lost.reported_at_ms - began, SLOW_MS / 2);
+    cr_assert_lt(lost.reported_at_ms, until);
+    cr_assert_leq(lost.held_until_at_ms, lost.reported_at_ms, "nothing is left of it");
     cr_assert_not_null(strstr(lost.why, "unknown to the server"), "%s", lost.why);
     cr_assert(is_free("t"), "a renewal must not create it");
     assert_lost(lock);
@@ -425,7 +425,7 @@ Test(server_rights, with_a_new_password_keeps_connections_and_refuses_new_ones)
     actor_end(waiter);
     struct fixture_event risk = fixture_wait_event(HLK_EVENT_AT_RISK, "t"),
                          lost = fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_leq(risk.told_at_ms, lost.told_at_ms);
+    cr_assert_leq(risk.reported_at_ms, lost.reported_at_ms);
     assert_lost(lock);
     WITHIN(FREE_MS, is_free("t"));
     raw(fixture.redis, "CONFIG SET requirepass %s", "");

@@ -211,8 +211,8 @@ static void costs_a_shorter_lease(const struct stall *kind)
     struct stall stall = begin(kind, LOSING_STALL_MS);
     struct fixture_event risk = fixture_wait_event(HLK_EVENT_AT_RISK, "t"),
                          lost = fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_lt(lost.told_at_ms, stall.until_ms, "told while nobody else could have it");
-    cr_assert_leq(risk.told_at_ms, lost.told_at_ms);
+    cr_assert_lt(lost.reported_at_ms, stall.until_ms, "told while nobody else could have it");
+    cr_assert_leq(risk.reported_at_ms, lost.reported_at_ms);
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
     stall.end(&stall);
     WITHIN(FREE_MS, is_free("t"));

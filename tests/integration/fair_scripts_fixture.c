@@ -140,7 +140,7 @@ redisContext *listens(const char *waiter)
     return redis;
 }
 
-bool was_told(redisContext *listener, const char *what)
+bool was_notified(redisContext *listener, const char *what)
 {
     const char *message = raw_next(listener);
     char end[96];
@@ -151,15 +151,15 @@ bool was_told(redisContext *listener, const char *what)
 
 bool was_called(redisContext *java)
 {
-    return was_told(java, "0");
+    return was_notified(java, "0");
 }
 
-bool was_told_nothing(redisContext *listener)
+bool was_not_notified(redisContext *listener)
 {
     return raw_next_within(listener, 50) == NULL;
 }
 
-void goes_deaf(redisContext *listener, const char *waiter)
+void unsubscribes(redisContext *listener, const char *waiter)
 {
     redisFree(listener);
     WAIT_FOR(strstr(raw(admin, "PUBSUB NUMSUB hasplock_inbox:%b", waiter, (size_t)(strrchr(waiter, ':') - waiter)),

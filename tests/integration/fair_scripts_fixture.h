@@ -80,12 +80,12 @@ bool is_held_by(const char *hold);
 
 /* Subscribes to a waiter's channel: its client's inbox, or its own channel if it is Redisson's. */
 redisContext *listens(const char *waiter);
-bool was_told(redisContext *listener, const char *what);
+bool was_notified(redisContext *listener, const char *what);
 bool was_called(redisContext *java);
-bool was_told_nothing(redisContext *listener);
+bool was_not_notified(redisContext *listener);
 
 /* Ends the subscription, and waits until the server has noticed. */
-void goes_deaf(redisContext *listener, const char *waiter);
+void unsubscribes(redisContext *listener, const char *waiter);
 
 /* A waiter of Redisson's, as its own script would have put it there. */
 void java_waits(const char *waiter, int64_t score_ms);

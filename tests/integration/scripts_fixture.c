@@ -176,7 +176,7 @@ redisContext *subscribe(const char *channel)
     return redis;
 }
 
-char *told_whole(redisContext *listener)
+char *published_whole(redisContext *listener)
 {
     static _Thread_local char texts[4][1024];
     static _Thread_local int next;
@@ -197,9 +197,9 @@ char *told_whole(redisContext *listener)
     }
 }
 
-const char *told(redisContext *listener)
+const char *published(redisContext *listener)
 {
-    char *text = told_whole(listener);
+    char *text = published_whole(listener);
     for (char *plus; (plus = strchr(text, '+')) != NULL;) {
         const char *rest = plus + 1 + strspn(plus + 1, "0123456789");
         memmove(plus, rest, strlen(rest) + 1);
@@ -243,7 +243,8 @@ void nobody_listens(void)
 const char *said(void)
 {
     static char text[4096];
-    snprintf(text, sizeof text, "%s|%s|%s|%s", told(inbox_a), told(inbox_b), told(inbox_c), told(lock_channel));
+    snprintf(text, sizeof text, "%s|%s|%s|%s", published(inbox_a), published(inbox_b), published(inbox_c),
+             published(lock_channel));
     return text;
 }
 

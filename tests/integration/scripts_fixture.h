@@ -97,10 +97,10 @@ redisContext *subscribe(const char *channel);
 
 /* The messages since the last call, with "; " between them; "": none. A PING on the same connection is answered after
  * all that was published before it. */
-char *told_whole(redisContext *listener);
+char *published_whole(redisContext *listener);
 
 /* The same without the time that a grant's waiter was in the queue ("5000+17"), which depends on the machine. */
-const char *told(redisContext *listener);
+const char *published(redisContext *listener);
 
 /* How often this command was called since CONFIG RESETSTAT; "": calls of all commands. */
 int64_t calls(const char *command);

@@ -200,11 +200,11 @@ static void on_event_after_close(const struct hlk_event *event, void *ctx)
 
 Test(client_close, delivers_what_is_due_and_nothing_afterwards)
 {
-    atomic_int told = 0;
+    atomic_int message = 0;
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 300;
     opts.on_event = on_event_after_close;
-    opts.event_ctx = &told;
+    opts.event_ctx = &message;
     hlk_client *client = fixture_open(&opts);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
@@ -212,10 +212,10 @@ Test(client_close, delivers_what_is_due_and_nothing_afterwards)
     WAIT_FOR(hlk_lock_left_ms(lock) == 0);
     hlk_lock_release(lock);
     fixture_close(client);
-    int at_close = atomic_load(&told);
+    int at_close = atomic_load(&message);
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, "t"), 1u); /* an AT_RISK may have come before */
     test_sleep_ms(50);
-    cr_assert_eq(atomic_load(&told), at_close);
+    cr_assert_eq(atomic_load(&message), at_close);
 }
 
 static void close_it(const struct hlk_event *event, void *ctx)

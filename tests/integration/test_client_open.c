@@ -268,8 +268,8 @@ Test(client_open, without_a_right_to_the_locks_key_or_channel_is_auth_at_the_fir
     cr_assert_not_null(strstr(hlk_last_error(), "docs/acl.md"), "%s", hlk_last_error());
     cr_assert_not_null(strstr(hlk_last_error(), "the keys are \"t\", \"hasplock_queue:{t}\""), "%s", hlk_last_error());
     fixture_close(keyless);
-    hlk_client *deaf = fixture_open_at(weak_user(ACL_KEYS " resetchannels " ACL_COMMANDS), NULL);
-    hlk_lock *lock = fixture_lock(deaf, "t", NULL);
+    hlk_client *unsubscribed = fixture_open_at(weak_user(ACL_KEYS " resetchannels " ACL_COMMANDS), NULL);
+    hlk_lock *lock = fixture_lock(unsubscribed, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "who need not wait needs no channel");
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     raw(fixture.redis, "HSET t foreign:1 1");

@@ -123,14 +123,14 @@ static void end(void)
 }
 
 /* With a reconnect timeout that allows one reply. Of a reply to AUTH only the error code is shown. */
-static enum hlk_status open_played(const char *user, const char *told)
+static enum hlk_status open_played(const char *user, const char *message)
 {
     enum hlk_status status;
     int64_t reconnect_timeout_ms = 30;
     do {
         status = try_open(user, played.port, reconnect_timeout_ms);
         reconnect_timeout_ms *= 4;
-    } while (status == HLK_E_CONNECT && !strstr(hlk_last_error(), told));
+    } while (status == HLK_E_CONNECT && !strstr(hlk_last_error(), message));
     return status;
 }
 

@@ -48,9 +48,9 @@ Test(errors, of_timeout_names_the_wait_and_who_held_it)
     cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(lock, 123), HLK_TIMEOUT);
     assert_names("acquire \"t\"");
-    const char *told = strstr(hlk_last_error(), "not acquired in ");
-    cr_assert_not_null(told, "%s", hlk_last_error());
-    cr_assert_geq(atoi(told + strlen("not acquired in ")), 123, "%s", hlk_last_error());
+    const char *message = strstr(hlk_last_error(), "not acquired in ");
+    cr_assert_not_null(message, "%s", hlk_last_error());
+    cr_assert_geq(atoi(message + strlen("not acquired in ")), 123, "%s", hlk_last_error());
     assert_names(endpoint());
     assert_names("ttl");
     char host[256] = "", *dot;

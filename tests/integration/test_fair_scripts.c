@@ -165,11 +165,11 @@ Test(fair_acquire, of_a_free_lock_is_the_first_ones_when_another_asks)
     cr_assert_eq(got.position, -1);
     cr_assert(is_held_by(B));
     cr_assert(about(raw_pttl(admin, LOCK), GRANT));
-    cr_assert(was_told(b, "fgrant 7 5000 0 t"));
+    cr_assert(was_notified(b, "fgrant 7 5000 0 t"));
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
     cr_assert_eq(busy(join(C)).position, 0);
-    cr_assert(was_told_nothing(b));
-    cr_assert(was_told_nothing(c));
+    cr_assert(was_not_notified(b));
+    cr_assert(was_not_notified(c));
     redisFree(b);
     redisFree(c);
 }
@@ -226,7 +226,7 @@ Test(fair_acquire, that_takes_it_wakes_redissons_first_to_read_the_ttl)
     expires();
     cr_assert_str_eq(join(B), "(nil)");
     cr_assert(was_called(java));
-    cr_assert(was_told_nothing(java2));
+    cr_assert(was_not_notified(java2));
     redisFree(java);
     redisFree(java2);
 }
@@ -302,7 +302,7 @@ Test(fair_acquire, is_refused_by_a_full_server_and_changes_nothing)
     expires();
     struct busy got = busy(try_acquire(30000, C));
     cr_assert_str_eq(got.holder, "", "another one's question cannot grant it");
-    cr_assert(was_told(b, "fopen 7 0 0 t"));
+    cr_assert(was_notified(b, "fopen 7 0 0 t"));
     cr_assert_str_eq(queue(), "[\"" B "\"]", "it keeps its place");
     cr_assert_str_eq(join(B), "(nil)", "and gets in");
     redisFree(b);
@@ -444,11 +444,11 @@ Test(fair_scripts, touch_the_keys_that_they_are_given_and_no_others)
     cr_assert_eq(busy(join_x(strict, C)).position, 1);
     const char *ended = script_run(strict, HLK_SCRIPT_FAIR_RELEASE, 5, "x1", "x2", "x3", "x4", "x5", A, CHANNEL, NULL);
     cr_assert_str_eq(ended, ":1");
-    cr_assert(was_told(b, "fgrant 7 4000 0 x1"));
+    cr_assert(was_notified(b, "fgrant 7 4000 0 x1"));
     ended =
         script_run(strict, HLK_SCRIPT_FAIR_RELEASE, 5, "x1", "x2", "x3", "x4", "x5", B, CHANNEL, "60000", "1", NULL);
     cr_assert_str_eq(ended, ":1");
-    cr_assert(was_told(c, "fgrant 8 4000 0 x1"));
+    cr_assert(was_notified(c, "fgrant 8 4000 0 x1"));
     cr_assert_null(strstr(script_run(strict, HLK_SCRIPT_FAIR_QUERY, 2, "x1", "x2", "9", NULL), "NOPERM"));
     const char *broken = script_run(strict, HLK_SCRIPT_FAIR_BREAK, 4, "x1", "x2", "x3", "x4", CHANNEL, NULL);
     cr_assert_str_eq(broken, "\"" C "\"");

@@ -13,12 +13,12 @@ Test(fair_away, one_of_ours_is_passed_over_and_keeps_its_ticket_for_1_s)
     join(B);
     join(C);
     release(A);
-    cr_assert(was_told(c, "fgrant 8 5000 0 t"), "at once");
+    cr_assert(was_notified(c, "fgrant 8 5000 0 t"), "at once");
     cr_assert_str_eq(queue(), "[\"" B "\"]");
     redisContext *b = listens(B);
     cr_assert_eq(busy(join(B)).position, 0, "it is back, and asks");
     release(C);
-    cr_assert(was_told(b, "fgrant 7 5000 0 t"), "and is the next");
+    cr_assert(was_notified(b, "fgrant 7 5000 0 t"), "and is the next");
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
     redisFree(b);
     redisFree(c);
@@ -35,7 +35,7 @@ Test(fair_away, one_of_ours_is_given_up_after_that)
     cr_assert_str_eq(queue(), "[\"" B "\", \"" D "\"]");
     its_time_is_over();
     release(C);
-    cr_assert(was_told(d, "fgrant 9 5000 0 t"));
+    cr_assert(was_notified(d, "fgrant 9 5000 0 t"));
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1, "nothing of it is left");
     redisFree(c);
     redisFree(d);
@@ -52,11 +52,11 @@ Test(fair_away, a_client_that_was_back_has_its_time_anew)
     redisContext *b = listens(B);
     join(B);
     cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0, "the moment before is forgotten");
-    goes_deaf(b, B);
+    unsubscribes(b, B);
     join(D);
     redisContext *d = listens(D);
     release(C);
-    cr_assert(was_told(d, "fgrant 9 5000 0 t"));
+    cr_assert(was_notified(d, "fgrant 9 5000 0 t"));
     cr_assert_str_eq(queue(), "[\"" B "\"]");
     redisFree(c);
     redisFree(d);
@@ -86,12 +86,12 @@ Test(fair_away, all_of_a_client_keep_their_tickets_and_their_order)
     }
     join(C);
     release(A);
-    cr_assert(was_told(c, "fgrant 8 5000 0 t"), "behind so many");
+    cr_assert(was_notified(c, "fgrant 8 5000 0 t"), "behind so many");
     cr_assert_eq(raw_int(admin, "LLEN " QUEUE), MANY);
     redisContext *b = listens(B);
     join("hlk-b-2-y:100");
     release(C);
-    cr_assert(was_told(b, "fgrant 100 5000 0 t"));
+    cr_assert(was_notified(b, "fgrant 100 5000 0 t"));
     cr_assert_str_eq(raw(admin, "LINDEX " QUEUE " 0"), "\"hlk-b-2-y:101\"");
     redisFree(b);
     redisFree(c);
@@ -170,8 +170,8 @@ Test(fair_away, one_before_redissons_is_waited_for_while_another_of_ours_is_ther
     java_waits(JAVA, score(B) + PATIENCE);
     join(C);
     release(A);
-    cr_assert(was_told(c, "fopen 8 0 0 t"));
-    cr_assert(was_told_nothing(java));
+    cr_assert(was_notified(c, "fopen 8 0 0 t"));
+    cr_assert(was_not_notified(java));
     struct busy got = busy(join(C));
     cr_assert_str_eq(got.holder, "");
     cr_assert(about(got.ms, 1000) && got.ms <= 1000, "%lld", got.ms);
@@ -200,16 +200,16 @@ Test(fair_away, one_before_redissons_is_given_up_when_no_other_of_ours_is_there)
 
 Test(fair_away, who_may_not_ask_who_listens_takes_the_first_for_there)
 {
-    raw(admin, "ACL SETUSER deaf on >pw ~* &* +@all -pubsub");
-    redisContext *deaf = raw_open_as(server, "deaf", "pw"), *mine = user;
+    raw(admin, "ACL SETUSER unsubscribed on >pw ~* &* +@all -pubsub");
+    redisContext *unsubscribed = raw_open_as(server, "unsubscribed", "pw"), *mine = user;
     try_acquire(30000, A);
     join(B);
     join(C);
-    user = deaf;
+    user = unsubscribed;
     release(A);
     cr_assert(is_held_by(B));
     user = mine;
-    redisFree(deaf);
+    redisFree(unsubscribed);
 }
 
 /* --- Redisson's */
@@ -240,16 +240,16 @@ Test(fair_dead, a_waiter_whose_score_is_over_but_who_listens_stays)
 
 Test(fair_dead, a_waiter_whose_score_is_over_goes_when_nobody_may_ask_who_listens)
 {
-    raw(admin, "ACL SETUSER deaf on >pw ~* &* +@all -pubsub");
-    redisContext *deaf = raw_open_as(server, "deaf", "pw"), *mine = user, *java = listens(JAVA);
-    user = deaf;
+    raw(admin, "ACL SETUSER unsubscribed on >pw ~* &* +@all -pubsub");
+    redisContext *unsubscribed = raw_open_as(server, "unsubscribed", "pw"), *mine = user, *java = listens(JAVA);
+    user = unsubscribed;
     java_waits(JAVA, server_ms() - 1);
     java_waits(JAVA2, server_ms() + PATIENCE);
     cr_assert_eq(busy(join(B)).position, 1);
     cr_assert_str_eq(queue(), "[\"" JAVA2 "\", \"" B "\"]");
     user = mine;
     redisFree(java);
-    redisFree(deaf);
+    redisFree(unsubscribed);
 }
 
 /* asks A1 redisson 1104, 2883...: no reply says "try now", as Redisson's do: that was its hot loop */
@@ -271,7 +271,7 @@ Test(fair_dead, a_free_lock_waits_10_s_for_one_that_listens_and_does_not_come)
     cr_assert(about(busy(join(C)).ms, 10000));
     cr_assert(was_called(java));
     cr_assert(about(busy(join(C)).ms, 10000));
-    cr_assert(was_told_nothing(java), "once");
+    cr_assert(was_not_notified(java), "once");
     its_time_is_over();
     cr_assert_str_eq(join(C), "(nil)");
     cr_assert_str_eq(raw(admin, "KEYS *"), "[\"" LOCK "\"]");
@@ -291,7 +291,7 @@ Test(fair_dead, any_number_in_a_row_costs_the_next_one_chance)
     its_time_is_over();
     cr_assert_str_eq(busy(join(C)).holder, B);
     cr_assert_str_eq(queue(), "[\"" C "\"]");
-    cr_assert(was_told(b, "fgrant 7 5000 0 t"));
+    cr_assert(was_notified(b, "fgrant 7 5000 0 t"));
     redisFree(b);
     redisFree(c);
 }

@@ -28,7 +28,7 @@ Test(fair_release, of_what_the_hold_does_not_hold_answers_0_and_changes_nothing)
     cr_assert_str_eq(leave(A), ":0");
     cr_assert(is_held_by(B));
     cr_assert_str_eq(queue(), "[\"" C "\"]");
-    cr_assert(was_told_nothing(c));
+    cr_assert(was_not_notified(c));
     redisFree(c);
 }
 
@@ -40,8 +40,8 @@ Test(fair_release, makes_the_first_the_holder_and_tells_nobody_else)
     join(C);
     int64_t score_of_c = score(C);
     cr_assert_str_eq(release(A), ":1");
-    cr_assert(was_told(b, "fgrant 7 5000 0 t"));
-    cr_assert(was_told_nothing(c));
+    cr_assert(was_notified(b, "fgrant 7 5000 0 t"));
+    cr_assert(was_not_notified(c));
     cr_assert(is_held_by(B));
     cr_assert(about(raw_pttl(admin, LOCK), GRANT));
     cr_assert_str_eq(queue(), "[\"" C "\"]");
@@ -62,10 +62,10 @@ Test(fair_release, grants_for_as_long_as_the_waiter_said)
     cr_assert(between(raw_int(admin, "PTTL " QUEUE) - WAIT_MS, raw_int(admin, "PTTL " NOTES),
                       raw_int(admin, "PTTL " QUEUE) + WAIT_MS));
     cr_assert_str_eq(release(A), ":1");
-    cr_assert(was_told(b, "fgrant 7 60000 0 t"));
+    cr_assert(was_notified(b, "fgrant 7 60000 0 t"));
     cr_assert(about(raw_pttl(admin, LOCK), 60000));
     cr_assert_str_eq(release(B), ":1");
-    cr_assert(was_told(c, "fgrant 8 600 0 t"), "in the long way, as Redisson's is next");
+    cr_assert(was_notified(c, "fgrant 8 600 0 t"), "in the long way, as Redisson's is next");
     cr_assert(between(1, raw_pttl(admin, LOCK), 600));
     cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0);
     redisFree(b);
@@ -116,7 +116,7 @@ Test(fair_release, calls_redissons_first)
     join(C);
     cr_assert_str_eq(release(A), ":1");
     cr_assert(was_called(java));
-    cr_assert(was_told_nothing(c));
+    cr_assert(was_not_notified(c));
     cr_assert_eq(raw_pttl(admin, LOCK), -2);
     cr_assert_str_eq(queue(), "[\"" JAVA "\", \"" C "\"]");
     cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0);
@@ -135,9 +135,9 @@ Test(fair_release, has_ours_look_after_redissons_first_that_does_not_listen)
     join(C);
     join(D);
     cr_assert_str_eq(release(A), ":1");
-    cr_assert(was_told(c, "fopen 8 0 0 t"));
-    cr_assert(was_told_nothing(d));
-    cr_assert(was_told_nothing(java2), "it would ask without a pause: Redisson's hot loop");
+    cr_assert(was_notified(c, "fopen 8 0 0 t"));
+    cr_assert(was_not_notified(d));
+    cr_assert(was_not_notified(java2), "it would ask without a pause: Redisson's hot loop");
     redisFree(java2);
     redisFree(c);
     redisFree(d);
@@ -152,7 +152,7 @@ Test(fair_release, wakes_redissons_waiter_that_is_the_first_now_to_read_the_ttl)
     raw(admin, "PEXPIRE " QUEUE " 60000");
     raw(admin, "PEXPIRE " SCORES " 60000");
     cr_assert_str_eq(release(A), ":1");
-    cr_assert(was_told(b, "fgrant 7 5000 0 t"));
+    cr_assert(was_notified(b, "fgrant 7 5000 0 t"));
     cr_assert(was_called(java), "it would sleep for 10 min");
     cr_assert_eq(raw_int(admin, "PTTL " QUEUE), -1, "Redisson's alone, without a ttl");
     cr_assert_eq(raw_int(admin, "PTTL " SCORES), -1);
@@ -167,8 +167,8 @@ Test(fair_release, has_the_first_ask_who_waits_for_it_as_a_plain_lock)
     cr_assert_eq(raw_int(admin, "ZADD " PLAIN_QUEUE " 1 %s 2 %s 2e15 " D, B " 5000 0 0 1", C " 5000 0 0 1"), 3);
     try_acquire(30000, A);
     cr_assert_str_eq(release(A), ":3");
-    cr_assert(was_told(b, "open 7 0 0 t"));
-    cr_assert(was_told_nothing(c));
+    cr_assert(was_notified(b, "open 7 0 0 t"));
+    cr_assert(was_not_notified(c));
     cr_assert_eq(raw_pttl(admin, LOCK), -2);
     raw(admin, "ZREMRANGEBYSCORE " PLAIN_QUEUE " 1 2");
     try_acquire(30000, A);
@@ -188,11 +188,11 @@ Test(fair_release, run_twice_is_run_once)
     join(B);
     join(C);
     release(A);
-    cr_assert(was_told(b, "fgrant 7 5000 0 t"));
+    cr_assert(was_notified(b, "fgrant 7 5000 0 t"));
     cr_assert_str_eq(release(A), ":0");
     cr_assert_str_eq(release_in_doubt(A, 60000), ":0");
-    cr_assert(was_told_nothing(b));
-    cr_assert(was_told_nothing(c));
+    cr_assert(was_not_notified(b));
+    cr_assert(was_not_notified(c));
     cr_assert(is_held_by(B));
     cr_assert_str_eq(queue(), "[\"" C "\"]");
     redisFree(b);
@@ -237,7 +237,7 @@ Test(fair_release, works_on_a_full_server)
     join(B);
     fill_server();
     cr_assert_str_eq(release(A), ":1");
-    cr_assert(was_told(b, "fgrant 7 5000 0 t"));
+    cr_assert(was_notified(b, "fgrant 7 5000 0 t"));
     cr_assert_str_eq(release_in_doubt(B, 60000), ":1");
     cr_assert_str_eq(join(B), ":-1");
     redisFree(b);
@@ -290,7 +290,7 @@ Test(fair_leave, takes_a_waiter_out_of_the_queue_and_changes_nothing_of_the_othe
     cr_assert_eq(raw_int(admin, "PTTL " QUEUE), -1, "Redisson's alone, without a ttl");
     cr_assert_eq(raw_int(admin, "PTTL " SCORES), -1);
     cr_assert(is_held_by(A));
-    cr_assert(was_told_nothing(b));
+    cr_assert(was_not_notified(b));
     redisFree(b);
 }
 
@@ -310,13 +310,13 @@ Test(fair_leave, of_the_first_of_a_free_lock_hands_it_on)
     join(B);
     join(C);
     cr_assert_str_eq(leave(B), ":2");
-    cr_assert(was_told_nothing(c), "the lock is held");
+    cr_assert(was_not_notified(c), "the lock is held");
     leave(C);
     join(B);
     join(C);
     expires();
     cr_assert_str_eq(leave(B), ":2");
-    cr_assert(was_told(c, "fgrant 8 5000 0 t"));
+    cr_assert(was_notified(c, "fgrant 8 5000 0 t"));
     redisFree(c);
 }
 
@@ -329,7 +329,7 @@ Test(fair_leave, of_one_that_has_got_it_hands_it_on)
     join(C);
     release(A);
     cr_assert_str_eq(leave(B), ":1");
-    cr_assert(was_told(c, "fgrant 8 5000 0 t"));
+    cr_assert(was_notified(c, "fgrant 8 5000 0 t"));
     redisFree(b);
     redisFree(c);
 }
@@ -344,9 +344,9 @@ Test(fair_leave, between_redissons_and_ours_has_ours_ask)
     join(C);
     join(D);
     cr_assert_str_eq(leave(B), ":2");
-    cr_assert(was_told(c, "fopen 8 0 0 t"));
+    cr_assert(was_notified(c, "fopen 8 0 0 t"));
     cr_assert_eq(busy(join(C)).foreign, 1);
-    cr_assert(was_told_nothing(d));
+    cr_assert(was_not_notified(d));
     raw(admin, "DEL t " QUEUE " " SCORES);
     raw(admin, "HSET t " JAVA " 1");
     raw(admin, "PEXPIRE t 30000");
@@ -354,10 +354,10 @@ Test(fair_leave, between_redissons_and_ours_has_ours_ask)
     join(C);
     join(D);
     cr_assert_str_eq(leave(B), ":2");
-    cr_assert(was_told(c, "fopen 8 0 0 t"), "the first now, of Redisson's lock");
+    cr_assert(was_notified(c, "fopen 8 0 0 t"), "the first now, of Redisson's lock");
     cr_assert_eq(busy(join(C)).foreign, 1);
     cr_assert_str_eq(leave(D), ":2");
-    cr_assert(was_told_nothing(c));
+    cr_assert(was_not_notified(c));
     redisFree(c);
     redisFree(d);
 }
@@ -372,7 +372,7 @@ Test(fair_leave, run_late_leaves_the_next_holder_and_the_queue_alone)
     cr_assert_str_eq(release_in_doubt(A, 60000), ":0");
     cr_assert(is_held_by(B));
     cr_assert_str_eq(queue(), "[\"" C "\"]");
-    cr_assert(was_told_nothing(c));
+    cr_assert(was_not_notified(c));
     redisFree(b);
     redisFree(c);
 }
@@ -386,9 +386,9 @@ Test(fair_break, takes_the_lock_from_anybody_and_tells_the_first_and_its_holder)
     join(B);
     join(C);
     cr_assert_str_eq(fair_break(), "\"" A "\"");
-    cr_assert(was_told(a, "fbroken 1 0 0 t"));
-    cr_assert(was_told(b, "fgrant 7 5000 0 t"));
-    cr_assert(was_told_nothing(c));
+    cr_assert(was_notified(a, "fbroken 1 0 0 t"));
+    cr_assert(was_notified(b, "fgrant 7 5000 0 t"));
+    cr_assert(was_not_notified(c));
     cr_assert(is_held_by(B));
     cr_assert_str_eq(queue(), "[\"" C "\"]");
     redisFree(a);
@@ -414,7 +414,7 @@ Test(fair_break, of_a_lock_that_nobody_holds_answers_nil_and_tells_nobody)
     raw(admin, "RPUSH " QUEUE " " B);
     raw(admin, "ZADD " SCORES " 1 " B);
     cr_assert_str_eq(fair_break(), "(nil)");
-    cr_assert(was_told_nothing(b));
+    cr_assert(was_not_notified(b));
     redisFree(b);
 }
 
@@ -437,12 +437,12 @@ Test(fair_break, and_fair_query_refuse_a_hash_that_is_no_lock_and_change_nothing
         raw(admin, "DEL t");
         raw(admin, set);
         snprintf(before, sizeof before, "%s", raw(admin, "HGETALL t"));
-        const char *broken = fair_break(), *told = query("9");
+        const char *broken = fair_break(), *message = query("9");
         cr_assert_eq(strncmp(broken, refusal, sizeof refusal - 1), 0, "%s", broken);
-        cr_assert_eq(strncmp(told, refusal, sizeof refusal - 1), 0, "%s", told);
+        cr_assert_eq(strncmp(message, refusal, sizeof refusal - 1), 0, "%s", message);
         cr_assert_str_eq(raw(admin, "HGETALL t"), before);
     }
-    cr_assert(was_told_nothing(b));
+    cr_assert(was_not_notified(b));
     cr_assert_str_eq(queue(), "[\"" B "\"]");
     redisFree(b);
 }

@@ -103,7 +103,7 @@ Test(lease, that_is_fixed_is_not_renewed_and_ends_by_itself)
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(actor_status(next), HLK_OK);
     cr_assert_leq(lost.held_until_at_ms, until);
-    cr_assert_leq(lost.told_at_ms, actor_answered_at_ms(next), "told after somebody else could have it");
+    cr_assert_leq(lost.reported_at_ms, actor_answered_at_ms(next), "told after somebody else could have it");
     cr_assert_eq(fixture_counters(client).renewals, 0u);
     assert_lost(lock);
     cr_assert_eq(actor_end(next), HLK_OK);
@@ -210,7 +210,7 @@ Test(lease, with_max_hold_ends_at_its_cap)
     cr_assert_leq(lost.held_until_at_ms, acquired + 6000, "the last renewal ends with the cap");
     cr_assert_geq(fixture_counters(client).renewals, 1u);
     cr_assert_eq(actor_status(next), HLK_OK);
-    cr_assert_leq(lost.told_at_ms, actor_answered_at_ms(next));
+    cr_assert_leq(lost.reported_at_ms, actor_answered_at_ms(next));
     assert_lost(lock);
     cr_assert_eq(actor_end(next), HLK_OK);
 }

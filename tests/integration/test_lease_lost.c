@@ -71,11 +71,11 @@ Test(lease_lost, is_cleared_by_as_many_releases_as_are_due)
         opts.lease_ms = 300;
         int holds = opts.kind == HLK_LOCK_STRING ? 1 : 3; /* it does not nest */
         hlk_lock *lock = fixture_lock(client, "t", &opts);
-        bool told = i / KINDS % 2;
+        bool message = i / KINDS % 2;
         for (int k = 0; k < holds; k++)
             cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
         cr_assert_eq(hlk_lock_holds(lock), holds);
-        WAIT_FOR(told ? fixture_events(HLK_EVENT_LOST, "t") > (size_t)i : hlk_lock_left_ms(lock) == 0);
+        WAIT_FOR(message ? fixture_events(HLK_EVENT_LOST, "t") > (size_t)i : hlk_lock_left_ms(lock) == 0);
         cr_assert_eq(hlk_lock_holds(lock), holds);
         cr_assert_eq(hlk_lock_held_until(lock) > hlk_now_ms(), false);
         cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_LOST);
@@ -135,7 +135,7 @@ Test(lease_lost, is_found_out_by_the_release)
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t"); /* a guard's release returns no status */
     cr_assert_str_eq(lost.holder, id);
-    cr_assert_leq(lost.held_until_at_ms, lost.told_at_ms);
+    cr_assert_leq(lost.held_until_at_ms, lost.reported_at_ms);
     cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 1u);
     cr_assert_eq(fixture_counters(client).lost, 1u);
@@ -164,7 +164,7 @@ Test(lease_lost, by_force_is_told_at_once_while_others_of_the_process_wait)
     WAIT_FOR(strstr(raw(fixture.redis, "PUBSUB CHANNELS hasplock_inbox:*"), "inbox"));
     int64_t broken_at = test_now_ms();
     cr_assert_eq(hlk_lock_break(fixture_lock(other, "t", NULL)), HLK_OK);
-    cr_assert_lt(fixture_wait_event(HLK_EVENT_LOST, "t").told_at_ms - broken_at, 5000);
+    cr_assert_lt(fixture_wait_event(HLK_EVENT_LOST, "t").reported_at_ms - broken_at, 5000);
     assert_lost(lock);
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
@@ -176,7 +176,7 @@ Test(lease_lost, by_force_is_told_with_the_moment_it_was_learnt)
     hlk_lock *lock = held(client, "t");
     cr_assert_eq(hlk_lock_break(fixture_lock(other, "t", NULL)), HLK_OK);
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_leq(lost.held_until_at_ms, lost.told_at_ms);
+    cr_assert_leq(lost.held_until_at_ms, lost.reported_at_ms);
     assert_lost(lock);
 }
 
@@ -294,14 +294,14 @@ Test(lease_lost, makes_a_descriptor_readable_that_was_asked_for_afterwards)
 
 struct slow_hook {
     sem_t began, go_on;
-    atomic_int told, ended;
+    atomic_int message, ended;
 };
 
 static void slowly(const struct hlk_event *event, void *ctx)
 {
     struct slow_hook *hook = ctx;
     (void)event;
-    hook->told++;
+    hook->message++;
     sem_post(&hook->began);
     sem_wait(&hook->go_on);
     sched_yield();
@@ -333,7 +333,7 @@ Test(lease_lost, is_not_told_to_a_hook_whose_handle_was_destroyed_before)
     hlk_lock_destroy(b);
     sem_post(&first.go_on);
     fixture_wait_event(HLK_EVENT_LOST, "t2"); /* the client's callback has run */
-    cr_assert_eq(second.told, 0);
+    cr_assert_eq(second.message, 0);
     hlk_lock_destroy(a);
 }
 

@@ -129,8 +129,8 @@ Test(lease_wire, at_risk_is_told_before_the_loss_and_safe_when_it_is_over)
     proxy_refuse(fixture.proxy, false);
     cr_assert_str_eq(risk.holder, hold_id(lock));
     cr_assert_str_not_empty(risk.why);
-    cr_assert_geq(risk.told_at_ms, risk.held_until_at_ms - 3000 - 20);
-    cr_assert_lt(risk.told_at_ms, risk.held_until_at_ms);
+    cr_assert_geq(risk.reported_at_ms, risk.held_until_at_ms - 3000 - 20);
+    cr_assert_lt(risk.reported_at_ms, risk.held_until_at_ms);
     struct fixture_event safe = fixture_wait_event(HLK_EVENT_SAFE, "t");
     cr_assert_gt(safe.held_until_at_ms, risk.held_until_at_ms);
     cr_assert_gt(hlk_lock_left_ms(lock), 0);
@@ -196,9 +196,10 @@ static const char *cut_off_a_holder(void)
     int64_t taken_at_ms = actor_answered_at_ms(next);
     cr_assert_eq(actor_end(next), HLK_OK);
     (void)snprintf(what, sizeof what, "LOST %lld ms after the end, %lld ms before another client had it%s",
-                   (long long)(lost.told_at_ms - lost.held_until_at_ms), (long long)(taken_at_ms - lost.told_at_ms),
-                   silent ? "; the descriptor was silent" : "");
-    bool in_time = !silent && lost.told_at_ms < taken_at_ms && lost.told_at_ms < lost.held_until_at_ms + MARGIN_MS;
+                   (long long)(lost.reported_at_ms - lost.held_until_at_ms),
+                   (long long)(taken_at_ms - lost.reported_at_ms), silent ? "; the descriptor was silent" : "");
+    bool in_time =
+        !silent && lost.reported_at_ms < taken_at_ms && lost.reported_at_ms < lost.held_until_at_ms + MARGIN_MS;
     return in_time ? NULL : what;
 }
 

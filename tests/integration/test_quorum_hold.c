@@ -75,7 +75,7 @@ Test(quorum_hold, lasts_no_longer_than_max_hold_ms)
     hlk_quorum *q = held(quorum_open(MASTERS, NULL), &opts);
     struct fixture_event event = fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert(strstr(event.why, "max_hold_ms"), "%s", event.why);
-    cr_assert_geq(event.told_at_ms, began + 6960);
+    cr_assert_geq(event.reported_at_ms, began + 6960);
     cr_assert_eq(hlk_quorum_extend(q, 3000), HLK_LOST);
     cr_assert_eq(hlk_quorum_release(q), HLK_LOST);
     WAIT_FOR(quorum_keys("t") == 0);
@@ -128,7 +128,7 @@ Test(quorum_hold, is_lost_as_soon_as_a_majority_does_not_know_it)
     (void)raw(views[2], "DEL t");
     until = hlk_quorum_held_until(q);
     struct fixture_event event = fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_lt(event.told_at_ms, until);
+    cr_assert_lt(event.reported_at_ms, until);
     cr_assert(strstr(event.why, "does not know"), "%s", event.why);
     cr_assert_eq(hlk_quorum_release(q), HLK_LOST);
     WAIT_FOR(quorum_keys("t") == 0);
@@ -152,8 +152,8 @@ Test(quorum_hold, is_lost_at_the_end_of_its_validity_when_a_majority_is_cut_off)
         over_at_ms = end < over_at_ms ? end : over_at_ms;
     }
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_lt(risk.told_at_ms, lost.told_at_ms);
-    cr_assert_lt(lost.told_at_ms, over_at_ms);
+    cr_assert_lt(risk.reported_at_ms, lost.reported_at_ms);
+    cr_assert_lt(lost.reported_at_ms, over_at_ms);
     cr_assert_eq(hlk_quorum_left_ms(q), 0);
     cr_assert_eq(hlk_quorum_is_lost(q), 1);
     cr_assert_eq(hlk_quorum_release(q), HLK_LOST);

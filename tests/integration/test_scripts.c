@@ -226,13 +226,13 @@ Test(lock_release, run_twice_is_run_once)
     redisContext *listener = subscribe(CHANNEL);
     acquire(30000, A);
     cr_assert_str_eq(release(A, 0), ":1");
-    cr_assert_str_eq(told(listener), "0");
+    cr_assert_str_eq(published(listener), "0");
     cr_assert_str_eq(release(A, 0), ":0");
     cr_assert_str_eq(release(A, 60000), ":0");
     cr_assert_str_eq(release(A, 600000), ":0");
     cr_assert_str_eq(everything(), VOID_OF_A);
     cr_assert(about(raw_pttl(admin, QUEUE), 600000));
-    cr_assert_str_eq(told(listener), "", "nothing was freed, nobody is woken");
+    cr_assert_str_eq(published(listener), "", "nothing was freed, nobody is woken");
     redisFree(listener);
 }
 
@@ -242,12 +242,12 @@ Test(lock_release, run_late_leaves_the_next_holder_alone)
     redisContext *listener = subscribe(CHANNEL);
     acquire(30000, A);
     release(A, 0);
-    cr_assert_str_eq(told(listener), "0");
+    cr_assert_str_eq(published(listener), "0");
     acquire(30000, B);
     cr_assert_str_eq(release(A, 60000), ":0");
     cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" B "\", \"1\"]");
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
-    cr_assert_str_eq(told(listener), "");
+    cr_assert_str_eq(published(listener), "");
     redisFree(listener);
 }
 
@@ -256,7 +256,7 @@ Test(lock_release, tells_a_subscriber_0)
     redisContext *listener = subscribe(CHANNEL);
     acquire(30000, A);
     release(A, 0);
-    cr_assert_str_eq(told(listener), "0");
+    cr_assert_str_eq(published(listener), "0");
     redisFree(listener);
 }
 
@@ -280,13 +280,13 @@ Test(lock_release, does_not_count_a_pattern_subscriber)
 
 Test(lock_release, publishes_when_it_may_not_ask_who_listens)
 {
-    raw(admin, "ACL SETUSER deaf on >pw ~* &* +@all -pubsub");
-    redisContext *listener = subscribe(CHANNEL), *deaf = raw_open_as(server, "deaf", "pw");
+    raw(admin, "ACL SETUSER unsubscribed on >pw ~* &* +@all -pubsub");
+    redisContext *listener = subscribe(CHANNEL), *unsubscribed = raw_open_as(server, "unsubscribed", "pw");
     acquire(30000, A);
-    cr_assert_str_eq(script_run(deaf, HLK_SCRIPT_LOCK_RELEASE, 2, LOCK, QUEUE, A, CHANNEL, "0", NULL), ":1");
-    cr_assert_str_eq(told(listener), "0");
+    cr_assert_str_eq(script_run(unsubscribed, HLK_SCRIPT_LOCK_RELEASE, 2, LOCK, QUEUE, A, CHANNEL, "0", NULL), ":1");
+    cr_assert_str_eq(published(listener), "0");
     redisFree(listener);
-    redisFree(deaf);
+    redisFree(unsubscribed);
 }
 
 Test(lock_release, frees_also_when_it_may_not_publish)
@@ -320,7 +320,7 @@ Test(lock_release, frees_also_when_the_queue_is_of_another_type)
                                   : release_with_window(A, 500),
                          ":1");
         cr_assert_str_eq(everything(), QUEUE " string \"text\"; ", "%d", i);
-        cr_assert_str_eq(told(listener), "0", "%d", i);
+        cr_assert_str_eq(published(listener), "0", "%d", i);
     }
     cr_assert_str_eq(leave(A, 0, TICKET(A)), ":0");
     redisFree(listener);
@@ -333,7 +333,7 @@ Test(lock_release, works_and_voids_on_a_full_server)
     fill_server();
     cr_assert_str_eq(release(A, 60000), ":1");
     cr_assert_str_eq(everything(), VOID_OF_A);
-    cr_assert_str_eq(told(listener), "0");
+    cr_assert_str_eq(published(listener), "0");
     cr_assert_str_eq(acquire(30000, A), ":-1");
     redisFree(listener);
 }

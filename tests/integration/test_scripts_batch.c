@@ -80,11 +80,11 @@ Test(lock_batch, tells_a_subscriber_0_when_it_frees)
     one('a', A);
     one('a', B);
     one('e', B);
-    cr_assert_str_eq(told(listener), "");
+    cr_assert_str_eq(published(listener), "");
     one('e', A);
-    cr_assert_str_eq(told(listener), "0");
+    cr_assert_str_eq(published(listener), "0");
     one('e', A);
-    cr_assert_str_eq(told(listener), "");
+    cr_assert_str_eq(published(listener), "");
     redisFree(listener);
 }
 
@@ -113,16 +113,17 @@ Test(lock_batch, leaves_an_end_with_an_yield_window_alone_when_somebody_listens)
 
 Test(lock_batch, takes_it_that_somebody_listens_when_it_may_not_ask)
 {
-    raw(admin, "ACL SETUSER deaf on >pw ~* &* +@all -pubsub");
-    redisContext *listener = subscribe(CHANNEL), *mine = user, *deaf = raw_open_as(server, "deaf", "pw");
-    user = deaf;
+    raw(admin, "ACL SETUSER unsubscribed on >pw ~* &* +@all -pubsub");
+    redisContext *listener = subscribe(CHANNEL), *mine = user,
+                 *unsubscribed = raw_open_as(server, "unsubscribed", "pw");
+    user = unsubscribed;
     one('a', A);
     cr_assert_str_eq(one('o', A), ":-2");
     cr_assert_str_eq(everything(), HELD_BY_A);
     cr_assert_str_eq(MANY({ 'e', "t2", A }, { 'e', LOCK, A }), "[:0, :1]");
-    cr_assert_str_eq(told(listener), "0");
+    cr_assert_str_eq(published(listener), "0");
     user = mine;
-    redisFree(deaf);
+    redisFree(unsubscribed);
     redisFree(listener);
 }
 
@@ -181,7 +182,7 @@ Test(lock_batch, gives_what_an_end_frees_to_the_acquire_behind_it)
     cr_assert_str_eq(MANY({ 'e', LOCK, A }, { 'a', LOCK, B }), "[:1, (nil)]");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert(about(raw_pttl(admin, LOCK), LEASE));
-    cr_assert_str_eq(told(listener), "0");
+    cr_assert_str_eq(published(listener), "0");
     redisFree(listener);
 }
 
@@ -199,8 +200,8 @@ Test(lock_batch, tells_the_channel_of_each_that_is_freed_and_of_no_other)
         raw(admin, "HSET %s %s 1", locks[i], A);
     cr_assert_str_eq(MANY({ 'e', LOCK, A }, { 'a', LOCK, A }, { 'e', "t2", A }, { 'o', "t3", A }, { 'e', "t4", A }),
                      "[:0, (nil), :1, :1, :1]");
-    cr_assert_str_eq(told(first), "", "that one was not freed");
-    cr_assert_str_eq(told(fourth), "0");
+    cr_assert_str_eq(published(first), "", "that one was not freed");
+    cr_assert_str_eq(published(fourth), "0");
     cr_assert_not_null(strstr(raw(admin, "INFO commandstats"), "cmdstat_publish:calls=1,"));
     redisFree(first);
     redisFree(fourth);
@@ -259,7 +260,7 @@ Test(lock_batch, on_a_full_server_ends_and_leaves_acquires_alone)
     assert_state(&before, "full");
     cr_assert_str_eq(MANY({ 'a', "t3", A }, { 'e', LOCK, A }, { 'o', "t2", A }), "[:-2, :1, :1]");
     cr_assert_str_eq(everything(), "");
-    cr_assert_str_eq(told(listener), "0");
+    cr_assert_str_eq(published(listener), "0");
     redisFree(listener);
 }
 
@@ -300,7 +301,7 @@ Test(lock_batch, touches_the_keys_that_it_is_given_and_no_others)
     cr_assert_str_eq(MANY({ 'a', LOCK, A }, { 'a', "t2", B }), "[(nil), (nil)]");
     cr_assert_str_eq(MANY({ 'e', LOCK, A }, { 'o', "t2", B }, { 'a', LOCK, B }), "[:1, :1, (nil)]");
     cr_assert_str_eq(everything(), HELD_BY_B);
-    cr_assert_str_eq(told(lock_channel), "0");
+    cr_assert_str_eq(published(lock_channel), "0");
     user = mine;
     redisFree(strict);
     redisFree(lock_channel);

@@ -190,13 +190,13 @@ Test(lock_many_alike, of_any_several_does_them_one_after_the_other)
             make(locks[i], &lock_states[as[i]], &queue_states[line[i]]);
         redisReply *reply = run(parts, n);
         struct state then = look();
-        snprintf(messages, sizeof messages, "%s|%s", told(first), told(second));
+        snprintf(messages, sizeof messages, "%s|%s", published(first), published(second));
         raw(admin, "FLUSHALL");
         for (int i = 0; i < LOCKS; i++)
             make(locks[i], &lock_states[as[i]], &queue_states[line[i]]);
         assert_one_after_the_other(parts, n, reply, done);
         assert_state(&then, what);
-        const char *to_first = told(first), *to_second = told(second);
+        const char *to_first = published(first), *to_second = published(second);
         cr_assert_eq(strncmp(messages, to_first, strlen(to_first)), 0, "%s", what);
         cr_assert_str_eq(messages + strlen(to_first) + 1, to_second, "%s", what);
         freeReplyObject(reply);

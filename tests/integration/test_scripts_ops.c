@@ -15,7 +15,7 @@ Test(lock_break, takes_the_lock_from_anybody_and_names_whom)
     reacquire(A, 3, 0);
     cr_assert_str_eq(lock_break(), "\"" A "\"");
     cr_assert_str_eq(everything(), "");
-    cr_assert_str_eq(told(listener), "0");
+    cr_assert_str_eq(published(listener), "0");
     redisFree(listener);
 }
 
@@ -116,7 +116,7 @@ Test(lock_break, names_a_holder_whose_host_has_any_name)
     redisContext *odd = subscribe(INBOX("hlk-a:1 -b-1-x"));
     raw(admin, "HSET t %s 1", "hlk-a:1 -b-1-x:12");
     cr_assert_str_eq(lock_break(), "\"hlk-a:1 -b-1-x:12\"");
-    cr_assert_str_eq(told(odd), "broken 12 0 0 t");
+    cr_assert_str_eq(published(odd), "broken 12 0 0 t");
     redisFree(odd);
 }
 
@@ -240,11 +240,11 @@ Test(lock_query, refuses_a_hash_that_is_no_lock)
 
 Test(lock_query, tells_minus_1_listeners_when_it_may_not_ask)
 {
-    raw(admin, "ACL SETUSER deaf on >pw ~* &* +@all -pubsub");
-    redisContext *deaf = raw_open_as(server, "deaf", "pw");
-    cr_assert_str_eq(script_run(deaf, HLK_SCRIPT_LOCK_QUERY, 2, LOCK, QUEUE, CHANNEL, "3", NULL),
+    raw(admin, "ACL SETUSER unsubscribed on >pw ~* &* +@all -pubsub");
+    redisContext *unsubscribed = raw_open_as(server, "unsubscribed", "pw");
+    cr_assert_str_eq(script_run(unsubscribed, HLK_SCRIPT_LOCK_QUERY, 2, LOCK, QUEUE, CHANNEL, "3", NULL),
                      "[:-2, :-1, \"\", :0, :0, []]");
-    redisFree(deaf);
+    redisFree(unsubscribed);
 }
 
 Test(lock_query, refuses_a_key_of_another_type)

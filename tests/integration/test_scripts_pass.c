@@ -97,7 +97,7 @@ Test(lock_pass, passes_over_the_dead_and_forgets_them)
     enqueue(C, TICKET(C));
     cr_assert_str_eq(release(A, 0), ":1");
     cr_assert_str_eq(everything(), "t hash [\"" C "\", \"1\"]; ");
-    cr_assert_str_eq(told(inbox_c), "grant 9 5000 0 t");
+    cr_assert_str_eq(published(inbox_c), "grant 9 5000 0 t");
     redisFree(inbox_c);
 }
 
@@ -108,7 +108,7 @@ Test(lock_pass, speaks_on_the_channel_when_all_in_queue_are_dead)
     enqueue(B, TICKET(B));
     cr_assert_str_eq(release(A, 0), ":1");
     cr_assert_str_eq(everything(), "");
-    cr_assert_str_eq(told(lock_channel), "0");
+    cr_assert_str_eq(published(lock_channel), "0");
     redisFree(lock_channel);
 }
 
@@ -234,7 +234,7 @@ Test(lock_pass, drops_from_the_queue_what_is_no_ticket)
 
 static int64_t ms_in_queue(redisContext *inbox)
 {
-    const char *text = told_whole(inbox), *plus = strchr(text, '+');
+    const char *text = published_whole(inbox), *plus = strchr(text, '+');
     cr_assert_not_null(strstr(text, "grant 7 5000"), "%s", text);
     return plus ? strtoll(plus + 1, NULL, 10) : 0;
 }
@@ -306,7 +306,7 @@ Test(lock_pass, of_a_brief_hold_does_not_say_how_long)
         put_dead_in_front(dead);
         test_sleep_ms(30);
         release_brief(A, 5000);
-        cr_assert_str_eq(told_whole(inbox_b), "grant 7 5000 0 t");
+        cr_assert_str_eq(published_whole(inbox_b), "grant 7 5000 0 t");
         release(B, 0);
     }
     nobody_listens();
@@ -388,7 +388,7 @@ Test(lock_pass, of_a_short_ttl_publishes_nothing_where_nobody_listens)
     enqueue(B, TICKET(B));
     raw(admin, "CONFIG RESETSTAT");
     release(A, 0);
-    cr_assert_str_eq(told(inbox_b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(inbox_b), "grant 7 5000 0 t");
     cr_assert_eq(calls("publish"), 1);
     redisFree(inbox_b);
 }

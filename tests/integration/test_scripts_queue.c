@@ -297,10 +297,10 @@ Test(queue_free, is_the_first_ones_when_another_tries)
     cr_assert_eq(answered_ttl(answer), 5000);
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert(about(raw_pttl(admin, LOCK), 5000));
-    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
-    cr_assert_str_eq(told(listener), "");
+    cr_assert_str_eq(published(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(listener), "");
     cr_assert_str_eq(answered(acquire(30000, A)), B " -1");
-    cr_assert_str_eq(told(b), "", "told once");
+    cr_assert_str_eq(published(b), "", "told once");
     redisFree(b);
     redisFree(listener);
 }
@@ -313,8 +313,8 @@ Test(queue_free, is_the_first_ones_when_another_joins)
     foreign_is_gone();
     cr_assert_str_eq(answered(enqueue(C, TICKET(C))), B " 0");
     cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
-    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
-    cr_assert_str_eq(told(c), "");
+    cr_assert_str_eq(published(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(c), "");
     redisFree(b);
     redisFree(c);
 }
@@ -327,7 +327,7 @@ Test(queue_free, is_the_first_ones_when_the_second_asks_again)
     enqueue(C, TICKET(C));
     foreign_is_gone();
     cr_assert_str_eq(answered(enqueue(C, TICKET(C))), B " 0");
-    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 0 t");
     cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     redisFree(b);
     redisFree(c);
@@ -344,8 +344,8 @@ Test(queue_free, is_the_first_ones_when_it_asks_itself)
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
     cr_assert(between(30000 - WAIT_MS, raw_pttl(admin, LOCK), 30000), "the lease that it asks for, no grant's");
     cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
-    cr_assert_str_eq(told(b), "");
-    cr_assert_str_eq(told(c), "");
+    cr_assert_str_eq(published(b), "");
+    cr_assert_str_eq(published(c), "");
     cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)", "twice");
     cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
     redisFree(b);
@@ -363,7 +363,7 @@ Test(queue_free, is_the_first_ones_that_asks_itself_and_does_not_listen)
     cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
     cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
-    cr_assert_str_eq(told(c), "");
+    cr_assert_str_eq(published(c), "");
     redisFree(c);
 }
 
@@ -405,7 +405,7 @@ Test(queue_free, is_the_first_live_ones)
     foreign_is_gone();
     cr_assert_str_eq(answered(acquire(30000, A)), C " -1");
     cr_assert_str_eq(everything(), "t hash [\"" C "\", \"1\"]; ");
-    cr_assert_str_eq(told(c), "grant 9 5000 0 t");
+    cr_assert_str_eq(published(c), "grant 9 5000 0 t");
     redisFree(c);
 }
 
@@ -420,8 +420,8 @@ Test(queue_free, is_the_first_live_ones_behind_any_number_of_dead)
         put_dead_in_front(numbers[i]);
         foreign_is_gone();
         cr_assert_str_eq(answered(enqueue(C, TICKET(C))), B " 0", "%d dead", numbers[i]);
-        cr_assert_str_eq(told(b), "grant 7 5000 0 t");
-        cr_assert_str_eq(told(c), "");
+        cr_assert_str_eq(published(b), "grant 7 5000 0 t");
+        cr_assert_str_eq(published(c), "");
         raw(admin, "DEL t %s", QUEUE);
     }
     redisFree(b);
@@ -458,7 +458,7 @@ Test(queue_free, of_a_full_server_is_nobodys_and_the_first_is_told_to_ask)
     foreign_is_gone();
     fill_server();
     cr_assert_str_eq(acquire(30000, A), "[:0, \"\", :-1]");
-    cr_assert_str_eq(told(b), "open 7 0 0 t");
+    cr_assert_str_eq(published(b), "open 7 0 0 t");
     cr_assert_not_null(strstr(enqueue(C, TICKET(C)), "OOM"));
     cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(B) "\"]; ");
     redisFree(b);

@@ -166,7 +166,7 @@ Test(tokens_in_queue, come_with_the_grant)
     cr_assert_str_eq(answered(enqueue_fenced(B, FENCED(B, 10, 100))), A " 0");
     cr_assert_str_eq(end_fenced(A), ":1");
     cr_assert_str_eq(everything(), TOKEN " string \"110\"; " HELD_BY_B);
-    cr_assert_str_eq(told(b), "grant 7 5000 110 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 110 t");
     cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:120]", "a copy of it that comes late has others");
     redisFree(b);
 }
@@ -177,7 +177,7 @@ Test(tokens_in_queue, of_a_grant_are_above_all_before)
     acquire_fenced(A, "1", "500");
     enqueue_fenced(B, FENCED(B, 10, 100));
     end_fenced(A);
-    cr_assert_str_eq(told(b), "grant 7 5000 511 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 511 t");
     redisFree(b);
 }
 
@@ -188,7 +188,7 @@ Test(tokens_in_queue, of_a_grant_may_be_large)
     acquire(30000, A);
     enqueue_fenced(B, FENCED(B, 1, 0));
     end_fenced(A);
-    cr_assert_str_eq(told(b), "grant 7 5000 1234567890123457 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 1234567890123457 t");
     redisFree(b);
 }
 
@@ -198,7 +198,7 @@ Test(tokens_in_queue, are_none_for_who_wants_none)
     acquire_fenced(A, "1", "0");
     enqueue(B, TICKET(B));
     end_fenced(A);
-    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 0 t");
     cr_assert_str_eq(counter(), "\"1\"");
     redisFree(b);
 }
@@ -213,7 +213,7 @@ Test(tokens_in_queue, are_fetched_by_who_is_granted_it_by_a_plain_end)
     cr_assert_str_eq(release(A, 0), ":1");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert(about(raw_pttl(admin, LOCK), 5000));
-    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 0 t");
     cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110]");
     cr_assert_str_eq(everything(), TOKEN " string \"110\"; " HELD_BY_B);
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
@@ -227,7 +227,7 @@ Test(tokens_in_queue, are_fetched_by_who_is_granted_it_by_a_plain_try)
     enqueue_fenced(B, FENCED(B, 10, 100));
     raw(admin, "DEL t");
     cr_assert_str_eq(acquire(30000, A), "[:5000, \"" B "\", :-1]");
-    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 0 t");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110]");
     redisFree(b);
@@ -245,7 +245,7 @@ Test(tokens_in_queue, are_no_matter_of_a_plain_user_who_may_not_touch_the_counte
     redisFree(user);
     user = mine;
     cr_assert_str_eq(everything(), HELD_BY_B);
-    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 0 t");
     redisFree(b);
 }
 
@@ -255,7 +255,7 @@ Test(tokens_in_queue, are_larger_than_those_of_a_hold_before_whoever_granted_it)
     acquire_fenced(A, "10", "500");
     enqueue_fenced(B, FENCED(B, 10, 100));
     cr_assert_str_eq(release(A, 0), ":1");
-    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 0 t");
     cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:520]");
     redisFree(b);
 }
@@ -266,7 +266,7 @@ Test(tokens_in_queue, come_with_a_break)
     acquire(30000, A);
     enqueue_fenced(B, FENCED(B, 10, 100));
     cr_assert_str_eq(lock_break(), "\"" A "\"");
-    cr_assert_str_eq(told(b), "grant 7 5000 110 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 110 t");
     redisFree(b);
 }
 
@@ -277,7 +277,7 @@ Test(tokens_in_queue, come_with_a_grant_on_a_full_server_too)
     enqueue_fenced(B, FENCED(B, 10, 100));
     fill_server();
     cr_assert_str_eq(end_fenced(A), ":1");
-    cr_assert_str_eq(told(b), "grant 7 5000 110 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 110 t");
     cr_assert_str_eq(raw_holder(admin, LOCK), B);
     redisFree(b);
 }
@@ -290,7 +290,7 @@ Test(tokens_in_queue, of_a_counter_of_another_type_are_left_to_who_wants_them)
     enqueue_fenced(B, FENCED(B, 10, 100));
     raw(admin, "HSET %s f v", TOKEN);
     cr_assert_str_eq(end_fenced(A), ":1");
-    cr_assert_str_eq(told(b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(b), "grant 7 5000 0 t");
     const char *before = everything();
     cr_assert_not_null(strstr(enqueue_fenced(B, FENCED(B, 10, 100)), "WRONGTYPE"));
     cr_assert_str_eq(everything(), before);

@@ -45,7 +45,7 @@ Test(yield_window, gives_it_to_the_first_when_nobody_is_subscribed)
     enqueue(B, TICKET(B));
     cr_assert_str_eq(release_with_window(A, 600000), ":1");
     cr_assert_str_eq(everything(), HELD_BY_B);
-    cr_assert_str_eq(told(inbox_b), "grant 7 5000 0 t");
+    cr_assert_str_eq(published(inbox_b), "grant 7 5000 0 t");
     redisFree(inbox_b);
 }
 
@@ -77,7 +77,7 @@ Test(yield_window, is_set_when_all_in_queue_are_dead)
     enqueue(B, TICKET(B));
     cr_assert_str_eq(release_with_window(A, 600000), ":1");
     cr_assert_str_eq(everything(), QUEUE " zset [\"open\"]; ");
-    cr_assert_str_eq(told(lock_channel), "0");
+    cr_assert_str_eq(published(lock_channel), "0");
     redisFree(lock_channel);
 }
 
@@ -90,7 +90,7 @@ Test(yield_window, tells_the_first_live_one)
     enqueue(C, TICKET(C));
     release_with_window(A, 600000);
     cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\", \"open\"]");
-    cr_assert_str_eq(told(inbox_c), "open 9 600000 0 t");
+    cr_assert_str_eq(published(inbox_c), "open 9 600000 0 t");
     redisFree(inbox_c);
     redisFree(lock_channel);
 }

@@ -206,8 +206,8 @@ Test(string_release, says_how_long_the_ticket_was_in_the_queue)
     raw(admin, "ZADD %s %lld %s", QUEUE, (long long)(server_now_ms() - 5000) * 100, TICKET(B));
     give(A);
     long long waited = 0;
-    const char *told = told_whole(b);
-    cr_assert_eq(sscanf(told, "sgrant 7 5000+%lld 0 t", &waited), 1, "%s", told);
+    const char *message = published_whole(b);
+    cr_assert_eq(sscanf(message, "sgrant 7 5000+%lld 0 t", &waited), 1, "%s", message);
     cr_assert(between(5000, waited, 5000 + WAIT_MS), "%lld", waited);
     redisFree(b);
 }

@@ -13,29 +13,29 @@
 
 TestSuite(redisson_loss, .init = fixture_open, .fini = fixture_close, .timeout = FIXTURE_SECONDS);
 
-struct told {
+struct message {
     atomic_int lost;
     _Atomic int64_t lost_us;
 };
 
 static void on_event(const struct hlk_event *event, void *ctx)
 {
-    struct told *told = ctx;
+    struct message *message = ctx;
     if (event->kind != HLK_EVENT_LOST)
         return;
-    told->lost_us = peer_now_us();
-    told->lost++;
+    message->lost_us = peer_now_us();
+    message->lost++;
 }
 
 /* A client of ours with a short watchdog, and a lock of it that tells `told`. */
-static hlk_lock *short_lock(struct told *told, int64_t watchdog_ms, int64_t lease_ms)
+static hlk_lock *short_lock(struct message *message, int64_t watchdog_ms, int64_t lease_ms)
 {
     struct hlk_client_opts copts = HLK_CLIENT_OPTS_INIT;
     struct hlk_lock_opts lopts = HLK_LOCK_OPTS_INIT;
     copts.watchdog_ms = watchdog_ms;
     lopts.lease_ms = lease_ms;
     lopts.on_event = on_event;
-    lopts.event_ctx = told;
+    lopts.event_ctx = message;
     hlk_lock *lock = hlk_lock_create(fixture_client(&copts), "t", &lopts);
     cr_assert_not_null(lock, "%s", hlk_last_error());
     return lock;
@@ -52,8 +52,8 @@ static bool readable(int fd)
 Test(redisson_loss, javas_force_unlock_is_told_to_c_by_its_next_renewal)
 {
     enum { WATCHDOG = 3000 };
-    static struct told told;
-    hlk_lock *lock = short_lock(&told, WATCHDOG, 0);
+    static struct message message;
+    hlk_lock *lock = short_lock(&message, WATCHDOG, 0);
     int lost_fd = hlk_lock_lost_fd(lock);
     cr_assert_geq(lost_fd, 0);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
@@ -63,9 +63,9 @@ Test(redisson_loss, javas_force_unlock_is_told_to_c_by_its_next_renewal)
     int64_t forced_us = peer_now_us();
     cr_assert_str_eq(forced, "true");
     cr_assert_str_eq(peer_ask(fixture.java, "A.2 lock t"), "ok"); /* and it is Java's before C knows */
-    WAIT_FOR(told.lost == 1);
-    cr_log_info("LOST %lld ms after the force", (long long)(told.lost_us - forced_us) / 1000);
-    cr_assert_lt(told.lost_us - forced_us,
+    WAIT_FOR(message.lost == 1);
+    cr_log_info("LOST %lld ms after the force", (long long)(message.lost_us - forced_us) / 1000);
+    cr_assert_lt(message.lost_us - forced_us,
                  WATCHDOG * 1000 * 2 / 3); /* the renewal is due within a third of the lease */
 
     cr_assert(readable(lost_fd));
@@ -82,7 +82,7 @@ Test(redisson_loss, javas_force_unlock_is_told_to_c_by_its_next_renewal)
     cr_assert_str_eq(peer_ask(fixture.java, "A.2 unlock t"), "ok");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(told.lost, 1);
+    cr_assert_eq(message.lost, 1);
     hlk_lock_destroy(lock);
 }
 
@@ -141,18 +141,18 @@ Test(redisson_loss, cs_break_wakes_a_waiting_java)
 Test(redisson_loss, c_is_told_lost_before_java_gets_what_has_run_out)
 {
     enum { LEASE = 1500 };
-    static struct told told;
-    hlk_lock *lock = short_lock(&told, WATCHDOG_MS, LEASE);
+    static struct message message;
+    hlk_lock *lock = short_lock(&message, WATCHDOG_MS, LEASE);
     int64_t acquired_us = peer_now_us();
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     peer_tell(fixture.java, "A.1 lock t");
     const struct answer *got =
         peer_answer(fixture.java, "A.1"); /* when C, told, gives up the rest; at the ttl's end at the latest */
     cr_assert_str_eq(got->text, "ok");
-    WAIT_FOR(told.lost == 1);
-    cr_log_info("LOST after %lld us, Java's after %lld us", (long long)(told.lost_us - acquired_us),
+    WAIT_FOR(message.lost == 1);
+    cr_log_info("LOST after %lld us, Java's after %lld us", (long long)(message.lost_us - acquired_us),
                 (long long)(got->ended_us - acquired_us));
-    cr_assert_lt(told.lost_us, got->ended_us);
+    cr_assert_lt(message.lost_us, got->ended_us);
 
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
     expect_held("t", peer_ask(fixture.java, "- uuid A"), 1, 1, WATCHDOG_MS);

@@ -18,7 +18,7 @@ static struct {
         char text[256];
     } lines[LINES_MAX];
     int count;
-} told = { .mu = PTHREAD_MUTEX_INITIALIZER };
+} reported = { .mu = PTHREAD_MUTEX_INITIALIZER };
 
 static atomic_bool over;
 
@@ -27,34 +27,34 @@ static void tell(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    pthread_mutex_lock(&told.mu);
-    if (told.count < LINES_MAX) {
-        struct line *line = &told.lines[told.count++];
+    pthread_mutex_lock(&reported.mu);
+    if (reported.count < LINES_MAX) {
+        struct line *line = &reported.lines[reported.count++];
         line->at_ns = test_now_ns();
         (void)vsnprintf(line->text, sizeof line->text, format, args);
     }
-    pthread_mutex_unlock(&told.mu);
+    pthread_mutex_unlock(&reported.mu);
     va_end(args);
 }
 
-static bool is_told(const char *text)
+static bool is_reported(const char *text)
 {
     bool found = false;
-    pthread_mutex_lock(&told.mu);
-    for (int i = 0; i < told.count && !found; i++)
-        found = strcmp(told.lines[i].text, text) == 0;
-    pthread_mutex_unlock(&told.mu);
+    pthread_mutex_lock(&reported.mu);
+    for (int i = 0; i < reported.count && !found; i++)
+        found = strcmp(reported.lines[i].text, text) == 0;
+    pthread_mutex_unlock(&reported.mu);
     return found;
 }
 
 /* Without the endpoint, which is the same in all lines; the first of many that are alike. */
 static void on_log(int level, const char *line, void *who)
 {
-    char all[sizeof told.lines[0].text];
+    char all[sizeof reported.lines[0].text];
     const char *text = strstr(line, "/" SENTINELS_SERVICE "/0: ");
     (void)level;
     (void)snprintf(all, sizeof all, "%s log: %s", (const char *)who, text ? strchr(text, ' ') + 1 : line);
-    if (!is_told(all))
+    if (!is_reported(all))
         tell("%s", all);
 }
 
@@ -106,8 +106,8 @@ static hlk_client *open_as(const char *who)
 
 static void print(int64_t from_ns)
 {
-    for (int i = 0; i < told.count; i++)
-        printf("%8.1f ms  %s\n", (double)(told.lines[i].at_ns - from_ns) / 1e6, told.lines[i].text);
+    for (int i = 0; i < reported.count; i++)
+        printf("%8.1f ms  %s\n", (double)(reported.lines[i].at_ns - from_ns) / 1e6, reported.lines[i].text);
 }
 
 static void fail_over(bool planned)

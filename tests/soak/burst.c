@@ -58,6 +58,6 @@ void *burst_main(void *arg)
         while (atomic_load(&process->burst_waits) > 0)
             test_sleep_ms(1);
     }
-    atomic_fetch_sub(&process->sailing, 1);
+    atomic_fetch_sub(&process->working, 1);
     return NULL;
 }

@@ -14,7 +14,7 @@ enum { LATE_MS = 5000 }; /* when a command of an operator that was not answered 
 const char *const fault_names[FAULTS] = {
     "kill -9", "SIGSTOP",     "kill pubsub",    "kill normal",        "delay",
     "cut",     "cut before",  "cut after",      "late copy",          "freeze",
-    "deaf",    "refuse",      "drop messages",  "hold confirmations", "script flush",
+    "unread",  "refuse",      "drop messages",  "hold confirmations", "script flush",
     "break",   "DEL",         "server SIGSTOP", "server restart",     "server wipe",
     "full",    "no replicas", "replica",
 };
@@ -138,7 +138,7 @@ static void harm_network(struct run *run, enum fault fault, int which)
     case FAULT_FREEZE:
         proxy_freeze(proxy, true);
         break;
-    case FAULT_DEAF:
+    case FAULT_UNREAD:
         proxy_freeze_subscribers(proxy, true);
         break;
     case FAULT_REFUSE:
@@ -171,7 +171,7 @@ static void heal_network(struct run *run, enum fault fault)
     case FAULT_FREEZE:
         proxy_freeze(proxy, false);
         break;
-    case FAULT_DEAF:
+    case FAULT_UNREAD:
         proxy_freeze_subscribers(proxy, false);
         break;
     case FAULT_REFUSE:
@@ -323,7 +323,7 @@ static void heal(struct run *run, int64_t until_ms)
     for (int fault = 0; fault < FAULTS; fault++)
         if (fault != FAULT_LATE && run->heal_at[fault] && run->heal_at[fault] <= until_ms)
             heal_one(run, (enum fault)fault);
-    bool frozen = run->heal_at[FAULT_FREEZE] || run->heal_at[FAULT_DEAF]; /* nothing can be delivered */
+    bool frozen = run->heal_at[FAULT_FREEZE] || run->heal_at[FAULT_UNREAD]; /* nothing can be delivered */
     if (run->heal_at[FAULT_LATE] && run->heal_at[FAULT_LATE] <= until_ms && !frozen)
         heal_one(run, FAULT_LATE);
 }

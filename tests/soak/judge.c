@@ -13,7 +13,7 @@ struct judged {
     bool excused;
 };
 
-static int64_t told_end(const struct soak_hold *hold)
+static int64_t reported_end(const struct soak_hold *hold)
 {
     int64_t end = hold->until, released = hold->end, lost = hold->lost;
     if (released && released < end)
@@ -46,7 +46,7 @@ static struct judged judge_one(const struct soak_hold *holds, size_t at, const s
 {
     const struct soak_hold *hold = &holds[at];
     int64_t asked = first_asked(holds, at);
-    struct judged judged = { hold, told_end(hold), false };
+    struct judged judged = { hold, reported_end(hold), false };
     for (size_t i = 0; i < n; i++) {
         if ((deeds[i].lock != hold->lock && deeds[i].lock != ALL_LOCKS) || deeds[i].end < asked ||
             deeds[i].begin > judged.end)
@@ -131,8 +131,8 @@ static void judge_losses(struct soak *soak, const struct judged *all, size_t n)
 }
 
 /* Those who held before a deed and after it. */
-static void judge_told(struct soak *soak, const struct judged *all, size_t n, const struct soak_deed *deeds,
-                       size_t n_deeds)
+static void judge_reports(struct soak *soak, const struct judged *all, size_t n, const struct soak_deed *deeds,
+                          size_t n_deeds)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n_deeds && all[i].excused; j++) {
@@ -168,7 +168,7 @@ bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_de
     judge_overlap(soak, all, n);
     judge_tokens(soak, all, n, deeds, n_deeds, tokens);
     judge_losses(soak, all, n);
-    judge_told(soak, all, n, deeds, n_deeds);
+    judge_reports(soak, all, n, deeds, n_deeds);
     free(all);
     return soak->wrongs == before;
 }

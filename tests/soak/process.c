@@ -100,12 +100,12 @@ static void start_worker(struct process *process, int i)
     worker->cancel = hlk_cancel_create(process->client);
     worker->at = &process->slot->threads[i];
     pthread_mutex_init(&worker->mu, NULL);
-    pthread_cond_init(&worker->told, NULL);
+    pthread_cond_init(&worker->done, NULL);
     for (int j = 0; j < LOCKS; j++)
         worker->owned[j] = make_lock(process, j, worker->owner);
     if (!worker->owner || !worker->cancel)
         test_give_up("no owner or cancel");
-    start_sailing(worker);
+    begin_work(worker);
 }
 
 static void copy_counters(struct process *process)
@@ -114,7 +114,7 @@ static void copy_counters(struct process *process)
     if (hlk_client_counters(process->client, &counters) != HLK_OK)
         return;
     process->slot->counters = counters;
-    atomic_store(&process->slot->told, 1);
+    atomic_store(&process->slot->done, 1);
 }
 
 /* The main thread's time: in dispatch mode completions run here. */
@@ -164,7 +164,7 @@ static void end_process(struct process *process)
     bool beneath = soak_chance(&process->rng, 40);
     if (beneath)
         close_beneath(process);
-    while (atomic_load(&process->sailing) > 0)
+    while (atomic_load(&process->working) > 0)
         if (beneath)
             test_sleep_ms(1);
         else
@@ -200,7 +200,7 @@ static void start_burst(struct process *process)
         for (int j = 0; j < LOCKS; j++)
             member->locks[j] = make_lock(process, j, member->owner);
     }
-    atomic_fetch_add(&process->sailing, 1);
+    atomic_fetch_add(&process->working, 1);
     if (pthread_create(&process->burst_thread, NULL, burst_main, process) != 0)
         test_give_up("no thread");
 }

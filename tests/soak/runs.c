@@ -297,12 +297,12 @@ static void tell_overlap(const struct record *first, const struct record *second
     printf("OVERLAP of %.3f s: slot %d pid %d (%s) worked from %.3f to %.3f s, slot %d pid %d (%s) began at %.3f s\n",
            seconds(first->last, second->begin), first->slot, first->pid, first->owner, seconds(first->begin, began_ns),
            seconds(first->last, began_ns), second->slot, second->pid, second->owner, seconds(second->begin, began_ns));
-    int told = 0;
-    for (size_t i = deed_count; i-- > 0 && told < TOLD;)
+    int done = 0;
+    for (size_t i = deed_count; i-- > 0 && done < TOLD;)
         if (deeds[i].begin < second->begin && (deeds[i].slot == first->slot || deeds[i].fault == STOP_SERVER)) {
             printf("    %.3f to %.3f s: %s (slot %d)\n", seconds(deeds[i].begin, began_ns),
                    seconds(deeds[i].end, began_ns), fault_names[deeds[i].fault], deeds[i].slot);
-            told++;
+            done++;
         }
 }
 

@@ -22,19 +22,19 @@ static void on_done(hlk_lock *lock, enum hlk_status status, void *ctx)
     (void)lock;
     struct worker *worker = ctx;
     pthread_mutex_lock(&worker->mu);
-    worker->is_told = true;
+    worker->is_done = true;
     worker->status = status;
-    worker->told_at = soak_now();
-    pthread_cond_signal(&worker->told);
+    worker->done_at = soak_now();
+    pthread_cond_signal(&worker->done);
     pthread_mutex_unlock(&worker->mu);
 }
 
 static enum hlk_status wait_done(struct worker *worker)
 {
     pthread_mutex_lock(&worker->mu);
-    while (!worker->is_told)
-        pthread_cond_wait(&worker->told, &worker->mu);
-    worker->is_told = false;
+    while (!worker->is_done)
+        pthread_cond_wait(&worker->done, &worker->mu);
+    worker->is_done = false;
     enum hlk_status status = worker->status;
     pthread_mutex_unlock(&worker->mu);
     return status;
@@ -331,8 +331,8 @@ static void leave(void *arg)
 {
     struct worker *worker = arg;
     if (!atomic_load(&worker->process->soak->stop))
-        start_sailing(worker);
-    atomic_fetch_sub(&worker->process->sailing, 1);
+        begin_work(worker);
+    atomic_fetch_sub(&worker->process->working, 1);
 }
 
 /* Now and then a thread forgets what it holds: ORPHANED, and the lease runs out. Never what an owner holds. */
@@ -377,7 +377,7 @@ static bool one_turn(struct worker *worker)
     return true;
 }
 
-void *sail(void *arg)
+void *work(void *arg)
 {
     struct worker *worker = arg;
     int old;
@@ -389,12 +389,12 @@ void *sail(void *arg)
     return NULL;
 }
 
-void start_sailing(struct worker *worker)
+void begin_work(struct worker *worker)
 {
     pthread_mutex_lock(&worker->mu);
-    atomic_fetch_add(&worker->process->sailing, 1);
+    atomic_fetch_add(&worker->process->working, 1);
     soak_doing(worker->at, DOING_NOTHING, 0, 0);
-    if (pthread_create(&worker->thread, NULL, sail, worker) != 0)
+    if (pthread_create(&worker->thread, NULL, work, worker) != 0)
         test_give_up("no thread");
     pthread_detach(worker->thread);
     pthread_mutex_unlock(&worker->mu);

@@ -22,10 +22,10 @@ struct worker {
     struct soak_thread *at;
 
     pthread_mutex_t mu;             /* guards `thread`, which a successor may replace, and what a completion tells: */
-    pthread_cond_t  told;
-    bool            is_told;
+    pthread_cond_t  done;
+    bool            is_done;
     enum hlk_status status;
-    int64_t         told_at;
+    int64_t         done_at;
 };
 
 /* Owners that ask for one lock at once, or for one each, by completions, and give it back in them. */
@@ -47,7 +47,7 @@ struct process {
     hlk_lock    *locks[LOCKS];                      /* held by threads */
     _Atomic(struct soak_hold *) current[LOCKS];     /* whom an event is about */
     struct worker workers[THREADS];
-    atomic_int   sailing;                           /* threads that have not ended */
+    atomic_int   working;                           /* threads that have not ended */
     _Atomic int64_t long_at;                        /* not before this moment does one hold for long again */
     atomic_bool  closing;                           /* the client is being closed, or about to be */
 
@@ -59,8 +59,8 @@ struct process {
 /* The process of slot `number`: until the soak's stop. Its exit code. */
 int process_main(struct soak *soak, int number);
 
-void *sail(void *worker);                   /* a thread's body */
-void start_sailing(struct worker *worker);  /* starts one, detached; it takes its predecessor's place */
+void *work(void *worker);                   /* a thread's body */
+void begin_work(struct worker *worker);  /* starts one, detached; it takes its predecessor's place */
 
 void *burst_main(void *process);    /* a thread's body */
 

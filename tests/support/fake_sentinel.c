@@ -207,9 +207,9 @@ void fake_sentinel_publish(struct fake_sentinel *fake, const char *payload)
 bool fake_sentinel_was_told(struct fake_sentinel *fake, const char *user, const char *password)
 {
     pthread_mutex_lock(&fake->mu);
-    bool told = strcmp(fake->user, user) == 0 && strcmp(fake->password, password) == 0;
+    bool reported = strcmp(fake->user, user) == 0 && strcmp(fake->password, password) == 0;
     pthread_mutex_unlock(&fake->mu);
-    return told;
+    return reported;
 }
 
 int fake_sentinel_asked(struct fake_sentinel *fake)

@@ -65,7 +65,7 @@ void fixture_on_event(const struct hlk_event *event, void *ctx)
         struct fixture_event *copy = &own.events[own.event_count++];
         copy->kind = event->kind;
         copy->held_until_at_ms = event->held_until_at_ms;
-        copy->told_at_ms = test_now_ms();
+        copy->reported_at_ms = test_now_ms();
         snprintf(copy->lock, sizeof copy->lock, "%s", event->lock);
         snprintf(copy->holder, sizeof copy->holder, "%s", event->holder);
         snprintf(copy->why, sizeof copy->why, "%s", event->why);
@@ -228,7 +228,7 @@ static void tell(struct actor *actor, enum hlk_status status)
     pthread_mutex_unlock(&actor->mu);
 }
 
-static bool told_to_release(struct actor *actor)
+static bool may_release(struct actor *actor)
 {
     pthread_mutex_lock(&actor->mu);
     while (!actor->go_on)
@@ -244,7 +244,7 @@ static void *play(void *arg)
     enum hlk_status status = hlk_lock_acquire_with(actor->lock, &actor->opts);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL); /* only the acquire may be cancelled */
     tell(actor, status);
-    if (actor->passing || told_to_release(actor))
+    if (actor->passing || may_release(actor))
         status = status == HLK_OK ? hlk_lock_release(actor->lock) : status;
     if (status != HLK_OK && (actor->passing || actor->acquired == HLK_OK)) /* unexpected; tests also see the status */
         fprintf(stderr, "an actor: %s\n", hlk_last_error());

@@ -60,7 +60,7 @@ void fixture_wait_in_vain(hlk_lock *held, hlk_client *client);
 struct fixture_event {
     int     kind;
     char    lock[96], holder[192], why[192];
-    int64_t held_until_at_ms, told_at_ms;
+    int64_t held_until_at_ms, reported_at_ms;
 };
 size_t fixture_events(int kind, const char *lock);                    /* so far; kind 0: all, lock NULL: all */
 struct fixture_event fixture_wait_event(int kind, const char *lock);  /* the first such event; waits for it */

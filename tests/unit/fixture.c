@@ -8,8 +8,8 @@ void unit_on_event(const struct hlk_event *event, void *ctx)
                                          [HLK_EVENT_SAFE] = "SAFE",
                                          [HLK_EVENT_LOST] = "LOST",
                                          [HLK_EVENT_ORPHANED] = "ORPHANED" };
-    size_t len = strlen(unit.told);
-    (void)snprintf(unit.told + len, sizeof unit.told - len, "%s%s %s;", (const char *)ctx, names[event->kind],
+    size_t len = strlen(unit.reported);
+    (void)snprintf(unit.reported + len, sizeof unit.reported - len, "%s%s %s;", (const char *)ctx, names[event->kind],
                    event->lock);
     (void)snprintf(unit.why, sizeof unit.why, "%s", event->why);
 }
@@ -43,9 +43,9 @@ void unit_open(void)
 
 const char *unit_tells(void)
 {
-    static char told[sizeof unit.told];
+    static char reported[sizeof unit.reported];
     struct hlk_list *node;
-    unit.told[0] = '\0';
+    unit.reported[0] = '\0';
     for (;;) {
         hlk_mutex_lock(&unit.events.mu);
         node = hlk_list_pop(&unit.events.jobs);
@@ -55,8 +55,8 @@ const char *unit_tells(void)
         struct hlk_job *job = HLK_CONTAINER(node, struct hlk_job, link);
         job->run(job);
     }
-    memcpy(told, unit.told, sizeof told);
-    return told;
+    memcpy(reported, unit.reported, sizeof reported);
+    return reported;
 }
 
 void unit_close(void)

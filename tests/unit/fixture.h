@@ -19,7 +19,7 @@ struct unit {
     struct hlk_events events;
     struct hlk_log log;
     struct hlk_entry_table table;
-    char told[4096];            /* "LOST a;" and so on, in order */
+    char reported[4096];            /* "LOST a;" and so on, in order */
     char why[128];              /* of the last */
 };
 

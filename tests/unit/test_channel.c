@@ -28,7 +28,7 @@ static void on_inbox_message(void *ctx, const char *inbox_message, size_t len)
     (void)ctx, (void)inbox_message, (void)len;
 }
 
-static struct hlk_listener *told; /* the listener of the last message */
+static struct hlk_listener *reported; /* the listener of the last message */
 static int messages;
 static unsigned heard_bits;
 
@@ -37,7 +37,7 @@ static void on_listener(struct hlk_listener *listener, unsigned bit)
     heard_bits |= bit;
     if (bit != HLK_WAKE_MESSAGE)
         return;
-    told = listener;
+    reported = listener;
     messages++;
 }
 
@@ -115,11 +115,11 @@ Test(channel, tells_a_message_to_one_wait_the_first)
     confirms("c");
     says(message);
     cr_assert_eq(messages, 1);
-    cr_assert_eq(told, &first);
+    cr_assert_eq(reported, &first);
     hlk_channel_leave(&channels, &first);
     says(message);
     cr_assert_eq(messages, 2);
-    cr_assert_eq(told, &second);
+    cr_assert_eq(reported, &second);
     hlk_channel_leave(&channels, &second);
 }
 

@@ -118,14 +118,14 @@ Test(dial, that_gets_an_answer_too_many_fails)
 
 /* --- the password: of a reply to AUTH only the error code is shown --- */
 
-static void refuses_auth(const char *says, enum hlk_status status, const char *told)
+static void refuses_auth(const char *says, enum hlk_status status, const char *reported)
 {
     dial_as("joe", "s3cr3t", says);
     cr_assert_not(at.connected);
     cr_assert_eq(at.error.status, status, "%s", at.error.text);
     cr_assert_null(strstr(at.error.text, "s3cr3t"), "%s", at.error.text);
     cr_assert_null(strstr(at.error.text, "joe"), "%s", at.error.text);
-    cr_assert_not_null(strstr(at.error.text, told), "%s", at.error.text);
+    cr_assert_not_null(strstr(at.error.text, reported), "%s", at.error.text);
 }
 
 /* rename-command AUTH "" */

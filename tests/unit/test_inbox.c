@@ -258,7 +258,7 @@ Test(inbox, a_break_before_the_answer_takes_the_grant_away)
 
 /* --- fair locks: an entry for each holder, all of one name --- */
 
-static struct hlk_entry *fair_session(const struct fake_waiter *p)
+static struct hlk_entry *fair_entry(const struct fake_waiter *p)
 {
     struct hlk_entry *fair = hlk_entry_get_own(&unit.node, &hlk_format_fair, "a", 1, p->waiter.holder.id, true);
     cr_assert_not_null(fair);
@@ -282,7 +282,7 @@ static void leaves_fair(struct hlk_entry *fair, struct fake_waiter *p)
 
 Test(inbox, a_grant_of_a_fair_lock_is_its_waiters_and_no_other_ones)
 {
-    struct hlk_entry *anns = fair_session(&ann), *bobs = fair_session(&bob);
+    struct hlk_entry *anns = fair_entry(&ann), *bobs = fair_entry(&bob);
     uint64_t h = wait_in_queue(&cid);
     (void)wait_in_fair_queue(anns, &ann);
     uint64_t bobs_h = wait_in_fair_queue(bobs, &bob);
@@ -305,7 +305,7 @@ Test(inbox, a_grant_of_a_fair_lock_is_its_waiters_and_no_other_ones)
 
 Test(inbox, a_grant_of_a_fair_lock_that_nobody_waits_for_is_handed_back_as_one)
 {
-    struct hlk_entry *anns = fair_session(&ann);
+    struct hlk_entry *anns = fair_entry(&ann);
     uint64_t h = wait_in_fair_queue(anns, &ann);
     hear("fgrant", h + 1, "5000 0 a");
     cr_assert_eq(handed_back(), 1u);
@@ -328,7 +328,7 @@ Test(inbox, a_grant_of_a_fair_lock_that_nobody_waits_for_is_handed_back_as_one)
 
 Test(inbox, a_later_hold_of_a_fair_locks_entry_is_found_in_place_of_the_one_before)
 {
-    struct hlk_entry *anns = fair_session(&ann);
+    struct hlk_entry *anns = fair_entry(&ann);
     uint64_t before = wait_in_fair_queue(anns, &ann);
     leaves_fair(anns, &ann);
     uint64_t h = wait_in_fair_queue(anns, &ann);
@@ -343,7 +343,7 @@ Test(inbox, a_later_hold_of_a_fair_locks_entry_is_found_in_place_of_the_one_befo
 
 Test(inbox, a_broken_hold_of_a_fair_lock_is_lost_whoever_of_the_process_has_it)
 {
-    struct hlk_entry *anns = fair_session(&ann);
+    struct hlk_entry *anns = fair_entry(&ann);
     cr_assert_eq(hlk_entry_enter(anns, &ann.waiter), HLK_ENTER_HEAD); /* it has never waited */
     cr_assert(hlk_entry_acquired(anns, &ann.waiter, unit_now_ms(), 0, false));
     hear("fbroken", anns->hold.id + 1, "0 0 a");

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-TestSuite(mux_close, .init = calls_begin, .fini = calls_end, .timeout = 20);
+TestSuite(pipeline_close, .init = calls_begin, .fini = calls_end, .timeout = 20);
 
 static atomic_bool send_halts, send_stands, send_goes, recv_stands, recv_goes, recv_halts;
 
@@ -126,7 +126,7 @@ static void all_go(void)
 
 /* Close waits for the thread in send(). A thread that begins to wait for a reply meanwhile must not lead, because the
  * connection is about to be closed. */
-Test(mux_close, nobody_leads_while_close_waits_for_a_sender)
+Test(pipeline_close, nobody_leads_while_close_waits_for_a_sender)
 {
     a_sender_stands();
     peer_says(&peer, ":1\r\n");
@@ -147,7 +147,7 @@ static void expect_sleep(void *(*ends)(void *))
     cr_expect_eq(atomic_load(&yields), 0);
 }
 
-Test(mux_close, close_sleeps_while_it_waits_for_a_sender)
+Test(pipeline_close, close_sleeps_while_it_waits_for_a_sender)
 {
     a_sender_stands();
     expect_sleep(closes);
@@ -155,7 +155,7 @@ Test(mux_close, close_sleeps_while_it_waits_for_a_sender)
     all_go();
 }
 
-Test(mux_close, who_ends_a_broken_stream_sleeps_while_it_waits_for_a_sender)
+Test(pipeline_close, who_ends_a_broken_stream_sleeps_while_it_waits_for_a_sender)
 {
     a_sender_stands();
     hlk_mutex_lock(&peer.pipeline->mu); /* as the leader that has read the end of the stream */
@@ -167,7 +167,7 @@ Test(mux_close, who_ends_a_broken_stream_sleeps_while_it_waits_for_a_sender)
     cr_assert_eq(atomic_load(&waiter.call.end), HLK_CALL_BROKEN);
 }
 
-Test(mux_close, close_sleeps_while_it_waits_for_the_leader)
+Test(pipeline_close, close_sleeps_while_it_waits_for_the_leader)
 {
     peer_up(&peer);
     atomic_store(&may_wait, true);

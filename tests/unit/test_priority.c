@@ -88,7 +88,7 @@ static void *sends(void *arg)
     return NULL;
 }
 
-static void close_mux(void)
+static void close_pipeline(void)
 {
     hlk_pipeline_close(peer.pipeline);
 }
@@ -97,7 +97,7 @@ Test(priority, close_lets_a_sender_run)
 {
     static struct caller sender;
     peer_up(&peer);
-    expect_little_spent(sends, &sender, close_mux);
+    expect_little_spent(sends, &sender, close_pipeline);
 }
 
 static int kick_fd;

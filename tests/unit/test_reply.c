@@ -171,7 +171,7 @@ Test(reply, a_key_that_is_no_lock)
 
 /* --- what is shown */
 
-static void told(const char *text, const char *shown)
+static void reported(const char *text, const char *shown)
 {
     (void)kind(text);
     cr_assert_str_eq(error.text, shown);
@@ -180,58 +180,58 @@ static void told(const char *text, const char *shown)
 Test(reply, is_told_in_the_servers_words_without_the_script)
 {
     static const char oom[] = "OOM command not allowed when used memory > 'maxmemory'.";
-    told(oom, oom);
-    told(IN_7("OOM command not allowed when used memory > 'maxmemory'."), oom);
-    told(IN_62("OOM command not allowed when used memory > 'maxmemory'."), oom);
-    told("OOM command not allowed when used memory > 'maxmemory'. script: on @user_script:68.", oom); /* Valkey 9 */
-    told("ERR Error running script (call to f_1b2): @user_script:68: OOM command not allowed when used memory > "
-         "'maxmemory'.",
-         oom); /* Redis 6.2.14 */
-    told("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-         "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+    reported(oom, oom);
+    reported(IN_7("OOM command not allowed when used memory > 'maxmemory'."), oom);
+    reported(IN_62("OOM command not allowed when used memory > 'maxmemory'."), oom);
+    reported("OOM command not allowed when used memory > 'maxmemory'. script: on @user_script:68.", oom); /* Valkey 9 */
+    reported("ERR Error running script (call to f_1b2): @user_script:68: OOM command not allowed when used memory > "
+             "'maxmemory'.",
+             oom); /* Redis 6.2.14 */
+    reported("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+             "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
 }
 
 #define HINT " (docs/acl.md has the rights it needs)"
 
 Test(reply, of_a_missing_right_says_where_the_rights_are)
 {
-    told("NOPERM this user has no permissions to access one of the keys used as arguments",
-         "NOPERM this user has no permissions to access one of the keys used as arguments" HINT);
-    told(IN_7("ERR The user executing the script can't run this command or subcommand"),
-         "ERR The user executing the script can't run this command or subcommand" HINT);
-    told("ERR Error running script (call to f_1b2): @user_script:11: @user_script: 11: The user executing the "
-         "script can't run this command or subcommand",
-         "The user executing the script can't run this command or subcommand" HINT);
-    told(IN_7("NOPERM ACL failure in script: User app has no permissions to run the 'publish' command"),
-         "NOPERM ACL failure in script: User app has no permissions to run the 'publish' command" HINT);
-    told("NOAUTH Authentication required.", "NOAUTH Authentication required.");
+    reported("NOPERM this user has no permissions to access one of the keys used as arguments",
+             "NOPERM this user has no permissions to access one of the keys used as arguments" HINT);
+    reported(IN_7("ERR The user executing the script can't run this command or subcommand"),
+             "ERR The user executing the script can't run this command or subcommand" HINT);
+    reported("ERR Error running script (call to f_1b2): @user_script:11: @user_script: 11: The user executing the "
+             "script can't run this command or subcommand",
+             "The user executing the script can't run this command or subcommand" HINT);
+    reported(IN_7("NOPERM ACL failure in script: User app has no permissions to run the 'publish' command"),
+             "NOPERM ACL failure in script: User app has no permissions to run the 'publish' command" HINT);
+    reported("NOAUTH Authentication required.", "NOAUTH Authentication required.");
 }
 
 Test(reply, of_another_type_says_what_that_means)
 {
     static const char shown[] = "the key is not a lock: another type is stored under this name, or under that of its "
                                 "queue or tokens (WRONGTYPE Operation against a key holding the wrong kind of value)";
-    told("WRONGTYPE Operation against a key holding the wrong kind of value", shown);
-    told(IN_7("WRONGTYPE Operation against a key holding the wrong kind of value"), shown);
-    told(IN_62("WRONGTYPE Operation against a key holding the wrong kind of value"), shown);
+    reported("WRONGTYPE Operation against a key holding the wrong kind of value", shown);
+    reported(IN_7("WRONGTYPE Operation against a key holding the wrong kind of value"), shown);
+    reported(IN_62("WRONGTYPE Operation against a key holding the wrong kind of value"), shown);
 }
 
 Test(reply, of_our_own_scripts_is_shown_without_its_code)
 {
-    told("HASPLOCK the key is a hash, but no lock of this kind", "the key is a hash, but no lock of this kind");
+    reported("HASPLOCK the key is a hash, but no lock of this kind", "the key is a hash, but no lock of this kind");
 }
 
 Test(reply, a_redirect_is_told_in_the_server_s_words)
 {
     cr_assert(is("MOVED 3999 127.0.0.1:6381", HLK_REPLY_MOVED, HLK_E_SERVER));
     cr_assert(is("ASK 3999 127.0.0.1:6381", HLK_REPLY_ASK, HLK_E_SERVER));
-    told("MOVED 3999 127.0.0.1:6381", "MOVED 3999 127.0.0.1:6381");
+    reported("MOVED 3999 127.0.0.1:6381", "MOVED 3999 127.0.0.1:6381");
 }
 
 Test(reply, of_a_fault_in_a_script_keeps_the_place)
 {
     static const char fault[] = IN_7("ERR attempt to index a nil value");
-    told(fault, fault);
+    reported(fault, fault);
 }
 
 Test(reply, anything_else_is_a_fault)

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static atomic_int calls, hanging, deaf;
+static atomic_int calls, hanging, masked;
 static sem_t go_on;
 static struct hlk_error error;
 
@@ -40,7 +40,7 @@ static int finds(const char *host, const char *service, const struct addrinfo *h
     sigset_t blocked;
     (void)host;
     pthread_sigmask(SIG_SETMASK, NULL, &blocked);
-    atomic_store(&deaf, sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGUSR1));
+    atomic_store(&masked, sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGUSR1));
     atomic_fetch_add(&calls, 1);
     return getaddrinfo("127.0.0.1", service, hints, out);
 }
@@ -133,7 +133,7 @@ Test(resolve, its_thread_takes_no_signals)
 {
     struct hlk_resolve *lookup = start(finds, "redis.example");
     freeaddrinfo(take(lookup));
-    cr_assert(atomic_load(&deaf));
+    cr_assert(atomic_load(&masked));
     hlk_resolve_drop(lookup);
 }
 
