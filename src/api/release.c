@@ -12,6 +12,7 @@ struct release { /* shared by the pending release and its waiter */
     hlk_client *client;        /* lives as long as its pending releases */
     uint64_t h;
     atomic_int refs;     /* one of the waiter, one of the pending release */
+    atomic_bool noted;   /* its caller has left: an ended hold may wait for its outcome */
     atomic_bool settled; /* the next two are set */
     enum hlk_status status;
     struct hlk_error error;
@@ -70,7 +71,8 @@ static void on_released(struct hlk_release *pending, enum hlk_release_outcome ou
     release->status =
         hlk_lock_released(release->client, pending, release->e, release->handle, outcome, &release->error);
     atomic_store(&release->settled, true);
-    hlk_entry_settle_unsure(release->e, release->h, release->status);
+    if (atomic_load(&release->noted)) /* mostly not, and then the entry is not locked */
+        hlk_entry_settle_unsure(release->e, release->h, release->status);
     unref_release(release);
     hlk_mem_free(pending);
 }
@@ -102,6 +104,7 @@ static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, 
     HLK_COUNT(&lock->client->table, release_unsure);
     if (atomic_load(&lock->client->closing))
         return hlk_lock_fail(lock, "release", HLK_E_CLOSED, "the client is being closed");
+    atomic_store(&release->noted, true);
     if (hlk_entry_note_unsure(lock->entry, holder, release->h) && atomic_load(&release->settled))
         hlk_entry_settle_unsure(lock->entry, release->h, release->status);
     if (why->status == HLK_E_CONNECT)
