@@ -21,7 +21,8 @@
  *
  * The same without this header: hlk_client_open with "redlock://a,b,c", and the calls of lock.h, guard.h and
  * multilock.h. Then the holder is the thread or the owner, as for other locks, and a lock is reentrant. This header is
- * for options of each lock, and for programs that have the masters' URLs one by one.
+ * for options of each lock, and for programs that have the masters' URLs one by one. A nested acquire whose lease is
+ * raised blocks for up to node_timeout_ms, whatever its wait_ms and its cancel object.
  *
  * The handle is the holder, not the thread: any thread may release what another one acquired through it, and it is not
  * reentrant. Threads that exclude each other have a handle each. Within a process the handles of one name and client
@@ -105,8 +106,8 @@ HLK_API void hlk_quorum_destroy(hlk_quorum *quorum);
  * HLK_TIMEOUT      not acquired in all of wait_ms, or by retry_count more tries
  * HLK_LOST         this handle lost a hold, and has not released it yet
  * HLK_DEADLOCK     this handle has the lock, or another thread acquires by it; nothing was sent
- * HLK_E_CONNECT    too few masters for a majority: at once with HLK_NOWAIT, else after reconnect_timeout_ms, or at the
- *                  end of the wait. The error text names each one and its reason
+ * HLK_E_CONNECT    too few masters for a majority: with HLK_NOWAIT as soon as that is certain, else after
+ *                  reconnect_timeout_ms, or at the end of the wait. The error text names each one and its reason
  * HLK_E_AUTH, SERVER   too many masters refuse for good; at once
  * HLK_E_NOMEM, INVALID, FORKED, CLOSED    see status.h
  * A master that was asked and has not answered counts as one that said no, and gets the release all the same. So never

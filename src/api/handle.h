@@ -36,10 +36,10 @@ struct hlk_permits {
 };
 
 struct hlk_lock {
-    const struct hlk_lock_group *group; /* NULL: its name and holder have an entry, */
+    const struct hlk_lock_group *group; /* NULL: a lock on one server */
     struct hlk_handle handle;           /* its references: the user's, holds, waits */
     hlk_client *client;                 /* referenced, as entry and owner are */
-    struct hlk_entry *entry;            /* this one; NULL: a fair lock held by threads, whose calls use thread
+    struct hlk_entry *entry;            /* NULL: a group's, or a fair lock held by threads, whose calls use thread
                                          * handles (thread_handle.c) */
     hlk_owner *_Atomic owner;           /* NULL: held by threads. Given back by destroy: holds keep no owner */
     struct hlk_holder holder;           /* the owner's; id 0: no owner */

@@ -71,7 +71,7 @@ static struct hlk_quorum *enter(const hlk_lock *lock, struct hlk_holder holder, 
         hlk_mutex_unlock(&all->mu);
         made = make_of(lock, holder, key, len);
         hlk_mutex_lock(&all->mu);
-        quorum = find(all, key, len); /* another thread of its owner's may have been quicker */
+        quorum = find(all, key, len); /* another thread of its owner may have made it meanwhile */
         if (!quorum && made && hlk_map_put(&all->holders, &made->node, made->name, len)) {
             quorum = made;
             made = NULL;
@@ -118,9 +118,9 @@ static const char *quorum_refuse(const struct hlk_lock_opts *opts)
 
 /* --- acquire --- */
 
-/* Its lease is raised, or it is under the watchdog from now on. Without that the nested hold is given back. */
+/* The lease of a nested hold: raises it, or starts renewals. If that fails the nested hold is released again. */
 static enum hlk_status raise_lease(hlk_lock *lock, struct hlk_quorum *quorum, struct hlk_thread *self,
-                                   const struct hlk_quorum_terms *terms)
+                                   const struct hlk_quorum_terms *terms, bool once)
 {
     char why[HLK_ERROR_TEXT];
     hlk_mutex_lock(&quorum->all->mu);
@@ -135,7 +135,8 @@ static enum hlk_status raise_lease(hlk_lock *lock, struct hlk_quorum *quorum, st
     (void)hlk_quorum_release_as(quorum, self);
     if (status != HLK_E_UNSURE)
         return hlk_last_set(status, "%s", why);
-    return hlk_lock_fail(lock, "acquire", HLK_TIMEOUT, "held already, and its lease could not be raised: %s", why);
+    return hlk_lock_fail(lock, "acquire", once ? HLK_BUSY : HLK_TIMEOUT,
+                         "held already, and its lease could not be raised: %s", why);
 }
 
 static enum hlk_status acquire_by(hlk_lock *lock, struct hlk_quorum *quorum, struct hlk_thread *self,
@@ -147,7 +148,7 @@ static enum hlk_status acquire_by(hlk_lock *lock, struct hlk_quorum *quorum, str
     pthread_cleanup_push(leave_on_cancel, quorum);
     status = hlk_quorum_acquire_as(quorum, opts, terms, self, &nested);
     pthread_cleanup_pop(0);
-    return status == HLK_OK && nested ? raise_lease(lock, quorum, self, terms) : status;
+    return status == HLK_OK && nested ? raise_lease(lock, quorum, self, terms, opts->wait_ms == 0) : status;
 }
 
 static enum hlk_status no_memory(const hlk_lock *lock, const char *operation)
@@ -176,24 +177,50 @@ static enum hlk_status quorum_lock_acquire(hlk_lock *lock, const struct hlk_acqu
     return status;
 }
 
-/* --- release --- */
+/* --- release, extend --- */
 
-static enum hlk_status quorum_lock_release(hlk_lock *lock)
+/* Runs it for what the caller holds of the lock. */
+static enum hlk_status with_hold(hlk_lock *lock, const char *operation, int64_t lease_ms,
+                                 enum hlk_status (*run)(struct hlk_quorum *quorum, struct hlk_thread *self,
+                                                        int64_t lease_ms))
 {
     struct hlk_thread *self = hlk_thread_get();
     if (!self)
-        return no_memory(lock, "release");
+        return no_memory(lock, operation);
     struct hlk_quorum *quorum = enter(lock, hlk_lock_holder(lock, self), false);
     if (!quorum)
-        return hlk_lock_not_held(lock, "release");
+        return hlk_lock_not_held(lock, operation);
     int old = hlk_nocancel_begin();
     hlk_client_op_begin(lock->client);
-    enum hlk_status status = hlk_quorum_release_as(quorum, self);
+    enum hlk_status status = run(quorum, self, lease_ms);
     hlk_client_op_end(lock->client);
     leave(quorum);
     hlk_nocancel_end(old);
     return status;
 }
+
+static enum hlk_status run_release(struct hlk_quorum *quorum, struct hlk_thread *self, int64_t lease_ms)
+{
+    (void)lease_ms;
+    return hlk_quorum_release_as(quorum, self);
+}
+
+static enum hlk_status run_extend(struct hlk_quorum *quorum, struct hlk_thread *self, int64_t lease_ms)
+{
+    return hlk_quorum_extend_as(quorum, "extend", self, lease_ms, false);
+}
+
+static enum hlk_status quorum_lock_release(hlk_lock *lock)
+{
+    return with_hold(lock, "release", 0, run_release);
+}
+
+static enum hlk_status quorum_lock_extend(hlk_lock *lock, int64_t lease_ms)
+{
+    return with_hold(lock, "extend", lease_ms, run_extend);
+}
+
+/* --- a release without a wait --- */
 
 struct releasing {
     struct hlk_job job;
@@ -280,23 +307,6 @@ static enum hlk_status quorum_lock_release_async(hlk_lock *lock, hlk_done_fn *do
 }
 
 /* --- what is held --- */
-
-static enum hlk_status quorum_lock_extend(hlk_lock *lock, int64_t lease_ms)
-{
-    struct hlk_thread *self = hlk_thread_get();
-    if (!self)
-        return no_memory(lock, "extend");
-    struct hlk_quorum *quorum = enter(lock, hlk_lock_holder(lock, self), false);
-    if (!quorum)
-        return hlk_lock_not_held(lock, "extend");
-    int old = hlk_nocancel_begin();
-    hlk_client_op_begin(lock->client);
-    enum hlk_status status = hlk_quorum_extend_as(quorum, "extend", self, lease_ms, false);
-    hlk_client_op_end(lock->client);
-    leave(quorum);
-    hlk_nocancel_end(old);
-    return status;
-}
 
 static void quorum_lock_view(const hlk_lock *lock, struct hlk_holder holder, struct hlk_view *view)
 {
