@@ -452,6 +452,8 @@ static void drain_nodes(hlk_client *client)
 {
     int64_t until = hlk_clock_ms() + client->reply_timeout_ms;
     for (unsigned i = 0; i < client->node_count; i++)
+        hlk_node_drain_connected(&client->nodes[i], until);
+    for (unsigned i = 0; i < client->node_count; i++) /* if those that are connected are not enough */
         hlk_node_drain(&client->nodes[i], until);
 }
 

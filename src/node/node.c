@@ -231,11 +231,15 @@ static bool drain_servers(struct hlk_node *node, int64_t at_ms, bool connect)
 void hlk_node_drain(struct hlk_node *node, int64_t at_ms)
 {
     static const struct timespec moment = { 0, 1000000 };
-    (void)drain_servers(node, at_ms, false);
-    while (hlk_releases_count(&node->releases) > 0 && hlk_clock_ms() < at_ms) {
+    while (hlk_releases_awaited(&node->releases) > 0 && hlk_clock_ms() < at_ms) {
         if (!drain_servers(node, at_ms, !node->cluster) && !node->cluster)
             return;
-        if (hlk_releases_count(&node->releases) > 0)
+        if (hlk_releases_awaited(&node->releases) > 0)
             (void)nanosleep(&moment, NULL);
     }
+}
+
+void hlk_node_drain_connected(struct hlk_node *node, int64_t at_ms)
+{
+    (void)drain_servers(node, at_ms, false);
 }

@@ -80,7 +80,9 @@ void hlk_node_disconnect(struct hlk_node *node);
 void hlk_node_settle(struct hlk_node *node);
 void hlk_node_fini(struct hlk_node *node);
 
-/* Until every release that is owed is settled, on new connections if need be, or at_ms comes. Blocks. */
+/* Until what is in flight is answered, on the connections that are there, or at_ms comes. Blocks. */
+void hlk_node_drain_connected(struct hlk_node *node, int64_t at_ms);
+/* Until every release that close waits for is settled, on new connections if need be, or at_ms comes. Blocks. */
 void hlk_node_drain(struct hlk_node *node, int64_t at_ms);
 
 #endif

@@ -348,6 +348,8 @@ static void count_release(struct hlk_round *round, enum hlk_release_outcome outc
     hlk_mutex_unlock(&round->mu);
     if (!over || atomic_exchange(&round->released, true))
         return;
+    for (unsigned i = 0; i < round->n; i++)
+        atomic_store(&round->votes[i].release.optional, true);
     round_wake(round);
     if (round->on_released)
         round->on_released(round);

@@ -327,6 +327,18 @@ size_t hlk_releases_count(struct hlk_releases *releases)
     return n;
 }
 
+size_t hlk_releases_awaited(struct hlk_releases *releases)
+{
+    size_t n = 0;
+    hlk_mutex_lock(&releases->mu);
+    for (struct hlk_list *node = releases->all.next; node != &releases->all; node = node->next) {
+        const struct hlk_release *pending = HLK_CONTAINER(node, struct hlk_release, link);
+        n += !pending->promised && !(pending->parked && atomic_load(&pending->optional));
+    }
+    hlk_mutex_unlock(&releases->mu);
+    return n;
+}
+
 static bool owe(struct hlk_releases *releases, uint64_t hold, bool promised)
 {
     bool owed = false;

@@ -42,6 +42,8 @@ struct hlk_release {               /* heap; the pending releases' from start unt
     bool in_flight;             /* the waiter's: its attempt is in the stream */
     bool promised;              /* under the mutex: not started yet */
     bool parked;                /* under the mutex: no attempt flies, waits for a connection or a later moment */
+    atomic_bool optional;       /* any thread: others of its kind were enough, close does not wait for this one when no
+                                 * attempt flies */
     bool mixed;                 /* DONE: others wait for it by another kind of lock of this name */
 };
 
@@ -67,6 +69,7 @@ void hlk_releases_fini(struct hlk_releases *releases);
 void hlk_releases_settle_all(struct hlk_releases *releases);
 void hlk_releases_on_up(struct hlk_releases *releases);                         /* loop thread: a new stream begins */
 size_t hlk_releases_count(struct hlk_releases *releases);                       /* that were started */
+size_t hlk_releases_awaited(struct hlk_releases *releases);                     /* those of them that close waits for */
 /* an end of it is not settled yet, or promised */
 bool hlk_releases_has(struct hlk_releases *releases, uint64_t hold);
 bool hlk_releases_has_started(struct hlk_releases *releases, uint64_t hold);    /* the same, and it was started */

@@ -85,6 +85,14 @@ hlk_client *quorum_open_url(unsigned n, const char *options, const struct hlk_cl
     return *out;
 }
 
+void quorum_close(hlk_client *client)
+{
+    for (int i = 0; i < client_count; i++)
+        if (clients[i] == client)
+            clients[i] = NULL;
+    hlk_client_close(client);
+}
+
 hlk_lock *quorum_lock(hlk_client *client, const char *name, const struct hlk_lock_opts *opts)
 {
     cr_assert_lt(lock_count, MOST);

@@ -18,6 +18,7 @@ hlk_client *quorum_open(unsigned n, const struct hlk_client_opts *opts);
 /* The same by a redlock:// URL, for servers that have just started. options: more of them, as in "&ttl_ms=2000"; or
  * "". */
 hlk_client *quorum_open_url(unsigned n, const char *options, const struct hlk_client_opts *opts);
+void quorum_close(hlk_client *client);      /* before quorum_end does */
 hlk_lock *quorum_lock(hlk_client *client, const char *name, const struct hlk_lock_opts *opts);
 /* HLK_QUORUM_OPTS_INIT, for servers that have just started; events are recorded by the client. */
 struct hlk_quorum_opts quorum_opts(void);

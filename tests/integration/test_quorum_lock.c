@@ -264,6 +264,28 @@ Test(quorum_lock, with_a_lease_is_renewed_for_a_nested_hold_without_one)
         cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
+/* Two of three masters stand still: no majority can raise it. The outer hold stays as it is. */
+Test(quorum_lock_proxied, whose_lease_cannot_be_raised_is_not_nested)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    hlk_lock *lock = quorum_lock(quorum_open_url(3, "&node_timeout_ms=300", NULL), "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 3);
+    for (int i = 0; i < 2; i++)
+        proxy_freeze(proxies[i], true);
+    opts.lease_ms = 60000;
+    opts.wait_ms = HLK_NOWAIT;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_BUSY, "%s", hlk_last_error());
+    opts.wait_ms = 1000;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_TIMEOUT, "%s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), "could not be raised"), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_holds(lock), 1);
+    for (int i = 0; i < 2; i++)
+        proxy_freeze(proxies[i], false);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
 /* --- losses */
 
 static bool readable(int fd)
@@ -445,6 +467,35 @@ Test(quorum_lock, is_released_by_close)
     hlk_lock *lock = quorum_lock(three(), "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     WAIT_FOR(quorum_keys("t") == 3); /* quorum_end closes, and fails if a key is left */
+}
+
+/* A master had the hold and is away: a majority has answered the release, and is enough. */
+static void close_without_it(bool releases)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = WAIT_MS;
+    hlk_client *client = quorum_open_url(3, "", &opts);
+    hlk_lock *lock = quorum_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 3);
+    quorum_forget_view(0);
+    server_kill(masters[0]);
+    int64_t began = test_now_ms();
+    if (releases)
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    quorum_close(client);
+    cr_assert_lt(running_ms(began), WAIT_MS / 2);
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
+Test(quorum_lock, closes_at_once_though_a_master_that_had_it_is_away)
+{
+    close_without_it(true);
+}
+
+Test(quorum_lock, is_released_by_close_at_once_though_a_master_that_had_it_is_away)
+{
+    close_without_it(false);
 }
 
 Test(quorum_lock, is_a_member_of_a_multilock)
