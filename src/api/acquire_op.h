@@ -10,23 +10,8 @@
 #include "node/replicas.h"
 #include "script/engine.h"
 #include "wait/acquire_machine.h"
+#include "wait/wait_for.h"
 #include "api/handle.h"
-
-enum hlk_wait_what {
-    HLK_WAIT_START,             /* nothing yet */
-    HLK_WAIT_REPLY,             /* the reply to the attempt in flight */
-    HLK_WAIT_CONNECTION,        /* cmd.pipeline connects */
-    HLK_WAIT_PAUSE,             /* the server has refused the command for now: until_ms */
-    HLK_WAIT_QUEUE,             /* it becomes the head waiter, or holds the lock */
-    HLK_WAIT_MESSAGES,          /* a message or a subscription, or it holds the lock */
-    HLK_WAIT_REPLICAS,          /* replicas confirm the hold */
-    HLK_WAIT_DONE               /* nothing any more: machine.status */
-};
-
-struct hlk_wait_for {
-    enum hlk_wait_what what;    /* cancel and close end each of them */
-    int64_t until_ms;           /* then the driver reports that its time is over; INT64_MAX: never */
-};
 
 struct hlk_acquire_op {                    /* heap; the command's call may outlive the caller */
     struct hlk_local_waiter waiter;
@@ -44,7 +29,7 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     void (*wake)(struct hlk_acquire_op *op, unsigned bit);  /* any thread, under any mutex of rank below POST */
     enum hlk_progress (*send)(struct hlk_acquire_op *op);   /* the driver's: sends an attempt, and sets in_flight */
     struct hlk_wait_for wait_for;       /* set by each step (api/acquire_step.h) */
-    void *driver;                       /* its own */
+    void *driver;                       /* struct hlk_async of a driver without a thread */
     int64_t started_ns;
     int64_t lease_ms;                   /* > 0 */
     bool fixed, eintr;

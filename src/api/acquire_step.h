@@ -9,11 +9,6 @@
 
 #include "api/acquire_op.h"
 
-#define HLK_WAKE_TIME 0x1000u   /* until_ms has come, as far as the driver knows */
-
-/* Events are bits (base/park.h) and hints: a step checks the cause. */
-#define HLK_WAKE_LEAVE (HLK_WAKE_CANCEL | HLK_WAKE_CLOSED)
-
 /* Enters the local queue, and mostly sends the first attempt. `nested`: what hlk_acquire_nest has returned, with count
  * and h. */
 struct hlk_wait_for hlk_acquire_start(struct hlk_acquire_op *op, enum hlk_enter nested, unsigned count, uint64_t h);

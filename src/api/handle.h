@@ -22,6 +22,8 @@ struct hlk_lock_group {
     /* NULL: such a lock can be made; else why not. */
     const char *(*refuse)(const struct hlk_lock_opts *opts);
     enum hlk_status (*acquire)(hlk_lock *lock, const struct hlk_acquire_opts *opts);
+    enum hlk_status (*acquire_async)(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
+                                     hlk_done_fn *done, void *ctx);
     enum hlk_status (*release)(hlk_lock *lock);
     enum hlk_status (*release_async)(hlk_lock *lock, hlk_done_fn *done, void *ctx);
     enum hlk_status (*extend)(hlk_lock *lock, int64_t lease_ms);
