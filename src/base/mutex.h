@@ -17,6 +17,7 @@ enum hlk_rank {                 /* taken in rising order only */
     HLK_RANK_PIPELINE,          /* queue and lead of a shared connection; never held over send or recv */
     HLK_RANK_WATCHDOG,          /* the wheel */
     HLK_RANK_EVENTS,            /* queue of the events thread */
+    HLK_RANK_ROUND,             /* the masters' answers to one command (quorum/round.h) */
     HLK_RANK_POST,              /* functions posted to the loop */
     HLK_RANK_LEAF               /* nothing is taken under it */
 };

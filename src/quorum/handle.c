@@ -47,6 +47,7 @@ struct hlk_quorum *hlk_quorum_make(hlk_client *client, const char *name, size_t 
     quorum->opts = *opts;
     quorum->end.run = hlk_quorum_on_end;
     quorum->alarm.fire = hlk_quorum_on_alarm;
+    hlk_list_init(&quorum->reports);
     quorum->name_len = len;
     memcpy(quorum->name, name, len);
     hlk_mutex_lock(&quorum->all->mu);

@@ -80,7 +80,8 @@ void hlk_quorum_drop_idle(struct hlk_quorum *quorum)
 {
     struct hlk_quorums *all = quorum->all;
     hlk_mutex_lock(&all->mu);
-    bool idle = quorum->node.key && quorum->users == 0 && quorum->state == HLK_QUORUM_FREE;
+    bool idle = quorum->node.key && quorum->users == 0 && quorum->state == HLK_QUORUM_FREE &&
+                hlk_list_empty(&quorum->reports);
     if (idle) {
         hlk_map_remove(&all->holders, &quorum->node);
         quorum->node.key = NULL;
@@ -95,7 +96,7 @@ static void end_lost(struct hlk_quorum *quorum, struct hlk_round *round)
 {
     if (!round)
         return;
-    hlk_round_release(round);
+    hlk_round_release(round, false);
     hlk_mutex_lock(&quorum->all->mu);
     queue_leave(quorum);
     hlk_mutex_unlock(&quorum->all->mu);
@@ -180,7 +181,7 @@ static void wake_nested(const struct hlk_quorum *quorum)
     for (struct hlk_list *node = waiters->next; node != waiters; node = node->next) {
         struct hlk_quorum_waiter *waiter = HLK_CONTAINER(node, struct hlk_quorum_waiter, link);
         if (waiter->quorum == quorum)
-            hlk_park_wake(&waiter->thread->park, HLK_WAKE_QUEUE);
+            hlk_waker_wake(waiter->waker, HLK_WAKE_QUEUE);
     }
 }
 
@@ -206,6 +207,8 @@ bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct
         if (quorum->holder.holds)
             atomic_fetch_add(quorum->holder.holds, 1);
         HLK_COUNT(&quorum->client->table, held);
+        if (terms->report)
+            hlk_quorum_report_add(quorum, terms->report);
         hold_arm(quorum);
         wake_nested(quorum);
     }

@@ -168,8 +168,6 @@ static enum hlk_status open_quorum(hlk_client **out, const char *const *urls, un
         return status;
     if (!urls || count < 1 || count > HLK_QUORUM_MAX)
         return hlk_last_set(HLK_E_INVALID, "open: 1 to %d masters", HLK_QUORUM_MAX);
-    if (opts.flags & HLK_OPEN_DISPATCH)
-        return hlk_last_set(HLK_E_INVALID, "open: a client of several masters has no dispatch");
     if (opts.wait_replicas)
         return hlk_last_set(HLK_E_INVALID, "open: wait_replicas is for one master; these have no replicas");
     bool lazy = opts.flags & HLK_OPEN_LAZY;

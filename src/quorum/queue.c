@@ -65,7 +65,7 @@ void hlk_quorum_queue_pass(struct hlk_quorums *all, struct hlk_quorum_queue *que
         if (waiter->yields)
             queue->since_ms = 0;
         waiter->head = true;
-        hlk_park_wake(&waiter->thread->park, HLK_WAKE_QUEUE);
+        hlk_waker_wake(waiter->waker, HLK_WAKE_QUEUE);
     }
     queue_unuse(all, queue);
 }

@@ -37,7 +37,7 @@ void hlk_quorum_let_go(struct hlk_quorum *quorum)
     struct hlk_round *round = hlk_quorum_take(quorum, NULL);
     if (!round)
         return;
-    hlk_round_release(round);
+    hlk_round_release(round, false);
     hlk_quorum_taken(quorum);
     hlk_round_unref(round);
 }

@@ -6,6 +6,7 @@
 #include "net/spin.h"
 #include "quorum/format.h"
 #include "quorum/validity.h"
+#include "wait/wait_for.h"
 
 #define HLK_QUORUM_FIRST_MS 3000    /* a client that was opened lazily waits so long for the first attempt to connect
                                      * to each master, if a majority is there before */
@@ -30,7 +31,7 @@ struct hlk_quorum_queue {
 
 struct hlk_quorum_waiter {
     struct hlk_list link;
-    struct hlk_thread *thread;
+    struct hlk_waker *waker;    /* gets HLK_WAKE_QUEUE */
     const struct hlk_quorum *quorum;
     bool head;
     bool yields;                /* other processes come first for a moment */
@@ -70,11 +71,19 @@ struct hlk_quorum {
     struct hlk_handle *handle;  /* through which the holder acquired it; referenced */
     struct hlk_map_node node;   /* in all->holders */
     unsigned users;             /* calls that use it */
+    struct hlk_list reports;    /* completions of its calls, in their order (report.c) */
     bool renewed;               /* HELD: its lease is not fixed */
     bool orphaned;              /* its holder ended without a release */
 
     size_t name_len;
     char name[];                /* and a NUL. With a holder: and the rest of the key in all->holders */
+};
+
+/* The completion of one call of a holder. */
+struct hlk_quorum_report {
+    struct hlk_list link;
+    struct hlk_job *job;
+    bool ready;
 };
 
 /* What a hold is acquired for. */
@@ -84,6 +93,7 @@ struct hlk_quorum_terms {
     int64_t max_hold_ms;        /* 0: no limit */
     struct hlk_handle *handle;  /* NULL: a public handle */
     bool no_nesting;            /* HLK_DEADLOCK instead */
+    struct hlk_quorum_report *report;   /* added when it is held; NULL: no completion */
 };
 
 /* --- opts.c --- */
@@ -148,20 +158,46 @@ void hlk_quorum_orphan(struct hlk_quorums *all, uint64_t holder);
 /* Close: no call will ask for a loss any more. */
 void hlk_quorum_forget(struct hlk_quorum *quorum);
 
+/* --- report.c: a holder's completions, in the order of its calls. A call without the lock adds none --- */
+
+/* all->mu held. */
+void hlk_quorum_report_add(struct hlk_quorum *quorum, struct hlk_quorum_report *report);
+/* Its outcome is known: completes it as soon as those before it are, or at once if it was not added. The caller has a
+ * reference to the quorum. */
+void hlk_quorum_report_complete(struct hlk_quorum *quorum, struct hlk_quorum_report *report);
+
 /* --- acquire.c, release.c: for lock.c. The thread's error is set, with `operation` --- */
 
-/* Blocks. HLK_OK: held; *nested: it was before. */
+/* Blocks. HLK_OK: held, once more if it was before. */
 enum hlk_status hlk_quorum_acquire_as(struct hlk_quorum *quorum, const struct hlk_acquire_opts *opts,
-                                      const struct hlk_quorum_terms *terms, struct hlk_thread *self, bool *nested);
+                                      const struct hlk_quorum_terms *terms, struct hlk_thread *self);
 enum hlk_status hlk_quorum_release_as(struct hlk_quorum *quorum, struct hlk_thread *self);
 /* Not HELD: why. forgets: of a lost hold one release less is due. */
 enum hlk_status hlk_quorum_not_held(struct hlk_quorum *quorum, const char *operation, bool forgets);
 void hlk_quorum_count_released(struct hlk_client *client, enum hlk_status status);
-/* for_good: it is renewed from now on. */
-enum hlk_status hlk_quorum_extend_as(struct hlk_quorum *quorum, const char *operation, struct hlk_thread *self,
-                                     int64_t ttl_ms, bool for_good);
+enum hlk_status hlk_quorum_extend_as(struct hlk_quorum *quorum, struct hlk_thread *self, int64_t ttl_ms);
 
-/* --- lock.c --- */
+/* --- release.c: the parts of an extension, and of a release, that do not wait --- */
+
+/* The round of an extension by ttl_ms, which is the caller's; not sent. NULL: *error says why. */
+struct hlk_round *hlk_quorum_extension(struct hlk_quorum *quorum, int64_t ttl_ms, struct hlk_error *error);
+/* The masters' answers to it, as far as they are there. for_good: the hold is renewed from now on. */
+enum hlk_status hlk_quorum_extended(struct hlk_quorum *quorum, struct hlk_round *round, bool for_good,
+                                    struct hlk_error *error);
+/* One release, the outcome of which nobody waits for. */
+void hlk_quorum_release_one(struct hlk_quorum *quorum);
+
+/* --- lock.c, lock_async.c --- */
+
+/* What `holder` has of the lock, for one call, which ends with leave. NULL: there is nothing; with `make`: no
+ * memory. */
+struct hlk_quorum *hlk_quorum_enter(const hlk_lock *lock, struct hlk_holder holder, bool make);
+void hlk_quorum_leave(struct hlk_quorum *quorum);
+struct hlk_quorum_terms hlk_quorum_lock_terms(hlk_lock *lock, const struct hlk_quorum *quorum,
+                                              const struct hlk_acquire_opts *opts);
+enum hlk_status hlk_quorum_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
+                                              hlk_done_fn *done, void *ctx);
+enum hlk_status hlk_quorum_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *ctx);
 
 extern const struct hlk_lock_group hlk_quorum_locks;
 

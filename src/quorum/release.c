@@ -1,10 +1,10 @@
-/* Release and extend, blocking. */
+/* Release and extend. */
 #include "base/clock.h"
 #include "base/nocancel.h"
 #include "lease/lease.h"
 #include "quorum/round.h"
 
-enum hlk_status hlk_quorum_not_held(struct hlk_quorum *quorum, const char *operation, bool forgets)
+static enum hlk_status not_held(struct hlk_quorum *quorum, bool forgets, struct hlk_error *error)
 {
     hlk_mutex_lock(&quorum->all->mu);
     bool lost = quorum->state == HLK_QUORUM_LOST;
@@ -12,8 +12,14 @@ enum hlk_status hlk_quorum_not_held(struct hlk_quorum *quorum, const char *opera
     if (lost && forgets)
         (void)hlk_quorum_count_off(quorum);
     hlk_mutex_unlock(&quorum->all->mu);
-    return lost ? hlk_quorum_fail(quorum, operation, HLK_LOST, "the hold was lost (%s)", why)
-                : hlk_quorum_fail(quorum, operation, HLK_NOT_HOLDER, "not held by this handle; nothing was changed");
+    return lost ? hlk_error_set(error, HLK_LOST, "the hold was lost (%s)", why)
+                : hlk_error_set(error, HLK_NOT_HOLDER, "not held by this handle; nothing was changed");
+}
+
+enum hlk_status hlk_quorum_not_held(struct hlk_quorum *quorum, const char *operation, bool forgets)
+{
+    struct hlk_error error;
+    return hlk_quorum_fail(quorum, operation, not_held(quorum, forgets, &error), "%s", error.text);
 }
 
 void hlk_quorum_count_released(struct hlk_client *client, enum hlk_status status)
@@ -37,11 +43,14 @@ enum hlk_status hlk_quorum_release_as(struct hlk_quorum *quorum, struct hlk_thre
         return HLK_OK;
     if (!round)
         return hlk_quorum_not_held(quorum, "release", true);
+    struct hlk_waker waker = { .thread = self };
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
-    atomic_store(&round->waiter, self);
-    hlk_round_release(round);
+    hlk_round_watch(round, &waker);
+    hlk_round_release(round, false);
     hlk_quorum_taken(quorum);
-    enum hlk_status status = hlk_round_wait_released(round, hlk_clock_ms() + quorum->client->reply_timeout_ms, &error);
+    enum hlk_status status =
+        hlk_round_wait_released(round, self, hlk_clock_ms() + quorum->client->reply_timeout_ms, &error);
+    hlk_round_watch(round, NULL);
     hlk_quorum_count_released(quorum->client, status);
     hlk_round_unref(round);
     return status == HLK_OK ? status : hlk_quorum_fail(quorum, "release", status, "%s", error.text);
@@ -63,17 +72,58 @@ enum hlk_status hlk_quorum_release(hlk_quorum *quorum)
     return status;
 }
 
-/* The masters' answers to an extension, as far as they are there. */
-static enum hlk_status extended(struct hlk_quorum *quorum, const char *operation, struct hlk_round *round,
-                                bool for_good)
+void hlk_quorum_release_one(struct hlk_quorum *quorum)
+{
+    struct hlk_error error;
+    bool outer;
+    struct hlk_round *round = hlk_quorum_take(quorum, &outer);
+    if (outer)
+        return;
+    if (!round) {
+        (void)not_held(quorum, true, &error);
+        return;
+    }
+    hlk_round_release(round, false);
+    hlk_quorum_taken(quorum);
+    hlk_round_unref(round);
+}
+
+/* --- extend --- */
+
+struct hlk_round *hlk_quorum_extension(struct hlk_quorum *quorum, int64_t ttl_ms, struct hlk_error *error)
+{
+    int64_t now = hlk_clock_ms();
+    hlk_quorum_look(quorum);
+    hlk_mutex_lock(&quorum->all->mu);
+    bool held = quorum->state == HLK_QUORUM_HELD;
+    uint64_t hold = held ? quorum->round->hold : 0;
+    int64_t cap = quorum->validity.cap_ms;
+    hlk_mutex_unlock(&quorum->all->mu);
+    if (!held) {
+        (void)not_held(quorum, false, error);
+        return NULL;
+    }
+    if (hlk_clock_after(now, ttl_ms) > cap) {
+        (void)hlk_error_set(error, HLK_E_INVALID, "ttl_ms %lld is more than what max_hold_ms leaves",
+                            (long long)ttl_ms);
+        return NULL;
+    }
+    struct hlk_round *round = hlk_round_make(quorum, false, hold, ttl_ms);
+    if (!round)
+        (void)hlk_error_set(error, HLK_E_NOMEM, "no memory; nothing was sent");
+    return round;
+}
+
+enum hlk_status hlk_quorum_extended(struct hlk_quorum *quorum, struct hlk_round *round, bool for_good,
+                                    struct hlk_error *error)
 {
     bool safe;
     if (!hlk_round_won(round)) {
         if (!hlk_round_absent(round))
-            return hlk_quorum_fail(quorum, operation, HLK_E_UNSURE, "too few masters answered in %lld ms",
-                                   (long long)quorum->opts.node_timeout_ms);
+            return hlk_error_set(error, HLK_E_UNSURE, "too few masters answered in time (node_timeout_ms is %lld)",
+                                 (long long)quorum->opts.node_timeout_ms);
         hlk_quorum_lose(quorum, round, "a majority of the masters does not know the hold any more");
-        return hlk_quorum_not_held(quorum, operation, false);
+        return not_held(quorum, false, error);
     }
     hlk_mutex_lock(&quorum->all->mu);
     bool held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold &&
@@ -88,34 +138,24 @@ static enum hlk_status extended(struct hlk_quorum *quorum, const char *operation
         hlk_loop_arm(quorum->client->loop, &quorum->alarm, hlk_clock_ms());
     hlk_mutex_unlock(&quorum->all->mu);
     hlk_quorum_look(quorum);
-    return held ? HLK_OK : hlk_quorum_not_held(quorum, operation, false);
+    return held ? HLK_OK : not_held(quorum, false, error);
 }
 
-enum hlk_status hlk_quorum_extend_as(struct hlk_quorum *quorum, const char *operation, struct hlk_thread *self,
-                                     int64_t ttl_ms, bool for_good)
+enum hlk_status hlk_quorum_extend_as(struct hlk_quorum *quorum, struct hlk_thread *self, int64_t ttl_ms)
 {
-    int64_t now = hlk_clock_ms();
-    hlk_quorum_look(quorum);
-    hlk_mutex_lock(&quorum->all->mu);
-    bool held = quorum->state == HLK_QUORUM_HELD;
-    uint64_t hold = held ? quorum->round->hold : 0;
-    int64_t cap = quorum->validity.cap_ms;
-    hlk_mutex_unlock(&quorum->all->mu);
-    if (!held)
-        return hlk_quorum_not_held(quorum, operation, false);
-    if (hlk_clock_after(now, ttl_ms) > cap)
-        return hlk_quorum_fail(quorum, operation, HLK_E_INVALID, "ttl_ms %lld is more than what max_hold_ms leaves",
-                               (long long)ttl_ms);
-    struct hlk_round *round = hlk_round_make(quorum, false, hold, ttl_ms);
+    struct hlk_waker waker = { .thread = self };
+    struct hlk_error error;
+    struct hlk_round *round = hlk_quorum_extension(quorum, ttl_ms, &error);
     if (!round)
-        return hlk_quorum_fail(quorum, operation, HLK_E_NOMEM, "no memory; nothing was sent");
+        return hlk_quorum_fail(quorum, "extend", error.status, "%s", error.text);
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
-    atomic_store(&round->waiter, self);
+    hlk_round_watch(round, &waker);
     hlk_round_send(round);
-    hlk_round_wait(round, 0, round->sent_ms + quorum->opts.node_timeout_ms);
-    enum hlk_status status = extended(quorum, operation, round, for_good);
+    hlk_round_wait(round, self, 0, round->sent_ms + quorum->opts.node_timeout_ms);
+    hlk_round_watch(round, NULL);
+    enum hlk_status status = hlk_quorum_extended(quorum, round, false, &error);
     hlk_round_unref(round);
-    return status;
+    return status == HLK_OK ? status : hlk_quorum_fail(quorum, "extend", status, "%s", error.text);
 }
 
 enum hlk_status hlk_quorum_extend(hlk_quorum *quorum, int64_t ttl_ms)
@@ -131,7 +171,7 @@ enum hlk_status hlk_quorum_extend(hlk_quorum *quorum, int64_t ttl_ms)
         return hlk_quorum_fail(quorum, "extend", HLK_E_NOMEM, "no memory; nothing was sent");
     int old = hlk_nocancel_begin();
     hlk_client_op_begin(quorum->client);
-    status = hlk_quorum_extend_as(quorum, "extend", self, ttl_ms, false);
+    status = hlk_quorum_extend_as(quorum, self, ttl_ms);
     hlk_client_op_end(quorum->client);
     hlk_nocancel_end(old);
     return status;

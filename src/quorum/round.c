@@ -22,7 +22,7 @@ struct hlk_round *hlk_round_make(struct hlk_quorum *quorum, bool acquires, uint6
     round->ttl_ms = ttl_ms;
     round->n = round->open = n;
     round->need = n / 2 + 1;
-    hlk_mutex_init(&round->mu, HLK_RANK_LEAF);
+    hlk_mutex_init(&round->mu, HLK_RANK_ROUND);
     for (unsigned i = 0; i < n; i++) {
         struct hlk_vote *vote = &round->votes[i];
         struct hlk_command *cmd = &vote->cmd;
@@ -59,11 +59,19 @@ void hlk_round_unref(struct hlk_round *round)
 
 /* --- counting --- */
 
+void hlk_round_watch(struct hlk_round *round, struct hlk_waker *waker)
+{
+    hlk_mutex_lock(&round->mu);
+    round->waker = waker;
+    hlk_mutex_unlock(&round->mu);
+}
+
 static void round_wake(struct hlk_round *round)
 {
-    struct hlk_thread *waiter = atomic_load(&round->waiter);
-    if (waiter)
-        hlk_park_wake(&waiter->park, HLK_WAKE_SETTLED);
+    hlk_mutex_lock(&round->mu);
+    if (round->waker)
+        hlk_waker_wake(round->waker, HLK_WAKE_SETTLED);
+    hlk_mutex_unlock(&round->mu);
 }
 
 /* The vote has its end. */
@@ -208,7 +216,7 @@ static void vote_send(struct hlk_vote *vote)
     round_ref(round);
     vote->epoch = hlk_pipeline_epoch(vote->cmd.pipeline);
     vote->cmd.call.done = vote_on_end;
-    vote->cmd.call.lazy = true; /* whoever waits for it reads it; else the loop's next tick */
+    vote->cmd.call.lazy = !round->eager; /* whoever waits for it reads it; else the loop's next tick */
     enum hlk_progress progress = hlk_command_send(&vote->cmd, &error);
     if (progress == HLK_COMMAND_IN_FLIGHT)
         return;
@@ -237,7 +245,7 @@ void hlk_round_send(struct hlk_round *round)
     hlk_round_unref(round);
 }
 
-static void send_again(struct hlk_round *round)
+void hlk_round_resend(struct hlk_round *round)
 {
     atomic_store(&round->wants_resend, false);
     for (unsigned i = 0; i < round->n; i++) {
@@ -279,11 +287,10 @@ static bool may_stop(const struct hlk_thread *self, const atomic_bool *ready, co
 }
 
 /* Reads the answers itself while they come quickly, then sleeps, and the loop thread reads. */
-static void wait_for(const struct hlk_round *round, const atomic_bool *ready, const atomic_bool *also, unsigned mask,
-                     int64_t at_ms)
+static void wait_for(const struct hlk_round *round, struct hlk_thread *self, const atomic_bool *ready,
+                     const atomic_bool *also, unsigned mask, int64_t at_ms)
 {
     struct hlk_client *client = round->quorum->client;
-    struct hlk_thread *self = atomic_load(&round->waiter);
     int64_t budget = spin_budget(round->quorum->all), until_ns = hlk_clock_ns() + budget;
     while (budget > 0 && !may_stop(self, ready, also, mask) && hlk_clock_ns() < until_ns) {
         glance_at_all(client);
@@ -302,15 +309,11 @@ static void wait_for(const struct hlk_round *round, const atomic_bool *ready, co
     expect_all(client, false);
 }
 
-void hlk_round_wait(struct hlk_round *round, unsigned mask, int64_t at_ms)
+void hlk_round_wait(struct hlk_round *round, struct hlk_thread *self, unsigned mask, int64_t at_ms)
 {
     struct hlk_quorums *all = round->quorum->all;
     int64_t began = hlk_clock_ns();
-    do {
-        if (atomic_load(&round->wants_resend))
-            send_again(round);
-        wait_for(round, &round->decided, &round->wants_resend, mask, at_ms);
-    } while (!atomic_load(&round->decided) && atomic_load(&round->wants_resend) && hlk_clock_ms() < at_ms);
+    wait_for(round, self, &round->decided, &round->wants_resend, mask, at_ms);
     hlk_mutex_lock(&all->mu);
     hlk_spin_saw(&all->spin, hlk_clock_ns() - began);
     hlk_mutex_unlock(&all->mu);
@@ -377,7 +380,7 @@ static bool vote_owes(struct hlk_vote *vote)
     return owes;
 }
 
-static void vote_release(struct hlk_vote *vote, int64_t until_ms)
+static void vote_release(struct hlk_vote *vote, int64_t until_ms, bool eager)
 {
     struct hlk_round *round = vote->round;
     const struct hlk_quorum *quorum = round->quorum;
@@ -391,10 +394,10 @@ static void vote_release(struct hlk_vote *vote, int64_t until_ms)
     pending->settled = vote_on_released;
     pending->ctx = round;
     round_ref(round);
-    hlk_release_start(&quorum->client->nodes[vote - round->votes].releases, pending, NULL, false);
+    hlk_release_start(&quorum->client->nodes[vote - round->votes].releases, pending, NULL, eager);
 }
 
-void hlk_round_release(struct hlk_round *round)
+void hlk_round_release(struct hlk_round *round, bool eager)
 {
     bool owes[HLK_QUORUM_MAX] = { false };
     int64_t until_ms = hlk_clock_ms() + round->ttl_ms;
@@ -406,12 +409,13 @@ void hlk_round_release(struct hlk_round *round)
     hlk_mutex_unlock(&round->mu);
     for (unsigned i = 0; i < round->n; i++)
         if (owes[i])
-            vote_release(&round->votes[i], until_ms);
+            vote_release(&round->votes[i], until_ms, eager);
 }
 
-enum hlk_status hlk_round_wait_released(struct hlk_round *round, int64_t at_ms, struct hlk_error *error)
+enum hlk_status hlk_round_wait_released(struct hlk_round *round, struct hlk_thread *self, int64_t at_ms,
+                                        struct hlk_error *error)
 {
-    wait_for(round, &round->released, NULL, 0, at_ms);
+    wait_for(round, self, &round->released, NULL, 0, at_ms);
     return hlk_round_released(round, error);
 }
 

@@ -39,15 +39,16 @@ struct hlk_round {
     int64_t ttl_ms;
     unsigned n, need;
     bool acquires;              /* else it renews */
-    struct hlk_thread *_Atomic waiter;  /* woken by HLK_WAKE_SETTLED; or NULL, and: */
-    void (*on_decided)(struct hlk_round *round);    /* once, any thread, no mutex held; like: */
+    bool eager;                 /* nobody waits for it with a thread: the loop reads its answers as they come */
+    void (*on_decided)(struct hlk_round *round);    /* once, any thread, no mutex held; or NULL. Like: */
     void (*on_released)(struct hlk_round *round);   /* hlk_round_released knows it */
     void *ctx;                  /* for that */
     atomic_bool decided, wants_resend;
     /* of the releases */
     atomic_bool released;       /* it is decided whether a majority is free */
 
-    struct hlk_mutex mu;        /* rank LEAF; guards: */
+    struct hlk_mutex mu;        /* rank ROUND; guards: */
+    struct hlk_waker *waker;    /*   whom hlk_round_watch has named */
     unsigned yes, open;         /*   answers; those that are still to come */
     unsigned freed, absent, settled, releases;
     struct hlk_error refusal;   /*   of a release */
@@ -61,19 +62,28 @@ void hlk_round_unref(struct hlk_round *round);
 /* Sends to all. A master that may have lost its data by a restart is not asked to acquire. */
 void hlk_round_send(struct hlk_round *round);
 
-/* Waits until it is decided, a bit of mask is set, or at_ms comes; sends again what was not run. */
-void hlk_round_wait(struct hlk_round *round, unsigned mask, int64_t at_ms);
+/* From now on the waker gets HLK_WAKE_SETTLED when the round is decided, when something is to be sent again, and when
+ * it is released. NULL: nobody does, and the one before may be freed. */
+void hlk_round_watch(struct hlk_round *round, struct hlk_waker *waker);
+
+/* Sends again what was not run (wants_resend). For the thread that would release the round, or instead of it. */
+void hlk_round_resend(struct hlk_round *round);
+
+/* Waits until it is decided, wants_resend, a bit of mask is set, or at_ms comes. It is watched by that thread. */
+void hlk_round_wait(struct hlk_round *round, struct hlk_thread *self, unsigned mask, int64_t at_ms);
 
 /* A majority said yes. */
 bool hlk_round_won(struct hlk_round *round);
 /* So many masters said no to a renewal that no majority has the hold. */
 bool hlk_round_absent(struct hlk_round *round);
 
-/* Gives back what an acquire has got, or may have got, everywhere. It is in the streams on return. Once. */
-void hlk_round_release(struct hlk_round *round);
+/* Gives back what an acquire has got, or may have got, everywhere. It is in the streams on return. Once. eager: somebody
+ * waits for on_released. */
+void hlk_round_release(struct hlk_round *round, bool eager);
 /* The outcome, as far as it is known: HLK_OK, LOST, UNSURE, or a refusal. */
 enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error);
-/* The same, waited for until at_ms. */
-enum hlk_status hlk_round_wait_released(struct hlk_round *round, int64_t at_ms, struct hlk_error *error);
+/* The same, waited for until at_ms. It is watched by that thread. */
+enum hlk_status hlk_round_wait_released(struct hlk_round *round, struct hlk_thread *self, int64_t at_ms,
+                                        struct hlk_error *error);
 
 #endif

@@ -9,9 +9,14 @@ hlk_client *open_for(bool dispatch)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.flags = dispatch ? HLK_OPEN_DISPATCH : 0;
-    dispatching = dispatch;
-    loop_client = fixture_open(&opts);
+    loop_use(fixture_open(&opts), dispatch);
     return loop_client;
+}
+
+void loop_use(hlk_client *client, bool dispatch)
+{
+    dispatching = dispatch;
+    loop_client = client;
 }
 
 void turn(void)

@@ -18,6 +18,8 @@ extern bool dispatching;
 extern hlk_client *loop_client;
 
 hlk_client *open_for(bool dispatch);
+/* A client that the test opened itself. */
+void loop_use(hlk_client *client, bool dispatch);
 
 /* One round of the loop: poll, dispatch. */
 void turn(void);
@@ -52,17 +54,19 @@ void acquire(hlk_lock *lock, int64_t wait_ms, hlk_cancel *cancel, struct done *d
 void release(hlk_lock *lock, struct done *done);
 enum hlk_status result(struct done *done);
 
-/* Defines the test twice: in suite `events` and in suite `dispatch`. */
-#define IN_BOTH_MODES(events, dispatch, name)                                                                          \
+/* Defines the test twice, in suite `events` and in suite `dispatch`, with the client of open(dispatch). */
+#define IN_BOTH_MODES_OF(open, events, dispatch, name)                                                                 \
     static void name(hlk_client *client);                                                                              \
     Test(events, name)                                                                                                 \
     {                                                                                                                  \
-        name(open_for(false));                                                                                         \
+        name(open(false));                                                                                             \
     }                                                                                                                  \
     Test(dispatch, name)                                                                                               \
     {                                                                                                                  \
-        name(open_for(true));                                                                                          \
+        name(open(true));                                                                                              \
     }                                                                                                                  \
     static void name(hlk_client *client)
+
+#define IN_BOTH_MODES(events, dispatch, name) IN_BOTH_MODES_OF(open_for, events, dispatch, name)
 
 #endif

@@ -149,8 +149,6 @@ Test(quorum, client_opens_with_a_majority_and_not_without)
     cr_assert_eq(hlk_quorum_open(&client, urls, MASTERS, &opts), HLK_E_INVALID, "%s", hlk_last_error());
     cr_assert_eq(hlk_quorum_open(&client, urls, 0, &opts), HLK_E_INVALID);
     cr_assert_eq(hlk_quorum_open(&client, urls, HLK_QUORUM_MAX + 1, &opts), HLK_E_INVALID);
-    opts.flags = HLK_OPEN_DISPATCH;
-    cr_assert_eq(hlk_quorum_open(&client, urls, 3, &opts), HLK_E_INVALID);
 }
 
 static int threads(void)

@@ -111,12 +111,6 @@ static int never_listed(const struct hlk_listed *listed, void *ctx)
     return 0;
 }
 
-static void never(hlk_lock *lock, enum hlk_status status, void *ctx)
-{
-    (void)lock, (void)status, (void)ctx;
-    cr_assert(false);
-}
-
 Test(quorum_lock, refuses_what_is_about_one_server)
 {
     hlk_client *client = three();
@@ -128,7 +122,6 @@ Test(quorum_lock, refuses_what_is_about_one_server)
     cr_assert_not_null(strstr(hlk_last_error(), "several masters"), "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_query(lock, &state), HLK_E_INVALID);
     cr_assert_eq(hlk_lock_waiters(lock, NULL, 0, &n), HLK_E_INVALID);
-    cr_assert_eq(hlk_lock_acquire_async(lock, NULL, never, NULL), HLK_E_INVALID);
     struct hlk_list_opts list = HLK_LIST_OPTS_INIT;
     cr_assert_eq(hlk_lock_list(client, &list, never_listed, NULL), HLK_E_INVALID);
     cr_assert_not_null(strstr(hlk_last_error(), "several masters"), "%s", hlk_last_error());
@@ -262,6 +255,36 @@ Test(quorum_lock, with_a_lease_is_renewed_for_a_nested_hold_without_one)
     cr_assert_gt(hlk_lock_left_ms(lock), 0);
     for (int i = 0; i < 2; i++)
         cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}
+
+/* Two of three masters stand still: no majority can raise it, and what ends a wait ends that. */
+Test(quorum_lock_proxied, whose_lease_is_being_raised_ends_that_by_cancel_and_deadline)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    hlk_client *client = quorum_open_url(3, "&node_timeout_ms=20000", NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_lock *lock = owned(client, "t", owner);
+    cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 3);
+    for (int i = 0; i < 2; i++)
+        proxy_freeze(proxies[i], true);
+    opts.lease_ms = 60000;
+    opts.wait_ms = 100;
+    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_TIMEOUT, "%s", hlk_last_error());
+    opts.cancel = hlk_cancel_create(client);
+    opts.wait_ms = HLK_FOREVER;
+    struct actor *other = actor_start(lock, &opts);
+    WAIT_FOR(hlk_lock_holds(lock) == 2);
+    hlk_cancel_trigger(opts.cancel);
+    cr_assert_eq(actor_status(other), HLK_INTERRUPTED, "%s", actor_error(other));
+    (void)actor_end(other);
+    hlk_cancel_destroy(opts.cancel);
+    cr_assert_eq(hlk_lock_holds(lock), 1);
+    for (int i = 0; i < 2; i++)
+        proxy_freeze(proxies[i], false);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 0);
+    hlk_owner_destroy(owner);
 }
 
 /* Two of three masters stand still: no majority can raise it. The outer hold stays as it is. */
