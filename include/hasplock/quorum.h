@@ -21,8 +21,7 @@
  *
  * The same without this header: hlk_client_open with "redlock://a,b,c", and the calls of lock.h, guard.h and
  * multilock.h. Then the holder is the thread or the owner, as for other locks, and a lock is reentrant. This header is
- * for options of each lock, and for programs that have the masters' URLs one by one. A nested acquire whose lease is
- * raised blocks for up to node_timeout_ms, whatever its wait_ms and its cancel object.
+ * for options of each lock, and for programs that have the masters' URLs one by one; its own calls block.
  *
  * The handle is the holder, not the thread: any thread may release what another one acquired through it, and it is not
  * reentrant. Threads that exclude each other have a handle each. Within a process the handles of one name and client
@@ -85,9 +84,9 @@ struct hlk_quorum_opts {
 
 /* Opens a client of `count` masters (1 to HLK_QUORUM_MAX; an odd number is the sensible one). Options and status are
  * those of hlk_client_open, but it needs a majority of the masters, not all. The others are connected when they are
- * back. The client makes hlk_quorum handles, cancels, and what a client of redlock:// makes. HLK_OPEN_DISPATCH and
- * wait_replicas are HLK_E_INVALID, and so is a URL that is there twice, or that of a cluster or of Sentinels. Close it
- * by hlk_client_close, which releases what is held. Any thread. Blocks for up to reconnect_timeout_ms. */
+ * back. The client makes hlk_quorum handles, cancels, and what a client of redlock:// makes. wait_replicas is
+ * HLK_E_INVALID, and so is a URL that is there twice, or that of a cluster or of Sentinels. Close it by
+ * hlk_client_close, which releases what is held. Any thread. Blocks for up to reconnect_timeout_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_quorum_open(hlk_client **out, const char *const *urls, unsigned count,
                                                      const struct hlk_client_opts *opts);
 

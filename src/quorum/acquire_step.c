@@ -147,8 +147,7 @@ static void give_back(struct hlk_quorum_op *op, bool won)
 {
     struct hlk_round *round = op->round;
     int64_t waited_ms = hlk_min_ms(hlk_clock_ms() - round->sent_ms, op->quorum->opts.node_timeout_ms);
-    struct hlk_tally t =
-        hlk_tally_count(round, op->client->nodes, waited_ms, op->error.text, sizeof op->error.text);
+    struct hlk_tally t = hlk_tally_count(round, op->client->nodes, waited_ms, op->error.text, sizeof op->error.text);
     op->blocked = t.blocked;
     op->round = NULL;
     hlk_round_watch(round, NULL);

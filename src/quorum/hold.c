@@ -80,8 +80,8 @@ void hlk_quorum_drop_idle(struct hlk_quorum *quorum)
 {
     struct hlk_quorums *all = quorum->all;
     hlk_mutex_lock(&all->mu);
-    bool idle = quorum->node.key && quorum->users == 0 && quorum->state == HLK_QUORUM_FREE &&
-                hlk_list_empty(&quorum->reports);
+    bool idle =
+        quorum->node.key && quorum->users == 0 && quorum->state == HLK_QUORUM_FREE && hlk_list_empty(&quorum->reports);
     if (idle) {
         hlk_map_remove(&all->holders, &quorum->node);
         quorum->node.key = NULL;
