@@ -86,3 +86,18 @@ void hlk_quorum_unref(struct hlk_quorum *quorum)
     if (atomic_fetch_sub(&quorum->refs, 1) == 1 && !hlk_loop_try_post(quorum->client->loop, &quorum->end))
         quorum_free(quorum);
 }
+
+void hlk_quorum_drop_idle(struct hlk_quorum *quorum)
+{
+    struct hlk_quorums *all = quorum->all;
+    hlk_mutex_lock(&all->mu);
+    bool idle =
+        quorum->node.key && quorum->users == 0 && quorum->state == HLK_QUORUM_FREE && hlk_list_empty(&quorum->reports);
+    if (idle) {
+        hlk_map_remove(&all->holders, &quorum->node);
+        quorum->node.key = NULL;
+    }
+    hlk_mutex_unlock(&all->mu);
+    if (idle)
+        hlk_quorum_unref(quorum);
+}

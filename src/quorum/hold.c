@@ -76,21 +76,6 @@ static void queue_leave(struct hlk_quorum *quorum)
         hlk_quorum_queue_pass(quorum->all, queue, hlk_clock_ms());
 }
 
-void hlk_quorum_drop_idle(struct hlk_quorum *quorum)
-{
-    struct hlk_quorums *all = quorum->all;
-    hlk_mutex_lock(&all->mu);
-    bool idle =
-        quorum->node.key && quorum->users == 0 && quorum->state == HLK_QUORUM_FREE && hlk_list_empty(&quorum->reports);
-    if (idle) {
-        hlk_map_remove(&all->holders, &quorum->node);
-        quorum->node.key = NULL;
-    }
-    hlk_mutex_unlock(&all->mu);
-    if (idle)
-        hlk_quorum_unref(quorum);
-}
-
 /* The release before the next acquire of this process. */
 static void end_lost(struct hlk_quorum *quorum, struct hlk_round *round)
 {

@@ -121,6 +121,8 @@ void hlk_quorum_let_go(struct hlk_quorum *quorum);
 void hlk_quorum_ref(struct hlk_quorum *quorum);
 void hlk_quorum_on_end(struct hlk_post *post);
 void hlk_quorum_unref(struct hlk_quorum *quorum);
+/* A holder's, of which nothing is left, and which nobody uses: drops it. No-op for others. */
+void hlk_quorum_drop_idle(struct hlk_quorum *quorum);
 
 /* --- queue.c; all->mu held --- */
 
@@ -151,8 +153,6 @@ void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, c
 void hlk_quorum_on_alarm(struct hlk_alarm *alarm);
 /* A loss that the clock alone knows so far is made one. */
 void hlk_quorum_look(struct hlk_quorum *quorum);
-/* A holder's, of which nothing is left, and which nobody uses: drops it. No-op for others. */
-void hlk_quorum_drop_idle(struct hlk_quorum *quorum);
 /* A holder has ended without a release: renewals stop, and that is reported. */
 void hlk_quorum_orphan(struct hlk_quorums *all, uint64_t holder);
 /* Close: no call will ask for a loss any more. */

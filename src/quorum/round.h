@@ -77,8 +77,8 @@ bool hlk_round_won(struct hlk_round *round);
 /* So many masters said no to a renewal that no majority has the hold. */
 bool hlk_round_absent(struct hlk_round *round);
 
-/* Gives back what an acquire has got, or may have got, everywhere. It is in the streams on return. Once. eager: somebody
- * waits for on_released. */
+/* Gives back what an acquire has got, or may have got, everywhere. It is in the streams on return. Once. eager:
+ * somebody waits for on_released. */
 void hlk_round_release(struct hlk_round *round, bool eager);
 /* The outcome, as far as it is known: HLK_OK, LOST, UNSURE, or a refusal. */
 enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error);
