@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/min.h"
 #include "hasplock/client.h"
 #include "node/cluster.h"
 #include "node/replicas.h"
@@ -9,6 +10,8 @@
 
 #include <stdio.h>
 #include <time.h>
+
+#define DRAIN_LOOK_MS 10 /* between two looks whether releases are still waited for */
 
 /* --- what its parts call up --- */
 
@@ -204,35 +207,41 @@ void hlk_node_fini(struct hlk_node *node)
     hlk_buffer_fini(&node->greeting.bytes);
 }
 
-/* False: it is not connected. */
-static bool drain_server(struct hlk_node *server, int64_t at_ms, bool connect)
+/* HLK_OK: it is connected, and has answered. Else why it is not connected by up_ms (0: now). */
+static enum hlk_status drain_server(struct hlk_node *server, int64_t at_ms, int64_t up_ms)
 {
     struct hlk_error error;
     struct hlk_thread *self = hlk_thread_get();
-    bool up = hlk_pipeline_health(server->pipeline, &error) == HLK_OK;
-    if (!up && connect && self)
-        up = hlk_pipeline_wait_up(server->pipeline, self, at_ms, 0, &error) == HLK_OK;
-    if (up)
+    enum hlk_status status = hlk_pipeline_health(server->pipeline, &error);
+    if (status != HLK_OK && up_ms && self)
+        status = hlk_pipeline_wait_up(server->pipeline, self, up_ms, 0, &error);
+    if (status == HLK_OK)
         (void)hlk_pipeline_drain(server->pipeline, at_ms);
-    return up;
+    return status;
 }
 
-static bool drain_servers(struct hlk_node *node, int64_t at_ms, bool connect)
+/* HLK_OK: one of them at least. */
+static enum hlk_status drain_servers(struct hlk_node *node, int64_t at_ms, int64_t up_ms)
 {
+    enum hlk_status status = HLK_E_CONNECT;
     struct hlk_node *server;
-    bool up = false;
-    for (unsigned i = 0; (server = hlk_node_server(node, i)); i++)
-        up |= drain_server(server, at_ms, connect);
-    return up;
+    for (unsigned i = 0; (server = hlk_node_server(node, i)); i++) {
+        enum hlk_status one = drain_server(server, at_ms, up_ms);
+        status = status == HLK_OK ? status : one;
+    }
+    return status;
 }
 
 /* A release that the server answered with NOSCRIPT, or refused for now, is in the stream a second time. In a cluster a
- * server that does not come back may have a successor: nobody waits for it here. */
+ * server that does not come back may have a successor: nobody waits for it here. A connection is waited for in short
+ * waits, because the releases may become optional meanwhile. */
 void hlk_node_drain(struct hlk_node *node, int64_t at_ms)
 {
     static const struct timespec moment = { 0, 1000000 };
-    while (hlk_releases_awaited(&node->releases) > 0 && hlk_clock_ms() < at_ms) {
-        if (!drain_servers(node, at_ms, !node->cluster) && !node->cluster)
+    for (int64_t now; hlk_releases_awaited(&node->releases) > 0 && (now = hlk_clock_ms()) < at_ms;) {
+        int64_t up_ms = node->cluster ? 0 : hlk_min_ms(now + DRAIN_LOOK_MS, at_ms);
+        enum hlk_status status = drain_servers(node, at_ms, up_ms);
+        if (status != HLK_OK && status != HLK_E_CONNECT && !node->cluster)
             return;
         if (hlk_releases_awaited(&node->releases) > 0)
             (void)nanosleep(&moment, NULL);
@@ -241,5 +250,5 @@ void hlk_node_drain(struct hlk_node *node, int64_t at_ms)
 
 void hlk_node_drain_connected(struct hlk_node *node, int64_t at_ms)
 {
-    (void)drain_servers(node, at_ms, false);
+    (void)drain_servers(node, at_ms, 0);
 }

@@ -3,9 +3,11 @@
 
 #include <criterion/criterion.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void start(void)
@@ -519,6 +521,39 @@ Test(quorum_lock, closes_at_once_though_a_master_that_had_it_is_away)
 Test(quorum_lock, is_released_by_close_at_once_though_a_master_that_had_it_is_away)
 {
     close_without_it(false);
+}
+
+static void *closes(void *client)
+{
+    quorum_close(client);
+    return NULL;
+}
+
+static int refusals(int i)
+{
+    const char *at = strstr(raw(views[i], "INFO errorstats"), "errorstat_NOREPLICAS:count=");
+    return at ? atoi(at + strlen("errorstat_NOREPLICAS:count=")) : 0;
+}
+
+/* Close waits for the connection to the first master when the second one confirms the release. */
+Test(quorum_lock, closes_as_soon_as_a_majority_confirms_though_a_master_is_away)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    pthread_t thread;
+    opts.reply_timeout_ms = WAIT_MS;
+    hlk_client *client = quorum_open_url(3, "", &opts);
+    cr_assert_eq(hlk_lock_acquire(quorum_lock(client, "t", NULL), HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 3);
+    raw(views[1], "CONFIG SET min-replicas-to-write 1");
+    quorum_forget_view(0);
+    server_kill(masters[0]);
+    int64_t began = test_now_ms();
+    pthread_create(&thread, NULL, closes, client);
+    WAIT_FOR(refusals(1) >= 4); /* repeated after a pause: close has long looked at the first master */
+    raw(views[1], "CONFIG SET min-replicas-to-write 0");
+    pthread_join(thread, NULL);
+    cr_assert_lt(running_ms(began), WAIT_MS / 2);
+    WAIT_FOR(quorum_keys("t") == 0);
 }
 
 Test(quorum_lock, is_a_member_of_a_multilock)
