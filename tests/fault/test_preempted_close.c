@@ -9,6 +9,7 @@
 
 enum {
     BEFORE_MAKE = 1,
+    AFTER_MAKE,
     BEFORE_WAIT_UP,
     BEFORE_ENDED,
     BEFORE_COMPLETE,
@@ -21,7 +22,9 @@ WRAPPED(struct hlk_acquire_op *, hlk_acquire_op_make,
         (hlk_lock * lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder))
 {
     halt(BEFORE_MAKE);
-    return __real_hlk_acquire_op_make(lock, opts, holder);
+    struct hlk_acquire_op *op = __real_hlk_acquire_op_make(lock, opts, holder);
+    halt(AFTER_MAKE);
+    return op;
 }
 
 WRAPPED(enum hlk_status, hlk_pipeline_wait_since,
@@ -218,6 +221,24 @@ Test(preempted_close, async_release_outlives_its_handle_and_its_client)
     destroy_handles();
     fixture_close(the.client);
     cr_assert_eq(finish_call(), HLK_OK);
+    expect_nothing_left();
+}
+
+/* Close has begun, and waits for a call that then notices it. */
+Test(preempted_close, is_not_delayed_by_an_async_call_that_it_refuses)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = WAIT_MS; /* close waits so long for calls */
+    begin(&opts);
+    call_until(AFTER_MAKE, acquires_async);
+    struct closing closing = { .client = the.client };
+    pthread_create(&closing.thread, NULL, closes, &closing);
+    WAIT_FOR(atomic_load(&close_waits));
+    int64_t began = test_now_ms();
+    cr_assert_eq(finish_call(), HLK_E_CLOSED, "%s", hlk_status_name(the.call.status));
+    pthread_join(closing.thread, NULL);
+    cr_assert_lt(running_ms(began), WAIT_MS / 2);
+    destroy_handles();
     expect_nothing_left();
 }
 
