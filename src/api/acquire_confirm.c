@@ -6,7 +6,8 @@
 
 static void on_outcome(void *ctx)
 {
-    hlk_acquire_op_wake(ctx, HLK_WAKE_SETTLED);
+    struct hlk_acquire_op *op = ctx;
+    hlk_waker_wake(op->waker, HLK_WAKE_SETTLED);
 }
 
 /* Passed on within the process, or nested: it is the same hold in Redis, and replicas that have it have it. */

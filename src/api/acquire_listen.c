@@ -8,12 +8,12 @@
 
 static void listen_on_foreign(struct hlk_listener *listener, unsigned bit)
 {
-    hlk_acquire_op_wake(HLK_CONTAINER(listener, struct hlk_acquire_op, listener), bit);
+    hlk_waker_wake(HLK_CONTAINER(listener, struct hlk_acquire_op, listener)->waker, bit);
 }
 
 static void listen_on_inbox(struct hlk_listener *listener, unsigned bit)
 {
-    hlk_acquire_op_wake(HLK_CONTAINER(listener, struct hlk_acquire_op, inbox_listener), bit);
+    hlk_waker_wake(HLK_CONTAINER(listener, struct hlk_acquire_op, inbox_listener)->waker, bit);
 }
 
 static void ignore_message(struct hlk_listener *listener, unsigned bit)
@@ -31,7 +31,7 @@ void hlk_acquire_listen_init(struct hlk_acquire_op *op)
 /* It waits for messages, and cannot read them itself. */
 static bool waits_unread(const struct hlk_acquire_op *op)
 {
-    return (op->wake || op->eintr) && !op->lock->kind->polls;
+    return (!op->waker->thread || op->eintr) && !op->lock->kind->polls;
 }
 
 void hlk_acquire_listen_eager(struct hlk_acquire_op *op, bool more)

@@ -43,20 +43,20 @@ enum hlk_status hlk_acquire_op_read_opts(hlk_lock *lock, const char *operation, 
 static struct hlk_park *op_on_queue_wake(struct hlk_local_waiter *waiter, unsigned bit)
 {
     struct hlk_acquire_op *op = HLK_CONTAINER(waiter, struct hlk_acquire_op, waiter);
-    if (op->self)
-        return hlk_park_signal(&op->self->park, bit);
-    op->wake(op, bit);
+    if (op->waker->thread)
+        return hlk_park_signal(&op->waker->thread->park, bit);
+    op->waker->wake(op->waker, bit);
     return NULL;
 }
 
 static void op_on_cancel(struct hlk_cancel_wait *wait)
 {
-    hlk_acquire_op_wake(HLK_CONTAINER(wait, struct hlk_acquire_op, cancel_wait), HLK_WAKE_CANCEL);
+    hlk_waker_wake(HLK_CONTAINER(wait, struct hlk_acquire_op, cancel_wait)->waker, HLK_WAKE_CANCEL);
 }
 
 static void on_closing(struct hlk_wait_entry *entry)
 {
-    hlk_acquire_op_wake(HLK_CONTAINER(entry, struct hlk_acquire_op, closing_wait), HLK_WAKE_CLOSED);
+    hlk_waker_wake(HLK_CONTAINER(entry, struct hlk_acquire_op, closing_wait)->waker, HLK_WAKE_CLOSED);
 }
 
 /* --- making --- */
@@ -427,7 +427,7 @@ void hlk_acquire_op_leave(struct hlk_acquire_op *op)
         hlk_acquire_listen_eager(op, false);
         op->waits = false;
     }
-    if (!op->wake) /* else it ends with its completion on its way */
+    if (op->waker->thread) /* else it ends with its completion on its way */
         hlk_client_op_end(client);
 }
 

@@ -25,8 +25,7 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     struct hlk_node *node;              /* that keeps the lock's entry, */
     struct hlk_node *server;            /* and whose channels it has joined: where the lock was at the last attempt */
     struct hlk_cancel *cancel;
-    struct hlk_thread *self;            /* the blocked thread; or NULL, and: */
-    void (*wake)(struct hlk_acquire_op *op, unsigned bit);  /* any thread, under any mutex of rank below POST */
+    struct hlk_waker *waker;            /* the driver's; not used any more once the operation has left */
     enum hlk_progress (*send)(struct hlk_acquire_op *op);   /* the driver's: sends an attempt, and sets in_flight */
     struct hlk_wait_for wait_for;       /* set by each step (api/acquire_step.h) */
     void *driver;                       /* struct hlk_async of a driver without a thread */
@@ -54,15 +53,6 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     struct hlk_busy busy;
     struct hlk_error error;
 };
-
-/* Any thread, under any mutex of rank below POST. */
-static inline void hlk_acquire_op_wake(struct hlk_acquire_op *op, unsigned bit)
-{
-    if (op->self)
-        hlk_park_wake(&op->self->park, bit);
-    else
-        op->wake(op, bit);
-}
 
 /* Reads opts. HLK_OK, or HLK_E_INVALID with the thread's error set. */
 enum hlk_status hlk_acquire_op_read_opts(hlk_lock *lock, const char *operation, const struct hlk_acquire_opts *given,

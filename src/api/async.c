@@ -18,11 +18,6 @@ static struct acquiring *acquiring_of(struct hlk_async *async)
 
 /* --- events --- */
 
-static void acquiring_wake(struct hlk_acquire_op *op, unsigned bit)
-{
-    hlk_async_wake(op->driver, bit);
-}
-
 static void acquiring_on_up(struct hlk_up *up)
 {
     struct hlk_async *async = &HLK_CONTAINER(up, struct acquiring, up)->async;
@@ -129,7 +124,7 @@ static struct acquiring *make(hlk_lock *lock, const struct hlk_acquire_opts *opt
     }
     hlk_async_init(&acquiring->async, &type, lock, owner, done, ctx);
     op->driver = &acquiring->async;
-    op->wake = acquiring_wake;
+    op->waker = &acquiring->async.waker;
     op->send = acquiring_send;
     op->waiter.completes = true;
     op->eintr = false;
@@ -150,6 +145,7 @@ static enum hlk_status acquire_async(hlk_lock *lock, const struct hlk_acquire_op
         hlk_lock_check(lock, "acquire"); /* close waits for this call from here on, or has begun before */
     if (status != HLK_OK) {
         hlk_acquire_op_leave(acquiring->op);
+        hlk_client_op_end(lock->client);
         hlk_async_drop(&acquiring->async);
         return status;
     }

@@ -10,7 +10,7 @@
 
 struct hlk_async;
 
-/* What is driven. */
+/* The operation that is driven. */
 struct hlk_async_type {
     struct hlk_wait_for (*step)(struct hlk_async *async, unsigned events);
     /* After DONE, once: ends the operation, sets status and error, and sees to it that the job is completed once

@@ -39,7 +39,7 @@ static void on_thread_cancel(void *arg)
 
 static enum hlk_progress lock_send(struct hlk_acquire_op *op)
 {
-    op->cmd.call.waiter = op->self;
+    op->cmd.call.waiter = op->waker->thread;
     enum hlk_progress progress = hlk_command_send(&op->cmd, &op->error);
     op->in_flight = progress == HLK_COMMAND_IN_FLIGHT;
     return progress;
@@ -49,7 +49,7 @@ static enum hlk_progress lock_send(struct hlk_acquire_op *op)
 
 static unsigned take_bits(struct hlk_acquire_op *op, unsigned mask)
 {
-    unsigned bits = hlk_park_take(&op->self->park, mask);
+    unsigned bits = hlk_park_take(&op->waker->thread->park, mask);
     return bits ? bits : HLK_WAKE_TIME;
 }
 
@@ -64,9 +64,10 @@ static unsigned await_connection(struct hlk_acquire_op *op)
     struct hlk_command *cmd = &op->cmd;
     struct hlk_error error;
     enum hlk_status status =
-        cmd->router ? hlk_pipeline_wait_since(cmd->pipeline, op->self, op->wait_for.until_ms, HLK_WAKE_LEAVE,
-                                              cmd->reroutes, &error)
-                    : hlk_pipeline_wait_up(cmd->pipeline, op->self, op->wait_for.until_ms, HLK_WAKE_LEAVE, &error);
+        cmd->router
+            ? hlk_pipeline_wait_since(cmd->pipeline, op->waker->thread, op->wait_for.until_ms, HLK_WAKE_LEAVE,
+                                      cmd->reroutes, &error)
+            : hlk_pipeline_wait_up(cmd->pipeline, op->waker->thread, op->wait_for.until_ms, HLK_WAKE_LEAVE, &error);
     if (status == HLK_INTERRUPTED || status == HLK_E_CONNECT)
         return take_bits(op, HLK_WAKE_LEAVE);
     return HLK_WAKE_UP; /* or it will never be: the next attempt says why */
@@ -79,13 +80,13 @@ static unsigned sleep_for(struct hlk_acquire_op *op, unsigned mask, bool signals
     bool signalled = false;
     mask |= HLK_WAKE_LEAVE;
     if (reads && !op->eintr) {
-        hlk_subscriber_park(&op->server->channels.pubsub, op->self, mask, op->wait_for.until_ms);
+        hlk_subscriber_park(&op->server->channels.pubsub, op->waker->thread, mask, op->wait_for.until_ms);
         return take_bits(op, mask);
     }
-    hlk_thread_allow_cancel(op->self);
-    (void)hlk_park_until(&op->self->park, mask, op->wait_for.until_ms, op->self->event_fd,
+    hlk_thread_allow_cancel(op->waker->thread);
+    (void)hlk_park_until(&op->waker->thread->park, mask, op->wait_for.until_ms, op->waker->thread->event_fd,
                          signals && op->eintr ? &signalled : NULL);
-    hlk_thread_forbid_cancel(op->self);
+    hlk_thread_forbid_cancel(op->waker->thread);
     if (signalled)
         (void)hlk_acquire_abort(op, HLK_INTERRUPTED, "interrupted by a signal");
     return take_bits(op, mask);
@@ -117,10 +118,11 @@ static enum hlk_status acquire_by_op(hlk_lock *lock, const struct hlk_acquire_op
 {
     if ((opts->flags & HLK_ACQUIRE_EINTR) && hlk_thread_event_fd(self) < 0)
         return hlk_lock_fail(lock, "acquire", HLK_E_OS, "no descriptor for a wait that signals end");
+    struct hlk_waker waker = { .thread = self };
     struct hlk_acquire_op *op = hlk_acquire_op_make(lock, opts, holder);
     if (!op)
         return hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
-    op->self = self;
+    op->waker = &waker;
     op->send = lock_send;
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
     pthread_cleanup_push(on_thread_cancel, op);

@@ -49,6 +49,8 @@ static enum hlk_progress send_nothing(struct hlk_acquire_op *o)
     return next_progress;
 }
 
+static struct hlk_waker waker;
+
 static enum hlk_wait_what begin(int64_t wait_ms)
 {
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
@@ -56,7 +58,8 @@ static enum hlk_wait_what begin(int64_t wait_ms)
     opts.wait_ms = wait_ms;
     opts.cancel = cancel;
     op = hlk_acquire_op_make(lock, &opts, hlk_lock_holder(lock, self));
-    op->self = self;
+    waker.thread = self;
+    op->waker = &waker;
     op->send = send_nothing;
     return hlk_acquire_start(op, HLK_ENTER_QUEUED, 0, 0).what;
 }
