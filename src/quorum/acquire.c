@@ -64,7 +64,7 @@ enum hlk_status hlk_quorum_acquire_as(struct hlk_quorum *quorum, const struct hl
     struct hlk_wait_for next = hlk_quorum_acquire_start(&op);
     while (next.what != HLK_WAIT_DONE) {
         wait_for_event(&op, self);
-        next = op.wait_for.what == HLK_WAIT_DONE ? op.wait_for : hlk_quorum_acquire_step(&op);
+        next = hlk_quorum_acquire_step(&op);
     }
     pthread_cleanup_pop(0);
     status = hlk_quorum_acquire_finish(&op);

@@ -28,7 +28,7 @@ struct hlk_quorum_op {
     struct hlk_round *round; /* in flight; its own */
     struct hlk_quorum_listener listeners[HLK_QUORUM_MAX];
     struct hlk_wait_for wait_for; /* set by each step */
-    int64_t at_ms;                /* when what it waits for ends: until_ms, if there were no deadline */
+    int64_t at_ms;                /* when the wait ends; wait_for.until_ms is this or the deadline */
     bool once, joined, eintr;
     bool waits;   /* counted in `waiting` */
     bool nested;  /* a thread of its owner has it: one hold more */
@@ -82,6 +82,7 @@ enum hlk_status hlk_quorum_op_unreachable(struct hlk_quorum_op *op, enum hlk_sta
 /* --- acquire_step.c --- */
 
 struct hlk_wait_for hlk_quorum_acquire_start(struct hlk_quorum_op *op);
+/* After an event, or what may be one. */
 struct hlk_wait_for hlk_quorum_acquire_step(struct hlk_quorum_op *op);
 /* The driver ends it, for this reason. DONE. */
 struct hlk_wait_for hlk_quorum_acquire_abort(struct hlk_quorum_op *op, enum hlk_status status, const char *why);

@@ -79,8 +79,8 @@ static void look_at_masters(struct hlk_quorum_op *op)
         wait_as(op, HLK_WAIT_CONNECTION, hlk_clock_ms() + LOOK_MS);
 }
 
-/* As many masters as a majority takes have to say something, or delay_ms to pass. What they said during the round, or
- * during a pause after it, counts. */
+/* Waits until messages have come from enough masters for a majority, or until delay_ms is over. Messages since the
+ * beginning of the round count. */
 static void listen_for_messages(struct hlk_quorum_op *op)
 {
     hlk_quorum_op_join_channels(op);
@@ -119,10 +119,11 @@ static void wait_after(struct hlk_quorum_op *op, const struct hlk_tally *t)
     }
 }
 
-static void end_round(struct hlk_quorum_op *op, const struct hlk_tally *t)
+/* cut: the round ended before node_timeout_ms was over. Then masters that have not answered are late, not away. */
+static void end_round(struct hlk_quorum_op *op, const struct hlk_tally *t, bool cut)
 {
-    unsigned n = op->client->node_count, need = n / 2 + 1;
-    bool few = n - t->failed - t->silent < need && t->failure != HLK_OK;
+    unsigned n = op->client->node_count, need = n / 2 + 1, away = t->failed + (cut ? 0 : t->silent);
+    bool few = n - away < need && t->failure != HLK_OK;
     op->failure = few ? t->failure : HLK_OK;
     if (!few)
         op->unreachable_ms = 0;
@@ -146,8 +147,10 @@ static void end_round(struct hlk_quorum_op *op, const struct hlk_tally *t)
 static void give_back(struct hlk_quorum_op *op, bool won)
 {
     struct hlk_round *round = op->round;
-    int64_t waited_ms = hlk_min_ms(hlk_clock_ms() - round->sent_ms, op->quorum->opts.node_timeout_ms);
-    struct hlk_tally t = hlk_tally_count(round, op->client->nodes, waited_ms, op->error.text, sizeof op->error.text);
+    int64_t timeout_ms = op->quorum->opts.node_timeout_ms, waited_ms = hlk_clock_ms() - round->sent_ms;
+    bool cut = waited_ms < timeout_ms;
+    struct hlk_tally t =
+        hlk_tally_count(round, op->client->nodes, cut ? waited_ms : timeout_ms, op->error.text, sizeof op->error.text);
     op->blocked = t.blocked;
     op->round = NULL;
     hlk_round_watch(round, NULL);
@@ -160,7 +163,7 @@ static void give_back(struct hlk_quorum_op *op, bool won)
                                  "each of %d majorities came when the ttl of %lld ms was over; given back", LATE_MOST,
                                  (long long)op->terms.ttl_ms));
     else
-        end_round(op, &t);
+        end_round(op, &t, cut);
 }
 
 static void check_round(struct hlk_quorum_op *op)
@@ -182,7 +185,7 @@ static void check_round(struct hlk_quorum_op *op)
 /* Not raised: it is held as often as before. */
 static void end_nested(struct hlk_quorum_op *op, enum hlk_status status)
 {
-    hlk_quorum_release_one(op->quorum);
+    hlk_quorum_let_go(op->quorum, false);
     if (status != HLK_E_UNSURE) {
         end_as(op, status);
         return;
@@ -281,7 +284,7 @@ static void leave(struct hlk_quorum_op *op)
 
 struct hlk_wait_for hlk_quorum_acquire_step(struct hlk_quorum_op *op)
 {
-    if (hlk_quorum_op_must_leave(op)) {
+    if (op->wait_for.what != HLK_WAIT_DONE && hlk_quorum_op_must_leave(op)) {
         leave(op);
         return op->wait_for;
     }

@@ -128,7 +128,7 @@ struct hlk_quorum_terms hlk_quorum_lock_terms(hlk_lock *lock, const struct hlk_q
                                       .no_nesting = lock->kind->non_reentrant };
 }
 
-static enum hlk_status no_memory(const hlk_lock *lock, const char *operation)
+enum hlk_status hlk_quorum_lock_no_memory(const hlk_lock *lock, const char *operation)
 {
     return hlk_lock_fail(lock, operation, HLK_E_NOMEM, "no memory; nothing was sent");
 }
@@ -138,7 +138,7 @@ static enum hlk_status quorum_lock_acquire(hlk_lock *lock, const struct hlk_acqu
     struct hlk_thread *self = hlk_thread_get();
     struct hlk_quorum *quorum = self ? hlk_quorum_enter(lock, hlk_lock_holder(lock, self), true) : NULL;
     if (!quorum)
-        return no_memory(lock, "acquire");
+        return hlk_quorum_lock_no_memory(lock, "acquire");
     const struct hlk_quorum_terms terms = hlk_quorum_lock_terms(lock, quorum, opts);
     enum hlk_status status;
     int old = hlk_nocancel_begin();
@@ -162,7 +162,7 @@ static enum hlk_status with_hold(hlk_lock *lock, const char *operation, int64_t 
 {
     struct hlk_thread *self = hlk_thread_get();
     if (!self)
-        return no_memory(lock, operation);
+        return hlk_quorum_lock_no_memory(lock, operation);
     struct hlk_quorum *quorum = hlk_quorum_enter(lock, hlk_lock_holder(lock, self), false);
     if (!quorum)
         return hlk_lock_not_held(lock, operation);

@@ -4,11 +4,6 @@
 
 #include "base/mem.h"
 
-static enum hlk_status no_memory(const hlk_lock *lock, const char *operation)
-{
-    return hlk_lock_fail(lock, operation, HLK_E_NOMEM, "no memory; nothing was sent");
-}
-
 /* --- acquire --- */
 
 struct acquiring {
@@ -54,7 +49,7 @@ enum hlk_status hlk_quorum_lock_acquire_async(hlk_lock *lock, const struct hlk_a
     struct hlk_quorum *quorum = acquiring ? hlk_quorum_enter(lock, lock->holder, true) : NULL;
     if (!quorum) {
         hlk_mem_free(acquiring);
-        return no_memory(lock, "acquire");
+        return hlk_quorum_lock_no_memory(lock, "acquire");
     }
     hlk_handle_retain(&lock->handle);
     hlk_async_init(&acquiring->async, &type, lock, owner, done, ctx);
@@ -157,7 +152,7 @@ enum hlk_status hlk_quorum_lock_release_async(hlk_lock *lock, hlk_done_fn *done,
     struct hlk_thread *self = hlk_thread_get();
     struct releasing *releasing = self ? hlk_mem_zalloc(sizeof *releasing) : NULL;
     if (!releasing)
-        return no_memory(lock, "release");
+        return hlk_quorum_lock_no_memory(lock, "release");
     *releasing = (struct releasing){ .job.run = run_releasing, .lock = lock, .done = done, .ctx = ctx };
     releasing->report.job = &releasing->job;
     struct hlk_quorum *quorum = hlk_quorum_enter(lock, hlk_lock_holder(lock, self), false);

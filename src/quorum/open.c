@@ -33,7 +33,7 @@ static void quorums_close(struct hlk_client_part *part, hlk_client *client)
     struct hlk_quorum *quorum;
     (void)client;
     while ((quorum = next_due(all))) {
-        hlk_quorum_let_go(quorum);
+        hlk_quorum_let_go(quorum, true);
         hlk_quorum_forget(quorum);
         hlk_quorum_unref(quorum);
     }

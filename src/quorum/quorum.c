@@ -32,23 +32,13 @@ hlk_quorum *hlk_quorum_create(hlk_client *client, const char *name, const struct
     return quorum;
 }
 
-void hlk_quorum_let_go(struct hlk_quorum *quorum)
-{
-    struct hlk_round *round = hlk_quorum_take(quorum, NULL);
-    if (!round)
-        return;
-    hlk_round_release(round, false);
-    hlk_quorum_taken(quorum);
-    hlk_round_unref(round);
-}
-
 void hlk_quorum_destroy(hlk_quorum *quorum)
 {
     if (!quorum || quorum->client->process != hlk_thread_process())
         return;
     int old = hlk_nocancel_begin();
     if (!atomic_load(&quorum->client->closing))
-        hlk_quorum_let_go(quorum);
+        hlk_quorum_let_go(quorum, true);
     hlk_events_silence(&quorum->client->events, quorum);
     hlk_quorum_unref(quorum);
     hlk_nocancel_end(old);

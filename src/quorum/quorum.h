@@ -115,9 +115,6 @@ enum hlk_status hlk_quorum_fail(const struct hlk_quorum *quorum, const char *ope
 /* HLK_OK, or HLK_E_INVALID, FORKED, CLOSED with the thread's error set. */
 enum hlk_status hlk_quorum_check(const struct hlk_quorum *quorum, const char *operation);
 
-/* Releases what it holds; waits for no answer. */
-void hlk_quorum_let_go(struct hlk_quorum *quorum);
-
 void hlk_quorum_ref(struct hlk_quorum *quorum);
 void hlk_quorum_on_end(struct hlk_post *post);
 void hlk_quorum_unref(struct hlk_quorum *quorum);
@@ -184,8 +181,8 @@ struct hlk_round *hlk_quorum_extension(struct hlk_quorum *quorum, int64_t ttl_ms
 /* The masters' answers to it, as far as they are there. for_good: the hold is renewed from now on. */
 enum hlk_status hlk_quorum_extended(struct hlk_quorum *quorum, struct hlk_round *round, bool for_good,
                                     struct hlk_error *error);
-/* One release, the outcome of which nobody waits for. */
-void hlk_quorum_release_one(struct hlk_quorum *quorum);
+/* Releases one hold, or all of them; of a lost one, one release less is due. Waits for no answer. */
+void hlk_quorum_let_go(struct hlk_quorum *quorum, bool all);
 
 /* --- lock.c, lock_async.c --- */
 
@@ -193,6 +190,7 @@ void hlk_quorum_release_one(struct hlk_quorum *quorum);
  * memory. */
 struct hlk_quorum *hlk_quorum_enter(const hlk_lock *lock, struct hlk_holder holder, bool make);
 void hlk_quorum_leave(struct hlk_quorum *quorum);
+enum hlk_status hlk_quorum_lock_no_memory(const hlk_lock *lock, const char *operation);
 struct hlk_quorum_terms hlk_quorum_lock_terms(hlk_lock *lock, const struct hlk_quorum *quorum,
                                               const struct hlk_acquire_opts *opts);
 enum hlk_status hlk_quorum_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,

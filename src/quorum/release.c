@@ -72,20 +72,18 @@ enum hlk_status hlk_quorum_release(hlk_quorum *quorum)
     return status;
 }
 
-void hlk_quorum_release_one(struct hlk_quorum *quorum)
+void hlk_quorum_let_go(struct hlk_quorum *quorum, bool all)
 {
     struct hlk_error error;
-    bool outer;
-    struct hlk_round *round = hlk_quorum_take(quorum, &outer);
-    if (outer)
-        return;
-    if (!round) {
+    bool outer = false;
+    struct hlk_round *round = hlk_quorum_take(quorum, all ? NULL : &outer);
+    if (round) {
+        hlk_round_release(round, false);
+        hlk_quorum_taken(quorum);
+        hlk_round_unref(round);
+    } else if (!all && !outer) {
         (void)not_held(quorum, true, &error);
-        return;
     }
-    hlk_round_release(round, false);
-    hlk_quorum_taken(quorum);
-    hlk_round_unref(round);
 }
 
 /* --- extend --- */

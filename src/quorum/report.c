@@ -1,5 +1,5 @@
-/* Completions of one holder's calls, in the order of the calls. A release that a dead master delays delays those behind
- * it. */
+/* Completions of one holder's calls, in the order of the calls. While the outcome of a release is not known, later
+ * completions of its holder wait. */
 #include "quorum/quorum.h"
 
 void hlk_quorum_report_add(struct hlk_quorum *quorum, struct hlk_quorum_report *report)

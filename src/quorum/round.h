@@ -66,7 +66,7 @@ void hlk_round_send(struct hlk_round *round);
  * it is released. NULL: nobody does, and the one before may be freed. */
 void hlk_round_watch(struct hlk_round *round, struct hlk_waker *waker);
 
-/* Sends again what was not run (wants_resend). For the thread that would release the round, or instead of it. */
+/* Sends again what was not run (wants_resend). Only for the round's owner, and before its release. */
 void hlk_round_resend(struct hlk_round *round);
 
 /* Waits until it is decided, wants_resend, a bit of mask is set, or at_ms comes. It is watched by that thread. */
