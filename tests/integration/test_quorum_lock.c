@@ -3,11 +3,9 @@
 
 #include <criterion/criterion.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void start(void)
@@ -345,17 +343,6 @@ Test(quorum_lock, that_is_lost_is_told_by_event_descriptor_and_status)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
-Test(quorum_lock, that_is_lost_is_closed_without_its_releases)
-{
-    struct hlk_client_opts opts = fixture_opts();
-    opts.watchdog_ms = 3000;
-    hlk_lock *lock = quorum_lock(quorum_open_url(3, "", &opts), "t", NULL);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
-    WAIT_FOR(quorum_keys("t") == 3);
-    forget_on(0, 3, "t");
-    (void)fixture_wait_event(HLK_EVENT_LOST, "t");
-}
-
 Test(quorum_lock, survives_a_minority)
 {
     hlk_lock *lock = quorum_lock(three(), "t", NULL);
@@ -451,7 +438,7 @@ Test(quorum_lock, ends_a_wait_by_a_signal)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
-/* --- a release without a wait, and close */
+/* --- a release without a wait, and several locks */
 
 struct released {
     atomic_int done;
@@ -485,75 +472,6 @@ Test(quorum_lock, is_released_by_a_completion_too)
     cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK, "%s", hlk_last_error());
     WAIT_FOR(quorum_keys("t") == 0);
     hlk_owner_destroy(owner);
-}
-
-Test(quorum_lock, is_released_by_close)
-{
-    hlk_lock *lock = quorum_lock(three(), "t", NULL);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
-    WAIT_FOR(quorum_keys("t") == 3); /* quorum_end closes, and fails if a key is left */
-}
-
-/* A master had the hold and is away: a majority has answered the release, and is enough. */
-static void close_without_it(bool releases)
-{
-    struct hlk_client_opts opts = fixture_opts();
-    opts.reply_timeout_ms = WAIT_MS;
-    hlk_client *client = quorum_open_url(3, "", &opts);
-    hlk_lock *lock = quorum_lock(client, "t", NULL);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
-    WAIT_FOR(quorum_keys("t") == 3);
-    quorum_forget_view(0);
-    server_kill(masters[0]);
-    int64_t began = test_now_ms();
-    if (releases)
-        cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
-    quorum_close(client);
-    cr_assert_lt(running_ms(began), WAIT_MS / 2);
-    WAIT_FOR(quorum_keys("t") == 0);
-}
-
-Test(quorum_lock, closes_at_once_though_a_master_that_had_it_is_away)
-{
-    close_without_it(true);
-}
-
-Test(quorum_lock, is_released_by_close_at_once_though_a_master_that_had_it_is_away)
-{
-    close_without_it(false);
-}
-
-static void *closes(void *client)
-{
-    quorum_close(client);
-    return NULL;
-}
-
-static int refusals(int i)
-{
-    const char *at = strstr(raw(views[i], "INFO errorstats"), "errorstat_NOREPLICAS:count=");
-    return at ? atoi(at + strlen("errorstat_NOREPLICAS:count=")) : 0;
-}
-
-/* Close waits for the connection to the first master when the second one confirms the release. */
-Test(quorum_lock, closes_as_soon_as_a_majority_confirms_though_a_master_is_away)
-{
-    struct hlk_client_opts opts = fixture_opts();
-    pthread_t thread;
-    opts.reply_timeout_ms = WAIT_MS;
-    hlk_client *client = quorum_open_url(3, "", &opts);
-    cr_assert_eq(hlk_lock_acquire(quorum_lock(client, "t", NULL), HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
-    WAIT_FOR(quorum_keys("t") == 3);
-    raw(views[1], "CONFIG SET min-replicas-to-write 1");
-    quorum_forget_view(0);
-    server_kill(masters[0]);
-    int64_t began = test_now_ms();
-    pthread_create(&thread, NULL, closes, client);
-    WAIT_FOR(refusals(1) >= 4); /* repeated after a pause: close has long looked at the first master */
-    raw(views[1], "CONFIG SET min-replicas-to-write 0");
-    pthread_join(thread, NULL);
-    cr_assert_lt(running_ms(began), WAIT_MS / 2);
-    WAIT_FOR(quorum_keys("t") == 0);
 }
 
 Test(quorum_lock, is_a_member_of_a_multilock)
