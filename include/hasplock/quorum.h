@@ -102,8 +102,8 @@ HLK_API void hlk_quorum_destroy(hlk_quorum *quorum);
 /* Acquires the lock, waiting for up to `wait_ms` (HLK_NOWAIT: one try; HLK_FOREVER).
  * HLK_OK           held until hlk_quorum_held_until(); one release is due
  * HLK_BUSY         wait_ms is 0, and others hold too many of the masters, or another handle of this process has it
- * HLK_TIMEOUT      not acquired in all of wait_ms, or by retry_count more tries. Also if masters have not answered by the
- *                  end of the wait, and node_timeout_ms is not over
+ * HLK_TIMEOUT      not acquired in all of wait_ms, or by retry_count more tries. Also if masters have not answered by
+ *                  the end of the wait, and node_timeout_ms is not over
  * HLK_LOST         this handle lost a hold, and has not released it yet
  * HLK_DEADLOCK     this handle has the lock, or another thread acquires by it; nothing was sent
  * HLK_E_CONNECT    too few masters for a majority: with HLK_NOWAIT as soon as that is certain, else after

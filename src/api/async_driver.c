@@ -28,15 +28,11 @@ void hlk_async_unref(struct hlk_async *async)
 
 /* --- events --- */
 
-void hlk_async_wake(struct hlk_async *async, unsigned bit)
-{
-    atomic_fetch_or(&async->bits, bit);
-    hlk_loop_post(async->lock->client->loop, &async->post);
-}
-
 static void async_on_wake(struct hlk_waker *waker, unsigned bit)
 {
-    hlk_async_wake(HLK_CONTAINER(waker, struct hlk_async, waker), bit);
+    struct hlk_async *async = HLK_CONTAINER(waker, struct hlk_async, waker);
+    atomic_fetch_or(&async->bits, bit);
+    hlk_loop_post(async->lock->client->loop, &async->post);
 }
 
 /* Loop thread. Without a reference the post that frees it is queued. */

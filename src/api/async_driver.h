@@ -13,30 +13,30 @@ struct hlk_async;
 /* The operation that is driven. */
 struct hlk_async_type {
     struct hlk_wait_for (*step)(struct hlk_async *async, unsigned events);
-    /* After DONE, once: ends the operation, sets status and error, and sees to it that the job is completed once
-     * (hlk_client_complete). It is gone then. */
+    /* After DONE, once. Ends the operation, sets status and error, and completes the job (hlk_client_complete), at once
+     * or later. `async` may be freed on return. */
     void (*end)(struct hlk_async *async);
     void (*free)(struct hlk_async *async);
 };
 
-struct hlk_async { /* heap, embedded */
+struct hlk_async {              /* heap; embedded in the operation's own struct */
     const struct hlk_async_type *type;
     atomic_uint bits;
-    atomic_int refs; /* the completion's, and what its owner adds */
-    bool touched;    /* the loop may have a pointer to it: free it on the loop thread */
-    bool over;       /* no further steps */
-    hlk_lock *lock;  /* kept by what is driven */
-    hlk_owner *owner; /* referenced: the handle may be destroyed while this waits */
-    struct hlk_waker waker;
+    atomic_int refs;            /* the completion's, and those of hlk_async_ref */
+    bool touched;               /* the loop may have a pointer to it: it is freed on the loop thread */
+    bool over;                  /* no further steps */
+    hlk_lock *lock;             /* its handle is referenced by the operation */
+    hlk_owner *owner;           /* referenced: the handle may be destroyed during the wait */
+    struct hlk_waker waker;     /* for the operation */
     struct hlk_post post;
-    struct hlk_post end; /* frees it: posted once, with the last reference */
+    struct hlk_post end;        /* frees it: posted once, with the last reference */
     struct hlk_alarm alarm;
-    int64_t alarm_ms; /* when it is due; 0: it is not armed */
+    int64_t alarm_ms;           /* when it is due; 0: it is not armed */
     struct hlk_job job;
     hlk_done_fn *done;
     void *ctx;
     enum hlk_status status;
-    struct hlk_error error; /* the thread's error, for the thread of the callback */
+    struct hlk_error error;     /* of the thread that ended the operation, for the thread of the callback */
 };
 
 /* Zeroed before. The owner is referenced. Events that come before hlk_async_start are kept. */
@@ -47,9 +47,8 @@ void hlk_async_drop(struct hlk_async *async);
 /* After the operation's first step: what that waits for. */
 void hlk_async_start(struct hlk_async *async, struct hlk_wait_for first);
 
-/* Any thread, under any mutex of rank below POST: the loop thread runs the step. */
-void hlk_async_wake(struct hlk_async *async, unsigned bit);
-/* Any thread without a mutex: runs the step. The caller has a reference, or is the loop thread. */
+/* Runs a step. Any thread, without a mutex. The caller has a reference, or is the loop thread. Under a mutex:
+ * async->waker; then the loop thread runs the step. */
 void hlk_async_step(struct hlk_async *async, unsigned bit);
 
 static inline void hlk_async_ref(struct hlk_async *async) { atomic_fetch_add(&async->refs, 1); }

@@ -1,4 +1,4 @@
-/* wait_for.h - what an operation under way waits for, and how whoever waits with it is woken.
+/* wait_for.h - what an operation under way waits for, and what its events wake.
  *
  * An operation is a step function: it handles what has happened, sends what is to be sent, and says what to wait for
  * next. It never sleeps. Its driver waits: a blocked thread, or completions (api/async_driver.h). */
@@ -17,8 +17,8 @@
 enum hlk_wait_what {
     HLK_WAIT_START,             /* nothing yet */
     HLK_WAIT_REPLY,             /* the reply to the attempt in flight */
-    HLK_WAIT_CONNECTION,        /* a connection */
-    HLK_WAIT_PAUSE,             /* until_ms: for example, the server has refused the command for now */
+    HLK_WAIT_CONNECTION,        /* the server is connected, or enough of several are */
+    HLK_WAIT_PAUSE,             /* until_ms has come. For example, the server has refused the command for now */
     HLK_WAIT_QUEUE,             /* it becomes the head waiter, or holds the lock */
     HLK_WAIT_MESSAGES,          /* a message or a subscription, or it holds the lock */
     HLK_WAIT_REPLICAS,          /* replicas confirm the hold */
@@ -30,9 +30,9 @@ struct hlk_wait_for {
     int64_t until_ms;           /* then the driver reports that its time is over; INT64_MAX: never */
 };
 
-/* Whom events wake. */
+/* What an event wakes: a blocked thread, or an operation without one. */
 struct hlk_waker {
-    struct hlk_thread *thread;  /* a blocked one; or NULL, and: */
+    struct hlk_thread *thread;  /* NULL: none, and `wake` is called */
     void (*wake)(struct hlk_waker *waker, unsigned bit);    /* any thread, under any mutex of rank below POST */
 };
 
