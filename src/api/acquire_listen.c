@@ -21,13 +21,6 @@ static void ignore_message(struct hlk_listener *listener, unsigned bit)
     (void)listener, (void)bit;
 }
 
-void hlk_acquire_listen_init(struct hlk_acquire_op *op)
-{
-    op->inbox_listener.on_event = listen_on_inbox;
-    op->listener.on_event = listen_on_foreign;
-    op->retained.on_event = ignore_message;
-}
-
 /* It waits for messages, and cannot read them itself. */
 static bool waits_unread(const struct hlk_acquire_op *op)
 {
@@ -56,6 +49,7 @@ static void retain_inbox(struct hlk_acquire_op *op)
 {
     char name[HLK_KEY_MAX + HLK_FIELD_MAX];
     struct hlk_channels *channels = &op->server->channels;
+    op->retained.on_event = ignore_message;
     if (channels->pubsub.sharded)
         (void)hlk_channel_join(channels, name, listen_inbox(op, name), &op->retained);
     else
@@ -124,10 +118,9 @@ bool hlk_acquire_listen_live(struct hlk_acquire_op *op)
     struct hlk_channels *channels = &op->server->channels;
     if (op->inbox_listener.channel)
         return hlk_channel_confirmed(channels, &op->inbox_listener);
-    if (atomic_load(&channels->known) == 0)
-        return false;
     char name[HLK_KEY_MAX + HLK_FIELD_MAX];
     size_t len = listen_inbox(op, name);
+    op->inbox_listener.on_event = listen_on_inbox;
     op->machine.joined = hlk_channel_join_live(channels, name, len, &op->inbox_listener) == HLK_OK;
     op->shared |= op->machine.joined;
     if (op->machine.joined && has_moved(op)) {
@@ -153,6 +146,7 @@ static enum hlk_acquire_event join(struct hlk_acquire_op *op, const char *channe
 enum hlk_acquire_event hlk_acquire_listen_inbox(struct hlk_acquire_op *op)
 {
     char name[HLK_KEY_MAX + HLK_FIELD_MAX];
+    op->inbox_listener.on_event = listen_on_inbox;
     return join(op, name, listen_inbox(op, name), &op->inbox_listener);
 }
 
@@ -160,6 +154,7 @@ enum hlk_acquire_event hlk_acquire_listen_foreign(struct hlk_acquire_op *op)
 {
     char channel[HLK_KEY_MAX + HLK_FIELD_MAX];
     size_t len = op->lock->kind->format->foreign_channel(channel, &op->cmd);
+    op->listener.on_event = listen_on_foreign;
     return join(op, channel, len, &op->listener);
 }
 

@@ -5,15 +5,16 @@
 
 #include "api/acquire_op.h"
 
-void hlk_acquire_listen_init(struct hlk_acquire_op *op);
 /* Called with true when a wait for messages begins, with false when it ends. In between the loop thread reads the
  * messages of an acquire that has no thread. */
 void hlk_acquire_listen_eager(struct hlk_acquire_op *op, bool more);
 /* The inbox stays subscribed while it is behind others in the local queue. */
 void hlk_acquire_listen_retain(struct hlk_acquire_op *op);
-/* Called before each command: moves the listeners to the server that keeps the lock now. */
+/* Called before each command once it may listen somewhere: moves the listeners to the server that keeps the lock
+ * now. */
 void hlk_acquire_listen_follow(struct hlk_acquire_op *op);
-/* Whether this client's inbox is subscribed already. If so the first command may take a ticket. */
+/* Joins the inbox if it is subscribed already. True: it is, so the first command may take a ticket. Called only if the
+ * server's channels are in use (hlk_channels_in_use). */
 bool hlk_acquire_listen_live(struct hlk_acquire_op *op);
 /* Joins the inbox; the channel where foreign clients call. HLK_ACQUIRE_ON_SUBSCRIBED; HLK_ACQUIRE_ON_JOINED;
  * HLK_ACQUIRE_ON_MESSAGE: the slot has moved, ask again; HLK_ACQUIRE_ON_ABORT with op->error. */

@@ -111,7 +111,6 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
     op->fixed = lease > 0;
     op->lease_ms = op->fixed ? lease : lock->client->table.watchdog_ms;
     init_waiter(op, lock, holder);
-    hlk_acquire_listen_init(op);
     op->cancel_wait.wake = op_on_cancel;
     op->closing_wait.wake = on_closing;
     op->cmd.type = &lock->kind->format->acquire;
@@ -195,7 +194,8 @@ enum hlk_acquire_event hlk_acquire_op_acquired(struct hlk_acquire_op *op)
 enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
 {
     struct hlk_entry *e = op->lock->entry;
-    hlk_acquire_listen_follow(op);
+    if (op->shared) /* else it listens nowhere yet */
+        hlk_acquire_listen_follow(op);
     if ((op->machine.answered || op->machine.queued_locally) && !hlk_entry_resend(e, &op->waiter))
         return hlk_acquire_op_acquired(op);
     op->cmd.beside = hold_by(op, op->lock->kind->format->beside);
@@ -205,7 +205,8 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
     if (op->machine.once && op->lock->kind->format->per_holder && hlk_releases_count(&op->node->releases) == 0)
         op->retried = true; /* no release is pending: what it finds is another holder of this client */
     bool joins = !op->machine.once && !op->lock->kind->polls && !op->lock->kind->format->holds_nothing;
-    bool queues = joins && (hlk_acquire_listen_live(op) || op->lock->kind->format->queues_first);
+    bool live = joins && hlk_channels_in_use(&op->server->channels) && hlk_acquire_listen_live(op);
+    bool queues = live || (joins && op->lock->kind->format->queues_first);
     if (!queues && !op->cmd.fenced && !op->waiter.permits)
         return HLK_ACQUIRE_ON_HEAD;
     if (hlk_entry_queue(e, &op->waiter, queues, &op->cmd.member) == HLK_ENTER_NOMEM) {

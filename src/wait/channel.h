@@ -66,6 +66,12 @@ enum hlk_status hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop,
 void hlk_channels_close(struct hlk_channels *channels);     /* after the loop has stopped: no connection is left */
 void hlk_channels_fini(struct hlk_channels *channels);      /* after the loop has stopped, without listeners */
 
+/* False: no channel has a wait or lingers. */
+static inline bool hlk_channels_in_use(const struct hlk_channels *channels)
+{
+    return atomic_load(&channels->known) > 0;
+}
+
 /* HLK_OK: joined and confirmed, so no message after the next command is missed. HLK_BUSY: joined, HLK_WAKE_SUBSCRIBED
  * will follow. HLK_E_NOMEM. Any thread. */
 enum hlk_status hlk_channel_join(struct hlk_channels *channels, const char *name, size_t len,
