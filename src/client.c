@@ -76,11 +76,6 @@ void hlk_client_complete(hlk_client *client, struct hlk_job *job)
     hlk_client_need_dispatch(client);
 }
 
-void hlk_client_op_begin(hlk_client *client)
-{
-    atomic_fetch_add(&client->requests, 1);
-}
-
 void hlk_client_op_end(hlk_client *client)
 {
     if (atomic_fetch_sub(&client->requests, 1) != 1)

@@ -77,6 +77,12 @@ void hlk_client_each_server(const hlk_client *client, void (*fn)(struct hlk_node
 /* `given` (may be NULL) checked and completed; HLK_E_INVALID with the thread's error set. */
 enum hlk_status hlk_client_read_opts(const struct hlk_client_opts *given, struct hlk_client_opts *opts);
 
+/* False: in a forked child, or closed. */
+static inline bool hlk_client_is_usable(const hlk_client *client)
+{
+    return client->process == hlk_thread_process() && !atomic_load(&client->closing);
+}
+
 /* At every public edge: HLK_OK, or HLK_E_FORKED / HLK_E_CLOSED with the thread's error set. */
 enum hlk_status hlk_client_check(const hlk_client *client, const char *operation, const char *name);
 
@@ -90,7 +96,8 @@ void hlk_client_need_dispatch(hlk_client *client);           /* dispatch is want
 void hlk_client_warn_braces(hlk_client *client, const char *name);  /* once */
 void hlk_client_warn_kinds(hlk_client *client, const char *name);   /* once */
 
-void hlk_client_op_begin(hlk_client *client);
+/* Between the two close waits for an acquire. */
+static inline void hlk_client_op_begin(hlk_client *client) { atomic_fetch_add(&client->requests, 1); }
 void hlk_client_op_end(hlk_client *client);
 void hlk_client_wait_add(hlk_client *client, struct hlk_wait_entry *entry);
 void hlk_client_wait_remove(hlk_client *client, struct hlk_wait_entry *entry);

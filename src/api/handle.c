@@ -41,7 +41,7 @@ enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum 
     return hlk_last_set(status, "%s", buf);
 }
 
-enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation)
+enum hlk_status hlk_lock_refuse(const hlk_lock *lock, const char *operation)
 {
     if (!lock)
         return hlk_last_set(HLK_E_INVALID, "%s: lock is NULL", operation);

@@ -103,8 +103,12 @@ enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_holder hol
 /* The label of the handle's owner, or "". The handle may be in destroy at the same time. */
 void hlk_lock_owner_label(struct hlk_handle *handle, char *buf, size_t size);
 
-/* Refuses NULL, a forked child and a closed client; called first by every call on a handle. */
-enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation);
+/* Refuses NULL, a forked child and a closed client; called first by every call on a handle. The second one says why. */
+enum hlk_status hlk_lock_refuse(const hlk_lock *lock, const char *operation);
+static inline enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *operation)
+{
+    return lock && hlk_client_is_usable(lock->client) ? HLK_OK : hlk_lock_refuse(lock, operation);
+}
 /* The same, and a lock over several servers. */
 enum hlk_status hlk_lock_check_single(const hlk_lock *lock, const char *operation);
 

@@ -9,18 +9,6 @@
 
 /* --- the losses of a handle --- */
 
-void hlk_handle_retain(struct hlk_handle *handle)
-{
-    if (handle)
-        atomic_fetch_add(&handle->refs, 1);
-}
-
-void hlk_handle_release(struct hlk_handle *handle)
-{
-    if (handle && atomic_fetch_sub(&handle->refs, 1) == 1)
-        handle->free(handle);
-}
-
 void hlk_handle_count_lost(struct hlk_handle *handle, bool lost)
 {
     if (!handle)

@@ -68,6 +68,18 @@ struct hlk_handle {
     };
 };
 
+/* NULL is fine. */
+static inline void hlk_handle_retain(struct hlk_handle *handle)
+{
+    if (handle)
+        atomic_fetch_add(&handle->refs, 1);
+}
+static inline void hlk_handle_release(struct hlk_handle *handle)
+{
+    if (handle && atomic_fetch_sub(&handle->refs, 1) == 1)
+        handle->free(handle);
+}
+
 /* One wait in the local queue. */
 struct hlk_local_waiter {
     struct hlk_list link;               /* under the entry's mutex, like h */
@@ -155,9 +167,6 @@ static inline size_t hlk_entry_len(const struct hlk_entry *e)
     /* behind the name: a NUL and the format's letter, if it has one; and the holder */
     return e->link.len - (e->format ? 2 : 0) - (e->per_holder ? sizeof(uint64_t) : 0);
 }
-
-void hlk_handle_retain(struct hlk_handle *handle);
-void hlk_handle_release(struct hlk_handle *handle);            /* NULL is fine */
 
 /* --- acquiring --- */
 

@@ -5,7 +5,26 @@
 
 #include "lease/entry.h"
 
-void hlk_entry_move(struct hlk_entry *e, enum hlk_entry_state to);    /* the only function that writes the state */
+#include <assert.h>
+
+/* The only function that writes the state. */
+static inline void hlk_entry_move(struct hlk_entry *e, enum hlk_entry_state to)
+{
+    static const unsigned next[] = {
+        [HLK_ENTRY_NONE] = 1u << HLK_ENTRY_ACQUIRING,
+        [HLK_ENTRY_ACQUIRING] =
+            1u << HLK_ENTRY_HELD | 1u << HLK_ENTRY_WAITING | 1u << HLK_ENTRY_RELEASING | 1u << HLK_ENTRY_NONE,
+        [HLK_ENTRY_WAITING] =
+            1u << HLK_ENTRY_HELD | 1u << HLK_ENTRY_ACQUIRING | 1u << HLK_ENTRY_RELEASING | 1u << HLK_ENTRY_NONE,
+        [HLK_ENTRY_HELD] = 1u << HLK_ENTRY_RELEASING,
+        [HLK_ENTRY_RELEASING] = 1u << HLK_ENTRY_NONE | 1u << HLK_ENTRY_HELD,
+    };
+    hlk_mutex_assert_held(e->mu);
+    assert(next[e->state] & 1u << to);
+    (void)next;
+    e->state = (uint8_t)to & 7u;
+}
+
 bool hlk_entry_is_held_by(const struct hlk_entry *e, uint64_t holder);
 
 /* h was broken while it is not HELD. An "acquired" that is on its way is older than the break, and so is a noted

@@ -4,25 +4,6 @@
 #include "base/clock.h"
 #include "lease/entry_table.h"
 
-#include <assert.h>
-
-void hlk_entry_move(struct hlk_entry *e, enum hlk_entry_state to)
-{
-    static const unsigned next[] = {
-        [HLK_ENTRY_NONE] = 1u << HLK_ENTRY_ACQUIRING,
-        [HLK_ENTRY_ACQUIRING] =
-            1u << HLK_ENTRY_HELD | 1u << HLK_ENTRY_WAITING | 1u << HLK_ENTRY_RELEASING | 1u << HLK_ENTRY_NONE,
-        [HLK_ENTRY_WAITING] =
-            1u << HLK_ENTRY_HELD | 1u << HLK_ENTRY_ACQUIRING | 1u << HLK_ENTRY_RELEASING | 1u << HLK_ENTRY_NONE,
-        [HLK_ENTRY_HELD] = 1u << HLK_ENTRY_RELEASING,
-        [HLK_ENTRY_RELEASING] = 1u << HLK_ENTRY_NONE | 1u << HLK_ENTRY_HELD,
-    };
-    hlk_mutex_assert_held(e->mu);
-    assert(next[e->state] & 1u << to);
-    (void)next;
-    e->state = (uint8_t)to & 7u;
-}
-
 void hlk_entry_arm(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);

@@ -13,6 +13,7 @@
 #include "net/backoff.h"
 #include "node/node.h"
 #include "node/slots.h"
+#include "script/engine.h"
 #include "script/router.h"
 
 #define HLK_SERVERS_MAX 1000
@@ -71,8 +72,6 @@ unsigned hlk_cluster_server(struct hlk_cluster *cluster, const struct hlk_node *
 bool hlk_cluster_keeps(const struct hlk_cluster *cluster, unsigned server);
 /* Sets who keeps the slot. True: it was another one, and that is noted in `moved`. */
 bool hlk_cluster_set(struct hlk_cluster *cluster, unsigned slot, unsigned server);
-/* Sets where the command goes, which is about the lock cmd->name. */
-void hlk_node_direct(struct hlk_node *node, struct hlk_command *cmd);
 /* Is the lock's slot among those that have just moved? In the owner's verify_moved only. */
 bool hlk_cluster_moved(const struct hlk_cluster *cluster, const char *name, size_t len);
 
@@ -95,6 +94,17 @@ static inline struct hlk_node *hlk_node_of(struct hlk_node *node, const char *na
 {
     struct hlk_cluster *cluster = node->cluster;
     return cluster ? cluster->servers[atomic_load(&cluster->keepers[hlk_slot_of(name, len)])] : node;
+}
+
+/* Sets where the command goes, which is about the lock cmd->name. */
+static inline void hlk_node_direct(struct hlk_node *node, struct hlk_command *cmd)
+{
+    cmd->pipeline = node->pipeline;
+    if (!node->cluster)
+        return;
+    cmd->router = &node->cluster->router;
+    cmd->slot = (uint16_t)hlk_slot_of(cmd->name, cmd->name_len);
+    (void)hlk_command_route(cmd);
 }
 
 /* cluster_read.c */

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "hasplock/client.h"
-#include "script/engine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -92,16 +91,6 @@ bool hlk_cluster_keeps(const struct hlk_cluster *cluster, unsigned server)
     while (slot < HLK_SLOTS && atomic_load(&cluster->keepers[slot]) != server)
         slot++;
     return slot < HLK_SLOTS;
-}
-
-void hlk_node_direct(struct hlk_node *node, struct hlk_command *cmd)
-{
-    cmd->pipeline = node->pipeline;
-    if (!node->cluster)
-        return;
-    cmd->router = &node->cluster->router;
-    cmd->slot = (uint16_t)hlk_slot_of(cmd->name, cmd->name_len);
-    (void)hlk_command_route(cmd);
 }
 
 bool hlk_cluster_moved(const struct hlk_cluster *cluster, const char *name, size_t len)
