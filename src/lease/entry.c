@@ -284,7 +284,7 @@ void hlk_entry_view(struct hlk_entry *e, uint64_t holder, struct hlk_view *out)
         out->cap_ms = e->hold.lease.cap_ms;
         out->token = e->hold.ticket && e->hold.ticket->fenced ? e->hold.ticket->token : 0;
         out->lost = e->hold.lease.state == HLK_LEASE_LOST;
-        out->replicated = e->hold.replicated == e->hold.id;
+        out->replicated = e->hold.replicated;
         out->why = out->lost ? unnoted : NULL;
     } else if (ended_hold && ended_hold->releases) {
         out->count = ended_hold->releases;
@@ -298,7 +298,7 @@ void hlk_entry_view(struct hlk_entry *e, uint64_t holder, struct hlk_view *out)
 void hlk_entry_note_replicated(struct hlk_entry *e, uint64_t h)
 {
     hlk_mutex_lock(e->mu);
-    e->hold.replicated = h;
+    e->hold.replicated |= e->hold.id == h;
     hlk_mutex_unlock(e->mu);
 }
 

@@ -141,10 +141,11 @@ struct hlk_entry {
     struct hlk_holder holder;
     struct hlk_handle *handle;          /*   and through which handle it was acquired */
     struct hlk_ended_hold *ended_hold;
+    /* The next in node->due: loop thread only. Without a reference: in the table's `gone`, under the table's mutex */
+    struct hlk_entry *next;
     atomic_int refs;
-    /* Loop thread only: in the watchdog's batch. Without a reference: in the table's list of entries to free, under its
-     * mutex */
-    struct hlk_list due;
+    bool is_due;                        /* in node->due: loop thread only */
+    char name[];                        /* link.key. It begins in what would be padding */
 };
 
 /* The node's entry for locks of that name and format, made if necessary, with a reference for the caller. NULL: no
@@ -161,7 +162,7 @@ void hlk_entry_ref(struct hlk_entry *e);
 bool hlk_entry_try_ref(struct hlk_entry *e);    /* loop thread: false when it is being freed */
 void hlk_entry_unref(struct hlk_entry *e);      /* any thread */
 
-static inline const char *hlk_entry_name(const struct hlk_entry *e) { return e->link.key; }
+static inline const char *hlk_entry_name(const struct hlk_entry *e) { return e->name; }
 static inline size_t hlk_entry_len(const struct hlk_entry *e)
 {
     /* behind the name: a NUL and the format's letter, if it has one; and the holder */

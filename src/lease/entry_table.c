@@ -6,26 +6,23 @@
 
 #include <string.h>
 
-struct named_entry {
-    struct hlk_entry entry;
-    char name[];
-};
-
 static void free_entry(struct hlk_entry *e)
 {
     hlk_mem_free(e->hold.ticket);
-    hlk_mem_free(HLK_CONTAINER(e, struct named_entry, entry));
+    hlk_mem_free(e);
 }
 
 static void free_gone(struct hlk_entry_table *table)
 {
     for (;;) {
         hlk_mutex_lock(&table->mu);
-        struct hlk_list *node = hlk_list_pop(&table->gone);
+        struct hlk_entry *e = table->gone;
+        if (e)
+            table->gone = e->next;
         hlk_mutex_unlock(&table->mu);
-        if (!node)
+        if (!e)
             return;
-        free_entry(HLK_CONTAINER(node, struct hlk_entry, due));
+        free_entry(e);
     }
 }
 
@@ -40,7 +37,7 @@ static int64_t table_tick_due_ms(struct hlk_tick *tick)
 {
     struct hlk_entry_table *table = HLK_CONTAINER(tick, struct hlk_entry_table, tick);
     hlk_mutex_lock(&table->mu);
-    bool idle = hlk_list_empty(&table->gone);
+    bool idle = !table->gone;
     hlk_mutex_unlock(&table->mu);
     return idle ? INT64_MAX : 0;
 }
@@ -110,7 +107,8 @@ void hlk_entry_unref(struct hlk_entry *e)
         hlk_map_remove(&e->node->entries, &e->link);
         forget_hold(e);
         hlk_loop_cancel(table->loop, &e->hold.alarm);
-        hlk_list_push_back(&table->gone, &e->due);
+        e->next = table->gone;
+        table->gone = e;
     }
     hlk_mutex_unlock(&table->mu);
     if (last)
@@ -119,16 +117,15 @@ void hlk_entry_unref(struct hlk_entry *e)
 
 static struct hlk_entry *table_make(struct hlk_node *node, const char *name, size_t len)
 {
-    struct named_entry *named = hlk_mem_zalloc(sizeof *named + len + 1);
-    if (!named)
+    struct hlk_entry *e = hlk_mem_zalloc(offsetof(struct hlk_entry, name) + len + 1);
+    if (!e)
         return NULL;
-    struct hlk_entry *e = &named->entry;
-    memcpy(named->name, name, len);
+    memcpy(e->name, name, len);
     e->node = node;
     e->mu = &node->table->stripes[hlk_map_hash(name, len) % HLK_STRIPES];
     e->hold.alarm.fire = node->table->on_alarm;
     hlk_list_init(&e->waiters);
-    if (hlk_map_put(&node->entries, &e->link, named->name, len))
+    if (hlk_map_put(&node->entries, &e->link, e->name, len))
         return e;
     free_entry(e);
     return NULL;
@@ -248,7 +245,6 @@ void hlk_entry_table_init(struct hlk_entry_table *table)
         pthread_cond_init(&table->unbatched[i], NULL);
     }
     hlk_mutex_init(&table->handles_mu, HLK_RANK_LEAF);
-    hlk_list_init(&table->gone);
     table->tick.run = table_on_tick;
     table->tick.due_ms = table_tick_due_ms;
     hlk_loop_add_tick(table->loop, &table->tick);

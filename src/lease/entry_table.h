@@ -41,7 +41,7 @@ struct hlk_entry_table {
     unsigned node_count;
 
     struct hlk_mutex mu;                /* rank TABLE; guards the nodes' maps of entries, and: */
-    struct hlk_list gone;               /* entries without a reference */
+    struct hlk_entry *gone;             /* entries without a reference */
     struct hlk_tick renew;              /* the watchdog's, like on_alarm */
     void (*on_alarm)(struct hlk_alarm *alarm);
     struct hlk_tick tick;               /* frees the entries in `gone`: the loop may still use an alarm of one */

@@ -29,8 +29,8 @@ struct hlk_hold {
     struct hlk_lease lease;
     struct hlk_ticket *ticket;          /* NULL: never waited */
     struct hlk_alarm alarm;             /* for the lease. Fires on the loop; freed there only */
-    uint64_t replicated;                /* the hold id that was confirmed by replicas last */
     unsigned written;                   /* how often it is held, by what Redis has */
+    bool replicated;                    /* replicas have confirmed it */
     bool doubt;                         /* an attempt of its acquire is in doubt */
     bool broken;                        /* it was broken before the reply to its acquire arrived */
     bool batched;                       /* a renewal of it is being written to the stream: no release may overtake it */

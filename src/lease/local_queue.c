@@ -74,7 +74,7 @@ enum hlk_enter hlk_entry_nest(struct hlk_entry *e, uint64_t holder, int64_t fixe
 static void new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     e->hold.id = waiter->h = atomic_fetch_add(&e->node->table->last_h, 1) + 1;
-    e->hold.doubt = e->hold.broken = e->busy = false;
+    e->hold.replicated = e->hold.doubt = e->hold.broken = e->busy = false;
 }
 
 /* False: no memory. */

@@ -200,20 +200,28 @@ static bool fits(struct batch *batch, struct hlk_entry *e)
     return true;
 }
 
+/* *at: node->due, or the `next` of the one before it. Its reference is the caller's. */
+static struct hlk_entry *take_due(struct hlk_node *node, struct hlk_entry **at)
+{
+    struct hlk_entry *e = *at;
+    *at = e->next;
+    if (node->due_end == &e->next)
+        node->due_end = at;
+    e->is_due = false;
+    return e;
+}
+
 /* Takes the first that is due, and those after it that fit. Some that do not may be between them. */
 static void fill(struct batch *batch)
 {
-    struct hlk_list *due = &batch->node->due, *next;
+    struct hlk_entry **at = &batch->node->due;
     int64_t now = hlk_clock_ms();
-    unsigned looks = 4 * HLK_RENEWALS_A_SCRIPT;
-    for (struct hlk_list *link = due->next; link != due && looks > 0; link = next, looks--) {
-        struct hlk_entry *e = HLK_CONTAINER(link, struct hlk_entry, due);
-        next = link->next;
-        if (batch->n == HLK_RENEWALS_A_SCRIPT)
-            break;
-        if (!fits(batch, e))
+    for (unsigned looks = 4 * HLK_RENEWALS_A_SCRIPT; *at && looks > 0 && batch->n < HLK_RENEWALS_A_SCRIPT; looks--) {
+        if (!fits(batch, *at)) {
+            at = &(*at)->next;
             continue;
-        hlk_list_remove(link);
+        }
+        struct hlk_entry *e = take_due(batch->node, at);
         hlk_mutex_lock(e->mu);
         batch->h[batch->n] = e->hold.id;
         batch->lease_ms[batch->n] = hlk_lease_renewal_ms(&e->hold.lease, e->node->table->watchdog_ms, now);
@@ -224,7 +232,7 @@ static void fill(struct batch *batch)
 
 void hlk_watchdog_flush(struct hlk_node *node)
 {
-    while (!hlk_list_empty(&node->due)) {
+    while (node->due) {
         struct batch *batch = hlk_mem_zalloc(sizeof *batch);
         if (!batch)
             break;
@@ -237,18 +245,23 @@ void hlk_watchdog_flush(struct hlk_node *node)
         if (!send_batch(batch))
             free_batch(batch); /* no connection: a reconnect verifies it */
     }
-    struct hlk_list *link;
-    while ((link = hlk_list_pop(&node->due))) /* no memory: repeated at each entry's next alarm */
-        hlk_entry_unref(HLK_CONTAINER(link, struct hlk_entry, due));
+    while (node->due) /* no memory: repeated at each entry's next alarm */
+        hlk_entry_unref(take_due(node, &node->due));
 }
 
 static void collect(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
-    if (hlk_list_linked(&e->due))
+    struct hlk_node *node = e->node;
+    if (e->is_due)
         return;
     hlk_entry_ref(e);
-    hlk_list_push_back(&e->node->due, &e->due);
+    if (!node->due)
+        node->due_end = &node->due;
+    *node->due_end = e;
+    node->due_end = &e->next;
+    e->next = NULL;
+    e->is_due = true;
 }
 
 /* Does what is due for one entry, and unlocks its mutex. */

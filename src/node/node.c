@@ -143,7 +143,6 @@ enum hlk_status hlk_node_open(struct hlk_node *node, hlk_loop *loop, const struc
     node->loop = loop;
     node->owner = *owner;
     node->verify.run = node_on_verify;
-    hlk_list_init(&node->due);
     enum hlk_status status = set_endpoint(&node->endpoint, opts, error);
     if (status == HLK_OK)
         status = set_locator(node, opts, error);

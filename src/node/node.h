@@ -16,6 +16,7 @@
 struct hlk_node;
 struct hlk_cluster;
 struct hlk_replicas;
+struct hlk_entry;
 struct hlk_entry_table;
 
 /* What a node calls up. Read-only; all but the first and last are required. */
@@ -66,7 +67,8 @@ struct hlk_node {
     struct hlk_entry_table *table;      /* the client's */
     struct hlk_map entries;             /* by name; under the table's mutex, like the next one */
     struct hlk_map holds;               /* of fair locks: hold id -> entry */
-    struct hlk_list due;                /* loop thread only: entries to renew in this tick */
+    /* Loop thread only: the entries to renew in this tick, oldest first; if there are any, where one is appended */
+    struct hlk_entry *due, **due_end;
 };
 
 /* node is zero before. Starts nothing: the loop runs later. Not HLK_OK: hlk_node_fini is still to be called. */

@@ -44,7 +44,6 @@ static void make_table(void)
     table.events = &events;
     table.nodes = &node;
     table.node_count = 1;
-    hlk_list_init(&node.due);
     table.log = &log;
     table.watchdog_ms = 30000;
     hlk_kind_formats(table.formats);

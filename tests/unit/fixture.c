@@ -26,7 +26,6 @@ void unit_open(void)
     unit.log = (struct hlk_log){ .fn = unit_no_log, .level = HLK_LOG_WARN };
     hlk_events_init(&unit.events, &unit.log);
     hlk_releases_init(&unit.node.releases, unit.peer.loop, "hlk-t-1-a");
-    hlk_list_init(&unit.node.due);
     unit.node.pipeline = unit.node.releases.pipeline = unit.peer.pipeline;
     unit.table.client_id = "hlk-t-1-a";
     unit.table.loop = unit.peer.loop;
