@@ -78,6 +78,7 @@ static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_
 /* After lease_ms, fixed and machine are set. */
 static void init_waiter(struct hlk_acquire_op *op, hlk_lock *lock, struct hlk_holder holder)
 {
+    const struct hlk_permits *permits = hlk_lock_permits(lock);
     op->waiter.holder = holder;
     op->waiter.handle = &lock->handle;
     op->waiter.once = op->machine.once;
@@ -86,7 +87,7 @@ static void init_waiter(struct hlk_acquire_op *op, hlk_lock *lock, struct hlk_ho
     op->waiter.max_hold_ms = lock->max_hold_ms;
     op->waiter.fenced = lock->kind->fenced;
     op->waiter.no_nesting = lock->kind->non_reentrant;
-    op->waiter.permits = lock->permits ? lock->permits->count : 0;
+    op->waiter.permits = permits ? permits->count : 0;
     op->waiter.floor = lock->kind->fenced ? lock->token_floor : 0;
     op->waiter.wake = op_on_queue_wake;
 }
@@ -99,6 +100,7 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
         return NULL;
     int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
     int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
+    const struct hlk_permits *permits = hlk_lock_permits(lock);
     init_machine(op, lock, opts->wait_ms, now, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
     op->acknowledged = -1;
     op->lock = lock;
@@ -126,7 +128,7 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
     op->cmd.lease_ms = op->lease_ms;
     op->cmd.fenced = lock->kind->fenced;
     op->cmd.count = op->waiter.permits;
-    op->cmd.settled = lock->permits ? lock->permits->settled : NULL;
+    op->cmd.settled = permits ? permits->settled : NULL;
     return op;
 }
 

@@ -164,11 +164,11 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
         status = hlk_acquire_op_read_opts(lock, "acquire", given, &opts);
     if (status != HLK_OK)
         return status;
-    hlk_owner *owner = atomic_load(&lock->owner); /* in a completion, the handle may be destroyed and have no owner */
+    hlk_owner *owner = hlk_lock_owner(lock); /* in a completion, the handle may be destroyed and have no owner */
     if (!owner || !done)
         return hlk_lock_fail(lock, "acquire", HLK_E_INVALID,
                              done ? "an async acquire needs a lock made with an owner"
                                   : "an async acquire needs a completion");
-    return lock->group ? lock->group->acquire_async(lock, &opts, owner, done, ctx)
-                       : acquire_async(lock, &opts, owner, done, ctx);
+    const struct hlk_lock_group *group = hlk_lock_group(lock);
+    return group ? group->acquire_async(lock, &opts, owner, done, ctx) : acquire_async(lock, &opts, owner, done, ctx);
 }

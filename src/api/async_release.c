@@ -123,8 +123,8 @@ static enum hlk_status release_by_thread_handle(hlk_lock *lock, hlk_done_fn *don
     enum hlk_status status = hlk_lock_check(lock, "release"); /* close now waits for this call, or has begun before */
     if (status != HLK_OK)
         return status;
-    if (lock->group)
-        return lock->group->release_async(lock, done, ctx);
+    if (hlk_lock_group(lock))
+        return hlk_lock_group(lock)->release_async(lock, done, ctx);
     hlk_lock *own = hlk_lock_thread_handle(lock, "release");
     status = own ? async_release_release(own, done, ctx) : HLK_E_NOMEM;
     hlk_lock_drop_thread_handle(lock, own);

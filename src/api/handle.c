@@ -19,9 +19,11 @@
 #define BACKOFF_MIN_MS 1
 #define BACKOFF_MAX_MS 128
 #define BACKOFF_MOST_MS 60000
+_Static_assert(BACKOFF_MOST_MS <= UINT16_MAX, "a handle has them in 16 bits");
 
 /* What a lock costs that is used: programs have many thousands. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct hlk_entry) + sizeof(struct hlk_lock) <= 400, "a lock stays small");
+_Static_assert(sizeof(void *) != 8 || (sizeof(struct hlk_entry) <= 232 && sizeof(struct hlk_lock) <= 120),
+               "malloc takes 256 and 128 bytes for them, with a name of up to 18 bytes");
 
 /* --- errors --- */
 
@@ -33,7 +35,8 @@ enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum 
     hlk_text_init(&text, buf, sizeof buf);
     hlk_text_add(&text, "%s ", operation);
     hlk_text_add_quoted(&text, hlk_lock_text(lock), hlk_lock_text_len(lock), 128);
-    hlk_text_add(&text, " at %s: ", lock->group ? lock->client->part->shown : hlk_lock_node(lock)->endpoint.url.shown);
+    hlk_text_add(
+        &text, " at %s: ", hlk_lock_group(lock) ? lock->client->part->shown : hlk_lock_node(lock)->endpoint.url.shown);
     va_list args;
     va_start(args, format);
     hlk_text_vadd(&text, format, args);
@@ -51,7 +54,7 @@ enum hlk_status hlk_lock_refuse(const hlk_lock *lock, const char *operation)
 enum hlk_status hlk_lock_check_single(const hlk_lock *lock, const char *operation)
 {
     enum hlk_status status = hlk_lock_check(lock, operation);
-    if (status == HLK_OK && lock->group)
+    if (status == HLK_OK && hlk_lock_group(lock))
         return hlk_lock_fail(lock, operation, HLK_E_INVALID, "not of a lock over several masters");
     return status;
 }
@@ -81,7 +84,7 @@ void hlk_lock_owner_label(struct hlk_handle *handle, char *buf, size_t size)
     if (!handle || !handle->mu) /* a thread's handle has no owner */
         return;
     hlk_mutex_lock(handle->mu);
-    const hlk_owner *owner = HLK_CONTAINER(handle, hlk_lock, handle)->owner;
+    const hlk_owner *owner = hlk_lock_owner(HLK_CONTAINER(handle, hlk_lock, handle));
     if (owner)
         (void)snprintf(buf, size, "%s", owner->label);
     hlk_mutex_unlock(handle->mu);
@@ -147,8 +150,8 @@ static void set_kind(hlk_lock *lock, const struct hlk_lock_opts *opts)
         lock->token_floor = opts->token_floor;
     int min_ms = opts->backoff_min_ms ? opts->backoff_min_ms : BACKOFF_MIN_MS;
     int max_ms = opts->backoff_max_ms ? opts->backoff_max_ms : BACKOFF_MAX_MS;
-    lock->backoff_min_ms = min_ms;
-    lock->backoff_max_ms = max_ms > min_ms ? max_ms : min_ms;
+    lock->backoff_min_ms = (uint16_t)min_ms;
+    lock->backoff_max_ms = (uint16_t)(max_ms > min_ms ? max_ms : min_ms);
 }
 
 hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
@@ -168,7 +171,6 @@ hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const 
     if (by_holder)
         memcpy(lock->name, name, len);
     set_kind(lock, opts);
-    lock->group = client->part ? client->part->locks : NULL;
     atomic_init(&lock->handle.refs, 1);
     lock->handle.mu = &client->table.handles_mu;
     lock->handle.callback = (struct hlk_callback){ opts->on_event, opts->event_ctx };
@@ -177,10 +179,10 @@ hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const 
     lock->entry = entry;
     lock->client = client;
     hlk_client_ref(client);
-    lock->owner = opts->owner;
-    if (lock->owner) {
-        atomic_fetch_add(&lock->owner->refs, 1);
-        lock->holder = lock->owner->holder;
+    if (opts->owner) {
+        atomic_fetch_add(&opts->owner->refs, 1);
+        lock->holder = opts->owner->holder;
+        lock->owned = true;
     }
     lock->lease_ms = opts->lease_ms;
     lock->max_hold_ms = opts->max_hold_ms;
@@ -249,8 +251,8 @@ void hlk_lock_destroy(hlk_lock *lock)
     if (lock->handle.callback.fn)
         hlk_events_silence(&lock->client->events, &lock->handle);
     hlk_mutex_lock(lock->handle.mu);
-    hlk_owner *owner = lock->owner;
-    lock->owner = NULL;
+    hlk_owner *owner = hlk_lock_owner(lock);
+    lock->owned = false;
     hlk_mutex_unlock(lock->handle.mu);
     hlk_owner_destroy(owner);
     hlk_handle_release(&lock->handle);
@@ -272,8 +274,9 @@ void hlk_lock_view(const hlk_lock *lock, struct hlk_thread *self, struct hlk_vie
 {
     uint64_t holder = hlk_lock_holder(lock, self).id;
     struct hlk_entry *e = lock->entry;
-    if (lock->group) {
-        lock->group->view(lock, hlk_lock_holder(lock, self), view);
+    const struct hlk_lock_group *group = hlk_lock_group(lock);
+    if (group) {
+        group->view(lock, hlk_lock_holder(lock, self), view);
         return;
     }
     if (!e) /* each thread has an entry while it holds the lock or has lost it */

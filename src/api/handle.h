@@ -38,20 +38,37 @@ struct hlk_permits {
 };
 
 struct hlk_lock {
-    const struct hlk_lock_group *group; /* NULL: a lock on one server */
     struct hlk_handle handle;           /* its references: the user's, holds, waits */
-    hlk_client *client;                 /* referenced, as entry and owner are */
+    hlk_client *client;                 /* referenced, as entry is */
     struct hlk_entry *entry;            /* NULL: a group's, or a fair lock held by threads, whose calls use thread
                                          * handles (thread_handle.c) */
-    hlk_owner *_Atomic owner;           /* NULL: held by threads. Given back by destroy: holds keep no owner */
-    struct hlk_holder holder;           /* the owner's; id 0: no owner */
+    struct hlk_holder holder;           /* id 0: the thread that calls */
     int64_t lease_ms, max_hold_ms;
     int64_t token_floor;                /* of a fenced kind */
-    int32_t backoff_min_ms, backoff_max_ms;     /* of polls */
     const struct hlk_kind *kind;
-    const struct hlk_permits *permits;  /* of a semaphore, for one call; NULL: a lock */
+    uint16_t backoff_min_ms, backoff_max_ms;    /* of polls; at most a minute */
+    atomic_bool owned;                  /* the holder is an owner, referenced. Given back by destroy: holds keep none */
+    bool has_permits;                   /* of a semaphore, for one call: struct hlk_permits is behind it */
     char name[];                        /* the name, if entry is NULL */
 };
+
+/* NULL: a lock on one server. */
+static inline const struct hlk_lock_group *hlk_lock_group(const hlk_lock *lock)
+{
+    return lock->client->part ? lock->client->part->locks : NULL;
+}
+
+/* NULL: it has none, or was destroyed. */
+static inline hlk_owner *hlk_lock_owner(const hlk_lock *lock)
+{
+    return atomic_load(&lock->owned) ? HLK_CONTAINER(lock->holder.holds, struct hlk_owner, holds) : NULL;
+}
+
+/* NULL: it is not one for a call of a semaphore. */
+static inline const struct hlk_permits *hlk_lock_permits(const hlk_lock *lock)
+{
+    return lock->has_permits ? (const struct hlk_permits *)(const void *)(lock + 1) : NULL;
+}
 
 static inline const char *hlk_lock_text(const hlk_lock *lock)
 {

@@ -182,7 +182,8 @@ static enum hlk_status acquire_by_thread_handle(hlk_lock *lock, const struct hlk
 
 static enum hlk_status acquire_checked(hlk_lock *lock, const struct hlk_acquire_opts *opts)
 {
-    return lock->group ? lock->group->acquire(lock, opts) : acquire_by_thread_handle(lock, opts);
+    const struct hlk_lock_group *group = hlk_lock_group(lock);
+    return group ? group->acquire(lock, opts) : acquire_by_thread_handle(lock, opts);
 }
 
 enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const struct hlk_acquire_opts *given)

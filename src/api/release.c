@@ -211,8 +211,8 @@ enum hlk_status hlk_lock_release(hlk_lock *lock)
     enum hlk_status status = hlk_lock_check(lock, "release");
     if (status != HLK_OK)
         return status;
-    if (lock->group)
-        return lock->group->release(lock);
+    if (hlk_lock_group(lock))
+        return hlk_lock_group(lock)->release(lock);
     struct hlk_thread *self = hlk_thread_get();
     if (!self)
         return hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");

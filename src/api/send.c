@@ -217,8 +217,8 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
     if (lease_ms < HLK_LEASE_MIN_MS || lease_ms > HLK_LEASE_MAX_MS)
         return hlk_lock_fail(lock, "extend", HLK_E_INVALID, "lease_ms %lld is not between %d and a year",
                              (long long)lease_ms, HLK_LEASE_MIN_MS);
-    if (lock->group)
-        return lock->group->extend(lock, lease_ms);
+    if (hlk_lock_group(lock))
+        return hlk_lock_group(lock)->extend(lock, lease_ms);
     struct hlk_thread *self = hlk_thread_get();
     if (!self)
         return hlk_lock_fail(lock, "extend", HLK_E_NOMEM, "no memory; nothing was sent");

@@ -74,7 +74,7 @@ hlk_lock *hlk_lock_call_handle(hlk_lock *lock, const char *operation, int64_t pe
     if (size)
         call->settled = memcpy(call + 1, settled, size);
     own->holder.holds = &call->holds;
-    own->permits = call;
+    own->has_permits = true;
     return own;
 }
 
