@@ -42,7 +42,7 @@ struct hlk_round *hlk_round_make(struct hlk_quorum *quorum, bool acquires, uint6
     return round;
 }
 
-static void round_ref(struct hlk_round *round)
+void hlk_round_ref(struct hlk_round *round)
 {
     atomic_fetch_add(&round->refs, 1);
 }
@@ -66,7 +66,7 @@ void hlk_round_watch(struct hlk_round *round, struct hlk_waker *waker)
     hlk_mutex_unlock(&round->mu);
 }
 
-static void round_wake(struct hlk_round *round)
+void hlk_round_wake(struct hlk_round *round)
 {
     hlk_mutex_lock(&round->mu);
     if (round->waker)
@@ -88,7 +88,7 @@ static void vote_count(struct hlk_vote *vote, enum hlk_vote_state state)
     hlk_mutex_unlock(&round->mu);
     if (!decides)
         return;
-    round_wake(round);
+    hlk_round_wake(round);
     if (round->on_decided)
         round->on_decided(round);
 }
@@ -180,7 +180,7 @@ static void vote_resend(struct hlk_vote *vote)
     vote->state = HLK_VOTE_RESEND;
     hlk_mutex_unlock(&round->mu);
     atomic_store(&round->wants_resend, true);
-    round_wake(round);
+    hlk_round_wake(round);
 }
 
 static void vote_on_end(struct hlk_call *call)
@@ -213,7 +213,7 @@ static void vote_send(struct hlk_vote *vote)
 {
     struct hlk_error error;
     struct hlk_round *round = vote->round;
-    round_ref(round);
+    hlk_round_ref(round);
     vote->epoch = hlk_pipeline_epoch(vote->cmd.pipeline);
     vote->cmd.call.done = vote_on_end;
     vote->cmd.call.lazy = !round->eager; /* whoever waits for it reads it; else the loop's next tick */
@@ -231,7 +231,7 @@ static void vote_send(struct hlk_vote *vote)
 
 void hlk_round_send(struct hlk_round *round)
 {
-    round_ref(round); /* it may be decided, and given up by its owner, meanwhile */
+    hlk_round_ref(round); /* it may be decided, and given up by its owner, meanwhile */
     round->sent_ms = hlk_clock_ms();
     for (unsigned i = 0; i < round->n; i++) {
         struct hlk_vote *vote = &round->votes[i];
@@ -319,6 +319,13 @@ void hlk_round_wait(struct hlk_round *round, struct hlk_thread *self, unsigned m
     hlk_mutex_unlock(&all->mu);
 }
 
+enum hlk_status hlk_round_wait_released(struct hlk_round *round, struct hlk_thread *self, int64_t at_ms,
+                                        struct hlk_error *error)
+{
+    wait_for(round, self, &round->released, NULL, 0, at_ms);
+    return hlk_round_released(round, error);
+}
+
 bool hlk_round_won(struct hlk_round *round)
 {
     hlk_mutex_lock(&round->mu);
@@ -335,104 +342,4 @@ bool hlk_round_absent(struct hlk_round *round)
         no += round->votes[i].state == HLK_VOTE_NO;
     hlk_mutex_unlock(&round->mu);
     return round->n - no < round->need;
-}
-
-/* --- releasing --- */
-
-static void count_release(struct hlk_round *round, enum hlk_release_outcome outcome, const struct hlk_error *error)
-{
-    hlk_mutex_lock(&round->mu);
-    round->settled++;
-    round->freed += outcome == HLK_RELEASE_DONE || outcome == HLK_RELEASE_ABSENT_REPEATED;
-    round->absent += outcome == HLK_RELEASE_ABSENT || outcome == HLK_RELEASE_UNKNOWN;
-    if (error)
-        round->refusal = *error;
-    bool over = round->freed >= round->need || round->settled == round->releases;
-    hlk_mutex_unlock(&round->mu);
-    if (!over || atomic_exchange(&round->released, true))
-        return;
-    for (unsigned i = 0; i < round->n; i++)
-        atomic_store(&round->votes[i].release.optional, true);
-    round_wake(round);
-    if (round->on_released)
-        round->on_released(round);
-}
-
-static void vote_on_released(struct hlk_release *pending, enum hlk_release_outcome outcome,
-                             const struct hlk_error *error)
-{
-    struct hlk_round *round = pending->ctx;
-    count_release(round, outcome, error);
-    hlk_round_unref(round);
-}
-
-/* Has it got the lock there, or may it have? */
-static bool vote_owes(struct hlk_vote *vote)
-{
-    struct hlk_round *round = vote->round;
-    struct hlk_release *pending = &vote->release;
-    hlk_mutex_lock(&round->mu);
-    bool in_flight = vote->state == HLK_VOTE_IN_FLIGHT;
-    bool owes = vote->epoch && (in_flight || vote->state == HLK_VOTE_YES || vote->doubt);
-    pending->doubt = !in_flight && vote->doubt;
-    pending->acquire_epoch = in_flight ? vote->epoch : 0;
-    hlk_mutex_unlock(&round->mu);
-    return owes;
-}
-
-static void vote_release(struct hlk_vote *vote, int64_t until_ms, bool eager)
-{
-    struct hlk_round *round = vote->round;
-    const struct hlk_quorum *quorum = round->quorum;
-    struct hlk_release *pending = &vote->release;
-    pending->cmd.type = quorum->layout->release;
-    pending->cmd.name = quorum->name;
-    pending->cmd.name_len = quorum->name_len;
-    pending->cmd.hold = round->hold;
-    pending->until_ms = until_ms;
-    pending->known_ms = round->sent_ms;
-    pending->settled = vote_on_released;
-    pending->ctx = round;
-    round_ref(round);
-    hlk_release_start(&quorum->client->nodes[vote - round->votes].releases, pending, NULL, eager);
-}
-
-void hlk_round_release(struct hlk_round *round, bool eager)
-{
-    bool owes[HLK_QUORUM_MAX] = { false };
-    int64_t until_ms = hlk_clock_ms() + round->ttl_ms;
-    unsigned n = 0;
-    for (unsigned i = 0; i < round->n; i++)
-        n += owes[i] = vote_owes(&round->votes[i]);
-    hlk_mutex_lock(&round->mu);
-    round->releases = n;
-    hlk_mutex_unlock(&round->mu);
-    for (unsigned i = 0; i < round->n; i++)
-        if (owes[i])
-            vote_release(&round->votes[i], until_ms, eager);
-}
-
-enum hlk_status hlk_round_wait_released(struct hlk_round *round, struct hlk_thread *self, int64_t at_ms,
-                                        struct hlk_error *error)
-{
-    wait_for(round, self, &round->released, NULL, 0, at_ms);
-    return hlk_round_released(round, error);
-}
-
-enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error)
-{
-    hlk_mutex_lock(&round->mu);
-    unsigned freed = round->freed, absent = round->absent, settled = round->settled;
-    struct hlk_error refusal = round->refusal;
-    hlk_mutex_unlock(&round->mu);
-    if (freed >= round->need)
-        return HLK_OK;
-    if (round->n - absent < round->need)
-        return hlk_error_set(error, HLK_LOST, "%u of %u masters did not know the hold any more", absent, round->n);
-    if (settled == round->releases && refusal.status != HLK_OK)
-        return hlk_error_set(error, refusal.status, "confirmed by %u of %u masters, refused: %s", freed, round->n,
-                             refusal.text);
-    return hlk_error_set(error, HLK_E_UNSURE,
-                         "sent, and confirmed by %u of %u masters in time; repeated in the background", freed,
-                         round->n);
 }

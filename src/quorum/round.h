@@ -57,6 +57,7 @@ struct hlk_round {
 
 /* Everything is set but sent_ms. NULL: no memory. */
 struct hlk_round *hlk_round_make(struct hlk_quorum *quorum, bool acquires, uint64_t hold, int64_t ttl_ms);
+void hlk_round_ref(struct hlk_round *round);
 void hlk_round_unref(struct hlk_round *round);
 
 /* Sends to all. A master that may have lost its data by a restart is not asked to acquire. */
@@ -71,6 +72,9 @@ void hlk_round_resend(struct hlk_round *round);
 
 /* Waits until it is decided, wants_resend, a bit of mask is set, or at_ms comes. It is watched by that thread. */
 void hlk_round_wait(struct hlk_round *round, struct hlk_thread *self, unsigned mask, int64_t at_ms);
+
+/* Wakes the thread that waits for it. */
+void hlk_round_wake(struct hlk_round *round);
 
 /* A majority said yes. */
 bool hlk_round_won(struct hlk_round *round);

@@ -1,0 +1,94 @@
+/* What an acquire has got on each master is given back there: which masters owe a release, and their answers. */
+#include "base/clock.h"
+#include "quorum/round.h"
+
+static void count_release(struct hlk_round *round, enum hlk_release_outcome outcome, const struct hlk_error *error)
+{
+    hlk_mutex_lock(&round->mu);
+    round->settled++;
+    round->freed += outcome == HLK_RELEASE_DONE || outcome == HLK_RELEASE_ABSENT_REPEATED;
+    round->absent += outcome == HLK_RELEASE_ABSENT || outcome == HLK_RELEASE_UNKNOWN;
+    if (error)
+        round->refusal = *error;
+    bool over = round->freed >= round->need || round->settled == round->releases;
+    hlk_mutex_unlock(&round->mu);
+    if (!over || atomic_exchange(&round->released, true))
+        return;
+    for (unsigned i = 0; i < round->n; i++)
+        atomic_store(&round->votes[i].release.optional, true);
+    hlk_round_wake(round);
+    if (round->on_released)
+        round->on_released(round);
+}
+
+static void vote_on_released(struct hlk_release *pending, enum hlk_release_outcome outcome,
+                             const struct hlk_error *error)
+{
+    struct hlk_round *round = pending->ctx;
+    count_release(round, outcome, error);
+    hlk_round_unref(round);
+}
+
+/* Has it got the lock there, or may it have? */
+static bool vote_owes(struct hlk_vote *vote)
+{
+    struct hlk_round *round = vote->round;
+    struct hlk_release *pending = &vote->release;
+    hlk_mutex_lock(&round->mu);
+    bool in_flight = vote->state == HLK_VOTE_IN_FLIGHT;
+    bool owes = vote->epoch && (in_flight || vote->state == HLK_VOTE_YES || vote->doubt);
+    pending->doubt = !in_flight && vote->doubt;
+    pending->acquire_epoch = in_flight ? vote->epoch : 0;
+    hlk_mutex_unlock(&round->mu);
+    return owes;
+}
+
+static void vote_release(struct hlk_vote *vote, int64_t until_ms, bool eager)
+{
+    struct hlk_round *round = vote->round;
+    const struct hlk_quorum *quorum = round->quorum;
+    struct hlk_release *pending = &vote->release;
+    pending->cmd.type = quorum->layout->release;
+    pending->cmd.name = quorum->name;
+    pending->cmd.name_len = quorum->name_len;
+    pending->cmd.hold = round->hold;
+    pending->until_ms = until_ms;
+    pending->known_ms = round->sent_ms;
+    pending->settled = vote_on_released;
+    pending->ctx = round;
+    hlk_round_ref(round);
+    hlk_release_start(&quorum->client->nodes[vote - round->votes].releases, pending, NULL, eager);
+}
+
+void hlk_round_release(struct hlk_round *round, bool eager)
+{
+    bool owes[HLK_QUORUM_MAX] = { false };
+    int64_t until_ms = hlk_clock_ms() + round->ttl_ms;
+    unsigned n = 0;
+    for (unsigned i = 0; i < round->n; i++)
+        n += owes[i] = vote_owes(&round->votes[i]);
+    hlk_mutex_lock(&round->mu);
+    round->releases = n;
+    hlk_mutex_unlock(&round->mu);
+    for (unsigned i = 0; i < round->n; i++)
+        if (owes[i])
+            vote_release(&round->votes[i], until_ms, eager);
+}
+
+enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error)
+{
+    hlk_mutex_lock(&round->mu);
+    unsigned freed = round->freed, absent = round->absent, settled = round->settled;
+    struct hlk_error refusal = round->refusal;
+    hlk_mutex_unlock(&round->mu);
+    if (freed >= round->need)
+        return HLK_OK;
+    if (round->n - absent < round->need)
+        return hlk_error_set(error, HLK_LOST, "%u of %u masters did not know the hold any more", absent, round->n);
+    if (settled == round->releases && refusal.status != HLK_OK)
+        return hlk_error_set(error, refusal.status, "confirmed by %u of %u masters, refused: %s", freed, round->n,
+                             refusal.text);
+    return hlk_error_set(error, HLK_E_UNSURE,
+                         "sent, and confirmed by %u of %u masters in time; repeated in the background", freed,
+                         round->n);
+}
