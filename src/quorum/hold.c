@@ -144,7 +144,7 @@ void hlk_quorum_taken(struct hlk_quorum *quorum)
     hlk_quorum_drop_idle(quorum);
 }
 
-/* --- renewals --- */
+/* --- its beginning --- */
 
 int hlk_quorum_renewals(const struct hlk_quorum *quorum)
 {
@@ -187,6 +187,7 @@ bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct
         quorum->queue = queue;
         quorum->count = 1;
         quorum->renewed = terms->renewed;
+        quorum->missed = false;
         quorum->handle = terms->handle;
         hlk_handle_retain(terms->handle);
         if (quorum->holder.holds)
@@ -201,6 +202,40 @@ bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct
     return held;
 }
 
+/* --- masters that have not granted it, or have lost it --- */
+
+/* Safe while the hold is valid: a majority has it until then, and any other majority has a master in common with that
+ * one. But if a master has lost it, and no majority has renewed it since, another client may have held it meanwhile,
+ * with that master and those that are free now. The renewals report such a loss, unless these masters are taken
+ * before. */
+void hlk_quorum_retake(struct hlk_quorum *quorum)
+{
+    struct hlk_round *round = NULL;
+    hlk_mutex_lock(&quorum->all->mu);
+    bool may = quorum->state == HLK_QUORUM_HELD && !quorum->orphaned && !quorum->missed;
+    int64_t lease_ms = may ? hlk_validity_lease_ms(&quorum->validity, hlk_clock_ms()) : 0;
+    if (lease_ms > 0) {
+        round = quorum->round;
+        hlk_round_ref(round);
+    }
+    hlk_mutex_unlock(&quorum->all->mu);
+    if (!round)
+        return;
+    hlk_round_retake(round, lease_ms);
+    hlk_round_unref(round);
+}
+
+void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i)
+{
+    struct hlk_quorum *quorum = renewal->quorum;
+    hlk_mutex_lock(&quorum->all->mu);
+    if (quorum->state == HLK_QUORUM_HELD && quorum->round->hold == renewal->hold && hlk_round_miss(quorum->round, i))
+        quorum->missed |= !hlk_round_won(renewal);
+    hlk_mutex_unlock(&quorum->all->mu);
+}
+
+/* --- renewals --- */
+
 /* Any thread. */
 static void on_renewed(struct hlk_round *round)
 {
@@ -211,15 +246,19 @@ static void on_renewed(struct hlk_round *round)
         return; /* else the alarm asks again */
     }
     hlk_mutex_lock(&quorum->all->mu);
-    bool safe, held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold;
-    if (held && hlk_validity_extend(&quorum->validity, round->sent_ms, round->ttl_ms, quorum->client->table.at_risk_ms,
-                                    hlk_clock_ms(), &safe)) {
+    bool safe, held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold &&
+                      hlk_validity_extend(&quorum->validity, round->sent_ms, round->ttl_ms,
+                                          quorum->client->table.at_risk_ms, hlk_clock_ms(), &safe);
+    if (held) {
         HLK_COUNT(&quorum->client->table, renewals);
+        quorum->missed = false;
         if (safe)
             hold_notify(quorum, HLK_EVENT_SAFE, quorum->validity.until_ms, "renewed");
         hold_arm(quorum);
     }
     hlk_mutex_unlock(&quorum->all->mu);
+    if (held)
+        hlk_quorum_retake(quorum);
 }
 
 /* No memory: the next alarm tries again. */
@@ -229,6 +268,7 @@ static void renew(struct hlk_quorum *quorum, uint64_t hold, int64_t ttl_ms)
     if (!round)
         return;
     round->on_decided = on_renewed;
+    round->on_no = hlk_quorum_on_no;
     hlk_round_send(round);
     hlk_round_unref(round);
 }
@@ -239,11 +279,13 @@ void hlk_quorum_on_alarm(struct hlk_alarm *alarm)
     struct hlk_validity *v = &quorum->validity;
     int64_t now = hlk_clock_ms(), next;
     uint64_t hold = 0;
+    bool retakes = false;
     hlk_mutex_lock(&quorum->all->mu);
     struct hlk_round *lost = look(quorum, now);
     if (quorum->state == HLK_QUORUM_HELD) {
         switch (hlk_validity_due(v, now, quorum->client->table.at_risk_ms, &next)) {
         case HLK_VALIDITY_RENEW:
+            retakes = hlk_validity_is_unanswered(v); /* before the renewal, in the same stream: that one counts it */
             hlk_validity_ask(v, now);
             hold = quorum->round->hold;
             break;
@@ -260,6 +302,8 @@ void hlk_quorum_on_alarm(struct hlk_alarm *alarm)
     int64_t ttl_ms = v->ttl_ms;
     hlk_mutex_unlock(&quorum->all->mu);
     end_lost(quorum, lost);
+    if (retakes)
+        hlk_quorum_retake(quorum);
     if (hold)
         renew(quorum, hold, ttl_ms);
 }

@@ -73,6 +73,7 @@ struct hlk_quorum {
     unsigned users;             /* calls that use it */
     struct hlk_list reports;    /* completions of its calls, in their order (report.c) */
     bool renewed;               /* HELD: its lease is not fixed */
+    bool missed;                /* HELD: a master that had it does not have it, and no majority has renewed it since */
     bool orphaned;              /* its holder ended without a release */
 
     size_t name_len;
@@ -147,6 +148,10 @@ struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum, bool *outer);
 void hlk_quorum_taken(struct hlk_quorum *quorum);
 /* It is not held any more, for `why`; reported. No-op unless that round's hold is HELD. */
 void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, const char *why);
+/* Asks masters again that have not granted it, if it is certain that nobody else has held it meanwhile. */
+void hlk_quorum_retake(struct hlk_quorum *quorum);
+/* The on_no of a renewal. */
+void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i);
 void hlk_quorum_on_alarm(struct hlk_alarm *alarm);
 /* A loss that the clock alone knows so far is made one. */
 void hlk_quorum_look(struct hlk_quorum *quorum);

@@ -48,8 +48,8 @@ enum hlk_status hlk_quorum_release_as(struct hlk_quorum *quorum, struct hlk_thre
     hlk_round_watch(round, &waker);
     hlk_round_release(round, false);
     hlk_quorum_taken(quorum);
-    enum hlk_status status =
-        hlk_round_wait_released(round, self, hlk_clock_ms() + quorum->client->reply_timeout_ms, &error);
+    hlk_round_wait_released(round, self, hlk_clock_ms() + quorum->client->reply_timeout_ms);
+    enum hlk_status status = hlk_round_released(round, &error);
     hlk_round_watch(round, NULL);
     hlk_quorum_count_released(quorum->client, status);
     hlk_round_unref(round);
@@ -107,7 +107,9 @@ struct hlk_round *hlk_quorum_extension(struct hlk_quorum *quorum, int64_t ttl_ms
         return NULL;
     }
     struct hlk_round *round = hlk_round_make(quorum, false, hold, ttl_ms);
-    if (!round)
+    if (round)
+        round->on_no = hlk_quorum_on_no;
+    else
         (void)hlk_error_set(error, HLK_E_NOMEM, "no memory; nothing was sent");
     return round;
 }
@@ -127,6 +129,8 @@ enum hlk_status hlk_quorum_extended(struct hlk_quorum *quorum, struct hlk_round 
     bool held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold &&
                 hlk_validity_extend(&quorum->validity, round->sent_ms, round->ttl_ms, quorum->client->table.at_risk_ms,
                                     hlk_clock_ms(), &safe);
+    if (held)
+        quorum->missed = false;
     if (held && for_good) {
         quorum->renewed = true;
         quorum->validity.ttl_ms = round->ttl_ms;
@@ -135,6 +139,8 @@ enum hlk_status hlk_quorum_extended(struct hlk_quorum *quorum, struct hlk_round 
     if (held)
         hlk_loop_arm(quorum->client->loop, &quorum->alarm, hlk_clock_ms());
     hlk_mutex_unlock(&quorum->all->mu);
+    if (held)
+        hlk_quorum_retake(quorum);
     hlk_quorum_look(quorum);
     return held ? HLK_OK : not_held(quorum, false, error);
 }

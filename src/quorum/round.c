@@ -80,12 +80,15 @@ static void vote_count(struct hlk_vote *vote, enum hlk_vote_state state)
     struct hlk_round *round = vote->round;
     hlk_mutex_lock(&round->mu);
     vote->state = state;
-    vote->doubt = vote->cmd.doubt;
+    vote->doubt |= vote->cmd.doubt;
+    vote->had |= state == HLK_VOTE_YES;
     round->open--;
     round->yes += state == HLK_VOTE_YES;
     bool decides = (round->yes >= round->need || round->yes + round->open < round->need) &&
                    !atomic_exchange(&round->decided, true);
     hlk_mutex_unlock(&round->mu);
+    if (state == HLK_VOTE_NO && round->on_no)
+        round->on_no(round, (unsigned)(vote - round->votes));
     if (!decides)
         return;
     hlk_round_wake(round);
@@ -113,7 +116,7 @@ static void vote_distrust(struct hlk_vote *vote)
 static int64_t young_ms(const struct hlk_vote *vote)
 {
     const struct hlk_round *round = vote->round;
-    int64_t age = round->sent_ms - hlk_pipeline_server_started(vote->cmd.pipeline);
+    int64_t age = vote->sent_ms - hlk_pipeline_server_started(vote->cmd.pipeline);
     return age < round->quorum->opts.restart_delay_ms ? age > 0 ? age : 1 : 0;
 }
 
@@ -178,7 +181,12 @@ static void vote_resend(struct hlk_vote *vote)
     }
     hlk_mutex_lock(&round->mu);
     vote->state = HLK_VOTE_RESEND;
+    void (*again)(struct hlk_vote *) = vote->again;
     hlk_mutex_unlock(&round->mu);
+    if (again) {
+        again(vote);
+        return;
+    }
     atomic_store(&round->wants_resend, true);
     hlk_round_wake(round);
 }
@@ -229,18 +237,24 @@ static void vote_send(struct hlk_vote *vote)
     hlk_round_unref(round);
 }
 
+void hlk_vote_ask(struct hlk_vote *vote)
+{
+    struct hlk_error error;
+    bool asks_age = vote->round->acquires && hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK;
+    int64_t age = asks_age ? young_ms(vote) : 0;
+    if (age)
+        vote_keep_out(vote, age);
+    else
+        vote_send(vote);
+}
+
 void hlk_round_send(struct hlk_round *round)
 {
     hlk_round_ref(round); /* it may be decided, and given up by its owner, meanwhile */
     round->sent_ms = hlk_clock_ms();
     for (unsigned i = 0; i < round->n; i++) {
-        struct hlk_vote *vote = &round->votes[i];
-        struct hlk_error error;
-        int64_t age = round->acquires && hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK ? young_ms(vote) : 0;
-        if (age)
-            vote_keep_out(vote, age);
-        else
-            vote_send(vote);
+        round->votes[i].sent_ms = round->sent_ms;
+        hlk_vote_ask(&round->votes[i]);
     }
     hlk_round_unref(round);
 }
@@ -319,11 +333,9 @@ void hlk_round_wait(struct hlk_round *round, struct hlk_thread *self, unsigned m
     hlk_mutex_unlock(&all->mu);
 }
 
-enum hlk_status hlk_round_wait_released(struct hlk_round *round, struct hlk_thread *self, int64_t at_ms,
-                                        struct hlk_error *error)
+void hlk_round_wait_released(struct hlk_round *round, struct hlk_thread *self, int64_t at_ms)
 {
     wait_for(round, self, &round->released, NULL, 0, at_ms);
-    return hlk_round_released(round, error);
 }
 
 bool hlk_round_won(struct hlk_round *round)

@@ -2,7 +2,11 @@
  *
  * A round is decided as soon as a majority has said yes, or as soon as that is impossible. Answers that come later are
  * still read: what they granted is known to the release. Each vote has the memory for its release in it, so that
- * nothing is left behind for want of memory. The round lives until its last command and its last release have ended. */
+ * nothing is left behind for want of memory. The round lives until its last command and its last release have ended.
+ *
+ * While its hold lasts, masters that have not granted it are asked again (hlk_round_retake), by the same votes. Whoever
+ * sends such a command marks the vote as `sending` first. A release that finds it so is sent by that thread, behind the
+ * command. After the release was decided nothing is asked again. */
 #ifndef HLK_QUORUM_ROUND_H
 #define HLK_QUORUM_ROUND_H
 
@@ -22,8 +26,12 @@ struct hlk_vote {
     struct hlk_round *round;
     struct hlk_renewal renewal;
     uint64_t epoch;             /* the sender's: of the stream that it was sent in last; 0: never sent */
+    int64_t sent_ms;            /* the sender's: before its last send */
 
     enum hlk_vote_state state;  /* under the round's mutex, like the next ones */
+    void (*again)(struct hlk_vote *vote);   /* RESEND: sends it; NULL: the round's owner does */
+    bool sending;               /* a thread is asking it again now */
+    bool had;                   /* acquire: it has said yes, so a release is due whatever it says later */
     bool doubt;                 /* it may have run, or may run yet */
     bool for_good;              /* FAILED: asking again would not help */
     size_t holder_len;          /* NO: whose it is; 0: not known */
@@ -40,9 +48,11 @@ struct hlk_round {
     unsigned n, need;
     bool acquires;              /* else it renews */
     bool eager;                 /* nobody waits for it with a thread: the loop reads its answers as they come */
-    void (*on_decided)(struct hlk_round *round);    /* once, any thread, no mutex held; or NULL. Like: */
-    void (*on_released)(struct hlk_round *round);   /* hlk_round_released knows it */
-    void *ctx;                  /* for that */
+    /* Or NULL; any thread, no mutex held: */
+    void (*on_decided)(struct hlk_round *round);    /* once */
+    void (*on_released)(struct hlk_round *round);   /* once; hlk_round_released knows it */
+    void (*on_no)(struct hlk_round *round, unsigned i);     /* master i has said no */
+    void *ctx;                  /* for them */
     atomic_bool decided, wants_resend;
     /* of the releases */
     atomic_bool released;       /* it is decided whether a majority is free */
@@ -50,6 +60,8 @@ struct hlk_round {
     struct hlk_mutex mu;        /* rank ROUND; guards: */
     struct hlk_waker *waker;    /*   whom hlk_round_watch has named */
     unsigned yes, open;         /*   answers; those that are still to come */
+    int64_t release_until_ms;   /* 0: no release yet; else for how long it is repeated, and: */
+    bool release_eager;
     unsigned freed, absent, settled, releases;
     struct hlk_error refusal;   /*   of a release */
     struct hlk_vote votes[];
@@ -73,6 +85,10 @@ void hlk_round_resend(struct hlk_round *round);
 /* Waits until it is decided, wants_resend, a bit of mask is set, or at_ms comes. It is watched by that thread. */
 void hlk_round_wait(struct hlk_round *round, struct hlk_thread *self, unsigned mask, int64_t at_ms);
 
+/* Sends to one of them. `sending` ends: the release that was decided meanwhile is sent. For round_retake.c. */
+void hlk_vote_ask(struct hlk_vote *vote);
+void hlk_vote_sent(struct hlk_vote *vote);
+
 /* Wakes the thread that waits for it. */
 void hlk_round_wake(struct hlk_round *round);
 
@@ -81,13 +97,18 @@ bool hlk_round_won(struct hlk_round *round);
 /* So many masters said no to a renewal that no majority has the hold. */
 bool hlk_round_absent(struct hlk_round *round);
 
-/* Gives back what an acquire has got, or may have got, everywhere. It is in the streams on return. Once. eager:
- * somebody waits for on_released. */
+/* Of an acquire that is held: asks each master again that has not granted it, for lease_ms. Nothing waits for the
+ * answers. No-op after the release. */
+void hlk_round_retake(struct hlk_round *round, int64_t lease_ms);
+/* Master i has said that it does not have the hold. False: that was known. */
+bool hlk_round_miss(struct hlk_round *round, unsigned i);
+
+/* Gives back what an acquire has got, or may have got, everywhere. It is in the streams on return, but for a master
+ * that another thread is asking again at this moment. Once. eager: somebody waits for on_released. */
 void hlk_round_release(struct hlk_round *round, bool eager);
 /* The outcome, as far as it is known: HLK_OK, LOST, UNSURE, or a refusal. */
 enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error);
-/* The same, waited for until at_ms. It is watched by that thread. */
-enum hlk_status hlk_round_wait_released(struct hlk_round *round, struct hlk_thread *self, int64_t at_ms,
-                                        struct hlk_error *error);
+/* Waits for that until at_ms. It is watched by that thread. */
+void hlk_round_wait_released(struct hlk_round *round, struct hlk_thread *self, int64_t at_ms);
 
 #endif

@@ -32,15 +32,12 @@ static void vote_on_released(struct hlk_release *pending, enum hlk_release_outco
 /* Has it got the lock there, or may it have? */
 static bool vote_owes(struct hlk_vote *vote)
 {
-    struct hlk_round *round = vote->round;
     struct hlk_release *pending = &vote->release;
-    hlk_mutex_lock(&round->mu);
+    hlk_mutex_assert_held(&vote->round->mu);
     bool in_flight = vote->state == HLK_VOTE_IN_FLIGHT;
-    bool owes = vote->epoch && (in_flight || vote->state == HLK_VOTE_YES || vote->doubt);
-    pending->doubt = !in_flight && vote->doubt;
+    pending->doubt = vote->doubt;
     pending->acquire_epoch = in_flight ? vote->epoch : 0;
-    hlk_mutex_unlock(&round->mu);
-    return owes;
+    return vote->epoch && (in_flight || vote->had || vote->doubt);
 }
 
 static void vote_release(struct hlk_vote *vote, int64_t until_ms, bool eager)
@@ -53,7 +50,7 @@ static void vote_release(struct hlk_vote *vote, int64_t until_ms, bool eager)
     pending->cmd.name_len = quorum->name_len;
     pending->cmd.hold = round->hold;
     pending->until_ms = until_ms;
-    pending->known_ms = round->sent_ms;
+    pending->known_ms = vote->sent_ms;
     pending->settled = vote_on_released;
     pending->ctx = round;
     hlk_round_ref(round);
@@ -64,15 +61,32 @@ void hlk_round_release(struct hlk_round *round, bool eager)
 {
     bool owes[HLK_QUORUM_MAX] = { false };
     int64_t until_ms = hlk_clock_ms() + round->ttl_ms;
-    unsigned n = 0;
-    for (unsigned i = 0; i < round->n; i++)
-        n += owes[i] = vote_owes(&round->votes[i]);
     hlk_mutex_lock(&round->mu);
-    round->releases = n;
+    round->release_until_ms = until_ms;
+    round->release_eager = eager;
+    for (unsigned i = 0; i < round->n; i++) {
+        struct hlk_vote *vote = &round->votes[i];
+        owes[i] = !vote->sending && vote_owes(vote);
+        round->releases += owes[i] || vote->sending;
+    }
     hlk_mutex_unlock(&round->mu);
     for (unsigned i = 0; i < round->n; i++)
         if (owes[i])
             vote_release(&round->votes[i], until_ms, eager);
+}
+
+void hlk_vote_sent(struct hlk_vote *vote)
+{
+    struct hlk_round *round = vote->round;
+    hlk_mutex_lock(&round->mu);
+    vote->sending = false;
+    int64_t until_ms = round->release_until_ms;
+    bool owes = until_ms && vote_owes(vote);
+    hlk_mutex_unlock(&round->mu);
+    if (owes)
+        vote_release(vote, until_ms, round->release_eager);
+    else if (until_ms) /* it is among round->releases, and nothing is there */
+        count_release(round, HLK_RELEASE_GIVEN_UP, NULL);
 }
 
 enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error)

@@ -61,6 +61,17 @@ static int64_t renew_ms(const struct hlk_validity *v)
     return regular > again ? regular : again;
 }
 
+bool hlk_validity_is_unanswered(const struct hlk_validity *v)
+{
+    return v->asked_ms > v->sent_ms;
+}
+
+int64_t hlk_validity_lease_ms(const struct hlk_validity *v, int64_t now_ms)
+{
+    int64_t left = v->until_ms - now_ms;
+    return left > 0 ? left + hlk_validity_drift_ms(left, v->drift_factor) : 0;
+}
+
 enum hlk_validity_act hlk_validity_due(const struct hlk_validity *v, int64_t now_ms, int64_t at_risk_ms,
                                        int64_t *next_ms)
 {

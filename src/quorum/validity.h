@@ -37,6 +37,13 @@ bool hlk_validity_extend(struct hlk_validity *v, int64_t sent_ms, int64_t ttl_ms
 /* A renewal is sent now. */
 void hlk_validity_ask(struct hlk_validity *v, int64_t now_ms);
 
+/* The last renewal that was sent has had no majority yet. */
+bool hlk_validity_is_unanswered(const struct hlk_validity *v);
+
+/* For how long a master must keep the hold if it grants it now: until the others end it, or a little longer. 0: it is
+ * over. */
+int64_t hlk_validity_lease_ms(const struct hlk_validity *v, int64_t now_ms);
+
 /* What is due now, and when to look again. at_risk_ms 0: a third of the ttl. */
 enum hlk_validity_act hlk_validity_due(const struct hlk_validity *v, int64_t now_ms, int64_t at_risk_ms,
                                        int64_t *next_ms);

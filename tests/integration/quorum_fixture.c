@@ -117,6 +117,24 @@ hlk_quorum *quorum_make(hlk_client *client, const char *name, const struct hlk_q
     return quorum;
 }
 
+void quorum_destroy(hlk_quorum *quorum)
+{
+    for (int i = 0; i < handle_count; i++)
+        if (handles[i] == quorum)
+            handles[i] = handles[--handle_count];
+    hlk_quorum_destroy(quorum);
+}
+
+void quorum_read(hlk_client *client, int i)
+{
+    int away = i == 0 ? 1 : 0;
+    proxy_freeze(proxies[away], true);
+    hlk_quorum *other = quorum_make(client, "other", NULL);
+    cr_assert_eq(hlk_quorum_acquire(other, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    quorum_destroy(other);
+    proxy_freeze(proxies[away], false);
+}
+
 unsigned quorum_keys(const char *name)
 {
     unsigned n = 0;

@@ -1,8 +1,8 @@
 /* quorum.pml - a lock over N masters, of which a majority decides (docs/protocol.md, 14).
  *
- * Client A acquires the lock by one try, renews it RENEWS times, and releases it. Its requests go to all masters, take
- * any time each, and run in order on each connection. A counts the answers that have come, and stops waiting at any
- * moment. Client B takes the lock at any moment at which a majority of the masters grants it, however it reached them:
+ * Client A acquires the lock by one try, renews it RENEWS times, and releases it. While it holds it, it asks masters
+ * that said no again, RETAKES times, for what is left of the hold. Its requests go to all masters, take any time each,
+ * and run in order on each connection. A counts the answers that have come, and stops waiting at any moment. Client B takes the lock at any moment at which a majority of the masters grants it, however it reached them:
  * for what A believes its delays make no difference. Time passes in ticks between any two steps. A master may restart
  * RESTARTS times, and then knows no hold. All times are relative, so the runs have no end and the state space has.
  *
@@ -18,6 +18,7 @@
  *   MINORITY        one master less than a majority is enough
  *   RENEW_ANY       a renewal counts if any master extended it
  *   REVIVE          a renewal counts also when the hold is over
+ *   RETAKE_BEHIND   the release does not come behind a request to take the hold again
  *   REACH_...       asserts that something cannot happen; must fail, else the model proves nothing
  * Simpler than the real thing: clocks do not drift, connections do not break, and nobody tries twice. */
 #ifndef N
@@ -28,6 +29,9 @@
 #endif
 #ifndef RENEWS
 #define RENEWS 0
+#endif
+#ifndef RETAKES
+#define RETAKES 0
 #endif
 #ifndef TTL
 #define TTL 3
@@ -51,6 +55,7 @@ byte restarts = 0;
 #define YES 2
 #define NO 3
 byte acquire[N], renew[N];
+byte retake[N];                 /* 0: not asked again; else for how long. Runs before or after a renewal */
 bool release[N];
 
 /* The clients, each by its own clock. */
@@ -83,7 +88,19 @@ end:
        :: else -> renew[m] = NO
        fi
      }
+  :: atomic { retake[m] > 0 ->
+       if
+       :: holder[m] == 0 && COUNTS(m) -> holder[m] = A_HOLD; ttl[m] = retake[m]
+       :: holder[m] == A_HOLD && ttl[m] < retake[m] -> ttl[m] = retake[m]
+       :: else
+       fi;
+       retake[m] = 0
+     }
+#ifdef RETAKE_BEHIND
   :: atomic { release[m] && acquire[m] != SENT && renew[m] != SENT ->
+#else
+  :: atomic { release[m] && acquire[m] != SENT && renew[m] != SENT && retake[m] == 0 ->
+#endif
        release[m] = false;
        if :: holder[m] == A_HOLD -> holder[m] = 0; ttl[m] = 0 :: else fi
      }
@@ -109,7 +126,7 @@ end:
 }
 
 active proctype A() {
-  byte m, yes, renewals = 0;
+  byte m, yes, renewals = 0, retakes = 0;
   atomic {                                              /* any of them may arrive much later */
     a_left = TTL;
     for (m : 0 .. N - 1) { acquire[m] = SENT }
@@ -162,8 +179,15 @@ active proctype A() {
 #ifdef REACH_RENEWED
           assert(false);
 #endif
+#ifdef REACH_RETAKEN
+          assert(!(acquire[0] == NO && renew[0] == YES && renew[1] != YES));
+#endif
        :: else
        fi
+     }
+  :: atomic { a_held && a_left > 0 && retakes < RETAKES ->
+       retakes++;
+       for (m : 0 .. N - 1) { if :: acquire[m] == NO || renew[m] == NO -> retake[m] = a_left :: else fi }
      }
   :: break
   od;
@@ -180,7 +204,7 @@ active proctype A() {
   }
   atomic {                                              /* all of it has run */
     for (m : 0 .. N - 1) {
-      acquire[m] != SENT && renew[m] != SENT && !release[m]
+      acquire[m] != SENT && renew[m] != SENT && retake[m] == 0 && !release[m]
     }
     for (m : 0 .. N - 1) { assert(holder[m] != A_HOLD) }
   }

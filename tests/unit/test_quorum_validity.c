@@ -93,3 +93,20 @@ Test(quorum_validity, ends_at_its_cap)
     expect(SENT + 5000, HLK_VALIDITY_WAIT, v.cap_ms - TTL / 3);
     cr_assert_str_eq(hlk_validity_why_over(&v), "max_hold_ms is over");
 }
+
+Test(quorum_validity, a_master_that_is_asked_again_keeps_it_as_long_as_the_others)
+{
+    cr_assert_eq(hlk_validity_lease_ms(&v, v.until_ms - 1000), 1000 + 12);
+    cr_assert_leq(hlk_validity_lease_ms(&v, SENT), TTL);
+    cr_assert_eq(hlk_validity_lease_ms(&v, v.until_ms), 0);
+}
+
+Test(quorum_validity, a_renewal_is_unanswered_until_a_majority_has_confirmed_it)
+{
+    bool safe;
+    cr_assert_not(hlk_validity_is_unanswered(&v));
+    hlk_validity_ask(&v, SENT + 3000);
+    cr_assert(hlk_validity_is_unanswered(&v));
+    cr_assert(hlk_validity_extend(&v, SENT + 3000, TTL, 0, SENT + 3010, &safe));
+    cr_assert_not(hlk_validity_is_unanswered(&v));
+}

@@ -1,0 +1,56 @@
+/* While a hold lasts, its acquire is asked for again on the masters that do not have it. */
+#include "base/clock.h"
+#include "quorum/round.h"
+
+/* Asks the master again, and sends the release behind that if one is decided meanwhile. lease_ms 0: as before; it was
+ * not run. */
+static void retake(struct hlk_vote *vote, int64_t lease_ms);
+
+static void retake_again(struct hlk_vote *vote)
+{
+    retake(vote, 0);
+}
+
+static void retake(struct hlk_vote *vote, int64_t lease_ms)
+{
+    struct hlk_round *round = vote->round;
+    hlk_mutex_lock(&round->mu);
+    bool may =
+        !round->release_until_ms && !vote->sending && vote->state != HLK_VOTE_YES && vote->state != HLK_VOTE_IN_FLIGHT;
+    if (may) {
+        round->open += vote->state != HLK_VOTE_RESEND;
+        vote->state = HLK_VOTE_IN_FLIGHT;
+        vote->sending = true;
+        vote->again = retake_again;
+    }
+    hlk_mutex_unlock(&round->mu);
+    if (!may)
+        return;
+    if (lease_ms > 0) {
+        vote->sent_ms = hlk_clock_ms();
+        vote->cmd.lease_ms = lease_ms;
+        vote->cmd.doubt = false; /* vote->doubt remembers that of earlier attempts */
+    }
+    hlk_vote_ask(vote);
+    hlk_vote_sent(vote);
+}
+
+void hlk_round_retake(struct hlk_round *round, int64_t lease_ms)
+{
+    for (unsigned i = 0; i < round->n; i++)
+        retake(&round->votes[i], lease_ms);
+}
+
+bool hlk_round_miss(struct hlk_round *round, unsigned i)
+{
+    struct hlk_vote *vote = &round->votes[i];
+    hlk_mutex_lock(&round->mu);
+    bool had = vote->state == HLK_VOTE_YES;
+    if (had) {
+        vote->state = HLK_VOTE_NO;
+        vote->holder_len = 0;
+        round->yes--;
+    }
+    hlk_mutex_unlock(&round->mu);
+    return had;
+}
