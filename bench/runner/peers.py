@@ -8,6 +8,7 @@ REDISSON = "4.7.0"
 REDIS_PY, HIREDIS_PY = "8.1.0", "3.5.0"
 RSLOCK = "0.10.0"       # as in peers/rslock/Cargo.toml
 REDSYNC = "4.18.1"      # as in peers/redsync/go.mod
+NODE_REDLOCK = "5.0.0-beta.2"   # as in peers/node-redlock/package.json
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ PEERS = {peer.name: peer for peer in [
     Peer("ours-events", "ours", "hasplock, async, completions on the client's events thread"),
     Peer("ours-quorum-3", "ours", "hasplock, hlk_quorum over 3 masters", {"set": 0}, masters=3),
     Peer("ours-quorum-5", "ours", "the same over 5 masters", {"set": 0}, masters=5),
+    Peer("ours-quorum-5-stopped", "ours", "the same, one of the 5 stands still (SIGSTOP)", {"set": 0}, masters=5,
+         place="stopped"),
     Peer("ours-unix", "ours", "hasplock, a Unix socket", place="unix"),
     Peer("ours-tls", "ours", "hasplock, TLS", place="tls"),
     Peer("ours-sentinel", "ours", "hasplock, a master that a sentinel names", place="sentinel"),
@@ -55,6 +58,9 @@ PEERS = {peer.name: peer for peer in [
          {"set": 1, "setnx": 1}),
     Peer("redsync-3", "redsync", "redsync over 3 masters", {"set": 1, "setnx": 1}, masters=3),
     Peer("redsync-5", "redsync", "redsync over 5 masters", {"set": 1, "setnx": 1}, masters=5),
+    Peer("node-redlock-3", "node-redlock", "node-redlock %s on ioredis, the defaults, over 3 masters" % NODE_REDLOCK,
+         masters=3),
+    Peer("node-redlock-5", "node-redlock", "node-redlock over 5 masters", masters=5),
 ]}
 
 
@@ -75,7 +81,7 @@ class Builder:
         """argv of the peer's driver, without the options of one process. Raises Unavailable."""
         if peer.kind not in self.done:
             try:
-                self.done[peer.kind] = getattr(self, "_" + peer.kind)()
+                self.done[peer.kind] = getattr(self, "_" + peer.kind.replace("-", "_"))()
             except Unavailable as why:
                 self.done[peer.kind] = why
         if isinstance(self.done[peer.kind], Unavailable):
@@ -147,6 +153,13 @@ class Builder:
         if self.rebuild or not os.path.exists(path):
             self._run("go", "build", "-o", path, ".", cwd=os.path.join(self.bench, "peers", "redsync"))
         return [path]
+
+    def _node_redlock(self):
+        place = self._copy("node-redlock")
+        if not os.path.exists(os.path.join(place, "complete")):
+            self._run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", place)
+            open(os.path.join(place, "complete"), "w").close()
+        return ["node", os.path.join(place, "driver.js")]
 
 
 def choose(words):

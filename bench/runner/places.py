@@ -1,6 +1,7 @@
 """Where a peer's servers are. Most peers have one server on 127.0.0.1; others are reached over TLS, a Unix socket, a
 sentinel or a cluster, or have several masters. All can be put behind forwarders that delay each way (--rtt)."""
 import os
+import signal
 import subprocess
 import time
 
@@ -31,6 +32,9 @@ class Place:
 
     def connect(self):
         """Makes the servers one place, and sets the URL."""
+
+    def ready(self):
+        """The drivers have their connections."""
 
     def help(self, *command):
         process = subprocess.Popen(command, preexec_fn=lambda: child_setup(self.cpus), text=True,
@@ -114,4 +118,18 @@ class Cluster(Place):
         return "cluster_state:ok" in text and "cluster_known_nodes:%d\r" % len(self.servers) in text
 
 
-PLACES = {"": Place, "unix": Unix, "tls": Tls, "sentinel": Sentinel, "cluster": Cluster}
+class Stopped(Place):
+    """Several masters, the last of which stands still. Nobody asks it for its counters."""
+
+    def ready(self):
+        self.stopped = self.servers.pop()
+        self.stopped.process.send_signal(signal.SIGSTOP)
+
+    def stop(self):
+        if hasattr(self, "stopped"):
+            self.stopped.process.send_signal(signal.SIGCONT)
+            self.servers.append(self.stopped)
+        super().stop()
+
+
+PLACES = {"": Place, "stopped": Stopped, "unix": Unix, "tls": Tls, "sentinel": Sentinel, "cluster": Cluster}

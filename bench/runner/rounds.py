@@ -35,6 +35,7 @@ class Stand:
                 self.drivers.append(self.driver(peer.name, command, process))
             if scenario.kind == "drain":
                 self.first_holder = self.driver(peer.name, command, scenario.processes)
+            self.place.ready()
         except Exception:
             self.stop()
             raise
