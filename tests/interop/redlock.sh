@@ -1,8 +1,9 @@
 #!/bin/sh
 # Builds a peer of test_redlock and runs the test with it: redlock.sh BUILD_DIR PEER TEST
 #
-# PEER is redsync (Go), node (npm's redlock), python (PyPI's redlock-py) or java (Redisson's RedissonRedLock, whose jars
-# build.sh has left in BUILD_DIR/redisson-VERSION). The registries are as they are set up on this machine.
+# PEER is redsync (Go), node (npm's redlock), python (PyPI's redlock-py), java (Redisson's RedissonRedLock, whose jars
+# build.sh has left in BUILD_DIR/redisson-VERSION), or lock: the same with an hlk_lock. The registries are as they are
+# set up on this machine.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)/redlock
@@ -23,7 +24,7 @@ node)
 python)
     made "$@" || (python3 -m venv "$dir/venv" && "$dir/venv/bin/pip" install -q redlock-py==1.0.8)
     peer="$dir/venv/bin/python $here/python/peer.py" ;;
-java)
+java | lock)
     for classpath in "$jars"/redisson-*/lib; do :; done
     made "$@" || javac --release 17 -d "$dir" -cp "$classpath/*" "$here/java/RedLockPeer.java"
     peer="java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx256m -cp '$dir:$classpath/*' RedLockPeer" ;;
