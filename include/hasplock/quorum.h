@@ -126,7 +126,8 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_quorum_acquire_with(hlk_quorum *quorum,
  * HLK_E_UNSURE     too few answers in reply_timeout_ms. Not held any more, never renewed
  * HLK_E_SERVER, AUTH   too many masters refuse. Not held any more, never renewed
  * HLK_E_NOMEM, INVALID, FORKED, CLOSED    see status.h
- * Where no answer came it is repeated in the background until the ttl is over. Any thread. Blocks. */
+ * Where no answer came it is repeated in the background until the ttl, or a longer one of an extension, is over. Any
+ * thread. Blocks. */
 HLK_API enum hlk_status hlk_quorum_release(hlk_quorum *quorum);
 
 /* Extends the hold on a majority: it lasts until no sooner than `ttl_ms` (100 to a year) from now, less drift. Never

@@ -93,15 +93,16 @@ struct hlk_round *hlk_quorum_extension(struct hlk_quorum *quorum, int64_t ttl_ms
     int64_t now = hlk_clock_ms();
     hlk_quorum_look(quorum);
     hlk_mutex_lock(&quorum->all->mu);
-    bool held = quorum->state == HLK_QUORUM_HELD;
+    bool held = quorum->state == HLK_QUORUM_HELD, fits = hlk_clock_after(now, ttl_ms) <= quorum->validity.cap_ms;
     uint64_t hold = held ? quorum->round->hold : 0;
-    int64_t cap = quorum->validity.cap_ms;
+    if (held && fits && ttl_ms > quorum->round->keep_ms)
+        quorum->round->keep_ms = ttl_ms;
     hlk_mutex_unlock(&quorum->all->mu);
     if (!held) {
         (void)not_held(quorum, false, error);
         return NULL;
     }
-    if (hlk_clock_after(now, ttl_ms) > cap) {
+    if (!fits) {
         (void)hlk_error_set(error, HLK_E_INVALID, "ttl_ms %lld is more than what max_hold_ms leaves",
                             (long long)ttl_ms);
         return NULL;

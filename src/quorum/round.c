@@ -19,7 +19,7 @@ struct hlk_round *hlk_round_make(struct hlk_quorum *quorum, bool acquires, uint6
     round->quorum = quorum;
     round->acquires = acquires;
     round->hold = hold;
-    round->ttl_ms = ttl_ms;
+    round->ttl_ms = round->keep_ms = ttl_ms;
     round->n = round->open = n;
     round->need = n / 2 + 1;
     hlk_mutex_init(&round->mu, HLK_RANK_ROUND);

@@ -45,6 +45,7 @@ struct hlk_round {
     uint64_t hold;
     int64_t sent_ms;            /* before the first send */
     int64_t ttl_ms;
+    int64_t keep_ms;            /* acquire: the longest ttl that a master was asked for so far, also by extensions */
     unsigned n, need;
     bool acquires;              /* else it renews */
     bool eager;                 /* nobody waits for it with a thread: the loop reads its answers as they come */

@@ -60,7 +60,7 @@ static void vote_release(struct hlk_vote *vote, int64_t until_ms, bool eager)
 void hlk_round_release(struct hlk_round *round, bool eager)
 {
     bool owes[HLK_QUORUM_MAX] = { false };
-    int64_t until_ms = hlk_clock_ms() + round->ttl_ms;
+    int64_t until_ms = hlk_clock_ms() + round->keep_ms;
     hlk_mutex_lock(&round->mu);
     round->release_until_ms = until_ms;
     round->release_eager = eager;

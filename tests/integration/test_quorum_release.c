@@ -1,0 +1,120 @@
+/* test_quorum_release.c - what a release over five masters says, and what it frees: also masters that answer late, or
+ * come back late. */
+#include "quorum_fixture.h"
+
+#include <criterion/criterion.h>
+
+static void start(void)
+{
+    quorum_begin(STAGE_PROXY);
+}
+
+TestSuite(quorum_release, .init = start, .fini = quorum_end, .timeout = 120);
+
+static hlk_quorum *held(hlk_client *client, const struct hlk_quorum_opts *opts)
+{
+    hlk_quorum *q = quorum_make(client, "t", opts);
+    cr_assert_eq(hlk_quorum_acquire(q, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    return q;
+}
+
+Test(quorum_release, that_finds_too_few_holds_is_a_loss)
+{
+    hlk_quorum *q = held(quorum_open(MASTERS, NULL), NULL);
+    WAIT_FOR(quorum_keys("t") == MASTERS);
+    for (int i = 0; i < MAJORITY; i++)
+        (void)raw(views[i], "DEL t");
+    cr_assert_eq(hlk_quorum_release(q), HLK_LOST, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 0);
+    cr_assert_eq(hlk_quorum_release(q), HLK_NOT_HOLDER);
+}
+
+Test(quorum_release, that_too_few_answer_is_unsure_and_is_repeated)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = 2000; /* each master of a slow machine has answered by then */
+    hlk_quorum *q = held(quorum_open(MASTERS, &opts), NULL);
+    WAIT_FOR(quorum_keys("t") == MASTERS);
+    for (int i = 0; i < MAJORITY; i++)
+        proxy_freeze(proxies[i], true);
+    cr_assert_eq(hlk_quorum_release(q), HLK_E_UNSURE, "%s", hlk_last_error());
+    cr_assert_eq(hlk_quorum_left_ms(q), 0);
+    for (int i = 0; i < MAJORITY; i++)
+        proxy_freeze(proxies[i], false);
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
+/* --- masters that answer late --- */
+
+/* The masters have run it, and their answers wait: a try that got no majority is taken back there too. */
+static void gives_back(enum proxy_fault fault)
+{
+    struct hlk_quorum_opts opts = quorum_opts();
+    opts.node_timeout_ms = 100;
+    hlk_quorum *q = quorum_make(quorum_open(MASTERS, NULL), "t", &opts);
+    for (int i = 0; i < MAJORITY; i++)
+        proxy_arm(proxies[i], fault, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_quorum_acquire(q, HLK_NOWAIT), HLK_E_CONNECT, "%s", hlk_last_error());
+    for (int i = 0; i < MAJORITY; i++) {
+        proxy_wait_struck(proxies[i]);
+        proxy_deliver(proxies[i], false);
+    }
+    WAIT_FOR(quorum_keys("t") == 0);
+    cr_assert_eq(hlk_quorum_acquire(q, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_quorum_release(q), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
+Test(quorum_release, frees_masters_that_answered_late)
+{
+    gives_back(PROXY_HOLD_REPLY);
+}
+
+Test(quorum_release, frees_masters_that_were_asked_late)
+{
+    gives_back(PROXY_HOLD);
+}
+
+Test(quorum_release, frees_masters_whose_connection_broke_before_they_answered)
+{
+    struct hlk_quorum_opts opts = quorum_opts();
+    opts.node_timeout_ms = 2000;
+    hlk_quorum *q = quorum_make(quorum_open(MASTERS, NULL), "t", &opts);
+    for (int i = 0; i < MAJORITY; i++)
+        proxy_arm(proxies[i], PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_quorum_acquire(q, HLK_NOWAIT), HLK_E_CONNECT, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
+Test(quorum_release, by_a_majority_frees_the_late_minority_too)
+{
+    hlk_quorum *q = quorum_make(quorum_open(MASTERS, NULL), "t", NULL);
+    proxy_arm(proxies[4], PROXY_HOLD, PROXY_SCRIPTS, 1);
+    proxy_arm(proxies[3], PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_quorum_acquire(q, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_quorum_release(q), HLK_OK, "%s", hlk_last_error());
+    proxy_deliver(proxies[4], false);
+    proxy_deliver(proxies[3], false);
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
+/* --- masters that are away */
+
+/* A master has the hold for as long as it was extended. It comes back when the first ttl is over. */
+Test(quorum_release, is_repeated_for_as_long_as_an_extension_may_last)
+{
+    enum { TTL_MS = 1000, EXTENDED_MS = 600000 };
+    struct hlk_quorum_opts opts = quorum_opts();
+    opts.ttl_ms = TTL_MS;
+    hlk_quorum *q = held(quorum_open(MASTERS, NULL), &opts);
+    cr_assert_eq(hlk_quorum_extend(q, EXTENDED_MS), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(raw_pttl(views[0], "t") > EXTENDED_MS / 2);
+    proxy_refuse(proxies[0], true);
+    proxy_cut_all(proxies[0]);
+    cr_assert_eq(hlk_quorum_release(q), HLK_OK, "%s", hlk_last_error());
+    int64_t released = test_now_ms();
+    WAIT_FOR(test_now_ms() > released + 2 * TTL_MS);
+    cr_assert_eq(quorum_keys("t"), 1u);
+    proxy_refuse(proxies[0], false);
+    WAIT_FOR(quorum_keys("t") == 0);
+}
