@@ -120,7 +120,7 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_quorum_acquire(hlk_quorum *quorum, int6
 HLK_API HLK_MUST_USE enum hlk_status hlk_quorum_acquire_with(hlk_quorum *quorum, const struct hlk_acquire_opts *opts);
 
 /* Releases the lock on every master where it may be, also where no answer came to the acquire.
- * HLK_OK           a majority has confirmed it
+ * HLK_OK           a majority is free of it: has confirmed that, or never granted it
  * HLK_NOT_HOLDER   nothing changed
  * HLK_LOST         the hold was lost before, or a majority does not know it; nothing is held any more
  * HLK_E_UNSURE     too few answers in reply_timeout_ms. Not held any more, never renewed

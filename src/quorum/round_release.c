@@ -92,14 +92,17 @@ void hlk_vote_sent(struct hlk_vote *vote)
 enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error)
 {
     hlk_mutex_lock(&round->mu);
-    unsigned freed = round->freed, absent = round->absent, settled = round->settled;
+    unsigned freed = round->freed, settled = round->settled, releases = round->releases;
+    unsigned never = round->n - releases, absent = round->absent + never;
     struct hlk_error refusal = round->refusal;
     hlk_mutex_unlock(&round->mu);
     if (freed >= round->need)
         return HLK_OK;
     if (round->n - absent < round->need)
-        return hlk_error_set(error, HLK_LOST, "%u of %u masters did not know the hold any more", absent, round->n);
-    if (settled == round->releases && refusal.status != HLK_OK)
+        return hlk_error_set(error, HLK_LOST, "%u of %u masters did not have the hold any more", absent, round->n);
+    if (freed + never >= round->need)
+        return HLK_OK;
+    if (settled == releases && refusal.status != HLK_OK)
         return hlk_error_set(error, refusal.status, "confirmed by %u of %u masters, refused: %s", freed, round->n,
                              refusal.text);
     return hlk_error_set(error, HLK_E_UNSURE,

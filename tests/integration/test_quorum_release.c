@@ -3,6 +3,7 @@
 #include "quorum_fixture.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 static void start(void)
 {
@@ -41,6 +42,38 @@ Test(quorum_release, that_too_few_answer_is_unsure_and_is_repeated)
     cr_assert_eq(hlk_quorum_left_ms(q), 0);
     for (int i = 0; i < MAJORITY; i++)
         proxy_freeze(proxies[i], false);
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
+/* Three masters, the second of which has refused it. */
+static hlk_quorum *held_by_two(void)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = 1000;
+    hlk_client *client = quorum_open(3, &opts);
+    (void)raw(views[1], "SET t else");
+    hlk_quorum *q = held(client, NULL);
+    quorum_read(client, 1);
+    (void)raw(views[1], "DEL t");
+    return q;
+}
+
+/* The one that has refused it is free of it too: only one may still have it. */
+Test(quorum_release, is_done_when_no_majority_can_have_it_any_more)
+{
+    hlk_quorum *q = held_by_two();
+    proxy_freeze(proxies[2], true);
+    cr_assert_eq(hlk_quorum_release(q), HLK_OK, "%s", hlk_last_error());
+    proxy_freeze(proxies[2], false);
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
+Test(quorum_release, is_a_loss_if_one_of_a_bare_majority_does_not_know_it)
+{
+    hlk_quorum *q = held_by_two();
+    (void)raw(views[2], "DEL t");
+    cr_assert_eq(hlk_quorum_release(q), HLK_LOST, "%s", hlk_last_error());
+    cr_assert(strstr(hlk_last_error(), "2 of 3 masters did not have the hold any more"), "%s", hlk_last_error());
     WAIT_FOR(quorum_keys("t") == 0);
 }
 
