@@ -1,8 +1,10 @@
 /* demo.c - the demo of what the lock is for. Several processes with several threads each sell one stock, which is in a
  * real SQLite file: first without the lock, then with it. One holder is killed, and one is stopped.
  *
- * This file has the options, the two phases, and the cleanup, which runs in any case: the workers, the files, the
+ * This file has the two phases, and the cleanup, which runs in any case: the workers, the files, the
  * hidden cursor. */
+#include "demo_masters.h"
+#include "demo_options.h"
 #include "demo_picture.h"
 #include "demo_report.h"
 #include "demo_run.h"
@@ -16,7 +18,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,69 +28,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ITEMS_LEAST 10
-#define ITEMS_MOST 1000000
 #define SECONDS_WITHOUT 4 /* long enough to lose some hundred updates on any machine */
 #define SECONDS_WITH 12   /* two leases run out in it */
 #define TIDY_MS 1000      /* limit for the cleanup of tickets of killed workers */
 
-static const char HELP[] = "hasplock demo [options]\n"
-                           "\n"
-                           "Sells one stock, which lies in a SQLite file, from several processes with\n"
-                           "several threads each: every order reads the stock, thinks, and writes it back.\n"
-                           "First without the lock, then with it; then one holder is killed and one is\n"
-                           "stopped past its lease. Takes 10 to 20 seconds.\n"
-                           "\n"
-                           "Size\n"
-                           "      --processes N    2 to 16                                    [4]\n"
-                           "      --threads N      of each process; 64 in all at most         [4]\n"
-                           "      --items N        in stock, 10 to 1000000                    [4000]\n"
-                           "      --seconds TIME   each part ends after so long, if not sold out before, as\n"
-                           "                       in 5, 30s or 1m       [4 without, 12 with the lock]\n"
-                           "      --seed N         of the orders' lengths                     [1]\n"
-                           "Showing\n"
-                           "      --svg FILE       the picture: who waited, who held, when\n"
-                           "                                                     [hasplock-demo.svg]\n"
-                           "      --plain          a line per event, no live view; so too when stdout is\n"
-                           "                       no terminal\n"
-                           "      --json           one JSON object per line\n"
-                           "Server\n"
-                           "  -u, --url URL        redis://[user:pass@]host[:port][/db],\n"
-                           "                       unix:/path.sock, local: [local:, a private server of\n"
-                           "                       yours; HASPLOCK_URL is not asked]\n"
-                           "  -h, --help\n"
-                           "\n"
-                           "Exit code: 0 when no update was lost and no two holds overlapped under the lock,\n"
-                           "1 when they did; 64 usage, 69 no server, 70 the server refused, 71 no process or\n"
-                           "memory, 73 the picture or the stock cannot be made, 74 stdout cannot be written,\n"
-                           "or the stock not be read or written, 77 wrong password or missing right.\n"
-                           "Colours: not with NO_COLOR.\n";
-
-enum { OPT_PROCESSES = 256, OPT_THREADS, OPT_ITEMS, OPT_SECONDS, OPT_SEED, OPT_SVG, OPT_PLAIN, OPT_JSON, OPT_WORKER };
-
-static const struct option OPTIONS[] = { { "processes", required_argument, NULL, OPT_PROCESSES },
-                                         { "threads", required_argument, NULL, OPT_THREADS },
-                                         { "items", required_argument, NULL, OPT_ITEMS },
-                                         { "seconds", required_argument, NULL, OPT_SECONDS },
-                                         { "seed", required_argument, NULL, OPT_SEED },
-                                         { "svg", required_argument, NULL, OPT_SVG },
-                                         { "plain", no_argument, NULL, OPT_PLAIN },
-                                         { "json", no_argument, NULL, OPT_JSON },
-                                         { "url", required_argument, NULL, 'u' },
-                                         { "help", no_argument, NULL, 'h' },
-                                         { "worker", required_argument, NULL, OPT_WORKER }, /* for workers */
-                                         { NULL, 0, NULL, 0 } };
-
-struct settings {
-    int processes, threads, items, seconds, worker; /* seconds 0: the defaults; worker -1: not one */
-    uint64_t seed;
-    const char *svg, *url;
-    enum demo_mode mode;
-    bool help;
-};
-
 struct demo { /* everything that must be released */
-    struct settings settings;
+    struct demo_options settings;
+    struct demo_masters masters; /* of --redlock */
     struct demo_view view;
     hlk_client *client; /* checks that a server runs, at the start, and that the lock is free, at the end */
     char dir[64];       /* "": not made yet */
@@ -116,120 +61,6 @@ static void catch_signals(void)
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
-}
-
-static bool read_number(const char *option, int64_t least, int64_t most, int64_t *out)
-{
-    char *end, shown[64];
-
-    errno = 0;
-    long long value = strtoll(optarg, &end, 10);
-    text_shown(shown, sizeof shown, optarg);
-    if (*optarg < '0' || *optarg > '9' || *end)
-        say(SAY_ERROR, "error", "%s: \"%s\" is not a whole number", option, shown);
-    else if (errno || value < least || value > most)
-        say(SAY_ERROR, "error", "%s: \"%s\" is not within %" PRId64 " to %" PRId64, option, shown, least, most);
-    else
-        return *out = value, true;
-    return false;
-}
-
-static bool read_int(const char *option, int least, int most, int *out)
-{
-    int64_t value;
-    if (!read_number(option, least, most, &value))
-        return false;
-    *out = (int)value;
-    return true;
-}
-
-static bool read_seconds(int *seconds)
-{
-    int64_t ms = 0;
-    char shown[64];
-    if (text_read_duration(optarg, &ms) && ms >= 1000 && ms <= 3600000)
-        return *seconds = (int)(ms / 1000), true;
-    say(SAY_ERROR, "error", "--seconds: \"%s\" is no length of time from 1s to 1h",
-        text_shown(shown, sizeof shown, optarg));
-    return false;
-}
-
-static bool read_option(struct settings *s, int option, char **argv, int stands_at)
-{
-    char shown[64];
-    int64_t seed;
-
-    switch (option) {
-    case OPT_PROCESSES:
-        return read_int("--processes", 2, DEMO_MAX_PROCESSES, &s->processes);
-    case OPT_THREADS:
-        return read_int("--threads", 1, DEMO_MAX_THREADS / 2, &s->threads);
-    case OPT_ITEMS:
-        return read_int("--items", ITEMS_LEAST, ITEMS_MOST, &s->items);
-    case OPT_SECONDS:
-        return read_seconds(&s->seconds);
-    case OPT_WORKER:
-        return read_int("--worker", 0, DEMO_MAX_PROCESSES - 1, &s->worker);
-    case OPT_SEED:
-        if (!read_number("--seed", 0, INT64_MAX, &seed))
-            return false;
-        s->seed = (uint64_t)seed;
-        return true;
-    case OPT_SVG:
-        s->svg = optarg;
-        return true;
-    case OPT_PLAIN:
-        s->mode = DEMO_PLAIN;
-        return true;
-    case OPT_JSON:
-        s->mode = DEMO_JSON;
-        say_setup("demo", true, 0);
-        return true;
-    case 'u':
-        s->url = optarg;
-        return true;
-    case 'h':
-        s->help = true;
-        return true;
-    case ':':
-        say(SAY_ERROR, "error", "%s needs a value", text_shown(shown, sizeof shown, argv[stands_at]));
-        return false;
-    default:
-        say(SAY_ERROR, "error", "no option %s (see: hasplock demo --help)",
-            text_shown(shown, sizeof shown, argv[stands_at]));
-        return false;
-    }
-}
-
-static bool read_settings(struct settings *s, int argc, char **argv)
-{
-    char shown[64];
-    int option, stands_at = 1;
-
-    *s = (struct settings){ .processes = 4, .threads = 4, .items = 4000, .worker = -1, .seed = 1 };
-    s->svg = "hasplock-demo.svg";
-    s->url = "local:";
-    optind = 1;
-    while ((option = getopt_long(argc, argv, ":u:h", OPTIONS, NULL)) != -1) {
-        if (!read_option(s, option, argv, stands_at))
-            return false;
-        stands_at = optind;
-    }
-    if (optind < argc) {
-        say(SAY_ERROR, "error", "\"%s\" is no option (see: hasplock demo --help)",
-            text_shown(shown, sizeof shown, argv[optind]));
-        return false;
-    }
-    if (s->processes * s->threads > DEMO_MAX_THREADS) {
-        say(SAY_ERROR, "error", "%d processes x %d threads are %d threads; %d are possible", s->processes, s->threads,
-            s->processes * s->threads, DEMO_MAX_THREADS);
-        return false;
-    }
-    if (strlen(s->url) >= sizeof((struct demo_order *)NULL)->url) {
-        say(SAY_ERROR, "error", "--url is too long");
-        return false;
-    }
-    return true;
 }
 
 static int no_picture(const char *name, const char *why)
@@ -300,6 +131,7 @@ static void dir_remove(struct demo *demo)
 
     if (!demo->dir[0])
         return;
+    demo_masters_end(&demo->masters);
     for (int phase = 0; phase < 2; phase++)
         for (int i = 0; i < 3; i++) {
             snprintf(path, sizeof path, "%s/stock-%d%s", demo->dir, phase, ends[i]);
@@ -310,7 +142,7 @@ static void dir_remove(struct demo *demo)
 
 /* One record for each order, with spare ones for orders after the last item. Without the lock there may be more orders
  * than items; the first ones are enough. */
-static uint32_t hold_cap(const struct settings *s, bool locked)
+static uint32_t hold_cap(const struct demo_options *s, bool locked)
 {
     uint32_t most = (uint32_t)s->items + 16 * DEMO_MAX_THREADS;
     return locked ? most : most < 4096 ? most : 4096;
@@ -318,7 +150,7 @@ static uint32_t hold_cap(const struct settings *s, bool locked)
 
 static int phase_prepare(struct demo *demo, bool locked)
 {
-    const struct settings *s = &demo->settings;
+    const struct demo_options *s = &demo->settings;
     struct demo_run *run = &demo->runs[locked];
     char error[256] = "";
 
@@ -328,6 +160,7 @@ static int phase_prepare(struct demo *demo, bool locked)
         return EX_OSERR;
     }
     run->view = &demo->view;
+    run->masters = locked && s->redlock ? &demo->masters : NULL;
     run->signal = &ended_by;
     run->limit_ns = INT64_C(1000000000) * (s->seconds ? s->seconds : locked ? SECONDS_WITH : SECONDS_WITHOUT);
 
@@ -377,12 +210,32 @@ static int server_open(struct demo *demo)
     struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
     opts.label = "demo";
     opts.log = say_log;
+    opts.watchdog_ms = DEMO_WATCHDOG_MS; /* so long a master that has just started does not count */
     return hlk_client_open(&demo->client, demo->settings.url, &opts) == HLK_OK ? 0 : say_fault();
+}
+
+/* The same over several masters, where a state cannot be asked for. */
+static int masters_check(struct demo *demo)
+{
+    hlk_lock *lock = hlk_lock_create(demo->client, demo->runs[1].shared->order.lock, NULL);
+    enum hlk_status status = hlk_lock_acquire(lock, HLK_NOWAIT);
+
+    if (status == HLK_OK)
+        status = hlk_lock_release(lock);
+    hlk_lock_destroy(lock);
+    if (status == HLK_OK)
+        return 0;
+    if (status != HLK_BUSY)
+        return say_fault();
+    say(SAY_ERROR, "error", "after all releases the lock is still held: %s", hlk_last_error());
+    return 1;
 }
 
 /* After the last release the lock must be free on the server. Returns 0; 1: it is not free; or the code of a fault. */
 static int server_check(struct demo *demo)
 {
+    if (demo->settings.redlock)
+        return masters_check(demo);
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
     hlk_lock *lock = hlk_lock_create(demo->client, demo->runs[1].shared->order.lock, NULL);
     enum hlk_status status = hlk_lock_query(lock, &state);
@@ -394,6 +247,14 @@ static int server_check(struct demo *demo)
         return 0;
     say(SAY_ERROR, "error", "after all releases the lock is still held by %s", state.holder);
     return 1;
+}
+
+static int masters_open(struct demo *demo)
+{
+    if (!demo_masters_start(&demo->masters, demo->dir))
+        return EX_UNAVAILABLE;
+    demo->settings.url = demo->masters.url;
+    return server_open(demo);
 }
 
 static void no_log(int level, const char *line, void *ctx)
@@ -425,7 +286,8 @@ static void lock_tidy(const struct demo *demo)
     opts.log = no_log;
     opts.reconnect_timeout_ms = TIDY_MS / 2;
     opts.reply_timeout_ms = TIDY_MS / 2;
-    if (!demo->runs[1].shared || hlk_client_open(&client, demo->settings.url, &opts) != HLK_OK)
+    if (!demo->runs[1].shared || demo->settings.redlock ||
+        hlk_client_open(&client, demo->settings.url, &opts) != HLK_OK)
         return;
     hlk_lock *lock = hlk_lock_create(client, demo->runs[1].shared->order.lock, NULL);
     int64_t until_ms = hlk_now_ms() + TIDY_MS;
@@ -437,7 +299,7 @@ static void lock_tidy(const struct demo *demo)
 
 static void begin(struct demo *demo)
 {
-    const struct settings *s = &demo->settings;
+    const struct demo_options *s = &demo->settings;
     char url[256], word[DEMO_WORD];
     struct demo_view *view = &demo->view;
     struct json fields;
@@ -446,6 +308,7 @@ static void begin(struct demo *demo)
     demo_view_fields(view, &fields, "start");
     json_string(&fields, "version", hlk_version());
     json_string(&fields, "url", demo_url(url, sizeof url, s->url));
+    json_int(&fields, "masters", s->redlock ? DEMO_MASTERS : 1);
     json_int(&fields, "processes", s->processes);
     json_int(&fields, "threads", s->threads);
     json_int(&fields, "items", s->items);
@@ -455,18 +318,24 @@ static void begin(struct demo *demo)
         demo_view_event(view, &fields, "%s", "");
     demo_view_line(view, "%shasplock demo%s   %d processes x %d threads sell %s items from one SQLite file",
                    demo_on(view, 's'), demo_off(view), s->processes, s->threads, demo_number(word, s->items));
+    if (s->redlock)
+        snprintf(url, sizeof url, "a majority of %d servers (redlock://)", DEMO_MASTERS);
     demo_view_line(view, "                in %s, lock by %s, lease %d ms", demo->dir, url, DEMO_WATCHDOG_MS);
 }
 
 static int work(struct demo *demo)
 {
+    bool redlock = demo->settings.redlock;
     int code = picture_check(demo->settings.svg);
-    code = code ? code : server_open(demo); /* this may take long, and a signal still ends the process by default */
+    if (!redlock)
+        code = code ? code : server_open(demo); /* this may take long; a signal still ends the process by default */
     if (code)
         return code;
     catch_signals();
     code = picture_open(demo);
     code = code ? code : dir_make(demo);
+    if (redlock)
+        code = code ? code : masters_open(demo);
     if (code)
         return code;
     begin(demo);
@@ -504,10 +373,10 @@ int main(int argc, char **argv)
     static struct demo demo;
 
     say_setup("demo", false, 0);
-    if (!read_settings(&demo.settings, argc, argv))
+    if (!demo_options_read(&demo.settings, argc, argv))
         return EX_USAGE;
     if (demo.settings.help)
-        return say_answer(HELP, sizeof HELP - 1) ? 0 : EX_IOERR;
+        return say_answer(DEMO_HELP, strlen(DEMO_HELP)) ? 0 : EX_IOERR;
     if (demo.settings.worker >= 0)
         return demo_worker_main(demo.settings.worker);
     int code = work(&demo);

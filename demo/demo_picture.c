@@ -198,6 +198,9 @@ static bool scene_whole(struct scene *scene, const struct demo_run *run)
         return false;
     note_dead(scene, run, "killed, then started again");
     note_stopped(scene, run, "stopped");
+    if (run->master_killed_ns)
+        snprintf(scene_note(scene, (struct timeline_note){ TIMELINE_NOTE_MARK, 0, 1, run->master_killed_ns, 0, NULL }),
+                 WORDS, "a server is killed");
     snprintf(scene->title, WORDS, "The whole run with the lock");
     snprintf(scene->hint, WORDS, "%s waits and holds, a column per pixel",
              demo_number(word, (int64_t)demo_hold_count(run->shared)));

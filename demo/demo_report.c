@@ -147,6 +147,31 @@ static void report_late_write(struct demo_view *view, const struct demo_run *run
     demo_view_line(view, "  each of its writes, or the store checks a fencing token.");
 }
 
+/* Holds that began after a master was killed. */
+static int holds_after_kill(const struct demo_run *run)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < demo_hold_count(run->shared); i++)
+        n += run->shared->holds[i].got_ns > run->master_killed_ns;
+    return n;
+}
+
+static void report_masters(struct demo_view *view, const struct demo_run *run)
+{
+    struct json fields;
+
+    if (!run->master_killed_ns)
+        return;
+    demo_view_fields(view, &fields, "masters");
+    json_int(&fields, "left", DEMO_MASTERS - 1);
+    json_int(&fields, "holds_after", holds_after_kill(run));
+    if (view->mode == DEMO_JSON)
+        demo_view_event(view, &fields, "%s", "");
+    demo_view_line(view, "\n%sServers%s        %d of %d are left since %s; %s holds came after that",
+                   demo_on(view, 's'), demo_off(view), DEMO_MASTERS - 1, DEMO_MASTERS,
+                   LENGTH(run->master_killed_ns - run->began_ns), WORD(holds_after_kill(run)));
+}
+
 /* Counts the errors, and prints one line for each. */
 static int report_wrongs(const struct demo_run *run, const struct demo_result *with, const struct demo_check *check)
 {
@@ -168,6 +193,8 @@ static int report_wrongs(const struct demo_run *run, const struct demo_result *w
         if (run->not_taken_over & 1 << kind)
             wrongs++, say(SAY_ERROR, "error", "nobody got the lock within %d leases after its holder was %s", 5,
                           kind == DEMO_KILL ? "killed" : "stopped");
+    if (run->masters && !holds_after_kill(run))
+        wrongs++, say(SAY_ERROR, "error", "nobody got the lock after a server was killed");
     if (atomic_load(&stop->state) == DEMO_AWAKE && stop->release_status != HLK_LOST)
         wrongs++, say(SAY_ERROR, "error", "the stopped holder's release answered %s, not HLK_LOST",
                       hlk_status_name((enum hlk_status)stop->release_status));
@@ -235,7 +262,10 @@ int demo_report_end(struct demo_view *view, const struct demo_run *run, const st
         say(SAY_ERROR, "error", "no memory for the report");
         return EX_OSERR;
     }
-    report_hand_overs(view, run);
+    if (run->masters)
+        report_masters(view, run);
+    else
+        report_hand_overs(view, run);
     report_late_write(view, run);
     fflush(stdout);
     wrongs += report_wrongs(run, with, &check);

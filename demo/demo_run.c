@@ -242,6 +242,21 @@ static void show_lost(struct demo_run *run)
     demo_view_more(run->view, "why: %s", a->why);
 }
 
+/* The first holder's lock has been taken over. */
+static void kill_master(struct demo_run *run)
+{
+    const struct demo_view *v = run->view;
+    struct json fields;
+
+    run->master_killed_ns = demo_now_ns();
+    pid_t pid = demo_masters_kill(run->masters, DEMO_MASTERS - 1);
+    demo_view_fields(v, &fields, "master_killed");
+    json_int(&fields, "master", DEMO_MASTERS);
+    json_int(&fields, "pid", pid);
+    demo_view_event(run->view, &fields, "%sKILLED%s server %d of %d, pid %d (SIGKILL): a majority is left",
+                    demo_on(v, 'b'), demo_off(v), DEMO_MASTERS, DEMO_MASTERS, (int)pid);
+}
+
 /* Shows new events, in their order. */
 static void show_accidents(struct demo_run *run)
 {
@@ -312,6 +327,8 @@ static void look_after_accidents(struct demo_run *run, int *code)
         *code = EX_OSERR;
     after_stop(run, stopped);
     show_accidents(run);
+    if (run->masters && !run->master_killed_ns && run->shown >= SHOWN_TAKEN)
+        kill_master(run);
 }
 
 /* Accidents happen at certain stock levels, or at certain times if those come first. The phase does not end before

@@ -3,6 +3,7 @@
 #ifndef HLK_DEMO_RUN_H
 #define HLK_DEMO_RUN_H
 
+#include "demo_masters.h"
 #include "demo_shared.h"
 #include "demo_view.h"
 
@@ -11,12 +12,14 @@
 struct demo_run {
     struct demo_shared *shared;         /* owned by the caller; its order is filled in */
     int shared_fd;
-    struct demo_view *view;             /* borrowed */
+    struct demo_view *view;             /* borrowed, as the next one */
+    struct demo_masters *masters;       /* NULL: one server. Else the last one is killed after the first holder */
     const volatile sig_atomic_t *signal;        /* != 0: end everything; set by the caller's handlers */
     int64_t limit_ns;                   /* after so long no new orders are taken */
 
     int64_t began_ns, ended_ns;         /* set by demo_run */
     int first_pid[DEMO_MAX_PROCESSES];  /* the killed process is restarted under another pid */
+    int64_t master_killed_ns;           /* 0: not yet */
     int not_taken_over;                 /* accidents after which no other holder got the lock: a bit for each kind */
     int shown;                           /* how much of the accidents was shown */
 };

@@ -11,7 +11,7 @@ _hasplock_options() {
     list) echo "$common --limit --string" ;;
     break) echo "$common --fair --string" ;;
     doctor) echo "$common --fair --fenced --string --spin --lease" ;;
-    demo) echo '--processes --threads --items --seconds --seed --svg --plain --json -u --url -h --help' ;;
+    demo) echo '--processes --threads --items --seconds --seed --svg --plain --json -u --url --redlock -h --help' ;;
     '') echo "$common" ;;
     esac
 }

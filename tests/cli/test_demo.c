@@ -64,6 +64,19 @@ Test(demo, loses_updates_without_the_lock_and_none_with_it)
     cr_assert_str_eq(raw(redis, "DBSIZE"), ":0");
 }
 
+static void tells(struct command *c, const char *const *story, size_t n)
+{
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    const char *at = c->text[OUT];
+    for (size_t i = 0; i < n; i++) {
+        const char *next = strstr(at, story[i]);
+        cr_assert_not_null(next, "no \"%s\" behind: %s", story[i], at);
+        at = next + 1;
+    }
+    cr_assert_str_empty(c->text[ERR]);
+    command_free(c);
+}
+
 Test(demo, tells_of_the_killed_holder_and_the_stopped_one_in_order)
 {
     static const char *const story[] = {
@@ -79,14 +92,45 @@ Test(demo, tells_of_the_killed_holder_and_the_stopped_one_in_order)
         "Hand-overs",
     };
     struct command *c = DEMO("--items", "400", "--plain");
+    tells(c, story, sizeof story / sizeof story[0]);
+}
+
+Test(demo, over_several_masters_goes_on_when_one_of_them_is_killed)
+{
+    static const char *const story[] = {
+        "a majority of 3 servers (redlock://)",
+        "KILLED while it holds the lock",
+        "got the lock",
+        "KILLED server 3 of 3",
+        "STOPPED while it holds the lock",
+        "got the lock",
+        "told LOST",
+        "its release answered HLK_LOST",
+        "2 of 3 are left since",
+        "with it 0",
+        "none in",
+    };
+    struct command *c = COMMAND("demo", "--redlock", "--items", "400", "--plain");
+    tells(c, story, sizeof story / sizeof story[0]);
+}
+
+Test(demo, over_several_masters_has_the_figures_as_json)
+{
+    struct command *c = COMMAND("demo", "--redlock", "--items", "400", "--json");
+    int after = 0;
     cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
-    const char *at = c->text[OUT];
-    for (size_t i = 0; i < sizeof story / sizeof story[0]; i++) {
-        const char *next = strstr(at, story[i]);
-        cr_assert_not_null(next, "no \"%s\" behind: %s", story[i], at);
-        at = next + 1;
-    }
-    cr_assert_str_empty(c->text[ERR]);
+    const char *out = c->text[OUT], *masters = strstr(out, "\"event\":\"masters\"");
+    cr_assert_not_null(strstr(out, "\"masters\":3,"), "%s", out);
+    cr_assert_not_null(strstr(out, "\"event\":\"master_killed\""), "%s", out);
+    cr_assert_not_null(masters, "%s", out);
+    cr_assert_eq(sscanf(strstr(masters, "\"left\""), "\"left\":2,\"holds_after\":%d", &after), 1);
+    cr_assert_gt(after, 0);
+    cr_assert_null(strstr(out, "\"event\":\"hand_overs\""), "these counters are of one server");
+    cr_assert_not_null(strstr(out, "\"overlaps\":0,\"picture\":\"hasplock-demo.svg\",\"good\":true}\n"), "%s", out);
+    command_free(c);
+    c = COMMAND("demo", "--redlock", "--items", "400", "--svg", "other.svg", "--plain");
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    cr_assert_eq(system("grep -q 'a server is killed' other.svg"), 0);
     command_free(c);
 }
 
@@ -133,8 +177,8 @@ Test(demo, is_plain_in_a_pipe_and_draws_its_picture_where_it_is_told)
     command_free(c);
 }
 
-/* Each of the demo's workers: its pid stands in /proc/<pid>/task/<pid>/children. */
-static int workers_of(pid_t pid, long *pids, int most)
+/* Each of the demo's children: its pid stands in /proc/<pid>/task/<pid>/children. */
+static int children_of(pid_t pid, long *pids, int most)
 {
     char path[64];
     int n = 0;
@@ -147,18 +191,37 @@ static int workers_of(pid_t pid, long *pids, int most)
     return n;
 }
 
-static void ends_with_its_workers(int with)
+/* c runs; children: its workers, and servers of its own */
+static void ends_with_its_children(struct command *c, int children, int with)
 {
-    struct command *c = DEMO("--items", "3000", "--seconds", "60");
     long pids[8];
     command_until(c, OUT, "STOPPED"); /* the hardest moment: one of them cannot do anything for its own end */
-    int n = workers_of(c->pid, pids, 8);
-    cr_assert_eq(n, 4);
+    int n = children_of(c->pid, pids, 8);
+    cr_assert_eq(n, children);
     kill(c->pid, with);
     cr_assert_eq(command_end(c), DIED_OF + with);
     for (int i = 0; i < n; i++)
         WAIT_FOR(process_is_gone((pid_t)pids[i]));
     command_free(c);
+}
+
+#define LONG_DEMO(...) COMMAND("demo", __VA_ARGS__, "--items", "3000", "--seconds", "60")
+
+static void ends_with_its_workers(int with)
+{
+    ends_with_its_children(LONG_DEMO("--url", getenv("HASPLOCK_URL")), 4, with);
+}
+
+Test(demo, leaves_no_master_behind_when_it_is_interrupted)
+{
+    ends_with_its_children(LONG_DEMO("--redlock"), 4 + 2, SIGINT);
+    cr_assert_eq(files_left(), 0);
+}
+
+Test(demo, takes_its_masters_along_when_it_is_killed)
+{
+    ends_with_its_children(LONG_DEMO("--redlock"), 4 + 2, SIGKILL);
+    cr_assert_eq(system("rm -rf hasplock-demo*"), 0);
 }
 
 Test(demo, leaves_nothing_behind_when_it_is_interrupted)
@@ -191,6 +254,7 @@ Test(demo, refuses_what_it_does_not_understand)
         { "--items", "-5", "hasplock: demo: --items: \"-5\" is not a whole number\n" },
         { "--seconds", "99999999999999999999", "is no length of time from 1s to 1h\n" },
         { "--nonsense", "1", "hasplock: demo: no option --nonsense" },
+        { "--redlock", "--plain", "hasplock: demo: --redlock has servers of its own; --url is not possible with it\n" },
         { "--worker", "0", "hasplock: demo: --worker is for the demo's own processes\n" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
