@@ -133,6 +133,7 @@ void quorum_read(hlk_client *client, int i)
     cr_assert_eq(hlk_quorum_acquire(other, WAIT_MS), HLK_OK, "%s", hlk_last_error());
     quorum_destroy(other);
     proxy_freeze(proxies[away], false);
+    WAIT_FOR(quorum_keys("other") == 0);
 }
 
 unsigned quorum_keys(const char *name)

@@ -24,8 +24,8 @@ hlk_lock *quorum_lock(hlk_client *client, const char *name, const struct hlk_loc
 struct hlk_quorum_opts quorum_opts(void);
 hlk_quorum *quorum_make(hlk_client *client, const char *name, const struct hlk_quorum_opts *opts);
 void quorum_destroy(hlk_quorum *quorum);    /* before quorum_end does */
-/* A client of three masters, by proxies, has read all that master i has answered: another lock needs its next
- * answer. */
+/* A client of three masters, by proxies, has read all that master i has answered: another lock needs its next answer,
+ * and has been released everywhere. */
 void quorum_read(hlk_client *client, int i);
 
 unsigned quorum_keys(const char *name);     /* masters that run and have the key */
