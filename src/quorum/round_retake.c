@@ -11,6 +11,15 @@ static void retake_again(struct hlk_vote *vote)
     retake(vote, 0);
 }
 
+static bool was_not_run(const struct hlk_vote *vote)
+{
+    struct hlk_mutex *mu = &vote->round->mu;
+    hlk_mutex_lock(mu);
+    bool yes = vote->state == HLK_VOTE_RESEND;
+    hlk_mutex_unlock(mu);
+    return yes;
+}
+
 static void retake(struct hlk_vote *vote, int64_t lease_ms)
 {
     struct hlk_round *round = vote->round;
@@ -33,6 +42,8 @@ static void retake(struct hlk_vote *vote, int64_t lease_ms)
     }
     hlk_vote_ask(vote);
     hlk_vote_sent(vote);
+    if (was_not_run(vote)) /* and that was read while `sending` kept others from sending it again */
+        retake(vote, 0);
 }
 
 void hlk_round_retake(struct hlk_round *round, int64_t lease_ms)

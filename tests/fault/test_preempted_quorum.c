@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 
-enum { BEFORE_RETAKE = 1, BEFORE_SEND };
+enum { BEFORE_RETAKE = 1, BEFORE_SEND, BEFORE_SENT };
 
 enum { N = 3, LATE = 2, LONG_MS = 600000 }; /* LATE: the master that the hold does not have at first */
 
@@ -22,6 +22,12 @@ WRAPPED(enum hlk_status, hlk_pipeline_health, (hlk_pipeline * pipeline, struct h
 {
     halt(BEFORE_SEND);
     return __real_hlk_pipeline_health(pipeline, error);
+}
+
+WRAPPED(void, hlk_vote_sent, (struct hlk_vote * vote))
+{
+    halt(BEFORE_SENT);
+    __real_hlk_vote_sent(vote);
 }
 
 static void start(void)
@@ -88,6 +94,28 @@ Test(preempted_quorum, release_comes_behind_a_retake_that_has_begun_string)
 Test(preempted_quorum, release_comes_behind_a_retake_that_has_begun_hash)
 {
     release_beside(BEFORE_SEND, HLK_QUORUM_HASH);
+}
+
+/* The client has read that it was not run before the thread that sent it knows that it was sent. */
+Test(preempted_quorum, retake_that_was_not_run_is_sent_again)
+{
+    struct hlk_quorum_opts opts = quorum_opts();
+    opts.ttl_ms = LONG_MS;
+    hlk_client *client = quorum_open(N, NULL);
+    hlk_quorum *q = quorum_make(client, "t", &opts);
+    pthread_t thread;
+    void *extended;
+    held_without(client, q, NULL, true);
+    (void)raw(views[LATE], "SCRIPT FLUSH");
+    arm(BEFORE_SENT);
+    pthread_create(&thread, NULL, extend, q);
+    WAIT_FOR(atomic_load(&standing));
+    quorum_read(client, LATE);
+    go_on();
+    pthread_join(thread, &extended);
+    WAIT_FOR(quorum_keys("t") == N);
+    cr_assert_eq(hlk_quorum_release(q), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 0);
 }
 
 static void *extend_lock(void *lock)
