@@ -1,8 +1,7 @@
 /* demo.c - the demo of what the lock is for. Several processes with several threads each sell one stock, which is in a
  * real SQLite file: first without the lock, then with it. One holder is killed, and one is stopped.
  *
- * This file has the two phases, and the cleanup, which runs in any case: the workers, the files, the
- * hidden cursor. */
+ * This file has the two phases, and the cleanup, which runs in any case: the workers, the files, the hidden cursor. */
 #include "demo_masters.h"
 #include "demo_options.h"
 #include "demo_picture.h"

@@ -96,7 +96,7 @@ void hlk_client_need_dispatch(hlk_client *client);           /* dispatch is want
 void hlk_client_warn_braces(hlk_client *client, const char *name);  /* once */
 void hlk_client_warn_kinds(hlk_client *client, const char *name);   /* once */
 
-/* Between the two close waits for an acquire. */
+/* Close waits for each call that is between these two. */
 static inline void hlk_client_op_begin(hlk_client *client) { atomic_fetch_add(&client->requests, 1); }
 void hlk_client_op_end(hlk_client *client);
 void hlk_client_wait_add(hlk_client *client, struct hlk_wait_entry *entry);
