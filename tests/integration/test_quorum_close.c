@@ -55,10 +55,17 @@ static void *closes(void *client)
     return NULL;
 }
 
+static int errors_named(const char *stats, const char *name)
+{
+    const char *at = strstr(stats, name);
+    return at ? atoi(at + strlen(name)) : 0;
+}
+
+/* Redis 6.2 counts an error within a script as ERR. */
 static int refusals(int i)
 {
-    const char *at = strstr(raw(views[i], "INFO errorstats"), "errorstat_NOREPLICAS:count=");
-    return at ? atoi(at + strlen("errorstat_NOREPLICAS:count=")) : 0;
+    const char *stats = raw(views[i], "INFO errorstats");
+    return errors_named(stats, "errorstat_NOREPLICAS:count=") + errors_named(stats, "errorstat_ERR:count=");
 }
 
 /* Close waits for the connection to the first master when the second one confirms the release. */
@@ -71,11 +78,12 @@ Test(quorum_close, ends_as_soon_as_a_majority_confirms_though_a_master_is_away)
     cr_assert_eq(hlk_lock_acquire(quorum_lock(client, "t", NULL), HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     WAIT_FOR(quorum_keys("t") == 3);
     raw(views[1], "CONFIG SET min-replicas-to-write 1");
+    int before = refusals(1);
     quorum_forget_view(0);
     server_kill(masters[0]);
     int64_t began = test_now_ms();
     pthread_create(&thread, NULL, closes, client);
-    WAIT_FOR(refusals(1) >= 4); /* in pauses of 50 ms: close has looked at the first master since */
+    WAIT_FOR(refusals(1) - before >= 4); /* in pauses of 50 ms: close has looked at the first master since */
     raw(views[1], "CONFIG SET min-replicas-to-write 0");
     pthread_join(thread, NULL);
     cr_assert_lt(running_ms(began), WAIT_MS / 2);
