@@ -1,0 +1,322 @@
+/* permits.pml - permits of a semaphore: none is lost or made, they go out in order, nobody waits for ever
+ * (docs/protocol.md, sections 20 and 21; lua/part_permits.lua, part_leases.lua).
+ *
+ * PERMITS permits, three clients with one wait each, of which client 0 takes BIG at once and the others one. Whoever
+ * changes the number of free ones calls the first in the queue, as many as it suffices for; each takes by its own
+ * command. A wait asks again when it is called, or by a poll: that is here when a message of its own was lost, when a
+ * late copy has taken for it, when a lease is over and it is among the first two, or when somebody was called and did
+ * not come. Nothing else wakes it, so who is forgotten waits for ever: a deadlock, which the search reports.
+ * DOUBTS: an answer is lost after its command has run, and the command is sent again; or a copy of an acquire comes
+ * late, at any time. LOSSES: a call is lost. LEAVES: a wait is given up. KILL: client 2 may die at any time; its lease
+ * is over some time later, with SEMAPHORE never. STOP: client 2 may stand still for good while it waits.
+ * SEMAPHORE: permits without leases. What was taken and given back is noted; else the lease itself says it.
+ *
+ * Checked   free and taken permits are together PERMITS after each script, and all free in the end (but for those that
+ *           a dead client has taken from a semaphore); who takes leaves enough for all who came before and can be
+ *           called; no permit lies idle when one was given back; nobody waits for ever.
+ * Flags, each takes one guard away:
+ *   JUMP          who asks takes what is free, though others are before it
+ *   NO_ID         an acquire that is sent again takes again
+ *   NO_NOTE       SEMAPHORE: a release that is sent again gives back again
+ *   NO_TOMBSTONE  a wait that is given up, or a permit given back, with a copy on its way leaves none
+ *   KEEP_TAKEN    who gives up leaves the queue only; what it took without knowing stays taken
+ *   NO_CALL       nobody is called when a permit comes back
+ *   CALL_ONE      only the first in the queue is called, though permits are left
+ *   LEAVE_QUIET   who gives up calls nobody, though its place may have kept others waiting
+ *   NO_POLL       nobody asks but when it is called
+ *   NO_MISSED     who was called and does not come keeps its place
+ *   NO_RECLAIM    a lease that is over is never given back
+ *   REACH_...     asserts that something cannot happen; must fail, else the model proves nothing */
+#ifndef PERMITS
+#define PERMITS 1
+#endif
+#ifndef BIG
+#define BIG 1
+#endif
+#ifndef DOUBTS
+#define DOUBTS 0
+#endif
+#ifndef LOSSES
+#define LOSSES 0
+#endif
+#ifndef LEAVES
+#define LEAVES 0
+#endif
+#define NC 3
+#define NEED(c) ((c) == 0 -> BIG : 1)
+
+short free = PERMITS;
+bool taken[NC];                 /* as Redis has it: a lease, or the note that it has taken */
+bool back[NC];                  /* SEMAPHORE: the note that it has given back */
+bool over[NC];                  /* its lease is */
+byte q[NC], waiting = 0;        /* clients in the queue */
+bool called[NC], missed[NC];    /* missed: it was called, and the time for that is over */
+bool tombstone[NC];
+bool alive[NC], stands[NC];
+bool copy[NC];                  /* a copy of its acquire is on its way */
+bool lost[NC];                  /* a call of it was lost */
+chan inbox[NC] = [4] of { bool };
+byte doubts = 0, losses = 0, leaves = 0, finished = 0;
+short debt = 0;                 /* what the check knows to be gone: taken by the dead from a semaphore */
+
+byte i, n, t, g;                  /* 0 between two steps */
+short rest;
+
+#define SUM (free + (taken[0] -> NEED(0) : 0) + (taken[1] -> NEED(1) : 0) + (taken[2] -> NEED(2) : 0))
+#define IN_QUEUE(c) (waiting > 0 && q[0] == c || waiting > 1 && q[1] == c || waiting > 2 && q[2] == c)
+#define IS_FIRST(c) (waiting > 0 && q[0] == c || waiting > 1 && q[1] == c)
+#define GONE(c) (!alive[c] || missed[c])
+
+inline remove(c) {
+  i = 0; n = 0;
+  do
+  :: i < waiting -> if :: q[i] != c -> q[n] = q[i]; n++ :: else fi; i++
+  :: else -> break
+  od;
+  waiting = n;
+  do :: n < NC -> q[n] = 0; n++ :: else -> break od;
+  i = 0; n = 0
+}
+
+/* Tickets of those that are gone, but for who asks. NC: nobody does. */
+inline drop_gone(sender) {
+  t = 0;
+  do
+  :: t < waiting && q[t] != sender && GONE(q[t]) ->
+#ifdef REACH_DROP
+     assert(waiting == 1);
+#endif
+     g = q[t]; called[g] = false; missed[g] = false; remove(g); g = 0
+  :: t < waiting && !(q[t] != sender && GONE(q[t])) -> t++
+  :: t >= waiting -> break
+  od;
+  t = 0
+}
+
+inline call(c) {
+  called[c] = true;
+  if
+  :: losses < LOSSES -> losses++; lost[c] = true
+  :: alive[c] -> if :: nfull(inbox[c]) -> inbox[c]!true :: full(inbox[c]) fi
+  :: !alive[c]
+  fi
+}
+
+inline call_next(sender) {
+  drop_gone(sender);
+  rest = free; t = 0;
+  do
+  :: t < waiting && rest >= NEED(q[t]) ->
+     rest = rest - NEED(q[t]);
+     if :: !called[q[t]] && q[t] != sender -> call(q[t]) :: else fi;
+#ifdef CALL_ONE
+     break
+#else
+     t++
+#endif
+  :: else -> break
+  od;
+  rest = 0; t = 0
+}
+
+/* No permit lies idle: whoever is in the queue and gets enough was called, but for who asks. */
+inline check_idle(sender) {
+  rest = free; t = 0;
+  do
+  :: t < waiting && rest >= NEED(q[t]) ->
+     assert(called[q[t]] || q[t] == sender || GONE(q[t]));
+     rest = rest - NEED(q[t]); t++
+  :: else -> break
+  od;
+  rest = 0; t = 0
+}
+
+inline reclaim() {
+#ifndef NO_RECLAIM
+  t = 0;
+  do
+  :: t < NC ->
+     if :: taken[t] && over[t] -> taken[t] = false; over[t] = false; free = free + NEED(t) :: else fi;
+     t++
+  :: else -> break
+  od;
+  t = 0
+#else
+  skip
+#endif
+}
+
+/* rest >= 0: they suffice for c, too. Without a ticket all are before it. */
+inline look_before(c) {
+  drop_gone(c);
+  rest = free - NEED(c); t = 0;
+  do
+  :: t < waiting && q[t] != c -> rest = rest - NEED(q[t]); t++
+  :: else -> break
+  od;
+  t = 0
+}
+
+inline take(c) {
+  look_before(c);
+  assert(rest >= 0);            /* the order */
+  rest = 0;
+  taken[c] = true; over[c] = false; free = free - NEED(c);
+  remove(c); called[c] = false; missed[c] = false
+}
+
+/* Its answer is left in `mine`. */
+inline acquire(c, mine) {
+  mine = false;
+  if
+  :: tombstone[c]
+#ifndef NO_ID
+  :: !tombstone[c] && taken[c] -> over[c] = false; mine = true
+#endif
+  :: else ->
+     reclaim();
+#ifdef JUMP
+     rest = free - NEED(c);
+#else
+     look_before(c);
+#endif
+     if
+     :: rest >= 0 ->
+        rest = 0;
+        take(c); mine = true;
+        call_next(NC)
+     :: else ->
+        rest = 0;
+        if :: !IN_QUEUE(c) -> q[waiting] = c; waiting++ :: else fi;
+        called[c] = false; missed[c] = false;
+        call_next(c)
+     fi
+  fi;
+  assert(SUM == PERMITS)
+}
+
+inline give_back(c) {
+#ifndef NO_TOMBSTONE
+  if :: copy[c] -> tombstone[c] = true :: else fi;      /* a semaphore: the note that it has taken stays */
+#endif
+  if
+#if defined(SEMAPHORE) && !defined(NO_NOTE)
+  :: back[c]
+#endif
+#ifdef SEMAPHORE
+#ifdef NO_NOTE
+  :: true ->
+#else
+  :: else ->
+#endif
+#else
+  :: !taken[c]
+  :: taken[c] ->
+#endif
+     free = free + NEED(c); taken[c] = false; back[c] = true; over[c] = false;
+#ifndef NO_CALL
+     call_next(NC);
+     check_idle(NC)
+#endif
+  fi;
+  assert(SUM == PERMITS)
+}
+
+/* Of an acquire that is given up. */
+inline give_up(c) {
+#ifndef NO_TOMBSTONE
+  if :: copy[c] -> tombstone[c] = true :: else fi;
+#endif
+  remove(c); called[c] = false; missed[c] = false;
+  if
+#ifndef KEEP_TAKEN
+  :: taken[c] -> taken[c] = false; over[c] = false; free = free + NEED(c)
+#endif
+  :: else
+  fi;
+#ifndef LEAVE_QUIET
+  call_next(NC)
+#endif
+}
+
+#define SOMETHING_OVER (over[0] || over[1] || over[2])
+#define SOMEBODY_MISSED (missed[0] || missed[1] || missed[2])
+
+proctype Client(byte c) {
+  bool mine;
+  {
+  skip;
+asks:
+  atomic {
+    if
+    :: acquire(c, mine);
+       if :: mine -> goto has :: else fi
+    :: doubts < DOUBTS -> doubts++; acquire(c, mine); mine = false; goto asks      /* its answer is lost */
+    :: doubts < DOUBTS -> doubts++; copy[c] = true; goto asks                     /* it comes late; sent again */
+    :: doubts < DOUBTS && leaves < LEAVES ->                                      /* the same, and given up */
+       doubts++; leaves++; acquire(c, mine); mine = false; goto leaves_it
+    fi
+  }
+  if
+  :: atomic { inbox[c]?_ -> goto asks }
+#ifndef NO_POLL
+  :: atomic { lost[c] || taken[c] || (SOMETHING_OVER && IS_FIRST(c)) || (SOMEBODY_MISSED && !missed[c]) ->
+       lost[c] = false;
+       goto asks }
+#endif
+  :: atomic { leaves < LEAVES -> leaves++; goto leaves_it }
+  fi;
+leaves_it:
+  atomic { give_up(c); goto done };
+has:
+  atomic {
+    give_back(c);
+    if
+    :: doubts < DOUBTS -> doubts++
+    :: true -> goto done
+    fi
+  }
+  atomic { give_back(c) };                                                         /* sent again */
+done:
+  atomic { mine = false; finished++ }
+  } unless { atomic { !alive[c] || stands[c] -> finished++ } }
+}
+
+proctype World() {
+  bool ignored;
+end:
+  do
+  :: atomic { copy[0] -> copy[0] = false; acquire(0, ignored); ignored = false }
+  :: atomic { copy[1] -> copy[1] = false; acquire(1, ignored); ignored = false }
+#ifdef KILL
+  :: atomic { alive[2] && finished < NC -> alive[2] = false;
+#ifdef SEMAPHORE
+       if :: taken[2] -> debt = NEED(2) :: else fi
+#endif
+     }
+#ifndef SEMAPHORE
+  :: atomic { !alive[2] && taken[2] && !over[2] ->
+#ifdef REACH_OVER
+       assert(waiting == 0);
+#endif
+       over[2] = true }
+#endif
+#endif
+#ifdef STOP
+  :: atomic { !stands[2] && IN_QUEUE(2) -> stands[2] = true }
+#endif
+#ifndef NO_MISSED
+  :: atomic { called[2] && (stands[2] || !alive[2] || lost[2]) && !missed[2] -> missed[2] = true }
+#endif
+  od
+}
+
+init {
+  atomic {
+    alive[0] = true; alive[1] = true; alive[2] = true;
+    run Client(0); run Client(1); run Client(2); run World()
+  }
+  atomic { finished == NC && !copy[0] && !copy[1] && (alive[2] || !taken[2] || over[2] || debt) ->
+    reclaim();
+    assert(free == PERMITS - debt) }
+}
