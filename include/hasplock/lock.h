@@ -28,8 +28,9 @@
  * first waiter asks again after pauses (backoff_min_ms), and whoever asks first when it is free has it. It has no
  * fencing tokens.
  *
- * The format of the other kinds in Redis is that of Redisson's RLock: Java and C exclude each other on the same name.
- * Never use both names N and {N}: in that format they share the token counter, the channel and a fair lock's queue.
+ * HLK_LOCK_PERMIT: see permits.h. The format of the other kinds in Redis is that of Redisson's RLock: Java and C
+ * exclude each other on the same name. Never use both names N and {N}: in that format they share the token counter, the
+ * channel and a fair lock's queue.
  */
 #ifndef HASPLOCK_LOCK_H
 #define HASPLOCK_LOCK_H
@@ -56,7 +57,9 @@ enum hlk_lock_kind {
                                  * bsm/redislock of the same name. Not reentrant. For all other kinds the name is taken
                                  * by something else, and so the other way round: HLK_E_SERVER. */
     HLK_LOCK_READ   = 7,        /* One half of a read/write lock each: rwlock.h. Many may hold it to read, or one to */
-    HLK_LOCK_WRITE  = 8         /* write. For Redisson's RReadWriteLock it is the same lock. */
+    HLK_LOCK_WRITE  = 8,        /* write. For Redisson's RReadWriteLock it is the same lock. */
+    HLK_LOCK_PERMIT = 9         /* One of a number of permits: permits.h. As many hold one as there are permits. Not
+                                 * reentrant: a holder has one at most. */
 };
 
 struct hlk_lock_opts {
@@ -76,8 +79,10 @@ struct hlk_lock_opts {
                                   * ms. */
     int           backoff_max_ms;/* Waits that poll: the longest pause. The same as backoff_min_ms: all have this
                                   * length. 1 to 60000. 0: 128 ms, or backoff_min_ms if that is more. */
+    int64_t       permits;       /* HLK_LOCK_PERMIT: how many there are. An acquire sets their number to this if it is
+                                  * another one. 1 to HLK_PERMITS_MAX. 0: as it was set (permits.h). */
 };
-#define HLK_LOCK_OPTS_INIT { sizeof(struct hlk_lock_opts), 0, 0, HLK_NULL, 0, 0, HLK_NULL, HLK_NULL, 0, 0, 0 }
+#define HLK_LOCK_OPTS_INIT { sizeof(struct hlk_lock_opts), 0, 0, HLK_NULL, 0, 0, HLK_NULL, HLK_NULL, 0, 0, 0, 0 }
 
 struct hlk_acquire_opts {
     size_t      size;

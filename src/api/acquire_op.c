@@ -78,7 +78,7 @@ static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_
 /* After lease_ms, fixed and machine are set. */
 static void init_waiter(struct hlk_acquire_op *op, hlk_lock *lock, struct hlk_holder holder)
 {
-    const struct hlk_permits *permits = hlk_lock_permits(lock);
+    const struct hlk_semaphore_call *permits = hlk_lock_semaphore_call(lock);
     op->waiter.holder = holder;
     op->waiter.handle = &lock->handle;
     op->waiter.once = op->machine.once;
@@ -100,7 +100,7 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
         return NULL;
     int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
     int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
-    const struct hlk_permits *permits = hlk_lock_permits(lock);
+    const struct hlk_semaphore_call *permits = hlk_lock_semaphore_call(lock);
     init_machine(op, lock, opts->wait_ms, now, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
     op->acknowledged = -1;
     op->lock = lock;
@@ -127,7 +127,7 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
     op->server = hlk_node_of(op->node, op->cmd.name, op->cmd.name_len);
     op->cmd.lease_ms = op->lease_ms;
     op->cmd.fenced = lock->kind->fenced;
-    op->cmd.count = op->waiter.permits;
+    op->cmd.count = lock->kind->has_number ? lock->permits : op->waiter.permits;
     op->cmd.settled = permits ? permits->settled : NULL;
     return op;
 }

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "base/opts.h"
+#include "hasplock/semaphore.h"
 #include "lease/holder.h"
 
 #include <ctype.h>
@@ -106,7 +107,7 @@ static void free_lock(struct hlk_handle *handle)
     hlk_client_unref(client);
 }
 
-HLK_OPTS_NO_TAIL(struct hlk_lock_opts, backoff_max_ms);
+HLK_OPTS_NO_TAIL(struct hlk_lock_opts, permits);
 
 static bool backoff_ok(int ms)
 {
@@ -140,6 +141,10 @@ static const char *handle_bad_opts(const hlk_client *client, const struct hlk_lo
         return "backoff_min_ms or backoff_max_ms is negative, or larger than 60000";
     if (opts->backoff_max_ms != 0 && opts->backoff_min_ms > opts->backoff_max_ms)
         return "backoff_min_ms is larger than backoff_max_ms";
+    if (opts->permits < 0 || opts->permits > HLK_PERMITS_MAX)
+        return "permits is negative, or larger than 2^31 - 1";
+    if (opts->permits && !kind->has_number)
+        return "permits is not 0, which is for HLK_LOCK_PERMIT only";
     return NULL;
 }
 
@@ -148,6 +153,8 @@ static void set_kind(hlk_lock *lock, const struct hlk_lock_opts *opts)
     lock->kind = hlk_kind_get(opts->kind);
     if (lock->kind->fenced)
         lock->token_floor = opts->token_floor;
+    if (lock->kind->has_number)
+        lock->permits = opts->permits;
     int min_ms = opts->backoff_min_ms ? opts->backoff_min_ms : BACKOFF_MIN_MS;
     int max_ms = opts->backoff_max_ms ? opts->backoff_max_ms : BACKOFF_MAX_MS;
     lock->backoff_min_ms = (uint16_t)min_ms;

@@ -31,7 +31,7 @@ struct hlk_lock_group {
 };
 
 /* One call of a semaphore. */
-struct hlk_permits {
+struct hlk_semaphore_call {
     int64_t count;
     const char *settled;                /* cmd->settled */
     atomic_uint holds;                  /* of the call's holder */
@@ -44,11 +44,14 @@ struct hlk_lock {
                                          * handles (thread_handle.c) */
     struct hlk_holder holder;           /* id 0: the thread that calls */
     int64_t lease_ms, max_hold_ms;
-    int64_t token_floor;                /* of a fenced kind */
+    union {
+        int64_t token_floor;            /* of a fenced kind */
+        int64_t permits;                /* of a kind that has them: how many there are; 0: as it was set */
+    };
     const struct hlk_kind *kind;
     uint16_t backoff_min_ms, backoff_max_ms;    /* of polls; at most a minute */
     atomic_bool owned;                  /* the holder is an owner, referenced. Given back by destroy: holds keep none */
-    bool has_permits;                   /* of a semaphore, for one call: struct hlk_permits is behind it */
+    bool has_permits;                   /* of a semaphore, for one call: struct hlk_semaphore_call is behind it */
     char name[];                        /* the name, if entry is NULL */
 };
 
@@ -65,9 +68,9 @@ static inline hlk_owner *hlk_lock_owner(const hlk_lock *lock)
 }
 
 /* NULL: it is not one for a call of a semaphore. */
-static inline const struct hlk_permits *hlk_lock_permits(const hlk_lock *lock)
+static inline const struct hlk_semaphore_call *hlk_lock_semaphore_call(const hlk_lock *lock)
 {
-    return lock->has_permits ? (const struct hlk_permits *)(const void *)(lock + 1) : NULL;
+    return lock->has_permits ? (const struct hlk_semaphore_call *)(const void *)(lock + 1) : NULL;
 }
 
 static inline const char *hlk_lock_text(const hlk_lock *lock)

@@ -52,18 +52,21 @@ static void read_state(const struct hlk_command *cmd, void *ctx)
     out->holder[len] = '\0';
 }
 
-static bool mine(hlk_lock *lock, const char *holder)
+/* The hold of the handle's holder; 0: it has none. */
+static uint64_t hold_of_caller(const hlk_lock *lock)
 {
-    char field[HLK_FIELD_MAX];
     struct hlk_view view = { 0 };
     struct hlk_thread *self = hlk_thread_get();
-    if (!self)
-        return false;
-    hlk_lock_view(lock, self, &view);
-    if (view.lost || view.count == 0)
-        return false;
-    (void)hlk_field(field, lock->client->id, view.h);
-    return strcmp(field, holder) == 0;
+    if (self)
+        hlk_lock_view(lock, self, &view);
+    return view.lost || view.count == 0 ? 0 : view.h;
+}
+
+static bool is_hold(const hlk_lock *lock, uint64_t hold, const char *holder)
+{
+    char field[HLK_FIELD_MAX];
+    (void)hlk_field(field, lock->client->id, hold);
+    return hold && strcmp(field, holder) == 0;
 }
 
 enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
@@ -74,14 +77,14 @@ enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
         return status;
     if (!out || out->size < sizeof out->size)
         return hlk_lock_fail(lock, "query", HLK_E_INVALID, "set out->size before the call");
-    struct hlk_command cmd = { .type = &lock->kind->format->query };
+    struct hlk_command cmd = { .type = &lock->kind->format->query, .hold = hold_of_caller(lock) };
     status = hlk_lock_send(lock, "query", &cmd, NULL, read_state, &state);
     if (status != HLK_OK)
         return status;
     if (!state.understood)
         return not_understood(lock, "query");
     struct hlk_lock_state *found = &state.lock;
-    found->mine = found->held && mine(lock, found->holder);
+    found->mine = found->held && is_hold(lock, cmd.hold, found->holder);
     found->size = out->size;
     memcpy(out, found, out->size < sizeof *found ? out->size : sizeof *found);
     return HLK_OK;

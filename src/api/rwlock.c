@@ -9,7 +9,7 @@ struct hlk_rwlock {
     hlk_lock *read, *write;
 };
 
-HLK_OPTS_NO_TAIL(struct hlk_lock_opts, backoff_max_ms);
+HLK_OPTS_NO_TAIL(struct hlk_lock_opts, permits);
 
 hlk_rwlock *hlk_rwlock_create(hlk_client *client, const char *name, const struct hlk_lock_opts *given)
 {

@@ -259,6 +259,8 @@ static void report_if_ours(hlk_lock *lock, const char *holder)
 enum hlk_status hlk_lock_break(hlk_lock *lock)
 {
     enum hlk_status status = hlk_lock_check_single(lock, "break");
+    if (status == HLK_OK && !lock->kind->format->break_it.put)
+        return hlk_lock_fail(lock, "break", HLK_E_INVALID, "a lock of this kind cannot be broken");
     struct hlk_command cmd = { .type = status == HLK_OK ? &lock->kind->format->break_it : NULL };
     struct broken broken = { false, "" };
     if (status == HLK_OK)

@@ -66,10 +66,10 @@ hlk_lock *hlk_lock_thread_handle(hlk_lock *lock, const char *operation)
 hlk_lock *hlk_lock_call_handle(hlk_lock *lock, const char *operation, int64_t permits, const char *settled)
 {
     size_t size = settled ? strlen(settled) + 1 : 0;
-    hlk_lock *own = make_own(lock, operation, hlk_thread_next_id(), sizeof(struct hlk_permits) + size);
+    hlk_lock *own = make_own(lock, operation, hlk_thread_next_id(), sizeof(struct hlk_semaphore_call) + size);
     if (!own)
         return NULL;
-    struct hlk_permits *call = (struct hlk_permits *)(void *)(own + 1);
+    struct hlk_semaphore_call *call = (struct hlk_semaphore_call *)(void *)(own + 1);
     call->count = permits;
     if (size)
         call->settled = memcpy(call + 1, settled, size);

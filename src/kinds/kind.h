@@ -11,6 +11,7 @@ struct hlk_kind {
     bool fenced;                /* each hold has a fencing token */
     bool non_reentrant;         /* an acquire by whoever holds it is HLK_DEADLOCK */
     bool no_lock;               /* hlk_lock_create makes none */
+    bool has_number;            /* as many may hold it as a number says, which an acquire may set */
     bool polls;                 /* a wait asks again after pauses, by the handle's backoff, and never subscribes */
 };
 
@@ -45,5 +46,17 @@ enum hlk_semaphore_change {
     HLK_PERMITS_GET
 };
 extern const struct hlk_command_type hlk_command_permits;
+
+/* Redisson's RPermitExpirableSemaphore: permits that have a lease each. */
+extern const struct hlk_format hlk_format_permit;
+
+/* Calls about the number of such permits. */
+enum hlk_permits_change {
+    HLK_LEASED_TRY_SET,         /* cmd->count free ones, if there is no number yet */
+    HLK_LEASED_SET,             /* cmd->count in all */
+    HLK_LEASED_ADD,             /* cmd->count more or, if that is negative, less */
+    HLK_LEASED_GET
+};
+extern const struct hlk_command_type hlk_permits_change;
 
 #endif

@@ -14,6 +14,7 @@
     is(HLK_LOCK_STRING, hlk_kind_string)                                                                               \
     is(HLK_LOCK_READ, hlk_kind_read)                                                                                   \
     is(HLK_LOCK_WRITE, hlk_kind_write)                                                                                 \
+    is(HLK_LOCK_PERMIT, hlk_kind_permit)                                                                               \
     is(HLK_KIND_LATCH, hlk_kind_latch)                                                                                 \
     is(HLK_KIND_SEMAPHORE, hlk_kind_semaphore)                                                                         \
     /* the end */

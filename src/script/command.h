@@ -61,10 +61,12 @@ struct hlk_command {
     uint64_t hold;
     int64_t lease_ms;               /* acquire, reacquire */
     int64_t count;                  /* reacquire; query: the most waiters that it names; renew: how many locks; of a
-                                     * semaphore: how many permits */
+                                     * semaphore: how many permits; acquire of a permit: how many there are, or 0 */
     const char *settled;            /* of a semaphore: hold ids whose notes are needed no more (lua/semaphore_*.lua);
                                      * borrowed. NULL: none */
-    int64_t change;                 /* of a semaphore: enum hlk_semaphore_change */
+    int64_t change;                 /* of a semaphore: enum hlk_semaphore_change; of permits: enum hlk_permits_change */
+    const char *id;                 /* of a permit, in the place of client_id and hold; borrowed. NULL: these */
+    size_t id_len;
     const struct hlk_renewal *renewals; /* renew: of many locks; borrowed while an attempt is sent */
     uint64_t beside;                /* acquire: the holder's hold by the lock's other half; 0: none */
     uint64_t cursor;                /* list */

@@ -37,6 +37,14 @@ size_t hlk_key_semaphore_channel(char out[HLK_KEY_MAX], const char *name, size_t
     return prefixed(out, "redisson_sc:", name, len);
 }
 
+size_t hlk_key_leases(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    static const char ending[] = ":timeout";
+    size_t n = prefixed(out, "", name, len);
+    memcpy(out + n, ending, sizeof ending - 1);
+    return n + sizeof ending - 1;
+}
+
 size_t hlk_key_token(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
     return prefixed(out, "redisson_lock_token:", name, len);

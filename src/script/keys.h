@@ -20,8 +20,9 @@ typedef size_t hlk_key_fn(char out[HLK_KEY_MAX], const char *name, size_t len);
 size_t hlk_key_channel(char out[HLK_KEY_MAX], const char *name, size_t len);
 /* hasplock_queue:{name}, or hasplock_queue::name: another one for each name. */
 size_t hlk_key_queue(char out[HLK_KEY_MAX], const char *name, size_t len);
-/* Of semaphores. */
+/* Of semaphores; and the leases of permits: {name}:timeout. */
 size_t hlk_key_semaphore_channel(char out[HLK_KEY_MAX], const char *name, size_t len);
+size_t hlk_key_leases(char out[HLK_KEY_MAX], const char *name, size_t len);
 size_t hlk_key_token(char out[HLK_KEY_MAX], const char *name, size_t len);
 /* The channel on which a client gets messages, such as grants. */
 size_t hlk_key_inbox(char out[HLK_KEY_MAX], const char *client_id);

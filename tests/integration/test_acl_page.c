@@ -194,6 +194,32 @@ Test(acl_page, its_eleventh_line_is_what_semaphores_need_beside)
     }
 }
 
+Test(acl_page, its_twelfth_line_is_what_permits_need_beside_those)
+{
+    static const char *const names[] = { "app:1", "app:{2}" };
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    set_up_user(1);
+    set_up_user(11);
+    hlk_client *client = open_as_user(), *other = open_as_user();
+    opts.kind = HLK_LOCK_PERMIT;
+    cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "app:1", &opts), HLK_NOWAIT), HLK_E_AUTH);
+    cr_assert_not_null(strstr(hlk_last_error(), "{app:1}:timeout"), "%s", hlk_last_error());
+    set_up_user(12);
+    for (int i = 0; i < 2; i++) {
+        struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+        hlk_permits *permits = hlk_permits_create(client, names[i], NULL);
+        hlk_lock *permit = hlk_permits_permit(permits);
+        cr_assert_eq(hlk_permits_try_set(permits, 1), HLK_OK, "%s", hlk_last_error());
+        wait_and_hand_over(client, other, names[i], HLK_LOCK_PERMIT);
+        cr_assert_eq(hlk_lock_acquire(permit, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_extend(permit, 60000), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_query(permit, &state), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_release(permit), HLK_OK, "%s", hlk_last_error());
+        hlk_permits_destroy(permits);
+        raw(fixture.redis, "DEL %s", names[i]);
+    }
+}
+
 Test(acl_page, its_user_reaches_no_lock_of_another_name)
 {
     set_up_user(1);

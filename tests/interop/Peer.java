@@ -60,6 +60,7 @@ import org.redisson.Redisson;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
@@ -182,6 +183,9 @@ public final class Peer {
         if (words[1].startsWith("sema")) {
             return sema(client.getSemaphore(words[2]), words[1].substring(4), words);
         }
+        if (words[1].startsWith("perm")) {
+            return permits(client.getPermitExpirableSemaphore(words[2]), words[1].substring(4), words);
+        }
         if (words[1].equals("latch")) {
             return latch(client.getCountDownLatch(words[2]), words);
         }
@@ -240,6 +244,26 @@ public final class Peer {
             return "ok";
         case "free":
             return semaphore.availablePermits();
+        default:
+            throw new IllegalArgumentException(verb);
+        }
+    }
+
+    private static Object permits(RPermitExpirableSemaphore permits, String verb, String[] words)
+            throws InterruptedException {
+        switch (verb) {
+        case "set":
+            return permits.trySetPermits(Integer.parseInt(words[3]));
+        case "acquire":
+            return permits.acquire(number(words, 3), TimeUnit.MILLISECONDS);
+        case "try":
+            return permits.tryAcquire(0, number(words, 3), TimeUnit.MILLISECONDS);
+        case "release":
+            return permits.tryRelease(words[3]);
+        case "extend":
+            return permits.updateLeaseTime(words[3], number(words, 4), TimeUnit.MILLISECONDS);
+        case "counts":
+            return permits.availablePermits() + "/" + permits.acquiredPermits() + "/" + permits.getPermits();
         default:
             throw new IllegalArgumentException(verb);
         }

@@ -35,12 +35,15 @@
     "~{t* ~hasplock_rwlock:{t* ~hasplock_rwlock::t* &redisson_rwlock:{t* &redisson_rwlock:t* +hget +hlen"
 
 #define ACL_BUT_RW ACL_KEYS " " ACL_CHANNELS " " ACL_COMMANDS " " ACL_FAIR " " ACL_STRING
-#define ACL_RULES  ACL_BUT_RW " " ACL_RW " " ACL_LATCH " " ACL_SEMAPHORE
+#define ACL_RULES  ACL_BUT_RW " " ACL_RW " " ACL_LATCH " " ACL_SEMAPHORE " " ACL_PERMIT
 
 /* In addition, for latches. The second pattern is for names with braces in a cluster. */
 #define ACL_LATCH "&redisson_countdownlatch__channel__{t* &redisson_countdownlatch__channel__t*"
 
 /* In addition, for semaphores. */
 #define ACL_SEMAPHORE "&redisson_sc:{t* &redisson_sc:t*"
+
+/* In addition to these, for permits. */
+#define ACL_PERMIT "~{t*"
 
 #endif

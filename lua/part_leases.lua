@@ -1,0 +1,34 @@
+-- part_leases: permits that have a lease each. Included by the scripts of permits, behind part_permits.
+--
+-- The leases are a zset: the id of each permit that is held, and when its lease ends, in ms; 922337203685477: never, as
+-- Redisson writes it. An id is "<client id>:<hold id>" or, of Redisson's clients, 16 random bytes.
+-- luacheck: push ignore 211 431
+
+-- Ends the leases that are over. Returns how many permits are free then, and how many were given back; or nil and an
+-- error reply. A full server allows the first write, and so what comes behind it.
+local function reclaim(key, leases, now)
+    local free, refusal = permits(key)
+    local over = refusal and 0 or redis.pcall('zcount', leases, '0', now)
+    if type(over) == 'table' then
+        return nil, redis.error_reply(over.err .. ': ' .. leases)
+    elseif refusal or over == 0 then
+        return free, refusal or 0
+    end
+    redis.call('zremrangebyscore', leases, '0', now)
+    return redis.call('incrby', key, over), over
+end
+
+-- Raises the lease of `id` to `lease` ms at least. Returns 1, or 0: it is not held, or its lease is over. A full server
+-- allows it: what is removed first is not there.
+local function raise(leases, id, lease, now)
+    local ends = tonumber(redis.call('zscore', leases, id) or 0)
+    if ends <= now then
+        return 0
+    end
+    if ends < now + lease then
+        redis.call('zrem', leases, '')
+        redis.call('zadd', leases, now + lease, id)
+    end
+    return 1
+end
+-- luacheck: pop

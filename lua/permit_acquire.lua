@@ -1,0 +1,85 @@
+--[[ permit_acquire: a permit is free, and none of those before in the queue needs it -> `hold` has it, with a lease;
+     else, with `member`, a ticket in the queue
+
+  KEYS[1] key      string: free permits, may be negative; none: 0
+  KEYS[2] queue    zset: tickets and notes (part_permits)
+  KEYS[3] leases   zset: the permits that are held (part_leases)
+  ARGV[1] lease    ms, >= 1
+  ARGV[2] hold     "<client id>:<hold id>", new for every acquire, the same in all its attempts
+  ARGV[3] channel  of the permits; Redisson's waiters subscribe to it
+  ARGV[4] number   how many permits there are, those that are held included: it is set if it is another one; 0: as it
+                   was set
+  ARGV[5] member   its ticket, the same in all attempts; "": one try
+
+  Returns nil      held, by this run or by an earlier attempt; the lease was at least `lease` in this very run
+          -1       this hold has a tombstone: it has ended, and a late attempt must not take anything
+          {ttl, held, position}
+                   not taken; ask again after ttl at the latest: the first two in the queue when the next lease ends.
+                   held: how many are held; "none": there is no number of permits, nobody has set it. position: tickets
+                   before its own; -1: none
+          HASPLOCK ..., WRONGTYPE ...    these are no permits; nothing is changed
+  Twice   the second run finds its lease and raises it, or finds its ticket
+  Wakes   the next in the queue, if permits are left for them; Redisson's clients, if leases were over or the number
+          was set
+  Order   it reads everything before the first write
+  Clock   the server's own; Redisson's clients compare the ends of leases with theirs
+  Source  keys, channel and message are Redisson's RPermitExpirableSemaphore; the rest is hasplock's (docs/protocol.md)
+]]
+local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
+local lease, hold, channel, number, member = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
+
+--# part_permits
+--# part_permits_take
+--# part_leases
+
+local notes = redis.pcall('zmscore', queue, hold, member)
+if notes.err then
+    return redis.error_reply(notes.err .. ': ' .. queue)
+end
+local mark, now = tonumber(notes[1] or 0), now_ms()
+if mark >= 2e15 then
+    return -1
+end
+local _, refusal = permits(key)
+local ends = refusal or redis.pcall('zscore', leases, hold)
+if type(ends) == 'table' then
+    return refusal or redis.error_reply(ends.err .. ': ' .. leases)
+elseif ends and raise(leases, hold, lease, now) == 1 then
+    return nil
+end
+local held = redis.call('zcount', leases, '-inf', '+inf')
+local free, changes = reclaim(key, leases, now)
+held = held - changes
+if number > 0 and free + held ~= number then
+    free, changes = redis.call('incrby', key, string.format('%.0f', number - free - held)), 1
+end
+
+-- Wakes those for whom `free` permits are there.
+local function wake(but)
+    if changes > 0 then
+        pass(key, queue, channel, free, but)
+    else
+        call_next(key, queue, free, but)
+    end
+end
+
+if may_take(queue, free, 1, hold) then
+    free = redis.call('incrby', key, '-1')
+    redis.call('zadd', leases, now + lease, hold)
+    local ttl = redis.call('pttl', key)
+    if ttl > 0 then -- the number of permits has an end, and the leases end with it
+        redis.call('pexpire', leases, ttl)
+    end
+    if mark > 0 or notes[2] then
+        redis.pcall('zrem', queue, member, hold)
+    end
+    wake()
+    return nil
+end
+
+local position = member ~= '' and take_ticket(queue, member, notes[2], hold, mark > 0) or -1
+wake(hold)
+local first = redis.call('zrange', leases, '0', '0', 'withscores')
+local ttl = position < 2 and first[2] and first[2] - now + 1 or 1000
+return { math.max(1, math.min(ttl, 1000)), held == 0 and redis.call('exists', key) == 0 and 'none' or tostring(held),
+    position }

@@ -1,0 +1,25 @@
+--[[ permit_extend: the permit `hold` -> the same with its lease at least. The part of lock_reacquire
+
+  KEYS[1] leases   zset: the permits that are held (part_leases)
+  ARGV[1] hold     "<client id>:<hold id>", or the id of a permit of Redisson's
+  ARGV[2] count    of holds, which is not written: a permit does not nest
+  ARGV[3] lease    ms; 0: it stays as it is, and is written again, for replicas
+
+  Returns 1        held by `hold`; if lease > 0 it was at least this in this very run
+          0        gone: not held, or its lease was over
+  Twice   the same. Never shortens a lease
+  Wakes   nobody
+  Clock   the server's own ]]
+local leases, hold, lease = KEYS[1], ARGV[1], tonumber(ARGV[3])
+
+--# part_permits
+--# part_leases
+
+if lease == 0 then
+    local ends = redis.call('zscore', leases, hold)
+    if ends then
+        redis.call('zrem', leases, hold)
+        redis.call('zadd', leases, ends, hold)
+    end
+end
+return raise(leases, hold, lease, now_ms())

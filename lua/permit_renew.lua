@@ -1,0 +1,27 @@
+--[[ permit_renew: each permit that is held by its hold -> the same with its lease at least. As lock_renew, of permits
+
+  KEYS[i]       leases i   zset: the permits that are held (part_leases); up to about 100 in a call
+  ARGV[i]       hold i     "<client id>:<hold id>"
+  ARGV[n + i]   lease i    ms; n permits. Those left out at the end equal the last one given: mostly there is one
+
+  Returns a list with one number per permit:
+          1        held by its hold; the lease was at least this in this very run
+          0        gone: not held, or its lease was over
+          -1       the key is not of permits
+          or an error: the server refuses to write now. Then no permit is reported as renewed
+  Creates no key, shortens no lease
+  Twice   the same
+  Wakes   nobody
+  Order   a full server allows the first write, and so the others
+  Clock   the server's own ]]
+
+--# part_permits
+--# part_leases
+
+local now, answers, lease = now_ms(), {}, nil
+for i = 1, #KEYS do
+    lease = tonumber(ARGV[#KEYS + i]) or lease
+    local held = redis.pcall('zscore', KEYS[i], ARGV[i])
+    answers[i] = type(held) == 'table' and -1 or held and raise(KEYS[i], ARGV[i], lease, now) or 0
+end
+return answers
