@@ -7,6 +7,8 @@
  *     ours-relasync    blocking acquire, release without waiting for its completion
  *     ours-unix, ours-tls, ours-sentinel, ours-cluster    the defaults, by --url
  *     ours-quorum-N    a lock over N masters (ours_quorum.c)
+ *     ours-permit      HLK_LOCK_PERMIT, of which there is one
+ *     ours-semaphore   hlk_semaphore, of one permit (ours_semaphore.c)
  *     ours-dispatch    async, completions by hlk_client_dispatch; both completions are waited for
  *     ours-forget      the same, releases without a completion
  *     ours-events      async, completions on the client's events thread; both completions are waited for */
@@ -72,7 +74,9 @@ static void process_close(void)
 static int thread_open(struct bench_worker *worker)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = is_variant("ours-fair") ? HLK_LOCK_FAIR : HLK_LOCK_PLAIN;
+    bool permit = is_variant("ours-permit");
+    opts.kind = permit ? HLK_LOCK_PERMIT : is_variant("ours-fair") ? HLK_LOCK_FAIR : HLK_LOCK_PLAIN;
+    opts.permits = permit;
     worker->state = hlk_lock_create(process.client, worker->key, &opts);
     return worker->state ? 0 : bench_fail(worker, "create: %s", hlk_last_error());
 }
@@ -138,6 +142,8 @@ int main(int argc, char **argv)
             peer.release = release_unwaited;
         if (strncmp(argv[i], "ours-quorum", strlen("ours-quorum")) == 0)
             ours_quorum_peer(&peer);
+        if (strcmp(argv[i], "ours-semaphore") == 0)
+            ours_semaphore_peer(&peer, &process.client);
     }
     return bench_main(argc, argv, &peer);
 }

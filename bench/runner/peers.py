@@ -43,6 +43,8 @@ PEERS = {peer.name: peer for peer in [
     Peer("ours-quorum-5", "ours", "the same over 5 masters", {"set": 0}, masters=5),
     Peer("ours-quorum-5-stopped", "ours", "the same, one of the 5 stands still (SIGSTOP)", {"set": 0}, masters=5,
          place="stopped"),
+    Peer("ours-permit", "ours", "hasplock, HLK_LOCK_PERMIT, one permit"),
+    Peer("ours-semaphore", "ours", "hasplock, hlk_semaphore, one permit"),
     Peer("ours-unix", "ours", "hasplock, a Unix socket", place="unix"),
     Peer("ours-tls", "ours", "hasplock, TLS", place="tls"),
     Peer("ours-sentinel", "ours", "hasplock, a master that a sentinel names", place="sentinel"),
@@ -50,6 +52,8 @@ PEERS = {peer.name: peer for peer in [
     # An outermost release has two DELs: the client sends the one of the latch, the script calls the one of the lock.
     Peer("redisson", "redisson", "Redisson %s RLock, the defaults" % REDISSON, {"del": 0.5}, {"del": 1}, jvm=True),
     Peer("redisson-fair", "redisson", "Redisson's fair lock, the defaults", {"del": 0.5}, jvm=True),
+    Peer("redisson-semaphore", "redisson", "Redisson's RSemaphore, one permit", jvm=True),
+    Peer("redisson-permit", "redisson", "Redisson's RPermitExpirableSemaphore, one permit", jvm=True),
     Peer("redispy", "redispy", "redis-py %s Lock with hiredis-py, the defaults: polls each 100 ms" % REDIS_PY,
          {"set": 1}),
     Peer("redispy-1ms", "redispy", "the same, polls each ms", {"set": 1}),

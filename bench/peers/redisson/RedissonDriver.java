@@ -8,8 +8,11 @@ import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
@@ -17,12 +20,14 @@ import org.redisson.config.Config;
  * The driver of Redisson: the lines of bench/driver.h, locks by RLock with the defaults of a single server.
  * Threads are kept from round to round, as in a warm server.
  *
- * The variant redisson-fair has fair locks. --clients K: K clients with separate connections, as if they were
+ * The variant redisson-fair has fair locks; redisson-semaphore and redisson-permit have one permit of RSemaphore and of
+ * RPermitExpirableSemaphore, with a lease. --clients K: K clients with separate connections, as if they were
  * processes; threads are assigned to them in turn.
  */
 public final class RedissonDriver {
     private final List<RedissonClient> clients;
-    private final boolean fair;
+    private final String variant;
+    private final long leaseMs;
     private final SharedPage page;
     private final int process;
     private final ExecutorService threads = Executors.newCachedThreadPool(task -> {
@@ -33,29 +38,31 @@ public final class RedissonDriver {
     private final List<RLock> held = new ArrayList<>();
     private long rssBefore;
 
-    private RedissonDriver(List<RedissonClient> clients, boolean fair, SharedPage page, int process) {
+    private RedissonDriver(List<RedissonClient> clients, String variant, long leaseMs, SharedPage page, int process) {
         this.clients = clients;
-        this.fair = fair;
+        this.variant = variant;
+        this.leaseMs = leaseMs;
         this.page = page;
         this.process = process;
     }
 
     public static void main(String[] args) throws Exception {
+        String variant = option(args, "--variant", "redisson");
+        long leaseMs = Long.parseLong(option(args, "--lease-ms", "30000"));
         List<RedissonClient> clients = new ArrayList<>();
         for (int left = Integer.parseInt(option(args, "--clients", "1")); left > 0; left--) {
             Config config = new Config();
             config.useSingleServer().setAddress("redis://127.0.0.1:" + option(args, "--port", ""));
-            config.setLockWatchdogTimeout(Long.parseLong(option(args, "--lease-ms", "30000")));
+            config.setLockWatchdogTimeout(leaseMs);
             clients.add(Redisson.create(config));
         }
-        boolean fair = option(args, "--variant", "redisson").equals("redisson-fair");
         String path = option(args, "--page", null);
         SharedPage page = path == null ? null : new SharedPage(Path.of(path));
         int process = Integer.parseInt(option(args, "--process", "0"));
         String version = RedissonClient.class.getPackage().getImplementationVersion();
         System.out.println("{\"ready\":true,\"version\":\"Redisson " + version + ", Java "
                 + System.getProperty("java.version") + "\"}");
-        new RedissonDriver(clients, fair, page, process).serve();
+        new RedissonDriver(clients, variant, leaseMs, page, process).serve();
         Runtime.getRuntime().halt(0);
     }
 
@@ -124,18 +131,80 @@ public final class RedissonDriver {
         long id = (process + client) * 1024L + index / clients.size() + 1;
         switch (scenario) {
             case "own":
-                return new Worker(lock(client, own), Worker.Loop.OWN, null, 0);
+                return new Worker(turn(client, own), Worker.Loop.OWN, null, 0);
             case "nested":
-                return new Worker(lock(client, own), Worker.Loop.NESTED, null, 0);
+                return new Worker(turn(client, own), Worker.Loop.NESTED, null, 0);
             case "shared":
-                return new Worker(lock(client, "bench:one"), Worker.Loop.SHARED, page, id);
+                return new Worker(turn(client, "bench:one"), Worker.Loop.SHARED, page, id);
             default:
                 throw new IllegalArgumentException("cannot run " + scenario);
         }
     }
 
+    private Worker.Turn turn(int client, String name) {
+        switch (variant) {
+            case "redisson-semaphore":
+                return new SemaphoreTurn(clients.get(client).getSemaphore(name));
+            case "redisson-permit":
+                return new PermitTurn(clients.get(client).getPermitExpirableSemaphore(name), leaseMs);
+            default:
+                return new LockTurn(lock(client, name));
+        }
+    }
+
+    private record LockTurn(RLock lock) implements Worker.Turn {
+        @Override
+        public void take() {
+            lock.lock();
+        }
+
+        @Override
+        public void give() {
+            lock.unlock();
+        }
+    }
+
+    private record SemaphoreTurn(RSemaphore semaphore) implements Worker.Turn {
+        SemaphoreTurn {
+            semaphore.trySetPermits(1);
+        }
+
+        @Override
+        public void take() throws InterruptedException {
+            semaphore.acquire();
+        }
+
+        @Override
+        public void give() {
+            semaphore.release();
+        }
+    }
+
+    private static final class PermitTurn implements Worker.Turn {
+        private final RPermitExpirableSemaphore permits;
+        private final long leaseMs;
+        private String id;
+
+        PermitTurn(RPermitExpirableSemaphore permits, long leaseMs) {
+            this.permits = permits;
+            this.leaseMs = leaseMs;
+            permits.trySetPermits(1);
+        }
+
+        @Override
+        public void take() throws InterruptedException {
+            id = permits.acquire(leaseMs, TimeUnit.MILLISECONDS);
+        }
+
+        @Override
+        public void give() {
+            permits.release(id);
+        }
+    }
+
     private RLock lock(int client, String name) {
-        return fair ? clients.get(client).getFairLock(name) : clients.get(client).getLock(name);
+        return variant.equals("redisson-fair") ? clients.get(client).getFairLock(name)
+                : clients.get(client).getLock(name);
     }
 
     private String hold(int count) throws IOException {

@@ -1,15 +1,21 @@
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
-import org.redisson.api.RLock;
 
 /** One thread of a round: the loops of bench/driver.c. */
 final class Worker implements Runnable {
     enum Loop { OWN, SHARED, NESTED }
 
+    /** A lock, or a permit. */
+    interface Turn {
+        void take() throws InterruptedException;
+
+        void give();
+    }
+
     private static final int NESTED_BATCH = 100;
 
-    private final RLock lock;
+    private final Turn turn;
     private final Loop loop;
     private final SharedPage page;
     private final long id;
@@ -22,8 +28,8 @@ final class Worker implements Runnable {
     long startNs;
     long endNs;
 
-    Worker(RLock lock, Loop loop, SharedPage page, long id) {
-        this.lock = lock;
+    Worker(Turn turn, Loop loop, SharedPage page, long id) {
+        this.turn = turn;
         this.loop = loop;
         this.page = page;
         this.id = id;
@@ -34,19 +40,23 @@ final class Worker implements Runnable {
         for (long left = startNs - System.nanoTime(); left > 0; left = startNs - System.nanoTime()) {
             LockSupport.parkNanos(left);
         }
-        switch (loop) {
-            case OWN -> own();
-            case SHARED -> shared();
-            case NESTED -> nested();
+        try {
+            switch (loop) {
+                case OWN -> own();
+                case SHARED -> shared();
+                case NESTED -> nested();
+            }
+        } catch (InterruptedException why) {
+            throw new IllegalStateException(why);
         }
         finishedNs = System.nanoTime();
     }
 
-    private void own() {
+    private void own() throws InterruptedException {
         for (long begin = System.nanoTime(); begin < endNs; ops++) {
-            lock.lock();
+            turn.take();
             long got = System.nanoTime();
-            lock.unlock();
+            turn.give();
             long done = System.nanoTime();
             acquire.add(got - begin);
             pair.add(done - begin);
@@ -54,10 +64,10 @@ final class Worker implements Runnable {
         }
     }
 
-    private void shared() {
+    private void shared() throws InterruptedException {
         for (long begin = System.nanoTime(); begin < endNs; ops++) {
             long ticket = page.draw();
-            lock.lock();
+            turn.take();
             long got = System.nanoTime();
             long took = page.enter(id, ticket, got);
             if (took >= 0) {
@@ -65,23 +75,23 @@ final class Worker implements Runnable {
             }
             acquire.add(got - begin);
             page.leave(id, System.nanoTime());
-            lock.unlock();
+            turn.give();
             begin = System.nanoTime();
         }
     }
 
-    private void nested() {
-        lock.lock();
+    private void nested() throws InterruptedException {
+        turn.take();
         for (long begin = System.nanoTime(); begin < endNs; ops += NESTED_BATCH) {
             for (int i = 0; i < NESTED_BATCH; i++) {
-                lock.lock();
-                lock.unlock();
+                turn.take();
+                turn.give();
             }
             long done = System.nanoTime();
             pair.add((done - begin) / NESTED_BATCH);
             begin = done;
         }
-        lock.unlock();
+        turn.give();
     }
 
     static String result(List<Worker> workers, long switches) {
