@@ -3,6 +3,7 @@
 #include "doctor.h"
 #include "help.h"
 #include "helper.h"
+#include "latch.h"
 #include "list.h"
 #include "options.h"
 #include "run.h"
@@ -25,6 +26,8 @@ static const struct {
     const char *word, *help;
     int (*function)(const struct options *options);
 } commands[COMMANDS] = { [COMMAND_RUN] = { "run", help_run, run },
+                         [COMMAND_SEMAPHORE] = { "semaphore", help_semaphore, run },
+                         [COMMAND_LATCH] = { "latch", help_latch, latch },
                          [COMMAND_SHOW] = { "show", help_show, show },
                          [COMMAND_LIST] = { "list", help_list, list },
                          [COMMAND_BREAK] = { "break", help_break, break_lock },
@@ -103,7 +106,8 @@ static int do_demo(char **argv)
 static int no_command(const char *word)
 {
     char shown[64];
-    say(SAY_ERROR, "error", "no command \"%s\": run, show, list, break, doctor or demo (see: hasplock --help)",
+    say(SAY_ERROR, "error",
+        "no command \"%s\": run, semaphore, latch, show, list, break, doctor or demo (see: hasplock --help)",
         text_shown(shown, sizeof shown, word));
     return EX_USAGE;
 }

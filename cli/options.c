@@ -5,6 +5,8 @@
 #include "say.h"
 #include "url.h"
 
+#include <hasplock/latch.h>
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -23,6 +25,8 @@
 #define LIMIT_DEFAULT 1000
 #define LIMIT_MOST 100000
 #define REPLICAS_MOST 1000
+#define PERMITS_MOST 1000000
+#define COUNT_MOST HLK_LATCH_MAX
 #define WORD 1 /* what getopt answers for a word that is no option */
 
 enum {
@@ -37,6 +41,7 @@ enum {
     OPT_WATCH,
     OPT_LIMIT,
     OPT_SPIN,
+    OPT_SEMAPHORE,
     OPT_STRING,
     OPT_WAIT_REPLICAS,
     OPT_ACCESS /* and a word of access.h */
@@ -47,9 +52,12 @@ enum {
     SHOW = 1 << COMMAND_SHOW,
     LIST = 1 << COMMAND_LIST,
     BREAK = 1 << COMMAND_BREAK,
-    DOCTOR = 1 << COMMAND_DOCTOR
+    DOCTOR = 1 << COMMAND_DOCTOR,
+    SEMAPHORE = 1 << COMMAND_SEMAPHORE,
+    LATCH = 1 << COMMAND_LATCH
 };
-#define ALL (RUN | SHOW | LIST | BREAK | DOCTOR)
+#define RUNS (RUN | SEMAPHORE) /* they run COMMAND */
+#define ALL (RUNS | LATCH | SHOW | LIST | BREAK | DOCTOR)
 
 static const struct known {
     const char *name;
@@ -71,18 +79,20 @@ static const struct known {
     { "help", no_argument, 'h', ALL },
     { "version", no_argument, 'V', ALL },
     { "fair", no_argument, OPT_FAIR, RUN | SHOW | BREAK | DOCTOR },
-    { "string", no_argument, OPT_STRING, ALL },
-    { "nonblock", no_argument, 'n', RUN },
-    { "wait", required_argument, 'w', RUN },
-    { "timeout", required_argument, 'w', RUN },
-    { "conflict-exit-code", required_argument, 'E', RUN },
-    { "command", required_argument, 'c', RUN },
-    { "lease", required_argument, OPT_LEASE, RUN | DOCTOR },
-    { "max-hold", required_argument, OPT_MAX_HOLD, RUN },
-    { "grace", required_argument, OPT_GRACE, RUN },
-    { "on-lost", required_argument, OPT_ON_LOST, RUN },
+    { "string", no_argument, OPT_STRING, RUN | SHOW | LIST | BREAK | DOCTOR },
+    { "semaphore", no_argument, OPT_SEMAPHORE, SHOW },
+    { "permits", required_argument, 'k', SEMAPHORE },
+    { "nonblock", no_argument, 'n', RUNS | LATCH },
+    { "wait", required_argument, 'w', RUNS | LATCH },
+    { "timeout", required_argument, 'w', RUNS | LATCH },
+    { "conflict-exit-code", required_argument, 'E', RUNS | LATCH },
+    { "command", required_argument, 'c', RUNS },
+    { "lease", required_argument, OPT_LEASE, RUNS | DOCTOR },
+    { "max-hold", required_argument, OPT_MAX_HOLD, RUNS },
+    { "grace", required_argument, OPT_GRACE, RUNS },
+    { "on-lost", required_argument, OPT_ON_LOST, RUNS },
     { "fenced", no_argument, OPT_FENCED, RUN | DOCTOR },
-    { "wait-replicas", required_argument, OPT_WAIT_REPLICAS, RUN },
+    { "wait-replicas", required_argument, OPT_WAIT_REPLICAS, RUNS },
     { "watch", optional_argument, OPT_WATCH, SHOW },
     { "limit", required_argument, OPT_LIMIT, LIST },
     { "spin", no_argument, OPT_SPIN, DOCTOR },
@@ -110,6 +120,11 @@ static void choose_words(struct words *words, const char *mode, unsigned of)
     words->longs[n] = (struct option){ 0 };
     opterr = 0;
     optind = 0; /* GNU: anew, with the mode that the string begins with */
+}
+
+static bool runs_command(const struct options *options)
+{
+    return (1u << options->command & RUNS) != 0;
 }
 
 struct reader { /* what is being put together */
@@ -199,8 +214,8 @@ static void complain_about_option(struct reader *r, bool lacks_argument)
     text_shown(shown, sizeof shown, word);
     if (lacks_argument)
         complain(r, "%s needs a value", shown);
-    else if (r->options->command == COMMAND_RUN)
-        complain(r, "no option %s; COMMAND's own stand behind COMMAND (see: hasplock run --help)", shown);
+    else if (runs_command(r->options))
+        complain(r, "no option %s; COMMAND's own stand behind COMMAND (see: hasplock %s --help)", shown, r->argv[0]);
     else
         complain(r, "no option %s (see: hasplock %s --help)", shown, r->argv[0]);
 }
@@ -245,27 +260,14 @@ static void read_common(struct reader *r, int option)
     say_setup(r->argv[0], o->json, o->verbosity);
 }
 
-static void read_option(struct reader *r, int option)
+/* Of those that run COMMAND: holding. */
+static void read_holding(struct reader *r, int option)
 {
-    static const struct range wait = { 0, MOST_MS, "0 to 100 years" },
-                              lease = { LEASE_LEAST_MS, YEAR_MS, "a second to a year" },
+    static const struct range lease = { LEASE_LEAST_MS, YEAR_MS, "a second to a year" },
                               max_hold = { 1, MOST_MS, "a millisecond to 100 years" },
-                              grace = { 1, YEAR_MS, "a millisecond to half of the lease" },
-                              watch = { WATCH_LEAST_MS, YEAR_MS, "a tenth of a second to a year" };
+                              grace = { 1, YEAR_MS, "a millisecond to half of the lease" };
     struct options *o = r->options;
     switch (option) {
-    case 'n':
-        o->wait_ms = 0;
-        break;
-    case 'w':
-        read_duration(r, strncmp(r->argv[r->stands_at], "--t", 3) == 0 ? "--timeout" : "-w", &wait, &o->wait_ms);
-        break;
-    case 'E':
-        read_conflict_code(r);
-        break;
-    case 'c':
-        r->shell = optarg;
-        break;
     case OPT_LEASE:
         read_duration(r, "--lease", &lease, &o->lease_ms);
         break;
@@ -285,6 +287,32 @@ static void read_option(struct reader *r, int option)
     case OPT_WAIT_REPLICAS:
         read_number(r, "--wait-replicas", "a number of replicas", 0, REPLICAS_MOST, &o->wait_replicas);
         break;
+    case 'k':
+        read_number(r, "-k", "a number of permits", 1, PERMITS_MOST, &o->permits);
+        break;
+    default:
+        read_common(r, option);
+    }
+}
+
+static void read_option(struct reader *r, int option)
+{
+    static const struct range wait = { 0, MOST_MS, "0 to 100 years" },
+                              watch = { WATCH_LEAST_MS, YEAR_MS, "a tenth of a second to a year" };
+    struct options *o = r->options;
+    switch (option) {
+    case 'n':
+        o->wait_ms = 0;
+        break;
+    case 'w':
+        read_duration(r, strncmp(r->argv[r->stands_at], "--t", 3) == 0 ? "--timeout" : "-w", &wait, &o->wait_ms);
+        break;
+    case 'E':
+        read_conflict_code(r);
+        break;
+    case 'c':
+        r->shell = optarg;
+        break;
     case OPT_WATCH:
         o->watch_ms = WATCH_DEFAULT_MS;
         if (optarg)
@@ -296,8 +324,11 @@ static void read_option(struct reader *r, int option)
     case OPT_SPIN:
         o->spin = true;
         break;
+    case OPT_SEMAPHORE:
+        o->semaphore = true;
+        break;
     default:
-        read_common(r, option);
+        read_holding(r, option);
     }
 }
 
@@ -321,10 +352,36 @@ static void take_name(struct reader *r, const char *name)
     say_about(r->options->name && *r->options->name ? r->options->name : NULL);
 }
 
+/* Words of latch: what is done, NAME, a number. */
+static void take_latch_word(struct reader *r, char *word)
+{
+    static const char *const verbs[] = {
+        [LATCH_SET] = "set", [LATCH_DOWN] = "down", [LATCH_WAIT] = "wait", [LATCH_COUNT] = "count"
+    };
+    struct options *o = r->options;
+    char shown[64];
+    if (o->verb != LATCH_NONE && !o->name) {
+        take_name(r, word);
+    } else if (o->verb == LATCH_NONE) {
+        for (int i = LATCH_SET; i <= LATCH_COUNT; i++)
+            if (strcmp(word, verbs[i]) == 0)
+                o->verb = (enum latch_verb)i;
+        if (o->verb == LATCH_NONE)
+            complain(r, "\"%s\" is none of set, down, wait, count", text_shown(shown, sizeof shown, word));
+    } else if ((o->verb == LATCH_SET || o->verb == LATCH_DOWN) && !o->number) {
+        optarg = word;
+        read_number(r, o->verb == LATCH_SET ? "COUNT" : "N", "a count", 1, COUNT_MOST, &o->number);
+    } else {
+        complain(r, "one word too many: \"%s\"", text_shown(shown, sizeof shown, word));
+    }
+}
+
 /* Behind the options: argv[at...] is NAME, if that is still missing, and COMMAND. */
 static void take_rest(struct reader *r, int at)
 {
     struct options *o = r->options;
+    while (o->command == COMMAND_LATCH && at < r->argc)
+        take_latch_word(r, r->argv[at++]);
     if (!o->name && at < r->argc) {
         take_name(r, r->argv[at++]);
         if (r->result != PARSED_GO)
@@ -346,7 +403,7 @@ static void check_command(struct reader *r)
 {
     static char sh[] = "/bin/sh", dash_c[] = "-c";
     struct options *o = r->options;
-    if (o->command != COMMAND_RUN) {
+    if (!runs_command(o)) {
         if (o->argv[0])
             one_too_many(r, o->argv[0]);
     } else if (r->shell && o->argv[0]) {
@@ -388,6 +445,10 @@ static void check_kind(struct reader *r)
         complain(r, "--string and --fenced: a string lock has no tokens");
     else if (o->string && o->fair)
         complain(r, "--string and --fair: these are different locks");
+    else if (o->semaphore && (o->string || o->fair))
+        complain(r, "--semaphore and %s: a semaphore is no lock", o->fair ? "--fair" : "--string");
+    else if (o->command == COMMAND_SEMAPHORE && !o->permits)
+        complain(r, "no -k N: how many may run at once?");
 }
 
 static void check_name(struct reader *r)
@@ -395,8 +456,12 @@ static void check_name(struct reader *r)
     struct options *o = r->options;
     if (!o->name && takes_prefix(o))
         o->name = "";
+    else if (o->command == COMMAND_LATCH && o->verb == LATCH_NONE)
+        complain(r, "set, down, wait or count? (see: hasplock latch --help)");
     else if (!o->name)
         complain(r, "no NAME given (see: hasplock %s --help)", r->argv[0]);
+    else if (o->verb == LATCH_SET && !o->number)
+        complain(r, "no COUNT given: how often is it counted down?");
     else
         check_kind(r);
 }
@@ -430,11 +495,13 @@ static void read_words(struct reader *r)
             return;
         }
         bool another = option == WORD && r->options->name;
-        if (another && r->options->command == COMMAND_RUN) {
+        if (another && runs_command(r->options)) {
             take_rest(r, optind - 1);
             return;
         }
-        if (another)
+        if (option == WORD && r->options->command == COMMAND_LATCH)
+            take_latch_word(r, optarg);
+        else if (another)
             one_too_many(r, optarg);
         else if (option == WORD)
             take_name(r, optarg);
@@ -446,6 +513,7 @@ static void read_words(struct reader *r)
 enum parsed options_parse(struct options *options, enum command command, int argc, char **argv)
 {
     *options = (struct options){ .command = command,
+                                 .semaphore = command == COMMAND_SEMAPHORE,
                                  .wait_ms = -1,
                                  .conflict_code = 1,
                                  .lease_ms = LEASE_DEFAULT_MS,
@@ -495,7 +563,7 @@ bool options_find_command(int argc, char **argv, enum parsed *parsed)
     }
     if (optind >= argc) {
         if (*parsed == PARSED_WRONG)
-            say(SAY_ERROR, "error", "run, show, list, break, doctor or demo? See: hasplock --help");
+            say(SAY_ERROR, "error", "run, semaphore, latch, show, list, break, doctor or demo? See: hasplock --help");
         return false;
     }
     char *word = argv[optind];
@@ -530,9 +598,11 @@ struct hlk_client_opts options_client(const struct options *options)
 struct hlk_lock_opts options_lock(const struct options *options)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = options->fair     ? HLK_LOCK_FAIR
-                : options->fenced ? HLK_LOCK_FENCED
-                : options->string ? HLK_LOCK_STRING
-                                  : HLK_LOCK_PLAIN;
+    opts.kind = options->fair        ? HLK_LOCK_FAIR
+                : options->fenced    ? HLK_LOCK_FENCED
+                : options->string    ? HLK_LOCK_STRING
+                : options->semaphore ? HLK_LOCK_PERMIT
+                                     : HLK_LOCK_PLAIN;
+    opts.permits = options->permits;
     return opts;
 }

@@ -10,7 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum command { COMMAND_RUN, COMMAND_SHOW, COMMAND_LIST, COMMAND_BREAK, COMMAND_DOCTOR, COMMANDS };
+enum command {
+    COMMAND_RUN,
+    COMMAND_SEMAPHORE,
+    COMMAND_LATCH,
+    COMMAND_SHOW,
+    COMMAND_LIST,
+    COMMAND_BREAK,
+    COMMAND_DOCTOR,
+    COMMANDS
+};
+
+enum latch_verb { LATCH_NONE, LATCH_SET, LATCH_DOWN, LATCH_WAIT, LATCH_COUNT };
 
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
 
@@ -22,10 +33,11 @@ struct options {                    /* borrows argv */
     const char *name;               /* 1 to 512 bytes; of list and doctor the prefix, 0 to 512 */
     bool fair;                      /* NAME is a fair lock */
     bool string;                    /* NAME is a string lock */
+    bool semaphore;                 /* NAME is a semaphore's, whose permits have leases */
     bool json;
     int verbosity;                  /* -1: -q, 1: -v, 2: -vv */
 
-    /* run */
+    /* run, semaphore */
     int64_t wait_ms;                /* -1: for ever */
     int conflict_code;              /* -E */
     int64_t lease_ms, grace_ms;     /* grace: half of the lease at most */
@@ -33,8 +45,13 @@ struct options {                    /* borrows argv */
     enum on_lost on_lost;
     bool fenced;
     int64_t wait_replicas;
+    int64_t permits;                /* of a semaphore: how many may run at once; 0: not said */
     char *const *argv;              /* COMMAND, ended by NULL */
     char *shell[4];                 /* what argv points to for -c */
+
+    /* latch; wait_ms and conflict_code too */
+    enum latch_verb verb;
+    int64_t number;                 /* set: the count, 0: none given; down: by how many, 1 if none is given */
 
     /* show */
     int64_t watch_ms;               /* 0: once */

@@ -48,10 +48,10 @@ static bool answer_json(const struct options *options, const struct hlk_lock_sta
     return say_answer(json.line, json.len);
 }
 
-static void waiting_text(char *buf, size_t size, int64_t waiting, bool fair)
+static void waiting_text(char *buf, size_t size, int64_t waiting, bool by_holder)
 {
     buf[0] = '\0';
-    if (waiting > 0 && fair)
+    if (waiting > 0 && by_holder)
         snprintf(buf, size, ", %" PRId64 " waiting", waiting);
     else if (waiting > 0)
         snprintf(buf, size, ", %" PRId64 " process%s waiting", waiting, waiting == 1 ? "" : "es");
@@ -59,21 +59,24 @@ static void waiting_text(char *buf, size_t size, int64_t waiting, bool fair)
 
 static bool answer_text(const struct options *options, const struct hlk_lock_state *state)
 {
-    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64];
+    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[64] = "held";
     struct holder holder;
     int len;
     holder_read(&holder, state->holder);
     text_shown(shown_name, sizeof shown_name, options->name);
-    waiting_text(waiting, sizeof waiting, state->waiting, options->fair);
+    waiting_text(waiting, sizeof waiting, state->waiting, options->fair || options->semaphore);
+    if (options->semaphore)
+        snprintf(held, sizeof held, "%" PRId64 " permit%s", state->count, state->count == 1 ? " held" : "s held, one");
     if (state->ttl_ms < 0)
         snprintf(ttl, sizeof ttl, "without end (not by hasplock)");
     else
         snprintf(ttl, sizeof ttl, "ttl %.1f s", (double)state->ttl_ms / 1000);
     if (state->held)
-        len = snprintf(line, sizeof line, "%s: held by %s, %s%s\n", shown_name, holder_shown(&holder, who, sizeof who),
-                       ttl, waiting);
+        len = snprintf(line, sizeof line, "%s: %s by %s, %s%s\n", shown_name, held,
+                       holder_shown(&holder, who, sizeof who), ttl, waiting);
     else
-        len = snprintf(line, sizeof line, "%s: free%s\n", shown_name, waiting);
+        len = snprintf(line, sizeof line, "%s: %s%s\n", shown_name, options->semaphore ? "no permit held" : "free",
+                       waiting);
     return say_answer(line, (size_t)len);
 }
 

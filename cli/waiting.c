@@ -74,17 +74,19 @@ static const char *position_text(int64_t position, char *buf, size_t size)
 static void describe(const struct waiting *w, const struct look *look, char *buf, size_t size)
 {
     struct holder holder;
-    char who[400], position[64] = "";
+    char who[400], position[64] = "", held[48] = "held";
     int64_t waited_ms = hlk_now_ms() - w->asked_at_ms;
     if (look->position)
         position_text(look->position, position, sizeof position);
+    if (w->options->permits > 1)
+        snprintf(held, sizeof held, "%" PRId64 " permits held, one", look->state.count);
     holder_read(&holder, look->state.holder);
     holder_shown(&holder, who, sizeof who);
     if (w->terminal)
-        snprintf(buf, size, "waiting %" PRId64 " s%s%s: held by %s, ttl %" PRId64 " s", waited_ms / 1000,
-                 *position ? ", " : "", position, who, look->state.ttl_ms / 1000);
+        snprintf(buf, size, "waiting %" PRId64 " s%s%s: %s by %s, ttl %" PRId64 " s", waited_ms / 1000,
+                 *position ? ", " : "", position, held, who, look->state.ttl_ms / 1000);
     else
-        snprintf(buf, size, "waiting: held by %s, ttl %.1f s%s%s", who, (double)look->state.ttl_ms / 1000,
+        snprintf(buf, size, "waiting: %s by %s, ttl %.1f s%s%s", held, who, (double)look->state.ttl_ms / 1000,
                  *position ? "; " : "", position);
 }
 
@@ -177,7 +179,7 @@ static void *report_wait(void *ctx)
 static bool has_anything_to_report(struct waiting *w)
 {
     const struct options *o = w->options;
-    w->nested = getenv("HASPLOCK_OWNERS") && o->wait_ms != 0;
+    w->nested = getenv("HASPLOCK_OWNERS") && o->wait_ms != 0 && o->permits < 2; /* of several one may come free */
     w->terminal = !o->json && o->verbosity == 0 && isatty(STDERR_FILENO);
     return w->nested || (o->wait_ms != 0 && (w->terminal || o->json || o->verbosity > 0));
 }

@@ -7,7 +7,10 @@ _hasplock_options() {
     case $1 in
     run) echo "$common --fair --string -n --nonblock -w --wait --timeout -E --conflict-exit-code -c --command --lease" \
         '--max-hold --grace --on-lost --fenced --wait-replicas' ;;
-    show) echo "$common --fair --string --watch" ;;
+    semaphore) echo "$common -k --permits -n --nonblock -w --wait --timeout -E --conflict-exit-code -c --command" \
+        '--lease --max-hold --grace --on-lost --wait-replicas' ;;
+    latch) echo "$common -n --nonblock -w --wait --timeout -E --conflict-exit-code" ;;
+    show) echo "$common --fair --string --semaphore --watch" ;;
     list) echo "$common --limit --string" ;;
     break) echo "$common --fair --string" ;;
     doctor) echo "$common --fair --fenced --string --spin --lease" ;;
@@ -19,8 +22,9 @@ _hasplock_options() {
 _hasplock_has_value() {
     case $1 in
     -u | --url | --url-file | -w | --wait | --timeout | -E | --conflict-exit-code | -c | --command | --lease | \
-        --max-hold | --grace | --on-lost | --wait-replicas | --limit | --cacert | --cacertdir | --cert | --key | \
-        --crl | --sni | --password-file | --processes | --threads | --items | --seconds | --seed | --svg) ;;
+        --max-hold | --grace | --on-lost | --wait-replicas | -k | --permits | --limit | --cacert | --cacertdir | \
+        --cert | --key | --crl | --sni | --password-file | --processes | --threads | --items | --seconds | --seed | \
+        --svg) ;;
     *) return 1 ;;
     esac
 }
@@ -60,12 +64,12 @@ _hasplock_read() {
         elif [ -z "$name" ]; then
             name=$word
             [ -z "$rest" ] || ours_end=$((i + 1))
-        elif [ "$command" = run ]; then
+        elif [[ $command == @(run|semaphore) ]]; then
             ours_end=$i
         fi
     done
     [ "$i" -eq ${#words[@]} ] || option=
-    [ "$command" != run ] || [ -z "$name" ] || [ -n "$shell$option" ] || [[ ${words[-1]} == -* ]] ||
+    [[ $command != @(run|semaphore) ]] || [ -z "$name" ] || [ -n "$shell$option" ] || [[ ${words[-1]} == -* ]] ||
         [ "$ours_end" -gt 0 ] || ours_end=$((${#words[@]} - 1))
 }
 
@@ -100,7 +104,7 @@ _hasplock() {
     _hasplock_read
     local word=${words[-1]}
     if [ "$ours_end" -gt 0 ]; then
-        [ "$command" != run ] || _hasplock_command
+        [[ $command != @(run|semaphore) ]] || _hasplock_command
     elif [ -n "$option" ]; then
         _hasplock_value "$option" "$word"
     elif [[ $word == --*=* ]]; then
@@ -108,9 +112,11 @@ _hasplock() {
     elif [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "$(_hasplock_options "$command")" -- "$word"))
     elif [ -z "$command" ]; then
-        COMPREPLY=($(compgen -W 'run show list break doctor demo help version' -- "$word"))
+        COMPREPLY=($(compgen -W 'run semaphore latch show list break doctor demo help version' -- "$word"))
+    elif [ "$command" = latch ] && [ -z "$name" ]; then
+        COMPREPLY=($(compgen -W 'set down wait count' -- "$word"))
     elif [ "$command" = help ] && [ -z "$name" ]; then
-        COMPREPLY=($(compgen -W 'run show list break doctor demo' -- "$word"))
+        COMPREPLY=($(compgen -W 'run semaphore latch show list break doctor demo' -- "$word"))
     fi
 }
 

@@ -1,0 +1,127 @@
+/* hasplock semaphore: at most N run at once, and the permits of who dies come back. */
+#include "fixture.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What is left of a semaphore is its number. */
+static void stop(void)
+{
+    raw(redis, "DEL t");
+    cli_stop();
+}
+
+TestSuite(cli_semaphore, .init = cli_start, .fini = stop);
+
+#define SEMAPHORE(n, ...) COMMAND("semaphore", "t", "-k", n, __VA_ARGS__)
+
+static struct command *start_holder(const char *n)
+{
+    struct command *holder = SEMAPHORE(n, "--", FAKE_COMMAND, "ready", "read");
+    command_until(holder, OUT, "ready\n");
+    return holder;
+}
+
+static void end_holder(struct command *holder)
+{
+    command_type_end(holder);
+    cr_assert_eq(command_end(holder), 0, "%s", holder->text[ERR]);
+    command_free(holder);
+}
+
+Test(cli_semaphore, lets_n_run_at_once)
+{
+    struct command *first = start_holder("2"), *second = start_holder("2");
+    struct command *third = SEMAPHORE("2", "-n", "--", "true");
+    cr_assert_eq(command_end(third), 1);
+    cr_assert(strstr(third->text[ERR], "2 permits are held, and none is free"), "%s", third->text[ERR]);
+    cr_assert_eq(strncmp(third->text[ERR], "hasplock: semaphore \"t\": ", 25), 0, "%s", third->text[ERR]);
+    command_free(third);
+    end_holder(first);
+    cr_assert_eq(RUN("semaphore", "-k2", "-n", "t", "true"), 0);
+    end_holder(second);
+    cr_assert_eq(raw_int(redis, "GET t"), 2);
+}
+
+Test(cli_semaphore, waits_for_its_turn)
+{
+    struct command *holder = start_holder("1");
+    struct command *waiter = SEMAPHORE("1", "-v", "--", FAKE_COMMAND, "ready");
+    command_until(waiter, ERR, "waiting: held by ");
+    end_holder(holder);
+    cr_assert_eq(command_end(waiter), 0, "%s", waiter->text[ERR]);
+    command_free(waiter);
+}
+
+Test(cli_semaphore, says_how_many_by_the_last_word)
+{
+    struct command *holder = start_holder("1");
+    cr_assert_eq(RUN("semaphore", "-k1", "-n", "t", "true"), 1);
+    cr_assert_eq(RUN("semaphore", "-k2", "-n", "t", "true"), 0);
+    cr_assert_eq(RUN("semaphore", "-k1", "-n", "t", "true"), 1);
+    end_holder(holder);
+}
+
+/* Nobody is left to release, or to renew. */
+Test(cli_semaphore, gets_the_permit_of_a_host_that_died)
+{
+    struct command *holder = COMMAND("semaphore", "t", "-k1", "--lease", "1", "--", FAKE_COMMAND, "ready", "read");
+    command_until(holder, OUT, "ready\n");
+    kill(holder->pid, SIGKILL);
+    cr_assert_eq(RUN("semaphore", "-k1", "-w", "15", "t", "true"), 0);
+    command_free(holder);
+}
+
+Test(cli_semaphore, may_be_nested_where_a_permit_is_left)
+{
+    cr_assert_eq(RUN("semaphore", "-k2", "t", HASPLOCK, "semaphore", "-k2", "-w10", "t", "true"), 0);
+    struct command *itself = COMMAND("semaphore", "-k1", "t", HASPLOCK, "semaphore", "-k1", "t", "true");
+    cr_assert_eq(command_end(itself), 64); /* it would wait for itself */
+    cr_assert(strstr(itself->text[ERR], "wait for itself"), "%s", itself->text[ERR]);
+    command_free(itself);
+}
+
+Test(cli_semaphore, is_shown)
+{
+    struct command *first = start_holder("3"), *second = start_holder("3");
+    struct command *show = COMMAND("show", "--semaphore", "t");
+    cr_assert_eq(command_end(show), 0);
+    cr_assert(strstr(show->text[OUT], "t: 2 permits held, one by "), "%s", show->text[OUT]);
+    command_free(show);
+    end_holder(first);
+    end_holder(second);
+    show = COMMAND("show", "--semaphore", "t");
+    cr_assert_eq(command_end(show), 1);
+    cr_assert_str_eq(show->text[OUT], "t: no permit held\n");
+    command_free(show);
+    show = COMMAND("show", "--semaphore", "--json", "t");
+    cr_assert_eq(command_end(show), 1);
+    cr_assert(strstr(show->text[OUT], "\"held\":false"), "%s", show->text[OUT]);
+    command_free(show);
+}
+
+Test(cli_semaphore, refuses_bad_input)
+{
+    static const char *const wrong[][6] = {
+        { "semaphore", "t", "true" },
+        { "semaphore", "-k", "0", "t", "true" },
+        { "semaphore", "-k", "x", "t", "true" },
+        { "semaphore", "-k", "1000001", "t", "true" },
+        { "semaphore", "-k", "1", "t" },
+        { "semaphore", "-k", "1", "--fair", "t" },
+        { "run", "-k", "1", "t", "true" },
+        { "show", "--semaphore", "--fair", "t" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *argv[8] = { HASPLOCK };
+        memcpy(argv + 1, wrong[i], sizeof wrong[i]);
+        struct command *c = command_start(argv);
+        cr_assert_eq(command_end(c), 64, "%zu: %s", i, c->text[ERR]);
+        cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+        command_free(c);
+    }
+    cr_assert_eq(raw_int(redis, "EXISTS t"), 0);
+}
