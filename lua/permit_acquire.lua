@@ -28,6 +28,25 @@
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local lease, hold, channel, number, member = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
+-- The usual case, without the functions below: nobody waits and there are no tombstones, no lease is over, and this hold
+-- has none yet.
+if redis.call('exists', queue) == 0 then
+    local value, time = redis.pcall('get', key), redis.call('time')
+    local free = type(value) == 'string' and string.find(value, '^%d+$') and tonumber(value)
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local right = free and free > 0 and
+        (number == 0 or redis.pcall('zcount', leases, '-inf', '+inf') == number - free)
+    if right and redis.pcall('zcount', leases, '0', now) == 0 and
+        redis.call('zadd', leases, 'nx', now + lease, hold) == 1 then
+        redis.call('incrby', key, '-1')
+        local ttl = redis.call('pttl', key)
+        if ttl > 0 then -- the number of permits has an end, and the leases end with it
+            redis.call('pexpire', leases, ttl)
+        end
+        return nil
+    end
+end
+
 --# part_permits
 --# part_permits_take
 --# part_leases
@@ -67,7 +86,7 @@ if may_take(queue, free, 1, hold) then
     free = redis.call('incrby', key, '-1')
     redis.call('zadd', leases, now + lease, hold)
     local ttl = redis.call('pttl', key)
-    if ttl > 0 then -- the number of permits has an end, and the leases end with it
+    if ttl > 0 then
         redis.call('pexpire', leases, ttl)
     end
     if mark > 0 or notes[2] then

@@ -21,6 +21,23 @@
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local hold, channel, void_ms, member = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
+-- The usual case, without the functions below: nobody waits in the queue.
+if void_ms == 0 and member == '' and redis.call('exists', queue) == 0 then
+    local value, ends = redis.pcall('get', key), tonumber(redis.call('zscore', leases, hold) or 0)
+    if ends == 0 then
+        return 0
+    end
+    if type(value) == 'string' and string.find(value, '^-?%d+$') then
+        local time = redis.call('time')
+        redis.call('zrem', leases, hold)
+        local free, there = redis.pcall('incrby', key, '1'), redis.pcall('pubsub', 'numsub', channel)
+        if type(free) == 'number' and free > 0 and (there.err or there[2] > 0) then
+            redis.pcall('publish', channel, string.format('%.0f', free))
+        end
+        return ends > time[1] * 1000 + math.floor(time[2] / 1000) and 1 or 0
+    end
+end
+
 --# part_permits
 
 local free, refusal = permits(key)
