@@ -21,7 +21,6 @@ local key, queue = KEYS[1], KEYS[2]
 local n, hold, settled, member = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
 --# part_permits
---# part_permits_take
 
 local notes = redis.pcall('zmscore', queue, hold, member)
 if notes.err then
@@ -38,7 +37,29 @@ if refusal then
     return refusal
 end
 
-if may_take(queue, free, n, hold) then
+-- Are there n beside what those before its ticket need? Without a ticket all are before it.
+local function may_take()
+    local left, at, size = free - n, 0, 2
+    while left >= 0 do
+        local alive, read = tickets(queue, at, size, hold)
+        for _, ticket in ipairs(alive) do
+            if ticket.field == hold then
+                return true
+            end
+            left = left - ticket.n
+            if left < 0 then
+                return false
+            end
+        end
+        if read < size then
+            return true
+        end
+        at, size = at + #alive, 50
+    end
+    return false
+end
+
+if may_take() then
     redis.call('incrby', key, '-' .. ARGV[1])
     if notes[2] then
         redis.pcall('zrem', queue, member)
@@ -48,9 +69,28 @@ if may_take(queue, free, n, hold) then
     return nil
 end
 
+-- The position of its ticket, which is taken if there is none.
+local function take_ticket()
+    if not notes[2] then
+        local time = redis.call('time')
+        redis.call('zadd', queue, string.format('%s%05d', time[1], time[2] / 10), member)
+        local last = redis.call('zrevrangebyscore', queue, '(1e15', '1', 'withscores', 'limit', '0', '1')
+        if last[1] ~= member then -- another ticket is behind it: the clock was set back
+            redis.call('zadd', queue, string.format('%.0f', last[2] + 1), member)
+        end
+    end
+    if mark > 0 then -- it was called, and somebody else was faster
+        redis.pcall('zrem', queue, hold)
+    end
+    if redis.call('pttl', queue) < 600000 then
+        redis.call('pexpire', queue, '660000')
+    end
+    return redis.call('zrank', queue, member)
+end
+
 if settled ~= '' then
     drop_notes(queue, settled, hold, now_ms())
 end
-local position = member ~= '' and take_ticket(queue, member, notes[2], hold, mark > 0) or -1
+local position = member ~= '' and take_ticket() or -1
 call_next(key, queue, free, hold)
 return { 1000, '', position }
