@@ -38,8 +38,8 @@ int main(int argc, char **argv)
     int made = 0;
     while (made < WANTED && call_service(limit, made + 1))
         made++;
-    int64_t least_ms = (WANTED / CALLS - 1) * WINDOW_MS;
-    bool slow_enough = hlk_now_ms() - began_ms >= least_ms;
+    int64_t shortest_ms = (WANTED / CALLS - 1) * WINDOW_MS;
+    bool slow_enough = hlk_now_ms() - began_ms >= shortest_ms;
     printf("%d calls, %s\n", made, slow_enough ? "slow enough" : "too fast");
     hlk_permits_destroy(limit);
     hlk_client_close(client);

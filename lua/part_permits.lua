@@ -1,4 +1,5 @@
--- part_permits: whose turn it is to take permits. Included by the scripts that change their number.
+-- part_permits: whose turn it is to take permits. Included by the scripts of semaphores, behind
+-- part_number.
 --
 -- The queue is a zset. Tickets are those of lock_acquire, where `tokens` says how many permits the waiter takes; score:
 -- when taken, in hundredths of a ms. Behind them are notes about holds, "<client id>:<hold id>", one for each:
@@ -19,19 +20,6 @@ end
 local function listeners(channel)
     local there = redis.pcall('pubsub', 'numsub', channel)
     return there.err and 1 or there[2]
-end
-
--- How many permits are free; or nil and an error reply.
-local function permits(key)
-    local value = redis.pcall('get', key) or '0'
-    if type(value) == 'table' then
-        return nil, redis.error_reply(value.err .. ': ' .. key)
-    end
-    if not string.find(value, '^-?%d+$') then
-        return nil, redis.error_reply('HASPLOCK the key is a string, but no semaphore: that is a whole number. ' ..
-            'Nothing was changed')
-    end
-    return tonumber(value)
 end
 
 -- A note about `hold`, which lives for NOTE_MS, as the tickets do.

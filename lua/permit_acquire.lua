@@ -2,7 +2,7 @@
      else, with `member`, a ticket in the queue
 
   KEYS[1] key      string: free permits, may be negative; none: 0
-  KEYS[2] queue    zset: tickets and notes (part_permits)
+  KEYS[2] queue    zset: tickets (part_pass), tombstones, and for a moment a yield window, as of a plain lock
   KEYS[3] leases   zset: the permits that are held (part_leases)
   ARGV[1] lease    ms, >= 1
   ARGV[2] hold     "<client id>:<hold id>", new for every acquire, the same in all its attempts
@@ -13,14 +13,14 @@
 
   Returns nil      held, by this run or by an earlier attempt; the lease was at least `lease` in this very run
           -1       this hold has a tombstone: it has ended, and a late attempt must not take anything
-          {ttl, held, position}
+          {ttl, held, position, foreign}
                    not taken; ask again after ttl at the latest: the first two in the queue when the next lease ends.
                    held: how many are held; "none": there is no number of permits, nobody has set it. position: tickets
-                   before its own; -1: none
+                   before its own; -1: none. foreign: 1 if it shall listen to the channel
           HASPLOCK ..., WRONGTYPE ...    these are no permits; nothing is changed
   Twice   the second run finds its lease and raises it, or finds its ticket
-  Wakes   the next in the queue, if permits are left for them; Redisson's clients, if leases were over or the number
-          was set
+  Wakes   those before it in the queue, for whom permits are free: they hold them then; Redisson's clients, if leases
+          were over or the number was set
   Order   it reads everything before the first write
   Clock   the server's own; Redisson's clients compare the ends of leases with theirs
   Source  keys, channel and message are Redisson's RPermitExpirableSemaphore; the rest is hasplock's (docs/protocol.md)
@@ -28,16 +28,15 @@
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local lease, hold, channel, number, member = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
--- The usual case, without the functions below: nobody waits and there are no tombstones, no lease is over, and this hold
--- has none yet.
+-- The usual case, without the functions below: nobody waits and there are no tombstones, a permit is free, and this
+-- hold has none yet.
 if redis.call('exists', queue) == 0 then
     local value, time = redis.pcall('get', key), redis.call('time')
     local free = type(value) == 'string' and string.find(value, '^%d+$') and tonumber(value)
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     local right = free and free > 0 and
         (number == 0 or redis.pcall('zcount', leases, '-inf', '+inf') == number - free)
-    if right and redis.pcall('zcount', leases, '0', now) == 0 and
-        redis.call('zadd', leases, 'nx', now + lease, hold) == 1 then
+    if right and redis.call('zadd', leases, 'nx', now + lease, hold) == 1 then
         redis.call('incrby', key, '-1')
         local ttl = redis.call('pttl', key)
         if ttl > 0 then -- the number of permits has an end, and the leases end with it
@@ -47,20 +46,22 @@ if redis.call('exists', queue) == 0 then
     end
 end
 
---# part_permits
---# part_permits_take
+--# part_ticket
+--# part_number
 --# part_leases
+--# part_permit
+--# part_pass
+--# part_grants
 
-local notes = redis.pcall('zmscore', queue, hold, member)
-if notes.err then
-    return redis.error_reply(notes.err .. ': ' .. queue)
+local void = redis.pcall('zmscore', queue, hold, member)
+if void.err then
+    return redis.error_reply(void.err .. ': ' .. queue)
 end
-local mark, now = tonumber(notes[1] or 0), now_ms()
-if mark >= 2e15 then
+if void[1] then
     return -1
 end
 local _, refusal = permits(key)
-local ends = refusal or redis.pcall('zscore', leases, hold)
+local now, ends = now_ms(), refusal or redis.pcall('zscore', leases, hold)
 if type(ends) == 'table' then
     return refusal or redis.error_reply(ends.err .. ': ' .. leases)
 elseif ends and raise(leases, hold, lease, now) == 1 then
@@ -73,32 +74,49 @@ if number > 0 and free + held ~= number then
     free, changes = redis.call('incrby', key, string.format('%.0f', number - free - held)), 1
 end
 
--- Wakes those for whom `free` permits are there.
-local function wake(but)
-    if changes > 0 then
-        pass(key, queue, channel, free, but)
-    else
-        call_next(key, queue, free, but)
-    end
+-- For a moment the free ones are left to foreign waiters.
+local open = redis.call('zscore', queue, 'open')
+local left = open and tonumber(open) - 1e15 - now or 0
+if left > 0 then
+    return { left, tostring(held), take_ticket(void[2]), 1 }
+elseif open then
+    redis.call('zrem', queue, 'open')
 end
 
-if may_take(queue, free, 1, hold) then
+free = grant_free(key, queue, free, hold)
+if free > 0 then
     free = redis.call('incrby', key, '-1')
     redis.call('zadd', leases, now + lease, hold)
     local ttl = redis.call('pttl', key)
     if ttl > 0 then
         redis.call('pexpire', leases, ttl)
     end
-    if mark > 0 or notes[2] then
-        redis.pcall('zrem', queue, member, hold)
+    if void[2] then
+        redis.pcall('zrem', queue, member)
     end
-    wake()
+    if changes > 0 then
+        tell_foreign(channel, free)
+    end
     return nil
 end
 
-local position = member ~= '' and take_ticket(queue, member, notes[2], hold, mark > 0) or -1
-wake(hold)
-local first = redis.call('zrange', leases, '0', '0', 'withscores')
+-- Does one of Redisson's clients hold a permit? Its release reaches only those who listen to the channel.
+local function is_foreign()
+    local ids = redis.call('zrange', leases, '0', '50')
+    for _, id in ipairs(ids) do
+        if string.sub(id, 1, 4) ~= 'hlk-' then
+            return true
+        end
+    end
+    return #ids > 50
+end
+
+local position, first = take_ticket(void[2]), redis.call('zrange', leases, '0', '0', 'withscores')
+if position >= 50 then -- a long queue: the dead among its first are removed now, so that a release will find few
+    local _, _, dropped = drop_dead(queue, 50, hold, true)
+    position = position - dropped
+end
 local ttl = position < 2 and first[2] and first[2] - now + 1 or 1000
-return { math.max(1, math.min(ttl, 1000)), held == 0 and redis.call('exists', key) == 0 and 'none' or tostring(held),
-    position }
+local none = held == 0 and redis.call('exists', key) == 0
+return { math.max(1, math.min(ttl, 1000)), none and 'none' or tostring(held), position,
+    (none or position < 2 and is_foreign()) and 1 or 0 }

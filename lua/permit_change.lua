@@ -1,7 +1,7 @@
 --[[ permit_change: how many permits there are. Those whose lease is over are given back first
 
   KEYS[1] key      string: free permits, may be negative; none: 0
-  KEYS[2] queue    zset: tickets and notes (part_permits)
+  KEYS[2] queue    zset: see permit_acquire
   KEYS[3] leases   zset: the permits that are held (part_leases)
   ARGV[1] what     try_set  n free ones, if there is no number yet
                    set      n in all, those that are held included. Too many of them: less than 0 are free
@@ -21,8 +21,11 @@
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local what, n, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
---# part_permits
+--# part_number
 --# part_leases
+--# part_permit
+--# part_pass
+--# part_grants
 
 if what == 'try_set' and redis.call('exists', key) == 1 then
     return 0
@@ -33,7 +36,8 @@ if not free then
 end
 if what == 'get' then
     if back > 0 then
-        pass(key, queue, channel, free)
+        free = grant_free(key, queue, free)
+        tell_foreign(channel, free)
     end
     return { free, redis.call('zcount', leases, '-inf', '+inf'), redis.pcall('zcount', queue, 1, 1e15) }
 end
@@ -47,5 +51,5 @@ if what == 'set' then
 else
     redis.call('set', key, string.format('%.0f', sum))
 end
-pass(key, queue, channel, sum)
+tell_foreign(channel, grant_free(key, queue, sum))
 return 1

@@ -12,7 +12,7 @@
   Clock   the server's own ]]
 local leases, hold, lease = KEYS[1], ARGV[1], tonumber(ARGV[3])
 
---# part_permits
+--# part_number
 --# part_leases
 
 if lease == 0 then
@@ -22,4 +22,5 @@ if lease == 0 then
         redis.call('zadd', leases, ends, hold)
     end
 end
-return raise(leases, hold, lease, now_ms())
+local time = redis.call('time')
+return raise(leases, hold, lease, time[1] * 1000 + math.floor(time[2] / 1000))

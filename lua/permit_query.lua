@@ -1,7 +1,7 @@
 --[[ permit_query: what the server knows about the permits. Changes nothing. Answers as lock_query
 
   KEYS[1] key      string: free permits, may be negative; none: 0
-  KEYS[2] queue    zset: tickets and notes (part_permits)
+  KEYS[2] queue    zset: see permit_acquire
   KEYS[3] leases   zset: the permits that are held (part_leases)
   ARGV[1] max      how many waiters to name
   ARGV[2] channel  of the permits; Redisson's waiters subscribe to it, and the first of ours
@@ -18,13 +18,14 @@
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local max, channel, hold = ARGV[1], ARGV[2], ARGV[3]
 
---# part_permits
+--# part_number
 
 local _, refusal = permits(key)
 if refusal then
     return refusal
 end
-local now = now_ms()
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local count = redis.call('zcount', leases, '(' .. now, '+inf')
 local last = redis.call('zrange', leases, '0', '0', 'rev', 'withscores')
 local mine = hold ~= '' and redis.call('zscore', leases, hold)

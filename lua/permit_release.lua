@@ -1,61 +1,86 @@
---[[ permit_release: the permit `hold` -> free; a ticket of `hold` -> removed. The only script that gives a permit back
-     whose lease is not over
+--[[ permit_release: the permit `hold` -> the next waiter's, or free; a ticket of `hold` -> removed. The only script
+     that gives a permit back whose lease is not over
 
   KEYS[1] key      string: free permits, may be negative; none: 0
-  KEYS[2] queue    zset: tickets and notes (part_permits)
+  KEYS[2] queue    zset: see permit_acquire
   KEYS[3] leases   zset: the permits that are held (part_leases)
   ARGV[1] hold     "<client id>:<hold id>", or the id of a permit of Redisson's
   ARGV[2] channel  of the permits; Redisson's waiters subscribe to it
-  ARGV[3] void_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone; 0: no tombstone
-  ARGV[4] member   its ticket, if it may have one, else ""
+  ARGV[3] yield_ms > 0: if the channel has subscribers, the free permits are left to them for so long (yield window)
+                   before they are the queue's; 0: no window
+  ARGV[4] void_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
+                   0: no tombstone
+  ARGV[5] member   its ticket, if it may have one, else ""
 
-  Returns 1        it was held by `hold`, and is free
+  Returns 1        it was held by `hold`, and is passed on, or free
           2        it had a ticket, which is removed
-          0        neither: its lease was over, it was released before, or never acquired
+          0        neither: its lease was over (it is passed on all the same), it was released before, or never acquired
           HASPLOCK ..., WRONGTYPE ...    these are no permits; nothing is changed
   Twice   the second run answers 0 and changes nothing but the tombstone's age
-  Wakes   the next in the queue, and Redisson's clients
-  Order   the first write is one that a full server still allows; after it every call is a pcall
+  Wakes   the first waiter in the queue that is alive: it holds the permit then. Else, or for a yield window, Redisson's
+          clients
+  Order   the first write is one that a full server still allows; after it every call is a pcall; publish comes last
   Clock   the server's own
   Source  keys, channel and message are Redisson's RPermitExpirableSemaphore ]]
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
-local hold, channel, void_ms, member = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local hold, channel, yield_ms, void_ms, member = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 
--- The usual case, without the functions below: nobody waits in the queue.
-if void_ms == 0 and member == '' and redis.call('exists', queue) == 0 then
-    local value, ends = redis.pcall('get', key), tonumber(redis.call('zscore', leases, hold) or 0)
-    if ends == 0 then
-        return 0
-    end
-    if type(value) == 'string' and string.find(value, '^-?%d+$') then
-        local time = redis.call('time')
-        redis.call('zrem', leases, hold)
-        local free, there = redis.pcall('incrby', key, '1'), redis.pcall('pubsub', 'numsub', channel)
-        if type(free) == 'number' and free > 0 and (there.err or there[2] > 0) then
-            redis.pcall('publish', channel, string.format('%.0f', free))
+local value, ends = redis.pcall('get', key) or '0', tonumber(redis.call('zscore', leases, hold) or 0)
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local is_number = type(value) == 'string' and string.find(value, '^-?%d+$')
+local held = is_number and redis.call('zrem', leases, hold) == 1
+local there = held and yield_ms > 0 and redis.pcall('pubsub', 'numsub', channel)
+local yields = there and (there.err or there[2] > 0)
+if held and not yields and value == '0' and void_ms == 0 and member == '' then
+    -- The usual case, without the functions below: nobody waits, or the first one is alive
+    local popped = redis.pcall('zpopmin', queue)
+    local field, client, id, ttl = string.match(popped[1] or '', '^(([^:]+):(%d+)) (%d+) %d+ %d+ %d+$')
+    local inbox = client and 'hasplock_inbox:' .. client
+    if inbox and (redis.pcall('pubsub', 'numsub', inbox)[2] or 0) > 0 and
+        redis.pcall('zadd', leases, 'nx', now + ttl, field) == 1 then
+        local waited = math.floor(time[1] * 1000 + time[2] / 1000 - popped[2] / 100)
+        redis.pcall('publish', inbox, 'egrant ' .. id .. ' ' .. ttl .. (waited > 0 and '+' .. waited or '') .. ' 0 ' ..
+            key)
+        return ends > now and 1 or 0
+    elseif popped[1] then
+        redis.pcall('zadd', queue, popped[2], popped[1])
+    else
+        redis.pcall('incrby', key, '1')
+        there = there or redis.pcall('pubsub', 'numsub', channel)
+        if there.err or there[2] > 0 then
+            redis.pcall('publish', channel, '1')
         end
-        return ends > time[1] * 1000 + math.floor(time[2] / 1000) and 1 or 0
+        return ends > now and 1 or 0
     end
 end
 
---# part_permits
+--# part_number
+--# part_permit
+--# part_pass
+--# part_grants
 
-local free, refusal = permits(key)
+local _, refusal = permits(key)
 if refusal then
     return refusal
 end
-local ends = tonumber(redis.call('zscore', leases, hold) or 0)
-local held, now = redis.call('zrem', leases, hold) == 1, now_ms()
-if held then
-    free = redis.pcall('incrby', key, '1')
-end
-local left = member ~= '' and redis.pcall('zrem', queue, member, hold) ~= 0
+local left = member ~= '' and redis.pcall('zrem', queue, member) == 1
 if void_ms > 0 then
-    drop_notes(queue, '', hold, note(queue, 2e15, hold))
+    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
+    redis.pcall('zadd', queue, string.format('%.0f', 2e15 + now), hold)
 end
-if held and type(free) == 'number' then
-    pass(key, queue, channel, free)
-elseif left then
-    call_next(key, queue, free)
+local free = held and redis.pcall('incrby', key, '1') or tonumber(value)
+if yields then
+    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + now + yield_ms), 'open')
+    local head = first_alive(queue)
+    tell_foreign(channel, free)
+    if head then
+        message(head, 'open', yield_ms, 0)
+    end
+elseif (held or left) and type(free) == 'number' then
+    tell_foreign(channel, grant_free(key, queue, free))
+end
+if (tonumber(redis.pcall('pttl', queue)) or 0) < 600000 then
+    redis.pcall('pexpire', queue, '660000')
 end
 return held and ends > now and 1 or left and 2 or 0

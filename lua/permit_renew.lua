@@ -15,10 +15,11 @@
   Order   a full server allows the first write, and so the others
   Clock   the server's own ]]
 
---# part_permits
+--# part_number
 --# part_leases
 
-local now, answers, lease = now_ms(), {}, nil
+local time, answers, lease = redis.call('time'), {}, nil
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for i = 1, #KEYS do
     lease = tonumber(ARGV[#KEYS + i]) or lease
     local held = redis.pcall('zscore', KEYS[i], ARGV[i])

@@ -20,6 +20,7 @@
 local key, queue = KEYS[1], KEYS[2]
 local n, hold, settled, member = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
+--# part_number
 --# part_permits
 
 local notes = redis.pcall('zmscore', queue, hold, member)

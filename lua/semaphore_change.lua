@@ -26,6 +26,7 @@
 local key, queue, what = KEYS[1], KEYS[2], ARGV[1]
 local n, hold, channel, settled, ttl = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
+--# part_number
 --# part_permits
 
 local free, refusal = permits(key)

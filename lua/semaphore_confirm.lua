@@ -10,6 +10,7 @@
   Source  hasplock's own ]]
 local queue, hold = KEYS[2], ARGV[1]
 
+--# part_number
 --# part_permits
 
 if tonumber(redis.call('zscore', queue, hold) or 0) < 3e15 then

@@ -20,6 +20,7 @@
 local key, queue = KEYS[1], KEYS[2]
 local n, hold, channel, void_ms, member = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
+--# part_number
 --# part_permits
 
 local mark = tonumber(redis.call('zscore', queue, hold) or 0)

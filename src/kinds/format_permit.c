@@ -1,6 +1,6 @@
 /* Permits with leases: Redisson's RPermitExpirableSemaphore. A string is the number of free ones, and a zset has the
- * end of each lease. Each holder has one permit, whose id is its hold. Waiters stand in the queue of a semaphore, which
- * Redisson does not know. lua/permit_*.lua */
+ * end of each lease. Each holder has one permit, whose id is its hold. Waiters stand in a queue as of a plain lock,
+ * which Redisson does not know. lua/permit_*.lua */
 #include "kinds/kind.h"
 
 /* Permits, queue, leases. */
@@ -21,13 +21,10 @@ static char *put_id(char *at, const struct hlk_command *cmd)
     return cmd->id ? hlk_wire_word(at, cmd->id, cmd->id_len) : hlk_put_field(at, cmd->client_id, cmd->hold);
 }
 
-/* It waits for one permit. */
 static char *permit_put_ticket(char *at, const struct hlk_command *cmd)
 {
     char text[HLK_MEMBER_MAX];
-    struct hlk_member member = cmd->member;
-    member.tokens = 1;
-    size_t len = member.since_ms ? hlk_member(text, cmd->client_id, cmd->hold, &member) : 0;
+    size_t len = cmd->member.since_ms ? hlk_member(text, cmd->client_id, cmd->hold, &cmd->member) : 0;
     return hlk_wire_word(at, text, len);
 }
 
@@ -39,7 +36,8 @@ static char *permit_put_acquire(char *at, struct hlk_command *cmd)
 
 static char *permit_put_release(char *at, struct hlk_command *cmd)
 {
-    at = permit_put_channel(put_id(permit_head(at, cmd, 4), cmd), cmd);
+    at = permit_put_channel(put_id(permit_head(at, cmd, 5), cmd), cmd);
+    at = hlk_wire_number(at, cmd->yield_ms);
     return permit_put_ticket(hlk_wire_number(at, cmd->tombstone ? HLK_TOMBSTONE_MS : 0), cmd);
 }
 
@@ -90,8 +88,8 @@ static enum hlk_answer_kind permit_read_acquire(const struct hlk_command *cmd, c
     out->token = 0;
     if (reply->type == REDIS_REPLY_NIL)
         return HLK_ANSWER_ACQUIRED;
-    if (hlk_answer_read_busy(reply, out) && reply->elements == 3) {
-        out->foreign = out->position == 0 || out->position == 1; /* one of Redisson's clients may release */
+    if (hlk_answer_read_busy(reply, out) && reply->elements == 4 && reply->element[3]->type == REDIS_REPLY_INTEGER) {
+        out->foreign = reply->element[3]->integer != 0; /* one of Redisson's clients may release */
         return HLK_ANSWER_BUSY;
     }
     return reply->type == REDIS_REPLY_INTEGER && reply->integer == -1 ? HLK_ANSWER_TOMBSTONE : HLK_ANSWER_NONE;
@@ -130,6 +128,5 @@ const struct hlk_format hlk_format_permit = {
     .foreign_channel = permit_channel,
     .letter = 'e',
     .per_holder = true,
-    .sends_only_open = true,
     .describe = permit_describe,
 };

@@ -137,6 +137,8 @@ Test(permits, wake_as_many_waiters_as_there_are)
     for (int i = 0; i < 4; i++)
         cr_assert_eq(actor_status(waiters[i]), HLK_OK, "%s", actor_error(waiters[i]));
     cr_assert_lt(running_ms(began), 900); /* by messages, not by polls */
+    cr_assert_eq(permits_unused(), 0);
+    cr_assert_eq(permits_used(), 4);
     for (int i = 0; i < 4; i++)
         cr_assert_eq(actor_end(waiters[i]), HLK_OK);
 }
@@ -172,18 +174,36 @@ Test(permits, are_given_up_by_a_cancel)
     hlk_cancel_destroy(opts.cancel);
 }
 
-Test(permits, pass_by_a_waiter_that_is_called_and_does_not_come)
+/* It stands still: it has a permit for the ttl of its ticket, and no longer. */
+Test(permits, pass_by_a_waiter_that_is_granted_one_and_does_not_come)
 {
     redisContext *silent = raw_open(fixture.server);
     raw(silent, "SUBSCRIBE hasplock_inbox:hlk-silent");
     permits_set(0);
-    raw(fixture.redis, "ZADD %s 1 %s", PERMITS_QUEUE, "hlk-silent:1 1000 1 0 1");
+    raw(fixture.redis, "ZADD %s 1 %s", PERMITS_QUEUE, "hlk-silent:1 700 0 0 1");
     struct actor *waiter = permit_waiter(permit);
+    int64_t began = test_now_ms();
     cr_assert_eq(hlk_permits_add(permits, 1), HLK_OK);
-    cr_assert(strstr(raw_next(silent), "popen 1 0 0 t"));
+    cr_assert(strstr(raw_next(silent), "egrant 1 700+"));
     cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+    cr_assert_geq(actor_answered_at_ms(waiter) - began, 690);
     cr_assert_eq(actor_end(waiter), HLK_OK);
     redisFree(silent);
+}
+
+Test(permits, are_handed_over_by_two_commands)
+{
+    permits_set(1);
+    cr_assert_eq(hlk_lock_acquire(permit, HLK_NOWAIT), HLK_OK);
+    struct actor *waiter = permit_waiter(their_permit);
+    WAIT_FOR(raw_inboxes(fixture.redis) == 1);
+    raw(fixture.redis, "CONFIG RESETSTAT");
+    cr_assert_eq(hlk_lock_release(permit), HLK_OK);
+    cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
+    const char *stats = raw(fixture.redis, "INFO commandstats");
+    cr_assert(strstr(stats, "cmdstat_evalsha:calls=1,"), "%s", stats); /* the release; its own is to come */
+    cr_assert_eq(fixture_counters(other).granted, 1u);
+    cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
 /* --- their number */
@@ -303,4 +323,28 @@ Test(permits, are_free_for_a_waiter_when_redisson_releases)
     cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
     cr_assert_lt(running_between_ms(began, actor_answered_at_ms(waiter)), 600);
     cr_assert_eq(actor_end(waiter), HLK_OK);
+}
+
+/* One in yield_every releases. Without it Redisson's waiters would never see a free permit while ours wait. */
+Test(permits, are_left_to_redissons_clients_for_a_moment)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.yield_every = 1;
+    opts.yield_ms = 300;
+    hlk_lock *yielding = permit_with(fixture_open(&opts), NULL, 0);
+    redisContext *waiter = raw_open(fixture.server);
+    raw(waiter, "SUBSCRIBE %s", PERMITS_CHANNEL);
+    permits_set(1);
+    cr_assert_str_eq(raw_next(waiter), "[\"message\", \"redisson_sc:{t}\", \"1\"]");
+    cr_assert_eq(hlk_lock_acquire(yielding, HLK_NOWAIT), HLK_OK);
+    struct actor *ours = permit_waiter(their_permit);
+    int64_t began = test_now_ms();
+    cr_assert_eq(hlk_lock_release(yielding), HLK_OK);
+    cr_assert_str_eq(raw_next(waiter), "[\"message\", \"redisson_sc:{t}\", \"1\"]");
+    cr_assert_eq(permits_unused(), 1); /* it could be taken now */
+    cr_assert_eq(actor_status(ours), HLK_OK, "%s", actor_error(ours));
+    cr_assert_geq(actor_answered_at_ms(ours) - began, 290);
+    cr_assert_lt(running_between_ms(began, actor_answered_at_ms(ours)), 900);
+    cr_assert_eq(actor_end(ours), HLK_OK);
+    redisFree(waiter);
 }

@@ -1,5 +1,6 @@
 /* permits.pml - permits of a semaphore: none is lost or made, they go out in order, nobody waits for ever
- * (docs/protocol.md, sections 20 and 21; lua/part_permits.lua, part_leases.lua).
+ * (docs/protocol.md, section 20; lua/part_permits.lua). Without SEMAPHORE each permit has a lease besides, as those of
+ * section 21, which are granted by the script that gives them back instead (handoff_queue.pml).
  *
  * PERMITS permits, three clients with one wait each, of which client 0 takes BIG at once and the others one. Whoever
  * changes the number of free ones calls the first in the queue, as many as it suffices for; each takes by its own

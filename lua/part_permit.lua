@@ -1,0 +1,17 @@
+-- part_permit: what a permit that is held is, for part_pass: a lease in a zset (part_leases). Its messages begin with
+-- "e". Included by scripts that have `leases` before it.
+-- luacheck: push ignore 211 431
+
+local LETTER = 'e'
+
+-- Takes a free permit for `holder`, unless it has one. False: refused.
+local function give(key, holder, ttl)
+    local time = redis.pcall('time')
+    local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ttl
+    local added = redis.pcall('zadd', leases, 'gt', ends, holder)
+    if added == 1 then
+        redis.pcall('incrby', key, '-1')
+    end
+    return type(added) == 'number'
+end
+-- luacheck: pop
