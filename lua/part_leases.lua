@@ -4,8 +4,8 @@
 -- Redisson writes it. An id is "<client id>:<hold id>" or, of Redisson's clients, 16 random bytes.
 -- luacheck: push ignore 211 431
 
--- Ends the leases that are over. Returns how many permits are free then, and how many were given back; or nil and an
--- error reply. A full server allows the first write, and so what comes behind it.
+-- Ends the leases that are over. Returns how many permits are free then, and how many of them were given back; or nil
+-- and an error reply. The first write is one that a full server allows; it then allows the rest of the script.
 local function reclaim(key, leases, now)
     local free, refusal = permits(key)
     local over = refusal and 0 or redis.pcall('zcount', leases, '0', now)
@@ -18,8 +18,8 @@ local function reclaim(key, leases, now)
     return redis.call('incrby', key, over), over
 end
 
--- Raises the lease of `id` to `lease` ms at least. Returns 1, or 0: it is not held, or its lease is over. A full server
--- allows it: what is removed first is not there.
+-- Raises the lease of `id` to `lease` ms at least. Returns 1, or 0: it is not held, or its lease is over. It removes a
+-- member that does not exist, because a full server allows that write and then the rest of the script.
 local function raise(leases, id, lease, now)
     local ends = tonumber(redis.call('zscore', leases, id) or 0)
     if ends <= now then

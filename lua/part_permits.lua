@@ -38,7 +38,7 @@ local function drop_notes(queue, settled, hold, now)
     for id in string.gmatch(settled, '%d+') do
         redis.pcall('zrem', queue, client .. ':' .. id)
     end
-    if now % 16 == 0 then -- for the old ones some of the commands suffice
+    if now % 16 == 0 then -- old ones are rare: one command in 16 looks for them
         for band = 2e15, 3e15, 1e15 do
             redis.pcall('zremrangebyscore', queue, band, string.format('%.0f', band + now - NOTE_MS))
         end

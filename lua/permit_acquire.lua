@@ -16,11 +16,11 @@
           {ttl, held, position, foreign}
                    not taken; ask again after ttl at the latest: the first two in the queue when the next lease ends.
                    held: how many are held; "none": there is no number of permits, nobody has set it. position: tickets
-                   before its own; -1: none. foreign: 1 if it shall listen to the channel
+                   before its own; -1: none. foreign: 1 if it has to listen to the channel
           HASPLOCK ..., WRONGTYPE ...    these are no permits; nothing is changed
   Twice   the second run finds its lease and raises it, or finds its ticket
-  Wakes   those before it in the queue, for whom permits are free: they hold them then; Redisson's clients, if leases
-          were over or the number was set
+  Wakes   the others in the queue for whom permits are free: those before it, and if any are left those behind it. They
+          hold them then. Redisson's clients, if leases were over or the number was set
   Order   it reads everything before the first write
   Clock   the server's own; Redisson's clients compare the ends of leases with theirs
   Source  keys, channel and message are Redisson's RPermitExpirableSemaphore; the rest is hasplock's (docs/protocol.md)
@@ -74,7 +74,7 @@ if number > 0 and free + held ~= number then
     free, changes = redis.call('incrby', key, string.format('%.0f', number - free - held)), 1
 end
 
--- For a moment the free ones are left to foreign waiters.
+-- A yield window: the free permits are left to foreign waiters.
 local open = redis.call('zscore', queue, 'open')
 local left = open and tonumber(open) - 1e15 - now or 0
 if left > 0 then
@@ -94,6 +94,7 @@ if free > 0 then
     if void[2] then
         redis.pcall('zrem', queue, member)
     end
+    free = grant_free(key, queue, free)
     if changes > 0 then
         tell_foreign(channel, free)
     end

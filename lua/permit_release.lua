@@ -7,7 +7,7 @@
   ARGV[1] hold     "<client id>:<hold id>", or the id of a permit of Redisson's
   ARGV[2] channel  of the permits; Redisson's waiters subscribe to it
   ARGV[3] yield_ms > 0: if the channel has subscribers, the free permits are left to them for so long (yield window)
-                   before they are the queue's; 0: no window
+                   before they are the queue's; 0: this release opens none
   ARGV[4] void_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                    0: no tombstone
   ARGV[5] member   its ticket, if it may have one, else ""
@@ -70,13 +70,19 @@ if void_ms > 0 then
     redis.pcall('zadd', queue, string.format('%.0f', 2e15 + now), hold)
 end
 local free = held and redis.pcall('incrby', key, '1') or tonumber(value)
+if held and not yields then -- in a yield window that is open this permit is part of it
+    yields = tonumber(redis.pcall('zscore', queue, 'open') or 0) - 1e15 > now
+    yield_ms = 0
+end
 if yields then
-    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + now + yield_ms), 'open')
-    local head = first_alive(queue)
-    tell_foreign(channel, free)
-    if head then
-        message(head, 'open', yield_ms, 0)
+    if yield_ms > 0 then
+        redis.pcall('zadd', queue, 'gt', string.format('%.0f', 1e15 + now + yield_ms), 'open')
+        local head = first_alive(queue)
+        if head then
+            message(head, 'open', yield_ms, 0)
+        end
     end
+    tell_foreign(channel, free)
 elseif (held or left) and type(free) == 'number' then
     tell_foreign(channel, grant_free(key, queue, free))
 end

@@ -334,14 +334,21 @@ Test(permits, are_left_to_redissons_clients_for_a_moment)
     hlk_lock *yielding = permit_with(fixture_open(&opts), NULL, 0);
     redisContext *waiter = raw_open(fixture.server);
     raw(waiter, "SUBSCRIBE %s", PERMITS_CHANNEL);
-    permits_set(1);
-    cr_assert_str_eq(raw_next(waiter), "[\"message\", \"redisson_sc:{t}\", \"1\"]");
+    permits_set(2);
+    cr_assert_str_eq(raw_next(waiter), "[\"message\", \"redisson_sc:{t}\", \"2\"]");
     cr_assert_eq(hlk_lock_acquire(yielding, HLK_NOWAIT), HLK_OK);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_lock *another = permit_with(client, owner, 0);
+    cr_assert_eq(hlk_lock_acquire(another, HLK_NOWAIT), HLK_OK);
     struct actor *ours = permit_waiter(their_permit);
     int64_t began = test_now_ms();
     cr_assert_eq(hlk_lock_release(yielding), HLK_OK);
     cr_assert_str_eq(raw_next(waiter), "[\"message\", \"redisson_sc:{t}\", \"1\"]");
     cr_assert_eq(permits_unused(), 1); /* it could be taken now */
+    cr_assert_eq(hlk_lock_release(another), HLK_OK);
+    cr_assert_str_eq(raw_next(waiter), "[\"message\", \"redisson_sc:{t}\", \"2\"]");
+    cr_assert_eq(permits_unused(), 2); /* a release without a window of its own does not end this one */
+    hlk_owner_destroy(owner);
     cr_assert_eq(actor_status(ours), HLK_OK, "%s", actor_error(ours));
     cr_assert_geq(actor_answered_at_ms(ours) - began, 290);
     cr_assert_lt(running_between_ms(began, actor_answered_at_ms(ours)), 900);

@@ -61,6 +61,25 @@ Test(permits_lease, of_a_dead_process_go_to_the_first_waiter_when_their_lease_is
     cr_assert_eq(permits_unused(), 1);
 }
 
+/* The first two in the queue ask when a lease is over; the third one gets what these find besides. */
+Test(permits_lease, of_several_dead_processes_go_to_as_many_waiters)
+{
+    struct actor *waiters[3];
+    permits_set(0);
+    for (int i = 0; i < 3; i++)
+        waiters[i] = permit_waiter(i % 2 ? permit : their_permit);
+    raw(fixture.redis, "EVAL %s 1 %s",
+        "local now = redis.call('time') local ends = now[1] * 1000 + now[2] / 1000 + 100 "
+        "return redis.call('zadd', KEYS[1], ends, 'dead-1', ends, 'dead-2', ends, 'dead-3')",
+        PERMITS_LEASES);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(actor_status(waiters[i]), HLK_OK, "%s", actor_error(waiters[i]));
+    cr_assert_geq(fixture_counters(client).granted + fixture_counters(other).granted, 1u);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(actor_end(waiters[i]), HLK_OK);
+    cr_assert_eq(permits_unused(), 3);
+}
+
 Test(permits_lease, of_a_dead_process_are_counted_as_free)
 {
     struct hlk_permits_state state = HLK_PERMITS_STATE_INIT;
