@@ -81,20 +81,6 @@ static char *permit_put_renew(char *at, struct hlk_command *cmd)
 
 /* --- replies --- */
 
-static enum hlk_answer_kind permit_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
-                                                struct hlk_answer *out)
-{
-    (void)cmd;
-    out->token = 0;
-    if (reply->type == REDIS_REPLY_NIL)
-        return HLK_ANSWER_ACQUIRED;
-    if (hlk_answer_read_busy(reply, out) && reply->elements == 4 && reply->element[3]->type == REDIS_REPLY_INTEGER) {
-        out->foreign = reply->element[3]->integer != 0; /* one of Redisson's clients may release */
-        return HLK_ANSWER_BUSY;
-    }
-    return reply->type == REDIS_REPLY_INTEGER && reply->integer == -1 ? HLK_ANSWER_TOMBSTONE : HLK_ANSWER_NONE;
-}
-
 static void permit_describe(struct hlk_text *text, const char *held)
 {
     if (strcmp(held, "none") == 0)
@@ -124,7 +110,7 @@ const struct hlk_format hlk_format_permit = {
     .query = { HLK_SCRIPT_PERMIT_QUERY, permit_put_query, permit_keys, PERMIT_RIGHTS },
     .reacquire = &permit_extend,
     .renew = &permit_renew,
-    .read_acquire = permit_read_acquire,
+    .read_acquire = hlk_answer_read_foreign,
     .foreign_channel = permit_channel,
     .letter = 'e',
     .per_holder = true,

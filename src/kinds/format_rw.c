@@ -171,20 +171,6 @@ static char *write_put_renew(char *at, struct hlk_command *cmd)
 
 /* --- replies --- */
 
-static enum hlk_answer_kind rw_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
-                                            struct hlk_answer *out)
-{
-    (void)cmd;
-    out->token = 0;
-    if (reply->type == REDIS_REPLY_NIL)
-        return HLK_ANSWER_ACQUIRED;
-    if (hlk_answer_read_busy(reply, out) && reply->elements == 4 && reply->element[3]->type == REDIS_REPLY_INTEGER) {
-        out->foreign = reply->element[3]->integer != 0;
-        return HLK_ANSWER_BUSY;
-    }
-    return reply->type == REDIS_REPLY_INTEGER && reply->integer == -1 ? HLK_ANSWER_TOMBSTONE : HLK_ANSWER_NONE;
-}
-
 static size_t rw_channel(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const struct hlk_command *cmd)
 {
     return hlk_key_rw_channel(out, cmd->name, cmd->name_len);
@@ -208,7 +194,7 @@ const struct hlk_format hlk_format_read = {
     .query = { HLK_SCRIPT_RW_QUERY, read_put_query, rw_keys, RW_RIGHTS },
     .reacquire = &read_reacquire,
     .renew = &read_renew,
-    .read_acquire = rw_read_acquire,
+    .read_acquire = hlk_answer_read_foreign,
     .foreign_channel = rw_channel,
     .letter = 'r',
     .per_holder = true,
@@ -222,7 +208,7 @@ const struct hlk_format hlk_format_write = {
     .query = { HLK_SCRIPT_RW_QUERY, write_put_query, rw_keys, RW_RIGHTS },
     .reacquire = &write_reacquire,
     .renew = &write_renew,
-    .read_acquire = rw_read_acquire,
+    .read_acquire = hlk_answer_read_foreign,
     .foreign_channel = rw_channel,
     .letter = 'w',
     .per_holder = true,

@@ -27,3 +27,17 @@ bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out)
                                 .position = reply->element[2]->integer };
     return true;
 }
+
+enum hlk_answer_kind hlk_answer_read_foreign(const struct hlk_command *cmd, const redisReply *reply,
+                                             struct hlk_answer *out)
+{
+    (void)cmd;
+    out->token = 0;
+    if (reply->type == REDIS_REPLY_NIL)
+        return HLK_ANSWER_ACQUIRED;
+    if (hlk_answer_read_busy(reply, out) && reply->elements == 4 && reply->element[3]->type == REDIS_REPLY_INTEGER) {
+        out->foreign = reply->element[3]->integer != 0;
+        return HLK_ANSWER_BUSY;
+    }
+    return reply->type == REDIS_REPLY_INTEGER && reply->integer == -1 ? HLK_ANSWER_TOMBSTONE : HLK_ANSWER_NONE;
+}

@@ -98,5 +98,8 @@ char *hlk_put_renew(char *at, struct hlk_command *cmd);
 
 /* Reads {ttl, holder, position, ...}. False: it is no such array, or shorter than that. */
 bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out);
+/* read_acquire of formats without tokens whose busy reply has one more number: 1: foreign. */
+enum hlk_answer_kind hlk_answer_read_foreign(const struct hlk_command *cmd, const redisReply *reply,
+                                             struct hlk_answer *out);
 
 #endif
