@@ -2,6 +2,7 @@
  * where COMMAND begins is seen, and nothing behind it is looked at. */
 #include "options.h"
 
+#include "options_words.h"
 #include "say.h"
 #include "url.h"
 
@@ -27,106 +28,6 @@
 #define REPLICAS_MOST 1000
 #define PERMITS_MOST 1000000
 #define COUNT_MOST HLK_LATCH_MAX
-#define WORD 1 /* what getopt answers for a word that is no option */
-
-enum {
-    OPT_JSON = 256,
-    OPT_FAIR,
-    OPT_LEASE,
-    OPT_MAX_HOLD,
-    OPT_GRACE,
-    OPT_ON_LOST,
-    OPT_FENCED,
-    OPT_URL_FILE,
-    OPT_WATCH,
-    OPT_LIMIT,
-    OPT_SPIN,
-    OPT_SEMAPHORE,
-    OPT_STRING,
-    OPT_WAIT_REPLICAS,
-    OPT_ACCESS /* and a word of access.h */
-};
-
-enum {
-    RUN = 1 << COMMAND_RUN,
-    SHOW = 1 << COMMAND_SHOW,
-    LIST = 1 << COMMAND_LIST,
-    BREAK = 1 << COMMAND_BREAK,
-    DOCTOR = 1 << COMMAND_DOCTOR,
-    SEMAPHORE = 1 << COMMAND_SEMAPHORE,
-    LATCH = 1 << COMMAND_LATCH
-};
-#define RUNS (RUN | SEMAPHORE) /* they run COMMAND */
-#define ALL (RUNS | LATCH | SHOW | LIST | BREAK | DOCTOR)
-
-static const struct known {
-    const char *name;
-    int argument, option; /* a letter: also a short one */
-    unsigned of;          /* which commands know it */
-} known[] = {
-    { "url", required_argument, 'u', ALL },
-    { "url-file", required_argument, OPT_URL_FILE, ALL },
-    { "cacert", required_argument, OPT_ACCESS + ACCESS_CACERT, ALL },
-    { "cacertdir", required_argument, OPT_ACCESS + ACCESS_CACERTDIR, ALL },
-    { "cert", required_argument, OPT_ACCESS + ACCESS_CERT, ALL },
-    { "key", required_argument, OPT_ACCESS + ACCESS_KEY, ALL },
-    { "crl", required_argument, OPT_ACCESS + ACCESS_CRL, ALL },
-    { "sni", required_argument, OPT_ACCESS + ACCESS_SNI, ALL },
-    { "password-file", required_argument, OPT_ACCESS + ACCESS_PASSWORD_FILE, ALL },
-    { "json", no_argument, OPT_JSON, ALL },
-    { "quiet", no_argument, 'q', ALL },
-    { "verbose", no_argument, 'v', ALL },
-    { "help", no_argument, 'h', ALL },
-    { "version", no_argument, 'V', ALL },
-    { "fair", no_argument, OPT_FAIR, RUN | SHOW | BREAK | DOCTOR },
-    { "string", no_argument, OPT_STRING, RUN | SHOW | LIST | BREAK | DOCTOR },
-    { "semaphore", no_argument, OPT_SEMAPHORE, SHOW },
-    { "permits", required_argument, 'k', SEMAPHORE },
-    { "nonblock", no_argument, 'n', RUNS | LATCH },
-    { "wait", required_argument, 'w', RUNS | LATCH },
-    { "timeout", required_argument, 'w', RUNS | LATCH },
-    { "conflict-exit-code", required_argument, 'E', RUNS | LATCH },
-    { "command", required_argument, 'c', RUNS },
-    { "lease", required_argument, OPT_LEASE, RUNS | DOCTOR },
-    { "max-hold", required_argument, OPT_MAX_HOLD, RUNS },
-    { "grace", required_argument, OPT_GRACE, RUNS },
-    { "on-lost", required_argument, OPT_ON_LOST, RUNS },
-    { "fenced", no_argument, OPT_FENCED, RUN | DOCTOR },
-    { "wait-replicas", required_argument, OPT_WAIT_REPLICAS, RUNS },
-    { "watch", optional_argument, OPT_WATCH, SHOW },
-    { "limit", required_argument, OPT_LIMIT, LIST },
-    { "spin", no_argument, OPT_SPIN, DOCTOR },
-};
-enum { KNOWN = sizeof known / sizeof known[0] };
-
-/* For getopt_long: the options of these commands (of all of them, when there are several). */
-struct words {
-    struct option longs[KNOWN + 1];
-    char shorts[3 + 2 * KNOWN + 1];
-};
-
-static void choose_words(struct words *words, const char *mode, unsigned of)
-{
-    size_t n = 0, len = (size_t)snprintf(words->shorts, sizeof words->shorts, "%s:", mode);
-    for (size_t i = 0; i < KNOWN; i++) {
-        const struct known *k = &known[i];
-        if ((k->of & of) != of)
-            continue;
-        words->longs[n++] = (struct option){ k->name, k->argument, NULL, k->option };
-        if (k->option < 128 && !strchr(words->shorts, k->option))
-            len += (size_t)snprintf(words->shorts + len, sizeof words->shorts - len, k->argument ? "%c:" : "%c",
-                                    k->option);
-    }
-    words->longs[n] = (struct option){ 0 };
-    opterr = 0;
-    optind = 0; /* GNU: anew, with the mode that the string begins with */
-}
-
-static bool runs_command(const struct options *options)
-{
-    return (1u << options->command & RUNS) != 0;
-}
-
 struct reader { /* what is being put together */
     struct options *options;
     int argc;
@@ -214,7 +115,7 @@ static void complain_about_option(struct reader *r, bool lacks_argument)
     text_shown(shown, sizeof shown, word);
     if (lacks_argument)
         complain(r, "%s needs a value", shown);
-    else if (runs_command(r->options))
+    else if (OPTIONS_RUNS(r->options->command))
         complain(r, "no option %s; COMMAND's own stand behind COMMAND (see: hasplock %s --help)", shown, r->argv[0]);
     else
         complain(r, "no option %s (see: hasplock %s --help)", shown, r->argv[0]);
@@ -403,7 +304,7 @@ static void check_command(struct reader *r)
 {
     static char sh[] = "/bin/sh", dash_c[] = "-c";
     struct options *o = r->options;
-    if (!runs_command(o)) {
+    if (!OPTIONS_RUNS(o->command)) {
         if (o->argv[0])
             one_too_many(r, o->argv[0]);
     } else if (r->shell && o->argv[0]) {
@@ -445,8 +346,8 @@ static void check_kind(struct reader *r)
         complain(r, "--string and --fenced: a string lock has no tokens");
     else if (o->string && o->fair)
         complain(r, "--string and --fair: these are different locks");
-    else if (o->semaphore && (o->string || o->fair))
-        complain(r, "--semaphore and %s: a semaphore is no lock", o->fair ? "--fair" : "--string");
+    else if ((o->semaphore || o->command == COMMAND_LATCH) && (o->string || o->fair))
+        complain(r, "%s is for locks only", o->fair ? "--fair" : "--string");
     else if (o->command == COMMAND_SEMAPHORE && !o->permits)
         complain(r, "no -k N: how many may run at once?");
 }
@@ -460,6 +361,8 @@ static void check_name(struct reader *r)
         complain(r, "set, down, wait or count? (see: hasplock latch --help)");
     else if (!o->name)
         complain(r, "no NAME given (see: hasplock %s --help)", r->argv[0]);
+    else if (o->command == COMMAND_LATCH && o->verb != LATCH_WAIT && o->wait_ms >= 0)
+        complain(r, "-n and -w are for latch wait");
     else if (o->verb == LATCH_SET && !o->number)
         complain(r, "no COUNT given: how often is it counted down?");
     else
@@ -485,8 +388,8 @@ static void check(struct reader *r)
  * behind it. "-": words come as they stand; ":": we say what is wrong. */
 static void read_words(struct reader *r)
 {
-    struct words words;
-    choose_words(&words, "-", 1u << r->options->command);
+    struct options_words words;
+    options_choose(&words, "-", 1u << r->options->command);
     for (;;) {
         r->stands_at = optind > 0 ? optind : 1;
         int option = getopt_long(r->argc, r->argv, words.shorts, words.longs, NULL);
@@ -495,7 +398,7 @@ static void read_words(struct reader *r)
             return;
         }
         bool another = option == WORD && r->options->name;
-        if (another && runs_command(r->options)) {
+        if (another && OPTIONS_RUNS(r->options->command)) {
             take_rest(r, optind - 1);
             return;
         }
@@ -549,10 +452,10 @@ static void say_no_option_here(char **argv, int at, bool lacks_argument)
 /* "+": up to the first word. Its own options are read again behind the command's word. */
 bool options_find_command(int argc, char **argv, enum parsed *parsed)
 {
-    struct words words;
+    struct options_words words;
     int option, at = 1;
     *parsed = PARSED_WRONG;
-    choose_words(&words, "+", ALL);
+    options_choose(&words, "+", ALL_COMMANDS);
     while (at = optind > 0 ? optind : 1, (option = getopt_long(argc, argv, words.shorts, words.longs, NULL)) != -1) {
         if (option == '?' || option == ':') {
             say_no_option_here(argv, at, option == ':');
@@ -570,39 +473,4 @@ bool options_find_command(int argc, char **argv, enum parsed *parsed)
     memmove(&argv[2], &argv[1], (size_t)(optind - 1) * sizeof *argv);
     argv[1] = word;
     return true;
-}
-
-/* --- what follows from them */
-
-/* NULL: it is not there, or empty. */
-static const char *from_environment(const char *variable)
-{
-    const char *value = getenv(variable);
-    return value && *value ? value : NULL;
-}
-
-struct hlk_client_opts options_client(const struct options *options)
-{
-    struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
-    access_fill(&options->access, &opts);
-    opts.wait_replicas = (int)options->wait_replicas;
-    opts.sentinel_username = from_environment("HASPLOCK_SENTINEL_USERNAME");
-    opts.sentinel_password = from_environment("HASPLOCK_SENTINEL_PASSWORD");
-    opts.log = say_log;
-    opts.log_level = options->verbosity >= 2   ? HLK_LOG_DEBUG
-                     : options->verbosity == 1 ? HLK_LOG_INFO
-                                               : HLK_LOG_ERROR; /* dropped: the call's own answer says it */
-    return opts;
-}
-
-struct hlk_lock_opts options_lock(const struct options *options)
-{
-    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = options->fair        ? HLK_LOCK_FAIR
-                : options->fenced    ? HLK_LOCK_FENCED
-                : options->string    ? HLK_LOCK_STRING
-                : options->semaphore ? HLK_LOCK_PERMIT
-                                     : HLK_LOCK_PLAIN;
-    opts.permits = options->permits;
-    return opts;
 }

@@ -64,6 +64,9 @@ Test(cli_latch, refuses_bad_input)
         { "latch", "down" },
         { "latch", "down", "t", "-1" },
         { "latch", "wait", "t", "1" },
+        { "latch", "down", "-n", "t" },
+        { "latch", "set", "-w", "1", "t", "1" },
+        { "latch", "wait", "--string", "t" },
         { "latch", "count", "t", "t" },
         { "latch", "down", "t", "1", "1" },
     };

@@ -112,6 +112,7 @@ Test(cli_semaphore, refuses_bad_input)
         { "semaphore", "-k", "1000001", "t", "true" },
         { "semaphore", "-k", "1", "t" },
         { "semaphore", "-k", "1", "--fair", "t" },
+        { "semaphore", "-k", "1", "--string", "t", "true" },
         { "run", "-k", "1", "t", "true" },
         { "show", "--semaphore", "--fair", "t" },
     };
