@@ -10,20 +10,20 @@
  *         hlk_lock_release(permit);
  *     }
  *
- * A permit is a hlk_lock that as many may hold at once as there are permits. Each call of lock.h, async.h, guard.h and
- * inspect.h takes it, except hlk_lock_break: deadline, cancel, lease, events, owners and counters are theirs. Without
- * lease_ms the watchdog renews a permit until its release; with lease_ms it comes back by itself. A permit that is lost
- * is reported as any lock's loss: by event, descriptor and status.
+ * A permit is a hlk_lock that as many holders may have at once as there are permits. Each call of lock.h, async.h,
+ * guard.h and inspect.h takes it, except hlk_lock_break. Deadline, cancel, lease, events, owners and counters work as
+ * for any lock. Without lease_ms the watchdog renews a permit until its release. With lease_ms it comes back by itself.
+ * The loss of a permit is reported as that of any lock: by event, descriptor and status.
  *
- * How many there are is said by `permits` of the options, or set by the calls below. With `permits` each acquire sees
- * to it: it also makes the number again after the server has lost it, and of two programs that say different numbers
- * each gets one if fewer than its own number are held.
+ * The number of permits is `permits` of the options, or is set by the calls below. With `permits` each acquire sets the
+ * number if it is another one. So it is there again after the server has lost its data. Two programs may name different
+ * numbers: each gets a permit if fewer than its own number are held.
  *
  * A holder (a thread, or the owner) has one permit at most: a second acquire is HLK_DEADLOCK. Use an owner for each
  * permit where a thread needs several.
  *
- * First come, first served among clients of hasplock, over all processes. Redisson's clients know no queue, and take
- * whatever is free.
+ * First come, first served among clients of hasplock, over all processes. Redisson's clients know no queue. One in
+ * yield_every releases (client.h) leaves a free permit to them for a moment.
  *
  * The id of a permit is its hold (hlk_lock_hold_id); Redisson's clients see the same bytes in hex. Leases end by the
  * server's clock. A client of Redisson's compares that end with the clock of its own host: one that is fast takes a
@@ -98,8 +98,9 @@ struct hlk_taken_permit {
  * HLK_OK           *out is the permit
  * HLK_BUSY, HLK_TIMEOUT    one try; all of wait_ms has passed
  * HLK_LOST         its lease was over before this call returned
- * HLK_NOT_REPLICATED, HLK_E_...    as hlk_lock_acquire. Nothing is taken, or it is given back in the background; what a
- *                  command that was not answered may have taken still, at the latest when the lease is over
+ * HLK_NOT_REPLICATED, HLK_E_...    as hlk_lock_acquire
+ * Any other than HLK_OK: nothing is taken. What a command without an answer has taken is given back in the background,
+ * and comes back at the latest when its lease is over.
  * Any thread. Blocks. A pthread cancellation point, which takes nothing. (acquire(leaseTime), tryAcquire) */
 HLK_API HLK_MUST_USE enum hlk_status hlk_permits_take(hlk_permits *permits, int64_t lease_ms, int64_t wait_ms,
                                                      struct hlk_taken_permit *out);

@@ -127,8 +127,7 @@ static enum hlk_status send_about(hlk_permits *permits, const char *operation, c
         return status;
     if (done < 0)
         return hlk_lock_fail(lock, operation, HLK_E_SERVER, "unexpected reply of the server");
-    return done ? HLK_OK
-                : hlk_lock_fail(lock, operation, HLK_NOT_HOLDER, "nobody has this permit; nothing was changed");
+    return done ? HLK_OK : hlk_lock_fail(lock, operation, HLK_NOT_HOLDER, "nobody has this permit");
 }
 
 enum hlk_status hlk_permits_give_back(hlk_permits *permits, const char *id)
