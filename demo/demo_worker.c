@@ -192,7 +192,7 @@ static bool seller_locked_order(struct seller *seller, struct demo_hold *hold)
     if (hold)
         atomic_store(&hold->ended_ns, demo_now_ns());
     status = hlk_lock_release(shop->lock);
-    if (status != HLK_OK && status != HLK_LOST)
+    if (status != HLK_OK && status != HLK_LOST && status != HLK_E_UNSURE) /* UNSURE: it goes on in the background */
         shop_fails(shop, say_exit_code(status), hlk_status_name(status), hlk_last_error());
     hold_ends(hold, status == HLK_LOST ? DEMO_LOST : DEMO_RELEASED);
     accident_tell(shop->shared, hold, status);
