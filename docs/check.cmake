@@ -15,7 +15,7 @@ foreach(source IN LISTS sources)
     list(APPEND known ${names})
 endforeach()
 list(REMOVE_DUPLICATES known)
-list(APPEND known HLK_TEST_ACL hlk_async hlk_inspect hlk_owner_id)
+list(APPEND known HLK_TEST_ACL hlk_async hlk_inspect hlk_multilock hlk_owner_id)
                                     # of the tests; pages; what is gone and said so
 
 set(faults 0)

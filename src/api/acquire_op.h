@@ -32,6 +32,7 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     int64_t started_ns;
     int64_t lease_ms;                   /* > 0 */
     bool fixed, eintr;
+    atomic_bool stopped;                /* its driver ends it, as a cancel does */
     bool in_flight;                     /* the command's call is in the stream */
     bool won;                           /* the reply was "acquired" */
     bool retried;                       /* one try, or one that polls: it has been sent again because a hold of this

@@ -226,7 +226,7 @@ static void step_on_closed(struct hlk_acquire_op *op)
 
 static void step_on_cancel(struct hlk_acquire_op *op)
 {
-    if (op->cancel && hlk_cancel_triggered(op->cancel))
+    if (atomic_load(&op->stopped) || (op->cancel && hlk_cancel_triggered(op->cancel)))
         (void)hlk_acquire_abort(op, HLK_INTERRUPTED, "cancelled");
 }
 

@@ -1,26 +1,19 @@
 /* Acquire without a blocked thread, on one server. */
 #include "api/acquire_step.h"
-#include "api/async_driver.h"
+#include "api/acquiring.h"
 
 #include "base/mem.h"
 
-/* Three parties have it: the completion, an attempt in flight, and the loop. */
-struct acquiring {
-    struct hlk_async async;
-    struct hlk_acquire_op *op;
-    struct hlk_up up;
-};
-
-static struct acquiring *acquiring_of(struct hlk_async *async)
+static struct hlk_acquiring *acquiring_of(struct hlk_async *async)
 {
-    return HLK_CONTAINER(async, struct acquiring, async);
+    return HLK_CONTAINER(async, struct hlk_acquiring, async);
 }
 
 /* --- events --- */
 
 static void acquiring_on_up(struct hlk_up *up)
 {
-    struct hlk_async *async = &HLK_CONTAINER(up, struct acquiring, up)->async;
+    struct hlk_async *async = &HLK_CONTAINER(up, struct hlk_acquiring, up)->async;
     if (atomic_load(&async->refs) > 0)
         hlk_async_step(async, HLK_WAKE_UP);
 }
@@ -38,7 +31,7 @@ static enum hlk_progress acquiring_send(struct hlk_acquire_op *op)
     struct hlk_async *async = op->driver;
     op->cmd.call.waiter = NULL;
     op->cmd.call.done = acquiring_on_answer;
-    op->cmd.call.lazy = false;
+    op->cmd.call.lazy = acquiring_of(async)->lazy && op->cmd.attempts == 0;
     op->in_flight = true;
     hlk_async_ref(async);
     enum hlk_progress progress = hlk_command_send(&op->cmd, &op->error);
@@ -50,7 +43,7 @@ static enum hlk_progress acquiring_send(struct hlk_acquire_op *op)
 }
 
 /* Makes sure that what the operation waits for sets a bit. */
-static struct hlk_wait_for acquiring_wait_for(struct acquiring *acquiring, struct hlk_wait_for next)
+static struct hlk_wait_for acquiring_wait_for(struct hlk_acquiring *acquiring, struct hlk_wait_for next)
 {
     struct hlk_acquire_op *op = acquiring->op;
     acquiring->async.touched |= op->shared;
@@ -66,7 +59,7 @@ static struct hlk_wait_for acquiring_wait_for(struct acquiring *acquiring, struc
 
 static struct hlk_wait_for acquiring_step(struct hlk_async *async, unsigned events)
 {
-    struct acquiring *acquiring = acquiring_of(async);
+    struct hlk_acquiring *acquiring = acquiring_of(async);
     return acquiring_wait_for(acquiring, hlk_acquire_step(acquiring->op, events));
 }
 
@@ -81,7 +74,7 @@ static void acquiring_complete(void *ctx)
 /* Later operations of the same owner complete after it. */
 static void acquiring_end(struct hlk_async *async)
 {
-    struct acquiring *acquiring = acquiring_of(async);
+    struct hlk_acquiring *acquiring = acquiring_of(async);
     struct hlk_acquire_op *op = acquiring->op;
     struct hlk_entry *e = op->lock->entry;
     hlk_client *client = op->lock->client;
@@ -93,9 +86,9 @@ static void acquiring_end(struct hlk_async *async)
     hlk_client_ref(client); /* the completion may run at once and destroy the handle; then these references keep them */
     hlk_entry_ref(e);
     if (op->won && !op->raising) /* a nested hold reports nothing: the holder may be another one by now */
-        hlk_entry_report_acquired(e, op->waiter.holder.id, acquiring_complete, async);
+        hlk_entry_report_acquired(e, op->waiter.holder.id, acquiring->complete, async);
     else
-        acquiring_complete(async);
+        acquiring->complete(async);
     hlk_entry_unref(e);
     hlk_client_op_end(client);
     hlk_client_unref(client);
@@ -103,7 +96,7 @@ static void acquiring_end(struct hlk_async *async)
 
 static void acquiring_free(struct hlk_async *async)
 {
-    struct acquiring *acquiring = acquiring_of(async);
+    struct hlk_acquiring *acquiring = acquiring_of(async);
     hlk_acquire_op_free(acquiring->op);
     hlk_mem_free(acquiring);
 }
@@ -112,17 +105,16 @@ static void acquiring_free(struct hlk_async *async)
 
 static const struct hlk_async_type type = { acquiring_step, acquiring_end, acquiring_free };
 
-/* NULL: no memory. */
-static struct acquiring *make(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner, hlk_done_fn *done,
-                              void *ctx)
+struct hlk_acquiring *hlk_acquiring_make(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder,
+                                         hlk_owner *owner, void (*complete)(void *async))
 {
-    struct acquiring *acquiring = hlk_mem_zalloc(sizeof *acquiring);
-    struct hlk_acquire_op *op = acquiring ? hlk_acquire_op_make(lock, opts, lock->holder) : NULL;
+    struct hlk_acquiring *acquiring = hlk_mem_zalloc(sizeof *acquiring);
+    struct hlk_acquire_op *op = acquiring ? hlk_acquire_op_make(lock, opts, holder) : NULL;
     if (!op) {
         hlk_mem_free(acquiring);
         return NULL;
     }
-    hlk_async_init(&acquiring->async, &type, lock, owner, done, ctx);
+    hlk_async_init(&acquiring->async, &type, lock, owner);
     op->driver = &acquiring->async;
     op->waker = &acquiring->async.waker;
     op->send = acquiring_send;
@@ -130,29 +122,50 @@ static struct acquiring *make(hlk_lock *lock, const struct hlk_acquire_opts *opt
     op->eintr = false;
     acquiring->op = op;
     acquiring->up.run = acquiring_on_up;
+    acquiring->complete = complete;
     return acquiring;
+}
+
+enum hlk_status hlk_acquiring_start(struct hlk_acquiring *acquiring, const struct hlk_acquire_opts *opts)
+{
+    struct hlk_acquire_op *op = acquiring->op;
+    hlk_lock *lock = op->lock;
+    unsigned count = 0;
+    uint64_t h = 0;
+    enum hlk_status status =
+        hlk_lock_check(lock, "acquire"); /* close waits for this call from here on, or has begun before */
+    if (status != HLK_OK) {
+        hlk_acquire_op_leave(op);
+        hlk_client_op_end(lock->client);
+        hlk_async_drop(&acquiring->async);
+        return status;
+    }
+    enum hlk_enter nested = hlk_acquire_nest(lock, opts, op->waiter.holder, &count, &h);
+    hlk_async_start(&acquiring->async, acquiring_wait_for(acquiring, hlk_acquire_start(op, nested, count, h)));
+    return HLK_OK;
+}
+
+void hlk_acquiring_limit(struct hlk_acquiring *acquiring, int64_t at_ms)
+{
+    struct hlk_acquire_op *op = acquiring->op;
+    op->machine.deadline_ms = op->machine.until_ms = op->cmd.limits.at_ms = at_ms;
+}
+
+void hlk_acquiring_stop(struct hlk_acquiring *acquiring)
+{
+    atomic_store(&acquiring->op->stopped, true);
+    hlk_async_step(&acquiring->async, HLK_WAKE_CANCEL);
 }
 
 static enum hlk_status acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
                                      hlk_done_fn *done, void *ctx)
 {
-    unsigned count = 0;
-    uint64_t h = 0;
-    struct acquiring *acquiring = make(lock, opts, owner, done, ctx);
+    struct hlk_acquiring *acquiring = hlk_acquiring_make(lock, opts, lock->holder, owner, acquiring_complete);
     if (!acquiring)
         return hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
-    enum hlk_status status =
-        hlk_lock_check(lock, "acquire"); /* close waits for this call from here on, or has begun before */
-    if (status != HLK_OK) {
-        hlk_acquire_op_leave(acquiring->op);
-        hlk_client_op_end(lock->client);
-        hlk_async_drop(&acquiring->async);
-        return status;
-    }
-    enum hlk_enter nested = hlk_acquire_nest(lock, opts, lock->holder, &count, &h);
-    hlk_async_start(&acquiring->async,
-                    acquiring_wait_for(acquiring, hlk_acquire_start(acquiring->op, nested, count, h)));
-    return HLK_OK;
+    acquiring->async.done = done;
+    acquiring->async.ctx = ctx;
+    return hlk_acquiring_start(acquiring, opts);
 }
 
 enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *given, hlk_done_fn *done,

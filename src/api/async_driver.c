@@ -106,15 +106,13 @@ static void async_run_done(struct hlk_job *job)
     hlk_async_unref(async);
 }
 
-void hlk_async_init(struct hlk_async *async, const struct hlk_async_type *type, hlk_lock *lock, hlk_owner *owner,
-                    hlk_done_fn *done, void *ctx)
+void hlk_async_init(struct hlk_async *async, const struct hlk_async_type *type, hlk_lock *lock, hlk_owner *owner)
 {
     async->type = type;
     async->lock = lock;
     async->owner = owner;
-    atomic_fetch_add(&owner->refs, 1);
-    async->done = done;
-    async->ctx = ctx;
+    if (owner)
+        atomic_fetch_add(&owner->refs, 1);
     async->waker.wake = async_on_wake;
     async->post.run = async_on_post;
     async->end.run = async_on_end;

@@ -26,7 +26,7 @@ struct hlk_async {              /* heap; embedded in the operation's own struct 
     bool touched;               /* the loop may have a pointer to it: it is freed on the loop thread */
     bool over;                  /* no further steps */
     hlk_lock *lock;             /* its handle is referenced by the operation */
-    hlk_owner *owner;           /* referenced: the handle may be destroyed during the wait */
+    hlk_owner *owner;           /* referenced: the handle may be destroyed during the wait; or NULL */
     struct hlk_waker waker;     /* for the operation */
     struct hlk_post post;
     struct hlk_post end;        /* frees it: posted once, with the last reference */
@@ -39,9 +39,9 @@ struct hlk_async {              /* heap; embedded in the operation's own struct 
     struct hlk_error error;     /* of the thread that ended the operation, for the thread of the callback */
 };
 
-/* Zeroed before. The owner is referenced. Events that come before hlk_async_start are kept. */
-void hlk_async_init(struct hlk_async *async, const struct hlk_async_type *type, hlk_lock *lock, hlk_owner *owner,
-                    hlk_done_fn *done, void *ctx);
+/* Zeroed before; `done` and `ctx` are the caller's to set. The owner (NULL: none) is referenced. Events that come
+ * before hlk_async_start are kept. */
+void hlk_async_init(struct hlk_async *async, const struct hlk_async_type *type, hlk_lock *lock, hlk_owner *owner);
 /* Instead of hlk_async_start: it is freed. */
 void hlk_async_drop(struct hlk_async *async);
 /* After the operation's first step: what that waits for. */

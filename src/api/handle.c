@@ -36,8 +36,10 @@ enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum 
     hlk_text_init(&text, buf, sizeof buf);
     hlk_text_add(&text, "%s ", operation);
     hlk_text_add_quoted(&text, hlk_lock_text(lock), hlk_lock_text_len(lock), 128);
-    hlk_text_add(
-        &text, " at %s: ", hlk_lock_group(lock) ? lock->client->part->shown : hlk_lock_node(lock)->endpoint.url.shown);
+    if (!lock->is_multilock)
+        hlk_text_add(&text, " at %s",
+                     hlk_lock_group(lock) ? lock->client->part->shown : hlk_lock_node(lock)->endpoint.url.shown);
+    hlk_text_add(&text, ": ");
     va_list args;
     va_start(args, format);
     hlk_text_vadd(&text, format, args);
@@ -56,7 +58,8 @@ enum hlk_status hlk_lock_check_single(const hlk_lock *lock, const char *operatio
 {
     enum hlk_status status = hlk_lock_check(lock, operation);
     if (status == HLK_OK && hlk_lock_group(lock))
-        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "not of a lock over several masters");
+        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "not of %s",
+                             lock->is_multilock ? "a multilock" : "a lock over several masters");
     return status;
 }
 
@@ -82,13 +85,14 @@ enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_holder hol
 void hlk_lock_owner_label(struct hlk_handle *handle, char *buf, size_t size)
 {
     buf[0] = '\0';
-    if (!handle || !handle->mu) /* a thread's handle has no owner */
+    const struct hlk_handle *root = hlk_handle_root(handle);
+    if (!root)
         return;
-    hlk_mutex_lock(handle->mu);
+    hlk_mutex_lock(root->mu);
     const hlk_owner *owner = hlk_lock_owner(HLK_CONTAINER(handle, hlk_lock, handle));
     if (owner)
         (void)snprintf(buf, size, "%s", owner->label);
-    hlk_mutex_unlock(handle->mu);
+    hlk_mutex_unlock(root->mu);
 }
 
 /* --- locks --- */
@@ -103,6 +107,8 @@ static void free_lock(struct hlk_handle *handle)
     hlk_nocancel_end(old);
     if (lock->entry)
         hlk_entry_unref(lock->entry);
+    if (lock->is_multilock)
+        hlk_mem_free(lock->members);
     hlk_mem_free(lock);
     hlk_client_unref(client);
 }
@@ -161,29 +167,14 @@ static void set_kind(hlk_lock *lock, const struct hlk_lock_opts *opts)
     lock->backoff_max_ms = (uint16_t)(max_ms > min_ms ? max_ms : min_ms);
 }
 
-hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
+static void init_lock(hlk_lock *lock, hlk_client *client, const struct hlk_lock_opts *opts)
 {
-    const struct hlk_kind *kind = hlk_kind_get(opts->kind);
-    struct hlk_node *node = hlk_client_node(client, name, len);
-    bool by_holder = client->part || (kind->format->per_holder && !opts->owner);
-    hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + (by_holder ? len + 1 : 0));
-    struct hlk_entry *entry = !lock || by_holder ? NULL
-                              : kind->format->per_holder
-                                  ? hlk_entry_get_own(node, kind->format, name, len, opts->owner->holder.id, true)
-                                  : hlk_entry_get(node, kind->format, name, len);
-    if (!lock || (!entry && !by_holder)) {
-        hlk_mem_free(lock);
-        return NULL;
-    }
-    if (by_holder)
-        memcpy(lock->name, name, len);
     set_kind(lock, opts);
     atomic_init(&lock->handle.refs, 1);
     lock->handle.mu = &client->table.handles_mu;
     lock->handle.callback = (struct hlk_callback){ opts->on_event, opts->event_ctx };
     lock->handle.lost_fd = -1;
     lock->handle.free = free_lock;
-    lock->entry = entry;
     lock->client = client;
     hlk_client_ref(client);
     if (opts->owner) {
@@ -193,6 +184,36 @@ hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const 
     }
     lock->lease_ms = opts->lease_ms;
     lock->max_hold_ms = opts->max_hold_ms;
+}
+
+hlk_lock *hlk_lock_make_without_entry(hlk_client *client, const char *name, size_t len,
+                                      const struct hlk_lock_opts *opts)
+{
+    hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + len + 1);
+    if (!lock)
+        return NULL;
+    memcpy(lock->name, name, len);
+    init_lock(lock, client, opts);
+    return lock;
+}
+
+hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
+{
+    const struct hlk_kind *kind = hlk_kind_get(opts->kind);
+    struct hlk_node *node = hlk_client_node(client, name, len);
+    if (client->part || (kind->format->per_holder && !opts->owner))
+        return hlk_lock_make_without_entry(client, name, len, opts);
+    hlk_lock *lock = hlk_mem_zalloc(sizeof *lock);
+    struct hlk_entry *entry = !lock ? NULL
+                              : kind->format->per_holder
+                                  ? hlk_entry_get_own(node, kind->format, name, len, opts->owner->holder.id, true)
+                                  : hlk_entry_get(node, kind->format, name, len);
+    if (!entry) {
+        hlk_mem_free(lock);
+        return NULL;
+    }
+    lock->entry = entry;
+    init_lock(lock, client, opts);
     return lock;
 }
 
@@ -255,14 +276,23 @@ void hlk_lock_destroy(hlk_lock *lock)
 {
     if (!lock || lock->client->process != hlk_thread_process())
         return;
+    const struct hlk_lock_group *group = hlk_lock_group(lock);
+    if (group && group->destroy)
+        group->destroy(lock);
     if (lock->handle.callback.fn)
         hlk_events_silence(&lock->client->events, &lock->handle);
-    hlk_mutex_lock(lock->handle.mu);
+    hlk_lock_disown(lock);
+    hlk_handle_release(&lock->handle);
+}
+
+void hlk_lock_disown(hlk_lock *lock)
+{
+    struct hlk_mutex *mu = hlk_handle_root(&lock->handle)->mu;
+    hlk_mutex_lock(mu);
     hlk_owner *owner = hlk_lock_owner(lock);
     lock->owned = false;
-    hlk_mutex_unlock(lock->handle.mu);
+    hlk_mutex_unlock(mu);
     hlk_owner_destroy(owner);
-    hlk_handle_release(&lock->handle);
 }
 
 struct hlk_node *hlk_lock_node(const hlk_lock *lock)
@@ -277,21 +307,26 @@ const char *hlk_lock_name(const hlk_lock *lock)
 
 /* --- calls without Redis --- */
 
+struct hlk_entry *hlk_lock_find_entry(const hlk_lock *lock, uint64_t holder)
+{
+    if (!lock->entry) /* each thread has an entry while it holds the lock or has lost it */
+        return hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, lock->name, strlen(lock->name), holder,
+                                 false);
+    hlk_entry_ref(lock->entry);
+    return lock->entry;
+}
+
 void hlk_lock_view(const hlk_lock *lock, struct hlk_thread *self, struct hlk_view *view)
 {
-    uint64_t holder = hlk_lock_holder(lock, self).id;
-    struct hlk_entry *e = lock->entry;
+    struct hlk_holder holder = hlk_lock_holder(lock, self);
     const struct hlk_lock_group *group = hlk_lock_group(lock);
-    if (group) {
-        group->view(lock, hlk_lock_holder(lock, self), view);
+    struct hlk_entry *e = group ? NULL : hlk_lock_find_entry(lock, holder.id);
+    if (group)
+        group->view(lock, holder, view);
+    if (!e)
         return;
-    }
-    if (!e) /* each thread has an entry while it holds the lock or has lost it */
-        e = hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, lock->name, strlen(lock->name), holder, false);
-    if (e)
-        hlk_entry_view(e, holder, view);
-    if (e && !lock->entry)
-        hlk_entry_unref(e);
+    hlk_entry_view(e, holder.id, view);
+    hlk_entry_unref(e);
 }
 
 static void look(const hlk_lock *lock, struct hlk_view *view)
@@ -339,6 +374,8 @@ enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
     if (!buf || size == 0)
         return hlk_lock_fail(lock, "hold id", HLK_E_INVALID, "no buffer");
     buf[0] = '\0';
+    if (lock->is_multilock)
+        return hlk_lock_fail(lock, "hold id", HLK_E_INVALID, "a multilock has none; each of its members has one");
     look(lock, &view);
     if (view.lost)
         return hlk_lock_fail(lock, "hold id", HLK_LOST, "the hold was lost (%s)", view.why);

@@ -16,10 +16,10 @@ struct hlk_owner {
     char label[65];
 };
 
-/* What a lock over several servers does (quorum/lock.c); calls have checked their arguments. Nothing below the public
- * functions knows that there are such locks. */
+/* What a lock over several servers does (quorum/lock.c), or one made of several locks (multilock.c). Calls have checked
+ * their arguments. Nothing below the public functions knows that there are such locks. */
 struct hlk_lock_group {
-    /* NULL: such a lock can be made; else why not. */
+    /* NULL: hlk_lock_create can make such a lock; else why not. */
     const char *(*refuse)(const struct hlk_lock_opts *opts);
     enum hlk_status (*acquire)(hlk_lock *lock, const struct hlk_acquire_opts *opts);
     enum hlk_status (*acquire_async)(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
@@ -28,6 +28,7 @@ struct hlk_lock_group {
     enum hlk_status (*release_async)(hlk_lock *lock, hlk_done_fn *done, void *ctx);
     enum hlk_status (*extend)(hlk_lock *lock, int64_t lease_ms);
     void (*view)(const hlk_lock *lock, struct hlk_holder holder, struct hlk_view *view);
+    void (*destroy)(hlk_lock *lock);    /* NULL: nothing more than for each lock */
 };
 
 /* One call of a semaphore. */
@@ -37,27 +38,39 @@ struct hlk_semaphore_call {
     atomic_uint holds;                  /* of the call's holder */
 };
 
+/* Of a multilock: a handle on each member (hlk_lock_member_handle), in the order of their names. */
+struct hlk_members {
+    size_t count;
+    hlk_lock *locks[];
+};
+
 struct hlk_lock {
     struct hlk_handle handle;           /* its references: the user's, holds, waits */
     hlk_client *client;                 /* referenced, as entry is */
     struct hlk_entry *entry;            /* NULL: a group's, or a fair lock held by threads, whose calls use thread
-                                         * handles (thread_handle.c) */
+                                         * handles (child_handle.c) */
     struct hlk_holder holder;           /* id 0: the thread that calls */
     int64_t lease_ms, max_hold_ms;
     union {
         int64_t token_floor;            /* of a fenced kind */
         int64_t permits;                /* of a kind that has them: how many there are; 0: as it was set */
+        struct hlk_members *members;    /* of a multilock */
     };
     const struct hlk_kind *kind;
     uint16_t backoff_min_ms, backoff_max_ms;    /* of polls; at most a minute */
     atomic_bool owned;                  /* the holder is an owner, referenced. Given back by destroy: holds keep none */
     bool has_permits;                   /* of a semaphore, for one call: struct hlk_semaphore_call is behind it */
+    bool is_multilock;                  /* kind, holder and client are those of its first member */
     char name[];                        /* the name, if entry is NULL */
 };
+
+extern const struct hlk_lock_group hlk_multilock_group;     /* multilock.c */
 
 /* NULL: a lock on one server. */
 static inline const struct hlk_lock_group *hlk_lock_group(const hlk_lock *lock)
 {
+    if (lock->is_multilock)
+        return &hlk_multilock_group;
     return lock->client->part ? lock->client->part->locks : NULL;
 }
 
@@ -85,8 +98,11 @@ static inline size_t hlk_lock_text_len(const hlk_lock *lock)
 
 /* Its length; 0: the name is refused, with the thread's error set. */
 size_t hlk_lock_check_name(hlk_client *client, const char *operation, const char *name);
-/* hlk_lock_create with checked arguments. NULL: no memory; the thread's error is not set. */
+/* hlk_lock_create with checked arguments. NULL: no memory; the thread's error is not set. The second one is for a
+ * group, and for locks whose entries belong to threads. */
 hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts);
+hlk_lock *hlk_lock_make_without_entry(hlk_client *client, const char *name, size_t len,
+                                      const struct hlk_lock_opts *opts);
 
 /* hlk_lock_create for the public function that makes a `what`. wrong: of its arguments, found already; or NULL. */
 hlk_lock *hlk_lock_create_as(hlk_client *client, const char *what, const char *name, const struct hlk_lock_opts *opts,
@@ -98,8 +114,16 @@ hlk_lock *hlk_lock_thread_handle(hlk_lock *lock, const char *operation);
 /* A handle on a semaphore for one call, whose holder nobody else is: `permits`, and cmd->settled. Likewise. */
 hlk_lock *hlk_lock_call_handle(hlk_lock *lock, const char *operation, int64_t permits, const char *settled);
 void hlk_lock_drop_thread_handle(const hlk_lock *lock, hlk_lock *own);
+/* A handle on a member of a multilock, for the member's holder: losses are reported by the multilock's handle. Released
+ * by hlk_lock_drop_member_handle. NULL: no memory; the thread's error is not set. */
+hlk_lock *hlk_lock_member_handle(hlk_lock *member, hlk_lock *multilock);
+void hlk_lock_drop_member_handle(hlk_lock *own);
+/* Gives the owner back, as destroy does: holds keep none. */
+void hlk_lock_disown(hlk_lock *lock);
 /* The node that keeps the lock. */
 struct hlk_node *hlk_lock_node(const hlk_lock *lock);
+/* What this holder has of a lock on one server, or its queue, with a reference. NULL: nothing. */
+struct hlk_entry *hlk_lock_find_entry(const hlk_lock *lock, uint64_t holder);
 /* *view must be zeroed. */
 void hlk_lock_view(const hlk_lock *lock, struct hlk_thread *self, struct hlk_view *view);
 
@@ -129,7 +153,7 @@ static inline enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *o
 {
     return lock && hlk_client_is_usable(lock->client) ? HLK_OK : hlk_lock_refuse(lock, operation);
 }
-/* The same, and a lock over several servers. */
+/* The same, and a lock over several servers, or made of several locks. */
 enum hlk_status hlk_lock_check_single(const hlk_lock *lock, const char *operation);
 
 struct hlk_send_limits {           /* limits of a short command; all 0: reconnect_timeout_ms and reply_timeout_ms

@@ -13,7 +13,7 @@ void hlk_handle_count_lost(struct hlk_handle *handle, bool lost)
 {
     if (!handle)
         return;
-    if (!handle->mu)
+    while (!handle->mu)
         handle = handle->parent;
     int old = hlk_nocancel_begin();
     hlk_mutex_lock(handle->mu);

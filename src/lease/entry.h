@@ -64,9 +64,17 @@ struct hlk_handle {
             int lost_fd;                /* -1: not created yet */
             unsigned lost;              /* holds lost through it and not released yet. Readable while > 0 */
         };
-        struct hlk_handle *parent;         /* its descriptor reports these losses (api/thread_handle.c) */
+        struct hlk_handle *parent;         /* its descriptor reports these losses (api/child_handle.c) */
     };
 };
+
+/* The user's handle. NULL for NULL. */
+static inline const struct hlk_handle *hlk_handle_root(const struct hlk_handle *handle)
+{
+    while (handle && !handle->mu)
+        handle = handle->parent;
+    return handle;
+}
 
 /* NULL is fine. */
 static inline void hlk_handle_retain(struct hlk_handle *handle)

@@ -24,7 +24,7 @@ static void notify_of(struct hlk_entry *e, uint64_t h, const struct hlk_handle *
     struct hlk_callback callbacks[2] = { handle ? handle->callback : (struct hlk_callback){ NULL, NULL },
                                          table->callback };
     if (!hlk_events_notify(table->events, kind, hlk_entry_name(e), field, until_ms, why, callbacks,
-                           handle && !handle->mu ? handle->parent : handle))
+                           hlk_handle_root(handle)))
         atomic_fetch_add(&table->unreported, 1); /* the watchdog's tick logs it: no user code under a mutex */
 }
 

@@ -111,6 +111,8 @@ bool hlk_pipeline_leave(hlk_pipeline *pipeline, struct hlk_call *call, void (*do
 /* For a thread that waits for lazy calls on several pipelines at once. Reads what is there, unless another thread
  * leads; does not block. The ends of calls run before it returns. */
 void hlk_pipeline_glance(hlk_pipeline *pipeline);
+/* For how long such a thread polls before it sleeps, as far as this connection is concerned. */
+int64_t hlk_pipeline_spin_ns(hlk_pipeline *pipeline);
 /* While on, the loop reads answers as they come: such a thread goes to sleep. Each `on` is followed by one off. */
 void hlk_pipeline_expect(hlk_pipeline *pipeline, bool on);
 

@@ -312,6 +312,14 @@ void hlk_pipeline_glance(hlk_pipeline *pipeline)
     hlk_mutex_unlock(&pipeline->mu);
 }
 
+int64_t hlk_pipeline_spin_ns(hlk_pipeline *pipeline)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    int64_t budget = pipeline->callers <= HLK_PIPELINE_FEW ? hlk_spin_budget_ns(&pipeline->spin) : 0;
+    hlk_mutex_unlock(&pipeline->mu);
+    return budget;
+}
+
 void hlk_pipeline_expect(hlk_pipeline *pipeline, bool on)
 {
     hlk_mutex_lock(&pipeline->mu);

@@ -14,7 +14,7 @@ static void hold_notify(struct hlk_quorum *quorum, int kind, int64_t until_ms, c
     const struct hlk_handle *handle = quorum->handle;
     const struct hlk_callback own = { quorum->opts.on_event, quorum->opts.event_ctx };
     const struct hlk_callback callbacks[2] = { handle ? handle->callback : own, table->callback };
-    const void *of = handle ? (const void *)handle : (const void *)quorum;
+    const void *of = handle ? (const void *)hlk_handle_root(handle) : (const void *)quorum;
     (void)hlk_field(holder, quorum->client->id, quorum->round->hold);
     if (!hlk_events_notify(table->events, kind, quorum->name, holder, until_ms, why, callbacks, of))
         atomic_fetch_add(&table->unreported, 1);

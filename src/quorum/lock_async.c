@@ -52,7 +52,9 @@ enum hlk_status hlk_quorum_lock_acquire_async(hlk_lock *lock, const struct hlk_a
         return hlk_quorum_lock_no_memory(lock, "acquire");
     }
     hlk_handle_retain(&lock->handle);
-    hlk_async_init(&acquiring->async, &type, lock, owner, done, ctx);
+    hlk_async_init(&acquiring->async, &type, lock, owner);
+    acquiring->async.done = done;
+    acquiring->async.ctx = ctx;
     acquiring->async.touched = true; /* alarms, close and cancel have it from the first step on */
     acquiring->report.job = &acquiring->async.job;
     struct hlk_quorum_terms terms = hlk_quorum_lock_terms(lock, quorum, opts);

@@ -96,6 +96,59 @@ Test(memory, that_is_short_in_a_try)
     memory_for_every_step(&(struct memory_kind){ memory_before_any, act_try, memory_after_acquire, 2 });
 }
 
+/* --- several at once */
+
+static hlk_lock *second, *both;
+
+static void before_both(struct memory_task *t)
+{
+    memory_before_any(t);
+    second = hlk_lock_create(t->client, "t-second", NULL);
+    hlk_lock *members[] = { t->owned, second };
+    both = hlk_lock_create_multilock(members, 2, NULL);
+    cr_assert_not_null(both, "%s", hlk_last_error());
+}
+
+static enum hlk_status act_both(struct memory_task *t)
+{
+    t->actor = actor_start_wait(both, 5000);
+    return actor_status(t->actor);
+}
+
+/* Without memory for its release a member is not renewed any more, and its lease runs out. */
+static void after_both(struct memory_task *t, enum hlk_status status)
+{
+    if (status == HLK_OK)
+        cr_assert_eq(raw_int(fixture.redis, "EXISTS t t-second"), 2);
+    if (status == HLK_OK)
+        cr_assert_eq(actor_end(t->actor), HLK_OK);
+    else
+        actor_leave(t->actor);
+    cr_assert_eq(hlk_lock_holds(t->owned), 0);
+    WITHIN(FREE_MS, is_free("t-second"));
+    hlk_lock_destroy(both);
+    hlk_lock_destroy(second);
+}
+
+Test(memory, that_is_short_in_an_acquire_of_several)
+{
+    memory_for_every_step(&(struct memory_kind){ before_both, act_both, after_both, 6 });
+}
+
+static enum hlk_status act_multilock(struct memory_task *t)
+{
+    hlk_lock *members[] = { t->lock };
+    hlk_lock *multilock = hlk_lock_create_multilock(members, 1, NULL);
+    enum hlk_status status = multilock ? HLK_OK : hlk_last_status();
+    hlk_lock_destroy(multilock);
+    return status;
+}
+
+Test(memory, that_is_short_while_making_a_multilock)
+{
+    memory_for_every_step(&(struct memory_kind){ memory_before_any, act_multilock, NULL, 3 });
+}
+
 /* One failure may cost the subscription, never the wake-up. As long as nothing can be subscribed, a wait ends by its
  * deadline. */
 static enum hlk_status act_wait(struct memory_task *t)

@@ -478,11 +478,11 @@ Test(quorum_lock, is_a_member_of_a_multilock)
 {
     hlk_client *client = three();
     hlk_lock *members[2] = { quorum_lock(client, "a", NULL), quorum_lock(client, "b", NULL) };
-    hlk_multilock *both = hlk_multilock_create(members, 2);
+    hlk_lock *both = hlk_lock_create_multilock(members, 2, NULL);
     cr_assert_not_null(both, "%s", hlk_last_error());
-    cr_assert_eq(hlk_multilock_acquire(both, 1000), HLK_OK, "%s", hlk_last_error());
-    cr_assert_gt(hlk_multilock_left_ms(both), 0);
-    cr_assert_eq(hlk_multilock_release(both), HLK_OK, "%s", hlk_last_error());
-    hlk_multilock_destroy(both);
+    cr_assert_eq(hlk_lock_acquire(both, 1000), HLK_OK, "%s", hlk_last_error());
+    cr_assert_gt(hlk_lock_left_ms(both), 0);
+    cr_assert_eq(hlk_lock_release(both), HLK_OK, "%s", hlk_last_error());
+    hlk_lock_destroy(both);
     WAIT_FOR(quorum_keys("a") == 0 && quorum_keys("b") == 0);
 }

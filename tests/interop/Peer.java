@@ -258,6 +258,8 @@ public final class Peer {
             return permits.acquire(number(words, 3), TimeUnit.MILLISECONDS);
         case "try":
             return permits.tryAcquire(0, number(words, 3), TimeUnit.MILLISECONDS);
+        case "pass": // takes one, and gives it back at once
+            return permits.tryRelease(permits.acquire(number(words, 3), TimeUnit.MILLISECONDS));
         case "release":
             return permits.tryRelease(words[3]);
         case "extend":

@@ -7,20 +7,20 @@
 enum { ROUNDS = 10 };
 
 static hlk_lock *members[2];
-static hlk_multilock *multilock;
+static hlk_lock *multilock;
 
 static void start(void)
 {
     fixture_open();
     members[0] = fixture_lock("m1");
     members[1] = fixture_lock("m2");
-    multilock = hlk_multilock_create(members, 2);
+    multilock = hlk_lock_create_multilock(members, 2, NULL);
     cr_assert_not_null(multilock, "%s", hlk_last_error());
 }
 
 static void stop(void)
 {
-    hlk_multilock_destroy(multilock);
+    hlk_lock_destroy(multilock);
     fixture_close();
 }
 
@@ -35,13 +35,13 @@ static void both_are_free(void)
 Test(redisson_multilock, excludes_java_and_is_excluded)
 {
     cr_assert_str_eq(peer_ask(fixture.java, "A.1 multilock m1+m2"), "ok");
-    cr_assert_eq(hlk_multilock_acquire(multilock, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_eq(hlk_lock_acquire(multilock, HLK_NOWAIT), HLK_BUSY);
     cr_assert_str_eq(peer_ask(fixture.java, "A.1 multiunlock m1+m2"), "ok");
-    cr_assert_eq(hlk_multilock_acquire(multilock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(multilock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     expect_held("m1", hlk_client_id(fixture.client), 1, WATCHDOG_MS * 2 / 3, WATCHDOG_MS);
     expect_held("m2", hlk_client_id(fixture.client), 1, WATCHDOG_MS * 2 / 3, WATCHDOG_MS);
     cr_assert_str_eq(peer_ask(fixture.java, "A.1 multitrylock m2+m1"), "false");
-    cr_assert_eq(hlk_multilock_release(multilock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(multilock), HLK_OK, "%s", hlk_last_error());
     both_are_free();
 }
 
@@ -51,13 +51,13 @@ Test(redisson_multilock, waits_for_a_lock_of_java_and_then_has_all)
     cr_assert_str_eq(peer_ask(fixture.java, "A.1 lock m2"), "ok");
     peer_tell(fixture.java, "A.2 lock m1");
     cr_assert_str_eq(peer_answer(fixture.java, "A.2")->text, "ok");
-    cr_assert_eq(hlk_multilock_acquire(multilock, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_eq(hlk_lock_acquire(multilock, HLK_NOWAIT), HLK_BUSY);
     cr_assert_str_eq(peer_ask(fixture.java, "A.2 unlock m1"), "ok");
-    cr_assert_eq(hlk_multilock_acquire(multilock, 100), HLK_TIMEOUT);
+    cr_assert_eq(hlk_lock_acquire(multilock, 100), HLK_TIMEOUT);
     WAIT_FOR(raw_int(fixture.redis, "EXISTS m1") == 0);
     cr_assert_str_eq(peer_ask(fixture.java, "A.1 unlock m2"), "ok");
-    cr_assert_eq(hlk_multilock_acquire(multilock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
-    cr_assert_eq(hlk_multilock_release(multilock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(multilock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(multilock), HLK_OK, "%s", hlk_last_error());
     both_are_free();
 }
 
@@ -65,8 +65,8 @@ Test(redisson_multilock, waits_for_a_lock_of_java_and_then_has_all)
 static void *acquire_and_release(void *arg)
 {
     (void)arg;
-    cr_assert_eq(hlk_multilock_acquire(multilock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
-    cr_assert_eq(hlk_multilock_release(multilock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(multilock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(multilock), HLK_OK, "%s", hlk_last_error());
     return NULL;
 }
 

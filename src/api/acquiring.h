@@ -1,0 +1,33 @@
+/* acquiring.h - an acquire of a lock on one server without a blocked thread: the driver of api/acquire_step.h for
+ * completions. Several of them may be under way for one thread (api/tries.c). */
+#ifndef HLK_API_ACQUIRING_H
+#define HLK_API_ACQUIRING_H
+
+#include "api/acquire_op.h"
+#include "api/async_driver.h"
+
+struct hlk_acquiring { /* three parties have it: `complete`, an attempt in flight, and the loop */
+    struct hlk_async async;
+    struct hlk_acquire_op *op;
+    struct hlk_up up;
+    bool lazy; /* set before the start: nobody is woken to read the answer of the first attempt */
+    /* `async` has its status and error, and `complete` the reference that hlk_async_unref drops. Any thread; it may be
+     * under the entry's mutex. */
+    void (*complete)(void *async);
+};
+
+/* owner: referenced, for as long as it takes; NULL: the holder is no owner. NULL: no memory. */
+struct hlk_acquiring *hlk_acquiring_make(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder,
+                                         hlk_owner *owner, void (*complete)(void *async));
+
+/* HLK_OK: `complete` will be called, or was. Else it will not be, the thread's error is set, *acquiring is freed. */
+enum hlk_status hlk_acquiring_start(struct hlk_acquiring *acquiring, const struct hlk_acquire_opts *opts);
+
+/* Before the start: at_ms is the deadline, also of one try, which else ends after reply_timeout_ms. Its starter makes
+ * the event of that time (hlk_async_step, HLK_WAKE_TIME), and that of close. */
+void hlk_acquiring_limit(struct hlk_acquiring *acquiring, int64_t at_ms);
+
+/* Ends it, as a cancel does: HLK_INTERRUPTED, if it is not over. The caller has a reference. */
+void hlk_acquiring_stop(struct hlk_acquiring *acquiring);
+
+#endif
