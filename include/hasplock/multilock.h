@@ -26,9 +26,10 @@
  * acquire          as for one lock. An error text names the member. HLK_LOST: an earlier hold of a member was lost, and
  *                  is not released. A member that is lost while others are waited for is no HLK_LOST: all are given
  *                  back, and it begins again. A fixed lease that has become shorter meanwhile is extended
- * release          each member, in the reverse order, whatever happens to one of them. HLK_OK: each has one hold less.
- *                  HLK_LOST: at least one of them was lost before. Else the outcome of the first, in the order of
- *                  names, that was not HLK_OK. A round trip for each member
+ * release          each member, whatever happens to one of them: one round trip together. HLK_OK: each has one hold
+ *                  less. HLK_LOST: at least one of them was lost before. Else the outcome of the first, in the order of
+ *                  names, that was not HLK_OK. After HLK_E_UNSURE a release is repeated in the background, and each
+ *                  member's own handle has its outcome
  * extend           each member, a round trip for each. Not HLK_OK: that of the first that was not; those before it were
  *                  extended
  * holds, held_until, left_ms    those of the member that has the least

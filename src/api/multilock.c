@@ -123,21 +123,6 @@ hlk_lock *hlk_lock_create_multilock(hlk_lock *const *members, size_t count, cons
 
 /* --- what is held --- */
 
-static enum hlk_status multilock_release(hlk_lock *multilock)
-{
-    const struct hlk_members *members = multilock->members;
-    enum hlk_status worst = HLK_OK;
-    char text[HLK_ERROR_TEXT] = "";
-    for (size_t i = members->count; i-- > 0;) {
-        enum hlk_status status = hlk_lock_release(members->locks[i]);
-        if (status != HLK_OK && (worst != HLK_LOST || status == HLK_LOST)) {
-            worst = status;
-            (void)snprintf(text, sizeof text, "%s", hlk_last_error());
-        }
-    }
-    return worst == HLK_OK ? HLK_OK : hlk_last_set(worst, "multilock of %zu: %s", members->count, text);
-}
-
 static enum hlk_status multilock_extend(hlk_lock *multilock, int64_t lease_ms)
 {
     const struct hlk_members *members = multilock->members;
@@ -192,7 +177,7 @@ static enum hlk_status multilock_release_async(hlk_lock *multilock, hlk_done_fn 
 const struct hlk_lock_group hlk_multilock_group = {
     .acquire = hlk_multilock_acquire,
     .acquire_async = multilock_acquire_async,
-    .release = multilock_release,
+    .release = hlk_multilock_release,
     .release_async = multilock_release_async,
     .extend = multilock_extend,
     .view = multilock_view,

@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <string.h>
 
+_Static_assert(HLK_MULTILOCK_MAX <= HLK_GLANCE_MAX, "all members may be on connections of their own");
+
 /* So long a caller that holds members waits for another one: others may hold that one and wait for these. The random
  * part parts two that do it at the same time. */
 enum { SLICE_MS = 1000, SLICE_JITTER_MS = 500 };
@@ -212,7 +214,7 @@ enum hlk_status hlk_multilock_acquire(hlk_lock *multilock, const struct hlk_acqu
     int64_t now = hlk_clock_ms();
     a.deadline_ms = opts.wait_ms >= 0 ? hlk_clock_after(now, opts.wait_ms) : INT64_MAX;
     a.random = (unsigned)now ^ (unsigned)(uintptr_t)&a;
-    a.tries.self = self;
+    a.tries.glance.self = self;
     begin_with(&a, multilock->members->locks[0]);
     enum hlk_status status;
     pthread_cleanup_push(on_thread_cancel, &a);

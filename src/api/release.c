@@ -1,12 +1,12 @@
 /* Release, blocking: what is decided locally, what is sent, what is kept when no reply comes. */
-#include "api/handle.h"
+#include "api/release.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "lease/hold_end.h"
 
-struct release { /* shared by the pending release and its waiter */
+struct hlk_releasing { /* shared by the pending release and its waiter */
     struct hlk_entry *e;
     struct hlk_handle *handle; /* through which the lock was acquired */
     hlk_client *client;        /* lives as long as its pending releases */
@@ -16,13 +16,15 @@ struct release { /* shared by the pending release and its waiter */
     atomic_bool settled; /* the next two are set */
     enum hlk_status status;
     struct hlk_error error;
+    hlk_lock *lock;            /* of several releases: the handle for this one, */
+    struct hlk_thread *waiter; /* and the thread that the outcome wakes, even if it waits no more. Else NULL */
 };
 
 /* A possible loss is reported as a loss, because no later call would report it. */
 static const char never_known[] =
     "sent, and the server was restarted, or is another one, before it answered: not known whether it was lost before";
 
-static void unref_release(struct release *release)
+static void unref_release(struct hlk_releasing *release)
 {
     if (atomic_fetch_sub(&release->refs, 1) != 1)
         return;
@@ -65,7 +67,7 @@ enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *
 
 static void on_released(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
-    struct release *release = pending->ctx;
+    struct hlk_releasing *release = pending->ctx;
     if (error)
         release->error = *error;
     release->status =
@@ -73,13 +75,15 @@ static void on_released(struct hlk_release *pending, enum hlk_release_outcome ou
     atomic_store(&release->settled, true);
     if (atomic_load(&release->noted)) /* mostly not, and then the entry is not locked */
         hlk_entry_settle_unsure(release->e, release->h, release->status);
+    if (release->waiter)
+        hlk_park_wake(&release->waiter->park, HLK_WAKE_SETTLED);
     unref_release(release);
     hlk_mem_free(pending);
 }
 
-static struct hlk_release *make_release(hlk_lock *lock, struct release **out)
+static struct hlk_release *make_release(hlk_lock *lock, struct hlk_releasing **out)
 {
-    struct release *release = hlk_mem_zalloc(sizeof *release);
+    struct hlk_releasing *release = hlk_mem_zalloc(sizeof *release);
     struct hlk_release *pending = release ? hlk_mem_zalloc(sizeof *pending) : NULL;
     if (!pending) {
         hlk_mem_free(release);
@@ -98,7 +102,7 @@ static struct hlk_release *make_release(hlk_lock *lock, struct release **out)
 static const char goes_on[] = "not held any more, never renewed, and repeated in the background";
 
 /* Not done in time: the release continues in the background, and the holder's next call may learn its outcome. */
-static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, struct release *release,
+static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, struct hlk_releasing *release,
                                       const struct hlk_error *why)
 {
     HLK_COUNT(&lock->client->table, release_unsure);
@@ -107,36 +111,49 @@ static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, 
     atomic_store(&release->noted, true);
     if (hlk_entry_note_unsure(lock->entry, holder, release->h) && atomic_load(&release->settled))
         hlk_entry_settle_unsure(lock->entry, release->h, release->status);
-    if (why->status == HLK_E_CONNECT)
-        return hlk_lock_fail(lock, "release", why->status, "no connection for %lld ms; %s",
-                             (long long)lock->client->reply_timeout_ms, goes_on);
-    if (why->status == HLK_E_UNSURE)
-        return hlk_lock_fail(lock, "release", why->status, "sent, not answered in %lld ms; %s",
-                             (long long)lock->client->reply_timeout_ms, goes_on);
-    return hlk_lock_fail(lock, "release", why->status, "%s (%s)", why->text, goes_on);
+    if (why->text[0])
+        return hlk_lock_fail(lock, "release", why->status, "%s (%s)", why->text, goes_on);
+    return hlk_lock_fail(lock, "release", why->status, "%s %lld ms; %s",
+                         why->status == HLK_E_CONNECT ? "no connection for" : "sent, not answered in",
+                         (long long)lock->client->reply_timeout_ms, goes_on);
+}
+
+static enum hlk_status settled(hlk_lock *lock, const struct hlk_releasing *release)
+{
+    enum hlk_status status = release->status;
+    return status == HLK_OK ? status : hlk_lock_fail(lock, "release", status, "%s", release->error.text);
+}
+
+/* waiter NULL: of several, which `release` has the thread of. NULL: no memory; the thread's error is set. */
+static struct hlk_release *start_last(hlk_lock *lock, const struct hlk_release_record *record,
+                                      struct hlk_thread *waiter, struct hlk_thread *wakes, struct hlk_releasing **out)
+{
+    struct hlk_release *pending = make_release(lock, out);
+    if (!pending) {
+        hlk_entry_keep(lock->entry);
+        (void)hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
+        return NULL;
+    }
+    (*out)->h = record->h;
+    (*out)->handle = hlk_entry_handle(lock->entry);
+    (*out)->waiter = wakes;
+    hlk_hold_end_fill(pending, lock->entry, record);
+    hlk_release_start(&lock->entry->node->releases, pending, waiter, false);
+    hlk_entry_release_finish(lock->entry);
+    return pending;
 }
 
 static enum hlk_status release_last(hlk_lock *lock, struct hlk_thread *self, struct hlk_holder holder,
                                     const struct hlk_release_record *record)
 {
-    struct release *release;
-    struct hlk_release *pending = make_release(lock, &release);
-    if (!pending) {
-        hlk_entry_keep(lock->entry);
-        return hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
-    }
-    hlk_client *client = lock->client;
-    struct hlk_releases *releases = &lock->entry->node->releases;
-    release->h = record->h;
-    release->handle = hlk_entry_handle(lock->entry);
-    hlk_hold_end_fill(pending, lock->entry, record);
-    hlk_release_start(releases, pending, self, false);
-    hlk_entry_release_finish(lock->entry);
-    struct hlk_error why;
-    why.status = hlk_release_wait(pending, self, hlk_clock_ms() + client->reply_timeout_ms, &why);
-    enum hlk_status status = why.status == HLK_OK ? release->status : release_unsure(lock, holder, release, &why);
-    if (why.status == HLK_OK && status != HLK_OK)
-        status = hlk_lock_fail(lock, "release", status, "%s", release->error.text);
+    struct hlk_releasing *release;
+    struct hlk_release *pending = start_last(lock, record, self, NULL, &release);
+    if (!pending)
+        return HLK_E_NOMEM;
+    struct hlk_error why = { .status = HLK_OK };
+    why.status = hlk_release_wait(pending, self, hlk_clock_ms() + lock->client->reply_timeout_ms, &why);
+    enum hlk_status status =
+        why.status == HLK_OK ? settled(lock, release) : release_unsure(lock, holder, release, &why);
     unref_release(release);
     return status;
 }
@@ -185,11 +202,14 @@ static enum hlk_status settle_unsure_release(hlk_lock *lock, struct hlk_thread *
     return status;
 }
 
-static enum hlk_status release(hlk_lock *lock, struct hlk_thread *self)
+/* begun: of several releases; set if this one is on its way, with HLK_OK. Else NULL, and it is waited for. */
+static enum hlk_status release(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing **begun)
 {
     struct hlk_holder holder = hlk_lock_holder(lock, self);
     struct hlk_release_record record;
     enum hlk_let_go verdict = hlk_entry_release(lock->entry, holder.id, &record);
+    if (verdict == HLK_LET_LAST && begun)
+        return start_last(lock, &record, NULL, self, begun) ? HLK_OK : HLK_E_NOMEM;
     switch (verdict) {
     case HLK_LET_NOT_HOLDER:
         return hlk_lock_not_held(lock, "release");
@@ -217,7 +237,44 @@ enum hlk_status hlk_lock_release(hlk_lock *lock)
     if (!self)
         return hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
     hlk_lock *own = hlk_lock_thread_handle(lock, "release");
-    status = own ? release(own, self) : HLK_E_NOMEM;
+    status = own ? release(own, self, NULL) : HLK_E_NOMEM;
+    hlk_lock_drop_thread_handle(lock, own);
+    return status;
+}
+
+/* --- several at once --- */
+
+enum hlk_status hlk_release_begin(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing **begun)
+{
+    *begun = NULL;
+    hlk_lock *own = hlk_lock_thread_handle(lock, "release");
+    int old = hlk_nocancel_begin();
+    enum hlk_status status = own ? release(own, self, begun) : HLK_E_NOMEM;
+    hlk_nocancel_end(old);
+    if (*begun)
+        (*begun)->lock = own;
+    else
+        hlk_lock_drop_thread_handle(lock, own);
+    return status;
+}
+
+bool hlk_release_is_settled(const struct hlk_releasing *release)
+{
+    return atomic_load(&release->settled);
+}
+
+enum hlk_status hlk_release_end(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing *release)
+{
+    hlk_lock *own = release->lock;
+    struct hlk_error why = { .status = HLK_E_UNSURE, .text = "not answered in time" };
+    enum hlk_status status;
+    if (hlk_release_is_settled(release)) {
+        status = settled(own, release);
+    } else {
+        (void)hlk_releases_refused(&own->entry->node->releases, release->h, &why);
+        status = release_unsure(own, hlk_lock_holder(own, self), release, &why);
+    }
+    unref_release(release);
     hlk_lock_drop_thread_handle(lock, own);
     return status;
 }

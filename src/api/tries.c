@@ -1,8 +1,5 @@
 #include "api/tries.h"
 
-#include "base/clock.h"
-
-#include <sched.h>
 #include <string.h>
 
 /* --- the start --- */
@@ -11,35 +8,9 @@ static void try_complete(void *ctx)
 {
     struct hlk_async *async = ctx;
     struct hlk_tries *tries = async->ctx;
-    struct hlk_thread *self = tries->self; /* which outlives the tries */
+    struct hlk_thread *self = tries->glance.self; /* which outlives the tries */
     if (atomic_fetch_sub(&tries->pending, 1) == 1)
         hlk_park_wake(&self->park, HLK_WAKE_SETTLED);
-}
-
-static void on_closing(struct hlk_wait_entry *entry)
-{
-    hlk_park_wake(&HLK_CONTAINER(entry, struct hlk_tries_client, closing)->self->park, HLK_WAKE_CLOSED);
-}
-
-static void add_client(struct hlk_tries *tries, hlk_client *client)
-{
-    for (unsigned i = 0; i < tries->client_count; i++)
-        if (tries->clients[i].client == client)
-            return;
-    struct hlk_tries_client *own = &tries->clients[tries->client_count++];
-    own->client = client;
-    own->closing.wake = on_closing;
-    own->self = tries->self;
-}
-
-/* What follows leaves in one write. */
-static void add_pipeline(struct hlk_tries *tries, hlk_pipeline *pipeline)
-{
-    for (unsigned i = 0; i < tries->pipeline_count; i++)
-        if (tries->pipelines[i] == pipeline)
-            return;
-    tries->pipelines[tries->pipeline_count++] = pipeline;
-    hlk_pipeline_hold_back(pipeline, true);
 }
 
 /* NULL: no memory; the thread's error is set. A thread's handle on a fair lock is kept by the acquire. */
@@ -49,7 +20,7 @@ static struct hlk_acquiring *make_try(struct hlk_tries *tries, hlk_lock *lock, c
     if (!own)
         return NULL;
     struct hlk_acquiring *acquiring =
-        hlk_acquiring_make(own, opts, hlk_lock_holder(own, tries->self), hlk_lock_owner(own), try_complete);
+        hlk_acquiring_make(own, opts, hlk_lock_holder(own, tries->glance.self), hlk_lock_owner(own), try_complete);
     hlk_lock_drop_thread_handle(lock, own);
     if (!acquiring) {
         (void)hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
@@ -71,8 +42,7 @@ static void start_try(struct hlk_tries *tries, unsigned i, hlk_lock *lock, const
 {
     struct hlk_acquiring *acquiring = make_try(tries, lock, opts);
     if (acquiring) {
-        add_client(tries, lock->client);
-        add_pipeline(tries, acquiring->op->server->pipeline);
+        hlk_glance_add(&tries->glance, lock->client, acquiring->op->server->pipeline);
         atomic_fetch_add(&tries->pending, 1);
         acquiring->lazy = true;
         if (hlk_acquiring_start(acquiring, opts) == HLK_OK) {
@@ -84,65 +54,28 @@ static void start_try(struct hlk_tries *tries, unsigned i, hlk_lock *lock, const
     note(tries, i, hlk_last_status(), hlk_last_error());
 }
 
+static bool all_over(void *ctx)
+{
+    const struct hlk_tries *tries = ctx;
+    return atomic_load(&tries->pending) == 0;
+}
+
 void hlk_tries_start(struct hlk_tries *tries, struct hlk_thread *self, hlk_lock *const *locks, unsigned count,
                      const struct hlk_acquire_opts *opts, int64_t at_ms)
 {
     memset(tries, 0, sizeof *tries);
-    tries->self = self;
+    tries->glance.self = self;
+    tries->glance.over = all_over;
+    tries->glance.ctx = tries;
     tries->at_ms = at_ms;
     tries->count = count;
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
     for (unsigned i = 0; i < count; i++)
         start_try(tries, i, locks[i], opts);
-    for (unsigned i = 0; i < tries->pipeline_count; i++)
-        hlk_pipeline_hold_back(tries->pipelines[i], false);
+    hlk_glance_send(&tries->glance);
 }
 
 /* --- the wait --- */
-
-static bool all_over(const struct hlk_tries *tries)
-{
-    return atomic_load(&tries->pending) == 0;
-}
-
-static void read_what_is_there(const struct hlk_tries *tries)
-{
-    for (unsigned i = 0; i < tries->pipeline_count && !all_over(tries); i++)
-        hlk_pipeline_glance(tries->pipelines[i]);
-}
-
-/* While answers come quickly, on the slowest of the connections. */
-static int64_t spin_ns(const struct hlk_tries *tries)
-{
-    int64_t most = 0;
-    for (unsigned i = 0; i < tries->pipeline_count; i++) {
-        int64_t ns = hlk_pipeline_spin_ns(tries->pipelines[i]);
-        most = ns > most ? ns : most;
-    }
-    return most;
-}
-
-static void fall_asleep(struct hlk_tries *tries)
-{
-    if (tries->asleep)
-        return;
-    tries->asleep = true;
-    for (unsigned i = 0; i < tries->client_count; i++)
-        hlk_client_wait_add(tries->clients[i].client, &tries->clients[i].closing);
-    for (unsigned i = 0; i < tries->pipeline_count; i++)
-        hlk_pipeline_expect(tries->pipelines[i], true);
-}
-
-static void wake_up(struct hlk_tries *tries)
-{
-    if (!tries->asleep)
-        return;
-    tries->asleep = false;
-    for (unsigned i = 0; i < tries->pipeline_count; i++)
-        hlk_pipeline_expect(tries->pipelines[i], false);
-    for (unsigned i = 0; i < tries->client_count; i++)
-        hlk_client_wait_remove(tries->clients[i].client, &tries->clients[i].closing);
-}
 
 static void step_each(struct hlk_tries *tries, unsigned event)
 {
@@ -151,58 +84,41 @@ static void step_each(struct hlk_tries *tries, unsigned event)
             hlk_async_step(&tries->tries[i]->async, event);
 }
 
-static bool one_is_closing(const struct hlk_tries *tries)
-{
-    for (unsigned i = 0; i < tries->client_count; i++)
-        if (atomic_load(&tries->clients[i].client->closing))
-            return true;
-    return false;
-}
-
 /* Those of a client that is being closed end at once. */
 static void sleep_until(struct hlk_tries *tries, int64_t at_ms)
 {
-    fall_asleep(tries);
-    if (one_is_closing(tries)) /* since before it would wake us */
-        step_each(tries, HLK_WAKE_CLOSED);
-    while (!all_over(tries) && hlk_clock_ms() < at_ms) {
-        hlk_thread_allow_cancel(tries->self);
-        (void)hlk_park_until(&tries->self->park, HLK_WAKE_SETTLED | HLK_WAKE_CLOSED, at_ms, -1, NULL);
-        hlk_thread_forbid_cancel(tries->self);
-        if (hlk_park_take(&tries->self->park, HLK_WAKE_SETTLED | HLK_WAKE_CLOSED) & HLK_WAKE_CLOSED)
+    while (!all_over(tries) && hlk_glance_sleep(&tries->glance, at_ms))
+        if (hlk_glance_closing(&tries->glance))
             step_each(tries, HLK_WAKE_CLOSED);
-    }
 }
 
 void hlk_tries_wait(struct hlk_tries *tries)
 {
-    int64_t until_ns = hlk_clock_ns() + spin_ns(tries);
-    while (!all_over(tries) && hlk_clock_ns() < until_ns) {
-        read_what_is_there(tries);
-        if (!all_over(tries))
-            sched_yield();
-    }
-    if (all_over(tries))
+    if (hlk_glance_poll(&tries->glance))
         return;
     sleep_until(tries, tries->at_ms);
     if (!all_over(tries))
         step_each(tries, HLK_WAKE_TIME);
     sleep_until(tries, INT64_MAX); /* some may be confirmed by replicas still */
-    wake_up(tries);
+    hlk_glance_end(&tries->glance);
 }
 
 /* --- the end --- */
 
+static void stop_each(struct hlk_tries *tries)
+{
+    for (unsigned i = 0; i < tries->count; i++)
+        if (tries->tries[i])
+            hlk_acquiring_stop(tries->tries[i]);
+}
+
 void hlk_tries_end(struct hlk_tries *tries)
 {
-    tries->self->cancellable = false; /* it may have been cancelled in its sleep */
-    if (!all_over(tries)) {
-        for (unsigned i = 0; i < tries->count; i++)
-            if (tries->tries[i])
-                hlk_acquiring_stop(tries->tries[i]);
-        sleep_until(tries, INT64_MAX);
-    }
-    wake_up(tries);
+    tries->glance.self->cancellable = false; /* it may have been cancelled in its sleep */
+    if (!all_over(tries))
+        stop_each(tries);
+    sleep_until(tries, INT64_MAX);
+    hlk_glance_end(&tries->glance);
     for (unsigned i = 0; i < tries->count; i++) {
         struct hlk_async *async = tries->tries[i] ? &tries->tries[i]->async : NULL;
         if (!async)

@@ -1,35 +1,24 @@
-/* tries.h - one try at each of several locks by one thread, all at once: one round trip for all that are free.
- *
- * The tries are acquires without a blocked thread (api/acquiring.h). The thread reads their answers itself while they
- * come quickly, on all connections in turn; then it sleeps, and the loop thread reads. */
+/* tries.h - one try at each of several locks by one thread, all at once: one round trip for all that are free. They are
+ * acquires without a blocked thread (api/acquiring.h), whose answers the thread reads itself (api/glance.h). */
 #ifndef HLK_API_TRIES_H
 #define HLK_API_TRIES_H
 
 #include "api/acquiring.h"
-#include "hasplock/multilock.h"
-
-struct hlk_tries_client {
-    hlk_client *client;
-    struct hlk_wait_entry closing; /* its close wakes the thread */
-    struct hlk_thread *self;
-};
+#include "api/glance.h"
 
 struct hlk_tries {
-    struct hlk_thread *self;
+    struct hlk_glance glance;
     int64_t at_ms;
     atomic_uint pending;
-    unsigned count, pipeline_count, client_count;
-    bool asleep; /* the loop threads read meanwhile, and close is noticed */
-    struct hlk_tries_client clients[HLK_MULTILOCK_MAX]; /* each once */
-    struct hlk_acquiring *tries[HLK_MULTILOCK_MAX]; /* NULL: over */
-    hlk_pipeline *pipelines[HLK_MULTILOCK_MAX];     /* each once */
-    enum hlk_status status[HLK_MULTILOCK_MAX];
+    unsigned count;
+    struct hlk_acquiring *tries[HLK_GLANCE_MAX]; /* NULL: over */
+    enum hlk_status status[HLK_GLANCE_MAX];
     struct hlk_error error; /* of the first that ended without the lock; not of HLK_BUSY, if others ended otherwise */
 };
 
-/* Tries each of `locks` (on one server each, count <= HLK_MULTILOCK_MAX) with these terms: opts->wait_ms is 0. A try
- * ends at at_ms at the latest, with what its acquire says of its deadline. The commands are on their way. hlk_tries_end
- * must follow. */
+/* Tries each of `locks` (on one server each, count <= HLK_GLANCE_MAX) with these terms: opts->wait_ms is 0. A try ends
+ * at at_ms at the latest, with what its acquire says of its deadline. The commands are on their way. hlk_tries_end must
+ * follow. */
 void hlk_tries_start(struct hlk_tries *tries, struct hlk_thread *self, hlk_lock *const *locks, unsigned count,
                      const struct hlk_acquire_opts *opts, int64_t at_ms);
 /* Until each is over. A cancellation point if the thread is cancellable. */

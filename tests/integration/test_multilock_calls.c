@@ -391,3 +391,98 @@ Test(multilock_tries, go_on_when_the_connection_breaks)
     cr_assert_eq(actor_end(actor), HLK_OK);
     multilock_nothing_is_held();
 }
+
+/* --- releases, all at once */
+
+static hlk_owner *owner;
+static hlk_lock *held, *owned[MEMBERS];
+static atomic_bool over;
+
+/* Held by an owner, so that any thread may release it. */
+static void hold(const struct hlk_client_opts *opts)
+{
+    hlk_client *client = fixture_open(opts);
+    owner = hlk_owner_create(client, NULL);
+    owned[0] = fixture_owned(client, "ta", owner);
+    owned[1] = fixture_owned(client, "tb", owner);
+    owned[2] = fixture_owned(client, "tc", owner);
+    held = hlk_lock_create_multilock(owned, MEMBERS, NULL);
+    cr_assert_eq(hlk_lock_acquire(held, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+}
+
+static void end_hold(void)
+{
+    cr_assert_eq(hlk_lock_holds(held), 0);
+    hlk_lock_destroy(held);
+    hlk_owner_destroy(owner);
+    multilock_nothing_is_held();
+}
+
+static void *releases(void *status)
+{
+    *(enum hlk_status *)status = hlk_lock_release(held);
+    atomic_store(&over, true);
+    return NULL;
+}
+
+Test(multilock_tries, of_releases_cost_one_round_trip_together)
+{
+    pthread_t thread;
+    enum hlk_status status;
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = 3 * WAIT_MS; /* it is the answer that ends the call */
+    hold(&opts);
+    proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
+    uint64_t before = proxy_accepted(fixture.proxy);
+    cr_assert_eq(pthread_create(&thread, NULL, releases, &status), 0);
+    WAIT_FOR(multilock_keys() == 0);
+    cr_assert_eq(proxy_accepted(fixture.proxy), before); /* no answer has come, and they were not sent again */
+    proxy_deliver(fixture.proxy, false);
+    WAIT_FOR(atomic_load(&over));
+    pthread_join(thread, NULL);
+    cr_assert_eq(status, HLK_OK);
+    end_hold();
+}
+
+Test(multilock_tries, of_releases_that_are_not_answered_are_unsure)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = 150;
+    hold(&opts);
+    proxy_freeze(fixture.proxy, true);
+    cr_assert_eq(hlk_lock_release(held), HLK_E_UNSURE);
+    cr_assert(strstr(hlk_last_error(), "multilock of 3: release \"ta\""), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_left_ms(held), 0);
+    proxy_freeze(fixture.proxy, false);
+    WAIT_FOR(multilock_keys() == 0);
+    enum hlk_status status;
+    WAIT_FOR((status = hlk_lock_release(held), status != HLK_E_UNSURE)); /* the outcome */
+    cr_assert_eq(status, HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(held), HLK_NOT_HOLDER);
+    end_hold();
+}
+
+Test(multilock_tries, of_releases_leave_nothing_when_an_answer_is_lost)
+{
+    for (unsigned k = 1; k <= MEMBERS; k++) {
+        hold(NULL);
+        proxy_arm(fixture.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, k);
+        enum hlk_status status = hlk_lock_release(held);
+        cr_assert(status == HLK_OK || status == HLK_E_UNSURE, "%s", hlk_last_error());
+        proxy_arm(fixture.proxy, PROXY_NONE, PROXY_SCRIPTS, 1);
+        end_hold();
+    }
+}
+
+Test(multilock_calls, release_what_was_not_lost)
+{
+    hold(NULL);
+    cr_assert_eq(hlk_lock_break(owned[1]), HLK_OK);
+    WAIT_FOR(hlk_lock_left_ms(held) == 0);
+    cr_assert_eq(hlk_lock_release(owned[0]), HLK_OK);
+    cr_assert_eq(hlk_lock_release(held), HLK_LOST);
+    cr_assert(strstr(hlk_last_error(), "release \"tb\""), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(held), HLK_NOT_HOLDER);
+    cr_assert(strstr(hlk_last_error(), "release \"ta\""), "%s", hlk_last_error());
+    end_hold();
+}

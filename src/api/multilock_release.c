@@ -1,0 +1,102 @@
+/* Releases all members of a multilock, at once. */
+#include "api/glance.h"
+#include "api/multilock.h"
+#include "api/release.h"
+
+#include "base/clock.h"
+#include "base/nocancel.h"
+#include "node/cluster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct releases {
+    const struct hlk_members *members;
+    struct hlk_glance glance;
+    struct hlk_releasing *begun[HLK_MULTILOCK_MAX]; /* NULL: over */
+    enum hlk_status worst;                          /* HLK_LOST if one of them was; else that of the first by name */
+    size_t worst_at;
+    char text[HLK_ERROR_TEXT];
+};
+
+static void note(struct releases *releases, size_t i, enum hlk_status status)
+{
+    if (status == HLK_OK)
+        return;
+    bool lost = status == HLK_LOST, before = releases->worst == HLK_LOST;
+    if (releases->worst != HLK_OK && (lost != before ? before : i > releases->worst_at))
+        return;
+    releases->worst = status;
+    releases->worst_at = i;
+    (void)snprintf(releases->text, sizeof releases->text, "%s", hlk_last_error());
+}
+
+static bool all_settled(void *ctx)
+{
+    const struct releases *releases = ctx;
+    for (size_t i = 0; i < releases->members->count; i++)
+        if (releases->begun[i] && !hlk_release_is_settled(releases->begun[i]))
+            return false;
+    return true;
+}
+
+static void begin(struct releases *releases, size_t i)
+{
+    hlk_lock *member = releases->members->locks[i];
+    const struct hlk_node *server =
+        hlk_node_of(hlk_lock_node(member), hlk_lock_text(member), hlk_lock_text_len(member));
+    hlk_glance_add(&releases->glance, member->client, server->pipeline);
+    enum hlk_status status = hlk_release_begin(member, releases->glance.self, &releases->begun[i]);
+    if (!releases->begun[i])
+        note(releases, i, status);
+}
+
+static void wait_for_all(struct releases *releases)
+{
+    const struct hlk_members *members = releases->members;
+    int64_t now = hlk_clock_ms(), at_ms = now;
+    for (size_t i = 0; i < members->count; i++) {
+        int64_t until = hlk_clock_after(now, members->locks[i]->client->reply_timeout_ms);
+        at_ms = until > at_ms ? until : at_ms;
+    }
+    if (hlk_glance_poll(&releases->glance))
+        return;
+    while (!all_settled(releases) && hlk_glance_sleep(&releases->glance, at_ms))
+        ;
+    hlk_glance_end(&releases->glance);
+}
+
+/* A member over several masters is released when the others are on their way. */
+static void release_all(struct releases *releases)
+{
+    const struct hlk_members *members = releases->members;
+    for (size_t i = members->count; i-- > 0;)
+        if (!hlk_lock_group(members->locks[i]))
+            begin(releases, i);
+    hlk_glance_send(&releases->glance);
+    for (size_t i = members->count; i-- > 0;)
+        if (hlk_lock_group(members->locks[i]))
+            note(releases, i, hlk_lock_release(members->locks[i]));
+    wait_for_all(releases);
+    for (size_t i = members->count; i-- > 0;)
+        if (releases->begun[i])
+            note(releases, i, hlk_release_end(members->locks[i], releases->glance.self, releases->begun[i]));
+}
+
+enum hlk_status hlk_multilock_release(hlk_lock *multilock)
+{
+    struct hlk_thread *self = hlk_thread_get();
+    if (!self)
+        return hlk_lock_fail(multilock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
+    struct releases releases = { .members = multilock->members };
+    releases.glance.self = self;
+    releases.glance.over = all_settled;
+    releases.glance.ctx = &releases;
+    int old = hlk_nocancel_begin(); /* a release sleeps, but is no cancellation point */
+    (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
+    release_all(&releases);
+    hlk_nocancel_end(old);
+    return releases.worst == HLK_OK
+               ? HLK_OK
+               : hlk_last_set(releases.worst, "multilock of %zu: %s", releases.members->count, releases.text);
+}
