@@ -9,6 +9,7 @@
  *     ours-quorum-N    a lock over N masters (ours_quorum.c)
  *     ours-permit      HLK_LOCK_PERMIT, of which there is one
  *     ours-semaphore   hlk_semaphore, of one permit (ours_semaphore.c)
+ *     ours-multilock   a multilock of 5 locks (ours_multilock.c)
  *     ours-dispatch    async, completions by hlk_client_dispatch; both completions are waited for
  *     ours-forget      the same, releases without a completion
  *     ours-events      async, completions on the client's events thread; both completions are waited for */
@@ -144,6 +145,8 @@ int main(int argc, char **argv)
             ours_quorum_peer(&peer);
         if (strcmp(argv[i], "ours-semaphore") == 0)
             ours_semaphore_peer(&peer, &process.client);
+        if (strcmp(argv[i], "ours-multilock") == 0)
+            ours_multilock_peer(&peer, &process.client);
     }
     return bench_main(argc, argv, &peer);
 }

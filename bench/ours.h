@@ -16,6 +16,9 @@ void ours_quorum_peer(struct bench_peer *peer);
 /* ours_semaphore.c: makes it a peer that acquires the one permit of a semaphore. client: is there after peer->open. */
 void ours_semaphore_peer(struct bench_peer *peer, hlk_client *const *client);
 
+/* ours_multilock.c: makes it a peer that acquires several locks at once. Likewise. */
+void ours_multilock_peer(struct bench_peer *peer, hlk_client *const *client);
+
 /* ours_hold.c: locks that are held for a long time. */
 int ours_hold(hlk_client *client, int count);
 int ours_drop(void);

@@ -35,7 +35,9 @@
  * holds, held_until, left_ms    those of the member that has the least
  * lost_fd, on_event             of any member: an event names the member
  * name             the members' names with + between, up to 512 bytes
- * hold_id, break, query, waiters, async calls   HLK_E_INVALID. hlk_lock_token: 0. Use a member's own handle */
+ * calls of async.h   need an owner for each member, and one client for all: else HLK_E_INVALID. They do not extend a
+ *                  fixed lease that has become shorter if the member is not reentrant
+ * hold_id, break, query, waiters    HLK_E_INVALID. hlk_lock_token: 0. Use a member's own handle */
 #ifndef HASPLOCK_MULTILOCK_H
 #define HASPLOCK_MULTILOCK_H
 

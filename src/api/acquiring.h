@@ -30,4 +30,9 @@ void hlk_acquiring_limit(struct hlk_acquiring *acquiring, int64_t at_ms);
 /* Ends it, as a cancel does: HLK_INTERRUPTED, if it is not over. The caller has a reference. */
 void hlk_acquiring_stop(struct hlk_acquiring *acquiring);
 
+/* hlk_lock_acquire_async with checked arguments. owner: the handle's own, referenced by the caller even if the handle
+ * was destroyed. */
+enum hlk_status hlk_lock_acquire_async_as(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
+                                          hlk_done_fn *done, void *ctx);
+
 #endif

@@ -157,9 +157,11 @@ void hlk_acquiring_stop(struct hlk_acquiring *acquiring)
     hlk_async_step(&acquiring->async, HLK_WAKE_CANCEL);
 }
 
-static enum hlk_status acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
-                                     hlk_done_fn *done, void *ctx)
+enum hlk_status hlk_lock_acquire_async_as(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
+                                          hlk_done_fn *done, void *ctx)
 {
+    if (hlk_lock_group(lock))
+        return hlk_lock_group(lock)->acquire_async(lock, opts, owner, done, ctx);
     struct hlk_acquiring *acquiring = hlk_acquiring_make(lock, opts, lock->holder, owner, acquiring_complete);
     if (!acquiring)
         return hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
@@ -182,6 +184,5 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
         return hlk_lock_fail(lock, "acquire", HLK_E_INVALID,
                              done ? "an async acquire needs a lock made with an owner"
                                   : "an async acquire needs a completion");
-    const struct hlk_lock_group *group = hlk_lock_group(lock);
-    return group ? group->acquire_async(lock, &opts, owner, done, ctx) : acquire_async(lock, &opts, owner, done, ctx);
+    return hlk_lock_acquire_async_as(lock, &opts, owner, done, ctx);
 }

@@ -83,9 +83,19 @@ static void multilock_destroy(hlk_lock *multilock)
     }
 }
 
-/* NULL: no memory. */
-static hlk_lock *make(hlk_lock *const *given, size_t count, const struct hlk_lock_opts *opts)
+/* Whose async calls they are: the first one's, for what a multilock has in common. NULL: threads hold some of them. */
+static hlk_owner *owner_of(hlk_lock *const *members, size_t count)
 {
+    for (size_t i = 0; i < count; i++)
+        if (!hlk_lock_owner(members[i]))
+            return NULL;
+    return hlk_lock_owner(members[0]);
+}
+
+/* NULL: no memory. */
+static hlk_lock *make(hlk_lock *const *given, size_t count, struct hlk_lock_opts *opts)
+{
+    opts->owner = owner_of(given, count);
     char name[HLK_NAME_MAX + 1];
     struct hlk_members *members = hlk_mem_zalloc(sizeof *members + count * sizeof(hlk_lock *));
     hlk_lock *multilock =
@@ -129,7 +139,7 @@ static enum hlk_status multilock_extend(hlk_lock *multilock, int64_t lease_ms)
     for (size_t i = 0; i < members->count; i++) {
         enum hlk_status status = hlk_lock_extend(members->locks[i], lease_ms);
         if (status != HLK_OK)
-            return hlk_multilock_fail(multilock, status);
+            return hlk_last_set(status, "multilock of %zu: %s", members->count, hlk_last_error());
     }
     return HLK_OK;
 }
@@ -159,26 +169,11 @@ static void multilock_view(const hlk_lock *multilock, struct hlk_holder holder, 
     view->token = 0;
 }
 
-/* --- calls of async.h --- */
-
-static enum hlk_status multilock_acquire_async(hlk_lock *multilock, const struct hlk_acquire_opts *opts,
-                                               hlk_owner *owner, hlk_done_fn *done, void *ctx)
-{
-    (void)opts, (void)owner, (void)done, (void)ctx;
-    return hlk_lock_fail(multilock, "acquire", HLK_E_INVALID, "a multilock has no async calls");
-}
-
-static enum hlk_status multilock_release_async(hlk_lock *multilock, hlk_done_fn *done, void *ctx)
-{
-    (void)done, (void)ctx;
-    return hlk_lock_fail(multilock, "release", HLK_E_INVALID, "a multilock has no async calls");
-}
-
 const struct hlk_lock_group hlk_multilock_group = {
     .acquire = hlk_multilock_acquire,
-    .acquire_async = multilock_acquire_async,
+    .acquire_async = hlk_multilock_acquire_async,
     .release = hlk_multilock_release,
-    .release_async = multilock_release_async,
+    .release_async = hlk_multilock_release_async,
     .extend = multilock_extend,
     .view = multilock_view,
     .destroy = multilock_destroy,

@@ -11,7 +11,9 @@ enum hlk_status hlk_multilock_acquire(hlk_lock *multilock, const struct hlk_acqu
 /* multilock_release.c: releases each, whatever happens to one of them. */
 enum hlk_status hlk_multilock_release(hlk_lock *multilock);
 
-/* The thread's error is that of a member; it says of which multilock. Returns status. */
-enum hlk_status hlk_multilock_fail(const hlk_lock *multilock, enum hlk_status status);
+/* multilock_async.c: the same, with completions. */
+enum hlk_status hlk_multilock_acquire_async(hlk_lock *multilock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
+                                            hlk_done_fn *done, void *ctx);
+enum hlk_status hlk_multilock_release_async(hlk_lock *multilock, hlk_done_fn *done, void *ctx);
 
 #endif

@@ -70,6 +70,78 @@ Test(memory, that_is_short_in_an_async_release)
     memory_for_every_step(&(struct memory_kind){ memory_before_hold, act_release_async, memory_after_release, 1 });
 }
 
+/* --- several at once */
+
+static hlk_lock *second, *both;
+
+static void make_both(struct memory_task *t)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.owner = t->owner;
+    second = hlk_lock_create(t->client, "t-second", &opts);
+    hlk_lock *members[] = { t->owned, second };
+    both = hlk_lock_create_multilock(members, 2, NULL);
+    cr_assert_not_null(both, "%s", hlk_last_error());
+}
+
+static void before_both(struct memory_task *t)
+{
+    memory_before_any(t);
+    make_both(t);
+}
+
+static void before_both_held(struct memory_task *t)
+{
+    before_both(t);
+    cr_assert_eq(hlk_lock_acquire(both, 5000), HLK_OK, "%s", hlk_last_error());
+}
+
+static enum hlk_status act_both_async(struct memory_task *t)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.wait_ms = 5000;
+    return outcome(t, hlk_lock_acquire_async(both, &opts, on_done, t));
+}
+
+static enum hlk_status act_release_both_async(struct memory_task *t)
+{
+    enum hlk_status status = outcome(t, hlk_lock_release_async(both, on_done, t));
+    return t->later && status == HLK_LOST ? HLK_OK : status;
+}
+
+/* What is held still is released with memory. A release without memory may also have left one of them held. */
+static void end_both(struct memory_task *t, enum hlk_status status)
+{
+    if (status == HLK_OK)
+        cr_assert_eq(hlk_lock_holds(t->owned), hlk_lock_holds(second));
+    for (int i = 0; i < 2; i++) {
+        hlk_lock *member = i ? second : t->owned;
+        if (hlk_lock_holds(member) > 0)
+            WAIT_FOR((status = hlk_lock_release(member), !UNKNOWN(status)));
+    }
+    WITHIN(FREE_MS, is_free("t-second"));
+    hlk_lock_destroy(both);
+    hlk_lock_destroy(second);
+}
+
+/* Nothing is held if it was not acquired. */
+static void after_both(struct memory_task *t, enum hlk_status status)
+{
+    cr_assert_eq(hlk_lock_holds(t->owned), status == HLK_OK);
+    cr_assert_eq(hlk_lock_holds(second), status == HLK_OK);
+    end_both(t, status);
+}
+
+Test(memory, that_is_short_in_an_async_acquire_of_several)
+{
+    memory_for_every_step(&(struct memory_kind){ before_both, act_both_async, after_both, 5 });
+}
+
+Test(memory, that_is_short_in_an_async_release_of_several)
+{
+    memory_for_every_step(&(struct memory_kind){ before_both_held, act_release_both_async, end_both, 3 });
+}
+
 /* --- renewing, losing */
 
 /* A renewal without memory is repeated: one failure costs no hold. */

@@ -38,6 +38,25 @@ hlk_lock *multilock_of(hlk_lock *first, hlk_lock *second)
     return made;
 }
 
+static void take_and_give(hlk_lock *lock)
+{
+    cr_assert_eq(hlk_lock_acquire(lock, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}
+
+/* A script that was sent as a part of another one is not known by itself. */
+void multilock_warm(hlk_lock *multilock)
+{
+    take_and_give(multi.members[0]);
+    WAIT_FOR((take_and_give(multilock), raw_stat(fixture.redis, "number_of_cached_scripts") >= 3));
+}
+
+void multilock_deliver(void)
+{
+    proxy_wait_struck(fixture.proxy);
+    proxy_deliver(fixture.proxy, false);
+}
+
 int64_t multilock_keys(void)
 {
     return raw_int(fixture.redis, "EXISTS ta tb tc");

@@ -23,6 +23,13 @@ void multilock_stop(void);
 /* One of two. The caller destroys it. */
 hlk_lock *multilock_of(hlk_lock *first, hlk_lock *second);
 
+/* From now on the server has the scripts of one lock and of several at once: no command is answered by NOSCRIPT, and
+ * sent again. */
+void multilock_warm(hlk_lock *multilock);
+
+/* proxy_deliver, when the reply is there that was to be held. */
+void multilock_deliver(void);
+
 /* The members that somebody holds. */
 int64_t multilock_keys(void);
 void multilock_nothing_is_held(void);

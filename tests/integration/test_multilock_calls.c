@@ -183,11 +183,6 @@ Test(multilock_calls, have_the_lease_of_the_multilock)
     multilock_nothing_is_held();
 }
 
-static void completion(hlk_lock *lock, enum hlk_status status, void *ctx)
-{
-    (void)lock, (void)status, (void)ctx;
-}
-
 Test(multilock_calls, that_need_one_lock_are_refused)
 {
     char buf[64];
@@ -197,8 +192,6 @@ Test(multilock_calls, that_need_one_lock_are_refused)
     cr_assert_eq(hlk_lock_query(multi.multilock, &state), HLK_E_INVALID);
     cr_assert_eq(hlk_lock_hold_id(multi.multilock, buf, sizeof buf), HLK_E_INVALID);
     cr_assert_eq(hlk_lock_token(multi.multilock), 0);
-    cr_assert_eq(hlk_lock_acquire_async(multi.multilock, NULL, completion, NULL), HLK_E_INVALID);
-    cr_assert_eq(hlk_lock_release_async(multi.multilock, NULL, NULL), HLK_E_INVALID);
     multilock_nothing_is_held();
 }
 
@@ -252,6 +245,7 @@ Test(multilock_calls, that_do_not_wait_leave_it_to_one_of_them)
 
 static struct actor *start_trying(const struct hlk_acquire_opts *opts)
 {
+    multilock_warm(multi.multilock);
     proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
     struct actor *actor = actor_start(multi.multilock, opts);
     WAIT_FOR(multilock_keys() == MEMBERS);
@@ -262,7 +256,7 @@ Test(multilock_tries, cost_one_round_trip_together)
 {
     struct actor *actor = start_trying(NULL);
     cr_assert(!actor_answered(actor));
-    proxy_deliver(fixture.proxy, false);
+    multilock_deliver();
     cr_assert_eq(actor_status(actor), HLK_OK, "%s", actor_error(actor));
     cr_assert_eq(actor_end(actor), HLK_OK);
     multilock_nothing_is_held();
@@ -275,7 +269,7 @@ Test(multilock_tries, end_with_the_deadline)
     struct actor *actor = start_trying(&opts);
     cr_assert_eq(actor_status(actor), HLK_TIMEOUT, "%s", actor_error(actor));
     cr_assert_geq(actor_took_ms(actor), 200);
-    proxy_deliver(fixture.proxy, false);
+    multilock_deliver();
     cr_assert_eq(actor_end(actor), HLK_TIMEOUT);
     multilock_nothing_is_held();
 }
@@ -287,7 +281,7 @@ Test(multilock_tries, are_cancelled)
     struct actor *actor = start_trying(&opts);
     hlk_cancel_trigger(opts.cancel);
     cr_assert_eq(actor_status(actor), HLK_INTERRUPTED, "%s", actor_error(actor));
-    proxy_deliver(fixture.proxy, false);
+    multilock_deliver();
     cr_assert_eq(actor_end(actor), HLK_INTERRUPTED);
     hlk_cancel_destroy(opts.cancel);
     multilock_nothing_is_held();
@@ -298,7 +292,7 @@ Test(multilock_tries, are_a_cancellation_point)
     struct actor *actor = start_trying(NULL);
     actor_cancel(actor);
     cr_assert(actor_join_cancelled(actor));
-    proxy_deliver(fixture.proxy, false);
+    multilock_deliver();
     multilock_nothing_is_held();
 }
 
@@ -308,6 +302,7 @@ Test(multilock_tries, that_are_cancelled_give_back_what_they_got)
     hlk_owner *owner = hlk_owner_create(multi.client, NULL);
     hlk_lock *owned = fixture_owned(multi.client, "ta", owner);
     hlk_lock *both = multilock_of(owned, multi.members[0]);
+    multilock_warm(both);
     cr_assert_eq(hlk_lock_acquire(owned, 1000), HLK_OK);
     proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
     struct actor *actor = actor_start_wait(both, PATIENCE_MS);
@@ -315,7 +310,7 @@ Test(multilock_tries, that_are_cancelled_give_back_what_they_got)
     actor_cancel(actor);
     cr_assert(actor_join_cancelled(actor));
     cr_assert_eq(hlk_lock_holds(owned), 1);
-    proxy_deliver(fixture.proxy, false);
+    multilock_deliver();
     cr_assert_eq(hlk_lock_release(owned), HLK_OK, "%s", hlk_last_error());
     hlk_lock_destroy(both);
     hlk_owner_destroy(owner);
@@ -327,13 +322,14 @@ Test(multilock_tries, of_a_caller_that_does_not_wait_are_one_after_the_other)
 {
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.wait_ms = 0;
+    multilock_warm(multi.multilock);
     proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
     uint64_t before = proxy_count(fixture.proxy, PROXY_SCRIPTS);
     struct actor *actor = actor_start(multi.multilock, &opts);
     WAIT_FOR(multilock_keys() > 0);
     cr_assert_eq(multilock_keys(), 1);
     cr_assert_eq(proxy_count(fixture.proxy, PROXY_SCRIPTS) - before, 1u);
-    proxy_deliver(fixture.proxy, false);
+    multilock_deliver();
     cr_assert_eq(actor_status(actor), HLK_OK, "%s", actor_error(actor));
     cr_assert_eq(actor_end(actor), HLK_OK);
     multilock_nothing_is_held();
@@ -344,7 +340,7 @@ Test(multilock_tries, are_ended_by_close)
     struct actor *actor = start_trying(NULL);
     fixture_close(multi.client);
     cr_assert_eq(actor_status(actor), HLK_E_CLOSED, "%s", actor_error(actor));
-    proxy_deliver(fixture.proxy, false);
+    multilock_deliver();
     cr_assert_eq(actor_end(actor), HLK_E_CLOSED);
     WAIT_FOR(multilock_keys() == 0);
 }
@@ -394,6 +390,13 @@ Test(multilock_tries, go_on_when_the_connection_breaks)
 
 /* --- releases, all at once */
 
+Test(multilock_calls, release_what_a_thread_holds_without_waiting)
+{
+    cr_assert_eq(hlk_lock_acquire(multi.multilock, 1000), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release_async(multi.multilock, NULL, NULL), HLK_OK, "%s", hlk_last_error());
+    multilock_nothing_is_held();
+}
+
 static hlk_owner *owner;
 static hlk_lock *held, *owned[MEMBERS];
 static atomic_bool over;
@@ -407,6 +410,7 @@ static void hold(const struct hlk_client_opts *opts)
     owned[1] = fixture_owned(client, "tb", owner);
     owned[2] = fixture_owned(client, "tc", owner);
     held = hlk_lock_create_multilock(owned, MEMBERS, NULL);
+    multilock_warm(held);
     cr_assert_eq(hlk_lock_acquire(held, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
 }
 
@@ -437,7 +441,7 @@ Test(multilock_tries, of_releases_cost_one_round_trip_together)
     cr_assert_eq(pthread_create(&thread, NULL, releases, &status), 0);
     WAIT_FOR(multilock_keys() == 0);
     cr_assert_eq(proxy_accepted(fixture.proxy), before); /* no answer has come, and they were not sent again */
-    proxy_deliver(fixture.proxy, false);
+    multilock_deliver();
     WAIT_FOR(atomic_load(&over));
     pthread_join(thread, NULL);
     cr_assert_eq(status, HLK_OK);

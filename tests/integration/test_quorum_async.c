@@ -102,6 +102,24 @@ BOTH(acquires_and_releases)
     hlk_owner_destroy(owner);
 }
 
+BOTH(is_a_member_of_a_multilock)
+{
+    static struct done acquired, released;
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    hlk_owner *owner = hlk_owner_create(client, "order");
+    opts.owner = owner;
+    hlk_lock *members[] = { owned(client, owner), quorum_lock(client, "u", &opts) };
+    hlk_lock *both = hlk_lock_create_multilock(members, 2, NULL);
+    acquire(both, HLK_FOREVER, NULL, &acquired);
+    cr_assert_eq(result(&acquired), HLK_OK, "%s", acquired.error);
+    WAIT_FOR(quorum_keys("t") == N && quorum_keys("u") == N);
+    release(both, &released);
+    cr_assert_eq(result(&released), HLK_OK, "%s", released.error);
+    LOOP_UNTIL(quorum_keys("t") == 0 && quorum_keys("u") == 0);
+    hlk_lock_destroy(both);
+    hlk_owner_destroy(owner);
+}
+
 BOTH(nests_without_a_command_and_raises_a_lease_with_one)
 {
     static struct done first, nested, longer, released[3];

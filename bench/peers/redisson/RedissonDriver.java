@@ -21,10 +21,12 @@ import org.redisson.config.Config;
  * Threads are kept from round to round, as in a warm server.
  *
  * The variant redisson-fair has fair locks; redisson-semaphore and redisson-permit have one permit of RSemaphore and of
- * RPermitExpirableSemaphore, with a lease. --clients K: K clients with separate connections, as if they were
+ * RPermitExpirableSemaphore, with a lease; redisson-multilock has five locks at once. --clients K: K clients with separate connections, as if they were
  * processes; threads are assigned to them in turn.
  */
 public final class RedissonDriver {
+    private static final int MULTILOCK_MEMBERS = 5;
+
     private final List<RedissonClient> clients;
     private final String variant;
     private final long leaseMs;
@@ -147,6 +149,12 @@ public final class RedissonDriver {
                 return new SemaphoreTurn(clients.get(client).getSemaphore(name));
             case "redisson-permit":
                 return new PermitTurn(clients.get(client).getPermitExpirableSemaphore(name), leaseMs);
+            case "redisson-multilock":
+                RLock[] locks = new RLock[MULTILOCK_MEMBERS];
+                for (int i = 0; i < locks.length; i++) {
+                    locks[i] = clients.get(client).getLock(name + ":" + i);
+                }
+                return new LockTurn(clients.get(client).getMultiLock(locks));
             default:
                 return new LockTurn(lock(client, name));
         }
