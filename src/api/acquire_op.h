@@ -1,5 +1,5 @@
 /* acquire_op.h - one acquire on its way, whoever drives it: a blocked thread (api/lock.c) or completions
- * (api/async.c).
+ * (api/async_acquire.c).
  *
  * It has a waiter in the local queue, a command to Redis, listeners at the lock's channels, and a cancel object.
  * Leaving rolls all of it back. The release of its hold id is queued before the next waiter may send. */

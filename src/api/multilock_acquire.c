@@ -76,8 +76,9 @@ enum hlk_status hlk_multilock_acquire(hlk_lock *multilock, const struct hlk_acqu
     a.plan.held = 0;
     a.tries.count = 0;
     atomic_init(&a.tries.pending, 0);
-    a.tries.glance.asleep = false;
     a.tries.glance.self = self;
+    a.tries.glance.asleep = a.tries.asleep = false;
+    a.tries.client_count = 0;
     pthread_cleanup_push(on_thread_cancel, &a);
     acquire_all(&a, multilock, opts);
     pthread_cleanup_pop(0);

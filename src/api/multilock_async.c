@@ -1,7 +1,8 @@
 /* The calls of async.h for a multilock: its members' own calls, and one completion when all of theirs have run. All
  * members are of one client, so their completions run one after the other. */
-#include "api/acquiring.h"
+#include "api/async_acquire.h"
 #include "api/multilock_plan.h"
+#include "api/outcome.h"
 
 #include "base/mem.h"
 
@@ -130,6 +131,7 @@ static void start_tries(struct operation *op)
 static void start_completing(struct operation *op)
 {
     struct hlk_acquire_opts opts = op->plan.opts;
+    opts.wait_ms = hlk_multilock_plan_left_ms(&op->plan);
     for (size_t i = 0; i < op->plan.held; i++) {
         hlk_lock *member = op->plan.order[i];
         opts.lease_ms = hlk_multilock_plan_lacks(&op->plan, i);
@@ -160,18 +162,15 @@ static bool start_todo(struct operation *op)
     return is_last(op);
 }
 
-/* The first that has failed; not one of those that are busy, if others have failed otherwise. */
-static const struct hlk_error *first_error(struct operation *op)
+static const struct hlk_error *acquire_error(struct operation *op)
 {
-    static const struct hlk_error none;
-    const struct hlk_error *first = &none;
-    for (size_t i = 0; i < op->count; i++) {
+    const struct hlk_error *worst = &call_of(op, op->plan.order[0])->error;
+    for (size_t i = 1; i < op->count; i++) {
         const struct hlk_error *error = &call_of(op, op->plan.order[i])->error;
-        if (error->status != HLK_OK &&
-            (first->status == HLK_OK || (first->status == HLK_BUSY && error->status != HLK_BUSY)))
-            first = error;
+        if (hlk_acquire_rank(error->status) > hlk_acquire_rank(worst->status))
+            worst = error;
     }
-    return first;
+    return worst;
 }
 
 static enum hlk_multilock_todo tried(struct operation *op)
@@ -179,7 +178,7 @@ static enum hlk_multilock_todo tried(struct operation *op)
     enum hlk_status status[HLK_MULTILOCK_MAX];
     for (size_t i = op->plan.held; i < op->count; i++)
         status[i - op->plan.held] = call_of(op, op->plan.order[i])->error.status;
-    return hlk_multilock_plan_tried(&op->plan, status, first_error(op));
+    return hlk_multilock_plan_tried(&op->plan, status, acquire_error(op));
 }
 
 static enum hlk_multilock_todo completed(struct operation *op)
@@ -187,7 +186,7 @@ static enum hlk_multilock_todo completed(struct operation *op)
     for (size_t i = 0; i < op->count; i++)
         if (op->calls[i].begun && op->calls[i].error.status == HLK_OK)
             hlk_multilock_plan_give_back(&op->plan, op->calls[i].member);
-    const struct hlk_error *error = first_error(op);
+    const struct hlk_error *error = acquire_error(op);
     return hlk_multilock_plan_completed(&op->plan, error->status, error->text);
 }
 
@@ -195,7 +194,7 @@ static enum hlk_multilock_todo completed(struct operation *op)
 static void go_on(struct operation *op)
 {
     do {
-        const struct hlk_error *error = first_error(op);
+        const struct hlk_error *error = acquire_error(op);
         op->todo = op->todo == HLK_MULTILOCK_TRY    ? tried(op)
                    : op->todo == HLK_MULTILOCK_NEXT ? hlk_multilock_plan_acquired(&op->plan, error->status, error->text)
                                                     : completed(op);
@@ -249,23 +248,18 @@ enum hlk_status hlk_multilock_acquire_async(hlk_lock *multilock, const struct hl
 
 /* --- release --- */
 
-/* HLK_LOST if one of them was; else that of the first by name. */
-static const struct hlk_error *worst_error(const struct operation *op)
+static const struct hlk_error *release_error(const struct operation *op)
 {
     const struct hlk_error *worst = &op->calls[0].error;
-    for (size_t i = 1; i < op->count; i++) {
-        const struct hlk_error *error = &op->calls[i].error;
-        if (error->status == HLK_OK || worst->status == HLK_LOST)
-            continue;
-        if (worst->status == HLK_OK || error->status == HLK_LOST)
-            worst = error;
-    }
+    for (size_t i = 1; i < op->count; i++)
+        if (hlk_release_rank(op->calls[i].error.status) > hlk_release_rank(worst->status))
+            worst = &op->calls[i].error;
     return worst;
 }
 
 static void finish_release(struct operation *op)
 {
-    const struct hlk_error *worst = worst_error(op);
+    const struct hlk_error *worst = release_error(op);
     struct hlk_error error = { .status = HLK_OK };
     if (worst->status != HLK_OK)
         (void)hlk_error_set(&error, worst->status, "multilock of %zu: %s", op->count, worst->text);
@@ -314,7 +308,7 @@ enum hlk_status hlk_multilock_release_async(hlk_lock *multilock, hlk_done_fn *do
     atomic_store(&op->pending, 1);
     bool accepted = start_releases(op);
     if (!accepted || !done) {
-        const struct hlk_error *worst = worst_error(op);
+        const struct hlk_error *worst = release_error(op);
         enum hlk_status status = worst->status;
         if (status != HLK_OK)
             (void)hlk_last_set(status, "multilock of %zu: %s", op->count, worst->text);

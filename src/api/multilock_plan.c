@@ -107,6 +107,14 @@ enum hlk_multilock_todo hlk_multilock_plan_tried(struct hlk_multilock_plan *plan
     return hlk_clock_ms() >= plan->deadline_ms ? end(plan, HLK_TIMEOUT, why->text) : HLK_MULTILOCK_NEXT;
 }
 
+int64_t hlk_multilock_plan_left_ms(const struct hlk_multilock_plan *plan)
+{
+    if (plan->opts.wait_ms <= 0)
+        return plan->opts.wait_ms;
+    int64_t left = plan->deadline_ms - hlk_clock_ms();
+    return left > 1 ? left : 1;
+}
+
 static int64_t slice_ms(struct hlk_multilock_plan *plan)
 {
     plan->random = plan->random * 1103515245u + 12345u;
@@ -120,10 +128,9 @@ void hlk_multilock_plan_opts(struct hlk_multilock_plan *plan, struct hlk_acquire
     plan->slice = false;
     if (opts->wait_ms == 0)
         return;
-    int64_t left = plan->deadline_ms == INT64_MAX ? INT64_MAX : plan->deadline_ms - hlk_clock_ms();
-    int64_t max_ms = plan->held > 0 ? slice_ms(plan) : INT64_MAX;
-    plan->slice = max_ms < left;
-    opts->wait_ms = plan->slice ? max_ms : left == INT64_MAX ? HLK_FOREVER : left > 1 ? left : 1;
+    int64_t left = hlk_multilock_plan_left_ms(plan), max_ms = plan->held > 0 ? slice_ms(plan) : 0;
+    plan->slice = max_ms > 0 && (left < 0 || max_ms < left);
+    opts->wait_ms = plan->slice ? max_ms : left;
 }
 
 enum hlk_multilock_todo hlk_multilock_plan_acquired(struct hlk_multilock_plan *plan, enum hlk_status status,

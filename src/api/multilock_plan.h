@@ -33,10 +33,12 @@ enum hlk_multilock_todo hlk_multilock_plan_start(struct hlk_multilock_plan *plan
 /* status[0] is that of order[held], and so on; why: why the first ended that was not HLK_OK (api/tries.h). */
 enum hlk_multilock_todo hlk_multilock_plan_tried(struct hlk_multilock_plan *plan, const enum hlk_status *status,
                                                  const struct hlk_error *why);
-/* For order[held], from now on. */
+/* For order[held], which is waited for from now on. */
 void hlk_multilock_plan_opts(struct hlk_multilock_plan *plan, struct hlk_acquire_opts *opts);
 enum hlk_multilock_todo hlk_multilock_plan_acquired(struct hlk_multilock_plan *plan, enum hlk_status status,
                                                     const char *why);
+/* What is left of the caller's wait_ms. */
+int64_t hlk_multilock_plan_left_ms(const struct hlk_multilock_plan *plan);
 /* The lease that order[i] is short of. 0: it has it all. < 0: it is lost. */
 int64_t hlk_multilock_plan_lacks(const struct hlk_multilock_plan *plan, size_t i);
 enum hlk_multilock_todo hlk_multilock_plan_completed(struct hlk_multilock_plan *plan, enum hlk_status status,

@@ -1,6 +1,7 @@
 /* Releases all members of a multilock, at once. */
 #include "api/glance.h"
 #include "api/multilock.h"
+#include "api/outcome.h"
 #include "api/release.h"
 
 #include "base/clock.h"
@@ -14,17 +15,15 @@ struct releases {
     const struct hlk_members *members;
     struct hlk_glance glance;
     struct hlk_releasing *begun[HLK_MULTILOCK_MAX]; /* NULL: over */
-    enum hlk_status worst;                          /* HLK_LOST if one of them was; else that of the first by name */
+    enum hlk_status worst;                          /* of all of them (api/outcome.h) */
     size_t worst_at;
     char text[HLK_ERROR_TEXT];
 };
 
 static void note(struct releases *releases, size_t i, enum hlk_status status)
 {
-    if (status == HLK_OK)
-        return;
-    bool lost = status == HLK_LOST, before = releases->worst == HLK_LOST;
-    if (releases->worst != HLK_OK && (lost != before ? before : i > releases->worst_at))
+    int rank = hlk_release_rank(status), worst = hlk_release_rank(releases->worst);
+    if (rank < worst || (rank == worst && (rank == 0 || i > releases->worst_at)))
         return;
     releases->worst = status;
     releases->worst_at = i;
@@ -45,7 +44,8 @@ static void begin(struct releases *releases, size_t i)
     hlk_lock *member = releases->members->locks[i];
     const struct hlk_node *server =
         hlk_node_of(hlk_lock_node(member), hlk_lock_text(member), hlk_lock_text_len(member));
-    hlk_glance_add(&releases->glance, member->client, server->pipeline);
+    if (hlk_glance_add(&releases->glance, server->pipeline))
+        hlk_pipeline_hold_back(server->pipeline, true);
     enum hlk_status status = hlk_release_begin(member, releases->glance.self, &releases->begun[i]);
     if (!releases->begun[i])
         note(releases, i, status);
@@ -59,11 +59,7 @@ static void wait_for_all(struct releases *releases)
         int64_t until = hlk_clock_after(now, members->locks[i]->client->reply_timeout_ms);
         at_ms = until > at_ms ? until : at_ms;
     }
-    if (hlk_glance_poll(&releases->glance))
-        return;
-    while (!all_settled(releases) && hlk_glance_sleep(&releases->glance, at_ms))
-        ;
-    hlk_glance_end(&releases->glance);
+    hlk_glance_wait(&releases->glance, hlk_glance_spin_ns(&releases->glance), at_ms);
 }
 
 /* A member over several masters is released when the others are on their way. */
@@ -73,7 +69,7 @@ static void release_all(struct releases *releases)
     for (size_t i = members->count; i-- > 0;)
         if (!hlk_lock_group(members->locks[i]))
             begin(releases, i);
-    hlk_glance_send(&releases->glance);
+    hlk_glance_hold_back(&releases->glance, false); /* all leave in one write */
     for (size_t i = members->count; i-- > 0;)
         if (hlk_lock_group(members->locks[i]))
             note(releases, i, hlk_lock_release(members->locks[i]));

@@ -1,5 +1,7 @@
 #include "api/tries.h"
 
+#include "api/outcome.h"
+
 #include <string.h>
 
 /* --- the start --- */
@@ -11,6 +13,22 @@ static void try_complete(void *ctx)
     struct hlk_thread *self = tries->glance.self; /* which outlives the tries */
     if (atomic_fetch_sub(&tries->pending, 1) == 1)
         hlk_park_wake(&self->park, HLK_WAKE_SETTLED);
+}
+
+static void on_closing(struct hlk_wait_entry *entry)
+{
+    hlk_park_wake(&HLK_CONTAINER(entry, struct hlk_tries_client, closing)->self->park, HLK_WAKE_CLOSED);
+}
+
+static void add_client(struct hlk_tries *tries, hlk_client *client)
+{
+    for (unsigned i = 0; i < tries->client_count; i++)
+        if (tries->clients[i].client == client)
+            return;
+    struct hlk_tries_client *own = &tries->clients[tries->client_count++];
+    own->client = client;
+    own->closing.wake = on_closing;
+    own->self = tries->glance.self;
 }
 
 /* NULL: no memory; the thread's error is set. A thread's handle on a fair lock is kept by the acquire. */
@@ -34,7 +52,7 @@ static struct hlk_acquiring *make_try(struct hlk_tries *tries, hlk_lock *lock, c
 static void note(struct hlk_tries *tries, unsigned i, enum hlk_status status, const char *text)
 {
     tries->status[i] = status;
-    if (status != HLK_OK && (tries->error.status == HLK_OK || (tries->error.status == HLK_BUSY && status != HLK_BUSY)))
+    if (hlk_acquire_rank(status) > hlk_acquire_rank(tries->error.status))
         (void)hlk_error_set(&tries->error, status, "%s", text);
 }
 
@@ -42,7 +60,9 @@ static void start_try(struct hlk_tries *tries, unsigned i, hlk_lock *lock, const
 {
     struct hlk_acquiring *acquiring = make_try(tries, lock, opts);
     if (acquiring) {
-        hlk_glance_add(&tries->glance, lock->client, acquiring->op->server->pipeline);
+        add_client(tries, lock->client);
+        if (hlk_glance_add(&tries->glance, acquiring->op->server->pipeline))
+            hlk_pipeline_hold_back(acquiring->op->server->pipeline, true);
         atomic_fetch_add(&tries->pending, 1);
         acquiring->lazy = true;
         if (hlk_acquiring_start(acquiring, opts) == HLK_OK) {
@@ -67,12 +87,14 @@ void hlk_tries_start(struct hlk_tries *tries, struct hlk_thread *self, hlk_lock 
     tries->glance.self = self;
     tries->glance.over = all_over;
     tries->glance.ctx = tries;
+    tries->glance.mask = HLK_WAKE_CLOSED;
+    tries->glance.cancellable = true;
     tries->at_ms = at_ms;
     tries->count = count;
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
     for (unsigned i = 0; i < count; i++)
         start_try(tries, i, locks[i], opts);
-    hlk_glance_send(&tries->glance);
+    hlk_glance_hold_back(&tries->glance, false); /* all leave in one write */
 }
 
 /* --- the wait --- */
@@ -84,23 +106,49 @@ static void step_each(struct hlk_tries *tries, unsigned event)
             hlk_async_step(&tries->tries[i]->async, event);
 }
 
+static bool one_is_closing(const struct hlk_tries *tries)
+{
+    for (unsigned i = 0; i < tries->client_count; i++)
+        if (atomic_load(&tries->clients[i].client->closing))
+            return true;
+    return false;
+}
+
+static void watch_for_close(struct hlk_tries *tries)
+{
+    for (unsigned i = 0; i < tries->client_count && !tries->asleep; i++)
+        hlk_client_wait_add(tries->clients[i].client, &tries->clients[i].closing);
+    tries->asleep = true;
+}
+
 /* Those of a client that is being closed end at once. */
 static void sleep_until(struct hlk_tries *tries, int64_t at_ms)
 {
-    while (!all_over(tries) && hlk_glance_sleep(&tries->glance, at_ms))
-        if (hlk_glance_closing(&tries->glance))
+    watch_for_close(tries);
+    do {
+        (void)hlk_park_take(&tries->glance.self->park, HLK_WAKE_CLOSED);
+        if (one_is_closing(tries))
             step_each(tries, HLK_WAKE_CLOSED);
+    } while (!all_over(tries) && hlk_glance_sleep(&tries->glance, at_ms));
+}
+
+static void wake_up(struct hlk_tries *tries)
+{
+    hlk_glance_end(&tries->glance);
+    for (unsigned i = 0; i < tries->client_count && tries->asleep; i++)
+        hlk_client_wait_remove(tries->clients[i].client, &tries->clients[i].closing);
+    tries->asleep = false;
 }
 
 void hlk_tries_wait(struct hlk_tries *tries)
 {
-    if (hlk_glance_poll(&tries->glance))
+    if (hlk_glance_poll(&tries->glance, hlk_glance_spin_ns(&tries->glance)))
         return;
     sleep_until(tries, tries->at_ms);
     if (!all_over(tries))
         step_each(tries, HLK_WAKE_TIME);
     sleep_until(tries, INT64_MAX); /* some may be confirmed by replicas still */
-    hlk_glance_end(&tries->glance);
+    wake_up(tries);
 }
 
 /* --- the end --- */
@@ -115,10 +163,11 @@ static void stop_each(struct hlk_tries *tries)
 void hlk_tries_end(struct hlk_tries *tries)
 {
     tries->glance.self->cancellable = false; /* it may have been cancelled in its sleep */
-    if (!all_over(tries))
+    if (!all_over(tries)) {
         stop_each(tries);
-    sleep_until(tries, INT64_MAX);
-    hlk_glance_end(&tries->glance);
+        sleep_until(tries, INT64_MAX);
+    }
+    wake_up(tries);
     for (unsigned i = 0; i < tries->count; i++) {
         struct hlk_async *async = tries->tries[i] ? &tries->tries[i]->async : NULL;
         if (!async)

@@ -1,19 +1,28 @@
 /* tries.h - one try at each of several locks by one thread, all at once: one round trip for all that are free. They are
- * acquires without a blocked thread (api/acquiring.h), whose answers the thread reads itself (api/glance.h). */
+ * acquires without a blocked thread (api/async_acquire.h), whose answers the thread reads itself (api/glance.h). */
 #ifndef HLK_API_TRIES_H
 #define HLK_API_TRIES_H
 
-#include "api/acquiring.h"
+#include "api/async_acquire.h"
 #include "api/glance.h"
+
+struct hlk_tries_client {
+    hlk_client *client;
+    struct hlk_wait_entry closing; /* its close wakes the thread */
+    struct hlk_thread *self;
+};
 
 struct hlk_tries {
     struct hlk_glance glance;
     int64_t at_ms;
+    bool asleep; /* close is noticed */
+    unsigned client_count;
+    struct hlk_tries_client clients[HLK_GLANCE_MAX]; /* each once */
     atomic_uint pending;
     unsigned count;
     struct hlk_acquiring *tries[HLK_GLANCE_MAX]; /* NULL: over */
     enum hlk_status status[HLK_GLANCE_MAX];
-    struct hlk_error error; /* of the first that ended without the lock; not of HLK_BUSY, if others ended otherwise */
+    struct hlk_error error; /* of all of them (api/outcome.h) */
 };
 
 /* Tries each of `locks` (on one server each, count <= HLK_GLANCE_MAX) with these terms: opts->wait_ms is 0. A try ends

@@ -1,10 +1,9 @@
 #include "quorum/round.h"
 
+#include "api/glance.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "script/engine.h"
-
-#include <sched.h>
 
 /* --- memory --- */
 
@@ -275,18 +274,6 @@ void hlk_round_resend(struct hlk_round *round)
 
 /* --- waiting --- */
 
-static void glance_at_all(const struct hlk_client *client)
-{
-    for (unsigned i = 0; i < client->node_count; i++)
-        hlk_pipeline_glance(client->nodes[i].pipeline);
-}
-
-static void expect_all(const struct hlk_client *client, bool on)
-{
-    for (unsigned i = 0; i < client->node_count; i++)
-        hlk_pipeline_expect(client->nodes[i].pipeline, on);
-}
-
 static int64_t spin_budget(struct hlk_quorums *all)
 {
     hlk_mutex_lock(&all->mu);
@@ -295,39 +282,31 @@ static int64_t spin_budget(struct hlk_quorums *all)
     return budget;
 }
 
-static bool may_stop(const struct hlk_thread *self, const atomic_bool *ready, const atomic_bool *also, unsigned mask)
+struct awaited {
+    const atomic_bool *ready, *also; /* one of them; also: or NULL */
+};
+
+static bool is_ready(void *ctx)
 {
-    return atomic_load(ready) || (also && atomic_load(also)) || (atomic_load(&self->park.bits) & mask);
+    const struct awaited *awaited = ctx;
+    return atomic_load(awaited->ready) || (awaited->also && atomic_load(awaited->also));
 }
 
-/* Reads the answers itself while they come quickly, then sleeps, and the loop thread reads. */
-static void wait_for(const struct hlk_round *round, struct hlk_thread *self, const atomic_bool *ready,
-                     const atomic_bool *also, unsigned mask, int64_t at_ms)
+static void wait_for(const struct hlk_round *round, struct hlk_thread *self, struct awaited awaited, unsigned mask,
+                     int64_t at_ms)
 {
-    struct hlk_client *client = round->quorum->client;
-    int64_t budget = spin_budget(round->quorum->all), until_ns = hlk_clock_ns() + budget;
-    while (budget > 0 && !may_stop(self, ready, also, mask) && hlk_clock_ns() < until_ns) {
-        glance_at_all(client);
-        if (!may_stop(self, ready, also, mask))
-            sched_yield();
-    }
-    if (may_stop(self, ready, also, mask))
-        return;
-    expect_all(client, true);
-    for (;;) {
-        (void)hlk_park_take(&self->park, HLK_WAKE_SETTLED);
-        if (may_stop(self, ready, also, mask) || hlk_clock_ms() >= at_ms)
-            break;
-        (void)hlk_park_until(&self->park, HLK_WAKE_SETTLED | mask, at_ms, -1, NULL);
-    }
-    expect_all(client, false);
+    const struct hlk_client *client = round->quorum->client;
+    struct hlk_glance glance = { .self = self, .over = is_ready, .ctx = &awaited, .mask = mask };
+    for (unsigned i = 0; i < client->node_count; i++)
+        (void)hlk_glance_add(&glance, client->nodes[i].pipeline);
+    hlk_glance_wait(&glance, spin_budget(round->quorum->all), at_ms);
 }
 
 void hlk_round_wait(struct hlk_round *round, struct hlk_thread *self, unsigned mask, int64_t at_ms)
 {
     struct hlk_quorums *all = round->quorum->all;
     int64_t began = hlk_clock_ns();
-    wait_for(round, self, &round->decided, &round->wants_resend, mask, at_ms);
+    wait_for(round, self, (struct awaited){ &round->decided, &round->wants_resend }, mask, at_ms);
     hlk_mutex_lock(&all->mu);
     hlk_spin_saw(&all->spin, hlk_clock_ns() - began);
     hlk_mutex_unlock(&all->mu);
@@ -335,7 +314,7 @@ void hlk_round_wait(struct hlk_round *round, struct hlk_thread *self, unsigned m
 
 void hlk_round_wait_released(struct hlk_round *round, struct hlk_thread *self, int64_t at_ms)
 {
-    wait_for(round, self, &round->released, NULL, 0, at_ms);
+    wait_for(round, self, (struct awaited){ &round->released, NULL }, 0, at_ms);
 }
 
 bool hlk_round_won(struct hlk_round *round)

@@ -1,4 +1,4 @@
-/* A multilock is a hlk_lock: its calls, events, descriptor and options; and the first try at all members at once. */
+/* A multilock is a hlk_lock: its handles, events, descriptor and options, and the calls that it refuses. */
 #include "multilock_fixture.h"
 
 #include <poll.h>
@@ -9,7 +9,6 @@
 enum { CALLERS = 4, ROUNDS = 20 };
 
 TestSuite(multilock_calls, .init = multilock_start, .fini = multilock_stop, .timeout = 60);
-TestSuite(multilock_tries, .init = multilock_start_proxied, .fini = multilock_stop, .timeout = 60);
 
 /* --- handles */
 
@@ -49,18 +48,24 @@ Test(multilock_calls, of_another_handle_release_what_it_holds)
     multilock_nothing_is_held();
 }
 
-/* An owner that is destroyed while it holds ends its holds, also those of a multilock that lives on. */
-Test(multilock_calls, keep_no_owner_alive)
+/* Its handle does, as any handle; its holds do not. */
+Test(multilock_calls, that_hold_keep_no_owner_alive)
 {
-    hlk_owner *owner = hlk_owner_create(multi.client, "short");
-    hlk_lock *first = fixture_owned(multi.client, "ta", owner), *second = fixture_owned(multi.client, "tb", owner);
-    hlk_lock *both = multilock_of(first, second);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.owner = hlk_owner_create(multi.client, "short");
+    hlk_lock *members[] = { hlk_lock_create(multi.client, "ta", &opts), hlk_lock_create(multi.client, "tb", &opts) };
+    hlk_lock *both = multilock_of(members[0], members[1]);
     cr_assert_eq(hlk_lock_acquire(both, 1000), HLK_OK, "%s", hlk_last_error());
-    hlk_lock_destroy(both);
+    hlk_lock_destroy(members[0]);
+    hlk_lock_destroy(members[1]);
+    hlk_owner_destroy(opts.owner);
+    cr_assert_gt(hlk_lock_left_ms(both), 0);
     cr_assert_eq(fixture_events(HLK_EVENT_ORPHANED, NULL), 0);
-    cr_assert_eq(hlk_lock_release(first), HLK_OK, "%s", hlk_last_error());
-    cr_assert_eq(hlk_lock_release(second), HLK_OK, "%s", hlk_last_error());
-    hlk_owner_destroy(owner);
+    hlk_lock_destroy(both);
+    (void)fixture_wait_event(HLK_EVENT_ORPHANED, "ta");
+    (void)fixture_wait_event(HLK_EVENT_ORPHANED, "tb");
+    for (int i = 1; i < MEMBERS; i++)
+        cr_assert_eq(hlk_lock_break(multi.members[i]), HLK_OK, "%s", hlk_last_error());
     multilock_nothing_is_held();
 }
 
@@ -241,154 +246,7 @@ Test(multilock_calls, that_do_not_wait_leave_it_to_one_of_them)
     multilock_nothing_is_held();
 }
 
-/* --- all at once: the answer to the first command, and all after it, wait in the proxy */
-
-static struct actor *start_trying(const struct hlk_acquire_opts *opts)
-{
-    multilock_warm(multi.multilock);
-    proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
-    struct actor *actor = actor_start(multi.multilock, opts);
-    WAIT_FOR(multilock_keys() == MEMBERS);
-    return actor;
-}
-
-Test(multilock_tries, cost_one_round_trip_together)
-{
-    struct actor *actor = start_trying(NULL);
-    cr_assert(!actor_answered(actor));
-    multilock_deliver();
-    cr_assert_eq(actor_status(actor), HLK_OK, "%s", actor_error(actor));
-    cr_assert_eq(actor_end(actor), HLK_OK);
-    multilock_nothing_is_held();
-}
-
-Test(multilock_tries, end_with_the_deadline)
-{
-    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.wait_ms = 200;
-    struct actor *actor = start_trying(&opts);
-    cr_assert_eq(actor_status(actor), HLK_TIMEOUT, "%s", actor_error(actor));
-    cr_assert_geq(actor_took_ms(actor), 200);
-    multilock_deliver();
-    cr_assert_eq(actor_end(actor), HLK_TIMEOUT);
-    multilock_nothing_is_held();
-}
-
-Test(multilock_tries, are_cancelled)
-{
-    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.cancel = hlk_cancel_create(multi.client);
-    struct actor *actor = start_trying(&opts);
-    hlk_cancel_trigger(opts.cancel);
-    cr_assert_eq(actor_status(actor), HLK_INTERRUPTED, "%s", actor_error(actor));
-    multilock_deliver();
-    cr_assert_eq(actor_end(actor), HLK_INTERRUPTED);
-    hlk_cancel_destroy(opts.cancel);
-    multilock_nothing_is_held();
-}
-
-Test(multilock_tries, are_a_cancellation_point)
-{
-    struct actor *actor = start_trying(NULL);
-    actor_cancel(actor);
-    cr_assert(actor_join_cancelled(actor));
-    multilock_deliver();
-    multilock_nothing_is_held();
-}
-
-/* What was held before is held as often as before. */
-Test(multilock_tries, that_are_cancelled_give_back_what_they_got)
-{
-    hlk_owner *owner = hlk_owner_create(multi.client, NULL);
-    hlk_lock *owned = fixture_owned(multi.client, "ta", owner);
-    hlk_lock *both = multilock_of(owned, multi.members[0]);
-    multilock_warm(both);
-    cr_assert_eq(hlk_lock_acquire(owned, 1000), HLK_OK);
-    proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
-    struct actor *actor = actor_start_wait(both, PATIENCE_MS);
-    WAIT_FOR(multilock_keys() == 2 && hlk_lock_holds(owned) == 2);
-    actor_cancel(actor);
-    cr_assert(actor_join_cancelled(actor));
-    cr_assert_eq(hlk_lock_holds(owned), 1);
-    multilock_deliver();
-    cr_assert_eq(hlk_lock_release(owned), HLK_OK, "%s", hlk_last_error());
-    hlk_lock_destroy(both);
-    hlk_owner_destroy(owner);
-    multilock_nothing_is_held();
-}
-
-/* Two that each hold what the other one lacks would both get nothing. */
-Test(multilock_tries, of_a_caller_that_does_not_wait_are_one_after_the_other)
-{
-    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.wait_ms = 0;
-    multilock_warm(multi.multilock);
-    proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
-    uint64_t before = proxy_count(fixture.proxy, PROXY_SCRIPTS);
-    struct actor *actor = actor_start(multi.multilock, &opts);
-    WAIT_FOR(multilock_keys() > 0);
-    cr_assert_eq(multilock_keys(), 1);
-    cr_assert_eq(proxy_count(fixture.proxy, PROXY_SCRIPTS) - before, 1u);
-    multilock_deliver();
-    cr_assert_eq(actor_status(actor), HLK_OK, "%s", actor_error(actor));
-    cr_assert_eq(actor_end(actor), HLK_OK);
-    multilock_nothing_is_held();
-}
-
-Test(multilock_tries, are_ended_by_close)
-{
-    struct actor *actor = start_trying(NULL);
-    fixture_close(multi.client);
-    cr_assert_eq(actor_status(actor), HLK_E_CLOSED, "%s", actor_error(actor));
-    multilock_deliver();
-    cr_assert_eq(actor_end(actor), HLK_E_CLOSED);
-    WAIT_FOR(multilock_keys() == 0);
-}
-
-/* "Sent, not answered" is no "no connection". */
-Test(multilock_tries, that_were_sent_are_late_when_the_connection_is_lost)
-{
-    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.wait_ms = 500;
-    struct actor *actor = start_trying(&opts);
-    proxy_refuse(fixture.proxy, true);
-    proxy_cut_all(fixture.proxy);
-    cr_assert_eq(actor_status(actor), HLK_TIMEOUT, "%s: %s", hlk_status_name(actor_status(actor)), actor_error(actor));
-    proxy_refuse(fixture.proxy, false);
-    cr_assert_eq(actor_end(actor), HLK_TIMEOUT);
-    multilock_nothing_is_held();
-}
-
-/* A server that is away is waited for as by an acquire that waits, and not as by one try. */
-Test(multilock_tries, wait_for_a_server_that_is_away)
-{
-    struct hlk_client_opts opts = fixture_opts();
-    opts.reply_timeout_ms = 100;
-    hlk_client *client = fixture_open(&opts);
-    hlk_lock *both = multilock_of(fixture_lock(client, "ta", NULL), fixture_lock(client, "tb", NULL));
-    proxy_refuse(fixture.proxy, true);
-    proxy_cut_all(fixture.proxy);
-    int64_t began = test_now_ms();
-    struct actor *actor = actor_start_wait(both, PATIENCE_MS);
-    WAIT_FOR(test_now_ms() - began > 400);
-    cr_assert(!actor_answered(actor));
-    proxy_refuse(fixture.proxy, false);
-    cr_assert_eq(actor_status(actor), HLK_OK, "%s", actor_error(actor));
-    cr_assert_eq(actor_end(actor), HLK_OK);
-    hlk_lock_destroy(both);
-    multilock_nothing_is_held();
-}
-
-Test(multilock_tries, go_on_when_the_connection_breaks)
-{
-    struct actor *actor = start_trying(NULL);
-    proxy_cut_all(fixture.proxy);
-    cr_assert_eq(actor_status(actor), HLK_OK, "%s", actor_error(actor));
-    cr_assert_eq(actor_end(actor), HLK_OK);
-    multilock_nothing_is_held();
-}
-
-/* --- releases, all at once */
+/* --- releases */
 
 Test(multilock_calls, release_what_a_thread_holds_without_waiting)
 {
@@ -397,96 +255,18 @@ Test(multilock_calls, release_what_a_thread_holds_without_waiting)
     multilock_nothing_is_held();
 }
 
-static hlk_owner *owner;
-static hlk_lock *held, *owned[MEMBERS];
-static atomic_bool over;
-
-/* Held by an owner, so that any thread may release it. */
-static void hold(const struct hlk_client_opts *opts)
+/* Its members' clients may be closed one after the other. */
+Test(multilock_calls, of_a_closed_client_are_refused)
 {
-    hlk_client *client = fixture_open(opts);
-    owner = hlk_owner_create(client, NULL);
-    owned[0] = fixture_owned(client, "ta", owner);
-    owned[1] = fixture_owned(client, "tb", owner);
-    owned[2] = fixture_owned(client, "tc", owner);
-    held = hlk_lock_create_multilock(owned, MEMBERS, NULL);
-    multilock_warm(held);
-    cr_assert_eq(hlk_lock_acquire(held, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
-}
-
-static void end_hold(void)
-{
-    cr_assert_eq(hlk_lock_holds(held), 0);
-    hlk_lock_destroy(held);
-    hlk_owner_destroy(owner);
+    hlk_client *other = fixture_open(NULL);
+    hlk_lock *both = multilock_of(multi.members[1], fixture_lock(other, "tx", NULL));
+    cr_assert_eq(hlk_lock_acquire(both, 1000), HLK_OK, "%s", hlk_last_error());
+    fixture_close(other);
+    cr_assert_eq(hlk_lock_left_ms(both), 0);
+    cr_assert_eq(hlk_lock_acquire(both, 1000), HLK_E_CLOSED);
+    cr_assert(strstr(hlk_last_error(), "\"tx\""), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_holds(multi.members[1]), 1); /* as before that acquire */
+    cr_assert_eq(hlk_lock_release(both), HLK_E_CLOSED);
+    hlk_lock_destroy(both);
     multilock_nothing_is_held();
-}
-
-static void *releases(void *status)
-{
-    *(enum hlk_status *)status = hlk_lock_release(held);
-    atomic_store(&over, true);
-    return NULL;
-}
-
-Test(multilock_tries, of_releases_cost_one_round_trip_together)
-{
-    pthread_t thread;
-    enum hlk_status status;
-    struct hlk_client_opts opts = fixture_opts();
-    opts.reply_timeout_ms = 3 * WAIT_MS; /* it is the answer that ends the call */
-    hold(&opts);
-    proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
-    uint64_t before = proxy_accepted(fixture.proxy);
-    cr_assert_eq(pthread_create(&thread, NULL, releases, &status), 0);
-    WAIT_FOR(multilock_keys() == 0);
-    cr_assert_eq(proxy_accepted(fixture.proxy), before); /* no answer has come, and they were not sent again */
-    multilock_deliver();
-    WAIT_FOR(atomic_load(&over));
-    pthread_join(thread, NULL);
-    cr_assert_eq(status, HLK_OK);
-    end_hold();
-}
-
-Test(multilock_tries, of_releases_that_are_not_answered_are_unsure)
-{
-    struct hlk_client_opts opts = fixture_opts();
-    opts.reply_timeout_ms = 150;
-    hold(&opts);
-    proxy_freeze(fixture.proxy, true);
-    cr_assert_eq(hlk_lock_release(held), HLK_E_UNSURE);
-    cr_assert(strstr(hlk_last_error(), "multilock of 3: release \"ta\""), "%s", hlk_last_error());
-    cr_assert_eq(hlk_lock_left_ms(held), 0);
-    proxy_freeze(fixture.proxy, false);
-    WAIT_FOR(multilock_keys() == 0);
-    enum hlk_status status;
-    WAIT_FOR((status = hlk_lock_release(held), status != HLK_E_UNSURE)); /* the outcome */
-    cr_assert_eq(status, HLK_OK, "%s", hlk_last_error());
-    cr_assert_eq(hlk_lock_release(held), HLK_NOT_HOLDER);
-    end_hold();
-}
-
-Test(multilock_tries, of_releases_leave_nothing_when_an_answer_is_lost)
-{
-    for (unsigned k = 1; k <= MEMBERS; k++) {
-        hold(NULL);
-        proxy_arm(fixture.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, k);
-        enum hlk_status status = hlk_lock_release(held);
-        cr_assert(status == HLK_OK || status == HLK_E_UNSURE, "%s", hlk_last_error());
-        proxy_arm(fixture.proxy, PROXY_NONE, PROXY_SCRIPTS, 1);
-        end_hold();
-    }
-}
-
-Test(multilock_calls, release_what_was_not_lost)
-{
-    hold(NULL);
-    cr_assert_eq(hlk_lock_break(owned[1]), HLK_OK);
-    WAIT_FOR(hlk_lock_left_ms(held) == 0);
-    cr_assert_eq(hlk_lock_release(owned[0]), HLK_OK);
-    cr_assert_eq(hlk_lock_release(held), HLK_LOST);
-    cr_assert(strstr(hlk_last_error(), "release \"tb\""), "%s", hlk_last_error());
-    cr_assert_eq(hlk_lock_release(held), HLK_NOT_HOLDER);
-    cr_assert(strstr(hlk_last_error(), "release \"ta\""), "%s", hlk_last_error());
-    end_hold();
 }

@@ -1,7 +1,7 @@
-/* acquiring.h - an acquire of a lock on one server without a blocked thread: the driver of api/acquire_step.h for
+/* async_acquire.h - an acquire of a lock on one server without a blocked thread: the driver of api/acquire_step.h for
  * completions. Several of them may be under way for one thread (api/tries.c). */
-#ifndef HLK_API_ACQUIRING_H
-#define HLK_API_ACQUIRING_H
+#ifndef HLK_API_ASYNC_ACQUIRE_H
+#define HLK_API_ASYNC_ACQUIRE_H
 
 #include "api/acquire_op.h"
 #include "api/async_driver.h"

@@ -1,0 +1,19 @@
+/* outcome.h - which outcome of several calls is that of all: one of the highest rank, and of those the first. */
+#ifndef HLK_API_OUTCOME_H
+#define HLK_API_OUTCOME_H
+
+#include "hasplock/status.h"
+
+/* Acquires: who is busy can be waited for, all else ends them. */
+static inline int hlk_acquire_rank(enum hlk_status status)
+{
+    return status == HLK_OK ? 0 : status == HLK_BUSY ? 1 : 2;
+}
+
+/* Releases: a loss is never hidden by another outcome. */
+static inline int hlk_release_rank(enum hlk_status status)
+{
+    return status == HLK_OK ? 0 : status == HLK_LOST ? 2 : 1;
+}
+
+#endif
