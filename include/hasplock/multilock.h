@@ -8,30 +8,30 @@
  *     }
  *
  * A multilock is a hlk_lock. It has no state of its own: it is held while all of its members are, each by the holder of
- * the handle that was given. The members may be of any kind, of several clients, and held by threads or owners. Nothing
- * but the members is written to Redis. So a member excludes everybody who uses the same lock alone, by hasplock or by
- * Redisson, or in a multilock, which Redisson calls RedissonMultiLock.
+ * the handle that was given. The members may be of any kind, of several clients, and held by threads or owners. Only
+ * the members are written to Redis. So a member excludes everybody who uses the same lock alone, by hasplock or by
+ * Redisson, or in another multilock. Redisson's is RedissonMultiLock.
  *
- * An acquire first tries all members at once: members that are free cost one round trip together. What it did not get
- * it waits for, one after the other, in the order of their names, and gives back what it got behind that in this order.
- * All processes have the same order, so two multilocks do not wait for each other for ever. Redisson's clients, and
- * callers who hold one of the locks already, keep no such order. That is why a caller that holds some members waits for
- * the next one for 1 to 1.5 s only, gives them back, and waits for that one first. Its place in the queue of
- * that member is then a new one.
+ * An acquire first tries all members at once. If all are free, it costs one round trip. Otherwise it keeps those that
+ * come before the first busy one in the order of names, gives the others back, waits for the busy one, and tries the
+ * rest again. All processes have the same order, so two multilocks do not wait for each other for ever. Redisson's
+ * clients have no such order, nor have callers who hold one of the locks already. So a caller that holds some members
+ * waits for the next one for 1 to 1.5 s only. Then it gives all back and waits for that one first, with a new place in
+ * its queue.
  *
- * HLK_NOWAIT tries the members one after the other, in that order, a round trip each: then one of several callers that
- * try the same members at the same time gets them.
+ * HLK_NOWAIT tries the members one after the other in that order, by a round trip each. If several callers try the same
+ * members at the same time, one of them gets all.
  *
  * What calls of lock.h mean for a multilock:
  * acquire          as for one lock. An error text names the member. HLK_LOST: an earlier hold of a member was lost, and
- *                  is not released. A member that is lost while others are waited for is no HLK_LOST: all are given
- *                  back, and it begins again. A fixed lease that has become shorter meanwhile is extended
- * release          each member, whatever happens to one of them: one round trip together. HLK_OK: each has one hold
- *                  less. HLK_LOST: at least one of them was lost before. Else the outcome of the first, in the order of
- *                  names, that was not HLK_OK. After HLK_E_UNSURE a release is repeated in the background, and each
- *                  member's own handle has its outcome
- * extend           each member, a round trip for each. Not HLK_OK: that of the first that was not; those before it were
- *                  extended
+ *                  is not released yet. If a member is lost while others are waited for, all are given back, and the
+ *                  acquire begins again. A fixed lease that has become shorter meanwhile is extended
+ * release          each member, even if the release of another one fails; one round trip for all. HLK_OK: each has one
+ *                  hold less. HLK_LOST: at least one of them was lost before. Otherwise the first outcome, in the order
+ *                  of names, that was not HLK_OK. After HLK_E_UNSURE the release is repeated in the background. A
+ *                  release by a member's own handle returns its outcome
+ * extend           each member, by a round trip each, until one is not extended. That outcome is returned; the members
+ *                  before it are extended
  * holds, held_until, left_ms    those of the member that has the least
  * lost_fd, on_event             of any member: an event names the member
  * name             the members' names with + between, up to 512 bytes

@@ -1,6 +1,6 @@
 /* Acquire without a blocked thread, on one server. */
-#include "api/acquire_step.h"
 #include "api/async_acquire.h"
+#include "api/acquire_step.h"
 
 #include "base/mem.h"
 

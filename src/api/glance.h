@@ -11,9 +11,9 @@
 
 struct hlk_glance {             /* the caller sets: */
     struct hlk_thread *self;
-    bool (*over)(void *ctx);    /*   what it waits for has come, */
+    bool (*over)(void *ctx);    /*   true: what it waits for has come */
     void *ctx;
-    unsigned mask;              /*   or one of these events. HLK_WAKE_SETTLED too ends a sleep. */
+    unsigned mask;              /*   events that end the wait. HLK_WAKE_SETTLED, too, ends a sleep */
     bool cancellable;           /*   a sleep is a cancellation point, if the thread is cancellable */
     bool asleep;                /* false at first, as the number is 0 */
     unsigned count;

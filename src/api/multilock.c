@@ -83,7 +83,7 @@ static void multilock_destroy(hlk_lock *multilock)
     }
 }
 
-/* Whose async calls they are: the first one's, for what a multilock has in common. NULL: threads hold some of them. */
+/* The first one's: with an owner a handle has async calls. NULL: threads hold some of them. */
 static hlk_owner *owner_of(hlk_lock *const *members, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "hasplock/async.h"
 
-/* So long a caller that holds members waits for another one: others may hold that one and wait for these. The random
- * part parts two that do it at the same time. */
+/* How long a caller that holds members waits for another one, whose holder may wait for these. The random part
+ * separates two callers that do so at the same time. */
 enum { SLICE_MS = 1000, SLICE_JITTER_MS = 500 };
 
 /* From now on that member is the first. */

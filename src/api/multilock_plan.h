@@ -1,5 +1,5 @@
-/* multilock_plan.h - what an acquire of a multilock does next, whoever does it: a blocked thread
- * (api/multilock_acquire.c) or completions (api/multilock_async.c). It does nothing itself but give members back. */
+/* multilock_plan.h - what an acquire of a multilock does next. A blocked thread (api/multilock_acquire.c) does it, or
+ * completions (api/multilock_async.c). The plan itself only gives members back. */
 #ifndef HLK_API_MULTILOCK_PLAN_H
 #define HLK_API_MULTILOCK_PLAN_H
 
@@ -8,7 +8,7 @@
 enum hlk_multilock_todo {
     HLK_MULTILOCK_TRY,      /* try once each of those that are not held, all at once: hlk_multilock_plan_tried */
     HLK_MULTILOCK_NEXT,     /* acquire the first of those, with hlk_multilock_plan_opts: hlk_multilock_plan_acquired */
-    HLK_MULTILOCK_COMPLETE, /* all are held: see to it that they are for long enough: hlk_multilock_plan_completed */
+    HLK_MULTILOCK_COMPLETE, /* all are held: extend what lacks some of its lease: hlk_multilock_plan_completed */
     HLK_MULTILOCK_DONE      /* plan->error: the outcome. HLK_OK: all are held, else none */
 };
 
@@ -19,7 +19,7 @@ struct hlk_multilock_plan {
     int64_t deadline_ms; /* INT64_MAX: none */
     size_t count;
     size_t held;  /* so many of `order` are */
-    bool slice;   /* the next one is waited for, for a while only */
+    bool slice;   /* the wait for the next one ends before the caller's */
     bool waited;  /* for one of those that are held */
     bool one_by_one;
     unsigned random;
@@ -30,7 +30,7 @@ struct hlk_multilock_plan {
 enum hlk_multilock_todo hlk_multilock_plan_start(struct hlk_multilock_plan *plan, const hlk_lock *multilock,
                                                  const struct hlk_acquire_opts *opts, struct hlk_thread *self);
 
-/* status[0] is that of order[held], and so on; why: why the first ended that was not HLK_OK (api/tries.h). */
+/* status[0] is that of order[held], and so on; why: that of all (api/outcome.h). */
 enum hlk_multilock_todo hlk_multilock_plan_tried(struct hlk_multilock_plan *plan, const enum hlk_status *status,
                                                  const struct hlk_error *why);
 /* For order[held], which is waited for from now on. */

@@ -4,13 +4,13 @@
 
 #include "hasplock/status.h"
 
-/* Acquires: who is busy can be waited for, all else ends them. */
+/* Acquires: a busy lock can be waited for, any other failure is final. */
 static inline int hlk_acquire_rank(enum hlk_status status)
 {
     return status == HLK_OK ? 0 : status == HLK_BUSY ? 1 : 2;
 }
 
-/* Releases: a loss is never hidden by another outcome. */
+/* Releases: no other outcome hides a loss. */
 static inline int hlk_release_rank(enum hlk_status status)
 {
     return status == HLK_OK ? 0 : status == HLK_LOST ? 2 : 1;
