@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { MANY = 32, ROUNDS = 10, LIMIT = 3, CUTS = 12 };
+enum { MANY = 32, ROUNDS = 10, LIMIT = 3, CUTS = 12, BETWEEN_CUTS = 7 };
 
 TestSuite(permits_lease, .init = permits_start, .fini = permits_stop, .timeout = 60);
 TestSuite(permits_wire, .init = permits_start_proxied, .fini = permits_stop, .timeout = 60);
@@ -156,12 +156,13 @@ Test(permits_lease, end_with_their_number)
 
 /* --- many */
 
-static atomic_int inside, most, cuts_left;
+static atomic_int inside, most, taken, cuts_left;
 
 static void *works(void *lock)
 {
     for (int i = 0; i < ROUNDS || atomic_load(&cuts_left) > 0; i++) {
         cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "%s", hlk_last_error());
+        atomic_fetch_add(&taken, 1);
         int now = atomic_fetch_add(&inside, 1) + 1, seen = atomic_load(&most);
         while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
             ;
@@ -193,11 +194,13 @@ Test(permits_lease, are_never_held_by_more_than_there_are)
     many_work();
 }
 
+/* In the middle of the work, which went on since the last cut. */
 static void *cuts(void *unused)
 {
     (void)unused;
     while (atomic_load(&cuts_left) > 0) {
-        test_sleep_ms(STAGE_UNDER_TSAN ? 400 : 80); /* long enough to connect */
+        int before = atomic_load(&taken);
+        WAIT_FOR(atomic_load(&taken) >= before + BETWEEN_CUTS);
         proxy_cut_all(fixture.proxy);
         atomic_fetch_sub(&cuts_left, 1);
     }

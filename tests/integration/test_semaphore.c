@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATIENCE_MS = 15000, MANY = 64, ROUNDS = 12, LIMIT = 5 };
+enum { PATIENCE_MS = 15000, MANY = 64, ROUNDS = 12, LIMIT = 5, CUTS = 12, BETWEEN_CUTS = 7 };
 
 static const char queue[] = "hasplock_queue:{t}", channel[] = "redisson_sc:{t}";
 static hlk_client *client, *other;
@@ -521,14 +521,15 @@ Test(semaphore, refuses_bad_input)
 
 /* --- many */
 
-static atomic_int inside, most;
+static atomic_int inside, most, taken, cuts_left;
 
 static void *works(void *arg)
 {
     struct taker *taker = arg;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS || atomic_load(&cuts_left) > 0; i++) {
         cr_assert_eq(hlk_semaphore_acquire(taker->semaphore, taker->n, PATIENCE_MS * 3), HLK_OK, "%s",
                      hlk_last_error());
+        atomic_fetch_add(&taken, 1);
         int now = atomic_fetch_add(&inside, (int)taker->n) + (int)taker->n, seen = atomic_load(&most);
         while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
             ;
@@ -568,11 +569,15 @@ Test(semaphore, is_never_taken_by_more_than_its_limit)
 
 /* --- faults */
 
-static void *cuts(void *stop)
+/* In the middle of the work, which went on since the last cut. */
+static void *cuts(void *unused)
 {
-    while (!atomic_load((atomic_bool *)stop)) {
-        test_sleep_ms(STAGE_UNDER_TSAN ? 400 : 80); /* long enough to connect */
+    (void)unused;
+    while (atomic_load(&cuts_left) > 0) {
+        int before = atomic_load(&taken);
+        WAIT_FOR(atomic_load(&taken) >= before + BETWEEN_CUTS);
         proxy_cut_all(fixture.proxy);
+        atomic_fetch_sub(&cuts_left, 1);
     }
     return NULL;
 }
@@ -580,11 +585,10 @@ static void *cuts(void *stop)
 Test(semaphore_wire, is_never_taken_by_more_than_its_limit_while_connections_break)
 {
     pthread_t cutter;
-    atomic_bool over = false;
     set(LIMIT);
-    cr_assert_eq(pthread_create(&cutter, NULL, cuts, &over), 0);
+    atomic_store(&cuts_left, CUTS);
+    cr_assert_eq(pthread_create(&cutter, NULL, cuts, NULL), 0);
     many_work();
-    atomic_store(&over, true);
     pthread_join(cutter, NULL);
 }
 
