@@ -28,7 +28,7 @@ static struct {
     struct bench_page *page;
     loop_fn *loop;                     /* of the round */
     pthread_barrier_t opened, started; /* the round's threads and the main thread */
-    sem_t waiting;                     /* drain: posted by each thread just before it acquires */
+    sem_t waiting;                     /* drain, wake: posted by each thread just before it acquires */
     struct bench_worker taken;         /* the main thread's, from `take` to `give` */
 } driver;
 
@@ -108,6 +108,30 @@ static int pass_through(const struct bench_peer *peer, struct bench_worker *work
 static void loop_shared(const struct bench_peer *peer, struct bench_worker *worker)
 {
     while (bench_now_ns() < worker->end_ns && pass_through(peer, worker) == 0)
+        worker->ops++;
+}
+
+static void loop_permits(const struct bench_peer *peer, struct bench_worker *worker)
+{
+    uint64_t permits = peer->permits ? (uint64_t)peer->permits : 1;
+    for (int64_t begin = bench_now_ns(); begin < worker->end_ns; worker->ops++) {
+        if (peer->acquire(worker) < 0)
+            return;
+        bench_page_enter_one_of(worker->page, permits);
+        bench_hist_add(&worker->acquire, bench_now_ns() - begin);
+        bench_page_leave_one_of(worker->page);
+        if (peer->release(worker) < 0)
+            return;
+        int64_t done = bench_now_ns();
+        bench_hist_add(&worker->pair, done - begin);
+        begin = done;
+    }
+}
+
+static void loop_wake(const struct bench_peer *peer, struct bench_worker *worker)
+{
+    sem_post(&driver.waiting);
+    if (peer->acquire(worker) == 0)
         worker->ops++;
 }
 
@@ -201,18 +225,21 @@ static loop_fn *choose_loop(const char *scenario)
 {
     if (strcmp(scenario, "async") == 0)
         return driver.peer->run_async ? loop_async : NULL;
+    if (strcmp(scenario, "wake") == 0)
+        return driver.peer->arm ? loop_wake : NULL;
     if (!driver.peer->acquire)
         return NULL;
-    return strcmp(scenario, "own") == 0      ? loop_own
-           : strcmp(scenario, "shared") == 0 ? loop_shared
-           : strcmp(scenario, "drain") == 0  ? loop_drain
-           : strcmp(scenario, "nested") == 0 ? loop_nested
-                                             : NULL;
+    return strcmp(scenario, "own") == 0       ? loop_own
+           : strcmp(scenario, "shared") == 0  ? loop_shared
+           : strcmp(scenario, "permits") == 0 ? loop_permits
+           : strcmp(scenario, "drain") == 0   ? loop_drain
+           : strcmp(scenario, "nested") == 0  ? loop_nested
+                                              : NULL;
 }
 
 static bool all_want_one(loop_fn *loop)
 {
-    return loop == loop_shared || loop == loop_drain;
+    return loop == loop_shared || loop == loop_drain || loop == loop_permits || loop == loop_wake;
 }
 
 static void init_worker(struct bench_worker *worker, int index, int in_flight)
@@ -277,7 +304,7 @@ static void run_round(const char *scenario, double seconds, int threads)
     wait_for_go(workers, count, seconds);
     getrusage(RUSAGE_SELF, &before);
     pthread_barrier_wait(&driver.started);
-    if (driver.loop == loop_drain)
+    if (driver.loop == loop_drain || driver.loop == loop_wake)
         say_all_wait(count);
     for (int i = 0; i < count; i++)
         pthread_join(ids[i], NULL);
@@ -311,9 +338,9 @@ static void run_take(void)
     memset(taken, 0, sizeof *taken);
     driver.loop = loop_drain;
     init_worker(taken, 0, 0);
-    bool done =
-        driver.page && driver.peer->acquire && driver.peer->thread_open(taken) == 0 && driver.peer->acquire(taken) == 0;
-    if (done)
+    int (*take)(struct bench_worker *) = driver.peer->arm ? driver.peer->arm : driver.peer->acquire;
+    bool done = driver.page && take && driver.peer->thread_open(taken) == 0 && take(taken) == 0;
+    if (done && !driver.peer->arm)
         bench_page_enter(driver.page, taken->id, bench_page_draw(driver.page), bench_now_ns());
     printf("{\"taken\":%s,\"error\":\"%s\"}\n", done ? "true" : "false",
            done              ? ""
@@ -324,8 +351,9 @@ static void run_take(void)
 static void run_give(void)
 {
     int64_t released_ns = bench_now_ns();
-    bench_page_leave(driver.page, driver.taken.id, released_ns);
-    int failed = driver.peer->release(&driver.taken);
+    if (!driver.peer->fire)
+        bench_page_leave(driver.page, driver.taken.id, released_ns);
+    int failed = driver.peer->fire ? driver.peer->fire(&driver.taken) : driver.peer->release(&driver.taken);
     driver.peer->thread_close(&driver.taken);
     printf("{\"released_ns\":%" PRId64 ",\"error\":\"%s\"}\n", released_ns, failed ? driver.taken.error : "");
 }

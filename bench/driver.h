@@ -11,6 +11,7 @@
  *     drop                              release the held locks; answer {"dropped":...}
  *     take                              the main thread acquires the shared lock; answer {"taken":true}
  *     give                              and releases it; answer {"released_ns":...}, the time before
+ *                                       wake: `take` makes what all wait for, `give` lets it happen
  *     quit, or end of input
  *
  * Scenarios of a round (runner/scenarios/ has their questions):
@@ -18,6 +19,8 @@
  *     own      each thread acquires and releases a lock of its own
  *     shared   all threads of all processes contend for one lock, as in page.h
  *     drain    each thread acquires it once; answer {"waiting":N} when all are about to acquire, then the counts
+ *     permits  all threads of all processes contend for a few permits, counted in page.h
+ *     wake     each thread waits once, for what comes to all at the same time; answers as drain
  *     nested   a holder acquires and releases once more
  *     async    THREADS pairs in flight, one thread
  *
@@ -45,7 +48,7 @@ struct bench_options {          /* the driver's command line */
 
 struct bench_worker {           /* one thread of a round */
     const struct bench_options *options;
-    struct bench_page *page;    /* NULL unless the scenario is `shared` or `drain` */
+    struct bench_page *page;    /* NULL unless all threads want the same */
     int      index;             /* within the process */
     uint64_t id;                /* unique among all processes of the peer, > 0 */
     char     key[64];           /* the lock's name */
@@ -66,6 +69,9 @@ struct bench_peer {
     void (*thread_close)(struct bench_worker *worker);
     int  (*acquire)(struct bench_worker *worker);
     int  (*release)(struct bench_worker *worker);
+    int  (*arm)(struct bench_worker *worker);               /* `take` and `give` of wake; there `acquire` waits */
+    int  (*fire)(struct bench_worker *worker);
+    int  permits;                                           /* so many may hold it at once; 0: one */
     int  (*run_async)(struct bench_worker *worker);         /* counts into the worker itself */
     int  (*hold)(int count);
     int  (*drop)(void);

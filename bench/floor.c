@@ -5,6 +5,7 @@
  *     floor-hash    Redisson's hash format by scripts
  *     floor-hash-spin   the same, polling the socket before it blocks
  *     floor-blpop   hand-over of a token by BLPOP and LPUSH: no lease, no owner, so no lock; the physical limit
+ *     floor-message, floor-broadcast    a message that wakes many threads (floor_message.c)
  *     ceiling       64 pairs of hash scripts in one write (floor_pipeline.c)
  *     floor-batch   held hash locks, renewed 100 in a script (floor_batch.c) */
 #include "floor.h"
@@ -210,6 +211,8 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "floor-blpop") == 0) {
             peer.acquire = blpop_take;
             peer.release = blpop_give_back;
+        } else if (strcmp(argv[i], "floor-message") == 0 || strcmp(argv[i], "floor-broadcast") == 0) {
+            floor_message_peer(&peer);
         }
     }
     return bench_main(argc, argv, &peer);

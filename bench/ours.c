@@ -7,8 +7,9 @@
  *     ours-relasync    blocking acquire, release without waiting for its completion
  *     ours-unix, ours-tls, ours-sentinel, ours-cluster    the defaults, by --url
  *     ours-quorum-N    a lock over N masters (ours_quorum.c)
- *     ours-permit      HLK_LOCK_PERMIT, of which there is one
- *     ours-semaphore   hlk_semaphore, of one permit (ours_semaphore.c)
+ *     ours-permit, -8      HLK_LOCK_PERMIT, of which there are 1, 8
+ *     ours-semaphore, -8   hlk_semaphore, of 1, 8 permits (ours_semaphore.c)
+ *     ours-latch       hlk_latch (ours_latch.c)
  *     ours-multilock   a multilock of 5 locks (ours_multilock.c)
  *     ours-dispatch    async, completions by hlk_client_dispatch; both completions are waited for
  *     ours-forget      the same, releases without a completion
@@ -25,6 +26,7 @@ enum { LINES = 5 };
 static struct {
     const struct bench_options *options;
     hlk_client *client;
+    int permits; /* that the variant has; 0: it is a lock */
     atomic_int logged;
 } process;
 
@@ -75,9 +77,8 @@ static void process_close(void)
 static int thread_open(struct bench_worker *worker)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    bool permit = is_variant("ours-permit");
-    opts.kind = permit ? HLK_LOCK_PERMIT : is_variant("ours-fair") ? HLK_LOCK_FAIR : HLK_LOCK_PLAIN;
-    opts.permits = permit;
+    opts.kind = process.permits ? HLK_LOCK_PERMIT : is_variant("ours-fair") ? HLK_LOCK_FAIR : HLK_LOCK_PLAIN;
+    opts.permits = process.permits;
     worker->state = hlk_lock_create(process.client, worker->key, &opts);
     return worker->state ? 0 : bench_fail(worker, "create: %s", hlk_last_error());
 }
@@ -121,6 +122,11 @@ static void stats(FILE *out)
     fprintf(out, ",\"logged\":%d", atomic_load(&process.logged));
 }
 
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
 int main(int argc, char **argv)
 {
     static char version[32];
@@ -141,10 +147,14 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "ours-relasync") == 0)
             peer.release = release_unwaited;
-        if (strncmp(argv[i], "ours-quorum", strlen("ours-quorum")) == 0)
+        if (starts_with(argv[i], "ours-quorum"))
             ours_quorum_peer(&peer);
-        if (strcmp(argv[i], "ours-semaphore") == 0)
+        if (starts_with(argv[i], "ours-permit") || starts_with(argv[i], "ours-semaphore"))
+            process.permits = peer.permits = strstr(argv[i], "-8") ? 8 : 1;
+        if (starts_with(argv[i], "ours-semaphore"))
             ours_semaphore_peer(&peer, &process.client);
+        if (strcmp(argv[i], "ours-latch") == 0)
+            ours_latch_peer(&peer, &process.client);
         if (strcmp(argv[i], "ours-multilock") == 0)
             ours_multilock_peer(&peer, &process.client);
     }

@@ -13,8 +13,12 @@ int ours_async_run(hlk_client *client, struct bench_worker *worker, bool await_r
 /* ours_quorum.c: makes it a peer whose locks are on several masters. */
 void ours_quorum_peer(struct bench_peer *peer);
 
-/* ours_semaphore.c: makes it a peer that acquires the one permit of a semaphore. client: is there after peer->open. */
+/* ours_semaphore.c: makes it a peer that acquires a permit of a semaphore of peer->permits. client: is there after
+ * peer->open. */
 void ours_semaphore_peer(struct bench_peer *peer, hlk_client *const *client);
+
+/* ours_latch.c: makes it a peer whose threads wait for a latch. Likewise. */
+void ours_latch_peer(struct bench_peer *peer, hlk_client *const *client);
 
 /* ours_multilock.c: makes it a peer that acquires several locks at once. Likewise. */
 void ours_multilock_peer(struct bench_peer *peer, hlk_client *const *client);

@@ -1,12 +1,13 @@
-/* ours_semaphore.c - hasplock's semaphore as a peer: ours-semaphore. */
+/* ours_semaphore.c - hasplock's semaphore as a peer: ours-semaphore, ours-semaphore-8. */
 #include "ours.h"
 
 static hlk_client *const *client_of_process;
+static int permits;
 
 static int semaphore_open(struct bench_worker *worker)
 {
     hlk_semaphore *semaphore = worker->state = hlk_semaphore_create(*client_of_process, worker->key);
-    enum hlk_status status = semaphore ? hlk_semaphore_try_set(semaphore, 1, 0) : HLK_E_NOMEM;
+    enum hlk_status status = semaphore ? hlk_semaphore_try_set(semaphore, permits, 0) : HLK_E_NOMEM;
     return status == HLK_OK || status == HLK_BUSY ? 0 : bench_fail(worker, "create: %s", hlk_last_error());
 }
 
@@ -30,6 +31,7 @@ static int semaphore_release(struct bench_worker *worker)
 void ours_semaphore_peer(struct bench_peer *peer, hlk_client *const *client)
 {
     client_of_process = client;
+    permits = peer->permits;
     peer->thread_open = semaphore_open;
     peer->thread_close = semaphore_close;
     peer->acquire = semaphore_acquire;

@@ -1,7 +1,7 @@
 /* page.h - a page of memory that all contenders of one lock share. It shows whether the lock excludes, how long a
  * hand-over takes, and which acquisitions are overtaken.
  *
- * Only the holder writes, with plain loads and stores (except `violations` and `tickets`). If two hold at once, one
+ * Only the holder writes, with plain loads and stores (except what is marked as atomic). If two hold at once, one
  * finds the owner's word set or overwrites an increment: the runner compares `counter` with the sum of all threads'
  * counts. The layout is 64-bit words in this order; drivers in other languages map the same file. */
 #ifndef BENCH_PAGE_H
@@ -22,7 +22,8 @@ struct bench_page {
     uint64_t tickets;               /* atomic: the last number drawn; 0: this peer draws none */
     volatile uint64_t newest;       /* the highest number that has acquired */
     volatile uint64_t overtaken;    /* acquisitions after one with a higher number; 0 if first come is first served */
-    uint64_t unused[6];
+    uint64_t inside;                /* atomic: how many hold a permit now */
+    uint64_t unused[5];
     volatile uint64_t turns[BENCH_PAGE_PROCESSES]; /* of each process; its consecutive acquisitions are one turn */
 };
 
@@ -50,6 +51,18 @@ static inline int64_t bench_page_enter(struct bench_page *page, uint64_t id, uin
     if (page->last == 0 || (page->last - 1) / BENCH_PAGE_THREADS != process)
         page->turns[process % BENCH_PAGE_PROCESSES] = page->turns[process % BENCH_PAGE_PROCESSES] + 1;
     return page->last == id || page->last == 0 ? -1 : now_ns - page->released_ns;
+}
+
+/* One of `permits` was acquired. */
+static inline void bench_page_enter_one_of(struct bench_page *page, uint64_t permits)
+{
+    if (__atomic_add_fetch(&page->inside, 1, __ATOMIC_RELAXED) > permits)
+        __atomic_fetch_add(&page->violations, 1, __ATOMIC_RELAXED);
+}
+
+static inline void bench_page_leave_one_of(struct bench_page *page)
+{
+    __atomic_fetch_sub(&page->inside, 1, __ATOMIC_RELAXED);
 }
 
 static inline void bench_page_leave(struct bench_page *page, uint64_t id, int64_t now_ns)

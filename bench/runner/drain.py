@@ -1,4 +1,5 @@
 """W6: many clients wait while one holds. From its release, how long until each of them has held the lock once?
+L1: many wait for a latch. From its count down, how long until each of them has returned?
 
 The waiters' processes are driven as in any round. The holder is a separate process, so no waiter shares its process.
 """

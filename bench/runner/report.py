@@ -104,7 +104,7 @@ def drain_table(scenario, summaries):
                      *(number(s.get(key)) for key in ("handoff_p50", "handoff_p99", "commands", "inner", "commands_all",
                                                       "messages", "queued", "blocked", "server_us", "client_us",
                                                       "connections")),
-                     number(s["violations"] + s["lost_updates"]), number(s["others"] * 100)])
+                     number(s.get("violations", 0) + s.get("lost_updates", 0)), number(s["others"] * 100)])
     return table(rows) + "\ncounts are per waiter, from the first holder's release on; messages: PUBLISH calls"
 
 
@@ -143,7 +143,8 @@ def delay_table(summaries):
 
 def scenario_table(scenario, summaries, noisy):
     """`noisy`: from this share of a core on, other processes invalidate a figure."""
-    draw = {"shared": shared_table, "drain": drain_table, "held": held_table}.get(scenario.kind, pair_table)
+    draw = {"shared": shared_table, "drain": drain_table, "wake": drain_table,
+            "held": held_table}.get(scenario.kind, pair_table)
     disturbed = [name for name, s in summaries.items() if s["others"] > noisy]
     note = "\nDISTURBED, other processes used more than %.0f %% of a core: %s" % (noisy * 100, ", ".join(disturbed))
     return draw(scenario, summaries) + (note if disturbed else "")

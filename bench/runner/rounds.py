@@ -19,7 +19,7 @@ class Stand:
     def __init__(self, peer, command, scenario, placement, far):
         self.peer, self.scenario, self.placement = peer, scenario, placement
         self.drivers, self.rounds, self.discarded, self.warm_rates = [], [], [], []
-        self.first_holder = None        # drain: the process that holds the lock while the others queue
+        self.first_holder = None        # drain, wake: the process that holds what the others wait for
         self.failed = ""                # why it was removed
         self.sends = {**peer.sends, **(peer.sends_nested if scenario.kind == "nested" else {})}
         self.place = PLACES[peer.place](placement.server, peer.masters)
@@ -33,7 +33,7 @@ class Stand:
                 self.place.go_far(*far)
             for process in range(scenario.processes):
                 self.drivers.append(self.driver(peer.name, command, process))
-            if scenario.kind == "drain":
+            if scenario.released_once:
                 self.first_holder = self.driver(peer.name, command, scenario.processes)
             self.place.ready()
         except Exception:
@@ -67,9 +67,11 @@ class Stand:
     def round(self, seconds):
         """Runs one round and returns what it measured."""
         self.clear_page()
-        result = drain.measure(self) if self.scenario.kind == "drain" else self._measure(seconds)
+        result = drain.measure(self) if self.scenario.released_once else self._measure(seconds)
         if self.scenario.contended:
             check_exclusion(self, result)
+        if self.scenario.kind == "permits" and self.page[2]:
+            raise DriverError("%s: %d times there were too many" % (self.peer.name, self.page[2]))
         return result
 
     def clear_page(self):

@@ -21,7 +21,7 @@ class Target:
 class Scenario:
     name: str
     title: str                  # what is held fixed and what one operation is, in a line
-    kind: str                   # of the round: own, shared, drain, nested, async (bench/driver.h), or held
+    kind: str                   # of the round: own, shared, permits, drain, ... (bench/driver.h), or held
     base: str                   # the peer that ratios refer to
     peers: tuple
     targets: tuple = ()
@@ -40,7 +40,13 @@ class Scenario:
 
     @property
     def contended(self):
+        """One thread after the other holds it."""
         return self.kind in ("shared", "drain")
+
+    @property
+    def released_once(self):
+        """All wait for what a process of its own holds, and releases once."""
+        return self.kind in ("drain", "wake")
 
 
 def ratio(over, under, metric="rate"):

@@ -10,6 +10,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
+import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
@@ -21,17 +22,20 @@ import org.redisson.config.Config;
  * Threads are kept from round to round, as in a warm server.
  *
  * The variant redisson-fair has fair locks; redisson-semaphore and redisson-permit have one permit of RSemaphore and of
- * RPermitExpirableSemaphore, with a lease; redisson-multilock has five locks at once. --clients K: K clients with separate connections, as if they were
+ * RPermitExpirableSemaphore, with a lease, or with -8 at the end eight; redisson-latch is RCountDownLatch, whose threads
+ * wait; redisson-multilock has five locks at once. --clients K: K clients with separate connections, as if they were
  * processes; threads are assigned to them in turn.
  */
 public final class RedissonDriver {
     private static final int MULTILOCK_MEMBERS = 5;
+    private static final String SHARED = "bench:one";
 
     private final List<RedissonClient> clients;
     private final String variant;
     private final long leaseMs;
     private final SharedPage page;
     private final int process;
+    private final int permits;
     private final ExecutorService threads = Executors.newCachedThreadPool(task -> {
         Thread thread = new Thread(task);
         thread.setDaemon(true);
@@ -46,6 +50,7 @@ public final class RedissonDriver {
         this.leaseMs = leaseMs;
         this.page = page;
         this.process = process;
+        this.permits = variant.endsWith("-8") ? 8 : 1;
     }
 
     public static void main(String[] args) throws Exception {
@@ -100,6 +105,13 @@ public final class RedissonDriver {
                 held.forEach(RLock::unlock);
                 held.clear();
                 return "{\"dropped\":true,\"error\":\"\"}";
+            case "take":
+                clients.get(0).getCountDownLatch(SHARED).trySetCount(1);
+                return "{\"taken\":true,\"error\":\"\"}";
+            case "give":
+                long releasedNs = System.nanoTime();
+                clients.get(0).getCountDownLatch(SHARED).countDown();
+                return "{\"released_ns\":" + releasedNs + ",\"error\":\"\"}";
             case "stats":
                 return "{\"rss\":" + rss() + ",\"rss_before\":" + rssBefore + ",\"rss_after\":" + rss() + "}";
             default:
@@ -121,6 +133,10 @@ public final class RedissonDriver {
             worker.endNs = startNs + (long) (seconds * 1e9);
             running.add(threads.submit(worker));
         }
+        if (scenario.equals("wake")) {
+            Worker.WAITING.acquire(count);
+            System.out.println("{\"waiting\":" + count + "}");
+        }
         for (Future<?> future : running) {
             future.get();
         }
@@ -133,11 +149,15 @@ public final class RedissonDriver {
         long id = (process + client) * 1024L + index / clients.size() + 1;
         switch (scenario) {
             case "own":
-                return new Worker(turn(client, own), Worker.Loop.OWN, null, 0);
+                return new Worker(turn(client, own), Worker.Loop.OWN, null, 0, 1);
             case "nested":
-                return new Worker(turn(client, own), Worker.Loop.NESTED, null, 0);
+                return new Worker(turn(client, own), Worker.Loop.NESTED, null, 0, 1);
             case "shared":
-                return new Worker(turn(client, "bench:one"), Worker.Loop.SHARED, page, id);
+                return new Worker(turn(client, SHARED), Worker.Loop.SHARED, page, id, 1);
+            case "permits":
+                return new Worker(turn(client, SHARED), Worker.Loop.PERMITS, page, 0, permits);
+            case "wake":
+                return new Worker(turn(client, SHARED), Worker.Loop.WAKE, null, 0, 1);
             default:
                 throw new IllegalArgumentException("cannot run " + scenario);
         }
@@ -145,10 +165,12 @@ public final class RedissonDriver {
 
     private Worker.Turn turn(int client, String name) {
         switch (variant) {
-            case "redisson-semaphore":
-                return new SemaphoreTurn(clients.get(client).getSemaphore(name));
-            case "redisson-permit":
-                return new PermitTurn(clients.get(client).getPermitExpirableSemaphore(name), leaseMs);
+            case "redisson-semaphore", "redisson-semaphore-8":
+                return new SemaphoreTurn(clients.get(client).getSemaphore(name), permits);
+            case "redisson-permit", "redisson-permit-8":
+                return new PermitTurn(clients.get(client).getPermitExpirableSemaphore(name), permits, leaseMs);
+            case "redisson-latch":
+                return new LatchTurn(clients.get(client).getCountDownLatch(name));
             case "redisson-multilock":
                 RLock[] locks = new RLock[MULTILOCK_MEMBERS];
                 for (int i = 0; i < locks.length; i++) {
@@ -172,9 +194,21 @@ public final class RedissonDriver {
         }
     }
 
-    private record SemaphoreTurn(RSemaphore semaphore) implements Worker.Turn {
+    private record LatchTurn(RCountDownLatch latch) implements Worker.Turn {
+        @Override
+        public void take() throws InterruptedException {
+            latch.await();
+        }
+
+        @Override
+        public void give() {
+            throw new IllegalStateException("a latch is held by nobody");
+        }
+    }
+
+    private record SemaphoreTurn(RSemaphore semaphore, int permits) implements Worker.Turn {
         SemaphoreTurn {
-            semaphore.trySetPermits(1);
+            semaphore.trySetPermits(permits);
         }
 
         @Override
@@ -193,10 +227,10 @@ public final class RedissonDriver {
         private final long leaseMs;
         private String id;
 
-        PermitTurn(RPermitExpirableSemaphore permits, long leaseMs) {
+        PermitTurn(RPermitExpirableSemaphore permits, int number, long leaseMs) {
             this.permits = permits;
             this.leaseMs = leaseMs;
-            permits.trySetPermits(1);
+            permits.trySetPermits(number);
         }
 
         @Override

@@ -9,7 +9,7 @@ import java.nio.file.StandardOpenOption;
 
 /**
  * The words of bench/page.h in a shared file: only the holder writes, with opaque (not atomic) increments, but for
- * violations and tickets.
+ * violations, tickets and those inside.
  */
 final class SharedPage {
     private static final int OWNER = 0;
@@ -22,6 +22,7 @@ final class SharedPage {
     private static final int TICKETS = 56;
     private static final int NEWEST = 64;
     private static final int OVERTAKEN = 72;
+    private static final int INSIDE = 80;
     private static final int TURNS = 128;
     private static final int PROCESSES = 64;
     private static final long THREADS = 1024;
@@ -69,6 +70,16 @@ final class SharedPage {
         set(LAST, id);
         set(RELEASED_NS, nowNs);
         set(OWNER, 0);
+    }
+
+    void enterOneOf(long permits) {
+        if ((long) WORD.getAndAdd(words, INSIDE, 1L) >= permits) {
+            violated();
+        }
+    }
+
+    void leaveOneOf() {
+        WORD.getAndAdd(words, INSIDE, -1L);
     }
 
     private void violated() {

@@ -1,10 +1,11 @@
 import java.util.List;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 
 /** One thread of a round: the loops of bench/driver.c. */
 final class Worker implements Runnable {
-    enum Loop { OWN, SHARED, NESTED }
+    enum Loop { OWN, SHARED, PERMITS, WAKE, NESTED }
 
     /** A lock, or a permit. */
     interface Turn {
@@ -15,10 +16,14 @@ final class Worker implements Runnable {
 
     private static final int NESTED_BATCH = 100;
 
+    /** Of the loop WAKE: released by each worker just before it waits. */
+    static final Semaphore WAITING = new Semaphore(0);
+
     private final Turn turn;
     private final Loop loop;
     private final SharedPage page;
     private final long id;
+    private final long permits;
     private final Hist acquire = new Hist();
     private final Hist pair = new Hist();
     private final Hist handoff = new Hist();
@@ -28,11 +33,13 @@ final class Worker implements Runnable {
     long startNs;
     long endNs;
 
-    Worker(Turn turn, Loop loop, SharedPage page, long id) {
+    /** SHARED, PERMITS: with the page; id: of SHARED; permits: how many there are. */
+    Worker(Turn turn, Loop loop, SharedPage page, long id, long permits) {
         this.turn = turn;
         this.loop = loop;
         this.page = page;
         this.id = id;
+        this.permits = permits;
     }
 
     @Override
@@ -44,6 +51,8 @@ final class Worker implements Runnable {
             switch (loop) {
                 case OWN -> own();
                 case SHARED -> shared();
+                case PERMITS -> permits();
+                case WAKE -> wake();
                 case NESTED -> nested();
             }
         } catch (InterruptedException why) {
@@ -78,6 +87,25 @@ final class Worker implements Runnable {
             turn.give();
             begin = System.nanoTime();
         }
+    }
+
+    private void permits() throws InterruptedException {
+        for (long begin = System.nanoTime(); begin < endNs; ops++) {
+            turn.take();
+            page.enterOneOf(permits);
+            acquire.add(System.nanoTime() - begin);
+            page.leaveOneOf();
+            turn.give();
+            long done = System.nanoTime();
+            pair.add(done - begin);
+            begin = done;
+        }
+    }
+
+    private void wake() throws InterruptedException {
+        WAITING.release();
+        turn.take();
+        ops++;
     }
 
     private void nested() throws InterruptedException {
