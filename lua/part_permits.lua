@@ -1,20 +1,20 @@
 -- part_permits: whose turn it is to take permits. Included by the scripts of semaphores, behind
 -- part_number.
 --
--- The queue is a zset. Tickets are those of lock_acquire, where `tokens` says how many permits the waiter takes; score:
--- when taken, in hundredths of a ms. Behind them are notes about holds, "<client id>:<hold id>", one for each:
---   1e15 + ms   called: its waiter was told that it may take now
---   2e15 + ms   tombstone: it has ended, and a late attempt must not take anything
---   3e15 + ms   done: it has taken, or released; the next attempt must not do it again
+-- The queue is a zset. Its tickets are those of lock_acquire, where `tokens` says how many permits the waiter takes.
+-- Other members are notes about holds, "<client id>:<hold id>", one for each. The score says what an entry is:
+--   below 1e15   a ticket, and its place: when it was taken, in hundredths of a ms. That of a waiter which was called
+--                and found its permits taken by others: ms, which is before all the rest
+--   1e15 + ms    a ticket whose waiter was called: told that its permits are free. They are set aside for it
+--   2e15 + ms    tombstone: the hold has ended, and a late attempt must not take anything
+--   3e15 + ms    done: the hold has taken, or released; the next attempt must not do it again
 -- All ms are the server's.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
-local CALL_MS, NOTE_MS = 2000, 600000
+local CALL_MS, JUST_MS, NOTE_MS = 2000, 100, 600000
 
-local function now_ms()
-    local time = redis.call('time')
-    return time[1] * 1000 + math.floor(time[2] / 1000)
-end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Redisson's waiters subscribe to the channel, and the first ones of ours. 1 if this user may not count them.
 local function listeners(channel)
@@ -24,19 +24,21 @@ end
 
 -- A note about `hold`, which lives for NOTE_MS, as the tickets do.
 local function note(queue, band, hold)
-    local now = now_ms()
     redis.pcall('zadd', queue, string.format('%.0f', band + now), hold)
     if (tonumber(redis.pcall('pttl', queue)) or 0) < NOTE_MS then
         redis.pcall('pexpire', queue, string.format('%.0f', NOTE_MS + 60000))
     end
-    return now
 end
 
--- Notes that are needed no more: those of the ids in `settled`, which the sender of `hold` names; and old ones.
-local function drop_notes(queue, settled, hold, now)
-    local client = string.match(hold, '^(.*):%d+$')
+-- Removes `member`, if that is not nil, and notes that are needed no more: those of the ids in `settled`, which the
+-- sender of `hold` names; and old ones.
+local function remove(queue, member, settled, hold)
+    local members, client = { member }, settled ~= '' and string.match(hold, '^(.*:)%d+$')
     for id in string.gmatch(settled, '%d+') do
-        redis.pcall('zrem', queue, client .. ':' .. id)
+        members[#members + 1] = client .. id
+    end
+    if members[1] then
+        redis.call('zrem', queue, unpack(members))
     end
     if now % 16 == 0 then -- old ones are rare: one command in 16 looks for them
         for band = 2e15, 3e15, 1e15 do
@@ -45,34 +47,27 @@ local function drop_notes(queue, settled, hold, now)
     end
 end
 
--- `size` tickets from position `at` on: those of dead clients, and of waiters that were called and did not come, are
--- removed, but not one of `hold`, which sent this command. Returns the others, and how many there were in all.
-local function tickets(queue, at, size, hold)
-    local tickets, all, inboxes, fields = redis.pcall('zrange', queue, at, at + size - 1, 'withscores'), {}, {}, {}
-    for i = 1, #tickets, 2 do
-        if tonumber(tickets[i + 1]) >= 1e15 then
-            break
-        end
-        local client, id, n = string.match(tickets[i], '^(.*):(%d+) %d+ (%d+) %d+ %d+$')
-        client = client or ''
-        all[#all + 1] = { member = tickets[i], n = tonumber(n or 0), id = id, field = client .. ':' .. (id or ''),
-            inbox = 'hasplock_inbox:' .. client }
-        inboxes[#inboxes + 1], fields[#fields + 1] = all[#all].inbox, all[#all].field
+-- Tickets with these scores, but for the first `at` of them, and `size` at most. Those of dead clients, and of waiters
+-- that were called and did not come, are removed, but not one of `hold`, which sent this command. Returns the others,
+-- and how many there were in all.
+local function tickets(queue, min, max, at, size, hold)
+    local entries = redis.call('zrangebyscore', queue, min, max, 'withscores', 'limit', at, size)
+    if not entries[1] then
+        return entries, 0
     end
-    if not all[1] then
-        return {}, 0
+    local all, inboxes = {}, {}
+    for i = 1, #entries, 2 do
+        local client, id, n = string.match(entries[i], '^([^ ]*):(%d+) %d+ (%d+) %d+ %d+$')
+        all[#all + 1] = { member = entries[i], n = tonumber(n), id = id, field = id and client .. ':' .. id,
+            score = tonumber(entries[i + 1]), inbox = 'hasplock_inbox:' .. (client or '') }
+        inboxes[#inboxes + 1] = all[#all].inbox
     end
-    local there, marks = redis.pcall('pubsub', 'numsub', unpack(inboxes)), redis.call('zmscore', queue, unpack(fields))
-    local now, alive, dead = now_ms(), {}, {}
+    local there, late = redis.pcall('pubsub', 'numsub', unpack(inboxes)), min == '1e15' and 1e15 + now - CALL_MS
+    local alive, dead = {}, {}
     for i, ticket in ipairs(all) do
-        local mark = tonumber(marks[i] or 0)
-        ticket.called = mark >= 1e15 and mark < 2e15
-        local missing = ticket.called and now - (mark - 1e15) >= CALL_MS
-        if ticket.field ~= hold and (not ticket.id or missing or not there.err and there[2 * i] == 0) then
+        local gone = late and ticket.score <= late or not there.err and there[2 * i] == 0
+        if not ticket.field or gone and ticket.field ~= hold then
             dead[#dead + 1] = ticket.member
-            if ticket.called then
-                dead[#dead + 1] = ticket.field
-            end
         else
             alive[#alive + 1] = ticket
         end
@@ -83,33 +78,56 @@ local function tickets(queue, at, size, hold)
     return alive, #all
 end
 
--- Calls the first waiters, as many as find enough of the `free` permits. Who needs more than is left keeps those behind
--- it waiting, so that a large one is not overtaken for ever.
-local function call_next(key, queue, free, hold)
+-- How many of the `free` permits are set aside for nobody; 0: none, or less. Those that were called just now need one
+-- each at least, and are not asked whether they are alive: it is the usual case that they come at once.
+local function not_set_aside(queue, free, hold)
+    if free > 0 and redis.call('zcount', queue, string.format('%.0f', 1e15 + now - JUST_MS), '(2e15') >= free then
+        return 0
+    end
+    for _, ticket in ipairs(free > 0 and tickets(queue, '1e15', '(2e15', 0, 1000, hold) or {}) do
+        free = free - ticket.n
+    end
+    return free
+end
+
+-- Calls the first waiters that were not called yet, as many as find enough of the `left` permits, which are set aside
+-- for nobody. Who needs more than is left keeps those behind it waiting, so that a large one is not overtaken for ever.
+-- It stops before the ticket of `hold`. Returns how many are left there; 0: a waiter before it needs more than are.
+local function call_next(key, queue, left, hold)
     local at, size = 0, 2
-    while free > 0 do
-        local alive, read = tickets(queue, at, size, hold)
+    while left > 0 do
+        local alive, read = tickets(queue, '-inf', '(1e15', at, size, hold)
         for _, ticket in ipairs(alive) do
-            if free < ticket.n then
-                return
+            if ticket.field == hold then
+                return left
+            elseif left < ticket.n then
+                return 0
             end
-            free = free - ticket.n
-            if not ticket.called and ticket.field ~= hold then
-                note(queue, 1e15, ticket.field)
-                redis.pcall('publish', ticket.inbox, 'popen ' .. ticket.id .. ' 0 0 ' .. key)
-            end
+            left = left - ticket.n
+            local moved = redis.pcall('zadd', queue, string.format('%.0f', 1e15 + now), ticket.member)
+            at = type(moved) == 'table' and at + 1 or at -- refused: it is still there
+            redis.pcall('publish', ticket.inbox, 'popen ' .. ticket.id .. ' 0 0 ' .. key)
         end
         if read < size then
-            return
+            break
         end
-        at, size = at + #alive, 50
+        size = 50
     end
+    return left
+end
+
+-- Are there tickets with a score below `max`?
+local function has_tickets(queue, max)
+    local first = redis.call('zrange', queue, '0', '0', 'withscores')
+    return first[1] and tonumber(first[2]) < max
 end
 
 -- `free` permits are free now. Redisson's clients wake as many waiters as the message says; a number below 1 makes them
 -- fail.
 local function pass(key, queue, channel, free, hold)
-    call_next(key, queue, free, hold)
+    if free > 0 and has_tickets(queue, 1e15) then
+        call_next(key, queue, not_set_aside(queue, free, hold))
+    end
     if free > 0 and listeners(channel) > 0 then
         redis.pcall('publish', channel, string.format('%.0f', free))
     end

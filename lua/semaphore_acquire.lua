@@ -13,7 +13,7 @@
           {ttl, "", position}   not taken; ask again after ttl at the latest. position: tickets before its own; -1: none
           HASPLOCK ..., WRONGTYPE ...    the key is no semaphore; nothing is changed
   Twice   the second run finds the note of the first one, or its ticket
-  Wakes   the next in the queue, if permits are left for them
+  Wakes   those before it, and if permits are left those behind it
   Order   it reads everything before the first write, which is the one that takes
   Clock   the server's own
   Source  key and value are Redisson's RSemaphore; the rest is hasplock's (docs/protocol.md) ]]
@@ -27,7 +27,7 @@ local notes = redis.pcall('zmscore', queue, hold, member)
 if notes.err then
     return redis.error_reply(notes.err .. ': ' .. queue)
 end
-local mark = tonumber(notes[1] or 0)
+local mark, place = tonumber(notes[1] or 0), tonumber(notes[2] or 0)
 if mark >= 3e15 then
     return nil
 elseif mark >= 2e15 then
@@ -38,60 +38,40 @@ if refusal then
     return refusal
 end
 
--- Are there n beside what those before its ticket need? Without a ticket all are before it.
-local function may_take()
-    local left, at, size = free - n, 0, 2
-    while left >= 0 do
-        local alive, read = tickets(queue, at, size, hold)
-        for _, ticket in ipairs(alive) do
-            if ticket.field == hold then
-                return true
-            end
-            left = left - ticket.n
-            if left < 0 then
-                return false
-            end
-        end
-        if read < size then
-            return true
-        end
-        at, size = at + #alive, 50
-    end
-    return false
+local called = place >= 1e15 -- then n are set aside for it, unless a client of Redisson's was faster
+local left = free
+if free >= n and not called and has_tickets(queue, 2e15) then -- those before it come first
+    left = call_next(key, queue, not_set_aside(queue, free, hold), hold)
 end
 
-if may_take() then
+if left >= n then
     redis.call('incrby', key, '-' .. ARGV[1])
-    if notes[2] then
-        redis.pcall('zrem', queue, member)
+    remove(queue, place > 0 and member or nil, settled, hold)
+    note(queue, 3e15, hold)
+    if place > 0 and not called then
+        call_next(key, queue, left - n)
     end
-    drop_notes(queue, settled, hold, note(queue, 3e15, hold))
-    call_next(key, queue, free - n)
     return nil
 end
 
 -- The position of its ticket, which is taken if there is none.
 local function take_ticket()
-    if not notes[2] then
-        local time = redis.call('time')
+    if place == 0 then
         redis.call('zadd', queue, string.format('%s%05d', time[1], time[2] / 10), member)
-        local last = redis.call('zrevrangebyscore', queue, '(1e15', '1', 'withscores', 'limit', '0', '1')
-        if last[1] ~= member then -- another ticket is behind it: the clock was set back
-            redis.call('zadd', queue, string.format('%.0f', last[2] + 1), member)
-        end
-    end
-    if mark > 0 then -- it was called, and somebody else was faster
-        redis.pcall('zrem', queue, hold)
+    elseif called then
+        redis.call('zadd', queue, string.format('%.0f', now), member)
     end
     if redis.call('pttl', queue) < 600000 then
         redis.call('pexpire', queue, '660000')
     end
-    return redis.call('zrank', queue, member)
+    local position = redis.call('zrank', queue, member)
+    if place == 0 and redis.call('zcount', queue, '-inf', '(1e15') > position + 1 then -- the clock was set back
+        local last = redis.call('zrevrangebyscore', queue, '(1e15', '-inf', 'withscores', 'limit', '0', '1')
+        redis.call('zadd', queue, string.format('%.0f', last[2] + 1), member)
+        return redis.call('zrank', queue, member)
+    end
+    return position
 end
 
-if settled ~= '' then
-    drop_notes(queue, settled, hold, now_ms())
-end
-local position = member ~= '' and take_ticket() or -1
-call_next(key, queue, free, hold)
-return { 1000, '', position }
+remove(queue, nil, settled, hold)
+return { 1000, '', member ~= '' and take_ticket() or -1 }

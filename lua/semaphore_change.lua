@@ -36,7 +36,7 @@ end
 if what == 'get' then
     return free
 elseif what == 'settle' then
-    drop_notes(queue, settled, hold, now_ms())
+    remove(queue, nil, settled, hold)
     return 1
 elseif what == 'drain' then
     if free > 0 then
@@ -49,8 +49,7 @@ local release = what == 'release' or what == 'release_if'
 if release and redis.call('zscore', queue, hold) then
     return 1
 end
-local exists = what == 'add' and 1 or redis.call('exists', key)
-if what == 'try_set' and exists == 1 or what == 'release_if' and exists == 0 then
+if (what == 'try_set' or what == 'release_if') and redis.call('exists', key) == (what == 'try_set' and 1 or 0) then
     return 0
 end
 local sum = what == 'try_set' and tonumber(n) or free + tonumber(n)
@@ -59,9 +58,9 @@ if sum > 2147483647 or sum < -2147483648 then
         ' permits, which is no number that Redisson reads. Nothing was changed')
 end
 if release then
-    redis.call('zrem', queue, hold)
+    remove(queue, hold, settled, hold)
     redis.call('incrby', key, n)
-    drop_notes(queue, settled, hold, note(queue, 3e15, hold))
+    note(queue, 3e15, hold)
 elseif ttl ~= '0' then
     redis.call('set', key, n, 'px', ttl)
 else

@@ -40,6 +40,6 @@ end
 if taken and type(free) == 'number' then
     pass(key, queue, channel, free)
 elseif left then
-    call_next(key, queue, free)
+    call_next(key, queue, not_set_aside(queue, free))
 end
 return taken and 1 or left and 2 or 0

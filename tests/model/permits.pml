@@ -3,24 +3,26 @@
  * section 21, which are granted by the script that gives them back instead (handoff_queue.pml).
  *
  * PERMITS permits, three clients with one wait each, of which client 0 takes BIG at once and the others one. Whoever
- * changes the number of free ones calls the first in the queue, as many as it suffices for; each takes by its own
- * command. A wait asks again when it is called, or by a poll: that is here when a message of its own was lost, when a
+ * changes the number of free ones calls the first in the queue, as many as it suffices for, beside those that are set
+ * aside for who was called before; each takes by its own command what was set aside for it. A wait asks again when it is called, or by a poll: that is here when a message of its own was lost, when a
  * late copy has taken for it, when a lease is over and it is among the first two, or when somebody was called and did
  * not come. Nothing else wakes it, so who is forgotten waits for ever: a deadlock, which the search reports.
  * DOUBTS: an answer is lost after its command has run, and the command is sent again; or a copy of an acquire comes
  * late, at any time. LOSSES: a call is lost. LEAVES: a wait is given up. KILL: client 2 may die at any time; its lease
  * is over some time later, with SEMAPHORE never. STOP: client 2 may stand still for good while it waits.
+ * FOREIGN: a client that knows no queue takes a free permit, and gives it back; the first two waiters hear that.
  * SEMAPHORE: permits without leases. What was taken and given back is noted; else the lease itself says it.
  *
  * Checked   free and taken permits are together PERMITS after each script, and all free in the end (but for those that
  *           a dead client has taken from a semaphore); who takes leaves enough for all who came before and can be
- *           called; no permit lies idle when one was given back; nobody waits for ever.
+ *           called, unless FOREIGN; no permit lies idle when one was given back; nobody waits for ever.
  * Flags, each takes one guard away:
  *   JUMP          who asks takes what is free, though others are before it
  *   NO_ID         an acquire that is sent again takes again
  *   NO_NOTE       SEMAPHORE: a release that is sent again gives back again
  *   NO_TOMBSTONE  a wait that is given up, or a permit given back, with a copy on its way leaves none
  *   KEEP_TAKEN    who gives up leaves the queue only; what it took without knowing stays taken
+ *   NOT_ASIDE     what is set aside for who was called is called for again
  *   NO_CALL       nobody is called when a permit comes back
  *   CALL_ONE      only the first in the queue is called, though permits are left
  *   LEAVE_QUIET   who gives up calls nobody, though its place may have kept others waiting
@@ -43,6 +45,9 @@
 #ifndef LEAVES
 #define LEAVES 0
 #endif
+#ifndef FOREIGN
+#define FOREIGN 0
+#endif
 #define NC 3
 #define NEED(c) ((c) == 0 -> BIG : 1)
 
@@ -56,6 +61,9 @@ bool tombstone[NC];
 bool alive[NC], stands[NC];
 bool copy[NC];                  /* a copy of its acquire is on its way */
 bool lost[NC];                  /* a call of it was lost */
+bool heard[NC];                 /* a message of the foreign client */
+byte foreign = 0;               /* how often it took */
+bool theirs = false;            /* it has a permit */
 chan inbox[NC] = [4] of { bool };
 byte doubts = 0, losses = 0, leaves = 0, finished = 0;
 short debt = 0;                 /* what the check knows to be gone: taken by the dead from a semaphore */
@@ -63,7 +71,7 @@ short debt = 0;                 /* what the check knows to be gone: taken by the
 byte i, n, t, g;                  /* 0 between two steps */
 short rest;
 
-#define SUM (free + (taken[0] -> NEED(0) : 0) + (taken[1] -> NEED(1) : 0) + (taken[2] -> NEED(2) : 0))
+#define SUM (free + (taken[0] -> NEED(0) : 0) + (taken[1] -> NEED(1) : 0) + (taken[2] -> NEED(2) : 0) + (theirs -> 1 : 0))
 #define IN_QUEUE(c) (waiting > 0 && q[0] == c || waiting > 1 && q[1] == c || waiting > 2 && q[2] == c)
 #define IS_FIRST(c) (waiting > 0 && q[0] == c || waiting > 1 && q[1] == c)
 #define GONE(c) (!alive[c] || missed[c])
@@ -103,30 +111,46 @@ inline call(c) {
   fi
 }
 
-inline call_next(sender) {
-  drop_gone(sender);
+/* rest: how many of the free ones are set aside for nobody. */
+inline leave_aside() {
   rest = free; t = 0;
   do
-  :: t < waiting && rest >= NEED(q[t]) ->
-     rest = rest - NEED(q[t]);
-     if :: !called[q[t]] && q[t] != sender -> call(q[t]) :: else fi;
+  :: t < waiting -> if :: called[q[t]] -> rest = rest - NEED(q[t]) :: else fi; t++
+  :: else -> break
+  od;
+  t = 0
+}
+
+/* Calls those before `sender`, or all. rest: what is left then; -1: somebody needs more than that. */
+inline call_before(sender) {
+  drop_gone(sender);
+#ifdef NOT_ASIDE
+  rest = free;
+#else
+  leave_aside();
+#endif
+  t = 0;
+  do
+  :: t < waiting && called[q[t]] -> t++
+  :: t < waiting && !called[q[t]] && q[t] != sender && rest >= NEED(q[t]) ->
+     rest = rest - NEED(q[t]); call(q[t]);
 #ifdef CALL_ONE
      break
 #else
      t++
 #endif
+  :: t < waiting && !called[q[t]] && q[t] != sender && rest < NEED(q[t]) -> rest = -1; break
   :: else -> break
   od;
-  rest = 0; t = 0
+  t = 0
 }
 
-/* No permit lies idle: whoever is in the queue and gets enough was called, but for who asks. */
-inline check_idle(sender) {
-  rest = free; t = 0;
+/* No permit lies idle: the first in the queue that was not called needs more than is set aside for nobody. */
+inline check_idle() {
+  leave_aside();
   do
-  :: t < waiting && rest >= NEED(q[t]) ->
-     assert(called[q[t]] || q[t] == sender || GONE(q[t]));
-     rest = rest - NEED(q[t]); t++
+  :: t < waiting && !called[q[t]] -> assert(rest < NEED(q[t]) || GONE(q[t])); break
+  :: t < waiting && called[q[t]] -> t++
   :: else -> break
   od;
   rest = 0; t = 0
@@ -147,12 +171,11 @@ inline reclaim() {
 #endif
 }
 
-/* rest >= 0: they suffice for c, too. Without a ticket all are before it. */
+/* rest >= 0: they suffice for c and all before it. Without a ticket all are. */
 inline look_before(c) {
-  drop_gone(c);
   rest = free - NEED(c); t = 0;
   do
-  :: t < waiting && q[t] != c -> rest = rest - NEED(q[t]); t++
+  :: t < waiting && q[t] != c -> if :: !GONE(q[t]) -> rest = rest - NEED(q[t]) :: else fi; t++
   :: else -> break
   od;
   t = 0
@@ -160,7 +183,7 @@ inline look_before(c) {
 
 inline take(c) {
   look_before(c);
-  assert(rest >= 0);            /* the order */
+  assert(rest >= 0 || foreign); /* the order */
   rest = 0;
   taken[c] = true; over[c] = false; free = free - NEED(c);
   remove(c); called[c] = false; missed[c] = false
@@ -177,20 +200,22 @@ inline acquire(c, mine) {
   :: else ->
      reclaim();
 #ifdef JUMP
-     rest = free - NEED(c);
+     rest = free;
 #else
-     look_before(c);
+     if :: called[c] -> rest = free :: !called[c] -> call_before(c) fi;
 #endif
      if
-     :: rest >= 0 ->
+     :: rest >= NEED(c) ->
         rest = 0;
-        take(c); mine = true;
-        call_next(NC)
+        if
+        :: called[c] -> take(c)
+        :: !called[c] -> take(c); call_before(NC); rest = 0
+        fi;
+        mine = true
      :: else ->
         rest = 0;
         if :: !IN_QUEUE(c) -> q[waiting] = c; waiting++ :: else fi;
-        called[c] = false; missed[c] = false;
-        call_next(c)
+        if :: called[c] -> called[c] = false; missed[c] = false :: else fi
      fi
   fi;
   assert(SUM == PERMITS)
@@ -216,8 +241,8 @@ inline give_back(c) {
 #endif
      free = free + NEED(c); taken[c] = false; back[c] = true; over[c] = false;
 #ifndef NO_CALL
-     call_next(NC);
-     check_idle(NC)
+     call_before(NC);
+     check_idle()
 #endif
   fi;
   assert(SUM == PERMITS)
@@ -236,7 +261,7 @@ inline give_up(c) {
   :: else
   fi;
 #ifndef LEAVE_QUIET
-  call_next(NC)
+  call_before(NC); rest = 0
 #endif
 }
 
@@ -261,8 +286,8 @@ asks:
   if
   :: atomic { inbox[c]?_ -> goto asks }
 #ifndef NO_POLL
-  :: atomic { lost[c] || taken[c] || (SOMETHING_OVER && IS_FIRST(c)) || (SOMEBODY_MISSED && !missed[c]) ->
-       lost[c] = false;
+  :: atomic { lost[c] || heard[c] || taken[c] || (SOMETHING_OVER && IS_FIRST(c)) || (SOMEBODY_MISSED && !missed[c]) ->
+       lost[c] = false; heard[c] = false;
        goto asks }
 #endif
   :: atomic { leaves < LEAVES -> leaves++; goto leaves_it }
@@ -306,6 +331,10 @@ end:
 #ifdef STOP
   :: atomic { !stands[2] && IN_QUEUE(2) -> stands[2] = true }
 #endif
+  :: atomic { foreign < FOREIGN && !theirs && free > 0 -> foreign++; theirs = true; free-- }
+  :: atomic { theirs -> theirs = false; free++;
+       if :: waiting > 0 -> heard[q[0]] = true :: else fi;
+       if :: waiting > 1 -> heard[q[1]] = true :: else fi }
 #ifndef NO_MISSED
   :: atomic { called[2] && (stands[2] || !alive[2] || lost[2]) && !missed[2] -> missed[2] = true }
 #endif
@@ -317,7 +346,7 @@ init {
     alive[0] = true; alive[1] = true; alive[2] = true;
     run Client(0); run Client(1); run Client(2); run World()
   }
-  atomic { finished == NC && !copy[0] && !copy[1] && (alive[2] || !taken[2] || over[2] || debt) ->
+  atomic { finished == NC && !theirs && !copy[0] && !copy[1] && (alive[2] || !taken[2] || over[2] || debt) ->
     reclaim();
     assert(free == PERMITS - debt) }
 }
