@@ -232,6 +232,8 @@ void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i)
     if (quorum->state == HLK_QUORUM_HELD && quorum->round->hold == renewal->hold && hlk_round_miss(quorum->round, i))
         quorum->missed |= !hlk_round_won(renewal);
     hlk_mutex_unlock(&quorum->all->mu);
+    if (hlk_round_absent(renewal)) /* maybe after it was decided that no majority has renewed it */
+        hlk_quorum_lose(quorum, renewal, why_absent);
 }
 
 /* --- renewals --- */
@@ -240,11 +242,8 @@ void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i)
 static void on_renewed(struct hlk_round *round)
 {
     struct hlk_quorum *quorum = round->quorum;
-    if (!hlk_round_won(round)) {
-        if (hlk_round_absent(round))
-            hlk_quorum_lose(quorum, round, why_absent);
-        return; /* else the alarm asks again */
-    }
+    if (!hlk_round_won(round))
+        return; /* the alarm asks again */
     hlk_mutex_lock(&quorum->all->mu);
     bool safe, held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold &&
                       hlk_validity_extend(&quorum->validity, round->sent_ms, round->ttl_ms,

@@ -115,6 +115,27 @@ Test(quorum_hold, is_extended_by_a_majority_and_never_shortened)
 
 /* --- losses --- */
 
+/* No renewal comes between. */
+static void is_lost_before_its_end(hlk_quorum *q, bool others_are_away)
+{
+    for (int i = 0; i < MASTERS; i++)
+        proxy_freeze(proxies[i], true);
+    for (int i = 0; i < MAJORITY; i++)
+        (void)raw(views[i], "DEL t");
+    for (int i = MAJORITY; i < MASTERS && others_are_away; i++) {
+        server_kill(masters[i]);
+        quorum_forget_view(i);
+    }
+    for (int i = 0; i < MASTERS; i++)
+        proxy_freeze(proxies[i], false);
+    int64_t until = hlk_quorum_held_until(q);
+    struct fixture_event event = fixture_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_lt(event.reported_at_ms, until);
+    cr_assert(strstr(event.why, "does not know"), "%s", event.why);
+    cr_assert_eq(hlk_quorum_release(q), HLK_LOST);
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
 Test(quorum_hold, is_lost_as_soon_as_a_majority_does_not_know_it)
 {
     struct hlk_quorum_opts opts = with_ttl(3000);
@@ -124,18 +145,16 @@ Test(quorum_hold, is_lost_as_soon_as_a_majority_does_not_know_it)
     (void)raw(views[1], "DEL t");
     WAIT_FOR(quorum_keys("t") == MASTERS); /* a minority is no loss, and is given it again */
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0u);
-    for (int i = 0; i < MASTERS; i++)
-        proxy_freeze(proxies[i], true); /* so that no renewal comes between */
-    for (int i = 0; i < MAJORITY; i++)
-        (void)raw(views[i], "DEL t");
-    for (int i = 0; i < MASTERS; i++)
-        proxy_freeze(proxies[i], false);
-    int64_t until = hlk_quorum_held_until(q);
-    struct fixture_event event = fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_lt(event.reported_at_ms, until);
-    cr_assert(strstr(event.why, "does not know"), "%s", event.why);
-    cr_assert_eq(hlk_quorum_release(q), HLK_LOST);
-    WAIT_FOR(quorum_keys("t") == 0);
+    is_lost_before_its_end(q, false);
+}
+
+/* Their answers come when it is decided already that no majority has renewed it. */
+Test(quorum_hold, is_lost_as_soon_as_a_majority_does_not_know_it_while_the_others_are_away)
+{
+    struct hlk_quorum_opts opts = with_ttl(3000);
+    hlk_quorum *q = held(quorum_open(MASTERS, NULL), &opts);
+    WAIT_FOR(quorum_keys("t") == MASTERS);
+    is_lost_before_its_end(q, true);
 }
 
 /* asks: LOST before another client can hold */
