@@ -24,7 +24,10 @@ struct hlk_lock_state {
 
 /* Queries the server. HLK_OK also if the lock is free. Faults as acquire, and HLK_E_UNSURE: not answered in time.
  * HLK_E_SERVER also if the key is no lock. *out is unchanged then. Any thread. Blocks up to
- * reconnect_timeout_ms + reply_timeout_ms. */
+ * reconnect_timeout_ms + reply_timeout_ms.
+ * Over several masters it is held if a majority of them says so; ttl_ms is for how long a majority has it, `holder` the
+ * name that most of them say, `waiting` the largest number. A fault if those that answered do not decide that. Blocks
+ * up to node_timeout_ms for each master. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out);
 
 struct hlk_waiter {             /* an entry of the queue: one for each process, however many of its threads wait; of a
@@ -41,7 +44,7 @@ struct hlk_waiter {             /* an entry of the queue: one for each process, 
 /* Lists the queue, the next waiter first. *n is their number; the first `max` of them are written to `out`. `max` is
  * 0 to HLK_WAITERS_MAX; with 0 `out` may be NULL. Set out[0].size before the call. This is a snapshot: some waiters may
  * be dead; they are skipped when it is their turn. Redisson's waiters are not in the queue of a plain lock
- * (hlk_lock_query counts them), but are in that of a fair lock.
+ * (hlk_lock_query counts them), but are in that of a fair lock. Over several masters there is no queue: *n is 0.
  * HLK_OK also if nobody waits. HLK_E_INVALID; faults as hlk_lock_query; *n is 0 then. Any thread. Blocks up to
  * reconnect_timeout_ms + reply_timeout_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t max, size_t *n);

@@ -54,13 +54,9 @@ enum hlk_status hlk_lock_refuse(const hlk_lock *lock, const char *operation)
     return hlk_client_check(lock->client, operation, hlk_lock_text(lock));
 }
 
-enum hlk_status hlk_lock_check_single(const hlk_lock *lock, const char *operation)
+enum hlk_status hlk_lock_not_of_multilock(const hlk_lock *lock, const char *operation)
 {
-    enum hlk_status status = hlk_lock_check(lock, operation);
-    if (status == HLK_OK && hlk_lock_group(lock))
-        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "not of %s",
-                             lock->is_multilock ? "a multilock" : "a lock over several masters");
-    return status;
+    return hlk_lock_fail(lock, operation, HLK_E_INVALID, "not of a multilock");
 }
 
 enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation)

@@ -27,6 +27,8 @@ struct hlk_lock_group {
     enum hlk_status (*release)(hlk_lock *lock);
     enum hlk_status (*release_async)(hlk_lock *lock, hlk_done_fn *done, void *ctx);
     enum hlk_status (*extend)(hlk_lock *lock, int64_t lease_ms);
+    enum hlk_status (*query)(hlk_lock *lock, struct hlk_lock_state *out);   /* NULL: it cannot be queried, nor broken */
+    enum hlk_status (*break_it)(hlk_lock *lock);
     void (*view)(const hlk_lock *lock, struct hlk_holder holder, struct hlk_view *view);
     void (*destroy)(hlk_lock *lock);    /* NULL: nothing more than for each lock */
 };
@@ -153,21 +155,33 @@ static inline enum hlk_status hlk_lock_check(const hlk_lock *lock, const char *o
 {
     return lock && hlk_client_is_usable(lock->client) ? HLK_OK : hlk_lock_refuse(lock, operation);
 }
-/* The same, and a lock over several servers, or made of several locks. */
-enum hlk_status hlk_lock_check_single(const hlk_lock *lock, const char *operation);
+enum hlk_status hlk_lock_not_of_multilock(const hlk_lock *lock, const char *operation);      /* HLK_E_INVALID */
 
 struct hlk_send_limits {           /* limits of a short command; all 0: reconnect_timeout_ms and reply_timeout_ms
                                     * apply */
     int64_t max_ms;
     struct hlk_cancel *cancel;  /* ends it: HLK_INTERRUPTED */
     bool once;                  /* not repeated on a new connection: HLK_E_UNSURE */
+    struct hlk_error *error;    /* gets a fault, without the words of the operation; NULL: the thread's error does */
 };
 
 /* Sends `command` and gives the answer to `read`. Its script and arguments are set, and its pipeline only where it is
- * about no lock. Limits NULL: all 0. Faults set the thread's error. Blocks. */
+ * about no lock, or about one over several servers. Limits NULL: all 0. Faults set the thread's error. Blocks. */
 enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struct hlk_command *command,
                               const struct hlk_send_limits *patience, void (*read)(const struct hlk_command *cmd,
                               void *ctx), void *ctx);
+
+/* --- inspect.c, send.c: the same on one server. at: one of several, with a time-out, and where a fault goes; or NULL,
+ * 0, NULL: the lock's own server, and the thread's error --- */
+
+enum hlk_status hlk_lock_query_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, struct hlk_lock_state *out,
+                                  struct hlk_error *error);
+struct hlk_broken {
+    bool held;                      /* by somebody, who is: */
+    char holder[HLK_FIELD_MAX];
+};
+enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, struct hlk_broken *out,
+                                  struct hlk_error *error);
 
 /* Writes count and lease (0: unchanged) of a hold. HLK_OK, HLK_LOST (reported), HLK_NOT_HOLDER (its owner's other
  * thread has released it meanwhile), or a fault, with the thread's error set. */

@@ -69,24 +69,39 @@ static bool is_hold(const hlk_lock *lock, uint64_t hold, const char *holder)
     return hold && strcmp(field, holder) == 0;
 }
 
-enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
+enum hlk_status hlk_lock_query_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, struct hlk_lock_state *out,
+                                  struct hlk_error *error)
 {
     struct state state = { HLK_LOCK_STATE_INIT, false };
-    enum hlk_status status = hlk_lock_check_single(lock, "query");
-    if (status != HLK_OK)
-        return status;
-    if (!out || out->size < sizeof out->size)
-        return hlk_lock_fail(lock, "query", HLK_E_INVALID, "set out->size before the call");
-    struct hlk_command cmd = { .type = &lock->kind->format->query, .hold = hold_of_caller(lock) };
-    status = hlk_lock_send(lock, "query", &cmd, NULL, read_state, &state);
+    struct hlk_command cmd = { .type = &lock->kind->format->query, .hold = hold_of_caller(lock), .pipeline = at };
+    const struct hlk_send_limits limits = { .max_ms = max_ms, .error = error };
+    enum hlk_status status = hlk_lock_send(lock, "query", &cmd, &limits, read_state, &state);
     if (status != HLK_OK)
         return status;
     if (!state.understood)
-        return not_understood(lock, "query");
-    struct hlk_lock_state *found = &state.lock;
-    found->mine = found->held && is_hold(lock, cmd.hold, found->holder);
-    found->size = out->size;
-    memcpy(out, found, out->size < sizeof *found ? out->size : sizeof *found);
+        return error ? hlk_error_set(error, HLK_E_SERVER, "unexpected reply of the server")
+                     : not_understood(lock, "query");
+    *out = state.lock;
+    out->mine = out->held && is_hold(lock, cmd.hold, out->holder);
+    return HLK_OK;
+}
+
+enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
+{
+    struct hlk_lock_state found = HLK_LOCK_STATE_INIT;
+    enum hlk_status status = hlk_lock_check(lock, "query");
+    if (status != HLK_OK)
+        return status;
+    const struct hlk_lock_group *group = hlk_lock_group(lock);
+    if (group && !group->query)
+        return hlk_lock_not_of_multilock(lock, "query");
+    if (!out || out->size < sizeof out->size)
+        return hlk_lock_fail(lock, "query", HLK_E_INVALID, "set out->size before the call");
+    status = group ? group->query(lock, &found) : hlk_lock_query_at(lock, NULL, 0, &found, NULL);
+    if (status != HLK_OK)
+        return status;
+    found.size = out->size;
+    memcpy(out, &found, out->size < sizeof found ? out->size : sizeof found);
     return HLK_OK;
 }
 
@@ -141,9 +156,12 @@ enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t 
 {
     if (n)
         *n = 0;
-    enum hlk_status status = hlk_lock_check_single(lock, "waiters");
+    enum hlk_status status = hlk_lock_check(lock, "waiters");
     if (status != HLK_OK)
         return status;
+    const struct hlk_lock_group *group = hlk_lock_group(lock);
+    if (group && !group->query)
+        return hlk_lock_not_of_multilock(lock, "waiters");
     if (!n || max > HLK_WAITERS_MAX || (max > 0 && !out))
         return hlk_lock_fail(lock, "waiters", HLK_E_INVALID, "%s",
                              !n     ? "no room for their number"
@@ -151,6 +169,8 @@ enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t 
                                     : "more than HLK_WAITERS_MAX");
     if (max > 0 && out->size < sizeof out->size)
         return hlk_lock_fail(lock, "waiters", HLK_E_INVALID, "set out[0].size before the call");
+    if (group) /* its waiters have no queue at the masters */
+        return HLK_OK;
     struct waiters to = { .out = (unsigned char *)out, .size = max > 0 ? out->size : 0, .max = max };
     struct hlk_command cmd = { .type = &lock->kind->format->query, .count = (int64_t)max };
     status = hlk_lock_send(lock, "waiters", &cmd, NULL, read_waiters, &to);

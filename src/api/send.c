@@ -101,6 +101,8 @@ static enum hlk_status run_blocking_command(struct blocking_command *blocking, c
     hlk_cancel_leave(patience->cancel, &blocking->cancel_wait);
     if (status == HLK_OK)
         read(&blocking->cmd, ctx);
+    else if (patience->error)
+        *patience->error = error;
     else
         status = hlk_lock_fail(lock, operation, status, "%s", error.text);
     if (!in_flight || !hlk_pipeline_leave(blocking->cmd.pipeline, &blocking->cmd.call, blocking_on_done))
@@ -228,21 +230,14 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
     return status;
 }
 
-struct broken {
-    bool held;
-    char holder[HLK_FIELD_MAX];
-};
-
 static void read_broken(const struct hlk_command *cmd, void *ctx)
 {
     const redisReply *reply = cmd->call.reply;
-    struct broken *out = ctx;
+    struct hlk_broken *out = ctx;
     out->held = reply->type == REDIS_REPLY_STRING;
     if (out->held && reply->len < sizeof out->holder)
         memcpy(out->holder, reply->str, reply->len + 1);
 }
-
-static const char broken_by_us[] = "broken by this process";
 
 /* If the broken hold belongs to this client, the loss is reported now, not at its next renewal. */
 static void report_if_ours(hlk_lock *lock, const char *holder)
@@ -251,23 +246,34 @@ static void report_if_ours(hlk_lock *lock, const char *holder)
         return;
     uint64_t h = strtoull(strrchr(holder, ':') + 1, NULL, 10);
     if (lock->kind->format->per_holder)
-        hlk_entry_lose_own(hlk_lock_node(lock), h, broken_by_us);
+        hlk_entry_lose_own(hlk_lock_node(lock), h, hlk_lease_why_broken);
     else
-        hlk_entry_lose(lock->entry, h, broken_by_us);
+        hlk_entry_lose(lock->entry, h, hlk_lease_why_broken);
+}
+
+enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, struct hlk_broken *out,
+                                  struct hlk_error *error)
+{
+    struct hlk_command cmd = { .type = &lock->kind->format->break_it, .pipeline = at };
+    const struct hlk_send_limits limits = { .max_ms = max_ms, .once = true, .error = error };
+    *out = (struct hlk_broken){ false, "" };
+    return hlk_lock_send(lock, "break", &cmd, &limits, read_broken, out);
 }
 
 enum hlk_status hlk_lock_break(hlk_lock *lock)
 {
-    enum hlk_status status = hlk_lock_check_single(lock, "break");
-    if (status == HLK_OK && !lock->kind->format->break_it.put)
+    struct hlk_broken broken;
+    enum hlk_status status = hlk_lock_check(lock, "break");
+    if (status != HLK_OK)
+        return status;
+    if (!lock->kind->format->break_it.put)
         return hlk_lock_fail(lock, "break", HLK_E_INVALID, "a lock of this kind cannot be broken");
-    struct hlk_command cmd = { .type = status == HLK_OK ? &lock->kind->format->break_it : NULL };
-    struct broken broken = { false, "" };
-    if (status == HLK_OK)
-        status = hlk_lock_send(lock, "break", &cmd, &(struct hlk_send_limits){ .once = true }, read_broken, &broken);
-    if (status == HLK_OK)
-        report_if_ours(lock, broken.holder);
-    if (status == HLK_OK && !broken.held)
-        return hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "nobody held it; nothing was changed");
-    return status;
+    const struct hlk_lock_group *group = hlk_lock_group(lock);
+    if (group)
+        return group->break_it ? group->break_it(lock) : hlk_lock_not_of_multilock(lock, "break");
+    status = hlk_lock_break_at(lock, NULL, 0, &broken, NULL);
+    if (status != HLK_OK)
+        return status;
+    report_if_ours(lock, broken.holder);
+    return broken.held ? HLK_OK : hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "nobody held it; nothing was changed");
 }

@@ -6,6 +6,7 @@
 
 #define NOTICE_LEAST_MS 50
 
+const char hlk_lease_why_broken[] = "broken by this process";
 const char hlk_lease_why_unknown[] = "unknown to the server: expired, broken, or its data was lost";
 
 int64_t hlk_lease_drift_ms(int64_t lease_ms)

@@ -84,6 +84,7 @@ enum hlk_lease_act hlk_lease_due(const struct hlk_lease *lease, int64_t now_ms, 
 /* For messages: why it is at risk, or over. It distinguishes a stopped process from a silent server. */
 const char *hlk_lease_why_at_risk(const struct hlk_lease *lease, int64_t at_risk_ms, int64_t now_ms);
 const char *hlk_lease_why_over(const struct hlk_lease *lease, int64_t now_ms);
+extern const char hlk_lease_why_broken[];       /* by hlk_lock_break of this client */
 extern const char hlk_lease_why_unknown[];      /* lost according to the server's reply to any command */
 
 #endif

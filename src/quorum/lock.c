@@ -225,5 +225,7 @@ const struct hlk_lock_group hlk_quorum_locks = {
     .release = quorum_lock_release,
     .release_async = hlk_quorum_lock_release_async,
     .extend = quorum_lock_extend,
+    .query = hlk_quorum_lock_query,
+    .break_it = hlk_quorum_lock_break,
     .view = quorum_lock_view,
 };

@@ -150,7 +150,7 @@ void hlk_quorum_taken(struct hlk_quorum *quorum);
 void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, const char *why);
 /* Asks masters again that have not granted it, if it is certain that nobody else has held it meanwhile. */
 void hlk_quorum_retake(struct hlk_quorum *quorum);
-/* The on_no of a renewal. */
+/* The on_no of a renewal: the hold is lost as soon as no majority can have it. */
 void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i);
 void hlk_quorum_on_alarm(struct hlk_alarm *alarm);
 /* A loss that the clock alone knows so far is made one. */
@@ -201,6 +201,11 @@ struct hlk_quorum_terms hlk_quorum_lock_terms(hlk_lock *lock, const struct hlk_q
 enum hlk_status hlk_quorum_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
                                               hlk_done_fn *done, void *ctx);
 enum hlk_status hlk_quorum_lock_release_async(hlk_lock *lock, hlk_done_fn *done, void *ctx);
+
+/* --- inspect.c --- */
+
+enum hlk_status hlk_quorum_lock_query(hlk_lock *lock, struct hlk_lock_state *out);
+enum hlk_status hlk_quorum_lock_break(hlk_lock *lock);
 
 extern const struct hlk_lock_group hlk_quorum_locks;
 

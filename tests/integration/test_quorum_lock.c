@@ -114,18 +114,9 @@ static int never_listed(const struct hlk_listed *listed, void *ctx)
 Test(quorum_lock, refuses_what_is_about_one_server)
 {
     hlk_client *client = three();
-    hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *lock = owned(client, "t", owner);
-    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
-    size_t n;
-    cr_assert_eq(hlk_lock_break(lock), HLK_E_INVALID);
-    cr_assert_not_null(strstr(hlk_last_error(), "several masters"), "%s", hlk_last_error());
-    cr_assert_eq(hlk_lock_query(lock, &state), HLK_E_INVALID);
-    cr_assert_eq(hlk_lock_waiters(lock, NULL, 0, &n), HLK_E_INVALID);
     struct hlk_list_opts list = HLK_LIST_OPTS_INIT;
     cr_assert_eq(hlk_lock_list(client, &list, never_listed, NULL), HLK_E_INVALID);
     cr_assert_not_null(strstr(hlk_last_error(), "several masters"), "%s", hlk_last_error());
-    hlk_owner_destroy(owner);
 }
 
 /* Each master is being connected when it is asked for. */

@@ -1,0 +1,220 @@
+/* test_quorum_inspect.c - hlk_lock_query, hlk_lock_waiters and hlk_lock_break over several masters. */
+#include "quorum_fixture.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static void start(void)
+{
+    quorum_begin(0);
+}
+
+static void start_proxied(void)
+{
+    quorum_begin(STAGE_PROXY);
+}
+
+TestSuite(quorum_inspect, .init = start, .fini = quorum_end, .timeout = 60);
+TestSuite(quorum_inspect_proxied, .init = start_proxied, .fini = quorum_end, .timeout = 60);
+
+/* As another client has it on the first n masters. */
+static void hold_on(int n, const char *holder, int ttl_ms)
+{
+    for (int i = 0; i < n; i++) {
+        raw(views[i], "HSET t %s 1", holder);
+        raw(views[i], "PEXPIRE t %d", ttl_ms * (i + 1));
+    }
+}
+
+static void forget(void)
+{
+    for (int i = 0; i < MASTERS; i++)
+        raw(views[i], "DEL t");
+}
+
+static struct hlk_lock_state query(hlk_lock *lock)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK, "%s", hlk_last_error());
+    return state;
+}
+
+Test(quorum_inspect, tells_who_holds_it)
+{
+    char id[192];
+    size_t n = 9;
+    hlk_lock *lock = quorum_lock(quorum_open_url(MASTERS, "", NULL), "t", NULL);
+    hlk_lock *theirs = quorum_lock(quorum_open_url(MASTERS, "", NULL), "t", NULL);
+    struct hlk_lock_state state = query(lock);
+    cr_assert(!state.held && state.holder[0] == '\0' && state.ttl_ms == 0);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_hold_id(lock, id, sizeof id), HLK_OK);
+    state = query(lock);
+    cr_assert(state.held && state.mine);
+    cr_assert_str_eq(state.holder, id);
+    cr_assert_eq(state.count, 1);
+    cr_assert(state.ttl_ms > 20000 && state.ttl_ms <= 30000, "%lld", (long long)state.ttl_ms);
+    state = query(theirs);
+    cr_assert(state.held && !state.mine);
+    cr_assert_str_eq(state.holder, id);
+    cr_assert_eq(hlk_lock_waiters(lock, NULL, 0, &n), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(n, 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(quorum_inspect, of_the_string_kind_tells_the_same)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_LOCK_STRING;
+    hlk_lock *lock = quorum_lock(quorum_open_url(3, "", NULL), "t", &opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    struct hlk_lock_state state = query(lock);
+    cr_assert(state.held && state.mine);
+    cr_assert_eq(hlk_lock_break(lock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert(!query(lock).held);
+}
+
+/* What the other ones have ends before. */
+Test(quorum_inspect, tells_how_long_a_majority_has_it)
+{
+    hlk_lock *lock = quorum_lock(quorum_open_url(MASTERS, "", NULL), "t", NULL);
+    hold_on(MASTERS, "hlk-other-1-x:1", 10000); /* 10 s, 20 s ... 50 s */
+    struct hlk_lock_state state = query(lock);
+    cr_assert(state.ttl_ms > 25000 && state.ttl_ms <= 30000, "%lld", (long long)state.ttl_ms);
+    raw(views[0], "PERSIST t");
+    raw(views[1], "PERSIST t");
+    state = query(lock);
+    cr_assert(state.ttl_ms > 45000 && state.ttl_ms <= 50000, "%lld", (long long)state.ttl_ms);
+    raw(views[2], "PERSIST t");
+    cr_assert_eq(query(lock).ttl_ms, -1);
+    forget();
+}
+
+Test(quorum_inspect, is_free_while_a_minority_has_it)
+{
+    hlk_lock *lock = quorum_lock(quorum_open_url(MASTERS, "", NULL), "t", NULL);
+    hold_on(MAJORITY - 1, "hlk-other-1-x:1", 30000);
+    cr_assert(!query(lock).held);
+    hold_on(MAJORITY, "hlk-other-1-x:1", 30000);
+    struct hlk_lock_state state = query(lock);
+    cr_assert(state.held && !state.mine);
+    cr_assert_str_eq(state.holder, "hlk-other-1-x:1");
+    forget();
+}
+
+/* RedissonRedLock's holder has another name on each master. */
+Test(quorum_inspect, is_held_by_the_name_that_most_masters_say)
+{
+    static const char *const holders[] = { "a:1", "b:1", "c:1", "b:1" };
+    hlk_lock *lock = quorum_lock(quorum_open_url(MASTERS, "", NULL), "t", NULL);
+    for (int i = 0; i < 4; i++)
+        raw(views[i], "HSET t %s 1", holders[i]);
+    struct hlk_lock_state state = query(lock);
+    cr_assert(state.held);
+    cr_assert_str_eq(state.holder, "b:1");
+    forget();
+}
+
+Test(quorum_inspect, needs_no_minority)
+{
+    hlk_lock *lock = quorum_lock(quorum_open_url(MASTERS, "", NULL), "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == MASTERS);
+    for (int i = 0; i < MASTERS - MAJORITY; i++) {
+        server_kill(masters[i]);
+        quorum_forget_view(i);
+    }
+    cr_assert(query(lock).mine);
+    cr_assert_eq(hlk_lock_break(lock), HLK_OK, "%s", hlk_last_error());
+    cr_assert(!query(lock).held);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+}
+
+/* Two say that it is held, one that it is not; the other two may say either. */
+Test(quorum_inspect, says_which_master_did_not_answer)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    hlk_lock *lock = quorum_lock(quorum_open_url(MASTERS, "", NULL), "t", NULL);
+    hold_on(2, "hlk-other-1-x:1", 30000);
+    for (int i = 3; i < MASTERS; i++) {
+        server_kill(masters[i]);
+        quorum_forget_view(i);
+    }
+    state.count = 7;
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_E_CONNECT);
+    cr_assert_not_null(strstr(hlk_last_error(), "3 of 5 masters answered, and it is held on 2"), "%s",
+                       hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), "refused"), "%s", hlk_last_error());
+    cr_assert_eq(state.count, 7, "not changed");
+    for (int i = 0; i < 3; i++)
+        raw(views[i], "DEL t");
+    cr_assert(!query(lock).held, "no majority can have it");
+}
+
+Test(quorum_inspect, refuses_what_is_no_lock)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    hlk_lock *lock = quorum_lock(quorum_open_url(MASTERS, "", NULL), "t", NULL);
+    for (int i = 0; i < MAJORITY; i++)
+        raw(views[i], "SET t text");
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_E_SERVER);
+    cr_assert_not_null(strstr(hlk_last_error(), "WRONGTYPE"), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_break(lock), HLK_E_SERVER);
+    cr_assert_not_null(strstr(hlk_last_error(), "2 of 5 masters answered, and it was broken on 0"), "%s",
+                       hlk_last_error());
+    cr_assert_eq(quorum_keys("t"), MAJORITY);
+    forget();
+    cr_assert_eq(hlk_lock_query(lock, NULL), HLK_E_INVALID);
+}
+
+/* --- break */
+
+Test(quorum_inspect, breaks_it_everywhere_and_tells_its_holder)
+{
+    hlk_client *client = quorum_open_url(MASTERS, "", NULL);
+    hlk_lock *lock = quorum_lock(client, "t", NULL), *again = quorum_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_break(lock), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == MASTERS);
+    cr_assert_eq(hlk_lock_break(again), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(quorum_keys("t"), 0);
+    cr_assert_str_eq(fixture_wait_event(HLK_EVENT_LOST, "t").why, "broken by this process");
+    cr_assert_eq(hlk_lock_left_ms(lock), 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+Test(quorum_inspect, breaks_what_another_process_holds)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.watchdog_ms = 3000;
+    hlk_lock *lock = quorum_lock(quorum_open_url(3, "", NULL), "t", NULL);
+    hlk_lock *theirs = quorum_lock(quorum_open_url(3, "", &opts), "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 3);
+    cr_assert_eq(hlk_lock_break(lock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    (void)fixture_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(hlk_lock_release(theirs), HLK_LOST);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+}
+
+/* It ran on both that are there. */
+Test(quorum_inspect_proxied, is_unsure_of_a_break_that_a_majority_has_not_answered)
+{
+    hlk_lock *lock = quorum_lock(quorum_open_url(3, "", NULL), "t", NULL);
+    cr_assert_eq(hlk_lock_break(lock), HLK_NOT_HOLDER); /* the script is loaded */
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(quorum_keys("t") == 3);
+    server_kill(masters[0]);
+    quorum_forget_view(0);
+    proxy_arm(proxies[1], PROXY_SWALLOW, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_lock_break(lock), HLK_E_UNSURE, "%s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), "1 of 3 masters answered, and it was broken on 1"), "%s",
+                       hlk_last_error());
+    cr_assert_eq(quorum_keys("t"), 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+}
