@@ -1,0 +1,182 @@
+/* hlk_semaphore: each permit is taken and given back once, with many threads, broken connections and lost answers. */
+#include "semaphore_fixture.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { MANY = 64, ROUNDS = 12, LIMIT = 5, CUTS = 12, BETWEEN_CUTS = 7 };
+
+TestSuite(semaphore_many, .init = semaphore_start, .fini = semaphore_stop, .timeout = 60);
+TestSuite(semaphore_wire, .init = semaphore_start_proxied, .fini = semaphore_stop, .timeout = 60);
+
+/* --- many threads */
+
+static atomic_int inside, most, taken, cuts_left;
+
+static void *works(void *arg)
+{
+    struct taker *taker = arg;
+    for (int i = 0; i < ROUNDS || atomic_load(&cuts_left) > 0; i++) {
+        cr_assert_eq(hlk_semaphore_acquire(taker->semaphore, taker->n, PATIENCE_MS * 3), HLK_OK, "%s",
+                     hlk_last_error());
+        atomic_fetch_add(&taken, 1);
+        int now = atomic_fetch_add(&inside, (int)taker->n) + (int)taker->n, seen = atomic_load(&most);
+        while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
+            ;
+        atomic_fetch_sub(&inside, (int)taker->n);
+        enum hlk_status status = hlk_semaphore_release(taker->semaphore, taker->n);
+        bool goes_on = fixture.proxy && (status == HLK_E_UNSURE || status == HLK_E_CONNECT); /* and happens once */
+        cr_assert(status == HLK_OK || goes_on, "%s", hlk_last_error());
+    }
+    return NULL;
+}
+
+static void many_work(void)
+{
+    struct taker takers[MANY];
+    memset(takers, 0, sizeof takers);
+    hlk_client *third = fixture_open(NULL);
+    hlk_semaphore *handles[] = { permits, theirs, hlk_semaphore_create(third, "t") };
+    for (int i = 0; i < MANY; i++) {
+        takers[i].semaphore = handles[i % 3];
+        takers[i].n = 1 + (i % 7 == 0) * 2 + (i % 13 == 0) * 2; /* 1, 3 or 5 */
+        cr_assert_eq(pthread_create(&takers[i].thread, NULL, works, &takers[i]), 0);
+    }
+    for (int i = 0; i < MANY; i++)
+        pthread_join(takers[i].thread, NULL);
+    cr_assert_leq(most, LIMIT);
+    cr_assert_geq(most, 2);
+    hlk_semaphore_destroy(handles[2]);
+    WAIT_FOR(semaphore_free() == LIMIT);
+    WAIT_FOR(semaphore_tickets() == 0);
+}
+
+Test(semaphore_many, is_never_taken_by_more_than_its_limit)
+{
+    semaphore_set(LIMIT);
+    many_work();
+}
+
+/* --- faults */
+
+/* In the middle of the work, which went on since the last cut. */
+static void *cuts(void *unused)
+{
+    (void)unused;
+    while (atomic_load(&cuts_left) > 0) {
+        int before = atomic_load(&taken);
+        WAIT_FOR(atomic_load(&taken) >= before + BETWEEN_CUTS);
+        proxy_cut_all(fixture.proxy);
+        atomic_fetch_sub(&cuts_left, 1);
+    }
+    return NULL;
+}
+
+Test(semaphore_wire, is_never_taken_by_more_than_its_limit_while_connections_break)
+{
+    pthread_t cutter;
+    semaphore_set(LIMIT);
+    atomic_store(&cuts_left, CUTS);
+    cr_assert_eq(pthread_create(&cutter, NULL, cuts, NULL), 0);
+    many_work();
+    pthread_join(cutter, NULL);
+}
+
+/* Each way to lose an answer, at each command of the two. */
+Test(semaphore_wire, is_taken_once_and_given_back_once_whatever_answer_is_lost)
+{
+    static const enum proxy_fault faults[] = { PROXY_CUT_BEFORE, PROXY_CUT_AFTER, PROXY_SWALLOW };
+    semaphore_set(3);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        proxy_arm(fixture.proxy, faults[i], PROXY_SCRIPTS, 1);
+        cr_assert_eq(hlk_semaphore_acquire(permits, 2, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+        cr_assert(proxy_struck(fixture.proxy));
+        cr_assert_eq(semaphore_free(), 1, "fault %zu: %lld", i, (long long)semaphore_free());
+        proxy_arm(fixture.proxy, faults[i], PROXY_SCRIPTS, 1);
+        enum hlk_status status = hlk_semaphore_release(permits, 2);
+        cr_assert(status == HLK_OK || (status == HLK_E_UNSURE && faults[i] == PROXY_SWALLOW), "%s", hlk_last_error());
+        WAIT_FOR(semaphore_free() == 3);
+        test_sleep_ms(300); /* no second attempt adds more */
+        cr_assert_eq(semaphore_free(), 3, "fault %zu: %lld", i, (long long)semaphore_free());
+    }
+}
+
+/* The first attempt runs when the second one was answered, and the permits were given back. */
+Test(semaphore_wire, is_not_taken_by_an_attempt_that_comes_late)
+{
+    semaphore_set(1);
+    proxy_arm(fixture.proxy, PROXY_HOLD, PROXY_SCRIPTS, 1);
+    struct taker taker = { 0 };
+    start_taker(&taker, permits, 1);
+    proxy_wait_struck(fixture.proxy);
+    got(&taker); /* by a second connection */
+    cr_assert_eq(hlk_semaphore_release(theirs, 1), HLK_OK);
+    cr_assert_eq(hlk_semaphore_acquire(permits, 1, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_semaphore_release(permits, 1), HLK_OK);
+    proxy_deliver(fixture.proxy, true);
+    cr_assert_eq(semaphore_free(), 1);
+}
+
+Test(semaphore_wire, that_is_given_up_unanswered_comes_back)
+{
+    semaphore_set(2);
+    proxy_arm(fixture.proxy, PROXY_SWALLOW, PROXY_SCRIPTS, 1);
+    enum hlk_status status = hlk_semaphore_acquire(permits, 2, 300);
+    cr_assert_eq(status, HLK_TIMEOUT, "%s: %s", hlk_status_name(status), hlk_last_error());
+    WAIT_FOR(semaphore_free() == 2);
+    cr_assert_eq(hlk_semaphore_acquire(permits, 2, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+}
+
+/* Its attempt is on the way until the end has run. */
+Test(semaphore_wire, that_is_given_up_on_the_way_does_not_come_later)
+{
+    semaphore_set(2);
+    proxy_arm(fixture.proxy, PROXY_HOLD, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_semaphore_acquire(permits, 2, 300), HLK_TIMEOUT);
+    WAIT_FOR(raw_int(fixture.redis, "ZCOUNT %s 2e15 (3e15", SEMAPHORE_QUEUE) == 1); /* its tombstone */
+    proxy_deliver(fixture.proxy, true);
+    cr_assert_eq(semaphore_free(), 2);
+}
+
+Test(semaphore_wire, is_given_back_when_the_server_is_back)
+{
+    semaphore_set(1);
+    cr_assert_eq(hlk_semaphore_acquire(permits, 1, HLK_NOWAIT), HLK_OK);
+    proxy_freeze(fixture.proxy, true);
+    enum hlk_status status = hlk_semaphore_release(permits, 1);
+    cr_assert_eq(status, HLK_E_UNSURE, "%s", hlk_last_error());
+    cr_assert(strstr(hlk_last_error(), "happens once"), "%s", hlk_last_error());
+    cr_assert_eq(semaphore_free(), 0);
+    proxy_freeze(fixture.proxy, false);
+    WAIT_FOR(semaphore_free() == 1);
+    cr_assert_eq(hlk_semaphore_acquire(permits, 1, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(semaphore_free(), 0);
+}
+
+Test(semaphore_wire, waits_on_though_its_messages_are_lost)
+{
+    struct taker taker = { 0 };
+    semaphore_set(0);
+    queue_taker(&taker, permits, 1);
+    proxy_drop_messages(fixture.proxy, true);
+    cr_assert_eq(hlk_semaphore_release(theirs, 1), HLK_OK);
+    got(&taker);
+    proxy_drop_messages(fixture.proxy, false);
+    cr_assert_eq(semaphore_free(), 0);
+}
+
+Test(semaphore_wire, says_that_it_is_unsure_of_a_change)
+{
+    int64_t drained;
+    semaphore_set(4);
+    proxy_arm(fixture.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_semaphore_add(permits, 3), HLK_E_UNSURE);
+    cr_assert_eq(semaphore_free(), 7);                                /* once */
+    cr_assert_eq(hlk_semaphore_available(permits, &drained), HLK_OK); /* a connection is there again */
+    proxy_arm(fixture.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_semaphore_drain(permits, &drained), HLK_E_UNSURE);
+    cr_assert_eq(semaphore_free(), 0);
+    cr_assert_eq(hlk_semaphore_available(permits, &drained), HLK_OK);
+    proxy_arm(fixture.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
+    cr_assert_eq(hlk_semaphore_available(permits, &drained), HLK_OK, "%s", hlk_last_error());
+}
