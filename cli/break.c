@@ -8,6 +8,7 @@
 #include <hasplock/hasplock.h>
 
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 
 /* ttl_ms: what was left of the lease. */
@@ -25,13 +26,19 @@ static bool answer_json(const char *name, bool broken, const struct holder *hold
     return say_answer(json.line, json.len);
 }
 
+/* Of several masters none notifies the holder. */
+static bool notifies(const struct options *options, const struct holder *holder)
+{
+    return holder->ours && strncmp(options->url, "redlock", strlen("redlock")) != 0;
+}
+
 /* A holder without a notification learns it from its next renewal, at the latest when its lease ends. */
-static const char *when_known(const struct holder *holder, int64_t ttl_ms, char *buf, size_t size)
+static const char *when_known(bool notified, int64_t ttl_ms, char *buf, size_t size)
 {
     static const char next_renewal[] = "by its next renewal";
     char within[64];
     snprintf(within, sizeof within, "within %.1f s", (double)ttl_ms / 1000);
-    if (!holder->ours)
+    if (!notified)
         snprintf(buf, size, "it is not told, and learns %s", next_renewal);
     else
         snprintf(buf, size, "a hasplock run ends at once, a program that does not listen knows it %s",
@@ -39,18 +46,18 @@ static const char *when_known(const struct holder *holder, int64_t ttl_ms, char 
     return buf;
 }
 
-static bool answer_text(const char *name, bool broken, const struct holder *holder, int64_t ttl_ms)
+static bool answer_text(const struct options *options, bool broken, const struct holder *holder, int64_t ttl_ms)
 {
     char line[4096], shown_name[2100], who[1000], known[200];
     int len;
-    text_shown(shown_name, sizeof shown_name, name);
+    text_shown(shown_name, sizeof shown_name, options->name);
     if (!broken)
         len = snprintf(line, sizeof line, "%s: free, nothing to break\n", shown_name);
     else if (!holder->written[0])
         len = snprintf(line, sizeof line, "%s: taken from a holder who had just come\n", shown_name);
     else
         len = snprintf(line, sizeof line, "%s: taken from %s; %s\n", shown_name, holder_shown(holder, who, sizeof who),
-                       when_known(holder, ttl_ms, known, sizeof known));
+                       when_known(notifies(options, holder), ttl_ms, known, sizeof known));
     return say_answer(line, (size_t)len);
 }
 
@@ -67,7 +74,7 @@ static int take(hlk_lock *lock, const struct options *options)
     holder_read(&holder, state.holder);
     bool said = options->json            ? answer_json(options->name, broken, &holder, state.ttl_ms)
                 : options->verbosity < 0 ? true
-                                         : answer_text(options->name, broken, &holder, state.ttl_ms);
+                                         : answer_text(options, broken, &holder, state.ttl_ms);
     return !said ? EX_IOERR : broken ? 0 : 1;
 }
 

@@ -158,9 +158,10 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lea
  * in the last 10 s. Any other holder learns of it by its next renewal. HLK_OK. HLK_NOT_HOLDER: nobody held the lock.
  * HLK_E_SERVER: also for a hash that is no lock; it stays. HLK_E_UNSURE: sent, not answered, not repeated.
  * HLK_E_CONNECT, AUTH, NOMEM, OS, INVALID, FORKED, CLOSED: see status.h. Blocks for up to reconnect_timeout_ms +
- * reply_timeout_ms. Over several masters it is broken at each of them: HLK_OK when a majority has answered;
- * HLK_E_UNSURE when fewer did, and one of them may have done it; blocks for up to node_timeout_ms for each. A waiter
- * elsewhere hears of it as of a release. (RLock.forceUnlock) */
+ * reply_timeout_ms. Over several masters the lock is broken at each of them. HLK_OK: a majority has answered.
+ * HLK_E_UNSURE: fewer have, and at least one of them has done it, or may have. A holder in another process learns of it
+ * by its next renewal, and waiters are woken as by a release. Blocks for up to node_timeout_ms for each master.
+ * (RLock.forceUnlock) */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_break(hlk_lock *lock);
 
 /* Local, no I/O, any thread, nanoseconds. They concern the handle's holder. */
