@@ -3,9 +3,9 @@
 --
 -- The queue is a zset. Its tickets are those of lock_acquire, where `tokens` says how many permits the waiter takes.
 -- Other members are notes about holds, "<client id>:<hold id>", one for each. The score says what an entry is:
---   below 1e15   a ticket, and its place: when it was taken, in hundredths of a ms. That of a waiter which was called
---                and found its permits taken by others: ms, which is before all the rest
---   1e15 + ms    a ticket whose waiter was called: told that its permits are free. They are set aside for it
+--   below 1e15   a ticket. The score is when it was taken, in hundredths of a ms. If its waiter was called, and others
+--                had taken its permits, the score is in ms, which is before all other tickets
+--   1e15 + ms    a ticket that was called: a message told its waiter that its permits are free. They are set aside
 --   2e15 + ms    tombstone: the hold has ended, and a late attempt must not take anything
 --   3e15 + ms    done: the hold has taken, or released; the next attempt must not do it again
 -- All ms are the server's.
@@ -47,9 +47,9 @@ local function remove(queue, member, settled, hold)
     end
 end
 
--- Tickets with these scores, but for the first `at` of them, and `size` at most. Those of dead clients, and of waiters
--- that were called and did not come, are removed, but not one of `hold`, which sent this command. Returns the others,
--- and how many there were in all.
+-- At most `size` tickets with scores from min to max, behind the first `at` of them. Removes those of dead clients, and
+-- those whose waiters were called and did not come, but not that of `hold`, which sent this command. Returns the rest,
+-- and how many were read.
 local function tickets(queue, min, max, at, size, hold)
     local entries = redis.call('zrangebyscore', queue, min, max, 'withscores', 'limit', at, size)
     if not entries[1] then
@@ -78,8 +78,8 @@ local function tickets(queue, min, max, at, size, hold)
     return alive, #all
 end
 
--- How many of the `free` permits are set aside for nobody; 0: none, or less. Those that were called just now need one
--- each at least, and are not asked whether they are alive: it is the usual case that they come at once.
+-- How many of the `free` permits are not set aside; 0 or less: none. The usual case is that waiters come at once. So
+-- for those called just now one permit each is counted first, without reading them: if that leaves none, none is left.
 local function not_set_aside(queue, free, hold)
     if free > 0 and redis.call('zcount', queue, string.format('%.0f', 1e15 + now - JUST_MS), '(2e15') >= free then
         return 0
@@ -90,9 +90,9 @@ local function not_set_aside(queue, free, hold)
     return free
 end
 
--- Calls the first waiters that were not called yet, as many as find enough of the `left` permits, which are set aside
--- for nobody. Who needs more than is left keeps those behind it waiting, so that a large one is not overtaken for ever.
--- It stops before the ticket of `hold`. Returns how many are left there; 0: a waiter before it needs more than are.
+-- Calls the first waiters that were not called yet. `left` permits are not set aside: it ends at a waiter that needs
+-- more than are left, and those behind it wait, so that a large one is not overtaken for ever. It ends before the
+-- ticket of `hold`, too. Returns how many permits are left there; 0: a waiter before it needs more.
 local function call_next(key, queue, left, hold)
     local at, size = 0, 2
     while left > 0 do

@@ -25,9 +25,9 @@ struct hlk_lock_state {
 /* Queries the server. HLK_OK also if the lock is free. Faults as acquire, and HLK_E_UNSURE: not answered in time.
  * HLK_E_SERVER also if the key is no lock. *out is unchanged then. Any thread. Blocks up to
  * reconnect_timeout_ms + reply_timeout_ms.
- * Over several masters it is held if a majority of them says so; ttl_ms is for how long a majority has it, `holder` the
- * name that most of them say, `waiting` the largest number. A fault if those that answered do not decide that. Blocks
- * up to node_timeout_ms for each master. */
+ * Over several masters the lock is held if it is held on a majority of them. ttl_ms is for how long that is so,
+ * `holder` the name that most masters have, `waiting` the largest of their numbers. A fault is returned if too few
+ * masters answered to know whether a majority has it. Blocks up to node_timeout_ms for each master. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_query(hlk_lock *lock, struct hlk_lock_state *out);
 
 struct hlk_waiter {             /* an entry of the queue: one for each process, however many of its threads wait; of a

@@ -1,5 +1,5 @@
 /* hlk_lock_query and hlk_lock_break of a lock over several masters. These calls are rare, so the masters are asked one
- * after the other. One that does not answer in node_timeout_ms counts for nothing. */
+ * after the other, each for up to node_timeout_ms. */
 #include "quorum/round.h"
 #include "quorum/tally.h"
 
@@ -12,7 +12,7 @@ static bool is_there(const struct hlk_node *node, struct hlk_error *error)
     return !hlk_pipeline_tried(node->pipeline) || hlk_pipeline_health(node->pipeline, error) == HLK_OK;
 }
 
-/* What the masters said, each what one server says. */
+/* How many masters said what. */
 struct said {
     unsigned n, need; /* masters, and a majority of them */
     unsigned answered, held;

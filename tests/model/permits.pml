@@ -111,7 +111,7 @@ inline call(c) {
   fi
 }
 
-/* rest: how many of the free ones are set aside for nobody. */
+/* rest: how many of the free ones are not set aside. */
 inline leave_aside() {
   rest = free; t = 0;
   do
@@ -145,7 +145,7 @@ inline call_before(sender) {
   t = 0
 }
 
-/* No permit lies idle: the first in the queue that was not called needs more than is set aside for nobody. */
+/* No permit lies idle: the first in the queue that was not called needs more than the rest. */
 inline check_idle() {
   leave_aside();
   do
