@@ -6,6 +6,10 @@
 
 enum { MASTERS = 5, MAJORITY = 3 };
 
+/* An option of a client with a short watchdog: its node_timeout_ms would be a twentieth of that, which a busy machine
+ * exceeds. */
+#define PATIENT "&node_timeout_ms=1000"
+
 extern struct server *masters[MASTERS];
 extern struct proxy *proxies[MASTERS];      /* of a test that was begun with STAGE_PROXY */
 extern redisContext *views[MASTERS];

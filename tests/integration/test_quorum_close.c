@@ -94,7 +94,7 @@ Test(quorum_close, of_a_lost_hold_needs_no_release)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 3000;
-    hlk_lock *lock = quorum_lock(quorum_open_url(3, "", &opts), "t", NULL);
+    hlk_lock *lock = quorum_lock(quorum_open_url(3, PATIENT, &opts), "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     WAIT_FOR(quorum_keys("t") == 3);
     for (int i = 0; i < 3; i++)

@@ -146,7 +146,8 @@ Test(quorum_inspect, says_which_master_did_not_answer)
     cr_assert_eq(hlk_lock_query(lock, &state), HLK_E_CONNECT);
     cr_assert_not_null(strstr(hlk_last_error(), "3 of 5 masters answered, and it is held on 2"), "%s",
                        hlk_last_error());
-    cr_assert_not_null(strstr(hlk_last_error(), "refused"), "%s", hlk_last_error());
+    for (int i = 3; i < MASTERS; i++)
+        cr_assert_not_null(strstr(hlk_last_error(), masters[i]->socket), "%s", hlk_last_error());
     cr_assert_eq(state.count, 7, "not changed");
     for (int i = 0; i < 3; i++)
         raw(views[i], "DEL t");
@@ -192,7 +193,7 @@ Test(quorum_inspect, breaks_what_another_process_holds)
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 3000;
     hlk_lock *lock = quorum_lock(quorum_open_url(3, "", NULL), "t", NULL);
-    hlk_lock *theirs = quorum_lock(quorum_open_url(3, "", &opts), "t", NULL);
+    hlk_lock *theirs = quorum_lock(quorum_open_url(3, PATIENT, &opts), "t", NULL);
     cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     WAIT_FOR(quorum_keys("t") == 3);
     cr_assert_eq(hlk_lock_break(lock), HLK_OK, "%s", hlk_last_error());

@@ -203,7 +203,7 @@ Test(quorum_lock, of_a_thread_that_ended_is_not_renewed)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 2000;
-    hlk_lock *lock = quorum_lock(quorum_open_url(3, "", &opts), "t", NULL);
+    hlk_lock *lock = quorum_lock(quorum_open_url(3, PATIENT, &opts), "t", NULL);
     struct actor *gone = actor_start(lock, NULL);
     cr_assert_eq(actor_status(gone), HLK_OK, "%s", actor_error(gone));
     actor_leave(gone);
@@ -238,7 +238,7 @@ Test(quorum_lock, with_a_lease_is_renewed_for_a_nested_hold_without_one)
     struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
     opts.watchdog_ms = 2000;
     fixed.lease_ms = 2000;
-    hlk_client *client = quorum_open_url(3, "", &opts);
+    hlk_client *client = quorum_open_url(3, PATIENT, &opts);
     hlk_lock *lock = quorum_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_acquire_with(lock, &fixed), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
@@ -312,7 +312,7 @@ Test(quorum_lock, that_is_lost_is_told_by_event_descriptor_and_status)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 3000;
-    hlk_lock *lock = quorum_lock(quorum_open_url(3, "", &opts), "t", NULL);
+    hlk_lock *lock = quorum_lock(quorum_open_url(3, PATIENT, &opts), "t", NULL);
     int fd = hlk_lock_lost_fd(lock);
     cr_assert_geq(fd, 0);
     for (int i = 0; i < 2; i++)

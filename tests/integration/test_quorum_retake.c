@@ -148,7 +148,7 @@ Test(quorum_retake, is_for_locks_of_a_client_too)
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 3000;
     down(LATE);
-    hlk_client *client = quorum_open_url(N, "", &opts);
+    hlk_client *client = quorum_open_url(N, PATIENT, &opts);
     hlk_lock *lock = quorum_lock(client, "t", NULL);
     for (int i = 0; i < 2; i++)
         cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
