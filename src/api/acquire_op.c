@@ -102,6 +102,7 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
     int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
     const struct hlk_semaphore_call *permits = hlk_lock_semaphore_call(lock);
     init_machine(op, lock, opts->wait_ms, now, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
+    atomic_init(&op->users, 1);
     op->acknowledged = -1;
     op->lock = lock;
     op->node = lock->entry->node;
@@ -373,18 +374,24 @@ enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
 
 /* --- leaving --- */
 
+static void drop_user(struct hlk_acquire_op *op)
+{
+    if (atomic_fetch_sub(&op->users, 1) == 1)
+        hlk_mem_free(op);
+}
+
+static void on_taken_back(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
+{
+    (void)outcome, (void)error;
+    hlk_entry_unref(pending->ctx);
+    drop_user(HLK_CONTAINER(pending, struct hlk_acquire_op, take_back));
+}
+
 /* The hold may exist, or may come to exist: it is released in the background. */
 static void take_back_acquire(struct hlk_acquire_op *op)
 {
-    struct hlk_release *pending = hlk_mem_zalloc(sizeof *pending);
+    struct hlk_release *pending = &op->take_back;
     struct hlk_entry *e = op->lock->entry;
-    if (!pending) {
-        hlk_log_write(&op->node->endpoint.log, HLK_LOG_ERROR,
-                      "lock \"%s\": no memory to take back an acquire; "
-                      "it may stay held for %lld ms",
-                      hlk_entry_name(e), (long long)op->lease_ms);
-        return;
-    }
     struct hlk_release_record record;
     hlk_entry_release_record(e, &record);
     bool placed = record.member.since_ms && op->lease_ms < HLK_TICKET_MS;
@@ -394,7 +401,11 @@ static void take_back_acquire(struct hlk_acquire_op *op)
     hlk_hold_end_fill(pending, e, &record);
     pending->acquire_epoch = op->in_flight ? op->cmd.call.epoch : 0;
     pending->acquire_pipeline = op->cmd.pipeline;
-    hlk_hold_end_start(pending, e);
+    pending->settled = on_taken_back;
+    pending->ctx = e;
+    hlk_entry_ref(e);
+    atomic_fetch_add(&op->users, 1);
+    hlk_release_start(&e->node->releases, pending, NULL, false);
 }
 
 /* What was not confirmed is given back. */
@@ -439,5 +450,5 @@ void hlk_acquire_op_free(struct hlk_acquire_op *op)
     hlk_raise_end(&op->raise, &op->cmd);
     hlk_command_drop_reply(&op->cmd);
     hlk_handle_release(&op->lock->handle);
-    hlk_mem_free(op);
+    drop_user(op);
 }

@@ -9,6 +9,7 @@
 #include "lease/raise.h"
 #include "node/replicas.h"
 #include "script/engine.h"
+#include "script/pending_release.h"
 #include "wait/acquire_machine.h"
 #include "wait/wait_for.h"
 #include "api/handle.h"
@@ -52,6 +53,9 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     char holder[HLK_FIELD_MAX];         /* who held it by the last reply; "" unknown */
     int64_t holder_ms;                  /* when that reply came */
     struct hlk_busy busy;
+    struct hlk_release take_back;       /* ends the hold that was left behind: without memory it would stay, so this is
+                                         * part of the operation, */
+    atomic_uint users;                  /* whose memory is freed by the later of its driver and that end */
     struct hlk_error error;
 };
 

@@ -186,3 +186,26 @@ Test(fair_memory, that_is_short_leaves_nothing_held_or_queued)
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
+
+/* The end of a wait takes its ticket out of the queue, and allocates nothing for that. */
+Test(fair_memory, that_is_short_at_the_end_of_a_wait_leaves_no_ticket)
+{
+    struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    lock_opts.kind = HLK_LOCK_FAIR;
+    hlk_client *client = fixture_open(NULL);
+    opts.cancel = hlk_cancel_create(client);
+    raw(fixture.redis, "HSET t foreign:1 1");
+    struct actor *actor = actor_start(fixture_lock(client, "t", &lock_opts), &opts);
+    WAIT_FOR(raw_int(fixture.redis, "LLEN redisson_lock_queue:{t}") == 1);
+    WAIT_FOR(raw_inboxes(fixture.redis) == 1);
+    hlk_mem_fail_after(1);
+    hlk_cancel_trigger(opts.cancel);
+    enum hlk_status status = actor_status(actor);
+    hlk_mem_fail_after(-1);
+    cr_assert_eq(status, HLK_INTERRUPTED, "%s", actor_error(actor));
+    WAIT_FOR(raw_int(fixture.redis, "EXISTS redisson_lock_queue:{t}") == 0);
+    cr_assert_eq(actor_end(actor), HLK_INTERRUPTED);
+    hlk_cancel_destroy(opts.cancel);
+    raw(fixture.redis, "DEL t");
+}
