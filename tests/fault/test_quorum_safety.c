@@ -160,6 +160,7 @@ static void hold_stand_still_and_write(int to_parent)
 {
     struct hlk_quorum_opts opts = HLK_QUORUM_OPTS_INIT;
     opts.ttl_ms = TTL_MS;
+    opts.node_timeout_ms = TTL_MS / 5;
     opts.restart_delay_ms = -1;
     hlk_quorum *q = hlk_quorum_create(open_masters(false), "t", &opts);
     if (hlk_quorum_acquire(q, HLK_NOWAIT) != HLK_OK || hlk_quorum_left_ms(q) == 0)
