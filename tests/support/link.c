@@ -263,13 +263,14 @@ static bool passes(struct link *link, struct harm *harm, const char *at, size_t 
             *due_ns = INT64_MAX;
         if (fault == PROXY_CUT_AFTER)
             link->dead = true;
+        link->silent |= fault == PROXY_SWALLOW;
     }
-    return fault != PROXY_SWALLOW && fault != PROXY_CUT_AFTER;
+    return !link->silent && fault != PROXY_CUT_AFTER;
 }
 
 static void take_replies(struct link *link, struct harm *harm, int64_t now)
 {
-    size_t len; /* drops all after a cut: a stream may lose its end, but nothing in between */
+    size_t len; /* drops all after a cut or a swallowed reply: a stream may lose its end, but nothing in between */
     while (!link->dead && (len = resp_length(link->from_server.at, link->from_server.len)) > 0) {
         bool confirmation = false;
         int64_t due_ns = now + harm->to_client_ns;

@@ -50,6 +50,7 @@ struct link {
     struct units requests, replies;
     struct pending *pending, **pending_end;
     bool held;                      /* its first request waits for proxy_deliver */
+    bool silent;                    /* a reply was swallowed: the client gets nothing any more */
     bool delivering;                /* proxy_deliver waits for it */
     bool subscribed;                /* has sent SUBSCRIBE */
     const struct flood *flood;      /* what its client gets from now on; NULL: what the server says */
