@@ -1,13 +1,13 @@
 /* The leases of permits: each is renewed, and the permit comes back when it is over. And what broken connections do. */
 #include "permits_fixture.h"
+#include "support/limit.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
-enum { MANY = 32, ROUNDS = 10, LIMIT = 3, CUTS = 12, BETWEEN_CUTS = 7 };
+enum { MANY = 32, ROUNDS = 10, LIMIT = 3, CUTS = 12 };
 
 TestSuite(permits_lease, .init = permits_start, .fini = permits_stop, .timeout = 60);
 TestSuite(permits_wire, .init = permits_start_proxied, .fini = permits_stop, .timeout = 60);
@@ -156,18 +156,13 @@ Test(permits_lease, end_with_their_number)
 
 /* --- many */
 
-static atomic_int inside, most, taken, cuts_left;
-
 static void *works(void *lock)
 {
-    for (int i = 0; i < ROUNDS || atomic_load(&cuts_left) > 0; i++) {
+    for (int i = 0; limit_goes_on(i, ROUNDS); i++) {
         cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "%s", hlk_last_error());
-        atomic_fetch_add(&taken, 1);
-        int now = atomic_fetch_add(&inside, 1) + 1, seen = atomic_load(&most);
-        while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
-            ;
-        WAIT_FOR(atomic_load(&most) > 1); /* the first one waits for company */
-        atomic_fetch_sub(&inside, 1);
+        limit_enter(1);
+        WAIT_FOR(limit_most() > 1); /* the first one waits for company */
+        limit_leave(1);
         enum hlk_status status = hlk_lock_release(lock);
         bool goes_on = fixture.proxy && (status == HLK_E_UNSURE || status == HLK_E_CONNECT);
         cr_assert(status == HLK_OK || goes_on, "%s", hlk_last_error());
@@ -183,7 +178,7 @@ static void many_work(void)
         cr_assert_eq(pthread_create(&threads[i], NULL, works, i % 2 ? permit : their_permit), 0);
     for (int i = 0; i < MANY; i++)
         pthread_join(threads[i], NULL);
-    cr_assert_leq(most, LIMIT);
+    cr_assert_leq(limit_most(), LIMIT);
     WAIT_FOR(permits_unused() == LIMIT);
     WAIT_FOR(permits_tickets() == 0);
     cr_assert_eq(permits_used(), 0);
@@ -194,26 +189,11 @@ Test(permits_lease, are_never_held_by_more_than_there_are)
     many_work();
 }
 
-/* In the middle of the work, which went on since the last cut. */
-static void *cuts(void *unused)
-{
-    (void)unused;
-    while (atomic_load(&cuts_left) > 0) {
-        int before = atomic_load(&taken);
-        WAIT_FOR(atomic_load(&taken) >= before + BETWEEN_CUTS);
-        proxy_cut_all(fixture.proxy);
-        atomic_fetch_sub(&cuts_left, 1);
-    }
-    return NULL;
-}
-
 Test(permits_wire, are_never_held_by_more_than_there_are_while_connections_break)
 {
-    pthread_t cutter;
-    atomic_store(&cuts_left, CUTS);
-    cr_assert_eq(pthread_create(&cutter, NULL, cuts, NULL), 0);
+    limit_start_cuts(CUTS);
     many_work();
-    pthread_join(cutter, NULL);
+    limit_end_cuts();
 }
 
 /* Each way to lose an answer, at each command of the two. */

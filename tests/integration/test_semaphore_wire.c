@@ -1,29 +1,25 @@
 /* hlk_semaphore: each permit is taken and given back once, with many threads, broken connections and lost answers. */
 #include "semaphore_fixture.h"
+#include "support/limit.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { MANY = 64, ROUNDS = 12, LIMIT = 5, CUTS = 12, BETWEEN_CUTS = 7 };
+enum { MANY = 64, ROUNDS = 12, LIMIT = 5, CUTS = 12 };
 
 TestSuite(semaphore_many, .init = semaphore_start, .fini = semaphore_stop, .timeout = 60);
 TestSuite(semaphore_wire, .init = semaphore_start_proxied, .fini = semaphore_stop, .timeout = 60);
 
 /* --- many threads */
 
-static atomic_int inside, most, taken, cuts_left;
-
 static void *works(void *arg)
 {
     struct taker *taker = arg;
-    for (int i = 0; i < ROUNDS || atomic_load(&cuts_left) > 0; i++) {
+    for (int i = 0; limit_goes_on(i, ROUNDS); i++) {
         cr_assert_eq(hlk_semaphore_acquire(taker->semaphore, taker->n, PATIENCE_MS * 3), HLK_OK, "%s",
                      hlk_last_error());
-        atomic_fetch_add(&taken, 1);
-        int now = atomic_fetch_add(&inside, (int)taker->n) + (int)taker->n, seen = atomic_load(&most);
-        while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
-            ;
-        atomic_fetch_sub(&inside, (int)taker->n);
+        limit_enter((int)taker->n);
+        limit_leave((int)taker->n);
         enum hlk_status status = hlk_semaphore_release(taker->semaphore, taker->n);
         bool goes_on = fixture.proxy && (status == HLK_E_UNSURE || status == HLK_E_CONNECT); /* and happens once */
         cr_assert(status == HLK_OK || goes_on, "%s", hlk_last_error());
@@ -44,8 +40,8 @@ static void many_work(void)
     }
     for (int i = 0; i < MANY; i++)
         pthread_join(takers[i].thread, NULL);
-    cr_assert_leq(most, LIMIT);
-    cr_assert_geq(most, 2);
+    cr_assert_leq(limit_most(), LIMIT);
+    cr_assert_geq(limit_most(), 2);
     hlk_semaphore_destroy(handles[2]);
     WAIT_FOR(semaphore_free() == LIMIT);
     WAIT_FOR(semaphore_tickets() == 0);
@@ -59,27 +55,12 @@ Test(semaphore_many, is_never_taken_by_more_than_its_limit)
 
 /* --- faults */
 
-/* In the middle of the work, which went on since the last cut. */
-static void *cuts(void *unused)
-{
-    (void)unused;
-    while (atomic_load(&cuts_left) > 0) {
-        int before = atomic_load(&taken);
-        WAIT_FOR(atomic_load(&taken) >= before + BETWEEN_CUTS);
-        proxy_cut_all(fixture.proxy);
-        atomic_fetch_sub(&cuts_left, 1);
-    }
-    return NULL;
-}
-
 Test(semaphore_wire, is_never_taken_by_more_than_its_limit_while_connections_break)
 {
-    pthread_t cutter;
     semaphore_set(LIMIT);
-    atomic_store(&cuts_left, CUTS);
-    cr_assert_eq(pthread_create(&cutter, NULL, cuts, NULL), 0);
+    limit_start_cuts(CUTS);
     many_work();
-    pthread_join(cutter, NULL);
+    limit_end_cuts();
 }
 
 /* Each way to lose an answer, at each command of the two. */

@@ -1,0 +1,59 @@
+#include "support/limit.h"
+
+#include "support/fixture.h"
+#include "support/wait.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { BETWEEN_CUTS = 7 };
+
+static atomic_int inside, most, entered, cuts_left;
+static pthread_t cutter;
+
+bool limit_goes_on(int round, int rounds)
+{
+    return round < rounds || atomic_load(&cuts_left) > 0;
+}
+
+void limit_enter(int n)
+{
+    atomic_fetch_add(&entered, 1);
+    int now = atomic_fetch_add(&inside, n) + n, seen = atomic_load(&most);
+    while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
+        ;
+}
+
+void limit_leave(int n)
+{
+    atomic_fetch_sub(&inside, n);
+}
+
+int limit_most(void)
+{
+    return atomic_load(&most);
+}
+
+static void *cut(void *unused)
+{
+    (void)unused;
+    while (atomic_load(&cuts_left) > 0) {
+        int before = atomic_load(&entered);
+        WAIT_FOR(atomic_load(&entered) >= before + BETWEEN_CUTS);
+        proxy_cut_all(fixture.proxy);
+        atomic_fetch_sub(&cuts_left, 1);
+    }
+    return NULL;
+}
+
+void limit_start_cuts(int times)
+{
+    atomic_store(&cuts_left, times);
+    if (pthread_create(&cutter, NULL, cut, NULL) != 0)
+        test_give_up("no thread");
+}
+
+void limit_end_cuts(void)
+{
+    pthread_join(cutter, NULL);
+}

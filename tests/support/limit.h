@@ -1,0 +1,28 @@
+/* limit.h - what the tests of limits share: threads that acquire and release in rounds, of which at most so many may
+ * hold at once, and a thread that cuts the proxy's connections in the middle of their work.
+ *
+ *     for (int i = 0; limit_goes_on(i, ROUNDS); i++) {        each thread
+ *         ... acquire n
+ *         limit_enter(n);
+ *         limit_leave(n);
+ *         ... release n
+ *     }
+ *     cr_assert_leq(limit_most(), LIMIT);                     after all of them
+ *
+ * The numbers are the process's. Each test is a process of its own. */
+#ifndef HLK_TEST_LIMIT_H
+#define HLK_TEST_LIMIT_H
+
+#include <stdbool.h>
+
+/* Any thread. */
+bool limit_goes_on(int round, int rounds);      /* so many rounds, and until the last cut */
+void limit_enter(int n);
+void limit_leave(int n);
+int limit_most(void);                           /* the most that were inside at once */
+
+/* Cuts all connections of fixture.proxy so many times, each after some more have entered. */
+void limit_start_cuts(int times);
+void limit_end_cuts(void);                      /* waits for the last one */
+
+#endif
