@@ -9,6 +9,7 @@
 enum { VICTIMS = 6, STEADY = 4, LOCKS = 2 }; /* and one lock more, which nobody gets: its waits end from outside */
 
 static struct history *history;
+static hlk_client *client;
 static hlk_lock *locks[LOCKS + 1];
 static hlk_cancel *cancels[VICTIMS];
 static atomic_bool stop;
@@ -26,6 +27,23 @@ struct victim {
     atomic_bool done;
 };
 
+/* Another one holds the lock all the time. So the reply, the grant or the connection was not the right one: what tells
+ * them apart. */
+static void explain_hold(hlk_lock *lock)
+{
+    char id[128] = "";
+    struct hlk_counters counters = fixture_counters(client);
+    redisContext *view = raw_open(fixture.server);
+    (void)hlk_lock_hold_id(lock, id, sizeof id);
+    fprintf(stderr, "held as %s; HGETALL: %s; ", id, raw(view, "HGETALL t2"));
+    fprintf(stderr, "queue: %s; ", raw(view, "ZRANGE hasplock_queue:{t2} 0 -1 WITHSCORES"));
+    fprintf(stderr, "granted %llu, passed %llu, handed back %llu, lost %llu, reconnects %llu\n",
+            (unsigned long long)counters.granted, (unsigned long long)counters.passed,
+            (unsigned long long)counters.handed_back, (unsigned long long)counters.lost,
+            (unsigned long long)counters.reconnects);
+    redisFree(view);
+}
+
 static void *be_a_victim(void *arg)
 {
     struct victim *victim = arg;
@@ -36,6 +54,9 @@ static void *be_a_victim(void *arg)
     hlk_lock *lock = locks[which];
     enum hlk_status status = hlk_lock_acquire_with(lock, &opts);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    CHECK(status != HLK_OK || which < LOCKS);
+    if (status == HLK_OK && which == LOCKS)
+        explain_hold(lock);
     if (status == HLK_OK) {
         CHECK(race_hold_and_release(history, lock, victim->me, which, 20) == HLK_OK);
         atomic_fetch_add(&ended[0], 1);
@@ -127,7 +148,7 @@ int main(int argc, char **argv)
     fixture_begin(0);
     server_allow(fixture.server, SERVER_VOID);
     history = history_create(1 << 20);
-    hlk_client *client = fixture_open(NULL);
+    client = fixture_open(NULL);
     locks[0] = fixture_lock(client, "t0", NULL);
     locks[1] = fixture_lock(client, "t1", NULL);
     locks[2] = fixture_lock(client, "t2", NULL);
