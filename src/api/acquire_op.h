@@ -53,9 +53,9 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     char holder[HLK_FIELD_MAX];         /* who held it by the last reply; "" unknown */
     int64_t holder_ms;                  /* when that reply came */
     struct hlk_busy busy;
-    struct hlk_release take_back;       /* ends the hold that was left behind: without memory it would stay, so this is
-                                         * part of the operation, */
-    atomic_uint users;                  /* whose memory is freed by the later of its driver and that end */
+    struct hlk_release take_back;       /* of the hold, or the ticket, that it leaves behind. It must not lack memory,
+                                         * so it is a part of the operation */
+    atomic_uint users;                  /* the driver, and take_back until it is settled: the last one frees it all */
     struct hlk_error error;
 };
 

@@ -30,14 +30,6 @@ static void hold_end_on_settled(struct hlk_release *pending, enum hlk_release_ou
     hlk_mem_free(pending);
 }
 
-void hlk_hold_end_start(struct hlk_release *pending, struct hlk_entry *e)
-{
-    hlk_entry_ref(e);
-    pending->settled = hold_end_on_settled;
-    pending->ctx = e;
-    hlk_release_start(&e->node->releases, pending, NULL, false);
-}
-
 static void end_hold(struct hlk_entry *e, const struct hlk_release_record *record, bool handed_back)
 {
     struct hlk_release *pending = hlk_mem_zalloc(sizeof *pending);
@@ -46,7 +38,10 @@ static void end_hold(struct hlk_entry *e, const struct hlk_release_record *recor
     hlk_hold_end_fill(pending, e, record);
     pending->handed_back = handed_back;
     atomic_fetch_add(&e->node->table->handing_back, handed_back);
-    hlk_hold_end_start(pending, e);
+    hlk_entry_ref(e);
+    pending->settled = hold_end_on_settled;
+    pending->ctx = e;
+    hlk_release_start(&e->node->releases, pending, NULL, false);
 }
 
 void hlk_hold_end(struct hlk_entry *e, const struct hlk_release_record *record)

@@ -7,8 +7,6 @@
 /* Fills in what the release sends. The caller sets the rest (script/pending_release.h). */
 void hlk_hold_end_fill(struct hlk_release *pending, const struct hlk_entry *e,
                        const struct hlk_release_record *record);
-/* Starts it. It must be on the heap, and frees itself. */
-void hlk_hold_end_start(struct hlk_release *pending, struct hlk_entry *e);
 /* The hold is over without a release by its holder: fills and starts one in the background. */
 void hlk_hold_end(struct hlk_entry *e, const struct hlk_release_record *record);
 /* The same for a grant that no waiter needs. It is counted in handing_back until it is settled. */

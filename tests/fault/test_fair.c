@@ -187,7 +187,7 @@ Test(fair_memory, that_is_short_leaves_nothing_held_or_queued)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-/* The end of a wait takes its ticket out of the queue, and allocates nothing for that. */
+/* A wait that ends removes its ticket from the queue, also when every allocation fails. */
 Test(fair_memory, that_is_short_at_the_end_of_a_wait_leaves_no_ticket)
 {
     struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;

@@ -6,8 +6,8 @@
 
 enum { MASTERS = 5, MAJORITY = 3 };
 
-/* An option of a client with a short watchdog: its node_timeout_ms would be a twentieth of that, which a busy machine
- * exceeds. */
+/* An option for a client with a short watchdog. Without it each master has a twentieth of the watchdog's time for an
+ * answer, which is too short on a busy machine. */
 #define PATIENT "&node_timeout_ms=1000"
 
 extern struct server *masters[MASTERS];

@@ -152,7 +152,7 @@ Test(fair_wire, takes_its_ticket_before_its_inbox_is_confirmed)
     proxy_hold_confirmations(fixture.proxy, true);
     struct actor *first = actor_start(fair_lock(client, "t", NULL), NULL), *second;
     WAIT_FOR(queued() == 1);
-    WAIT_FOR(raw_inboxes(fixture.redis) == 1); /* Redis has confirmed it, and who is not subscribed is passed over */
+    WAIT_FOR(raw_inboxes(fixture.redis) == 1); /* a waiter that is not subscribed is passed over */
     start_waiters(elsewhere, &second, 1);
     raw(fixture.redis, "DEL t");
     proxy_hold_confirmations(fixture.proxy, false);

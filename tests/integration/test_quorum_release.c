@@ -139,7 +139,7 @@ Test(quorum_release, is_repeated_for_as_long_as_an_extension_may_last)
     enum { TTL_MS = 1000, EXTENDED_MS = 600000 };
     struct hlk_quorum_opts opts = quorum_opts();
     opts.ttl_ms = TTL_MS;
-    opts.node_timeout_ms = TTL_MS / 2; /* a busy machine takes more than 50 ms */
+    opts.node_timeout_ms = TTL_MS / 2; /* 50 ms are too short on a busy machine */
     hlk_quorum *q = held(quorum_open(MASTERS, NULL), &opts);
     cr_assert_eq(hlk_quorum_extend(q, EXTENDED_MS), HLK_OK, "%s", hlk_last_error());
     WAIT_FOR(raw_pttl(views[0], "t") > EXTENDED_MS / 2);
