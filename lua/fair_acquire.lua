@@ -11,7 +11,7 @@
   ARGV[3] channel   of the lock; a waiter of Redisson's subscribes to "<channel>:<waiter>"
   ARGV[4] grant     the ttl, in ms, that a grant to it sets; none: one try
 
-  Returns nil       acquired, or held by `hold` before: the ttl was set to at least lease in this very run
+  Returns hold      acquired, or held by `hold` before: the ttl was set to at least lease in this very run
           -1        this hold has a tombstone: it has ended, and a late attempt must not revive it
           {ms, holder, position, foreign[, mixed]}
                     busy. holder "": the lock is free, and a waiter before it is waited for. ms: the holder's ttl (-1:
@@ -37,7 +37,7 @@ local LEAD, KEPT, PATIENCE, SLACK = 450000, 360000, 300000, 60000
 if redis.call('exists', lock, queue, notes) == 0 then
     redis.call('hset', lock, hold, '1')
     redis.call('pexpire', lock, lease)
-    return nil
+    return hold
 end
 local note = redis.call('zscore', notes, hold)
 if note and tonumber(note) < 0 then
@@ -48,7 +48,7 @@ if holder == hold then
     if redis.call('pttl', lock) < tonumber(lease) then
         redis.call('pexpire', lock, lease)
     end
-    return nil
+    return hold
 end
 local ms = holder and redis.call('pttl', lock) or 0
 if ms == -1 then -- no ttl and no lock: waiting for it would never end
@@ -82,7 +82,7 @@ if not holder or known[1] then
             remove({ hold })
         end
         taken()
-        return nil
+        return hold
     end
     if not grant_ms then
         return { ms, holder, -1, 0 }

@@ -12,8 +12,9 @@
   ARGV[4] tokens   with KEYS[3]: how many tokens it takes
   ARGV[5] floor    with KEYS[3]: each token is above this number
 
-  Returns nil                   acquired, or held before: the ttl was set to at least lease in this very run
-          {token}               the same for a fenced hold: the last of its tokens, which were taken in this very run
+  Returns hold                  acquired, or held before: the ttl was set to at least lease in this very run. Whoever
+                                reads it knows that it is the answer to this command, and to no other
+          {token, hold}         the same for a fenced hold: the last of its tokens, which were taken in this very run
           -1                    this hold has a tombstone: it has ended, and a late attempt must not revive it
           {ttl, holder, position}
                                 busy. ttl: ms left (-1: no ttl). holder: "": none; a yield window lasts for ttl.
@@ -34,7 +35,7 @@ local lease, hold, member = ARGV[1], ARGV[2], ARGV[3]
 if redis.call('exists', lock, queue) == 0 and not token_key then
     redis.call('hset', lock, hold, '1')
     redis.call('pexpire', lock, lease)
-    return nil
+    return hold
 end
 
 --# part_ticket
@@ -74,12 +75,12 @@ end
 -- New tokens, also if the hold exists already: the script that granted it may have taken none.
 local function answer_tokens()
     local last, refusal = take_tokens(token_key, ARGV[4], ARGV[5])
-    return refusal or { last }
+    return refusal or { last, hold }
 end
 
 if holder == hold then
-    local answer = token_key and answer_tokens() or nil
-    if answer and answer.err then
+    local answer = token_key and answer_tokens() or hold
+    if answer.err then
         return answer
     end
     if redis.call('pttl', lock) < tonumber(lease) then
@@ -98,8 +99,8 @@ if open then
 end
 local head = first_alive(queue, hold)
 if not head or head.field == hold then
-    local answer = token_key and answer_tokens() or nil
-    if answer and answer.err then
+    local answer = token_key and answer_tokens() or hold
+    if answer.err then
         return answer
     end
     if head then

@@ -7,7 +7,7 @@
   ARGV[2i], [2i+1]     lease and hold of an acquire; hold and channel of a release
 
   Returns a reply for each
-          acquire      nil                acquired; the ttl is lease
+          acquire      hold               acquired; the ttl is lease
                        {ttl, holder, -1}  busy; ms left, and the holder
           release      1                  it was held by `hold`, and is free
                        0                  it was not
@@ -45,7 +45,7 @@ for i = 1, #letters do
         if redis.pcall('exists', lock, queue) ~= 0 then
             answer = is_busy(lock, queue, second)
         elseif redis.pcall('hset', lock, second, '1') == 1 and redis.pcall('pexpire', lock, first) == 1 then
-            answer = false
+            answer = second
         end
     else
         ends = ends + 1

@@ -11,7 +11,7 @@
                    was set
   ARGV[5] member   its ticket, the same in all attempts; "": one try
 
-  Returns nil      held, by this run or by an earlier attempt; the lease was at least `lease` in this very run
+  Returns hold     held, by this run or by an earlier attempt; the lease was at least `lease` in this very run
           -1       this hold has a tombstone: it has ended, and a late attempt must not take anything
           {ttl, held, position, foreign}
                    not taken; ask again after ttl at the latest: the first two in the queue when the next lease ends.
@@ -42,7 +42,7 @@ if redis.call('exists', queue) == 0 then
         if ttl > 0 then -- the number of permits has an end, and the leases end with it
             redis.call('pexpire', leases, ttl)
         end
-        return nil
+        return hold
     end
 end
 
@@ -65,7 +65,7 @@ local now, ends = now_ms(), refusal or redis.pcall('zscore', leases, hold)
 if type(ends) == 'table' then
     return refusal or redis.error_reply(ends.err .. ': ' .. leases)
 elseif ends and raise(leases, hold, lease, now) == 1 then
-    return nil
+    return hold
 end
 local held = redis.call('zcount', leases, '-inf', '+inf')
 local free, changes = reclaim(key, leases, now)
@@ -98,7 +98,7 @@ if free > 0 then
     if changes > 0 then
         tell_foreign(channel, free)
     end
-    return nil
+    return hold
 end
 
 -- Does one of Redisson's clients hold a permit? Its release reaches only those who listen to the channel.

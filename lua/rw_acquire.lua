@@ -10,7 +10,7 @@
   ARGV[4] member   its ticket (part_rw), the same in all attempts; "" or none: one try
   ARGV[5] beside   to read: the write hold of the same holder, beside which it is granted at once; "" or none
 
-  Returns nil       acquired, or held before: the ttl was set to at least lease in this very run
+  Returns hold      acquired, or held before: the ttl was set to at least lease in this very run
           -1        this hold has a tombstone: it has ended, and a late attempt must not revive it
           {ttl, holder, position, foreign}
                     busy. ttl: ms left (-1: no ttl). holder: one of them; "": none, a yield window lasts for ttl.
@@ -35,7 +35,7 @@ if redis.call('exists', lock, queue) == 0 then
     end
     redis.call('hset', lock, 'mode', own and 'read' or 'write', field, '1')
     redis.call('pexpire', lock, lease)
-    return nil
+    return hold
 end
 local void = redis.pcall('zmscore', queue, hold, member)
 if void.err then
@@ -53,7 +53,7 @@ local function hold_on()
         redis.call('set', own, '1', 'px', math.max(tonumber(lease), redis.call('pttl', own)))
     end
     raise(lock, lease)
-    return nil
+    return hold
 end
 
 local mode = redis.call('hget', lock, 'mode') or nil
@@ -64,7 +64,7 @@ if mode == 'write' and beside ~= '' and redis.call('hexists', lock, beside .. ':
     if not put(kind, hold, lease, mode) then
         redis.call('set', own, '1', 'px', lease) -- the reply is the server's refusal
     end
-    return nil
+    return hold
 end
 
 local free = not mode or mode == 'read' and kind == 'r'
@@ -95,7 +95,7 @@ if free then
         end
         redis.call('hset', lock, 'mode', own and 'read' or 'write', field, '1')
         raise(lock, lease)
-        return nil
+        return hold
     end
 end
 local holder, foreign = holders(mode)

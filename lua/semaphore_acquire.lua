@@ -8,7 +8,7 @@
   ARGV[3] settled  hold ids of this client whose notes are needed no more, with spaces between; ""
   ARGV[4] member   its ticket, the same in all attempts; "": one try
 
-  Returns nil                   taken, by this run or by an earlier attempt
+  Returns hold                  taken, by this run or by an earlier attempt
           -1                    this hold has a tombstone: it has ended, and a late attempt must not take anything
           {ttl, "", position}   not taken; ask again after ttl at the latest. position: tickets before its own; -1: none
           HASPLOCK ..., WRONGTYPE ...    the key is no semaphore; nothing is changed
@@ -29,7 +29,7 @@ if notes.err then
 end
 local mark, place = tonumber(notes[1] or 0), tonumber(notes[2] or 0)
 if mark >= 3e15 then
-    return nil
+    return hold
 elseif mark >= 2e15 then
     return -1
 end
@@ -51,7 +51,7 @@ if left >= n then
     if place > 0 and not called then
         call_next(key, queue, left - n)
     end
-    return nil
+    return hold
 end
 
 -- The position of its ticket, which is taken if there is none.

@@ -7,7 +7,7 @@
   ARGV[2] hold     "<client id>:<hold id>", new for every acquire, the same in all its attempts
   ARGV[3] member   its ticket (part_pass), the same in all attempts; none: one try
 
-  Returns nil                   acquired, or held before: the ttl was set to at least lease in this very run
+  Returns hold                  acquired, or held before: the ttl was set to at least lease in this very run
           -1                    this hold has a tombstone: it has ended, and a late attempt must not revive it
           {ttl, holder, position}
                                 busy. ttl: ms left (-1: no ttl). position: tickets before its own (-1: it has none)
@@ -23,7 +23,7 @@ local lease, hold, member = ARGV[1], ARGV[2], ARGV[3]
 
 if redis.call('exists', lock, queue) == 0 then
     redis.call('set', lock, hold, 'px', lease)
-    return nil
+    return hold
 end
 
 --# part_ticket
@@ -40,7 +40,7 @@ if holder == hold then
     if redis.call('pttl', lock) < tonumber(lease) then
         redis.call('pexpire', lock, lease)
     end
-    return nil
+    return hold
 end
 
 --# part_string
@@ -60,7 +60,7 @@ if not head or head.field == hold then
         redis.call('zrem', queue, head.member)
     end
     redis.call('set', lock, hold, 'px', lease)
-    return nil
+    return hold
 end
 if grant(lock, queue, head) then
     return { tonumber(head.ttl), head.field, take_ticket(void[2]) }

@@ -76,8 +76,9 @@ static char *lock_put_query(char *at, struct hlk_command *cmd)
 static bool is_acquired(const struct hlk_command *cmd, const redisReply *reply, struct hlk_answer *out)
 {
     if (!cmd->fenced)
-        return reply->type == REDIS_REPLY_NIL;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 || reply->element[0]->type != REDIS_REPLY_INTEGER)
+        return hlk_answer_is_acquired(cmd, reply);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_INTEGER ||
+        !hlk_answer_is_acquired(cmd, reply->element[1]))
         return false;
     out->token = reply->element[0]->integer;
     return true;

@@ -55,9 +55,8 @@ static char *put_change(char *at, struct hlk_command *cmd)
 static enum hlk_answer_kind semaphore_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
                                                    struct hlk_answer *out)
 {
-    (void)cmd;
     out->token = 0;
-    if (reply->type == REDIS_REPLY_NIL)
+    if (hlk_answer_is_acquired(cmd, reply))
         return HLK_ANSWER_ACQUIRED;
     if (hlk_answer_read_busy(reply, out) && reply->elements == 3) {
         out->foreign = out->position == 0 || out->position == 1; /* one of Redisson's clients may release */

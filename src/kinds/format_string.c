@@ -45,9 +45,8 @@ static char *string_put_query(char *at, struct hlk_command *cmd)
 static enum hlk_answer_kind string_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
                                                 struct hlk_answer *out)
 {
-    (void)cmd;
     out->token = 0;
-    if (reply->type == REDIS_REPLY_NIL)
+    if (hlk_answer_is_acquired(cmd, reply))
         return HLK_ANSWER_ACQUIRED;
     if (hlk_answer_read_busy(reply, out) && reply->elements == 3) {
         out->silent = out->holder_len > 0 && !hlk_field_is_ours(out->holder);

@@ -26,8 +26,7 @@ static char *string_put_release(char *at, struct hlk_command *cmd)
 static enum hlk_answer_kind string_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
                                                 struct hlk_answer *out)
 {
-    (void)cmd;
-    if (reply->type == REDIS_REPLY_NIL)
+    if (hlk_answer_is_acquired(cmd, reply))
         return HLK_ANSWER_ACQUIRED;
     return hlk_answer_read_busy(reply, out) ? HLK_ANSWER_BUSY : HLK_ANSWER_NONE;
 }

@@ -16,6 +16,13 @@ char *hlk_put_script(char *at, enum hlk_script script, const struct hlk_command 
     return hlk_wire_number(at, (int64_t)keys);
 }
 
+bool hlk_answer_is_acquired(const struct hlk_command *cmd, const redisReply *reply)
+{
+    char field[HLK_FIELD_MAX];
+    size_t len = hlk_field(field, cmd->client_id, cmd->hold);
+    return reply->type == REDIS_REPLY_STRING && reply->len == len && memcmp(reply->str, field, len) == 0;
+}
+
 bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || reply->element[0]->type != REDIS_REPLY_INTEGER ||
@@ -31,9 +38,8 @@ bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out)
 enum hlk_answer_kind hlk_answer_read_foreign(const struct hlk_command *cmd, const redisReply *reply,
                                              struct hlk_answer *out)
 {
-    (void)cmd;
     out->token = 0;
-    if (reply->type == REDIS_REPLY_NIL)
+    if (hlk_answer_is_acquired(cmd, reply))
         return HLK_ANSWER_ACQUIRED;
     if (hlk_answer_read_busy(reply, out) && reply->elements == 4 && reply->element[3]->type == REDIS_REPLY_INTEGER) {
         out->foreign = reply->element[3]->integer != 0;

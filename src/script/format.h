@@ -11,7 +11,7 @@
 
 /* What a script has answered to an acquire. */
 enum hlk_answer_kind {
-    HLK_ANSWER_ACQUIRED,            /* held, with `token` if it is fenced */
+    HLK_ANSWER_ACQUIRED,            /* held, with `token` if it is fenced. The answer names the hold */
     HLK_ANSWER_BUSY,                /* somebody else's: all but `token` is set */
     HLK_ANSWER_TOMBSTONE,           /* this hold id has ended */
     HLK_ANSWER_NONE                 /* no answer of this script */
@@ -96,6 +96,8 @@ size_t hlk_renewal_leases(const struct hlk_command *cmd);
 char *hlk_put_reacquire(char *at, struct hlk_command *cmd);
 char *hlk_put_renew(char *at, struct hlk_command *cmd);
 
+/* "Acquired": the reply is the hold of this command. A reply that names another one is no answer to it. */
+bool hlk_answer_is_acquired(const struct hlk_command *cmd, const redisReply *reply);
 /* Reads {ttl, holder, position, ...}. False: it is no such array, or shorter than that. */
 bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out);
 /* read_acquire of formats without tokens whose busy reply has one more number: 1: foreign. */

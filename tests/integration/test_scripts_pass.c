@@ -197,7 +197,7 @@ Test(lock_pass, tells_the_first_to_ask_for_itself_when_the_grant_is_refused)
     cr_assert_str_eq(end_as("-hset", A), ":1");
     cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(B) "\"]; ");
     cr_assert_str_eq(said(), "|open 7 0 0 t||0", "and it is free to whoever listens");
-    cr_assert_str_eq(enqueue(B, TICKET(B)), "(nil)");
+    cr_assert_str_eq(enqueue(B, TICKET(B)), NAMES(B));
     nobody_listens();
 }
 
@@ -487,7 +487,7 @@ static void pass_under(const char *name, size_t len, const char *queue, size_t q
     redisContext *inbox = subscribe(INBOX(CLIENT_B));
     const char *argv[] = { eval, take->text, "2", name, queue, "30000", A, "" };
     size_t lens[] = { 4, take->len, 1, len, queue_len, 5, strlen(A), 0 };
-    cr_assert_str_eq(raw_argv(admin, 8, argv, lens), "(nil)");
+    cr_assert_str_eq(raw_argv(admin, 8, argv, lens), NAMES(A));
     argv[6] = B;
     lens[6] = strlen(B);
     argv[7] = TICKET(B);

@@ -30,7 +30,7 @@ static const char *counter(void)
 
 Test(tokens, of_a_new_lock_begin_with_1_and_the_last_is_answered)
 {
-    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:1]");
+    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:1, " NAMES(A) "]");
     cr_assert_str_eq(everything(), TOKEN " string \"1\"; " HELD_BY_A);
     cr_assert_eq(raw_pttl(admin, TOKEN), -1, "tokens outlive the lock");
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
@@ -38,30 +38,31 @@ Test(tokens, of_a_new_lock_begin_with_1_and_the_last_is_answered)
 
 Test(tokens, grow_with_each_hold)
 {
-    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:1]");
+    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:1, " NAMES(A) "]");
     cr_assert_str_eq(end_fenced(A), ":1");
     cr_assert_str_eq(everything(), TOKEN " string \"1\"; ");
-    cr_assert_str_eq(acquire_fenced(B, "1", "0"), "[:2]");
+    cr_assert_str_eq(acquire_fenced(B, "1", "0"), "[:2, " NAMES(B) "]");
     release(B, 0);
-    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:3]");
+    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:3, " NAMES(A) "]");
 }
 
 Test(tokens, are_taken_in_blocks_of_which_the_last_is_answered)
 {
-    cr_assert_str_eq(acquire_fenced(A, "10", "0"), "[:10]");
+    cr_assert_str_eq(acquire_fenced(A, "10", "0"), "[:10, " NAMES(A) "]");
     end_fenced(A);
-    cr_assert_str_eq(acquire_fenced(B, "64", "0"), "[:74]");
+    cr_assert_str_eq(acquire_fenced(B, "64", "0"), "[:74, " NAMES(B) "]");
     cr_assert_str_eq(counter(), "\"74\"");
 }
 
 Test(tokens, are_above_the_floor)
 {
-    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110]");
+    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110, " NAMES(A) "]");
     cr_assert_str_eq(counter(), "\"110\"");
     end_fenced(A);
-    cr_assert_str_eq(acquire_fenced(B, "1", "110"), "[:111]", "a floor that is the counter changes nothing");
+    cr_assert_str_eq(acquire_fenced(B, "1", "110"), "[:111, " NAMES(B) "]",
+                     "a floor that is the counter changes nothing");
     end_fenced(B);
-    cr_assert_str_eq(acquire_fenced(B, "1", "50"), "[:112]", "nor does a lower one");
+    cr_assert_str_eq(acquire_fenced(B, "1", "50"), "[:112, " NAMES(B) "]", "nor does a lower one");
 }
 
 /* The first hold may come from a grant without tokens. */
@@ -69,7 +70,7 @@ Test(tokens, of_a_second_attempt_are_new_ones)
 {
     acquire_fenced(A, "10", "100");
     raw(admin, "PEXPIRE t 5000");
-    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:120]");
+    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:120, " NAMES(A) "]");
     cr_assert_str_eq(counter(), "\"120\"");
     cr_assert(between(5001, raw_pttl(admin, LOCK), 30000), "and the ttl is raised");
 }
@@ -78,7 +79,7 @@ Test(tokens, of_a_second_attempt_are_new_ones_if_the_counter_was_deleted)
 {
     acquire_fenced(A, "10", "100");
     raw(admin, "DEL " TOKEN);
-    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110]");
+    cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110, " NAMES(A) "]");
 }
 
 Test(tokens, of_a_second_attempt_are_refused_if_the_counter_was_overwritten)
@@ -119,18 +120,18 @@ Test(tokens, are_not_taken_by_who_does_not_get_the_lock)
 Test(tokens, go_on_from_redissons)
 {
     raw(admin, "SET %s 41", TOKEN);
-    cr_assert_str_eq(acquire_fenced(A, "2", "0"), "[:43]");
+    cr_assert_str_eq(acquire_fenced(A, "2", "0"), "[:43, " NAMES(A) "]");
     end_fenced(A);
     cr_assert_eq(raw_int(admin, "INCR %s", TOKEN), 44, "and Redisson's from ours");
-    cr_assert_str_eq(acquire_fenced(B, "1", "0"), "[:45]");
+    cr_assert_str_eq(acquire_fenced(B, "1", "0"), "[:45, " NAMES(B) "]");
 }
 
 Test(tokens, may_be_large)
 {
     raw(admin, "SET %s 1234567890123456", TOKEN);
-    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:1234567890123457]");
+    cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:1234567890123457, " NAMES(A) "]");
     end_fenced(A);
-    cr_assert_str_eq(acquire_fenced(A, "1", "2345678901234567"), "[:2345678901234568]");
+    cr_assert_str_eq(acquire_fenced(A, "1", "2345678901234567"), "[:2345678901234568, " NAMES(A) "]");
 }
 
 Test(tokens, of_a_counter_of_another_type_are_refused_and_nothing_changes)
@@ -167,7 +168,8 @@ Test(tokens_in_queue, come_with_the_grant)
     cr_assert_str_eq(end_fenced(A), ":1");
     cr_assert_str_eq(everything(), TOKEN " string \"110\"; " HELD_BY_B);
     cr_assert_str_eq(published(b), "grant 7 5000 110 t");
-    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:120]", "a copy of it that comes late has others");
+    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:120, " NAMES(B) "]",
+                     "a copy of it that comes late has others");
     redisFree(b);
 }
 
@@ -214,7 +216,7 @@ Test(tokens_in_queue, are_fetched_by_who_is_granted_it_by_a_plain_end)
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert(about(raw_pttl(admin, LOCK), 5000));
     cr_assert_str_eq(published(b), "grant 7 5000 0 t");
-    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110]");
+    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110, " NAMES(B) "]");
     cr_assert_str_eq(everything(), TOKEN " string \"110\"; " HELD_BY_B);
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
     redisFree(b);
@@ -229,7 +231,7 @@ Test(tokens_in_queue, are_fetched_by_who_is_granted_it_by_a_plain_try)
     cr_assert_str_eq(acquire(30000, A), "[:5000, \"" B "\", :-1]");
     cr_assert_str_eq(published(b), "grant 7 5000 0 t");
     cr_assert_str_eq(everything(), HELD_BY_B);
-    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110]");
+    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:110, " NAMES(B) "]");
     redisFree(b);
 }
 
@@ -256,7 +258,7 @@ Test(tokens_in_queue, are_larger_than_those_of_a_hold_before_whoever_granted_it)
     enqueue_fenced(B, FENCED(B, 10, 100));
     cr_assert_str_eq(release(A, 0), ":1");
     cr_assert_str_eq(published(b), "grant 7 5000 0 t");
-    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:520]");
+    cr_assert_str_eq(enqueue_fenced(B, FENCED(B, 10, 100)), "[:520, " NAMES(B) "]");
     redisFree(b);
 }
 

@@ -257,15 +257,14 @@ static bool passes(struct link *link, struct harm *harm, const char *at, size_t 
     enum proxy_fault fault = link->pending->fault;
     if (--link->pending->replies == 0) {
         pending_drop_first(link);
-        if (fault == PROXY_SWALLOW || fault == PROXY_CUT_AFTER || fault == PROXY_HOLD_REPLY)
-            harm->struck = true;
+        harm->struck |= fault != PROXY_NONE;
         if (fault == PROXY_HOLD_REPLY)
             *due_ns = INT64_MAX;
         if (fault == PROXY_CUT_AFTER)
             link->dead = true;
         link->silent |= fault == PROXY_SWALLOW;
     }
-    return !link->silent && fault != PROXY_CUT_AFTER;
+    return !link->silent && fault != PROXY_CUT_AFTER && fault != PROXY_SKIP;
 }
 
 static void take_replies(struct link *link, struct harm *harm, int64_t now)

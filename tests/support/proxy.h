@@ -31,6 +31,8 @@ enum proxy_fault {
     PROXY_CUT_BEFORE,   /* the request never arrives: both sides of its connection are closed */
     PROXY_CUT_AFTER,    /* it arrives and runs, then its connection is closed: the reply is lost */
     PROXY_SWALLOW,      /* it runs; its reply and all that follow are dropped, and the connection stays */
+    PROXY_SKIP,         /* it runs; its reply is dropped and the later ones pass, as no connection does: whoever reads
+                         * them is out of step */
     PROXY_FLOOD,        /* proxy_flood */
     PROXY_HOLD_REPLY,   /* it runs; its reply and all that follow wait here until proxy_deliver */
     PROXY_HOLD          /* it and all that follow on its connection wait here until proxy_deliver, even if the client

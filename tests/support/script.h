@@ -16,4 +16,7 @@ const char *script_number(int64_t number);
 /* EVAL of the script: `keys` keys, then its arguments, then NULL. Returns the reply as raw() shows it. */
 const char *script_run(redisContext *redis, enum hlk_script script, int keys, ...);
 
+/* "Acquired" as text: the reply names the hold. */
+#define NAMES(hold) "\"" hold "\""
+
 #endif
