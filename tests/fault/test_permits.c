@@ -194,10 +194,16 @@ Test(permits, of_processes_that_die_come_back_and_no_more_than_there_are)
     }
     for (int i = 0; i < PROCESSES; i++)
         kill_one(&pids[i]);
-    hlk_lock *last = permit_of(bystander(), LIMIT); /* gets what they have left when their leases are over */
+    hlk_client *client = bystander();
+    hlk_lock *last = permit_of(client, LIMIT); /* gets what they have left when their leases are over */
     cr_assert_eq(hlk_lock_acquire(last, WAIT_MS), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_release(last), HLK_OK);
-    WAIT_FOR(hlk_lock_acquire(last, HLK_NOWAIT) == HLK_OK && hlk_lock_release(last) == HLK_OK && all_are_back(LIMIT));
+    struct hlk_permits_state state = HLK_PERMITS_STATE_INIT;
+    hlk_permits *permits = hlk_permits_create(client, "t", NULL);
+    WAIT_FOR(hlk_permits_query(permits, &state) == HLK_OK &&
+             state.free == LIMIT); /* it ends the leases that are over */
+    cr_assert(all_are_back(LIMIT));
+    hlk_permits_destroy(permits);
     WAIT_FOR(raw_int(fixture.redis, "PUBSUB NUMPAT") == 0);
     raw(fixture.redis, "DEL hasplock_queue:{t}"); /* tickets of the dead, which the next queue would drop */
 }
