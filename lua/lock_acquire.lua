@@ -12,8 +12,7 @@
   ARGV[4] tokens   with KEYS[3]: how many tokens it takes
   ARGV[5] floor    with KEYS[3]: each token is above this number
 
-  Returns hold                  acquired, or held before: the ttl was set to at least lease in this very run. Whoever
-                                reads it knows that it is the answer to this command, and to no other
+  Returns hold                  acquired, or held before: the ttl was set to at least lease in this very run
           {token, hold}         the same for a fenced hold: the last of its tokens, which were taken in this very run
           -1                    this hold has a tombstone: it has ended, and a late attempt must not revive it
           {ttl, holder, position}
@@ -80,7 +79,7 @@ end
 
 if holder == hold then
     local answer = token_key and answer_tokens() or hold
-    if answer.err then
+    if answer.err then -- a string has none
         return answer
     end
     if redis.call('pttl', lock) < tonumber(lease) then
@@ -100,7 +99,7 @@ end
 local head = first_alive(queue, hold)
 if not head or head.field == hold then
     local answer = token_key and answer_tokens() or hold
-    if answer.err then
+    if answer.err then -- a string has none
         return answer
     end
     if head then

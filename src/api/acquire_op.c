@@ -345,8 +345,6 @@ static enum hlk_acquire_event tombstone(struct hlk_acquire_op *op)
 /* It is not known whether the attempt ran: it is sent again with the same hold id, on a new connection. */
 static enum hlk_acquire_event no_answer(struct hlk_acquire_op *op)
 {
-    hlk_log_write(op->node->table->log, HLK_LOG_WARN,
-                  "acquire \"%.128s\": what came is no answer to it; connecting anew", hlk_lock_text(op->lock));
     hlk_pipeline_distrust(op->cmd.pipeline, op->cmd.call.epoch);
     op->cmd.doubt = true;
     return HLK_ACQUIRE_ON_STALE;

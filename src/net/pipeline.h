@@ -151,7 +151,8 @@ int64_t hlk_pipeline_server_since(hlk_pipeline *pipeline);
 /* The latest moment at which that process may have started. */
 int64_t hlk_pipeline_server_started(hlk_pipeline *pipeline);
 
-/* The stream of this epoch answered with something that was not the answer: it is out of step, and ended. */
+/* The stream of this epoch answered with something that was not the answer: it is out of step, and ended;
+ * the log says so. */
 void hlk_pipeline_distrust(hlk_pipeline *pipeline, uint64_t epoch);
 
 /* The server of this epoch is a replica, and the endpoint may mean another one by now: it is dialled anew as soon as

@@ -435,9 +435,13 @@ void hlk_pipeline_destroy(hlk_pipeline *pipeline)
 void hlk_pipeline_distrust(hlk_pipeline *pipeline, uint64_t epoch)
 {
     hlk_mutex_lock(&pipeline->mu);
-    if (pipeline->epoch == epoch && pipeline->conn.fd >= 0)
+    bool lives = pipeline->epoch == epoch && pipeline->conn.fd >= 0;
+    if (lives)
         shutdown(pipeline->conn.fd, SHUT_RDWR); /* the leader, or the next one, reads the end of it */
     hlk_mutex_unlock(&pipeline->mu);
+    if (lives)
+        hlk_log(&pipeline->endpoint->log, HLK_LOG_WARN, "%s: a reply was no answer to its command; connecting anew",
+                pipeline->endpoint->url.shown);
 }
 
 void hlk_pipeline_move(hlk_pipeline *pipeline)

@@ -152,6 +152,22 @@ Test(proxy, swallows_the_kth_reply_and_all_behind_it)
     redisFree(side);
 }
 
+Test(proxy, skips_the_kth_reply_and_passes_those_behind_it)
+{
+    redisContext *redis = through_proxy();
+    redisReply *reply = NULL;
+    proxy_arm(proxy, PROXY_SKIP, PROXY_ALL, 2);
+    for (int i = 0; i < 3; i++)
+        redisAppendCommand(redis, "INCR t");
+    for (int i = 1; i <= 3; i += 2) {
+        cr_assert_eq(redisGetReply(redis, (void **)&reply), REDIS_OK);
+        cr_assert_eq(reply->integer, i);
+        freeReplyObject(reply);
+    }
+    cr_assert(proxy_struck(proxy));
+    redisFree(redis);
+}
+
 Test(proxy, delivers_a_held_request_after_later_ones_and_after_its_connection_is_gone)
 {
     redisContext *late = through_proxy(), *side = raw_open(server);
