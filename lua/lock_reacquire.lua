@@ -7,7 +7,7 @@
   ARGV[2] count    set, not added: running twice equals running once
   ARGV[3] lease    ms; 0: the ttl stays as it is (one nested hold less)
 
-  Returns 1        held by `hold`; if lease > 0 the ttl was at least lease in this very run
+  Returns hold     held by `hold`; if lease > 0 the ttl was at least lease in this very run
           0        gone: not held
           -1       another one holds it
   Twice   the same. A late run may set an older count, on which no rule depends, and never lowers the ttl
@@ -22,4 +22,4 @@ if lease ~= '0' and redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
 end
 redis.call('hset', lock, hold, count)
-return 1
+return hold

@@ -5,7 +5,7 @@
   ARGV[2] count    of holds, which is not written: a permit does not nest
   ARGV[3] lease    ms; 0: it stays as it is, and is written again, for replicas
 
-  Returns 1        held by `hold`; if lease > 0 it was at least this in this very run
+  Returns hold     held by `hold`; if lease > 0 it was at least this in this very run
           0        gone: not held, or its lease was over
   Twice   the same. Never shortens a lease
   Wakes   nobody
@@ -23,4 +23,4 @@ if lease == 0 then
     end
 end
 local time = redis.call('time')
-return raise(leases, hold, lease, time[1] * 1000 + math.floor(time[2] / 1000))
+return raise(leases, hold, lease, time[1] * 1000 + math.floor(time[2] / 1000)) == 1 and hold or 0

@@ -4,7 +4,7 @@
   ARGV[i]       hold i     "<client id>:<hold id>"
   ARGV[n + i]   lease i    ms; n permits. Those left out at the end equal the last one given: mostly there is one
 
-  Returns a list with one number per permit:
+  Returns a list with one number per permit, and then hold 1, which names the call that it answers:
           1        held by its hold; the lease was at least this in this very run
           0        gone: not held, or its lease was over
           -1       the key is not of permits
@@ -25,4 +25,5 @@ for i = 1, #KEYS do
     local held = redis.pcall('zscore', KEYS[i], ARGV[i])
     answers[i] = type(held) == 'table' and -1 or held and raise(KEYS[i], ARGV[i], lease, now) or 0
 end
+answers[#KEYS + 1] = ARGV[1]
 return answers

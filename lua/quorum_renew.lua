@@ -4,7 +4,7 @@
   ARGV[1] hold     "<client id>:<hold id>"
   ARGV[2] lease    ms, >= 1
 
-  Returns 1        it is this holder's; the ttl was at least the lease in this very run
+  Returns hold     it is this holder's; the ttl was at least the lease in this very run
           0        it is not
   Creates no key, shortens no ttl
   Twice   the same
@@ -15,4 +15,4 @@ end
 if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('pexpire', KEYS[1], ARGV[2])
 end
-return 1
+return ARGV[1]

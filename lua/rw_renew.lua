@@ -6,7 +6,7 @@
   ARGV[i]       hold i     "<client id>:<hold id>"
   ARGV[n + i]   lease i    ms; n locks. Those left out at the end equal the last one given
 
-  Returns a list with one number per lock:
+  Returns a list with one number per lock, and then hold 1, which names the call that it answers:
           1        held by its hold; its ttl, and that of the lock, was at least the lease in this very run
           0        gone: not held, or its lease was over
           -1       the key is not a lock
@@ -29,4 +29,5 @@ for i = 1, n do
         end
     end
 end
+answers[n + 1] = ARGV[1]
 return answers

@@ -5,7 +5,7 @@
   ARGV[2] count    of holds, which is not written: a string lock does not nest
   ARGV[3] lease    ms; 0: the ttl stays as it is, and the token is written again, for replicas
 
-  Returns 1        held by `hold`; if lease > 0 the ttl was at least lease in this very run
+  Returns hold     held by `hold`; if lease > 0 the ttl was at least lease in this very run
           0        gone: not held
           -1       another one holds it
   Twice   the same. Never lowers the ttl
@@ -21,4 +21,4 @@ if lease == '0' then
 elseif redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
 end
-return 1
+return hold

@@ -4,7 +4,7 @@
   ARGV[i]       hold i     "<client id>:<hold id>"
   ARGV[n + i]   lease i    ms; n locks. Those left out at the end equal the last one given: mostly there is one
 
-  Returns a list with one number per lock:
+  Returns a list with one number per lock, and then hold 1, which names the call that it answers:
           1        held by its hold; the ttl was at least the lease in this very run
           0        gone: not held
           -1       another one holds it, or the key is no string
@@ -30,4 +30,5 @@ for i = 1, n do
         answers[i] = holder and -1 or 0
     end
 end
+answers[n + 1] = args[1]
 return answers

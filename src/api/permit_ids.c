@@ -108,10 +108,13 @@ static enum hlk_status check_id(hlk_permits *permits, const char *operation, con
     return status;
 }
 
+/* 1, or, of an extend, the id: done. */
 static void read_done(const struct hlk_command *cmd, void *done)
 {
     const redisReply *reply = cmd->call.reply;
-    *(int64_t *)done = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    bool named =
+        reply->type == REDIS_REPLY_STRING && reply->len == cmd->id_len && memcmp(reply->str, cmd->id, reply->len) == 0;
+    *(int64_t *)done = named ? 1 : reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
 }
 
 /* 1: done. 0: nobody has it. */

@@ -163,7 +163,7 @@ static void on_recounted(struct hlk_call *call)
 {
     struct recount *recount = HLK_CONTAINER(call, struct recount, cmd.call);
     const redisReply *reply = call->reply;
-    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer != 1)
+    if (reply && reply->type == REDIS_REPLY_INTEGER)
         hlk_entry_lose(recount->lock->entry, recount->cmd.hold, hlk_lease_why_unknown);
     hlk_command_drop_reply(&recount->cmd);
     hlk_handle_release(&recount->lock->handle);

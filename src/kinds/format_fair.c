@@ -44,7 +44,7 @@ static enum hlk_answer_kind fair_read_acquire(const struct hlk_command *cmd, con
                                               struct hlk_answer *out)
 {
     out->token = 0;
-    if (hlk_answer_is_acquired(cmd, reply))
+    if (hlk_answer_names(reply, cmd->client_id, cmd->hold))
         return HLK_ANSWER_ACQUIRED;
     if (hlk_answer_read_busy(reply, out) && reply->elements >= 4 && reply->elements <= 4u + cmd->checks_other_kinds &&
         reply->element[3]->type == REDIS_REPLY_INTEGER) {

@@ -76,9 +76,9 @@ static char *lock_put_query(char *at, struct hlk_command *cmd)
 static bool is_acquired(const struct hlk_command *cmd, const redisReply *reply, struct hlk_answer *out)
 {
     if (!cmd->fenced)
-        return hlk_answer_is_acquired(cmd, reply);
+        return hlk_answer_names(reply, cmd->client_id, cmd->hold);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_INTEGER ||
-        !hlk_answer_is_acquired(cmd, reply->element[1]))
+        !hlk_answer_names(reply->element[1], cmd->client_id, cmd->hold))
         return false;
     out->token = reply->element[0]->integer;
     return true;

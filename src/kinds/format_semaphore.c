@@ -56,7 +56,7 @@ static enum hlk_answer_kind semaphore_read_acquire(const struct hlk_command *cmd
                                                    struct hlk_answer *out)
 {
     out->token = 0;
-    if (hlk_answer_is_acquired(cmd, reply))
+    if (hlk_answer_names(reply, cmd->client_id, cmd->hold))
         return HLK_ANSWER_ACQUIRED;
     if (hlk_answer_read_busy(reply, out) && reply->elements == 3) {
         out->foreign = out->position == 0 || out->position == 1; /* one of Redisson's clients may release */

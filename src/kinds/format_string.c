@@ -46,7 +46,7 @@ static enum hlk_answer_kind string_read_acquire(const struct hlk_command *cmd, c
                                                 struct hlk_answer *out)
 {
     out->token = 0;
-    if (hlk_answer_is_acquired(cmd, reply))
+    if (hlk_answer_names(reply, cmd->client_id, cmd->hold))
         return HLK_ANSWER_ACQUIRED;
     if (hlk_answer_read_busy(reply, out) && reply->elements == 3) {
         out->silent = out->holder_len > 0 && !hlk_field_is_ours(out->holder);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "lease/entry_table.h"
 #include "lease/hold_end.h"
+#include "script/format.h"
 
 bool hlk_raise_begin(struct hlk_raise *raise, struct hlk_entry *e, const struct hlk_command *cmd, bool watchdog)
 {
@@ -17,7 +18,14 @@ bool hlk_raise_begin(struct hlk_raise *raise, struct hlk_entry *e, const struct 
 static bool says_raised(const struct hlk_command *cmd)
 {
     const redisReply *reply = cmd->call.reply;
-    return reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+    return reply && hlk_answer_names(reply, cmd->client_id, cmd->hold);
+}
+
+/* The reply belongs to another command: whether this one ran is not known. */
+static bool is_misread(const struct hlk_command *cmd)
+{
+    const redisReply *reply = cmd->call.reply;
+    return reply && !says_raised(cmd) && reply->type != REDIS_REPLY_INTEGER && reply->type != REDIS_REPLY_ERROR;
 }
 
 /* Redis had the hold when the attempt ran. If the hold is over here and its release was given up, or had no memory,
@@ -35,6 +43,8 @@ bool hlk_raise_answer(struct hlk_raise *raise, const struct hlk_command *cmd)
 {
     struct hlk_entry *e = raise->entry;
     raise->answered = true;
+    if (is_misread(cmd))
+        hlk_pipeline_distrust(cmd->pipeline, cmd->call.epoch);
     if (!says_raised(cmd))
         hlk_entry_lose(e, raise->end.h, hlk_lease_why_unknown);
     else if (hlk_entry_raise_done(e, raise->end.h, (unsigned)cmd->count, hlk_command_sent_ms(cmd), raise->lease_ms,
@@ -51,6 +61,6 @@ void hlk_raise_end(struct hlk_raise *raise, const struct hlk_command *cmd)
         return;
     if (says_raised(cmd) && !raise->answered)
         end_if_over(raise);
-    if (!cmd->doubt && atomic_load(&cmd->call.end) != HLK_CALL_BROKEN)
+    if (!cmd->doubt && !is_misread(cmd) && atomic_load(&cmd->call.end) != HLK_CALL_BROKEN)
         hlk_entry_raise_settle(raise->entry, raise->end.h, raise->lease_ms, says_raised(cmd));
 }

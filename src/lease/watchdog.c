@@ -6,6 +6,7 @@
 #include "lease/entry_table.h"
 #include "node/cluster.h"
 #include "script/engine.h"
+#include "script/format.h"
 
 #include <string.h>
 
@@ -122,12 +123,18 @@ static void log_gaps(const struct batch *batch, unsigned late, unsigned first, i
                 (long long)(hlk_clock_ms() - hlk_command_sent_ms(&batch->cmd)));
 }
 
+static bool answers(const struct batch *batch, const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == batch->n + 1 &&
+           hlk_answer_names(reply->element[batch->n], batch->cmd.client_id, batch->h[0]);
+}
+
 static void read_answers(struct batch *batch)
 {
     const redisReply *reply = batch->cmd.call.reply;
     unsigned late = 0, first = 0;
     int64_t first_ms = 0;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->n) { /* not a reply of this script */
+    if (!answers(batch, reply)) {
         hlk_pipeline_distrust(batch->cmd.pipeline, batch->cmd.call.epoch);
         return;
     }

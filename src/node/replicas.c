@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "script/format.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +104,7 @@ static void on_written(struct hlk_call *call)
     const redisReply *reply = call->reply;
     enum hlk_reply_kind kind = reply ? hlk_reply_read(reply, NULL) : HLK_REPLY_FAULT;
     bool moved = kind == HLK_REPLY_MOVED || kind == HLK_REPLY_ASK; /* with its slot, away from this server */
-    wait->written = kind == HLK_REPLY_ANSWER && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+    wait->written = kind == HLK_REPLY_ANSWER && hlk_answer_names(reply, wait->cmd.client_id, wait->cmd.hold);
     wait->progress = moved ? HLK_COMMAND_ANSWERED : hlk_command_end(&wait->cmd, &wait->error);
     hlk_command_drop_reply(&wait->cmd);
     call_ended(wait->replicas);

@@ -26,7 +26,7 @@ static char *string_put_release(char *at, struct hlk_command *cmd)
 static enum hlk_answer_kind string_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
                                                 struct hlk_answer *out)
 {
-    if (hlk_answer_is_acquired(cmd, reply))
+    if (hlk_answer_names(reply, cmd->client_id, cmd->hold))
         return HLK_ANSWER_ACQUIRED;
     return hlk_answer_read_busy(reply, out) ? HLK_ANSWER_BUSY : HLK_ANSWER_NONE;
 }
@@ -54,9 +54,12 @@ const struct hlk_quorum_layout *hlk_quorum_layout_get(int number)
     return number == HLK_QUORUM_STRING ? &string : number == HLK_QUORUM_HASH ? &hash : NULL;
 }
 
-int hlk_quorum_read_renew(const redisReply *reply)
+int hlk_quorum_read_renew(const struct hlk_command *cmd, const redisReply *reply)
 {
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 1)
-        reply = reply->element[0];
-    return reply->type != REDIS_REPLY_INTEGER ? -1 : reply->integer == 1;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REDIS_REPLY_INTEGER &&
+        hlk_answer_names(reply->element[1], cmd->client_id, cmd->hold)) /* of one lock by lua/lock_renew.lua */
+        return reply->element[0]->integer == 1;
+    if (hlk_answer_names(reply, cmd->client_id, cmd->hold))
+        return 1;
+    return reply->type == REDIS_REPLY_INTEGER && reply->integer == 0 ? 0 : -1;
 }

@@ -14,6 +14,6 @@ struct hlk_quorum_layout {
 const struct hlk_quorum_layout *hlk_quorum_layout_get(int number);
 
 /* Of a renewal's reply: 1, extended; 0, not held by this hold; -1, no answer of this script. */
-int hlk_quorum_read_renew(const redisReply *reply);
+int hlk_quorum_read_renew(const struct hlk_command *cmd, const redisReply *reply);
 
 #endif

@@ -157,7 +157,7 @@ static void vote_read_acquire(struct hlk_vote *vote, const redisReply *reply)
 static void vote_read(struct hlk_vote *vote)
 {
     redisReply *reply = vote->cmd.call.reply;
-    int renewed = vote->round->acquires ? 0 : hlk_quorum_read_renew(reply);
+    int renewed = vote->round->acquires ? 0 : hlk_quorum_read_renew(&vote->cmd, reply);
     if (vote->round->acquires)
         vote_read_acquire(vote, reply);
     else if (renewed < 0)

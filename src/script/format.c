@@ -16,11 +16,12 @@ char *hlk_put_script(char *at, enum hlk_script script, const struct hlk_command 
     return hlk_wire_number(at, (int64_t)keys);
 }
 
-bool hlk_answer_is_acquired(const struct hlk_command *cmd, const redisReply *reply)
+bool hlk_answer_names(const redisReply *reply, const char *client_id, uint64_t hold)
 {
     char field[HLK_FIELD_MAX];
-    size_t len = hlk_field(field, cmd->client_id, cmd->hold);
-    return reply->type == REDIS_REPLY_STRING && reply->len == len && memcmp(reply->str, field, len) == 0;
+    size_t len = hlk_field(field, client_id, hold);
+    return reply->type == REDIS_REPLY_STRING && reply->len >= len && memcmp(reply->str, field, len) == 0 &&
+           (reply->len == len || reply->str[len] == ':');
 }
 
 bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out)
@@ -39,7 +40,7 @@ enum hlk_answer_kind hlk_answer_read_foreign(const struct hlk_command *cmd, cons
                                              struct hlk_answer *out)
 {
     out->token = 0;
-    if (hlk_answer_is_acquired(cmd, reply))
+    if (hlk_answer_names(reply, cmd->client_id, cmd->hold))
         return HLK_ANSWER_ACQUIRED;
     if (hlk_answer_read_busy(reply, out) && reply->elements == 4 && reply->element[3]->type == REDIS_REPLY_INTEGER) {
         out->foreign = reply->element[3]->integer != 0;

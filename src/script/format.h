@@ -96,8 +96,9 @@ size_t hlk_renewal_leases(const struct hlk_command *cmd);
 char *hlk_put_reacquire(char *at, struct hlk_command *cmd);
 char *hlk_put_renew(char *at, struct hlk_command *cmd);
 
-/* "Acquired": the reply is the hold of this command. A reply that names another one is no answer to it. */
-bool hlk_answer_is_acquired(const struct hlk_command *cmd, const redisReply *reply);
+/* "Acquired", "raised", and the end of a list of renewals: the reply is the hold that the command was about, with or
+ * without an ending (":write"). A reply that names another one is no answer to it. */
+bool hlk_answer_names(const redisReply *reply, const char *client_id, uint64_t hold);
 /* Reads {ttl, holder, position, ...}. False: it is no such array, or shorter than that. */
 bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out);
 /* read_acquire of formats without tokens whose busy reply has one more number: 1: foreign. */

@@ -1,5 +1,5 @@
 /* A client takes the answer to one command for that to another: a reply is lost in the middle of its connection. No
- * network does that; a defect on either side would. Nobody holds a lock by an answer that was meant for another. */
+ * network does that; a defect on either side would. Nobody gets or keeps a lock by an answer to another command. */
 #include "fixture.h"
 
 #include <stdatomic.h>
@@ -71,4 +71,28 @@ Test(out_of_step, gives_no_string_lock_that_is_held)
 Test(out_of_step, gives_no_write_lock_that_is_held)
 {
     gives_no_lock_that_is_held(HLK_LOCK_WRITE);
+}
+
+/* Two renewals, of which one is not answered, and reads what the other is answered. */
+Test(out_of_step, renews_no_lock_that_is_gone)
+{
+    struct hlk_client_opts client_opts = fixture_opts();
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    client_opts.log = count_told;
+    client_opts.watchdog_ms = 3000;
+    redisContext *admin = raw_open(fixture.server);
+    hlk_client *client = fixture_open(&client_opts);
+    hlk_lock *gone = fixture_lock(client, "gone", &opts);
+    opts.kind = HLK_LOCK_STRING; /* its renewals are a script of their own */
+    hlk_lock *kept = fixture_lock(client, "kept", &opts);
+    cr_assert_eq(hlk_lock_acquire(gone, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(kept, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    proxy_arm(fixture.proxy, PROXY_SKIP, PROXY_SCRIPTS, 1);
+    raw(admin, "DEL gone");
+    redisFree(admin);
+    fixture_wait_event(HLK_EVENT_LOST, "gone");
+    cr_assert_eq(atomic_load(&told), 1);
+    cr_assert_eq(fixture_counters(client).reconnects, 1u);
+    cr_assert_eq(hlk_lock_release(gone), HLK_LOST);
+    cr_assert_eq(hlk_lock_release(kept), HLK_OK, "%s", hlk_last_error());
 }

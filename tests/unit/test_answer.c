@@ -1,4 +1,4 @@
-/* What a reply to an acquire means, for each format: only one that names the command's own hold gives it the lock. */
+/* What a reply to an acquire or a renewal means: only one that names the command's own hold gives or keeps the lock. */
 #include "kinds/kind.h"
 #include "quorum/format.h"
 #include "script/format.h"
@@ -14,18 +14,35 @@
 typedef enum hlk_answer_kind read_acquire(const struct hlk_command *cmd, const redisReply *reply,
                                           struct hlk_answer *out);
 
-static enum hlk_answer_kind read_as(read_acquire *read, bool fenced, const char *bytes)
+static const struct hlk_command asks = { .client_id = "hlk-t-1-a", .hold = 7 };
+
+static redisReply *parse(const char *bytes)
 {
-    struct hlk_command cmd = { .client_id = "hlk-t-1-a", .hold = 7, .fenced = fenced };
-    struct hlk_answer answer = { 0 };
     redisReader *reader = redisReaderCreate();
     void *reply = NULL;
     cr_assert_eq(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
     cr_assert_eq(redisReaderGetReply(reader, &reply), REDIS_OK);
+    redisReaderFree(reader);
+    return reply;
+}
+
+static enum hlk_answer_kind read_as(read_acquire *read, bool fenced, const char *bytes)
+{
+    struct hlk_command cmd = asks;
+    struct hlk_answer answer = { 0 };
+    redisReply *reply = parse(bytes);
+    cmd.fenced = fenced;
     enum hlk_answer_kind kind = read(&cmd, reply, &answer);
     freeReplyObject(reply);
-    redisReaderFree(reader);
     return kind;
+}
+
+static int renewal(const char *bytes)
+{
+    redisReply *reply = parse(bytes);
+    int renewed = hlk_quorum_read_renew(&asks, reply);
+    freeReplyObject(reply);
+    return renewed;
 }
 
 static void believes_its_own_name_only(read_acquire *read)
@@ -67,4 +84,19 @@ Test(answer, with_a_token_names_the_hold_that_it_gives)
     cr_assert_eq(read_as(read, true, "*2\r\n:5\r\n$11\r\nhlk-t-1-a:8\r\n"), HLK_ANSWER_NONE);
     cr_assert_eq(read_as(read, true, "*1\r\n:5\r\n"), HLK_ANSWER_NONE);
     cr_assert_eq(read_as(read, true, OWN), HLK_ANSWER_NONE, "it lacks the token");
+}
+
+/* Of a string by its name alone, of a hash by a list of one. */
+Test(answer, of_a_master_to_a_renewal_names_the_hold)
+{
+    cr_assert_eq(renewal(OWN), 1);
+    cr_assert_eq(renewal(":0\r\n"), 0);
+    cr_assert_eq(renewal("*2\r\n:1\r\n" OWN), 1);
+    cr_assert_eq(renewal("*2\r\n:0\r\n" OWN), 0);
+    cr_assert_eq(renewal("*2\r\n:-1\r\n" OWN), 0);
+    cr_assert_eq(renewal(":1\r\n"), -1);
+    cr_assert_eq(renewal("$11\r\nhlk-t-1-a:8\r\n"), -1);
+    cr_assert_eq(renewal("*1\r\n:1\r\n"), -1);
+    cr_assert_eq(renewal("*2\r\n:1\r\n$11\r\nhlk-t-1-a:8\r\n"), -1);
+    cr_assert_eq(renewal("*2\r\n:0\r\n$11\r\nhlk-t-1-a:8\r\n"), -1);
 }

@@ -1,7 +1,7 @@
 /* Passing a hold on to the next holder of the process without Redis: when that is allowed, and what is passed along. */
 #include "lease/entry.h"
 
-#include "entry_fixture.h"
+#include "watchdog_fixture.h"
 
 #define PASSES 64
 
@@ -428,11 +428,9 @@ Test(pass, a_renewal_is_the_same_for_the_new_holder)
 {
     hold_before_bob();
     cr_assert(passes(&ann, &bob));
-    peer_passes(&unit.peer, LEASE / 3);
-    hlk_watchdog_fire(&e->hold.alarm);
-    unit.table.renew.run(&unit.table.renew, unit_now_ms());
-    cr_assert_not_null(strstr(peer_hears(&unit.peer), "hlk-t-1-a:"));
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    pass(LEASE / 3);
+    renew();
+    answer_renewal(":1\r\n");
     cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(unit_now_ms(), LEASE));
     release(&bob);
 }

@@ -23,6 +23,7 @@ TestSuite(raise, .init = init, .fini = waiters_end, .timeout = 20);
 
 static bool begins(int64_t lease_ms)
 {
+    cmd.client_id = unit.table.client_id;
     cmd.hold = e->hold.id;
     cmd.count = 1;
     cmd.lease_ms = lease_ms;
@@ -30,11 +31,23 @@ static bool begins(int64_t lease_ms)
     return hlk_raise_begin(&longer, e, &cmd, false);
 }
 
-static void is_answered(long long integer)
+static void is_answered_by(redisReply reply)
 {
-    answer = (redisReply){ .type = REDIS_REPLY_INTEGER, .integer = integer };
+    answer = reply;
     cmd.call.reply = &answer;
     atomic_store(&cmd.call.end, HLK_CALL_ANSWERED);
+}
+
+static void is_refused(void)
+{
+    is_answered_by((redisReply){ .type = REDIS_REPLY_INTEGER, .integer = 0 });
+}
+
+static void is_granted(void)
+{
+    static char hold[HLK_FIELD_MAX];
+    size_t len = hlk_field(hold, cmd.client_id, cmd.hold);
+    is_answered_by((redisReply){ .type = REDIS_REPLY_STRING, .str = hold, .len = len });
 }
 
 /* For how long the release would be owed if the hold was lost now. */
@@ -85,7 +98,7 @@ Test(raise, that_is_answered_counts_from_its_answer)
     hold_fixed(&ann, 2000);
     cr_assert(begins(10000));
     pass(500);
-    is_answered(1);
+    is_granted();
     cr_assert(hlk_raise_answer(&longer, &cmd));
     cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(unit_now_ms() - 500, 10000));
     hlk_raise_end(&longer, &cmd);
@@ -99,7 +112,7 @@ Test(raise, that_is_answered_late_counts_for_the_end_alone)
     int64_t until = e->hold.lease.until_ms;
     cr_assert(begins(10000));
     pass(500);
-    is_answered(1);
+    is_granted();
     hlk_raise_end(&longer, &cmd);
     cr_assert_eq(e->hold.lease.until_ms, until);
     cr_assert_eq(owed_ms(), 10000);
@@ -120,7 +133,7 @@ Test(raise, that_finds_nothing_tells_the_loss)
 {
     hold_fixed(&ann, 2000);
     cr_assert(begins(HOUR));
-    is_answered(0);
+    is_refused();
     cr_assert_not(hlk_raise_answer(&longer, &cmd));
     hlk_raise_end(&longer, &cmd);
     cr_assert_str_eq(unit_tells(), "LOST a;");
@@ -143,7 +156,7 @@ Test(raise, of_what_is_over_starts_the_end_that_nobody_owes)
     uint64_t h = e->hold.id;
     cr_assert(begins(HOUR));
     lose_and_give_up_the_end(5000);
-    is_answered(1);
+    is_granted();
     cr_assert_not(hlk_raise_answer(&longer, &cmd));
     cr_assert_eq(hear(), 1);
     cr_assert(hlk_releases_has(&unit.node.releases, h));
@@ -157,7 +170,7 @@ Test(raise, of_what_is_over_starts_the_end_when_its_caller_has_gone)
     hold_fixed(&ann, 2000);
     cr_assert(begins(HOUR));
     lose_and_give_up_the_end(5000);
-    is_answered(1);
+    is_granted();
     hlk_raise_end(&longer, &cmd);
     cr_assert_eq(hear(), 1);
     peer_answers(&unit.peer, ":1\r\n");
@@ -168,7 +181,7 @@ Test(raise, of_what_is_over_leaves_the_end_to_the_one_on_its_way)
     hold_fixed(&ann, 2000);
     cr_assert(begins(HOUR));
     cr_assert_eq(let_go(&ann), HLK_LET_LAST);
-    is_answered(1);
+    is_granted();
     cr_assert_not(hlk_raise_answer(&longer, &cmd)); /* a release is about to be started */
     cr_assert_eq(hear(), 0);
     hlk_hold_end(e, &record);
@@ -184,10 +197,28 @@ Test(raise, that_finds_nothing_starts_no_end)
     hold_fixed(&ann, 2000);
     cr_assert(begins(HOUR));
     lose_and_give_up_the_end(5000);
-    is_answered(0);
+    is_refused();
     cr_assert_not(hlk_raise_answer(&longer, &cmd));
     hlk_raise_end(&longer, &cmd);
     cr_assert_eq(hear(), 0);
+}
+
+/* It may have run or not. */
+Test(raise, that_reads_the_answer_to_another_is_lost_and_counted)
+{
+    hold_fixed(&ann, 2000);
+    cr_assert(begins(HOUR));
+    cmd.pipeline = unit.peer.pipeline;
+    cmd.call.epoch = unit.peer.pipeline->epoch;
+    is_granted();
+    cmd.hold++;
+    cr_assert_not(hlk_raise_answer(&longer, &cmd));
+    hlk_raise_end(&longer, &cmd);
+    cr_assert_str_eq(unit_tells(), "LOST a;");
+    cr_assert_eq(e->hold.lease.raising_ms, HOUR);
+    peer_reads(&unit.peer);
+    cr_assert_eq(unit.peer.pipeline->state, HLK_PIPELINE_DOWN);
+    let_go(&ann);
 }
 
 /* --- renewals, which are raises too */
@@ -198,7 +229,7 @@ Test(raise, by_a_renewal_is_counted_until_it_is_answered)
     pass(LEASE / 3);
     renew();
     cr_assert_eq(e->hold.lease.raising_ms, LEASE);
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_eq(e->hold.lease.raising_ms, 0);
     pass(LEASE / 3);
     renew();
@@ -209,7 +240,7 @@ Test(raise, by_a_renewal_is_counted_until_it_is_answered)
     peer_answers(&unit.peer, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
     cr_assert_eq(hear(), 1);
     cr_assert_eq(e->hold.lease.raising_ms, LEASE);
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_eq(e->hold.lease.raising_ms, 0);
     release(&ann);
 }

@@ -28,7 +28,7 @@ Test(watchdog, a_third_later_it_is_renewed)
     renew();
     int64_t sent = unit_now_ms();
     pass(20);
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_eq(e->hold.lease.until_ms, hlk_lease_until(sent, LEASE));
     cr_assert_eq(alarm_in(), LEASE / 3 - 20);
     cr_assert_eq(atomic_load(&unit.table.counts.renewals), 1u);
@@ -49,7 +49,7 @@ Test(watchdog, one_renewal_flies_at_a_time)
     fire();
     flush();
     cr_assert_eq(hear(), 0);
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     release(&ann);
 }
 
@@ -71,7 +71,7 @@ Test(watchdog, a_late_renewal_is_counted)
     pass(LEASE / 2 + 1);
     fire(); /* at risk is reported first */
     renew();
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_eq(atomic_load(&unit.table.counts.renewals_late), 1u);
     release(&ann);
 }
@@ -93,12 +93,12 @@ Test(watchdog, a_late_renewal_is_logged_with_the_gap_and_the_servers_part_of_it)
     hold(&ann);
     pass(LEASE / 2);
     renew();
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_str_eq(logged, "", "half of a lease is not late");
     pass(LEASE / 2 + 1);
     renew();
     pass(70);
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_str_eq(logged, "1 of 1 locks renewed later than half of their lease, \"a\" 15001 ms after the time "
                              "before; the server took 70 ms to answer");
     release(&ann);
@@ -113,7 +113,7 @@ Test(watchdog, renewals_towards_max_hold_are_shorter)
     cr_assert(hlk_entry_acquired(e, &ann.waiter, unit_now_ms(), 0, false));
     pass(10000);
     renew();
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_eq(e->hold.lease.until_ms, cap);
     cr_assert(e->hold.lease.capped);
     release(&ann);
@@ -128,7 +128,7 @@ Test(watchdog, what_the_server_does_not_know_is_lost)
     enter(&bob);
     pass(LEASE / 3);
     renew();
-    peer_answers(&unit.peer, "*1\r\n:0\r\n");
+    answer_renewal(":0\r\n");
     cr_assert(is_lost(&ann));
     cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_HEAD);
     cr_assert_str_eq(unit_tells(), "LOST a;");
@@ -142,7 +142,7 @@ Test(watchdog, what_somebody_else_holds_is_lost)
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    peer_answers(&unit.peer, "*1\r\n:-1\r\n");
+    answer_renewal(":-1\r\n");
     cr_assert(is_lost(&ann));
     cr_assert_str_eq(unit_tells(), "LOST a;");
     let_go(&ann);
@@ -154,7 +154,7 @@ Test(watchdog, the_end_of_a_loss_is_sent_after_it_was_told)
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    peer_answers(&unit.peer, "*1\r\n:0\r\n");
+    answer_renewal(":0\r\n");
     cr_assert_eq(hear(), 0);
     cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_eq(hear(), 1);
@@ -174,7 +174,7 @@ Test(watchdog, each_of_a_batch_has_its_own_answer)
     flush();
     cr_assert_eq(hear(), 2);
     cr_assert_eq(commands, 1);
-    peer_answers(&unit.peer, "*2\r\n:0\r\n:1\r\n");
+    answer_renewal(":0\r\n:1\r\n");
     cr_assert(is_lost(&ann));
     cr_assert_eq(other->hold.lease.sent_ms, unit_now_ms());
     cr_assert_str_eq(unit_tells(), "LOST a;");
@@ -194,7 +194,7 @@ Test(watchdog, a_server_without_the_script_is_sent_its_text)
     peer_answers(&unit.peer, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
     cr_assert_eq(hear(), 1);
     cr_assert(by_text);
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_eq(e->hold.lease.sent_ms, unit_now_ms());
     release(&ann);
 }
@@ -210,21 +210,43 @@ Test(watchdog, a_refused_renewal_is_tried_again_a_tenth_later)
     cr_assert_eq(alarm_in(), LEASE / 10);
     pass(LEASE / 10);
     renew();
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     release(&ann);
 }
 
-Test(watchdog, an_answer_of_another_shape_says_nothing_and_ends_the_stream)
+static void says_nothing_and_ends_the_stream(const char *shape)
 {
     peer_up(&unit.peer);
     hold(&ann);
     pass(LEASE / 3);
     renew();
-    peer_answers(&unit.peer, "*2\r\n:0\r\n:0\r\n");
+    int64_t until = e->hold.lease.until_ms;
+    peer_answers(&unit.peer, shape);
     cr_assert_eq(count_of(&ann), 1u);
+    cr_assert_eq(e->hold.lease.until_ms, until);
     peer_reads(&unit.peer);
     cr_assert_eq(unit.peer.pipeline->state, HLK_PIPELINE_DOWN);
     release(&ann);
+}
+
+Test(watchdog, an_answer_of_another_shape_says_nothing_and_ends_the_stream)
+{
+    says_nothing_and_ends_the_stream("*2\r\n:0\r\n:0\r\n");
+}
+
+Test(watchdog, an_answer_without_a_name_says_nothing_and_ends_the_stream)
+{
+    says_nothing_and_ends_the_stream("*1\r\n:1\r\n");
+}
+
+Test(watchdog, an_answer_to_another_renewal_says_nothing_and_ends_the_stream)
+{
+    says_nothing_and_ends_the_stream("*2\r\n:1\r\n$13\r\nhlk-t-1-a:999\r\n");
+}
+
+Test(watchdog, a_loss_of_another_renewal_says_nothing_and_ends_the_stream)
+{
+    says_nothing_and_ends_the_stream("*2\r\n:0\r\n$13\r\nhlk-t-1-a:999\r\n");
 }
 
 Test(watchdog, a_renewal_that_broke_loses_nothing)
@@ -239,7 +261,7 @@ Test(watchdog, a_renewal_that_broke_loses_nothing)
     peer_up(&unit.peer);
     hlk_watchdog_verify_all(&unit.node);
     cr_assert_eq(hear(), 1);
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_eq(e->hold.lease.sent_ms, unit_now_ms());
     release(&ann);
 }
@@ -336,7 +358,7 @@ Test(watchdog, an_answer_at_the_last_moment_makes_it_safe)
     fire();
     cr_assert_str_eq(unit_tells(), "AT_RISK a;");
     renew();
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_str_eq(unit_tells(), "SAFE a;");
     release(&ann);
 }
@@ -350,7 +372,7 @@ Test(watchdog, an_answer_after_the_loss_changes_nothing)
     renew();
     pass(5);
     fire();
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert(is_lost(&ann));
     cr_assert_str_eq(unit_tells(), "AT_RISK a;LOST a;");
     let_go(&ann);
@@ -366,7 +388,7 @@ Test(watchdog, an_answer_after_the_lease_is_over_revives_nothing)
     renew();
     pass(e->hold.lease.until_ms - unit_now_ms());
     cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
     cr_assert(is_lost(&ann));
     cr_assert_str_eq(unit_tells(), "LOST a;");
@@ -434,7 +456,7 @@ Test(watchdog, without_memory_for_a_batch_it_is_tried_at_the_next_alarm)
     fire(); /* at risk by now, and sent again */
     pass(alarm_in() > 0 ? alarm_in() : 0);
     renew();
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     cr_assert_str_eq(unit_tells(), "AT_RISK a;SAFE a;");
     release(&ann);
 }

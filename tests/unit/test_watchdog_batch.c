@@ -2,7 +2,6 @@
 #include "watchdog_fixture.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static bool ending; /* of hlk_entry_close */
 
@@ -33,14 +32,14 @@ static void release_many(void)
     }
 }
 
-static void answer_many(int n)
+/* The script that begins with many[from]. */
+static void answer_many(int from, int n)
 {
-    char *text = calloc(1, (size_t)n * 4 + 24);
-    (void)snprintf(text, 24, "*%d\r\n", n);
+    char numbers[4 * HLK_RENEWALS_A_SCRIPT + 1] = "", first[HLK_FIELD_MAX];
     for (int i = 0; i < n; i++)
-        strcat(text, ":1\r\n");
-    peer_answers(&unit.peer, text);
-    free(text);
+        strcat(numbers, ":1\r\n");
+    (void)hlk_field(first, unit.table.client_id, many[from]->hold.id);
+    peer_answers(&unit.peer, renewal_answer(numbers, first));
 }
 
 Test(watchdog_batch, what_is_due_in_a_tick_leaves_in_few_scripts)
@@ -53,9 +52,9 @@ Test(watchdog_batch, what_is_due_in_a_tick_leaves_in_few_scripts)
     flush();
     cr_assert_eq(hear(), MANY);
     cr_assert_eq(commands, 3);
-    answer_many(HLK_RENEWALS_A_SCRIPT);
-    answer_many(HLK_RENEWALS_A_SCRIPT);
-    answer_many(50);
+    answer_many(0, HLK_RENEWALS_A_SCRIPT);
+    answer_many(HLK_RENEWALS_A_SCRIPT, HLK_RENEWALS_A_SCRIPT);
+    answer_many(2 * HLK_RENEWALS_A_SCRIPT, 50);
     for (int i = 0; i < MANY; i++)
         cr_assert_eq(many[i]->hold.lease.sent_ms, unit_now_ms());
     release_many();
@@ -109,7 +108,7 @@ Test(watchdog_batch, the_next_hold_is_not_renewed_for_the_one_before)
     hold(&bob);
     int64_t until = e->hold.lease.until_ms;
     pass(10);
-    peer_answers(&unit.peer, "*1\r\n:0\r\n"); /* ann's reply */
+    answer_renewal(":0\r\n"); /* ann's reply */
     cr_assert_eq(count_of(&bob), 1u);
     cr_assert_eq(e->hold.lease.until_ms, until);
     cr_assert_str_eq(unit_tells(), "");
@@ -125,7 +124,7 @@ Test(watchdog_batch, an_answer_to_the_hold_before_is_not_the_next_ones)
     release(&ann);
     hold_fixed(&bob, 1000);
     int64_t until = e->hold.lease.until_ms;
-    peer_answers(&unit.peer, "*1\r\n:1\r\n"); /* 30 s, for ann */
+    answer_renewal(":1\r\n"); /* 30 s, for ann */
     cr_assert_eq(e->hold.lease.until_ms, until);
     cr_assert_eq(atomic_load(&unit.table.counts.renewals), 0u);
     release(&bob);
@@ -154,7 +153,7 @@ Test(watchdog_batch, what_is_due_and_verified_in_one_tick_is_sent_once)
     flush();
     cr_assert_eq(hear(), 1);
     cr_assert_eq(commands, 1);
-    peer_answers(&unit.peer, "*1\r\n:1\r\n");
+    answer_renewal(":1\r\n");
     release(&ann);
 }
 
@@ -196,7 +195,7 @@ static void renew_three(int64_t cap0, int64_t cap1, int64_t cap2)
     flush();
     cr_assert_eq(hear(), 3);
     cr_assert_eq(commands, 1);
-    peer_answers(&unit.peer, "*3\r\n:1\r\n:1\r\n:1\r\n");
+    answer_renewal(":1\r\n:1\r\n:1\r\n");
     for (int i = 0; i < 3; i++) {
         bool capped = caps[i] != 0;
         cr_assert_eq(three[i]->hold.lease.capped, capped);
@@ -255,7 +254,7 @@ Test(watchdog_batch, a_client_that_only_holds_wakes_up_for_its_renewals_alone)
         if (hear() == 0)
             continue;
         renewals++;
-        peer_says(&unit.peer, "*1\r\n:1\r\n");
+        peer_says(&unit.peer, renewal_answer_heard(":1\r\n"));
         let_it_turn();
         cr_assert_eq(e->hold.lease.sent_ms, unit_now_ms(), "the loop has not read its answer");
     }

@@ -18,4 +18,10 @@ extern bool by_text;       /* EVAL, not EVALSHA */
 int hear(void);
 void renew(void);
 
+/* The answer to a renewal: what it says of each hold (":1\r\n:0\r\n"), and the first of them. Until the next call. */
+const char *renewal_answer(const char *numbers, const char *first);
+/* The same for the renewal that was heard last; and gives it. */
+const char *renewal_answer_heard(const char *numbers);
+void answer_renewal(const char *numbers);
+
 #endif
