@@ -14,16 +14,12 @@
  * came next to the waiter's acquire. It must not be negative, nor may held_until come after the other's acquire. Prints
  * the smallest margins first, and how all are distributed. Exits with 1 if any run failed. Needs root, ip and nft. */
 #include "support/fixture.h"
+#include "support/netns.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { PAIRS = 10, WATCHDOG_MS = 300, RUNS = 1000, SHOWN = 10, PENDING = 1000 };
 enum { PAUSE_MS = WATCHDOG_MS / 10 / 2 }; /* half of the margin that the library keeps */
@@ -45,88 +41,34 @@ struct way {
 
 static struct run runs[PAIRS];
 static hlk_client *cut_off, *beside;
-static int server_side, holder_side, failures, excused;
+static int failures, excused;
 static int64_t began_ms; /* the present partition */
 
 /* --- the two hosts */
 
-static bool shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static bool shell(const char *format, ...)
-{
-    char command[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(command, sizeof command, format, args);
-    va_end(args);
-    return system(command) == 0;
-}
-
-static void enter(int side)
-{
-    if (setns(side, CLONE_NEWNET) != 0)
-        test_give_up("setns: %s", strerror(errno));
-}
-
-static int enter_new(void)
-{
-    if (unshare(CLONE_NEWNET) != 0)
-        test_give_up("network namespaces: %s (they need root)", strerror(errno));
-    if (!shell("ip link set lo up"))
-        test_give_up("ip (iproute2) is missing");
-    return open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-}
-
-static void must(bool ok, const char *what)
-{
-    enter(server_side);
-    if (!ok)
-        test_give_up("partition: %s failed (ip of iproute2, nft of nftables)", what);
-}
-
-static void make_hosts(void)
-{
-    server_side = enter_new();
-    holder_side = enter_new();
-    enter(server_side);
-    bool ok = shell("ip link add s0 type veth peer name c0 netns /proc/%d/fd/%d", getpid(), holder_side) &&
-              shell("ip addr add 10.99.0.1/24 dev s0 && ip link set s0 up");
-    enter(holder_side);
-    must(ok && shell("ip addr add 10.99.0.2/24 dev c0 && ip link set c0 up"), "the link");
-}
-
 static void pull_cable(void)
 {
-    must(shell("ip link set s0 down"), "ip link");
+    netns_unplug(0);
 }
 
 static void plug_in(void)
 {
-    must(shell("ip link set s0 up"), "ip link");
-}
-
-static void drop(const char *hook, const char *port)
-{
-    enter(holder_side);
-    must(shell("nft 'add table inet t; add chain inet t c { type filter hook %s priority 0 ; };"
-               " add rule inet t c tcp %s %d drop'",
-               hook, port, fixture.server->port),
-         "nft");
+    netns_plug_in(0);
 }
 
 static void lose_answers(void)
 {
-    drop("input", "sport");
+    netns_drop_from(fixture.server->port);
 }
 
 static void lose_requests(void)
 {
-    drop("output", "dport");
+    netns_drop_to(fixture.server->port);
 }
 
 static void lose_nothing(void)
 {
-    enter(holder_side);
-    must(shell("nft delete table inet t"), "nft");
+    netns_pass(fixture.server->port);
 }
 
 /* The server's FIN is lost as well. */
@@ -137,7 +79,7 @@ static void leave_half_open(void)
     char *save = NULL, *copy = strdup(reply->str);
     freeReplyObject(reply);
     for (char *line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        if (strstr(line, " addr=10.99.0.2:"))
+        if (strstr(line, " addr=" NETNS_CLIENT ":"))
             (void)raw(fixture.redis, "CLIENT KILL ID %d", atoi(line + strlen("id=")));
     free(copy);
 }
@@ -178,15 +120,15 @@ static void open_all(void)
     fixture.redis = raw_open(fixture.server);
     fixture.url = hlk_test_url(fixture.server);
     server_allow(fixture.server, SERVER_QUEUE);
-    snprintf(url, sizeof url, "redis://10.99.0.1:%d", fixture.server->port);
+    snprintf(url, sizeof url, "redis://%s:%d", netns_address(0), fixture.server->port);
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = WATCHDOG_MS;
     opts.reply_timeout_ms = 200;
     opts.reconnect_timeout_ms = 60000;
     opts.on_event = on_event;
-    enter(holder_side); /* sockets are made by the client's loop thread: it is started there */
+    netns_at_clients(); /* sockets are made by the client's loop thread: it is started there */
     cut_off = fixture_open_at(url, &opts);
-    enter(server_side);
+    netns_at_servers();
     opts.reply_timeout_ms = 3000;
     opts.watchdog_ms = 30000; /* its holds are not the subject: a pause of the machine costs none */
     beside = fixture_open_at(fixture.url, &opts);
@@ -361,7 +303,7 @@ int main(int argc, char **argv)
         if (!(ways[i].margins = calloc((size_t)wanted + PAIRS, sizeof *ways[i].margins)))
             test_give_up("partition: no memory");
     pause_watch();
-    make_hosts();
+    netns_begin(1);
     open_all();
     for (int round = 0; done < wanted; round++, done += PAIRS) {
         struct way *way = &ways[round % count];

@@ -1,12 +1,17 @@
 /* quorum_runs [HOLDS [SEED [MASTERS]]] - 4 processes of 4 threads compete for a few locks over 3 or 5 masters, while a
- * minority of these is killed and restarted empty, stopped, cut off, refuses connections, is slow, or loses answers to
- * requests that it has done, in random order. At most a minority is away at once: a master that restarted empty is kept
- * out by every client for a ttl, so the next fault waits for that.
+ * minority of these is killed and restarted empty, stopped, cut off, heard no more, refuses connections, is slow, or
+ * loses answers to requests that it has done, in random order. At most a minority is away at once: a master that
+ * restarted empty is kept out by every client for a ttl, so the next fault waits for that.
+ *
+ * Masters and clients are two hosts: network namespaces with a link for each master (support/netns.h). One that is cut
+ * off has its link down; of one that is heard no more the answers are lost, and requests arrive. Between link and
+ * master is a proxy for the faults of single commands. Needs root, ip and nft.
  *
  * Judged from recorded moments: no two holds of a lock overlap, none counts beyond its held_until. Each wait ends with
  * the lock, and in the end no master has a key of it. A line of sums; exit code 1: something was wrong. A seed repeats
  * what was drawn, not what the threads made of it. */
 #include "support/history.h"
+#include "support/netns.h"
 #include "support/proxy.h"
 #include "support/raw.h"
 #include "support/server.h"
@@ -26,8 +31,8 @@
 
 enum { PROCESSES = 4, THREADS = 4, LOCKS = 4, MASTERS_MOST = 5, TTL_MS = 2000, LONG_HOLD_MS = 300 };
 
-enum fault { KILL, STOP, CUT, REFUSE, SLOW, LOSE_ANSWER, DROP_ANSWER, LATE, FAULTS };
-static const char *const fault_names[FAULTS] = { "killed", "stopped",        "cut off",     "refusing",
+enum fault { KILL, STOP, CUT, MUTE, REFUSE, SLOW, LOSE_ANSWER, DROP_ANSWER, LATE, FAULTS };
+static const char *const fault_names[FAULTS] = { "killed", "stopped",        "cut off",     "heard no more", "refusing",
                                                  "slow",   "lost an answer", "dropped one", "late" };
 
 /* Of all processes. */
@@ -131,6 +136,7 @@ static _Noreturn void run_process(int number, unsigned seed)
     hlk_lock *locks[LOCKS];
     hlk_client *client;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    netns_at_clients();
     WAIT_FOR(atomic_load(&shared->ready));
     opts.log = ignore_line;
     if (hlk_client_open(&client, shared->url, &opts) != HLK_OK)
@@ -176,7 +182,9 @@ static void strike(enum fault fault, int i)
     else if (fault == STOP)
         server_pause(servers[i]);
     else if (fault == CUT)
-        proxy_freeze(proxies[i], true);
+        netns_unplug(i);
+    else if (fault == MUTE)
+        netns_drop_from(proxy_port(proxies[i]));
     else if (fault == SLOW)
         proxy_delay(proxies[i], 20, 20);
     else if (fault != REFUSE)
@@ -194,7 +202,9 @@ static void heal(enum fault fault, int i)
     else if (fault == STOP)
         server_resume(servers[i]);
     else if (fault == CUT)
-        proxy_freeze(proxies[i], false);
+        netns_plug_in(i);
+    else if (fault == MUTE)
+        netns_pass(proxy_port(proxies[i]));
     else if (fault == SLOW)
         proxy_delay(proxies[i], 0, 0);
     else if (fault == REFUSE)
@@ -240,8 +250,8 @@ static void start_masters(void)
     int at = snprintf(shared->url, sizeof shared->url, "redlock://");
     for (int i = 0; i < master_count; i++) {
         servers[i] = server_start(SERVER_TCP | SERVER_NOACL, NULL);
-        proxies[i] = proxy_start(servers[i]);
-        at += snprintf(shared->url + at, sizeof shared->url - (size_t)at, "%s127.0.0.1:%d", i ? "," : "",
+        proxies[i] = proxy_start_at(servers[i], netns_address(i));
+        at += snprintf(shared->url + at, sizeof shared->url - (size_t)at, "%s%s:%d", i ? "," : "", netns_address(i),
                        proxy_port(proxies[i]));
     }
     snprintf(shared->url + at, sizeof shared->url - (size_t)at, "?ttl_ms=%d", TTL_MS);
@@ -287,6 +297,7 @@ int main(int argc, char **argv)
     drawn = seed;
     history = history_create(1 << 18);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    netns_begin(master_count);
     for (int i = 0; i < PROCESSES; i++) { /* before this process has threads */
         pids[i] = fork();
         if (pids[i] == 0)

@@ -1,5 +1,5 @@
 /* The network between holder and server is cut and healed, while another client waits on the server's side. In network
- * namespaces of the test's own (where the kernel allows them): cut in both directions, only the replies lost, or only
+ * namespaces of the test's own: cut in both directions, only the replies lost, or only
  * the subscriber cut off. And through the proxy as a black hole.
  *
  * asks A3 redisson 3636, 3187: from the local "lost" to the other's acquire is never negative, in 1000 runs. A3
@@ -7,15 +7,12 @@
  * A2 redisson 5697: the holder is told before the lease can have expired. */
 #include "fixture.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <stdarg.h>
+#include "support/netns.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { LOCKS = 100, PARTED_LEASE_MS = 1500 };
 
@@ -155,94 +152,49 @@ Test(partition, by_a_black_hole_tells_the_loss_before_anybody_else_has_it)
 
 /* --- in namespaces: the server's, with the test's main thread, and the holder's */
 
-static int server_side, holder_side;
 static char holder_url[64];
-
-static bool shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static bool shell(const char *format, ...)
-{
-    char command[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(command, sizeof command, format, args);
-    va_end(args);
-    return system(command) == 0;
-}
-
-/* Moves this thread, and what it starts, to a namespace of its own; -1: not permitted. */
-static int enter_new(void)
-{
-    if (unshare(CLONE_NEWNET) != 0)
-        test_give_up("network namespaces: %s (they need root)", strerror(errno));
-    if (!shell("ip link set lo up"))
-        test_give_up("ip (iproute2) is missing");
-    return open("/proc/thread-self/ns/net", O_RDONLY);
-}
-
-static void enter(int side)
-{
-    if (setns(side, CLONE_NEWNET) != 0)
-        test_give_up("setns: %s", strerror(errno));
-}
 
 static void start_apart(void)
 {
     static const char *const anywhere[] = { "--bind", "0.0.0.0", "--protected-mode", "no",
                                             NULL }; /* in the namespace: two hosts */
-    server_side = enter_new();
-    holder_side = enter_new();
-    enter(server_side);
-    bool ok = shell("ip link add s0 type veth peer name c0 netns /proc/%d/fd/%d", getpid(), holder_side) &&
-              shell("ip addr add 10.99.0.1/24 dev s0 && ip link set s0 up");
-    enter(holder_side);
-    ok = ok && shell("ip addr add 10.99.0.2/24 dev c0 && ip link set c0 up");
-    enter(server_side);
-    if (!ok)
-        test_give_up("no link between the namespaces");
+    netns_begin(1);
     fixture.server = server_start(SERVER_TCP | SERVER_NOACL, anywhere);
     fixture.redis = raw_open(fixture.server);
     fixture.url = hlk_test_url(fixture.server);
     server_allow(fixture.server, SERVER_VOID);
-    snprintf(holder_url, sizeof holder_url, "redis://10.99.0.1:%d", fixture.server->port);
+    snprintf(holder_url, sizeof holder_url, "redis://%s:%d", netns_address(0), fixture.server->port);
 }
 
 TestSuite(partition_apart, .init = start_apart, .fini = fixture_end, .timeout = 120);
 
 static void pull_cable(void)
 {
-    cr_assert(shell("ip link set s0 down"));
+    netns_unplug(0);
 }
 
 static void plug_in(void)
 {
-    cr_assert(shell("ip link set s0 up"));
+    netns_plug_in(0);
 }
 
 /* Commands arrive, replies do not. */
 static void lose_answers(void)
 {
-    enter(holder_side);
-    bool ok = shell("nft 'add table inet t; add chain inet t in { type filter hook input priority 0 ; };"
-                    " add rule inet t in tcp sport %d drop'",
-                    fixture.server->port);
-    enter(server_side);
-    cr_assert(ok, "nft (nftables)");
+    netns_drop_from(fixture.server->port);
 }
 
 static void lose_no_answers(void)
 {
-    enter(holder_side);
-    bool ok = shell("nft delete table inet t");
-    enter(server_side);
-    cr_assert(ok);
+    netns_pass(fixture.server->port);
 }
 
 /* A client's sockets are made by its loop thread, in the namespace in which that was started. */
 static hlk_client *open_apart(const struct hlk_client_opts *opts)
 {
-    enter(holder_side);
+    netns_at_clients();
     hlk_client *client = fixture_open_at(holder_url, opts);
-    enter(server_side);
+    netns_at_servers();
     return client;
 }
 
@@ -262,20 +214,10 @@ Test(partition_apart, that_loses_answers_alone_tells_the_loss_before_anybody_els
 static int subscribers_port(void)
 {
     redisReply *reply = redisCommand(fixture.redis, "CLIENT LIST TYPE pubsub");
-    const char *addr = strstr(reply->str, " addr=10.99.0.2:");
-    int port = addr ? atoi(addr + strlen(" addr=10.99.0.2:")) : 0;
+    const char *addr = strstr(reply->str, " addr=" NETNS_CLIENT ":");
+    int port = addr ? atoi(addr + strlen(" addr=" NETNS_CLIENT ":")) : 0;
     freeReplyObject(reply);
     return port;
-}
-
-static void lose_messages_to(int port)
-{
-    enter(holder_side);
-    bool ok = shell("nft 'add table inet t; add chain inet t in { type filter hook input priority 0 ; };"
-                    " add rule inet t in tcp dport %d drop'",
-                    port);
-    enter(server_side);
-    cr_assert(ok, "nft (nftables)");
 }
 
 /* Two pings one second apart, a new connection, and the command after its confirmation: before the grant (5 s) is
@@ -290,13 +232,14 @@ Test(partition_apart, of_the_subscriber_alone_delays_a_grant_by_two_pings)
         struct actor *waiter = actor_start(lock, NULL);
         WAIT_FOR(raw_listeners(fixture.redis, "t") == 1 && subscribers_port() != 0);
         WAIT_FOR_WAITERS(client, 1);
-        lose_messages_to(subscribers_port());
+        int port = subscribers_port();
+        netns_drop_at_client(port);
         int64_t released_at = test_now_ms();
         cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
         cr_assert_neq(raw_pttl(fixture.redis, "t"), -2, "it was granted");
         cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
         int64_t took = actor_answered_at_ms(waiter) - released_at;
-        lose_no_answers();
+        netns_pass(port);
         cr_log_info("found after %d ms", (int)took);
         cr_assert_lt(running_between_ms(released_at, actor_answered_at_ms(waiter)), FOUND_MS);
         cr_assert_eq(actor_end(waiter), HLK_OK);

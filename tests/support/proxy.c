@@ -30,6 +30,7 @@ struct proxy {
 
     char dir[64], path[80], upstream[80], url[160];
     int port, port_held, listen_unix, listen_tcp;
+    struct in_addr address;
 
     struct link *links;
     int64_t pumped_ns; /* what was due by then has been sent */
@@ -119,7 +120,7 @@ static void start_listening(struct proxy *proxy)
 {
     struct sockaddr_un local = { .sun_family = AF_UNIX };
     struct sockaddr_in tcp = { .sin_family = AF_INET,
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                               .sin_addr = proxy->address,
                                .sin_port = htons((uint16_t)proxy->port) };
     snprintf(local.sun_path, sizeof local.sun_path, "%s", proxy->path);
     unlink(proxy->path);
@@ -202,7 +203,14 @@ static void settle(struct proxy *proxy)
 
 struct proxy *proxy_start(const struct server *server)
 {
+    return proxy_start_at(server, "127.0.0.1");
+}
+
+struct proxy *proxy_start_at(const struct server *server, const char *address)
+{
     struct proxy *proxy = calloc(1, sizeof *proxy);
+    if (inet_pton(AF_INET, address, &proxy->address) != 1)
+        test_give_up("%s is no address", address);
     snprintf(proxy->dir, sizeof proxy->dir, "/tmp/hlk-proxy-XXXXXX");
     if (!mkdtemp(proxy->dir))
         test_give_up("mkdtemp: %s", strerror(errno));
@@ -212,7 +220,7 @@ struct proxy *proxy_start(const struct server *server)
     proxy->port_held = port_reserve(&proxy->port);
     start_listening(proxy);
     if (server->acl)
-        snprintf(proxy->url, sizeof proxy->url, "redis://%s:%s@127.0.0.1:%d", ACL_USER, ACL_PASSWORD, proxy->port);
+        snprintf(proxy->url, sizeof proxy->url, "redis://%s:%s@%s:%d", ACL_USER, ACL_PASSWORD, address, proxy->port);
     else
         snprintf(proxy->url, sizeof proxy->url, "unix:%s", proxy->path);
     proxy->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

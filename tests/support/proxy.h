@@ -40,6 +40,8 @@ enum proxy_fault {
 };
 
 struct proxy *proxy_start(const struct server *server);     /* upstream by the server's Unix socket */
+/* At another address of this host than 127.0.0.1: one of netns.h. */
+struct proxy *proxy_start_at(const struct server *server, const char *address);
 void proxy_stop(struct proxy *proxy);                       /* closes all connections. NULL is fine */
 
 /* For the library; by TCP with the least-rights user when the server has one, else by Unix socket. */
