@@ -187,8 +187,8 @@ enum hlk_status hlk_quorum_op_enter_queue(struct hlk_quorum_op *op)
     hlk_mutex_lock(&quorum->all->mu);
     enum hlk_status status = look_at_hold(op);
     if (status == HLK_OK && !op->nested)
-        status = hlk_quorum_queue_enter(quorum->all, quorum->name, quorum->name_len, op->once ? NULL : &op->waiter,
-                                        &op->queue);
+        status = hlk_quorum_queue_enter(quorum->all, quorum->name, quorum->name_len, hlk_clock_ms(),
+                                        op->once ? NULL : &op->waiter, &op->queue);
     hlk_mutex_unlock(&quorum->all->mu);
     if (status == HLK_E_NOMEM)
         return hlk_error_set(&op->error, status, "no memory; nothing was sent");

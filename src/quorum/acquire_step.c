@@ -5,7 +5,6 @@
 #include "base/min.h"
 
 #define LATE_MOST 3  /* rounds that took longer than the ttl */
-#define YIELD_MS 2   /* what a process that has had its share leaves to others, at least */
 #define LOOK_MS 10   /* between two looks whether enough masters are connected */
 #define SPLIT_MOST 5 /* doublings of the pause after a split vote */
 #define SPLIT_FEW 2  /* more of them in a row, and it waits for messages besides */
@@ -111,7 +110,10 @@ static void wait_after(struct hlk_quorum_op *op, const struct hlk_tally *t)
         op->splits = 0;
         hlk_quorum_op_join_channels(op);
         pause_for(op, op->delay_ms, false);
-    } else if (t->largest < need && t->failed + t->largest <= n - need) {
+        return;
+    }
+    op->terms.contended = true;
+    if (t->largest < need && t->failed + t->largest <= n - need) {
         pause_after_split(op);
     } else {
         op->splits = 0;
@@ -235,8 +237,8 @@ static void take_turn(struct hlk_quorum_op *op, enum hlk_status status)
         end_as(op, status);
     else if (op->nested)
         hold_nested(op);
-    else if (op->waiter.yields)
-        pause_for(op, YIELD_MS + hlk_quorum_op_jitter(op, YIELD_MS), false);
+    else if (op->waiter.yields_ms)
+        pause_for(op, op->waiter.yields_ms + hlk_quorum_op_jitter(op, op->waiter.yields_ms), false);
     else
         look_at_masters(op);
 }

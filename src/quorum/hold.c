@@ -185,6 +185,7 @@ bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct
         quorum->validity = v;
         quorum->round = round;
         quorum->queue = queue;
+        queue->contended |= terms->contended;
         quorum->count = 1;
         quorum->renewed = terms->renewed;
         quorum->missed = false;

@@ -2,7 +2,30 @@
 #include "base/mem.h"
 #include "quorum/quorum.h"
 
-#define PASSES_MS 10 /* a process keeps the lock among its own for so long, then others come first for a moment */
+#define PASSES_MS 10    /* a process keeps the lock among its own for so long, then others come first, */
+#define PASS_YIELD_MS 2 /* for so long at least, and twice this at most */
+#define BACK_MS 2 /* who had to wait for others, and comes back so soon after the release, lets them come first, */
+#define BACK_YIELD_MS 1 /* for so long */
+
+/* --- processes that wait --- */
+
+/* They learn of the release by a message, and their command takes as long. Whoever comes back at once would be before
+ * them each time, and they would ask for nothing. */
+static void note_turn(struct hlk_quorums *all, const struct hlk_quorum_queue *queue, int64_t now_ms)
+{
+    all->turns[all->next_turn] = (struct hlk_quorum_turn){ queue->node.hash, now_ms };
+    all->next_turn = (all->next_turn + 1) % HLK_QUORUM_TURNS;
+}
+
+static bool had_turn(const struct hlk_quorums *all, const struct hlk_quorum_queue *queue, int64_t now_ms)
+{
+    for (unsigned i = 0; i < HLK_QUORUM_TURNS; i++)
+        if (all->turns[i].ms && all->turns[i].name == queue->node.hash && now_ms < all->turns[i].ms + BACK_MS)
+            return true;
+    return false;
+}
+
+/* --- the queue --- */
 
 static struct hlk_quorum_queue *queue_add(struct hlk_quorums *all, const char *name, size_t len)
 {
@@ -17,7 +40,7 @@ static struct hlk_quorum_queue *queue_add(struct hlk_quorums *all, const char *n
     return NULL;
 }
 
-enum hlk_status hlk_quorum_queue_enter(struct hlk_quorums *all, const char *name, size_t len,
+enum hlk_status hlk_quorum_queue_enter(struct hlk_quorums *all, const char *name, size_t len, int64_t now_ms,
                                        struct hlk_quorum_waiter *waiter, struct hlk_quorum_queue **out)
 {
     hlk_mutex_assert_held(&all->mu);
@@ -34,6 +57,8 @@ enum hlk_status hlk_quorum_queue_enter(struct hlk_quorums *all, const char *name
         return HLK_BUSY;
     }
     queue->taken = true;
+    if (waiter)
+        waiter->yields_ms = had_turn(all, queue, now_ms) ? BACK_YIELD_MS : 0;
     return HLK_OK;
 }
 
@@ -61,11 +86,15 @@ void hlk_quorum_queue_pass(struct hlk_quorums *all, struct hlk_quorum_queue *que
         struct hlk_quorum_waiter *waiter = HLK_CONTAINER(next, struct hlk_quorum_waiter, link);
         if (!queue->since_ms)
             queue->since_ms = now_ms;
-        waiter->yields = now_ms - queue->since_ms >= PASSES_MS;
-        if (waiter->yields)
+        if (now_ms - queue->since_ms >= PASSES_MS) {
+            waiter->yields_ms = PASS_YIELD_MS;
             queue->since_ms = 0;
+            queue->contended = false;
+        }
         waiter->head = true;
         hlk_waker_wake(waiter->waker, HLK_WAKE_QUEUE);
+    } else if (queue->contended) {
+        note_turn(all, queue, now_ms);
     }
     queue_unuse(all, queue);
 }

@@ -25,6 +25,7 @@ struct hlk_quorum_queue {
     struct hlk_list waiters;
     unsigned users;             /* its head and its waiters */
     bool taken;
+    bool contended;             /* one of them had to wait for other processes */
     int64_t since_ms;           /* the lock has gone from one of them to the next since then */
     char name[];
 };
@@ -34,8 +35,16 @@ struct hlk_quorum_waiter {
     struct hlk_waker *waker;    /* gets HLK_WAKE_QUEUE */
     const struct hlk_quorum *quorum;
     bool head;
-    bool yields;                /* other processes come first for a moment */
+    int64_t yields_ms;          /* other processes come first for so long; 0: they do not */
 };
+
+/* A release of a lock that other processes may wait for, and after which nobody of this one was in the queue. */
+struct hlk_quorum_turn {
+    uint32_t name;              /* its hash */
+    int64_t ms;
+};
+
+#define HLK_QUORUM_TURNS 16     /* the last ones; who is forgotten does not yield */
 
 /* Of a client of hlk_quorum_open. */
 struct hlk_quorums {
@@ -44,6 +53,8 @@ struct hlk_quorums {
     struct hlk_map queues;      /*   by name */
     struct hlk_list all;        /*   handles */
     struct hlk_map holders;     /*   those of an hlk_lock's holders (lock.c) */
+    struct hlk_quorum_turn turns[HLK_QUORUM_TURNS];
+    unsigned next_turn;
     struct hlk_spin spin;
     int64_t first_ms;           /* when masters were first asked for; 0: not yet */
     struct hlk_quorum_opts opts;/* of an hlk_lock: those of the URL, completed; format is its kind's */
@@ -94,6 +105,7 @@ struct hlk_quorum_terms {
     int64_t max_hold_ms;        /* 0: no limit */
     struct hlk_handle *handle;  /* NULL: a public handle */
     bool no_nesting;            /* HLK_DEADLOCK instead */
+    bool contended;             /* others had it when it was asked for */
     struct hlk_quorum_report *report;   /* added when it is held; NULL: no completion */
 };
 
@@ -125,7 +137,7 @@ void hlk_quorum_drop_idle(struct hlk_quorum *quorum);
 /* --- queue.c; all->mu held --- */
 
 /* HLK_OK: at its head. HLK_BUSY: behind others; `waiter` is in it unless it is NULL. HLK_E_NOMEM. */
-enum hlk_status hlk_quorum_queue_enter(struct hlk_quorums *all, const char *name, size_t len,
+enum hlk_status hlk_quorum_queue_enter(struct hlk_quorums *all, const char *name, size_t len, int64_t now_ms,
                                        struct hlk_quorum_waiter *waiter, struct hlk_quorum_queue **out);
 /* A waiter that is not the head leaves. */
 void hlk_quorum_queue_leave(struct hlk_quorums *all, struct hlk_quorum_queue *queue, struct hlk_quorum_waiter *waiter);
