@@ -108,13 +108,18 @@ static enum hlk_status check_id(hlk_permits *permits, const char *operation, con
     return status;
 }
 
-/* 1, or, of an extend, the id: done. */
-static void read_done(const struct hlk_command *cmd, void *done)
+static void read_given_back(const struct hlk_command *cmd, void *done)
 {
     const redisReply *reply = cmd->call.reply;
-    bool named =
-        reply->type == REDIS_REPLY_STRING && reply->len == cmd->id_len && memcmp(reply->str, cmd->id, reply->len) == 0;
-    *(int64_t *)done = named ? 1 : reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    *(int64_t *)done = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+}
+
+static void read_extended(const struct hlk_command *cmd, void *done)
+{
+    enum hlk_raised raised = hlk_answer_read_raised(cmd);
+    *(int64_t *)done = raised == HLK_RAISED_YES ? 1 : raised == HLK_RAISED_GONE ? 0 : -1;
+    if (raised == HLK_RAISED_NONE)
+        hlk_pipeline_distrust(cmd->pipeline, cmd->call.epoch);
 }
 
 /* 1: done. 0: nobody has it. */
@@ -125,7 +130,8 @@ static enum hlk_status send_about(hlk_permits *permits, const char *operation, c
     struct hlk_command cmd = { .type = type, .id = id->bytes, .id_len = id->len, .lease_ms = lease_ms, .count = 1 };
     int64_t done = 0;
     enum hlk_status status =
-        hlk_lock_send(lock, operation, &cmd, &(struct hlk_send_limits){ .once = once }, read_done, &done);
+        hlk_lock_send(lock, operation, &cmd, &(struct hlk_send_limits){ .once = once },
+                      type == hlk_format_permit.reacquire ? read_extended : read_given_back, &done);
     if (status != HLK_OK)
         return status;
     if (done < 0)

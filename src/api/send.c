@@ -162,9 +162,11 @@ struct recount {
 static void on_recounted(struct hlk_call *call)
 {
     struct recount *recount = HLK_CONTAINER(call, struct recount, cmd.call);
-    const redisReply *reply = call->reply;
-    if (reply && reply->type == REDIS_REPLY_INTEGER)
+    enum hlk_raised raised = hlk_answer_read_raised(&recount->cmd);
+    if (raised == HLK_RAISED_GONE)
         hlk_entry_lose(recount->lock->entry, recount->cmd.hold, hlk_lease_why_unknown);
+    else if (raised == HLK_RAISED_NONE)
+        hlk_pipeline_distrust(recount->cmd.pipeline, call->epoch);
     hlk_command_drop_reply(&recount->cmd);
     hlk_handle_release(&recount->lock->handle);
     hlk_mem_free(recount);

@@ -15,19 +15,6 @@ bool hlk_raise_begin(struct hlk_raise *raise, struct hlk_entry *e, const struct 
     return true;
 }
 
-static bool says_raised(const struct hlk_command *cmd)
-{
-    const redisReply *reply = cmd->call.reply;
-    return reply && hlk_answer_names(reply, cmd->client_id, cmd->hold);
-}
-
-/* The reply belongs to another command: whether this one ran is not known. */
-static bool is_misread(const struct hlk_command *cmd)
-{
-    const redisReply *reply = cmd->call.reply;
-    return reply && !says_raised(cmd) && reply->type != REDIS_REPLY_INTEGER && reply->type != REDIS_REPLY_ERROR;
-}
-
 /* Redis had the hold when the attempt ran. If the hold is over here and its release was given up, or had no memory,
  * only this one ends it before the new ttl does. */
 static void end_if_over(struct hlk_raise *raise)
@@ -43,9 +30,10 @@ bool hlk_raise_answer(struct hlk_raise *raise, const struct hlk_command *cmd)
 {
     struct hlk_entry *e = raise->entry;
     raise->answered = true;
-    if (is_misread(cmd))
+    enum hlk_raised raised = hlk_answer_read_raised(cmd);
+    if (raised == HLK_RAISED_NONE)
         hlk_pipeline_distrust(cmd->pipeline, cmd->call.epoch);
-    if (!says_raised(cmd))
+    if (raised != HLK_RAISED_YES)
         hlk_entry_lose(e, raise->end.h, hlk_lease_why_unknown);
     else if (hlk_entry_raise_done(e, raise->end.h, (unsigned)cmd->count, hlk_command_sent_ms(cmd), raise->lease_ms,
                                   raise->watchdog))
@@ -59,8 +47,10 @@ void hlk_raise_end(struct hlk_raise *raise, const struct hlk_command *cmd)
 {
     if (!raise->entry)
         return;
-    if (says_raised(cmd) && !raise->answered)
+    enum hlk_raised raised = hlk_answer_read_raised(cmd);
+    if (raised == HLK_RAISED_YES && !raise->answered)
         end_if_over(raise);
-    if (!cmd->doubt && !is_misread(cmd) && atomic_load(&cmd->call.end) != HLK_CALL_BROKEN)
-        hlk_entry_raise_settle(raise->entry, raise->end.h, raise->lease_ms, says_raised(cmd));
+    bool known = raised != HLK_RAISED_NONE && !cmd->doubt && atomic_load(&cmd->call.end) != HLK_CALL_BROKEN;
+    if (known) /* whether it has run */
+        hlk_entry_raise_settle(raise->entry, raise->end.h, raise->lease_ms, raised == HLK_RAISED_YES);
 }

@@ -104,7 +104,10 @@ static void on_written(struct hlk_call *call)
     const redisReply *reply = call->reply;
     enum hlk_reply_kind kind = reply ? hlk_reply_read(reply, NULL) : HLK_REPLY_FAULT;
     bool moved = kind == HLK_REPLY_MOVED || kind == HLK_REPLY_ASK; /* with its slot, away from this server */
-    wait->written = kind == HLK_REPLY_ANSWER && hlk_answer_names(reply, wait->cmd.client_id, wait->cmd.hold);
+    enum hlk_raised raised = hlk_answer_read_raised(&wait->cmd);
+    wait->written = raised == HLK_RAISED_YES;
+    if (raised == HLK_RAISED_NONE)
+        hlk_pipeline_distrust(wait->cmd.pipeline, call->epoch);
     wait->progress = moved ? HLK_COMMAND_ANSWERED : hlk_command_end(&wait->cmd, &wait->error);
     hlk_command_drop_reply(&wait->cmd);
     call_ended(wait->replicas);

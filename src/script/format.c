@@ -24,6 +24,19 @@ bool hlk_answer_names(const redisReply *reply, const char *client_id, uint64_t h
            (reply->len == len || reply->str[len] == ':');
 }
 
+enum hlk_raised hlk_answer_read_raised(const struct hlk_command *cmd)
+{
+    const redisReply *reply = cmd->call.reply;
+    if (!reply || reply->type == REDIS_REPLY_ERROR)
+        return HLK_RAISED_REFUSED;
+    if (reply->type == REDIS_REPLY_INTEGER)
+        return HLK_RAISED_GONE;
+    bool names = cmd->id ? reply->type == REDIS_REPLY_STRING && reply->len == cmd->id_len &&
+                               memcmp(reply->str, cmd->id, cmd->id_len) == 0
+                         : hlk_answer_names(reply, cmd->client_id, cmd->hold);
+    return names ? HLK_RAISED_YES : HLK_RAISED_NONE;
+}
+
 bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || reply->element[0]->type != REDIS_REPLY_INTEGER ||

@@ -99,6 +99,15 @@ char *hlk_put_renew(char *at, struct hlk_command *cmd);
 /* "Acquired", "raised", and the end of a list of renewals: the reply is the hold that the command was about, with or
  * without an ending (":write"). A reply that names another one is no answer to it. */
 bool hlk_answer_names(const redisReply *reply, const char *client_id, uint64_t hold);
+
+/* What a script has answered to a reacquire. */
+enum hlk_raised {
+    HLK_RAISED_YES,                 /* held. The answer names the hold, or the permit's id */
+    HLK_RAISED_GONE,                /* nobody's, or somebody else's */
+    HLK_RAISED_REFUSED,             /* an error, or no reply */
+    HLK_RAISED_NONE                 /* no answer to this command */
+};
+enum hlk_raised hlk_answer_read_raised(const struct hlk_command *cmd);
 /* Reads {ttl, holder, position, ...}. False: it is no such array, or shorter than that. */
 bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out);
 /* read_acquire of formats without tokens whose busy reply has one more number: 1: foreign. */

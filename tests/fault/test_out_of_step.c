@@ -2,6 +2,7 @@
  * network does that; a defect on either side would. Nobody gets or keeps a lock by an answer to another command. */
 #include "fixture.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -73,7 +74,7 @@ Test(out_of_step, gives_no_write_lock_that_is_held)
     gives_no_lock_that_is_held(HLK_LOCK_WRITE);
 }
 
-/* Two renewals, of which one is not answered, and reads what the other is answered. */
+/* One of two renewals gets no answer, and reads the answer to the other. */
 Test(out_of_step, renews_no_lock_that_is_gone)
 {
     struct hlk_client_opts client_opts = fixture_opts();
@@ -95,4 +96,44 @@ Test(out_of_step, renews_no_lock_that_is_gone)
     cr_assert_eq(fixture_counters(client).reconnects, 1u);
     cr_assert_eq(hlk_lock_release(gone), HLK_LOST);
     cr_assert_eq(hlk_lock_release(kept), HLK_OK, "%s", hlk_last_error());
+}
+
+struct extension {
+    hlk_permits *permits;
+    const char *id;
+    enum hlk_status status;
+};
+
+static void *extend(void *arg)
+{
+    struct extension *extension = arg;
+    extension->status = hlk_permits_extend(extension->permits, extension->id, 60000);
+    return NULL;
+}
+
+/* One of two extensions gets no answer, and reads the answer to the other. */
+Test(out_of_step, extends_no_permit_that_is_gone)
+{
+    struct hlk_client_opts client_opts = fixture_opts();
+    client_opts.log = count_told;
+    hlk_client *client = fixture_open(&client_opts);
+    hlk_permits *permits = hlk_permits_create(client, "p", NULL);
+    server_allow(fixture.server, "p"); /* their number */
+    struct hlk_taken_permit gone = HLK_TAKEN_PERMIT_INIT, kept = HLK_TAKEN_PERMIT_INIT;
+    cr_assert_eq(hlk_permits_try_set(permits, 2), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_permits_take(permits, 60000, HLK_NOWAIT, &gone), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_permits_take(permits, 60000, HLK_NOWAIT, &kept), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_permits_give_back(permits, gone.id), HLK_OK, "%s", hlk_last_error());
+    struct extension of_gone = { .permits = permits, .id = gone.id };
+    pthread_t thread;
+    proxy_arm(fixture.proxy, PROXY_SKIP, PROXY_SCRIPTS, 1);
+    pthread_create(&thread, NULL, extend, &of_gone);
+    proxy_wait_struck(fixture.proxy);
+    cr_assert_eq(hlk_permits_extend(permits, kept.id, 60000), HLK_OK, "%s", hlk_last_error());
+    pthread_join(thread, NULL);
+    cr_assert_eq(of_gone.status, HLK_E_SERVER);
+    cr_assert_eq(atomic_load(&told), 1);
+    cr_assert_eq(fixture_counters(client).reconnects, 1u);
+    cr_assert_eq(hlk_permits_give_back(permits, kept.id), HLK_OK, "%s", hlk_last_error());
+    hlk_permits_destroy(permits);
 }

@@ -86,6 +86,31 @@ Test(answer, with_a_token_names_the_hold_that_it_gives)
     cr_assert_eq(read_as(read, true, OWN), HLK_ANSWER_NONE, "it lacks the token");
 }
 
+static enum hlk_raised raised(const char *id, const char *bytes)
+{
+    struct hlk_command cmd = asks;
+    cmd.id = id;
+    cmd.id_len = id ? strlen(id) : 0;
+    cmd.call.reply = bytes ? parse(bytes) : NULL;
+    enum hlk_raised raised = hlk_answer_read_raised(&cmd);
+    freeReplyObject(cmd.call.reply);
+    return raised;
+}
+
+Test(answer, to_a_reacquire_names_the_hold_or_the_permit)
+{
+    cr_assert_eq(raised(NULL, OWN), HLK_RAISED_YES);
+    cr_assert_eq(raised(NULL, "$17\r\nhlk-t-1-a:7:write\r\n"), HLK_RAISED_YES);
+    cr_assert_eq(raised("abc", "$3\r\nabc\r\n"), HLK_RAISED_YES);
+    cr_assert_eq(raised(NULL, ":0\r\n"), HLK_RAISED_GONE);
+    cr_assert_eq(raised(NULL, ":-1\r\n"), HLK_RAISED_GONE);
+    cr_assert_eq(raised(NULL, "-OOM full\r\n"), HLK_RAISED_REFUSED);
+    cr_assert_eq(raised(NULL, NULL), HLK_RAISED_REFUSED);
+    cr_assert_eq(raised(NULL, "$11\r\nhlk-t-1-a:8\r\n"), HLK_RAISED_NONE);
+    cr_assert_eq(raised("abc", OWN), HLK_RAISED_NONE);
+    cr_assert_eq(raised(NULL, "*0\r\n"), HLK_RAISED_NONE);
+}
+
 /* Of a string by its name alone, of a hash by a list of one. */
 Test(answer, of_a_master_to_a_renewal_names_the_hold)
 {
