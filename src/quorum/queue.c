@@ -2,15 +2,16 @@
 #include "base/mem.h"
 #include "quorum/quorum.h"
 
-#define PASSES_MS 10    /* a process keeps the lock among its own for so long, then others come first, */
-#define PASS_YIELD_MS 2 /* for so long at least, and twice this at most */
-#define BACK_MS 2 /* who had to wait for others, and comes back so soon after the release, lets them come first, */
-#define BACK_YIELD_MS 1 /* for so long */
+/* Pauses in which other processes may acquire: of this length at least, and of twice this length at most. */
+#define PASS_YIELD_MS 2 /* after the lock was passed on within the process for: */
+#define PASSES_MS 10
+#define BACK_YIELD_MS 1 /* if the process had to wait for others, and acquires again this soon after its release: */
+#define BACK_MS 2
 
-/* --- processes that wait --- */
+/* --- other processes --- */
 
-/* They learn of the release by a message, and their command takes as long. Whoever comes back at once would be before
- * them each time, and they would ask for nothing. */
+/* Those that wait learn of a release by a message, and their commands arrive later than one that is sent right behind
+ * the release. Without a pause such a process would get the lock again each time. */
 static void note_turn(struct hlk_quorums *all, const struct hlk_quorum_queue *queue, int64_t now_ms)
 {
     all->turns[all->next_turn] = (struct hlk_quorum_turn){ queue->node.hash, now_ms };

@@ -35,16 +35,16 @@ struct hlk_quorum_waiter {
     struct hlk_waker *waker;    /* gets HLK_WAKE_QUEUE */
     const struct hlk_quorum *quorum;
     bool head;
-    int64_t yields_ms;          /* other processes come first for so long; 0: they do not */
+    int64_t yields_ms;          /* it pauses for so long before its first command; 0: it does not */
 };
 
-/* A release of a lock that other processes may wait for, and after which nobody of this one was in the queue. */
+/* A release after which this process had no waiter left, and other processes may have some. */
 struct hlk_quorum_turn {
-    uint32_t name;              /* its hash */
+    uint32_t name;              /* the lock's, as a hash */
     int64_t ms;
 };
 
-#define HLK_QUORUM_TURNS 16     /* the last ones; who is forgotten does not yield */
+#define HLK_QUORUM_TURNS 16     /* the latest releases. After one that was forgotten there is no pause */
 
 /* Of a client of hlk_quorum_open. */
 struct hlk_quorums {

@@ -44,7 +44,7 @@ static hlk_client *cut_off, *beside;
 static int failures, excused;
 static int64_t began_ms; /* the present partition */
 
-/* --- the two hosts */
+/* --- the link between the two hosts */
 
 static void pull_cable(void)
 {

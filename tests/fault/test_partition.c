@@ -1,6 +1,6 @@
 /* The network between holder and server is cut and healed, while another client waits on the server's side. In network
- * namespaces of the test's own: cut in both directions, only the replies lost, or only
- * the subscriber cut off. And through the proxy as a black hole.
+ * namespaces of the test's own: cut in both directions, only the replies lost, or only the subscriber cut off. And
+ * through the proxy as a black hole.
  *
  * asks A3 redisson 3636, 3187: from the local "lost" to the other's acquire is never negative, in 1000 runs. A3
  * redisson 4698, PR 7254, 3854: callback and held_until each come no later than the moment another client can acquire.

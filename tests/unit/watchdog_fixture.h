@@ -18,9 +18,9 @@ extern bool by_text;       /* EVAL, not EVALSHA */
 int hear(void);
 void renew(void);
 
-/* The answer to a renewal: what it says of each hold (":1\r\n:0\r\n"), and the first of them. Until the next call. */
+/* The answer to a renewal of which `first` is the first hold. numbers: one for each hold, as in ":1\r\n:0\r\n". Valid
+ * until the next call. The second one is for the renewal that was heard last, and the third one sends it. */
 const char *renewal_answer(const char *numbers, const char *first);
-/* The same for the renewal that was heard last; and gives it. */
 const char *renewal_answer_heard(const char *numbers);
 void answer_renewal(const char *numbers);
 
