@@ -13,8 +13,9 @@
  * A semaphore that does not exist has no permits: an acquire waits until somebody makes it.
  *
  * Waiters of hasplock stand in a queue in Redis, and get permits in its order, n at once. One that needs more than are
- * free keeps those behind it waiting, so it is not overtaken for ever. Redisson's clients know no queue, and take
- * whatever is free.
+ * free keeps those behind it waiting, so it is not overtaken for ever. A process may pass permits on among its own
+ * calls for up to 5 ms before that (local_passes, client.h). Redisson's clients know no queue, and take whatever is
+ * free.
  *
  * An acquire takes its permits once, and a release gives them back once, even if connections break and commands are
  * sent again: each is noted in Redis until its client has heard of it. */
@@ -56,7 +57,7 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *s
                                                                const struct hlk_acquire_opts *opts);
 
 /* Gives back `permits` (1 to HLK_PERMITS_MAX), and wakes who waits for them. Makes the semaphore if it does not exist.
- * HLK_OK           they are free
+ * HLK_OK           they are free, or another call of this process that waited for so many has them
  * HLK_E_UNSURE     sent, and not answered within reply_timeout_ms; HLK_E_CONNECT: no server in that time. It is
  *                  repeated in the background until it is answered, and happens once: do not call it again
  * HLK_E_SERVER     there would be more than HLK_PERMITS_MAX, or it is no semaphore; nothing was changed

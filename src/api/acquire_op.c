@@ -1,6 +1,7 @@
 #include "api/acquire_op.h"
 
 #include "api/acquire_listen.h"
+#include "api/semaphore_call.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/opts.h"
@@ -100,7 +101,6 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
         return NULL;
     int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
     int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
-    const struct hlk_semaphore_call *permits = hlk_lock_semaphore_call(lock);
     init_machine(op, lock, opts->wait_ms, now, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
     atomic_init(&op->users, 1);
     op->acknowledged = -1;
@@ -129,7 +129,6 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
     op->cmd.lease_ms = op->lease_ms;
     op->cmd.fenced = lock->kind->fenced;
     op->cmd.count = lock->kind->has_number ? lock->permits : op->waiter.permits;
-    op->cmd.settled = permits ? permits->settled : NULL;
     return op;
 }
 
@@ -184,6 +183,7 @@ enum hlk_acquire_event hlk_acquire_op_become_head(struct hlk_acquire_op *op)
 {
     op->cmd.hold = op->waiter.h;
     op->cmd.member.since_ms = 0;
+    hlk_semaphore_call_begin(op);
     return HLK_ACQUIRE_ON_HEAD;
 }
 
@@ -191,6 +191,8 @@ enum hlk_acquire_event hlk_acquire_op_acquired(struct hlk_acquire_op *op)
 {
     op->won = true;
     op->machine.cause = HLK_CAUSE_MESSAGE;
+    if (op->waiter.passed)
+        hlk_lock_semaphore_call(op->lock)->passed = true;
     return HLK_ACQUIRE_ON_ACQUIRED;
 }
 
@@ -207,7 +209,8 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
         return HLK_ACQUIRE_ON_HEAD; /* in the queue, as far as we know: it sends the same ticket */
     if (op->machine.once && op->lock->kind->format->per_holder && hlk_releases_count(&op->node->releases) == 0)
         op->retried = true; /* no release is pending: what it finds is another holder of this client */
-    bool joins = !op->machine.once && !op->lock->kind->polls && !op->lock->kind->format->holds_nothing;
+    bool joins = !op->machine.once && !op->lock->kind->polls && !op->lock->kind->format->holds_nothing &&
+                 !hlk_semaphore_call_tries(op);
     bool live = joins && hlk_channels_in_use(&op->server->channels) && hlk_acquire_listen_live(op);
     bool queues = live || (joins && op->lock->kind->format->queues_first);
     if (!queues && !op->cmd.fenced && !op->waiter.permits)
@@ -302,9 +305,24 @@ static enum hlk_acquire_event behind_own_release(struct hlk_acquire_op *op)
     return again ? HLK_ACQUIRE_ON_STALE : HLK_ACQUIRE_ON_BUSY;
 }
 
+static enum hlk_acquire_event join_line(struct hlk_acquire_op *op)
+{
+    switch (hlk_semaphore_call_join(op)) {
+    case HLK_ENTER_HEAD:
+        return hlk_acquire_op_become_head(op);
+    case HLK_ENTER_QUEUED:
+        return HLK_ACQUIRE_ON_QUEUED;
+    default:
+        (void)hlk_error_set(&op->error, HLK_E_NOMEM, "no memory for a ticket");
+        return HLK_ACQUIRE_ON_ABORT;
+    }
+}
+
 static enum hlk_acquire_event busy(struct hlk_acquire_op *op, const struct hlk_answer *answer)
 {
     note_busy(op, answer);
+    if (hlk_semaphore_call_tries(op))
+        return join_line(op);
     if (!op->busy.foreign)
         hlk_channel_leave(&op->server->channels, &op->listener);
     enum hlk_acquire_event what = behind_own_release(op);
@@ -374,17 +392,18 @@ enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
 
 /* --- leaving --- */
 
-static void drop_user(struct hlk_acquire_op *op)
-{
-    if (atomic_fetch_sub(&op->users, 1) == 1)
-        hlk_mem_free(op);
-}
-
 static void on_taken_back(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
-    (void)outcome, (void)error;
+    struct hlk_acquire_op *op = HLK_CONTAINER(pending, struct hlk_acquire_op, take_back);
+    (void)error;
     hlk_entry_unref(pending->ctx);
-    drop_user(HLK_CONTAINER(pending, struct hlk_acquire_op, take_back));
+    if (op->gives_back) {
+        hlk_lock *own = op->lock;
+        if (outcome != HLK_RELEASE_GIVEN_UP)
+            hlk_semaphore_call_give_back(op);
+        hlk_handle_release(&own->handle);
+    }
+    hlk_acquire_op_drop_user(op);
 }
 
 /* The hold may exist, or may come to exist: it is released in the background. */
@@ -404,6 +423,8 @@ static void take_back_acquire(struct hlk_acquire_op *op)
     pending->settled = on_taken_back;
     pending->ctx = e;
     hlk_entry_ref(e);
+    if (op->gives_back)
+        hlk_handle_retain(&op->lock->handle);
     atomic_fetch_add(&op->users, 1);
     hlk_release_start(&e->node->releases, pending, NULL, false);
 }
@@ -425,14 +446,19 @@ void hlk_acquire_op_leave(struct hlk_acquire_op *op)
     hlk_client *client = op->lock->client;
     hlk_acquire_listen_end(op);
     leave_confirm(op);
+    bool owes = op->waiter.owes;
     if (!op->won) {
-        bool owes = (op->in_flight || op->cmd.doubt || op->late) && !op->lock->kind->format->holds_nothing;
-        if (hlk_entry_leave(op->lock->entry, &op->waiter, owes)) {
-            take_back_acquire(op);
-            hlk_entry_leave_finish(op->lock->entry);
-        } else if (op->waiter.got) {
-            hlk_entry_give_back(op->lock->entry, op->waiter.holder.id);
-        }
+        bool may_run = (op->in_flight || op->cmd.doubt || op->late) && !op->lock->kind->format->holds_nothing;
+        owes |= hlk_entry_leave(op->lock->entry, &op->waiter, may_run);
+    }
+    if (owes) {
+        op->gives_back = op->waiter.passed && !op->won;
+        take_back_acquire(op);
+        hlk_entry_leave_finish(op->lock->entry);
+    } else if (op->waiter.passed && !op->won) {
+        hlk_semaphore_call_give_back(op);
+    } else if (op->waiter.got && !op->won) {
+        hlk_entry_give_back(op->lock->entry, op->waiter.holder.id);
     }
     if (op->waits) {
         hlk_cancel_leave(op->cancel, &op->cancel_wait);
@@ -450,5 +476,5 @@ void hlk_acquire_op_free(struct hlk_acquire_op *op)
     hlk_raise_end(&op->raise, &op->cmd);
     hlk_command_drop_reply(&op->cmd);
     hlk_handle_release(&op->lock->handle);
-    drop_user(op);
+    hlk_acquire_op_drop_user(op);
 }

@@ -6,6 +6,7 @@
 #ifndef HLK_API_ACQUIRE_OP_H
 #define HLK_API_ACQUIRE_OP_H
 
+#include "base/mem.h"
 #include "lease/raise.h"
 #include "node/replicas.h"
 #include "script/engine.h"
@@ -55,6 +56,7 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     struct hlk_busy busy;
     struct hlk_release take_back;       /* of the hold, or the ticket, that it leaves behind. It must not lack memory,
                                          * so it is a part of the operation */
+    bool gives_back;                    /* permits, when take_back has ended its ticket */
     atomic_uint users;                  /* the driver, and take_back until it is settled: the last one frees it all */
     struct hlk_error error;
 };
@@ -107,5 +109,11 @@ enum hlk_acquire_event hlk_acquire_op_confirmed(struct hlk_acquire_op *op);
 void hlk_acquire_op_leave(struct hlk_acquire_op *op);
 /* After leave, when no command is in flight. */
 void hlk_acquire_op_free(struct hlk_acquire_op *op);
+/* op->users */
+static inline void hlk_acquire_op_drop_user(struct hlk_acquire_op *op)
+{
+    if (atomic_fetch_sub(&op->users, 1) == 1)
+        hlk_mem_free(op);
+}
 
 #endif

@@ -354,7 +354,10 @@ enum hlk_status hlk_acquire_finish(struct hlk_acquire_op *op)
     hlk_client *client = op->lock->client;
     bool held = op->machine.status == HLK_OK && !op->raising && !op->lock->kind->format->holds_nothing;
     if (held && atomic_load(&client->closing)) { /* close has walked the holds already, or does so now */
-        hlk_entry_give_back(op->lock->entry, op->waiter.holder.id);
+        if (op->waiter.passed)
+            op->won = false; /* leaving gives them back */
+        else
+            hlk_entry_give_back(op->lock->entry, op->waiter.holder.id);
         op->machine.status = hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
     }
     hlk_acquire_abandon(op);

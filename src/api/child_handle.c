@@ -8,7 +8,7 @@
  * A handle for one call of a semaphore is made in the same way.
  *
  * A member handle. A multilock has one on each of its members. */
-#include "api/handle.h"
+#include "api/semaphore_call.h"
 
 #include "base/mem.h"
 
@@ -43,13 +43,21 @@ static void init_child(hlk_lock *own, const hlk_lock *of, struct hlk_handle *par
 
 /* --- for one call --- */
 
-/* For a holder with this number. more: bytes behind it. NULL: no memory; the thread's error is set. */
-static hlk_lock *make_own(hlk_lock *lock, const char *operation, uint64_t holder, size_t more)
+/* With a reference. NULL: no memory. */
+static struct hlk_entry *entry_for(const hlk_lock *lock, uint64_t holder, struct hlk_entry *shared)
+{
+    if (!shared)
+        return hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, lock->name, strlen(lock->name), holder, true);
+    hlk_entry_ref(shared);
+    return shared;
+}
+
+/* For a holder with this number. more: bytes behind it. shared: its entry, or NULL: one of its own. NULL: no memory;
+ * the thread's error is set. */
+static hlk_lock *make_own(hlk_lock *lock, const char *operation, uint64_t holder, size_t more, struct hlk_entry *shared)
 {
     hlk_lock *own = hlk_mem_zalloc(sizeof *own + more);
-    struct hlk_entry *e =
-        own ? hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, lock->name, strlen(lock->name), holder, true)
-            : NULL;
+    struct hlk_entry *e = own ? entry_for(lock, holder, shared) : NULL;
     if (!e) {
         hlk_mem_free(own);
         (void)hlk_lock_fail(lock, operation, HLK_E_NOMEM, "no memory; nothing was sent");
@@ -70,24 +78,21 @@ hlk_lock *hlk_lock_thread_handle(hlk_lock *lock, const char *operation)
         (void)hlk_lock_fail(lock, operation, HLK_E_NOMEM, "no memory; nothing was sent");
         return NULL;
     }
-    hlk_lock *own = make_own(lock, operation, self->id, 0);
+    hlk_lock *own = make_own(lock, operation, self->id, 0, NULL);
     if (own)
         own->holder.holds = &self->holds;
     return own;
 }
 
-hlk_lock *hlk_lock_call_handle(hlk_lock *lock, const char *operation, int64_t permits, const char *settled)
+hlk_lock *hlk_lock_call_handle(hlk_lock *lock, const char *operation, int64_t permits, struct hlk_entry *shared)
 {
-    size_t size = settled ? strlen(settled) + 1 : 0;
-    hlk_lock *own = make_own(lock, operation, hlk_thread_next_id(), sizeof(struct hlk_semaphore_call) + size);
+    hlk_lock *own = make_own(lock, operation, hlk_thread_next_id(), sizeof(struct hlk_semaphore_call), shared);
     if (!own)
         return NULL;
-    struct hlk_semaphore_call *call = (struct hlk_semaphore_call *)(void *)(own + 1);
-    call->count = permits;
-    if (size)
-        call->settled = memcpy(call + 1, settled, size);
-    own->holder.holds = &call->holds;
     own->has_permits = true;
+    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
+    call->count = permits;
+    own->holder.holds = &call->holds;
     return own;
 }
 

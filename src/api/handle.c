@@ -1,6 +1,8 @@
 /* Lock handles and owners: making them, and the calls that need no Redis. */
 #include "api/handle.h"
 
+#include "api/settled.h"
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
@@ -105,6 +107,8 @@ static void free_lock(struct hlk_handle *handle)
         hlk_entry_unref(lock->entry);
     if (lock->is_multilock)
         hlk_mem_free(lock->members);
+    else if (lock->kind->format == &hlk_format_semaphore)
+        hlk_settled_free(lock->settled);
     hlk_mem_free(lock);
     hlk_client_unref(client);
 }

@@ -33,13 +33,6 @@ struct hlk_lock_group {
     void (*destroy)(hlk_lock *lock);    /* NULL: nothing more than for each lock */
 };
 
-/* One call of a semaphore. */
-struct hlk_semaphore_call {
-    int64_t count;
-    const char *settled;                /* cmd->settled */
-    atomic_uint holds;                  /* of the call's holder */
-};
-
 /* Of a multilock: a handle on each member (hlk_lock_member_handle), in the order of their names. */
 struct hlk_members {
     size_t count;
@@ -57,11 +50,12 @@ struct hlk_lock {
         int64_t token_floor;            /* of a fenced kind */
         int64_t permits;                /* of a kind that has them: how many there are; 0: as it was set */
         struct hlk_members *members;    /* of a multilock */
+        struct hlk_settled *settled;    /* of a semaphore (api/settled.h) */
     };
     const struct hlk_kind *kind;
     uint16_t backoff_min_ms, backoff_max_ms;    /* of polls; at most a minute */
     atomic_bool owned;                  /* the holder is an owner, referenced. Given back by destroy: holds keep none */
-    bool has_permits;                   /* of a semaphore, for one call: struct hlk_semaphore_call is behind it */
+    bool has_permits;                   /* for one call: struct hlk_semaphore_call is behind it */
     bool is_multilock;                  /* kind, holder and client are those of its first member */
     char name[];                        /* the name, if entry is NULL */
 };
@@ -80,12 +74,6 @@ static inline const struct hlk_lock_group *hlk_lock_group(const hlk_lock *lock)
 static inline hlk_owner *hlk_lock_owner(const hlk_lock *lock)
 {
     return atomic_load(&lock->owned) ? HLK_CONTAINER(lock->holder.holds, struct hlk_owner, holds) : NULL;
-}
-
-/* NULL: it is not one for a call of a semaphore. */
-static inline const struct hlk_semaphore_call *hlk_lock_semaphore_call(const hlk_lock *lock)
-{
-    return lock->has_permits ? (const struct hlk_semaphore_call *)(const void *)(lock + 1) : NULL;
 }
 
 static inline const char *hlk_lock_text(const hlk_lock *lock)
@@ -113,8 +101,9 @@ hlk_lock *hlk_lock_create_as(hlk_client *client, const char *what, const char *n
 /* The handle for one call: the lock itself, or the calling thread's handle on a fair lock held by threads. A thread
  * handle has an entry of its own. NULL: no memory; the thread's error is set. */
 hlk_lock *hlk_lock_thread_handle(hlk_lock *lock, const char *operation);
-/* A handle on a semaphore for one call, whose holder nobody else is: `permits`, and cmd->settled. Likewise. */
-hlk_lock *hlk_lock_call_handle(hlk_lock *lock, const char *operation, int64_t permits, const char *settled);
+/* A handle for one call that takes so many permits, whose holder nobody else is. shared: its entry, or NULL: one of its
+ * own. Likewise. */
+hlk_lock *hlk_lock_call_handle(hlk_lock *lock, const char *operation, int64_t permits, struct hlk_entry *shared);
 void hlk_lock_drop_thread_handle(const hlk_lock *lock, hlk_lock *own);
 /* A handle on a member of a multilock, for the member's holder: losses are reported by the multilock's handle. Released
  * by hlk_lock_drop_member_handle. NULL: no memory; the thread's error is not set. */

@@ -1,10 +1,8 @@
 /* The semaphore: acquires by the operation of all locks, releases by that of all ends, and short commands.
- *
- * Redis has a note about each acquire and release, so that it happens once however often it is sent. When its answer
- * is here the note is needed no more, which the next command says (cmd->settled). */
+ */
 #include "hasplock/semaphore.h"
 
-#include "api/acquire_op.h"
+#include "api/semaphore_call.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
@@ -13,14 +11,11 @@
 #include <pthread.h>
 #include <string.h>
 
-#define SETTLED_MAX 8 /* in one command; those that are not sent grow old in Redis (lua/part_permits.lua) */
-#define SETTLED_TEXT (SETTLED_MAX * 21 + 1)
+#define OF_NOBODY 0 /* no holder has this number */
 
 struct hlk_semaphore {
-    hlk_lock *lock;      /* without an entry: each call has one */
-    struct hlk_mutex mu; /* rank LEAF; guards: */
-    unsigned settled;
-    uint64_t holds[SETTLED_MAX];
+    hlk_lock *lock;         /* without an entry */
+    struct hlk_entry *line; /* in which the calls of this process wait */
 };
 
 static enum hlk_status check(const hlk_semaphore *semaphore, const char *operation)
@@ -40,34 +35,12 @@ static enum hlk_status check_permits(const hlk_semaphore *semaphore, const char 
     return status;
 }
 
-/* --- notes that are needed no more --- */
-
-static void note_settled(hlk_semaphore *semaphore, uint64_t hold)
-{
-    hlk_mutex_lock(&semaphore->mu);
-    if (semaphore->settled < SETTLED_MAX)
-        semaphore->holds[semaphore->settled++] = hold;
-    hlk_mutex_unlock(&semaphore->mu);
-}
-
-/* As text, and no more here. */
-static void take_settled(hlk_semaphore *semaphore, char out[SETTLED_TEXT])
-{
-    size_t len = 0;
-    hlk_mutex_lock(&semaphore->mu);
-    for (unsigned i = 0; i < semaphore->settled; i++) {
-        len += hlk_text_number(out + len, (int64_t)semaphore->holds[i]);
-        out[len++] = ' ';
-    }
-    semaphore->settled = 0;
-    hlk_mutex_unlock(&semaphore->mu);
-    out[len] = '\0';
-}
+/* --- the handle --- */
 
 struct farewell { /* nobody waits for it */
     struct hlk_command cmd;
     hlk_lock *lock;
-    char settled[SETTLED_TEXT];
+    char settled[HLK_SETTLED_TEXT(HLK_SETTLED_KEPT)];
 };
 
 static void on_farewell(struct hlk_call *call)
@@ -81,27 +54,31 @@ static void on_farewell(struct hlk_call *call)
 static void settle_rest(hlk_semaphore *semaphore)
 {
     hlk_lock *lock = semaphore->lock;
-    struct farewell *farewell = semaphore->settled ? hlk_mem_zalloc(sizeof *farewell) : NULL;
-    struct hlk_error error;
-    if (!farewell)
+    struct farewell *farewell = hlk_mem_zalloc(sizeof *farewell);
+    if (!farewell || hlk_settled_take(lock->settled, farewell->settled, HLK_SETTLED_KEPT) == 0) {
+        hlk_mem_free(farewell);
         return;
-    take_settled(semaphore, farewell->settled);
+    }
     farewell->lock = lock;
     hlk_handle_retain(&lock->handle);
-    farewell->cmd = (struct hlk_command){ .type = &hlk_command_permits,
-                                          .change = HLK_PERMITS_SETTLE,
-                                          .client_id = lock->client->id,
-                                          .name = hlk_lock_text(lock),
-                                          .name_len = hlk_lock_text_len(lock),
-                                          .settled = farewell->settled };
-    hlk_node_direct(hlk_lock_node(lock), &farewell->cmd);
-    farewell->cmd.call.done = on_farewell;
-    farewell->cmd.call.lazy = true;
-    if (hlk_command_send(&farewell->cmd, &error) != HLK_COMMAND_IN_FLIGHT)
-        on_farewell(&farewell->cmd.call);
+    hlk_semaphore_send_settle(&farewell->cmd, lock, farewell->settled, on_farewell);
 }
 
-/* --- the handle --- */
+/* NULL: no memory. */
+static hlk_semaphore *make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
+{
+    hlk_semaphore *semaphore = hlk_mem_zalloc(sizeof *semaphore);
+    hlk_lock *lock = semaphore ? hlk_lock_make(client, name, len, opts) : NULL;
+    if (lock && (lock->settled = hlk_settled_make()))
+        semaphore->line = hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, name, len, OF_NOBODY, true);
+    if (semaphore && semaphore->line) {
+        semaphore->lock = lock;
+        return semaphore;
+    }
+    hlk_lock_destroy(lock);
+    hlk_mem_free(semaphore);
+    return NULL;
+}
 
 hlk_semaphore *hlk_semaphore_create(hlk_client *client, const char *name)
 {
@@ -118,14 +95,9 @@ hlk_semaphore *hlk_semaphore_create(hlk_client *client, const char *name)
     size_t len = hlk_lock_check_name(client, operation, name);
     if (len == 0)
         return NULL;
-    hlk_semaphore *semaphore = hlk_mem_zalloc(sizeof *semaphore);
+    hlk_semaphore *semaphore = make(client, name, len, &opts);
     if (semaphore)
-        semaphore->lock = hlk_lock_make(client, name, len, &opts);
-    if (semaphore && semaphore->lock) {
-        hlk_mutex_init(&semaphore->mu, HLK_RANK_LEAF);
         return semaphore;
-    }
-    hlk_mem_free(semaphore);
     (void)hlk_last_set(HLK_E_NOMEM, "%s \"%.128s\": no memory", operation, name);
     return NULL;
 }
@@ -135,7 +107,7 @@ void hlk_semaphore_destroy(hlk_semaphore *semaphore)
     if (!semaphore || semaphore->lock->client->process != hlk_thread_process())
         return;
     settle_rest(semaphore);
-    hlk_mutex_fini(&semaphore->mu);
+    hlk_entry_unref(semaphore->line);
     hlk_lock_destroy(semaphore->lock);
     hlk_mem_free(semaphore);
 }
@@ -149,14 +121,17 @@ const char *hlk_semaphore_name(const hlk_semaphore *semaphore)
 
 /* The permits are the caller's, and have no holder: the entry lets go of its hold, and Redis is told nothing. In doubt
  * the note stays: a late attempt may come. */
-static enum hlk_status keep(hlk_semaphore *semaphore, hlk_lock *own)
+static enum hlk_status keep(hlk_lock *own)
 {
+    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
     struct hlk_release_record record;
+    if (call->passed)
+        return HLK_OK;
     if (hlk_entry_release(own->entry, own->holder.id, &record) != HLK_LET_LAST) /* close has given them back */
         return hlk_lock_fail(own, "acquire", HLK_E_CLOSED, "the client is being closed");
     hlk_entry_release_finish(own->entry);
     if (!record.doubt)
-        note_settled(semaphore, record.h);
+        hlk_settled_note(call->settled, record.h);
     return HLK_OK;
 }
 
@@ -165,11 +140,30 @@ static void on_thread_cancel(void *own)
     hlk_handle_release(&((hlk_lock *)own)->handle);
 }
 
+/* In the line, whose first call asks for all of them. But while that one asks nobody knows whether permits are free:
+ * others need not wait for its answer, and try themselves. */
+static enum hlk_status acquire(hlk_semaphore *semaphore, int64_t permits, const struct hlk_acquire_opts *opts)
+{
+    bool once = opts->wait_ms == 0, tries = once || hlk_entry_may_try_permits(semaphore->line);
+    hlk_lock *own = hlk_lock_call_handle(semaphore->lock, "acquire", permits, tries ? NULL : semaphore->line);
+    if (!own)
+        return HLK_E_NOMEM;
+    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
+    call->settled = semaphore->lock->settled;
+    call->line = once ? NULL : semaphore->line;
+    enum hlk_status status;
+    pthread_cleanup_push(on_thread_cancel, own);
+    status = hlk_lock_acquire_with(own, opts);
+    if (status == HLK_OK)
+        status = keep(own);
+    pthread_cleanup_pop(1);
+    return status;
+}
+
 enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *semaphore, int64_t permits,
                                            const struct hlk_acquire_opts *given)
 {
     struct hlk_acquire_opts opts;
-    char settled[SETTLED_TEXT];
     enum hlk_status status = check_permits(semaphore, "acquire", permits, 1);
     if (status == HLK_OK)
         status = hlk_acquire_op_read_opts(semaphore->lock, "acquire", given, &opts);
@@ -178,16 +172,7 @@ enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *semaphore, int64_t per
     if (opts.lease_ms != 0)
         return hlk_lock_fail(semaphore->lock, "acquire", HLK_E_INVALID,
                              "lease_ms is not 0: permits of a semaphore have no lease");
-    take_settled(semaphore, settled);
-    hlk_lock *own = hlk_lock_call_handle(semaphore->lock, "acquire", permits, settled);
-    if (!own)
-        return HLK_E_NOMEM;
-    pthread_cleanup_push(on_thread_cancel, own);
-    status = hlk_lock_acquire_with(own, &opts);
-    if (status == HLK_OK)
-        status = keep(semaphore, own);
-    pthread_cleanup_pop(1);
-    return status;
+    return acquire(semaphore, permits, &opts);
 }
 
 enum hlk_status hlk_semaphore_acquire(hlk_semaphore *semaphore, int64_t permits, int64_t wait_ms)
@@ -205,7 +190,7 @@ struct give_back { /* of the waiter and of the pending release */
     atomic_int refs;
     enum hlk_release_outcome outcome;
     struct hlk_error error;
-    char settled[SETTLED_TEXT];
+    char settled[HLK_SETTLED_TEXT(HLK_SETTLED_SENT)];
 };
 
 static void unref_give_back(struct give_back *back)
@@ -231,20 +216,11 @@ static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permit
     struct give_back *back = hlk_mem_zalloc(sizeof *back);
     if (!back)
         return NULL;
-    struct hlk_node *node = hlk_lock_node(lock);
     atomic_init(&back->refs, 2);
     back->lock = lock;
     hlk_handle_retain(&lock->handle);
-    take_settled(semaphore, back->settled);
-    back->pending.cmd = (struct hlk_command){ .type = &hlk_command_permits,
-                                              .change = change,
-                                              .name = hlk_lock_text(lock),
-                                              .name_len = hlk_lock_text_len(lock),
-                                              .hold = atomic_fetch_add(&node->table->last_h, 1) + 1,
-                                              .count = permits,
-                                              .settled = back->settled };
-    hlk_node_direct(node, &back->pending.cmd);
-    back->pending.until_ms = hlk_clock_after(hlk_clock_ms(), HLK_LEASE_MAX_MS);
+    (void)hlk_settled_take(lock->settled, back->settled, HLK_SETTLED_SENT);
+    hlk_semaphore_fill_release(&back->pending, lock, permits, change, back->settled);
     back->pending.settled = on_given_back;
     return back;
 }
@@ -279,12 +255,24 @@ static enum hlk_status not_given_back_yet(const struct give_back *back, const st
     return hlk_lock_fail(lock, "release", why->status, "%s (%s)", why->text, goes_on);
 }
 
+/* Not if replicas have to confirm what is taken. */
+static bool passes(hlk_semaphore *semaphore, int64_t permits)
+{
+    hlk_client *client = semaphore->lock->client;
+    if (client->wait_replicas || !hlk_entry_pass_permits(semaphore->line, permits))
+        return false;
+    HLK_COUNT(&client->table, released);
+    return true;
+}
+
 static enum hlk_status release(hlk_semaphore *semaphore, int64_t permits, int change)
 {
     enum hlk_status status = check_permits(semaphore, "release", permits, 1);
     if (status != HLK_OK)
         return status;
     hlk_lock *lock = semaphore->lock;
+    if (change == HLK_PERMITS_RELEASE && passes(semaphore, permits))
+        return HLK_OK;
     struct hlk_thread *self = hlk_thread_get();
     struct give_back *back = self ? make_give_back(semaphore, permits, change) : NULL;
     if (!back)
@@ -297,7 +285,7 @@ static enum hlk_status release(hlk_semaphore *semaphore, int64_t permits, int ch
     if (why.status == HLK_OK) {
         status = given_back(back);
         if (status == HLK_OK && !back->pending.cmd.doubt)
-            note_settled(semaphore, hold);
+            hlk_settled_note(lock->settled, hold);
     } else {
         status = not_given_back_yet(back, &why);
     }

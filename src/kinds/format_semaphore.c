@@ -1,8 +1,8 @@
 /* The semaphore: Redisson's RSemaphore, a number of free permits. Its waiters stand in a queue of ours, which Redisson
  * does not know. lua/semaphore_*.lua
  *
- * Each call is a holder, with an entry. A permit has no holder: the entry is only as old as the call, and its end gives
- * back what a call took that did not learn of it. */
+ * Each call is a holder. A permit has none: a hold is only as old as the call, and its end gives back what a call took
+ * that did not learn of it. */
 #include "kinds/kind.h"
 
 /* Permits, and the queue. */

@@ -103,6 +103,8 @@ struct hlk_local_waiter {
     bool once;                          /* one try: does not wait, but is woken when the head waiter has its reply */
     bool completes;                     /* reported by a completion: its owner's later waits stay behind it */
     bool got;                           /* holds the lock and has left the queue */
+    bool passed;                        /* got: permits of another call. The entry has no hold of them */
+    bool owes;                          /* passed, and its ticket is to be ended: release(h), hlk_entry_leave_finish */
     /* Any thread, under the entry's mutex: only wakes. HLK_WAKE_QUEUE: check the entry; _MESSAGE: send again. Pass its
      * result to hlk_park_wake_signalled (base/park.h). */
     struct hlk_park *(*wake)(struct hlk_local_waiter *waiter, unsigned bit);
@@ -232,6 +234,15 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
 /* Between the two: the record for release(h), with its ticket. A successor may leave before it has sent anything. */
 void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *out);
 void hlk_entry_leave_finish(struct hlk_entry *e);
+
+/* --- the permits of a semaphore: pass_permits.c. The entry is the line in which calls of this process wait --- */
+
+/* True: the next in line has these permits now, and nothing is to be sent. False: nobody waits, or only one whose
+ * command is on its way; it needs another number; or it is the turn of Redis' queue. */
+bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits);
+/* A command of the head waiter is on its way, and for a while Redis has not said that there are no permits: a call need
+ * not wait behind it. */
+bool hlk_entry_may_try_permits(struct hlk_entry *e);
 
 /* --- a round trip that raises a lease: lease/raise.h --- */
 /* Before it is sent: it lengthens the time for which release(h) is owed. False: h is no longer held, and nothing may be

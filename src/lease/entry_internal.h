@@ -1,5 +1,5 @@
-/* entry_internal.h - what the files of an entry share: entry_state.c, local_queue.c (waiting), entry_lose.c (losing),
- * entry.c (holding, releasing). The entry's mutex is held in all of these. */
+/* entry_internal.h - what the files of an entry share: entry_state.c, local_queue.c (waiting), pass_permits.c (of
+ * semaphores), entry_lose.c (losing), entry.c (holding, releasing). The entry's mutex is held in all of these. */
 #ifndef HLK_LEASE_ENTRY_INTERNAL_H
 #define HLK_LEASE_ENTRY_INTERNAL_H
 
@@ -24,6 +24,11 @@ static inline void hlk_entry_move(struct hlk_entry *e, enum hlk_entry_state to)
     (void)next;
     e->state = (uint8_t)to & 7u;
 }
+
+/* The head waiter, or the one that becomes it when the state is NONE. NULL: nobody waits. */
+struct hlk_local_waiter *hlk_entry_head(const struct hlk_entry *e);
+/* Out of the local queue. */
+void hlk_entry_unlink(struct hlk_local_waiter *waiter);
 
 bool hlk_entry_is_held_by(const struct hlk_entry *e, uint64_t holder);
 

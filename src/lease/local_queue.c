@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-static struct hlk_local_waiter *head_waiter(const struct hlk_entry *e)
+struct hlk_local_waiter *hlk_entry_head(const struct hlk_entry *e)
 {
     struct hlk_list *node = hlk_list_first(&e->waiters);
     return node ? HLK_CONTAINER(node, struct hlk_local_waiter, link) : NULL;
@@ -126,7 +126,7 @@ enum hlk_enter hlk_entry_enter(struct hlk_entry *e, struct hlk_local_waiter *wai
     return enter;
 }
 
-static void unlink_waiter(struct hlk_local_waiter *waiter)
+void hlk_entry_unlink(struct hlk_local_waiter *waiter)
 {
     hlk_list_remove(&waiter->link);
     waiter->h = 0;
@@ -144,11 +144,11 @@ enum hlk_enter hlk_entry_check(struct hlk_entry *e, struct hlk_local_waiter *wai
                            : waiter->h                        ? HLK_ENTER_HEAD
                                                               : HLK_ENTER_QUEUED;
     if (enter == HLK_ENTER_QUEUED && may_nest(e, waiter->holder.id)) {
-        unlink_waiter(waiter);
+        hlk_entry_unlink(waiter);
         enter = nest_waiter(e, waiter);
     }
     if (enter == HLK_ENTER_QUEUED && is_busy(e, waiter)) {
-        unlink_waiter(waiter);
+        hlk_entry_unlink(waiter);
         enter = HLK_ENTER_BUSY;
     }
     hlk_mutex_unlock(e->mu);
@@ -169,6 +169,7 @@ static int64_t tokens_for(const struct hlk_entry *e, const struct hlk_local_wait
 static void fill_ticket(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
     bool short_grant = !waiter->fixed && waiter->lease_ms > HLK_GRANT_MS;
+    const struct hlk_ticket *old = e->hold.ticket;
     *e->hold.ticket = (struct hlk_ticket){ .h = waiter->h,
                                            .member = { .ttl_ms = short_grant ? HLK_GRANT_MS : waiter->lease_ms,
                                                        .tokens = tokens_for(e, waiter),
@@ -176,7 +177,10 @@ static void fill_ticket(struct hlk_entry *e, const struct hlk_local_waiter *wait
                                                        .since_ms = hlk_clock_wall_ms() },
                                            .lease_ms = waiter->lease_ms,
                                            .fixed = waiter->fixed,
-                                           .fenced = waiter->fenced };
+                                           .fenced = waiter->fenced,
+                                           .got_ms = old->got_ms,
+                                           .passes = old->passes,
+                                           .busy_ms = old->busy_ms };
 }
 
 enum hlk_enter hlk_entry_queue(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool queues,
@@ -217,7 +221,7 @@ static int64_t cap_of(int64_t now_ms, int64_t max_hold_ms)
 
 static void take_holder(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
-    unlink_waiter(waiter);
+    hlk_entry_unlink(waiter);
     waiter->got = true;
     e->unreported = waiter->completes;
     e->holder = waiter->holder;
@@ -308,6 +312,8 @@ bool hlk_entry_wait(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool d
         hlk_entry_move(e, HLK_ENTRY_WAITING);
         e->hold.doubt = doubt;
         e->busy = true;
+        if (waiter->permits)
+            e->hold.ticket->busy_ms = hlk_clock_ms();
         bool sends = e->hold.broken;
         e->hold.broken = false;
         if (is_noted(e, waiter) && !is_too_soon(e, waiter)) {
@@ -329,7 +335,7 @@ bool hlk_entry_grant(struct hlk_entry *e, uint64_t h, int64_t ttl_ms, int64_t wa
     hlk_mutex_lock(e->mu);
     bool known = e->hold.id == h && e->state != HLK_ENTRY_NONE;
     struct hlk_park *woken = NULL;
-    struct hlk_local_waiter *waiter = known ? head_waiter(e) : NULL;
+    struct hlk_local_waiter *waiter = known ? hlk_entry_head(e) : NULL;
     if (waiter && waiter->h == h && hlk_hold_queued(&e->hold, h)) {
         e->hold.ticket->noted_ttl_ms = ttl_ms;
         e->hold.ticket->noted_granted_ms = hlk_lease_granted_ms(e->hold.ticket->first_ms, waited_ms, hlk_clock_ms());
@@ -346,7 +352,7 @@ void hlk_entry_note_break(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
     bool noted = hlk_hold_noted(&e->hold, e->hold.id);
-    struct hlk_local_waiter *waiter = head_waiter(e);
+    struct hlk_local_waiter *waiter = hlk_entry_head(e);
     if (noted)
         e->hold.ticket->noted_ttl_ms = 0;
     e->hold.broken = e->state == HLK_ENTRY_ACQUIRING;
@@ -366,7 +372,7 @@ void hlk_entry_release_reported(struct hlk_entry *e)
     struct hlk_park *woken = NULL;
     hlk_mutex_lock(e->mu);
     struct hlk_local_waiter *waiter =
-        --e->releases_unreported == 0 && e->state == HLK_ENTRY_WAITING ? head_waiter(e) : NULL;
+        --e->releases_unreported == 0 && e->state == HLK_ENTRY_WAITING ? hlk_entry_head(e) : NULL;
     if (is_noted(e, waiter))
         woken = wake_for_noted(e, waiter);
     hlk_mutex_unlock(e->mu);
@@ -376,7 +382,7 @@ void hlk_entry_release_reported(struct hlk_entry *e)
 void hlk_entry_retry(struct hlk_entry *e, uint64_t h)
 {
     hlk_mutex_lock(e->mu);
-    struct hlk_local_waiter *waiter = e->hold.id == h ? head_waiter(e) : NULL;
+    struct hlk_local_waiter *waiter = e->hold.id == h ? hlk_entry_head(e) : NULL;
     if (waiter && waiter->h == h)
         hlk_park_wake_signalled(waiter->wake(waiter, HLK_WAKE_MESSAGE));
     hlk_mutex_unlock(e->mu);
@@ -405,7 +411,7 @@ void hlk_entry_renumber(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 void hlk_entry_promote(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
-    struct hlk_local_waiter *waiter = head_waiter(e);
+    struct hlk_local_waiter *waiter = hlk_entry_head(e);
     e->hold.id = 0;
     if (!waiter)
         return;
@@ -418,7 +424,8 @@ void hlk_entry_promote(struct hlk_entry *e)
 static bool fits(const struct hlk_ticket *p, const struct hlk_local_waiter *next)
 {
     return next && !next->once && p->lease_ms == next->lease_ms && p->fixed == next->fixed &&
-           p->fenced == next->fenced && p->member.floor >= next->floor;
+           p->fenced == next->fenced && p->member.floor >= next->floor &&
+           (next->permits == 0 || p->member.tokens == next->permits);
 }
 
 bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool in_flight)
@@ -428,8 +435,8 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
     if (hlk_list_linked(&waiter->link)) {
         bool is_head = waiter->h != 0, queued = is_head && hlk_hold_queued(&e->hold, waiter->h);
         bool waits = e->state == HLK_ENTRY_WAITING;
-        unlink_waiter(waiter);
-        struct hlk_local_waiter *next = head_waiter(e);
+        hlk_entry_unlink(waiter);
+        struct hlk_local_waiter *next = hlk_entry_head(e);
         if (is_head && queued && waits && !in_flight && !e->hold.doubt && fits(e->hold.ticket, next)) {
             hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
             next->h = e->hold.id;
@@ -475,7 +482,7 @@ static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, i
 bool hlk_entry_pass_on(struct hlk_entry *e, struct hlk_park **woken)
 {
     hlk_mutex_assert_held(e->mu);
-    struct hlk_local_waiter *next = head_waiter(e);
+    struct hlk_local_waiter *next = hlk_entry_head(e);
     int64_t now = hlk_clock_ms();
     if (!may_pass(e, next, now))
         return false;

@@ -150,6 +150,7 @@ enum hlk_acquire_action hlk_acquire_machine_step(struct hlk_acquire_machine *a, 
     switch (what) {
     case HLK_ACQUIRE_ON_QUEUED:
         a->queued_locally = true;
+        a->asking = false;
         return HLK_ACQUIRE_DO_QUEUE;
     case HLK_ACQUIRE_ON_HEAD:
     case HLK_ACQUIRE_ON_STALE:

@@ -74,11 +74,20 @@ void start_taker(struct taker *taker, hlk_semaphore *semaphore, int64_t n)
     cr_assert_eq(pthread_create(&taker->thread, NULL, takes, taker), 0);
 }
 
+static uint64_t waiting_in(const hlk_semaphore *semaphore)
+{
+    return fixture_counters(semaphore == theirs ? other : client).waiting;
+}
+
 void queue_taker(struct taker *taker, hlk_semaphore *semaphore, int64_t n)
 {
-    int64_t before = semaphore_tickets();
+    int64_t tickets = semaphore_tickets();
+    uint64_t waiting = waiting_in(semaphore);
     start_taker(taker, semaphore, n);
-    WAIT_FOR(semaphore_tickets() == before + 1);
+    if (waiting)
+        WAIT_FOR(waiting_in(semaphore) == waiting + 1);
+    else
+        WAIT_FOR(semaphore_tickets() == tickets + 1);
 }
 
 enum hlk_status end_taker(struct taker *taker)

@@ -37,7 +37,7 @@ struct taker {
 };
 
 void start_taker(struct taker *taker, hlk_semaphore *semaphore, int64_t n);
-/* It has a ticket, behind those that were there before. */
+/* It has a ticket, or stands in line behind one of its process that has, behind those that were there before. */
 void queue_taker(struct taker *taker, hlk_semaphore *semaphore, int64_t n);
 enum hlk_status end_taker(struct taker *taker);
 void got(struct taker *taker); /* it has acquired */

@@ -95,15 +95,19 @@ Test(semaphore, gives_to_waiters_in_their_order)
 {
     struct taker takers[6];
     memset(takers, 0, sizeof takers);
+    hlk_client *third = fixture_open(NULL); /* no call of it waits, so it passes nothing on */
+    hlk_semaphore *gives = hlk_semaphore_create(third, "t");
     semaphore_set(0);
     for (int i = 0; i < 6; i++)
         queue_taker(&takers[i], i % 2 ? permits : theirs, 1);
     for (int i = 0; i < 6; i++) {
-        cr_assert_eq(hlk_semaphore_release(permits, 1), HLK_OK);
+        WAIT_FOR(semaphore_tickets() == (i < 5 ? 2 : 1)); /* one of each client that waits */
+        cr_assert_eq(hlk_semaphore_release(gives, 1), HLK_OK);
         got(&takers[i]);
         for (int k = i + 1; k < 6; k++)
             cr_assert(!takers[k].answered, "%d before %d", k, i);
     }
+    hlk_semaphore_destroy(gives);
     cr_assert_eq(semaphore_free(), 0);
 }
 

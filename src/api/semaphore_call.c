@@ -1,0 +1,108 @@
+#include "api/semaphore_call.h"
+
+#include "base/clock.h"
+#include "node/cluster.h"
+
+/* --- an acquire --- */
+
+static struct hlk_semaphore_call *call_of(const struct hlk_acquire_op *op)
+{
+    return hlk_lock_semaphore_call(op->lock);
+}
+
+void hlk_semaphore_call_begin(struct hlk_acquire_op *op)
+{
+    struct hlk_semaphore_call *call = call_of(op);
+    if (!call || !call->settled)
+        return;
+    (void)hlk_settled_take(call->settled, call->text, HLK_SETTLED_SENT);
+    op->cmd.settled = call->text;
+}
+
+/* With an attempt in doubt it stays where its hold id is. */
+bool hlk_semaphore_call_tries(const struct hlk_acquire_op *op)
+{
+    const struct hlk_semaphore_call *call = call_of(op);
+    return call && call->line && op->lock->entry != call->line && !op->cmd.doubt;
+}
+
+enum hlk_enter hlk_semaphore_call_join(struct hlk_acquire_op *op)
+{
+    struct hlk_entry *own = op->lock->entry, *line = call_of(op)->line;
+    (void)hlk_entry_leave(own, &op->waiter, false); /* it has no ticket, and its command is answered */
+    hlk_entry_ref(line);
+    op->lock->entry = line;
+    op->cmd.name = hlk_entry_name(line);
+    op->cmd.hold = 0;
+    hlk_entry_unref(own);
+    return hlk_entry_enter(line, &op->waiter);
+}
+
+/* --- a release --- */
+
+void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *lock, int64_t permits, int change,
+                                const char *settled)
+{
+    struct hlk_node *node = hlk_lock_node(lock);
+    pending->cmd = (struct hlk_command){ .type = &hlk_command_permits,
+                                         .change = change,
+                                         .name = hlk_lock_text(lock),
+                                         .name_len = hlk_lock_text_len(lock),
+                                         .hold = atomic_fetch_add(&node->table->last_h, 1) + 1,
+                                         .count = permits,
+                                         .settled = settled };
+    hlk_node_direct(node, &pending->cmd);
+    pending->until_ms = hlk_clock_after(hlk_clock_ms(), HLK_LEASE_MAX_MS);
+}
+
+void hlk_semaphore_send_settle(struct hlk_command *cmd, const hlk_lock *lock, const char *settled,
+                               void (*done)(struct hlk_call *call))
+{
+    struct hlk_error error;
+    *cmd = (struct hlk_command){ .type = &hlk_command_permits,
+                                 .change = HLK_PERMITS_SETTLE,
+                                 .client_id = lock->client->id,
+                                 .name = hlk_lock_text(lock),
+                                 .name_len = hlk_lock_text_len(lock),
+                                 .settled = settled };
+    hlk_node_direct(hlk_lock_node(lock), cmd);
+    cmd->call.done = done;
+    cmd->call.lazy = true;
+    if (hlk_command_send(cmd, &error) != HLK_COMMAND_IN_FLIGHT)
+        done(&cmd->call);
+}
+
+static void end_give_back(struct hlk_call *call)
+{
+    struct hlk_acquire_op *op = HLK_CONTAINER(call, struct hlk_acquire_op, take_back.cmd.call);
+    hlk_lock *own = op->take_back.ctx;
+    hlk_command_drop_reply(&op->take_back.cmd);
+    hlk_acquire_op_drop_user(op);
+    hlk_handle_release(&own->handle);
+}
+
+/* Its note goes at once: the semaphore's handle may not be there any more. */
+static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
+{
+    hlk_lock *own = pending->ctx;
+    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
+    (void)error;
+    if (outcome != HLK_RELEASE_DONE || pending->cmd.doubt) {
+        end_give_back(&pending->cmd.call);
+        return;
+    }
+    call->text[hlk_text_number(call->text, (int64_t)pending->cmd.hold)] = '\0';
+    hlk_semaphore_send_settle(&pending->cmd, own, call->text, end_give_back);
+}
+
+void hlk_semaphore_call_give_back(struct hlk_acquire_op *op)
+{
+    hlk_lock *own = op->lock;
+    struct hlk_release *pending = &op->take_back;
+    hlk_semaphore_fill_release(pending, own, call_of(op)->count, HLK_PERMITS_RELEASE_IF, NULL);
+    pending->settled = on_given_back;
+    pending->ctx = own;
+    hlk_handle_retain(&own->handle);
+    atomic_fetch_add(&op->users, 1);
+    hlk_release_start(&hlk_lock_node(own)->releases, pending, NULL, false);
+}

@@ -1,0 +1,44 @@
+/* semaphore_call.h - where a call of a semaphore differs from one of a lock (api/acquire_op.h): permits, their notes in
+ * Redis, and the line in which the calls of a process wait. */
+#ifndef HLK_API_SEMAPHORE_CALL_H
+#define HLK_API_SEMAPHORE_CALL_H
+
+#include "api/acquire_op.h"
+#include "api/settled.h"
+
+struct hlk_semaphore_call {
+    int64_t count;
+    atomic_uint holds;                  /* of the call's holder */
+    struct hlk_settled *settled;        /* NULL: permits with leases, which leave no notes, and wait in no line */
+    bool passed;                        /* another call has passed it its permits */
+    struct hlk_entry *line;             /* in which it waits, if it does not get its permits at once. NULL: in none */
+    char text[HLK_SETTLED_TEXT(HLK_SETTLED_SENT)];      /* cmd->settled */
+};
+
+/* NULL: it is not one for a call of a semaphore. */
+static inline struct hlk_semaphore_call *hlk_lock_semaphore_call(const hlk_lock *lock)
+{
+    return lock->has_permits ? (struct hlk_semaphore_call *)(uintptr_t)(lock + 1) : NULL;
+}
+
+/* Fills in a release of permits, but for what its caller does when it is settled. settled: cmd->settled. */
+void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *lock, int64_t permits, int change,
+                                const char *settled);
+
+/* Only drops notes. settled: cmd->settled, which lives until `done`. That runs once, perhaps before this returns. */
+void hlk_semaphore_send_settle(struct hlk_command *cmd, const hlk_lock *lock, const char *settled,
+                               void (*done)(struct hlk_call *call));
+
+/* --- for acquire_op.c; each is a no-op for a lock --- */
+
+/* Its command is about another hold from now on. */
+void hlk_semaphore_call_begin(struct hlk_acquire_op *op);
+/* It tries without a ticket: others wait in the line, or ask for it. */
+bool hlk_semaphore_call_tries(const struct hlk_acquire_op *op);
+/* Such a try was answered BUSY: it joins the line. Returns what the entry says: HEAD, QUEUED, NOMEM. */
+enum hlk_enter hlk_semaphore_call_join(struct hlk_acquire_op *op);
+/* Another call has passed it permits that it cannot use any more: they are released, in the background. op->take_back
+ * is that release, for which `settled` is called. */
+void hlk_semaphore_call_give_back(struct hlk_acquire_op *op);
+
+#endif

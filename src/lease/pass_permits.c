@@ -1,0 +1,62 @@
+/* Permits of a semaphore that one call gives back and another call of this process waits for: they go from one to the
+ * other, and Redis is told nothing. What it has stays true: so many permits are free, and so many tickets wait.
+ *
+ * The head waiter is the last one that is served. It has a ticket in Redis, which a command has to end. */
+#include "lease/entry_internal.h"
+
+#include "base/clock.h"
+#include "lease/entry_table.h"
+
+/* The same bound as for a lock, counted from the last permits that the line had from Redis. */
+static bool has_turn(const struct hlk_entry *e)
+{
+    const struct hlk_ticket *ticket = e->hold.ticket;
+    return ticket->passes < e->node->table->local_passes && hlk_clock_ms() - ticket->got_ms < HLK_PASS_MS;
+}
+
+/* The first one behind the head waiter. Or the head waiter, if no command of it is on its way. NULL: none. */
+static struct hlk_local_waiter *next_in_line(const struct hlk_entry *e)
+{
+    struct hlk_local_waiter *first = hlk_entry_head(e);
+    if (!first || !first->h)
+        return first;
+    if (first->link.next != &e->waiters)
+        return HLK_CONTAINER(first->link.next, struct hlk_local_waiter, link);
+    return e->state == HLK_ENTRY_WAITING && !e->hold.doubt ? first : NULL;
+}
+
+/* The head waiter, which is alone, goes with permits. */
+static void end_ticket_of(struct hlk_entry *e, struct hlk_local_waiter *head)
+{
+    head->owes = hlk_hold_queued(&e->hold, head->h);
+    hlk_entry_move(e, head->owes ? HLK_ENTRY_RELEASING : HLK_ENTRY_NONE);
+}
+
+bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits)
+{
+    struct hlk_park *woken = NULL;
+    hlk_mutex_lock(e->mu);
+    struct hlk_local_waiter *waiter = next_in_line(e);
+    bool passes = waiter && waiter->permits == permits && has_turn(e);
+    if (passes) {
+        e->hold.ticket->passes++;
+        HLK_COUNT(e->node->table, passed);
+        if (waiter->h)
+            end_ticket_of(e, waiter);
+        hlk_entry_unlink(waiter);
+        waiter->got = waiter->passed = true;
+        woken = waiter->wake(waiter, HLK_WAKE_QUEUE);
+    }
+    hlk_mutex_unlock(e->mu);
+    hlk_park_wake_signalled(woken);
+    return passes;
+}
+
+bool hlk_entry_may_try_permits(struct hlk_entry *e)
+{
+    hlk_mutex_lock(e->mu);
+    const struct hlk_ticket *ticket = e->hold.ticket;
+    bool may = e->state == HLK_ENTRY_ACQUIRING && ticket && hlk_clock_ms() - ticket->busy_ms >= HLK_PASS_MS;
+    hlk_mutex_unlock(e->mu);
+    return may;
+}
