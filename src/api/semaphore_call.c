@@ -35,6 +35,7 @@ enum hlk_enter hlk_semaphore_call_join(struct hlk_acquire_op *op)
     op->cmd.name = hlk_entry_name(line);
     op->cmd.hold = 0;
     hlk_entry_unref(own);
+    op->waiter.tried = true;
     return hlk_entry_enter(line, &op->waiter);
 }
 

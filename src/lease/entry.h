@@ -30,6 +30,7 @@
 
 #define HLK_GRANT_MS 5000       /* G: the longest ttl that a grant gives to a wait under the watchdog */
 #define HLK_BRIEF_MS 20         /* wait and hold together took no longer: brief in lua/lock_release.lua */
+#define HLK_CONTENDED_MS 20     /* so long after an answer BUSY calls of a semaphore wait in line, and do not try */
 #define HLK_PASS_MS 5           /* an entry is passed on locally for so long, then Redis' queue has its turn */
 
 struct hlk_entry_table;
@@ -103,6 +104,7 @@ struct hlk_local_waiter {
     bool once;                          /* one try: does not wait, but is woken when the head waiter has its reply */
     bool completes;                     /* reported by a completion: its owner's later waits stay behind it */
     bool got;                           /* holds the lock and has left the queue */
+    bool tried;                         /* without a place in the queue; there were too few permits */
     bool passed;                        /* got: permits of another call. The entry has no hold of them */
     bool owes;                          /* passed, and its ticket is to be ended: release(h), hlk_entry_leave_finish */
     /* Any thread, under the entry's mutex: only wakes. HLK_WAKE_QUEUE: check the entry; _MESSAGE: send again. Pass its

@@ -98,6 +98,8 @@ static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waite
         return HLK_ENTER_BUSY;
     if ((waiter->fenced || waiter->permits) && !make_ticket(e))
         return HLK_ENTER_NOMEM;
+    if (waiter->tried)
+        e->hold.ticket->busy_ms = hlk_clock_ms();
     hlk_list_push_back(&e->waiters, &waiter->link);
     if (e->state != HLK_ENTRY_NONE)
         return HLK_ENTER_QUEUED;

@@ -56,7 +56,7 @@ bool hlk_entry_may_try_permits(struct hlk_entry *e)
 {
     hlk_mutex_lock(e->mu);
     const struct hlk_ticket *ticket = e->hold.ticket;
-    bool may = e->state == HLK_ENTRY_ACQUIRING && ticket && hlk_clock_ms() - ticket->busy_ms >= HLK_PASS_MS;
+    bool may = e->state == HLK_ENTRY_ACQUIRING && ticket && hlk_clock_ms() - ticket->busy_ms >= HLK_CONTENDED_MS;
     hlk_mutex_unlock(e->mu);
     return may;
 }

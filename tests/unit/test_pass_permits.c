@@ -173,10 +173,21 @@ Test(pass_permits, a_call_tries_while_nobody_knows_whether_there_are_permits)
     cr_assert_not(hlk_entry_may_try_permits(e), "there are none");
     cr_assert(hlk_entry_resend(e, &ann.waiter));
     cr_assert_not(hlk_entry_may_try_permits(e), "there were none just now");
-    peer_passes(&unit.peer, HLK_PASS_MS);
+    peer_passes(&unit.peer, HLK_CONTENDED_MS);
     cr_assert(hlk_entry_may_try_permits(e));
     (void)hlk_entry_leave(e, &ann.waiter, true);
     hlk_entry_leave_finish(e);
+}
+
+Test(pass_permits, one_who_tried_in_vain_knows_that_there_are_none)
+{
+    take(&dan);
+    cr_assert_eq(enter(&ann), HLK_ENTER_HEAD);
+    bob.waiter.tried = true;
+    enter(&bob);
+    cr_assert_not(hlk_entry_may_try_permits(e));
+    leaves(&bob);
+    leaves(&ann);
 }
 
 /* --- the turn */
