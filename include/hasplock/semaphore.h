@@ -56,6 +56,19 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_acquire(hlk_semaphore *semaph
 HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *semaphore, int64_t permits,
                                                                const struct hlk_acquire_opts *opts);
 
+/* `status` is what the blocking call would have returned; hlk_last_error() explains it during the callback, which may
+ * destroy `semaphore`. Runs as a hlk_done_fn does (async.h). */
+typedef void hlk_semaphore_done_fn(hlk_semaphore *semaphore, enum hlk_status status, void *ctx);
+
+/* Starts hlk_semaphore_acquire_with and returns. `opts` as for hlk_lock_acquire_async. Any number of calls at once, in
+ * the same line as blocking ones; needs no owner. `semaphore` is only passed on to `done`, which must not be NULL. Any
+ * thread. Never waits for Redis. Permits whose completion says HLK_OK are the caller's, also while the client is being
+ * closed.
+ * HLK_OK: accepted, `done` will run once. HLK_E_INVALID, NOMEM, FORKED, CLOSED: it never will. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *semaphore, int64_t permits,
+                                                                const struct hlk_acquire_opts *opts,
+                                                                hlk_semaphore_done_fn *done, void *ctx);
+
 /* Gives back `permits` (1 to HLK_PERMITS_MAX), and wakes who waits for them. Makes the semaphore if it does not exist.
  * HLK_OK           they are free, or another call of this process that waited for so many has them
  * HLK_E_UNSURE     sent, and not answered within reply_timeout_ms; HLK_E_CONNECT: no server in that time. It is
@@ -65,7 +78,15 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *s
  * Any thread. Blocks for up to reply_timeout_ms. */
 HLK_API enum hlk_status hlk_semaphore_release(hlk_semaphore *semaphore, int64_t permits);
 
-/* The same, but a semaphore that does not exist is not made: HLK_NOT_HOLDER, nothing was changed. */
+/* Starts hlk_semaphore_release and returns. It is repeated in the background until it is answered; then `done` gets the
+ * outcome: never HLK_E_UNSURE, and HLK_E_CLOSED if the client was closed before. `done` NULL: an outcome other than
+ * HLK_OK is logged. Any thread. Never blocks.
+ * HLK_OK: accepted. HLK_E_INVALID, NOMEM, FORKED, CLOSED: nothing was changed, and `done` never runs. */
+HLK_API enum hlk_status hlk_semaphore_release_async(hlk_semaphore *semaphore, int64_t permits,
+                                                    hlk_semaphore_done_fn *done, void *ctx);
+
+/* The same as hlk_semaphore_release, but a semaphore that does not exist is not made: HLK_NOT_HOLDER, nothing was
+ * changed. */
 HLK_API enum hlk_status hlk_semaphore_release_if_exists(hlk_semaphore *semaphore, int64_t permits);
 
 /* Makes the semaphore with `permits` (0 to HLK_PERMITS_MAX) if it does not exist. ttl_ms: after that time it is

@@ -191,8 +191,6 @@ enum hlk_acquire_event hlk_acquire_op_acquired(struct hlk_acquire_op *op)
 {
     op->won = true;
     op->machine.cause = HLK_CAUSE_MESSAGE;
-    if (op->waiter.passed)
-        hlk_lock_semaphore_call(op->lock)->passed = true;
     return HLK_ACQUIRE_ON_ACQUIRED;
 }
 

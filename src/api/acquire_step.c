@@ -2,6 +2,7 @@
 
 #include "api/acquire_listen.h"
 #include "api/acquire_report.h"
+#include "api/semaphore_call.h"
 #include "base/clock.h"
 
 /* --- what to wait for --- */
@@ -360,6 +361,8 @@ enum hlk_status hlk_acquire_finish(struct hlk_acquire_op *op)
             hlk_entry_give_back(op->lock->entry, op->waiter.holder.id);
         op->machine.status = hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
     }
+    if (op->machine.status == HLK_OK)
+        op->machine.status = hlk_semaphore_call_keep(op);
     hlk_acquire_abandon(op);
     return hlk_acquire_op_report(op, op->machine.status);
 }

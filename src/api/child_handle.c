@@ -18,6 +18,9 @@ static void free_child_handle(struct hlk_handle *handle)
 {
     hlk_lock *own = HLK_CONTAINER(handle, hlk_lock, handle);
     struct hlk_handle *parent = handle->parent;
+    const struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
+    if (call && call->line)
+        hlk_entry_unref(call->line);
     if (own->entry)
         hlk_entry_unref(own->entry);
     hlk_mem_free(own);

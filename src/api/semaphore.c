@@ -1,8 +1,7 @@
 /* The semaphore: acquires by the operation of all locks, releases by that of all ends, and short commands.
  */
-#include "hasplock/semaphore.h"
+#include "api/semaphore.h"
 
-#include "api/semaphore_call.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
@@ -13,22 +12,11 @@
 
 #define OF_NOBODY 0 /* no holder has this number */
 
-struct hlk_semaphore {
-    hlk_lock *lock;         /* without an entry */
-    struct hlk_entry *line; /* in which the calls of this process wait */
-};
-
-static enum hlk_status check(const hlk_semaphore *semaphore, const char *operation)
+enum hlk_status hlk_semaphore_check(const hlk_semaphore *semaphore, const char *operation, int64_t permits, int64_t min)
 {
     if (!semaphore)
         return hlk_last_set(HLK_E_INVALID, "%s: semaphore is NULL", operation);
-    return hlk_lock_check(semaphore->lock, operation);
-}
-
-static enum hlk_status check_permits(const hlk_semaphore *semaphore, const char *operation, int64_t permits,
-                                     int64_t min)
-{
-    enum hlk_status status = check(semaphore, operation);
+    enum hlk_status status = hlk_lock_check(semaphore->lock, operation);
     if (status == HLK_OK && (permits < min || permits > HLK_PERMITS_MAX))
         return hlk_lock_fail(semaphore->lock, operation, HLK_E_INVALID, "%lld permits; %lld to %d are possible",
                              (long long)permits, (long long)min, HLK_PERMITS_MAX);
@@ -119,20 +107,33 @@ const char *hlk_semaphore_name(const hlk_semaphore *semaphore)
 
 /* --- acquire --- */
 
-/* The permits are the caller's, and have no holder: the entry lets go of its hold, and Redis is told nothing. In doubt
- * the note stays: a late attempt may come. */
-static enum hlk_status keep(hlk_lock *own)
+enum hlk_status hlk_semaphore_check_acquire(const hlk_semaphore *semaphore, int64_t permits,
+                                            const struct hlk_acquire_opts *given, struct hlk_acquire_opts *opts)
 {
+    enum hlk_status status = hlk_semaphore_check(semaphore, "acquire", permits, 1);
+    if (status == HLK_OK)
+        status = hlk_acquire_op_read_opts(semaphore->lock, "acquire", given, opts);
+    if (status == HLK_OK && opts->lease_ms != 0)
+        return hlk_lock_fail(semaphore->lock, "acquire", HLK_E_INVALID,
+                             "lease_ms is not 0: permits of a semaphore have no lease");
+    return status;
+}
+
+/* It waits in the line, whose first call asks for all of them. But while that one asks nobody knows whether permits are
+ * free: others need not wait for its answer, and try themselves. */
+hlk_lock *hlk_semaphore_call_make(const hlk_semaphore *semaphore, int64_t permits, bool once)
+{
+    bool tries = once || hlk_entry_may_try_permits(semaphore->line);
+    hlk_lock *own = hlk_lock_call_handle(semaphore->lock, "acquire", permits, tries ? NULL : semaphore->line);
+    if (!own)
+        return NULL;
     struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
-    struct hlk_release_record record;
-    if (call->passed)
-        return HLK_OK;
-    if (hlk_entry_release(own->entry, own->holder.id, &record) != HLK_LET_LAST) /* close has given them back */
-        return hlk_lock_fail(own, "acquire", HLK_E_CLOSED, "the client is being closed");
-    hlk_entry_release_finish(own->entry);
-    if (!record.doubt)
-        hlk_settled_note(call->settled, record.h);
-    return HLK_OK;
+    call->settled = semaphore->lock->settled;
+    if (!once) {
+        call->line = semaphore->line;
+        hlk_entry_ref(call->line);
+    }
+    return own;
 }
 
 static void on_thread_cancel(void *own)
@@ -140,39 +141,20 @@ static void on_thread_cancel(void *own)
     hlk_handle_release(&((hlk_lock *)own)->handle);
 }
 
-/* In the line, whose first call asks for all of them. But while that one asks nobody knows whether permits are free:
- * others need not wait for its answer, and try themselves. */
-static enum hlk_status acquire(hlk_semaphore *semaphore, int64_t permits, const struct hlk_acquire_opts *opts)
-{
-    bool once = opts->wait_ms == 0, tries = once || hlk_entry_may_try_permits(semaphore->line);
-    hlk_lock *own = hlk_lock_call_handle(semaphore->lock, "acquire", permits, tries ? NULL : semaphore->line);
-    if (!own)
-        return HLK_E_NOMEM;
-    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
-    call->settled = semaphore->lock->settled;
-    call->line = once ? NULL : semaphore->line;
-    enum hlk_status status;
-    pthread_cleanup_push(on_thread_cancel, own);
-    status = hlk_lock_acquire_with(own, opts);
-    if (status == HLK_OK)
-        status = keep(own);
-    pthread_cleanup_pop(1);
-    return status;
-}
-
 enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *semaphore, int64_t permits,
                                            const struct hlk_acquire_opts *given)
 {
     struct hlk_acquire_opts opts;
-    enum hlk_status status = check_permits(semaphore, "acquire", permits, 1);
-    if (status == HLK_OK)
-        status = hlk_acquire_op_read_opts(semaphore->lock, "acquire", given, &opts);
+    enum hlk_status status = hlk_semaphore_check_acquire(semaphore, permits, given, &opts);
     if (status != HLK_OK)
         return status;
-    if (opts.lease_ms != 0)
-        return hlk_lock_fail(semaphore->lock, "acquire", HLK_E_INVALID,
-                             "lease_ms is not 0: permits of a semaphore have no lease");
-    return acquire(semaphore, permits, &opts);
+    hlk_lock *own = hlk_semaphore_call_make(semaphore, permits, opts.wait_ms == 0);
+    if (!own)
+        return HLK_E_NOMEM;
+    pthread_cleanup_push(on_thread_cancel, own);
+    status = hlk_lock_acquire_with(own, &opts);
+    pthread_cleanup_pop(1);
+    return status;
 }
 
 enum hlk_status hlk_semaphore_acquire(hlk_semaphore *semaphore, int64_t permits, int64_t wait_ms)
@@ -225,16 +207,18 @@ static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permit
     return back;
 }
 
-static enum hlk_status given_back(const struct give_back *back)
+enum hlk_status hlk_semaphore_released(const hlk_lock *lock, const struct hlk_release *pending,
+                                       enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
-    hlk_lock *lock = back->lock;
-    switch (back->outcome) {
+    switch (outcome) {
     case HLK_RELEASE_DONE:
         HLK_COUNT(&lock->client->table, released);
+        if (!pending->cmd.doubt)
+            hlk_settled_note(lock->settled, pending->cmd.hold);
         return HLK_OK;
     case HLK_RELEASE_REFUSED:
         HLK_COUNT(&lock->client->table, release_refused);
-        return hlk_lock_fail(lock, "release", back->error.status, "%s", back->error.text);
+        return hlk_lock_fail(lock, "release", error->status, "%s", error->text);
     case HLK_RELEASE_PENDING: /* never an outcome */
     case HLK_RELEASE_GIVEN_UP:
         return hlk_lock_fail(lock, "release", HLK_E_CLOSED, "the client was closed before an answer came");
@@ -256,7 +240,7 @@ static enum hlk_status not_given_back_yet(const struct give_back *back, const st
 }
 
 /* Not if replicas have to confirm what is taken. */
-static bool passes(hlk_semaphore *semaphore, int64_t permits)
+bool hlk_semaphore_passes(const hlk_semaphore *semaphore, int64_t permits)
 {
     hlk_client *client = semaphore->lock->client;
     if (client->wait_replicas || !hlk_entry_pass_permits(semaphore->line, permits))
@@ -267,28 +251,22 @@ static bool passes(hlk_semaphore *semaphore, int64_t permits)
 
 static enum hlk_status release(hlk_semaphore *semaphore, int64_t permits, int change)
 {
-    enum hlk_status status = check_permits(semaphore, "release", permits, 1);
+    enum hlk_status status = hlk_semaphore_check(semaphore, "release", permits, 1);
     if (status != HLK_OK)
         return status;
     hlk_lock *lock = semaphore->lock;
-    if (change == HLK_PERMITS_RELEASE && passes(semaphore, permits))
+    if (change == HLK_PERMITS_RELEASE && hlk_semaphore_passes(semaphore, permits))
         return HLK_OK;
     struct hlk_thread *self = hlk_thread_get();
     struct give_back *back = self ? make_give_back(semaphore, permits, change) : NULL;
     if (!back)
         return hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
-    uint64_t hold = back->pending.cmd.hold;
     struct hlk_error why;
     int old = hlk_nocancel_begin();
     hlk_release_start(&hlk_lock_node(lock)->releases, &back->pending, self, false);
     why.status = hlk_release_wait(&back->pending, self, hlk_clock_ms() + lock->client->reply_timeout_ms, &why);
-    if (why.status == HLK_OK) {
-        status = given_back(back);
-        if (status == HLK_OK && !back->pending.cmd.doubt)
-            hlk_settled_note(lock->settled, hold);
-    } else {
-        status = not_given_back_yet(back, &why);
-    }
+    status = why.status == HLK_OK ? hlk_semaphore_released(lock, &back->pending, back->outcome, &back->error)
+                                  : not_given_back_yet(back, &why);
     unref_give_back(back);
     hlk_nocancel_end(old);
     return status;
@@ -326,7 +304,7 @@ enum hlk_status hlk_semaphore_try_set(hlk_semaphore *semaphore, int64_t permits,
 {
     static const char operation[] = "set permits of";
     int64_t made = 0;
-    enum hlk_status status = check_permits(semaphore, operation, permits, 0);
+    enum hlk_status status = hlk_semaphore_check(semaphore, operation, permits, 0);
     if (status != HLK_OK)
         return status;
     if (ttl_ms < 0)
@@ -343,7 +321,7 @@ enum hlk_status hlk_semaphore_add(hlk_semaphore *semaphore, int64_t permits)
 {
     static const char operation[] = "add permits to";
     int64_t sum;
-    enum hlk_status status = check_permits(semaphore, operation, permits, -(int64_t)HLK_PERMITS_MAX);
+    enum hlk_status status = hlk_semaphore_check(semaphore, operation, permits, -(int64_t)HLK_PERMITS_MAX);
     if (status == HLK_OK && permits == 0)
         return hlk_lock_fail(semaphore->lock, operation, HLK_E_INVALID, "0 permits; nothing was sent");
     return status == HLK_OK ? change(semaphore, operation,
@@ -354,7 +332,7 @@ enum hlk_status hlk_semaphore_add(hlk_semaphore *semaphore, int64_t permits)
 enum hlk_status hlk_semaphore_drain(hlk_semaphore *semaphore, int64_t *drained)
 {
     int64_t number = 0;
-    enum hlk_status status = check(semaphore, "drain");
+    enum hlk_status status = hlk_semaphore_check(semaphore, "drain", 0, 0);
     if (status == HLK_OK)
         status = change(semaphore, "drain", &(struct hlk_command){ .change = HLK_PERMITS_DRAIN }, &number);
     if (drained)
@@ -365,7 +343,7 @@ enum hlk_status hlk_semaphore_drain(hlk_semaphore *semaphore, int64_t *drained)
 enum hlk_status hlk_semaphore_available(hlk_semaphore *semaphore, int64_t *permits)
 {
     int64_t number = 0;
-    enum hlk_status status = check(semaphore, "available permits of");
+    enum hlk_status status = hlk_semaphore_check(semaphore, "available permits of", 0, 0);
     if (status == HLK_OK)
         status = change(semaphore, "available permits of", &(struct hlk_command){ .change = HLK_PERMITS_GET }, &number);
     if (permits)

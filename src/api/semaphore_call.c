@@ -39,6 +39,21 @@ enum hlk_enter hlk_semaphore_call_join(struct hlk_acquire_op *op)
     return hlk_entry_enter(line, &op->waiter);
 }
 
+/* In doubt the note stays: a late attempt may come. */
+enum hlk_status hlk_semaphore_call_keep(struct hlk_acquire_op *op)
+{
+    const struct hlk_semaphore_call *call = call_of(op);
+    struct hlk_release_record record;
+    if (!call || !call->settled || op->waiter.passed)
+        return HLK_OK;
+    if (hlk_entry_release(op->lock->entry, op->waiter.holder.id, &record) != HLK_LET_LAST)
+        return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
+    hlk_entry_release_finish(op->lock->entry);
+    if (!record.doubt)
+        hlk_settled_note(call->settled, record.h);
+    return HLK_OK;
+}
+
 /* --- a release --- */
 
 void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *lock, int64_t permits, int change,

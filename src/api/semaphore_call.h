@@ -5,13 +5,16 @@
 
 #include "api/acquire_op.h"
 #include "api/settled.h"
+#include "hasplock/semaphore.h"
 
 struct hlk_semaphore_call {
     int64_t count;
     atomic_uint holds;                  /* of the call's holder */
     struct hlk_settled *settled;        /* NULL: permits with leases, which leave no notes, and wait in no line */
-    bool passed;                        /* another call has passed it its permits */
-    struct hlk_entry *line;             /* in which it waits, if it does not get its permits at once. NULL: in none */
+    struct hlk_entry *line;             /* in which it waits, if it does not get its permits at once; referenced.
+                                         * NULL: in none */
+    hlk_semaphore *semaphore;           /* of a call without a blocked thread: for `done` */
+    hlk_semaphore_done_fn *done;
     char text[HLK_SETTLED_TEXT(HLK_SETTLED_SENT)];      /* cmd->settled */
 };
 
@@ -37,6 +40,9 @@ void hlk_semaphore_call_begin(struct hlk_acquire_op *op);
 bool hlk_semaphore_call_tries(const struct hlk_acquire_op *op);
 /* Such a try was answered BUSY: it joins the line. Returns what the entry says: HEAD, QUEUED, NOMEM. */
 enum hlk_enter hlk_semaphore_call_join(struct hlk_acquire_op *op);
+/* The permits are the caller's, and have no holder: the entry lets go of its hold, and Redis is sent nothing. HLK_OK;
+ * HLK_E_CLOSED: close has given them back; see op->error. */
+enum hlk_status hlk_semaphore_call_keep(struct hlk_acquire_op *op);
 /* Another call has passed it permits that it cannot use any more: they are released, in the background. op->take_back
  * is that release, for which `settled` is called. */
 void hlk_semaphore_call_give_back(struct hlk_acquire_op *op);

@@ -1,0 +1,145 @@
+/* Acquires and releases of a semaphore without a blocked thread. */
+#include "api/semaphore.h"
+
+#include "api/async_acquire.h"
+#include "base/mem.h"
+
+/* --- acquire: the operation of all locks, on a handle of its own --- */
+
+static void on_acquired(hlk_lock *own, enum hlk_status status, void *ctx)
+{
+    const struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
+    call->done(call->semaphore, status, ctx);
+}
+
+static void complete_acquire(void *ctx)
+{
+    struct hlk_async *async = ctx;
+    hlk_client_complete(async->lock->client, &async->job);
+}
+
+static enum hlk_status start_acquire(hlk_semaphore *semaphore, hlk_lock *own, const struct hlk_acquire_opts *opts,
+                                     hlk_semaphore_done_fn *done, void *ctx)
+{
+    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
+    call->semaphore = semaphore;
+    call->done = done;
+    struct hlk_acquiring *acquiring = hlk_acquiring_make(own, opts, own->holder, NULL, complete_acquire);
+    if (!acquiring)
+        return hlk_lock_fail(own, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
+    acquiring->async.done = on_acquired;
+    acquiring->async.ctx = ctx;
+    return hlk_acquiring_start(acquiring, opts);
+}
+
+enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *semaphore, int64_t permits,
+                                            const struct hlk_acquire_opts *given, hlk_semaphore_done_fn *done,
+                                            void *ctx)
+{
+    struct hlk_acquire_opts opts;
+    enum hlk_status status = hlk_semaphore_check_acquire(semaphore, permits, given, &opts);
+    if (status == HLK_OK && !done)
+        status = hlk_lock_fail(semaphore->lock, "acquire", HLK_E_INVALID, "an async acquire needs a completion");
+    if (status != HLK_OK)
+        return status;
+    hlk_lock *own = hlk_semaphore_call_make(semaphore, permits, opts.wait_ms == 0);
+    if (!own)
+        return HLK_E_NOMEM;
+    status = start_acquire(semaphore, own, &opts, done, ctx);
+    hlk_handle_release(&own->handle);
+    return status;
+}
+
+/* --- release --- */
+
+struct returned {
+    struct hlk_release pending;
+    struct hlk_job job;
+    hlk_semaphore *semaphore; /* only for `done` */
+    hlk_lock *lock;           /* its handle is referenced */
+    hlk_semaphore_done_fn *done;
+    void *ctx;
+    enum hlk_status status;
+    struct hlk_error error;
+    char settled[HLK_SETTLED_TEXT(HLK_SETTLED_SENT)];
+};
+
+static void free_returned(struct returned *returned)
+{
+    hlk_handle_release(&returned->lock->handle);
+    hlk_mem_free(returned);
+}
+
+static void run_returned(struct hlk_job *job)
+{
+    struct returned *returned = HLK_CONTAINER(job, struct returned, job);
+    if (returned->status != HLK_OK)
+        (void)hlk_last_set(returned->status, "%s", returned->error.text);
+    returned->done(returned->semaphore, returned->status, returned->ctx);
+    free_returned(returned);
+}
+
+/* The completion may run at once, and destroy the handle. */
+static void complete_release(struct returned *returned, enum hlk_status status)
+{
+    hlk_client *client = returned->lock->client;
+    returned->status = status;
+    if (status != HLK_OK)
+        (void)hlk_error_set(&returned->error, status, "%s", hlk_last_error());
+    if (!returned->done) {
+        if (status != HLK_OK)
+            hlk_log(&hlk_lock_node(returned->lock)->endpoint.log, HLK_LOG_WARN, "%s", returned->error.text);
+        free_returned(returned);
+        return;
+    }
+    returned->job.run = run_returned;
+    hlk_client_ref(client);
+    hlk_client_complete(client, &returned->job);
+    hlk_client_unref(client);
+}
+
+static void on_returned(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
+{
+    struct returned *returned = HLK_CONTAINER(pending, struct returned, pending);
+    complete_release(returned, hlk_semaphore_released(returned->lock, pending, outcome, error));
+}
+
+static void start_release(hlk_semaphore *semaphore, struct returned *returned, int64_t permits)
+{
+    hlk_lock *lock = semaphore->lock;
+    returned->semaphore = semaphore;
+    returned->lock = lock;
+    hlk_handle_retain(&lock->handle);
+    if (hlk_semaphore_passes(semaphore, permits)) {
+        complete_release(returned, HLK_OK);
+        return;
+    }
+    (void)hlk_settled_take(lock->settled, returned->settled, HLK_SETTLED_SENT);
+    hlk_semaphore_fill_release(&returned->pending, lock, permits, HLK_PERMITS_RELEASE, returned->settled);
+    returned->pending.settled = on_returned;
+    hlk_release_start(&hlk_lock_node(lock)->releases, &returned->pending, NULL, returned->done != NULL);
+}
+
+enum hlk_status hlk_semaphore_release_async(hlk_semaphore *semaphore, int64_t permits, hlk_semaphore_done_fn *done,
+                                            void *ctx)
+{
+    enum hlk_status status = hlk_semaphore_check(semaphore, "release", permits, 1);
+    if (status != HLK_OK)
+        return status;
+    hlk_client *client = semaphore->lock->client;
+    struct returned *returned = hlk_thread_get() ? hlk_mem_zalloc(sizeof *returned) : NULL;
+    if (!returned)
+        return hlk_lock_fail(semaphore->lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
+    returned->done = done;
+    returned->ctx = ctx;
+    hlk_client_ref(client); /* the completion may run before this function ends, and destroy the handle */
+    hlk_client_op_begin(client);
+    status = hlk_semaphore_check(semaphore, "release", permits, 1); /* close waits for this call, or has begun before */
+    if (status == HLK_OK)
+        start_release(semaphore, returned, permits);
+    else
+        hlk_mem_free(returned);
+    hlk_client_op_end(client);
+    hlk_client_unref(client);
+    return status;
+}
