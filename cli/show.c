@@ -19,6 +19,12 @@ struct seen { /* what the server said, at one time */
     struct hlk_lock_state state;
     struct hlk_waiter waiters[WAITERS_MAX];
     size_t waiters_len; /* may be more than WAITERS_MAX */
+    int64_t free;       /* permits of a semaphore */
+};
+
+struct subject { /* what is shown */
+    hlk_lock *lock;
+    hlk_permits *permits; /* of a semaphore; NULL: a lock */
 };
 
 static int64_t wall_ms(void)
@@ -28,8 +34,9 @@ static int64_t wall_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static bool answer_json(const struct options *options, const struct hlk_lock_state *state)
+static bool answer_json(const struct options *options, const struct seen *seen)
 {
+    const struct hlk_lock_state *state = &seen->state;
     struct json json;
     struct holder holder;
     holder_read(&holder, state->holder);
@@ -43,6 +50,8 @@ static bool answer_json(const struct options *options, const struct hlk_lock_sta
         json_int(&json, "count", state->count);
         json_int(&json, "ttl_ms", state->ttl_ms);
     }
+    if (options->semaphore)
+        json_int(&json, "free", seen->free);
     json_int(&json, "waiting", state->waiting);
     json_end(&json);
     return say_answer(json.line, json.len);
@@ -57,16 +66,20 @@ static void waiting_text(char *buf, size_t size, int64_t waiting, bool by_holder
         snprintf(buf, size, ", %" PRId64 " process%s waiting", waiting, waiting == 1 ? "" : "es");
 }
 
-static bool answer_text(const struct options *options, const struct hlk_lock_state *state)
+static bool answer_text(const struct options *options, const struct seen *seen)
 {
-    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[64] = "held";
+    const struct hlk_lock_state *state = &seen->state;
+    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[64] = "held", none[64] = "free";
     struct holder holder;
     int len;
     holder_read(&holder, state->holder);
     text_shown(shown_name, sizeof shown_name, options->name);
     waiting_text(waiting, sizeof waiting, state->waiting, options->fair || options->semaphore);
-    if (options->semaphore)
-        snprintf(held, sizeof held, "%" PRId64 " permit%s", state->count, state->count == 1 ? " held" : "s held, one");
+    if (options->semaphore) {
+        snprintf(held, sizeof held, "%" PRId64 " free, %" PRId64 " held with a lease%s", seen->free, state->count,
+                 state->count == 1 ? "" : ", one");
+        snprintf(none, sizeof none, "%" PRId64 " free, none held with a lease", seen->free);
+    }
     if (state->ttl_ms < 0)
         snprintf(ttl, sizeof ttl, "without end (not by hasplock)");
     else
@@ -75,8 +88,7 @@ static bool answer_text(const struct options *options, const struct hlk_lock_sta
         len = snprintf(line, sizeof line, "%s: %s by %s, %s%s\n", shown_name, held,
                        holder_shown(&holder, who, sizeof who), ttl, waiting);
     else
-        len = snprintf(line, sizeof line, "%s: %s%s\n", shown_name, options->semaphore ? "no permit held" : "free",
-                       waiting);
+        len = snprintf(line, sizeof line, "%s: %s%s\n", shown_name, none, waiting);
     return say_answer(line, (size_t)len);
 }
 
@@ -126,7 +138,7 @@ static bool answer_more(size_t more)
 static bool answer(const struct options *options, const struct seen *seen)
 {
     bool quiet = options->verbosity < 0 && !options->json;
-    bool said = options->json ? answer_json(options, &seen->state) : quiet || answer_text(options, &seen->state);
+    bool said = options->json ? answer_json(options, seen) : quiet || answer_text(options, seen);
     for (size_t i = 0; said && !quiet && i < seen->waiters_len && i < WAITERS_MAX; i++)
         said = options->json ? waiter_json(options->name, i + 1, &seen->waiters[i])
                              : waiter_text(i + 1, &seen->waiters[i]);
@@ -136,14 +148,17 @@ static bool answer(const struct options *options, const struct seen *seen)
 }
 
 /* 0, or the exit code of a fault, which was said. */
-static int look(hlk_lock *lock, struct seen *seen)
+static int look(const struct subject *of, struct seen *seen)
 {
+    struct hlk_permits_state permits = HLK_PERMITS_STATE_INIT;
     memset(seen, 0, sizeof *seen);
     seen->state.size = sizeof seen->state;
     seen->waiters[0].size = sizeof seen->waiters[0];
-    if (hlk_lock_query(lock, &seen->state) != HLK_OK ||
-        hlk_lock_waiters(lock, seen->waiters, WAITERS_MAX, &seen->waiters_len) != HLK_OK)
+    if (hlk_lock_query(of->lock, &seen->state) != HLK_OK ||
+        hlk_lock_waiters(of->lock, seen->waiters, WAITERS_MAX, &seen->waiters_len) != HLK_OK ||
+        (of->permits && hlk_permits_query(of->permits, &permits) != HLK_OK))
         return say_fault();
+    seen->free = permits.free;
     return 0;
 }
 
@@ -151,22 +166,22 @@ static int look(hlk_lock *lock, struct seen *seen)
 static bool is_news(const struct seen *a, const struct seen *b)
 {
     bool same = a->state.held == b->state.held && a->state.count == b->state.count &&
-                a->state.waiting == b->state.waiting && strcmp(a->state.holder, b->state.holder) == 0 &&
-                a->waiters_len == b->waiters_len;
+                a->state.waiting == b->state.waiting && a->free == b->free &&
+                strcmp(a->state.holder, b->state.holder) == 0 && a->waiters_len == b->waiters_len;
     for (size_t i = 0; same && i < a->waiters_len && i < WAITERS_MAX; i++)
         same = strcmp(a->waiters[i].holder, b->waiters[i].holder) == 0;
     return !same;
 }
 
 /* A terminal shows the latest; elsewhere each change is kept. Until a signal ends us, or a fault. */
-static int watch(hlk_lock *lock, const struct options *options)
+static int watch(const struct subject *of, const struct options *options)
 {
     static const char home[] = "\033[H\033[J";
     static struct seen last, seen;
     bool screen = isatty(STDOUT_FILENO) && !options->json;
     struct timespec pause = { (time_t)(options->watch_ms / 1000), (long)(options->watch_ms % 1000) * 1000000 };
     for (bool first = true;; first = false) {
-        int code = look(lock, &seen);
+        int code = look(of, &seen);
         if (code)
             return code;
         if (screen && !say_answer(home, sizeof home - 1))
@@ -178,10 +193,10 @@ static int watch(hlk_lock *lock, const struct options *options)
     }
 }
 
-static int ask(hlk_lock *lock, const struct options *options)
+static int ask(const struct subject *of, const struct options *options)
 {
     static struct seen seen;
-    int code = look(lock, &seen);
+    int code = look(of, &seen);
     if (code)
         return code;
     return !answer(options, &seen) ? EX_IOERR : seen.state.held ? 0 : 1;
@@ -194,9 +209,15 @@ int show(const struct options *options)
     hlk_client *client;
     if (hlk_client_open(&client, options->url, &opts) != HLK_OK)
         return say_fault();
-    hlk_lock *lock = hlk_lock_create(client, options->name, &lock_opts);
-    int code = !lock ? say_fault() : options->watch_ms ? watch(lock, options) : ask(lock, options);
-    hlk_lock_destroy(lock);
+    struct subject of = { NULL, NULL };
+    if (options->semaphore)
+        of.permits = hlk_permits_create(client, options->name, NULL);
+    of.lock = options->semaphore ? hlk_permits_permit(of.permits) : hlk_lock_create(client, options->name, &lock_opts);
+    int code = !of.lock ? say_fault() : options->watch_ms ? watch(&of, options) : ask(&of, options);
+    if (of.permits)
+        hlk_permits_destroy(of.permits);
+    else
+        hlk_lock_destroy(of.lock);
     hlk_client_close(client);
     return code;
 }

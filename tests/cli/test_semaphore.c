@@ -89,17 +89,27 @@ Test(cli_semaphore, is_shown)
     struct command *first = start_holder("3"), *second = start_holder("3");
     struct command *show = COMMAND("show", "--semaphore", "t");
     cr_assert_eq(command_end(show), 0);
-    cr_assert(strstr(show->text[OUT], "t: 2 permits held, one by "), "%s", show->text[OUT]);
+    cr_assert(strstr(show->text[OUT], "t: 1 free, 2 held with a lease, one by "), "%s", show->text[OUT]);
     command_free(show);
     end_holder(first);
     end_holder(second);
     show = COMMAND("show", "--semaphore", "t");
     cr_assert_eq(command_end(show), 1);
-    cr_assert_str_eq(show->text[OUT], "t: no permit held\n");
+    cr_assert_str_eq(show->text[OUT], "t: 3 free, none held with a lease\n");
     command_free(show);
     show = COMMAND("show", "--semaphore", "--json", "t");
     cr_assert_eq(command_end(show), 1);
-    cr_assert(strstr(show->text[OUT], "\"held\":false"), "%s", show->text[OUT]);
+    cr_assert(strstr(show->text[OUT], "\"held\":false,\"free\":3,\"waiting\":0}"), "%s", show->text[OUT]);
+    command_free(show);
+}
+
+/* Its permits have no holders, so these say nothing. */
+Test(cli_semaphore, shows_one_without_leases)
+{
+    raw(redis, "SET t 5");
+    struct command *show = COMMAND("show", "--semaphore", "t");
+    cr_assert_eq(command_end(show), 1);
+    cr_assert_str_eq(show->text[OUT], "t: 5 free, none held with a lease\n");
     command_free(show);
 }
 
