@@ -32,6 +32,8 @@
  *     C.T fencedlock NAME             lockAndGetToken: the token
  *     C.T token NAME                  getToken
  *     C.T fencedcount NAME REDIS_URL TOKENS STOP     see fencedCount()
+ *     C.T semaset NAME N              trySetPermits; semaacquire, sematry, semarelease NAME N, semafree NAME
+ *     C.T semashare NAME REDIS_URL INSIDE STOP       see share()
  *     C.T latch NAME set N            trySetCount; without "set N": getCount
  *     C.T latch NAME down             C.T latch NAME wait [WAIT_MS]           C.T latch NAME delete */
 import java.io.BufferedInputStream;
@@ -181,7 +183,9 @@ public final class Peer {
             return Thread.currentThread().getId();
         }
         if (words[1].startsWith("sema")) {
-            return sema(client.getSemaphore(words[2]), words[1].substring(4), words);
+            return words[1].equals("semashare")
+                ? share(client.getSemaphore(words[2]), words[0], URI.create(words[3]), words[4], words[5])
+                : sema(client.getSemaphore(words[2]), words[1].substring(4), words);
         }
         if (words[1].startsWith("perm")) {
             return permits(client.getPermitExpirableSemaphore(words[2]), words[1].substring(4), words);
@@ -350,6 +354,28 @@ public final class Peer {
             }
         }
         return done;
+    }
+
+    /* Until the key `stop` exists: has a permit, and counts itself in the number `inside` meanwhile, and in
+     * "<inside>:<who>". Answers "<times>:<us of the longest wait>:<most inside>". */
+    private static String share(RSemaphore semaphore, String who, URI url, String inside, String stop)
+            throws IOException, InterruptedException {
+        long done = 0;
+        long longest = 0;
+        long most = 0;
+        try (Plain redis = new Plain(url)) {
+            while (redis.call("EXISTS", stop).equals("0")) {
+                long began = us();
+                semaphore.acquire();
+                longest = Math.max(longest, us() - began);
+                most = Math.max(most, Long.parseLong(redis.call("INCR", inside)));
+                redis.call("INCR", inside + ":" + who);
+                redis.call("DECR", inside);
+                semaphore.release();
+                done++;
+            }
+        }
+        return done + ":" + longest + ":" + most;
     }
 
     /* Until the key `stop` exists: under the lock, reads `counter` twice. Answers "<times>:<times it differed>". */
