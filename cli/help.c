@@ -207,7 +207,7 @@ const char help_show[] =
     "                    latest, elsewhere there is a new answer for each change [1]\n"
     "      --fair, --string, --semaphore\n"
     "                    NAME is a fair lock, a string lock, or a semaphore:\n"
-    "                      jobs: 2 free, 1 held with a lease by web-3 pid 812...\n"
+    "                      jobs: 2 permits free, 1 held with a lease by web-3...\n"
     "                    Permits of hlk_semaphore have no lease, and no holder\n" SERVER ANSWER "\n"
     "JSON: {\"name\":...,\"held\":true,\"holder\":...,\"host\":...,\"pid\":...,\"hold\":...,\n"
     "\"count\":...,\"ttl_ms\":...,\"waiting\":...}, of a semaphore \"free\":... too, then for\n"

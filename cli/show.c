@@ -69,16 +69,17 @@ static void waiting_text(char *buf, size_t size, int64_t waiting, bool by_holder
 static bool answer_text(const struct options *options, const struct seen *seen)
 {
     const struct hlk_lock_state *state = &seen->state;
-    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[64] = "held", none[64] = "free";
+    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[128] = "held", none[64] = "free";
     struct holder holder;
     int len;
     holder_read(&holder, state->holder);
     text_shown(shown_name, sizeof shown_name, options->name);
     waiting_text(waiting, sizeof waiting, state->waiting, options->fair || options->semaphore);
     if (options->semaphore) {
-        snprintf(held, sizeof held, "%" PRId64 " free, %" PRId64 " held with a lease%s", seen->free, state->count,
+        int at = snprintf(none, sizeof none, "%" PRId64 " permit%s free, ", seen->free, seen->free == 1 ? "" : "s");
+        snprintf(held, sizeof held, "%s%" PRId64 " held with a lease%s", none, state->count,
                  state->count == 1 ? "" : ", one");
-        snprintf(none, sizeof none, "%" PRId64 " free, none held with a lease", seen->free);
+        snprintf(none + at, sizeof none - (size_t)at, "none held with a lease");
     }
     if (state->ttl_ms < 0)
         snprintf(ttl, sizeof ttl, "without end (not by hasplock)");

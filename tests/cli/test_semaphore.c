@@ -89,13 +89,13 @@ Test(cli_semaphore, is_shown)
     struct command *first = start_holder("3"), *second = start_holder("3");
     struct command *show = COMMAND("show", "--semaphore", "t");
     cr_assert_eq(command_end(show), 0);
-    cr_assert(strstr(show->text[OUT], "t: 1 free, 2 held with a lease, one by "), "%s", show->text[OUT]);
+    cr_assert(strstr(show->text[OUT], "t: 1 permit free, 2 held with a lease, one by "), "%s", show->text[OUT]);
     command_free(show);
     end_holder(first);
     end_holder(second);
     show = COMMAND("show", "--semaphore", "t");
     cr_assert_eq(command_end(show), 1);
-    cr_assert_str_eq(show->text[OUT], "t: 3 free, none held with a lease\n");
+    cr_assert_str_eq(show->text[OUT], "t: 3 permits free, none held with a lease\n");
     command_free(show);
     show = COMMAND("show", "--semaphore", "--json", "t");
     cr_assert_eq(command_end(show), 1);
@@ -109,7 +109,7 @@ Test(cli_semaphore, shows_one_without_leases)
     raw(redis, "SET t 5");
     struct command *show = COMMAND("show", "--semaphore", "t");
     cr_assert_eq(command_end(show), 1);
-    cr_assert_str_eq(show->text[OUT], "t: 5 free, none held with a lease\n");
+    cr_assert_str_eq(show->text[OUT], "t: 5 permits free, none held with a lease\n");
     command_free(show);
 }
 
