@@ -31,7 +31,7 @@ void hlk_acquiring_limit(struct hlk_acquiring *acquiring, int64_t at_ms);
 void hlk_acquiring_stop(struct hlk_acquiring *acquiring);
 
 /* hlk_lock_acquire_async with checked arguments. owner: the handle's own, referenced by the caller even if the handle
- * was destroyed. */
+ * was destroyed; NULL: the handle's holder is no owner. */
 enum hlk_status hlk_lock_acquire_async_as(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
                                           hlk_done_fn *done, void *ctx);
 

@@ -1,8 +1,6 @@
 /* Lock handles and owners: making them, and the calls that need no Redis. */
 #include "api/handle.h"
 
-#include "api/settled.h"
-
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
@@ -95,7 +93,7 @@ void hlk_lock_owner_label(struct hlk_handle *handle, char *buf, size_t size)
 
 /* --- locks --- */
 
-static void free_lock(struct hlk_handle *handle)
+void hlk_lock_free(struct hlk_handle *handle)
 {
     hlk_lock *lock = HLK_CONTAINER(handle, hlk_lock, handle);
     hlk_client *client = lock->client;
@@ -107,8 +105,6 @@ static void free_lock(struct hlk_handle *handle)
         hlk_entry_unref(lock->entry);
     if (lock->is_multilock)
         hlk_mem_free(lock->members);
-    else if (lock->kind->format == &hlk_format_semaphore)
-        hlk_settled_free(lock->settled);
     hlk_mem_free(lock);
     hlk_client_unref(client);
 }
@@ -174,7 +170,7 @@ static void init_lock(hlk_lock *lock, hlk_client *client, const struct hlk_lock_
     lock->handle.mu = &client->table.handles_mu;
     lock->handle.callback = (struct hlk_callback){ opts->on_event, opts->event_ctx };
     lock->handle.lost_fd = -1;
-    lock->handle.free = free_lock;
+    lock->handle.free = hlk_lock_free;
     lock->client = client;
     hlk_client_ref(client);
     if (opts->owner) {

@@ -50,7 +50,7 @@ struct hlk_lock {
         int64_t token_floor;            /* of a fenced kind */
         int64_t permits;                /* of a kind that has them: how many there are; 0: as it was set */
         struct hlk_members *members;    /* of a multilock */
-        struct hlk_settled *settled;    /* of a semaphore (api/settled.h) */
+        struct hlk_notes *notes;    /* of a semaphore (api/semaphore_notes.h) */
     };
     const struct hlk_kind *kind;
     uint16_t backoff_min_ms, backoff_max_ms;    /* of polls; at most a minute */
@@ -93,6 +93,9 @@ size_t hlk_lock_check_name(hlk_client *client, const char *operation, const char
 hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts);
 hlk_lock *hlk_lock_make_without_entry(hlk_client *client, const char *name, size_t len,
                                       const struct hlk_lock_opts *opts);
+
+/* handle.free of these */
+void hlk_lock_free(struct hlk_handle *handle);
 
 /* hlk_lock_create for the public function that makes a `what`. wrong: of its arguments, found already; or NULL. */
 hlk_lock *hlk_lock_create_as(hlk_client *client, const char *what, const char *name, const struct hlk_lock_opts *opts,

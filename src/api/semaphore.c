@@ -1,5 +1,4 @@
-/* The semaphore: acquires by the operation of all locks, releases by that of all ends, and short commands.
- */
+/* The semaphore: acquires by the operation of all locks, releases by that of all ends, and short commands. */
 #include "api/semaphore.h"
 
 #include "base/clock.h"
@@ -28,7 +27,7 @@ enum hlk_status hlk_semaphore_check(const hlk_semaphore *semaphore, const char *
 struct farewell { /* nobody waits for it */
     struct hlk_command cmd;
     hlk_lock *lock;
-    char settled[HLK_SETTLED_TEXT(HLK_SETTLED_KEPT)];
+    char settled[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];
 };
 
 static void on_farewell(struct hlk_call *call)
@@ -43,7 +42,7 @@ static void settle_rest(hlk_semaphore *semaphore)
 {
     hlk_lock *lock = semaphore->lock;
     struct farewell *farewell = hlk_mem_zalloc(sizeof *farewell);
-    if (!farewell || hlk_settled_take(lock->settled, farewell->settled, HLK_SETTLED_KEPT) == 0) {
+    if (!farewell || hlk_notes_take(lock->notes, farewell->settled, HLK_NOTES_KEPT) == 0) {
         hlk_mem_free(farewell);
         return;
     }
@@ -52,13 +51,22 @@ static void settle_rest(hlk_semaphore *semaphore)
     hlk_semaphore_send_settle(&farewell->cmd, lock, farewell->settled, on_farewell);
 }
 
+static void free_lock(struct hlk_handle *handle)
+{
+    struct hlk_notes *notes = HLK_CONTAINER(handle, hlk_lock, handle)->notes;
+    hlk_lock_free(handle);
+    hlk_notes_free(notes);
+}
+
 /* NULL: no memory. */
 static hlk_semaphore *make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
 {
     hlk_semaphore *semaphore = hlk_mem_zalloc(sizeof *semaphore);
     hlk_lock *lock = semaphore ? hlk_lock_make(client, name, len, opts) : NULL;
-    if (lock && (lock->settled = hlk_settled_make()))
+    if (lock && (lock->notes = hlk_notes_make())) {
+        lock->handle.free = free_lock;
         semaphore->line = hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, name, len, OF_NOBODY, true);
+    }
     if (semaphore && semaphore->line) {
         semaphore->lock = lock;
         return semaphore;
@@ -128,7 +136,7 @@ hlk_lock *hlk_semaphore_call_make(const hlk_semaphore *semaphore, int64_t permit
     if (!own)
         return NULL;
     struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
-    call->settled = semaphore->lock->settled;
+    call->notes = semaphore->lock->notes;
     if (!once) {
         call->line = semaphore->line;
         hlk_entry_ref(call->line);
@@ -172,7 +180,7 @@ struct give_back { /* of the waiter and of the pending release */
     atomic_int refs;
     enum hlk_release_outcome outcome;
     struct hlk_error error;
-    char settled[HLK_SETTLED_TEXT(HLK_SETTLED_SENT)];
+    char settled[HLK_NOTES_TEXT(HLK_NOTES_SENT)];
 };
 
 static void unref_give_back(struct give_back *back)
@@ -201,7 +209,7 @@ static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permit
     atomic_init(&back->refs, 2);
     back->lock = lock;
     hlk_handle_retain(&lock->handle);
-    (void)hlk_settled_take(lock->settled, back->settled, HLK_SETTLED_SENT);
+    (void)hlk_notes_take(lock->notes, back->settled, HLK_NOTES_SENT);
     hlk_semaphore_fill_release(&back->pending, lock, permits, change, back->settled);
     back->pending.settled = on_given_back;
     return back;
@@ -214,7 +222,7 @@ enum hlk_status hlk_semaphore_released(const hlk_lock *lock, const struct hlk_re
     case HLK_RELEASE_DONE:
         HLK_COUNT(&lock->client->table, released);
         if (!pending->cmd.doubt)
-            hlk_settled_note(lock->settled, pending->cmd.hold);
+            hlk_notes_add(lock->notes, pending->cmd.hold);
         return HLK_OK;
     case HLK_RELEASE_REFUSED:
         HLK_COUNT(&lock->client->table, release_refused);

@@ -12,26 +12,6 @@ static void on_acquired(hlk_lock *own, enum hlk_status status, void *ctx)
     call->done(call->semaphore, status, ctx);
 }
 
-static void complete_acquire(void *ctx)
-{
-    struct hlk_async *async = ctx;
-    hlk_client_complete(async->lock->client, &async->job);
-}
-
-static enum hlk_status start_acquire(hlk_semaphore *semaphore, hlk_lock *own, const struct hlk_acquire_opts *opts,
-                                     hlk_semaphore_done_fn *done, void *ctx)
-{
-    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
-    call->semaphore = semaphore;
-    call->done = done;
-    struct hlk_acquiring *acquiring = hlk_acquiring_make(own, opts, own->holder, NULL, complete_acquire);
-    if (!acquiring)
-        return hlk_lock_fail(own, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
-    acquiring->async.done = on_acquired;
-    acquiring->async.ctx = ctx;
-    return hlk_acquiring_start(acquiring, opts);
-}
-
 enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *semaphore, int64_t permits,
                                             const struct hlk_acquire_opts *given, hlk_semaphore_done_fn *done,
                                             void *ctx)
@@ -45,7 +25,10 @@ enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *semaphore, int64_t pe
     hlk_lock *own = hlk_semaphore_call_make(semaphore, permits, opts.wait_ms == 0);
     if (!own)
         return HLK_E_NOMEM;
-    status = start_acquire(semaphore, own, &opts, done, ctx);
+    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
+    call->semaphore = semaphore;
+    call->done = done;
+    status = hlk_lock_acquire_async_as(own, &opts, NULL, on_acquired, ctx);
     hlk_handle_release(&own->handle);
     return status;
 }
@@ -61,7 +44,7 @@ struct returned {
     void *ctx;
     enum hlk_status status;
     struct hlk_error error;
-    char settled[HLK_SETTLED_TEXT(HLK_SETTLED_SENT)];
+    char settled[HLK_NOTES_TEXT(HLK_NOTES_SENT)];
 };
 
 static void free_returned(struct returned *returned)
@@ -114,7 +97,7 @@ static void start_release(hlk_semaphore *semaphore, struct returned *returned, i
         complete_release(returned, HLK_OK);
         return;
     }
-    (void)hlk_settled_take(lock->settled, returned->settled, HLK_SETTLED_SENT);
+    (void)hlk_notes_take(lock->notes, returned->settled, HLK_NOTES_SENT);
     hlk_semaphore_fill_release(&returned->pending, lock, permits, HLK_PERMITS_RELEASE, returned->settled);
     returned->pending.settled = on_returned;
     hlk_release_start(&hlk_lock_node(lock)->releases, &returned->pending, NULL, returned->done != NULL);

@@ -13,9 +13,9 @@ static struct hlk_semaphore_call *call_of(const struct hlk_acquire_op *op)
 void hlk_semaphore_call_begin(struct hlk_acquire_op *op)
 {
     struct hlk_semaphore_call *call = call_of(op);
-    if (!call || !call->settled)
+    if (!call || !call->notes)
         return;
-    (void)hlk_settled_take(call->settled, call->text, HLK_SETTLED_SENT);
+    (void)hlk_notes_take(call->notes, call->text, HLK_NOTES_SENT);
     op->cmd.settled = call->text;
 }
 
@@ -44,13 +44,13 @@ enum hlk_status hlk_semaphore_call_keep(struct hlk_acquire_op *op)
 {
     const struct hlk_semaphore_call *call = call_of(op);
     struct hlk_release_record record;
-    if (!call || !call->settled || op->waiter.passed)
+    if (!call || !call->notes || op->waiter.passed)
         return HLK_OK;
     if (hlk_entry_release(op->lock->entry, op->waiter.holder.id, &record) != HLK_LET_LAST)
         return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
     hlk_entry_release_finish(op->lock->entry);
     if (!record.doubt)
-        hlk_settled_note(call->settled, record.h);
+        hlk_notes_add(call->notes, record.h);
     return HLK_OK;
 }
 

@@ -4,18 +4,18 @@
 #define HLK_API_SEMAPHORE_CALL_H
 
 #include "api/acquire_op.h"
-#include "api/settled.h"
+#include "api/semaphore_notes.h"
 #include "hasplock/semaphore.h"
 
 struct hlk_semaphore_call {
     int64_t count;
     atomic_uint holds;                  /* of the call's holder */
-    struct hlk_settled *settled;        /* NULL: permits with leases, which leave no notes, and wait in no line */
+    struct hlk_notes *notes;            /* NULL: permits with leases, which leave no notes, and wait in no line */
     struct hlk_entry *line;             /* in which it waits, if it does not get its permits at once; referenced.
                                          * NULL: in none */
     hlk_semaphore *semaphore;           /* of a call without a blocked thread: for `done` */
     hlk_semaphore_done_fn *done;
-    char text[HLK_SETTLED_TEXT(HLK_SETTLED_SENT)];      /* cmd->settled */
+    char text[HLK_NOTES_TEXT(HLK_NOTES_SENT)];      /* cmd->settled */
 };
 
 /* NULL: it is not one for a call of a semaphore. */
@@ -34,17 +34,17 @@ void hlk_semaphore_send_settle(struct hlk_command *cmd, const hlk_lock *lock, co
 
 /* --- for acquire_op.c; each is a no-op for a lock --- */
 
-/* Its command is about another hold from now on. */
+/* From now on its command is about another hold id. */
 void hlk_semaphore_call_begin(struct hlk_acquire_op *op);
-/* It tries without a ticket: others wait in the line, or ask for it. */
+/* Its commands take no ticket: it will wait in the line if they are answered BUSY. */
 bool hlk_semaphore_call_tries(const struct hlk_acquire_op *op);
-/* Such a try was answered BUSY: it joins the line. Returns what the entry says: HEAD, QUEUED, NOMEM. */
+/* That was the answer: it joins the line. Returns what the entry says: HEAD, QUEUED, NOMEM. */
 enum hlk_enter hlk_semaphore_call_join(struct hlk_acquire_op *op);
-/* The permits are the caller's, and have no holder: the entry lets go of its hold, and Redis is sent nothing. HLK_OK;
+/* The permits are the caller's, and have no holder: the entry lets go of its hold, and nothing is sent. HLK_OK, or
  * HLK_E_CLOSED: close has given them back; see op->error. */
 enum hlk_status hlk_semaphore_call_keep(struct hlk_acquire_op *op);
-/* Another call has passed it permits that it cannot use any more: they are released, in the background. op->take_back
- * is that release, for which `settled` is called. */
+/* Another call has passed it permits, and it ends without them: they are released in the background. op->take_back is
+ * the release; it has ended the ticket before, if there was one. */
 void hlk_semaphore_call_give_back(struct hlk_acquire_op *op);
 
 #endif
