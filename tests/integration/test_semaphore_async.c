@@ -7,6 +7,7 @@
 
 #define MANY 50
 
+TestSuite(semaphore_async_wire, .init = semaphore_start_proxied, .fini = semaphore_stop, .timeout = 60);
 TestSuite(semaphore_async, .init = semaphore_start, .fini = semaphore_stop, .timeout = 60);
 
 static struct outcome {
@@ -140,6 +141,46 @@ Test(semaphore_async, refuses_bad_arguments)
     cr_assert_eq(outcome.ok + outcome.other, 0);
 }
 
+/* Its completions run in dispatch. */
+static hlk_client *open_loops(void)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.flags |= HLK_OPEN_DISPATCH;
+    return fixture_open(&opts);
+}
+
+/* --- close */
+
+/* It has happened. */
+Test(semaphore_async_wire, a_release_without_an_answer_ends_with_its_client)
+{
+    semaphore_set(1);
+    proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
+    releases(1);
+    hlk_semaphore_destroy(permits);
+    permits = NULL;
+    fixture_close(client);
+    cr_assert_eq(outcome.closed, 1);
+    cr_assert(strstr(outcome.error, "the client was closed before an answer came"), "%s", outcome.error);
+    cr_assert_eq(semaphore_free(), 2);
+    raw(fixture.redis, "DEL %s", SEMAPHORE_QUEUE); /* its note */
+}
+
+/* Redis has given the permit, and the application has not dispatched the answer. */
+Test(semaphore_async, what_a_completion_says_in_close_is_true)
+{
+    hlk_client *loops = open_loops();
+    hlk_semaphore *own = hlk_semaphore_create(loops, "t");
+    semaphore_set(1);
+    cr_assert_eq(hlk_semaphore_acquire_async(own, 1, NULL, on_done, NULL), HLK_OK, "%s", hlk_last_error());
+    while (semaphore_free() == 1)
+        (void)hlk_client_dispatch(loops, 1);
+    hlk_semaphore_destroy(own);
+    fixture_close(loops);
+    cr_assert_eq(outcome.ok + outcome.closed, 1);
+    WAIT_FOR(semaphore_free() == (outcome.ok ? 0 : 1));
+}
+
 /* --- in the application's own loop */
 
 static void dispatch_until(hlk_client *loops, atomic_int *number, int n)
@@ -150,9 +191,7 @@ static void dispatch_until(hlk_client *loops, atomic_int *number, int n)
 
 Test(semaphore_async, completes_in_dispatch)
 {
-    struct hlk_client_opts opts = fixture_opts();
-    opts.flags |= HLK_OPEN_DISPATCH;
-    hlk_client *loops = fixture_open(&opts);
+    hlk_client *loops = open_loops();
     hlk_semaphore *own = hlk_semaphore_create(loops, "t");
     semaphore_set(1);
     for (int round = 1; round <= 20; round++) {
