@@ -101,7 +101,8 @@ struct hlk_counters {
     uint64_t commands, writes;  /* commands sent (up to 16 acquires and releases in one); writes they were sent in */
     uint64_t reconnects;
     uint64_t granted;           /* waits to which a release elsewhere gave the lock */
-    uint64_t passed;            /* holds passed between threads of this process without a command */
+    uint64_t passed;            /* holds, and acquires of a semaphore, passed on within this process, without
+                                 * a command */
     uint64_t handed_back;       /* grants that arrived when nobody waited any more */
     uint64_t wait_us[32];       /* how long successful waits took: [i] counts those below 2^i us, not below 2^(i-1) */
 };

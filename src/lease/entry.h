@@ -30,7 +30,7 @@
 
 #define HLK_GRANT_MS 5000       /* G: the longest ttl that a grant gives to a wait under the watchdog */
 #define HLK_BRIEF_MS 20         /* wait and hold together took no longer: brief in lua/lock_release.lua */
-#define HLK_CONTENDED_MS 20     /* so long after an answer BUSY calls of a semaphore wait in line, and do not try */
+#define HLK_CONTENDED_MS 20     /* for so long after an answer BUSY each call of a semaphore waits in line */
 #define HLK_PASS_MS 5           /* an entry is passed on locally for so long, then Redis' queue has its turn */
 
 struct hlk_entry_table;
@@ -104,9 +104,9 @@ struct hlk_local_waiter {
     bool once;                          /* one try: does not wait, but is woken when the head waiter has its reply */
     bool completes;                     /* reported by a completion: its owner's later waits stay behind it */
     bool got;                           /* holds the lock and has left the queue */
-    bool tried;                         /* without a place in the queue; there were too few permits */
-    bool passed;                        /* got: permits of another call. The entry has no hold of them */
-    bool owes;                          /* passed, and its ticket is to be ended: release(h), hlk_entry_leave_finish */
+    bool tried;                         /* it has asked for permits before, without a ticket: BUSY */
+    bool passed;                        /* got: permits that another call has given back, and no hold */
+    bool owes;                          /* passed, and its ticket has to be ended: release(h), hlk_entry_leave_finish */
     /* Any thread, under the entry's mutex: only wakes. HLK_WAKE_QUEUE: check the entry; _MESSAGE: send again. Pass its
      * result to hlk_park_wake_signalled (base/park.h). */
     struct hlk_park *(*wake)(struct hlk_local_waiter *waiter, unsigned bit);
@@ -239,11 +239,12 @@ void hlk_entry_leave_finish(struct hlk_entry *e);
 
 /* --- the permits of a semaphore: pass_permits.c. The entry is the line in which calls of this process wait --- */
 
-/* True: the next in line has these permits now, and nothing is to be sent. False: nobody waits, or only one whose
- * command is on its way; it needs another number; or it is the turn of Redis' queue. */
+/* A call gives these permits back. True: the next call in line has them, and nothing is to be sent. False: send the
+ * release. Nobody waits, or only one whose command is on its way; the next one needs another number; or it is the turn
+ * of Redis' queue. */
 bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits);
-/* A command of the head waiter is on its way, and for a while Redis has not said that there are no permits: a call need
- * not wait behind it. */
+/* A new call need not wait in line: a command of the head waiter is on its way, and no answer was BUSY in the last
+ * HLK_CONTENDED_MS. */
 bool hlk_entry_may_try_permits(struct hlk_entry *e);
 
 /* --- a round trip that raises a lease: lease/raise.h --- */

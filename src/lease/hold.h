@@ -21,7 +21,7 @@ struct hlk_ticket {
     int64_t token, last_token;          /* of the hold, and the last of its block; 0: not fenced */
     int64_t got_ms;                     /* when the entry was acquired, and how often it was passed on since */
     unsigned passes;
-    int64_t busy_ms;                    /* permits: when Redis has said last that they are not free */
+    int64_t busy_ms;                    /* permits: when the last answer BUSY came */
 };
 
 /* It begins with the first attempt of its acquire, and ends with the answer to its release. */

@@ -1,7 +1,7 @@
-/* Permits of a semaphore that one call gives back and another call of this process waits for: they go from one to the
- * other, and Redis is told nothing. What it has stays true: so many permits are free, and so many tickets wait.
+/* Permits of a semaphore that one call gives back while another call of this process waits for as many: the second call
+ * gets them, and nothing is sent. What Redis has stays true: the number of free permits, and the tickets.
  *
- * The head waiter is the last one that is served. It has a ticket in Redis, which a command has to end. */
+ * The head waiter is served last. It has a ticket in Redis, which a command has to end. */
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
@@ -25,7 +25,7 @@ static struct hlk_local_waiter *next_in_line(const struct hlk_entry *e)
     return e->state == HLK_ENTRY_WAITING && !e->hold.doubt ? first : NULL;
 }
 
-/* The head waiter, which is alone, goes with permits. */
+/* The head waiter has permits, and leaves. Nobody is behind it who could take its ticket over. */
 static void end_ticket_of(struct hlk_entry *e, struct hlk_local_waiter *head)
 {
     head->owes = hlk_hold_queued(&e->hold, head->h);
