@@ -62,7 +62,7 @@ typedef int hlk_list_fn(const struct hlk_listed *lock, void *ctx);
 struct hlk_list_opts {
     size_t      size;
     const char *prefix;             /* of the names, literal, up to 512 bytes; NULL: all */
-    int64_t     max_keys;           /* stop after about this many keys of the server; 0: 100000 */
+    int64_t     max_keys;           /* stop after about this many keys of all servers; 0: 100000 */
     hlk_cancel *cancel;             /* triggering it ends the call with HLK_INTERRUPTED; NULL: none */
     uint64_t    cursor;             /* in: 0, or where an earlier call stopped. Out: where it stopped; 0: at the end */
     int64_t     refused;            /* out: how many keys this user may not read */
@@ -76,8 +76,12 @@ struct hlk_list_opts {
  * keys of the server, in steps of 500 that take it about a millisecond each: use it for people, not every second. The
  * user needs the rights +scan and +hlen in addition to those of docs/acl.md; for string locks +scan and +getrange. Of
  * string locks those are named that hasplock holds: a token of other libraries looks like any other string.
+ * Over several masters the keys of each are looked at, and what is found on one is asked of all. A call reports each
+ * lock once, if a majority holds it or may hold it: masters that did not answer count as holding it. The user needs
+ * these rights on each master. A minority may be away; else the status is that of the masters that are.
  * HLK_OK (see `cursor`), HLK_INTERRUPTED, HLK_E_INVALID, faults as hlk_lock_query. Any thread. Blocks up to
- * reconnect_timeout_ms + reply_timeout_ms for each step. */
+ * reconnect_timeout_ms + reply_timeout_ms for each step; over several masters up to node_timeout_ms, and for each lock
+ * that it finds up to node_timeout_ms for each master. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_list(hlk_client *client, struct hlk_list_opts *opts, hlk_list_fn *fn,
                                                    void *ctx);
 

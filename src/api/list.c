@@ -1,5 +1,5 @@
 /* What is held on the server: SCAN, a step at a time (lua/lock_list.lua). In a cluster one server after the other. */
-#include "api/handle.h"
+#include "api/list.h"
 
 #include "base/opts.h"
 #include "node/cluster.h"
@@ -8,37 +8,10 @@
 #include <string.h>
 
 #define MAX_KEYS 100000
-#define STEP_KEYS 500 /* about 1 ms of the server's time */
-#define HEAD 2        /* the cursor and the number of refused keys, before the locks */
-#define COLUMNS 5     /* name, ttl, holder, count, waiting */
-#define SERVER_BIT 54 /* of the cursor, in a cluster: from here on which server it is of. SCAN counts by fewer */
+#define HEAD 2    /* the cursor and the number of refused keys, before the locks */
+#define COLUMNS 5 /* name, ttl, holder, count, waiting */
 
-struct step {
-    struct hlk_list_opts *opts;
-    hlk_list_fn *fn;
-    void *ctx;
-    bool understood;
-    struct hlk_node *node;
-};
-
-static uint64_t cursor_of(unsigned server)
-{
-    return (uint64_t)server << SERVER_BIT;
-}
-
-static unsigned server_of(uint64_t cursor)
-{
-    return (unsigned)(cursor >> SERVER_BIT);
-}
-
-/* The next server that has slots, from this one on; 0: none. */
-static unsigned next_server(const struct step *step, unsigned server)
-{
-    const struct hlk_cluster *cluster = step->node->cluster;
-    while (cluster && hlk_node_server(step->node, server) && !hlk_cluster_keeps(cluster, server))
-        server++;
-    return cluster && hlk_node_server(step->node, server) ? server : 0;
-}
+/* --- one step --- */
 
 static bool is_text(const redisReply *reply)
 {
@@ -60,50 +33,85 @@ static bool list_is_answer(const redisReply *reply)
 /* Skips a name that no lock can have, such as one with a NUL. */
 static void read_step(const struct hlk_command *cmd, void *ctx)
 {
-    struct step *step = ctx;
+    struct hlk_list_step *step = ctx;
     const redisReply *reply = cmd->call.reply;
     step->understood = list_is_answer(reply);
     if (!step->understood)
         return;
-    for (size_t i = HEAD; i < reply->elements && !step->opts->stopped; i += COLUMNS) {
+    for (size_t i = HEAD; i < reply->elements && !step->stopped; i += COLUMNS) {
         redisReply *const *row = &reply->element[i];
         if (!is_lock(row) || row[0]->len == 0 || row[0]->len > HLK_NAME_MAX)
             continue;
         struct hlk_listed lock = { sizeof lock,     row[0]->str,     row[2]->str,
                                    row[3]->integer, row[1]->integer, row[4]->integer };
-        step->opts->stopped = step->fn(&lock, step->ctx) != 0;
+        step->stopped = step->fn(&lock, step->ctx) != 0;
     }
-    step->opts->refused += reply->element[1]->integer;
-    if (step->opts->stopped) /* the same step again: the rest of it was not given */
-        return;
-    unsigned server = server_of(step->opts->cursor);
-    uint64_t cursor = strtoull(reply->element[0]->str, NULL, 10);
-    step->opts->cursor = cursor ? cursor_of(server) | cursor : cursor_of(next_server(step, server + 1));
+    step->refused = reply->element[1]->integer;
+    if (!step->stopped) /* else the same step again: the rest of it was not given */
+        step->cursor = strtoull(reply->element[0]->str, NULL, 10);
 }
 
-static enum hlk_status list(hlk_lock *handle, struct step *step)
+enum hlk_status hlk_list_step(hlk_lock *handle, hlk_pipeline *server, const struct hlk_send_limits *limits,
+                              struct hlk_list_step *step)
 {
-    struct hlk_list_opts *opts = step->opts;
-    struct hlk_send_limits patience = { .cancel = opts->cancel };
+    struct hlk_command cmd = { .type = &hlk_command_list,
+                               .prefix = step->opts->prefix,
+                               .cursor = step->cursor,
+                               .strings = step->opts->kind == HLK_LOCK_STRING,
+                               .count = step->keys < HLK_LIST_STEP_KEYS ? step->keys : HLK_LIST_STEP_KEYS,
+                               .pipeline = server };
+    step->stopped = false;
+    step->refused = 0;
+    enum hlk_status status = hlk_lock_send(handle, "list", &cmd, limits, read_step, step);
+    if (status != HLK_OK || step->understood)
+        return status;
+    static const char what[] = "unexpected reply of the server";
+    return limits->error ? hlk_error_set(limits->error, HLK_E_SERVER, what)
+                         : hlk_lock_fail(handle, "list", HLK_E_SERVER, what);
+}
+
+/* --- one server, or those of a cluster --- */
+
+static uint64_t cursor_of(unsigned server)
+{
+    return (uint64_t)server << HLK_LIST_SERVER_BIT;
+}
+
+static unsigned server_of(uint64_t cursor)
+{
+    return (unsigned)(cursor >> HLK_LIST_SERVER_BIT);
+}
+
+/* The next server that has slots, from this one on; 0: none. */
+static unsigned next_server(struct hlk_node *node, unsigned server)
+{
+    const struct hlk_cluster *cluster = node->cluster;
+    while (cluster && hlk_node_server(node, server) && !hlk_cluster_keeps(cluster, server))
+        server++;
+    return cluster && hlk_node_server(node, server) ? server : 0;
+}
+
+static enum hlk_status list_servers(hlk_lock *handle, struct hlk_list_opts *opts, hlk_list_fn *fn, void *ctx)
+{
+    struct hlk_node *node = hlk_lock_node(handle);
+    const struct hlk_send_limits limits = { .cancel = opts->cancel };
+    struct hlk_list_step step = { .opts = opts, .fn = fn, .ctx = ctx };
     if (opts->cursor == 0)
-        opts->cursor = cursor_of(next_server(step, 0));
-    for (int64_t seen = 0; seen < opts->max_keys; seen += STEP_KEYS) {
-        struct hlk_command cmd = { .type = &hlk_command_list,
-                                   .prefix = opts->prefix,
-                                   .cursor = opts->cursor & (cursor_of(1) - 1),
-                                   .strings = opts->kind == HLK_LOCK_STRING,
-                                   .count = opts->max_keys - seen < STEP_KEYS ? opts->max_keys - seen : STEP_KEYS };
-        struct hlk_node *server = hlk_node_server(step->node, server_of(opts->cursor));
+        opts->cursor = cursor_of(next_server(node, 0));
+    for (step.keys = opts->max_keys; step.keys > 0 && !opts->stopped; step.keys -= HLK_LIST_STEP_KEYS) {
+        unsigned number = server_of(opts->cursor);
+        const struct hlk_node *server = hlk_node_server(node, number);
         if (!server)
             return hlk_lock_fail(handle, "list", HLK_E_INVALID, "the cursor is none of this client's");
-        cmd.pipeline = server->pipeline;
-        enum hlk_status status = hlk_lock_send(handle, "list", &cmd, &patience, read_step, step);
+        step.cursor = opts->cursor & (cursor_of(1) - 1);
+        enum hlk_status status = hlk_list_step(handle, server->pipeline, &limits, &step);
         if (status != HLK_OK)
             return status;
-        if (!step->understood)
-            return hlk_lock_fail(handle, "list", HLK_E_SERVER, "unexpected reply of the server");
-        if (opts->cursor == 0 || opts->stopped)
-            return HLK_OK;
+        opts->stopped = step.stopped;
+        opts->refused += step.refused;
+        opts->cursor = cursor_of(step.cursor || step.stopped ? number : next_server(node, number + 1)) | step.cursor;
+        if (opts->cursor == 0)
+            break;
     }
     return HLK_OK;
 }
@@ -141,14 +149,11 @@ enum hlk_status hlk_lock_list(hlk_client *client, struct hlk_list_opts *given, h
     enum hlk_status status = hlk_client_check(client, "list", NULL);
     if (status != HLK_OK)
         return status;
-    if (client->part)
-        return hlk_last_set(HLK_E_INVALID, "list: not of several masters; open a client of one of them");
     const char *name = *opts.prefix ? opts.prefix : "*";
     hlk_lock *handle = hlk_lock_make(client, name, strlen(name), &kind);
     if (!handle)
         return hlk_last_set(HLK_E_NOMEM, "list: no memory");
-    struct step step = { .opts = &opts, .fn = fn, .ctx = ctx, .node = hlk_lock_node(handle) };
-    status = list(handle, &step);
+    status = client->part ? client->part->locks->list(handle, &opts, fn, ctx) : list_servers(handle, &opts, fn, ctx);
     hlk_lock_destroy(handle);
     opts.prefix = given->prefix;
     opts.max_keys = given->max_keys;

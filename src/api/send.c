@@ -116,7 +116,11 @@ enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struc
                               void (*read)(const struct hlk_command *cmd, void *ctx), void *ctx)
 {
     struct blocking_command *blocking = make_blocking_command(lock, operation, command);
-    return blocking ? run_blocking_command(blocking, operation, patience, read, ctx) : HLK_E_NOMEM;
+    if (blocking)
+        return run_blocking_command(blocking, operation, patience, read, ctx);
+    if (patience && patience->error)
+        *patience->error = (struct hlk_error){ HLK_E_NOMEM, "no memory; nothing was sent" };
+    return HLK_E_NOMEM;
 }
 
 static void read_raised(const struct hlk_command *cmd, void *raised)

@@ -1,5 +1,7 @@
-/* hlk_lock_query and hlk_lock_break of a lock over several masters. These calls are rare, so the masters are asked one
- * after the other, each for up to node_timeout_ms. */
+/* hlk_lock_query, hlk_lock_list and hlk_lock_break of a lock over several masters. These calls are rare, so the masters
+ * are asked one after the other, each for up to node_timeout_ms. */
+#include "api/list.h"
+#include "base/mem.h"
 #include "quorum/round.h"
 #include "quorum/tally.h"
 
@@ -15,7 +17,7 @@ static bool is_there(const struct hlk_node *node, struct hlk_error *error)
 /* How many masters said what. */
 struct said {
     unsigned n, need; /* masters, and a majority of them */
-    unsigned answered, held;
+    unsigned answered, silent, held;
     enum hlk_status failure; /* of those that did not answer: of all the same, or HLK_E_CONNECT */
     bool unsure;             /* one may have run it, and did not say so */
     struct hlk_text why;
@@ -32,6 +34,7 @@ static void said_begin(struct said *said, const hlk_client *client)
 
 static void said_nothing(struct said *said, const struct hlk_node *node, const struct hlk_error *error)
 {
+    said->silent++;
     said->failure = said->failure == HLK_OK || said->failure == error->status ? error->status : HLK_E_CONNECT;
     said->unsure |= error->status == HLK_E_UNSURE;
     hlk_tally_reason(&said->why, node, error->text);
@@ -50,13 +53,16 @@ static int longer_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* What a majority keeps for so long; -1: without end. `ttls` is of the masters that hold it, at least `need`. */
-static int64_t ttl_of_majority(int64_t *ttls, const struct said *said)
+/* What a majority keeps for so long; -1: without end. If fewer masters have said that they hold it, it is at most
+ * that. */
+static int64_t ttl_of_majority(const struct hlk_lock_state *states, const struct said *said)
 {
+    int64_t ttls[HLK_QUORUM_MAX];
     for (unsigned i = 0; i < said->held; i++)
-        ttls[i] = ttls[i] < 0 ? INT64_MAX : ttls[i];
+        ttls[i] = states[i].ttl_ms < 0 ? INT64_MAX : states[i].ttl_ms;
     qsort(ttls, said->held, sizeof *ttls, longer_first);
-    return ttls[said->need - 1] == INT64_MAX ? -1 : ttls[said->need - 1];
+    int64_t ttl = ttls[(said->held < said->need ? said->held : said->need) - 1];
+    return ttl == INT64_MAX ? -1 : ttl;
 }
 
 /* The holder that most masters name. One of RedissonRedLock has another name on each. */
@@ -76,38 +82,208 @@ static const struct hlk_lock_state *main_holder(const struct hlk_lock_state *sta
     return found;
 }
 
-enum hlk_status hlk_quorum_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
+/* *out: what those say that hold it; free if there are none. */
+static void query_all(hlk_lock *lock, struct said *said, struct hlk_lock_state *out)
 {
-    struct said said;
     struct hlk_lock_state states[HLK_QUORUM_MAX]; /* of the masters on which it is held */
-    int64_t ttls[HLK_QUORUM_MAX], waiting = 0;
-    said_begin(&said, lock->client);
-    for (unsigned i = 0; i < said.n; i++) {
+    int64_t waiting = 0;
+    said_begin(said, lock->client);
+    for (unsigned i = 0; i < said->n; i++) {
         const struct hlk_node *node = &lock->client->nodes[i];
         struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
         struct hlk_error error = { .status = HLK_OK };
         if (!is_there(node, &error) ||
             hlk_lock_query_at(lock, node->pipeline, all_of(lock)->opts.node_timeout_ms, &state, &error) != HLK_OK) {
-            said_nothing(&said, node, &error);
+            said_nothing(said, node, &error);
             continue;
         }
-        said.answered++;
+        said->answered++;
         waiting = state.waiting > waiting ? state.waiting : waiting;
-        if (state.held) {
-            ttls[said.held] = state.ttl_ms;
-            states[said.held++] = state;
-        }
+        if (state.held)
+            states[said->held++] = state;
     }
-    if (said.held < said.need && said.held + (said.n - said.answered) >= said.need)
+    *out = (struct hlk_lock_state)HLK_LOCK_STATE_INIT;
+    if (said->held > 0) {
+        *out = *main_holder(states, said->held);
+        out->ttl_ms = ttl_of_majority(states, said);
+    }
+    out->waiting = waiting;
+}
+
+static bool may_be_held(const struct said *said)
+{
+    return said->held + said->silent >= said->need;
+}
+
+enum hlk_status hlk_quorum_lock_query(hlk_lock *lock, struct hlk_lock_state *out)
+{
+    struct said said;
+    struct hlk_lock_state found;
+    query_all(lock, &said, &found);
+    if (said.held < said.need && may_be_held(&said))
         return hlk_lock_fail(lock, "query", said.failure, "%u of %u masters answered, and it is held on %u%s",
                              said.answered, said.n, said.held, said.text);
     *out = (struct hlk_lock_state)HLK_LOCK_STATE_INIT;
-    if (said.held >= said.need) {
-        *out = *main_holder(states, said.held);
-        out->ttl_ms = ttl_of_majority(ttls, &said);
-    }
-    out->waiting = waiting;
+    if (said.held >= said.need)
+        *out = found;
+    out->waiting = found.waiting;
     return HLK_OK;
+}
+
+/* --- list: each lock that is on some master is looked at on all of them, once --- */
+
+struct listed_name {
+    struct hlk_map_node node; /* in listing.names */
+    struct listed_name *next; /* of the same step */
+    char name[];
+};
+
+struct listing {
+    hlk_lock *handle;
+    struct hlk_list_opts *opts;
+    hlk_list_fn *fn;
+    void *ctx;
+    struct hlk_map names;      /* of all steps */
+    struct listed_name *found; /* in this step, and not looked at yet */
+    struct said said;          /* by masters whose keys cannot be read */
+};
+
+/* Runs while the answer is read, so that no master can be asked. */
+static int take_name(const struct hlk_listed *lock, void *ctx)
+{
+    struct listing *listing = ctx;
+    size_t len = strlen(lock->name);
+    if (hlk_map_get(&listing->names, lock->name, len))
+        return 0;
+    struct listed_name *name = hlk_mem_zalloc(sizeof *name + len + 1);
+    if (!name)
+        return 1;
+    memcpy(name->name, lock->name, len);
+    if (!hlk_map_put(&listing->names, &name->node, name->name, len)) {
+        hlk_mem_free(name);
+        return 1;
+    }
+    name->next = listing->found;
+    listing->found = name;
+    return 0;
+}
+
+static bool free_name(struct hlk_map_node *node, void *ctx)
+{
+    (void)ctx;
+    hlk_mem_free(HLK_CONTAINER(node, struct listed_name, node));
+    return true;
+}
+
+static enum hlk_status list_no_memory(const struct listing *listing)
+{
+    return hlk_lock_fail(listing->handle, "list", HLK_E_NOMEM, "no memory for all names");
+}
+
+/* A master that does not answer counts as holding it. */
+static enum hlk_status report_held(const struct listing *listing, const struct listed_name *name)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    struct hlk_lock_state state;
+    struct said said;
+    opts.kind = listing->opts->kind == HLK_LOCK_STRING ? HLK_LOCK_STRING : HLK_LOCK_PLAIN;
+    hlk_lock *lock = hlk_lock_make_without_entry(listing->handle->client, name->name, name->node.len, &opts);
+    if (!lock)
+        return list_no_memory(listing);
+    query_all(lock, &said, &state);
+    hlk_lock_destroy(lock);
+    if (!state.held || !may_be_held(&said))
+        return HLK_OK;
+    const struct hlk_listed listed = {
+        sizeof listed, name->name, state.holder, state.count, state.ttl_ms, state.waiting
+    };
+    listing->opts->stopped = listing->fn(&listed, listing->ctx) != 0;
+    return HLK_OK;
+}
+
+static enum hlk_status report_found(struct listing *listing)
+{
+    enum hlk_status status = HLK_OK;
+    while (listing->found && status == HLK_OK && !listing->opts->stopped) {
+        const struct listed_name *name = listing->found;
+        listing->found = name->next;
+        status = listing->opts->cancel && hlk_cancel_triggered(listing->opts->cancel)
+                     ? hlk_lock_fail(listing->handle, "list", HLK_INTERRUPTED, "cancelled")
+                     : report_held(listing, name);
+    }
+    return status;
+}
+
+static uint64_t first_cursor(unsigned master)
+{
+    return (uint64_t)master << HLK_LIST_SERVER_BIT;
+}
+
+/* One step through the keys of a master. A step that was stopped is not over. */
+static enum hlk_status list_step(struct listing *listing, unsigned i, int64_t keys)
+{
+    struct hlk_list_opts *opts = listing->opts;
+    const struct hlk_node *node = &listing->handle->client->nodes[i];
+    struct hlk_error error = { .status = HLK_OK };
+    const struct hlk_send_limits limits = { .max_ms = all_of(listing->handle)->opts.node_timeout_ms,
+                                            .cancel = opts->cancel,
+                                            .error = &error };
+    struct hlk_list_step step = {
+        .opts = opts, .fn = take_name, .ctx = listing, .cursor = opts->cursor - first_cursor(i), .keys = keys
+    };
+    if (is_there(node, &error))
+        (void)hlk_list_step(listing->handle, node->pipeline, &limits, &step);
+    if (error.status == HLK_INTERRUPTED || error.status == HLK_E_CLOSED || error.status == HLK_E_NOMEM)
+        return hlk_lock_fail(listing->handle, "list", error.status, "%s", error.text);
+    if (error.status != HLK_OK) {
+        said_nothing(&listing->said, node, &error);
+        opts->cursor = first_cursor(i + 1);
+        return HLK_OK;
+    }
+    if (step.stopped)
+        return list_no_memory(listing);
+    enum hlk_status status = report_found(listing);
+    opts->refused += step.refused;
+    if (!opts->stopped && status == HLK_OK)
+        opts->cursor = step.cursor ? first_cursor(i) + step.cursor : first_cursor(i + 1);
+    return status;
+}
+
+/* A lock that a majority holds is on one master at least of each majority: a minority may be away. */
+static enum hlk_status list_masters(struct listing *listing)
+{
+    struct hlk_list_opts *opts = listing->opts;
+    struct said *said = &listing->said;
+    unsigned i = (unsigned)(opts->cursor >> HLK_LIST_SERVER_BIT);
+    struct hlk_error error;
+    if (i >= said->n)
+        return hlk_lock_fail(listing->handle, "list", HLK_E_INVALID, "the cursor is none of this client's");
+    for (unsigned before = 0; before < i; before++)
+        if (!is_there(&listing->handle->client->nodes[before], &error))
+            said_nothing(said, &listing->handle->client->nodes[before], &error);
+    enum hlk_status status = HLK_OK;
+    for (int64_t keys = opts->max_keys; keys > 0 && i < said->n && status == HLK_OK && !opts->stopped;
+         keys -= HLK_LIST_STEP_KEYS) {
+        status = list_step(listing, i, keys);
+        i = (unsigned)(opts->cursor >> HLK_LIST_SERVER_BIT);
+    }
+    if (i == said->n)
+        opts->cursor = 0;
+    return status;
+}
+
+enum hlk_status hlk_quorum_lock_list(hlk_lock *handle, struct hlk_list_opts *opts, hlk_list_fn *fn, void *ctx)
+{
+    struct listing listing = { .handle = handle, .opts = opts, .fn = fn, .ctx = ctx };
+    said_begin(&listing.said, handle->client);
+    enum hlk_status status = list_masters(&listing);
+    hlk_map_each(&listing.names, free_name, NULL);
+    hlk_map_fini(&listing.names);
+    const struct said *said = &listing.said;
+    if (status == HLK_OK && said->silent > said->n - said->need)
+        status = hlk_lock_fail(handle, "list", said->failure, "the keys of %u of %u masters cannot be read%s",
+                               said->silent, said->n, said->text);
+    return status;
 }
 
 /* --- break --- */

@@ -227,5 +227,6 @@ const struct hlk_lock_group hlk_quorum_locks = {
     .extend = quorum_lock_extend,
     .query = hlk_quorum_lock_query,
     .break_it = hlk_quorum_lock_break,
+    .list = hlk_quorum_lock_list,
     .view = quorum_lock_view,
 };

@@ -1,4 +1,4 @@
-/* test_quorum_inspect.c - hlk_lock_query, hlk_lock_waiters and hlk_lock_break over several masters. */
+/* test_quorum_inspect.c - hlk_lock_query, hlk_lock_waiters, hlk_lock_list and hlk_lock_break over several masters. */
 #include "quorum_fixture.h"
 
 #include <criterion/criterion.h>
@@ -168,6 +168,167 @@ Test(quorum_inspect, refuses_what_is_no_lock)
     cr_assert_eq(quorum_keys("t"), MAJORITY);
     forget();
     cr_assert_eq(hlk_lock_query(lock, NULL), HLK_E_INVALID);
+}
+
+/* --- list */
+
+struct seen {
+    char names[2000];       /* in the order of the calls, each behind a space */
+    struct hlk_listed last; /* but its texts */
+    char holder[192];
+    int n, most;
+};
+
+static int note(const struct hlk_listed *lock, void *ctx)
+{
+    struct seen *seen = ctx;
+    size_t len = strlen(seen->names);
+    snprintf(seen->names + len, sizeof seen->names - len, " %s", lock->name);
+    snprintf(seen->holder, sizeof seen->holder, "%s", lock->holder);
+    seen->last = *lock;
+    return ++seen->n == seen->most;
+}
+
+static struct seen list(hlk_client *client, struct hlk_list_opts *opts)
+{
+    struct seen seen = { .n = 0 };
+    cr_assert_eq(hlk_lock_list(client, opts, note, &seen), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(opts->cursor, 0u);
+    return seen;
+}
+
+static struct seen list_all(hlk_client *client)
+{
+    struct hlk_list_opts opts = HLK_LIST_OPTS_INIT;
+    return list(client, &opts);
+}
+
+/* As another client has it on masters `from` to `to`. */
+static void hold_at(const char *name, int from, int to)
+{
+    for (int i = from; i <= to; i++) {
+        raw(views[i], "HSET %s hlk-other-1-x:1 1", name);
+        raw(views[i], "PEXPIRE %s 60000", name);
+    }
+}
+
+static void flush(void)
+{
+    for (int i = 0; i < MASTERS; i++)
+        if (views[i])
+            raw(views[i], "FLUSHALL");
+}
+
+Test(quorum_inspect, lists_once_what_a_majority_has)
+{
+    hlk_client *client = quorum_open_url(MASTERS, "", NULL);
+    cr_assert_eq(list_all(client).n, 0);
+    hold_at("t-minority", 0, MAJORITY - 2);
+    hold_at("t-others", MASTERS - MAJORITY + 1, MASTERS - 1);
+    hold_at("t", MASTERS - MAJORITY, MASTERS - 1);
+    struct seen seen = list_all(client);
+    cr_assert_str_eq(seen.names, " t");
+    cr_assert_str_eq(seen.holder, "hlk-other-1-x:1");
+    cr_assert_eq(seen.last.count, 1);
+    cr_assert(seen.last.ttl_ms > 0 && seen.last.ttl_ms <= 60000);
+    hold_at("t", 0, MASTERS - 1);
+    cr_assert_str_eq(list_all(client).names, " t");
+    flush();
+}
+
+Test(quorum_inspect, lists_what_this_client_holds_and_strings_apart)
+{
+    struct hlk_lock_opts strings = HLK_LOCK_OPTS_INIT;
+    struct hlk_list_opts opts = HLK_LIST_OPTS_INIT;
+    char id[192];
+    strings.kind = HLK_LOCK_STRING;
+    hlk_client *client = quorum_open_url(3, "", NULL);
+    hlk_lock *hash = quorum_lock(client, "t1", NULL), *string = quorum_lock(client, "t2", &strings);
+    cr_assert_eq(hlk_lock_acquire(hash, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(string, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_hold_id(string, id, sizeof id), HLK_OK);
+    cr_assert_str_eq(list_all(client).names, " t1");
+    opts.kind = HLK_LOCK_STRING;
+    struct seen seen = list(client, &opts);
+    cr_assert_str_eq(seen.names, " t2");
+    cr_assert_str_eq(seen.holder, id);
+    opts.prefix = "u";
+    cr_assert_eq(list(client, &opts).n, 0);
+    cr_assert_eq(hlk_lock_release(hash), HLK_OK);
+    cr_assert_eq(hlk_lock_release(string), HLK_OK);
+}
+
+/* The two that are away may have it: "t1" is on two of the other three, "t2" on one, "t3" was on those two. */
+Test(quorum_inspect, lists_what_a_majority_may_have)
+{
+    hlk_client *client = quorum_open_url(MASTERS, "", NULL);
+    hold_at("t1", 3, 4);
+    hold_at("t2", 2, 2);
+    hold_at("t3", 0, 1);
+    for (int i = 0; i < MASTERS - MAJORITY; i++) {
+        server_kill(masters[i]);
+        quorum_forget_view(i);
+    }
+    struct seen seen = list_all(client);
+    cr_assert_eq(seen.n, 2, "%s", seen.names);
+    cr_assert_not_null(strstr(seen.names, " t1"), "%s", seen.names);
+    cr_assert_not_null(strstr(seen.names, " t2"), "%s", seen.names);
+    flush();
+}
+
+Test(quorum_inspect, lists_nothing_without_a_majority)
+{
+    struct hlk_list_opts opts = HLK_LIST_OPTS_INIT;
+    struct seen seen = { .n = 0 };
+    hlk_client *client = quorum_open_url(3, "", NULL);
+    hold_at("t", 2, 2);
+    for (int i = 0; i < 2; i++) {
+        server_kill(masters[i]);
+        quorum_forget_view(i);
+    }
+    cr_assert_eq(hlk_lock_list(client, &opts, note, &seen), HLK_E_CONNECT);
+    cr_assert_not_null(strstr(hlk_last_error(), "the keys of 2 of 3 masters cannot be read"), "%s", hlk_last_error());
+    for (int i = 0; i < 2; i++)
+        cr_assert_not_null(strstr(hlk_last_error(), masters[i]->socket), "%s", hlk_last_error());
+    flush();
+}
+
+/* Each call stops behind one lock. What it goes on with has those of the same step again. */
+Test(quorum_inspect, lists_on_from_where_it_stopped)
+{
+    struct hlk_list_opts opts = HLK_LIST_OPTS_INIT;
+    hlk_client *client = quorum_open_url(3, "", NULL);
+    hold_at("t1", 0, 1);
+    hold_at("t2", 1, 2);
+    struct seen seen = { .most = 1 };
+    cr_assert_eq(hlk_lock_list(client, &opts, note, &seen), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(opts.stopped, 1);
+    cr_assert_str_eq(seen.names, " t1");
+    seen = (struct seen){ .n = 0 };
+    opts.max_keys = 1; /* one step */
+    cr_assert_eq(hlk_lock_list(client, &opts, note, &seen), HLK_OK, "%s", hlk_last_error());
+    cr_assert_str_eq(seen.names, " t1");
+    cr_assert_neq(opts.cursor, 0u);
+    opts.max_keys = 0;
+    seen = list(client, &opts);
+    cr_assert_not_null(strstr(seen.names, " t2"), "%s", seen.names);
+    opts.cursor = (uint64_t)3 << 54;
+    cr_assert_eq(hlk_lock_list(client, &opts, note, &seen), HLK_E_INVALID);
+    flush();
+}
+
+Test(quorum_inspect, lists_until_it_is_cancelled)
+{
+    struct hlk_list_opts opts = HLK_LIST_OPTS_INIT;
+    struct seen seen = { .n = 0 };
+    hlk_client *client = quorum_open_url(3, "", NULL);
+    hold_at("t", 0, 2);
+    opts.cancel = hlk_cancel_create(client);
+    hlk_cancel_trigger(opts.cancel);
+    cr_assert_eq(hlk_lock_list(client, &opts, note, &seen), HLK_INTERRUPTED);
+    cr_assert_eq(seen.n, 0);
+    hlk_cancel_destroy(opts.cancel);
+    flush();
 }
 
 /* --- break */
