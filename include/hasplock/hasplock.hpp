@@ -60,6 +60,9 @@ struct destroyer {
     void operator()(hlk_lock *lock) const noexcept { hlk_lock_destroy(lock); }
     void operator()(hlk_owner *owner) const noexcept { hlk_owner_destroy(owner); }
     void operator()(hlk_cancel *cancel) const noexcept { hlk_cancel_destroy(cancel); }
+    void operator()(hlk_semaphore *semaphore) const noexcept { hlk_semaphore_destroy(semaphore); }
+    void operator()(hlk_permits *permits) const noexcept { hlk_permits_destroy(permits); }
+    void operator()(hlk_latch *latch) const noexcept { hlk_latch_destroy(latch); }
 };
 
 template <class T>
@@ -303,6 +306,47 @@ public:
 
 private:
     hlk_guard g_;
+};
+
+/* Has permits of a semaphore. */
+class HLK_NAMED semaphore_guard {
+public:
+    HLK_NAMED explicit semaphore_guard(hlk_semaphore *semaphore, int64_t permits = 1,
+                                       int64_t wait_ms = HLK_FOREVER) noexcept
+        : g_(hlk_semaphore_guard_acquire(semaphore, permits, wait_ms))
+    {
+    }
+    template <class Rep, class Period>
+    HLK_NAMED semaphore_guard(hlk_semaphore *semaphore, int64_t permits,
+                              const std::chrono::duration<Rep, Period> &wait) noexcept
+        : g_(hlk_semaphore_guard_acquire(semaphore, permits, detail::to_wait_ms(wait)))
+    {
+    }
+    HLK_NAMED semaphore_guard(hlk_semaphore *semaphore, int64_t permits, const hlk_acquire_opts &opts) noexcept
+        : g_(hlk_semaphore_guard_acquire_with(semaphore, permits, &opts))
+    {
+    }
+
+    semaphore_guard(semaphore_guard &&other) noexcept : g_(other.g_) { other.g_.semaphore = nullptr; }
+    semaphore_guard &operator=(semaphore_guard &&other) noexcept
+    {
+        if (this != &other) {
+            hlk_semaphore_guard_cleanup(&g_);
+            g_ = other.g_;
+            other.g_.semaphore = nullptr;
+        }
+        return *this;
+    }
+    semaphore_guard(const semaphore_guard &) = delete;
+    semaphore_guard &operator=(const semaphore_guard &) = delete;
+    ~semaphore_guard() { hlk_semaphore_guard_cleanup(&g_); }
+
+    explicit operator bool() const noexcept { return g_.semaphore != nullptr; }
+    hlk_status status() const noexcept { return g_.status; }       /* what acquire returned */
+    hlk_status release() noexcept { return hlk_semaphore_guard_release(&g_); }
+
+private:
+    hlk_semaphore_guard g_;
 };
 
 #undef HLK_NAMED
