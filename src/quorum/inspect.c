@@ -57,7 +57,7 @@ static int longer_first(const void *a, const void *b)
  * that. */
 static int64_t ttl_of_majority(const struct hlk_lock_state *states, const struct said *said)
 {
-    int64_t ttls[HLK_QUORUM_MAX];
+    int64_t ttls[HLK_QUORUM_MAX] = { 0 };
     for (unsigned i = 0; i < said->held; i++)
         ttls[i] = states[i].ttl_ms < 0 ? INT64_MAX : states[i].ttl_ms;
     qsort(ttls, said->held, sizeof *ttls, longer_first);
