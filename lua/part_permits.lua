@@ -8,10 +8,12 @@
 --   1e15 + ms    a ticket that was called: a message told its waiter that its permits are free. They are set aside
 --   2e15 + ms    tombstone: the hold has ended, and a late attempt must not take anything
 --   3e15 + ms    done: the hold has taken, or released; the next attempt must not do it again
+--   4e15 + ms    "open": a yield window until then: the free permits are left to Redisson's clients
+--   5e15 + ms    "listens <client id>": waiters of this client listened to the channel then
 -- All ms are the server's.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
-local CALL_MS, JUST_MS, NOTE_MS = 2000, 100, 600000
+local CALL_MS, JUST_MS, NOTE_MS, LISTEN_MS = 2000, 100, 600000, 2000
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -20,6 +22,17 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function listeners(channel)
     local there = redis.pcall('pubsub', 'numsub', channel)
     return there.err and 1 or there[2]
+end
+
+-- Does one of Redisson's clients listen to the channel? Those of ours are known: a waiter asks once a second, that is
+-- noted if it is not noted in the last 500 ms, and its client listens for 100 ms after the wait.
+local function has_foreign(queue, channel)
+    return listeners(channel) > redis.call('zcount', queue, string.format('%.0f', 5e15 + now - LISTEN_MS), '6e15')
+end
+
+-- How many ms of a yield window are left, whose score is `open`.
+local function window_ms(open)
+    return open and math.max(tonumber(open) - 4e15 - now, 0) or 0
 end
 
 -- A note about `hold`, which lives for NOTE_MS, as the tickets do.
@@ -41,7 +54,7 @@ local function remove(queue, member, settled, hold)
         redis.call('zrem', queue, unpack(members))
     end
     if now % 16 == 0 then -- old ones are rare: one command in 16 looks for them
-        for band = 2e15, 3e15, 1e15 do
+        for band = 2e15, 5e15, 1e15 do
             redis.pcall('zremrangebyscore', queue, band, string.format('%.0f', band + now - NOTE_MS))
         end
     end
@@ -116,17 +129,24 @@ local function call_next(key, queue, left, hold)
     return left
 end
 
--- Are there tickets with a score below `max`?
+-- Are there tickets, or notes, with a score below `max`?
 local function has_tickets(queue, max)
     local first = redis.call('zrange', queue, '0', '0', 'withscores')
     return first[1] and tonumber(first[2]) < max
 end
 
+-- The queue goes with its last ticket and note.
+local function drop_if_idle(queue)
+    if not has_tickets(queue, 4e15) then
+        redis.pcall('zremrangebyscore', queue, 4e15, '+inf')
+    end
+end
+
 -- `free` permits are free now. Redisson's clients wake as many waiters as the message says; a number below 1 makes them
--- fail.
-local function pass(key, queue, channel, free, hold)
-    if free > 0 and has_tickets(queue, 1e15) then
-        call_next(key, queue, not_set_aside(queue, free, hold))
+-- fail. The first waiters of ours hear it, too: in a yield window they learn how long it lasts.
+local function pass(key, queue, channel, free, is_open)
+    if free > 0 and not is_open and has_tickets(queue, 1e15) then
+        call_next(key, queue, not_set_aside(queue, free))
     end
     if free > 0 and listeners(channel) > 0 then
         redis.pcall('publish', channel, string.format('%.0f', free))

@@ -10,7 +10,8 @@
 
   Returns hold                  taken, by this run or by an earlier attempt
           -1                    this hold has a tombstone: it has ended, and a late attempt must not take anything
-          {ttl, "", position}   not taken; ask again after ttl at the latest. position: tickets before its own; -1: none
+          {ttl, "", position}   not taken; ask again after ttl at the latest, which in a yield window is its end.
+                                position: tickets before its own; -1: none
           HASPLOCK ..., WRONGTYPE ...    the key is no semaphore; nothing is changed
   Twice   the second run finds the note of the first one, or its ticket
   Wakes   those before it, and if permits are left those behind it
@@ -23,7 +24,8 @@ local n, hold, settled, member = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 --# part_number
 --# part_permits
 
-local notes = redis.pcall('zmscore', queue, hold, member)
+local listens = 'listens ' .. string.match(hold, '^(.*):')
+local notes = redis.pcall('zmscore', queue, hold, member, 'open', listens)
 if notes.err then
     return redis.error_reply(notes.err .. ': ' .. queue)
 end
@@ -39,8 +41,9 @@ if refusal then
 end
 
 local called = place >= 1e15 -- then n are set aside for it, unless a client of Redisson's was faster
-local left = free
-if free >= n and not called and has_tickets(queue, 2e15) then -- those before it come first
+local window = called and 0 or window_ms(notes[3])
+local left = window > 0 and 0 or free
+if left >= n and not called and has_tickets(queue, 2e15) then -- those before it come first
     left = call_next(key, queue, not_set_aside(queue, free, hold), hold)
 end
 
@@ -55,7 +58,7 @@ if left >= n then
 end
 
 -- The position of its ticket, which is taken if there is none.
-local function take_ticket()
+local function ticket_position()
     if place == 0 then
         redis.call('zadd', queue, string.format('%s%05d', time[1], time[2] / 10), member)
     elseif called then
@@ -74,4 +77,8 @@ local function take_ticket()
 end
 
 remove(queue, nil, settled, hold)
-return { 1000, '', member ~= '' and take_ticket() or -1 }
+local position = member ~= '' and ticket_position() or -1
+if (position == 0 or position == 1) and tonumber(notes[4] or 0) < 5e15 + now - 500 then -- it will listen
+    redis.call('zadd', queue, string.format('%.0f', 5e15 + now), listens)
+end
+return { free >= n and window > 0 and math.min(window, 1000) or 1000, '', position }

@@ -14,6 +14,8 @@
   ARGV[4] channel  of the semaphore; Redisson's waiters subscribe to it
   ARGV[5] settled  hold ids of this client whose notes are needed no more, with spaces between; ""
   ARGV[6] ttl      ms, of try_set
+  ARGV[7] yield_ms > 0, of a release: if one of Redisson's clients listens to the channel, the free permits are left to
+                   such clients for so long (yield window). 0, or none: this release opens none
 
   Returns          release, release_if, try_set: 1; 0 if nothing was done. add, get: the free permits. drain: how many
                    it took
@@ -24,7 +26,7 @@
   Order   the first write of a release is one that a full server still allows
   Source  key, channel and message are Redisson's RSemaphore ]]
 local key, queue, what = KEYS[1], KEYS[2], ARGV[1]
-local n, hold, channel, settled, ttl = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local n, hold, channel, settled, ttl, yield_ms = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7] or '0')
 
 --# part_number
 --# part_permits
@@ -37,6 +39,7 @@ if what == 'get' then
     return free
 elseif what == 'settle' then
     remove(queue, nil, settled, hold)
+    drop_if_idle(queue)
     return 1
 elseif what == 'drain' then
     if free > 0 then
@@ -46,7 +49,8 @@ elseif what == 'drain' then
 end
 
 local release = what == 'release' or what == 'release_if'
-if release and redis.call('zscore', queue, hold) then
+local notes = redis.call('zmscore', queue, hold, 'open')
+if release and notes[1] then
     return 1
 end
 if (what == 'try_set' or what == 'release_if') and redis.call('exists', key) == (what == 'try_set' and 1 or 0) then
@@ -66,5 +70,9 @@ elseif ttl ~= '0' then
 else
     redis.call('set', key, string.format('%.0f', sum))
 end
-pass(key, queue, channel, sum)
+local yields = release and sum > 0 and yield_ms > 0 and has_foreign(queue, channel)
+if yields then
+    redis.pcall('zadd', queue, string.format('%.0f', 4e15 + now + yield_ms), 'open')
+end
+pass(key, queue, channel, sum, yields or window_ms(notes[2]) > 0)
 return what == 'add' and sum or 1

@@ -23,7 +23,8 @@ local n, hold, channel, void_ms, member = ARGV[1], ARGV[2], ARGV[3], tonumber(AR
 --# part_number
 --# part_permits
 
-local mark = tonumber(redis.call('zscore', queue, hold) or 0)
+local notes = redis.call('zmscore', queue, hold, 'open')
+local mark = tonumber(notes[1] or 0)
 local free, refusal = permits(key)
 if refusal then
     return refusal
@@ -38,8 +39,9 @@ if taken and redis.pcall('exists', key) == 1 then
     free = redis.pcall('incrby', key, n)
 end
 if taken and type(free) == 'number' then
-    pass(key, queue, channel, free)
+    pass(key, queue, channel, free, window_ms(notes[2]) > 0)
 elseif left then
     call_next(key, queue, not_set_aside(queue, free))
 end
+drop_if_idle(queue)
 return taken and 1 or left and 2 or 0

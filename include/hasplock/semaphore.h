@@ -15,7 +15,7 @@
  * Waiters of hasplock stand in a queue in Redis, and get permits in its order, n at once. One that needs more than are
  * free keeps those behind it waiting, so it is not overtaken for ever. A process may pass permits on among its own
  * calls for up to 5 ms before that (local_passes, client.h). Redisson's clients know no queue, and take whatever is
- * free.
+ * free; one in yield_every releases (client.h) leaves it to them for a moment.
  *
  * An acquire takes its permits once, and a release gives them back once, even if connections break and commands are
  * sent again: each is noted in Redis until its client has heard of it. */

@@ -46,10 +46,11 @@ static char *semaphore_put_confirm(char *at, struct hlk_command *cmd)
 static char *put_change(char *at, struct hlk_command *cmd)
 {
     static const char *const names[] = { "release", "release_if", "settle", "try_set", "add", "drain", "get" };
-    at = put_text(semaphore_head(at, cmd, 6), names[cmd->change]);
+    at = put_text(semaphore_head(at, cmd, cmd->yield_ms ? 7 : 6), names[cmd->change]);
     at = hlk_put_field(hlk_wire_number(at, cmd->count), cmd->client_id, cmd->hold);
     at = put_text(hlk_put_key(at, cmd, hlk_key_semaphore_channel), cmd->settled);
-    return hlk_wire_number(at, cmd->lease_ms);
+    at = hlk_wire_number(at, cmd->lease_ms);
+    return cmd->yield_ms ? hlk_wire_number(at, cmd->yield_ms) : at;
 }
 
 static enum hlk_answer_kind semaphore_read_acquire(const struct hlk_command *cmd, const redisReply *reply,

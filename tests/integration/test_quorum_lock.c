@@ -104,21 +104,6 @@ Test(quorum_lock, is_of_kinds_that_need_no_single_server)
     }
 }
 
-static int never_listed(const struct hlk_listed *listed, void *ctx)
-{
-    (void)listed, (void)ctx;
-    cr_assert(false);
-    return 0;
-}
-
-Test(quorum_lock, refuses_what_is_about_one_server)
-{
-    hlk_client *client = three();
-    struct hlk_list_opts list = HLK_LIST_OPTS_INIT;
-    cr_assert_eq(hlk_lock_list(client, &list, never_listed, NULL), HLK_E_INVALID);
-    cr_assert_not_null(strstr(hlk_last_error(), "several masters"), "%s", hlk_last_error());
-}
-
 /* Each master is being connected when it is asked for. */
 Test(quorum_lock, of_a_client_that_is_opened_lazily_is_got_by_one_try)
 {

@@ -16,7 +16,7 @@
 #define D "hlk-d-4-w:1"
 
 static struct server *server;
-static redisContext *redis, *inboxes;
+static redisContext *redis, *inboxes, *listeners[2]; /* of the channel: anybody */
 
 static void start(void)
 {
@@ -26,12 +26,16 @@ static void start(void)
     raw(inboxes, "SUBSCRIBE hasplock_inbox:hlk-a-1-x");
     raw(inboxes, "SUBSCRIBE hasplock_inbox:hlk-b-2-y");
     raw(inboxes, "SUBSCRIBE hasplock_inbox:hlk-c-3-z");
+    for (int i = 0; i < 2; i++)
+        listeners[i] = raw_open(server);
 }
 
 static void stop(void)
 {
     redisFree(redis);
     redisFree(inboxes);
+    for (int i = 0; i < 2; i++)
+        redisFree(listeners[i]);
     server_stop(server);
 }
 
@@ -58,14 +62,20 @@ static const char *try_acquire(const char *hold, int n)
     return script_run(redis, HLK_SCRIPT_SEMAPHORE_ACQUIRE, 2, KEY, QUEUE, script_number(n), hold, "", "", NULL);
 }
 
-static void release(int n)
+/* yield_ms > 0: with a yield window, if one of Redisson's clients listens. */
+static void release_yielding(int n, int yield_ms)
 {
     static int calls;
     char hold[64];
     snprintf(hold, sizeof hold, "hlk-r-1-r:%d", ++calls);
     cr_assert_str_eq(script_run(redis, HLK_SCRIPT_SEMAPHORE_CHANGE, 2, KEY, QUEUE, "release", script_number(n), hold,
-                                CHANNEL, "", "0", NULL),
+                                CHANNEL, "", "0", yield_ms ? script_number(yield_ms) : NULL, NULL),
                      ":1");
+}
+
+static void release(int n)
+{
+    release_yielding(n, 0);
 }
 
 static void expect_waits(const char *hold, int n, int position)
@@ -197,4 +207,117 @@ Test(semaphore_scripts, call_all_for_whom_there_are_permits)
     release(WAITERS - 20);
     cr_assert_eq(raw_int(redis, "ZCOUNT %s 1e15 (2e15", QUEUE), WAITERS - 20);
     cr_assert_eq(raw_int(redis, "ZCOUNT %s -inf (1e15", QUEUE), 20);
+}
+
+/* --- the yield window --- */
+
+enum { WINDOW_MS = 60000 };
+
+static void listen(int i)
+{
+    raw(listeners[i], "SUBSCRIBE " CHANNEL);
+}
+
+static bool has_window(void)
+{
+    return strcmp(raw(redis, "ZSCORE %s open", QUEUE), "(nil)") != 0;
+}
+
+/* Time goes by: for the window, or for a client that has listened. */
+static void age_member(const char *member, int ms)
+{
+    raw(redis, "ZINCRBY %s -%d %s", QUEUE, ms, member);
+}
+
+/* A's client listens as well. */
+Test(semaphore_scripts, leave_what_is_free_to_redisson_in_a_window)
+{
+    listen(0);
+    listen(1);
+    expect_waits(A, 1, 0);
+    release_yielding(1, WINDOW_MS);
+    cr_assert(has_window() && !is_called(A, 1));
+    cr_assert_eq(raw_int(redis, "GET t"), 1);
+    cr_assert_str_eq(raw_next(listeners[0]), "[\"message\", \"" CHANNEL "\", \"1\"]");
+    expect_waits(A, 1, 0);
+    cr_assert_str_eq(try_acquire(D, 1), "[:1000, \"\", :-1]");
+    release(1);
+    cr_assert(!is_called(A, 1), "what comes back in a window is a part of it");
+    age_member("open", WINDOW_MS - 500);
+    int ttl = 0, position = -1;
+    cr_assert_eq(sscanf(acquire(A, 1), "[:%d, \"\", :%d]", &ttl, &position), 2);
+    cr_assert(ttl > 0 && ttl <= 500 && position == 0, "it asks when the window is over");
+    age_member("open", WINDOW_MS);
+    cr_assert_str_eq(acquire(A, 1), NAMES(A));
+    cr_assert_str_eq(try_acquire(D, 1), NAMES(D));
+}
+
+/* Its permit is set aside. */
+Test(semaphore_scripts, let_who_was_called_before_a_window_take_in_it)
+{
+    listen(0);
+    listen(1);
+    expect_waits(A, 1, 0);
+    expect_waits(B, 1, 1);
+    release(1);
+    expect_called("hlk-a-1-x");
+    age_member("listens hlk-b-2-y", 2100); /* one of the two that listen is Redisson's */
+    release_yielding(1, WINDOW_MS);
+    cr_assert(has_window() && !is_called(B, 1));
+    cr_assert_str_eq(acquire(A, 1), NAMES(A));
+    expect_waits(B, 1, 0);
+}
+
+Test(semaphore_scripts, open_no_window_for_clients_of_ours)
+{
+    listen(0);
+    listen(1);
+    expect_waits(A, 1, 0);
+    expect_waits(B, 1, 1);
+    expect_waits(C, 1, 2); /* it does not listen */
+    cr_assert_eq(raw_int(redis, "ZCOUNT %s 5e15 6e15", QUEUE), 2);
+    release_yielding(1, WINDOW_MS);
+    cr_assert(!has_window());
+    expect_called("hlk-a-1-x");
+    age_member("listens hlk-a-1-x", 2100); /* it has asked nothing since then, so it is another one that listens */
+    release_yielding(1, WINDOW_MS);
+    cr_assert(has_window() && !is_called(B, 1));
+}
+
+Test(semaphore_scripts, open_no_window_when_nothing_is_free)
+{
+    listen(0);
+    raw(redis, "SET t -2");
+    release_yielding(2, WINDOW_MS);
+    cr_assert(!has_window());
+    release_yielding(1, WINDOW_MS);
+    cr_assert(has_window());
+}
+
+static void end_wait(const char *hold)
+{
+    cr_assert_str_eq(
+        script_run(redis, HLK_SCRIPT_SEMAPHORE_END, 2, KEY, QUEUE, "1", hold, CHANNEL, "0", ticket(hold, 1), NULL),
+        ":2");
+}
+
+/* Its client may listen still. */
+Test(semaphore_scripts, forget_who_listens_with_the_last_ticket_and_note)
+{
+    expect_waits(A, 1, 0);
+    expect_waits(B, 1, 1);
+    raw(redis, "ZADD %s 4000000000000000 open", QUEUE);
+    end_wait(A);
+    cr_assert_eq(raw_int(redis, "ZCOUNT %s 5e15 6e15", QUEUE), 2);
+    end_wait(B);
+    cr_assert_eq(raw_int(redis, "EXISTS %s", QUEUE), 0);
+
+    expect_waits(A, 1, 0);
+    raw(redis, "SET t 1");
+    cr_assert_str_eq(acquire(A, 1), NAMES(A));
+    cr_assert_eq(raw_int(redis, "ZCARD %s", QUEUE), 2);
+    cr_assert_str_eq(script_run(redis, HLK_SCRIPT_SEMAPHORE_CHANGE, 2, KEY, QUEUE, "settle", "0", "hlk-a-1-x:0",
+                                CHANNEL, "1", "0", NULL),
+                     ":1");
+    cr_assert_eq(raw_int(redis, "EXISTS %s", QUEUE), 0);
 }

@@ -161,3 +161,31 @@ Test(semaphore_wire, says_that_it_is_unsure_of_a_change)
     proxy_arm(fixture.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
     cr_assert_eq(hlk_semaphore_available(permits, &drained), HLK_OK, "%s", hlk_last_error());
 }
+
+/* --- the yield window --- */
+
+/* One of Redisson's clients listens, and takes what is left to it. */
+Test(semaphore_wire, leaves_a_permit_to_redisson_and_takes_it_when_the_window_is_over)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    struct taker taker = { 0 };
+    opts.yield_every = 1;
+    opts.yield_ms = 1000;
+    hlk_client *yielding = fixture_open(&opts);
+    hlk_semaphore *generous = hlk_semaphore_create(yielding, "t");
+    redisContext *java = raw_open(fixture.server);
+    semaphore_set(1);
+    raw(java, "SUBSCRIBE %s", SEMAPHORE_CHANNEL);
+    cr_assert_eq(hlk_semaphore_acquire(generous, 1, HLK_NOWAIT), HLK_OK);
+    queue_taker(&taker, permits, 1);
+    WAIT_FOR(raw_int(fixture.redis, "ZCOUNT %s 5e15 6e15", SEMAPHORE_QUEUE) == 1);
+    int64_t released_ms = test_now_ms();
+    cr_assert_eq(hlk_semaphore_release(generous, 1), HLK_OK);
+    cr_assert_not_null(raw_next(java));
+    cr_assert_eq(semaphore_free(), 1, "%lld ms", (long long)(test_now_ms() - released_ms));
+    got(&taker);
+    cr_assert_geq(taker.answered_ms - released_ms, 990);
+    cr_assert_eq(hlk_semaphore_release(permits, 1), HLK_OK);
+    redisFree(java);
+    hlk_semaphore_destroy(generous);
+}

@@ -4,13 +4,16 @@
  *
  * PERMITS permits, three clients with one wait each, of which client 0 takes BIG at once and the others one. Whoever
  * changes the number of free ones calls the first in the queue, as many as it suffices for, beside those that are set
- * aside for who was called before; each takes by its own command what was set aside for it. A wait asks again when it is called, or by a poll: that is here when a message of its own was lost, when a
- * late copy has taken for it, when a lease is over and it is among the first two, or when somebody was called and did
- * not come. Nothing else wakes it, so who is forgotten waits for ever: a deadlock, which the search reports.
+ * aside for who was called before; each takes by its own command what was set aside for it. A wait asks again when it is
+ * called, or by a poll: that is here when a message of its own was lost, when a late copy has taken for it, when a lease
+ * is over and it is among the first two, or when somebody was called and did not come. Nothing else wakes it, so who is
+ * forgotten waits for ever: a deadlock, which the search reports.
  * DOUBTS: an answer is lost after its command has run, and the command is sent again; or a copy of an acquire comes
  * late, at any time. LOSSES: a call is lost. LEAVES: a wait is given up. KILL: client 2 may die at any time; its lease
  * is over some time later, with SEMAPHORE never. STOP: client 2 may stand still for good while it waits.
  * FOREIGN: a client that knows no queue takes a free permit, and gives it back; the first two waiters hear that.
+ * WINDOWS: who gives back may leave the free permits to the foreign client for a time: nobody is called, and who asks
+ * without having been called waits until that is over.
  * SEMAPHORE: permits without leases. What was taken and given back is noted; else the lease itself says it.
  *
  * Checked   free and taken permits are together PERMITS after each script, and all free in the end (but for those that
@@ -29,6 +32,8 @@
  *   NO_POLL       nobody asks but when it is called
  *   NO_MISSED     who was called and does not come keeps its place
  *   NO_RECLAIM    a lease that is over is never given back
+ *   NO_WINDOW_END a wait that asked in a window does not ask again when that is over
+ *   NO_WINDOW_NEWS the first two do not hear of a window
  *   REACH_...     asserts that something cannot happen; must fail, else the model proves nothing */
 #ifndef PERMITS
 #define PERMITS 1
@@ -48,6 +53,9 @@
 #ifndef FOREIGN
 #define FOREIGN 0
 #endif
+#ifndef WINDOWS
+#define WINDOWS 0
+#endif
 #define NC 3
 #define NEED(c) ((c) == 0 -> BIG : 1)
 
@@ -65,6 +73,9 @@ bool heard[NC];                 /* a message of the foreign client */
 byte foreign = 0;               /* how often it took */
 bool theirs = false;            /* it has a permit */
 chan inbox[NC] = [4] of { bool };
+byte windows = 0;               /* how often one was opened */
+bool open = false;
+bool told[NC];                  /* it asks when the window is over */
 byte doubts = 0, losses = 0, leaves = 0, finished = 0;
 short debt = 0;                 /* what the check knows to be gone: taken by the dead from a semaphore */
 
@@ -202,7 +213,11 @@ inline acquire(c, mine) {
 #ifdef JUMP
      rest = free;
 #else
-     if :: called[c] -> rest = free :: !called[c] -> call_before(c) fi;
+     if
+     :: called[c] -> rest = free
+     :: !called[c] && open -> rest = -1
+     :: !called[c] && !open -> call_before(c)
+     fi;
 #endif
      if
      :: rest >= NEED(c) ->
@@ -215,10 +230,23 @@ inline acquire(c, mine) {
      :: else ->
         rest = 0;
         if :: !IN_QUEUE(c) -> q[waiting] = c; waiting++ :: else fi;
+#ifndef NO_WINDOW_END
+        if :: open && !called[c] && free >= NEED(c) -> told[c] = true :: else fi;
+#endif
         if :: called[c] -> called[c] = false; missed[c] = false :: else fi
      fi
   fi;
   assert(SUM == PERMITS)
+}
+
+/* The message on the channel. */
+inline hear() {
+#ifndef NO_WINDOW_NEWS
+  if :: waiting > 0 -> heard[q[0]] = true :: else fi;
+  if :: waiting > 1 -> heard[q[1]] = true :: else fi
+#else
+  skip
+#endif
 }
 
 inline give_back(c) {
@@ -241,8 +269,11 @@ inline give_back(c) {
 #endif
      free = free + NEED(c); taken[c] = false; back[c] = true; over[c] = false;
 #ifndef NO_CALL
-     call_before(NC);
-     check_idle()
+     if
+     :: windows < WINDOWS && free > 0 -> windows++; open = true; hear()
+     :: open -> hear()
+     :: !open -> call_before(NC); check_idle()
+     fi
 #endif
   fi;
   assert(SUM == PERMITS)
@@ -286,6 +317,7 @@ asks:
   if
   :: atomic { inbox[c]?_ -> goto asks }
 #ifndef NO_POLL
+  :: atomic { told[c] && !open -> told[c] = false; goto asks }
   :: atomic { lost[c] || heard[c] || taken[c] || (SOMETHING_OVER && IS_FIRST(c)) || (SOMEBODY_MISSED && !missed[c]) ->
        lost[c] = false; heard[c] = false;
        goto asks }
@@ -332,6 +364,11 @@ end:
   :: atomic { !stands[2] && IN_QUEUE(2) -> stands[2] = true }
 #endif
   :: atomic { foreign < FOREIGN && !theirs && free > 0 -> foreign++; theirs = true; free-- }
+  :: atomic { open ->
+#ifdef REACH_WINDOW
+       assert(waiting == 0);
+#endif
+       open = false }
   :: atomic { theirs -> theirs = false; free++;
        if :: waiting > 0 -> heard[q[0]] = true :: else fi;
        if :: waiting > 1 -> heard[q[1]] = true :: else fi }
