@@ -444,11 +444,9 @@ void hlk_acquire_op_leave(struct hlk_acquire_op *op)
     hlk_client *client = op->lock->client;
     hlk_acquire_listen_end(op);
     leave_confirm(op);
-    bool owes = op->waiter.owes;
-    if (!op->won) {
-        bool may_run = (op->in_flight || op->cmd.doubt || op->late) && !op->lock->kind->format->holds_nothing;
-        owes |= hlk_entry_leave(op->lock->entry, &op->waiter, may_run);
-    }
+    bool may_run = (op->in_flight || op->cmd.doubt || op->late) && !op->lock->kind->format->holds_nothing;
+    bool owes = !op->won && hlk_entry_leave(op->lock->entry, &op->waiter, may_run);
+    owes |= op->waiter.owes; /* another call passes it permits until it has left */
     if (owes) {
         op->gives_back = op->waiter.passed && !op->won;
         take_back_acquire(op);
