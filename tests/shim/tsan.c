@@ -4,26 +4,19 @@
  * thread that is cancelled there does not return: what its cleanup handlers lock, free and unlock stays unseen, and
  * everything they touch is reported as a race. These two take the place of libtsan's.
  */
-#include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sanitizer/tsan_interface.h>
 #include <semaphore.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
-/* A cancellation point as glibc's own: cancellation may strike in the system call and nowhere else. */
+/* glibc's own, by the name under which libtsan does not know it. A cancellation must not strike in libtsan: what that
+ * has begun stays undone, and a lock of its own stays locked. So no call that libtsan knows, such as
+ * pthread_setcanceltype, may be one. */
+int __poll(struct pollfd *fds, nfds_t n, int timeout_ms);
+
 int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
-    struct timespec timeout = { timeout_ms / 1000, timeout_ms % 1000 * 1000000L };
-    int old;
-    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
-    long rc = syscall(SYS_ppoll, fds, n, timeout_ms < 0 ? NULL : &timeout, NULL, 0);
-    int saved = errno;
-    pthread_setcanceltype(old, &old);
-    errno = saved;
-    return (int)rc;
+    return __poll(fds, n, timeout_ms);
 }
 
 /* sem_clockwait is one that libtsan does not know. */
