@@ -68,7 +68,7 @@ Test(redisson_semaphore, c_waits_for_java)
     pthread_t thread;
     cr_assert_str_eq(peer_ask(fixture.java, "A.1 sematry t 3"), "true");
     cr_assert_eq(pthread_create(&thread, NULL, waits, &status), 0);
-    WAIT_FOR(raw_int(fixture.redis, "ZCARD hasplock_queue:{t}") == 1);
+    WAIT_FOR(raw_int(fixture.redis, "ZCOUNT hasplock_queue:{t} 1 (1e15") == 1);
     cr_assert_str_eq(peer_ask(fixture.java, "A.1 semarelease t 2"), "ok");
     pthread_join(thread, NULL);
     cr_assert_eq(status, HLK_OK, "%s", hlk_status_name(status));
