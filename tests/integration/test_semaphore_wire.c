@@ -178,11 +178,14 @@ Test(semaphore_wire, leaves_a_permit_to_redisson_and_takes_it_when_the_window_is
     raw(java, "SUBSCRIBE %s", SEMAPHORE_CHANNEL);
     cr_assert_eq(hlk_semaphore_acquire(generous, 1, HLK_NOWAIT), HLK_OK);
     queue_taker(&taker, permits, 1);
+    /* It is noted as listening, and does: else nobody knows that the other subscriber is no client of ours. */
     WAIT_FOR(raw_int(fixture.redis, "ZCOUNT %s 5e15 6e15", SEMAPHORE_QUEUE) == 1);
+    WAIT_FOR(strstr(raw(fixture.redis, "PUBSUB NUMSUB %s", SEMAPHORE_CHANNEL), ":2]"));
     int64_t released_ms = test_now_ms();
     cr_assert_eq(hlk_semaphore_release(generous, 1), HLK_OK);
     cr_assert_not_null(raw_next(java));
-    cr_assert_eq(semaphore_free(), 1, "%lld ms", (long long)(test_now_ms() - released_ms));
+    int64_t free = semaphore_free();
+    cr_assert(free == 1 || test_now_ms() - released_ms >= opts.yield_ms, "%lld", (long long)free);
     got(&taker);
     cr_assert_geq(taker.answered_ms - released_ms, 990);
     cr_assert_eq(hlk_semaphore_release(permits, 1), HLK_OK);
