@@ -29,7 +29,7 @@ struct hlk_lock_group {
     enum hlk_status (*extend)(hlk_lock *lock, int64_t lease_ms);
     enum hlk_status (*query)(hlk_lock *lock, struct hlk_lock_state *out);   /* NULL: it cannot be queried, nor broken */
     enum hlk_status (*break_it)(hlk_lock *lock);
-    /* hlk_lock_list with checked options; the handle is for errors. NULL: no client has only such locks */
+    /* hlk_lock_list with checked options; the handle is for errors. NULL: of a multilock */
     enum hlk_status (*list)(hlk_lock *handle, struct hlk_list_opts *opts, hlk_list_fn *fn, void *ctx);
     void (*view)(const hlk_lock *lock, struct hlk_holder holder, struct hlk_view *view);
     void (*destroy)(hlk_lock *lock);    /* NULL: nothing more than for each lock */

@@ -72,16 +72,6 @@ enum hlk_status hlk_list_step(hlk_lock *handle, hlk_pipeline *server, const stru
 
 /* --- one server, or those of a cluster --- */
 
-static uint64_t cursor_of(unsigned server)
-{
-    return (uint64_t)server << HLK_LIST_SERVER_BIT;
-}
-
-static unsigned server_of(uint64_t cursor)
-{
-    return (unsigned)(cursor >> HLK_LIST_SERVER_BIT);
-}
-
 /* The next server that has slots, from this one on; 0: none. */
 static unsigned next_server(struct hlk_node *node, unsigned server)
 {
@@ -97,19 +87,20 @@ static enum hlk_status list_servers(hlk_lock *handle, struct hlk_list_opts *opts
     const struct hlk_send_limits limits = { .cancel = opts->cancel };
     struct hlk_list_step step = { .opts = opts, .fn = fn, .ctx = ctx };
     if (opts->cursor == 0)
-        opts->cursor = cursor_of(next_server(node, 0));
+        opts->cursor = hlk_list_cursor(next_server(node, 0));
     for (step.keys = opts->max_keys; step.keys > 0 && !opts->stopped; step.keys -= HLK_LIST_STEP_KEYS) {
-        unsigned number = server_of(opts->cursor);
+        unsigned number = hlk_list_server(opts->cursor);
         const struct hlk_node *server = hlk_node_server(node, number);
         if (!server)
             return hlk_lock_fail(handle, "list", HLK_E_INVALID, "the cursor is none of this client's");
-        step.cursor = opts->cursor & (cursor_of(1) - 1);
+        step.cursor = hlk_list_scan(opts->cursor);
         enum hlk_status status = hlk_list_step(handle, server->pipeline, &limits, &step);
         if (status != HLK_OK)
             return status;
         opts->stopped = step.stopped;
         opts->refused += step.refused;
-        opts->cursor = cursor_of(step.cursor || step.stopped ? number : next_server(node, number + 1)) | step.cursor;
+        opts->cursor =
+            hlk_list_cursor(step.cursor || step.stopped ? number : next_server(node, number + 1)) | step.cursor;
         if (opts->cursor == 0)
             break;
     }

@@ -4,8 +4,24 @@
 
 #include "api/handle.h"
 
-/* Of opts->cursor: SCAN's is in the bits below. Which of several servers it is of is in those from here on. */
+/* hlk_list_opts.cursor says which of several servers it is of, in the bits from here on. Below is SCAN's own cursor. */
 #define HLK_LIST_SERVER_BIT 54
+
+/* Where that server's keys begin. */
+static inline uint64_t hlk_list_cursor(unsigned server)
+{
+    return (uint64_t)server << HLK_LIST_SERVER_BIT;
+}
+
+static inline unsigned hlk_list_server(uint64_t cursor)
+{
+    return (unsigned)(cursor >> HLK_LIST_SERVER_BIT);
+}
+
+static inline uint64_t hlk_list_scan(uint64_t cursor)
+{
+    return cursor & (hlk_list_cursor(1) - 1);
+}
 
 #define HLK_LIST_STEP_KEYS 500  /* about 1 ms of the server's time */
 

@@ -145,10 +145,10 @@ struct listing {
     void *ctx;
     struct hlk_map names;      /* of all steps */
     struct listed_name *found; /* in this step, and not looked at yet */
-    struct said said;          /* by masters whose keys cannot be read */
+    struct said said;          /* only: which masters' keys cannot be read */
 };
 
-/* Runs while the answer is read, so that no master can be asked. */
+/* Only notes the name: while an answer is read, no master can be asked. */
 static int take_name(const struct hlk_listed *lock, void *ctx)
 {
     struct listing *listing = ctx;
@@ -214,11 +214,6 @@ static enum hlk_status report_found(struct listing *listing)
     return status;
 }
 
-static uint64_t first_cursor(unsigned master)
-{
-    return (uint64_t)master << HLK_LIST_SERVER_BIT;
-}
-
 /* One step through the keys of a master. A step that was stopped is not over. */
 static enum hlk_status list_step(struct listing *listing, unsigned i, int64_t keys)
 {
@@ -229,7 +224,7 @@ static enum hlk_status list_step(struct listing *listing, unsigned i, int64_t ke
                                             .cancel = opts->cancel,
                                             .error = &error };
     struct hlk_list_step step = {
-        .opts = opts, .fn = take_name, .ctx = listing, .cursor = opts->cursor - first_cursor(i), .keys = keys
+        .opts = opts, .fn = take_name, .ctx = listing, .cursor = hlk_list_scan(opts->cursor), .keys = keys
     };
     if (is_there(node, &error))
         (void)hlk_list_step(listing->handle, node->pipeline, &limits, &step);
@@ -237,7 +232,7 @@ static enum hlk_status list_step(struct listing *listing, unsigned i, int64_t ke
         return hlk_lock_fail(listing->handle, "list", error.status, "%s", error.text);
     if (error.status != HLK_OK) {
         said_nothing(&listing->said, node, &error);
-        opts->cursor = first_cursor(i + 1);
+        opts->cursor = hlk_list_cursor(i + 1);
         return HLK_OK;
     }
     if (step.stopped)
@@ -245,16 +240,16 @@ static enum hlk_status list_step(struct listing *listing, unsigned i, int64_t ke
     enum hlk_status status = report_found(listing);
     opts->refused += step.refused;
     if (!opts->stopped && status == HLK_OK)
-        opts->cursor = step.cursor ? first_cursor(i) + step.cursor : first_cursor(i + 1);
+        opts->cursor = step.cursor ? hlk_list_cursor(i) + step.cursor : hlk_list_cursor(i + 1);
     return status;
 }
 
-/* A lock that a majority holds is on one master at least of each majority: a minority may be away. */
+/* A minority may be away: a lock that a majority holds is on one of the others, at least. */
 static enum hlk_status list_masters(struct listing *listing)
 {
     struct hlk_list_opts *opts = listing->opts;
     struct said *said = &listing->said;
-    unsigned i = (unsigned)(opts->cursor >> HLK_LIST_SERVER_BIT);
+    unsigned i = hlk_list_server(opts->cursor);
     struct hlk_error error;
     if (i >= said->n)
         return hlk_lock_fail(listing->handle, "list", HLK_E_INVALID, "the cursor is none of this client's");
@@ -265,7 +260,7 @@ static enum hlk_status list_masters(struct listing *listing)
     for (int64_t keys = opts->max_keys; keys > 0 && i < said->n && status == HLK_OK && !opts->stopped;
          keys -= HLK_LIST_STEP_KEYS) {
         status = list_step(listing, i, keys);
-        i = (unsigned)(opts->cursor >> HLK_LIST_SERVER_BIT);
+        i = hlk_list_server(opts->cursor);
     }
     if (i == said->n)
         opts->cursor = 0;
