@@ -8,7 +8,7 @@
 --   1e15 + ms    a ticket that was called: a message told its waiter that its permits are free. They are set aside
 --   2e15 + ms    tombstone: the hold has ended, and a late attempt must not take anything
 --   3e15 + ms    done: the hold has taken, or released; the next attempt must not do it again
---   4e15 + ms    "open": a yield window until then: the free permits are left to Redisson's clients
+--   4e15 + ms    "open": until then the free permits are left to Redisson's clients, in a yield window
 --   5e15 + ms    "listens <client id>": waiters of this client listened to the channel then
 -- All ms are the server's.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
@@ -24,13 +24,14 @@ local function listeners(channel)
     return there.err and 1 or there[2]
 end
 
--- Does one of Redisson's clients listen to the channel? Those of ours are known: a waiter asks once a second, that is
--- noted if it is not noted in the last 500 ms, and its client listens for 100 ms after the wait.
+-- Does one of Redisson's clients listen to the channel? Then it has more subscribers than the clients of ours that are
+-- noted. LISTEN_MS: a waiter asks once a second, which renews a note of more than 500 ms, and its client listens for
+-- 100 ms after the wait.
 local function has_foreign(queue, channel)
     return listeners(channel) > redis.call('zcount', queue, string.format('%.0f', 5e15 + now - LISTEN_MS), '6e15')
 end
 
--- How many ms of a yield window are left, whose score is `open`.
+-- How long the yield window lasts whose score is `open`, in ms; 0: there is none.
 local function window_ms(open)
     return open and math.max(tonumber(open) - 4e15 - now, 0) or 0
 end
@@ -129,23 +130,24 @@ local function call_next(key, queue, left, hold)
     return left
 end
 
--- Are there tickets, or notes, with a score below `max`?
-local function has_tickets(queue, max)
+-- Is there a ticket, or a note, with a score below `max`?
+local function has_entries(queue, max)
     local first = redis.call('zrange', queue, '0', '0', 'withscores')
     return first[1] and tonumber(first[2]) < max
 end
 
--- The queue goes with its last ticket and note.
+-- Without a ticket and a note, a window and the notes of who listens are of no use: the queue goes.
 local function drop_if_idle(queue)
-    if not has_tickets(queue, 4e15) then
+    if not has_entries(queue, 4e15) then
         redis.pcall('zremrangebyscore', queue, 4e15, '+inf')
     end
 end
 
 -- `free` permits are free now. Redisson's clients wake as many waiters as the message says; a number below 1 makes them
--- fail. The first waiters of ours hear it, too: in a yield window they learn how long it lasts.
+-- fail. The first waiters of ours hear it, too. `is_open`: in a yield window nobody is called; they ask, and learn how
+-- long it lasts.
 local function pass(key, queue, channel, free, is_open)
-    if free > 0 and not is_open and has_tickets(queue, 1e15) then
+    if free > 0 and not is_open and has_entries(queue, 1e15) then
         call_next(key, queue, not_set_aside(queue, free))
     end
     if free > 0 and listeners(channel) > 0 then

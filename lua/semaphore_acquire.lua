@@ -43,7 +43,7 @@ end
 local called = place >= 1e15 -- then n are set aside for it, unless a client of Redisson's was faster
 local window = called and 0 or window_ms(notes[3])
 local left = window > 0 and 0 or free
-if left >= n and not called and has_tickets(queue, 2e15) then -- those before it come first
+if left >= n and not called and has_entries(queue, 2e15) then -- those before it come first
     left = call_next(key, queue, not_set_aside(queue, free, hold), hold)
 end
 

@@ -100,8 +100,7 @@ struct hlk_client_opts {
                                          * 1000; < 0: none. [128] */
     int           yield_every;          /* One in this many releases, at random, leaves the lock, or what is free of a
                                          * semaphore, to clients of Redisson for yield_ms if any of them waits: they
-                                         * have no position in our queue.
-                                         * < 0: no release does. [4] */
+                                         * have no position in our queue. < 0: no release does. [4] */
     int           yield_ms;             /* 1 to 1000. [3] */
     const char   *password_file;        /* The first line of this file is the password. It is read before each
                                          * connection, so that it may change. Not together with `password`. */

@@ -76,12 +76,13 @@ struct hlk_list_opts {
  * keys of the server, in steps of 500 that take it about a millisecond each: use it for people, not every second. The
  * user needs the rights +scan and +hlen in addition to those of docs/acl.md; for string locks +scan and +getrange. Of
  * string locks those are named that hasplock holds: a token of other libraries looks like any other string.
- * Over several masters the keys of each are looked at, and what is found on one is asked of all. A call reports each
- * lock once, if a majority holds it or may hold it: masters that did not answer count as holding it. The user needs
- * these rights on each master. A minority may be away; else the status is that of the masters that are.
+ * Over several masters the call looks at the keys of each, and asks all of them about each name that it finds. It
+ * reports each lock once, if a majority holds it or may hold it: a master that does not answer counts as holding it.
+ * The user needs these rights on each master. A minority of the masters may be away. If more are, the call fails with
+ * their status, after what it has reported so far.
  * HLK_OK (see `cursor`), HLK_INTERRUPTED, HLK_E_INVALID, faults as hlk_lock_query. Any thread. Blocks up to
- * reconnect_timeout_ms + reply_timeout_ms for each step; over several masters up to node_timeout_ms, and for each lock
- * that it finds up to node_timeout_ms for each master. */
+ * reconnect_timeout_ms + reply_timeout_ms for each step. Over several masters it blocks up to node_timeout_ms for each
+ * step, and as long for each master and name. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_list(hlk_client *client, struct hlk_list_opts *opts, hlk_list_fn *fn,
                                                    void *ctx);
 
