@@ -28,7 +28,8 @@
  *                  acquire begins again. A fixed lease that has become shorter meanwhile is extended
  * release          each member, even if the release of another one fails; one round trip for all. HLK_OK: each has one
  *                  hold less. HLK_LOST: at least one of them was lost before. Otherwise the first outcome, in the order
- *                  of names, that was not HLK_OK. After HLK_E_UNSURE the release is repeated in the background. A
+ *                  of names, that was not HLK_OK. After HLK_E_UNSURE the release is repeated in the background. The
+ *                  next one returns the outcome for the members that were not answered, and HLK_OK for the others. A
  *                  release by a member's own handle returns its outcome
  * extend           each member, by a round trip each, until one is not extended. That outcome is returned; the members
  *                  before it are extended

@@ -15,6 +15,7 @@ struct releases {
     const struct hlk_members *members;
     struct hlk_glance glance;
     struct hlk_releasing *begun[HLK_MULTILOCK_MAX]; /* NULL: over */
+    bool again;                                     /* an earlier release of all has released some of them */
     enum hlk_status worst;                          /* of all of them (api/outcome.h) */
     size_t worst_at;
     char text[HLK_ERROR_TEXT];
@@ -23,6 +24,8 @@ struct releases {
 static void note(struct releases *releases, size_t i, enum hlk_status status)
 {
     int rank = hlk_release_rank(status), worst = hlk_release_rank(releases->worst);
+    if (status == HLK_NOT_HOLDER && releases->again)
+        return;
     if (rank < worst || (rank == worst && (rank == 0 || i > releases->worst_at)))
         return;
     releases->worst = status;
@@ -66,6 +69,9 @@ static void wait_for_all(struct releases *releases)
 static void release_all(struct releases *releases)
 {
     const struct hlk_members *members = releases->members;
+    for (size_t i = 0; i < members->count && !releases->again; i++)
+        releases->again =
+            !hlk_lock_group(members->locks[i]) && hlk_release_is_unsure(members->locks[i], releases->glance.self);
     for (size_t i = members->count; i-- > 0;)
         if (!hlk_lock_group(members->locks[i]))
             begin(releases, i);

@@ -244,6 +244,16 @@ enum hlk_status hlk_lock_release(hlk_lock *lock)
 
 /* --- several at once --- */
 
+bool hlk_release_is_unsure(const hlk_lock *lock, struct hlk_thread *self)
+{
+    struct hlk_holder holder = hlk_lock_holder(lock, self);
+    struct hlk_entry *e = hlk_lock_find_entry(lock, holder.id);
+    bool unsure = e && hlk_entry_is_unsure(e, holder.id);
+    if (e)
+        hlk_entry_unref(e);
+    return unsure;
+}
+
 enum hlk_status hlk_release_begin(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing **begun)
 {
     *begun = NULL;

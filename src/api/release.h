@@ -6,6 +6,9 @@
 
 struct hlk_releasing;
 
+/* The next release by this thread, or the lock's owner, settles one before that was not answered. */
+bool hlk_release_is_unsure(const hlk_lock *lock, struct hlk_thread *self);
+
 /* hlk_lock_release of a lock on one server, or its first part. *begun set, HLK_OK: it is on its way, HLK_WAKE_SETTLED
  * wakes `self` when it is settled, and hlk_release_end must follow. Else it is over, with the thread's error set. */
 enum hlk_status hlk_release_begin(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing **begun);

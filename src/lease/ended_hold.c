@@ -81,6 +81,15 @@ bool hlk_entry_note_unsure(struct hlk_entry *e, struct hlk_holder holder, uint64
     return ok;
 }
 
+bool hlk_entry_is_unsure(struct hlk_entry *e, uint64_t holder)
+{
+    hlk_mutex_lock(e->mu);
+    const struct hlk_ended_hold *ended_hold = hlk_ended_hold_find(e, holder);
+    bool unsure = ended_hold && !ended_hold->releases;
+    hlk_mutex_unlock(e->mu);
+    return unsure;
+}
+
 void hlk_entry_settle_unsure(struct hlk_entry *e, uint64_t h, enum hlk_status outcome)
 {
     hlk_mutex_lock(e->mu);

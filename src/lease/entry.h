@@ -296,6 +296,7 @@ void hlk_entry_release_reported(struct hlk_entry *e);
 
 /* The release of h was not answered in time. It is kept for the holder's next call. False: no memory. */
 bool hlk_entry_note_unsure(struct hlk_entry *e, struct hlk_holder holder, uint64_t h);
+bool hlk_entry_is_unsure(struct hlk_entry *e, uint64_t holder);     /* there is one, settled or not */
 /* no-op when h has no unsure release */
 void hlk_entry_settle_unsure(struct hlk_entry *e, uint64_t h, enum hlk_status outcome);
 /* Waits for an unsure release. HLK_E_UNSURE: still unsure at at_ms, and *h is its hold; or that is its outcome, and *h

@@ -236,6 +236,27 @@ Test(multilock_at_once, releases_are_unsure_if_they_are_not_answered)
     end_hold();
 }
 
+/* The member on the other connection was released, and is not held any more. */
+Test(multilock_at_once, releases_are_sure_once_those_are_that_were_not_answered)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = 150;
+    hlk_client *slow = fixture_open(&opts), *sound = fixture_open_at(hlk_test_url(fixture.server), NULL);
+    hlk_lock *both = multilock_of(fixture_lock(slow, "tb", NULL), fixture_lock(sound, "ta", NULL));
+    multilock_warm(both);
+    cr_assert_eq(hlk_lock_acquire(both, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+    proxy_freeze(fixture.proxy, true);
+    cr_assert_eq(hlk_lock_release(both), HLK_E_UNSURE);
+    cr_assert_eq(hlk_lock_release(both), HLK_E_UNSURE);
+    proxy_freeze(fixture.proxy, false);
+    enum hlk_status status;
+    WAIT_FOR((status = hlk_lock_release(both), status != HLK_E_UNSURE));
+    cr_assert_eq(status, HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(both), HLK_NOT_HOLDER);
+    hlk_lock_destroy(both);
+    multilock_nothing_is_held();
+}
+
 Test(multilock_at_once, releases_leave_nothing_when_an_answer_is_lost)
 {
     for (unsigned k = 1; k <= MEMBERS; k++) {
