@@ -95,8 +95,8 @@ struct hlk_client_opts {
     void         *log_ctx;              /* Passed to log. Borrowed until close has returned. */
     int           log_level;            /* Lines of this level and of more severe ones. [HLK_LOG_WARN] */
     int           local_passes;         /* Maximum number of consecutive hand-overs between threads of this process,
-                                         * within 5 ms, before other processes get a turn; also of a semaphore's
-                                         * permits between its calls. More gives throughput, fewer give fairness. Up to
+                                         * within 5 ms, before other processes get a turn; also of permits, of a
+                                         * semaphore or with leases. More gives throughput, fewer give fairness. Up to
                                          * 1000; < 0: none. [128] */
     int           yield_every;          /* One in this many releases, at random, leaves the lock, or what is free of a
                                          * semaphore, to clients of Redisson for yield_ms if any of them waits: they

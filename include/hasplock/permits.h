@@ -22,12 +22,16 @@
  * A holder (a thread, or the owner) has one permit at most: a second acquire is HLK_DEADLOCK. Use an owner for each
  * permit where a thread needs several.
  *
- * First come, first served among clients of hasplock, over all processes. Redisson's clients know no queue. One in
- * yield_every releases (client.h) leaves a free permit to them for a moment.
+ * First come, first served among clients of hasplock, over all processes. Before that a process may pass a permit on
+ * among its own holders for up to 5 ms (local_passes, client.h), if the watchdog renews its lease. Redisson's clients
+ * know no queue. One in yield_every releases (client.h) leaves a free permit to them for a moment.
  *
- * The id of a permit is its hold (hlk_lock_hold_id); Redisson's clients see the same bytes in hex. Leases end by the
- * server's clock. A client of Redisson's compares that end with the clock of its own host: one that is fast takes a
- * permit back early by as much, and the holder learns of it by its next renewal or release.
+ * The id of a permit is its hold (hlk_lock_hold_id); Redisson's clients see the same bytes in hex. A permit that is
+ * passed on keeps its id. So none is passed on whose holder has asked for the id, has queried the permit, or was told
+ * of it by an event. An id that others read in Redis may belong to another holder of the same process a moment later.
+ *
+ * Leases end by the server's clock. A client of Redisson's compares that end with the clock of its own host: one that
+ * is fast takes a permit back early by as much, and the holder learns of it by its next renewal or release.
  *
  * Never use one name for permits and for anything else. */
 #ifndef HASPLOCK_PERMITS_H

@@ -76,6 +76,17 @@ static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_
         op->machine.confirm_ms = lock->client->wait_replicas_timeout_ms;
 }
 
+/* Those who wait for permits with the same number of them: no number is that of a holder. A fixed lease is nobody
+ * else's. NULL: not of permits, or no memory: then nothing is passed on. With a reference. */
+static struct hlk_entry *line_of(const hlk_lock *lock, bool fixed)
+{
+    const struct hlk_entry *e = lock->entry;
+    return lock->kind->has_number && !fixed
+               ? hlk_entry_get_own(e->node, lock->kind->format, hlk_entry_name(e), hlk_entry_len(e),
+                                   UINT64_MAX - (uint64_t)lock->permits, true)
+               : NULL;
+}
+
 /* After lease_ms, fixed and machine are set. */
 static void init_waiter(struct hlk_acquire_op *op, hlk_lock *lock, struct hlk_holder holder)
 {
@@ -90,6 +101,7 @@ static void init_waiter(struct hlk_acquire_op *op, hlk_lock *lock, struct hlk_ho
     op->waiter.no_nesting = lock->kind->non_reentrant;
     op->waiter.permits = permits ? permits->count : 0;
     op->waiter.floor = lock->kind->fenced ? lock->token_floor : 0;
+    op->waiter.line = line_of(lock, op->fixed);
     op->waiter.wake = op_on_queue_wake;
 }
 
@@ -471,6 +483,8 @@ void hlk_acquire_op_free(struct hlk_acquire_op *op)
 {
     hlk_raise_end(&op->raise, &op->cmd);
     hlk_command_drop_reply(&op->cmd);
+    if (op->waiter.line)
+        hlk_entry_unref(op->waiter.line);
     hlk_handle_release(&op->lock->handle);
     hlk_acquire_op_drop_user(op);
 }

@@ -333,6 +333,17 @@ static void look(const hlk_lock *lock, struct hlk_view *view)
         hlk_lock_view(lock, self, view);
 }
 
+void hlk_lock_show_hold(const hlk_lock *lock, uint64_t h)
+{
+    struct hlk_thread *self = hlk_thread_get();
+    struct hlk_entry *e =
+        self && !hlk_lock_group(lock) ? hlk_lock_find_entry(lock, hlk_lock_holder(lock, self).id) : NULL;
+    if (!e)
+        return;
+    hlk_entry_show_hold(e, h);
+    hlk_entry_unref(e);
+}
+
 int hlk_lock_holds(const hlk_lock *lock)
 {
     struct hlk_view view;
@@ -379,6 +390,7 @@ enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
         return hlk_lock_not_held(lock, "hold id");
     if (hlk_clock_ms() >= view.until_ms)
         return hlk_lock_fail(lock, "hold id", HLK_LOST, "the lease is over");
+    hlk_lock_show_hold(lock, view.h);
     (void)hlk_field(field, lock->client->id, view.h);
     (void)snprintf(buf, size, "%s", field);
     return HLK_OK;

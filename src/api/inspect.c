@@ -59,7 +59,10 @@ static uint64_t hold_of_caller(const hlk_lock *lock)
     struct hlk_thread *self = hlk_thread_get();
     if (self)
         hlk_lock_view(lock, self, &view);
-    return view.lost || view.count == 0 ? 0 : view.h;
+    if (view.lost || view.count == 0)
+        return 0;
+    hlk_lock_show_hold(lock, view.h);
+    return view.h;
 }
 
 static bool is_hold(const hlk_lock *lock, uint64_t hold, const char *holder)

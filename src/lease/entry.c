@@ -165,7 +165,8 @@ static enum hlk_let_go release_ended(struct hlk_entry *e, struct hlk_ended_hold 
     return HLK_LET_LOST;
 }
 
-static enum hlk_let_go release_held(struct hlk_entry *e, struct hlk_release_record *out, struct hlk_park **woken)
+static enum hlk_let_go release_held(struct hlk_entry *e, struct hlk_release_record *out, struct hlk_park **woken,
+                                    bool *unref)
 {
     if (e->count > 1) {
         out->count = --e->count;
@@ -176,6 +177,9 @@ static enum hlk_let_go release_held(struct hlk_entry *e, struct hlk_release_reco
         return HLK_LET_WRITE;
     }
     if (hlk_entry_pass_on(e, woken))
+        return HLK_LET_PASSED;
+    *unref = hlk_entry_pass_hold(e, woken);
+    if (*unref)
         return HLK_LET_PASSED;
     part(e, out);
     return HLK_LET_LAST;
@@ -204,7 +208,7 @@ enum hlk_let_go hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct h
             hlk_entry_lose_locked(e, hlk_lease_why_over(&e->hold.lease, now));
             return hlk_entry_release(e, holder, out);
         }
-        verdict = is_unnoted(e) ? release_unnoted(e, out, &ended) : release_held(e, out, &woken);
+        verdict = is_unnoted(e) ? release_unnoted(e, out, &ended) : release_held(e, out, &woken, &unref);
     } else if (ended_hold) {
         verdict = release_ended(e, ended_hold, out, &unref);
     }
@@ -292,6 +296,13 @@ void hlk_entry_view(struct hlk_entry *e, uint64_t holder, struct hlk_view *out)
         out->lost = true;
         out->why = ended_hold->why;
     }
+    hlk_mutex_unlock(e->mu);
+}
+
+void hlk_entry_show_hold(struct hlk_entry *e, uint64_t h)
+{
+    hlk_mutex_lock(e->mu);
+    e->hold.shown |= e->hold.id == h;
     hlk_mutex_unlock(e->mu);
 }
 

@@ -107,6 +107,9 @@ struct hlk_local_waiter {
     bool tried;                         /* it has asked for permits before, without a ticket: BUSY */
     bool passed;                        /* got: permits that another call has given back, and no hold */
     bool owes;                          /* passed, and its ticket has to be ended: release(h), hlk_entry_leave_finish */
+    struct hlk_entry *line;             /* leased permits: that of the waits for as many of them. NULL: none */
+    struct hlk_entry *entry;            /* in which it waits, while it is */
+    struct hlk_list in_line;            /* of line->waiters, instead of asking Redis */
     /* Any thread, under the entry's mutex: only wakes. HLK_WAKE_QUEUE: check the entry; _MESSAGE: send again. Pass its
      * result to hlk_park_wake_signalled (base/park.h). */
     struct hlk_park *(*wake)(struct hlk_local_waiter *waiter, unsigned bit);
@@ -117,6 +120,9 @@ struct hlk_local_waiter {
 struct hlk_own_ticket {
     struct hlk_ticket ticket;
     struct hlk_entry *entry;
+    struct hlk_entry *line;             /* leased permits, or NULL: permit_line.c. Referenced, and stays */
+    int64_t since_ms;                   /*   since when the holder has the hold */
+    int64_t brief_ms;                   /*   of a line: when the last hold ended that was shorter than HLK_PASS_MS */
     struct hlk_map_node link;           /* in the node's holds, if link.key is set; under the table's mutex, like
                                          * hold */
     uint64_t hold;
@@ -144,7 +150,9 @@ struct hlk_entry {
     struct hlk_hold hold;               /*   `h` in the functions below is a hold's id */
     uint8_t state : 3;                  /*   enum hlk_entry_state */
     bool unreported : 1;                /*   the holder's completion is not on its way yet */
-    bool busy : 1;                      /*   the server's reply to the head waiter: held by another client */
+    bool busy : 1;                      /*   the server's reply to the head waiter: held by another client. Stays,
+                                         *   unless the wait ends by a grant */
+    bool in_line : 1;                   /*   its first waiter is in the line, and does not ask (permit_line.c) */
     uint8_t : 0;                        /* set at creation, then read-only: */
     uint8_t format : 5;                 /*   its number in the table's formats */
     bool per_holder : 1;                /*   it belongs to one holder; each holder has its own */
@@ -173,6 +181,17 @@ struct hlk_entry *hlk_entry_find_hold(struct hlk_node *node, uint64_t hold);
 void hlk_entry_ref(struct hlk_entry *e);
 bool hlk_entry_try_ref(struct hlk_entry *e);    /* loop thread: false when it is being freed */
 void hlk_entry_unref(struct hlk_entry *e);      /* any thread */
+
+/* The ticket of an entry that belongs to one holder, or NULL; and its line. */
+static inline struct hlk_own_ticket *hlk_entry_own_ticket(const struct hlk_entry *e)
+{
+    return e->per_holder && e->hold.ticket ? HLK_CONTAINER(e->hold.ticket, struct hlk_own_ticket, ticket) : NULL;
+}
+static inline struct hlk_entry *hlk_entry_line(const struct hlk_entry *e)
+{
+    const struct hlk_own_ticket *own = hlk_entry_own_ticket(e);
+    return own ? own->line : NULL;
+}
 
 static inline const char *hlk_entry_name(const struct hlk_entry *e) { return e->name; }
 static inline size_t hlk_entry_len(const struct hlk_entry *e)
@@ -236,6 +255,9 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
 /* Between the two: the record for release(h), with its ticket. A successor may leave before it has sent anything. */
 void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *out);
 void hlk_entry_leave_finish(struct hlk_entry *e);
+
+/* Leased permits of h: the holder has seen its id, so that nobody else may have it. */
+void hlk_entry_show_hold(struct hlk_entry *e, uint64_t h);
 
 /* --- the permits of a semaphore: pass_permits.c. The entry is the line in which calls of this process wait --- */
 

@@ -1,11 +1,20 @@
-/* entry_internal.h - what the files of an entry share: entry_state.c, local_queue.c (waiting), pass_permits.c (of
- * semaphores), entry_lose.c (losing), entry.c (holding, releasing). The entry's mutex is held in all of these. */
+/* entry_internal.h - what the files of an entry share: entry_state.c, local_queue.c (waiting), pass_permits.c,
+ * permit_line.c and pass_holds.c (permits), entry_lose.c (losing), entry.c (holding, releasing). The entry's mutex is
+ * held in all of these. */
 #ifndef HLK_LEASE_ENTRY_INTERNAL_H
 #define HLK_LEASE_ENTRY_INTERNAL_H
 
 #include "lease/entry.h"
 
 #include <assert.h>
+
+/* An entry of this line begins to ask Redis, or asks no more: permit_line.c. */
+void hlk_permit_line_count(struct hlk_entry *line, bool asks);
+
+static inline bool hlk_entry_asks(const struct hlk_entry *e)
+{
+    return e->state == HLK_ENTRY_ACQUIRING || e->state == HLK_ENTRY_WAITING;
+}
 
 /* The only function that writes the state. */
 static inline void hlk_entry_move(struct hlk_entry *e, enum hlk_entry_state to)
@@ -22,12 +31,15 @@ static inline void hlk_entry_move(struct hlk_entry *e, enum hlk_entry_state to)
     hlk_mutex_assert_held(e->mu);
     assert(next[e->state] & 1u << to);
     (void)next;
+    bool asked = hlk_entry_asks(e);
     e->state = (uint8_t)to & 7u;
+    if (hlk_entry_asks(e) != asked && hlk_entry_line(e))
+        hlk_permit_line_count(hlk_entry_line(e), !asked);
 }
 
 /* The head waiter, or the one that becomes it when the state is NONE. NULL: nobody waits. */
 struct hlk_local_waiter *hlk_entry_head(const struct hlk_entry *e);
-/* Out of the local queue. */
+/* Out of the local queue, and of a line. */
 void hlk_entry_unlink(struct hlk_local_waiter *waiter);
 
 bool hlk_entry_is_held_by(const struct hlk_entry *e, uint64_t holder);
@@ -37,11 +49,34 @@ bool hlk_entry_is_held_by(const struct hlk_entry *e, uint64_t holder);
 void hlk_entry_note_break(struct hlk_entry *e);
 /* Makes the first waiter the head waiter and lets it send, if the state is NONE. */
 void hlk_entry_promote(struct hlk_entry *e);
+/* This waiter is the head waiter, and has sent nothing yet. */
+void hlk_entry_new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter);
 /* Gives the lock to the first waiter after a release. False: there is none that may have it, or Redis' queue comes
  * first. *woken: for hlk_park_wake_signalled after the mutex is unlocked, because the woken thread needs it at once. */
 bool hlk_entry_pass_on(struct hlk_entry *e, struct hlk_park **woken);
+/* A part of that: the waiter has the hold of this entry. True: it ends at another time, so it has to be armed. */
+bool hlk_entry_take_over(struct hlk_entry *e, struct hlk_local_waiter *next, int64_t now_ms);
+/* False: no memory. */
+bool hlk_entry_make_ticket(struct hlk_entry *e);
 /* Wakes the waiters that may return without being the head waiter: same holder, or one try. */
 void hlk_entry_wake_informed(struct hlk_entry *e);
+
+/* --- leased permits: permit_line.c. Each is a no-op for other entries --- */
+
+/* The waiter's line is the entry's, if that has none yet. */
+void hlk_permit_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *waiter);
+/* The first waiter of an entry that is NONE. False: it need not wait in line, and asks. */
+bool hlk_permit_line_join(struct hlk_entry *e, struct hlk_local_waiter *waiter);
+void hlk_permit_line_leave(struct hlk_local_waiter *waiter);
+/* Redis has answered BUSY; or has given the entry a hold, to this waiter. */
+void hlk_permit_line_busy(struct hlk_entry *e);
+void hlk_permit_line_got(struct hlk_entry *e, const struct hlk_local_waiter *waiter, int64_t now_ms);
+struct hlk_local_waiter *hlk_permit_line_first(const struct hlk_entry *line);      /* NULL: nobody is in it */
+void hlk_permit_line_ask_all(const struct hlk_entry *line);                        /* who is in it asks Redis */
+/* pass_holds.c: gives the hold of a holder that releases it to the first waiter in line. False: none may have it, or
+ * Redis' queue comes first. True: the entry is NONE, and its reference as a held one is to be dropped. *woken: as
+ * above. */
+bool hlk_entry_pass_hold(struct hlk_entry *e, struct hlk_park **woken);
 
 /* Drops the hold's own references, once. */
 void hlk_entry_forget_hold(struct hlk_entry *e, bool holder_lives);

@@ -1,7 +1,8 @@
-/* The state of an entry, for entry.c, entry_lose.c and local_queue.c. */
+/* The state of an entry and its first waiter, for the other files of the entry. */
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "lease/entry_table.h"
 
 void hlk_entry_arm(struct hlk_entry *e)
@@ -61,4 +62,44 @@ void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *ou
                                         .permits = e->hold.ticket ? e->hold.ticket->member.tokens : 0,
                                         .member = queued ? e->hold.ticket->member : (struct hlk_member){ 0, 0, 0, 0 } };
     hlk_mutex_unlock(e->mu);
+}
+
+/* --- its first waiter --- */
+
+struct hlk_local_waiter *hlk_entry_head(const struct hlk_entry *e)
+{
+    struct hlk_list *node = hlk_list_first(&e->waiters);
+    return node ? HLK_CONTAINER(node, struct hlk_local_waiter, link) : NULL;
+}
+
+void hlk_entry_new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
+{
+    e->hold.id = waiter->h = atomic_fetch_add(&e->node->table->last_h, 1) + 1;
+    e->hold.replicated = e->hold.doubt = e->hold.broken = e->busy = false;
+}
+
+void hlk_entry_promote(struct hlk_entry *e)
+{
+    hlk_mutex_assert_held(e->mu);
+    struct hlk_local_waiter *waiter = hlk_entry_head(e);
+    e->hold.id = 0;
+    if (!waiter)
+        return;
+    hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
+    hlk_entry_new_hold_id(e, waiter);
+    hlk_park_wake_signalled(waiter->wake(waiter, HLK_WAKE_QUEUE));
+}
+
+bool hlk_entry_make_ticket(struct hlk_entry *e)
+{
+    if (e->hold.ticket)
+        return true;
+    if (!e->per_holder)
+        return (e->hold.ticket = hlk_mem_zalloc(sizeof *e->hold.ticket));
+    struct hlk_own_ticket *own = hlk_mem_zalloc(sizeof *own);
+    if (!own)
+        return false;
+    own->entry = e;
+    e->hold.ticket = &own->ticket;
+    return true;
 }

@@ -60,8 +60,7 @@ bool hlk_entry_try_ref(struct hlk_entry *e)
 static void forget_hold(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(&e->node->table->mu);
-    struct hlk_own_ticket *p =
-        e->per_holder && e->hold.ticket ? HLK_CONTAINER(e->hold.ticket, struct hlk_own_ticket, ticket) : NULL;
+    struct hlk_own_ticket *p = hlk_entry_own_ticket(e);
     if (p && p->link.key)
         hlk_map_remove(&e->node->holds, &p->link);
     if (p)
@@ -101,28 +100,34 @@ void hlk_entry_unref(struct hlk_entry *e)
         if (atomic_compare_exchange_weak(&e->refs, &refs, refs - 1))
             return;
     struct hlk_entry_table *table = e->node->table;
+    struct hlk_entry *line = NULL;
     hlk_mutex_lock(&table->mu);
     bool last = atomic_fetch_sub(&e->refs, 1) == 1;
     if (last) {
         hlk_map_remove(&e->node->entries, &e->link);
         forget_hold(e);
         hlk_loop_cancel(table->loop, &e->hold.alarm);
+        line = hlk_entry_line(e);
         e->next = table->gone;
         table->gone = e;
     }
     hlk_mutex_unlock(&table->mu);
-    if (last)
-        hlk_loop_need_ticks(table->loop);
+    if (!last)
+        return;
+    hlk_loop_need_ticks(table->loop);
+    if (line)
+        hlk_entry_unref(line);
 }
 
-static struct hlk_entry *table_make(struct hlk_node *node, const char *name, size_t len)
+/* The first stripe_len bytes choose its mutex: without the holder, so that all of a name have one. */
+static struct hlk_entry *table_make(struct hlk_node *node, const char *name, size_t len, size_t stripe_len)
 {
     struct hlk_entry *e = hlk_mem_zalloc(offsetof(struct hlk_entry, name) + len + 1);
     if (!e)
         return NULL;
     memcpy(e->name, name, len);
     e->node = node;
-    e->mu = &node->table->stripes[hlk_map_hash(name, len) % HLK_STRIPES];
+    e->mu = &node->table->stripes[hlk_map_hash(name, stripe_len) % HLK_STRIPES];
     e->hold.alarm.fire = node->table->on_alarm;
     hlk_list_init(&e->waiters);
     if (hlk_map_put(&node->entries, &e->link, e->name, len))
@@ -157,13 +162,14 @@ static struct hlk_entry *table_get(struct hlk_node *node, const struct hlk_forma
         key[len++] = '\0';
         key[len++] = format->letter;
     }
+    size_t stripe_len = len;
     if (holder) {
         memcpy(key + len, holder, sizeof *holder);
         len += sizeof *holder;
     }
     hlk_mutex_lock(&node->table->mu);
     struct hlk_entry *e = table_find(node, key, len);
-    if (!e && make_it && (e = table_make(node, key, len))) {
+    if (!e && make_it && (e = table_make(node, key, len, stripe_len))) {
         e->format = format_number(node->table, format) & (HLK_FORMATS_MAX - 1);
         e->per_holder = holder != NULL;
     }
@@ -223,12 +229,14 @@ void hlk_entry_table_each_of(struct hlk_node *node, void (*fn)(struct hlk_entry 
     struct hlk_entry *some[EACH_MOST];
     struct walk at = { 0, 0 };
     unsigned n;
+    atomic_fetch_add(&node->table->walks, 1);
     while ((n = table_gather(node, &at, some)) > 0) {
         for (unsigned i = 0; i < n; i++) {
             fn(some[i], ctx);
             hlk_entry_unref(some[i]);
         }
     }
+    atomic_fetch_sub(&node->table->walks, 1);
 }
 
 void hlk_entry_table_each(struct hlk_entry_table *table, void (*fn)(struct hlk_entry *e, void *ctx), void *ctx)

@@ -40,6 +40,8 @@ struct hlk_entry_table {
     struct hlk_node *nodes;             /* the client's, borrowed */
     unsigned node_count;
 
+    atomic_uint walks;                  /* hlk_entry_table_each_of, now */
+
     struct hlk_mutex mu;                /* rank TABLE; guards the nodes' maps of entries, and: */
     struct hlk_entry *gone;             /* entries without a reference */
     struct hlk_tick renew;              /* the watchdog's, like on_alarm */
@@ -57,7 +59,7 @@ void hlk_entry_table_init(struct hlk_entry_table *table);           /* after the
 void hlk_entry_table_fini(struct hlk_entry_table *table);           /* no entry is left */
 
 /* Calls fn for each entry, with a reference and no mutex held. Needs no memory. Entries that are added meanwhile may be
- * missed, and some may be visited twice. */
+ * missed, and some may be visited twice. No hold moves from one entry to another meanwhile: none is missed. */
 void hlk_entry_table_each(struct hlk_entry_table *table, void (*fn)(struct hlk_entry *e, void *ctx), void *ctx);
 /* The same for the entries of one node. */
 void hlk_entry_table_each_of(struct hlk_node *node, void (*fn)(struct hlk_entry *e, void *ctx), void *ctx);

@@ -31,10 +31,12 @@ struct hlk_hold {
     struct hlk_ticket *ticket;          /* NULL: never waited */
     struct hlk_alarm alarm;             /* for the lease. Fires on the loop; freed there only */
     unsigned written;                   /* how often it is held, by what Redis has */
-    bool replicated;                    /* replicas have confirmed it */
-    bool doubt;                         /* an attempt of its acquire is in doubt */
-    bool broken;                        /* it was broken before the reply to its acquire arrived */
-    bool batched;                       /* a renewal of it is being written to the stream: no release may overtake it */
+    bool replicated : 1;                /* replicas have confirmed it */
+    bool doubt : 1;                     /* an attempt of its acquire is in doubt */
+    bool broken : 1;                    /* it was broken before the reply to its acquire arrived */
+    bool batched : 1;                   /* a renewal of it is being written to the stream: no release may overtake it */
+    bool passes : 1;                    /* it may be passed on to the line (pass_holds.c), */
+    bool shown : 1;                     /*   unless its id was told to somebody */
 };
 
 /* An attempt that takes h's ticket was sent, or is about to be. */

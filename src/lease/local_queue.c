@@ -2,17 +2,10 @@
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "lease/ended_hold.h"
 #include "lease/entry_table.h"
 
 #include <assert.h>
-
-struct hlk_local_waiter *hlk_entry_head(const struct hlk_entry *e)
-{
-    struct hlk_list *node = hlk_list_first(&e->waiters);
-    return node ? HLK_CONTAINER(node, struct hlk_local_waiter, link) : NULL;
-}
 
 /* --- entering --- */
 
@@ -36,7 +29,7 @@ static bool may_nest(const struct hlk_entry *e, uint64_t holder)
 static bool is_busy(const struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
     bool own = e->state == HLK_ENTRY_HELD && hlk_entry_is_held_by(e, waiter->holder.id);
-    return waiter->once && !own && (e->state == HLK_ENTRY_HELD || e->state == HLK_ENTRY_WAITING);
+    return waiter->once && !own && (e->state == HLK_ENTRY_HELD || e->state == HLK_ENTRY_WAITING || e->in_line);
 }
 
 /* Held by this holder. fixed: a lease of its own was requested. */
@@ -71,40 +64,20 @@ enum hlk_enter hlk_entry_nest(struct hlk_entry *e, uint64_t holder, int64_t fixe
     return enter;
 }
 
-static void new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
-{
-    e->hold.id = waiter->h = atomic_fetch_add(&e->node->table->last_h, 1) + 1;
-    e->hold.replicated = e->hold.doubt = e->hold.broken = e->busy = false;
-}
-
-/* False: no memory. */
-static bool make_ticket(struct hlk_entry *e)
-{
-    if (e->hold.ticket)
-        return true;
-    if (!e->per_holder)
-        return (e->hold.ticket = hlk_mem_zalloc(sizeof *e->hold.ticket));
-    struct hlk_own_ticket *own = hlk_mem_zalloc(sizeof *own);
-    if (!own)
-        return false;
-    own->entry = e;
-    e->hold.ticket = &own->ticket;
-    return true;
-}
-
 static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     if (is_busy(e, waiter))
         return HLK_ENTER_BUSY;
-    if ((waiter->fenced || waiter->permits) && !make_ticket(e))
+    if ((waiter->fenced || waiter->permits) && !hlk_entry_make_ticket(e))
         return HLK_ENTER_NOMEM;
     if (waiter->tried)
         e->hold.ticket->busy_ms = hlk_clock_ms();
     hlk_list_push_back(&e->waiters, &waiter->link);
-    if (e->state != HLK_ENTRY_NONE)
+    hlk_permit_line_begin(e, waiter);
+    if (e->state != HLK_ENTRY_NONE || e->in_line || hlk_permit_line_join(e, waiter))
         return HLK_ENTER_QUEUED;
     hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
-    new_hold_id(e, waiter);
+    hlk_entry_new_hold_id(e, waiter);
     return HLK_ENTER_HEAD;
 }
 
@@ -131,6 +104,7 @@ enum hlk_enter hlk_entry_enter(struct hlk_entry *e, struct hlk_local_waiter *wai
 void hlk_entry_unlink(struct hlk_local_waiter *waiter)
 {
     hlk_list_remove(&waiter->link);
+    hlk_permit_line_leave(waiter);
     waiter->h = 0;
 }
 
@@ -189,7 +163,7 @@ enum hlk_enter hlk_entry_queue(struct hlk_entry *e, struct hlk_local_waiter *wai
                                struct hlk_member *out)
 {
     hlk_mutex_lock(e->mu);
-    bool ok = make_ticket(e);
+    bool ok = hlk_entry_make_ticket(e);
     if (ok && e->hold.ticket->h != waiter->h)
         fill_ticket(e, waiter);
     bool first = ok && queues && !e->hold.ticket->queued;
@@ -240,6 +214,7 @@ static void take(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t l
     take_holder(e, waiter);
     hlk_entry_ref(e); /* a held entry outlives its handles */
     HLK_COUNT(e->node->table, held);
+    hlk_permit_line_got(e, waiter, now_ms);
     struct hlk_ticket *p = e->hold.ticket;
     if (p) {
         p->fenced = waiter->fenced;
@@ -283,6 +258,7 @@ static bool take_noted(struct hlk_entry *e, struct hlk_local_waiter *waiter)
                          now))
         return false;
     HLK_COUNT(e->node->table, granted);
+    e->busy = false;
     take(e, waiter, p->noted_token, now);
     return true;
 }
@@ -316,6 +292,7 @@ bool hlk_entry_wait(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool d
         e->busy = true;
         if (waiter->permits)
             e->hold.ticket->busy_ms = hlk_clock_ms();
+        hlk_permit_line_busy(e);
         bool sends = e->hold.broken;
         e->hold.broken = false;
         if (is_noted(e, waiter) && !is_too_soon(e, waiter)) {
@@ -404,23 +381,11 @@ void hlk_entry_report_acquired(struct hlk_entry *e, uint64_t winner, void (*comp
 void hlk_entry_renumber(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     hlk_mutex_lock(e->mu);
-    new_hold_id(e, waiter);
+    hlk_entry_new_hold_id(e, waiter);
     hlk_mutex_unlock(e->mu);
 }
 
 /* --- the next waiter --- */
-
-void hlk_entry_promote(struct hlk_entry *e)
-{
-    hlk_mutex_assert_held(e->mu);
-    struct hlk_local_waiter *waiter = hlk_entry_head(e);
-    e->hold.id = 0;
-    if (!waiter)
-        return;
-    hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
-    new_hold_id(e, waiter);
-    hlk_park_wake_signalled(waiter->wake(waiter, HLK_WAKE_QUEUE));
-}
 
 /* May `next` use a ticket like this, or what was granted to it? */
 static bool fits(const struct hlk_ticket *p, const struct hlk_local_waiter *next)
@@ -436,7 +401,7 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
     hlk_mutex_lock(e->mu);
     if (hlk_list_linked(&waiter->link)) {
         bool is_head = waiter->h != 0, queued = is_head && hlk_hold_queued(&e->hold, waiter->h);
-        bool waits = e->state == HLK_ENTRY_WAITING;
+        bool waits = e->state == HLK_ENTRY_WAITING, first_in_line = hlk_list_linked(&waiter->in_line);
         hlk_entry_unlink(waiter);
         struct hlk_local_waiter *next = hlk_entry_head(e);
         if (is_head && queued && waits && !in_flight && !e->hold.doubt && fits(e->hold.ticket, next)) {
@@ -448,6 +413,8 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
             hlk_entry_move(e, owes ? HLK_ENTRY_RELEASING : HLK_ENTRY_NONE);
             if (!owes)
                 hlk_entry_promote(e);
+        } else if (first_in_line) {
+            hlk_entry_promote(e);
         }
     }
     hlk_mutex_unlock(e->mu);
@@ -467,7 +434,7 @@ static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, i
 {
     const struct hlk_lease *lease = &e->hold.lease;
     if (!next || e->per_holder || next->fixed || lease->fixed || lease->capped || lease->state != HLK_LEASE_HELD ||
-        e->node->table->local_passes == 0 || !make_ticket(e))
+        e->node->table->local_passes == 0 || !hlk_entry_make_ticket(e))
         return false;
     struct hlk_ended_hold *ended_hold = e->ended_hold ? hlk_ended_hold_find(e, next->holder.id) : NULL;
     if (ended_hold && ended_hold->releases) /* its loss must be reported first */
@@ -479,6 +446,20 @@ static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, i
         p->got_ms = lease->sent_ms;
     return p->passes < e->node->table->local_passes && now_ms - p->got_ms < HLK_PASS_MS &&
            lease->until_ms - now_ms > lease->lease_ms / 3 && e->hold.written == 1;
+}
+
+bool hlk_entry_take_over(struct hlk_entry *e, struct hlk_local_waiter *next, int64_t now_ms)
+{
+    int64_t cap = cap_of(now_ms, next->max_hold_ms);
+    bool arm = cap != e->hold.lease.cap_ms;
+    e->hold.lease.cap_ms = cap;
+    if (cap < e->hold.lease.until_ms) {
+        e->hold.lease.until_ms = cap;
+        e->hold.lease.capped = true;
+    }
+    HLK_COUNT(e->node->table, passed);
+    take_holder(e, next);
+    return arm;
 }
 
 bool hlk_entry_pass_on(struct hlk_entry *e, struct hlk_park **woken)
@@ -493,16 +474,7 @@ bool hlk_entry_pass_on(struct hlk_entry *e, struct hlk_park **woken)
     e->hold.ticket->fenced = next->fenced;
     if (next->fenced)
         e->hold.ticket->token++;
-    int64_t cap = cap_of(now, next->max_hold_ms);
-    bool arm = cap != e->hold.lease.cap_ms;
-    e->hold.lease.cap_ms = cap;
-    if (cap < e->hold.lease.until_ms) {
-        e->hold.lease.until_ms = cap;
-        e->hold.lease.capped = true;
-    }
-    HLK_COUNT(e->node->table, passed);
-    take_holder(e, next);
-    if (arm)
+    if (hlk_entry_take_over(e, next, now))
         hlk_entry_arm(e);
     *woken = next->wake(next, HLK_WAKE_QUEUE);
     hlk_entry_wake_informed(e);

@@ -1,0 +1,93 @@
+/* Leased permits that one holder gives back while another holder of this process waits in line (permit_line.c): the
+ * second one gets the hold, with its id and its lease, and nothing is sent. */
+#include "lease/entry_internal.h"
+
+#include "base/clock.h"
+#include "lease/entry_table.h"
+
+#include <assert.h>
+
+/* It is never passed on: its lease is fixed or capped, or its id was told to somebody. */
+static bool is_kept(const struct hlk_hold *hold)
+{
+    return !hold->passes || hold->shown || hold->lease.capped;
+}
+
+/* Nothing about it is on its way to this entry: not a grant beside the reply that gave it (busy), not the answer to a
+ * renewal, and nobody looks for it in all entries. */
+static bool is_settled(const struct hlk_entry *e, int64_t now_ms)
+{
+    const struct hlk_lease *lease = &e->hold.lease;
+    return !e->busy && !e->hold.doubt && lease->state == HLK_LEASE_HELD && lease->raising_ms == 0 &&
+           lease->asked_ms == 0 && lease->until_ms - now_ms > lease->lease_ms / 3 &&
+           atomic_load(&e->node->table->walks) == 0;
+}
+
+/* NULL: nobody, or one whose completion would come before that of its owner's earlier release. */
+static struct hlk_local_waiter *next_in(const struct hlk_entry *line)
+{
+    struct hlk_local_waiter *next = hlk_permit_line_first(line);
+    return next && next->completes && next->entry->releases_unreported > 0 ? NULL : next;
+}
+
+/* As after the answer to a release. */
+static void leave_hold(struct hlk_entry *e)
+{
+    hlk_entry_forget_hold(e, e->holder.id != 0);
+    hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
+    hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
+    hlk_entry_move(e, HLK_ENTRY_RELEASING);
+    hlk_entry_move(e, HLK_ENTRY_NONE);
+}
+
+/* As after a grant. The turn goes on. */
+static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const struct hlk_hold *from, int64_t now_ms)
+{
+    struct hlk_own_ticket *own = hlk_entry_own_ticket(e);
+    own->ticket.got_ms = from->ticket->got_ms;
+    own->ticket.passes = from->ticket->passes + 1;
+    own->since_ms = now_ms;
+    e->hold.id = from->id;
+    e->hold.lease = from->lease;
+    e->hold.replicated = from->replicated;
+    e->hold.passes = true;
+    e->hold.doubt = e->hold.broken = e->hold.shown = e->busy = false;
+    hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
+    hlk_entry_move(e, HLK_ENTRY_HELD);
+    hlk_entry_ref(e); /* a held entry outlives its handles */
+    (void)hlk_entry_take_over(e, waiter, now_ms);
+    hlk_entry_arm(e);
+}
+
+static bool has_turn(const struct hlk_entry *e, int64_t now_ms)
+{
+    const struct hlk_ticket *turn = e->hold.ticket;
+    return turn->passes < e->node->table->local_passes && now_ms - turn->got_ms < HLK_PASS_MS;
+}
+
+bool hlk_entry_pass_hold(struct hlk_entry *e, struct hlk_park **woken)
+{
+    hlk_mutex_assert_held(e->mu);
+    struct hlk_entry *line = hlk_entry_line(e);
+    if (!line || !hlk_entry_make_ticket(line))
+        return false;
+    int64_t now = hlk_clock_ms();
+    if (is_kept(&e->hold) || now - hlk_entry_own_ticket(e)->since_ms >= HLK_PASS_MS) {
+        hlk_permit_line_ask_all(line);
+        return false;
+    }
+    if (!is_settled(e, now))
+        return false;
+    hlk_entry_own_ticket(line)->brief_ms = now;
+    struct hlk_local_waiter *next = has_turn(e, now) ? next_in(line) : NULL;
+    if (!next)
+        return false;
+    struct hlk_entry *to = next->entry;
+    assert(line->count > 0 && to->state == HLK_ENTRY_NONE);
+    get_hold(to, next, &e->hold, now);
+    leave_hold(e);
+    *woken = next->wake(next, HLK_WAKE_QUEUE);
+    hlk_entry_wake_informed(to);
+    hlk_entry_promote(e);
+    return true;
+}
