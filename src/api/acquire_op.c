@@ -76,12 +76,12 @@ static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_
         op->machine.confirm_ms = lock->client->wait_replicas_timeout_ms;
 }
 
-/* Those who wait for permits with the same number of them: no number is that of a holder. A fixed lease is nobody
- * else's. NULL: not of permits, or no memory: then nothing is passed on. With a reference. */
+/* The line of those who wait for permits of this name and number (lease/permit_line.c), with a reference. Its key has a
+ * number that no holder has. NULL: nothing would be passed on; or there is no memory, and then nothing is. */
 static struct hlk_entry *line_of(const hlk_lock *lock, bool fixed)
 {
     const struct hlk_entry *e = lock->entry;
-    return lock->kind->has_number && !fixed
+    return lock->kind->has_number && !fixed && e->node->table->local_passes > 0
                ? hlk_entry_get_own(e->node, lock->kind->format, hlk_entry_name(e), hlk_entry_len(e),
                                    UINT64_MAX - (uint64_t)lock->permits, true)
                : NULL;

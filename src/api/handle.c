@@ -333,15 +333,24 @@ static void look(const hlk_lock *lock, struct hlk_view *view)
         hlk_lock_view(lock, self, view);
 }
 
-void hlk_lock_show_hold(const hlk_lock *lock, uint64_t h)
+static bool show_hold(const hlk_lock *lock, struct hlk_thread *self, uint64_t h)
+{
+    if (hlk_lock_group(lock)) /* there are no permits over several masters */
+        return true;
+    uint64_t holder = hlk_lock_holder(lock, self).id;
+    struct hlk_entry *e = hlk_lock_find_entry(lock, holder);
+    bool held = e && hlk_entry_show_hold(e, holder, h);
+    if (e)
+        hlk_entry_unref(e);
+    return held;
+}
+
+void hlk_lock_view_to_tell(const hlk_lock *lock, struct hlk_view *view)
 {
     struct hlk_thread *self = hlk_thread_get();
-    struct hlk_entry *e =
-        self && !hlk_lock_group(lock) ? hlk_lock_find_entry(lock, hlk_lock_holder(lock, self).id) : NULL;
-    if (!e)
-        return;
-    hlk_entry_show_hold(e, h);
-    hlk_entry_unref(e);
+    do
+        look(lock, view);
+    while (self && view->count > 0 && !view->lost && !show_hold(lock, self, view->h)); /* it has just changed */
 }
 
 int hlk_lock_holds(const hlk_lock *lock)
@@ -383,14 +392,13 @@ enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
     buf[0] = '\0';
     if (lock->is_multilock)
         return hlk_lock_fail(lock, "hold id", HLK_E_INVALID, "a multilock has none; each of its members has one");
-    look(lock, &view);
+    hlk_lock_view_to_tell(lock, &view);
     if (view.lost)
         return hlk_lock_fail(lock, "hold id", HLK_LOST, "the hold was lost (%s)", view.why);
     if (view.count == 0)
         return hlk_lock_not_held(lock, "hold id");
     if (hlk_clock_ms() >= view.until_ms)
         return hlk_lock_fail(lock, "hold id", HLK_LOST, "the lease is over");
-    hlk_lock_show_hold(lock, view.h);
     (void)hlk_field(field, lock->client->id, view.h);
     (void)snprintf(buf, size, "%s", field);
     return HLK_OK;

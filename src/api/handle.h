@@ -120,10 +120,10 @@ void hlk_lock_disown(hlk_lock *lock);
 struct hlk_node *hlk_lock_node(const hlk_lock *lock);
 /* What this holder has of a lock on one server, or its queue, with a reference. NULL: nothing. */
 struct hlk_entry *hlk_lock_find_entry(const hlk_lock *lock, uint64_t holder);
-/* The caller's hold of that id is told to somebody. */
-void hlk_lock_show_hold(const hlk_lock *lock, uint64_t h);
 /* *view must be zeroed. */
 void hlk_lock_view(const hlk_lock *lock, struct hlk_thread *self, struct hlk_view *view);
+/* What the caller has, whose id is about to be told (hlk_entry_show_hold). */
+void hlk_lock_view_to_tell(const hlk_lock *lock, struct hlk_view *view);
 
 /* The holder through this handle when `self` calls. */
 static inline struct hlk_holder hlk_lock_holder(const hlk_lock *lock, struct hlk_thread *self)

@@ -55,14 +55,9 @@ static void read_state(const struct hlk_command *cmd, void *ctx)
 /* The hold of the handle's holder; 0: it has none. */
 static uint64_t hold_of_caller(const hlk_lock *lock)
 {
-    struct hlk_view view = { 0 };
-    struct hlk_thread *self = hlk_thread_get();
-    if (self)
-        hlk_lock_view(lock, self, &view);
-    if (view.lost || view.count == 0)
-        return 0;
-    hlk_lock_show_hold(lock, view.h);
-    return view.h;
+    struct hlk_view view;
+    hlk_lock_view_to_tell(lock, &view);
+    return view.lost || view.count == 0 ? 0 : view.h;
 }
 
 static bool is_hold(const hlk_lock *lock, uint64_t hold, const char *holder)

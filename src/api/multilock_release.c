@@ -15,8 +15,8 @@ struct releases {
     const struct hlk_members *members;
     struct hlk_glance glance;
     struct hlk_releasing *begun[HLK_MULTILOCK_MAX]; /* NULL: over */
-    bool again;                                     /* an earlier release of all has released some of them */
-    enum hlk_status worst;                          /* of all of them (api/outcome.h) */
+    bool again;            /* an earlier release is unsure: members that are not held were released by it */
+    enum hlk_status worst; /* of all of them (api/outcome.h) */
     size_t worst_at;
     char text[HLK_ERROR_TEXT];
 };

@@ -299,11 +299,13 @@ void hlk_entry_view(struct hlk_entry *e, uint64_t holder, struct hlk_view *out)
     hlk_mutex_unlock(e->mu);
 }
 
-void hlk_entry_show_hold(struct hlk_entry *e, uint64_t h)
+bool hlk_entry_show_hold(struct hlk_entry *e, uint64_t holder, uint64_t h)
 {
     hlk_mutex_lock(e->mu);
-    e->hold.shown |= e->hold.id == h;
+    bool held = e->state == HLK_ENTRY_HELD && e->holder.id == holder && e->hold.id == h;
+    e->hold.shown |= held;
     hlk_mutex_unlock(e->mu);
+    return held;
 }
 
 void hlk_entry_note_replicated(struct hlk_entry *e, uint64_t h)

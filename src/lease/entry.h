@@ -30,7 +30,7 @@
 
 #define HLK_GRANT_MS 5000       /* G: the longest ttl that a grant gives to a wait under the watchdog */
 #define HLK_BRIEF_MS 20         /* wait and hold together took no longer: brief in lua/lock_release.lua */
-#define HLK_CONTENDED_MS 20     /* for so long after an answer BUSY each call of a semaphore waits in line */
+#define HLK_CONTENDED_MS 20     /* for so long after an answer BUSY permits count as short: acquires wait in line */
 #define HLK_PASS_MS 5           /* an entry is passed on locally for so long, then Redis' queue has its turn */
 
 struct hlk_entry_table;
@@ -256,8 +256,9 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
 void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *out);
 void hlk_entry_leave_finish(struct hlk_entry *e);
 
-/* Leased permits of h: the holder has seen its id, so that nobody else may have it. */
-void hlk_entry_show_hold(struct hlk_entry *e, uint64_t h);
+/* The id of h is about to be told, so that nobody else may have this hold from now on. False: it is not held any more,
+ * or somebody else has it. */
+bool hlk_entry_show_hold(struct hlk_entry *e, uint64_t holder, uint64_t h);
 
 /* --- the permits of a semaphore: pass_permits.c. The entry is the line in which calls of this process wait --- */
 

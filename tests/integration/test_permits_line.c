@@ -1,25 +1,21 @@
 /* HLK_LOCK_PERMIT: permits that holders of one process pass on among themselves. Who has which hold, and for how long:
  * tests/unit/test_pass_holds.c. Here is a server, and threads that are in each other's way. */
 #include "permits_fixture.h"
+#include "support/limit.h"
 
 #include <criterion/criterion.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 enum { THREADS = 6, PAIRS = 300, LIMIT = 2, PATIENCE_MS = 20000 };
 
 TestSuite(permits_line, .init = permits_start, .fini = permits_stop, .timeout = 60);
 
-static atomic_int inside, most, pairs;
 static atomic_bool over;
 
 static void holds(void)
 {
-    int now = atomic_fetch_add(&inside, 1) + 1, seen = atomic_load(&most);
-    while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
-        ;
-    atomic_fetch_sub(&inside, 1);
-    atomic_fetch_add(&pairs, 1);
+    limit_enter(1);
+    limit_leave(1);
 }
 
 static void *works(void *lock)
@@ -39,21 +35,9 @@ static void *works_on(void *lock)
     return NULL;
 }
 
-static void start_threads(pthread_t threads[THREADS], void *(*run)(void *), hlk_lock *lock)
-{
-    for (int i = 0; i < THREADS; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, run, lock), 0);
-}
-
-static void end_threads(pthread_t threads[THREADS])
-{
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-}
-
 static void all_are_back(int64_t limit)
 {
-    cr_assert_leq(most, limit);
+    cr_assert_leq(limit_most(), limit);
     WAIT_FOR(permits_unused() == limit);
     cr_assert_eq(permits_used(), 0);
     WAIT_FOR(raw_int(fixture.redis, "EXISTS %s", PERMITS_QUEUE) == 0);
@@ -63,14 +47,14 @@ Test(permits_line, passes_permits_on_without_a_command)
 {
     pthread_t threads[THREADS];
     permits_set(LIMIT);
-    start_threads(threads, works, permit);
-    end_threads(threads);
+    limit_start_threads(threads, THREADS, works, permit);
+    limit_end_threads(threads, THREADS);
     struct hlk_counters counters = fixture_counters(client);
-    cr_assert_eq(pairs, THREADS * PAIRS);
-    cr_assert_eq(counters.acquired, (uint64_t)pairs);
+    cr_assert_eq(limit_entered(), THREADS * PAIRS);
+    cr_assert_eq(counters.acquired, (uint64_t)THREADS * PAIRS);
     cr_assert_eq(counters.held, 0u);
-    cr_assert_gt(counters.passed, (uint64_t)pairs / 4);
-    cr_assert_lt(counters.commands, 2 * (uint64_t)pairs);
+    cr_assert_gt(counters.passed, (uint64_t)THREADS * PAIRS / 4);
+    cr_assert_lt(counters.commands, (uint64_t)2 * THREADS * PAIRS);
     all_are_back(LIMIT);
 }
 
@@ -78,11 +62,11 @@ Test(permits_line, gives_each_thread_of_each_process_its_turn)
 {
     pthread_t ours[THREADS], others[THREADS];
     permits_set(LIMIT);
-    start_threads(ours, works, permit);
-    start_threads(others, works, their_permit);
-    end_threads(ours);
-    end_threads(others);
-    cr_assert_eq(pairs, 2 * THREADS * PAIRS);
+    limit_start_threads(ours, THREADS, works, permit);
+    limit_start_threads(others, THREADS, works, their_permit);
+    limit_end_threads(ours, THREADS);
+    limit_end_threads(others, THREADS);
+    cr_assert_eq(limit_entered(), 2 * THREADS * PAIRS);
     cr_assert_gt(fixture_counters(client).passed, 0u);
     cr_assert_gt(fixture_counters(other).passed, 0u);
     all_are_back(LIMIT);
@@ -92,38 +76,42 @@ Test(permits_line, keeps_permits_from_nobody_elsewhere)
 {
     pthread_t threads[THREADS];
     permits_set(LIMIT);
-    start_threads(threads, works_on, permit);
+    limit_start_threads(threads, THREADS, works_on, permit);
     for (int i = 0; i < 5; i++) {
         WAIT_FOR(fixture_counters(client).waiting > 0);
         cr_assert_eq(hlk_lock_acquire(their_permit, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
         cr_assert_eq(hlk_lock_release(their_permit), HLK_OK, "%s", hlk_last_error());
     }
     atomic_store(&over, true);
-    end_threads(threads);
+    limit_end_threads(threads, THREADS);
     all_are_back(LIMIT);
 }
 
 /* --- what is not passed on */
 
+/* And each waiter asks: nothing is gained by a wait in line. */
 Test(permits_line, passes_none_on_without_local_passes)
 {
     struct hlk_client_opts opts = fixture_opts();
     pthread_t threads[THREADS];
     opts.local_passes = -1;
     hlk_client *sends_all = fixture_open(&opts);
-    permits_set(LIMIT);
-    start_threads(threads, works, permit_with(sends_all, NULL, 0));
-    end_threads(threads);
+    permits_set(1);
+    limit_start_threads(threads, THREADS, works_on, permit_with(sends_all, NULL, 0));
+    WAIT_FOR(limit_entered() > PAIRS);
+    WAIT_FOR(permits_tickets() >= THREADS / 2);
+    atomic_store(&over, true);
+    limit_end_threads(threads, THREADS);
     cr_assert_eq(fixture_counters(sends_all).passed, 0u);
-    all_are_back(LIMIT);
+    all_are_back(1);
 }
 
 Test(permits_line, passes_none_on_whose_lease_is_fixed)
 {
     pthread_t threads[THREADS];
     permits_set(LIMIT);
-    start_threads(threads, works, permit_with(client, NULL, 10000));
-    end_threads(threads);
+    limit_start_threads(threads, THREADS, works, permit_with(client, NULL, 10000));
+    limit_end_threads(threads, THREADS);
     cr_assert_eq(fixture_counters(client).passed, 0u);
     all_are_back(LIMIT);
 }
@@ -160,8 +148,8 @@ Test(permits_line, passes_none_on_whose_id_was_told)
     permits_set(LIMIT);
     for (int i = 0; i < 2; i++) {
         shows = i ? queries : asks_for_its_id;
-        start_threads(threads, looks_at_it, permit);
-        end_threads(threads);
+        limit_start_threads(threads, THREADS, looks_at_it, permit);
+        limit_end_threads(threads, THREADS);
         cr_assert_eq(fixture_counters(client).passed, 0u, "%d", i);
     }
     all_are_back(LIMIT);
@@ -189,12 +177,14 @@ Test(permits_line, loses_none_to_a_wait_whose_time_is_over)
 {
     pthread_t threads[THREADS];
     permits_set(1);
-    start_threads(threads, works_impatiently, permit);
+    limit_start_threads(threads, THREADS, works_impatiently, permit);
     WAIT_FOR(fixture_counters(client).timeouts >= 100 && fixture_counters(client).passed >= 100);
     atomic_store(&over, true);
-    end_threads(threads);
+    limit_end_threads(threads, THREADS);
     all_are_back(1);
 }
+
+static atomic_int pairs;
 
 static void *is_cancelled(void *lock)
 {
@@ -211,7 +201,7 @@ Test(permits_line, loses_none_to_a_thread_that_is_cancelled)
     void *result;
     permits_set(1);
     for (int round = 0; round < 40; round++) {
-        start_threads(threads, is_cancelled, permit);
+        limit_start_threads(threads, THREADS, is_cancelled, permit);
         int before = atomic_load(&pairs);
         WAIT_FOR(atomic_load(&pairs) >= before + 20);
         for (int i = 0; i < THREADS; i++)
@@ -233,7 +223,6 @@ static void *works_until_closed(void *lock)
         status = hlk_lock_acquire(lock, PATIENCE_MS);
         if (status != HLK_OK)
             break;
-        atomic_fetch_add(&pairs, 1);
         status = hlk_lock_release(lock);
     } while (status == HLK_OK);
     cr_assert(status == HLK_E_CLOSED || status == HLK_NOT_HOLDER, "%s", hlk_last_error());
@@ -246,10 +235,10 @@ Test(permits_line, loses_none_to_a_client_that_is_closed)
     permits_set(LIMIT);
     for (int round = 0; round < 10; round++) {
         hlk_client *brief = fixture_open(NULL);
-        start_threads(threads, works_until_closed, permit_with(brief, NULL, 0));
+        limit_start_threads(threads, THREADS, works_until_closed, permit_with(brief, NULL, 0));
         WAIT_FOR(fixture_counters(brief).passed >= 20);
         fixture_close(brief);
-        end_threads(threads);
+        limit_end_threads(threads, THREADS);
         WAIT_FOR(permits_unused() == LIMIT);
     }
     all_are_back(LIMIT);

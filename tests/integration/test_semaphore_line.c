@@ -1,6 +1,7 @@
 /* hlk_semaphore: permits that calls of one process pass on among themselves. The turn of 5 ms is in
  * tests/unit/test_pass_permits.c; here is a server, and threads that are in each other's way. */
 #include "semaphore_fixture.h"
+#include "support/limit.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -10,19 +11,12 @@ enum { THREADS = 6, PAIRS = 400 };
 
 TestSuite(semaphore_line, .init = semaphore_start, .fini = semaphore_stop, .timeout = 60);
 
-static atomic_int inside, most, pairs;
+static atomic_int pairs;
 static atomic_bool over;
-
-static void enter(int n)
-{
-    int now = atomic_fetch_add(&inside, n) + n, seen = atomic_load(&most);
-    while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
-        ;
-}
 
 static void leave(hlk_semaphore *semaphore, int n)
 {
-    atomic_fetch_sub(&inside, n);
+    limit_leave(n);
     cr_assert_eq(hlk_semaphore_release(semaphore, n), HLK_OK, "%s", hlk_last_error());
     atomic_fetch_add(&pairs, 1);
 }
@@ -32,7 +26,7 @@ static void *works(void *semaphore)
 {
     for (int i = 0; i < PAIRS && !atomic_load(&over); i++) {
         cr_assert_eq(hlk_semaphore_acquire(semaphore, 1, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
-        enter(1);
+        limit_enter(1);
         leave(semaphore, 1);
     }
     return NULL;
@@ -45,21 +39,9 @@ static void *works_on(void *semaphore)
     return NULL;
 }
 
-static void start_threads(pthread_t threads[THREADS], void *(*run)(void *))
-{
-    for (int i = 0; i < THREADS; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, run, permits), 0);
-}
-
-static void end_threads(pthread_t threads[THREADS])
-{
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-}
-
 static void all_are_back(int64_t limit)
 {
-    cr_assert_leq(most, limit);
+    cr_assert_leq(limit_most(), limit);
     WAIT_FOR(semaphore_free() == limit);
     WAIT_FOR(raw_int(fixture.redis, "ZCOUNT %s 1 (2e15", SEMAPHORE_QUEUE) == 0);
     hlk_semaphore_destroy(permits);
@@ -72,8 +54,8 @@ Test(semaphore_line, passes_permits_on_without_a_command)
 {
     pthread_t threads[THREADS];
     semaphore_set(2);
-    start_threads(threads, works);
-    end_threads(threads);
+    limit_start_threads(threads, THREADS, works, permits);
+    limit_end_threads(threads, THREADS);
     struct hlk_counters counters = fixture_counters(client);
     cr_assert_eq(pairs, THREADS * PAIRS);
     cr_assert_eq(counters.acquired, (uint64_t)pairs);
@@ -92,8 +74,8 @@ Test(semaphore_line, passes_none_on_without_local_passes)
     hlk_semaphore_destroy(permits);
     hlk_client *sends_all = fixture_open(&opts);
     permits = hlk_semaphore_create(sends_all, "t");
-    start_threads(threads, works);
-    end_threads(threads);
+    limit_start_threads(threads, THREADS, works, permits);
+    limit_end_threads(threads, THREADS);
     cr_assert_eq(fixture_counters(sends_all).passed, 0u);
     all_are_back(2);
 }
@@ -103,16 +85,16 @@ Test(semaphore_line, keeps_permits_from_nobody)
 {
     pthread_t threads[THREADS];
     semaphore_set(3);
-    start_threads(threads, works_on);
+    limit_start_threads(threads, THREADS, works_on, permits);
     for (int i = 0; i < 5; i++) {
         int64_t n = i % 2 ? 1 : 3;
         WAIT_FOR(fixture_counters(client).waiting > 0);
         cr_assert_eq(hlk_semaphore_acquire(theirs, n, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
-        enter((int)n);
+        limit_enter((int)n);
         leave(theirs, (int)n);
     }
     atomic_store(&over, true);
-    end_threads(threads);
+    limit_end_threads(threads, THREADS);
     all_are_back(3);
 }
 
@@ -125,7 +107,7 @@ static void *works_impatiently(void *semaphore)
         drawn = drawn * 1103515245u + 12345u;
         enum hlk_status status = hlk_semaphore_acquire(semaphore, 1, 1 + (int64_t)(drawn >> 16) % 2);
         if (status == HLK_OK) {
-            enter(1);
+            limit_enter(1);
             leave(semaphore, 1);
         } else {
             cr_assert_eq(status, HLK_TIMEOUT, "%s", hlk_last_error());
@@ -138,10 +120,10 @@ Test(semaphore_line, loses_none_to_a_wait_whose_time_is_over)
 {
     pthread_t threads[THREADS];
     semaphore_set(1);
-    start_threads(threads, works_impatiently);
+    limit_start_threads(threads, THREADS, works_impatiently, permits);
     WAIT_FOR(fixture_counters(client).timeouts >= 100 && fixture_counters(client).passed >= 100);
     atomic_store(&over, true);
-    end_threads(threads);
+    limit_end_threads(threads, THREADS);
     all_are_back(1);
 }
 

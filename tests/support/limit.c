@@ -3,7 +3,6 @@
 #include "support/fixture.h"
 #include "support/wait.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 enum { BETWEEN_CUTS = 7 };
@@ -32,6 +31,24 @@ void limit_leave(int n)
 int limit_most(void)
 {
     return atomic_load(&most);
+}
+
+int limit_entered(void)
+{
+    return atomic_load(&entered);
+}
+
+void limit_start_threads(pthread_t *threads, int count, void *(*run)(void *), void *arg)
+{
+    for (int i = 0; i < count; i++)
+        if (pthread_create(&threads[i], NULL, run, arg) != 0)
+            test_give_up("no thread");
+}
+
+void limit_end_threads(pthread_t *threads, int count)
+{
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
 }
 
 static void *cut(void *unused)

@@ -13,6 +13,7 @@
 #ifndef HLK_TEST_LIMIT_H
 #define HLK_TEST_LIMIT_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 /* Any thread. */
@@ -20,6 +21,10 @@ bool limit_goes_on(int round, int rounds);      /* so many rounds, and until the
 void limit_enter(int n);
 void limit_leave(int n);
 int limit_most(void);                           /* the most that were inside at once */
+int limit_entered(void);                        /* how often one has entered */
+
+void limit_start_threads(pthread_t *threads, int count, void *(*run)(void *), void *arg);
+void limit_end_threads(pthread_t *threads, int count);
 
 /* Cuts all connections of fixture.proxy so many times, each after some more have entered. */
 void limit_start_cuts(int times);

@@ -237,7 +237,7 @@ Test(pass_holds, all_ask_after_a_hold_that_was_not_brief)
 Test(pass_holds, all_ask_after_a_hold_that_could_not_be_passed_on)
 {
     uint64_t h = stand();
-    hlk_entry_show_hold(entries[3], h);
+    cr_assert(hlk_entry_show_hold(entries[3], dan.waiter.holder.id, h));
     cr_assert_not(passed(&dan));
     cr_assert_neq(bob.waiter.h, 0u);
     cr_assert_neq(cid.waiter.h, 0u);
@@ -266,11 +266,20 @@ Test(pass_holds, another_number_goes_to_redis)
     cr_assert_not(passed(&dan));
 }
 
-Test(pass_holds, one_whose_id_was_seen_stays_its_holders)
+Test(pass_holds, one_whose_id_was_told_stays_its_holders)
 {
     uint64_t h = stand();
-    hlk_entry_show_hold(entries[3], h);
+    cr_assert(hlk_entry_show_hold(entries[3], dan.waiter.holder.id, h));
     cr_assert_not(passed(&dan));
+}
+
+Test(pass_holds, the_id_of_one_that_was_passed_on_is_not_told_to_its_old_holder)
+{
+    uint64_t h = stand();
+    cr_assert(passed(&dan));
+    cr_assert_not(hlk_entry_show_hold(entries[3], dan.waiter.holder.id, h));
+    cr_assert_not(hlk_entry_show_hold(entries[1], dan.waiter.holder.id, h));
+    cr_assert(passed(&bob));
 }
 
 Test(pass_holds, one_that_an_event_was_about_stays_its_holders)
