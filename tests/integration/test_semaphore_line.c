@@ -104,8 +104,7 @@ static void *works_impatiently(void *semaphore)
 {
     unsigned drawn = (unsigned)(uintptr_t)&drawn;
     while (!atomic_load(&over)) {
-        drawn = drawn * 1103515245u + 12345u;
-        enum hlk_status status = hlk_semaphore_acquire(semaphore, 1, 1 + (int64_t)(drawn >> 16) % 2);
+        enum hlk_status status = hlk_semaphore_acquire(semaphore, 1, limit_brief_wait_ms(&drawn));
         if (status == HLK_OK) {
             limit_enter(1);
             leave(semaphore, 1);
@@ -144,7 +143,8 @@ Test(semaphore_line, loses_none_to_a_thread_that_is_cancelled)
     void *result;
     memset(takers, 0, sizeof takers);
     semaphore_set(1);
-    for (int round = 0; round < 40; round++) {
+    /* a slow machine passes little on: a turn ends after 5 ms */
+    for (int round = 0; round < 40 || fixture_counters(client).passed == 0; round++) {
         for (int i = 0; i < THREADS; i++) {
             takers[i].semaphore = permits;
             cr_assert_eq(pthread_create(&takers[i].thread, NULL, is_cancelled, &takers[i]), 0);
@@ -159,7 +159,6 @@ Test(semaphore_line, loses_none_to_a_thread_that_is_cancelled)
         }
         WAIT_FOR(semaphore_free() == 1);
     }
-    cr_assert_gt(fixture_counters(client).passed, 0u);
     all_are_back(1);
 }
 
@@ -168,7 +167,7 @@ Test(semaphore_line, loses_none_to_a_thread_that_is_cancelled_when_it_has_them)
 {
     int cancelled = 0;
     semaphore_set(1);
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < 200 || fixture_counters(client).passed == 0 || cancelled == 0; round++) {
         struct taker taker = { 0 };
         void *result;
         cr_assert_eq(hlk_semaphore_acquire(permits, 1, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
@@ -181,7 +180,5 @@ Test(semaphore_line, loses_none_to_a_thread_that_is_cancelled_when_it_has_them)
         cancelled += !taker.answered;
         WAIT_FOR(semaphore_free() == 1);
     }
-    cr_assert_gt(fixture_counters(client).passed, 0u);
-    cr_assert_gt(cancelled, 0);
     all_are_back(1);
 }

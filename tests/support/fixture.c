@@ -22,9 +22,65 @@ static struct {
     size_t log_len;
 } own = { .mu = PTHREAD_MUTEX_INITIALIZER };
 
+/* --- what a wait in vain may have been for */
+
+#define ALL_KEYS                                                                                                       \
+    "local all = {} "                                                                                                  \
+    "for _, key in ipairs(redis.call('KEYS', '*')) do "                                                                \
+    "    local kind, value = redis.call('TYPE', key).ok, '' "                                                          \
+    "    if kind == 'string' then value = redis.call('GET', key) "                                                     \
+    "    elseif kind == 'hash' then value = redis.call('HGETALL', key) "                                               \
+    "    elseif kind == 'zset' then value = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') "                           \
+    "    elseif kind == 'list' then value = redis.call('LRANGE', key, 0, -1) end "                                     \
+    "    all[#all + 1] = { key, kind, redis.call('PTTL', key), value } "                                               \
+    "end "                                                                                                             \
+    "return all"
+
+static void show_counters(const hlk_client *client)
+{
+    struct hlk_counters now = fixture_counters(client);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } shown[] = {
+        { "held", now.held },
+        { "waiting", now.waiting },
+        { "acquired", now.acquired },
+        { "busy", now.busy },
+        { "timeouts", now.timeouts },
+        { "lost", now.lost },
+        { "released", now.released },
+        { "release_unsure", now.release_unsure },
+        { "woken", now.woken },
+        { "woken_by_ttl", now.woken_by_ttl },
+        { "commands", now.commands },
+        { "writes", now.writes },
+        { "reconnects", now.reconnects },
+        { "granted", now.granted },
+        { "passed", now.passed },
+        { "handed_back", now.handed_back },
+    };
+    fputs("[----] client:", stderr);
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
+        fprintf(stderr, " %s %llu", shown[i].name, (unsigned long long)shown[i].value);
+    fputc('\n', stderr);
+}
+
+/* Any thread may wait in vain, so it has a connection of its own. */
+static void show_state(void)
+{
+    for (size_t i = 0; i < MOST_CLIENTS; i++)
+        if (own.clients[i])
+            show_counters(own.clients[i]);
+    redisContext *redis = raw_open(fixture.server);
+    fprintf(stderr, "[----] keys: %s\n", raw(redis, "EVAL %s 0", ALL_KEYS));
+    redisFree(redis);
+}
+
 void fixture_begin(unsigned flags)
 {
     pause_watch();
+    test_on_vain_wait = show_state;
     fixture.server = server_start(flags & ~STAGE_PROXY, NULL);
     fixture.proxy = flags & STAGE_PROXY ? proxy_start(fixture.server) : NULL;
     fixture.redis = raw_open(fixture.server);
@@ -40,6 +96,7 @@ void fixture_end(void)
     own.lock_count = own.lock_room = 0;
     for (size_t i = 0; i < MOST_CLIENTS; i++)
         fixture_close(own.clients[i]);
+    test_on_vain_wait = NULL;
     redisFree(fixture.redis);
     proxy_stop(fixture.proxy);
     server_finish(fixture.server);

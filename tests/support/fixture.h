@@ -12,6 +12,8 @@
  *         ...
  *     }
  *
+ * A wait in vain (wait.h) prints the clients' counters and the server's keys.
+ *
  * fixture_end releases nothing. It destroys the locks and closes the clients. Then it fails the test if a key or a
  * subscription is left (server.h). */
 #ifndef HLK_TEST_FIXTURE_H

@@ -38,6 +38,12 @@ int limit_entered(void)
     return atomic_load(&entered);
 }
 
+int64_t limit_brief_wait_ms(unsigned *drawn)
+{
+    *drawn = *drawn * 1103515245u + 12345u;
+    return (int64_t)1 << (*drawn >> 16) % 7;
+}
+
 void limit_start_threads(pthread_t *threads, int count, void *(*run)(void *), void *arg)
 {
     for (int i = 0; i < count; i++)

@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Any thread. */
 bool limit_goes_on(int round, int rounds);      /* so many rounds, and until the last cut */
@@ -22,6 +23,9 @@ void limit_enter(int n);
 void limit_leave(int n);
 int limit_most(void);                           /* the most that were inside at once */
 int limit_entered(void);                        /* how often one has entered */
+
+/* 1 to 64 ms, drawn with the caller's seed. On a slow machine, too, some waits end by their time and some do not. */
+int64_t limit_brief_wait_ms(unsigned *drawn);
 
 void limit_start_threads(pthread_t *threads, int count, void *(*run)(void *), void *arg);
 void limit_end_threads(pthread_t *threads, int count);

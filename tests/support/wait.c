@@ -37,10 +37,23 @@ char test_thread_state(pid_t thread)
     return state;
 }
 
+void (*test_on_vain_wait)(void);
+
+/* The report may hang, and end the process: the line comes first. */
+static _Noreturn void give_up_in_vain(const char *file, int line, const char *what)
+{
+    fprintf(stderr, "[----] %s:%d: waited %d ms in vain for: %s\n", file, line, WAIT_MS, what);
+    fflush(stderr);
+    if (test_on_vain_wait)
+        test_on_vain_wait();
+    fflush(stderr);
+    abort();
+}
+
 void test_wait_on(int64_t started_ns, const char *file, int line, const char *what)
 {
     if (test_now_ns() - started_ns > (int64_t)WAIT_MS * 1000000)
-        test_give_up("%s:%d: waited %d ms in vain for: %s", file, line, WAIT_MS, what);
+        give_up_in_vain(file, line, what);
     test_sleep_ms(1);
 }
 

@@ -21,6 +21,9 @@ enum { WAIT_MS = 20000 }; /* a condition that fails for so long is considered ne
 
 void test_wait_on(int64_t started_ns, const char *file, int line, const char *what);
 
+/* Runs when a wait was in vain, before the process aborts: prints what may tell why. NULL: nothing more is known. */
+extern void (*test_on_vain_wait)(void);
+
 /* For a failure of the test's own tools, which is no result of the test: prints a line and aborts. */
 _Noreturn void test_give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
