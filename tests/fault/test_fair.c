@@ -196,9 +196,12 @@ Test(fair_memory, that_is_short_at_the_end_of_a_wait_leaves_no_ticket)
     hlk_client *client = fixture_open(NULL);
     opts.cancel = hlk_cancel_create(client);
     raw(fixture.redis, "HSET t foreign:1 1");
-    struct actor *actor = actor_start(fixture_lock(client, "t", &lock_opts), &opts);
+    hlk_lock *lock = fixture_lock(client, "t", &lock_opts);
+    struct actor *actor = actor_start(lock, &opts);
     WAIT_FOR(raw_int(fixture.redis, "LLEN redisson_lock_queue:{t}") == 1);
-    WAIT_FOR(raw_inboxes(fixture.redis) == 1);
+    WAIT_FOR(fixture_counters(client).commands == 3); /* the last one is sent when it listens to the foreign holder */
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK, "answered behind it: %s", hlk_last_error());
     hlk_mem_fail_after(1);
     hlk_cancel_trigger(opts.cancel);
     enum hlk_status status = actor_status(actor);
