@@ -157,6 +157,8 @@ Test(semaphore_async_wire, a_release_without_an_answer_ends_with_its_client)
     semaphore_set(1);
     proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
     releases(1);
+    proxy_wait_struck(fixture.proxy);
+    proxy_refuse(fixture.proxy, true); /* or it is sent once more, and answered */
     hlk_semaphore_destroy(permits);
     permits = NULL;
     fixture_close(client);
