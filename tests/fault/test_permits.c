@@ -29,6 +29,7 @@ static void start_proxied(void)
 /* What is left is their number. */
 static void stop(void)
 {
+    fixture_close_all(); /* a release may be on its way */
     raw(fixture.redis, "DEL t");
     fixture_end();
 }

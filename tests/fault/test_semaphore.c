@@ -40,6 +40,7 @@ static void stop(void)
 {
     for (int i = 0; i < made_count; i++)
         hlk_semaphore_destroy(made[i]);
+    fixture_close_all(); /* a release may be on its way */
     raw(fixture.redis, "DEL t " QUEUE);
     fixture_end();
 }

@@ -36,6 +36,7 @@ void permits_stop(void)
 {
     hlk_permits_destroy(permits);
     hlk_permits_destroy(theirs);
+    fixture_close_all(); /* a release may be on its way */
     raw(fixture.redis, "DEL t");
     fixture_end();
 }

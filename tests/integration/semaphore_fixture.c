@@ -32,6 +32,7 @@ void semaphore_stop(void)
 {
     hlk_semaphore_destroy(permits);
     hlk_semaphore_destroy(theirs);
+    fixture_close_all(); /* a release may be on its way */
     raw(fixture.redis, "DEL t");
     fixture_end();
 }

@@ -87,7 +87,7 @@ void fixture_begin(unsigned flags)
     fixture.url = fixture.proxy ? proxy_url(fixture.proxy) : hlk_test_url(fixture.server);
 }
 
-void fixture_end(void)
+void fixture_close_all(void)
 {
     for (size_t i = 0; i < own.lock_count; i++)
         hlk_lock_destroy(own.locks[i]);
@@ -96,6 +96,11 @@ void fixture_end(void)
     own.lock_count = own.lock_room = 0;
     for (size_t i = 0; i < MOST_CLIENTS; i++)
         fixture_close(own.clients[i]);
+}
+
+void fixture_end(void)
+{
+    fixture_close_all();
     test_on_vain_wait = NULL;
     redisFree(fixture.redis);
     proxy_stop(fixture.proxy);

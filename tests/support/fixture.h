@@ -40,6 +40,8 @@ extern struct fixture fixture;
 
 void fixture_begin(unsigned flags);
 void fixture_end(void);
+/* Destroys the locks and closes the clients, as fixture_end does: no command of theirs is on its way any more. */
+void fixture_close_all(void);
 
 /* INIT, with events, warnings and errors recorded (below). Change the result as needed and pass it to fixture_open. */
 struct hlk_client_opts fixture_opts(void);

@@ -44,6 +44,15 @@ int64_t limit_brief_wait_ms(unsigned *drawn)
     return (int64_t)1 << (*drawn >> 16) % 7;
 }
 
+void limit_no_command_for_passes(const struct hlk_counters *counters)
+{
+    uint64_t not_passed = counters->acquired - counters->passed;
+    if (counters->commands > 4 * not_passed + 100)
+        test_give_up("%llu commands for %llu acquires, of which %llu were passed on",
+                     (unsigned long long)counters->commands, (unsigned long long)counters->acquired,
+                     (unsigned long long)counters->passed);
+}
+
 void limit_start_threads(pthread_t *threads, int count, void *(*run)(void *), void *arg)
 {
     for (int i = 0; i < count; i++)
