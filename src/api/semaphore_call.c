@@ -46,6 +46,8 @@ enum hlk_status hlk_semaphore_call_keep(struct hlk_acquire_op *op)
     struct hlk_release_record record;
     if (!call || !call->notes || op->waiter.passed)
         return HLK_OK;
+    if (call->line)
+        hlk_entry_note_permits(call->line, call->count);
     if (hlk_entry_release(op->lock->entry, op->waiter.holder.id, &record) != HLK_LET_LAST)
         return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
     hlk_entry_release_finish(op->lock->entry);

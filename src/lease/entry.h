@@ -266,6 +266,11 @@ bool hlk_entry_show_hold(struct hlk_entry *e, uint64_t holder, uint64_t h);
  * release. Nobody waits, or only one whose command is on its way; the next one needs another number; or it is the turn
  * of Redis' queue. */
 bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits);
+/* Redis has given a call of this process so many. */
+void hlk_entry_note_permits(struct hlk_entry *e, int64_t permits);
+/* The alarm of an entry that is not held; its mutex is held. If its first waiter has not asked Redis yet, it does
+ * now. */
+void hlk_entry_ask_at_last(struct hlk_entry *e);
 /* A new call need not wait in line: a command of the head waiter is on its way, and no answer was BUSY in the last
  * HLK_CONTENDED_MS. */
 bool hlk_entry_may_try_permits(struct hlk_entry *e);

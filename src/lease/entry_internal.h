@@ -47,7 +47,7 @@ bool hlk_entry_is_held_by(const struct hlk_entry *e, uint64_t holder);
 /* h was broken while it is not HELD. An "acquired" that is on its way is older than the break, and so is a noted
  * grant. */
 void hlk_entry_note_break(struct hlk_entry *e);
-/* Makes the first waiter the head waiter and lets it send, if the state is NONE. */
+/* Makes the first waiter the head waiter and lets it send, if the state is NONE and it does not wait for a pass. */
 void hlk_entry_promote(struct hlk_entry *e);
 /* This waiter is the head waiter, and has sent nothing yet. */
 void hlk_entry_new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter);
@@ -56,6 +56,13 @@ void hlk_entry_new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 bool hlk_entry_pass_on(struct hlk_entry *e, struct hlk_park **woken);
 /* A part of that: the waiter has the hold of this entry. True: it ends at another time, so it has to be armed. */
 bool hlk_entry_take_over(struct hlk_entry *e, struct hlk_local_waiter *next, int64_t now_ms);
+/* It may still be passed on locally: for HLK_PASS_MS, and local_passes times. It has a ticket. */
+bool hlk_entry_has_turn(const struct hlk_entry *e, int64_t now_ms);
+/* Redis has said BUSY just now. */
+bool hlk_ticket_is_contended(const struct hlk_ticket *ticket, int64_t now_ms);
+/* The first waiter waits for permits that are passed on, and asks at the end of the turn. False: it asks now; so does
+ * that of a lock. */
+bool hlk_entry_postpone(struct hlk_entry *e);
 /* False: no memory. */
 bool hlk_entry_make_ticket(struct hlk_entry *e);
 /* Wakes the waiters that may return without being the head waiter: same holder, or one try. */

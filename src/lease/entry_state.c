@@ -78,12 +78,46 @@ void hlk_entry_new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
     e->hold.replicated = e->hold.doubt = e->hold.broken = e->busy = false;
 }
 
+bool hlk_ticket_is_contended(const struct hlk_ticket *ticket, int64_t now_ms)
+{
+    return now_ms - ticket->busy_ms < HLK_CONTENDED_MS;
+}
+
+bool hlk_entry_has_turn(const struct hlk_entry *e, int64_t now_ms)
+{
+    const struct hlk_ticket *ticket = e->hold.ticket;
+    return ticket->passes < e->node->table->local_passes && now_ms - ticket->got_ms < HLK_PASS_MS;
+}
+
+/* Permits are short, and calls of this process have some and pass them on. */
+static bool is_pass_likely(const struct hlk_entry *e)
+{
+    const struct hlk_ticket *ticket = e->hold.ticket;
+    if (!ticket || ticket->in_use == 0)
+        return false;
+    int64_t now = hlk_clock_ms();
+    return now - ticket->passed_ms < HLK_PASS_MS && hlk_ticket_is_contended(ticket, now) && hlk_entry_has_turn(e, now);
+}
+
+bool hlk_entry_postpone(struct hlk_entry *e)
+{
+    hlk_mutex_assert_held(e->mu);
+    if (!is_pass_likely(e))
+        return false;
+    struct hlk_ticket *ticket = e->hold.ticket;
+    if (ticket->asks_ms == 0) {
+        ticket->asks_ms = ticket->got_ms + HLK_PASS_MS;
+        hlk_loop_arm(e->node->table->loop, &e->hold.alarm, ticket->asks_ms);
+    }
+    return true;
+}
+
 void hlk_entry_promote(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_local_waiter *waiter = hlk_entry_head(e);
     e->hold.id = 0;
-    if (!waiter)
+    if (!waiter || hlk_entry_postpone(e))
         return;
     hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
     hlk_entry_new_hold_id(e, waiter);

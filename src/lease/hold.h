@@ -21,7 +21,10 @@ struct hlk_ticket {
     int64_t token, last_token;          /* of the hold, and the last of its block; 0: not fenced */
     int64_t got_ms;                     /* when the entry was acquired, and how often it was passed on since */
     unsigned passes;
-    int64_t busy_ms;                    /* permits: when the last answer BUSY came */
+    int64_t busy_ms;                    /* permits: when the last answer BUSY came, */
+    int64_t passed_ms;                  /*   when a call was passed some, */
+    int64_t in_use;                     /*   how many the process has: a hint, for another one may release them; */
+    int64_t asks_ms;                    /*   and when the first waiter asks at last; 0: the alarm is not set */
 };
 
 /* It begins with the first attempt of its acquire, and ends with the answer to its release. */

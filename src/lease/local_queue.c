@@ -74,7 +74,7 @@ static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waite
         e->hold.ticket->busy_ms = hlk_clock_ms();
     hlk_list_push_back(&e->waiters, &waiter->link);
     hlk_permit_line_begin(e, waiter);
-    if (e->state != HLK_ENTRY_NONE || e->in_line || hlk_permit_line_join(e, waiter))
+    if (e->state != HLK_ENTRY_NONE || e->in_line || hlk_permit_line_join(e, waiter) || hlk_entry_postpone(e))
         return HLK_ENTER_QUEUED;
     hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
     hlk_entry_new_hold_id(e, waiter);
@@ -156,7 +156,10 @@ static void fill_ticket(struct hlk_entry *e, const struct hlk_local_waiter *wait
                                            .fenced = waiter->fenced,
                                            .got_ms = old->got_ms,
                                            .passes = old->passes,
-                                           .busy_ms = old->busy_ms };
+                                           .busy_ms = old->busy_ms,
+                                           .passed_ms = old->passed_ms,
+                                           .in_use = old->in_use,
+                                           .asks_ms = old->asks_ms };
 }
 
 enum hlk_enter hlk_entry_queue(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool queues,
@@ -222,6 +225,7 @@ static void take(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t l
         p->token = waiter->fenced ? last_token - p->member.tokens + 1 : 0;
         p->got_ms = now_ms;
         p->passes = 0;
+        p->asks_ms = 0;
     }
     hlk_entry_arm(e);
 }
@@ -444,8 +448,7 @@ static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, i
         return false;
     if (p->got_ms == 0) /* acquired before the entry had a ticket */
         p->got_ms = lease->sent_ms;
-    return p->passes < e->node->table->local_passes && now_ms - p->got_ms < HLK_PASS_MS &&
-           lease->until_ms - now_ms > lease->lease_ms / 3 && e->hold.written == 1;
+    return hlk_entry_has_turn(e, now_ms) && lease->until_ms - now_ms > lease->lease_ms / 3 && e->hold.written == 1;
 }
 
 bool hlk_entry_take_over(struct hlk_entry *e, struct hlk_local_waiter *next, int64_t now_ms)

@@ -59,12 +59,6 @@ static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const
     hlk_entry_arm(e);
 }
 
-static bool has_turn(const struct hlk_entry *e, int64_t now_ms)
-{
-    const struct hlk_ticket *turn = e->hold.ticket;
-    return turn->passes < e->node->table->local_passes && now_ms - turn->got_ms < HLK_PASS_MS;
-}
-
 bool hlk_entry_pass_hold(struct hlk_entry *e, struct hlk_park **woken)
 {
     hlk_mutex_assert_held(e->mu);
@@ -79,7 +73,7 @@ bool hlk_entry_pass_hold(struct hlk_entry *e, struct hlk_park **woken)
     if (!is_settled(e, now))
         return false;
     hlk_entry_own_ticket(line)->brief_ms = now;
-    struct hlk_local_waiter *next = has_turn(e, now) ? next_in(line) : NULL;
+    struct hlk_local_waiter *next = hlk_entry_has_turn(e, now) ? next_in(line) : NULL;
     if (!next)
         return false;
     struct hlk_entry *to = next->entry;

@@ -1,18 +1,46 @@
 /* Permits of a semaphore that one call gives back while another call of this process waits for as many: the second call
  * gets them, and nothing is sent. What Redis has stays true: the number of free permits, and the tickets.
  *
- * The head waiter is served last. It has a ticket in Redis, which a command has to end. */
+ * The head waiter is served last. It has a ticket in Redis, which a command has to end. So while passes are likely no
+ * call becomes the head waiter: the first one waits for a pass, and asks Redis at the end of the turn. */
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
 #include "lease/entry_table.h"
 
-/* The same bound as for a lock, counted from the last permits that the line had from Redis. */
-static bool has_turn(const struct hlk_entry *e)
+/* --- who asks Redis, and when --- */
+
+void hlk_entry_ask_at_last(struct hlk_entry *e)
 {
-    const struct hlk_ticket *ticket = e->hold.ticket;
-    return ticket->passes < e->node->table->local_passes && hlk_clock_ms() - ticket->got_ms < HLK_PASS_MS;
+    hlk_mutex_assert_held(e->mu);
+    struct hlk_ticket *ticket = e->hold.ticket;
+    if (!ticket || ticket->asks_ms == 0)
+        return;
+    ticket->asks_ms = 0;
+    if (e->state == HLK_ENTRY_NONE)
+        hlk_entry_promote(e);
 }
+
+void hlk_entry_note_permits(struct hlk_entry *e, int64_t permits)
+{
+    hlk_mutex_lock(e->mu);
+    if (e->hold.ticket)
+        e->hold.ticket->in_use += permits;
+    hlk_mutex_unlock(e->mu);
+}
+
+/* To Redis. A waiter that has not asked does so now: perhaps no others are in use. */
+static void give_back(struct hlk_entry *e, int64_t permits)
+{
+    struct hlk_ticket *ticket = e->hold.ticket;
+    if (!ticket)
+        return;
+    ticket->in_use = ticket->in_use > permits ? ticket->in_use - permits : 0;
+    if (e->state == HLK_ENTRY_NONE)
+        hlk_entry_promote(e);
+}
+
+/* --- passing on --- */
 
 /* The first one behind the head waiter. Or the head waiter, if no command of it is on its way. NULL: none. */
 static struct hlk_local_waiter *next_in_line(const struct hlk_entry *e)
@@ -37,15 +65,19 @@ bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits)
     struct hlk_park *woken = NULL;
     hlk_mutex_lock(e->mu);
     struct hlk_local_waiter *waiter = next_in_line(e);
-    bool passes = waiter && waiter->permits == permits && has_turn(e);
+    int64_t now = waiter ? hlk_clock_ms() : 0;
+    bool passes = waiter && waiter->permits == permits && hlk_entry_has_turn(e, now);
     if (passes) {
         e->hold.ticket->passes++;
+        e->hold.ticket->passed_ms = now;
         HLK_COUNT(e->node->table, passed);
         if (waiter->h)
             end_ticket_of(e, waiter);
         hlk_entry_unlink(waiter);
         waiter->got = waiter->passed = true;
         woken = waiter->wake(waiter, HLK_WAKE_QUEUE);
+    } else {
+        give_back(e, permits);
     }
     hlk_mutex_unlock(e->mu);
     hlk_park_wake_signalled(woken);
@@ -56,7 +88,7 @@ bool hlk_entry_may_try_permits(struct hlk_entry *e)
 {
     hlk_mutex_lock(e->mu);
     const struct hlk_ticket *ticket = e->hold.ticket;
-    bool may = e->state == HLK_ENTRY_ACQUIRING && ticket && hlk_clock_ms() - ticket->busy_ms >= HLK_CONTENDED_MS;
+    bool may = e->state == HLK_ENTRY_ACQUIRING && ticket && !hlk_ticket_is_contended(ticket, hlk_clock_ms());
     hlk_mutex_unlock(e->mu);
     return may;
 }

@@ -296,6 +296,12 @@ static void look_at(struct hlk_entry *e)
     hlk_mutex_unlock(e->mu);
 }
 
+static void end_postponement(struct hlk_entry *e)
+{
+    hlk_entry_ask_at_last(e);
+    hlk_mutex_unlock(e->mu);
+}
+
 void hlk_watchdog_fire(struct hlk_alarm *alarm)
 {
     struct hlk_entry *e = HLK_CONTAINER(alarm, struct hlk_entry, hold.alarm);
@@ -305,7 +311,7 @@ void hlk_watchdog_fire(struct hlk_alarm *alarm)
     if (e->state == HLK_ENTRY_HELD && e->hold.lease.state != HLK_LEASE_LOST)
         look_at(e);
     else
-        hlk_mutex_unlock(e->mu);
+        end_postponement(e);
     hlk_entry_unref(e);
 }
 

@@ -107,6 +107,7 @@ static void *works_impatiently(void *semaphore)
         enum hlk_status status = hlk_semaphore_acquire(semaphore, 1, limit_brief_wait_ms(&drawn));
         if (status == HLK_OK) {
             limit_enter(1);
+            limit_hold(&drawn);
             leave(semaphore, 1);
         } else {
             cr_assert_eq(status, HLK_TIMEOUT, "%s", hlk_last_error());

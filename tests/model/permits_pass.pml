@@ -4,7 +4,8 @@
  * Calls 0 to 2 are of one process, in one line: its head waiter asks, and has the line's ticket. Call 3 is of another
  * process. Each takes the permit and gives it back TURNS times. A call of the first process that gives it back passes
  * it to the first one behind the head waiter; or to that one, if it is alone and no command of it is on its way, and
- * then its ticket is ended. LOSSES: a call is lost, and its waiter asks after a while. LEAVES: a wait is given up, also
+ * then its ticket is ended. While calls of the process have permits, the first waiter need not ask at once: it does at
+ * the end of the turn, by an alarm, or when a permit goes back to Redis. LOSSES: a call is lost, and its waiter asks after a while. LEAVES: a wait is given up, also
  * in the moment in which it is passed the permit. A reply is read later than it was given.
  *
  * Checked   the permit is in one place at each moment, and free in the end, with no ticket left; nobody waits for ever;
@@ -15,6 +16,7 @@
  *   NO_POLL        who was called in vain never asks
  *   DROP_PASSED    who leaves in the moment in which it is passed the permit does not give it back
  *   NO_BOUND       it is passed on as long as one waits
+ *   NO_ALARM       who does not ask yet is not woken by the end of the turn, and is not told of a permit that goes back
  *   REACH_...      asserts that something cannot happen; must fail, else the model proves nothing */
 #ifndef TURNS
 #define TURNS 2
@@ -48,6 +50,7 @@ bool answer = false, taken = false;             /* the reply to its command is t
 bool asks = false;                              /* it has to send */
 bool got[CALLS], owes[CALLS];
 byte passes = 0;
+byte in_use = 0;                                /* of the first process */
 
 byte holders = 0, finished = 0, losses = 0, leaves = 0;
 byte i;
@@ -107,12 +110,19 @@ inline pop(at) {
   n--; line[n] = 0; i = 0
 }
 
+#ifdef NO_BOUND
+#define IN_TURN true
+#else
+#define IN_TURN (passes < PASSES)
+#endif
+
 /* The head waiter is out of the line, and its ticket is over. */
 inline promote() {
   called = false;
   if
   :: n > 0 -> state = asking; asks = true
-  :: else -> state = none
+  :: n > 0 && in_use > 0 && IN_TURN -> state = none
+  :: n == 0 -> state = none
   fi
 }
 
@@ -125,12 +135,8 @@ inline end_its_ticket(w) {
 #endif
 }
 
-#define MAY_PASS (n > 1 || n == 1 && (state == waiting || state == ending))
-#ifdef NO_BOUND
-#define IN_TURN true
-#else
-#define IN_TURN (passes < PASSES)
-#endif
+#define MAY_PASS (n > 1 || n == 1 && (state == waiting || state == ending || state == none))
+#define NO_HEAD (state == ending || state == none)
 
 inline release(w) {
   if
@@ -139,13 +145,16 @@ inline release(w) {
      if :: tickets > 0 && (q[0] == OTHER || q[1] == OTHER && tickets > 1) -> overtaken++ :: else fi;
      assert(overtaken <= 2 * PASSES);
      if
-     :: n == 1 && state != ending -> w = line[0]; pop(0); got[w] = true; end_its_ticket(w)
-     :: n == 1 && state == ending -> w = line[0]; pop(0); got[w] = true
-     :: n > 1 && state != ending -> w = line[1]; pop(1); got[w] = true
-     :: n > 1 && state == ending -> w = line[0]; pop(0); got[w] = true
+     :: n == 1 && !NO_HEAD -> w = line[0]; pop(0); got[w] = true; end_its_ticket(w)
+     :: n > 1 && !NO_HEAD -> w = line[1]; pop(1); got[w] = true
+     :: NO_HEAD -> w = line[0]; pop(0); got[w] = true
      fi;
      w = 0
-  :: else -> give_back()
+  :: else ->
+     give_back(); in_use--;
+#ifndef NO_ALARM
+     if :: state == none -> promote() :: else fi
+#endif
   fi
 }
 
@@ -159,7 +168,7 @@ inline end_ticket(c) {
 proctype Call(byte c) {
   byte turns = 0, w = 0;
 again:
-  atomic { line[n] = c; n++; if :: state == none -> state = asking; asks = true :: else fi };
+  atomic { line[n] = c; n++; if :: state == none && n == 1 -> promote() :: else fi };
   do
   :: atomic { got[c] ->
        got[c] = false; end_ticket(c);
@@ -172,9 +181,15 @@ again:
   :: atomic { n > 0 && line[0] == c && answer && !got[c] ->                     /* it reads the reply */
        answer = false;
        if
-       :: taken -> taken = false; passes = 0; pop(0); promote(); break
+       :: taken -> taken = false; passes = 0; in_use++; pop(0); promote(); break
        :: else -> state = waiting; if :: called -> asks = true :: else fi
        fi }
+#ifndef NO_ALARM
+  :: atomic { n > 0 && line[0] == c && state == none && !got[c] -> state = asking; asks = true }
+#endif
+#ifdef REACH_LATER
+  :: atomic { n > 0 && line[0] == c && state == none -> assert(false) }
+#endif
 #ifndef NO_POLL
   :: atomic { n > 0 && line[0] == c && state == waiting && lost[0] && !asks -> lost[0] = false; asks = true }
 #endif
@@ -191,7 +206,8 @@ again:
 #ifdef DROP_PASSED
        skip;
 #else
-       give_back();
+       give_back(); in_use--;
+       if :: state == none -> promote() :: else fi;
 #endif
 #ifdef REACH_LEAVE
        assert(false);

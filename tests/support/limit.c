@@ -4,6 +4,7 @@
 #include "support/wait.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
 enum { BETWEEN_CUTS = 7 };
 
@@ -38,10 +39,22 @@ int limit_entered(void)
     return atomic_load(&entered);
 }
 
-int64_t limit_brief_wait_ms(unsigned *drawn)
+static unsigned draw(unsigned *drawn)
 {
     *drawn = *drawn * 1103515245u + 12345u;
-    return (int64_t)1 << (*drawn >> 16) % 7;
+    return *drawn >> 16;
+}
+
+int64_t limit_brief_wait_ms(unsigned *drawn)
+{
+    return (int64_t)1 << draw(drawn) % 7;
+}
+
+void limit_hold(unsigned *drawn)
+{
+    static const struct timespec held = { 0, 4000000 };
+    if (draw(drawn) % 32 == 0)
+        (void)nanosleep(&held, NULL);
 }
 
 void limit_no_command_for_passes(const struct hlk_counters *counters)

@@ -27,6 +27,8 @@ int limit_entered(void);                        /* how often one has entered */
 
 /* 1 to 64 ms, drawn with the caller's seed. On a slow machine, too, some waits end by their time and some do not. */
 int64_t limit_brief_wait_ms(unsigned *drawn);
+/* For 4 ms, in one of 32 calls: longer than the shortest of those waits. */
+void limit_hold(unsigned *drawn);
 
 void limit_start_threads(pthread_t *threads, int count, void *(*run)(void *), void *arg);
 void limit_end_threads(pthread_t *threads, int count);

@@ -251,6 +251,123 @@ Test(pass_permits, none_before_the_first_permits_from_redis)
     end_line();
 }
 
+/* --- who need not ask */
+
+/* dan has one from Redis and one was passed on, so that the next one waits for another pass. */
+static void circulate(void)
+{
+    hlk_entry_note_permits(e, 1); /* without a ticket it is not noted */
+    line();
+    hlk_entry_note_permits(e, 2);
+    cr_assert(hlk_entry_pass_permits(e, 1));
+    has_them(&bob);
+    end_line();
+    comes_again(&bob);
+}
+
+static bool asks(const struct fake_waiter *p)
+{
+    return e->state == HLK_ENTRY_ACQUIRING && p->waiter.h != 0;
+}
+
+static bool waits_for_a_pass(const struct fake_waiter *p)
+{
+    return e->state == HLK_ENTRY_NONE && p->waiter.h == 0 && p->woken == 0;
+}
+
+Test(pass_permits, who_will_be_passed_some_need_not_ask)
+{
+    circulate();
+    cr_assert(waits_for_a_pass(&bob));
+    comes_again(&cid);
+    cr_assert_not(hlk_entry_may_try_permits(e));
+    cr_assert(hlk_entry_pass_permits(e, 1));
+    has_them(&bob);
+    cr_assert_not(bob.waiter.owes);
+    cr_assert(waits_for_a_pass(&cid));
+    leaves(&cid);
+}
+
+Test(pass_permits, the_next_one_need_not_ask_either_when_the_head_waiter_has_left)
+{
+    line();
+    hlk_entry_note_permits(e, 2);
+    cr_assert(hlk_entry_pass_permits(e, 1));
+    cr_assert(hlk_entry_leave(e, &ann.waiter, true));
+    hlk_entry_leave_finish(e);
+    cr_assert(waits_for_a_pass(&cid));
+    leaves(&cid);
+}
+
+static void alarm_fires(void)
+{
+    hlk_mutex_lock(e->mu);
+    hlk_entry_ask_at_last(e);
+    hlk_mutex_unlock(e->mu);
+}
+
+Test(pass_permits, they_ask_at_the_end_of_the_turn)
+{
+    circulate();
+    peer_passes(&unit.peer, HLK_PASS_MS - 1);
+    alarm_fires();
+    cr_assert(waits_for_a_pass(&bob));
+    cr_assert(hlk_list_linked(&e->hold.alarm.timer.link), "and it will fire again");
+    peer_passes(&unit.peer, 1);
+    alarm_fires();
+    cr_assert(asks(&bob));
+    cr_assert_eq(bob.woken, 1);
+    leaves(&bob);
+}
+
+Test(pass_permits, they_ask_if_some_go_back_to_redis)
+{
+    circulate();
+    cr_assert_not(hlk_entry_pass_permits(e, 2));
+    cr_assert(asks(&bob));
+    leaves(&bob);
+}
+
+Test(pass_permits, they_ask_if_none_are_in_use_here)
+{
+    circulate();
+    leaves(&bob);
+    cr_assert_not(hlk_entry_pass_permits(e, 1));
+    comes_again(&bob);
+    cr_assert(waits_for_a_pass(&bob));
+    leaves(&bob);
+    cr_assert_not(hlk_entry_pass_permits(e, 1));
+    comes_again(&bob);
+    cr_assert(asks(&bob));
+    leaves(&bob);
+}
+
+Test(pass_permits, they_ask_if_nothing_was_passed_on)
+{
+    line();
+    hlk_entry_note_permits(e, 2);
+    end_line();
+    comes_again(&bob);
+    cr_assert(asks(&bob));
+    leaves(&bob);
+}
+
+Test(pass_permits, they_ask_if_permits_are_not_short)
+{
+    take(&dan);
+    cr_assert_eq(enter(&ann), HLK_ENTER_HEAD);
+    (void)queue(&ann);
+    enter(&bob);
+    hlk_entry_note_permits(e, 2);
+    cr_assert(hlk_entry_pass_permits(e, 1));
+    has_them(&bob);
+    win(&ann); /* Redis has not said BUSY */
+    release(&ann);
+    comes_again(&bob);
+    cr_assert(asks(&bob));
+    leaves(&bob);
+}
+
 /* --- leaving */
 
 Test(pass_permits, the_next_takes_the_ticket_over_if_it_waits_for_as_many)
