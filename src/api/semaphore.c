@@ -263,7 +263,9 @@ static enum hlk_status release(hlk_semaphore *semaphore, int64_t permits, int ch
     if (status != HLK_OK)
         return status;
     hlk_lock *lock = semaphore->lock;
-    if (change == HLK_PERMITS_RELEASE && hlk_semaphore_passes(semaphore, permits))
+    if (change == HLK_PERMITS_RELEASE_IF)
+        hlk_entry_note_given_back(semaphore->line, permits);
+    else if (hlk_semaphore_passes(semaphore, permits))
         return HLK_OK;
     struct hlk_thread *self = hlk_thread_get();
     struct give_back *back = self ? make_give_back(semaphore, permits, change) : NULL;

@@ -117,6 +117,7 @@ void hlk_semaphore_call_give_back(struct hlk_acquire_op *op)
 {
     hlk_lock *own = op->lock;
     struct hlk_release *pending = &op->take_back;
+    hlk_entry_note_given_back(call_of(op)->line, call_of(op)->count);
     hlk_semaphore_fill_release(pending, own, call_of(op)->count, HLK_PERMITS_RELEASE_IF, NULL);
     pending->settled = on_given_back;
     pending->ctx = own;

@@ -266,8 +266,10 @@ bool hlk_entry_show_hold(struct hlk_entry *e, uint64_t holder, uint64_t h);
  * release. Nobody waits, or only one whose command is on its way; the next one needs another number; or it is the turn
  * of Redis' queue. */
 bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits);
-/* Redis has given a call of this process so many. */
+/* A call of this process has so many from Redis. */
 void hlk_entry_note_permits(struct hlk_entry *e, int64_t permits);
+/* It gives so many back to Redis, without hlk_entry_pass_permits. */
+void hlk_entry_note_given_back(struct hlk_entry *e, int64_t permits);
 /* The alarm of an entry that is not held; its mutex is held. If its first waiter has not asked Redis yet, it does
  * now. */
 void hlk_entry_ask_at_last(struct hlk_entry *e);

@@ -22,9 +22,9 @@ struct hlk_ticket {
     int64_t got_ms;                     /* when the entry was acquired, and how often it was passed on since */
     unsigned passes;
     int64_t busy_ms;                    /* permits: when the last answer BUSY came, */
-    int64_t passed_ms;                  /*   when a call was passed some, */
-    int64_t in_use;                     /*   how many the process has: a hint, for another one may release them; */
-    int64_t asks_ms;                    /*   and when the first waiter asks at last; 0: the alarm is not set */
+    int64_t passed_ms;                  /*   when some were last passed on, */
+    int64_t in_use;                     /*   how many this process has. A hint: another process may release them */
+    int64_t asks_ms;                    /*   when the first waiter asks, by the alarm; 0: that is not set */
 };
 
 /* It begins with the first attempt of its acquire, and ends with the answer to its release. */

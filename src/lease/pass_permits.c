@@ -29,8 +29,8 @@ void hlk_entry_note_permits(struct hlk_entry *e, int64_t permits)
     hlk_mutex_unlock(e->mu);
 }
 
-/* To Redis. A waiter that has not asked does so now: perhaps no others are in use. */
-static void give_back(struct hlk_entry *e, int64_t permits)
+/* The first waiter asks now, unless others are in use here. */
+static void note_given_back(struct hlk_entry *e, int64_t permits)
 {
     struct hlk_ticket *ticket = e->hold.ticket;
     if (!ticket)
@@ -38,6 +38,13 @@ static void give_back(struct hlk_entry *e, int64_t permits)
     ticket->in_use = ticket->in_use > permits ? ticket->in_use - permits : 0;
     if (e->state == HLK_ENTRY_NONE)
         hlk_entry_promote(e);
+}
+
+void hlk_entry_note_given_back(struct hlk_entry *e, int64_t permits)
+{
+    hlk_mutex_lock(e->mu);
+    note_given_back(e, permits);
+    hlk_mutex_unlock(e->mu);
 }
 
 /* --- passing on --- */
@@ -77,7 +84,7 @@ bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits)
         waiter->got = waiter->passed = true;
         woken = waiter->wake(waiter, HLK_WAKE_QUEUE);
     } else {
-        give_back(e, permits);
+        note_given_back(e, permits);
     }
     hlk_mutex_unlock(e->mu);
     hlk_park_wake_signalled(woken);

@@ -27,17 +27,12 @@ void hlk_permit_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *w
     hlk_entry_ref(waiter->line);
 }
 
-static bool is_just_now(int64_t then_ms, int64_t now_ms)
-{
-    return now_ms - then_ms < HLK_CONTENDED_MS;
-}
-
-/* Redis has said BUSY, and holds are brief. */
+/* Redis has said BUSY just now, and holds are brief. */
 static bool is_contended(const struct hlk_entry *line)
 {
     const struct hlk_own_ticket *own = hlk_entry_own_ticket(line);
     int64_t now = hlk_clock_ms();
-    return own && is_just_now(own->ticket.busy_ms, now) && is_just_now(own->brief_ms, now);
+    return own && hlk_ticket_is_contended(&own->ticket, now) && now - own->brief_ms < HLK_CONTENDED_MS;
 }
 
 /* Somebody asks, who is before this one. */

@@ -5,8 +5,9 @@
  * process. Each takes the permit and gives it back TURNS times. A call of the first process that gives it back passes
  * it to the first one behind the head waiter; or to that one, if it is alone and no command of it is on its way, and
  * then its ticket is ended. While calls of the process have permits, the first waiter need not ask at once: it does at
- * the end of the turn, by an alarm, or when a permit goes back to Redis. LOSSES: a call is lost, and its waiter asks after a while. LEAVES: a wait is given up, also
- * in the moment in which it is passed the permit. A reply is read later than it was given.
+ * the end of the turn, by an alarm, or when a permit goes back to Redis. LOSSES: a call is lost, and its waiter asks
+ * after a while. LEAVES: a wait is given up, also in the moment in which it is passed the permit. A reply is read
+ * later than it was given.
  *
  * Checked   the permit is in one place at each moment, and free in the end, with no ticket left; nobody waits for ever;
  *           the other process, once its ticket is there, is overtaken by one turn of PASSES, and by one more if the

@@ -320,10 +320,20 @@ Test(pass_permits, they_ask_at_the_end_of_the_turn)
     leaves(&bob);
 }
 
-Test(pass_permits, they_ask_if_some_go_back_to_redis)
+Test(pass_permits, they_ask_if_all_go_back_to_redis)
 {
     circulate();
     cr_assert_not(hlk_entry_pass_permits(e, 2));
+    cr_assert(asks(&bob));
+    leaves(&bob);
+}
+
+Test(pass_permits, they_ask_if_all_go_back_past_the_line)
+{
+    circulate();
+    hlk_entry_note_given_back(e, 1);
+    cr_assert(waits_for_a_pass(&bob), "one is left");
+    hlk_entry_note_given_back(e, 1);
     cr_assert(asks(&bob));
     leaves(&bob);
 }
