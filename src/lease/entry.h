@@ -153,6 +153,7 @@ struct hlk_entry {
     bool busy : 1;                      /*   the server's reply to the head waiter: held by another client. Stays,
                                          *   unless the wait ends by a grant */
     bool in_line : 1;                   /*   its first waiter is in the line, and does not ask (permit_line.c) */
+    bool is_line : 1;                   /*   it is such a line: its waiters are linked by in_line */
     uint8_t : 0;                        /* set at creation, then read-only: */
     uint8_t format : 5;                 /*   its number in the table's formats */
     bool per_holder : 1;                /*   it belongs to one holder; each holder has its own */
@@ -273,6 +274,8 @@ void hlk_entry_note_given_back(struct hlk_entry *e, int64_t permits);
 /* The alarm of an entry that is not held; its mutex is held. If its first waiter has not asked Redis yet, it does
  * now. */
 void hlk_entry_ask_at_last(struct hlk_entry *e);
+/* The same for a line of leased permits (permit_line.c), if nothing was passed on meanwhile. */
+void hlk_permit_line_on_alarm(struct hlk_entry *line);
 /* A new call need not wait in line: a command of the head waiter is on its way, and no answer was BUSY in the last
  * HLK_CONTENDED_MS. */
 bool hlk_entry_may_try_permits(struct hlk_entry *e);

@@ -8,8 +8,9 @@
 
 #include <assert.h>
 
-/* An entry of this line begins to ask Redis, or asks no more: permit_line.c. */
+/* An entry of this line begins to ask Redis, or to be held; or does it no more: permit_line.c. */
 void hlk_permit_line_count(struct hlk_entry *line, bool asks);
+void hlk_permit_line_use(struct hlk_entry *line, bool holds);
 
 static inline bool hlk_entry_asks(const struct hlk_entry *e)
 {
@@ -31,10 +32,13 @@ static inline void hlk_entry_move(struct hlk_entry *e, enum hlk_entry_state to)
     hlk_mutex_assert_held(e->mu);
     assert(next[e->state] & 1u << to);
     (void)next;
-    bool asked = hlk_entry_asks(e);
+    bool asked = hlk_entry_asks(e), held = e->state == HLK_ENTRY_HELD;
     e->state = (uint8_t)to & 7u;
-    if (hlk_entry_asks(e) != asked && hlk_entry_line(e))
-        hlk_permit_line_count(hlk_entry_line(e), !asked);
+    struct hlk_entry *line = hlk_entry_line(e);
+    if (line && held != (to == HLK_ENTRY_HELD))
+        hlk_permit_line_use(line, !held);
+    if (line && hlk_entry_asks(e) != asked)
+        hlk_permit_line_count(line, !asked);
 }
 
 /* The head waiter, or the one that becomes it when the state is NONE. NULL: nobody waits. */
@@ -79,6 +83,9 @@ void hlk_permit_line_leave(struct hlk_local_waiter *waiter);
 void hlk_permit_line_busy(struct hlk_entry *e);
 void hlk_permit_line_got(struct hlk_entry *e, const struct hlk_local_waiter *waiter, int64_t now_ms);
 struct hlk_local_waiter *hlk_permit_line_first(const struct hlk_entry *line);      /* NULL: nobody is in it */
+/* The first one in it asks Redis if nobody does. at_once: now. Else it may wait for a hold that is passed on, and ask
+ * by an alarm. */
+void hlk_permit_line_ask(struct hlk_entry *line, bool at_once);
 void hlk_permit_line_ask_all(const struct hlk_entry *line);                        /* who is in it asks Redis */
 /* pass_holds.c: gives the hold of a holder that releases it to the first waiter in line. False: none may have it, or
  * Redis' queue comes first. True: the entry is NONE, and its reference as a held one is to be dropped. *woken: as

@@ -47,6 +47,7 @@ static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const
     own->ticket.got_ms = from->ticket->got_ms;
     own->ticket.passes = from->ticket->passes + 1;
     own->since_ms = now_ms;
+    hlk_permit_line_leave(waiter);
     e->hold.id = from->id;
     e->hold.lease = from->lease;
     e->hold.replicated = from->replicated;
@@ -63,21 +64,22 @@ bool hlk_entry_pass_hold(struct hlk_entry *e, struct hlk_park **woken)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry *line = hlk_entry_line(e);
-    if (!line || !hlk_entry_make_ticket(line))
+    if (!line)
         return false;
     int64_t now = hlk_clock_ms();
     if (is_kept(&e->hold) || now - hlk_entry_own_ticket(e)->since_ms >= HLK_PASS_MS) {
         hlk_permit_line_ask_all(line);
         return false;
     }
-    if (!is_settled(e, now))
-        return false;
     hlk_entry_own_ticket(line)->brief_ms = now;
-    struct hlk_local_waiter *next = hlk_entry_has_turn(e, now) ? next_in(line) : NULL;
-    if (!next)
+    struct hlk_local_waiter *next = is_settled(e, now) && hlk_entry_has_turn(e, now) ? next_in(line) : NULL;
+    if (!next) {
+        hlk_permit_line_ask(line, true);
         return false;
+    }
     struct hlk_entry *to = next->entry;
-    assert(line->count > 0 && to->state == HLK_ENTRY_NONE);
+    assert(to->state == HLK_ENTRY_NONE);
+    line->hold.ticket->passed_ms = now;
     get_hold(to, next, &e->hold, now);
     leave_hold(e);
     *woken = next->wake(next, HLK_WAKE_QUEUE);

@@ -6,8 +6,9 @@
  * linked by `in_line`, and its `count` is how many entries ask. All of them have one mutex.
  *
  * Waiting in line pays while holds are brief and permits are short. Then one entry asks at a time; when it has its
- * permit or leaves, the first in line asks. After a hold that was not brief all ask: several permits that come free
- * elsewhere would be fetched one after the other. */
+ * permit or leaves, the first in line asks. That may wait, too, while holds are passed on: it asks when a hold goes
+ * back to Redis, or when none was passed on for HLK_PASS_MS. After a hold that was not brief all ask: several permits
+ * that come free elsewhere would be fetched one after the other. */
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
@@ -15,42 +16,10 @@
 
 #include <assert.h>
 
-/* --- waiting in line --- */
-
-void hlk_permit_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
+struct hlk_local_waiter *hlk_permit_line_first(const struct hlk_entry *line)
 {
-    hlk_mutex_assert_held(e->mu);
-    if (!waiter->line || !hlk_entry_make_ticket(e) || hlk_entry_line(e))
-        return;
-    assert(e->mu == waiter->line->mu);
-    hlk_entry_own_ticket(e)->line = waiter->line;
-    hlk_entry_ref(waiter->line);
-}
-
-/* Redis has said BUSY just now, and holds are brief. */
-static bool is_contended(const struct hlk_entry *line)
-{
-    const struct hlk_own_ticket *own = hlk_entry_own_ticket(line);
-    int64_t now = hlk_clock_ms();
-    return own && hlk_ticket_is_contended(&own->ticket, now) && now - own->brief_ms < HLK_CONTENDED_MS;
-}
-
-/* Somebody asks, who is before this one. */
-static bool is_line_open(const struct hlk_entry *line)
-{
-    return line->count > 0 && (!hlk_list_empty(&line->waiters) || is_contended(line));
-}
-
-bool hlk_permit_line_join(struct hlk_entry *e, struct hlk_local_waiter *waiter)
-{
-    hlk_mutex_assert_held(e->mu);
-    struct hlk_entry *line = hlk_entry_line(e);
-    if (!line || waiter->line != line || waiter->once || !is_line_open(line))
-        return false;
-    waiter->entry = e;
-    e->in_line = true;
-    hlk_list_push_back(&line->waiters, &waiter->in_line);
-    return true;
+    struct hlk_list *node = hlk_list_first(&line->waiters);
+    return node ? HLK_CONTAINER(node, struct hlk_local_waiter, in_line) : NULL;
 }
 
 void hlk_permit_line_leave(struct hlk_local_waiter *waiter)
@@ -62,10 +31,20 @@ void hlk_permit_line_leave(struct hlk_local_waiter *waiter)
     waiter->entry->in_line = false;
 }
 
-struct hlk_local_waiter *hlk_permit_line_first(const struct hlk_entry *line)
+/* --- who asks Redis, and when --- */
+
+/* Redis has said BUSY just now, and holds are brief. */
+static bool is_contended(const struct hlk_entry *line, int64_t now_ms)
 {
-    struct hlk_list *node = hlk_list_first(&line->waiters);
-    return node ? HLK_CONTAINER(node, struct hlk_local_waiter, in_line) : NULL;
+    const struct hlk_own_ticket *own = hlk_entry_own_ticket(line);
+    return own && hlk_ticket_is_contended(&own->ticket, now_ms) && now_ms - own->brief_ms < HLK_CONTENDED_MS;
+}
+
+/* It is contended, and holders of this process have permits and pass them on. */
+static bool is_pass_likely(const struct hlk_entry *line, int64_t now_ms)
+{
+    const struct hlk_own_ticket *own = hlk_entry_own_ticket(line);
+    return own && own->ticket.in_use > 0 && now_ms - own->ticket.passed_ms < HLK_PASS_MS && is_contended(line, now_ms);
 }
 
 static void let_ask(struct hlk_local_waiter *waiter)
@@ -74,14 +53,26 @@ static void let_ask(struct hlk_local_waiter *waiter)
     hlk_entry_promote(waiter->entry);
 }
 
-void hlk_permit_line_count(struct hlk_entry *line, bool asks)
+/* If it is set already it will be set again, when it fires. */
+static void set_alarm(struct hlk_entry *line)
+{
+    struct hlk_ticket *ticket = line->hold.ticket;
+    if (ticket->asks_ms != 0)
+        return;
+    ticket->asks_ms = ticket->passed_ms + HLK_PASS_MS;
+    hlk_loop_arm(line->node->table->loop, &line->hold.alarm, ticket->asks_ms);
+}
+
+void hlk_permit_line_ask(struct hlk_entry *line, bool at_once)
 {
     hlk_mutex_assert_held(line->mu);
-    line->count += asks ? 1 : -1u;
     struct hlk_local_waiter *first = line->count == 0 ? hlk_permit_line_first(line) : NULL;
-    if (first)
+    if (!first)
+        return;
+    if (at_once || !is_pass_likely(line, hlk_clock_ms()))
         let_ask(first);
-    assert(line->count > 0 || !hlk_permit_line_first(line));
+    else
+        set_alarm(line);
 }
 
 void hlk_permit_line_ask_all(const struct hlk_entry *line)
@@ -91,13 +82,73 @@ void hlk_permit_line_ask_all(const struct hlk_entry *line)
         let_ask(first);
 }
 
+void hlk_permit_line_on_alarm(struct hlk_entry *line)
+{
+    line->hold.ticket->asks_ms = 0;
+    hlk_permit_line_ask(line, false);
+}
+
+/* --- who is in it --- */
+
+void hlk_permit_line_count(struct hlk_entry *line, bool asks)
+{
+    hlk_mutex_assert_held(line->mu);
+    line->count += asks ? 1 : -1u;
+    hlk_permit_line_ask(line, false);
+}
+
+void hlk_permit_line_use(struct hlk_entry *line, bool holds)
+{
+    hlk_mutex_assert_held(line->mu);
+    line->hold.ticket->in_use += holds ? 1 : -1;
+    hlk_permit_line_ask(line, false);
+}
+
+void hlk_permit_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
+{
+    hlk_mutex_assert_held(e->mu);
+    if (!waiter->line || hlk_entry_line(e) || !hlk_entry_make_ticket(e) || !hlk_entry_make_ticket(waiter->line))
+        return;
+    assert(e->mu == waiter->line->mu);
+    waiter->line->is_line = true;
+    hlk_entry_own_ticket(e)->line = waiter->line;
+    hlk_entry_ref(waiter->line);
+    if (hlk_entry_asks(e)) /* for another thread of its owner, without the line */
+        hlk_permit_line_count(waiter->line, true);
+    if (e->state == HLK_ENTRY_HELD)
+        hlk_permit_line_use(waiter->line, true);
+}
+
+/* It is not the first one, or that need not ask. */
+static bool is_line_open(const struct hlk_entry *line, int64_t now_ms)
+{
+    if (!hlk_list_empty(&line->waiters))
+        return true;
+    return line->count > 0 ? is_contended(line, now_ms) : is_pass_likely(line, now_ms);
+}
+
+bool hlk_permit_line_join(struct hlk_entry *e, struct hlk_local_waiter *waiter)
+{
+    hlk_mutex_assert_held(e->mu);
+    struct hlk_entry *line = hlk_entry_line(e);
+    int64_t now = hlk_clock_ms();
+    if (!line || waiter->line != line || waiter->once || !is_line_open(line, now))
+        return false;
+    waiter->entry = e;
+    e->in_line = true;
+    hlk_list_push_back(&line->waiters, &waiter->in_line);
+    if (line->count == 0)
+        set_alarm(line);
+    return true;
+}
+
 /* --- what Redis says --- */
 
 void hlk_permit_line_busy(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry *line = hlk_entry_line(e);
-    if (line && hlk_entry_make_ticket(line))
+    if (line)
         line->hold.ticket->busy_ms = hlk_clock_ms();
 }
 

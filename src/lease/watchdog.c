@@ -298,7 +298,10 @@ static void look_at(struct hlk_entry *e)
 
 static void end_postponement(struct hlk_entry *e)
 {
-    hlk_entry_ask_at_last(e);
+    if (e->is_line)
+        hlk_permit_line_on_alarm(e);
+    else
+        hlk_entry_ask_at_last(e);
     hlk_mutex_unlock(e->mu);
 }
 

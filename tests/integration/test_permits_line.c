@@ -164,6 +164,7 @@ static void *works_impatiently(void *lock)
         enum hlk_status status = hlk_lock_acquire(lock, limit_brief_wait_ms(&drawn));
         if (status == HLK_OK) {
             holds();
+            limit_hold(&drawn);
             cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
         } else {
             cr_assert_eq(status, HLK_TIMEOUT, "%s", hlk_last_error());

@@ -3,17 +3,18 @@
  *
  * Holders 0 to 2 are of one process, and holder 3 of another one. Each takes the permit and gives it back TURNS times.
  * Those of the first process either ask Redis or wait in the line. Whether permits are short and holds brief is chosen
- * at random each time. LEAVES: a wait is given up, also in the moment in which it is given the permit. BREAKS: Redis
+ * at random each time, and so is how long the first in line waits for a hold that is passed on before it asks. LEAVES: a wait is given up, also in the moment in which it is given the permit. BREAKS: Redis
  * forgets a hold, and tells its process: that looks at its entries one after the other.
  *
  * Checked   the permit is in one place at each moment; nobody waits for ever, and in the end it is free and no ticket
  *           is left; the other process, once its ticket is there, is overtaken by the turns of the tickets before it;
  *           a hold that was forgotten is nobody's once its process has looked.
  * Flags, each takes one guard away:
- *   JOIN_NOBODY    a holder waits in the line though nobody asks
- *   NO_NEXT        when nobody asks any more, the first in line does not: it waits for ever if the hold is lost that
- *                  would be passed to it
- *   LEAVE_QUIET    the same, if that is because somebody has left
+ *   JOIN_NOBODY    a holder waits in the line though nobody asks, and none has the permit
+ *   LEAVE_QUIET    when the last one that asks has left, the first in line does not ask, though none has the permit
+ *   NO_ALARM       the first in line does not ask after a while. That is harmless: another event makes it ask,
+ *   LOSE_QUIET       but not when the last hold is lost,
+ *   BACK_QUIET       or when a hold goes back to Redis
  *   NO_BOUND       a hold is passed on as long as one waits
  *   NO_WALK        a hold moves from one entry to another while the process looks at them
  *   REACH_...      asserts that something cannot happen; must fail, else the model proves nothing */
@@ -46,6 +47,7 @@ byte h[ALL], passes[ALL];
 bool granted[ALL];
 byte line[OURS], n = 0;
 byte count = 0;                 /* who asks, of the first process */
+bool alarm_set = false;             /* of the line */
 bool walks = false;
 byte broken = 0;
 
@@ -103,26 +105,32 @@ inline free_it() {
   fi
 }
 
+#define HAS(c) (state[c] == held && h[c] > 0)
+#define IN_USE (HAS(0) || HAS(1) || HAS(2))
+
 inline asks(c) {
   state[c] = asking;
   if :: c < OURS -> count++ :: else fi
 }
 
-/* c asks no more. */
+inline first_asks() {
+  if
+  :: count == 0 && n > 0 -> next = line[0]; pop(0); asks(next); next = 0
+  :: else
+  fi
+}
+
+/* c asks no more. The first in line asks, or waits for a hold that is passed on. */
 inline asked(c, left) {
   if
   :: c < OURS ->
      count--;
      if
-#if defined(NO_NEXT)
-     :: true
-#elif defined(LEAVE_QUIET)
-     :: count == 0 && n > 0 && !left -> next = line[0]; pop(0); asks(next); next = 0
-     :: else
-#else
-     :: count == 0 && n > 0 -> next = line[0]; pop(0); asks(next); next = 0
-     :: else
+#ifdef LEAVE_QUIET
+     :: left
 #endif
+     :: first_asks()
+     :: count == 0 && n > 0 && IN_USE -> alarm_set = true
      fi
   :: else
   fi
@@ -157,7 +165,11 @@ inline release(c) {
 #ifdef REACH_PASS
      assert(false);
 #endif
-  :: c < OURS && !(MAY_MOVE && n > 0 && IN_TURN(c)) -> gives_back(c)
+  :: c < OURS && !(MAY_MOVE && n > 0 && IN_TURN(c)) ->
+#ifndef BACK_QUIET
+     first_asks();
+#endif
+     gives_back(c)
   :: c < OURS ->                                                        /* it was not brief: all ask */
      do
      :: n > 0 -> next = line[0]; pop(0); asks(next)
@@ -177,11 +189,15 @@ again:
     :: c < OURS -> line[n] = c; n++; state[c] = in_line
 #else
     :: c < OURS && count > 0 -> line[n] = c; n++; state[c] = in_line
+    :: c < OURS && count == 0 && IN_USE -> line[n] = c; n++; state[c] = in_line; alarm_set = true
 #endif
     :: c == OTHER || n == 0 -> asks(c)
     fi }
   do
   :: atomic { state[c] == held -> break }
+#ifndef NO_ALARM
+  :: atomic { state[c] == in_line && line[0] == c && alarm_set -> alarm_set = false; first_asks() }
+#endif
   :: atomic { state[c] == asking ->
        if
        :: owner == 0 && tickets == 0 -> takes(c); state[c] = held; asked(c, false); break
@@ -222,14 +238,18 @@ done:
 
 /* An operator gives back the hold of somebody else. */
 proctype Break() {
-  byte grantee = 0, at = 0;
+  byte grantee = 0, at = 0, next = 0;
   do
   :: atomic { breaks < BREAKS && owner > 0 && h[OTHER] != owner && !granted[0] && !granted[1] && !granted[2] ->
        breaks++; broken = owner; walks = true; free_it(); at = 0 }
      do
      :: atomic { at < OURS ->
           if
-          :: state[at] == held && h[at] == broken -> h[at] = 0
+          :: state[at] == held && h[at] == broken ->
+             h[at] = 0;
+#ifndef LOSE_QUIET
+             if :: !IN_USE -> first_asks() :: else fi
+#endif
           :: else
           fi;
           at++ }

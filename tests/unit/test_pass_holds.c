@@ -253,6 +253,160 @@ Test(pass_holds, the_line_stays_after_a_brief_hold_whose_turn_is_over)
     cr_assert_eq(cid.waiter.h, 0u);
 }
 
+/* --- who need not ask yet */
+
+static bool waits_for_a_pass(struct fake_waiter *p)
+{
+    return of(p) && e->state == HLK_ENTRY_NONE && e->in_line && p->woken == 0;
+}
+
+static bool asks(struct fake_waiter *p)
+{
+    return of(p) && e->state == HLK_ENTRY_ACQUIRING && p->waiter.h != 0 && p->woken == 1;
+}
+
+/* Two holds: ann's, and dan's that bob has now. cid is the first in line, and nobody asks. */
+static void circulate(void)
+{
+    (void)stand();
+    cr_assert(passed(&dan));
+    cr_assert(hlk_entry_grant(entries[0], ann.waiter.h, LEASE, 0, 0));
+    ann.woken = 0;
+    cr_assert(waits_for_a_pass(&cid));
+}
+
+static void alarm_fires(void)
+{
+    hlk_mutex_lock(line->mu);
+    hlk_permit_line_on_alarm(line);
+    hlk_mutex_unlock(line->mu);
+}
+
+static bool alarm_is_set(void)
+{
+    return hlk_list_linked(&line->hold.alarm.timer.link) && line->hold.ticket->asks_ms > 0;
+}
+
+Test(pass_holds, who_will_be_passed_one_need_not_ask)
+{
+    circulate();
+    cr_assert(passed(&ann));
+    cr_assert_eq(hlk_entry_check(entries[2], &cid.waiter), HLK_ENTER_ACQUIRED);
+    cr_assert_eq(enter(of(&ann)), HLK_ENTER_QUEUED, "nor a new one");
+    cr_assert(waits_for_a_pass(&ann));
+    cr_assert(alarm_is_set());
+}
+
+Test(pass_holds, it_asks_when_none_was_passed_on_for_a_while)
+{
+    circulate();
+    peer_passes(&unit.peer, HLK_PASS_MS - 1);
+    cr_assert(passed(&bob));
+    cr_assert_eq(enter(of(&dan)), HLK_ENTER_QUEUED);
+    peer_passes(&unit.peer, 1);
+    alarm_fires();
+    cr_assert(waits_for_a_pass(&dan), "one was just passed on");
+    cr_assert(alarm_is_set());
+    peer_passes(&unit.peer, HLK_PASS_MS - 1);
+    alarm_fires();
+    cr_assert(asks(&dan));
+}
+
+Test(pass_holds, it_asks_when_a_hold_goes_to_redis)
+{
+    circulate();
+    entries[0]->hold.lease.asked_ms = unit_now_ms();
+    cr_assert_not(passed(&ann));
+    cr_assert(asks(&cid));
+}
+
+Test(pass_holds, it_asks_when_the_last_hold_is_lost)
+{
+    circulate();
+    of(&ann);
+    lose();
+    cr_assert(waits_for_a_pass(&cid), "bob has one");
+    of(&bob);
+    lose();
+    cr_assert(asks(&cid));
+    cr_assert_eq(let_go(of(&ann)), HLK_LET_LOST);
+    cr_assert_eq(let_go(of(&bob)), HLK_LET_LOST);
+}
+
+Test(pass_holds, the_next_one_waits_when_it_leaves)
+{
+    circulate();
+    cr_assert_eq(enter(of(&dan)), HLK_ENTER_QUEUED);
+    leaves(&cid);
+    cr_assert(waits_for_a_pass(&dan));
+    cr_assert(alarm_is_set());
+    leaves(&dan);
+    alarm_fires();
+    cr_assert_not(alarm_is_set());
+    cr_assert_eq(enter(of(&dan)), HLK_ENTER_QUEUED);
+    cr_assert(alarm_is_set());
+}
+
+Test(pass_holds, who_is_passed_one_does_not_ask_though_permits_are_not_short_now)
+{
+    circulate();
+    line->hold.ticket->busy_ms -= HLK_CONTENDED_MS;
+    cr_assert(passed(&bob));
+    cr_assert_eq(hlk_entry_check(entries[2], &cid.waiter), HLK_ENTER_ACQUIRED);
+}
+
+Test(pass_holds, a_new_one_asks_if_no_hold_is_here)
+{
+    circulate();
+    leaves(&cid);
+    release(of(&bob));
+    release(of(&ann));
+    cr_assert_eq(enter(of(&cid)), HLK_ENTER_HEAD);
+}
+
+Test(pass_holds, a_new_one_asks_if_none_was_passed_on)
+{
+    circulate();
+    leaves(&cid);
+    peer_passes(&unit.peer, HLK_PASS_MS);
+    cr_assert_eq(enter(of(&cid)), HLK_ENTER_HEAD);
+}
+
+Test(pass_holds, a_new_one_asks_if_permits_are_not_short)
+{
+    circulate();
+    leaves(&cid);
+    line->hold.ticket->busy_ms -= HLK_CONTENDED_MS;
+    cr_assert_eq(enter(of(&cid)), HLK_ENTER_HEAD);
+}
+
+/* Its entry had no line when it began to ask, or was acquired. */
+Test(pass_holds, a_hold_with_a_fixed_lease_counts_when_another_thread_of_its_owner_waits)
+{
+    ann.waiter.line = NULL;
+    hold_fixed(of(&ann), LEASE);
+    e->unreported = true;
+    cr_assert_eq(eve_enters(&ann, false), HLK_ENTER_QUEUED);
+    cr_assert_eq(line->hold.ticket->in_use, 1);
+    cr_assert_not(hlk_entry_leave(e, &eve.waiter, false));
+    release(&ann);
+    cr_assert_eq(line->hold.ticket->in_use, 0);
+}
+
+Test(pass_holds, one_with_a_fixed_lease_counts_when_another_thread_of_its_owner_waits)
+{
+    ann.waiter.line = NULL;
+    cr_assert_eq(enter(of(&ann)), HLK_ENTER_HEAD);
+    cr_assert_eq(eve_enters(&ann, false), HLK_ENTER_QUEUED);
+    cr_assert_eq(line->count, 1u);
+    win(&ann);
+    cr_assert_eq(line->count, 0u);
+    cr_assert_eq(line->hold.ticket->in_use, 1);
+    cr_assert_not(hlk_entry_leave(e, &eve.waiter, false));
+    release(&ann);
+    cr_assert_eq(line->hold.ticket->in_use, 0);
+}
+
 /* --- what is not passed on */
 
 Test(pass_holds, another_number_goes_to_redis)
@@ -393,12 +547,9 @@ Test(pass_holds, no_longer_than_their_time)
     cr_assert(hlk_entry_grant(e, ann.waiter.h, LEASE, 0, 0)); /* its time begins now, but not that of the other one */
     peer_passes(&unit.peer, 1);
     cr_assert_not(passed(&bob));
-    leaves(&cid);
-    cr_assert_eq(enter(of(&bob)), HLK_ENTER_HEAD);
-    (void)queue(of(&bob));
-    (void)hlk_entry_wait(e, &bob.waiter, false);
-    cr_assert_eq(enter(of(&cid)), HLK_ENTER_QUEUED);
+    cr_assert_eq(enter(of(&bob)), HLK_ENTER_QUEUED);
     cr_assert(passed(&ann));
+    leaves(&cid);
 }
 
 static void release_dans(struct hlk_entry *visited, void *ctx)
