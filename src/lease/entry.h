@@ -146,7 +146,10 @@ struct hlk_entry {
     struct hlk_map_node link;           /* in node->entries, under the table's mutex; link.key is the lock's name */
     struct hlk_node *node;              /* the node that keeps the lock */
     struct hlk_mutex *mu;               /* one of the table's stripes, rank ENTRY; guards: */
-    struct hlk_list waiters;            /*   the local queue: waiters, of whom the first is the head waiter */
+    union {
+        struct hlk_list waiters;        /*   the local queue: waiters, of whom the first is the head waiter. Or, */
+        struct hlk_list gone;           /*   without a reference: in the table's `gone`, under the table's mutex; */
+    };
     struct hlk_hold hold;               /*   `h` in the functions below is a hold's id */
     uint8_t state : 3;                  /*   enum hlk_entry_state */
     bool unreported : 1;                /*   the holder's completion is not on its way yet */
@@ -162,8 +165,7 @@ struct hlk_entry {
     struct hlk_holder holder;
     struct hlk_handle *handle;          /*   and through which handle it was acquired */
     struct hlk_ended_hold *ended_hold;
-    /* The next in node->due: loop thread only. Without a reference: in the table's `gone`, under the table's mutex */
-    struct hlk_entry *next;
+    struct hlk_entry *next;             /* in node->due: loop thread only */
     atomic_int refs;
     bool is_due;                        /* in node->due: loop thread only */
     char name[];                        /* link.key. It begins in what would be padding */

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "lease/holder.h"
 
+#include <assert.h>
 #include <string.h>
 
 static void free_entry(struct hlk_entry *e)
@@ -12,17 +13,22 @@ static void free_entry(struct hlk_entry *e)
     hlk_mem_free(e);
 }
 
-static void free_gone(struct hlk_entry_table *table)
+/* maps: those of the nodes are there. */
+static void free_gone(struct hlk_entry_table *table, bool maps)
 {
     for (;;) {
         hlk_mutex_lock(&table->mu);
-        struct hlk_entry *e = table->gone;
-        if (e)
-            table->gone = e->next;
+        struct hlk_list *node = hlk_list_pop(&table->gone);
+        struct hlk_entry *e = node ? HLK_CONTAINER(node, struct hlk_entry, gone) : NULL;
+        if (e && maps)
+            hlk_map_remove(&e->node->entries, &e->link);
         hlk_mutex_unlock(&table->mu);
         if (!e)
             return;
+        struct hlk_entry *line = hlk_entry_line(e);
         free_entry(e);
+        if (line)
+            hlk_entry_unref(line);
     }
 }
 
@@ -30,14 +36,14 @@ static void table_on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
     struct hlk_entry_table *table = HLK_CONTAINER(tick, struct hlk_entry_table, tick);
     (void)now_ms;
-    free_gone(table);
+    free_gone(table, true);
 }
 
 static int64_t table_tick_due_ms(struct hlk_tick *tick)
 {
     struct hlk_entry_table *table = HLK_CONTAINER(tick, struct hlk_entry_table, tick);
     hlk_mutex_lock(&table->mu);
-    bool idle = !table->gone;
+    bool idle = hlk_list_empty(&table->gone);
     hlk_mutex_unlock(&table->mu);
     return idle ? INT64_MAX : 0;
 }
@@ -90,9 +96,10 @@ struct hlk_entry *hlk_entry_find_hold(struct hlk_node *node, uint64_t hold)
     return e;
 }
 
-/* The last reference is dropped under the table's mutex, so that no lookup finds an entry that is being freed. Its
- * alarm may just have been taken from the wheel, so the loop frees the entry after the alarms, in its next tick. (The
- * loop is not woken for it, because a lock may have an entry for each hold.) */
+/* The last reference is dropped under the table's mutex, like a lookup. The entry's alarm may just have been taken from
+ * the wheel, so the loop frees the entry after the alarms, in its next tick. Before that a lookup finds it: a thread
+ * that acquires a lock again and again, and has an entry for each hold, always has the same one. (The loop is not woken
+ * for the tick.) */
 void hlk_entry_unref(struct hlk_entry *e)
 {
     int refs = atomic_load(&e->refs);
@@ -100,23 +107,17 @@ void hlk_entry_unref(struct hlk_entry *e)
         if (atomic_compare_exchange_weak(&e->refs, &refs, refs - 1))
             return;
     struct hlk_entry_table *table = e->node->table;
-    struct hlk_entry *line = NULL;
     hlk_mutex_lock(&table->mu);
     bool last = atomic_fetch_sub(&e->refs, 1) == 1;
     if (last) {
-        hlk_map_remove(&e->node->entries, &e->link);
+        assert(e->state == HLK_ENTRY_NONE && hlk_list_empty(&e->waiters) && !e->ended_hold);
         forget_hold(e);
         hlk_loop_cancel(table->loop, &e->hold.alarm);
-        line = hlk_entry_line(e);
-        e->next = table->gone;
-        table->gone = e;
+        hlk_list_push_back(&table->gone, &e->gone);
     }
     hlk_mutex_unlock(&table->mu);
-    if (!last)
-        return;
-    hlk_loop_need_ticks(table->loop);
-    if (line)
-        hlk_entry_unref(line);
+    if (last)
+        hlk_loop_need_ticks(table->loop);
 }
 
 /* The first stripe_len bytes choose its mutex: without the holder, so that all of a name have one. */
@@ -136,11 +137,19 @@ static struct hlk_entry *table_make(struct hlk_node *node, const char *name, siz
     return NULL;
 }
 
-static struct hlk_entry *table_find(struct hlk_node *node, const char *name, size_t len)
+/* gone: also one without a reference. */
+static struct hlk_entry *table_find(struct hlk_node *node, const char *name, size_t len, bool gone)
 {
     hlk_mutex_assert_held(&node->table->mu);
     struct hlk_map_node *found = hlk_map_get(&node->entries, name, len);
-    return found ? HLK_CONTAINER(found, struct hlk_entry, link) : NULL;
+    struct hlk_entry *e = found ? HLK_CONTAINER(found, struct hlk_entry, link) : NULL;
+    if (!e || atomic_load(&e->refs) > 0)
+        return e;
+    if (!gone)
+        return NULL;
+    hlk_list_remove(&e->gone);
+    hlk_list_init(&e->waiters);
+    return e;
 }
 
 static unsigned format_number(const struct hlk_entry_table *table, const struct hlk_format *format)
@@ -168,7 +177,7 @@ static struct hlk_entry *table_get(struct hlk_node *node, const struct hlk_forma
         len += sizeof *holder;
     }
     hlk_mutex_lock(&node->table->mu);
-    struct hlk_entry *e = table_find(node, key, len);
+    struct hlk_entry *e = table_find(node, key, len, make_it);
     if (!e && make_it && (e = table_make(node, key, len, stripe_len))) {
         e->format = format_number(node->table, format) & (HLK_FORMATS_MAX - 1);
         e->per_holder = holder != NULL;
@@ -215,7 +224,8 @@ static unsigned table_gather(struct hlk_node *node, struct walk *at, struct hlk_
             link = link->next;
         for (; link && n < EACH_MOST; link = link->next, at->skip++) {
             out[n] = HLK_CONTAINER(link, struct hlk_entry, link);
-            hlk_entry_ref(out[n++]);
+            if (atomic_load(&out[n]->refs) > 0)
+                hlk_entry_ref(out[n++]);
         }
         if (!link)
             *at = (struct walk){ at->bucket + 1, 0 };
@@ -253,6 +263,7 @@ void hlk_entry_table_init(struct hlk_entry_table *table)
         pthread_cond_init(&table->unbatched[i], NULL);
     }
     hlk_mutex_init(&table->handles_mu, HLK_RANK_LEAF);
+    hlk_list_init(&table->gone);
     table->tick.run = table_on_tick;
     table->tick.due_ms = table_tick_due_ms;
     hlk_loop_add_tick(table->loop, &table->tick);
@@ -262,7 +273,7 @@ void hlk_entry_table_init(struct hlk_entry_table *table)
 
 void hlk_entry_table_fini(struct hlk_entry_table *table)
 {
-    free_gone(table);
+    free_gone(table, false);
     for (int i = 0; i < HLK_STRIPES; i++) {
         hlk_mutex_fini(&table->stripes[i]);
         pthread_cond_destroy(&table->unbatched[i]);

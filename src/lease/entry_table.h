@@ -43,7 +43,7 @@ struct hlk_entry_table {
     atomic_uint walks;                  /* hlk_entry_table_each_of, now */
 
     struct hlk_mutex mu;                /* rank TABLE; guards the nodes' maps of entries, and: */
-    struct hlk_entry *gone;             /* entries without a reference */
+    struct hlk_list gone;               /* entries without a reference: freed in the next tick, unless found before */
     struct hlk_tick renew;              /* the watchdog's, like on_alarm */
     void (*on_alarm)(struct hlk_alarm *alarm);
     struct hlk_tick tick;               /* frees the entries in `gone`: the loop may still use an alarm of one */

@@ -35,7 +35,7 @@ static void demo_stop(void)
 {
     unlink("hasplock-demo.svg");
     unlink("other.svg");
-    cr_assert_eq(files_left(), 0, "the demo left files in %s", dir);
+    TEARDOWN_ASSERT(files_left() == 0);
     rmdir(dir);
     cli_stop();
 }

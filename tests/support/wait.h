@@ -27,6 +27,13 @@ extern void (*test_on_vain_wait)(void);
 /* For a failure of the test's own tools, which is no result of the test: prints a line and aborts. */
 _Noreturn void test_give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* For the `fini` of a suite: Criterion prints an assertion that fails there, and still counts the test as passed. */
+#define TEARDOWN_ASSERT(condition)                                                                                     \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            test_give_up("%s:%d: not so after the test: %s", __FILE__, __LINE__, #condition);                          \
+    } while (0)
+
 int64_t test_now_ns(void);      /* CLOCK_BOOTTIME, as the library */
 int64_t test_now_ms(void);
 void    test_sleep_ms(int64_t ms);  /* only if time itself is the subject ("is still held after two leases"), never to

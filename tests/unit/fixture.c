@@ -1,5 +1,7 @@
 #include "fixture.h"
 
+#include "support/wait.h"
+
 struct unit unit;
 
 void unit_on_event(const struct hlk_event *event, void *ctx)
@@ -64,7 +66,8 @@ void unit_close(void)
     peer_close(&unit.peer);
     hlk_releases_settle_all(&unit.node.releases);
     (void)unit_tells();
-    cr_assert_eq(unit.node.entries.count, 0u, "%zu entries are left", unit.node.entries.count);
+    hlk_loop_tick(unit.peer.loop);
+    TEARDOWN_ASSERT(unit.node.entries.count == 0);
     hlk_entry_table_fini(&unit.table);
     hlk_map_fini(&unit.node.entries);
     hlk_map_fini(&unit.node.holds);

@@ -1,5 +1,7 @@
 #include "local_server.h"
 
+#include "support/wait.h"
+
 char folder[] = "/tmp/hlk-local-XXXXXX";
 char socket_path[sizeof((struct sockaddr_un *)0)->sun_path];
 struct hlk_error local_error;
@@ -137,5 +139,5 @@ void local_end(void)
     char command[sizeof folder + 16];
     end_server(SIGTERM);
     snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
+    TEARDOWN_ASSERT(system(command) == 0);
 }

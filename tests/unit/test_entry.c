@@ -344,3 +344,40 @@ Test(entry, of_a_bucket_with_many_is_walked_by_like_any_other)
     for (int i = 0; i < MANY; i++)
         hlk_entry_unref(many[i]);
 }
+
+/* --- without a reference --- */
+
+Test(entry, that_nobody_uses_is_found_again_until_the_next_tick)
+{
+    struct hlk_entry *before = unit_entry("b");
+    hlk_entry_unref(before);
+    cr_assert_eq(unit_entry("b"), before);
+    cr_assert(hlk_list_empty(&before->waiters));
+    hlk_entry_unref(before);
+    hlk_entry_unref(unit_entry("b"));
+    cr_assert_eq(unit.node.entries.count, 2u);
+    hlk_loop_tick(unit.peer.loop);
+    cr_assert_eq(unit.node.entries.count, 1u);
+}
+
+Test(entry, that_nobody_uses_is_no_entry)
+{
+    unsigned seen = 0;
+    struct hlk_entry *before = unit_entry("b");
+    hlk_entry_unref(before);
+    cr_assert_null(hlk_entry_find(&unit.node, unit.table.formats[0], "b", 1));
+    cr_assert_not(hlk_entry_try_ref(before), "its alarm does nothing");
+    hlk_entry_table_each(&unit.table, count_it, &seen);
+    cr_assert_eq(seen, 1u);
+}
+
+Test(entry, that_is_used_again_stays)
+{
+    struct hlk_entry *before = unit_entry("b");
+    hlk_entry_unref(before);
+    cr_assert_eq(unit_entry("b"), before);
+    hlk_loop_tick(unit.peer.loop);
+    cr_assert_eq(hlk_entry_find(&unit.node, unit.table.formats[0], "b", 1), before);
+    hlk_entry_unref(before);
+    hlk_entry_unref(before);
+}

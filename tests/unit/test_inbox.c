@@ -94,6 +94,7 @@ Test(inbox, a_grant_of_a_lock_that_nobody_knows_is_handed_back)
     cr_assert_not_null(strstr(end, "\r\n$1\r\n2\r\n")); /* two keys: without a token */
     peer_answers(&unit.peer, ":1\r\n");
     cr_assert_eq(hlk_releases_count(&unit.node.releases), 0u);
+    hlk_loop_tick(unit.peer.loop);
     cr_assert_eq(unit.node.entries.count, 1u);
 }
 
@@ -323,6 +324,7 @@ Test(inbox, a_grant_of_a_fair_lock_that_nobody_waits_for_is_handed_back_as_one)
     cr_assert_eq(handed_back(), 3u);
     (void)sent();
     peer_answers(&unit.peer, ":1\r\n");
+    hlk_loop_tick(unit.peer.loop);
     cr_assert_eq(unit.node.entries.count, 1u);
 }
 

@@ -2,6 +2,7 @@
 #include "lease/entry.h"
 
 #include "entry_fixture.h"
+#include "support/wait.h"
 
 #define PASSES 3
 #define NUMBER 8
@@ -55,8 +56,9 @@ static void fini(void)
         if (e->state == HLK_ENTRY_HELD)
             release(all[i]);
     }
-    cr_assert_eq(line->count, 0u);
-    cr_assert(hlk_list_empty(&line->waiters));
+    TEARDOWN_ASSERT(line->count == 0);
+    TEARDOWN_ASSERT(hlk_list_empty(&line->waiters));
+    TEARDOWN_ASSERT(!line->hold.ticket || line->hold.ticket->in_use == 0);
     for (int i = 0; i < 4; i++)
         hlk_entry_unref(entries[i]);
     hlk_entry_unref(line);

@@ -1,6 +1,8 @@
 /* Who of a process is next for a lock over several masters, and when it lets other processes come first. */
 #include "quorum/quorum.h"
 
+#include "support/wait.h"
+
 #include <criterion/criterion.h>
 
 enum { NOW = 1000000, LONG = 10, BACK = 2 }; /* LONG: passed on among its own for so long */
@@ -26,7 +28,7 @@ static void begin(void)
 
 static void end(void)
 {
-    cr_assert_eq(all.queues.count, 0);
+    TEARDOWN_ASSERT(all.queues.count == 0);
     hlk_mutex_unlock(&all.mu);
     hlk_map_fini(&all.queues);
     hlk_mutex_fini(&all.mu);
