@@ -74,7 +74,13 @@ static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waite
         e->hold.ticket->busy_ms = hlk_clock_ms();
     hlk_list_push_back(&e->waiters, &waiter->link);
     hlk_permit_line_begin(e, waiter);
-    if (e->state != HLK_ENTRY_NONE || e->in_line || hlk_permit_line_join(e, waiter) || hlk_entry_postpone(e))
+    if (e->state != HLK_ENTRY_NONE || e->in_line || hlk_permit_line_join(e, waiter))
+        return HLK_ENTER_QUEUED;
+    if (hlk_entry_head(e) != waiter) { /* the first one was postponed */
+        hlk_entry_promote(e);
+        return HLK_ENTER_QUEUED;
+    }
+    if (hlk_entry_postpone(e))
         return HLK_ENTER_QUEUED;
     hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
     hlk_entry_new_hold_id(e, waiter);

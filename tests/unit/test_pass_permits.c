@@ -320,6 +320,17 @@ Test(pass_permits, they_ask_at_the_end_of_the_turn)
     leaves(&bob);
 }
 
+Test(pass_permits, the_first_of_them_asks_when_another_comes_behind_it_after_the_turn)
+{
+    circulate();
+    peer_passes(&unit.peer, HLK_PASS_MS);
+    cr_assert_eq(enter(&cid), HLK_ENTER_QUEUED);
+    cr_assert(asks(&bob));
+    cr_assert_eq(cid.waiter.h, 0u);
+    leaves(&cid);
+    leaves(&bob);
+}
+
 Test(pass_permits, they_ask_if_all_go_back_to_redis)
 {
     circulate();
