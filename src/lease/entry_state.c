@@ -89,14 +89,23 @@ bool hlk_entry_has_turn(const struct hlk_entry *e, int64_t now_ms)
     return ticket->passes < e->node->table->local_passes && now_ms - ticket->got_ms < HLK_PASS_MS;
 }
 
-/* Permits are short, and calls of this process have some and pass them on. */
+static bool has_as_many_as_waited_for(const struct hlk_entry *e)
+{
+    int64_t left = e->hold.ticket->in_use;
+    for (const struct hlk_list *n = e->waiters.next; n != &e->waiters && left >= 0; n = n->next)
+        left -= HLK_CONTAINER(n, struct hlk_local_waiter, link)->permits;
+    return left >= 0;
+}
+
+/* Permits are short, and calls of this process have enough and pass them on. */
 static bool is_pass_likely(const struct hlk_entry *e)
 {
     const struct hlk_ticket *ticket = e->hold.ticket;
     if (!ticket || ticket->in_use == 0)
         return false;
     int64_t now = hlk_clock_ms();
-    return now - ticket->passed_ms < HLK_PASS_MS && hlk_ticket_is_contended(ticket, now) && hlk_entry_has_turn(e, now);
+    return now - ticket->passed_ms < HLK_PASS_MS && hlk_ticket_is_contended(ticket, now) &&
+           hlk_entry_has_turn(e, now) && has_as_many_as_waited_for(e);
 }
 
 bool hlk_entry_postpone(struct hlk_entry *e)

@@ -2,7 +2,8 @@
  * gets them, and nothing is sent. What Redis has stays true: the number of free permits, and the tickets.
  *
  * The head waiter is served last. It has a ticket in Redis, which a command has to end. So while passes are likely no
- * call becomes the head waiter: the first one waits for a pass, and asks Redis at the end of the turn. */
+ * call becomes the head waiter: the first one waits for a pass, and asks Redis at the end of the turn. It asks at once
+ * if more is waited for than calls of the process have: then some of it has to come from other processes. */
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"

@@ -6,9 +6,9 @@
  * linked by `in_line`, and its `count` is how many entries ask. All of them have one mutex.
  *
  * Waiting in line pays while holds are brief and permits are short. Then one entry asks at a time; when it has its
- * permit or leaves, the first in line asks. That may wait, too, while holds are passed on: it asks when a hold goes
- * back to Redis, or when none was passed on for HLK_PASS_MS. After a hold that was not brief all ask: several permits
- * that come free elsewhere would be fetched one after the other. */
+ * permit or leaves, the first in line asks. That may wait, too, while holds are passed on and no more holders wait than
+ * have permits: it asks when a hold goes back to Redis, or when none was passed on for HLK_PASS_MS. After a hold that
+ * was not brief all ask: several permits that come free elsewhere would be fetched one after the other. */
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
@@ -40,11 +40,21 @@ static bool is_contended(const struct hlk_entry *line, int64_t now_ms)
     return own && hlk_ticket_is_contended(&own->ticket, now_ms) && now_ms - own->brief_ms < HLK_CONTENDED_MS;
 }
 
-/* It is contended, and holders of this process have permits and pass them on. */
+/* Holders of this process have a permit for each waiter. */
+static bool has_one_for_each(const struct hlk_entry *line)
+{
+    int64_t left = hlk_entry_own_ticket(line)->ticket.in_use;
+    for (const struct hlk_list *n = line->waiters.next; n != &line->waiters && left >= 0; n = n->next)
+        left--;
+    return left >= 0;
+}
+
+/* It is contended, and holders of this process have enough permits and pass them on. */
 static bool is_pass_likely(const struct hlk_entry *line, int64_t now_ms)
 {
     const struct hlk_own_ticket *own = hlk_entry_own_ticket(line);
-    return own && own->ticket.in_use > 0 && now_ms - own->ticket.passed_ms < HLK_PASS_MS && is_contended(line, now_ms);
+    return own && own->ticket.in_use > 0 && now_ms - own->ticket.passed_ms < HLK_PASS_MS &&
+           is_contended(line, now_ms) && has_one_for_each(line);
 }
 
 static void let_ask(struct hlk_local_waiter *waiter)
@@ -137,8 +147,7 @@ bool hlk_permit_line_join(struct hlk_entry *e, struct hlk_local_waiter *waiter)
     waiter->entry = e;
     e->in_line = true;
     hlk_list_push_back(&line->waiters, &waiter->in_line);
-    if (line->count == 0)
-        set_alarm(line);
+    hlk_permit_line_ask(line, false);
     return true;
 }
 

@@ -169,7 +169,7 @@ inline end_ticket(c) {
 proctype Call(byte c) {
   byte turns = 0, w = 0;
 again:
-  atomic { line[n] = c; n++; if :: state == none && n == 1 -> promote() :: else fi };
+  atomic { line[n] = c; n++; if :: state == none -> promote() :: else fi };
   do
   :: atomic { got[c] ->
        got[c] = false; end_ticket(c);

@@ -314,6 +314,23 @@ Test(pass_holds, it_asks_when_none_was_passed_on_for_a_while)
     cr_assert(asks(&dan));
 }
 
+Test(pass_holds, it_asks_when_more_wait_than_have_one)
+{
+    circulate();
+    cr_assert_eq(enter(of(&dan)), HLK_ENTER_QUEUED);
+    cr_assert(waits_for_a_pass(&cid), "two wait, and two have one");
+    born(&eve);
+    eve.waiter.line = line;
+    e = entry_of_holder(eve.waiter.holder.id);
+    cr_assert_eq(enter(&eve), HLK_ENTER_QUEUED);
+    cr_assert(asks(&cid));
+    cr_assert(waits_for_a_pass(&dan));
+    e = hlk_entry_get_own(&unit.node, &hlk_format_permit, "a", 1, eve.waiter.holder.id, false);
+    cr_assert_not(hlk_entry_leave(e, &eve.waiter, false));
+    hlk_entry_unref(e);
+    hlk_entry_unref(e);
+}
+
 Test(pass_holds, it_asks_when_a_hold_goes_to_redis)
 {
     circulate();

@@ -253,6 +253,8 @@ Test(pass_permits, none_before_the_first_permits_from_redis)
 
 /* --- who need not ask */
 
+static struct fake_waiter eve;
+
 /* dan has one from Redis and one was passed on, so that the next one waits for another pass. */
 static void circulate(void)
 {
@@ -329,6 +331,22 @@ Test(pass_permits, the_first_of_them_asks_when_another_comes_behind_it_after_the
     cr_assert_eq(cid.waiter.h, 0u);
     leaves(&cid);
     leaves(&bob);
+}
+
+Test(pass_permits, the_first_of_them_asks_when_they_wait_for_more_than_are_here)
+{
+    circulate();
+    comes_again(&cid);
+    cr_assert(waits_for_a_pass(&bob), "two wait, and two are here");
+    born(&eve);
+    eve.waiter.permits = 1;
+    cr_assert_eq(enter(&eve), HLK_ENTER_QUEUED);
+    cr_assert(asks(&bob));
+    cr_assert(hlk_entry_pass_permits(e, 1));
+    has_them(&cid);
+    leaves(&bob);
+    cr_assert(waits_for_a_pass(&eve));
+    leaves(&eve);
 }
 
 Test(pass_permits, they_ask_if_all_go_back_to_redis)
