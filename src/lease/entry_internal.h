@@ -44,7 +44,7 @@ static inline void hlk_entry_move(struct hlk_entry *e, enum hlk_entry_state to)
 /* The head waiter, or the one that becomes it when the state is NONE. NULL: nobody waits. */
 struct hlk_local_waiter *hlk_entry_head(const struct hlk_entry *e);
 /* Out of the local queue, and of a line. */
-void hlk_entry_unlink(struct hlk_local_waiter *waiter);
+void hlk_entry_unlink(struct hlk_entry *e, struct hlk_local_waiter *waiter);
 
 bool hlk_entry_is_held_by(const struct hlk_entry *e, uint64_t holder);
 
@@ -63,7 +63,11 @@ bool hlk_entry_take_over(struct hlk_entry *e, struct hlk_local_waiter *next, int
 /* It may still be passed on locally: for HLK_PASS_MS, and local_passes times. It has a ticket. */
 bool hlk_entry_has_turn(const struct hlk_entry *e, int64_t now_ms);
 /* Redis has said BUSY just now. */
-bool hlk_ticket_is_contended(const struct hlk_ticket *ticket, int64_t now_ms);
+bool hlk_passing_is_contended(const struct hlk_passing *passing, int64_t now_ms);
+/* And this process has as many permits as its line waits for, and passes them on. */
+bool hlk_passing_is_likely(const struct hlk_passing *passing, int64_t now_ms);
+/* Sets the alarm for the first waiter. If it is set already, nothing changes, and it may be set again when it fires. */
+void hlk_entry_ask_by(struct hlk_entry *e, int64_t at_ms);
 /* The first waiter waits for permits that are passed on, and asks at the end of the turn. False: it asks now; so does
  * that of a lock. */
 bool hlk_entry_postpone(struct hlk_entry *e);

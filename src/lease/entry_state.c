@@ -78,46 +78,40 @@ void hlk_entry_new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
     e->hold.replicated = e->hold.doubt = e->hold.broken = e->busy = false;
 }
 
-bool hlk_ticket_is_contended(const struct hlk_ticket *ticket, int64_t now_ms)
+bool hlk_passing_is_contended(const struct hlk_passing *passing, int64_t now_ms)
 {
-    return now_ms - ticket->busy_ms < HLK_CONTENDED_MS;
+    return now_ms - passing->busy_ms < HLK_CONTENDED_MS;
+}
+
+bool hlk_passing_is_likely(const struct hlk_passing *passing, int64_t now_ms)
+{
+    return passing->in_use > 0 && passing->in_use >= passing->waits && now_ms - passing->passed_ms < HLK_PASS_MS &&
+           hlk_passing_is_contended(passing, now_ms);
 }
 
 bool hlk_entry_has_turn(const struct hlk_entry *e, int64_t now_ms)
 {
-    const struct hlk_ticket *ticket = e->hold.ticket;
-    return ticket->passes < e->node->table->local_passes && now_ms - ticket->got_ms < HLK_PASS_MS;
+    const struct hlk_passing *passing = &e->hold.ticket->passing;
+    return passing->passes < e->node->table->local_passes && now_ms - passing->got_ms < HLK_PASS_MS;
 }
 
-static bool has_as_many_as_waited_for(const struct hlk_entry *e)
+void hlk_entry_ask_by(struct hlk_entry *e, int64_t at_ms)
 {
-    int64_t left = e->hold.ticket->in_use;
-    for (const struct hlk_list *n = e->waiters.next; n != &e->waiters && left >= 0; n = n->next)
-        left -= HLK_CONTAINER(n, struct hlk_local_waiter, link)->permits;
-    return left >= 0;
-}
-
-/* Permits are short, and calls of this process have enough and pass them on. */
-static bool is_pass_likely(const struct hlk_entry *e)
-{
-    const struct hlk_ticket *ticket = e->hold.ticket;
-    if (!ticket || ticket->in_use == 0)
-        return false;
-    int64_t now = hlk_clock_ms();
-    return now - ticket->passed_ms < HLK_PASS_MS && hlk_ticket_is_contended(ticket, now) &&
-           hlk_entry_has_turn(e, now) && has_as_many_as_waited_for(e);
+    struct hlk_passing *passing = &e->hold.ticket->passing;
+    if (passing->asks_ms != 0)
+        return;
+    passing->asks_ms = at_ms;
+    hlk_loop_arm(e->node->table->loop, &e->hold.alarm, at_ms);
 }
 
 bool hlk_entry_postpone(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
-    if (!is_pass_likely(e))
+    const struct hlk_ticket *ticket = e->hold.ticket;
+    int64_t now = ticket ? hlk_clock_ms() : 0;
+    if (!ticket || !hlk_passing_is_likely(&ticket->passing, now) || !hlk_entry_has_turn(e, now))
         return false;
-    struct hlk_ticket *ticket = e->hold.ticket;
-    if (ticket->asks_ms == 0) {
-        ticket->asks_ms = ticket->got_ms + HLK_PASS_MS;
-        hlk_loop_arm(e->node->table->loop, &e->hold.alarm, ticket->asks_ms);
-    }
+    hlk_entry_ask_by(e, ticket->passing.got_ms + HLK_PASS_MS);
     return true;
 }
 

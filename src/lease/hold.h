@@ -7,6 +7,18 @@
 #include "net/loop.h"
 #include "script/keys.h"
 
+/* What an entry has from Redis is passed on within the process for a while; after that it goes to Redis' queue. From
+ * busy_ms on: of permits only, for the decision whether the first waiter asks Redis. */
+struct hlk_passing {
+    int64_t got_ms;                     /* when the entry was acquired, and how often it was passed on since */
+    unsigned passes;
+    int64_t busy_ms;                    /* when the last answer BUSY came */
+    int64_t passed_ms;                  /* when some were last passed on */
+    int64_t in_use;                     /* how many are used here. A hint: others may release a semaphore's */
+    int64_t waits;                      /* for how many the line waits */
+    int64_t asks_ms;                    /* when the first waiter asks, by the alarm; 0: that is not set */
+};
+
 /* The ticket in Redis' queue, and what belongs to it. Made at the first wait, or for the first token. */
 struct hlk_ticket {
     uint64_t h;                         /* of which hold; 0: none */
@@ -19,12 +31,7 @@ struct hlk_ticket {
     int64_t noted_granted_ms;           /* a time before the grant was written */
     int64_t noted_token;
     int64_t token, last_token;          /* of the hold, and the last of its block; 0: not fenced */
-    int64_t got_ms;                     /* when the entry was acquired, and how often it was passed on since */
-    unsigned passes;
-    int64_t busy_ms;                    /* permits: when the last answer BUSY came, */
-    int64_t passed_ms;                  /*   when some were last passed on, */
-    int64_t in_use;                     /*   how many this process has. A hint: another process may release them */
-    int64_t asks_ms;                    /*   when the first waiter asks, by the alarm; 0: that is not set */
+    struct hlk_passing passing;         /* stays from ticket to ticket */
 };
 
 /* It begins with the first attempt of its acquire, and ends with the answer to its release. */

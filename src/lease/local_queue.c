@@ -64,6 +64,12 @@ enum hlk_enter hlk_entry_nest(struct hlk_entry *e, uint64_t holder, int64_t fixe
     return enter;
 }
 
+static void count_wait(struct hlk_entry *e, int64_t permits)
+{
+    if (permits != 0)
+        e->hold.ticket->passing.waits += permits;
+}
+
 static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     if (is_busy(e, waiter))
@@ -71,8 +77,9 @@ static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waite
     if ((waiter->fenced || waiter->permits) && !hlk_entry_make_ticket(e))
         return HLK_ENTER_NOMEM;
     if (waiter->tried)
-        e->hold.ticket->busy_ms = hlk_clock_ms();
+        e->hold.ticket->passing.busy_ms = hlk_clock_ms();
     hlk_list_push_back(&e->waiters, &waiter->link);
+    count_wait(e, waiter->permits);
     hlk_permit_line_begin(e, waiter);
     if (e->state != HLK_ENTRY_NONE || e->in_line || hlk_permit_line_join(e, waiter))
         return HLK_ENTER_QUEUED;
@@ -107,8 +114,10 @@ enum hlk_enter hlk_entry_enter(struct hlk_entry *e, struct hlk_local_waiter *wai
     return enter;
 }
 
-void hlk_entry_unlink(struct hlk_local_waiter *waiter)
+void hlk_entry_unlink(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
+    if (hlk_list_linked(&waiter->link))
+        count_wait(e, -waiter->permits);
     hlk_list_remove(&waiter->link);
     hlk_permit_line_leave(waiter);
     waiter->h = 0;
@@ -126,11 +135,11 @@ enum hlk_enter hlk_entry_check(struct hlk_entry *e, struct hlk_local_waiter *wai
                            : waiter->h                        ? HLK_ENTER_HEAD
                                                               : HLK_ENTER_QUEUED;
     if (enter == HLK_ENTER_QUEUED && may_nest(e, waiter->holder.id)) {
-        hlk_entry_unlink(waiter);
+        hlk_entry_unlink(e, waiter);
         enter = nest_waiter(e, waiter);
     }
     if (enter == HLK_ENTER_QUEUED && is_busy(e, waiter)) {
-        hlk_entry_unlink(waiter);
+        hlk_entry_unlink(e, waiter);
         enter = HLK_ENTER_BUSY;
     }
     hlk_mutex_unlock(e->mu);
@@ -160,12 +169,7 @@ static void fill_ticket(struct hlk_entry *e, const struct hlk_local_waiter *wait
                                            .lease_ms = waiter->lease_ms,
                                            .fixed = waiter->fixed,
                                            .fenced = waiter->fenced,
-                                           .got_ms = old->got_ms,
-                                           .passes = old->passes,
-                                           .busy_ms = old->busy_ms,
-                                           .passed_ms = old->passed_ms,
-                                           .in_use = old->in_use,
-                                           .asks_ms = old->asks_ms };
+                                           .passing = old->passing };
 }
 
 enum hlk_enter hlk_entry_queue(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool queues,
@@ -206,7 +210,7 @@ static int64_t cap_of(int64_t now_ms, int64_t max_hold_ms)
 
 static void take_holder(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
-    hlk_entry_unlink(waiter);
+    hlk_entry_unlink(e, waiter);
     waiter->got = true;
     e->unreported = waiter->completes;
     e->holder = waiter->holder;
@@ -229,9 +233,9 @@ static void take(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t l
         p->fenced = waiter->fenced;
         p->last_token = last_token;
         p->token = waiter->fenced ? last_token - p->member.tokens + 1 : 0;
-        p->got_ms = now_ms;
-        p->passes = 0;
-        p->asks_ms = 0;
+        p->passing.got_ms = now_ms;
+        p->passing.passes = 0;
+        p->passing.asks_ms = 0;
     }
     hlk_entry_arm(e);
 }
@@ -301,7 +305,7 @@ bool hlk_entry_wait(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool d
         e->hold.doubt = doubt;
         e->busy = true;
         if (waiter->permits)
-            e->hold.ticket->busy_ms = hlk_clock_ms();
+            e->hold.ticket->passing.busy_ms = hlk_clock_ms();
         hlk_permit_line_busy(e);
         bool sends = e->hold.broken;
         e->hold.broken = false;
@@ -412,7 +416,7 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
     if (hlk_list_linked(&waiter->link)) {
         bool is_head = waiter->h != 0, queued = is_head && hlk_hold_queued(&e->hold, waiter->h);
         bool waits = e->state == HLK_ENTRY_WAITING, first_in_line = hlk_list_linked(&waiter->in_line);
-        hlk_entry_unlink(waiter);
+        hlk_entry_unlink(e, waiter);
         struct hlk_local_waiter *next = hlk_entry_head(e);
         if (is_head && queued && waits && !in_flight && !e->hold.doubt && fits(e->hold.ticket, next)) {
             hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
@@ -452,8 +456,8 @@ static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, i
     struct hlk_ticket *p = e->hold.ticket;
     if (next->fenced && (p->token == 0 || p->token >= p->last_token || p->token < next->floor))
         return false;
-    if (p->got_ms == 0) /* acquired before the entry had a ticket */
-        p->got_ms = lease->sent_ms;
+    if (p->passing.got_ms == 0) /* acquired before the entry had a ticket */
+        p->passing.got_ms = lease->sent_ms;
     return hlk_entry_has_turn(e, now_ms) && lease->until_ms - now_ms > lease->lease_ms / 3 && e->hold.written == 1;
 }
 
@@ -479,7 +483,7 @@ bool hlk_entry_pass_on(struct hlk_entry *e, struct hlk_park **woken)
     if (!may_pass(e, next, now))
         return false;
     hlk_entry_forget_hold(e, e->holder.id != 0);
-    e->hold.ticket->passes++;
+    e->hold.ticket->passing.passes++;
     e->hold.ticket->fenced = next->fenced;
     if (next->fenced)
         e->hold.ticket->token++;

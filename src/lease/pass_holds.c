@@ -44,10 +44,10 @@ static void leave_hold(struct hlk_entry *e)
 static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const struct hlk_hold *from, int64_t now_ms)
 {
     struct hlk_own_ticket *own = hlk_entry_own_ticket(e);
-    own->ticket.got_ms = from->ticket->got_ms;
-    own->ticket.passes = from->ticket->passes + 1;
+    own->ticket.passing.got_ms = from->ticket->passing.got_ms;
+    own->ticket.passing.passes = from->ticket->passing.passes + 1;
     own->since_ms = now_ms;
-    hlk_permit_line_leave(waiter);
+    hlk_permit_line_leave(waiter); /* else it might be let ask, as the first in line, when its entry asks no more */
     e->hold.id = from->id;
     e->hold.lease = from->lease;
     e->hold.replicated = from->replicated;
@@ -79,7 +79,7 @@ bool hlk_entry_pass_hold(struct hlk_entry *e, struct hlk_park **woken)
     }
     struct hlk_entry *to = next->entry;
     assert(to->state == HLK_ENTRY_NONE);
-    line->hold.ticket->passed_ms = now;
+    line->hold.ticket->passing.passed_ms = now;
     get_hold(to, next, &e->hold, now);
     leave_hold(e);
     *woken = next->wake(next, HLK_WAKE_QUEUE);

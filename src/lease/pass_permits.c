@@ -15,9 +15,9 @@ void hlk_entry_ask_at_last(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_ticket *ticket = e->hold.ticket;
-    if (!ticket || ticket->asks_ms == 0)
+    if (!ticket || ticket->passing.asks_ms == 0)
         return;
-    ticket->asks_ms = 0;
+    ticket->passing.asks_ms = 0;
     if (e->state == HLK_ENTRY_NONE)
         hlk_entry_promote(e);
 }
@@ -26,7 +26,7 @@ void hlk_entry_note_permits(struct hlk_entry *e, int64_t permits)
 {
     hlk_mutex_lock(e->mu);
     if (e->hold.ticket)
-        e->hold.ticket->in_use += permits;
+        e->hold.ticket->passing.in_use += permits;
     hlk_mutex_unlock(e->mu);
 }
 
@@ -36,7 +36,7 @@ static void note_given_back(struct hlk_entry *e, int64_t permits)
     struct hlk_ticket *ticket = e->hold.ticket;
     if (!ticket)
         return;
-    ticket->in_use = ticket->in_use > permits ? ticket->in_use - permits : 0;
+    ticket->passing.in_use = ticket->passing.in_use > permits ? ticket->passing.in_use - permits : 0;
     if (e->state == HLK_ENTRY_NONE)
         hlk_entry_promote(e);
 }
@@ -76,12 +76,12 @@ bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits)
     int64_t now = waiter ? hlk_clock_ms() : 0;
     bool passes = waiter && waiter->permits == permits && hlk_entry_has_turn(e, now);
     if (passes) {
-        e->hold.ticket->passes++;
-        e->hold.ticket->passed_ms = now;
+        e->hold.ticket->passing.passes++;
+        e->hold.ticket->passing.passed_ms = now;
         HLK_COUNT(e->node->table, passed);
         if (waiter->h)
             end_ticket_of(e, waiter);
-        hlk_entry_unlink(waiter);
+        hlk_entry_unlink(e, waiter);
         waiter->got = waiter->passed = true;
         woken = waiter->wake(waiter, HLK_WAKE_QUEUE);
     } else {
@@ -96,7 +96,7 @@ bool hlk_entry_may_try_permits(struct hlk_entry *e)
 {
     hlk_mutex_lock(e->mu);
     const struct hlk_ticket *ticket = e->hold.ticket;
-    bool may = e->state == HLK_ENTRY_ACQUIRING && ticket && !hlk_ticket_is_contended(ticket, hlk_clock_ms());
+    bool may = e->state == HLK_ENTRY_ACQUIRING && ticket && !hlk_passing_is_contended(&ticket->passing, hlk_clock_ms());
     hlk_mutex_unlock(e->mu);
     return may;
 }

@@ -6,8 +6,8 @@
  * linked by `in_line`, and its `count` is how many entries ask. All of them have one mutex.
  *
  * Waiting in line pays while holds are brief and permits are short. Then one entry asks at a time; when it has its
- * permit or leaves, the first in line asks. That may wait, too, while holds are passed on and no more holders wait than
- * have permits: it asks when a hold goes back to Redis, or when none was passed on for HLK_PASS_MS. After a hold that
+ * permit or leaves, the first in line asks. It does not ask at once while holds are passed on and no more holders wait
+ * than have permits, but when a hold goes back to Redis, or when none was passed on for HLK_PASS_MS. After a hold that
  * was not brief all ask: several permits that come free elsewhere would be fetched one after the other. */
 #include "lease/entry_internal.h"
 
@@ -28,49 +28,31 @@ void hlk_permit_line_leave(struct hlk_local_waiter *waiter)
         return;
     hlk_mutex_assert_held(waiter->entry->mu);
     hlk_list_remove(&waiter->in_line);
+    waiter->line->hold.ticket->passing.waits--;
     waiter->entry->in_line = false;
 }
 
 /* --- who asks Redis, and when --- */
 
-/* Redis has said BUSY just now, and holds are brief. */
+static bool are_holds_brief(const struct hlk_entry *line, int64_t now_ms)
+{
+    return now_ms - hlk_entry_own_ticket(line)->brief_ms < HLK_CONTENDED_MS;
+}
+
 static bool is_contended(const struct hlk_entry *line, int64_t now_ms)
 {
-    const struct hlk_own_ticket *own = hlk_entry_own_ticket(line);
-    return own && hlk_ticket_is_contended(&own->ticket, now_ms) && now_ms - own->brief_ms < HLK_CONTENDED_MS;
+    return hlk_passing_is_contended(&line->hold.ticket->passing, now_ms) && are_holds_brief(line, now_ms);
 }
 
-/* Holders of this process have a permit for each waiter. */
-static bool has_one_for_each(const struct hlk_entry *line)
-{
-    int64_t left = hlk_entry_own_ticket(line)->ticket.in_use;
-    for (const struct hlk_list *n = line->waiters.next; n != &line->waiters && left >= 0; n = n->next)
-        left--;
-    return left >= 0;
-}
-
-/* It is contended, and holders of this process have enough permits and pass them on. */
 static bool is_pass_likely(const struct hlk_entry *line, int64_t now_ms)
 {
-    const struct hlk_own_ticket *own = hlk_entry_own_ticket(line);
-    return own && own->ticket.in_use > 0 && now_ms - own->ticket.passed_ms < HLK_PASS_MS &&
-           is_contended(line, now_ms) && has_one_for_each(line);
+    return hlk_passing_is_likely(&line->hold.ticket->passing, now_ms) && are_holds_brief(line, now_ms);
 }
 
 static void let_ask(struct hlk_local_waiter *waiter)
 {
     hlk_permit_line_leave(waiter);
     hlk_entry_promote(waiter->entry);
-}
-
-/* If it is set already it will be set again, when it fires. */
-static void set_alarm(struct hlk_entry *line)
-{
-    struct hlk_ticket *ticket = line->hold.ticket;
-    if (ticket->asks_ms != 0)
-        return;
-    ticket->asks_ms = ticket->passed_ms + HLK_PASS_MS;
-    hlk_loop_arm(line->node->table->loop, &line->hold.alarm, ticket->asks_ms);
 }
 
 void hlk_permit_line_ask(struct hlk_entry *line, bool at_once)
@@ -82,7 +64,7 @@ void hlk_permit_line_ask(struct hlk_entry *line, bool at_once)
     if (at_once || !is_pass_likely(line, hlk_clock_ms()))
         let_ask(first);
     else
-        set_alarm(line);
+        hlk_entry_ask_by(line, line->hold.ticket->passing.passed_ms + HLK_PASS_MS);
 }
 
 void hlk_permit_line_ask_all(const struct hlk_entry *line)
@@ -94,7 +76,7 @@ void hlk_permit_line_ask_all(const struct hlk_entry *line)
 
 void hlk_permit_line_on_alarm(struct hlk_entry *line)
 {
-    line->hold.ticket->asks_ms = 0;
+    line->hold.ticket->passing.asks_ms = 0;
     hlk_permit_line_ask(line, false);
 }
 
@@ -110,7 +92,7 @@ void hlk_permit_line_count(struct hlk_entry *line, bool asks)
 void hlk_permit_line_use(struct hlk_entry *line, bool holds)
 {
     hlk_mutex_assert_held(line->mu);
-    line->hold.ticket->in_use += holds ? 1 : -1;
+    line->hold.ticket->passing.in_use += holds ? 1 : -1;
     hlk_permit_line_ask(line, false);
 }
 
@@ -129,7 +111,7 @@ void hlk_permit_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *w
         hlk_permit_line_use(waiter->line, true);
 }
 
-/* It is not the first one, or that need not ask. */
+/* A new one would not be the first in it, or need not ask. */
 static bool is_line_open(const struct hlk_entry *line, int64_t now_ms)
 {
     if (!hlk_list_empty(&line->waiters))
@@ -147,6 +129,7 @@ bool hlk_permit_line_join(struct hlk_entry *e, struct hlk_local_waiter *waiter)
     waiter->entry = e;
     e->in_line = true;
     hlk_list_push_back(&line->waiters, &waiter->in_line);
+    line->hold.ticket->passing.waits++;
     hlk_permit_line_ask(line, false);
     return true;
 }
@@ -158,7 +141,7 @@ void hlk_permit_line_busy(struct hlk_entry *e)
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry *line = hlk_entry_line(e);
     if (line)
-        line->hold.ticket->busy_ms = hlk_clock_ms();
+        line->hold.ticket->passing.busy_ms = hlk_clock_ms();
 }
 
 void hlk_permit_line_got(struct hlk_entry *e, const struct hlk_local_waiter *waiter, int64_t now_ms)
