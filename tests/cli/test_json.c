@@ -68,7 +68,7 @@ Test(json, run_tells_the_token)
 
 Test(json, run_tells_whose_code_it_is)
 {
-    cr_assert_str_eq(raw(redis, "HSET t somebody 1"), ":1");
+    cr_assert_str_eq(raw(redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1"), ":1");
     struct command *c = COMMAND("run", "--json", "-n", "t", "--", "true");
     cr_assert_eq(command_end(c), 1);
     each_line_is_an_object(c->text[ERR]);
@@ -152,7 +152,7 @@ Test(json, run_tells_of_a_loss)
 
 Test(json, run_tells_of_a_signal_that_ended_the_wait)
 {
-    cr_assert_str_eq(raw(redis, "HSET t somebody 1"), ":1");
+    cr_assert_str_eq(raw(redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1"), ":1");
     struct command *c = COMMAND("run", "--json", "t", "--", "true");
     WAIT_FOR(raw_listeners(redis, "t") == 1);
     kill(c->pid, SIGINT);
@@ -191,7 +191,7 @@ Test(json, show_tells_held_and_free)
 
 Test(json, show_gives_each_position_in_queue)
 {
-    cr_assert_str_eq(raw(redis, "HSET t somebody 1"), ":1");
+    cr_assert_str_eq(raw(redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1"), ":1");
     cr_assert_str_eq(raw(redis, "ZADD hasplock_queue:{t} 1 %s", "hlk-web-3-812-9f3c:3 5000 1 0 1772330407213"), ":1");
     cr_assert_str_eq(raw(redis, "ZADD hasplock_queue:{t} 2 %s", "nonsense\"\n"), ":1");
     struct command *c = COMMAND("show", "--json", "t");
@@ -199,7 +199,8 @@ Test(json, show_gives_each_position_in_queue)
     each_line_is_an_object(c->text[OUT]);
     cr_assert_str_eq(
         c->text[OUT],
-        "{\"name\":\"t\",\"held\":true,\"holder\":\"somebody\",\"count\":1,\"ttl_ms\":-1,\"waiting\":2}\n"
+        "{\"name\":\"t\",\"held\":true,\"holder\":\"b983c153-7421-469a-addb-44fb92259a1b:1\","
+        "\"count\":1,\"ttl_ms\":-1,\"waiting\":2}\n"
         "{\"name\":\"t\",\"position\":1,\"holder\":\"hlk-web-3-812-9f3c:3\",\"host\":\"web-3\",\"pid\":812,"
         "\"hold\":3,\"since_ms\":1772330407213,\"fenced\":true}\n"
         "{\"name\":\"t\",\"position\":2,\"holder\":\"nonsense\\\"\\u000a\",\"since_ms\":0,\"fenced\":false}\n");

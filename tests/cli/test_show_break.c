@@ -59,18 +59,19 @@ Test(show, leaves_a_java_holder_as_it_is_written)
 
 Test(show, says_when_a_lock_has_no_end)
 {
-    held_by("somebody", 0);
-    said("t: held by somebody, without end", 0, "show");
+    held_by("b983c153-7421-469a-addb-44fb92259a1b:1", 0);
+    said("t: held by b983c153-7421-469a-addb-44fb92259a1b:1, without end", 0, "show");
     raw(redis, "DEL t");
 }
 
 Test(show, tells_what_is_left_of_the_lease)
 {
-    held_by("somebody", 600000);
+    held_by("b983c153-7421-469a-addb-44fb92259a1b:1", 600000);
     struct command *c = COMMAND("show", "t");
     cr_assert_eq(command_end(c), 0);
     double seconds = 0;
-    cr_assert_eq(sscanf(c->text[OUT], "t: held by somebody, ttl %lf s\n", &seconds), 1, "%s", c->text[OUT]);
+    cr_assert_eq(sscanf(c->text[OUT], "t: held by b983c153-7421-469a-addb-44fb92259a1b:1, ttl %lf s\n", &seconds), 1,
+                 "%s", c->text[OUT]);
     cr_assert(seconds > 500 && seconds <= 600, "%s", c->text[OUT]);
     command_free(c);
     c = COMMAND("show", "--json", "t");
@@ -157,7 +158,7 @@ Test(show, names_the_processes_that_really_wait_in_the_order_they_came)
 Test(show, names_a_hundred_and_counts_the_rest)
 {
     char member[80];
-    held_by("somebody", 0);
+    held_by("b983c153-7421-469a-addb-44fb92259a1b:1", 0);
     for (int i = 1; i <= 103; i++) {
         snprintf(member, sizeof member, "hlk-web-812-9f3c:%d 5000 0 0 0", i);
         stands_at(i, member);
@@ -169,7 +170,7 @@ Test(show, names_a_hundred_and_counts_the_rest)
 
 Test(show, prints_no_control_bytes_of_who_waits)
 {
-    held_by("somebody", 0);
+    held_by("b983c153-7421-469a-addb-44fb92259a1b:1", 0);
     stands_at(1, "hlk-\033]0;x\a-1-2:3 5000 0 0 99999999999999999");
     stands_at(2, "nonsense\033[2J");
     struct command *c = COMMAND("show", "t");
@@ -256,8 +257,8 @@ Test(show, watches_until_a_signal)
     test_sleep_ms(500);
     cr_assert_str_eq(raw(redis, "DEL t"), ":1");
     command_until(c, OUT, "t: free\n");
-    held_by("somebody", 600000);
-    command_until(c, OUT, "t: held by somebody, ttl ");
+    held_by("b983c153-7421-469a-addb-44fb92259a1b:1", 600000);
+    command_until(c, OUT, "t: held by b983c153-7421-469a-addb-44fb92259a1b:1, ttl ");
     kill(c->pid, SIGINT);
     cr_assert_eq(command_end(c), DIED_OF + SIGINT);
     cr_assert_eq(count_lines(c->text[OUT]), 3, "%s", c->text[OUT]);
@@ -278,10 +279,10 @@ Test(show, watches_with_objects_and_their_times)
 
 Test(show, fills_a_terminal_when_it_watches)
 {
-    held_by("somebody", 600000);
+    held_by("b983c153-7421-469a-addb-44fb92259a1b:1", 600000);
     struct command *c =
         command_start_on_terminal((const char *const[]){ HASPLOCK, "show", "--watch=100ms", "t", NULL });
-    command_until(c, OUT, "\033[H\033[Jt: held by somebody, ttl 5");
+    command_until(c, OUT, "\033[H\033[Jt: held by b983c153-7421-469a-addb-44fb92259a1b:1, ttl 5");
     raw(redis, "DEL t");
     command_until(c, OUT, "\033[H\033[Jt: free");
     command_type(c, "\003");
@@ -347,7 +348,8 @@ Test(break_, gives_1_when_nobody_holds_it)
 
 Test(break_, frees_a_lock_that_has_no_end)
 {
-    held_by("somebody", 0);
-    said("t: taken from somebody; it is not told, and learns by its next renewal\n", 0, "break");
+    held_by("b983c153-7421-469a-addb-44fb92259a1b:1", 0);
+    said("t: taken from b983c153-7421-469a-addb-44fb92259a1b:1; it is not told, and learns by its next renewal\n", 0,
+         "break");
     cr_assert_eq(raw_pttl(redis, "t"), -2);
 }

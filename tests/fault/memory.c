@@ -103,7 +103,7 @@ void memory_before_wait(struct memory_task *t)
 {
     memory_before_any(t);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 0); /* the waiters of the last step are gone */
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     raw(fixture.redis, "PEXPIRE t 60000");
 }
 

@@ -124,7 +124,7 @@ Test(descriptors, that_run_out_while_acquiring)
         struct hoard hoard;
         hoard_take(&hoard, left);
         cr_assert_eq(hlk_lock_acquire(other, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
-        raw(fixture.redis, "HSET t foreign:1 1");
+        raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
         int64_t began = test_now_ms();
         enum hlk_status status = hlk_lock_acquire(lock, 250);
         cr_assert_eq(status, HLK_TIMEOUT, "%s", hlk_last_error());

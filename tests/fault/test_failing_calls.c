@@ -8,7 +8,7 @@
 static void start(void)
 {
     fault_up(SERVER_NOACL);
-    raw(fixture.redis, "HSET theirs foreign:1 1");
+    raw(fixture.redis, "HSET theirs b983c153-7421-469a-addb-44fb92259a1b:1 1");
 }
 
 static void stop(void)

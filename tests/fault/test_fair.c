@@ -177,7 +177,7 @@ Test(fair_memory, that_is_short_leaves_nothing_held_or_queued)
         if (status != HLK_OK)
             cr_assert_eq(hlk_lock_release(lock), HLK_OK);
         cr_assert(is_free("t"));
-        raw(fixture.redis, "HSET t foreign:1 1");
+        raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
         refused += refused_at(n, lock, 20, true) == HLK_E_NOMEM;
         raw(fixture.redis, "DEL t");
         WAIT_FOR(raw_int(fixture.redis, "EXISTS redisson_lock_queue:{t}") == 0);
@@ -195,7 +195,7 @@ Test(fair_memory, that_is_short_at_the_end_of_a_wait_leaves_no_ticket)
     lock_opts.kind = HLK_LOCK_FAIR;
     hlk_client *client = fixture_open(NULL);
     opts.cancel = hlk_cancel_create(client);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     hlk_lock *lock = fixture_lock(client, "t", &lock_opts);
     struct actor *actor = actor_start(lock, &opts);
     WAIT_FOR(raw_int(fixture.redis, "LLEN redisson_lock_queue:{t}") == 1);

@@ -184,7 +184,7 @@ Test(handoff_proxied, wait_that_was_given_up_leaves_no_ticket_however_long_the_s
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.lease_ms = SHORT_MS;
     opts.wait_ms = 2 * SHORT_MS;
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR(raw_int(fixture.redis, "ZCOUNT hasplock_queue:{t} 1 1e15") == 1);
     proxy_refuse(fixture.proxy, true);

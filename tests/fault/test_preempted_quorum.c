@@ -40,7 +40,7 @@ TestSuite(preempted_quorum, .init = start, .fini = quorum_end, .timeout = 60);
 /* Held by the other masters. LATE has refused it, and is free now. */
 static void held_without(hlk_client *client, hlk_quorum *q, hlk_lock *lock, bool string)
 {
-    (void)raw(views[LATE], string ? "SET t else" : "HSET t else 1");
+    (void)raw(views[LATE], string ? "SET t else" : "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     enum hlk_status status = q ? hlk_quorum_acquire(q, WAIT_MS) : hlk_lock_acquire(lock, WAIT_MS);
     cr_assert_eq(status, HLK_OK, "%s", hlk_last_error());
     quorum_read(client, LATE);

@@ -245,7 +245,7 @@ Test(server, that_stays_away_ends_waits_when_reconnect_timeout_is_over_and_not_b
 {
     enum { PATIENT_MS = 700 };
     hlk_client *client = open_with(30000, PATIENT_MS), *stubborn = open_with(30000, -1);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     struct actor *waiter = actor_start(lock, NULL), *timed = actor_start_wait(lock, 400);
     struct actor *rider = actor_start(fixture_lock(stubborn, "t", NULL), NULL);

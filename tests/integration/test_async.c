@@ -40,10 +40,10 @@ BOTH(answers_busy_and_timeout)
     static struct done busy, timeout;
     hlk_owner *owner = hlk_owner_create(client, "order");
     hlk_lock *lock = fixture_owned(client, "t", owner);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     acquire(lock, HLK_NOWAIT, NULL, &busy);
     cr_assert_eq(result(&busy), HLK_BUSY);
-    cr_assert_not_null(strstr(busy.error, "foreign:1"), "%s", busy.error);
+    cr_assert_not_null(strstr(busy.error, "b983c153-7421-469a-addb-44fb92259a1b:1"), "%s", busy.error);
     int64_t before = test_now_ms();
     acquire(lock, 200, NULL, &timeout);
     cr_assert_eq(result(&timeout), HLK_TIMEOUT);
@@ -58,7 +58,7 @@ BOTH(waits_and_is_woken)
     static struct done acquired, released;
     hlk_owner *owner = hlk_owner_create(client, "order");
     hlk_lock *lock = fixture_owned(client, "t", owner);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     acquire(lock, HLK_FOREVER, NULL, &acquired);
     LOOP_UNTIL(raw_listeners(fixture.redis, "t") == 1);
     cr_assert_eq(fixture_counters(client).waiting, 1u);
@@ -77,7 +77,7 @@ BOTH(is_ended_by_a_cancel)
     hlk_owner *owner = hlk_owner_create(client, "order");
     hlk_lock *lock = fixture_owned(client, "t", owner);
     hlk_cancel *cancel = hlk_cancel_create(client);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     acquire(lock, HLK_FOREVER, cancel, &ended);
     LOOP_UNTIL(raw_listeners(fixture.redis, "t") == 1);
     hlk_cancel_trigger(cancel);
@@ -216,7 +216,7 @@ BOTH(serves_a_handle_that_is_destroyed_while_it_waits)
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.owner = owner;
     hlk_lock *lock = hlk_lock_create(client, "t", &opts);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     cr_assert_eq(hlk_lock_acquire_async(lock, NULL, remember, &done), HLK_OK);
     LOOP_UNTIL(raw_listeners(fixture.redis, "t") == 1);
     hlk_lock_destroy(lock);
@@ -275,7 +275,7 @@ BOTH(answers_closed_to_all_that_wait_when_the_client_is_closed)
     static struct done done[WAITS];
     hlk_owner *owner = hlk_owner_create(client, "order");
     for (int i = 0; i < WAITS; i++) {
-        raw(fixture.redis, "HSET t%d foreign:1 1", i);
+        raw(fixture.redis, "HSET t%d b983c153-7421-469a-addb-44fb92259a1b:1 1", i);
         char name[32];
         snprintf(name, sizeof name, "t%d", i);
         acquire(fixture_owned(client, name, owner), HLK_FOREVER, NULL, &done[i]);

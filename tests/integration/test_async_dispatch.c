@@ -155,7 +155,7 @@ Test(dispatch, keeps_deadlines_of_waits_while_nobody_dispatches)
     hlk_client *client = open_for(true);
     hlk_owner *owner = hlk_owner_create(client, "order");
     hlk_lock *lock = fixture_owned(client, "t", owner);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     acquire(lock, 200, NULL, &done);
     LOOP_UNTIL(raw_listeners(fixture.redis, "t") == 1);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 0); /* it timed out without a dispatch */
@@ -172,7 +172,7 @@ Test(dispatch, close_runs_what_is_pending_in_its_own_thread)
     static struct done got, waits;
     hlk_client *client = open_for(true);
     hlk_owner *owner = hlk_owner_create(client, "order");
-    raw(fixture.redis, "HSET t2 foreign:1 1");
+    raw(fixture.redis, "HSET t2 b983c153-7421-469a-addb-44fb92259a1b:1 1");
     acquire(fixture_owned(client, "t", owner), HLK_FOREVER, NULL, &got);
     acquire(fixture_owned(client, "t2", owner), HLK_FOREVER, NULL, &waits);
     WAIT_FOR(fixture_counters(client).acquired == 1 && raw_listeners(fixture.redis, "t2") == 1);

@@ -112,7 +112,7 @@ Test(many, are_each_told_their_own)
     hlk_lock *held = fixture_held_elsewhere("t3", 0), *wanted = fixture_held_elsewhere("t7", 0);
     struct actor *waiter = actor_start(fixture_lock(fixture_open(NULL), "t7", NULL), NULL);
     WAIT_FOR(raw_int(fixture.redis, "ZCARD hasplock_queue:{t7}") == 1);
-    raw(fixture.redis, "HSET t11 foreign:1 1"); /* without a ttl */
+    raw(fixture.redis, "HSET t11 b983c153-7421-469a-addb-44fb92259a1b:1 1"); /* without a ttl */
     raw(fixture.redis, "SET t13 data");
     (void)acquire_all();
     for (int i = 0; i < MANY; i++) {

@@ -29,7 +29,7 @@ Test(cancel, ends_a_wait_and_leaves_nothing)
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(lock, &opts);
     WAIT_FOR_WAITERS(client, 1);
     cr_assert_eq(hlk_cancel_triggered(cancel), 0);
@@ -60,7 +60,7 @@ Test(cancel, is_sticky_until_reset)
     cr_assert_eq(hlk_cancel_triggered(cancel), 0);
     cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     opts.wait_ms = 50;
     cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_TIMEOUT, "after the reset it is as new");
     raw(fixture.redis, "DEL t");
@@ -74,8 +74,8 @@ Test(cancel, ends_all_waits_that_have_it_and_no_others)
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
     struct actor *waiters[THREADS], *patient;
-    raw(fixture.redis, "HSET t foreign:1 1");
-    raw(fixture.redis, "HSET t2 foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
+    raw(fixture.redis, "HSET t2 b983c153-7421-469a-addb-44fb92259a1b:1 1");
     for (int i = 0; i < THREADS; i++)
         waiters[i] = actor_start(fixture_lock(client, i % 2 ? "t" : "t2", NULL), &opts);
     patient = actor_start(fixture_lock(client, "t", NULL), NULL);
@@ -221,7 +221,7 @@ Test(cancel, may_be_triggered_by_a_signal_handler_in_the_waiting_thread_itself)
     hlk_client *client = fixture_open(NULL);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(HLK_FOREVER);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     install(SIGTERM, on_signal_trigger, SA_RESTART);
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR_WAITERS(client, 1);
@@ -258,7 +258,7 @@ Test(cancel_signal, a_handler_ends_a_wait_that_asked_for_it)
     hlk_client *client = fixture_open(NULL);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.flags = HLK_ACQUIRE_EINTR;
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     install(SIGUSR1, on_signal_count, 0);
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR_WAITERS(client, 1);
@@ -276,7 +276,7 @@ Test(cancel_signal, a_handler_does_not_end_a_wait_that_did_not_ask)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     install(SIGUSR1, on_signal_count, 0);
     struct actor *forever = actor_start(lock, NULL), *timed = actor_start_wait(lock, 400);
     WAIT_FOR_WAITERS(client, 2);
@@ -322,7 +322,7 @@ Test(cancel, trigger_in_a_forked_child_does_nothing_to_the_parent)
     hlk_client *client = fixture_open(NULL);
     cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = with_cancel(300);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR_WAITERS(client, 1);
     pid_t child = fork();

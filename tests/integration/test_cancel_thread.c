@@ -11,7 +11,7 @@ Test(cancel_thread, ends_a_parked_wait_and_leaves_nothing)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *cancelled = actor_start(lock, NULL), *patient = actor_start(lock, NULL);
     WAIT_FOR_WAITERS(client, 2);
     actor_cancel(cancelled);
@@ -166,7 +166,7 @@ Test(cancel_thread, pending_does_not_end_a_trigger_half_way)
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     pthread_t thread;
     opts.cancel = cancel;
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR_WAITERS(client, 1);
     pthread_create(&thread, NULL, triggers_with_a_cancellation_pending, cancel);

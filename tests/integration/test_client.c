@@ -105,7 +105,7 @@ Test(client, has_only_descriptors_that_close_on_exec)
     interruptible.flags = HLK_ACQUIRE_EINTR; /* such a waiter has a descriptor of its own */
     cr_assert_geq(hlk_lock_lost_fd(lock), 0);
     cr_assert_geq(hlk_client_fd(client), 0);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(lock, &interruptible);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1); /* the subscriber connection exists too */
     for (int fd = 0; fd < 256; fd++) {
@@ -193,7 +193,7 @@ Test(client, may_lend_its_cancel_object_to_another_ones_locks)
     hlk_cancel *cancel = hlk_cancel_create(other);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.cancel = cancel;
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), &opts);
     WAIT_FOR_WAITERS(client, 1);
     hlk_cancel_trigger(cancel);

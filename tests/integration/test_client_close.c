@@ -23,7 +23,7 @@ Test(client_close, wakes_waiters_and_releases_holds)
     cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "t1", NULL), HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "t1", NULL), HLK_NOWAIT), HLK_OK); /* nested */
     cr_assert_eq(hlk_lock_acquire(fixture_owned(client, "t2", owner), HLK_NOWAIT), HLK_OK);
-    raw(fixture.redis, "HSET t3 foreign:1 1");
+    raw(fixture.redis, "HSET t3 b983c153-7421-469a-addb-44fb92259a1b:1 1");
     for (int i = 0; i < THREADS; i++)
         waiters[i] = actor_start(fixture_lock(client, i % 2 ? "t1" : "t3", NULL), NULL);
     WAIT_FOR_WAITERS(client, THREADS);
@@ -120,7 +120,7 @@ Test(client_close, leaves_no_connection_although_handles_live_on)
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = hlk_lock_create(client, "t", NULL);
     hlk_cancel *cancel = hlk_cancel_create(client);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     cr_assert_eq(hlk_lock_acquire(lock, 500), HLK_TIMEOUT); /* its client has subscribed */
     raw(fixture.redis, "DEL t");
     fixture_close(client);

@@ -272,7 +272,7 @@ Test(client_open, without_a_right_to_the_locks_key_or_channel_is_auth_at_the_fir
     hlk_lock *lock = fixture_lock(unsubscribed, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "who need not wait needs no channel");
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     cr_assert_eq(hlk_lock_acquire(lock, 60000), HLK_E_AUTH);
     cr_assert_not_null(strstr(hlk_last_error(), "channel"), "%s", hlk_last_error());
     raw(fixture.redis, "DEL t");
@@ -285,7 +285,7 @@ Test(client_open, without_the_rights_for_fair_locks_is_auth_and_names_their_line
                                           "~* " ACL_CHANNELS " " ACL_COMMANDS };
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = HLK_LOCK_FAIR;
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     raw(fixture.redis, "PEXPIRE t 60000");
     for (int i = 0; i < 2; i++) {
         hlk_client *client = fixture_open_at(weak_user(rights[i]), NULL);

@@ -29,14 +29,14 @@ static const char *endpoint(void)
 Test(errors, of_busy_names_operation_lock_endpoint_holder_and_ttl)
 {
     hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
-    raw(fixture.redis, "HSET t web-3:9 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     raw(fixture.redis, "PEXPIRE t 30000");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
     cr_assert_eq(hlk_last_status(), HLK_BUSY);
     assert_names("acquire");
     assert_names("\"t\"");
     assert_names(endpoint());
-    assert_names("web-3:9");
+    assert_names("b983c153-7421-469a-addb-44fb92259a1b:1");
     assert_names("ttl");
     raw(fixture.redis, "DEL t");
 }
@@ -195,7 +195,7 @@ Test(errors, are_each_threads_own)
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL), *other = fixture_lock(client, "t-other", NULL);
     pthread_t thread;
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
     pthread_create(&thread, NULL, fail_differently, other);
     pthread_join(thread, NULL);

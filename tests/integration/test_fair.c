@@ -130,7 +130,7 @@ Test(fair, an_owners_threads_share_its_hold)
     hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, "job");
     hlk_lock *lock = fair_lock(client, "t", owner);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *one = actor_start(lock, NULL), *two = actor_start(lock, NULL);
     WAIT_FOR_WAITERS(client, 2);
     WAIT_FOR(queued() == 1);
@@ -248,7 +248,7 @@ Test(fair, lets_everybody_in_by_the_queue_and_nobody_together)
         turns[i] = (struct turns){ NULL, history, order, i, TIMES };
     for (int c = 0; c < CLIENTS; c++) {
         hlk_client *client = fixture_open(NULL);
-        raw(fixture.redis, "HSET t foreign:1 1");
+        raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
         fixture_wait_in_vain(fair_lock(client, "t", NULL), client);
         raw(fixture.redis, "DEL t");
         WAIT_FOR(hears_grants(client) && no_queue());
@@ -273,11 +273,11 @@ Test(fair, a_wait_that_times_out_leaves_its_ticket)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fair_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     int64_t began = test_now_ms();
     cr_assert_eq(hlk_lock_acquire(lock, 200), HLK_TIMEOUT);
     cr_assert_geq(test_now_ms() - began, 200);
-    cr_assert_not_null(strstr(hlk_last_error(), "foreign:1"), "%s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), "b983c153-7421-469a-addb-44fb92259a1b:1"), "%s", hlk_last_error());
     WAIT_FOR(no_queue());
     cr_assert_eq(fixture_counters(client).waiting, 0u);
     raw(fixture.redis, "DEL t");
@@ -292,7 +292,7 @@ Test(fair, an_interrupted_wait_leaves_its_ticket)
     hlk_cancel *cancel = hlk_cancel_create(client);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.cancel = cancel;
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(fair_lock(client, "t", NULL), &opts), *patient;
     WAIT_FOR(queued() == 1);
     start_waiters(client, &patient, 1);
@@ -321,7 +321,7 @@ Test(fair, a_wait_ended_by_a_signal_leaves_its_ticket)
     hlk_client *client = fixture_open(NULL);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.flags = HLK_ACQUIRE_EINTR;
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(fair_lock(client, "t", NULL), &opts);
     WAIT_FOR(queued() == 1);
     while (!actor_answered(waiter)) { /* a signal just before it sleeps has no effect, as documented */

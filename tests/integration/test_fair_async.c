@@ -110,7 +110,7 @@ BOTH(calls_of_one_owner_have_one_place_and_share_the_hold)
     static struct done one, two, three;
     hlk_owner *owner = hlk_owner_create(client, "order");
     hlk_lock *lock = fair_lock(client, "t", owner);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     start_async(lock, NULL, &one);
     acquire(lock, HLK_FOREVER, NULL, &two);
     acquire(lock, HLK_NOWAIT, NULL, &three);
@@ -214,7 +214,7 @@ BOTH(does_not_pass_by_calls_made_before_while_its_subscriber_is_down)
         fair_lock(fixture_open(NULL), "t", NULL); /* makes the script known: a first call would be sent twice */
     cr_assert_eq(hlk_lock_acquire(first, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_release(first), HLK_OK);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     for (int i = 0; i < WAITS; i++) {
         owners[i] = hlk_owner_create(client, NULL);
         locks[i] = fair_lock(client, "t", owners[i]);
@@ -242,7 +242,7 @@ BOTH(a_try_takes_no_place_and_does_not_pass_by)
     static struct done waits, tries;
     hlk_owner *owner = hlk_owner_create(client, "order"), *other = hlk_owner_create(client, "other");
     hlk_lock *lock = fair_lock(client, "t", owner);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     start_async(lock, NULL, &waits);
     raw(fixture.redis, "DEL t"); /* free, without a message */
     acquire(fair_lock(client, "t", other), HLK_NOWAIT, NULL, &tries);
@@ -261,7 +261,7 @@ BOTH(a_wait_that_times_out_leaves_its_place)
     static struct done done;
     hlk_owner *owner = hlk_owner_create(client, "order");
     hlk_lock *lock = fair_lock(client, "t", owner);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     int64_t began = test_now_ms();
     acquire(lock, 200, NULL, &done);
     cr_assert_eq(result(&done), HLK_TIMEOUT);
@@ -283,7 +283,7 @@ BOTH(a_cancelled_wait_leaves_its_place_and_hands_a_call_on)
     hlk_owner *owner = hlk_owner_create(client, "order"), *other = hlk_owner_create(client, "other");
     hlk_lock *lock = fair_lock(client, "t", owner), *next = fair_lock(client, "t", other);
     hlk_cancel *cancel = hlk_cancel_create(client);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     start_async(lock, cancel, &first);
     start_async(next, NULL, &second);
     LOOP_UNTIL(listens(first_waiter().name));
@@ -338,7 +338,7 @@ BOTH(serves_a_handle_that_is_destroyed_while_it_waits)
     opts.owner = owner;
     opts.kind = HLK_LOCK_FAIR;
     hlk_lock *lock = hlk_lock_create(client, "t", &opts);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     start_async(lock, NULL, &done);
     hlk_lock_destroy(lock);
     hlk_owner_destroy(owner);
@@ -378,7 +378,7 @@ BOTH(keeps_its_place_when_its_subscriber_was_killed)
     static struct done done;
     hlk_owner *owner = hlk_owner_create(client, "order");
     hlk_lock *lock = fair_lock(client, "t", owner);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     start_async(lock, NULL, &done);
     struct waiter waiter = first_waiter();
     for (int round = 0; round < 3; round++) {
@@ -400,7 +400,7 @@ BOTH(whose_hold_id_has_ended_waits_on_by_another_and_its_channel)
     static struct done done;
     hlk_owner *owner = hlk_owner_create(client, "order");
     hlk_lock *lock = fair_lock(client, "t", owner);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     start_async(lock, NULL, &done);
     struct waiter old = first_waiter();
     LOOP_UNTIL(listens(old.name));
@@ -454,7 +454,7 @@ Test(fair_async_wire, a_lost_reply_leaves_nothing)
         hlk_client *client = fixture_open(&opts);
         hlk_owner *owner = hlk_owner_create(client, "order");
         hlk_lock *lock = fair_lock(client, "t", owner);
-        raw(fixture.redis, "HSET t foreign:1 1");
+        raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
         raw(fixture.redis, "PEXPIRE t 500");
         proxy_arm(fixture.proxy, PROXY_SWALLOW, PROXY_SCRIPTS, k);
         acquire(lock, k % 2 ? HLK_FOREVER : 20000, NULL, acquired);

@@ -30,7 +30,7 @@ Test(fair, is_not_delayed_by_waiters_that_were_killed)
         return;
     enum { DEAD = 15 };
     pid_t dead[DEAD];
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     for (int i = 0; i < DEAD; i++) {
         dead[i] = fork_waiter(fixture.url);
         WAIT_FOR(queued() == i + 1);
@@ -107,7 +107,7 @@ Test(fair, a_waiter_that_was_dropped_has_a_ticket_again)
 {
     hlk_client *client = fixture_open(NULL);
     struct actor *waiter;
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     raw(fixture.redis, "PEXPIRE t 2000"); /* then it sends again */
     start_waiters(client, &waiter, 1);
     cr_assert_eq(raw_int(fixture.redis, "PERSIST t"), 1, "in time");
@@ -125,7 +125,7 @@ Test(fair, keeps_its_ticket_when_its_subscriber_was_killed)
 {
     hlk_client *client = fixture_open(NULL);
     struct actor *waiters[2];
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     start_waiters(client, waiters, 2);
     struct waiter first = first_waiter();
     for (int round = 0; round < 3; round++) {
@@ -148,7 +148,7 @@ Test(fair_wire, takes_its_ticket_before_its_inbox_is_confirmed)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere;
     cr_assert_eq(hlk_client_open(&elsewhere, hlk_test_url(fixture.server), NULL), HLK_OK, "%s", hlk_last_error());
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     proxy_hold_confirmations(fixture.proxy, true);
     struct actor *first = actor_start(fair_lock(client, "t", NULL), NULL), *second;
     WAIT_FOR(queued() == 1);
@@ -172,7 +172,7 @@ Test(fair_wire, with_all_messages_dropped_ends_by_the_ttl_it_was_told)
     hlk_client *client = fixture_open(NULL);
     struct actor *waiters[THREADS];
     proxy_drop_messages(fixture.proxy, true);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     raw(fixture.redis, "PEXPIRE t 300");
     for (int i = 0; i < THREADS; i++)
         waiters[i] = actor_start(fair_lock(client, "t", NULL), &opts);
@@ -192,7 +192,7 @@ Test(fair_wire, a_lost_reply_leaves_nothing)
     for (uint64_t k = 1; k <= 5; k++) {
         hlk_client *client = fixture_open(&opts);
         hlk_lock *lock = fair_lock(client, "t", NULL);
-        raw(fixture.redis, "HSET t foreign:1 1");
+        raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
         raw(fixture.redis, "PEXPIRE t 500");
         proxy_arm(fixture.proxy, PROXY_SWALLOW, PROXY_SCRIPTS, k);
         enum hlk_status status = hlk_lock_acquire(lock, k % 2 ? HLK_FOREVER : 20000);
@@ -214,7 +214,7 @@ Test(fair_wire, a_wait_given_up_with_its_reply_lost_leaves_nothing_held_or_queue
     for (uint64_t k = 1; k <= 2; k++) {
         hlk_client *client = fixture_open(&opts);
         hlk_lock *lock = fair_lock(client, "t", NULL);
-        raw(fixture.redis, "HSET t foreign:1 1");
+        raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
         proxy_arm(fixture.proxy, PROXY_SWALLOW, PROXY_SCRIPTS, k);
         enum hlk_status status = hlk_lock_acquire(lock, 100);
         cr_assert_eq(status, HLK_TIMEOUT, "%s", hlk_last_error());
@@ -281,7 +281,7 @@ Test(fair, a_break_is_told_at_once_to_a_holder_whose_client_listens)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
     hlk_lock *lock = fair_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t2 foreign:1 1");
+    raw(fixture.redis, "HSET t2 b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(fair_lock(client, "t2", NULL), NULL); /* a wait for any lock */
     WAIT_FOR(hears_grants(client));
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);

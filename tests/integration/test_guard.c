@@ -46,14 +46,14 @@ Test(guard, tells_the_answer_and_releases_nothing_it_has_not_got)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     {
         HLK_GUARD(held, lock, 50);
         cr_assert_eq(held.status, HLK_TIMEOUT);
         cr_assert_null(held.lock);
         cr_assert_eq(hlk_guard_release(&held), HLK_NOT_HOLDER);
     }
-    cr_assert_str_eq(raw_holder(fixture.redis, "t"), "foreign:1");
+    cr_assert_str_eq(raw_holder(fixture.redis, "t"), "b983c153-7421-469a-addb-44fb92259a1b:1");
     raw(fixture.redis, "DEL t");
 }
 
@@ -184,7 +184,7 @@ Test(guard_cxx, releases_when_an_exception_passes)
 
 Test(guard_cxx, is_false_when_it_did_not_get_the_lock)
 {
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     cr_assert_eq(guard_cxx_busy(fixture_lock(fixture_open(NULL), "t", NULL)), 0);
     raw(fixture.redis, "DEL t");
 }

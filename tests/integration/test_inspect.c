@@ -74,9 +74,9 @@ Test(query, counts_nested_holds_with_fixed_leases)
 Test(query, of_a_foreign_hold_without_end_and_with_a_long_name)
 {
     hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
-    char name[400];
-    memset(name, 'n', sizeof name);
-    name[sizeof name - 1] = '\0';
+    char name[400] = "hlk-";
+    memset(name + 4, 'n', sizeof name - 4);
+    memcpy(name + sizeof name - 3, ":1", 3);
     raw(fixture.redis, "HSET t %s 7", name);
     struct hlk_lock_state state = ask(lock);
     cr_assert_eq(state.ttl_ms, -1);
@@ -91,7 +91,7 @@ Test(query, counts_client_processes_that_wait_not_their_threads)
     hlk_client *one = fixture_open(NULL), *two = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(one, "t", NULL);
     struct actor *waiters[4];
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     for (int i = 0; i < 4; i++)
         waiters[i] = actor_start_passing(fixture_lock(i < 3 ? one : two, "t", NULL));
     WAIT_FOR_WAITERS(one, 3);
@@ -364,7 +364,7 @@ Test(counters, count_what_happened)
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL), *foreign = fixture_lock(client, "t2", NULL);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    raw(fixture.redis, "HSET t2 foreign:1 1");
+    raw(fixture.redis, "HSET t2 b983c153-7421-469a-addb-44fb92259a1b:1 1");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(foreign, HLK_NOWAIT), HLK_BUSY);

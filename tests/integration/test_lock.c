@@ -306,7 +306,7 @@ Test(lock, break_frees_it_whoever_holds_it)
     hlk_client *client = fixture_open(NULL), *admin = fixture_open(NULL);
     hlk_lock *theirs = fixture_lock(admin, "t", NULL), *lock = fixture_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_break(theirs), HLK_NOT_HOLDER);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     cr_assert_eq(hlk_lock_break(theirs), HLK_OK);
     cr_assert_eq(hlk_lock_break(theirs), HLK_NOT_HOLDER);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
@@ -319,7 +319,7 @@ Test(lock, break_lets_the_next_waiter_have_it)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(lock, NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
     cr_assert_eq(hlk_lock_break(lock), HLK_OK);

@@ -79,7 +79,7 @@ Test(no_lock, that_came_in_a_lock_s_place_ends_a_wait)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(lock, NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
     raw(fixture.redis, "HSET t name bob");

@@ -63,7 +63,7 @@ static hlk_lock *owned(hlk_client *client, hlk_owner *owner)
 static void hold_as_foreign(int from, int n)
 {
     for (int i = from; i < from + n; i++)
-        raw(views[i], "HSET t foreign:1 1");
+        raw(views[i], "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
 }
 
 static void free_as_foreign(int from, int n)

@@ -107,13 +107,13 @@ Test(quorum_inspect, is_free_while_a_minority_has_it)
 /* RedissonRedLock's holder has another name on each master. */
 Test(quorum_inspect, is_held_by_the_name_that_most_masters_say)
 {
-    static const char *const holders[] = { "a:1", "b:1", "c:1", "b:1" };
+    static const char *const holders[] = { "hlk-a:1", "hlk-b:1", "hlk-c:1", "hlk-b:1" };
     hlk_lock *lock = quorum_lock(quorum_open_url(MASTERS, "", NULL), "t", NULL);
     for (int i = 0; i < 4; i++)
         raw(views[i], "HSET t %s 1", holders[i]);
     struct hlk_lock_state state = query(lock);
     cr_assert(state.held);
-    cr_assert_str_eq(state.holder, "b:1");
+    cr_assert_str_eq(state.holder, "hlk-b:1");
     forget();
 }
 

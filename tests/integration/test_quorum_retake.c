@@ -75,7 +75,7 @@ static hlk_quorum *held(hlk_client *client, const struct hlk_quorum_opts *opts)
 /* By another holder, until this is deleted. */
 static void block(int i, int format)
 {
-    (void)raw(views[i], format == HLK_QUORUM_STRING ? "SET t else" : "HSET t else 1");
+    (void)raw(views[i], format == HLK_QUORUM_STRING ? "SET t else" : "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
 }
 
 static void unblock(int i)

@@ -260,7 +260,7 @@ Test(rwlock_lease, readers_pass_over_waiters_that_were_killed)
 {
     if (STAGE_UNDER_TSAN)
         return;
-    raw(fixture.redis, "HSET t mode write foreign:1:write 1");
+    raw(fixture.redis, "HSET t mode write b983c153-7421-469a-addb-44fb92259a1b:1:write 1");
     pid_t dead[3];
     for (int i = 0; i < 3; i++) {
         dead[i] = fork_waiter(i == 1 ? HLK_LOCK_READ : HLK_LOCK_WRITE);

@@ -195,8 +195,8 @@ Test(lock_query, tells_ttl_holder_and_count)
 
 Test(lock_query, tells_minus_1_for_a_hold_without_end)
 {
-    raw(admin, "HSET t foreign:1 1");
-    cr_assert_str_eq(query(), "[:-1, :0, \"foreign:1\", :1, :0, []]");
+    raw(admin, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
+    cr_assert_str_eq(query(), "[:-1, :0, \"b983c153-7421-469a-addb-44fb92259a1b:1\", :1, :0, []]");
 }
 
 Test(lock_query, tells_how_many_are_in_queue_and_names_the_first)

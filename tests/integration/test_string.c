@@ -414,7 +414,7 @@ static void is_refused_behind(const char *key_of_type, int kind)
 
 Test(string, refuses_a_key_of_another_type_and_leaves_it)
 {
-    is_refused_behind("HSET t foreign:1 1", HLK_LOCK_STRING);
+    is_refused_behind("HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1", HLK_LOCK_STRING);
     is_refused_behind("RPUSH t a", HLK_LOCK_STRING);
 }
 
@@ -432,10 +432,10 @@ Test(string, is_lost_when_a_hash_took_its_place)
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_lock_acquire(second, HLK_NOWAIT), HLK_OK);
     raw(fixture.redis, "DEL t");
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
-    cr_assert_eq(raw_int(fixture.redis, "HGET t foreign:1"), 1);
+    cr_assert_eq(raw_int(fixture.redis, "HGET t b983c153-7421-469a-addb-44fb92259a1b:1"), 1);
     cr_assert_eq(hlk_lock_release(second), HLK_OK, "the renewal of others goes on");
     raw(fixture.redis, "DEL t");
 }

@@ -103,7 +103,7 @@ Test(wait, that_was_long_asks_nothing_more_when_the_lock_is_granted)
 Test(wait, ends_when_a_foreign_holder_releases)
 {
     hlk_client *client = fixture_open(NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
     WAIT_FOR_WAITERS(client, 1);
@@ -116,7 +116,7 @@ Test(wait, ends_when_a_foreign_holder_releases)
 Test(wait, goes_on_through_messages_that_free_nothing)
 {
     hlk_client *client = fixture_open(NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
     for (int i = 0; i < 20; i++) {
@@ -135,7 +135,7 @@ Test(wait, ends_when_the_holders_lease_has_run_out)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     raw(fixture.redis, "PEXPIRE t 400");
     int64_t before = test_now_ms();
     cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
@@ -221,7 +221,7 @@ Test(wait, never_ends_early)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     server_allow(fixture.server, SERVER_VOID);
     uint64_t timeouts = 0;
     for (int64_t wait_ms = 1; wait_ms <= 256; wait_ms *= 2) {
@@ -240,7 +240,7 @@ Test(wait, never_ends_early_because_of_messages_or_ttls)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start_wait(lock, 1500);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
     while (!actor_answered(waiter)) {
@@ -260,7 +260,7 @@ Test(wait, that_timed_out_leaves_nothing)
     enum { THREADS = 8 };
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiters[THREADS];
     for (int i = 0; i < THREADS; i++)
         waiters[i] = actor_start_wait(lock, 20 * i);
@@ -357,7 +357,7 @@ Test(wait, asks_once_more_when_its_subscription_is_back)
 Test(wait, whose_ticket_was_deleted_has_one_again)
 {
     hlk_client *client = fixture_open(NULL);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     raw(fixture.redis, "PEXPIRE t 2000"); /* then it polls */
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_int(fixture.redis, "ZCARD hasplock_queue:{t}") == 1);
@@ -377,7 +377,7 @@ Test(wait, survives_a_restart_of_the_server)
     hlk_client *client = fixture_open(&opts);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     server_allow(fixture.server, SERVER_VOID);
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(lock, NULL);
     WAIT_FOR_WAITERS(client, 1);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
@@ -421,7 +421,7 @@ Test(wait, for_2000_locks_takes_one_subscriber_connection)
     for (int i = 0; i < LOCKS; i++) {
         char name[32];
         snprintf(name, sizeof name, "t%d", i);
-        raw(fixture.redis, "HSET %s foreign:1 1", name);
+        raw(fixture.redis, "HSET %s b983c153-7421-469a-addb-44fb92259a1b:1 1", name);
         cr_assert_eq(hlk_lock_acquire_async(fixture_owned(client, name, owner), NULL, granted, &many), HLK_OK);
     }
     WAIT_FOR(channels() == LOCKS + 1); /* and the inbox */
@@ -455,7 +455,7 @@ Test(wait, is_not_delayed_by_waiters_that_were_killed)
 {
     enum { DEAD = 5 };
     pid_t dead[DEAD];
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     for (int i = 0; i < DEAD; i++)
         dead[i] = fork_waiter(fixture.url, "t");
     WAIT_FOR(raw_listeners(fixture.redis, "t") == DEAD);

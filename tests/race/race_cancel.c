@@ -152,7 +152,7 @@ int main(int argc, char **argv)
     locks[0] = fixture_lock(client, "t0", NULL);
     locks[1] = fixture_lock(client, "t1", NULL);
     locks[2] = fixture_lock(client, "t2", NULL);
-    raw(fixture.redis, "HSET t2 foreign:1 1");
+    raw(fixture.redis, "HSET t2 b983c153-7421-469a-addb-44fb92259a1b:1 1");
     for (int i = 0; i < VICTIMS; i++)
         cancels[i] = hlk_cancel_create(client);
     for (int i = 0; i < STEADY; i++)

@@ -106,8 +106,8 @@ int main(int argc, char **argv)
     fixture_begin(0);
     server_allow(fixture.server, SERVER_VOID);
     history = history_create(1 << 20);
-    raw(fixture.redis, "HSET t8 foreign:1 1");
-    raw(fixture.redis, "HSET t9 foreign:1 1");
+    raw(fixture.redis, "HSET t8 b983c153-7421-469a-addb-44fb92259a1b:1 1");
+    raw(fixture.redis, "HSET t9 b983c153-7421-469a-addb-44fb92259a1b:1 1");
     for (int c = 0; c < CLIENTS; c++) {
         hlk_client *client = fixture_open(NULL);
         locks[c][0] = fixture_lock(client, "t0", NULL);
