@@ -19,7 +19,7 @@
                     foreign 1: a client of Redisson's is just before it, holder or waiter, and calls it on
                     "<channel>:<hold>" only. mixed 1: a plain lock of this name has waiters
           HASPLOCK ...
-                    a hash without ttl that is no lock (part_held); nothing is changed
+                    a hash that is no lock (part_held); nothing is changed
   Twice   a second run finds the field, or its ticket; a late run after fair_release with doubt finds the tombstone
   Wakes   the first waiter, if the lock is found free and that waiter is another one: part_fair
   Dead    a command whose hold is in the queue removes dead waiters at the head: part_fair
@@ -51,10 +51,13 @@ if holder == hold then
     return hold
 end
 local ms = holder and redis.call('pttl', lock) or 0
-if ms == -1 then -- no ttl and no lock: waiting for it would never end
+-- Holders are hasplock's, or have a UUID of 36 characters. A lock without ttl is a rare case, too
+if ms == -1 or holder and string.sub(holder, 1, 4) ~= 'hlk-' and string.sub(holder, 37, 37) ~= ':' then
 --# part_held
-    local refusal = no_lock(redis.call('hgetall', lock))
-    if refusal then
+--# part_rw_held
+    local held = redis.call('hgetall', lock)
+    local refusal = no_lock(held)
+    if refusal and (ms == -1 or no_rw_lock(held)) then -- a read/write lock with an end is waited for
         return refusal
     end
 end
@@ -115,8 +118,8 @@ if redis.call('pttl', queue) < left then
     redis.call('pexpire', scores, left + PATIENCE)
 end
 if grant_ms ~= '5000' then -- GRANT_MS of part_fair
-    redis.pcall('zadd', notes, grant_ms, hold)
-    if (tonumber(redis.pcall('pttl', notes)) or left) < left then
+    local added = redis.pcall('zadd', notes, grant_ms, hold)
+    if type(added) == 'number' and redis.pcall('pttl', notes) < left then
         redis.pcall('pexpire', notes, left + PATIENCE)
     end
 end

@@ -49,7 +49,8 @@ if void_ms == '0' and not waits then -- the usual case; fast if the queue is emp
     if inbox and (redis.pcall('pubsub', 'numsub', inbox)[2] or 0) > 0 then
         local noted = redis.pcall('zscore', notes, waiter)
         local ttl = noted or '5000'
-        if (tonumber(ttl) or 0) > 0 and redis.pcall('hset', lock, waiter, '1') == 1 then
+        local ms = tonumber(ttl) or 0
+        if ms > 0 and ms < 1e12 and redis.pcall('hset', lock, waiter, '1') == 1 then
             redis.pcall('pexpire', lock, ttl)
             redis.pcall('lpop', queue)
             redis.pcall('zrem', scores, waiter)
@@ -84,10 +85,7 @@ done = done or redis.call('hdel', lock, hold)
 local position = waits and leave()
 if void_ms ~= '0' then
     redis.pcall('zremrangebyscore', notes, '(' .. string.format('%.0f', -(now_ms() - void_ms)), '0')
-    redis.pcall('zadd', notes, -now_ms(), hold)
-    if (tonumber(redis.pcall('pttl', notes)) or 0) < tonumber(void_ms) then
-        redis.pcall('pexpire', notes, void_ms)
-    end
+    remember(hold, -now_ms(), tonumber(void_ms))
 end
 if done == 1 or position == 0 and redis.pcall('exists', lock) == 0 then
     pass()

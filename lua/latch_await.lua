@@ -7,9 +7,8 @@
   Twice   the same
   Wakes   nobody
   Source  Redisson's RCountDownLatch reads the key by GET ]]
-local count = redis.call('get', KEYS[1]) or '0'
-local left = tonumber(count)
-if not left then
-    return redis.error_reply('HASPLOCK the count of the latch is no number')
-end
-return string.format('%.0f', math.max(left, 0))
+
+--# part_latch
+
+local left, refusal = count_of(KEYS[1])
+return refusal or string.format('%.0f', math.max(left or 0, 0))

@@ -5,13 +5,17 @@
 
   Returns 1        deleted
           0        there was none
-          WRONGTYPE  it is no string; nothing is changed
+          HASPLOCK ...   the key is a string that is no number; nothing is changed. WRONGTYPE: it is no string
   Twice   a second run finds none, and answers 0: an attempt in doubt is never repeated (src/api/latch.c)
   Wakes   all waiters: without a count nobody has to wait
   Source  Redisson's delete() publishes "1" instead, which leaves its waiters blocked ]]
 local latch, channel = KEYS[1], ARGV[1]
-if not redis.call('get', latch) then
-    return 0
+
+--# part_latch
+
+local left, refusal = count_of(latch)
+if not left then
+    return refusal or 0
 end
 redis.call('del', latch)
 redis.pcall('publish', channel, '0')

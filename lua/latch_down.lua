@@ -11,13 +11,12 @@
   Order   reads before it writes. The last count down writes by DEL, which a full server allows
   Source  Redisson's RCountDownLatch: "0" is published when a count above 0 becomes 0, and nothing else ]]
 local latch, n, channel = KEYS[1], tonumber(ARGV[1]), ARGV[2]
-local count = redis.call('get', latch)
-if not count then
-    return 0
-end
-local left = tonumber(count)
+
+--# part_latch
+
+local left, refusal = count_of(latch)
 if not left then
-    return redis.error_reply('HASPLOCK the count of the latch is no number')
+    return refusal or 0
 end
 if left > n then
     return redis.call('incrby', latch, '-' .. ARGV[1])

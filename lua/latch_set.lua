@@ -12,13 +12,12 @@
   Order   reads before it writes
   Source  Redisson's RCountDownLatch. It refuses also where a key has "0", which only its own trySetCount(0) writes ]]
 local latch, channel = KEYS[1], ARGV[2]
-local count = redis.call('get', latch) or '0'
-local left = tonumber(count)
-if not left then
-    return redis.error_reply('HASPLOCK the count of the latch is no number')
-end
-if left > 0 then
-    return 0
+
+--# part_latch
+
+local left, refusal = count_of(latch)
+if refusal or left and left > 0 then
+    return refusal or 0
 end
 redis.call('set', latch, ARGV[1])
 redis.pcall('publish', channel, '1')

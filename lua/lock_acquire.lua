@@ -18,8 +18,8 @@
           {ttl, holder, position}
                                 busy. ttl: ms left (-1: no ttl). holder: "": none; a yield window lasts for ttl.
                                 position: tickets before its own (-1: it has none)
-          HASPLOCK ...          a hash without ttl that is no lock (part_held), or a counter that is no number; nothing
-                                is changed. WRONGTYPE names its key unless it is the lock's
+          HASPLOCK ...          a hash that is no lock (part_held), or a counter that is no number. Nothing is changed,
+                                but dead waiters may be removed. WRONGTYPE names its key unless it is the lock's
   Twice   a second run finds the field, takes new tokens and raises the ttl, or finds its ticket. A late run after
           lock_release with doubt finds the tombstone
   Wakes   the first waiter in the queue, if the lock is found free and that waiter is another one
@@ -50,10 +50,13 @@ local holder = redis.call('hkeys', lock)[1]
 local ttl, position
 if holder and holder ~= hold then
     ttl = redis.call('pttl', lock)
-    if ttl == -1 then -- no ttl and no lock: waiting for it would never end
+    -- Holders are hasplock's, or have a UUID of 36 characters. A lock without ttl is a rare case, too
+    if ttl == -1 or string.sub(holder, 1, 4) ~= 'hlk-' and string.sub(holder, 37, 37) ~= ':' then
 --# part_held
-        local refusal = no_lock(redis.call('hgetall', lock))
-        if refusal then
+--# part_rw_held
+        local held = redis.call('hgetall', lock)
+        local refusal = no_lock(held)
+        if refusal and (ttl == -1 or no_rw_lock(held)) then -- a read/write lock with an end is waited for
             return refusal
         end
     end
@@ -64,6 +67,7 @@ if holder and holder ~= hold then
 end
 
 --# part_hash
+--# part_queue
 --# part_pass
 
 if position then -- a long queue: the dead among its first are removed now, so that a release will find few
@@ -89,7 +93,7 @@ if holder == hold then
 end
 
 local open = redis.call('zscore', queue, 'open')
-local left = open and tonumber(open) - 1e15 - now_ms() or 0
+local left = window_ms(open)
 if left > 0 then
     return { left, '', take_ticket(void[2]) }
 end

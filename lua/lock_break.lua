@@ -17,6 +17,7 @@ local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
 local channel = ARGV[1]
 
 --# part_hash
+--# part_queue
 --# part_pass
 --# part_held
 

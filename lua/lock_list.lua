@@ -13,11 +13,11 @@
           or NOPERM ...: the user lacks the rights that only this script needs
   Wakes   nobody
   Keys    are not declared: they are not known before. A key that this user may not read is counted, and left out
-  Locks   are hashes with one field that is named as hasplock or Redisson names a holder, and a count in it. Other
-          hashes are not read: they may be large. And strings that are named as hasplock names a holder: a token of
-          others may be anything ]]
+  Locks   are hashes that are locks (part_held). Those with more fields are not read: they may be large. And strings
+          that are named as hasplock names a holder: a token of others may be anything ]]
 local cursor, pattern, count, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or 'hash'
-local UUID = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+
+--# part_held
 
 local function lacks_command(answer)
     return type(answer) == 'table' and answer.err and (string.find(answer.err, 'run this command', 1, true) or
@@ -79,8 +79,7 @@ for _, name in ipairs(kind == 'hash' and scanned[2] or {}) do
     local held = fields == 1 and redis.pcall('hgetall', name) or {}
     if type(fields) == 'table' or held.err then
         refused = refused + 1
-    elseif held[1] and string.find(held[2], '^[1-9]%d*$') and
-        (string.find(held[1], '^hlk%-.*:%d+$') or string.find(held[1], UUID)) then
+    elseif held[1] and not no_lock(held) then
         add(name, held[1], tonumber(held[2]))
     end
 end

@@ -63,6 +63,7 @@ if void_ms == '0' and not member then -- the usual case; fast if the queue is em
 end
 
 --# part_hash
+--# part_queue
 --# part_pass
 
 void_ms, yield_ms = tonumber(void_ms), tonumber(yield_ms)
@@ -80,18 +81,12 @@ local left = member and redis.pcall('zrem', queue, member) == 1
 if void_ms > 0 then
     local now = now_ms()
     redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
-    redis.pcall('zadd', queue, string.format('%.0f', 2e15 + now), hold)
-    if (tonumber(redis.pcall('pttl', queue)) or void_ms) < void_ms then
-        redis.pcall('pexpire', queue, void_ms)
-    end
+    add(queue, 2e15 + now, hold, void_ms)
 end
 
 if done == 1 and yield_ms > 0 and listeners(channel) > 0 then -- for yield_ms the lock is left to the subscribers
     local head = first_alive(queue)
-    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + now_ms() + yield_ms), 'open')
-    if (tonumber(redis.pcall('pttl', queue)) or yield_ms) < yield_ms then
-        redis.pcall('pexpire', queue, yield_ms)
-    end
+    add(queue, 1e15 + now_ms() + yield_ms, 'open', yield_ms)
     redis.pcall('publish', channel, '0')
     if head then
         message(head, 'open', yield_ms, 0)
@@ -100,8 +95,7 @@ elseif done == 1 then
     pass(lock, queue, channel, token_key, ttl, popped, brief ~= '0')
 elseif left and first == member then -- a hasplock holder's release wakes the next waiter; else this script has to
     local holder = redis.pcall('hkeys', lock)[1]
-    local until_ms = not holder and tonumber(redis.pcall('zscore', queue, 'open'))
-    if not holder and not (until_ms and until_ms - 1e15 > now_ms()) then
+    if not holder and window_ms(redis.pcall('zscore', queue, 'open')) == 0 then
         pass(lock, queue, channel, token_key)
     elseif not holder or string.sub(holder, 1, 4) ~= 'hlk-' then
         local head = first_alive(queue)

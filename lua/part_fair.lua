@@ -44,10 +44,11 @@ local function score_of(zset, member) -- nil: none
     return tonumber(redis.pcall('zscore', zset, member))
 end
 
-local function remember(member, until_ms)
-    redis.pcall('zadd', notes, until_ms, member)
-    if (tonumber(redis.pcall('pttl', notes)) or 0) < 60000 then
-        redis.pcall('pexpire', notes, '60000')
+-- A note, which lives for `ms` at least. A key of another type stays as it is.
+local function remember(member, score, ms)
+    local added = redis.pcall('zadd', notes, score, member)
+    if type(added) == 'number' and (tonumber(redis.pcall('pttl', notes)) or 0) < ms then
+        redis.pcall('pexpire', notes, ms)
     end
 end
 
@@ -83,7 +84,7 @@ end
 -- The ttl of the grant; nil: refused, and the waiter is sent `fopen`: it sends acquire itself.
 local function grant(waiter)
     local ttl = score_of(notes, waiter)
-    ttl = ttl and ttl > 0 and string.format('%.0f', ttl) or GRANT_MS
+    ttl = ttl and ttl > 0 and ttl < 1e12 and string.format('%.0f', ttl) or GRANT_MS
     local set = redis.pcall('hset', lock, waiter, '1')
     if type(set) == 'table' then
         send(waiter, 'fopen', 0)
@@ -103,9 +104,9 @@ local function look(client)
         return true
     end
     local until_ms = score_of(notes, 'away ' .. client)
-    if not until_ms or until_ms < now_ms() - STALE_MS then
-        until_ms = now_ms() + AWAY_MS
-        remember('away ' .. client, until_ms)
+    if not until_ms or until_ms < now_ms() - STALE_MS or until_ms > now_ms() + AWAY_MS then
+        until_ms = now_ms() + AWAY_MS -- anew: long ago, or the server's clock was set back
+        remember('away ' .. client, until_ms, 60000)
     elseif until_ms <= now_ms() then
         redis.pcall('zrem', notes, 'away ' .. client)
         return false
@@ -130,11 +131,11 @@ local function chance_of(waiter, score, hears)
         return 0
     end
     local what = (hears == false and 'absent ' or 'called ') .. waiter .. ' ' .. string.format('%.0f', score or 0)
-    local until_ms = score_of(notes, what)
-    if not until_ms then
-        until_ms = now_ms() + (hears == false and ABSENT_MS or CALLED_MS)
+    local until_ms, ms = score_of(notes, what), hears == false and ABSENT_MS or CALLED_MS
+    if not until_ms or until_ms > now_ms() + ms then -- later: the server's clock was set back
+        until_ms = now_ms() + ms
         redis.pcall('zremrangebyscore', notes, '1e12', now_ms() - STALE_MS)
-        remember(what, until_ms)
+        remember(what, until_ms, 60000)
         if hears ~= false then
             redis.pcall('publish', channel .. ':' .. waiter, '0')
         end

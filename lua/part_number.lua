@@ -7,10 +7,11 @@ local function permits(key)
     if type(value) == 'table' then
         return nil, redis.error_reply(value.err .. ': ' .. key)
     end
-    if not string.find(value, '^-?%d+$') then
-        return nil, redis.error_reply('HASPLOCK the key is a string, but no semaphore: that is a whole number. ' ..
-            'Nothing was changed')
+    local n = string.find(value, '^-?%d+$') and tonumber(value)
+    if not n or n > 2147483647 or n < -2147483648 then
+        return nil, redis.error_reply('HASPLOCK the key is a string, but no semaphore: that is a whole number of 32 ' ..
+            'bits. Nothing was changed')
     end
-    return tonumber(value)
+    return n
 end
 -- luacheck: pop

@@ -1,5 +1,5 @@
--- part_pass: which waiter gets a lock that is free. Included by the scripts that free it, behind the part that says
--- what a held lock is: part_hash or part_string.
+-- part_pass: which waiter gets a lock that is free. Included by the scripts that free it, behind part_queue and
+-- the part that says what a held lock is: part_hash, part_string or part_permit.
 --
 -- A ticket in the queue is "<client id>:<hold id> <ttl> <tokens> <floor> <since>": the ttl that a grant sets for the
 -- lock, how many fencing tokens the waiter takes and above which number, and, for people, since when it waits. Its
@@ -7,10 +7,7 @@
 -- queue's first entry is the first ticket, or there is none.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
-local function now_ms()
-    local time = redis.call('time')
-    return time[1] * 1000 + math.floor(time[2] / 1000)
-end
+local STEPS = 1000 -- of 100 tickets: how many dead ones a run removes at most
 
 local function message(head, what, ttl, token)
     redis.pcall('publish', head.inbox, LETTER .. what .. ' ' .. head.id .. ' ' .. ttl .. ' ' .. token .. ' ' .. KEYS[1])
@@ -23,11 +20,13 @@ local function listeners(channel)
     return there.err and 1 or there[2]
 end
 
--- The parts of a ticket; nil: the entry is no ticket. `popped`: it was taken out of the queue already.
+-- The parts of a ticket; nil: the entry is no ticket. One with a ttl of more than 15 digits is none: Redis would refuse
+-- that ttl, and the lock would have no end. `popped`: it was taken out of the queue already.
 local function read_waiter(member, score, popped)
     local client, id, ttl, tokens, floor = string.match(member, '^(.*):(%d+) (%d+) (%d+) (%d+) %d+$')
-    return client and { member = member, score = score, popped = popped, field = client .. ':' .. id, id = id,
-        ttl = ttl, tokens = tokens, floor = floor, inbox = 'hasplock_inbox:' .. client }
+    return client and #ttl <= 15 and { member = member, score = score, popped = popped,
+        field = client .. ':' .. id, id = id, ttl = ttl, tokens = tokens, floor = floor,
+        inbox = 'hasplock_inbox:' .. client }
 end
 
 -- Removes the dead among the first `max` tickets (at most 1000): those whose client's inbox has no subscriber, before
@@ -63,12 +62,15 @@ local function drop_dead(queue, max, hold, all)
     return first, #waiters == max, dropped
 end
 
--- The first waiter whose client is alive; nil: none. Those before it are removed, however many they are: else the live
+-- The first waiter whose client is alive; nil: none. Those before it are removed, up to 100,000 of them: else the live
 -- one would not be woken. Each costs 4 us; lock_acquire keeps them few.
 local function first_alive(queue, hold)
     local head, more = drop_dead(queue, 1, hold)
-    while more and not head do
+    for _ = 1, more and not head and STEPS or 0 do
         head, more = drop_dead(queue, 100, hold)
+        if head or not more then
+            break
+        end
     end
     return head
 end
@@ -76,13 +78,13 @@ end
 -- The last of `tokens` new fencing tokens, each larger than floor and than all before. If the key is no counter: nil
 -- and an error reply, and nothing was written.
 local function take_tokens(key, tokens, floor)
-    local counter = redis.pcall('get', key) or 0
+    local counter = redis.pcall('get', key) or '0'
     if type(counter) == 'table' then
         return nil, redis.error_reply(counter.err .. ': ' .. key)
     end
-    local last = tonumber(counter)
-    if not last then
-        return nil, redis.error_reply('HASPLOCK the counter of tokens is no number: ' .. key)
+    local last = string.find(counter, '^-?%d+$') and tonumber(counter)
+    if not last or last + tokens > 2 ^ 53 then -- Lua's numbers are doubles
+        return nil, redis.error_reply('HASPLOCK the counter of tokens is no number, or too large: ' .. key)
     end
     if last < tonumber(floor) then
         redis.call('set', key, floor)

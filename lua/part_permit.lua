@@ -4,6 +4,15 @@
 
 local LETTER = 'e'
 
+-- The number of permits may have an end, and the leases end with it. The last lease that is removed removes the key of
+-- the leases and its ttl.
+local function end_leases(key)
+    local ttl = tonumber(redis.pcall('pttl', key)) or 0
+    if ttl > 0 then
+        redis.pcall('pexpire', leases, ttl)
+    end
+end
+
 -- Takes a free permit for `holder`, unless it has one. False: refused.
 local function give(key, holder, ttl)
     local time = redis.pcall('time')
@@ -11,6 +20,7 @@ local function give(key, holder, ttl)
     local added = redis.pcall('zadd', leases, 'gt', ends, holder)
     if added == 1 then
         redis.pcall('incrby', key, '-1')
+        end_leases(key)
     end
     return type(added) == 'number'
 end

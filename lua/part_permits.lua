@@ -14,6 +14,8 @@
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
 local CALL_MS, JUST_MS, NOTE_MS, LISTEN_MS = 2000, 100, 600000, 2000
+local AHEAD_MS = 5000 -- a moment so long ahead was noted before the server's clock was set back: it is over
+local STEPS = 200 -- of 50 tickets: how many one run looks at
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -28,12 +30,14 @@ end
 -- noted. LISTEN_MS: a waiter asks once a second, which renews a note of more than 500 ms, and its client listens for
 -- 100 ms after the wait.
 local function has_foreign(queue, channel)
-    return listeners(channel) > redis.call('zcount', queue, string.format('%.0f', 5e15 + now - LISTEN_MS), '6e15')
+    return listeners(channel) > redis.call('zcount', queue, string.format('%.0f', 5e15 + now - LISTEN_MS),
+        string.format('%.0f', 5e15 + now + AHEAD_MS))
 end
 
 -- How long the yield window lasts whose score is `open`, in ms; 0: there is none.
 local function window_ms(open)
-    return open and math.max(tonumber(open) - 4e15 - now, 0) or 0
+    local left = open and tonumber(open) - 4e15 - now or 0
+    return left <= AHEAD_MS and math.max(left, 0) or 0
 end
 
 -- A note about `hold`, which lives for NOTE_MS, as the tickets do.
@@ -63,11 +67,11 @@ end
 
 -- At most `size` tickets with scores from min to max, behind the first `at` of them. Removes those of dead clients, and
 -- those whose waiters were called and did not come, but not that of `hold`, which sent this command. Returns the rest,
--- and how many were read.
+-- and how many were read; 0: the server refuses to remove any.
 local function tickets(queue, min, max, at, size, hold)
     local entries = redis.call('zrangebyscore', queue, min, max, 'withscores', 'limit', at, size)
     if not entries[1] then
-        return entries, 0
+        return {}, 0
     end
     local all, inboxes = {}, {}
     for i = 1, #entries, 2 do
@@ -79,23 +83,23 @@ local function tickets(queue, min, max, at, size, hold)
     local there, late = redis.pcall('pubsub', 'numsub', unpack(inboxes)), min == '1e15' and 1e15 + now - CALL_MS
     local alive, dead = {}, {}
     for i, ticket in ipairs(all) do
-        local gone = late and ticket.score <= late or not there.err and there[2 * i] == 0
+        local gone = late and (ticket.score <= late or ticket.score > 1e15 + now + AHEAD_MS) or
+            not there.err and there[2 * i] == 0
         if not ticket.field or gone and ticket.field ~= hold then
             dead[#dead + 1] = ticket.member
         else
             alive[#alive + 1] = ticket
         end
     end
-    if dead[1] then
-        redis.pcall('zrem', queue, unpack(dead))
-    end
-    return alive, #all
+    local removed = dead[1] and redis.pcall('zrem', queue, unpack(dead)) or 0
+    return alive, type(removed) == 'number' and #all or 0
 end
 
 -- How many of the `free` permits are not set aside; 0 or less: none. The usual case is that waiters come at once. So
 -- for those called just now one permit each is counted first, without reading them: if that leaves none, none is left.
 local function not_set_aside(queue, free, hold)
-    if free > 0 and redis.call('zcount', queue, string.format('%.0f', 1e15 + now - JUST_MS), '(2e15') >= free then
+    if free > 0 and redis.call('zcount', queue, string.format('%.0f', 1e15 + now - JUST_MS),
+        string.format('%.0f', 1e15 + now + AHEAD_MS)) >= free then
         return 0
     end
     for _, ticket in ipairs(free > 0 and tickets(queue, '1e15', '(2e15', 0, 1000, hold) or {}) do
@@ -109,7 +113,7 @@ end
 -- ticket of `hold`, too. Returns how many permits are left there; 0: a waiter before it needs more.
 local function call_next(key, queue, left, hold)
     local at, size = 0, 2
-    while left > 0 do
+    for _ = 1, left > 0 and STEPS or 0 do
         local alive, read = tickets(queue, '-inf', '(1e15', at, size, hold)
         for _, ticket in ipairs(alive) do
             if ticket.field == hold then
@@ -122,7 +126,7 @@ local function call_next(key, queue, left, hold)
             at = type(moved) == 'table' and at + 1 or at -- refused: it is still there
             redis.pcall('publish', ticket.inbox, 'popen ' .. ticket.id .. ' 0 0 ' .. key)
         end
-        if read < size then
+        if read < size or left <= 0 then -- also if the server refuses to remove dead ones
             break
         end
         size = 50

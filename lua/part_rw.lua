@@ -1,5 +1,5 @@
--- part_rw: who holds a read/write lock, and which waiters get it next. Included by the scripts that need either, after
--- lock and queue are set.
+-- part_rw: who holds a read/write lock, and which waiters get it next. Included by the scripts that need either, behind
+-- part_queue and after lock and queue are set.
 --
 -- The lock is Redisson's hash: "mode" is "read" or "write"; "<hold>" counts a reader's holds, "<hold>:write" the
 -- writer's. A reader has a key of its own, whose ttl is its lease: key_of(<hold>). The ttl of the hash is the longest
@@ -8,18 +8,32 @@
 -- A ticket in the queue is "<client id>:<hold id> <ttl> 0 0 <since> <kind>", kind "r" or "w"; else the queue is as for
 -- a plain lock (lock_acquire).
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
-local CHUNK = 100 -- tickets that one step looks at
+local CHUNK, CHUNKS = 100, 1000 -- tickets that one step looks at, and how many steps
+local COUNT_MAX = 20 -- nested holds of a reader whose keys are looked at: a count may be any number
 local HOLDS_MAX = 64 -- holds in a message
 local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
 local channel = 'redisson_rwlock:' .. tag
 
-local function now_ms()
-    local time = redis.call('time')
-    return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
 local function key_of(field, i)
     return tag .. ':' .. field .. ':rwlock_timeout:' .. (i or '1')
+end
+
+-- The reader's keys of a field whose value is `count`: the first COUNT_MAX of them. The others run out by themselves.
+local function keys_of(field, count)
+    local keys = {}
+    for i = 1, math.min(tonumber(count) or 0, COUNT_MAX) do
+        keys[i] = key_of(field, i)
+    end
+    return keys
+end
+
+-- "read" or "write"; nil: the lock is free; "other": the key is something else.
+local function mode_of()
+    local mode = redis.pcall('hget', lock, 'mode')
+    if mode == 'read' or mode == 'write' then
+        return mode
+    end
+    return (mode or redis.pcall('exists', lock) ~= 0) and 'other' or nil
 end
 
 local function raise(key, ttl)
@@ -67,13 +81,17 @@ local function put(kind, hold, ttl, mode)
 end
 
 -- A reader of many has left: the ttl of the hash becomes the longest lease of the others. Those whose lease is over are
--- removed. False: no one is left, and nor is the hash.
+-- removed. Where a reader has more holds than are looked at, it stays as it is. False: no one is left, and nor is the
+-- hash.
 local function shorten()
     local held, longest = redis.pcall('hgetall', lock), 0
     for i = 1, #held, 2 do
         local field, count, own = held[i], tonumber(held[i + 1]), 0
-        for k = count or 0, 1, -1 do
-            own = math.max(own, tonumber(redis.pcall('pttl', key_of(field, k))) or 0)
+        if count and count > COUNT_MAX then
+            return true
+        end
+        for _, key in ipairs(keys_of(field, count)) do
+            own = math.max(own, tonumber(redis.pcall('pttl', key)) or 0)
         end
         if count and own == 0 then
             redis.pcall('hdel', lock, field)
@@ -133,18 +151,17 @@ end
 
 -- Gives what the mode leaves free to the first live waiters: the lock to a writer, or to all readers before the next
 -- writer. Those that are dead before them are removed. `caller` sent this command: it is alive, and gets no message.
--- Returns the mode (nil: free), the first live waiter that is still in the queue (nil: none), and how many were
+-- Returns the mode (mode_of), the first live waiter that is still in the queue (nil: none), and how many were
 -- granted. The clock is read before the ttls are set: a grant must not look later than its ttl began.
 local function pass(caller)
-    local mode, granted, head, n = redis.pcall('hget', lock, 'mode') or nil, {}, nil, 0
-    local waiters, time
-    repeat
-        local gone = {}
-        waiters = look()
+    local mode, granted, head, n = mode_of(), {}, nil, 0
+    local time
+    for _ = 1, CHUNKS do
+        local gone, waiters = {}, look()
         time = time or waiters[1] and now_ms()
         for _, waiter in ipairs(waiters) do
             if waiter.there or waiter.hold and waiter.hold == caller then
-                local blocked = mode == 'write' or mode and waiter.kind == 'w'
+                local blocked = mode and (mode ~= 'read' or waiter.kind == 'w')
                 if not blocked and not put(waiter.kind, waiter.hold, waiter.ttl) then
                     send(waiter.client, waiter.kind .. 'open ' .. waiter.id .. ' 0') -- it sends acquire itself
                     blocked = true
@@ -161,7 +178,10 @@ local function pass(caller)
             gone[#gone + 1] = waiter.member
         end
         local removed = gone[1] and redis.pcall('zrem', queue, unpack(gone)) or 0
-    until head or #waiters < CHUNK or type(removed) == 'table'
+        if head or #waiters < CHUNK or type(removed) == 'table' then -- refused: the next step would find the same ones
+            break
+        end
+    end
     if granted[1] then
         send_grants(granted, time)
     end

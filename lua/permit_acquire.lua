@@ -32,7 +32,7 @@ local lease, hold, channel, number, member = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 -- hold has none yet.
 if redis.call('exists', queue) == 0 then
     local value, time = redis.pcall('get', key), redis.call('time')
-    local free = type(value) == 'string' and string.find(value, '^%d+$') and tonumber(value)
+    local free = type(value) == 'string' and #value < 10 and string.find(value, '^%d+$') and tonumber(value)
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     local right = free and free > 0 and
         (number == 0 or redis.pcall('zcount', leases, '-inf', '+inf') == number - free)
@@ -50,6 +50,7 @@ end
 --# part_number
 --# part_leases
 --# part_permit
+--# part_queue
 --# part_pass
 --# part_grants
 
@@ -70,13 +71,13 @@ end
 local held = redis.call('zcount', leases, '-inf', '+inf')
 local free, changes = reclaim(key, leases, now)
 held = held - changes
-if number > 0 and free + held ~= number then
+if number > 0 and free + held ~= number then -- the difference of two numbers of 32 bits
     free, changes = redis.call('incrby', key, string.format('%.0f', number - free - held)), 1
 end
 
 -- A yield window: the free permits are left to foreign waiters.
 local open = redis.call('zscore', queue, 'open')
-local left = open and tonumber(open) - 1e15 - now or 0
+local left = window_ms(open)
 if left > 0 then
     return { left, tostring(held), take_ticket(void[2]), 1 }
 elseif open then
@@ -87,10 +88,7 @@ free = grant_free(key, queue, free, hold)
 if free > 0 then
     free = redis.call('incrby', key, '-1')
     redis.call('zadd', leases, now + lease, hold)
-    local ttl = redis.call('pttl', key)
-    if ttl > 0 then
-        redis.call('pexpire', leases, ttl)
-    end
+    end_leases(key)
     if void[2] then
         redis.pcall('zrem', queue, member)
     end

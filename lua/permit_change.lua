@@ -24,11 +24,16 @@ local what, n, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 --# part_number
 --# part_leases
 --# part_permit
+--# part_queue
 --# part_pass
 --# part_grants
 
 if what == 'try_set' and redis.call('exists', key) == 1 then
     return 0
+end
+local waiting = what == 'get' and redis.pcall('zcount', queue, 1, 1e15)
+if type(waiting) == 'table' then
+    return redis.error_reply(waiting.err .. ': ' .. queue)
 end
 local free, back = reclaim(key, leases, now_ms())
 if not free then
@@ -39,7 +44,7 @@ if what == 'get' then
         free = grant_free(key, queue, free)
         tell_foreign(channel, free)
     end
-    return { free, redis.call('zcount', leases, '-inf', '+inf'), redis.pcall('zcount', queue, 1, 1e15) }
+    return { free, redis.call('zcount', leases, '-inf', '+inf'), waiting }
 end
 local sum = what == 'try_set' and n or what == 'add' and free + n or n - redis.call('zcount', leases, '-inf', '+inf')
 if sum > 2147483647 or sum < -2147483648 then

@@ -28,7 +28,8 @@ local hold, channel, yield_ms, void_ms, member = ARGV[1], ARGV[2], tonumber(ARGV
 local value, ends = redis.pcall('get', key) or '0', tonumber(redis.call('zscore', leases, hold) or 0)
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local is_number = type(value) == 'string' and string.find(value, '^-?%d+$')
+local is_number = type(value) == 'string' and string.find(value, '^-?%d+$') and
+    math.abs(tonumber(value) + 0.5) < 2147483648 -- as part_number
 local held = is_number and redis.call('zrem', leases, hold) == 1
 local there = held and yield_ms > 0 and redis.pcall('pubsub', 'numsub', channel)
 local yields = there and (there.err or there[2] > 0)
@@ -39,12 +40,16 @@ if held and not yields and value == '0' and void_ms == 0 and member == '' then
     local inbox = client and 'hasplock_inbox:' .. client
     if inbox and (redis.pcall('pubsub', 'numsub', inbox)[2] or 0) > 0 and
         redis.pcall('zadd', leases, 'nx', now + ttl, field) == 1 then
-        local waited = math.floor(time[1] * 1000 + time[2] / 1000 - popped[2] / 100)
+        local waited, left = math.floor(time[1] * 1000 + time[2] / 1000 - popped[2] / 100), redis.pcall('pttl', key)
+        if type(left) == 'number' and left > 0 then -- the leases end with the number of permits: part_permit
+            redis.pcall('pexpire', leases, left)
+        end
         redis.pcall('publish', inbox, 'egrant ' .. id .. ' ' .. ttl .. (waited > 0 and '+' .. waited or '') .. ' 0 ' ..
             key)
         return ends > now and 1 or 0
     elseif popped[1] then
         redis.pcall('zadd', queue, popped[2], popped[1])
+        redis.pcall('pexpire', queue, '660000') -- it may be a new key
     else
         redis.pcall('incrby', key, '1')
         there = there or redis.pcall('pubsub', 'numsub', channel)
@@ -57,6 +62,7 @@ end
 
 --# part_number
 --# part_permit
+--# part_queue
 --# part_pass
 --# part_grants
 
@@ -67,16 +73,15 @@ end
 local left = member ~= '' and redis.pcall('zrem', queue, member) == 1
 if void_ms > 0 then
     redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
-    redis.pcall('zadd', queue, string.format('%.0f', 2e15 + now), hold)
+    add(queue, 2e15 + now, hold, 660000)
 end
 local free = held and redis.pcall('incrby', key, '1') or tonumber(value)
 if held and not yields then -- in a yield window that is open this permit is part of it
-    yields = tonumber(redis.pcall('zscore', queue, 'open') or 0) - 1e15 > now
-    yield_ms = 0
+    yields, yield_ms = window_ms(redis.pcall('zscore', queue, 'open')) > 0, 0
 end
 if yields then
     if yield_ms > 0 then
-        redis.pcall('zadd', queue, 'gt', string.format('%.0f', 1e15 + now + yield_ms), 'open')
+        add(queue, 1e15 + now + yield_ms, 'open', 660000)
         local head = first_alive(queue)
         if head then
             message(head, 'open', yield_ms, 0)
@@ -85,8 +90,5 @@ if yields then
     tell_foreign(channel, free)
 elseif (held or left) and type(free) == 'number' then
     tell_foreign(channel, grant_free(key, queue, free))
-end
-if (tonumber(redis.pcall('pttl', queue)) or 0) < 600000 then
-    redis.pcall('pexpire', queue, '660000')
 end
 return held and ends > now and 1 or left and 2 or 0

@@ -17,7 +17,7 @@
                     position: tickets before its own (-1: it has none). foreign 1: some holder is Redisson's, and calls
                     waiters on the channel
           HASPLOCK ...
-                    a hash without ttl that is no read/write lock; nothing is changed
+                    a hash that is no lock at all, or without ttl no read/write lock; nothing is changed
   Twice   a second run finds the field and raises the ttl, or finds its ticket. A late run after rw_release with doubt
           finds the tombstone
   Wakes   the first waiters, if the lock is found free for them
@@ -46,6 +46,7 @@ if void[1] then
 end
 
 --# part_ticket
+--# part_queue
 --# part_rw
 
 local function hold_on()
@@ -56,8 +57,15 @@ local function hold_on()
     return hold
 end
 
-local mode = redis.call('hget', lock, 'mode') or nil
-if mode and redis.call('hexists', lock, field) == 1 then
+local mode = mode_of()
+if mode == 'other' then -- waited for if it is another lock, which has an end
+--# part_held
+    local refusal = no_lock(redis.call('hlen', lock) == 1 and redis.call('hgetall', lock) or { '', '' })
+    if refusal or redis.call('pttl', lock) == -1 then
+        return redis.error_reply('HASPLOCK the key is a hash, but no read/write lock: that has a field "mode". ' ..
+            'Nothing was changed')
+    end
+elseif mode and redis.call('hexists', lock, field) == 1 then
     return hold_on()
 end
 if mode == 'write' and beside ~= '' and redis.call('hexists', lock, beside .. ':write') == 1 then
@@ -68,16 +76,9 @@ if mode == 'write' and beside ~= '' and redis.call('hexists', lock, beside .. ':
 end
 
 local free = not mode or mode == 'read' and kind == 'r'
-if not mode and redis.call('exists', lock) == 1 then -- some other lock
-    free = false
-    if redis.call('pttl', lock) == -1 then -- waiting for it would never end
-        return redis.error_reply('HASPLOCK the key is a hash, but no read/write lock: that has a field "mode". ' ..
-            'Nothing was changed')
-    end
-end
 if free then
     local open = redis.call('zscore', queue, 'open')
-    local left = open and tonumber(open) - 1e15 - now_ms() or 0
+    local left = window_ms(open)
     if left > 0 then
         return { left, '', take_ticket(void[2]), 0 }
     end

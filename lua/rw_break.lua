@@ -15,28 +15,23 @@
 local lock, queue = KEYS[1], KEYS[2]
 local wanted = ARGV[1]
 
+--# part_held
+--# part_rw_held
+--# part_queue
 --# part_rw
 
-local held, mode, holder = redis.call('hgetall', lock), nil, nil
-for i = 1, #held, 2 do
-    if held[i] == 'mode' then
-        mode = held[i + 1]
-    end
-end
-if held[1] and not mode then
-    return redis.error_reply('HASPLOCK the key is a hash, but no read/write lock: that has a field "mode". Nothing ' ..
-        'was changed')
-end
-if mode ~= wanted then
-    return nil
+local held, holder = redis.call('hgetall', lock), nil
+local refusal = no_rw_lock(held)
+if refusal or mode_of() ~= wanted then
+    return refusal
 end
 redis.call('del', lock)
 for i = 1, #held, 2 do
     local hold, writes = string.gsub(held[i], ':write$', '')
     if held[i] ~= 'mode' then
         holder = (not holder or writes == 1) and hold or holder
-        for k = tonumber(held[i + 1]) or 0, 1, -1 do
-            redis.pcall('del', key_of(held[i], k))
+        for _, key in ipairs(keys_of(held[i], held[i + 1])) do
+            redis.pcall('del', key)
         end
         local client, id = string.match(hold, '^(hlk%-.*):(%d+)$')
         if client then

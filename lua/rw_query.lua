@@ -15,19 +15,21 @@
 local lock, queue = KEYS[1], KEYS[2]
 local kind, max = ARGV[1], tonumber(ARGV[2])
 
+--# part_held
+--# part_rw_held
+--# part_queue
 --# part_rw
 
-local held, holder, count, is_lock = redis.call('hgetall', lock), '', 0, false
+local held, holder, count = redis.call('hgetall', lock), '', 0
+local refusal = no_rw_lock(held)
+if refusal then
+    return refusal
+end
 for i = 1, #held, 2 do
     local hold, writes = string.gsub(held[i], ':write$', '')
-    is_lock = is_lock or held[i] == 'mode'
     if held[i] ~= 'mode' and (writes == 1) == (kind == 'w') then
         holder, count = hold, count + (tonumber(held[i + 1]) or 0)
     end
-end
-if held[1] and not is_lock then
-    return redis.error_reply('HASPLOCK the key is a hash, but no read/write lock: that has a field "mode". Nothing ' ..
-        'was changed')
 end
 local waiters = redis.pcall('zcount', queue, 1, 1e15)
 if type(waiters) == 'table' then

@@ -35,6 +35,7 @@ if done == 0 and void_ms == 0 and not member then
     return 0
 end
 
+--# part_queue
 --# part_rw
 
 -- ms. An acquire sets the reader's own ttl first, then that of the hash. When the server stands still in between, the
@@ -65,18 +66,12 @@ local left = member and redis.pcall('zrem', queue, member) == 1
 if void_ms > 0 then
     local now = now_ms()
     redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
-    redis.pcall('zadd', queue, string.format('%.0f', 2e15 + now), hold)
-    if (tonumber(redis.pcall('pttl', queue)) or void_ms) < void_ms then
-        redis.pcall('pexpire', queue, void_ms)
-    end
+    add(queue, 2e15 + now, hold, void_ms)
 end
 
 if freed and yield_ms > 0 and listeners() > 0 then -- for yield_ms the lock is left to the subscribers
     local head = look()[1]
-    redis.pcall('zadd', queue, string.format('%.0f', 1e15 + now_ms() + yield_ms), 'open')
-    if (tonumber(redis.pcall('pttl', queue)) or yield_ms) < yield_ms then
-        redis.pcall('pexpire', queue, yield_ms)
-    end
+    add(queue, 1e15 + now_ms() + yield_ms, 'open', yield_ms)
     wake_redisson()
     if head and head.there then
         send(head.client, head.kind .. 'open ' .. head.id .. ' ' .. yield_ms)
@@ -84,8 +79,8 @@ if freed and yield_ms > 0 and listeners() > 0 then -- for yield_ms the lock is l
     return 1
 end
 
-local until_ms = left and tonumber(redis.pcall('zscore', queue, 'open'))
-if redis.pcall('exists', queue) == 1 and not (until_ms and until_ms - 1e15 > now_ms()) then
+local waits = left and window_ms(redis.pcall('zscore', queue, 'open')) > 0
+if redis.pcall('exists', queue) == 1 and not waits then
     local mode, head, granted = pass()
     if head and granted == 0 and (done == 1 or first == member) then -- who calls it?
         local ours = false

@@ -78,7 +78,8 @@ end
 
 remove(queue, nil, settled, hold)
 local position = member ~= '' and ticket_position() or -1
-if (position == 0 or position == 1) and tonumber(notes[4] or 0) < 5e15 + now - 500 then -- it will listen
+local noted = tonumber(notes[4] or 0) - 5e15 - now
+if (position == 0 or position == 1) and (noted < -500 or noted > AHEAD_MS) then -- it will listen
     redis.call('zadd', queue, string.format('%.0f', 5e15 + now), listens)
 end
 return { free >= n and window > 0 and math.min(window, 1000) or 1000, '', position }

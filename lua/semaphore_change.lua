@@ -43,7 +43,7 @@ elseif what == 'settle' then
     return 1
 elseif what == 'drain' then
     if free > 0 then
-        redis.call('set', key, '0')
+        redis.call('set', key, '0', 'keepttl') -- Redisson's drainPermits removes the ttl
     end
     return math.max(free, 0)
 end

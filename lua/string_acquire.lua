@@ -44,6 +44,7 @@ if holder == hold then
 end
 
 --# part_string
+--# part_queue
 --# part_pass
 
 if holder then

@@ -13,6 +13,7 @@
 local lock, queue = KEYS[1], KEYS[2]
 
 --# part_string
+--# part_queue
 --# part_pass
 
 local holder = redis.call('get', lock)

@@ -49,6 +49,7 @@ if not void_ms then -- the usual case; fast if the queue is empty, or the first 
 end
 
 --# part_string
+--# part_queue
 --# part_pass
 
 void_ms = tonumber(void_ms or 0)
@@ -58,10 +59,7 @@ local left = member and redis.pcall('zrem', queue, member) == 1
 if void_ms > 0 then
     local now = now_ms()
     redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
-    redis.pcall('zadd', queue, string.format('%.0f', 2e15 + now), hold)
-    if (tonumber(redis.pcall('pttl', queue)) or void_ms) < void_ms then
-        redis.pcall('pexpire', queue, void_ms)
-    end
+    add(queue, 2e15 + now, hold, void_ms)
 end
 
 if holder == hold or not holder and left and first == member then

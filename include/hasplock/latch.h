@@ -38,7 +38,7 @@ HLK_API const char *hlk_latch_name(const hlk_latch *latch);
  * HLK_OK           set
  * HLK_BUSY         it has a count that is not 0 yet; nothing was changed
  * HLK_E_UNSURE     sent and not answered; it may have been set, or may be yet. It is not repeated
- * HLK_E_SERVER     also: the name is that of another type, such as a lock; nothing was changed
+ * HLK_E_SERVER     also: the name is that of another type or no whole number, such as a lock; nothing was changed
  * HLK_E_CONNECT, AUTH, NOMEM, OS, INVALID, FORKED, CLOSED   nothing was changed, see status.h
  * Any thread. Blocks for up to reconnect_timeout_ms + reply_timeout_ms. (RCountDownLatch.trySetCount) */
 HLK_API HLK_MUST_USE enum hlk_status hlk_latch_try_set(hlk_latch *latch, int64_t count);
@@ -61,7 +61,7 @@ HLK_API enum hlk_status hlk_latch_count_down(hlk_latch *latch, int64_t n, int64_
  * HLK_BUSY         wait_ms is 0, and the count is not; or no answer came within reply_timeout_ms
  * HLK_TIMEOUT      the count was not 0 in all of wait_ms, as far as it was answered; the error text has it
  * HLK_E_CONNECT    no server within reconnect_timeout_ms
- * HLK_E_SERVER     also: the name is that of another type
+ * HLK_E_SERVER     also: the name is that of another type or no whole number
  * HLK_E_AUTH, NOMEM, OS, INVALID, FORKED, CLOSED    see status.h. Never HLK_E_UNSURE
  * A count that is set again at once after it became 0 may be missed, as with Redisson.
  * Any thread but one in a log callback. Blocks. A pthread cancellation point while it waits. (RCountDownLatch.await) */

@@ -40,7 +40,7 @@ Test(fair_acquire, answers_ttl_and_holder_to_one_who_does_not_join_and_changes_n
 
 Test(fair_acquire, answers_minus_1_for_a_hold_without_end)
 {
-    raw(admin, "HSET t foreign:1 1");
+    raw(admin, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     cr_assert_eq(busy(try_acquire(30000, B)).ms, -1);
     cr_assert_eq(busy(join(B)).ms, -1);
 }
@@ -265,7 +265,7 @@ Test(fair_acquire, refuses_keys_of_another_type_and_changes_nothing)
     cr_assert_eq(raw_int(admin, "EXISTS " QUEUE), 0);
 }
 
-Test(fair_acquire, refuses_a_hash_without_end_that_is_no_lock_and_changes_nothing)
+Test(fair_acquire, refuses_a_hash_that_is_no_lock)
 {
     for (int i = 0; i < NO_LOCKS; i++) {
         char set[160], before[400];
@@ -281,6 +281,12 @@ Test(fair_acquire, refuses_a_hash_without_end_that_is_no_lock_and_changes_nothin
         cr_assert_str_eq(queue(), "[\"" JAVA "\"]");
         raw(admin, "DEL " QUEUE " " SCORES);
     }
+}
+
+Test(fair_acquire, waits_for_a_read_write_lock_with_an_end)
+{
+    raw(admin, "HSET t mode read " JAVA " 1");
+    cr_assert_not_null(strstr(try_acquire(30000, A), "a hash, but no lock"));
     raw(admin, "PEXPIRE t 60000");
     cr_assert_eq(busy(try_acquire(30000, A)).position, -1, "it will be over");
 }

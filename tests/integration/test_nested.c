@@ -341,7 +341,7 @@ Test(nested, release_in_the_background_that_finds_another_holder_tells_the_loss)
     cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
     cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
     raw(fixture.redis, "DEL t");
-    raw(fixture.redis, "HSET t foreign:1 1");
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     cr_assert_eq(hlk_lock_release_async(lock, NULL, NULL), HLK_OK);
     fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);

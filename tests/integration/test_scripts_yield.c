@@ -27,14 +27,14 @@ Test(yield_window, run_twice_is_run_once)
     all_listen();
     acquire(30000, A);
     enqueue(B, TICKET(B));
-    release_with_window(A, 600000);
+    release_with_window(A, 5000);
     int64_t until = score("open");
-    cr_assert_str_eq(release_with_window(A, 600000), ":0");
+    cr_assert_str_eq(release_with_window(A, 5000), ":0");
     cr_assert_str_eq(release(A, 0), ":0");
     cr_assert_str_eq(leave(A, 0, TICKET(A)), ":0");
     cr_assert_eq(score("open"), until);
     cr_assert_eq(raw_pttl(admin, LOCK), -2, "nor is it given to the first in the queue");
-    cr_assert_str_eq(said(), "|open 7 600000 0 t||0");
+    cr_assert_str_eq(said(), "|open 7 5000 0 t||0");
     nobody_listens();
 }
 
@@ -43,7 +43,7 @@ Test(yield_window, gives_it_to_the_first_when_nobody_is_subscribed)
     inbox_b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);
     enqueue(B, TICKET(B));
-    cr_assert_str_eq(release_with_window(A, 600000), ":1");
+    cr_assert_str_eq(release_with_window(A, 5000), ":1");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert_str_eq(published(inbox_b), "grant 7 5000 0 t");
     redisFree(inbox_b);
@@ -55,11 +55,11 @@ Test(yield_window, is_also_for_a_line_that_is_empty)
 {
     all_listen();
     acquire(30000, A);
-    cr_assert_str_eq(release_with_window(A, 600000), ":1");
+    cr_assert_str_eq(release_with_window(A, 5000), ":1");
     cr_assert_str_eq(everything(), QUEUE " zset [\"open\"]; ");
-    cr_assert(between(600000 - WAIT_MS, raw_int(admin, "PTTL " QUEUE), 600000), "gone with the window");
+    cr_assert(between(1, raw_int(admin, "PTTL " QUEUE), 5000), "gone with the window");
     cr_assert_str_eq(said(), "|||0");
-    cr_assert_str_eq(release(B, 600000), ":0");
+    cr_assert_str_eq(release(B, 5000), ":0");
     raw(admin, "ZREM " QUEUE " open");
     raw(admin, "PEXPIRE " QUEUE " 500000");
     acquire(30000, A);
@@ -75,7 +75,7 @@ Test(yield_window, is_set_when_all_in_queue_are_dead)
     lock_channel = subscribe(CHANNEL);
     acquire(30000, A);
     enqueue(B, TICKET(B));
-    cr_assert_str_eq(release_with_window(A, 600000), ":1");
+    cr_assert_str_eq(release_with_window(A, 5000), ":1");
     cr_assert_str_eq(everything(), QUEUE " zset [\"open\"]; ");
     cr_assert_str_eq(published(lock_channel), "0");
     redisFree(lock_channel);
@@ -88,9 +88,9 @@ Test(yield_window, tells_the_first_live_one)
     acquire(30000, A);
     enqueue(B, TICKET(B));
     enqueue(C, TICKET(C));
-    release_with_window(A, 600000);
+    release_with_window(A, 5000);
     cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\", \"open\"]");
-    cr_assert_str_eq(published(inbox_c), "open 9 600000 0 t");
+    cr_assert_str_eq(published(inbox_c), "open 9 5000 0 t");
     redisFree(inbox_c);
     redisFree(lock_channel);
 }
@@ -101,9 +101,9 @@ Test(yield_window, tells_the_first_live_one_behind_any_number_of_dead)
     acquire(30000, A);
     enqueue(B, TICKET(B));
     put_dead_in_front(1500);
-    release_with_window(A, 600000);
+    release_with_window(A, 5000);
     cr_assert_str_eq(in_queue(), "[\"" TICKET(B) "\", \"open\"]");
-    cr_assert_str_eq(said(), "|open 7 600000 0 t||0");
+    cr_assert_str_eq(said(), "|open 7 5000 0 t||0");
     nobody_listens();
 }
 
@@ -113,20 +113,20 @@ Test(yield_window, works_on_a_full_server)
     acquire(30000, A);
     enqueue(B, TICKET(B));
     fill_server();
-    cr_assert_str_eq(release_with_window(A, 600000), ":1");
+    cr_assert_str_eq(release_with_window(A, 5000), ":1");
     cr_assert_str_eq(everything(), QUEUE " zset [\"" TICKET(B) "\", \"open\"]; ");
-    cr_assert_str_eq(said(), "|open 7 600000 0 t||0");
+    cr_assert_str_eq(said(), "|open 7 5000 0 t||0");
     nobody_listens();
 }
 
-/* A releases it while B and C are queued, with a window of ten minutes. */
+/* A releases it while B and C are queued, with a window that does not run out in a test. */
 static void window_opens(void)
 {
     all_listen();
     acquire(30000, A);
     enqueue(B, TICKET(B));
     enqueue(C, TICKET(C));
-    release_with_window(A, 600000);
+    release_with_window(A, 5000);
     said();
 }
 
@@ -144,7 +144,7 @@ Test(yield_window, while_it_lasts_nobody_of_ours_has_it)
     for (int i = 0; i < 3; i++) {
         const char *answer = enqueue(holds[i], places[i]);
         cr_assert_str_eq(answered(answer), expected[i], "%s", answer);
-        cr_assert(between(600000 - WAIT_MS, answered_ttl(answer), 600000), "as long as it lasts: %s", answer);
+        cr_assert(between(1, answered_ttl(answer), 5000), "as long as it lasts: %s", answer);
     }
     cr_assert_str_eq(everything(), before);
     cr_assert_str_eq(answered(enqueue(A, TICKET(A))), " 2", "who comes now is the last in the queue");
@@ -192,9 +192,9 @@ Test(yield_window, of_an_empty_queue_run_twice_is_run_once)
 {
     all_listen();
     acquire(30000, A);
-    release_with_window(A, 600000);
+    release_with_window(A, 5000);
     int64_t until = score("open");
-    cr_assert_str_eq(release_with_window(A, 900000), ":0");
+    cr_assert_str_eq(release_with_window(A, 5000), ":0");
     cr_assert_str_eq(release(A, 0), ":0");
     cr_assert_eq(score("open"), until);
     cr_assert_str_eq(everything(), QUEUE " zset [\"open\"]; ");
@@ -205,10 +205,10 @@ Test(yield_window, of_an_empty_queue_run_twice_is_run_once)
 Test(yield_window, of_an_empty_queue_is_opened_by_its_holder_only)
 {
     all_listen();
-    cr_assert_str_eq(release_with_window(A, 600000), ":0");
+    cr_assert_str_eq(release_with_window(A, 5000), ":0");
     cr_assert_str_eq(everything(), "");
     acquire(30000, B);
-    cr_assert_str_eq(release_with_window(A, 600000), ":0");
+    cr_assert_str_eq(release_with_window(A, 5000), ":0");
     cr_assert_str_eq(everything(), HELD_BY_B);
     cr_assert_str_eq(said(), "|||");
     nobody_listens();
@@ -217,7 +217,7 @@ Test(yield_window, of_an_empty_queue_is_opened_by_its_holder_only)
 Test(yield_window, of_an_empty_queue_is_not_set_when_nobody_is_subscribed)
 {
     acquire(30000, A);
-    cr_assert_str_eq(release_with_window(A, 600000), ":1");
+    cr_assert_str_eq(release_with_window(A, 5000), ":1");
     cr_assert_str_eq(everything(), "");
     cr_assert_not(was_published());
 }
@@ -226,10 +226,10 @@ Test(yield_window, of_an_empty_queue_stops_who_comes_and_it_is_in_queue_then)
 {
     all_listen();
     acquire(30000, A);
-    release_with_window(A, 600000);
+    release_with_window(A, 5000);
     const char *answer = acquire(30000, B);
     cr_assert_str_eq(answered(answer), " -1");
-    cr_assert(between(600000 - WAIT_MS, answered_ttl(answer), 600000));
+    cr_assert(between(1, answered_ttl(answer), 5000));
     cr_assert_str_eq(answered(enqueue(B, TICKET(B))), " 0");
     cr_assert_str_eq(in_queue(), "[\"" TICKET(B) "\", \"open\"]");
     window_is_over();
@@ -244,7 +244,7 @@ Test(yield_window, of_an_empty_queue_leaves_who_joins_its_300_s)
 {
     all_listen();
     acquire(30000, A);
-    release_with_window(A, 60000);
+    release_with_window(A, 5000);
     enqueue(B, TICKET(B));
     cr_assert(about(raw_pttl(admin, QUEUE), 300000));
     nobody_listens();
@@ -255,7 +255,7 @@ Test(yield_window, of_an_empty_queue_works_on_a_full_server)
     all_listen();
     acquire(30000, A);
     fill_server();
-    cr_assert_str_eq(release_with_window(A, 600000), ":1");
+    cr_assert_str_eq(release_with_window(A, 5000), ":1");
     cr_assert_str_eq(everything(), QUEUE " zset [\"open\"]; ");
     cr_assert_str_eq(said(), "|||0");
     nobody_listens();
@@ -393,7 +393,7 @@ Test(lock_leave, in_doubt_remembers_and_wakes)
 {
     three(FOREIGN);
     raw(admin, "DEL t");
-    cr_assert_str_eq(leave(B, 600000, TICKET(B)), ":2");
+    cr_assert_str_eq(leave(B, 5000, TICKET(B)), ":2");
     cr_assert_str_eq(raw_holder(admin, LOCK), C);
     cr_assert_str_eq(in_queue(), "[\"" B "\"]");
     cr_assert_str_eq(said(), "||grant 9 5000 0 t|");
@@ -405,7 +405,7 @@ Test(lock_leave, works_on_a_full_server)
     three(FOREIGN);
     raw(admin, "DEL t");
     fill_server();
-    cr_assert_str_eq(leave(B, 600000, TICKET(B)), ":2");
+    cr_assert_str_eq(leave(B, 5000, TICKET(B)), ":2");
     cr_assert_str_eq(raw_holder(admin, LOCK), C);
     cr_assert_str_eq(in_queue(), "[\"" B "\"]");
     nobody_listens();

@@ -211,7 +211,7 @@ Test(semaphore_scripts, call_all_for_whom_there_are_permits)
 
 /* --- the yield window --- */
 
-enum { WINDOW_MS = 60000 };
+enum { WINDOW_MS = 5000 };
 
 static void listen(int i)
 {
@@ -250,6 +250,30 @@ Test(semaphore_scripts, leave_what_is_free_to_redisson_in_a_window)
     age_member("open", WINDOW_MS);
     cr_assert_str_eq(acquire(A, 1), NAMES(A));
     cr_assert_str_eq(try_acquire(D, 1), NAMES(D));
+}
+
+/* What is set aside for a waiter that was called is so for 2 s. When the server's clock is set back, the moment of the
+ * ticket lies ahead. */
+Test(semaphore_scripts, set_nothing_aside_when_the_clock_was_set_back)
+{
+    expect_waits(A, 1, 0);
+    release(1);
+    expect_called("hlk-a-1-x");
+    cr_assert_str_eq(try_acquire(D, 1), "[:1000, \"\", :-1]");
+    raw(redis, "ZINCRBY %s 600000 %s", QUEUE, ticket(A, 1));
+    cr_assert_str_eq(try_acquire(D, 1), NAMES(D));
+}
+
+/* The same of a window. */
+Test(semaphore_scripts, have_no_window_when_the_clock_was_set_back)
+{
+    listen(0);
+    listen(1);
+    expect_waits(A, 1, 0);
+    release_yielding(1, WINDOW_MS);
+    expect_waits(A, 1, 0);
+    raw(redis, "ZINCRBY %s 600000 open", QUEUE);
+    cr_assert_str_eq(acquire(A, 1), NAMES(A));
 }
 
 /* Its permit is set aside. */

@@ -4,8 +4,8 @@
 #define HLK_TEST_NO_LOCK_H
 
 static const char *const no_locks[] = {
-    "name bob mail x", "a 1 b 1", "mode read b983c153-7421-469a-addb-44fb92259a1b:31 1", "name bob", "a 0", "a -1",
-    "a 1.5", "a 1x", "a 01",
+    "name bob mail x", "a 1 b 1", "mode read b983c153-7421-469a-addb-44fb92259a1b:31 1", "name bob", "apples 2",
+    "sku:77 2", "a 0", "a -1", "a 1.5", "a 1x", "a 01",
 };
 
 enum { NO_LOCKS = sizeof no_locks / sizeof *no_locks };

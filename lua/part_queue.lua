@@ -1,0 +1,28 @@
+-- part_queue: what is in the queue of a lock beside tickets: a yield window ("open") and tombstones, each with a
+-- moment. Included before part_pass and part_rw.
+-- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
+
+-- A yield window is not longer than 1 s. One that lasts longer than this was opened before the server's clock was set
+-- back, by more than a few seconds: it is over.
+local WINDOW_MS = 5000
+
+local function now_ms()
+    local time = redis.call('time')
+    return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- How long the yield window lasts whose score is `open` (nil: there is none). 0: it is over.
+local function window_ms(open)
+    local left = (tonumber(open) or 0) - 1e15
+    left = left > 0 and left - now_ms() or 0
+    return left <= WINDOW_MS and math.max(left, 0) or 0
+end
+
+-- A tombstone, or a yield window. The queue lives for `ms` more at least. A key of another type stays as it is.
+local function add(queue, score, member, ms)
+    local added = redis.pcall('zadd', queue, string.format('%.0f', score), member)
+    if type(added) == 'number' and (tonumber(redis.pcall('pttl', queue)) or ms) < ms then
+        redis.pcall('pexpire', queue, ms)
+    end
+end
+-- luacheck: pop
