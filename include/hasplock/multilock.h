@@ -14,10 +14,12 @@
  *
  * An acquire first tries all members at once. If all are free, it costs one round trip. Otherwise it keeps those that
  * come before the first busy one in the order of names, gives the others back, waits for the busy one, and tries the
- * rest again. All processes have the same order, so two multilocks do not wait for each other for ever. Redisson's
- * clients have no such order, nor have callers who hold one of the locks already. So a caller that holds some members
- * waits for the next one for 1 to 1.5 s only. Then it gives all back and waits for that one first, with a new place in
- * its queue.
+ * rest again. All processes have the same order, so multilocks do not wait for each other: one of them always gets all
+ * of its members. Redisson's clients have no such order, nor have callers who hold one of the locks already. So a
+ * caller that holds some members waits for the next one for 1 to 1.5 s only. Then it gives all back and waits for that
+ * one while it holds nothing, with a new place in its queue. When it has that one, it tries the others once. If one of
+ * them is busy, it gives all back and begins again. Whoever holds a member and waits for an earlier one in the order of
+ * names waits for up to 1.5 s for each multilock that is before it in the queue of that one.
  *
  * HLK_NOWAIT tries the members one after the other in that order, by a round trip each. If several callers try the same
  * members at the same time, one of them gets all.

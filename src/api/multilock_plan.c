@@ -4,19 +4,8 @@
 #include "hasplock/async.h"
 
 /* How long a caller that holds members waits for another one, whose holder may wait for these. The random part
- * separates two callers that do so at the same time. */
+ * separates it from others that do so by their clocks. */
 enum { SLICE_MS = 1000, SLICE_JITTER_MS = 500 };
-
-/* From now on that member is the first. */
-static void begin_with(struct hlk_multilock_plan *plan, hlk_lock *first)
-{
-    size_t n = 0;
-    plan->order[n++] = first;
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->members->locks[i] != first)
-            plan->order[n++] = plan->members->locks[i];
-    plan->waited = false;
-}
 
 /* --- what is not kept --- */
 
@@ -40,11 +29,20 @@ void hlk_multilock_plan_give_all_back(struct hlk_multilock_plan *plan)
 
 /* --- what is next --- */
 
+/* While members are held, the next one is waited for in the order of names only. Otherwise callers would wait for each
+ * other. */
+static bool may_wait(const struct hlk_multilock_plan *plan)
+{
+    return plan->held == 0 || !plan->first;
+}
+
 static enum hlk_multilock_todo next(const struct hlk_multilock_plan *plan)
 {
-    if (plan->held == plan->count)
+    size_t lacking = plan->count - plan->held;
+    if (lacking == 0)
         return plan->waited ? HLK_MULTILOCK_COMPLETE : HLK_MULTILOCK_DONE;
-    return plan->one_by_one || plan->count - plan->held == 1 ? HLK_MULTILOCK_NEXT : HLK_MULTILOCK_TRY;
+    bool waits_first = plan->first ? plan->held == 0 : lacking == 1;
+    return plan->one_by_one || waits_first ? HLK_MULTILOCK_NEXT : HLK_MULTILOCK_TRY;
 }
 
 static enum hlk_multilock_todo end(struct hlk_multilock_plan *plan, enum hlk_status status, const char *why)
@@ -54,10 +52,18 @@ static enum hlk_multilock_todo end(struct hlk_multilock_plan *plan, enum hlk_sta
     return HLK_MULTILOCK_DONE;
 }
 
-static enum hlk_multilock_todo again(struct hlk_multilock_plan *plan, hlk_lock *first)
+/* first: that member is waited for while none is held. NULL: all are tried, in the order of names. */
+static enum hlk_multilock_todo begin(struct hlk_multilock_plan *plan, hlk_lock *first)
 {
+    size_t n = 0;
     hlk_multilock_plan_give_all_back(plan);
-    begin_with(plan, first);
+    plan->first = first;
+    plan->waited = false;
+    if (first)
+        plan->order[n++] = first;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->members->locks[i] != first)
+            plan->order[n++] = plan->members->locks[i];
     return next(plan);
 }
 
@@ -85,8 +91,7 @@ enum hlk_multilock_todo hlk_multilock_plan_start(struct hlk_multilock_plan *plan
     plan->one_by_one = opts->wait_ms == 0 || has_groups(plan->members);
     plan->random = (unsigned)now ^ (unsigned)(uintptr_t)plan;
     plan->error.status = HLK_OK;
-    begin_with(plan, plan->members->locks[0]);
-    return next(plan);
+    return begin(plan, NULL);
 }
 
 /* Held are now those before the first that is not free. */
@@ -104,7 +109,9 @@ enum hlk_multilock_todo hlk_multilock_plan_tried(struct hlk_multilock_plan *plan
         return next(plan);
     if (why->status != HLK_BUSY)
         return end(plan, why->status, why->text);
-    return hlk_clock_ms() >= plan->deadline_ms ? end(plan, HLK_TIMEOUT, why->text) : HLK_MULTILOCK_NEXT;
+    if (hlk_clock_ms() >= plan->deadline_ms)
+        return end(plan, HLK_TIMEOUT, why->text);
+    return may_wait(plan) ? HLK_MULTILOCK_NEXT : begin(plan, NULL);
 }
 
 int64_t hlk_multilock_plan_left_ms(const struct hlk_multilock_plan *plan)
@@ -130,7 +137,7 @@ void hlk_multilock_plan_opts(struct hlk_multilock_plan *plan, struct hlk_acquire
         return;
     int64_t left = hlk_multilock_plan_left_ms(plan), max_ms = plan->held > 0 ? slice_ms(plan) : 0;
     plan->slice = max_ms > 0 && (left < 0 || max_ms < left);
-    opts->wait_ms = plan->slice ? max_ms : left;
+    opts->wait_ms = !may_wait(plan) ? 0 : plan->slice ? max_ms : left;
 }
 
 enum hlk_multilock_todo hlk_multilock_plan_acquired(struct hlk_multilock_plan *plan, enum hlk_status status,
@@ -140,7 +147,9 @@ enum hlk_multilock_todo hlk_multilock_plan_acquired(struct hlk_multilock_plan *p
         plan->held++;
         return next(plan);
     }
-    return status == HLK_TIMEOUT && plan->slice ? again(plan, plan->order[plan->held]) : end(plan, status, why);
+    if (!may_wait(plan))
+        return begin(plan, NULL); /* a failure that lasts is found again, by a wait */
+    return status == HLK_TIMEOUT && plan->slice ? begin(plan, plan->order[plan->held]) : end(plan, status, why);
 }
 
 /* While others were waited for, a hold may have been lost, and a fixed lease has become shorter. */
@@ -158,5 +167,5 @@ enum hlk_multilock_todo hlk_multilock_plan_completed(struct hlk_multilock_plan *
 {
     if (status == HLK_OK)
         return HLK_MULTILOCK_DONE;
-    return status == HLK_LOST ? again(plan, plan->order[0]) : end(plan, status, why);
+    return status == HLK_LOST ? begin(plan, NULL) : end(plan, status, why);
 }

@@ -24,7 +24,8 @@ struct hlk_multilock_plan {
     bool one_by_one;
     unsigned random;
     struct hlk_error error;
-    hlk_lock *order[HLK_MULTILOCK_MAX]; /* first the one that is waited for while none is held; then by names */
+    hlk_lock *first; /* waited for while none was held; the others are only tried then. NULL: none was */
+    hlk_lock *order[HLK_MULTILOCK_MAX]; /* `first`, if there is one; then by names */
 };
 
 enum hlk_multilock_todo hlk_multilock_plan_start(struct hlk_multilock_plan *plan, const hlk_lock *multilock,
