@@ -34,7 +34,7 @@ enum hlk_multilock_todo hlk_multilock_plan_start(struct hlk_multilock_plan *plan
 /* status[0] is that of order[held], and so on; why: that of all (api/outcome.h). */
 enum hlk_multilock_todo hlk_multilock_plan_tried(struct hlk_multilock_plan *plan, const enum hlk_status *status,
                                                  const struct hlk_error *why);
-/* For order[held], which is waited for from now on. */
+/* For order[held], which is waited for from now on, or only tried once (wait_ms 0). */
 void hlk_multilock_plan_opts(struct hlk_multilock_plan *plan, struct hlk_acquire_opts *opts);
 enum hlk_multilock_todo hlk_multilock_plan_acquired(struct hlk_multilock_plan *plan, enum hlk_status status,
                                                     const char *why);

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { CLIENTS = 6, TURNS = 50, SLICES = 2, NODES = 3 };
+enum { CLIENTS = 6, TURNS = 20, SLICES = 2, NODES = 3 };
 
 static const char *const names[MEMBERS] = { "tc", "ta", "tb" };
 
