@@ -12,6 +12,7 @@
  *     take                              the main thread acquires the shared lock; answer {"taken":true}
  *     give                              and releases it; answer {"released_ns":...}, the time before
  *                                       wake: `take` makes what all wait for, `give` lets it happen
+ *                                       ours-multilock-3: they take and give the last member
  *     quit, or end of input
  *
  * Scenarios of a round (runner/scenarios/ has their questions):

@@ -20,8 +20,8 @@ void ours_semaphore_peer(struct bench_peer *peer, hlk_client *const *client);
 /* ours_latch.c: makes it a peer whose threads wait for a latch. Likewise. */
 void ours_latch_peer(struct bench_peer *peer, hlk_client *const *client);
 
-/* ours_multilock.c: makes it a peer that acquires several locks at once. Likewise. */
-void ours_multilock_peer(struct bench_peer *peer, hlk_client *const *client);
+/* ours_multilock.c: makes it a peer that acquires several locks at once, by the variant. Likewise. */
+void ours_multilock_peer(struct bench_peer *peer, const char *variant, hlk_client *const *client);
 
 /* ours_hold.c: locks that are held for a long time. */
 int ours_hold(hlk_client *client, int count);

@@ -51,6 +51,8 @@ PEERS = {peer.name: peer for peer in [
     Peer("ours-semaphore-8", "ours", "hlk_semaphore, 8 permits"),
     Peer("ours-latch", "ours", "hasplock, hlk_latch"),
     Peer("ours-multilock", "ours", "hasplock, a multilock of 5 locks"),
+    Peer("ours-multilock-3", "ours", "the same of 3 locks"),
+    Peer("ours-multilock-3-async", "ours", "the same by async calls"),
     Peer("ours-unix", "ours", "hasplock, a Unix socket", place="unix"),
     Peer("ours-tls", "ours", "hasplock, TLS", place="tls"),
     Peer("ours-sentinel", "ours", "hasplock, a master that a sentinel names", place="sentinel"),

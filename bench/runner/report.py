@@ -2,10 +2,12 @@
 from statistics import median
 
 from .held import DELAYS
+from .interrupted import WINDOW_S, WINDOWS
 
 DIRECT = ("rate", "handoffs", "commands", "inner", "bytes_in", "bytes_out", "reads", "server_us", "client_us",
           "switches", "connections", "longest_run", "overtaken", "commands_handoff", "violations", "lost_updates",
-          "drain_s", "commands_all", "messages", "queued", "blocked", "others")
+          "drain_s", "commands_all", "messages", "queued", "blocked", "others", "rate_before",
+          *("window_%d" % (i + 1) for i in range(WINDOWS)))
 
 
 def summarize(rounds):
@@ -20,7 +22,7 @@ def summarize(rounds):
             values = [r[hist][share] for r in rounds if hist in r]
             if values:
                 summary["%s_%s" % (hist, share)] = median(values)
-    for key in ("rate", "handoffs", "drain_s"):
+    for key in ("rate", "handoffs", "drain_s", "back_s"):
         values = [r[key] for r in rounds if key in r]
         if values:
             summary[key + "_min"], summary[key + "_max"] = min(values), max(values)
@@ -108,6 +110,16 @@ def drain_table(scenario, summaries):
     return table(rows) + "\ncounts are per waiter, from the first holder's release on; messages: PUBLISH calls"
 
 
+def interrupted_table(_scenario, summaries):
+    windows = range(1, WINDOWS + 1)
+    rows = [["peer", "pairs/s before", *("+%.2f s" % (i * WINDOW_S) for i in windows), "back after s, at most",
+             "others %"]]
+    for name, s in summaries.items():
+        rows.append([name, number(s["rate_before"]), *(number(s["window_%d" % i]) for i in windows),
+                     number(s["back_s_max"]), number(s["others"] * 100)])
+    return table(rows) + "\n+0.25 s: pairs/s in the window that ends that long after the release"
+
+
 def held_table(scenario, summaries):
     rows = [["peer", "server % of a core", "client % of a core", "cmds/s", "KiB/s in", "take s", "RSS MB", "RSS B/lock",
              "heap B/lock", "server B/lock", "alive", "age p50", "age p99", "age max", "delay p50 ms", "p99 ms",
@@ -143,7 +155,7 @@ def delay_table(summaries):
 
 def scenario_table(scenario, summaries, noisy):
     """`noisy`: from this share of a core on, other processes invalidate a figure."""
-    draw = {"shared": shared_table, "drain": drain_table, "wake": drain_table,
+    draw = {"shared": shared_table, "drain": drain_table, "wake": drain_table, "interrupted": interrupted_table,
             "held": held_table}.get(scenario.kind, pair_table)
     disturbed = [name for name, s in summaries.items() if s["others"] > noisy]
     note = "\nDISTURBED, other processes used more than %.0f %% of a core: %s" % (noisy * 100, ", ".join(disturbed))

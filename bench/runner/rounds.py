@@ -4,7 +4,7 @@ import os
 import threading
 import time
 
-from . import drain, machine
+from . import drain, interrupted, machine
 from .driver import Driver, DriverError
 from .meter import Meter, evaluate
 from .places import PLACES
@@ -19,7 +19,7 @@ class Stand:
     def __init__(self, peer, command, scenario, placement, far):
         self.peer, self.scenario, self.placement = peer, scenario, placement
         self.drivers, self.rounds, self.discarded, self.warm_rates = [], [], [], []
-        self.first_holder = None        # drain, wake: the process that holds what the others wait for
+        self.first_holder = None        # drain, wake, interrupted: the process that holds what the others wait for
         self.failed = ""                # why it was removed
         self.sends = {**peer.sends, **(peer.sends_nested if scenario.kind == "nested" else {})}
         self.place = PLACES[peer.place](placement.server, peer.masters)
@@ -33,7 +33,7 @@ class Stand:
                 self.place.go_far(*far)
             for process in range(scenario.processes):
                 self.drivers.append(self.driver(peer.name, command, process))
-            if scenario.released_once:
+            if scenario.has_holder:
                 self.first_holder = self.driver(peer.name, command, scenario.processes)
             self.place.ready()
         except Exception:
@@ -67,7 +67,9 @@ class Stand:
     def round(self, seconds):
         """Runs one round and returns what it measured."""
         self.clear_page()
-        result = drain.measure(self) if self.scenario.released_once else self._measure(seconds)
+        result = (drain.measure(self) if self.scenario.released_once
+                  else interrupted.measure(self, seconds) if self.scenario.kind == "interrupted"
+                  else self._measure(seconds))
         if self.scenario.contended:
             check_exclusion(self, result)
         if self.scenario.kind == "permits" and self.page[2]:
@@ -80,9 +82,13 @@ class Stand:
     def prepare(self, seconds):
         """All threads have started, with their connections, and wait for `go`."""
         for driver in self.drivers:
-            driver.send("round %s %f %d" % (self.scenario.kind, seconds, self.scenario.threads))
+            driver.send("round %s %f %d" % (self.scenario.loop, seconds, self.scenario.threads))
         for driver in self.drivers:
             driver.answer()
+
+    def holds(self):
+        """So far, as the shared page counts them."""
+        return self.page[1]
 
     def go(self):
         start_ns = time.monotonic_ns() + 20_000_000

@@ -21,7 +21,7 @@ class Target:
 class Scenario:
     name: str
     title: str                  # what is held fixed and what one operation is, in a line
-    kind: str                   # of the round: own, shared, permits, drain, ... (bench/driver.h), or held
+    kind: str                   # of the round: own, shared, permits, drain, ... (bench/driver.h), interrupted, or held
     base: str                   # the peer that ratios refer to
     peers: tuple
     targets: tuple = ()
@@ -42,6 +42,16 @@ class Scenario:
     def contended(self):
         """One thread after the other holds it."""
         return self.kind in ("shared", "drain")
+
+    @property
+    def loop(self):
+        """What the drivers run."""
+        return "shared" if self.kind == "interrupted" else self.kind
+
+    @property
+    def has_holder(self):
+        """A process of its own holds what the others wait for."""
+        return self.released_once or self.kind == "interrupted"
 
     @property
     def released_once(self):
