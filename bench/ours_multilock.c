@@ -19,7 +19,7 @@ static hlk_lock *make_multilock(struct bench_worker *worker, hlk_lock **members,
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.owner = owner;
     for (int i = 0; i < count; i++) {
-        char name[sizeof worker->key + 8];
+        char name[sizeof worker->key + 16];
         (void)snprintf(name, sizeof name, "%s:%d", worker->key, i);
         members[i] = hlk_lock_create(*client_of_process, name, &opts);
     }
