@@ -4,9 +4,11 @@
   KEYS[2] queue    zset: tickets and notes (part_permits)
   ARGV[1] hold     "<client id>:<hold id>"
 
-  Returns 1        it has taken
+  Returns hold     it has taken
           0        it has not, or it is too long ago
   Twice   as once
+  Order   the first write is one that a full server still allows. The note is removed first: with its old score a ZADD
+          changes nothing, and replicas would be sent nothing
   Source  hasplock's own ]]
 local queue, hold = KEYS[2], ARGV[1]
 
@@ -16,5 +18,6 @@ local queue, hold = KEYS[2], ARGV[1]
 if tonumber(redis.call('zscore', queue, hold) or 0) < 3e15 then
     return 0
 end
+redis.call('zrem', queue, hold)
 note(queue, 3e15, hold)
-return 1
+return hold

@@ -83,7 +83,6 @@ const struct hlk_format hlk_format_semaphore = {
     .acquire = { HLK_SCRIPT_SEMAPHORE_ACQUIRE, semaphore_put_acquire, semaphore_keys, SEMAPHORE_RIGHTS },
     .release = { HLK_SCRIPT_SEMAPHORE_END, semaphore_put_end, semaphore_keys, SEMAPHORE_RIGHTS },
     .reacquire = &confirm,
-    .renew = &hlk_command_renew,
     .read_acquire = semaphore_read_acquire,
     .foreign_channel = semaphore_channel,
     .letter = 'p',

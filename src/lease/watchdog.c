@@ -330,7 +330,7 @@ static bool concerns(struct hlk_entry *e, struct hlk_node *server)
 
 static void verify(struct hlk_entry *e, void *server)
 {
-    if (!concerns(e, server))
+    if (!hlk_entry_format(e)->renew || !concerns(e, server))
         return;
     hlk_mutex_lock(e->mu);
     uint64_t h = e->hold.id;

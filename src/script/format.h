@@ -30,7 +30,8 @@ struct hlk_answer {
 
 struct hlk_format {
     struct hlk_command_type acquire, release, break_it, query;
-    /* A hold is raised, and many are renewed: hlk_command_reacquire, hlk_command_renew where the key is a hash. */
+    /* A hold is raised, and many are renewed: hlk_command_reacquire, hlk_command_renew where the key is a hash. renew
+     * NULL: its holds have no lease in Redis, so that none is renewed, nor verified after a reconnect. */
     const struct hlk_command_type *reacquire, *renew;
     /* What the reply to an acquire means. */
     enum hlk_answer_kind (*read_acquire)(const struct hlk_command *cmd, const redisReply *reply,

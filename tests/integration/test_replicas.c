@@ -1,6 +1,7 @@
 /* wait_replicas: an acquire that counts only when the replicas have it. A master and two replicas, all real. */
 #include "async_fixture.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -444,4 +445,68 @@ Test(replicas, are_waited_for_by_locks_of_each_kind)
     }
     server_allow(fixture.server, "redisson_lock_token:*");
     cr_assert_eq(calls(admin, "wait"), HLK_LOCK_STRING + 1);
+}
+
+/* --- a semaphore, which has no hold: what replicas have is the note that the call has taken --- */
+
+static hlk_semaphore *semaphore_of(hlk_client *client)
+{
+    hlk_semaphore *permits = hlk_semaphore_create(client, "t");
+    cr_assert_not_null(permits, "%s", hlk_last_error());
+    raw(admin, "SET t 2");
+    WAIT_FOR(raw_int(admin, "WAIT 2 100") == 2);
+    return permits;
+}
+
+static void end_semaphore(hlk_semaphore *permits)
+{
+    hlk_semaphore_destroy(permits);
+    fixture_close_all();
+    raw(admin, "DEL t hasplock_queue:{t}");
+}
+
+Test(replicas, have_the_permits_when_a_semaphores_acquire_returns)
+{
+    hlk_semaphore *permits = semaphore_of(open_waiting(2, LONG_MS));
+    cr_assert_eq(hlk_semaphore_acquire(permits, 2, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_str_eq(raw(seen[0], "GET t"), "\"0\"");
+    cr_assert_str_eq(raw(seen[1], "GET t"), "\"0\"");
+    cr_assert_eq(hlk_semaphore_release(permits, 2), HLK_OK, "%s", hlk_last_error());
+    end_semaphore(permits);
+}
+
+Test(replicas, that_are_too_few_get_a_semaphores_permits_back)
+{
+    hlk_semaphore *permits = semaphore_of(open_waiting(1, 300));
+    pause_both();
+    cr_assert_eq(hlk_semaphore_acquire(permits, 2, HLK_FOREVER), HLK_NOT_REPLICATED, "%s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), " 0 acknowledged it"), "%s", hlk_last_error());
+    WAIT_FOR(strcmp(raw(admin, "GET t"), "\"2\"") == 0);
+    end_semaphore(permits);
+}
+
+static void *take_permits(void *permits)
+{
+    return hlk_semaphore_acquire(permits, 2, HLK_FOREVER) == HLK_OK ? permits : NULL;
+}
+
+Test(replicas, are_waited_for_by_a_semaphore_across_a_reconnect)
+{
+    pthread_t thread;
+    void *taken;
+    hlk_client *client = open_waiting(1, LONG_MS);
+    hlk_semaphore *permits = semaphore_of(client);
+    pause_both();
+    cr_assert_eq(pthread_create(&thread, NULL, take_permits, permits), 0);
+    WAIT_FOR(blocked() == 1);
+    uint64_t before = fixture_counters(client).reconnects;
+    raw(admin, "CLIENT KILL TYPE normal SKIPME yes");
+    WAIT_FOR(fixture_counters(client).reconnects > before && blocked() == 1);
+    server_resume(replicas[0]);
+    server_resume(replicas[1]);
+    cr_assert_eq(pthread_join(thread, &taken), 0);
+    cr_assert_not_null(taken);
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
+    cr_assert_eq(hlk_semaphore_release(permits, 2), HLK_OK, "%s", hlk_last_error());
+    end_semaphore(permits);
 }
