@@ -96,6 +96,16 @@ struct hlk_entry *hlk_entry_find_hold(struct hlk_node *node, uint64_t hold)
     return e;
 }
 
+/* A lookup may find it again as it is, so nothing may be left in it that says "this is on its way". */
+static void settle_gone(struct hlk_entry *e)
+{
+    assert(e->state == HLK_ENTRY_NONE && hlk_list_empty(&e->waiters) && !e->ended_hold);
+    forget_hold(e);
+    hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
+    if (e->hold.ticket)
+        e->hold.ticket->passing.asks_ms = 0;
+}
+
 /* The last reference is dropped under the table's mutex, like a lookup. The entry's alarm may just have been taken from
  * the wheel, so the loop frees the entry after the alarms, in its next tick. Before that a lookup finds it: a thread
  * that acquires a lock again and again, and has an entry for each hold, always has the same one. (The loop is not woken
@@ -110,9 +120,7 @@ void hlk_entry_unref(struct hlk_entry *e)
     hlk_mutex_lock(&table->mu);
     bool last = atomic_fetch_sub(&e->refs, 1) == 1;
     if (last) {
-        assert(e->state == HLK_ENTRY_NONE && hlk_list_empty(&e->waiters) && !e->ended_hold);
-        forget_hold(e);
-        hlk_loop_cancel(table->loop, &e->hold.alarm);
+        settle_gone(e);
         hlk_list_push_back(&table->gone, &e->gone);
     }
     hlk_mutex_unlock(&table->mu);

@@ -19,16 +19,21 @@ struct hlk_entry *entry_of_holder(uint64_t holder)
     return hlk_entry_get_own(&unit.node, &hlk_format_permit, "a", 1, holder, true);
 }
 
-void permits_begin(void)
+void permits_open(void)
 {
-    unit_open();
-    unit.table.local_passes = PERMIT_PASSES;
     line = entry_of_holder(UINT64_MAX - PERMIT_NUMBER);
     for (int i = 0; i < 4; i++) {
         born(all[i]);
         entries[i] = entry_of_holder(all[i]->waiter.holder.id);
         all[i]->waiter.line = line;
     }
+}
+
+void permits_begin(void)
+{
+    unit_open();
+    unit.table.local_passes = PERMIT_PASSES;
+    permits_open();
     peer_up(&unit.peer);
     hold(of(&dan)); /* holds are brief */
     release(&dan);

@@ -13,6 +13,8 @@ extern struct hlk_entry *entries[4], *line;
 
 void permits_begin(void);
 void permits_end(void);
+/* A part of permits_begin: the line, the four holders and their entries, with references. */
+void permits_open(void);
 
 /* The helpers of entry_fixture.h are about `e`: from now on p's. Returns p. */
 struct fake_waiter *of(struct fake_waiter *p);

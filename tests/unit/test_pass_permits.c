@@ -407,6 +407,23 @@ Test(pass_permits, they_ask_if_permits_are_not_short)
     leaves(&bob);
 }
 
+/* The last handle of the semaphore is destroyed, and before the next tick there is one again. */
+Test(pass_permits, they_ask_in_a_line_that_was_found_again)
+{
+    circulate();
+    leaves(&bob);
+    hlk_entry_unref(e);
+    struct hlk_entry *again = unit_entry("a");
+    cr_assert_eq(again, e);
+    comes_again(&bob);
+    cr_assert(waits_for_a_pass(&bob));
+    cr_assert(hlk_timer_armed(&e->hold.alarm.timer));
+    peer_passes(&unit.peer, HLK_PASS_MS);
+    alarm_fires();
+    cr_assert(asks(&bob));
+    leaves(&bob);
+}
+
 /* --- leaving */
 
 Test(pass_permits, the_next_takes_the_ticket_over_if_it_waits_for_as_many)

@@ -241,6 +241,35 @@ Test(permit_line, the_next_one_waits_when_it_leaves)
     cr_assert(alarm_is_set());
 }
 
+/* All handles are destroyed, and before the next tick there are some again. */
+static void lose_and_find_line(void)
+{
+    struct hlk_entry *gone = line;
+    leaves(&cid);
+    release(of(&bob));
+    release(of(&ann));
+    for (int i = 0; i < 4; i++)
+        hlk_entry_unref(entries[i]);
+    hlk_loop_tick(unit.peer.loop); /* frees them: the line is without a reference then */
+    hlk_entry_unref(line);
+    permits_open();
+    cr_assert_eq(line, gone);
+}
+
+Test(permit_line, it_asks_in_a_line_that_was_found_again)
+{
+    circulate();
+    cr_assert(alarm_is_set());
+    lose_and_find_line();
+    hold(of(&dan));
+    cr_assert_eq(enter(of(&ann)), HLK_ENTER_QUEUED);
+    cr_assert(waits_for_a_pass(&ann));
+    cr_assert(hlk_timer_armed(&line->hold.alarm.timer));
+    peer_passes(&unit.peer, HLK_PASS_MS);
+    alarm_fires();
+    cr_assert(asks(&ann));
+}
+
 Test(permit_line, who_is_passed_one_does_not_ask_though_permits_are_not_short_now)
 {
     circulate();
