@@ -24,33 +24,6 @@ enum hlk_status hlk_semaphore_check(const hlk_semaphore *semaphore, const char *
 
 /* --- the handle --- */
 
-struct farewell { /* nobody waits for it */
-    struct hlk_command cmd;
-    hlk_lock *lock;
-    char settled[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];
-};
-
-static void on_farewell(struct hlk_call *call)
-{
-    struct farewell *farewell = HLK_CONTAINER(call, struct farewell, cmd.call);
-    hlk_command_drop_reply(&farewell->cmd);
-    hlk_handle_release(&farewell->lock->handle);
-    hlk_mem_free(farewell);
-}
-
-static void settle_rest(hlk_semaphore *semaphore)
-{
-    hlk_lock *lock = semaphore->lock;
-    struct farewell *farewell = hlk_mem_zalloc(sizeof *farewell);
-    if (!farewell || hlk_notes_take(lock->notes, farewell->settled, HLK_NOTES_KEPT) == 0) {
-        hlk_mem_free(farewell);
-        return;
-    }
-    farewell->lock = lock;
-    hlk_handle_retain(&lock->handle);
-    hlk_semaphore_send_settle(&farewell->cmd, lock, farewell->settled, on_farewell);
-}
-
 static void free_lock(struct hlk_handle *handle)
 {
     struct hlk_notes *notes = HLK_CONTAINER(handle, hlk_lock, handle)->notes;
@@ -102,7 +75,8 @@ void hlk_semaphore_destroy(hlk_semaphore *semaphore)
 {
     if (!semaphore || semaphore->lock->client->process != hlk_thread_process())
         return;
-    settle_rest(semaphore);
+    hlk_notes_close(semaphore->lock->notes);
+    hlk_semaphore_settle(semaphore->lock, semaphore->lock->notes);
     hlk_entry_unref(semaphore->line);
     hlk_lock_destroy(semaphore->lock);
     hlk_mem_free(semaphore);
@@ -215,14 +189,14 @@ static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permit
     return back;
 }
 
-enum hlk_status hlk_semaphore_released(const hlk_lock *lock, const struct hlk_release *pending,
+enum hlk_status hlk_semaphore_released(hlk_lock *lock, const struct hlk_release *pending,
                                        enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
     switch (outcome) {
     case HLK_RELEASE_DONE:
         HLK_COUNT(&lock->client->table, released);
-        if (!pending->cmd.doubt)
-            hlk_notes_add(lock->notes, pending->cmd.hold);
+        if (!pending->cmd.doubt && hlk_notes_add(lock->notes, pending->cmd.hold))
+            hlk_semaphore_settle(lock, lock->notes);
         return HLK_OK;
     case HLK_RELEASE_REFUSED:
         HLK_COUNT(&lock->client->table, release_refused);

@@ -1,7 +1,54 @@
 #include "api/semaphore_call.h"
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "node/cluster.h"
+
+/* --- notes --- */
+
+/* settled: cmd->settled, which lives until `done`. That runs once, perhaps before this returns. */
+static void send_settle(struct hlk_command *cmd, const hlk_lock *lock, const char *settled,
+                        void (*done)(struct hlk_call *call))
+{
+    struct hlk_error error;
+    *cmd = (struct hlk_command){ .type = &hlk_command_permits,
+                                 .change = HLK_PERMITS_SETTLE,
+                                 .client_id = lock->client->id,
+                                 .name = hlk_lock_text(lock),
+                                 .name_len = hlk_lock_text_len(lock),
+                                 .settled = settled };
+    hlk_node_direct(hlk_lock_node(lock), cmd);
+    cmd->call.done = done;
+    cmd->call.lazy = true;
+    if (hlk_command_send(cmd, &error) != HLK_COMMAND_IN_FLIGHT)
+        done(&cmd->call);
+}
+
+struct settle { /* nobody waits for it */
+    struct hlk_command cmd;
+    hlk_lock *lock;
+    char settled[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];
+};
+
+static void on_settled(struct hlk_call *call)
+{
+    struct settle *settle = HLK_CONTAINER(call, struct settle, cmd.call);
+    hlk_command_drop_reply(&settle->cmd);
+    hlk_handle_release(&settle->lock->handle);
+    hlk_mem_free(settle);
+}
+
+void hlk_semaphore_settle(hlk_lock *lock, struct hlk_notes *notes)
+{
+    struct settle *settle = hlk_mem_zalloc(sizeof *settle);
+    if (!settle || hlk_notes_take(notes, settle->settled, HLK_NOTES_KEPT) == 0) {
+        hlk_mem_free(settle);
+        return;
+    }
+    settle->lock = lock;
+    hlk_handle_retain(&lock->handle);
+    send_settle(&settle->cmd, lock, settle->settled, on_settled);
+}
 
 /* --- an acquire --- */
 
@@ -51,8 +98,8 @@ enum hlk_status hlk_semaphore_call_keep(struct hlk_acquire_op *op)
     if (hlk_entry_release(op->lock->entry, op->waiter.holder.id, &record) != HLK_LET_LAST)
         return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
     hlk_entry_release_finish(op->lock->entry);
-    if (!record.doubt)
-        hlk_notes_add(call->notes, record.h);
+    if (!record.doubt && hlk_notes_add(call->notes, record.h))
+        hlk_semaphore_settle(op->lock, call->notes);
     return HLK_OK;
 }
 
@@ -71,23 +118,6 @@ void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *loc
                                          .settled = settled };
     hlk_node_direct(node, &pending->cmd);
     pending->until_ms = hlk_clock_after(hlk_clock_ms(), HLK_LEASE_MAX_MS);
-}
-
-void hlk_semaphore_send_settle(struct hlk_command *cmd, const hlk_lock *lock, const char *settled,
-                               void (*done)(struct hlk_call *call))
-{
-    struct hlk_error error;
-    *cmd = (struct hlk_command){ .type = &hlk_command_permits,
-                                 .change = HLK_PERMITS_SETTLE,
-                                 .client_id = lock->client->id,
-                                 .name = hlk_lock_text(lock),
-                                 .name_len = hlk_lock_text_len(lock),
-                                 .settled = settled };
-    hlk_node_direct(hlk_lock_node(lock), cmd);
-    cmd->call.done = done;
-    cmd->call.lazy = true;
-    if (hlk_command_send(cmd, &error) != HLK_COMMAND_IN_FLIGHT)
-        done(&cmd->call);
 }
 
 static void end_give_back(struct hlk_call *call)
@@ -110,7 +140,7 @@ static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome 
         return;
     }
     call->text[hlk_text_number(call->text, (int64_t)pending->cmd.hold)] = '\0';
-    hlk_semaphore_send_settle(&pending->cmd, own, call->text, end_give_back);
+    send_settle(&pending->cmd, own, call->text, end_give_back);
 }
 
 void hlk_semaphore_call_give_back(struct hlk_acquire_op *op)

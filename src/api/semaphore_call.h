@@ -28,9 +28,8 @@ static inline struct hlk_semaphore_call *hlk_lock_semaphore_call(const hlk_lock 
 void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *lock, int64_t permits, int change,
                                 const char *settled);
 
-/* Only drops notes. settled: cmd->settled, which lives until `done`. That runs once, perhaps before this returns. */
-void hlk_semaphore_send_settle(struct hlk_command *cmd, const hlk_lock *lock, const char *settled,
-                               void (*done)(struct hlk_call *call));
+/* Sends a command that only drops the notes in `notes`, those of the lock's semaphore. Nobody waits for it. */
+void hlk_semaphore_settle(hlk_lock *lock, struct hlk_notes *notes);
 
 /* --- for acquire_op.c; each is a no-op for a lock --- */
 

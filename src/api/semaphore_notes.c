@@ -18,11 +18,20 @@ void hlk_notes_free(struct hlk_notes *notes)
     hlk_mem_free(notes);
 }
 
-void hlk_notes_add(struct hlk_notes *notes, uint64_t hold)
+bool hlk_notes_add(struct hlk_notes *notes, uint64_t hold)
 {
     hlk_mutex_lock(&notes->mu);
     if (notes->count < HLK_NOTES_KEPT)
         notes->holds[notes->count++] = hold;
+    bool closed = notes->closed;
+    hlk_mutex_unlock(&notes->mu);
+    return closed;
+}
+
+void hlk_notes_close(struct hlk_notes *notes)
+{
+    hlk_mutex_lock(&notes->mu);
+    notes->closed = true;
     hlk_mutex_unlock(&notes->mu);
 }
 

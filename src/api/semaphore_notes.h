@@ -1,12 +1,14 @@
 /* semaphore_notes.h - the notes of a semaphore that are needed no more.
  *
  * Redis has a note about each acquire and release, so that it happens once however often it is sent. When its answer is
- * here the note is needed no more, which the next command says (cmd->settled). */
+ * here the note is needed no more, which the next command says (cmd->settled). The last one is sent when the handle is
+ * destroyed; a call that ends after that sends one of its own. */
 #ifndef HLK_API_SEMAPHORE_NOTES_H
 #define HLK_API_SEMAPHORE_NOTES_H
 
 #include "base/mutex.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HLK_NOTES_KEPT 256      /* those that are too many grow old in Redis (lua/part_permits.lua) */
@@ -15,13 +17,16 @@
 
 struct hlk_notes {              /* of a semaphore's handle, freed with its lock */
     struct hlk_mutex mu;        /* rank LEAF; guards: */
+    bool closed;                        /* the handle is destroyed: no command of it follows */
     unsigned count;
     uint64_t holds[HLK_NOTES_KEPT];     /* whose notes are needed no more */
 };
 
 struct hlk_notes *hlk_notes_make(void);         /* NULL: no memory */
 void hlk_notes_free(struct hlk_notes *notes);   /* NULL is fine */
-void hlk_notes_add(struct hlk_notes *notes, uint64_t hold);
+/* True: no command will say so, and the caller has to send one. */
+bool hlk_notes_add(struct hlk_notes *notes, uint64_t hold);
+void hlk_notes_close(struct hlk_notes *notes);
 /* Takes out up to `most` of them, and writes them as text of at most HLK_NOTES_TEXT(most). Returns how many. */
 unsigned hlk_notes_take(struct hlk_notes *notes, char *out, unsigned most);
 

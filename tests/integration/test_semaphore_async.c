@@ -43,6 +43,11 @@ static void releases(int64_t n)
     cr_assert_eq(hlk_semaphore_release_async(permits, n, on_done, NULL), HLK_OK, "%s", hlk_last_error());
 }
 
+static bool is_queue_gone(void)
+{
+    return raw_int(fixture.redis, "EXISTS %s", SEMAPHORE_QUEUE) == 0;
+}
+
 Test(semaphore_async, completes_any_number_of_acquires)
 {
     semaphore_set(0);
@@ -68,7 +73,7 @@ Test(semaphore_async, free_permits_need_one_command_each)
     hlk_semaphore_destroy(permits);
     hlk_semaphore_destroy(theirs);
     permits = theirs = NULL;
-    WAIT_FOR(raw_int(fixture.redis, "EXISTS %s", SEMAPHORE_QUEUE) == 0);
+    WAIT_FOR(is_queue_gone());
 }
 
 Test(semaphore_async, ends_a_wait_in_each_way)
@@ -94,6 +99,33 @@ Test(semaphore_async, ends_a_wait_in_each_way)
     cr_assert_eq(outcome.closed, 1);
     WAIT_FOR(semaphore_tickets() == 0);
     hlk_cancel_destroy(cancel);
+}
+
+Test(semaphore_async, an_acquire_after_its_handle_leaves_no_note)
+{
+    semaphore_set(0);
+    acquires(1, HLK_FOREVER);
+    WAIT_FOR(semaphore_tickets() == 1);
+    hlk_semaphore_destroy(permits);
+    permits = NULL;
+    cr_assert_eq(hlk_semaphore_release(theirs, 1), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(outcome.ok == 1);
+    hlk_semaphore_destroy(theirs);
+    theirs = NULL;
+    WAIT_FOR(is_queue_gone());
+}
+
+Test(semaphore_async, a_release_after_its_handle_leaves_no_note)
+{
+    semaphore_set(0);
+    server_pause(fixture.server);
+    releases(1);
+    hlk_semaphore_destroy(permits);
+    permits = NULL;
+    server_resume(fixture.server);
+    WAIT_FOR(outcome.ok == 1);
+    WAIT_FOR(is_queue_gone());
+    cr_assert_eq(semaphore_free(), 1);
 }
 
 /* Each gives its permit back when it has it, so that it is passed on in the line. */
