@@ -68,3 +68,25 @@ BOTH(nests_to_write_while_it_reads_too)
     cr_assert_eq(hlk_lock_release(reading), HLK_OK);
     hlk_owner_destroy(owner);
 }
+
+/* Its read half was queued behind its write half: no message about it follows. */
+BOTH(reads_at_once_when_its_write_half_is_granted)
+{
+    static struct done writes, reads;
+    hlk_owner *owner = hlk_owner_create(client, "o");
+    hlk_lock *writing = rw_half(client, HLK_LOCK_WRITE, owner), *reading = rw_half(client, HLK_LOCK_READ, owner);
+    hlk_lock *elsewhere = rw_writer(fixture_open(NULL));
+    cr_assert_eq(hlk_lock_acquire(elsewhere, HLK_NOWAIT), HLK_OK);
+    acquire(writing, HLK_FOREVER, NULL, &writes);
+    LOOP_UNTIL(rw_queued() == 1);
+    acquire(reading, HLK_FOREVER, NULL, &reads);
+    LOOP_UNTIL(rw_queued() == 2);
+    cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
+    cr_assert_eq(result(&writes), HLK_OK, "%s", writes.error);
+    int64_t began = test_now_ms();
+    cr_assert_eq(result(&reads), HLK_OK, "%s", reads.error);
+    cr_assert_lt(running_ms(began), 2000, "not by a poll");
+    cr_assert_eq(hlk_lock_release(writing), HLK_OK);
+    cr_assert_eq(hlk_lock_release(reading), HLK_OK);
+    hlk_owner_destroy(owner);
+}
