@@ -38,11 +38,17 @@ static void one_each_server(void (*fn)(redisContext *redis))
     fn(fixture.redis);
 }
 
+static void one_allow(const char *glob)
+{
+    server_allow(fixture.server, glob);
+}
+
 const struct every_place every_one_server = { .begin = fixture_begin,
                                               .end = fixture_end,
                                               .open = fixture_open,
                                               .close = fixture_close,
                                               .each_server = one_each_server,
+                                              .allow = one_allow,
                                               .watchdog_ms = 600,
                                               .counts_waits = true };
 
@@ -55,7 +61,7 @@ static void set_number(redisContext *redis)
 
 static void forget_number(redisContext *redis)
 {
-    raw(redis, "DEL t hasplock_queue:{t}"); /* and the notes of calls in doubt */
+    raw(redis, "DEL t");
 }
 
 void every_begin(const struct every_kind *kind, unsigned flags)
@@ -63,9 +69,14 @@ void every_begin(const struct every_kind *kind, unsigned flags)
     every_place->begin(flags);
     own.kind = kind;
     if (kind->fenced)
-        server_allow(fixture.server, "redisson_lock_token:*");
+        every_allow("redisson_lock_token:*");
     if (kind->kind == EVERY_SEMAPHORE_KIND)
         every_place->each_server(set_number);
+}
+
+void every_allow(const char *glob)
+{
+    every_place->allow(glob);
 }
 
 void every_end(void)

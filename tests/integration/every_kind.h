@@ -38,6 +38,7 @@ struct every_place {
     hlk_client *(*open)(const struct hlk_client_opts *opts);
     void (*close)(hlk_client *client);
     void (*each_server)(void (*fn)(redisContext *redis));
+    void (*allow)(const char *glob);    /* server_allow */
     int64_t watchdog_ms;        /* short, for a loss or a renewal that a test waits for */
     bool counts_waits;          /* in hlk_counters.waiting */
 };
@@ -47,7 +48,8 @@ extern const struct every_place *every_place;       /* of this test program */
 void every_begin(const struct every_kind *kind, unsigned flags);    /* of fixture.h */
 void every_end(void);                                               /* no-op without the first one */
 
-/* Of one client. NULL: the place's usual ones. */
+void every_allow(const char *glob);                                 /* a key that may be left */
+
 struct hlk_client_opts every_opts(void);
 hlk_client *every_open(const struct hlk_client_opts *opts);
 /* The same, past the proxy. */
