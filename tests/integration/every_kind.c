@@ -249,9 +249,8 @@ static void on_semaphore(hlk_semaphore *semaphore, enum hlk_status status, void 
 
 void every_acquire_async(struct every_handle handle, const struct hlk_acquire_opts *opts, struct every_done *done)
 {
-    enum hlk_status status = handle.lock
-                                 ? hlk_lock_acquire_async(handle.lock, opts, on_lock, done)
-                                 : hlk_semaphore_acquire_async(handle.semaphore, 1, opts, on_semaphore, done);
+    enum hlk_status status = handle.lock ? hlk_lock_acquire_async(handle.lock, opts, on_lock, done)
+                                         : hlk_semaphore_acquire_async(handle.semaphore, 1, opts, on_semaphore, done);
     cr_assert_eq(status, HLK_OK, "%s", hlk_last_error());
 }
 

@@ -1,5 +1,5 @@
-/* every_kind.h - the kinds of lock as a table, and the places where they are kept: one server, a server with replicas, a
- * quorum. What holds for each kind is a function in every_promise.c; each test_every_kind*.c makes a test of each
+/* every_kind.h - the kinds of lock as a table, and the places where they are kept: one server, a server with replicas,
+ * a quorum. What holds for each kind is a function in every_promise.c; each test_every_kind*.c makes a test of each
  * promise for each kind at its place.
  *
  * A kind that is not in the table fails every_kind.has_a_row_for_each_kind. The lock is "t". */
@@ -13,7 +13,8 @@
 
 /* Each lock; those that a quorum has; and with a semaphore, whose calls have no holder and no lease. */
 #define EACH_QUORUM_LOCK(is) is(plain) is(non_reentrant) is(string)
-#define EACH_LOCK(is) EACH_QUORUM_LOCK(is) is(fenced) is(fair) is(spin) is(non_reentrant_fair) is(read) is(write) is(permit)
+#define EACH_LOCK(is)                                                                                                  \
+    EACH_QUORUM_LOCK(is) is(fenced) is(fair) is(spin) is(non_reentrant_fair) is(read) is(write) is(permit)
 #define EACH_KIND(is) EACH_LOCK(is) is(semaphore)
 
 #define EVERY_NUMBER(kind) EVERY_##kind,

@@ -8,7 +8,7 @@
 
 enum {
     PATIENCE_MS = 15000,
-    LEASE_MS = 1000,    /* fixed: of a hold that is to be over */
+    LEASE_MS = 1000, /* fixed: of a hold that is to be over */
     LONG_MS = 60000
 };
 
