@@ -72,6 +72,9 @@ if mode == 'write' and beside ~= '' and redis.call('hexists', lock, beside .. ':
     if not put(kind, hold, lease, mode) then
         redis.call('set', own, '1', 'px', lease) -- the reply is the server's refusal
     end
+    if void[2] then -- else it would be granted again when it has been released
+        redis.pcall('zrem', queue, member)
+    end
     return hold
 end
 

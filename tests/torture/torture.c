@@ -348,6 +348,23 @@ void torture_expect_ttls(const struct torture_case *at, const struct torture_run
     }
 }
 
+void torture_expect_no_ticket(const struct torture_case *at, const struct torture_run *run)
+{
+    const char *name = hlk_script_table[at->row->script].name;
+    bool acquires = strlen(name) > 8 && strcmp(name + strlen(name) - 8, "_acquire") == 0;
+    if (!at->family->dead_at || !acquires || !matches(run->answer, "^(\\[:[0-9]+, )?\"" ME "\"\\]?$"))
+        return;
+    struct words args;
+    split(&args, at->row->args, 0);
+    bool list = strcmp(at->family->dead_at, FAIR_QUEUE) == 0;
+    for (int i = 0; i < args.n; i++)
+        if (strncmp(args.argv[i], ME " ", strlen(ME " ")) == 0 || (list && strcmp(args.argv[i], ME) == 0)) {
+            const char *left =
+                raw(torture_admin, list ? "LPOS %s %s" : "ZSCORE %s %s", at->family->dead_at, args.argv[i]);
+            torture_expect(strcmp(left, "(nil)") == 0, at, run, "it has its ticket still: %s", left);
+        }
+}
+
 void torture_expect_sound(const struct torture_case *at, const struct torture_run *run)
 {
     if (!at->family->unsound[0])

@@ -59,6 +59,8 @@ void torture_expect_answer(const struct torture_case *at, const struct torture_r
 void torture_expect_bounded(const struct torture_case *at, const struct torture_run *run);
 /* A key that had a ttl still has one, and a new one has one. */
 void torture_expect_ttls(const struct torture_case *at, const struct torture_run *run);
+/* The ticket of a hold that is acquired is no more in the queue: it would be granted again, after the release. */
+void torture_expect_no_ticket(const struct torture_case *at, const struct torture_run *run);
 /* The keys are in a state that they may be in. */
 void torture_expect_sound(const struct torture_case *at, const struct torture_run *run);
 
