@@ -12,6 +12,8 @@
  *           no renewal leaves after end(h) has left, nor after the holding thread has ended;
  *           LOST is told once, before B can hold (unless an operator broke the lock), and after AT_RISK (unless the
  *           server said so); what was told lost is never valid again, and no fresh hold appears beneath a lost one;
+ *           after LOST, B cannot hold before A has released each hold of it, or the margin is over (unless an operator
+ *           broke the lock);
  *           an acquire that answers OK is valid at that moment; a shorter re-entry never shortens what is left;
  *           when A has ended and no copy is left, the lock is not A's (orphaned hold: not longer than one lease).
  * STALL     A's threads may stand still for any time (SIGSTOP, a starved machine): then telling may come late, and what
@@ -36,6 +38,7 @@
  *   REVIVE              a good answer after LOST makes it held again
  *   REVIVE_OVER         so does one after held_until, before LOST is told (fails with STALL: a call has compared the
  *                       clock by then, and answered LOST)
+ *   END_AT_LOST         end(h) is written as soon as LOST was told, and not when A has released, or the margin is over
  *   NO_END_AFTER_LOST   nothing gives the lock back after LOST
  *   FRESH_UNDER_LOST    acquire while a lost hold is not yet released starts a new one
  *   NO_CLOSE_FIRST      end(h) is written before the lease is marked as ending
@@ -103,6 +106,8 @@ byte round = 0;                 /* also the hold id */
 byte left = 0, count = 0;
 bool risk_told = false, lost_told = false;
 bool end_due = false;           /* end(h) is to be written, or to be written again */
+bool end_kept = false;          /* it is to be written after a loss: when A has released each hold of it, */
+byte kept = 0;                  /*   or so long after LOST */
 bool on_wire = false;           /* the command that asking or ending waits for is under way */
 bool renewing = false;          /* a renewal is under way */
 bool nested = false;
@@ -213,9 +218,11 @@ inline first_live() {
 inline lose() {
   assert(!lost_told);
   OWE;
-  lost_told = true; state = lost; left = 0; renewing = false; on_wire = false;
-#ifndef NO_END_AFTER_LOST
+  lost_told = true; state = lost; kept = left; left = 0; renewing = false; on_wire = false;
+#if defined(END_AT_LOST)
   end_due = true
+#elif !defined(NO_END_AFTER_LOST)
+  end_kept = true
 #endif
 }
 
@@ -234,7 +241,7 @@ inline to_ending() { OWE; state = ending; end_due = true; on_wire = false; left 
 
 inline to_idle() {
   state = idle; left = 0; risk_told = false; lost_told = false; over_seen = false; end_due = false; on_wire = false;
-  renewing = false; nested = false;
+  renewing = false; nested = false; kept = 0;
 #ifdef GIVE_UP
   ends = 0; raising = 0; owed = 0; doubted = false
 #endif
@@ -324,7 +331,7 @@ active proctype World() {
   /* --- the application's threads --- */
   :: atomic { state == idle && round < ROUNDS -> round++; state = asking }
 #ifdef FRESH_UNDER_LOST
-  :: atomic { state == lost && !end_due && round < ROUNDS -> to_idle(); round++; count = 0; beneath = true;
+  :: atomic { state == lost && !end_due && !end_kept && round < ROUNDS -> to_idle(); round++; count = 0; beneath = true;
        state = asking }
 #endif
   :: atomic { state == asking -> to_ending() }                                  /* out of time, or cancelled */
@@ -339,7 +346,8 @@ active proctype World() {
 #ifdef STALL
   :: atomic { state == held && left == 0 && !over_seen -> over_seen = true }    /* asks how much is left, or nests */
 #endif
-  :: atomic { state == lost && count > 0 -> count--; if :: count == 0 && !end_due -> to_idle() :: else fi }
+  :: atomic { state == lost && count > 0 -> count--;
+       if :: count == 0 && !end_due && !end_kept -> to_idle() :: else fi }
   :: atomic { state == held && orphaned == 0 ->                             /* its thread ends without release */
        orphaned = round;
 #ifndef KEEP_RENEWING
@@ -349,6 +357,7 @@ active proctype World() {
 
   /* --- the library: what it writes --- */
   :: atomic { state == asking && !on_wire && n < SLOTS -> send(acquire, round); on_wire = true }
+  :: atomic { end_kept && (count == 0 || kept == 0) -> end_kept = false; end_due = true }
   :: atomic { end_due && !on_wire && n < SLOTS -> send(end, round); on_wire = true; end_sent[round] = true }
 #ifdef COLLECT_THEN_SEND
   :: atomic { state == held && !renewing && batch == 0 -> batch = round; renewing = true }
@@ -414,8 +423,12 @@ active proctype World() {
 #ifndef STALL
        assert(state != held || broken == round);                /* A was told, or has let go itself */
 #endif
+       assert(state != lost || broken == round || count == 0 || kept == 0);     /* A has its margin to stop */
 #ifdef REACH_B_AFTER_LOSS
        assert(state != lost || broken != 0);
+#endif
+#ifdef REACH_B_IN_MARGIN
+       assert(state != lost || broken != 0 || kept == 0);
 #endif
      }
   :: atomic { b_holds -> b_holds = false; if :: holder == B_HOLD -> holder = 0; ttl = 0 :: else fi; ran_fast = false }
@@ -426,6 +439,7 @@ active proctype World() {
        do :: f < n -> if :: age[f] < LEASE -> age[f]++ :: else fi; f++ :: else -> break od;
        f = 0;
        if :: left > 0 -> left-- :: else fi;
+       if :: kept > 0 -> kept-- :: else fi;
 #ifdef GIVE_UP
        if :: ends > 0 -> ends-- :: else fi;
        if :: owed > 0 && owed != FOR_EVER -> owed-- :: else fi;
