@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "lease/hold_end.h"
 
 #include <sys/eventfd.h>
 
@@ -50,6 +51,7 @@ void hlk_ended_hold_drop(struct hlk_entry *e, struct hlk_ended_hold *ended_hold,
     if (holder_lives)
         atomic_fetch_sub(ended_hold->counted.holds, 1);
     hlk_handle_release(ended_hold->handle);
+    hlk_lost_end_unref(ended_hold->end);
     hlk_mem_free(ended_hold);
 }
 
@@ -66,6 +68,18 @@ struct hlk_ended_hold *hlk_ended_hold_add(struct hlk_entry *e, struct hlk_holder
     ended_hold->next = e->ended_hold;
     e->ended_hold = ended_hold;
     hlk_entry_ref(e);
+    return ended_hold;
+}
+
+bool hlk_ended_hold_keep(struct hlk_entry *e, uint64_t h, struct hlk_lost_end *end)
+{
+    hlk_mutex_lock(e->mu);
+    struct hlk_ended_hold *ended_hold = e->ended_hold;
+    while (ended_hold && ended_hold->h != h)
+        ended_hold = ended_hold->next;
+    if (ended_hold)
+        ended_hold->end = end;
+    hlk_mutex_unlock(e->mu);
     return ended_hold;
 }
 

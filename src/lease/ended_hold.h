@@ -14,6 +14,9 @@ struct hlk_ended_hold *hlk_ended_hold_add(struct hlk_entry *e, struct hlk_holder
  * is lowered. */
 void hlk_ended_hold_drop(struct hlk_entry *e, struct hlk_ended_hold *ended_hold, bool holder_lives);
 
+/* The ended hold of the lost hold h takes over the reference. False: there is none any more. Takes the mutex itself. */
+bool hlk_ended_hold_keep(struct hlk_entry *e, uint64_t h, struct hlk_lost_end *end);
+
 /* Counts a hold that was lost through this handle and is not released: one more, or one less. Updates its descriptor.
  * NULL is fine. */
 void hlk_handle_count_lost(struct hlk_handle *handle, bool lost);

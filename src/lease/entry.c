@@ -107,9 +107,20 @@ static bool undo_raise_unnoted(struct hlk_entry *e, unsigned releases)
     return true;
 }
 
+/* The holder has released each hold of a lost one, and is at work no more. The result is for hlk_lost_end_hurry. */
+static struct hlk_lost_end *drop_released(struct hlk_entry *e, struct hlk_ended_hold *ended_hold)
+{
+    struct hlk_lost_end *end = ended_hold->end;
+    ended_hold->end = NULL;
+    ended_hold->releases = 1; /* hlk_ended_hold_drop then counts it as a loss */
+    hlk_ended_hold_drop(e, ended_hold, true);
+    return end;
+}
+
 void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h)
 {
     bool unref = false, ended = false;
+    struct hlk_lost_end *end = NULL;
     lock_between_renewals(e);
     if (e->state == HLK_ENTRY_HELD && hlk_entry_is_held_by(e, holder) && e->hold.id == h) {
         if (is_unnoted(e)) {
@@ -128,11 +139,12 @@ void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h)
             ended_hold->releases--;
             /* the outer hold was released before the loss */
         } else if (ended_hold && ended_hold->h == h && ended_hold->releases) {
-            hlk_ended_hold_drop(e, ended_hold, true);
+            end = drop_released(e, ended_hold);
             unref = true;
         }
     }
     hlk_mutex_unlock(e->mu);
+    hlk_lost_end_hurry(e, end);
     if (ended)
         hlk_entry_release_finish(e);
     if (unref)
@@ -152,14 +164,13 @@ static void part(struct hlk_entry *e, struct hlk_release_record *out)
 }
 
 static enum hlk_let_go release_ended(struct hlk_entry *e, struct hlk_ended_hold *ended_hold,
-                                     struct hlk_release_record *out, bool *unref)
+                                     struct hlk_release_record *out, struct hlk_lost_end **end, bool *unref)
 {
     if (!ended_hold->releases)
         return HLK_LET_UNSURE;
     out->why = ended_hold->why;
     if (--ended_hold->releases == 0) {
-        ended_hold->releases = 1; /* hlk_ended_hold_drop then counts it as a loss */
-        hlk_ended_hold_drop(e, ended_hold, true);
+        *end = drop_released(e, ended_hold);
         *unref = true;
     }
     return HLK_LET_LOST;
@@ -200,6 +211,7 @@ enum hlk_let_go hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct h
     lock_between_renewals(e);
     enum hlk_let_go verdict = HLK_LET_NOT_HOLDER;
     struct hlk_park *woken = NULL;
+    struct hlk_lost_end *end = NULL;
     struct hlk_ended_hold *ended_hold = e->ended_hold ? hlk_ended_hold_find(e, holder) : NULL;
     if (e->state == HLK_ENTRY_HELD && e->holder.id == holder) {
         int64_t now = hlk_clock_ms();
@@ -210,10 +222,11 @@ enum hlk_let_go hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct h
         }
         verdict = is_unnoted(e) ? release_unnoted(e, out, &ended) : release_held(e, out, &woken, &unref);
     } else if (ended_hold) {
-        verdict = release_ended(e, ended_hold, out, &unref);
+        verdict = release_ended(e, ended_hold, out, &end, &unref);
     }
     hlk_mutex_unlock(e->mu);
     hlk_park_wake_signalled(woken);
+    hlk_lost_end_hurry(e, end);
     if (ended)
         hlk_entry_release_finish(e);
     if (unref)

@@ -37,6 +37,7 @@ struct hlk_entry_table;
 struct hlk_format;
 struct hlk_entry;
 struct hlk_release_record;
+struct hlk_lost_end;
 
 enum hlk_entry_state {
     HLK_ENTRY_NONE,
@@ -136,6 +137,7 @@ struct hlk_ended_hold {
     unsigned releases;
     struct hlk_handle *handle;
     const char *why;                    /* of a loss; a literal */
+    struct hlk_lost_end *end;           /* its release, which waits for the holder's; referenced. NULL: no memory */
     struct hlk_holder counted;          /* the holder whose `holds` counts it */
     bool settled;                       /* the unsure release is answered: */
     enum hlk_status outcome;
@@ -312,6 +314,8 @@ struct hlk_release_record {        /* what a release needs to know of its hold *
     uint64_t h;
     bool doubt;
     int64_t until_ms;       /* Redis' ttl is over by then */
+    int64_t kept_until_ms;  /* of a lost hold: its holder may still be at work until then */
+    bool orphan;            /*   nobody will release it */
     int64_t known_ms;       /* when the attempt was sent whose reply was the last to confirm the hold; 0: none */
     unsigned count;
     int64_t permits;        /* of a semaphore: so many are taken by it */

@@ -1,5 +1,6 @@
 /* How a hold is lost: it is reported, kept for its holder's next call, and released. */
 #include "base/clock.h"
+#include "base/min.h"
 #include "lease/ended_hold.h"
 #include "lease/entry_internal.h"
 #include "lease/entry_table.h"
@@ -57,6 +58,8 @@ static bool lose_hold(struct hlk_entry *e, const char *why, struct hlk_release_r
     hlk_mutex_assert_held(e->mu);
     bool orphan = e->hold.lease.state == HLK_LEASE_ORPHANED;
     hlk_entry_fill_record(e, out);
+    out->kept_until_ms = hlk_min_ms(e->hold.lease.until_ms, hlk_clock_ms()) + e->hold.lease.margin_ms;
+    out->orphan = orphan;
     hlk_lease_move(&e->hold.lease, HLK_LEASE_LOST);
     HLK_UNCOUNT(e->node->table, held);
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
@@ -95,7 +98,11 @@ bool hlk_entry_lose_begin(struct hlk_entry *e, uint64_t h, const char *why, stru
 
 static void lost(struct hlk_entry *e, const struct hlk_release_record *record)
 {
-    hlk_hold_end_lost(e, record);
+    struct hlk_lost_end *end = hlk_lost_end_make(e, record);
+    if (record->orphan)
+        hlk_lost_end_unref(end);
+    else if (end && !hlk_ended_hold_keep(e, record->h, end))
+        hlk_lost_end_hurry(e, end); /* its holder has released it meanwhile */
     hlk_entry_release_finish(e);
 }
 

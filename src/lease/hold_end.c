@@ -54,38 +54,55 @@ void hlk_hold_hand_back(struct hlk_entry *e, const struct hlk_release_record *re
     end_hold(e, record, true);
 }
 
-/* The release of a lost hold. It is announced at once, so that no other release is sent (a late grant would start one),
- * and sent after the loss was reported. */
-struct lost_end {
+/* --- of a lost hold --- */
+
+struct hlk_lost_end {
     struct hlk_release pending;
-    struct hlk_job job;
+    struct hlk_job job;     /* behind the callbacks of the loss */
+    int64_t kept_until_ms;
+    atomic_int refs;        /* one until it is settled, one of the ended hold */
 };
+
+void hlk_lost_end_unref(struct hlk_lost_end *end)
+{
+    if (end && atomic_fetch_sub(&end->refs, 1) == 1)
+        hlk_mem_free(end);
+}
 
 static void on_lost_end(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
-    struct hlk_entry *e = pending->ctx;
     (void)outcome, (void)error;
-    hlk_entry_unref(e);
-    hlk_mem_free(HLK_CONTAINER(pending, struct lost_end, pending));
+    hlk_entry_unref(pending->ctx);
+    hlk_lost_end_unref(HLK_CONTAINER(pending, struct hlk_lost_end, pending));
 }
 
 static void run_lost_end(struct hlk_job *job)
 {
-    struct lost_end *end = HLK_CONTAINER(job, struct lost_end, job);
+    struct hlk_lost_end *end = HLK_CONTAINER(job, struct hlk_lost_end, job);
     struct hlk_entry *e = end->pending.ctx;
-    hlk_release_start(&e->node->releases, &end->pending, NULL, false);
+    hlk_release_start_at(&e->node->releases, &end->pending, end->kept_until_ms);
 }
 
-void hlk_hold_end_lost(struct hlk_entry *e, const struct hlk_release_record *record)
+struct hlk_lost_end *hlk_lost_end_make(struct hlk_entry *e, const struct hlk_release_record *record)
 {
-    struct lost_end *end = hlk_mem_zalloc(sizeof *end);
-    if (end) { /* else the lease expires */
-        hlk_entry_ref(e);
-        hlk_hold_end_fill(&end->pending, e, record);
-        end->pending.settled = on_lost_end;
-        end->pending.ctx = e;
-        end->job.run = run_lost_end;
-        hlk_release_announce(&e->node->releases, &end->pending);
-        hlk_events_post(e->node->table->events, &end->job);
-    }
+    struct hlk_lost_end *end = hlk_mem_zalloc(sizeof *end);
+    if (!end)
+        return NULL; /* the lease expires */
+    hlk_entry_ref(e);
+    hlk_hold_end_fill(&end->pending, e, record);
+    end->pending.settled = on_lost_end;
+    end->pending.ctx = e;
+    end->job.run = run_lost_end;
+    end->kept_until_ms = record->kept_until_ms;
+    atomic_init(&end->refs, 2);
+    hlk_release_announce(&e->node->releases, &end->pending);
+    hlk_events_post(e->node->table->events, &end->job);
+    return end;
+}
+
+void hlk_lost_end_hurry(struct hlk_entry *e, struct hlk_lost_end *end)
+{
+    if (end)
+        hlk_release_hurry(&e->node->releases, &end->pending);
+    hlk_lost_end_unref(end);
 }

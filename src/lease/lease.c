@@ -45,6 +45,19 @@ void hlk_lease_move(struct hlk_lease *lease, enum hlk_lease_state to)
     lease->state = (uint8_t)to;
 }
 
+/* A good reply to a command that was sent at sent_ms, with this lease. A cap ends the hold while Redis has more of it
+ * than the margin. A renewal near a cap is short, and has the margin of the lease that it renews. */
+static void raise_until(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms)
+{
+    int64_t until = hlk_min_ms(hlk_lease_until(sent_ms, lease_ms), lease->cap_ms);
+    if (until <= lease->until_ms)
+        return;
+    int64_t longer = lease_ms > lease->lease_ms ? lease_ms : lease->lease_ms;
+    int64_t room = sent_ms + lease_ms - hlk_lease_drift_ms(lease_ms) - until;
+    lease->until_ms = until;
+    lease->margin_ms = (uint32_t)hlk_min_ms(hlk_lease_margin_ms(longer), room);
+}
+
 bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, bool fixed, int64_t cap_ms,
                      int64_t now_ms)
 {
@@ -54,6 +67,7 @@ bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms,
     lease->lease_ms = lease_ms;
     lease->sent_ms = sent_ms;
     lease->until_ms = until;
+    lease->margin_ms = (uint32_t)hlk_lease_margin_ms(lease_ms);
     lease->ends_ms = now_ms + lease_ms; /* the attempt may have run just now */
     lease->raising_ms = 0;
     lease->cap_ms = cap_ms;
@@ -90,7 +104,7 @@ static int64_t risk_ms(const struct hlk_lease *lease, int64_t at_risk_ms)
 
 bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, int64_t at_risk_ms, int64_t now_ms)
 {
-    int64_t until = hlk_min_ms(hlk_lease_until(sent_ms, lease_ms), lease->cap_ms);
+    raise_until(lease, sent_ms, lease_ms);
     lease->asked_ms = 0;
     if (lease->granted)
         lease->lease_ms = lease_ms;
@@ -99,8 +113,6 @@ bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_m
         lease->ends_ms = now_ms + lease_ms;
     if (sent_ms > lease->sent_ms)
         lease->sent_ms = sent_ms;
-    if (until > lease->until_ms)
-        lease->until_ms = until;
     lease->capped = lease->until_ms == lease->cap_ms;
     if (lease->state != HLK_LEASE_AT_RISK || lease->capped || sent_ms >= lease->until_ms - risk_ms(lease, at_risk_ms))
         return false;

@@ -44,6 +44,7 @@ struct hlk_lease {
     bool fixed;             /* never renewed */
     bool capped;            /* the cap has shortened a renewal: no further renewals */
     bool granted;           /* lease_ms comes from a grant; the first renewal replaces it by the watchdog's */
+    uint32_t margin_ms;     /* for so long after until_ms Redis keeps the hold, on any clock within the drift */
 };
 
 int64_t hlk_lease_drift_ms(int64_t lease_ms);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/min.h"
 #include "script/engine.h"
 
 #define TRY_AGAIN_MS 100
@@ -185,6 +186,80 @@ void hlk_release_start(struct hlk_releases *releases, struct hlk_release *pendin
         park(pending);
 }
 
+/* --- those that are started later --- */
+
+void hlk_release_start_at(struct hlk_releases *releases, struct hlk_release *pending, int64_t at_ms)
+{
+    hlk_mutex_lock(&releases->mu);
+    bool keeps = !pending->hurried && !releases->hurries && hlk_clock_ms() < at_ms;
+    pending->kept = keeps;
+    pending->start_ms = at_ms;
+    if (keeps && at_ms < releases->start_ms)
+        releases->start_ms = at_ms;
+    hlk_mutex_unlock(&releases->mu);
+    if (keeps)
+        hlk_loop_wake_by(releases->loop, at_ms);
+    else
+        hlk_release_start(releases, pending, NULL, false);
+}
+
+void hlk_release_hurry(struct hlk_releases *releases, struct hlk_release *pending)
+{
+    hlk_mutex_lock(&releases->mu);
+    bool starts = pending->kept;
+    pending->kept = false;
+    pending->hurried = true;
+    hlk_mutex_unlock(&releases->mu);
+    if (starts)
+        hlk_release_start(releases, pending, NULL, false);
+}
+
+/* Those whose time has come; nobody else starts them. They stay among all, as promised. */
+static struct hlk_release *take_kept(struct hlk_releases *releases, int64_t now_ms)
+{
+    struct hlk_release *first = NULL, **end = &first;
+    hlk_mutex_assert_held(&releases->mu);
+    releases->start_ms = INT64_MAX;
+    for (struct hlk_list *node = releases->all.next; node != &releases->all; node = node->next) {
+        struct hlk_release *pending = HLK_CONTAINER(node, struct hlk_release, link);
+        if (pending->kept && pending->start_ms <= now_ms) {
+            pending->kept = false;
+            *end = pending;
+            end = &pending->next;
+        } else if (pending->kept && pending->start_ms < releases->start_ms) {
+            releases->start_ms = pending->start_ms;
+        }
+    }
+    *end = NULL;
+    return first;
+}
+
+static void start_taken(struct hlk_releases *releases, struct hlk_release *taken)
+{
+    while (taken) {
+        struct hlk_release *pending = taken;
+        taken = pending->next;
+        hlk_release_start(releases, pending, NULL, false);
+    }
+}
+
+static void start_due(struct hlk_releases *releases, int64_t now_ms)
+{
+    hlk_mutex_lock(&releases->mu);
+    struct hlk_release *due = now_ms >= releases->start_ms ? take_kept(releases, now_ms) : NULL;
+    hlk_mutex_unlock(&releases->mu);
+    start_taken(releases, due);
+}
+
+void hlk_releases_hurry_all(struct hlk_releases *releases)
+{
+    hlk_mutex_lock(&releases->mu);
+    releases->hurries = true;
+    struct hlk_release *kept = take_kept(releases, INT64_MAX);
+    hlk_mutex_unlock(&releases->mu);
+    start_taken(releases, kept);
+}
+
 static bool wait_to_send(struct hlk_release *pending, struct hlk_thread *waiter, int64_t at_ms)
 {
     struct hlk_error error;
@@ -306,13 +381,14 @@ static void releases_on_tick(struct hlk_tick *tick, int64_t now_ms)
     hlk_mutex_unlock(&releases->mu);
     if (due)
         send_parked(releases);
+    start_due(releases, now_ms);
 }
 
 static int64_t releases_tick_due_ms(struct hlk_tick *tick)
 {
     struct hlk_releases *releases = HLK_CONTAINER(tick, struct hlk_releases, tick);
     hlk_mutex_lock(&releases->mu);
-    int64_t due_ms = releases->parked > 0 ? releases->try_at_ms : INT64_MAX;
+    int64_t due_ms = hlk_min_ms(releases->parked > 0 ? releases->try_at_ms : INT64_MAX, releases->start_ms);
     hlk_mutex_unlock(&releases->mu);
     return due_ms;
 }
@@ -381,6 +457,7 @@ void hlk_releases_init(struct hlk_releases *releases, hlk_loop *loop, const char
     releases->client_id = client_id;
     hlk_mutex_init(&releases->mu, HLK_RANK_RELEASES);
     hlk_list_init(&releases->all);
+    releases->start_ms = INT64_MAX;
     releases->tick.run = releases_on_tick;
     releases->tick.due_ms = releases_tick_due_ms;
     hlk_loop_add_tick(loop, &releases->tick);
@@ -388,6 +465,7 @@ void hlk_releases_init(struct hlk_releases *releases, hlk_loop *loop, const char
 
 void hlk_releases_settle_all(struct hlk_releases *releases)
 {
+    hlk_releases_hurry_all(releases);
     for (;;) {
         hlk_mutex_lock(&releases->mu);
         releases->closed = true;

@@ -40,7 +40,11 @@ struct hlk_release {               /* heap; the pending releases' from start unt
     int64_t until_ms;           /* the lease is over then */
     bool handed_back;           /* the starter's: of a grant that nobody waited for any more */
     bool in_flight;             /* the waiter's: its attempt is in the stream */
-    bool promised;              /* under the mutex: not started yet */
+    bool promised;              /* under the mutex: not started yet, and started */
+    bool kept;                  /*   at start_ms, by the loop, */
+    bool hurried;               /*   or at once */
+    int64_t start_ms;
+    struct hlk_release *next;   /* of those that are started together */
     bool parked;                /* under the mutex: no attempt flies, waits for a connection or a later moment */
     atomic_bool optional;       /* any thread: others of its kind were enough, close does not wait for this one when no
                                  * attempt flies */
@@ -59,7 +63,9 @@ struct hlk_releases {
     struct hlk_list all;
     unsigned parked;
     bool closed;                /* nothing is sent any more: what is parked is given up */
+    bool hurries;               /* none is kept any more */
     int64_t try_at_ms;
+    int64_t start_ms;           /* the earliest of those that are kept; INT64_MAX: none */
 };
 
 void hlk_releases_init(struct hlk_releases *releases, hlk_loop *loop, const char *client_id);
@@ -78,6 +84,12 @@ bool hlk_releases_refused(struct hlk_releases *releases, uint64_t hold, struct h
 
 /* An end that will be started later, for certain: from now on hlk_releases_has knows of it. q.hold is set. */
 void hlk_release_announce(struct hlk_releases *releases, struct hlk_release *pending);
+
+/* Then: it is started at that time, by the loop. Or before, by a call of hlk_release_hurry, which may come first. */
+void hlk_release_start_at(struct hlk_releases *releases, struct hlk_release *pending, int64_t at_ms);
+/* Any thread, while its memory is valid, also when it was started or settled before. */
+void hlk_release_hurry(struct hlk_releases *releases, struct hlk_release *pending);
+void hlk_releases_hurry_all(struct hlk_releases *releases);     /* from now on none is kept: the client is closed */
 
 /* cmd's type, router, name, hold, place and fenced, until_ms, known_ms, doubt, acquire_epoch, settled, ctx are set. The
  * end is in the stream, or parked, on return: what the caller sends next comes after it. With waiter: hlk_release_wait

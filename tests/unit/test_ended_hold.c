@@ -158,6 +158,90 @@ Test(ended_hold, without_memory_a_loss_is_over_when_its_client_is_closed)
     cr_assert_eq(atomic_load(&ann.holds), 0u);
 }
 
+/* --- its release in Redis --- */
+
+static size_t sent(void)
+{
+    return strlen(peer_hears(&unit.peer));
+}
+
+static void lose_in_redis(struct fake_waiter *p)
+{
+    peer_up(&unit.peer);
+    hold(p);
+    enter(p);
+    peer_passes(&unit.peer, e->hold.lease.until_ms - unit_now_ms());
+    (void)hlk_entry_lock_held(e, e->hold.id);
+}
+
+static void wait_for(int64_t ms)
+{
+    peer_passes(&unit.peer, ms);
+    hlk_loop_tick(unit.peer.loop);
+}
+
+/* The holder has not released, and may still be at work. */
+Test(ended_hold, is_released_when_its_margin_is_over)
+{
+    lose_in_redis(&ann);
+    cr_assert_str_eq(unit_tells(), "LOST a;");
+    wait_for(LEASE / 10 - 1);
+    cr_assert_eq(sent(), 0u);
+    wait_for(1);
+    cr_assert_gt(sent(), 0u);
+    let_go(&ann);
+    let_go(&ann);
+    cr_assert_eq(sent(), 0u);
+}
+
+Test(ended_hold, is_released_with_the_last_release_of_its_holder)
+{
+    lose_in_redis(&ann);
+    cr_assert_str_eq(unit_tells(), "LOST a;");
+    let_go(&ann);
+    cr_assert_eq(sent(), 0u);
+    let_go(&ann);
+    cr_assert_gt(sent(), 0u);
+    peer_answers(&unit.peer, ":1\r\n");
+    wait_for(LEASE / 10);
+    cr_assert_eq(sent(), 0u);
+}
+
+Test(ended_hold, is_not_released_before_it_was_told)
+{
+    lose_in_redis(&ann);
+    let_go(&ann);
+    let_go(&ann);
+    wait_for(LEASE / 10);
+    cr_assert_eq(sent(), 0u);
+    cr_assert_str_eq(unit_tells(), "LOST a;");
+    cr_assert_gt(sent(), 0u);
+}
+
+Test(ended_hold, of_an_orphan_is_released_when_its_margin_is_over)
+{
+    peer_up(&unit.peer);
+    hold(&ann);
+    hlk_entry_orphan(e, ann.waiter.holder.id);
+    peer_passes(&unit.peer, e->hold.lease.until_ms - unit_now_ms());
+    hlk_entry_lose(e, e->hold.id, "over");
+    cr_assert_str_eq(unit_tells(), "ORPHANED a;");
+    wait_for(LEASE / 10 - 1);
+    cr_assert_eq(sent(), 0u);
+    wait_for(1);
+    cr_assert_gt(sent(), 0u);
+}
+
+Test(ended_hold, is_released_at_once_when_the_client_closes)
+{
+    lose_in_redis(&ann);
+    cr_assert_str_eq(unit_tells(), "LOST a;");
+    hlk_releases_hurry_all(&unit.node.releases);
+    cr_assert_gt(sent(), 0u);
+    let_go(&ann);
+    let_go(&ann);
+}
+
 /* --- the handle through which it was acquired --- */
 
 static int vias_freed;

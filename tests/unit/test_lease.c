@@ -72,6 +72,38 @@ Test(lease, counts_from_the_sending_not_from_the_answer)
     cr_assert_eq(lease.until_ms, hlk_lease_until(SENT, LEASE));
 }
 
+/* --- for how long Redis keeps it after that --- */
+
+Test(lease, has_the_margin_of_what_raised_it)
+{
+    begin(1000, true, INT64_MAX);
+    cr_assert_eq(lease.margin_ms, 100);
+    (void)hlk_lease_renewed(&lease, SENT + 10, 500, 0, SENT + 10);
+    cr_assert_eq(lease.margin_ms, 100, "it ends no later than before");
+    (void)hlk_lease_renewed(&lease, SENT + 20, 60000, 0, SENT + 20);
+    cr_assert_eq(lease.margin_ms, 6000);
+}
+
+/* A renewal near the cap is short, and has the margin of the whole lease: Redis has it for so long after the cap. */
+Test(lease, has_the_whole_margin_after_a_renewal_near_the_cap)
+{
+    int64_t cap = SENT + LEASE + 5000, now = SENT + LEASE - 5000;
+    begin(LEASE, false, cap);
+    int64_t short_ms = hlk_lease_renewal_ms(&lease, LEASE, now);
+    cr_assert_lt(short_ms, LEASE);
+    (void)hlk_lease_renewed(&lease, now, short_ms, 0, now);
+    cr_assert_eq(lease.until_ms, cap);
+    cr_assert_eq(lease.margin_ms, LEASE / 10);
+    cr_assert_leq(cap + lease.margin_ms + hlk_lease_drift_ms(short_ms), now + short_ms);
+}
+
+Test(lease, has_a_margin_within_what_redis_has_of_it)
+{
+    begin(LEASE, false, SENT + LEASE);
+    (void)hlk_lease_renewed(&lease, SENT + 10000, LEASE - 10000 + 500, 0, SENT + 10000);
+    cr_assert_eq(lease.until_ms + lease.margin_ms, SENT + LEASE + 500 - hlk_lease_drift_ms(LEASE - 9500));
+}
+
 /* --- the period of renewals --- */
 
 Test(lease, is_renewed_after_a_third)
