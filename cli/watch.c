@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define GROUP_LOOK_MS 20   /* how often a stopped group is checked, because no event reports its end */
-#define KILL_AHEAD_MS 25   /* for the kill itself: from held_until on, the library may give the lock to others */
+#define KILL_AHEAD_MS 25   /* for the kill itself: it is over when the lock counts as lost */
 #define HELPER_AHEAD_MS 15 /* the same for the helper, so that the loop usually kills first */
 #define HELPER_NEWS 8      /* how often in a lease the helper's time is updated */
 #define AFTER_KILL_MS 1000 /* a group that lives longer after SIGKILL hangs in the kernel, or init reaps it late */

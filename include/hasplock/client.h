@@ -37,9 +37,11 @@ struct hlk_event {              /* owned by the library; valid during the callba
     const char *holder;             /* the hold as written in Redis */
     int64_t     held_until_at_ms;   /* The lock counts as lost from this moment on, by hlk_now_ms. No other holder is
                                      * possible before a tenth of the lease later (at least 50 ms, at most half of the
-                                     * lease): this is the time left to stop. After a break, or when the server lost
-                                     * its data, it is the moment at which the client learned of it, and another
-                                     * holder may exist already. */
+                                     * lease): this is the time left to stop. It ends earlier with the last release by
+                                     * the holder (this callback may call it), and when the client is closed. After a
+                                     * break, or when the server lost its data, it is the moment at which the client
+                                     * learned of it, and another holder may exist already. Over several masters:
+                                     * quorum.h. */
     const char *why;                /* for people: "no answer to renewals from the server", "max_hold_ms is over" */
 };
 
@@ -162,8 +164,9 @@ struct hlk_client_opts {
 HLK_API HLK_MUST_USE enum hlk_status hlk_client_open(hlk_client **out, const char *url,
                                                      const struct hlk_client_opts *opts);
 
-/* Closes a client: wakes all waiting calls (HLK_E_CLOSED), releases everything held, delivers the callbacks that are
- * due, joins the threads, frees the client. Destroy locks, owners and cancels before or after; until then they return
+/* Closes a client: wakes all waiting calls (HLK_E_CLOSED), releases everything held, and every lost lock that another
+ * client cannot hold yet (held_until_at_ms), so end the work under them before. Delivers the callbacks that are due,
+ * joins the threads, frees the client. Destroy locks, owners and cancels before or after; until then they return
  * HLK_E_CLOSED. NULL is fine. Call it once, from one thread; in a callback it only logs an error. Blocks for up to
  * reply_timeout_ms for the calls that are inside, and as long again for what it has to release, if necessary on a new
  * connection. */

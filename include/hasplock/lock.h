@@ -10,8 +10,8 @@
  * itself. A lease can be lost: the server lost its data, an operator broke the lock, or this process stood still or was
  * cut off. The loss is reported by an event (client.h), hlk_lock_lost_fd becomes readable, hlk_lock_left_ms is 0, and
  * acquire and release by that holder return HLK_LOST until each hold is released. A loss is never silent, and never
- * undone behind the holder's back. A holder that is cut off gets the event when hlk_lock_held_until has come, before
- * another holder is possible.
+ * undone behind the holder's back. A holder that is cut off gets the event when hlk_lock_held_until has come. Another
+ * holder is possible a tenth of the lease later (client.h), or after the last release by this one.
  *
  * HLK_LOCK_FAIR serves first come, first served: each waiting thread and owner has a position of its own in one queue,
  * shared by all processes and by Redisson's RFairLock. A waiter that has died costs nothing (one of Redisson: 5 s, any
@@ -67,8 +67,12 @@ struct hlk_lock_opts {
     int           kind;          /* enum hlk_lock_kind */
     unsigned      reserved;      /* Must be 0. */
     hlk_owner    *owner;         /* The holder. NULL: the calling thread. The lock keeps a reference. */
-    int64_t       lease_ms;      /* Default lease of its acquires. 100 to a year: fixed. 0: the watchdog renews it. */
-    int64_t       max_hold_ms;   /* > 0: a hold lasts no longer than this; renewals end in time. 0: no limit. */
+    int64_t       lease_ms;      /* Default lease of its acquires. 100 to a year: fixed. 0: the watchdog renews it.
+                                  * Redis has the lock for so long. The hold counts for less, by 2 % and 2 ms for the
+                                  * clocks, and by a tenth (at least 50 ms): for 4398 ms of 5000. */
+    int64_t       max_hold_ms;   /* > 0: a hold lasts no longer than this; renewals end in time. It is lost then, and
+                                  * another holder is possible as after any loss (held_until_at_ms in client.h). 0: no
+                                  * limit. */
     hlk_event_fn *on_event;      /* Events of holds taken through this handle, before the client's own. NULL: none. */
     void         *event_ctx;     /* Passed to on_event. Borrowed until destroy has returned and the last such hold is
                                   * over; if a release after destroy returns HLK_LOST, also until on_event has run. */
@@ -129,7 +133,8 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const
 /* Releases one hold. The last release frees the lock and gives it to the next waiter. Renewal ends before it is sent.
  * HLK_OK           one hold less. Also: the outcome of an earlier HLK_E_UNSURE or HLK_E_CONNECT is known now
  * HLK_NOT_HOLDER   nothing changed
- * HLK_LOST         the hold was lost before; the holder owes one release less
+ * HLK_LOST         the hold was lost before; the holder owes one release less. With the last one another holder is
+ *                  possible
  * HLK_E_UNSURE, HLK_E_CONNECT   not answered. The release is repeated in the background until the lease is over. The
  *                  lock counts as not held, and is never renewed. Calling again waits for the outcome; acquiring again
  *                  first settles it. UNSURE also when the server was restarted, or replaced by another one, before it
@@ -144,7 +149,8 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const
  * of them has a fixed lease: then the count is written to Redis). (RLock.unlock) */
 HLK_API enum hlk_status hlk_lock_release(hlk_lock *lock);
 
-/* Extends the lease of a held lock: it ends no sooner than `lease_ms` (100 to a year) from now. Never shortens it.
+/* Extends the lease of a held lock: Redis has it for `lease_ms` (100 to a year) from now on, or longer. The hold counts
+ * for less, as after an acquire: hlk_lock_left_ms is 4398 after 5000. Never shortens it.
  * HLK_OK           the lease was extended
  * HLK_LOST         the hold is lost; also when no time was left (hlk_lock_left_ms): what is over is not revived
  * HLK_NOT_HOLDER, HLK_E_INVALID   nothing was changed. INVALID also for a lease beyond what max_hold_ms leaves

@@ -58,9 +58,9 @@ void hlk_hold_hand_back(struct hlk_entry *e, const struct hlk_release_record *re
 
 struct hlk_lost_end {
     struct hlk_release pending;
-    struct hlk_job job;     /* behind the callbacks of the loss */
+    struct hlk_job job; /* behind the callbacks of the loss */
     int64_t kept_until_ms;
-    atomic_int refs;        /* one until it is settled, one of the ended hold */
+    atomic_int refs; /* one until it is settled, one of the ended hold */
 };
 
 void hlk_lost_end_unref(struct hlk_lost_end *end)

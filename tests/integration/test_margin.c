@@ -17,7 +17,7 @@ enum { KINDS = 5, WATCHDOG = 3000, FIXED = 600 };
 static struct {
     const char *word;
     int kind;
-    char name[16];                      /* another one in each round */
+    char name[16]; /* another one in each round */
 } kinds[KINDS] = {
     { "plain", HLK_LOCK_PLAIN, "" }, { "fair", HLK_LOCK_FAIR, "" },     { "string", HLK_LOCK_STRING, "" },
     { "write", HLK_LOCK_WRITE, "" }, { "permit", HLK_LOCK_PERMIT, "" },
@@ -51,15 +51,15 @@ static hlk_lock *lock_of(hlk_client *client, int i, int64_t lease_ms, int64_t ma
 
 struct way {
     const char *word;
-    int64_t lease_ms, max_hold_ms;      /* of the holder's locks */
+    int64_t lease_ms, max_hold_ms; /* of the holder's locks */
     int64_t margin_ms;
     bool stops_server, orphans, in_process;
 };
 
 struct contest {
-    hlk_client *client;                 /* the holder's */
+    hlk_client *client; /* the holder's */
     hlk_lock *held[KINDS];
-    struct actor *holder[KINDS];        /* orphans: the threads that end */
+    struct actor *holder[KINDS]; /* orphans: the threads that end */
     struct actor *waiter[KINDS];
 };
 
