@@ -31,8 +31,9 @@
  * ttl * clock_drift_factor + 2 ms. It is renewed, also by a majority, until it is released, or until max_renewals or
  * max_hold_ms ends it. After a renewal, masters that do not have the hold are asked for it again; so one that was away
  * when it was acquired makes up for one that goes away later. Events are those of client.h. HLK_EVENT_LOST comes when
- * a majority does not know the hold any more, and no later than at held_until; another holder is possible from then on
- * by the drift, and not by a tenth of the lease as for other locks.
+ * a majority does not know the hold any more, and no later than at held_until. Another holder is possible when the
+ * drift is over too, and not a tenth of the lease later as for other locks; a release of the lost hold does not change
+ * that.
  *
  * What such a lock does not protect from (a clock that jumps on several masters, masters that restart without their
  * data and without restart_delay_ms, a holder that stands still): docs/safety.md. It has no fencing token.

@@ -46,12 +46,20 @@ bool hlk_quorum_count_off(struct hlk_quorum *quorum)
     return last;
 }
 
+/* A hold that is lost by the clock is released when the drift is over too: another client can have it then, and not
+ * before. 0: the masters have said that it is lost, and it is released at once. */
+static int64_t kept_until_ms(const struct hlk_validity *v, int64_t now_ms)
+{
+    return now_ms >= v->until_ms ? v->until_ms + hlk_validity_drift_ms(v->ttl_ms, v->drift_factor) : 0;
+}
+
 /* The queue goes on; what is left of the hold is the caller's to release, after it has unlocked. */
 static struct hlk_round *hold_lose(struct hlk_quorum *quorum, const char *why, int64_t now_ms)
 {
     hlk_mutex_assert_held(&quorum->all->mu);
     int64_t until = quorum->validity.until_ms;
     struct hlk_round *round = quorum->round;
+    round->release_at_ms = kept_until_ms(&quorum->validity, now_ms);
     HLK_UNCOUNT(&quorum->client->table, held);
     hlk_loop_cancel(quorum->client->loop, &quorum->alarm);
     if (quorum->orphaned) {

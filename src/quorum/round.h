@@ -45,6 +45,7 @@ struct hlk_round {
     uint64_t hold;
     int64_t sent_ms;            /* before the first send */
     int64_t ttl_ms;
+    int64_t release_at_ms;      /* of a lost hold, set before its release: when that is sent; 0: at once */
     int64_t keep_ms;            /* acquire: the longest ttl that a master was asked for so far, also by extensions */
     unsigned n, need;
     bool acquires;              /* else it renews */
@@ -105,7 +106,8 @@ void hlk_round_retake(struct hlk_round *round, int64_t lease_ms);
 bool hlk_round_miss(struct hlk_round *round, unsigned i);
 
 /* Gives back what an acquire has got, or may have got, everywhere. It is in the streams on return, but for a master
- * that another thread is asking again at this moment. Once. eager: somebody waits for on_released. */
+ * that another thread is asking again at this moment, and with release_at_ms: it is sent then, or when the client is
+ * closed. Once. eager: somebody waits for on_released. */
 void hlk_round_release(struct hlk_round *round, bool eager);
 /* The outcome, as far as it is known: HLK_OK, LOST, UNSURE, or a refusal. */
 enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error);

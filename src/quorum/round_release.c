@@ -44,6 +44,7 @@ static void vote_release(struct hlk_vote *vote, int64_t until_ms, bool eager)
 {
     struct hlk_round *round = vote->round;
     const struct hlk_quorum *quorum = round->quorum;
+    struct hlk_releases *releases = &quorum->client->nodes[vote - round->votes].releases;
     struct hlk_release *pending = &vote->release;
     pending->cmd.type = quorum->layout->release;
     pending->cmd.name = quorum->name;
@@ -54,7 +55,12 @@ static void vote_release(struct hlk_vote *vote, int64_t until_ms, bool eager)
     pending->settled = vote_on_released;
     pending->ctx = round;
     hlk_round_ref(round);
-    hlk_release_start(&quorum->client->nodes[vote - round->votes].releases, pending, NULL, eager);
+    if (round->release_at_ms) {
+        hlk_release_announce(releases, pending);
+        hlk_release_start_at(releases, pending, round->release_at_ms);
+    } else {
+        hlk_release_start(releases, pending, NULL, eager);
+    }
 }
 
 void hlk_round_release(struct hlk_round *round, bool eager)

@@ -82,6 +82,21 @@ Test(quorum_hold, lasts_no_longer_than_max_hold_ms)
     WAIT_FOR(quorum_keys("t") == 0);
 }
 
+/* The drift is the holder's time to stop: it has released nothing. */
+Test(quorum_hold, is_nobody_elses_before_the_drift_is_over)
+{
+    struct hlk_quorum_opts opts = with_ttl(4000), plain = with_ttl(4000);
+    opts.max_hold_ms = 500;
+    opts.clock_drift_factor = 0.2;
+    hlk_quorum *q = held(quorum_open(MASTERS, NULL), &opts);
+    hlk_quorum *theirs = quorum_make(quorum_open(MASTERS, NULL), "t", &plain);
+    cr_assert_eq(hlk_quorum_acquire(theirs, HLK_FOREVER), HLK_OK, "%s", hlk_last_error());
+    int64_t got_at = test_now_ms(), until = fixture_wait_event(HLK_EVENT_LOST, "t").held_until_at_ms;
+    cr_assert_geq(got_at, until + 802);
+    cr_assert_eq(hlk_quorum_release(q), HLK_LOST);
+    cr_assert_eq(hlk_quorum_release(theirs), HLK_OK);
+}
+
 Test(quorum_hold, with_a_lease_of_its_own_runs_out)
 {
     hlk_client *client = quorum_open(MASTERS, NULL);
