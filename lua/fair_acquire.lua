@@ -51,7 +51,8 @@ if holder == hold then
     return hold
 end
 local ms = holder and redis.call('pttl', lock) or 0
--- Holders are hasplock's, or have a UUID of 36 characters. A lock without ttl is a rare case, too
+-- A quick look at the name: hasplock's prefix, or a colon behind a UUID. part_held looks closely at the others, and
+-- at what has no ttl
 if ms == -1 or holder and string.sub(holder, 1, 4) ~= 'hlk-' and string.sub(holder, 37, 37) ~= ':' then
 --# part_held
 --# part_rw_held

@@ -50,7 +50,8 @@ local holder = redis.call('hkeys', lock)[1]
 local ttl, position
 if holder and holder ~= hold then
     ttl = redis.call('pttl', lock)
-    -- Holders are hasplock's, or have a UUID of 36 characters. A lock without ttl is a rare case, too
+    -- A quick look at the name: hasplock's prefix, or a colon behind a UUID. part_held looks closely at the others, and
+    -- at what has no ttl
     if ttl == -1 or string.sub(holder, 1, 4) ~= 'hlk-' and string.sub(holder, 37, 37) ~= ':' then
 --# part_held
 --# part_rw_held

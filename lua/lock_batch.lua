@@ -34,7 +34,7 @@ end
 
 local function is_busy(lock, queue, hold)
     local holder = redis.pcall('exists', queue) == 0 and redis.pcall('hkeys', lock)[1]
-    -- Holders are hasplock's, or have a UUID of 36 characters. What is no lock is refused by lock_acquire
+    -- A quick look at the name, as in lock_acquire, which refuses what is no lock
     local known = holder and (string.sub(holder, 1, 4) == 'hlk-' or string.sub(holder, 37, 37) == ':')
     local ttl = known and holder ~= hold and redis.pcall('pttl', lock)
     return type(ttl) == 'number' and ttl > 0 and { ttl, holder, -1 } or -2

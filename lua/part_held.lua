@@ -13,8 +13,8 @@ end
 -- `held`: all fields and values of the hash. nil: it is a lock, or empty; else the error reply. Nothing is changed.
 local function no_lock(held)
     if held[3] or held[1] and not is_lock(held[1], held[2]) then
-        return redis.error_reply('HASPLOCK the key is a hash, but no lock of this kind: that has one field, which ' ..
-            'is named as a holder, and whose value counts holds. Nothing was changed')
+        return redis.error_reply('HASPLOCK the key is a hash, but no lock of this kind: a lock has one field, its ' ..
+            'holder ("hlk-...:<number>" or "<UUID>:<number>"), with a count. Nothing was changed')
     end
     return nil
 end

@@ -9,8 +9,8 @@ local function permits(key)
     end
     local n = string.find(value, '^-?%d+$') and tonumber(value)
     if not n or n > 2147483647 or n < -2147483648 then
-        return nil, redis.error_reply('HASPLOCK the key is a string, but no semaphore: that is a whole number of 32 ' ..
-            'bits. Nothing was changed')
+        return nil, redis.error_reply('HASPLOCK the key is a string, but no semaphore: that is a whole number ' ..
+            'from -2^31 to 2^31 - 1. Nothing was changed')
     end
     return n
 end

@@ -14,7 +14,7 @@
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
 local CALL_MS, JUST_MS, NOTE_MS, LISTEN_MS = 2000, 100, 600000, 2000
-local AHEAD_MS = 5000 -- a moment so long ahead was noted before the server's clock was set back: it is over
+local AHEAD_MS = 5000 -- a moment further ahead was written before the server's clock was set back: it is over
 local STEPS = 200 -- of 50 tickets: how many one run looks at
 
 local time = redis.call('time')

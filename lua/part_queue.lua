@@ -2,8 +2,8 @@
 -- moment. Included before part_pass and part_rw.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
--- A yield window is not longer than 1 s. One that lasts longer than this was opened before the server's clock was set
--- back, by more than a few seconds: it is over.
+-- A yield window lasts 1 s at most. If its end is further ahead than this, the server's clock was set back since, and
+-- the window is over (docs/decisions/clock.md).
 local WINDOW_MS = 5000
 
 local function now_ms()
