@@ -482,7 +482,7 @@ void hlk_client_close(hlk_client *client)
         client->part->close(client->part, client);
     hlk_holder_unwatch(&client->table); /* now no thread that ends is a holder any more */
     for (unsigned i = 0; i < client->node_count; i++)
-        hlk_releases_hurry_all(&client->nodes[i].releases);
+        hlk_releases_start_all(&client->nodes[i].releases);
     /* a lost hold ends in Redis once its loss was told, unless a callback takes long over it */
     hlk_events_flush(&client->events, releasing.until_ms);
     drain_nodes(client);

@@ -350,20 +350,20 @@ void hlk_acquire_abandon(struct hlk_acquire_op *op)
     hlk_acquire_op_leave(op);
 }
 
-/* The holder's waits for the other half of the lock are behind this half in Redis' queue, and get no message. They are
- * granted it at once when they ask again. */
+/* This holder may wait for the read half too. Redis grants that beside the write half, but sends no message about it.
+ * So that wait has to send again. */
 static void wake_other_half(const struct hlk_acquire_op *op)
 {
     const struct hlk_format *half = op->lock->kind->format, *other = half->excludes;
     const struct hlk_entry *own = op->lock->entry;
-    struct hlk_entry *e =
-        other && other->beside == half
-            ? hlk_entry_get_own(op->node, other, hlk_entry_name(own), hlk_entry_len(own), op->waiter.holder.id, false)
-            : NULL;
-    if (!e)
+    if (!other || other->beside != half)
         return;
-    hlk_entry_retry(e, 0);
-    hlk_entry_unref(e);
+    struct hlk_entry *e =
+        hlk_entry_get_own(op->node, other, hlk_entry_name(own), hlk_entry_len(own), op->waiter.holder.id, false);
+    if (e) {
+        hlk_entry_retry_head(e);
+        hlk_entry_unref(e);
+    }
 }
 
 enum hlk_status hlk_acquire_finish(struct hlk_acquire_op *op)

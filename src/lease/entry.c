@@ -107,7 +107,7 @@ static bool undo_raise_unnoted(struct hlk_entry *e, unsigned releases)
     return true;
 }
 
-/* The holder has released each hold of a lost one, and is at work no more. The result is for hlk_lost_end_hurry. */
+/* The holder has released each of its lost holds. The result is for hlk_lost_end_start_now. */
 static struct hlk_lost_end *drop_released(struct hlk_entry *e, struct hlk_ended_hold *ended_hold)
 {
     struct hlk_lost_end *end = ended_hold->end;
@@ -144,7 +144,7 @@ void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h)
         }
     }
     hlk_mutex_unlock(e->mu);
-    hlk_lost_end_hurry(e, end);
+    hlk_lost_end_start_now(e, end);
     if (ended)
         hlk_entry_release_finish(e);
     if (unref)
@@ -226,7 +226,7 @@ enum hlk_let_go hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct h
     }
     hlk_mutex_unlock(e->mu);
     hlk_park_wake_signalled(woken);
-    hlk_lost_end_hurry(e, end);
+    hlk_lost_end_start_now(e, end);
     if (ended)
         hlk_entry_release_finish(e);
     if (unref)

@@ -242,8 +242,10 @@ bool hlk_entry_wait(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool d
 /* A grant: h holds the lock for ttl_ms, after its ticket was queued for waited_ms. False: no waiter needs it,
  * release(h) is due. */
 bool hlk_entry_grant(struct hlk_entry *e, uint64_t h, int64_t ttl_ms, int64_t waited_ms, int64_t token);
-/* A message for h: send again. 0: for the head waiter, whatever its hold id. */
+/* A message for h: send again. */
 void hlk_entry_retry(struct hlk_entry *e, uint64_t h);
+/* The head waiter sends again, whatever its hold id. */
+void hlk_entry_retry_head(struct hlk_entry *e);
 /* The reply was "acquired"; its attempt was sent at sent_ms. False: too late to count on the lease, send again. */
 bool hlk_entry_acquired(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t sent_ms, int64_t token,
                         bool doubt);

@@ -102,7 +102,7 @@ static void lost(struct hlk_entry *e, const struct hlk_release_record *record)
     if (record->orphan)
         hlk_lost_end_unref(end);
     else if (end && !hlk_ended_hold_keep(e, record->h, end))
-        hlk_lost_end_hurry(e, end); /* its holder has released it meanwhile */
+        hlk_lost_end_start_now(e, end); /* its holder has released it meanwhile */
     hlk_entry_release_finish(e);
 }
 

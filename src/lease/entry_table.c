@@ -96,7 +96,7 @@ struct hlk_entry *hlk_entry_find_hold(struct hlk_node *node, uint64_t hold)
     return e;
 }
 
-/* A lookup may find it again as it is, so nothing may be left in it that says "this is on its way". */
+/* A lookup may find the entry again before it is freed. So nothing may be left in it that says that an alarm is set. */
 static void settle_gone(struct hlk_entry *e)
 {
     assert(e->state == HLK_ENTRY_NONE && hlk_list_empty(&e->waiters) && !e->ended_hold);

@@ -100,9 +100,9 @@ struct hlk_lost_end *hlk_lost_end_make(struct hlk_entry *e, const struct hlk_rel
     return end;
 }
 
-void hlk_lost_end_hurry(struct hlk_entry *e, struct hlk_lost_end *end)
+void hlk_lost_end_start_now(struct hlk_entry *e, struct hlk_lost_end *end)
 {
     if (end)
-        hlk_release_hurry(&e->node->releases, &end->pending);
+        hlk_release_start_now(&e->node->releases, &end->pending);
     hlk_lost_end_unref(end);
 }

@@ -12,15 +12,15 @@ void hlk_hold_end(struct hlk_entry *e, const struct hlk_release_record *record);
 /* The same for a grant that no waiter needs. It is counted in handing_back until it is settled. */
 void hlk_hold_hand_back(struct hlk_entry *e, const struct hlk_release_record *record);
 
-/* The release of a lost hold. It is announced at once, so that no second one is sent. It is started after the holder's
- * callbacks have returned, so that no other client gets the lock before the loss was reported; and when the holder has
- * released each hold of it (hlk_lost_end_hurry), or at record->kept_until_ms: until then the holder has time to stop.
- * If a callback takes long, the lease simply runs out. */
+/* The release of a lost hold. It is announced at once, so that no second one is sent. It is started when both are true:
+ * - the holder's callbacks have returned: no other client gets the lock before the loss was reported;
+ * - the holder has released each of its holds (hlk_lost_end_start_now), or record->kept_until_ms has come: until then
+ *   the holder has time to stop.
+ * If a callback takes long, the lease simply runs out. NULL: no memory, the lease runs out too. */
 struct hlk_lost_end;
-struct hlk_lost_end *hlk_lost_end_make(struct hlk_entry *e, const struct hlk_release_record *record); /* NULL: no
-                                                                                                       * memory */
+struct hlk_lost_end *hlk_lost_end_make(struct hlk_entry *e, const struct hlk_release_record *record);
 void hlk_lost_end_unref(struct hlk_lost_end *end);      /* NULL is fine */
-/* Drops a reference too. */
-void hlk_lost_end_hurry(struct hlk_entry *e, struct hlk_lost_end *end);
+/* The holder has released. Drops the caller's reference. NULL is fine. */
+void hlk_lost_end_start_now(struct hlk_entry *e, struct hlk_lost_end *end);
 
 #endif

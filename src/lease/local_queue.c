@@ -375,8 +375,17 @@ void hlk_entry_release_reported(struct hlk_entry *e)
 void hlk_entry_retry(struct hlk_entry *e, uint64_t h)
 {
     hlk_mutex_lock(e->mu);
-    struct hlk_local_waiter *waiter = h == 0 || e->hold.id == h ? hlk_entry_head(e) : NULL;
-    if (waiter && waiter->h && (h == 0 || waiter->h == h))
+    struct hlk_local_waiter *waiter = e->hold.id == h ? hlk_entry_head(e) : NULL;
+    if (waiter && waiter->h == h)
+        hlk_park_wake_signalled(waiter->wake(waiter, HLK_WAKE_MESSAGE));
+    hlk_mutex_unlock(e->mu);
+}
+
+void hlk_entry_retry_head(struct hlk_entry *e)
+{
+    hlk_mutex_lock(e->mu);
+    struct hlk_local_waiter *waiter = hlk_entry_head(e);
+    if (waiter && waiter->h)
         hlk_park_wake_signalled(waiter->wake(waiter, HLK_WAKE_MESSAGE));
     hlk_mutex_unlock(e->mu);
 }

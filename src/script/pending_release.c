@@ -191,7 +191,7 @@ void hlk_release_start(struct hlk_releases *releases, struct hlk_release *pendin
 void hlk_release_start_at(struct hlk_releases *releases, struct hlk_release *pending, int64_t at_ms)
 {
     hlk_mutex_lock(&releases->mu);
-    bool keeps = !pending->hurried && !releases->hurries && hlk_clock_ms() < at_ms;
+    bool keeps = !pending->starts_now && !releases->start_all && hlk_clock_ms() < at_ms;
     pending->kept = keeps;
     pending->start_ms = at_ms;
     if (keeps && at_ms < releases->start_ms)
@@ -203,18 +203,18 @@ void hlk_release_start_at(struct hlk_releases *releases, struct hlk_release *pen
         hlk_release_start(releases, pending, NULL, false);
 }
 
-void hlk_release_hurry(struct hlk_releases *releases, struct hlk_release *pending)
+void hlk_release_start_now(struct hlk_releases *releases, struct hlk_release *pending)
 {
     hlk_mutex_lock(&releases->mu);
     bool starts = pending->kept;
     pending->kept = false;
-    pending->hurried = true;
+    pending->starts_now = true;
     hlk_mutex_unlock(&releases->mu);
     if (starts)
         hlk_release_start(releases, pending, NULL, false);
 }
 
-/* Those whose time has come; nobody else starts them. They stay among all, as promised. */
+/* Takes those whose time has come: the caller has to start them. They stay in the list of all releases. */
 static struct hlk_release *take_kept(struct hlk_releases *releases, int64_t now_ms)
 {
     struct hlk_release *first = NULL, **end = &first;
@@ -251,10 +251,10 @@ static void start_due(struct hlk_releases *releases, int64_t now_ms)
     start_taken(releases, due);
 }
 
-void hlk_releases_hurry_all(struct hlk_releases *releases)
+void hlk_releases_start_all(struct hlk_releases *releases)
 {
     hlk_mutex_lock(&releases->mu);
-    releases->hurries = true;
+    releases->start_all = true;
     struct hlk_release *kept = take_kept(releases, INT64_MAX);
     hlk_mutex_unlock(&releases->mu);
     start_taken(releases, kept);
@@ -465,7 +465,7 @@ void hlk_releases_init(struct hlk_releases *releases, hlk_loop *loop, const char
 
 void hlk_releases_settle_all(struct hlk_releases *releases)
 {
-    hlk_releases_hurry_all(releases);
+    hlk_releases_start_all(releases);
     for (;;) {
         hlk_mutex_lock(&releases->mu);
         releases->closed = true;

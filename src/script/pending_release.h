@@ -40,11 +40,11 @@ struct hlk_release {               /* heap; the pending releases' from start unt
     int64_t until_ms;           /* the lease is over then */
     bool handed_back;           /* the starter's: of a grant that nobody waited for any more */
     bool in_flight;             /* the waiter's: its attempt is in the stream */
-    bool promised;              /* under the mutex: not started yet, and started */
-    bool kept;                  /*   at start_ms, by the loop, */
-    bool hurried;               /*   or at once */
+    bool promised;              /* under the mutex: announced, and not started yet */
+    bool kept;                  /* under the mutex: the loop starts it at start_ms */
+    bool starts_now;            /* under the mutex: it was to be started before that, perhaps before start_at */
     int64_t start_ms;
-    struct hlk_release *next;   /* of those that are started together */
+    struct hlk_release *next;   /* the next of those that are started together */
     bool parked;                /* under the mutex: no attempt flies, waits for a connection or a later moment */
     atomic_bool optional;       /* any thread: others of its kind were enough, close does not wait for this one when no
                                  * attempt flies */
@@ -63,7 +63,7 @@ struct hlk_releases {
     struct hlk_list all;
     unsigned parked;
     bool closed;                /* nothing is sent any more: what is parked is given up */
-    bool hurries;               /* none is kept any more */
+    bool start_all;             /* none is kept any more: the client is being closed */
     int64_t try_at_ms;
     int64_t start_ms;           /* the earliest of those that are kept; INT64_MAX: none */
 };
@@ -85,11 +85,13 @@ bool hlk_releases_refused(struct hlk_releases *releases, uint64_t hold, struct h
 /* An end that will be started later, for certain: from now on hlk_releases_has knows of it. q.hold is set. */
 void hlk_release_announce(struct hlk_releases *releases, struct hlk_release *pending);
 
-/* Then: it is started at that time, by the loop. Or before, by a call of hlk_release_hurry, which may come first. */
+/* After hlk_release_announce: the loop starts it at at_ms, or hlk_release_start_now does so earlier. */
 void hlk_release_start_at(struct hlk_releases *releases, struct hlk_release *pending, int64_t at_ms);
-/* Any thread, while its memory is valid, also when it was started or settled before. */
-void hlk_release_hurry(struct hlk_releases *releases, struct hlk_release *pending);
-void hlk_releases_hurry_all(struct hlk_releases *releases);     /* from now on none is kept: the client is closed */
+/* Starts it if it is kept; if start_at has not been called yet, that call will start it at once. Any thread, while its
+ * memory is valid, also after it was started or settled. */
+void hlk_release_start_now(struct hlk_releases *releases, struct hlk_release *pending);
+/* Starts all that are kept. From now on start_at starts at once. */
+void hlk_releases_start_all(struct hlk_releases *releases);
 
 /* cmd's type, router, name, hold, place and fenced, until_ms, known_ms, doubt, acquire_epoch, settled, ctx are set. The
  * end is in the stream, or parked, on return: what the caller sends next comes after it. With waiter: hlk_release_wait

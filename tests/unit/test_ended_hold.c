@@ -236,7 +236,7 @@ Test(ended_hold, is_released_at_once_when_the_client_closes)
 {
     lose_in_redis(&ann);
     cr_assert_str_eq(unit_tells(), "LOST a;");
-    hlk_releases_hurry_all(&unit.node.releases);
+    hlk_releases_start_all(&unit.node.releases);
     cr_assert_gt(sent(), 0u);
     let_go(&ann);
     let_go(&ann);
