@@ -50,7 +50,8 @@ const struct every_place every_one_server = { .begin = fixture_begin,
                                               .each_server = one_each_server,
                                               .allow = one_allow,
                                               .watchdog_ms = 600,
-                                              .counts_waits = true };
+                                              .counts_waits = true,
+                                              .has_margin = true };
 
 /* --- begin, end --- */
 
@@ -273,4 +274,41 @@ enum hlk_status every_result(hlk_client *client, struct every_done *done)
 {
     WAIT_FOR(has_run(client, done));
     return done->status;
+}
+
+/* --- what most promises begin and end with --- */
+
+void every_acquired(struct every_handle handle)
+{
+    cr_assert_eq(every_acquire(handle, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+}
+
+void every_released(struct every_handle handle)
+{
+    cr_assert_eq(every_release(handle), HLK_OK, "%s", hlk_last_error());
+}
+
+void every_is_held(struct every_handle other)
+{
+    enum hlk_status status = every_try(other);
+    cr_assert_eq(status, HLK_BUSY, "%s", hlk_status_name(status));
+}
+
+void every_is_free(struct every_handle other)
+{
+    every_acquired(other);
+    every_released(other);
+}
+
+void call_acquired(struct every_call *call)
+{
+    cr_assert_eq(call_status(call), HLK_OK, "%s", call->error);
+    cr_assert_eq(call_end(call), HLK_OK);
+}
+
+hlk_client *every_open_with_watchdog(void)
+{
+    struct hlk_client_opts opts = every_opts();
+    opts.watchdog_ms = every_place->watchdog_ms;
+    return every_open(&opts);
 }

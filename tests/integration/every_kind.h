@@ -42,6 +42,7 @@ struct every_place {
     void (*allow)(const char *glob);    /* server_allow */
     int64_t watchdog_ms;        /* short, for a loss or a renewal that a test waits for */
     bool counts_waits;          /* in hlk_counters.waiting */
+    bool has_margin;            /* of a tenth of the lease, between held_until and the next holder */
 };
 extern const struct every_place every_one_server;
 extern const struct every_place *every_place;       /* of this test program */
@@ -107,5 +108,20 @@ void every_acquire_async(struct every_handle handle, const struct hlk_acquire_op
 void every_release_async(struct every_handle handle, struct every_done *done);
 /* Waits; with HLK_OPEN_DISPATCH it dispatches meanwhile. */
 enum hlk_status every_result(hlk_client *client, struct every_done *done);
+
+/* --- what most promises begin and end with --- */
+
+enum {
+    PATIENCE_MS = 15000, /* of a wait that is to end by a grant */
+    LEASE_MS = 1000, /* fixed: of a hold that is to be over */
+    LONG_MS = 60000
+};
+
+void every_acquired(struct every_handle handle);        /* acquires, and fails the test if that fails */
+void every_released(struct every_handle handle);
+void every_is_held(struct every_handle other);          /* another thread's try through this handle is BUSY */
+void every_is_free(struct every_handle other);          /* acquires and releases */
+void call_acquired(struct every_call *call);            /* the same of a call that was started */
+hlk_client *every_open_with_watchdog(void);             /* with the place's short watchdog */
 
 #endif

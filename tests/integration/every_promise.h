@@ -28,7 +28,7 @@
     is(kind, knows_owners, 0)                                                                                          \
     is(kind, is_free_when_its_client_closes, 0)
 
-/* Where there is one server, behind a proxy. */
+/* Where there is one server: every_fault.c. */
 #define EACH_PROMISE_OF_CALLS_AT_A_SERVER(is, kind)                                                                    \
     is(kind, survives_a_cut_before_its_command, STAGE_PROXY)                                                           \
     is(kind, survives_a_cut_before_its_answer, STAGE_PROXY)                                                            \

@@ -7,19 +7,25 @@ TestSuite(rwlock_async_dispatch, .init = rw_start, .fini = fixture_end, .timeout
 
 #define BOTH(name) IN_BOTH_MODES(rwlock_async_events, rwlock_async_dispatch, name)
 
+/* `writing` and then `reading` wait behind another client's write half. When that is released, `writing` is granted. */
+static void wait_for_both(hlk_lock *writing, hlk_lock *reading, struct done *writes, struct done *reads)
+{
+    hlk_lock *elsewhere = rw_writer(fixture_open(NULL));
+    cr_assert_eq(hlk_lock_acquire(elsewhere, HLK_NOWAIT), HLK_OK);
+    acquire(writing, HLK_FOREVER, NULL, writes);
+    LOOP_UNTIL(rw_queued() == 1);
+    acquire(reading, HLK_FOREVER, NULL, reads);
+    LOOP_UNTIL(rw_queued() == 2);
+    cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
+    cr_assert_eq(result(writes), HLK_OK, "%s", writes->error);
+}
+
 BOTH(waits_for_its_turn_and_is_granted_it)
 {
     static struct done writes, reads, released;
     hlk_owner *one = hlk_owner_create(client, "one"), *two = hlk_owner_create(client, "two");
     hlk_lock *writing = rw_half(client, HLK_LOCK_WRITE, one), *reading = rw_half(client, HLK_LOCK_READ, two);
-    hlk_lock *elsewhere = rw_writer(fixture_open(NULL));
-    cr_assert_eq(hlk_lock_acquire(elsewhere, HLK_NOWAIT), HLK_OK);
-    acquire(writing, HLK_FOREVER, NULL, &writes);
-    LOOP_UNTIL(rw_queued() == 1);
-    acquire(reading, HLK_FOREVER, NULL, &reads);
-    LOOP_UNTIL(rw_queued() == 2);
-    cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
-    cr_assert_eq(result(&writes), HLK_OK, "%s", writes.error);
+    wait_for_both(writing, reading, &writes, &reads);
     cr_assert_eq(atomic_load(&reads.runs), 0);
     release(writing, &released);
     cr_assert_eq(result(&released), HLK_OK);
@@ -75,14 +81,7 @@ BOTH(reads_at_once_when_its_write_half_is_granted)
     static struct done writes, reads;
     hlk_owner *owner = hlk_owner_create(client, "o");
     hlk_lock *writing = rw_half(client, HLK_LOCK_WRITE, owner), *reading = rw_half(client, HLK_LOCK_READ, owner);
-    hlk_lock *elsewhere = rw_writer(fixture_open(NULL));
-    cr_assert_eq(hlk_lock_acquire(elsewhere, HLK_NOWAIT), HLK_OK);
-    acquire(writing, HLK_FOREVER, NULL, &writes);
-    LOOP_UNTIL(rw_queued() == 1);
-    acquire(reading, HLK_FOREVER, NULL, &reads);
-    LOOP_UNTIL(rw_queued() == 2);
-    cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
-    cr_assert_eq(result(&writes), HLK_OK, "%s", writes.error);
+    wait_for_both(writing, reading, &writes, &reads);
     int64_t began = test_now_ms();
     cr_assert_eq(result(&reads), HLK_OK, "%s", reads.error);
     cr_assert_lt(running_ms(began), 2000, "not by a poll");

@@ -89,7 +89,7 @@ static const struct torture_state plain_numbers[] = {
 const struct torture_family torture_plain = {
     .name = "plain", .rows = plain_rows, .states = plain_states, .numbers = plain_numbers,
     .dead = "hlk-dead-1-x:%d 5000 0 0 1", .dead_at = QUEUE,
-    .others = LOCK "|" TOKEN, .ours = QUEUE, .without_ttl = TOKEN, .persisted = "", .unsound = ONE_HOLDER,
+    .shared_keys = LOCK "|" TOKEN, .own_keys = QUEUE, .may_lack_ttl = TOKEN, .may_lose_ttl = "", .unsound = ONE_HOLDER,
 };
 
 /* --- fair */
@@ -153,8 +153,8 @@ static const struct torture_state fair_numbers[] = {
 const struct torture_family torture_fair = {
     .name = "fair", .rows = fair_rows, .states = fair_states, .numbers = fair_numbers,
     .dead = "hlk-dead-1-x:%d", .dead_at = FAIR_QUEUE,
-    .others = LOCK, .ours = FAIR_QUEUE "|" FAIR_SCORES "|" FAIR_NOTES "|" QUEUE, .without_ttl = "",
-    .persisted = FAIR_QUEUE "|" FAIR_SCORES, .unsound = ONE_HOLDER,
+    .shared_keys = LOCK, .own_keys = FAIR_QUEUE "|" FAIR_SCORES "|" FAIR_NOTES "|" QUEUE, .may_lack_ttl = "",
+    .may_lose_ttl = FAIR_QUEUE "|" FAIR_SCORES, .unsound = ONE_HOLDER,
 };
 
 /* --- string */
@@ -198,7 +198,7 @@ static const struct torture_state string_numbers[] = {
 const struct torture_family torture_string = {
     .name = "string", .rows = string_rows, .states = string_states, .numbers = string_numbers,
     .dead = "hlk-dead-1-x:%d 5000 0 0 1", .dead_at = QUEUE,
-    .others = LOCK, .ours = QUEUE, .without_ttl = "", .persisted = "", .unsound = "",
+    .shared_keys = LOCK, .own_keys = QUEUE, .may_lack_ttl = "", .may_lose_ttl = "", .unsound = "",
 };
 
 /* --- read/write */
@@ -282,7 +282,7 @@ static const struct torture_state rw_numbers[] = {
 const struct torture_family torture_rw = {
     .name = "rw", .rows = rw_rows, .states = rw_states, .numbers = rw_numbers,
     .dead = "hlk-dead-1-x:%d 5000 0 0 1 w", .dead_at = RW_QUEUE,
-    .others = LOCK, .ours = RW_QUEUE, .without_ttl = "", .persisted = "", .unsound = RW_UNSOUND,
+    .shared_keys = LOCK, .own_keys = RW_QUEUE, .may_lack_ttl = "", .may_lose_ttl = "", .unsound = RW_UNSOUND,
 };
 
 /* --- semaphore */
@@ -348,7 +348,8 @@ static const struct torture_state semaphore_numbers[] = {
 const struct torture_family torture_semaphore = {
     .name = "semaphore", .rows = semaphore_rows, .states = semaphore_states, .numbers = semaphore_numbers,
     .dead = "hlk-dead-1-x:%d 5000 1 0 1", .dead_at = QUEUE,
-    .others = LOCK, .ours = QUEUE, .without_ttl = LOCK, .persisted = "", .persists = "add", .unsound = "",
+    .shared_keys = LOCK, .own_keys = QUEUE, .may_lack_ttl = LOCK, .may_lose_ttl = "",
+    .persisting_use = "add", .unsound = "",
 };
 
 /* --- permits with leases */
@@ -417,8 +418,8 @@ static const struct torture_state permit_numbers[] = {
 const struct torture_family torture_permit = {
     .name = "permit", .rows = permit_rows, .states = permit_states, .numbers = permit_numbers,
     .dead = "hlk-dead-1-x:%d 5000 0 0 1", .dead_at = QUEUE,
-    .others = LOCK "|" LEASES, .ours = QUEUE, .without_ttl = LOCK "|" LEASES, .persisted = "",
-    .persists = "add", .unsound = "",
+    .shared_keys = LOCK "|" LEASES, .own_keys = QUEUE, .may_lack_ttl = LOCK "|" LEASES, .may_lose_ttl = "",
+    .persisting_use = "add", .unsound = "",
 };
 
 /* --- latch */
@@ -448,7 +449,7 @@ static const struct torture_state latch_numbers[] = {
 
 const struct torture_family torture_latch = {
     .name = "latch", .rows = latch_rows, .states = latch_states, .numbers = latch_numbers,
-    .others = LOCK, .ours = "", .without_ttl = LOCK, .persisted = "", .unsound = "",
+    .shared_keys = LOCK, .own_keys = "", .may_lack_ttl = LOCK, .may_lose_ttl = "", .unsound = "",
 };
 
 /* --- one master's part of a lock over several */
@@ -474,7 +475,7 @@ static const struct torture_state quorum_numbers[] = {
 
 const struct torture_family torture_quorum = {
     .name = "quorum", .rows = quorum_rows, .states = quorum_states, .numbers = quorum_numbers,
-    .others = LOCK, .ours = "", .without_ttl = "", .persisted = "", .unsound = "",
+    .shared_keys = LOCK, .own_keys = "", .may_lack_ttl = "", .may_lose_ttl = "", .unsound = "",
 };
 
 const struct torture_family *const torture_families[] = { &torture_plain, &torture_fair, &torture_string, &torture_rw,

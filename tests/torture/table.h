@@ -1,5 +1,5 @@
 /* table.h - what the torture suite runs: each script of lua/ with its keys and arguments, and for each family of
- * scripts the states in which Redis may be when one of them comes.
+ * scripts the states in which Redis may be when one of them runs.
  *
  * Texts are words between '|'. A command ends at ';'. In a word:
  *   $<number>          a moment: the number + the server's ms (+ what the test adds): $1e15+500 is 1e15 + now + 500
@@ -47,16 +47,16 @@ struct torture_state {
 
 struct torture_family {
     const char *name;
-    const struct torture_row *rows;         /* ends with a row without keys */
+    const struct torture_row *rows;         /* ends with one without `what` */
     const struct torture_state *states;     /* ends with one without a name */
     const struct torture_state *numbers;    /* the same, with %s where a huge number may be */
-    const char *ours;                       /* keys that are the library's by their name, and may be of a wrong type */
     const char *dead, *dead_at;             /* a dead client's ticket, with %d for its number, and the queue */
-    const char *others;                     /* keys that are other people's when they hold something else */
-    const char *without_ttl;                /* keys that have no ttl by the wire format, or by the user's choice */
-    const char *persisted;                  /* keys that lose it by the wire format */
-    const char *persists;                   /* the use of a script whose head says that it removes a ttl */
-    const char *unsound;                    /* Lua: a text if the keys are in no state that they may be in */
+    const char *shared_keys;                /* other programs may use these names, for other data */
+    const char *own_keys;                   /* only the library uses these names; the key may be of a wrong type */
+    const char *may_lack_ttl;               /* keys that may be created without a ttl: by the format, or by a user */
+    const char *may_lose_ttl;               /* keys that a script may persist, by the format */
+    const char *persisting_use;             /* the use of a script whose head says that it removes a ttl */
+    const char *unsound;                    /* Lua: returns what is wrong with the keys; "": nothing is checked */
 };
 
 extern const struct torture_family torture_plain, torture_fair, torture_string, torture_rw, torture_semaphore,

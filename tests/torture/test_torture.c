@@ -94,7 +94,7 @@ static void expect_all(const struct torture_case *at, struct torture_run *run, c
     torture_expect_sound(at, run);
 }
 
-static void quiet(const struct torture_case *at)
+static void without_fault(const struct torture_case *at)
 {
     struct torture_run run;
     expect_all(at, &run, "(never)");
@@ -104,9 +104,9 @@ static void quiet(const struct torture_case *at)
 
 static void answers(const struct torture_family *family)
 {
-    torture_for_all(family, "nobody listens", quiet);
-    torture_let_java_listen(true);
-    torture_for_all(family, "Redisson's listen", quiet);
+    torture_for_all(family, "without Redisson's subscribers", without_fault);
+    torture_subscribe_java(true);
+    torture_for_all(family, "with Redisson's subscribers", without_fault);
 }
 
 FOR_EACH_FAMILY(torture_answers, answers)
@@ -135,7 +135,7 @@ static void after_each(const struct torture_case *at)
 
 static void repeats(const struct torture_family *family)
 {
-    torture_let_java_listen(true);
+    torture_subscribe_java(true);
     torture_for_all(family, "", after_each);
 }
 
@@ -143,13 +143,13 @@ FOR_EACH_FAMILY(torture_late, repeats)
 
 /* --- the server's clock was set by 10 minutes after the state was built */
 
-/* With no holder, what is waited for is short. */
+/* A wait that names no holder is short. */
 static void expect_short(const struct torture_case *at, const struct torture_run *run)
 {
     long long ms = 0;
     bool short_by_nature = at->row->script == HLK_SCRIPT_PERMIT_ACQUIRE;
     if (sscanf(run->answer, "[:%lld, \"", &ms) == 1 && (short_by_nature || strstr(run->answer, ", \"\", ")))
-        torture_expect(ms <= 10000, at, run, "nobody is waited for");
+        torture_expect(ms <= 10000, at, run, "a long wait without a holder");
 }
 
 static int64_t ahead_ms;
@@ -169,7 +169,7 @@ static void with_clock(const struct torture_case *at)
 
 static void keeps_time(const struct torture_family *family)
 {
-    torture_let_java_listen(true);
+    torture_subscribe_java(true);
     ahead_ms = 600000;
     torture_for_all(family, "the clock was set back", with_clock);
     ahead_ms = -600000;
@@ -199,7 +199,7 @@ static void with_numbers(const struct torture_case *at)
 static void counts(const struct torture_family *family)
 {
     torture_for_states(family, family->numbers, "", with_numbers);
-    torture_let_java_listen(true);
+    torture_subscribe_java(true);
     torture_for_states(family, family->numbers, "", with_numbers);
 }
 
@@ -246,7 +246,7 @@ static void refused(const struct torture_case *at)
 static void refuses(const struct torture_family *family)
 {
     let_a_snapshot_fail();
-    torture_let_java_listen(true);
+    torture_subscribe_java(true);
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         refusal = &refusals[i];
         torture_for_all(family, refusal->word, refused);
@@ -289,7 +289,7 @@ static bool is_told(const struct torture_family *family, const char *key, const 
     return strcmp(key, LEASES) != 0 || strncmp(other->commands, "ZADD|", 5) != 0;
 }
 
-static void beside(const struct torture_case *at, const char *key, const struct torture_state *other, bool ttl)
+static void with_other_data(const struct torture_case *at, const char *key, const struct torture_state *other, bool ttl)
 {
     char commands[256], how[128];
     struct torture_run run;
@@ -313,29 +313,29 @@ static void beside(const struct torture_case *at, const char *key, const struct 
 static void with_wrong_types(const struct torture_case *at)
 {
     char keys[256], *save = NULL;
-    snprintf(keys, sizeof keys, "%s", at->family->ours);
+    snprintf(keys, sizeof keys, "%s", at->family->own_keys);
     for (const char *key = strtok_r(keys, "|", &save); key; key = strtok_r(NULL, "|", &save))
         for (const struct torture_state *other = others; other->name; other++) {
             const char *right = strcmp(key, FAIR_QUEUE) == 0 ? "RPUSH|" : "ZADD|";
             if (strncmp(other->commands, right, strlen(right)) != 0)
-                beside(at, key, other, false);
+                with_other_data(at, key, other, false);
         }
 }
 
-static void with_each_other(const struct torture_case *at)
+static void with_all_other_data(const struct torture_case *at)
 {
     char keys[256], *save = NULL;
-    snprintf(keys, sizeof keys, "%s", at->family->others);
+    snprintf(keys, sizeof keys, "%s", at->family->shared_keys);
     for (const char *key = strtok_r(keys, "|", &save); key; key = strtok_r(NULL, "|", &save))
         for (const struct torture_state *other = others; other->name; other++)
             for (int ttl = 0; ttl < 2 && is_no_string(at->family, other) && is_told(at->family, key, other); ttl++)
-                beside(at, key, other, ttl);
+                with_other_data(at, key, other, ttl);
 }
 
 static void respects(const struct torture_family *family)
 {
-    torture_let_java_listen(true);
-    torture_for_all(family, "", with_each_other);
+    torture_subscribe_java(true);
+    torture_for_all(family, "", with_all_other_data);
 }
 
 FOR_EACH_FAMILY(torture_others, respects)

@@ -37,14 +37,14 @@ void torture_stop(void)
     server_stop(torture_server);
 }
 
-void torture_let_java_listen(bool listens)
+void torture_subscribe_java(bool subscribes)
 {
     static const char *const channels[] = { CHANNEL, RW_CHANNEL, SC_CHANNEL, LATCH_CHANNEL, CHANNEL ":" JAVA };
     redisFree(java);
     java = NULL;
-    if (!listens)
+    if (!subscribes)
         WAIT_FOR(strstr(raw(torture_admin, "PUBSUB NUMSUB " RW_CHANNEL), ":0]"));
-    for (size_t i = 0; listens && i < sizeof channels / sizeof *channels; i++) {
+    for (size_t i = 0; subscribes && i < sizeof channels / sizeof *channels; i++) {
         java = java ? java : raw_open(torture_server);
         raw(java, "SUBSCRIBE %s", channels[i]);
     }
@@ -341,9 +341,9 @@ void torture_expect_ttls(const struct torture_case *at, const struct torture_run
         const redisReply *key = run->after->element[i];
         const char *name = key->element[0]->str;
         const redisReply *before = find(run->before, name);
-        bool persists = at->family->persists && strcmp(at->family->persists, at->row->what) == 0;
-        bool may_lose = persists || is_in(at->family->persisted, name);
-        bool may_lack = before ? !has_ttl(before) || may_lose : is_in(at->family->without_ttl, name);
+        bool persists = at->family->persisting_use && strcmp(at->family->persisting_use, at->row->what) == 0;
+        bool may_lose = persists || is_in(at->family->may_lose_ttl, name);
+        bool may_lack = before ? !has_ttl(before) || may_lose : is_in(at->family->may_lack_ttl, name);
         torture_expect(has_ttl(key) || may_lack, at, run, "%s has no ttl", name);
     }
 }

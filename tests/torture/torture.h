@@ -17,8 +17,8 @@ extern redisContext *torture_admin;     /* prepares and reads; the scripts have 
 void torture_start(void);
 void torture_stop(void);
 
-/* Subscribes to the channels on which Redisson's clients are called, or ends that. */
-void torture_let_java_listen(bool listens);
+/* Subscribes to the channels of Redisson's clients, or unsubscribes. */
+void torture_subscribe_java(bool subscribes);
 
 /* What is run, and in which circumstances, for messages. */
 struct torture_case {

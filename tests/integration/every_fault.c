@@ -1,0 +1,125 @@
+/* The promises that need a server of their own: lost commands and answers, restarts, a holder that is killed. */
+#include "every_promise.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A hold in doubt leaves a tombstone, and a semaphore's call a note. */
+static void allow_tombstones(const struct every_kind *kind)
+{
+    every_allow(kind->has_number ? SERVER_QUEUE : SERVER_VOID);
+    every_allow("void:hasplock_rwlock:*");
+    every_allow("hasplock_fair:*");
+}
+
+/* The fault hits the acquire, then the release. */
+static void survive(const struct every_kind *kind, enum proxy_fault fault)
+{
+    struct every_handle own = every_handle(kind, every_open(NULL), NULL);
+    struct every_handle other = every_other(kind, every_open_beside());
+    allow_tombstones(kind);
+    every_is_free(own); /* the scripts are loaded */
+    proxy_arm(fixture.proxy, fault, PROXY_SCRIPTS, 1);
+    every_acquired(own);
+    cr_assert(proxy_struck(fixture.proxy));
+    every_is_held(other);
+    proxy_arm(fixture.proxy, fault, PROXY_SCRIPTS, 1);
+    enum hlk_status status = every_release(own);
+    cr_assert(status == HLK_OK || status == HLK_E_UNSURE, "%s", hlk_last_error());
+    every_is_free(other);
+    every_is_free(own);
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
+}
+
+void survives_a_cut_before_its_command(const struct every_kind *kind)
+{
+    survive(kind, PROXY_CUT_BEFORE);
+}
+
+void survives_a_cut_before_its_answer(const struct every_kind *kind)
+{
+    survive(kind, PROXY_CUT_AFTER);
+}
+
+void survives_an_answer_that_never_comes(const struct every_kind *kind)
+{
+    survive(kind, PROXY_SWALLOW);
+}
+
+void stays_when_the_server_restarts_with_data(const struct every_kind *kind)
+{
+    hlk_client *client = every_open(NULL);
+    struct every_handle own = every_handle(kind, client, NULL), other = every_other(kind, every_open(NULL));
+    every_acquired(own);
+    uint64_t before = fixture_counters(client).reconnects;
+    server_restart(fixture.server, true);
+    redisFree(fixture.redis);
+    fixture.redis = raw_open(fixture.server);
+    WAIT_FOR(fixture_counters(client).reconnects > before);
+    every_is_held(other);
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
+    every_released(own);
+    every_is_free(other);
+}
+
+/* Who waits has it then. A semaphore is gone with its number: somebody makes it again. */
+void is_gone_when_the_server_restarts_without(const struct every_kind *kind)
+{
+    hlk_client *client = every_open(NULL);
+    struct every_handle own = every_handle(kind, every_open_with_watchdog(), NULL), other = every_other(kind, client);
+    struct every_call call;
+    allow_tombstones(kind);
+    every_acquired(own);
+    call_start_wait(&call, other, PATIENCE_MS);
+    every_wait_for_waiters(client, 1);
+    server_restart(fixture.server, false);
+    redisFree(fixture.redis);
+    fixture.redis = raw_open(fixture.server);
+    if (own.semaphore)
+        cr_assert_eq(hlk_semaphore_try_set(own.semaphore, 1, 0), HLK_OK, "%s", hlk_last_error());
+    else
+        fixture_wait_event(HLK_EVENT_LOST, "t");
+    call_acquired(&call);
+    if (own.lock)
+        cr_assert_eq(every_release(own), HLK_LOST);
+    every_is_free(own);
+}
+
+static _Noreturn void hold_until_killed(const struct every_kind *kind, int to)
+{
+    struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
+    hlk_client *client;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    opts.watchdog_ms = every_place->watchdog_ms;
+    if (hlk_client_open(&client, fixture.url, &opts) != HLK_OK)
+        _exit(1);
+    if (every_acquire(every_make(kind, client, NULL), HLK_NOWAIT) != HLK_OK || write(to, "h", 1) != 1)
+        _exit(2);
+    for (;;)
+        pause();
+}
+
+/* Forked before this process has clients. */
+void is_free_when_its_holder_is_killed(const struct every_kind *kind)
+{
+    int ends[2];
+    char held;
+    struct every_call call;
+    if (STAGE_UNDER_TSAN || STAGE_UNDER_ASAN) /* the child of a process with threads allocates */
+        return;
+    cr_assert_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        hold_until_killed(kind, ends[1]);
+    close(ends[1]);
+    cr_assert_eq(read(ends[0], &held, 1), 1);
+    close(ends[0]);
+    hlk_client *client = every_open(NULL);
+    call_start_wait(&call, every_other(kind, client), PATIENCE_MS);
+    every_wait_for_waiters(client, 1);
+    kill(pid, SIGKILL);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    call_acquired(&call);
+}
