@@ -7,6 +7,7 @@
 #define BUSY       "\\[:-?[0-9]+, \"[^\"]*\", :-?[0-9]+\\]"
 #define BUSY_MORE  "\\[:-?[0-9]+, \"[^\"]*\", :-?[0-9]+(, :[01])+\\]"
 #define QUERY      "\\[:-?[0-9]+, :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+, \\[.*\\]\\]"
+#define NO_RIGHT   "-NOPERM to list locks .*"
 #define GOT        "\"" ME "\"|:-1|"
 
 /* --- a lock that is a hash: plain, fenced, spin, non-reentrant */
@@ -34,9 +35,9 @@ static const struct torture_row plain_rows[] = {
     { HLK_SCRIPT_LOCK_BREAK, "by an operator", LOCK "|" QUEUE "|" TOKEN, CHANNEL, "\\(nil\\)|\"[^\"]+\"" },
     { HLK_SCRIPT_LOCK_QUERY, "of three waiters", LOCK "|" QUEUE, CHANNEL "|3", QUERY },
     { HLK_SCRIPT_LOCK_LIST, "all", "", "0|*|1000",
-      "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]" },
+      "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]|" NO_RIGHT },
     { HLK_SCRIPT_LOCK_LIST, "strings", "", "0|*|1000|string",
-      "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]" },
+      "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]|" NO_RIGHT },
     { 0 }
 };
 
