@@ -67,7 +67,7 @@ end
 --# part_pass
 
 void_ms, yield_ms = tonumber(void_ms), tonumber(yield_ms)
-local first = member and redis.pcall('zrange', queue, '0', '0')[1]
+local score = member and redis.pcall('zscore', queue, member)
 local ttl = brief == '0' and redis.pcall('pttl', lock) or tonumber(brief)
 done = done or redis.pcall('hdel', lock, hold)
 if done ~= 1 and popped then
@@ -93,15 +93,13 @@ if done == 1 and yield_ms > 0 and listeners(channel) > 0 then -- for yield_ms th
     end
 elseif done == 1 then
     pass(lock, queue, channel, token_key, ttl, popped, brief ~= '0')
-elseif left and first == member then -- a hasplock holder's release wakes the next waiter; else this script has to
+elseif left then -- a hasplock holder's release wakes the next waiter; else this script has to, if that is first now
     local holder = redis.pcall('hkeys', lock)[1]
-    if not holder and window_ms(redis.pcall('zscore', queue, 'open')) == 0 then
+    local head = not (holder and string.sub(holder, 1, 4) == 'hlk-') and first_alive(queue)
+    if not holder and was_first(head, score) and window_ms(redis.pcall('zscore', queue, 'open')) == 0 then
         pass(lock, queue, channel, token_key)
-    elseif not holder or string.sub(holder, 1, 4) ~= 'hlk-' then
-        local head = first_alive(queue)
-        if head then
-            message(head, 'open', 0, 0)
-        end
+    elseif head and was_first(head, score) then
+        message(head, 'open', 0, 0)
     end
 end
 return done == 1 and 1 or left and 2 or 0

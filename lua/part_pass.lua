@@ -75,6 +75,11 @@ local function first_alive(queue, hold)
     return head
 end
 
+-- Whether a ticket of this score was before the first live waiter, `head`, or there is none.
+local function was_first(head, score)
+    return not head or tonumber(score) < tonumber(head.score)
+end
+
 -- The last of `tokens` new fencing tokens, each larger than floor and than all before. If the key is no counter: nil
 -- and an error reply, and nothing was written.
 local function take_tokens(key, tokens, floor)

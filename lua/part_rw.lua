@@ -11,6 +11,7 @@
 local CHUNK, CHUNKS = 100, 1000 -- tickets that one step looks at, and how many steps
 local COUNT_MAX = 20 -- nested holds of a reader whose keys are looked at: a count may be any number
 local HOLDS_MAX = 64 -- holds in a message
+local SAMPLE = 8 -- readers that a release looks at, if their leases are long enough
 local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
 local channel = 'redisson_rwlock:' .. tag
 
@@ -80,30 +81,44 @@ local function put(kind, hold, ttl, mode)
     return true
 end
 
--- A reader of many has left: the ttl of the hash becomes the longest lease of the others. Those whose lease is over are
--- removed. Where a reader has more holds than are looked at, it stays as it is. False: no one is left, and nor is the
--- hash.
-local function shorten()
-    local held, longest = redis.pcall('hgetall', lock), 0
-    for i = 1, #held, 2 do
-        local field, count, own = held[i], tonumber(held[i + 1]), 0
-        if count and count > COUNT_MAX then
-            return true
+-- The longest lease of the readers among `fields`, which are fields and values of the hash. Those whose lease is over
+-- are removed. It ends at one of `enough` ms, and at a reader with more holds than are looked at.
+local function longest_of(fields, enough)
+    local longest = 0
+    for i = 1, #fields, 2 do
+        local count, lease = tonumber(fields[i + 1]), 0
+        for _, key in ipairs(keys_of(fields[i], count)) do
+            lease = math.max(lease, tonumber(redis.pcall('pttl', key)) or 0)
         end
-        for _, key in ipairs(keys_of(field, count)) do
-            own = math.max(own, tonumber(redis.pcall('pttl', key)) or 0)
+        if count and lease == 0 then
+            redis.pcall('hdel', lock, fields[i])
         end
-        if count and own == 0 then
-            redis.pcall('hdel', lock, field)
+        longest = math.max(longest, count and count > COUNT_MAX and enough or lease)
+        if longest >= enough then
+            break
         end
-        longest = math.max(longest, own)
     end
-    if longest == 0 then
+    return longest
+end
+
+-- A reader of several has left, and the ttl of the hash is `ttl`. It stays if SAMPLE of the others show a lease of two
+-- thirds of it: if the others die, that is a half of their longest lease too long. Else it becomes the longest lease of
+-- all. Returns the new ttl; 0: no one is left, and nor is the hash.
+local function shorten(ttl)
+    local some, enough = redis.pcall('hrandfield', lock, SAMPLE, 'withvalues'), ttl * 2 / 3
+    local longest = longest_of(some, enough)
+    if longest < enough and (some.err or #some == 2 * SAMPLE) then -- there are more
+        local all = redis.pcall('hgetall', lock)
+        longest = all.err and ttl or longest_of(all, enough)
+    end
+    if longest >= enough then
+        return ttl
+    elseif longest == 0 then
         redis.pcall('del', lock)
-        return false
+    else
+        redis.pcall('pexpire', lock, string.format('%.0f', longest))
     end
-    redis.pcall('pexpire', lock, string.format('%.0f', longest))
-    return true
+    return longest
 end
 
 -- The parts of a ticket; nil: the entry is no ticket.
@@ -152,9 +167,11 @@ end
 -- Gives what the mode leaves free to the first live waiters: the lock to a writer, or to all readers before the next
 -- writer. Those that are dead before them are removed. `caller` sent this command: it is alive, and gets no message.
 -- Returns the mode (mode_of), the first live waiter that is still in the queue (nil: none), and how many were
--- granted. The clock is read before the ttls are set: a grant must not look later than its ttl began.
-local function pass(caller)
-    local mode, granted, head, n = mode_of(), {}, nil, 0
+-- granted. The clock is read before the ttls are set: a grant must not look later than its ttl began. `mode` "other":
+-- nothing is given, and it only finds the first.
+local function pass(caller, mode)
+    local granted, head, n = {}, nil, 0
+    mode = mode or mode_of()
     local time
     for _ = 1, CHUNKS do
         local gone, waiters = {}, look()

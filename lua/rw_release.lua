@@ -19,7 +19,7 @@
   Twice   the second run answers 0 and changes nothing but the tombstone's age
   Wakes   the next writer, or all readers before the next writer: they hold the lock when the message comes (part_rw),
           one message for each client. Redisson's waiters, on the channel, if the lock is free or to be read now, or if
-          its ttl is shorter than what they know. The first waiter, if only readers of Redisson's are left before it:
+          its ttl got shorter than what they know. The first waiter, if only readers of Redisson's are left before it:
           it has to subscribe
   Order   a downgrade writes the mode first, which a full server refuses; then nothing was changed. Else the first write
           is one that a full server still allows; after it every call is a pcall; publish comes last
@@ -38,30 +38,29 @@ end
 --# part_queue
 --# part_rw
 
--- ms. An acquire sets the reader's own ttl first, then that of the hash. When the server stands still in between, the
--- second is longer by that time.
-local LATER = 1000
-local ttl, freed = redis.call('pttl', lock), false
+local ttl = redis.call('pttl', lock)
+ttl = ttl < 0 and math.huge or ttl
+local now_left = ttl -- 0: it is free
 if done == 1 and fields <= 2 then
     redis.call('del', lock)
     if own then
         redis.pcall('del', own)
     end
-    freed = true
+    now_left = 0
 elseif done == 1 and kind == 'w' then
     redis.call('hset', lock, 'mode', 'read')
     redis.pcall('hdel', lock, field)
-    freed = not shorten()
+    now_left = shorten(ttl)
 elseif done == 1 then
-    local left = redis.call('pttl', own)
     redis.call('hdel', lock, field)
     redis.pcall('del', own)
-    if left + LATER >= ttl and redis.pcall('hget', lock, 'mode') == 'read' then -- its lease was the longest
-        freed = not shorten()
+    if redis.pcall('hget', lock, 'mode') == 'read' then
+        now_left = shorten(ttl)
     end
 end
+local freed = now_left == 0
 
-local first = member and redis.pcall('zrange', queue, '0', '0')[1]
+local score = member and redis.pcall('zscore', queue, member)
 local left = member and redis.pcall('zrem', queue, member) == 1
 if void_ms > 0 then
     local now = now_ms()
@@ -70,10 +69,10 @@ if void_ms > 0 then
 end
 
 if freed and yield_ms > 0 and listeners() > 0 then -- for yield_ms the lock is left to the subscribers
-    local head = look()[1]
+    local _, head = pass(nil, 'other')
     add(queue, 1e15 + now_ms() + yield_ms, 'open', yield_ms)
     wake_redisson()
-    if head and head.there then
+    if head then
         send(head.client, head.kind .. 'open ' .. head.id .. ' ' .. yield_ms)
     end
     return 1
@@ -82,7 +81,8 @@ end
 local waits = left and window_ms(redis.pcall('zscore', queue, 'open')) > 0
 if redis.pcall('exists', queue) == 1 and not waits then
     local mode, head, granted = pass()
-    if head and granted == 0 and (done == 1 or first == member) then -- who calls it?
+    local is_new = head and granted == 0 and (done == 1 or left and tonumber(score) < tonumber(head.score))
+    if is_new then -- who calls it?
         local ours = false
         for _, other in ipairs(redis.pcall('hkeys', lock)) do
             ours = ours or string.sub(other, 1, 4) == 'hlk-'
@@ -92,9 +92,9 @@ if redis.pcall('exists', queue) == 1 and not waits then
         end
     end
 end
-if done == 1 and (kind == 'w' or freed) and listeners() > 0 then
-    local now_left = redis.pcall('pttl', lock)
-    if redis.pcall('hget', lock, 'mode') ~= 'write' or now_left < ttl then
+local passed = kind == 'w' or freed -- on to readers, or to anybody
+if done == 1 and (passed or now_left < ttl) and listeners() > 0 then
+    if passed and redis.pcall('hget', lock, 'mode') ~= 'write' or redis.pcall('pttl', lock) < ttl then
         wake_redisson()
     end
 end

@@ -53,7 +53,7 @@ end
 --# part_pass
 
 void_ms = tonumber(void_ms or 0)
-local first = member and redis.pcall('zrange', queue, '0', '0')[1]
+local score = member and redis.pcall('zscore', queue, member)
 local left = member and redis.pcall('zrem', queue, member) == 1
 
 if void_ms > 0 then
@@ -62,15 +62,17 @@ if void_ms > 0 then
     add(queue, 2e15 + now, hold, void_ms)
 end
 
-if holder == hold or not holder and left and first == member then
+if holder == hold then
     local head = popped and popped_head(queue, popped) or first_alive(queue)
     if head then
         grant(lock, queue, head)
     end
-elseif left and first == member and string.sub(holder, 1, 4) ~= 'hlk-' then -- its release will wake nobody
+elseif left and string.sub(holder or '', 1, 4) ~= 'hlk-' then -- its release will wake nobody
     local head = first_alive(queue)
-    if head then
+    if head and was_first(head, score) and holder then
         message(head, 'open', 0, 0)
+    elseif head and was_first(head, score) then
+        grant(lock, queue, head)
     end
 end
 return holder == hold and 1 or left and 2 or 0

@@ -46,6 +46,7 @@ static const struct {
     { HLK_NEED_LIST, "hlen", "'hlen',key" },
     { HLK_NEED_RW, "hget", "'hget',key,'x'" },
     { HLK_NEED_RW, "hlen", "'hlen',key" },
+    { HLK_NEED_RW, "hrandfield", "'hrandfield',key" },
     { HLK_NEED_CLUSTER, "spublish", "'spublish',key,''" },
     { HLK_NEED_CLUSTER, "pubsub|shardnumsub", "'pubsub','shardnumsub'" },
     { HLK_NEED_FAIR, "lindex", "'lindex',key,0" },

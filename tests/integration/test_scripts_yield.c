@@ -376,6 +376,17 @@ Test(lock_leave, as_the_first_passes_over_the_dead)
     nobody_listens();
 }
 
+/* B is the first one that lives. */
+Test(lock_leave, behind_the_dead_tells_the_next_to_ask)
+{
+    three(FOREIGN);
+    put_dead_in_front(150);
+    cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
+    cr_assert_str_eq(in_queue(), "[\"" TICKET(C) "\"]");
+    cr_assert_str_eq(said(), "||open 9 0 0 t|");
+    nobody_listens();
+}
+
 Test(lock_leave, as_the_first_passes_over_any_number_of_dead)
 {
     all_listen();

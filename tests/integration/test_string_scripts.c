@@ -351,6 +351,20 @@ Test(string_leave, of_the_first_of_a_free_lock_gives_it_to_the_next_one)
     nobody_listens();
 }
 
+/* B is the first one that lives. */
+Test(string_leave, behind_the_dead_makes_the_next_one_poll)
+{
+    all_listen();
+    others_hold(60000);
+    stand(B, TICKET(B));
+    stand(C, TICKET(C));
+    put_dead_in_front(3);
+    cr_assert_str_eq(go(B, TICKET(B)), ":2");
+    cr_assert_str_eq(said(), "||sopen 9 0 0 t|");
+    cr_assert_str_eq(everything(), IN_QUEUE("\"" TICKET(C) "\"") STRING_OF_OTHERS);
+    nobody_listens();
+}
+
 /* --- string_extend, string_renew */
 
 Test(string_extend, raises_the_ttl_of_its_own_hold_only)

@@ -160,6 +160,27 @@ Test(redisson_rwlock, a_thread_of_java_that_does_not_sleep_yet_is_woken_too)
     java_is_woken_before_it_sleeps(HLK_LOCK_READ, "write");
 }
 
+/* The reader that remains has died. A writer of Java's has read the ttl of the one that leaves. */
+Test(redisson_rwlock, a_writer_of_java_hears_of_a_shorter_ttl)
+{
+    hlk_lock *reading = half(fixture.client, HLK_LOCK_READ);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.lease_ms = 60000;
+    cr_assert_eq(hlk_lock_acquire_with(reading, &opts), HLK_OK);
+    raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
+    raw(fixture.redis, "SET {t}:b983c153-7421-469a-addb-44fb92259a1b:1:rwlock_timeout:1 1 PX 5000");
+    peer_tell(fixture.java, "A.1 writelock t");
+    WAIT_FOR(subscribed() && parked("A.1"));
+    int64_t began = peer_now_us();
+    cr_assert_eq(hlk_lock_release(reading), HLK_OK);
+    const struct answer *got = peer_answer(fixture.java, "A.1");
+    cr_assert_str_eq(got->text, "ok", "%s", got->why);
+    cr_assert_lt(peer_now_us() - began, 20000000, "at the end of the lease that remains");
+    cr_assert_str_eq(java("A.1 writeunlock t"), "ok");
+    cr_assert(free_again());
+    hlk_lock_destroy(reading);
+}
+
 /* Redisson's own downgrade publishes nothing: a reader of Java's sleeps until the ttl that it read. */
 Test(redisson_rwlock, a_downgrade_of_c_wakes_readers_of_java)
 {

@@ -32,7 +32,7 @@
 
 /* In addition, for read/write locks. */
 #define ACL_RW                                                                                                         \
-    "~{t* ~hasplock_rwlock:{t* ~hasplock_rwlock::t* &redisson_rwlock:{t* &redisson_rwlock:t* +hget +hlen"
+    "~{t* ~hasplock_rwlock:{t* ~hasplock_rwlock::t* &redisson_rwlock:{t* &redisson_rwlock:t* +hget +hlen +hrandfield"
 
 #define ACL_BUT_RW ACL_KEYS " " ACL_CHANNELS " " ACL_COMMANDS " " ACL_FAIR " " ACL_STRING
 #define ACL_RULES  ACL_BUT_RW " " ACL_RW " " ACL_LATCH " " ACL_SEMAPHORE " " ACL_PERMIT
