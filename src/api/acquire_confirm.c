@@ -24,6 +24,7 @@ enum hlk_acquire_event hlk_acquire_op_confirm(struct hlk_acquire_op *op)
         return HLK_ACQUIRE_ON_ABORT;
     if (view.count == 0 || view.lost)
         return HLK_ACQUIRE_ON_UNCONFIRMED;
+    hlk_channel_leave(&op->server->channels, &op->listener); /* the next message is another wait's */
     if (op->machine.until_ms > view.until_ms)
         op->machine.until_ms = view.until_ms;
     struct hlk_node *server = hlk_node_of(op->node, hlk_entry_name(e), hlk_entry_len(e));

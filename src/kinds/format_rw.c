@@ -198,6 +198,7 @@ const struct hlk_format hlk_format_read = {
     .foreign_channel = rw_channel,
     .letter = 'r',
     .per_holder = true,
+    .shares_ttl = true,
     .beside = &hlk_format_write,
 };
 

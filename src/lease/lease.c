@@ -72,6 +72,7 @@ bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms,
     lease->raising_ms = 0;
     lease->cap_ms = cap_ms;
     lease->asked_ms = 0;
+    lease->shared = false;
     lease->fixed = fixed;
     lease->capped = until == cap_ms;
     lease->granted = false;
@@ -120,15 +121,29 @@ bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_m
     return true;
 }
 
+void hlk_lease_verified(struct hlk_lease *lease, int64_t sent_ms)
+{
+    lease->asked_ms = 0;
+    if (sent_ms > lease->sent_ms)
+        lease->sent_ms = sent_ms;
+}
+
+/* Between two renewals; 0: there are none. */
+static int64_t period_ms(const struct hlk_lease *lease)
+{
+    return lease->fixed ? lease->shared * HLK_LEASE_VERIFY_MS : lease->lease_ms / 3;
+}
+
 void hlk_lease_refused(struct hlk_lease *lease, int64_t now_ms)
 {
-    lease->asked_ms = now_ms - lease->lease_ms / 3 + lease->lease_ms / 10;
+    int64_t period = period_ms(lease);
+    lease->asked_ms = now_ms - period + period * 3 / 10;
 }
 
 int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms, int64_t now_ms)
 {
     if (lease->fixed)
-        return lease->until_ms > now_ms ? lease->until_ms - now_ms : 1;
+        return (lease->until_ms > now_ms ? lease->until_ms - now_ms : 1) + lease->margin_ms;
     if (lease->cap_ms == INT64_MAX)
         return watchdog_ms;
     int64_t left = lease->cap_ms - now_ms;
@@ -140,11 +155,12 @@ int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms,
  * repeats unanswered renewals, so only the period counts here. */
 static int64_t renew_at(const struct hlk_lease *lease)
 {
-    if (lease->fixed || lease->capped || lease->state == HLK_LEASE_ORPHANED)
+    int64_t period = period_ms(lease);
+    if (!period || lease->capped || lease->state == HLK_LEASE_ORPHANED)
         return INT64_MAX;
     int64_t from = lease->asked_ms > lease->sent_ms ? lease->asked_ms : lease->sent_ms;
-    int64_t at = from + lease->lease_ms / 3;
-    int64_t grid = lease->lease_ms / HLK_LEASE_GRID;
+    int64_t at = from + period;
+    int64_t grid = 3 * period / HLK_LEASE_GRID;
     return at - (grid > 0 ? at % grid : 0);
 }
 

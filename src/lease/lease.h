@@ -20,6 +20,8 @@
 /* Renewals are due on a grid of a sixtieth of the lease (500 ms for 30 s), rounded down. Renewals that are due at about
  * the same time then share a few scripts. */
 #define HLK_LEASE_GRID 60
+/* A third of the lease that Redisson's readers set for all readers of a lock (lockWatchdogTimeout, by default). */
+#define HLK_LEASE_VERIFY_MS 10000
 
 enum hlk_lease_state {
     HLK_LEASE_NONE,         /* no hold.                            Next: HELD */
@@ -41,9 +43,10 @@ struct hlk_lease {
     int64_t cap_ms;         /* when max_hold ends the hold; INT64_MAX: never */
     int64_t asked_ms;       /* when the last renewal was sent; 0: none since the last good reply */
     uint8_t state;          /* enum hlk_lease_state; written by hlk_lease_move only */
-    bool fixed;             /* never renewed */
-    bool capped;            /* the cap has shortened a renewal: no further renewals */
-    bool granted;           /* lease_ms comes from a grant; the first renewal replaces it by the watchdog's */
+    bool fixed : 1;         /* never renewed, only verified: after a reconnect, */
+    bool shared : 1;        /* and each HLK_LEASE_VERIFY_MS, because others may shorten it in Redis */
+    bool capped : 1;        /* the cap has shortened a renewal: no further renewals */
+    bool granted : 1;       /* lease_ms comes from a grant; the first renewal replaces it by the watchdog's */
     uint32_t margin_ms;     /* for so long after until_ms Redis keeps the hold, on any clock within the drift */
 };
 
@@ -72,11 +75,13 @@ bool hlk_lease_grant(struct hlk_lease *lease, int64_t granted_ms, int64_t ttl_ms
 /* A good reply to a renewal, or to an extension by lease_ms. True: it was AT_RISK and no longer is. */
 bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, int64_t at_risk_ms, int64_t now_ms);
 
-/* The server has refused the renewal for now: the next one is due a tenth of the lease later. */
+/* A good reply to the verification of a fixed lease. Nothing ends later by it. */
+void hlk_lease_verified(struct hlk_lease *lease, int64_t sent_ms);
+/* The server has refused the renewal for now: the next one is due three tenths of the period later. */
 void hlk_lease_refused(struct hlk_lease *lease, int64_t now_ms);
 
-/* The length of the next renewal: the watchdog's lease, or less when the cap is near. A fixed lease is only verified,
- * after a reconnect: the length is what is left of it. That is less than Redis' ttl, which no renewal shortens. */
+/* The length of the next renewal: the watchdog's lease, or less when the cap is near. A fixed lease is only verified:
+ * the length is what is left of it, with the expiry margin. Redis' ttl is longer than that if nobody has shortened it. */
 int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms, int64_t now_ms);
 
 /* What is due now, and when to call again (*next_ms). at_risk_ms 0: a third of the lease. */

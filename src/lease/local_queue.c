@@ -228,6 +228,7 @@ static void take(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t l
     hlk_entry_ref(e); /* a held entry outlives its handles */
     HLK_COUNT(e->node->table, held);
     hlk_permit_line_got(e, waiter, now_ms);
+    e->hold.lease.shared = hlk_entry_format(e)->shares_ttl;
     struct hlk_ticket *p = e->hold.ticket;
     if (p) {
         p->fenced = waiter->fenced;

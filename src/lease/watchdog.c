@@ -105,7 +105,9 @@ static int64_t renewed(struct hlk_entry *e, uint64_t h, int64_t sent_ms, int64_t
     HLK_COUNT(table, renewals);
     if (gap_ms)
         HLK_COUNT(table, renewals_late);
-    if (hlk_lease_renewed(&e->hold.lease, sent_ms, lease_ms, table->at_risk_ms, hlk_clock_ms()))
+    if (e->hold.lease.fixed)
+        hlk_lease_verified(&e->hold.lease, sent_ms);
+    else if (hlk_lease_renewed(&e->hold.lease, sent_ms, lease_ms, table->at_risk_ms, hlk_clock_ms()))
         hlk_entry_notify(e, HLK_EVENT_SAFE, "renewed");
     hlk_entry_arm(e);
     hlk_mutex_unlock(e->mu);

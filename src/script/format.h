@@ -59,6 +59,8 @@ struct hlk_format {
     /* "open" is the only inbox message of its scripts: the waiter sends its acquire again. They grant and break
      * nothing: a semaphore. */
     bool sends_only_open;
+    /* Other holders of the same key, Redisson's, may shorten its ttl. */
+    bool shares_ttl;
     const char *verb;               /* in errors: what an acquire is called. NULL: "acquire" */
     /* In errors: what a wait still waits for, by `holder` of the last answer. NULL: for the release of that holder */
     void (*describe)(struct hlk_text *text, const char *holder);

@@ -187,6 +187,22 @@ Test(rwlock_lease, readers_beside_those_of_redisson)
     raw(fixture.redis, "DEL t {t}:" JAVA ":rwlock_timeout:1");
 }
 
+/* Redisson's renewal of a reader sets the ttl of the lock to its own lease, whatever others have. If that reader dies,
+ * a fixed lease of ours would end with it. */
+Test(rwlock_lease, that_is_fixed_is_kept_though_redisson_shortens_it)
+{
+    hlk_lock *reading = half_for(fixture_open(NULL), HLK_LOCK_READ, 60000);
+    cr_assert_eq(hlk_lock_acquire(reading, HLK_NOWAIT), HLK_OK);
+    int64_t left = hlk_lock_left_ms(reading);
+    raw(fixture.redis, "HSET t " JAVA " 1");
+    raw(fixture.redis, "PEXPIRE t 30000");
+    WAIT_FOR(raw_pttl(fixture.redis, "t") > 40000);
+    cr_assert_leq(raw_pttl(fixture.redis, "t"), 60000);
+    cr_assert_leq(hlk_lock_left_ms(reading), left, "it ends no later by that");
+    raw(fixture.redis, "HDEL t " JAVA);
+    cr_assert_eq(hlk_lock_release(reading), HLK_OK);
+}
+
 /* The last to leave is Redisson's, which tells the channel only: whoever is first has to subscribe by then. */
 Test(rwlock_lease, first_waiter_hears_the_channel_when_only_readers_of_redisson_are_left)
 {

@@ -311,12 +311,26 @@ Test(lease, that_is_fixed_is_asked_for_and_not_renewed)
     begin(LEASE, true, INT64_MAX);
     int64_t sent = SENT + 10000, until = lease.until_ms, ends = lease.ends_ms;
     int64_t ms = hlk_lease_renewal_ms(&lease, 20 * LEASE, sent);
-    cr_assert_eq(ms, until - sent);
-    hlk_lease_renewed(&lease, sent, ms, 0, sent);
+    cr_assert_eq(ms, until - sent + lease.margin_ms);
+    hlk_lease_verified(&lease, sent);
     cr_assert_eq(lease.until_ms, until);
     cr_assert_eq(lease.ends_ms, ends);
     cr_assert_eq(lease.state, HLK_LEASE_HELD);
-    cr_assert_eq(hlk_lease_renewal_ms(&lease, 20 * LEASE, until), 1);
+    cr_assert_eq(hlk_lease_renewal_ms(&lease, 20 * LEASE, until), 1 + lease.margin_ms);
+}
+
+Test(lease, that_is_fixed_and_may_be_shortened_is_asked_for)
+{
+    begin(10 * LEASE, true, INT64_MAX);
+    cr_assert_eq(due(SENT + HLK_LEASE_VERIFY_MS), HLK_LEASE_WAIT);
+    lease.shared = true;
+    cr_assert_eq(due(SENT + HLK_LEASE_VERIFY_MS), HLK_LEASE_RENEW);
+    hlk_lease_verified(&lease, SENT + HLK_LEASE_VERIFY_MS);
+    cr_assert_eq(due(SENT + HLK_LEASE_VERIFY_MS), HLK_LEASE_WAIT);
+    cr_assert_eq(due(SENT + 2 * HLK_LEASE_VERIFY_MS), HLK_LEASE_RENEW);
+    hlk_lease_refused(&lease, SENT + 2 * HLK_LEASE_VERIFY_MS);
+    cr_assert_eq(due(SENT + 2 * HLK_LEASE_VERIFY_MS + HLK_LEASE_VERIFY_MS / 5), HLK_LEASE_WAIT);
+    cr_assert_eq(due(SENT + 2 * HLK_LEASE_VERIFY_MS + HLK_LEASE_VERIFY_MS / 3), HLK_LEASE_RENEW);
 }
 
 Test(lease, without_a_cap_renewals_are_whole)
