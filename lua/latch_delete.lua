@@ -1,6 +1,7 @@
 --[[ latch_delete: count of a latch -> none
 
   KEYS[1] latch    string: see latch_await
+  KEYS[2] notes    zset: see latch_await
   ARGV[1] channel  of the latch
 
   Returns 1        deleted
@@ -9,7 +10,7 @@
   Twice   a second run finds none, and answers 0: an attempt in doubt is never repeated (src/api/latch.c)
   Wakes   all waiters: without a count nobody has to wait
   Source  Redisson's delete() publishes "1" instead, which leaves its waiters blocked ]]
-local latch, channel = KEYS[1], ARGV[1]
+local latch, notes, channel = KEYS[1], KEYS[2], ARGV[1]
 
 --# part_latch
 
@@ -17,6 +18,5 @@ local left, refusal = count_of(latch)
 if not left then
     return refusal or 0
 end
-redis.call('del', latch)
-redis.pcall('publish', channel, '0')
+open(latch, notes, channel)
 return 1

@@ -9,8 +9,9 @@
  * belongs to nobody and has no lease: a process that dies before it has counted down leaves the others waiting. The
  * name is that of a key: do not use it for a lock.
  *
- * A message wakes those who wait, all of a process by one subscription. A wait whose message is lost asks within 5 s,
- * as it does when the key was deleted by hand, or ran out. */
+ * A message wakes those who wait, all of a process by one subscription. A wait whose message is lost asks within 5 s.
+ * hasplock notes in Redis, for 10 minutes, that a latch was counted down to 0. So a latch that is set again at once lets
+ * all pass who waited for the count before, and lost data opens no latch. Redisson notes nothing. */
 #ifndef HASPLOCK_LATCH_H
 #define HASPLOCK_LATCH_H
 
@@ -57,13 +58,16 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_latch_count(hlk_latch *latch, int64_t *
 HLK_API enum hlk_status hlk_latch_count_down(hlk_latch *latch, int64_t n, int64_t *left);
 
 /* Waits for up to `wait_ms` (HLK_NOWAIT: not at all; HLK_FOREVER) until the count is 0. It holds nothing.
- * HLK_OK           the count was 0 at some moment during this call
+ * HLK_OK           the count was 0 at some moment during this call: counted down, deleted, or never set
  * HLK_BUSY         wait_ms is 0, and the count is not; or no answer came within reply_timeout_ms
  * HLK_TIMEOUT      the count was not 0 in all of wait_ms, as far as it was answered; the error text has it
+ * HLK_LOST         the count is gone, and nothing says that it was counted down: the server has lost its data, or the
+ *                  key was removed by hand or ran out, or Redisson counted it down while no message could be heard.
+ *                  Within 6 s. Do not go on as if it were 0
  * HLK_E_CONNECT    no server within reconnect_timeout_ms
  * HLK_E_SERVER     also: the name is that of another type or no whole number
  * HLK_E_AUTH, NOMEM, OS, INVALID, FORKED, CLOSED    see status.h. Never HLK_E_UNSURE
- * A count that is set again at once after it became 0 may be missed, as with Redisson.
+ * A count that Redisson sets again at once after it became 0 may be missed, as by Redisson's own waiters.
  * Any thread but one in a log callback. Blocks. A pthread cancellation point while it waits. (RCountDownLatch.await) */
 HLK_API HLK_MUST_USE enum hlk_status hlk_latch_await(hlk_latch *latch, int64_t wait_ms);
 

@@ -206,6 +206,14 @@ enum hlk_acquire_event hlk_acquire_op_acquired(struct hlk_acquire_op *op)
     return HLK_ACQUIRE_ON_ACQUIRED;
 }
 
+/* Before an attempt of a wait that holds nothing. */
+static void look(struct hlk_acquire_op *op)
+{
+    struct hlk_seen *seen = &op->cmd.seen;
+    seen->listening = op->listener.channel && hlk_channel_confirmed(&op->server->channels, &op->listener);
+    seen->heard |= atomic_exchange(&op->listener.said, false);
+}
+
 enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
 {
     struct hlk_entry *e = op->lock->entry;
@@ -213,6 +221,8 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
         hlk_acquire_listen_follow(op);
     if ((op->machine.answered || op->machine.queued_locally) && !hlk_entry_resend(e, &op->waiter))
         return hlk_acquire_op_acquired(op);
+    if (op->lock->kind->format->holds_nothing)
+        look(op);
     op->cmd.beside = hold_by(op, op->lock->kind->format->beside);
     op->cmd.checks_other_kinds = op->lock->kind->format->checks_other_kinds && op->machine.cause == HLK_CAUSE_TIME;
     if (op->cmd.member.since_ms)
@@ -279,6 +289,7 @@ static void note_busy(struct hlk_acquire_op *op, const struct hlk_answer *answer
     memcpy(op->holder, answer->holder, len);
     op->holder[len] = '\0';
     op->holder_ms = hlk_command_sent_ms(&op->cmd);
+    op->cmd.seen = answer->seen;
     op->busy = (struct hlk_busy){
         .ttl_ms = answer->ttl_ms,
         .position = answer->position,
@@ -380,8 +391,9 @@ static enum hlk_acquire_event no_answer(struct hlk_acquire_op *op)
 
 enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
 {
-    struct hlk_answer answer;
+    struct hlk_answer answer = { 0 };
     enum hlk_acquire_event what = HLK_ACQUIRE_ON_ABORT;
+    op->cmd.seen.heard_since = atomic_load(&op->listener.said);
     switch (op->lock->kind->format->read_acquire(&op->cmd, op->cmd.call.reply, &answer)) {
     case HLK_ANSWER_ACQUIRED:
         what = acquired(op, answer.token);
@@ -391,6 +403,9 @@ enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
         break;
     case HLK_ANSWER_TOMBSTONE:
         what = tombstone(op);
+        break;
+    case HLK_ANSWER_FAILED:
+        (void)hlk_error_set(&op->error, answer.status, "%.*s", (int)answer.holder_len, answer.holder);
         break;
     case HLK_ANSWER_NONE:
         what = no_answer(op);

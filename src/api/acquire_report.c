@@ -127,6 +127,8 @@ enum hlk_status hlk_acquire_op_report(struct hlk_acquire_op *op, enum hlk_status
         return hlk_lock_fail(op->lock, verb(op), status, "interrupted after %lld ms; nothing is held or queued",
                              waited_ms(op));
     case HLK_LOST:
+        if (op->lock->kind->format->holds_nothing)
+            return hlk_lock_fail(op->lock, verb(op), status, "%s", op->error.text);
         return hlk_lock_lost_before(op->lock, op->waiter.holder);
     case HLK_NOT_REPLICATED:
         return short_text(op);

@@ -51,6 +51,8 @@ const char *hlk_latch_name(const hlk_latch *latch)
 static void read_number(const struct hlk_command *cmd, void *number)
 {
     const redisReply *reply = cmd->call.reply;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
+        reply = reply->element[0];
     *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER  ? reply->integer
                          : reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10)
                                                              : -1;

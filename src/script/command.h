@@ -26,6 +26,16 @@ struct hlk_limits {                 /* how long a command is tried */
     bool waits_out_writes;          /* OOM and the like are refusals for now */
 };
 
+/* What a wait that holds nothing has seen and heard, from its first attempt on. */
+struct hlk_seen {
+    bool asked;                     /* it has an answer, and `mark` is in it: what changes when the wait is over */
+    bool listening;                 /* the attempt was sent while its channel was subscribed */
+    bool heard, heard_since;        /* there was a message: between the answer before and this attempt, or after that */
+    bool sure;                      /* there was something to wait for while it was listening */
+    int64_t missing_ms;             /* since then that is gone, and no message has come; 0: it is not */
+    uint64_t mark;
+};
+
 struct hlk_command;
 
 /* What a command says: its script, and how that is written. Those of a format: script/format.h. */
@@ -72,6 +82,7 @@ struct hlk_command {
     uint64_t cursor;                /* list */
     const char *prefix;             /* list: of the names; borrowed */
     bool strings;                   /* list: string locks; else the others */
+    struct hlk_seen seen;           /* acquire, of a format that holds nothing */
     struct hlk_member member;       /* acquire, end: its ticket in the queue; since_ms 0: none, it does not wait. Of
                                      * which tokens and floor concern a fenced acquire too. In a fair lock's queue it
                                      * is the field alone */

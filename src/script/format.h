@@ -14,6 +14,7 @@ enum hlk_answer_kind {
     HLK_ANSWER_ACQUIRED,            /* held, with `token` if it is fenced. The answer names the hold */
     HLK_ANSWER_BUSY,                /* somebody else's: all but `token` is set */
     HLK_ANSWER_TOMBSTONE,           /* this hold id has ended */
+    HLK_ANSWER_FAILED,              /* the wait is over: `status`, and `holder` says why, for people */
     HLK_ANSWER_NONE                 /* no answer of this script */
 };
 
@@ -26,6 +27,8 @@ struct hlk_answer {
     bool foreign;                   /* one of Redisson's clients will call it, and nobody else */
     bool mixed;                     /* others wait by another kind of lock of this name */
     bool silent;                    /* the holder sends no message when it releases: the first waiter polls */
+    enum hlk_status status;
+    struct hlk_seen seen;           /* of a format that holds nothing: the wait's from now on */
 };
 
 struct hlk_format {

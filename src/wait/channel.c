@@ -109,6 +109,13 @@ static void on_moved(void *ctx, const char *name, size_t len, const char *words)
     hlk_loop_need_ticks(channels->loop);
 }
 
+static void say_to_all(struct hlk_channel *channel)
+{
+    for (struct hlk_list *n = channel->listeners.next; n != &channel->listeners; n = n->next)
+        atomic_store(&HLK_CONTAINER(n, struct hlk_listener, link)->said, true);
+    notify_all(channel, HLK_WAKE_MESSAGE);
+}
+
 static void on_message(void *ctx, const char *name, size_t len, const char *payload, size_t payload_len)
 {
     struct hlk_channels *channels = ctx;
@@ -123,7 +130,7 @@ static void on_message(void *ctx, const char *name, size_t len, const char *payl
     if (first) {
         struct hlk_listener *listener = HLK_CONTAINER(first, struct hlk_listener, link);
         if (listener->for_all)
-            notify_all(channel, HLK_WAKE_MESSAGE);
+            say_to_all(channel);
         else
             listener->on_event(listener, HLK_WAKE_MESSAGE);
     }

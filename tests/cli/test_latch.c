@@ -5,7 +5,13 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(cli_latch, .init = cli_start, .fini = cli_stop);
+static void start(void)
+{
+    cli_start();
+    server_allow(server, "hasplock_queue:{t}"); /* of the last opening */
+}
+
+TestSuite(cli_latch, .init = start, .fini = cli_stop);
 
 static void prints(const char *expected, const char *const *argv)
 {
@@ -51,6 +57,18 @@ Test(cli_latch, says_why_it_waited_in_vain)
     cr_assert_eq(count_lines(c->text[ERR]), 1);
     command_free(c);
     cr_assert_eq(RUN("latch", "down", "t", "2"), 0);
+}
+
+Test(cli_latch, says_that_the_count_was_lost)
+{
+    cr_assert_eq(RUN("latch", "set", "t", "2"), 0);
+    struct command *c = COMMAND("latch", "wait", "t");
+    WAIT_FOR(raw_clients(redis, "pubsub") == 1);
+    WAIT_FOR(raw_stat(redis, "keyspace_hits") >= 2); /* it has looked, and once more when it was subscribed */
+    raw(redis, "FLUSHALL");
+    cr_assert_eq(command_end(c), 75, "%s", c->text[ERR]);
+    cr_assert(strstr(c->text[ERR], "its count is gone"), "%s", c->text[ERR]);
+    command_free(c);
 }
 
 Test(cli_latch, refuses_bad_input)

@@ -157,6 +157,7 @@ Test(acl_page, its_line_for_latches_is_what_they_need_beside)
 {
     static const char *const names[] = { "app:1", "app:{2}" };
     pthread_t thread;
+    server_allow(fixture.server, SERVER_VOID); /* of the last opening */
     set_up_user(1);
     hlk_client *client = open_as_user();
     hlk_latch *latch = hlk_latch_create(client, "app:1");

@@ -1,6 +1,7 @@
 /* hlk_latch: its count and its key as Redisson has them, and waits that end: by the last count down, a delete, a poll,
  * a deadline, a cancel, a signal, a close. */
 #include "support/fixture.h"
+#include "support/script.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -10,6 +11,7 @@
 
 enum { MANY = 64, POLL_MS = 5000 };
 
+#define NOTES "hasplock_queue:{t}" /* of the last opening */
 #define CHANNEL "redisson_countdownlatch__channel__{t}"
 
 static hlk_client *client;
@@ -25,6 +27,7 @@ static hlk_latch *make(hlk_client *of, const char *name)
 static void up(unsigned flags)
 {
     fixture_begin(flags);
+    server_allow(fixture.server, NOTES);
     struct hlk_client_opts opts = fixture_opts();
     if (flags & STAGE_PROXY)
         opts.reply_timeout_ms = 1000;
@@ -64,6 +67,12 @@ static int64_t down(int64_t n)
     int64_t left = -1;
     cr_assert_eq(hlk_latch_count_down(latch, n, &left), HLK_OK, "%s", hlk_last_error());
     return left;
+}
+
+/* The last count down, on a connection that no proxy breaks. */
+static const char *script_down(void)
+{
+    return script_run(fixture.redis, HLK_SCRIPT_LATCH_DOWN, 2, "t", NOTES, "1", CHANNEL, NULL);
 }
 
 static int64_t count(void)
@@ -278,16 +287,36 @@ Test(latch, wakes_its_waiters_when_redisson_deletes_it)
     cr_assert_lt(waiter.took_ms, POLL_MS);
 }
 
-Test(latch, lets_a_waiter_pass_within_5_s_of_a_delete_by_hand)
+/* Redisson 4.7: await() returns. The data may be lost, and nobody has counted down. */
+Test(latch, never_opens_because_the_server_has_lost_it)
 {
     struct waiter waiter = { 0 };
     set(2);
     waiter_start(&waiter, latch);
     settle(&waiter, 1);
-    raw(fixture.redis, "DEL t");
-    cr_assert_eq(waiter_end(&waiter), HLK_OK, "%s", waiter.error);
+    raw(fixture.redis, "FLUSHALL");
+    cr_assert_eq(waiter_end(&waiter), HLK_LOST, "%s", waiter.error);
     cr_assert_lt(waiter.took_ms, 2 * POLL_MS);
-    cr_assert_eq(fixture_counters(client).woken_by_ttl, 1u);
+    cr_assert(strstr(waiter.error, "\"t\"") && strstr(waiter.error, "its count is gone"), "%s", waiter.error);
+}
+
+/* It was counted down, and set again before any waiter could look. */
+Test(latch, lets_all_waiters_pass_though_it_is_set_again_at_once)
+{
+    static struct waiter waiters[MANY];
+    set(1);
+    for (int i = 0; i < MANY; i++)
+        waiter_start(&waiters[i], latch);
+    settle(waiters, MANY);
+    raw(fixture.redis, "MULTI");
+    (void)script_down();
+    raw(fixture.redis, "SET t 3");
+    raw(fixture.redis, "EXEC");
+    for (int i = 0; i < MANY; i++)
+        cr_assert_eq(waiter_end(&waiters[i]), HLK_OK, "%s", waiters[i].error);
+    cr_assert_eq(count(), 3);
+    cr_assert_eq(hlk_latch_await(latch, HLK_NOWAIT), HLK_BUSY, "a new wait is for the new count");
+    cr_assert_eq(down(3), 0);
 }
 
 Test(latch, wakes_all_waiters_of_a_process_by_one_subscription)
@@ -470,7 +499,7 @@ Test(latch_wire, loses_no_wake_while_its_subscription_is_on_the_way)
     cr_assert_lt(waiter.took_ms, POLL_MS);
 }
 
-Test(latch_wire, loses_no_wake_when_the_subscription_breaks)
+static enum hlk_status await_past_a_broken_subscription(void (*opens)(void))
 {
     struct waiter waiter = { 0 };
     set(1);
@@ -478,11 +507,33 @@ Test(latch_wire, loses_no_wake_when_the_subscription_breaks)
     settle(&waiter, 1);
     proxy_refuse(fixture.proxy, true);
     proxy_cut_all(fixture.proxy);
+    opens();
+    proxy_refuse(fixture.proxy, false);
+    enum hlk_status status = waiter_end(&waiter);
+    cr_assert_lt(waiter.took_ms, POLL_MS);
+    return status;
+}
+
+static void opened_by_us(void)
+{
+    (void)script_down();
+}
+
+static void opened_by_redisson(void)
+{
     raw(fixture.redis, "DEL t");
     raw(fixture.redis, "PUBLISH " CHANNEL " 0");
-    proxy_refuse(fixture.proxy, false);
-    cr_assert_eq(waiter_end(&waiter), HLK_OK, "%s", waiter.error);
-    cr_assert_lt(waiter.took_ms, POLL_MS);
+}
+
+Test(latch_wire, loses_no_wake_when_the_subscription_breaks)
+{
+    cr_assert_eq(await_past_a_broken_subscription(opened_by_us), HLK_OK);
+}
+
+/* Redisson notes nothing in Redis. Nobody can know that it was not the data that was lost. */
+Test(latch_wire, is_lost_if_redisson_opened_it_unheard)
+{
+    cr_assert_eq(await_past_a_broken_subscription(opened_by_redisson), HLK_LOST);
 }
 
 /* Redisson, but for a single server, repeats such a count down, and counts twice. */

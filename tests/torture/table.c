@@ -425,12 +425,15 @@ const struct torture_family torture_permit = {
 
 /* --- latch */
 
+#define LATCHED "\"0\"|\\[\"[0-9]+\", \"[0-9]+\"\\]"
+
 static const struct torture_row latch_rows[] = {
-    { HLK_SCRIPT_LATCH_AWAIT, "", LOCK, "", "\"[0-9]+\"" },
+    { HLK_SCRIPT_LATCH_AWAIT, "first", LOCK "|" QUEUE, "", LATCHED },
+    { HLK_SCRIPT_LATCH_AWAIT, "again", LOCK "|" QUEUE, "0", LATCHED },
     { HLK_SCRIPT_LATCH_SET, "", LOCK, "3|" LATCH_CHANNEL, ":[01]" },
-    { HLK_SCRIPT_LATCH_DOWN, "by one", LOCK, "1|" LATCH_CHANNEL, ":[0-9]+" },
-    { HLK_SCRIPT_LATCH_DOWN, "by many", LOCK, "1000|" LATCH_CHANNEL, ":[0-9]+" },
-    { HLK_SCRIPT_LATCH_DELETE, "", LOCK, LATCH_CHANNEL, ":[01]" },
+    { HLK_SCRIPT_LATCH_DOWN, "by one", LOCK "|" QUEUE, "1|" LATCH_CHANNEL, ":[0-9]+" },
+    { HLK_SCRIPT_LATCH_DOWN, "by many", LOCK "|" QUEUE, "1000|" LATCH_CHANNEL, ":[0-9]+" },
+    { HLK_SCRIPT_LATCH_DELETE, "", LOCK "|" QUEUE, LATCH_CHANNEL, ":[01]" },
     { 0 }
 };
 
@@ -440,6 +443,8 @@ static const struct torture_state latch_states[] = {
     { "three to come", HAS("3") },
     { "three to come, for a minute", "SET|" LOCK "|3|PX|60000;" },
     { "none to come", HAS("0") },
+    { "opened", "ZADD|" QUEUE "|1764262800123456|opened;PEXPIRE|" QUEUE "|600000;" },
+    { "opened, and three to come again", HAS("3") "ZADD|" QUEUE "|1764262800123456|opened;PEXPIRE|" QUEUE "|600000;" },
     { NULL, NULL }
 };
 
@@ -450,7 +455,7 @@ static const struct torture_state latch_numbers[] = {
 
 const struct torture_family torture_latch = {
     .name = "latch", .rows = latch_rows, .states = latch_states, .numbers = latch_numbers,
-    .shared_keys = LOCK, .own_keys = "", .may_lack_ttl = LOCK, .may_lose_ttl = "", .unsound = "",
+    .shared_keys = LOCK, .own_keys = QUEUE, .may_lack_ttl = LOCK, .may_lose_ttl = "", .unsound = "",
 };
 
 /* --- one master's part of a lock over several */
