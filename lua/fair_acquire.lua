@@ -33,14 +33,16 @@ local lease, hold, channel, grant_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- PATIENCE from the scores behind it when it gets the lock or leaves, so those behind add it. Waiters of hasplock take
 -- nothing.
 local LEAD, KEPT, PATIENCE, SLACK = 450000, 360000, 300000, 60000
+local NOTED = 60000 -- how long a note lives if it is not written again
 
 if redis.call('exists', lock, queue, notes) == 0 then
     redis.call('hset', lock, hold, '1')
     redis.call('pexpire', lock, lease)
     return hold
 end
-local note = redis.call('zscore', notes, hold)
-if note and tonumber(note) < 0 then
+local away = 'away ' .. (string.match(hold, '^(.*):') or '')
+local noted = redis.call('zmscore', notes, hold, away)
+if noted[1] and tonumber(noted[1]) < 0 then
     return -1
 end
 local holder = redis.call('hkeys', lock)[1]
@@ -69,11 +71,11 @@ end
 local last = redis.call('lindex', queue, '-1')
 local known = redis.call('zmscore', scores, hold, last or '')
 local position
+if known[1] or noted[2] then -- it sends, so it is there; and after this write a full server allows the others
+    redis.call('zrem', notes, away)
+end
 if not holder or known[1] then
 --# part_fair
-    if known[1] then
-        redis.call('zrem', notes, 'away ' .. client_of(hold))
-    end
     if holder then
         find_first(hold, true)
     else
@@ -120,8 +122,8 @@ if redis.call('pttl', queue) < left then
 end
 if grant_ms ~= '5000' then -- GRANT_MS of part_fair
     local added = redis.pcall('zadd', notes, grant_ms, hold)
-    if type(added) == 'number' and redis.pcall('pttl', notes) < left then
-        redis.pcall('pexpire', notes, left + PATIENCE)
+    if type(added) == 'number' and redis.pcall('pttl', notes) < NOTED then
+        redis.pcall('pexpire', notes, NOTED)
     end
 end
 local foreign = takes > 0 or not last and holder ~= '' and string.sub(holder, 1, 4) ~= 'hlk-'

@@ -47,15 +47,16 @@ if void_ms == '0' and not waits then -- the usual case; fast if the queue is emp
     local client, id = string.match(waiter, '^(hlk%-[^:]*):(%d+)$')
     local inbox = client and (not second or string.sub(second, 1, 4) == 'hlk-') and 'hasplock_inbox:' .. client
     if inbox and (redis.pcall('pubsub', 'numsub', inbox)[2] or 0) > 0 then
-        local noted = redis.pcall('zscore', notes, waiter)
-        local ttl = noted or '5000'
+        local away = 'away ' .. client
+        local noted = redis.pcall('zmscore', notes, waiter, away)
+        local ttl = noted[1] or '5000'
         local ms = tonumber(ttl) or 0
         if ms > 0 and ms < 1e12 and redis.pcall('hset', lock, waiter, '1') == 1 then
             redis.pcall('pexpire', lock, ttl)
             redis.pcall('lpop', queue)
             redis.pcall('zrem', scores, waiter)
-            if noted then
-                redis.pcall('zrem', notes, waiter)
+            if noted[1] or noted[2] then
+                redis.pcall('zrem', notes, waiter, away)
             end
             redis.pcall('publish', inbox, 'fgrant ' .. id .. ' ' .. ttl .. ' 0 ' .. lock)
             return 1

@@ -52,11 +52,12 @@ local function remember(member, score, ms)
     end
 end
 
+-- With the note that the client is away: one that was granted the lock, or left, was there.
 local function remove(waiters)
     for _, waiter in ipairs(waiters) do
         redis.pcall('lrem', queue, '1', waiter)
         redis.pcall('zrem', scores, waiter)
-        redis.pcall('zrem', notes, waiter)
+        redis.pcall('zrem', notes, waiter, 'away ' .. (client_of(waiter) or ''))
     end
 end
 

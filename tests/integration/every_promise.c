@@ -298,7 +298,6 @@ void has_handles_that_come_and_go(const struct every_kind *kind)
 {
     struct visitor visitors[THREADS];
     hlk_client *clients[] = { every_open(NULL), every_open(NULL) };
-    every_allow("hasplock_fair:*"); /* a note that a client's inbox was not subscribed yet, for a minute */
     for (int i = 0; i < THREADS; i++) {
         visitors[i] = (struct visitor){ .kind = kind, .client = clients[i % 2] };
         cr_assert_eq(pthread_create(&visitors[i].thread, NULL, visit_often, &visitors[i]), 0);

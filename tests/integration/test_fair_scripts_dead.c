@@ -62,6 +62,65 @@ Test(fair_away, a_client_that_was_back_has_its_time_anew)
     redisFree(d);
 }
 
+static bool is_away(const char *client)
+{
+    return strcmp(raw(admin, "ZSCORE " NOTES " %b", client, strlen(client)), "(nil)") != 0;
+}
+
+/* B is passed over, and its subscription is confirmed before it sends again. */
+static redisContext *comes_back_after_it_was_passed_over(const char *waiter)
+{
+    redisContext *c = listens(C);
+    try_acquire(30000, A);
+    join(waiter);
+    join(C);
+    release(A);
+    cr_assert(is_away("away hlk-b-2-y"));
+    redisFree(c);
+    return listens(waiter);
+}
+
+/* It would be given up at once when its subscription breaks again. */
+Test(fair_away, the_note_goes_when_its_client_is_granted_the_lock)
+{
+    redisContext *b = comes_back_after_it_was_passed_over(B);
+    release(C);
+    cr_assert(is_held_by(B));
+    cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
+    redisFree(b);
+}
+
+Test(fair_away, the_note_goes_with_the_long_form_of_a_grant)
+{
+    redisContext *b = comes_back_after_it_was_passed_over(B);
+    java_waits(JAVA, score(B) + PATIENCE);
+    release(C);
+    cr_assert(is_held_by(B));
+    cr_assert_eq(raw_int(admin, "EXISTS " NOTES), 0);
+    redisFree(b);
+}
+
+Test(fair_away, the_note_goes_when_its_clients_wait_ends)
+{
+    redisContext *b = comes_back_after_it_was_passed_over(B);
+    cr_assert_str_eq(leave(B), ":2");
+    cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
+    redisFree(b);
+}
+
+Test(fair_away, the_note_goes_with_its_clients_next_ticket)
+{
+    redisContext *b = comes_back_after_it_was_passed_over(B), *d = listens(D);
+    join(B2);
+    cr_assert_not(is_away("away hlk-b-2-y"));
+    join(D);
+    unsubscribes(b, B);
+    release(C);
+    cr_assert(was_notified(d, "fgrant 9 5000 0 t"));
+    cr_assert_str_eq(queue(), "[\"" B "\", \"" B2 "\"]", "they have a second again");
+    redisFree(d);
+}
+
 Test(fair_away, a_client_that_was_away_long_ago_has_its_time_anew)
 {
     redisContext *c = listens(C);
