@@ -23,16 +23,17 @@
   Twice   a second run finds the field, or its ticket; a late run after fair_release with doubt finds the tombstone
   Wakes   the first waiter, if the lock is found free and that waiter is another one: part_fair
   Dead    a command whose hold is in the queue removes dead waiters at the head: part_fair
+  Scores  it keeps its own ahead, and lowers that of a first waiter of Redisson's. It writes no others
   Clock   the server's own. Redisson writes the scores by its clients' clocks; docs/protocol.md says what skew does
   Order   each key is read before the first write
   Source  queue, scores, channel are Redisson's RFairLock; hold ids, grants, notes are hasplock's (docs/protocol.md) ]]
 local lock, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local lease, hold, channel, grant_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- A score is LEAD ahead of the clock when a ticket is taken, and then at least KEPT. Each waiter of Redisson's takes
--- PATIENCE from the scores behind it when it gets the lock or leaves, so those behind add it. Waiters of hasplock take
--- nothing.
-local LEAD, KEPT, PATIENCE, SLACK = 450000, 360000, 300000, 60000
+-- A score is LEAD and the holder's ttl ahead of the clock when a ticket is taken, and then at least KEPT. A waiter
+-- sends acquire each 31 s or more often. Each waiter of Redisson's takes PATIENCE from the scores behind it when it
+-- gets the lock or leaves, so those behind add it. Waiters of hasplock take nothing.
+local LEAD, KEPT, PATIENCE, SLACK, LOOKED = 150000, 120000, 300000, 60000, 10000
 local NOTED = 60000 -- how long a note lives if it is not written again
 
 if redis.call('exists', lock, queue, notes) == 0 then
@@ -101,19 +102,24 @@ end
 -- It has a ticket, or takes a new one. `last` is the waiter before it.
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local ahead, score = now + math.max(0, ms) + LEAD, tonumber(known[1])
-local takes = last and string.sub(last, 1, 4) ~= 'hlk-' and PATIENCE or 0
-if position then
-    local max = ahead + position * PATIENCE
-    if not score or score < now + KEPT + takes or score > max + SLACK then
-        score = math.min(math.max(math.floor(score or 0), ahead + takes), max)
-        redis.pcall('zadd', scores, score, hold) -- on a full server it stays as it is
+local score, before = tonumber(known[1]), tonumber(known[2]) or 0
+local foreign_last = last and string.sub(last, 1, 4) ~= 'hlk-'
+
+-- What Redisson's waiters before it will take. None, if hasplock's waiter just before it has no more than a lead.
+local ahead, takes = now + math.max(0, ms) + LEAD, 0
+if foreign_last or before > ahead + SLACK then
+    for _, waiter in ipairs(redis.call('lrange', queue, 0, math.min(position or LOOKED, LOOKED) - 1)) do
+        takes = takes + (string.sub(waiter, 1, 4) ~= 'hlk-' and PATIENCE or 0)
     end
-else
-    position = redis.call('rpush', queue, hold) - 1
-    score = math.max(ahead + takes, math.floor(tonumber(known[2]) or 0) + 2 * takes)
-    score = math.min(score, ahead + position * PATIENCE)
+end
+-- One that said that it waits for longer than 5 min takes more. It has added that to its own score
+local wanted = math.max(ahead + takes, math.min(math.floor(before), ahead + 2 * takes))
+if not position then
+    position, score = redis.call('rpush', queue, hold) - 1, wanted
     redis.call('zadd', scores, score, hold)
+elseif not score or score < now + KEPT + takes or score > ahead + 2 * takes + SLACK then
+    score = wanted
+    redis.pcall('zadd', scores, score, hold) -- on a full server it stays as it is
 end
 local left = math.floor(score) - now + PATIENCE / 2
 if redis.call('pttl', queue) < left then
@@ -126,7 +132,7 @@ if grant_ms ~= '5000' then -- GRANT_MS of part_fair
         redis.pcall('pexpire', notes, NOTED)
     end
 end
-local foreign = takes > 0 or not last and holder ~= '' and string.sub(holder, 1, 4) ~= 'hlk-'
+local foreign = foreign_last or not last and holder ~= '' and string.sub(holder, 1, 4) ~= 'hlk-'
 local answer = { ms, holder, position, foreign and 1 or 0 }
 if KEYS[5] and string.find(redis.pcall('zrange', KEYS[5], '0', '0')[1] or '', ' ', 1, true) then
     answer[5] = 1

@@ -12,6 +12,7 @@
 --                       a free lock is waited for
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 local GRANT_MS, AWAY_MS, ABSENT_MS, CALLED_MS = '5000', 1000, 5000, 10000
+local PATIENCE_MS = 300000 -- of Redisson's waiters, for each place
 local CHUNK, CHUNKS = 1000, 10 -- how much of the queue one run looks through
 local STALE_MS = 10000 -- if that moment is so long ago, the client is away anew
 
@@ -61,6 +62,20 @@ local function remove(waiters)
     end
 end
 
+-- The first waiter is Redisson's, with this score. Returns the score, lowered to what it can be among Redisson's alone:
+-- behind hasplock's it includes the lead of those.
+local function lowered(waiter, score)
+    local most = now_ms() + PATIENCE_MS
+    if not score or score <= most then
+        return score
+    end
+    most = most + math.max(0, tonumber(redis.pcall('pttl', lock)) or 0)
+    if score > most then
+        redis.pcall('zadd', scores, 'XX', string.format('%.0f', most), waiter)
+    end
+    return math.min(score, most)
+end
+
 -- The first waiter, if it is Redisson's; else nil. Redisson sets no ttl on the queue. hasplock does, and it must not
 -- end while all waiters are Redisson's.
 local function first_is_redissons()
@@ -70,6 +85,7 @@ local function first_is_redissons()
     end
     redis.pcall('persist', queue)
     redis.pcall('persist', scores)
+    lowered(first, score_of(scores, first))
     return first
 end
 
@@ -158,15 +174,28 @@ local function redissons_is_there(waiter, caller, held)
     if over and not hears then
         return false
     end
+    score = caller and lowered(waiter, score) or score
     local ms = caller and not held and chance_of(waiter, score, hears) or 1
     return ms > 0, ms, hears
+end
+
+-- The clients of these waiters are away. If no script of hasplock's looks again, Redisson's scripts remove them by
+-- their scores, after the same second.
+local function keep(waiters, untils)
+    local args = {}
+    for i = 1, math.min(#waiters, CHUNK) do
+        args[2 * i - 1], args[2 * i] = string.format('%.0f', untils[i]), waiters[i]
+    end
+    if #args > 0 then
+        redis.pcall('zadd', scores, 'XX', 'LT', unpack(args))
+    end
 end
 
 -- Finds the first waiter that is present; `caller` and all waiters of its client are. Dead ones before it are removed.
 -- Returns it (nil: none), how many tickets before it are kept, until when the first of these is, and, for a waiter of
 -- Redisson's, how long it is waited for, and whether it is subscribed.
 local function find_first(caller, held)
-    local gone, kept, kept_until, first, ms, hears = {}, 0, nil, nil, nil, nil
+    local gone, kept, untils, first, ms, hears = {}, {}, {}, nil, nil, nil
     local own, from, to = caller and client_of(caller), 0, 9
     for _ = 0, CHUNKS do
         local some = redis.pcall('lrange', queue, from, to)
@@ -175,13 +204,13 @@ local function find_first(caller, held)
             if not there and client then
                 there = client == own or is_there(client)
             elseif not there then
-                there, ms, hears = redissons_is_there(waiter, kept == 0 and caller, held)
+                there, ms, hears = redissons_is_there(waiter, #kept == 0 and caller, held)
             end
             if there == true then
                 first = waiter
                 break
             elseif there then
-                kept, kept_until = kept + 1, kept_until or there
+                kept[#kept + 1], untils[#untils + 1] = waiter, there
             else
                 gone[#gone + 1] = waiter
             end
@@ -192,7 +221,8 @@ local function find_first(caller, held)
         from, to = to + 1, to + CHUNK
     end
     remove(gone)
-    return first, kept, kept_until, ms, hears
+    keep(kept, untils)
+    return first, #kept, untils[1], ms, hears
 end
 
 -- A hasplock waiter that is present; nil: none.

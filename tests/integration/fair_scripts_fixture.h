@@ -32,7 +32,7 @@ extern redisContext *admin; /* reads and prepares what is in Redis */
 #define JAVA "426394b7-bea6-4e7e-920a-0b4fc0c2fb03:1"
 #define JAVA2 "426394b7-bea6-4e7e-920a-0b4fc0c2fb03:2"
 #define PATIENCE 300000
-#define LEAD 450000
+#define LEAD 150000
 #define GRANT 5000
 
 void fair_scripts_start(void);

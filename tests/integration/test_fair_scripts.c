@@ -4,7 +4,6 @@
 #include "support/no_lock.h"
 
 FAIR_SCRIPTS_SUITE(fair_acquire);
-FAIR_SCRIPTS_SUITE(fair_score);
 FAIR_SCRIPTS_SUITE(fair_scripts);
 
 /* --- fair_acquire */
@@ -312,105 +311,6 @@ Test(fair_acquire, is_refused_by_a_full_server_and_changes_nothing)
     cr_assert_str_eq(queue(), "[\"" B "\"]", "it keeps its place");
     cr_assert_str_eq(join(B), NAMES(B), "and gets in");
     redisFree(b);
-}
-
-/* --- scores, which Redisson's clients use. When one of them acquires or leaves, it subtracts PATIENCE from those
- * behind it. They remove the first waiter when its score is over by their own clock */
-
-Test(fair_score, is_ahead_of_the_clock_however_many_of_ours_are_before)
-{
-    try_acquire(30000, A);
-    join(B);
-    join(C);
-    join(D);
-    cr_assert(about(score(B), server_ms() + 30000 + LEAD));
-    cr_assert(between(score(B), score(C), score(B) + WAIT_MS), "as nobody takes anything from it");
-    cr_assert(between(score(C), score(D), score(C) + WAIT_MS));
-}
-
-Test(fair_score, behind_redissons_has_what_its_script_will_take_and_more)
-{
-    try_acquire(30000, A);
-    java_waits(JAVA, server_ms() + 30000 + PATIENCE);
-    join(B);
-    cr_assert_geq(score(B), score(JAVA) + PATIENCE);
-    cr_assert(about(score(B), server_ms() + 30000 + LEAD + PATIENCE), "and no more than that for each place");
-    join(C);
-    cr_assert(between(score(B), score(C), score(B) + WAIT_MS));
-}
-
-/* A Redisson host has a clock that is 4 min fast, and this waiter has waited for 6 min. */
-Test(fair_score, is_kept_ahead_of_a_clock_that_is_5_minutes_ahead)
-{
-    redisContext *b = listens(B);
-    try_acquire(30000, A);
-    join(B);
-    join(C);
-    for (int64_t ahead = 0; ahead <= LEAD; ahead += 10000) {
-        raw(admin, "ZADD " SCORES " %lld " B " %lld " C, (long long)(server_ms() + ahead),
-            (long long)(server_ms() + ahead));
-        join(B);
-        join(C);
-        cr_assert_gt(score(B), server_ms() + PATIENCE + 35000, "until it asks again");
-        cr_assert_gt(score(C), server_ms() + PATIENCE + 35000);
-    }
-    redisFree(b);
-}
-
-Test(fair_score, is_kept_so_behind_redissons_that_will_take_5_minutes)
-{
-    redisContext *java = listens(JAVA);
-    try_acquire(30000, A);
-    java_waits(JAVA, server_ms() + PATIENCE);
-    join(B);
-    raw(admin, "ZADD " SCORES " %lld " JAVA " %lld " B, (long long)server_ms(), (long long)(server_ms() + 600000));
-    join(B);
-    cr_assert_gt(score(B), server_ms() + 2 * PATIENCE + 35000);
-    redisFree(java);
-}
-
-Test(fair_score, that_is_ahead_enough_stays_as_it_is)
-{
-    try_acquire(30000, A);
-    join(B);
-    int64_t before = server_ms() + LEAD - 60000;
-    raw(admin, "ZADD " SCORES " %lld " B, (long long)before);
-    join(B);
-    cr_assert_eq(score(B), before, "no write each time");
-}
-
-Test(fair_score, that_is_too_far_ahead_is_lowered)
-{
-    redisContext *b = listens(B);
-    try_acquire(30000, A);
-    join(B);
-    join(C);
-    raw(admin, "ZINCRBY " SCORES " 5000000 " B);
-    raw(admin, "ZINCRBY " SCORES " 5000000 " C);
-    join(B);
-    join(C);
-    cr_assert(about(score(B), server_ms() + 30000 + LEAD));
-    cr_assert(about(score(C), server_ms() + 30000 + LEAD + PATIENCE), "not below what the one before may take");
-    redisFree(b);
-}
-
-/* Redisson's tryLock(300 ms) adds 300 ms to the last score, and subtracts 300 ms from those behind when it leaves. The
- * queue is never empty. */
-Test(fair_score, does_not_drift_beyond_5_minutes_a_ticket_by_short_tries)
-{
-    const char *ours[] = { B, C };
-    try_acquire(30000, A);
-    join(C);
-    for (int i = 0; i < 40; i++) {
-        const char *last = ours[(i + 1) % 2], *next = ours[i % 2];
-        java_waits(JAVA, score(last) + 300);
-        cr_assert_eq(busy(join(next)).position, 2);
-        cr_assert_leq(score(next), server_ms() + 30000 + LEAD + 2 * PATIENCE);
-        raw(admin, "LREM " QUEUE " 1 " JAVA);
-        raw(admin, "ZREM " SCORES " " JAVA);
-        raw(admin, "ZINCRBY " SCORES " -300 %s", next);
-        leave(last);
-    }
 }
 
 /* --- all of them */

@@ -62,6 +62,21 @@ Test(fair_away, a_client_that_was_back_has_its_time_anew)
     redisFree(d);
 }
 
+/* If only Redisson's scripts run from now on, they remove it by its score. */
+Test(fair_away, the_score_of_a_ticket_that_is_kept_is_over_then)
+{
+    try_acquire(30000, A);
+    join(B);
+    join(D);
+    int64_t before = server_ms();
+    release(A);
+    cr_assert(between(before + 1000, score(B), server_ms() + 1000), "%lld", (long long)(score(B) - before));
+    cr_assert(between(before + 1000, score(D), server_ms() + 1000), "%lld", (long long)(score(D) - before));
+    try_acquire(30000, A);
+    join(B);
+    cr_assert_gt(score(B), server_ms() + PATIENCE / 4, "it is back");
+}
+
 static bool is_away(const char *client)
 {
     return strcmp(raw(admin, "ZSCORE " NOTES " %b", client, strlen(client)), "(nil)") != 0;

@@ -201,9 +201,9 @@ Test(redisson_fair, both_sides_stand_in_one_queue)
     }
     for (int i = 2; i < 2 * EACH; i += 2) /* Redisson takes so much when it is served */
         cr_assert_eq(score_at(i), score_at(i - 1) + PATIENCE, "place %d", i);
-    for (int i = 1; i < 2 * EACH; i += 2) /* less what the server's clock moved while a script read it and the ttl */
-        cr_assert_geq(score_at(i), score_at(i - 1) + PATIENCE - 1000, "place %d: %lld after %lld", i,
-                      (long long)score_at(i), (long long)score_at(i - 1));
+    for (int i = 3; i < 2 * EACH; i += 2) /* what Redisson's between them will take */
+        cr_assert_geq(score_at(i), score_at(i - 2) + PATIENCE, "place %d: %lld after %lld", i, (long long)score_at(i),
+                      (long long)score_at(i - 2));
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     for (int i = 0; i < EACH; i++) {
         snprintf(who, sizeof who, "A.%d", i);
@@ -258,8 +258,8 @@ Test(redisson_fair, a_waiter_that_gives_up_lets_the_others_up)
     cr_assert_eq(c_waiter_answer(&leaver), HLK_TIMEOUT);
     c_waiter_end(&leaver);
     WAIT_FOR(queued() == 2);
-    cr_assert_eq(score_at(0), java, "it added nothing to those behind it, and takes nothing");
-    cr_assert_eq(score_at(1), c);
+    cr_assert_leq(score_at(0), java, "the first one's is what it would be among Redisson's alone");
+    cr_assert_eq(score_at(1), c, "it added nothing to those behind it, and takes nothing");
     cr_assert_eq(raw_int(fixture.redis, "ZCARD " SCORES), 2);
     peer_tell(fixture.java, "A.3 fairtrylock t 300");
     cr_assert_str_eq(peer_answer(fixture.java, "A.3")->text, "false");
