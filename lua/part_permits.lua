@@ -13,7 +13,9 @@
 -- All ms are the server's.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
-local CALL_MS, JUST_MS, NOTE_MS, LISTEN_MS = 2000, 100, 600000, 2000
+local CALL_MS, JUST_MS, LISTEN_MS = 2000, 100, 2000
+-- As HLK_NOTE_MS of src/script/command.h: the client repeats no command whose note may be as old.
+local NOTE_MS = 600000
 local AHEAD_MS = 5000 -- a moment further ahead was written before the server's clock was set back: it is over
 local STEPS = 200 -- of 50 tickets: how many one run looks at
 

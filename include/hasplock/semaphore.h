@@ -18,7 +18,9 @@
  * free; one in yield_every releases (client.h) leaves it to them for a moment.
  *
  * An acquire takes its permits once, and a release gives them back once, even if connections break and commands are
- * sent again: each is noted in Redis until its client has heard of it. */
+ * sent again: each is noted in Redis until its client has the answer, for 10 minutes at most. So a command that was
+ * sent and not answered is not sent again 8 minutes later. Then nobody can tell whether it ran: permits may be missing
+ * until hlk_semaphore_add adds them, and are never too many. */
 #ifndef HASPLOCK_SEMAPHORE_H
 #define HASPLOCK_SEMAPHORE_H
 
@@ -46,9 +48,11 @@ HLK_API const char *hlk_semaphore_name(const hlk_semaphore *semaphore);
  * HLK_BUSY         one try: too few are free, or others wait for them. Or no answer came within reply_timeout_ms
  * HLK_TIMEOUT      all of wait_ms has passed
  * HLK_NOT_REPLICATED   taken, but not confirmed by wait_replicas replicas; given back
+ * HLK_E_UNSURE     sent, and no server could be asked for 8 minutes after that. If it has taken them nobody has them
  * HLK_E_...        faults. HLK_E_SERVER: for example, there is no semaphore under that name but something else
- * Any other than HLK_OK: nothing was taken, or it is given back: what may have been taken by a command that was not
- * answered is given back in the background, for as long as the client is open. Never HLK_E_UNSURE.
+ * Any other than HLK_OK: the caller has nothing. What may have been taken by a command that was not answered is given
+ * back in the background, for as long as the client is open. If that takes more than 8 minutes it may be too late, and
+ * a warning is logged.
  * Any thread but one in a log callback. Blocks. A pthread cancellation point, which takes nothing. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_acquire(hlk_semaphore *semaphore, int64_t permits, int64_t wait_ms);
 
@@ -72,15 +76,17 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *
 /* Gives back `permits` (1 to HLK_PERMITS_MAX), and wakes who waits for them. Makes the semaphore if it does not exist.
  * HLK_OK           they are free, or another call of this process that waited for so many has them
  * HLK_E_UNSURE     sent, and not answered within reply_timeout_ms; HLK_E_CONNECT: no server in that time. It is
- *                  repeated in the background until it is answered, and happens once: do not call it again
+ *                  repeated in the background, and happens once: do not call it again. If it was sent and is not
+ *                  answered for 8 minutes it is repeated no more: it has happened, or never will. That is logged, as is
+ *                  each other outcome but HLK_OK
  * HLK_E_SERVER     there would be more than HLK_PERMITS_MAX, or it is no semaphore; nothing was changed
  * HLK_E_...        other faults; nothing was changed
  * Any thread. Blocks for up to reply_timeout_ms. */
 HLK_API enum hlk_status hlk_semaphore_release(hlk_semaphore *semaphore, int64_t permits);
 
 /* Starts hlk_semaphore_release and returns. It is repeated in the background until it is answered; then `done` gets the
- * outcome: never HLK_E_UNSURE, and HLK_E_CLOSED if the client was closed before. `done` NULL: an outcome other than
- * HLK_OK is logged. Any thread. Never blocks.
+ * outcome: HLK_E_UNSURE if it was sent and not answered for 8 minutes, HLK_E_CLOSED if the client was closed before.
+ * `done` NULL: an outcome other than HLK_OK is logged. Any thread. Never blocks.
  * HLK_OK: accepted. HLK_E_INVALID, NOMEM, FORKED, CLOSED: nothing was changed, and `done` never runs. */
 HLK_API enum hlk_status hlk_semaphore_release_async(hlk_semaphore *semaphore, int64_t permits,
                                                     hlk_semaphore_done_fn *done, void *ctx);

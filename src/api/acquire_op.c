@@ -385,7 +385,7 @@ static enum hlk_acquire_event tombstone(struct hlk_acquire_op *op)
 static enum hlk_acquire_event no_answer(struct hlk_acquire_op *op)
 {
     hlk_pipeline_distrust(op->cmd.pipeline, op->cmd.call.epoch);
-    op->cmd.doubt = true;
+    hlk_command_note_doubt(&op->cmd);
     return HLK_ACQUIRE_ON_STALE;
 }
 
@@ -394,7 +394,10 @@ enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
     struct hlk_answer answer = { 0 };
     enum hlk_acquire_event what = HLK_ACQUIRE_ON_ABORT;
     op->cmd.seen.heard_since = atomic_load(&op->listener.said);
-    switch (op->lock->kind->format->read_acquire(&op->cmd, op->cmd.call.reply, &answer)) {
+    enum hlk_answer_kind kind = op->lock->kind->format->read_acquire(&op->cmd, op->cmd.call.reply, &answer);
+    if (kind != HLK_ANSWER_NONE)
+        op->cmd.doubt_ms = 0; /* no earlier attempt has taken what this answer does not say */
+    switch (kind) {
     case HLK_ANSWER_ACQUIRED:
         what = acquired(op, answer.token);
         break;
@@ -421,6 +424,7 @@ static void on_taken_back(struct hlk_release *pending, enum hlk_release_outcome 
 {
     struct hlk_acquire_op *op = HLK_CONTAINER(pending, struct hlk_acquire_op, take_back);
     (void)error;
+    hlk_hold_end_check_note(pending, pending->ctx, outcome);
     hlk_entry_unref(pending->ctx);
     if (op->gives_back) {
         hlk_lock *own = op->lock;
@@ -443,6 +447,7 @@ static void take_back_acquire(struct hlk_acquire_op *op)
     record.fenced = op->cmd.fenced;
     record.doubt = op->cmd.doubt;
     hlk_hold_end_fill(pending, e, &record);
+    pending->taken_ms = hlk_semaphore_call_taken_ms(op);
     pending->acquire_epoch = op->in_flight ? op->cmd.call.epoch : 0;
     pending->acquire_pipeline = op->cmd.pipeline;
     pending->settled = on_taken_back;

@@ -28,9 +28,9 @@ static bool wait_long(struct hlk_acquire_op *op, enum hlk_wait_what what, int64_
 /* Does what the command needs. False: it has failed, and *event is the event. */
 static bool drive(struct hlk_acquire_op *op, enum hlk_progress progress, enum hlk_acquire_event *event)
 {
-    while (progress == HLK_COMMAND_RESEND)
-        progress = op->send(op);
     *event = HLK_ACQUIRE_ON_ABORT;
+    while (progress == HLK_COMMAND_RESEND && hlk_semaphore_call_may_repeat(op))
+        progress = op->send(op);
     enum hlk_status status;
     switch (progress) {
     case HLK_COMMAND_IN_FLIGHT:
@@ -44,7 +44,7 @@ static bool drive(struct hlk_acquire_op *op, enum hlk_progress progress, enum hl
         return true;
     case HLK_COMMAND_PAUSED:
         return wait_long(op, HLK_WAIT_PAUSE, op->cmd.until_ms, event);
-    default:
+    default: /* failed, or not repeated: op->error */
         return false;
     }
 }

@@ -55,6 +55,7 @@ enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *
         HLK_COUNT(&client->table, lost);
         return HLK_LOST;
     case HLK_RELEASE_ABSENT:
+    case HLK_RELEASE_UNSURE: /* of a semaphore only */
     case HLK_RELEASE_UNKNOWN:
         break;
     }

@@ -152,7 +152,8 @@ struct give_back { /* of the waiter and of the pending release */
     struct hlk_release pending;
     hlk_lock *lock;
     atomic_int refs;
-    enum hlk_release_outcome outcome;
+    atomic_bool one_has_left; /* the waiter, or the pending release: the next two are set */
+    enum hlk_status status;
     struct hlk_error error;
     char settled[HLK_NOTES_TEXT(HLK_NOTES_SENT)];
 };
@@ -165,12 +166,15 @@ static void unref_give_back(struct give_back *back)
     hlk_mem_free(back);
 }
 
+/* If its caller has left before, the outcome is logged. */
 static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
     struct give_back *back = HLK_CONTAINER(pending, struct give_back, pending);
-    back->outcome = outcome;
-    if (error)
-        back->error = *error;
+    back->status = hlk_semaphore_released(back->lock, pending, outcome, error);
+    if (back->status != HLK_OK)
+        (void)hlk_error_set(&back->error, back->status, "%s", hlk_last_error());
+    if (atomic_exchange(&back->one_has_left, true) && back->status != HLK_OK)
+        hlk_log(&hlk_lock_node(back->lock)->endpoint.log, HLK_LOG_WARN, "%s", back->error.text);
     unref_give_back(back);
 }
 
@@ -189,30 +193,17 @@ static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permit
     return back;
 }
 
-enum hlk_status hlk_semaphore_released(hlk_lock *lock, const struct hlk_release *pending,
-                                       enum hlk_release_outcome outcome, const struct hlk_error *error)
+static enum hlk_status given_back(const struct give_back *back)
 {
-    switch (outcome) {
-    case HLK_RELEASE_DONE:
-        HLK_COUNT(&lock->client->table, released);
-        if (!pending->cmd.doubt && hlk_notes_add(lock->notes, pending->cmd.hold))
-            hlk_semaphore_settle(lock, lock->notes);
-        return HLK_OK;
-    case HLK_RELEASE_REFUSED:
-        HLK_COUNT(&lock->client->table, release_refused);
-        return hlk_lock_fail(lock, "release", error->status, "%s", error->text);
-    case HLK_RELEASE_PENDING: /* never an outcome */
-    case HLK_RELEASE_GIVEN_UP:
-        return hlk_lock_fail(lock, "release", HLK_E_CLOSED, "the client was closed before an answer came");
-    default:
-        return hlk_lock_fail(lock, "release", HLK_NOT_HOLDER, "there is no such semaphore; nothing was changed");
-    }
+    return back->status == HLK_OK ? HLK_OK : hlk_last_set(back->status, "%s", back->error.text);
 }
 
-static enum hlk_status not_given_back_yet(const struct give_back *back, const struct hlk_error *why)
+static enum hlk_status not_given_back_yet(struct give_back *back, const struct hlk_error *why)
 {
     static const char goes_on[] = "it is repeated in the background, and happens once";
     hlk_lock *lock = back->lock;
+    if (atomic_exchange(&back->one_has_left, true)) /* settled this moment */
+        return given_back(back);
     HLK_COUNT(&lock->client->table, release_unsure);
     if (why->status == HLK_E_UNSURE || why->status == HLK_E_CONNECT)
         return hlk_lock_fail(lock, "release", why->status, "%s in %lld ms; %s",
@@ -249,8 +240,7 @@ static enum hlk_status release(hlk_semaphore *semaphore, int64_t permits, int ch
     int old = hlk_nocancel_begin();
     hlk_release_start(&hlk_lock_node(lock)->releases, &back->pending, self, false);
     why.status = hlk_release_wait(&back->pending, self, hlk_clock_ms() + lock->client->reply_timeout_ms, &why);
-    status = why.status == HLK_OK ? hlk_semaphore_released(lock, &back->pending, back->outcome, &back->error)
-                                  : not_given_back_yet(back, &why);
+    status = why.status == HLK_OK ? given_back(back) : not_given_back_yet(back, &why);
     unref_give_back(back);
     hlk_nocancel_end(old);
     return status;

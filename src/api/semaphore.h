@@ -26,8 +26,4 @@ hlk_lock *hlk_semaphore_call_make(const hlk_semaphore *semaphore, int64_t permit
 
 /* True: another call of this process has them now. */
 bool hlk_semaphore_passes(const hlk_semaphore *semaphore, int64_t permits);
-/* A release is settled: the status for who called it, with the thread's error, and what it counts for. */
-enum hlk_status hlk_semaphore_released(hlk_lock *lock, const struct hlk_release *pending,
-                                       enum hlk_release_outcome outcome, const struct hlk_error *error);
-
 #endif

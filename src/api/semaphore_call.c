@@ -86,6 +86,29 @@ enum hlk_enter hlk_semaphore_call_join(struct hlk_acquire_op *op)
     return hlk_entry_enter(line, &op->waiter);
 }
 
+bool hlk_semaphore_call_may_repeat(struct hlk_acquire_op *op)
+{
+    const struct hlk_semaphore_call *call = call_of(op);
+    if (!call || !call->notes || !hlk_command_note_may_be_gone(&op->cmd))
+        return true;
+    (void)hlk_error_set(&op->error, HLK_E_UNSURE,
+                        "sent, and not answered for %d minutes: it is not sent again, because it could take twice; if "
+                        "it has taken the permits, nobody has them",
+                        HLK_REPEAT_MS / 60000);
+    return false;
+}
+
+/* An attempt that is in flight was not sent earlier than that: its connection would have been given up. */
+int64_t hlk_semaphore_call_taken_ms(const struct hlk_acquire_op *op)
+{
+    const struct hlk_semaphore_call *call = call_of(op);
+    if (!call || !call->notes)
+        return 0;
+    return op->cmd.doubt_ms ? op->cmd.doubt_ms
+           : op->in_flight  ? hlk_clock_ms() - op->lock->client->reply_timeout_ms
+                            : 0;
+}
+
 /* In doubt the note stays: a late attempt may come. */
 enum hlk_status hlk_semaphore_call_keep(struct hlk_acquire_op *op)
 {
@@ -118,6 +141,37 @@ void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *loc
                                          .settled = settled };
     hlk_node_direct(node, &pending->cmd);
     pending->until_ms = hlk_clock_after(hlk_clock_ms(), HLK_LEASE_MAX_MS);
+    pending->noted = true;
+}
+
+enum hlk_status hlk_semaphore_not_released(hlk_lock *lock, const struct hlk_release *pending,
+                                           enum hlk_release_outcome outcome, const struct hlk_error *error)
+{
+    switch (outcome) {
+    case HLK_RELEASE_REFUSED:
+        HLK_COUNT(&lock->client->table, release_refused);
+        return hlk_lock_fail(lock, "release", error->status, "%s", error->text);
+    case HLK_RELEASE_UNSURE:
+        return hlk_lock_fail(lock, "release", HLK_E_UNSURE,
+                             "sent, and not answered for %d minutes: it is not sent again, because it could be done "
+                             "twice; %lld permits are given back, or missing",
+                             HLK_REPEAT_MS / 60000, (long long)pending->cmd.count);
+    case HLK_RELEASE_GIVEN_UP:
+        return hlk_lock_fail(lock, "release", HLK_E_CLOSED, "the client was closed before an answer came");
+    default:
+        return hlk_lock_fail(lock, "release", HLK_NOT_HOLDER, "there is no such semaphore; nothing was changed");
+    }
+}
+
+enum hlk_status hlk_semaphore_released(hlk_lock *lock, const struct hlk_release *pending,
+                                       enum hlk_release_outcome outcome, const struct hlk_error *error)
+{
+    if (outcome != HLK_RELEASE_DONE)
+        return hlk_semaphore_not_released(lock, pending, outcome, error);
+    HLK_COUNT(&lock->client->table, released);
+    if (!pending->cmd.doubt && hlk_notes_add(lock->notes, pending->cmd.hold))
+        hlk_semaphore_settle(lock, lock->notes);
+    return HLK_OK;
 }
 
 static void end_give_back(struct hlk_call *call)
@@ -134,7 +188,8 @@ static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome 
 {
     hlk_lock *own = pending->ctx;
     struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
-    (void)error;
+    if (outcome != HLK_RELEASE_DONE && hlk_semaphore_not_released(own, pending, outcome, error) != HLK_NOT_HOLDER)
+        hlk_log(&hlk_lock_node(own)->endpoint.log, HLK_LOG_WARN, "%s", hlk_last_error());
     if (outcome != HLK_RELEASE_DONE || pending->cmd.doubt) {
         end_give_back(&pending->cmd.call);
         return;

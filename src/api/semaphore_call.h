@@ -28,6 +28,13 @@ static inline struct hlk_semaphore_call *hlk_lock_semaphore_call(const hlk_lock 
 void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *lock, int64_t permits, int change,
                                 const char *settled);
 
+/* A release is settled: the status for who called it, with the thread's error, and what it counts for. */
+enum hlk_status hlk_semaphore_released(hlk_lock *lock, const struct hlk_release *pending,
+                                       enum hlk_release_outcome outcome, const struct hlk_error *error);
+/* The part of that for an outcome other than HLK_RELEASE_DONE. */
+enum hlk_status hlk_semaphore_not_released(hlk_lock *lock, const struct hlk_release *pending,
+                                           enum hlk_release_outcome outcome, const struct hlk_error *error);
+
 /* Sends a command that only drops the notes in `notes`, those of the lock's semaphore. Nobody waits for it. */
 void hlk_semaphore_settle(hlk_lock *lock, struct hlk_notes *notes);
 
@@ -39,6 +46,11 @@ void hlk_semaphore_call_begin(struct hlk_acquire_op *op);
 bool hlk_semaphore_call_tries(const struct hlk_acquire_op *op);
 /* That was the answer: it joins the line. Returns what the entry says: HEAD, QUEUED, NOMEM. */
 enum hlk_enter hlk_semaphore_call_join(struct hlk_acquire_op *op);
+/* False: an attempt that was not answered may have taken, and another one may find its note gone and take again. See
+ * op->error. */
+bool hlk_semaphore_call_may_repeat(struct hlk_acquire_op *op);
+/* When it leaves: since when there may be a note that it has taken. 0: there is none. */
+int64_t hlk_semaphore_call_taken_ms(const struct hlk_acquire_op *op);
 /* The permits are the caller's, and have no holder: the entry lets go of its hold, and nothing is sent. HLK_OK, or
  * HLK_E_CLOSED: close has given them back; see op->error. */
 enum hlk_status hlk_semaphore_call_keep(struct hlk_acquire_op *op);

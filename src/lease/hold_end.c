@@ -18,13 +18,29 @@ void hlk_hold_end_fill(struct hlk_release *pending, const struct hlk_entry *e, c
     pending->doubt = record->doubt;
     pending->until_ms = record->until_ms;
     pending->known_ms = record->known_ms;
+    pending->taken_ms = hlk_entry_format(e)->sends_only_open ? record->known_ms : 0;
+}
+
+void hlk_hold_end_check_note(const struct hlk_release *pending, const struct hlk_entry *e,
+                             enum hlk_release_outcome outcome)
+{
+    bool answered =
+        outcome == HLK_RELEASE_ABSENT || outcome == HLK_RELEASE_ABSENT_REPEATED || outcome == HLK_RELEASE_UNKNOWN;
+    bool found = answered && hlk_command_sent_ms(&pending->cmd) < pending->taken_ms + HLK_REPEAT_MS;
+    if (!pending->taken_ms || outcome == HLK_RELEASE_DONE || found)
+        return;
+    hlk_log(&e->node->endpoint.log, HLK_LOG_WARN,
+            "semaphore \"%.128s\": an acquire of %lld permits was given up, and it is too late to find out whether it "
+            "had taken them. If it had, nobody has them",
+            hlk_entry_name(e), (long long)pending->cmd.count);
 }
 
 static void hold_end_on_settled(struct hlk_release *pending, enum hlk_release_outcome outcome,
                                 const struct hlk_error *error)
 {
     struct hlk_entry *e = pending->ctx;
-    (void)outcome, (void)error;
+    (void)error;
+    hlk_hold_end_check_note(pending, e, outcome);
     atomic_fetch_sub(&e->node->table->handing_back, pending->handed_back);
     hlk_entry_unref(e);
     hlk_mem_free(pending);

@@ -7,6 +7,10 @@
 /* Fills in what the release sends. The caller sets the rest (script/pending_release.h). */
 void hlk_hold_end_fill(struct hlk_release *pending, const struct hlk_entry *e,
                        const struct hlk_release_record *record);
+/* The release is settled. Logs it if permits of a semaphore may be missing: its acquire may have taken them
+ * (pending->taken_ms), and the note that would say so may have been gone when the end ran, or the end never did. */
+void hlk_hold_end_check_note(const struct hlk_release *pending, const struct hlk_entry *e,
+                             enum hlk_release_outcome outcome);
 /* The hold is over without a release by its holder: fills and starts one in the background. */
 void hlk_hold_end(struct hlk_entry *e, const struct hlk_release_record *record);
 /* The same for a grant that no waiter needs. It is counted in handing_back until it is settled. */

@@ -1,5 +1,6 @@
 #include "script/command.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "script/format.h"
 
@@ -106,6 +107,11 @@ void hlk_command_drop_reply(struct hlk_command *cmd)
     if (cmd->call.reply)
         freeReplyObject(cmd->call.reply);
     cmd->call.reply = NULL;
+}
+
+bool hlk_command_note_may_be_gone(const struct hlk_command *cmd)
+{
+    return cmd->doubt_ms && hlk_clock_ms() >= cmd->doubt_ms + HLK_REPEAT_MS;
 }
 
 /* --- rights --- */

@@ -13,6 +13,12 @@
 #define HLK_PAUSE_MS 50             /* between two attempts when the server asked us to come later */
 #define HLK_TOMBSTONE_MS 600000     /* how long a hold that ended in doubt is remembered */
 
+/* How long a semaphore's note of a command that has run lives: NOTE_MS of lua/part_permits.lua. */
+#define HLK_NOTE_MS 600000
+/* For so long after an attempt was sent, another one finds the note if the first one has run. The rest of the note's
+ * life is for an attempt that runs long after it was sent, and for clocks that differ in rate. */
+#define HLK_REPEAT_MS (HLK_NOTE_MS - 120000)
+
 #define HLK_TICKET_MS 300000         /* how long a ticket may outlive its waiter (lua/lock_acquire.lua) */
 
 struct hlk_limits {                 /* how long a command is tried */
@@ -94,6 +100,8 @@ struct hlk_command {
     bool whole;                     /* the next attempt carries the script's text */
     bool unbatched;                 /* the next attempt is none of many (script/batch.h) */
     bool doubt;                     /* some attempt of it is in doubt */
+    int64_t doubt_ms;               /* when the first such attempt was sent; of a semaphore's acquire, since the last
+                                     * answer. 0: none */
     bool resends;                   /* PAUSED: at until_ms it is sent again (script/engine.h) */
     int64_t until_ms;               /* PAUSED, UNCONNECTED */
     unsigned attempts;
@@ -111,6 +119,17 @@ enum hlk_status hlk_command_write(struct hlk_command *cmd);
 
 void hlk_command_drop_reply(struct hlk_command *cmd);
 static inline int64_t hlk_command_sent_ms(const struct hlk_command *cmd) { return cmd->call.sent_ns / 1000000; }
+
+/* Its attempt has ended, and nobody knows whether it ran. */
+static inline void hlk_command_note_doubt(struct hlk_command *cmd)
+{
+    cmd->doubt = true;
+    if (!cmd->doubt_ms)
+        cmd->doubt_ms = hlk_command_sent_ms(cmd);
+}
+
+/* An attempt that is sent now may run when the note of an earlier one, which may have run, is gone. */
+bool hlk_command_note_may_be_gone(const struct hlk_command *cmd);
 
 /* Adds to an error about rights what people need to know who mend it. */
 void hlk_command_explain_rights(const struct hlk_command *cmd, struct hlk_error *error);

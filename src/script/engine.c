@@ -136,7 +136,8 @@ static enum hlk_progress answered(struct hlk_command *cmd, struct hlk_error *err
 enum hlk_progress hlk_command_end(struct hlk_command *cmd, struct hlk_error *error)
 {
     int end = atomic_load(&cmd->call.end);
-    cmd->doubt |= end == HLK_CALL_BROKEN;
+    if (end == HLK_CALL_BROKEN)
+        hlk_command_note_doubt(cmd);
     if (end != HLK_CALL_ANSWERED) {
         cmd->asking = NULL;
         return again(cmd, error);

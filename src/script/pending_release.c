@@ -110,7 +110,7 @@ static enum hlk_progress step(struct hlk_release *pending)
         set_refusal(pending, &error);
     } else if (progress == HLK_COMMAND_ANSWERED && pending->cmd.call.reply->type != REDIS_REPLY_INTEGER) {
         hlk_pipeline_distrust(pending->cmd.pipeline, pending->cmd.call.epoch); /* not this script's: as good as none */
-        pending->cmd.doubt = true;
+        hlk_command_note_doubt(&pending->cmd);
         return HLK_COMMAND_UNCONNECTED;
     } else if (progress == HLK_COMMAND_ANSWERED && !settle_by_answer(pending, repeated)) {
         return HLK_COMMAND_RESEND;
@@ -147,10 +147,17 @@ static bool format_and_send(struct hlk_release *pending)
     return hlk_command_send(&pending->cmd, &error) == HLK_COMMAND_IN_FLIGHT;
 }
 
+static bool is_too_late(const struct hlk_release *pending)
+{
+    return pending->noted && hlk_command_note_may_be_gone(&pending->cmd);
+}
+
 static void releases_send_attempt(struct hlk_release *pending)
 {
     pending->cmd.call.waiter = NULL;
-    if (!format_and_send(pending))
+    if (is_too_late(pending))
+        settle(pending, HLK_RELEASE_UNSURE, NULL);
+    else if (!format_and_send(pending))
         park(pending);
 }
 
@@ -266,7 +273,8 @@ static bool wait_to_send(struct hlk_release *pending, struct hlk_thread *waiter,
     bool in_flight = false;
     do {
         if (hlk_clock_ms() >= at_ms ||
-            hlk_pipeline_wait_since(pending->cmd.pipeline, waiter, at_ms, 0, pending->cmd.reroutes, &error) != HLK_OK)
+            hlk_pipeline_wait_since(pending->cmd.pipeline, waiter, at_ms, 0, pending->cmd.reroutes, &error) != HLK_OK ||
+            is_too_late(pending))
             return false;
         pending->cmd.call.waiter = waiter;
         in_flight = format_and_send(pending);
@@ -303,7 +311,8 @@ enum hlk_status hlk_release_wait(struct hlk_release *pending, struct hlk_thread 
             break;
         case HLK_COMMAND_RESEND:
             pending->cmd.call.waiter = waiter;
-            progress = format_and_send(pending) ? HLK_COMMAND_IN_FLIGHT : HLK_COMMAND_UNCONNECTED;
+            progress =
+                !is_too_late(pending) && format_and_send(pending) ? HLK_COMMAND_IN_FLIGHT : HLK_COMMAND_UNCONNECTED;
             break;
         case HLK_COMMAND_PAUSED:
             (void)hlk_park_until(&waiter->park, 0, pending->cmd.until_ms, -1, NULL);

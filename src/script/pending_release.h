@@ -16,6 +16,7 @@ enum hlk_release_outcome {
     /* the same, by another process of the server's than the one that knew the hold: an earlier attempt may have done
      * it, or the hold is lost with the server's data */
     HLK_RELEASE_UNKNOWN,
+    HLK_RELEASE_UNSURE,            /* `noted`, and in doubt for so long that it is not repeated any more */
     HLK_RELEASE_GIVEN_UP,          /* the lease is over, or the client closed, without an answer */
     HLK_RELEASE_REFUSED            /* the server refused for good, or each attempt until the lease was over: error */
 };
@@ -38,6 +39,10 @@ struct hlk_release {               /* heap; the pending releases' from start unt
     uint64_t acquire_epoch;     /* != 0: an attempt of it still flies in this stream */
     const hlk_pipeline *acquire_pipeline;   /* whose that is; NULL: of the server that the release goes to */
     int64_t until_ms;           /* the lease is over then */
+    bool noted;                 /* run twice it does it twice, but for a note, which does not live for ever: in doubt it
+                                 * is repeated for HLK_REPEAT_MS only */
+    int64_t taken_ms;           /* of a semaphore's acquire: since when there may be a note that it has taken; 0: none.
+                                 * For who is told the outcome (lease/hold_end.h) */
     bool handed_back;           /* the starter's: of a grant that nobody waited for any more */
     bool in_flight;             /* the waiter's: its attempt is in the stream */
     bool promised;              /* under the mutex: announced, and not started yet */
