@@ -84,11 +84,12 @@ static void end_outage(int64_t after_ms)
     proxy_refuse(fixture.proxy, false);
 }
 
-/* What is repeated was sent before this is answered. */
-static void next_command(void)
+/* What is repeated was sent before this is answered, and answers that nobody waits for are read with this one. */
+static bool next_command(void)
 {
     int64_t n;
     cr_assert_eq(hlk_semaphore_available(ours, &n), HLK_OK, "%s", hlk_last_error());
+    return true;
 }
 
 /* --- releases */
@@ -234,14 +235,14 @@ static void cancelled(int64_t outage_ms)
 Test(outage, that_keeps_permits_of_a_cancel_is_logged)
 {
     cancelled(OUTAGE_MS);
-    WAIT_FOR(fixture_logged("If it had, nobody has them"));
+    WAIT_FOR(next_command() && fixture_logged("If it had, nobody has them"));
     cr_assert_eq(free_permits(), PERMITS / 2 - 1);
 }
 
 Test(outage, that_is_short_gives_back_after_a_cancel)
 {
     cancelled(SHORT_MS);
-    WAIT_FOR(free_permits() == PERMITS / 2);
+    WAIT_FOR(next_command() && free_permits() == PERMITS / 2);
     cr_assert_not(fixture_logged("nobody has them"));
 }
 
