@@ -1,5 +1,5 @@
 -- part_permit: what a permit that is held is, for part_pass: a lease in a zset (part_leases). Its messages begin with
--- "e". Included by scripts that have `leases` before it.
+-- "e". Included by scripts that have `leases` and `queue` before it, behind part_listens.
 -- luacheck: push ignore 211 431
 
 local LETTER = 'e'
@@ -16,11 +16,12 @@ end
 -- Takes a free permit for `holder`, unless it has one. False: refused.
 local function give(key, holder, ttl)
     local time = redis.pcall('time')
-    local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ttl
-    local added = redis.pcall('zadd', leases, 'gt', ends, holder)
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local added = redis.pcall('zadd', leases, 'gt', now + ttl, holder)
     if added == 1 then
         redis.pcall('incrby', key, '-1')
         end_leases(key)
+        note_silence(queue, holder, now)
     end
     return type(added) == 'number'
 end

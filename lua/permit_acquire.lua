@@ -2,7 +2,8 @@
      else, with `member`, a ticket in the queue
 
   KEYS[1] key      string: free permits, may be negative; none: 0
-  KEYS[2] queue    zset: tickets (part_pass), tombstones, and for a moment a yield window, as of a plain lock
+  KEYS[2] queue    zset: tickets (part_pass), tombstones, and for a moment a yield window, as of a plain lock; and who
+                   listens (part_listens)
   KEYS[3] leases   zset: the permits that are held (part_leases)
   ARGV[1] lease    ms, >= 1
   ARGV[2] hold     "<client id>:<hold id>", new for every acquire, the same in all its attempts
@@ -16,7 +17,8 @@
           {ttl, held, position, foreign}
                    not taken; ask again after ttl at the latest: the first two in the queue when the next lease ends.
                    held: how many are held; "none": there is no number of permits, nobody has set it. position: tickets
-                   before its own; -1: none. foreign: 1 if it has to listen to the channel
+                   before its own; -1: none. foreign: 1 if it has to listen to the channel. In a yield window ttl is
+                   what is left of it, and foreign is 0: it asks again then
           HASPLOCK ..., WRONGTYPE ...    these are no permits; nothing is changed
   Twice   the second run finds its lease and raises it, or finds its ticket
   Wakes   the others in the queue for whom permits are free: those before it, and if any are left those behind it. They
@@ -49,12 +51,14 @@ end
 --# part_ticket
 --# part_number
 --# part_leases
+--# part_listens
 --# part_permit
 --# part_queue
 --# part_pass
 --# part_grants
 
-local void = redis.pcall('zmscore', queue, hold, member)
+local listens = 'listens ' .. string.match(hold, '^(.*):')
+local void = redis.pcall('zmscore', queue, hold, member, 'open', listens)
 if void.err then
     return redis.error_reply(void.err .. ': ' .. queue)
 end
@@ -76,11 +80,10 @@ if number > 0 and free + held ~= number then -- the difference of two numbers of
 end
 
 -- A yield window: the free permits are left to foreign waiters.
-local open = redis.call('zscore', queue, 'open')
-local left = window_ms(open)
+local left = window_ms(void[3])
 if left > 0 then
-    return { left, tostring(held), take_ticket(void[2]), 1 }
-elseif open then
+    return { left, tostring(held), take_ticket(void[2]), 0 }
+elseif void[3] then
     redis.call('zrem', queue, 'open')
 end
 
@@ -92,6 +95,7 @@ if free > 0 then
     if void[2] then
         redis.pcall('zrem', queue, member)
     end
+    drop_silent(queue, now)
     free = grant_free(key, queue, free)
     if changes > 0 then
         tell_foreign(channel, free)
@@ -99,15 +103,17 @@ if free > 0 then
     return hold
 end
 
--- Does one of Redisson's clients hold a permit? Its release reaches only those who listen to the channel.
+-- Does one of Redisson's clients hold a permit? Its release reaches only those who listen to the channel. A waiter that
+-- does not, because more than 10,000 are held, asks a second later.
 local function is_foreign()
-    local ids = redis.call('zrange', leases, '0', '50')
-    for _, id in ipairs(ids) do
-        if string.sub(id, 1, 4) ~= 'hlk-' then
-            return true
+    for at = 0, math.min(held, 10000) - 1, 500 do
+        for _, id in ipairs(redis.call('zrange', leases, at, at + 499)) do
+            if string.sub(id, 1, 4) ~= 'hlk-' then
+                return true
+            end
         end
     end
-    return #ids > 50
+    return false
 end
 
 local position, first = take_ticket(void[2]), redis.call('zrange', leases, '0', '0', 'withscores')
@@ -117,5 +123,8 @@ if position >= 50 then -- a long queue: the dead among its first are removed now
 end
 local ttl = position < 2 and first[2] and first[2] - now + 1 or 1000
 local none = held == 0 and redis.call('exists', key) == 0
-return { math.max(1, math.min(ttl, 1000)), none and 'none' or tostring(held), position,
-    (none or position < 2 and is_foreign()) and 1 or 0 }
+local foreign = member ~= '' and (none or position < 2 and is_foreign())
+if foreign then
+    note_listener(queue, listens, void[4], now)
+end
+return { math.max(1, math.min(ttl, 1000)), none and 'none' or tostring(held), position, foreign and 1 or 0 }

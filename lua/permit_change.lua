@@ -23,6 +23,7 @@ local what, n, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 --# part_number
 --# part_leases
+--# part_listens
 --# part_permit
 --# part_queue
 --# part_pass

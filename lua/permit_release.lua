@@ -6,8 +6,8 @@
   KEYS[3] leases   zset: the permits that are held (part_leases)
   ARGV[1] hold     "<client id>:<hold id>", or the id of a permit of Redisson's
   ARGV[2] channel  of the permits; Redisson's waiters subscribe to it
-  ARGV[3] yield_ms > 0: if the channel has subscribers, the free permits are left to them for so long (yield window)
-                   before they are the queue's; 0: this release opens none
+  ARGV[3] yield_ms > 0: if others than clients of ours (part_listens) listen to the channel, the free permits are left
+                   to them for so long (yield window) before they are the queue's; 0: this release opens none
   ARGV[4] void_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                    0: no tombstone
   ARGV[5] member   its ticket, if it may have one, else ""
@@ -33,6 +33,10 @@ local is_number = type(value) == 'string' and string.find(value, '^-?%d+$') and
 local held = is_number and redis.call('zrem', leases, hold) == 1
 local there = held and yield_ms > 0 and redis.pcall('pubsub', 'numsub', channel)
 local yields = there and (there.err or there[2] > 0)
+if yields and not there.err then -- do others listen than clients of ours (part_listens)?
+    yields = there[2] > (tonumber(redis.pcall('zcount', queue, string.format('%.0f', 3e15 + now),
+        string.format('%.0f', 3e15 + now + 5000))) or 0)
+end
 if held and not yields and value == '0' and void_ms == 0 and member == '' then
     -- The usual case, without the functions below: nobody waits, or the first one is alive
     local popped = redis.pcall('zpopmin', queue)
@@ -43,6 +47,9 @@ if held and not yields and value == '0' and void_ms == 0 and member == '' then
         local waited, left = math.floor(time[1] * 1000 + time[2] / 1000 - popped[2] / 100), redis.pcall('pttl', key)
         if type(left) == 'number' and left > 0 then -- the leases end with the number of permits: part_permit
             redis.pcall('pexpire', leases, left)
+        end
+        if waited > 100 then -- its client listens no more: part_listens
+            redis.pcall('zadd', queue, 'xx', string.format('%.0f', 3e15 + now + 100), 'listens ' .. client)
         end
         redis.pcall('publish', inbox, 'egrant ' .. id .. ' ' .. ttl .. (waited > 0 and '+' .. waited or '') .. ' 0 ' ..
             key)
@@ -61,6 +68,7 @@ if held and not yields and value == '0' and void_ms == 0 and member == '' then
 end
 
 --# part_number
+--# part_listens
 --# part_permit
 --# part_queue
 --# part_pass
@@ -91,4 +99,5 @@ if yields then
 elseif (held or left) and type(free) == 'number' then
     tell_foreign(channel, grant_free(key, queue, free))
 end
+drop_silent(queue, now)
 return held and ends > now and 1 or left and 2 or 0
