@@ -10,8 +10,8 @@
  * name is that of a key: do not use it for a lock.
  *
  * A message wakes those who wait, all of a process by one subscription. A wait whose message is lost asks within 5 s.
- * hasplock notes in Redis, for 10 minutes, that a latch was counted down to 0. So a latch that is set again at once lets
- * all pass who waited for the count before, and lost data opens no latch. Redisson notes nothing. */
+ * hasplock notes in Redis, for 10 minutes, that a latch was counted down to 0. So a latch that is set again at once
+ * lets all pass who waited for the count before, and lost data opens no latch. Redisson notes nothing. */
 #ifndef HASPLOCK_LATCH_H
 #define HASPLOCK_LATCH_H
 

@@ -42,8 +42,9 @@ enum hlk_status {
     HLK_E_AUTH      = -104, /* wrong credentials, or a right is missing: the text names the command or channel */
     HLK_E_SERVER    = -105, /* the server refused: wrong type under the name, out of memory, read-only, ... */
     HLK_E_UNSURE    = -106, /* sent, but not answered in time; a release, extend or break may have happened. A release
-                             * is repeated in the background until the lease is over. Never from acquire: the library
-                             * takes back what was sent */
+                             * is repeated in the background until the lease is over. Never from an acquire with a
+                             * lease: the library takes back what was sent. hlk_semaphore_acquire: no server could be
+                             * asked for 8 minutes after it was sent */
     HLK_E_FORKED    = -107, /* the handle was inherited by fork(); nothing was sent. Open a new client */
     HLK_E_CLOSED    = -108  /* the client is being closed */
 };
