@@ -59,6 +59,7 @@ void ends_by_its_lease(const struct every_kind *kind)
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     struct every_call call;
     opts.lease_ms = LEASE_MS;
+    int64_t began = test_now_ms();
     cr_assert_eq(every_acquire_with(own, &opts), HLK_OK, "%s", hlk_last_error());
     int64_t until = hlk_lock_held_until(own.lock);
     cr_assert_leq(until, hlk_now_ms() + LEASE_MS);
@@ -66,7 +67,8 @@ void ends_by_its_lease(const struct every_kind *kind)
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(call_status(&call), HLK_OK, "%s", call.error);
     cr_assert_geq(call.answered_ms, until + (every_place->has_margin ? LEASE_MS / 10 : 0));
-    cr_assert_leq(lost.reported_at_ms, call.answered_ms);
+    if (pause_longest_ms(began) < LEASE_MS / 20) /* else the machine stood still, and its order shows nothing */
+        cr_assert_leq(lost.reported_at_ms, call.answered_ms);
     cr_assert_eq(hlk_lock_left_ms(own.lock), 0);
     cr_assert_eq(every_acquire(own, HLK_NOWAIT), HLK_LOST);
     cr_assert_eq(every_release(own), HLK_LOST);
