@@ -1,5 +1,5 @@
-/* break.c - see break.h. The holder is queried just before, because hlk_lock_break does not return it. If the lock
- * changes hands in between, the named holder is not the one that lost it. */
+/* break.c - see break.h. The lease is queried just before. If the lock changes hands in between, it is not that of the
+ * holder that lost the lock, and is not printed. */
 #include "break.h"
 
 #include "holder.h"
@@ -11,17 +11,23 @@
 #include <string.h>
 #include <sysexits.h>
 
-/* ttl_ms: what was left of the lease. */
-static bool answer_json(const char *name, bool broken, const struct holder *holder, int64_t ttl_ms)
+struct outcome {
+    bool broken;
+    struct holder holder; /* from whom it was taken, or who holds it instead; written "": nobody */
+    int64_t ttl_ms;       /* what was left of the holder's lease; -1: it has no end */
+    bool knows_ttl;
+};
+
+static bool answer_json(const char *name, const struct outcome *outcome)
 {
     struct json json;
     json_begin(&json);
     json_string(&json, "name", name);
-    json_bool(&json, "broken", broken);
-    if (broken && holder->written[0]) {
-        holder_json(holder, &json);
-        json_int(&json, "ttl_ms", ttl_ms);
-    }
+    json_bool(&json, "broken", outcome->broken);
+    if (outcome->holder.written[0])
+        holder_json(&outcome->holder, &json);
+    if (outcome->holder.written[0] && outcome->knows_ttl)
+        json_int(&json, "ttl_ms", outcome->ttl_ms);
     json_end(&json);
     return say_answer(json.line, json.len);
 }
@@ -33,49 +39,54 @@ static bool notifies(const struct options *options, const struct holder *holder)
 }
 
 /* A holder without a notification learns it from its next renewal, at the latest when its lease ends. */
-static const char *when_known(bool notified, int64_t ttl_ms, char *buf, size_t size)
+static const char *when_known(const struct options *options, const struct outcome *outcome, char *buf, size_t size)
 {
     static const char next_renewal[] = "by its next renewal";
     char within[64];
-    snprintf(within, sizeof within, "within %.1f s", (double)ttl_ms / 1000);
-    if (!notified)
+    snprintf(within, sizeof within, "within %.1f s", (double)outcome->ttl_ms / 1000);
+    if (!notifies(options, &outcome->holder))
         snprintf(buf, size, "it is not told, and learns %s", next_renewal);
     else
         snprintf(buf, size, "a hasplock run ends at once, a program that does not listen knows it %s",
-                 ttl_ms < 0 ? next_renewal : within);
+                 !outcome->knows_ttl || outcome->ttl_ms < 0 ? next_renewal : within);
     return buf;
 }
 
-static bool answer_text(const struct options *options, bool broken, const struct holder *holder, int64_t ttl_ms)
+static bool answer_text(const struct options *options, const struct outcome *outcome)
 {
     char line[4096], shown_name[2100], who[1000], known[200];
     int len;
     text_shown(shown_name, sizeof shown_name, options->name);
-    if (!broken)
-        len = snprintf(line, sizeof line, "%s: free, nothing to break\n", shown_name);
-    else if (!holder->written[0])
-        len = snprintf(line, sizeof line, "%s: taken from a holder who had just come\n", shown_name);
+    holder_shown(&outcome->holder, who, sizeof who);
+    if (outcome->broken)
+        len = snprintf(line, sizeof line, "%s: taken from %s; %s\n", shown_name, who,
+                       when_known(options, outcome, known, sizeof known));
+    else if (outcome->holder.written[0])
+        len = snprintf(line, sizeof line, "%s: held by %s, who is not that holder; nothing was changed\n", shown_name,
+                       who);
     else
-        len = snprintf(line, sizeof line, "%s: taken from %s; %s\n", shown_name, holder_shown(holder, who, sizeof who),
-                       when_known(notifies(options, holder), ttl_ms, known, sizeof known));
+        len = snprintf(line, sizeof line, "%s: free, nothing to break\n", shown_name);
     return say_answer(line, (size_t)len);
 }
 
 static int take(hlk_lock *lock, const struct options *options)
 {
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
-    struct holder holder;
+    struct outcome outcome;
+    char holder[sizeof state.holder];
     if (hlk_lock_query(lock, &state) != HLK_OK)
         return say_fault();
-    enum hlk_status status = hlk_lock_break(lock);
+    enum hlk_status status = hlk_lock_break_holder(lock, options->holder, holder, sizeof holder);
     if (status != HLK_OK && status != HLK_NOT_HOLDER)
         return say_fault();
-    bool broken = status == HLK_OK;
-    holder_read(&holder, state.holder);
-    bool said = options->json            ? answer_json(options->name, broken, &holder, state.ttl_ms)
+    outcome.broken = status == HLK_OK;
+    outcome.ttl_ms = state.ttl_ms;
+    outcome.knows_ttl = strcmp(holder, state.holder) == 0;
+    holder_read(&outcome.holder, holder);
+    bool said = options->json            ? answer_json(options->name, &outcome)
                 : options->verbosity < 0 ? true
-                                         : answer_text(options, broken, &holder, state.ttl_ms);
-    return !said ? EX_IOERR : broken ? 0 : 1;
+                                         : answer_text(options, &outcome);
+    return !said ? EX_IOERR : outcome.broken ? 0 : 1;
 }
 
 int break_lock(const struct options *options)

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define NAME_MAX_BYTES 512
+#define HOLDER_MAX_BYTES 191  /* hlk_lock_break_holder */
 #define DOCTOR_PREFIX_MAX 400 /* by doctor, which adds to it */
 #define YEAR_MS (365LL * 24 * 3600 * 1000)
 #define MOST_MS (100 * YEAR_MS) /* of what may be for ever */
@@ -103,6 +104,15 @@ static void read_on_lost(struct reader *r)
             return;
         }
     complain(r, "--on-lost: \"%s\" is none of term, kill, warn", text_shown(shown, sizeof shown, optarg));
+}
+
+static void read_holder(struct reader *r)
+{
+    size_t len = strlen(optarg);
+    if (len == 0 || len > HOLDER_MAX_BYTES)
+        complain(r, "--holder has %zu bytes; 1 to %d are possible", len, HOLDER_MAX_BYTES);
+    else
+        r->options->holder = optarg;
 }
 
 static void complain_about_option(struct reader *r, bool lacks_argument)
@@ -221,6 +231,9 @@ static void read_option(struct reader *r, int option)
         break;
     case OPT_LIMIT:
         read_number(r, "--limit", "a number of locks", 1, LIMIT_MOST, &o->limit);
+        break;
+    case OPT_HOLDER:
+        read_holder(r);
         break;
     case OPT_SPIN:
         o->spin = true;

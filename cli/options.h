@@ -56,6 +56,9 @@ struct options {                    /* borrows argv */
     /* show */
     int64_t watch_ms;               /* 0: once */
 
+    /* break */
+    const char *holder;             /* from whom; NULL: whoever it is */
+
     /* list */
     int64_t limit;                  /* of locks that are named */
 

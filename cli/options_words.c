@@ -50,6 +50,7 @@ static const struct known {
     { "fenced", no_argument, OPT_FENCED, RUN | DOCTOR },
     { "wait-replicas", required_argument, OPT_WAIT_REPLICAS, RUNS },
     { "watch", optional_argument, OPT_WATCH, SHOW },
+    { "holder", required_argument, OPT_HOLDER, BREAK },
     { "limit", required_argument, OPT_LIMIT, LIST },
     { "spin", no_argument, OPT_SPIN, DOCTOR },
 };

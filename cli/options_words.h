@@ -24,6 +24,7 @@ enum {
     OPT_SEMAPHORE,
     OPT_STRING,
     OPT_WAIT_REPLICAS,
+    OPT_HOLDER,
     OPT_ACCESS /* and a word of access.h */
 };
 

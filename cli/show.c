@@ -136,6 +136,18 @@ static bool answer_more(size_t more)
     return say_answer(line, (size_t)len);
 }
 
+/* The holder as hasplock break takes it, if the first line does not have it so. Permits cannot be broken. */
+static bool answer_holder(const struct options *options, const struct seen *seen)
+{
+    char line[1024], who[1000];
+    struct holder holder;
+    holder_read(&holder, seen->state.holder);
+    if (options->semaphore || !seen->state.held || !holder.ours)
+        return true;
+    int len = snprintf(line, sizeof line, "  for break: --holder %s\n", text_shown(who, sizeof who, holder.written));
+    return say_answer(line, (size_t)len);
+}
+
 static bool answer(const struct options *options, const struct seen *seen)
 {
     bool quiet = options->verbosity < 0 && !options->json;
@@ -145,6 +157,8 @@ static bool answer(const struct options *options, const struct seen *seen)
                              : waiter_text(i + 1, &seen->waiters[i]);
     if (said && !quiet && !options->json && seen->waiters_len > WAITERS_MAX)
         said = answer_more(seen->waiters_len - WAITERS_MAX);
+    if (said && !quiet && !options->json)
+        said = answer_holder(options, seen);
     return said;
 }
 

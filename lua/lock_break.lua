@@ -1,20 +1,22 @@
---[[ lock_break: held by any holder -> the next waiter's, or free
+--[[ lock_break: held by any holder, or by the one that is named -> the next waiter's, or free
 
   KEYS[1] lock     hash: hold -> count
   KEYS[2] queue    zset: see lock_acquire
   KEYS[3] token    counter of fencing tokens
   ARGV[1] channel  of the lock
+  ARGV[2] only     the holder from which it is to be taken; none: any
 
   Returns nil      not held; nothing changed
           field    of the holder from which it was taken
+          {field}  of another holder than `only`, who holds it; nothing changed
           or HASPLOCK ...: a hash that is no lock (part_held), nothing changed
-  Twice   the second run answers nil, or takes the lock from the next holder. It is for operators, and is not repeated
-          in the background
+  Twice   the second run answers nil, or takes the lock from the next holder; with `only` it changes nothing. It is for
+          operators, and is not repeated in the background
   Wakes   the holder, if it is a hasplock client whose inbox has a subscriber; then as lock_release
   Order   a key that is no lock is refused before the first write; del is allowed on a full server
   Source  Redisson's RLock.forceUnlock ]]
 local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
-local channel = ARGV[1]
+local channel, only = ARGV[1], ARGV[2]
 
 --# part_hash
 --# part_queue
@@ -26,6 +28,8 @@ local holder = held[1]
 local refusal = no_lock(held)
 if refusal or not holder then
     return refusal
+elseif only and holder ~= only then
+    return { holder }
 end
 local ttl = redis.call('pttl', lock)
 redis.call('del', lock)

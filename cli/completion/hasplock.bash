@@ -12,7 +12,7 @@ _hasplock_options() {
     latch) echo "$common -n --nonblock -w --wait --timeout -E --conflict-exit-code" ;;
     show) echo "$common --fair --string --semaphore --watch" ;;
     list) echo "$common --limit --string" ;;
-    break) echo "$common --fair --string" ;;
+    break) echo "$common --fair --string --holder" ;;
     doctor) echo "$common --fair --fenced --string --spin --lease" ;;
     demo) echo '--processes --threads --items --seconds --seed --svg --plain --json -u --url --redlock -h --help' ;;
     '') echo "$common" ;;
@@ -22,7 +22,7 @@ _hasplock_options() {
 _hasplock_has_value() {
     case $1 in
     -u | --url | --url-file | -w | --wait | --timeout | -E | --conflict-exit-code | -c | --command | --lease | \
-        --max-hold | --grace | --on-lost | --wait-replicas | -k | --permits | --limit | --cacert | --cacertdir | \
+        --max-hold | --grace | --on-lost | --wait-replicas | -k | --permits | --limit | --holder | --cacert | --cacertdir | \
         --cert | --key | --crl | --sni | --password-file | --processes | --threads | --items | --seconds | --seed | \
         --svg) ;;
     *) return 1 ;;

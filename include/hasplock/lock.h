@@ -170,6 +170,18 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lea
  * (RLock.forceUnlock) */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_break(hlk_lock *lock);
 
+/* The same, if `holder` holds the lock: a holder as written in Redis, from hlk_lock_query, hlk_lock_hold_id or
+ * `hasplock show`. The script on the server compares and takes in one step: a holder that came meanwhile keeps it.
+ * NULL: from any holder. buf (may be NULL) gets, cut if it is longer, always terminated by NUL:
+ * HLK_OK           the holder from which the lock was taken
+ * HLK_NOT_HOLDER   another holder, which keeps it; "": nobody held it. Nothing was changed
+ * and "" with any other status: see hlk_lock_break. HLK_E_INVALID also for a holder that has not 1 to 191 bytes.
+ * Of the read half of a read/write lock only that reader's hold is taken. Of a string lock with a longer token the
+ * first 191 bytes are compared; an empty token is "(empty)". Over several masters each master compares. HLK_OK: it was
+ * taken on at least one, and no other holder has a majority. HLK_NOT_HOLDER: what a minority had of `holder` may have
+ * been removed. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_break_holder(hlk_lock *lock, const char *holder, char *buf, size_t size);
+
 /* Local, no I/O, any thread, nanoseconds. They concern the handle's holder. */
 HLK_API int     hlk_lock_holds(const hlk_lock *lock);       /* Number of releases due, those of lost holds included:
                                                              * hlk_lock_left_ms says whether the lock is held. */

@@ -28,7 +28,7 @@ struct hlk_lock_group {
     enum hlk_status (*release_async)(hlk_lock *lock, hlk_done_fn *done, void *ctx);
     enum hlk_status (*extend)(hlk_lock *lock, int64_t lease_ms);
     enum hlk_status (*query)(hlk_lock *lock, struct hlk_lock_state *out);   /* NULL: it cannot be queried, nor broken */
-    enum hlk_status (*break_it)(hlk_lock *lock);
+    enum hlk_status (*break_it)(hlk_lock *lock, const char *only, char holder[HLK_FIELD_MAX]);
     /* hlk_lock_list with checked options; the handle is for errors. NULL: of a multilock */
     enum hlk_status (*list)(hlk_lock *handle, struct hlk_list_opts *opts, hlk_list_fn *fn, void *ctx);
     void (*view)(const hlk_lock *lock, struct hlk_holder holder, struct hlk_view *view);
@@ -172,12 +172,15 @@ enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struc
 
 enum hlk_status hlk_lock_query_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, struct hlk_lock_state *out,
                                   struct hlk_error *error);
+/* only: the holder from which it is taken; NULL: any. */
 struct hlk_broken {
-    bool held;                      /* by somebody, who is: */
+    bool taken;                     /* from the holder; else it is another one than `only`, or "": nobody */
     char holder[HLK_FIELD_MAX];
 };
-enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, struct hlk_broken *out,
-                                  struct hlk_error *error);
+enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, const char *only,
+                                  struct hlk_broken *out, struct hlk_error *error);
+/* HLK_NOT_HOLDER of a break: "" or another holder is there. */
+enum hlk_status hlk_lock_not_broken(const hlk_lock *lock, const char *only, const char *holder);
 
 /* Writes count and lease (0: unchanged) of a hold. HLK_OK, HLK_LOST (reported), HLK_NOT_HOLDER (its owner's other
  * thread has released it meanwhile), or a fault, with the thread's error set. */

@@ -8,6 +8,7 @@
 #include "node/cluster.h"
 #include "script/engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,12 +237,15 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
     return status;
 }
 
+/* A text: the holder from which it was taken; {text}: another one, which keeps it; nil: nobody. */
 static void read_broken(const struct hlk_command *cmd, void *ctx)
 {
     const redisReply *reply = cmd->call.reply;
     struct hlk_broken *out = ctx;
-    out->held = reply->type == REDIS_REPLY_STRING;
-    if (out->held && reply->len < sizeof out->holder)
+    out->taken = reply->type == REDIS_REPLY_STRING;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 1)
+        reply = reply->element[0];
+    if (reply->type == REDIS_REPLY_STRING && reply->len < sizeof out->holder)
         memcpy(out->holder, reply->str, reply->len + 1);
 }
 
@@ -257,29 +261,62 @@ static void report_if_ours(hlk_lock *lock, const char *holder)
         hlk_entry_lose(lock->entry, h, hlk_lease_why_broken);
 }
 
-enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, struct hlk_broken *out,
-                                  struct hlk_error *error)
+enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, const char *only,
+                                  struct hlk_broken *out, struct hlk_error *error)
 {
-    struct hlk_command cmd = { .type = &lock->kind->format->break_it, .pipeline = at };
+    struct hlk_command cmd = { .type = &lock->kind->format->break_it, .pipeline = at, .only = only };
     const struct hlk_send_limits limits = { .max_ms = max_ms, .once = true, .error = error };
     *out = (struct hlk_broken){ false, "" };
     return hlk_lock_send(lock, "break", &cmd, &limits, read_broken, out);
 }
 
-enum hlk_status hlk_lock_break(hlk_lock *lock)
+enum hlk_status hlk_lock_not_broken(const hlk_lock *lock, const char *only, const char *holder)
+{
+    if (!*holder)
+        return hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "nobody held it; nothing was changed");
+    return hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "%s holds it, and not %s; nothing was changed", holder, only);
+}
+
+static enum hlk_status break_on_one(hlk_lock *lock, const char *only, char holder[HLK_FIELD_MAX])
 {
     struct hlk_broken broken;
+    enum hlk_status status = hlk_lock_break_at(lock, NULL, 0, only, &broken, NULL);
+    if (status != HLK_OK)
+        return status;
+    memcpy(holder, broken.holder, sizeof broken.holder);
+    if (!broken.taken)
+        return hlk_lock_not_broken(lock, only, holder);
+    report_if_ours(lock, holder);
+    return HLK_OK;
+}
+
+static enum hlk_status break_it(hlk_lock *lock, const char *only, char holder[HLK_FIELD_MAX])
+{
     enum hlk_status status = hlk_lock_check(lock, "break");
     if (status != HLK_OK)
         return status;
     if (!lock->kind->format->break_it.put)
         return hlk_lock_fail(lock, "break", HLK_E_INVALID, "a lock of this kind cannot be broken");
+    if (only && (!*only || strlen(only) >= HLK_FIELD_MAX))
+        return hlk_lock_fail(lock, "break", HLK_E_INVALID, "a holder has 1 to %d bytes, not %zu", HLK_FIELD_MAX - 1,
+                             strlen(only));
     const struct hlk_lock_group *group = hlk_lock_group(lock);
-    if (group)
-        return group->break_it ? group->break_it(lock) : hlk_lock_not_of_multilock(lock, "break");
-    status = hlk_lock_break_at(lock, NULL, 0, &broken, NULL);
-    if (status != HLK_OK)
-        return status;
-    report_if_ours(lock, broken.holder);
-    return broken.held ? HLK_OK : hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "nobody held it; nothing was changed");
+    if (!group)
+        return break_on_one(lock, only, holder);
+    return group->break_it ? group->break_it(lock, only, holder) : hlk_lock_not_of_multilock(lock, "break");
+}
+
+enum hlk_status hlk_lock_break(hlk_lock *lock)
+{
+    char holder[HLK_FIELD_MAX];
+    return break_it(lock, NULL, holder);
+}
+
+enum hlk_status hlk_lock_break_holder(hlk_lock *lock, const char *holder, char *buf, size_t size)
+{
+    char found[HLK_FIELD_MAX] = "";
+    enum hlk_status status = break_it(lock, holder, found);
+    if (buf && size > 0)
+        (void)snprintf(buf, size, "%s", found);
+    return status;
 }

@@ -32,7 +32,7 @@ static char *fair_put_release(char *at, struct hlk_command *cmd)
 
 static char *fair_put_break(char *at, struct hlk_command *cmd)
 {
-    return hlk_put_key(fair_put_keys(at, cmd, 1, 4), cmd, hlk_key_channel);
+    return hlk_put_only(hlk_put_key(fair_put_keys(at, cmd, cmd->only ? 2 : 1, 4), cmd, hlk_key_channel), cmd);
 }
 
 static char *fair_put_query(char *at, struct hlk_command *cmd)

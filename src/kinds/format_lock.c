@@ -63,8 +63,8 @@ static char *lock_put_release(char *at, struct hlk_command *cmd)
 
 static char *lock_put_break(char *at, struct hlk_command *cmd)
 {
-    at = put_keys(hlk_put_script(at, HLK_SCRIPT_LOCK_BREAK, cmd, 4, 3), cmd, true);
-    return hlk_put_key(at, cmd, hlk_key_channel);
+    at = put_keys(hlk_put_script(at, HLK_SCRIPT_LOCK_BREAK, cmd, cmd->only ? 5 : 4, 3), cmd, true);
+    return hlk_put_only(hlk_put_key(at, cmd, hlk_key_channel), cmd);
 }
 
 static char *lock_put_query(char *at, struct hlk_command *cmd)

@@ -97,14 +97,20 @@ static char *write_put_release(char *at, struct hlk_command *cmd)
     return put_release(at, cmd, 'w');
 }
 
+static char *put_break(char *at, const struct hlk_command *cmd, const char *mode)
+{
+    at = put_both_keys(at, cmd, HLK_SCRIPT_RW_BREAK, cmd->only ? 2 : 1);
+    return hlk_put_only(hlk_wire_word(at, mode, strlen(mode)), cmd);
+}
+
 static char *read_put_break(char *at, struct hlk_command *cmd)
 {
-    return hlk_wire_word(put_both_keys(at, cmd, HLK_SCRIPT_RW_BREAK, 1), "read", 4);
+    return put_break(at, cmd, "read");
 }
 
 static char *write_put_break(char *at, struct hlk_command *cmd)
 {
-    return hlk_wire_word(put_both_keys(at, cmd, HLK_SCRIPT_RW_BREAK, 1), "write", 5);
+    return put_break(at, cmd, "write");
 }
 
 static char *read_put_query(char *at, struct hlk_command *cmd)

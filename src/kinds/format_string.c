@@ -34,7 +34,7 @@ static char *string_put_release(char *at, struct hlk_command *cmd)
 
 static char *string_put_break(char *at, struct hlk_command *cmd)
 {
-    return string_put_keys(at, cmd, 0);
+    return hlk_put_only(string_put_keys(at, cmd, cmd->only ? 1 : 0), cmd);
 }
 
 static char *string_put_query(char *at, struct hlk_command *cmd)

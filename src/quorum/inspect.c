@@ -316,26 +316,46 @@ static void report_if_ours(hlk_lock *lock, const char *holder)
     hlk_quorum_unref(quorum);
 }
 
-enum hlk_status hlk_quorum_lock_break(hlk_lock *lock)
+struct breaking {     /* what the masters have answered */
+    struct said said; /* held: by holders that were to keep it */
+    unsigned taken;
+    struct hlk_lock_state from[HLK_QUORUM_MAX], kept[HLK_QUORUM_MAX]; /* only: holder */
+};
+
+static void break_all(hlk_lock *lock, const char *only, struct breaking *all)
 {
-    struct said said;
-    said_begin(&said, lock->client);
-    for (unsigned i = 0; i < said.n; i++) {
+    struct said *said = &all->said;
+    said_begin(said, lock->client);
+    for (unsigned i = 0; i < said->n; i++) {
         const struct hlk_node *node = &lock->client->nodes[i];
         struct hlk_broken broken;
         struct hlk_error error = { .status = HLK_OK };
-        if (!is_there(node, &error) ||
-            hlk_lock_break_at(lock, node->pipeline, all_of(lock)->opts.node_timeout_ms, &broken, &error) != HLK_OK) {
-            said_nothing(&said, node, &error);
+        if (!is_there(node, &error) || hlk_lock_break_at(lock, node->pipeline, all_of(lock)->opts.node_timeout_ms, only,
+                                                         &broken, &error) != HLK_OK) {
+            said_nothing(said, node, &error);
             continue;
         }
-        said.answered++;
-        said.held += broken.held;
-        report_if_ours(lock, broken.holder);
+        said->answered++;
+        if (broken.taken) {
+            memcpy(all->from[all->taken++].holder, broken.holder, sizeof broken.holder);
+            report_if_ours(lock, broken.holder);
+        } else if (broken.holder[0]) {
+            memcpy(all->kept[said->held++].holder, broken.holder, sizeof broken.holder);
+        }
     }
-    if (said.answered < said.need)
-        return hlk_lock_fail(lock, "break", said.held || said.unsure ? HLK_E_UNSURE : said.failure,
+}
+
+enum hlk_status hlk_quorum_lock_break(hlk_lock *lock, const char *only, char holder[HLK_FIELD_MAX])
+{
+    struct breaking all = { .taken = 0 };
+    const struct said *said = &all.said;
+    break_all(lock, only, &all);
+    if (said->answered < said->need)
+        return hlk_lock_fail(lock, "break", all.taken || said->unsure ? HLK_E_UNSURE : said->failure,
                              "%u of %u masters answered, and it was broken on %u; a majority may hold it still%s",
-                             said.answered, said.n, said.held, said.text);
-    return said.held ? HLK_OK : hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "nobody held it; nothing was changed");
+                             said->answered, said->n, all.taken, said->text);
+    bool taken = all.taken && said->held < said->need;
+    memcpy(holder, taken ? main_holder(all.from, all.taken)->holder : main_holder(all.kept, said->held)->holder,
+           HLK_FIELD_MAX);
+    return taken ? HLK_OK : hlk_lock_not_broken(lock, only, holder);
 }

@@ -217,7 +217,7 @@ enum hlk_status hlk_quorum_lock_release_async(hlk_lock *lock, hlk_done_fn *done,
 /* --- inspect.c --- */
 
 enum hlk_status hlk_quorum_lock_query(hlk_lock *lock, struct hlk_lock_state *out);
-enum hlk_status hlk_quorum_lock_break(hlk_lock *lock);
+enum hlk_status hlk_quorum_lock_break(hlk_lock *lock, const char *only, char holder[HLK_FIELD_MAX]);
 enum hlk_status hlk_quorum_lock_list(hlk_lock *handle, struct hlk_list_opts *opts, hlk_list_fn *fn, void *ctx);
 
 extern const struct hlk_lock_group hlk_quorum_locks;

@@ -99,6 +99,12 @@ static inline char *hlk_put_field(char *at, const char *client_id, uint64_t hold
 size_t hlk_renewal_leases(const struct hlk_command *cmd);
 
 /* hold, count, lease (lua/lock_reacquire.lua); holds and leases (lua/lock_renew.lua): of the type's own script. */
+/* Break: the only holder from which the lock is taken, if there is one. */
+static inline char *hlk_put_only(char *at, const struct hlk_command *cmd)
+{
+    return cmd->only ? hlk_wire_word(at, cmd->only, strlen(cmd->only)) : at;
+}
+
 char *hlk_put_reacquire(char *at, struct hlk_command *cmd);
 char *hlk_put_renew(char *at, struct hlk_command *cmd);
 

@@ -25,7 +25,7 @@ static void said(const char *expected, int code, const char *command)
     struct command *c = COMMAND(command, "t");
     cr_assert_eq(command_end(c), code, "%s", c->text[ERR]);
     cr_assert_eq(strncmp(c->text[OUT], expected, strlen(expected)), 0, "%s instead of %s", c->text[OUT], expected);
-    cr_assert_eq(count_lines(c->text[OUT]), 1);
+    cr_assert_eq(count_lines(c->text[OUT]), strstr(c->text[OUT], "\n  for break: --holder hlk-") ? 2 : 1);
     cr_assert_str_empty(c->text[ERR], "%s", c->text[ERR]);
     command_free(c);
 }
@@ -261,7 +261,7 @@ Test(show, watches_until_a_signal)
     command_until(c, OUT, "t: held by b983c153-7421-469a-addb-44fb92259a1b:1, ttl ");
     kill(c->pid, SIGINT);
     cr_assert_eq(command_end(c), DIED_OF + SIGINT);
-    cr_assert_eq(count_lines(c->text[OUT]), 3, "%s", c->text[OUT]);
+    cr_assert_eq(count_lines(c->text[OUT]), 4, "the first has two lines: %s", c->text[OUT]);
     command_free(c);
     raw(redis, "DEL t");
 }
@@ -352,4 +352,74 @@ Test(break_, frees_a_lock_that_has_no_end)
     said("t: taken from b983c153-7421-469a-addb-44fb92259a1b:1; it is not told, and learns by its next renewal\n", 0,
          "break");
     cr_assert_eq(raw_pttl(redis, "t"), -2);
+}
+
+/* --- of one holder */
+
+static struct command *break_from(const char *holder)
+{
+    return COMMAND("break", "--holder", holder, "t");
+}
+
+/* What show prints is pasted. In between the lock has changed hands. */
+Test(break_, of_a_holder_spares_the_next_one)
+{
+    char seen[200] = "";
+    held_by("hlk-web-3-4711-9f3c:12", 60000);
+    struct command *c = COMMAND("show", "t");
+    cr_assert_eq(command_end(c), 0);
+    const char *line = strstr(c->text[OUT], "\n  for break: --holder ");
+    cr_assert_not_null(line, "%s", c->text[OUT]);
+    cr_assert_eq(sscanf(line, "\n  for break: --holder %199s\n", seen), 1, "%s", line);
+    cr_assert_str_eq(seen, "hlk-web-3-4711-9f3c:12");
+    command_free(c);
+    raw(redis, "DEL t");
+    c = break_from(seen);
+    cr_assert_eq(command_end(c), 1);
+    cr_assert_str_eq(c->text[OUT], "t: free, nothing to break\n");
+    command_free(c);
+    held_by("hlk-web-4-812-7aa0:3", 60000);
+    c = break_from(seen);
+    cr_assert_eq(command_end(c), 1, "%s", c->text[ERR]);
+    cr_assert_str_eq(c->text[OUT], "t: held by web-4 pid 812 (hold 3), who is not that holder; nothing was changed\n");
+    command_free(c);
+    cr_assert_eq(raw_int(redis, "HGET t hlk-web-4-812-7aa0:3"), 2);
+    c = break_from("hlk-web-4-812-7aa0:3");
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    cr_assert_eq(strncmp(c->text[OUT], "t: taken from web-4 pid 812 (hold 3); ", 38), 0, "%s", c->text[OUT]);
+    command_free(c);
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+}
+
+Test(break_, of_a_holder_is_for_fair_and_string_locks_too)
+{
+    held_by("hlk-web-4-812-7aa0:3", 60000);
+    cr_assert_eq(RUN("break", "--fair", "--holder", "hlk-web-3-4711-9f3c:12", "t"), 1);
+    cr_assert_eq(RUN("break", "--fair", "--holder=hlk-web-4-812-7aa0:3", "t"), 0);
+    raw(redis, "SET t 1f0b6c7e PX 600000");
+    cr_assert_eq(RUN("break", "--string", "--holder", "1f0b6c7f", "t"), 1);
+    cr_assert_eq(RUN("break", "--string", "--holder", "1f0b6c7e", "t"), 0);
+}
+
+Test(break_, of_a_holder_says_in_json_who_holds_it)
+{
+    held_by("b983c153-7421-469a-addb-44fb92259a1b:1", 0);
+    struct command *c = COMMAND("break", "--json", "--holder", "hlk-web-3-4711-9f3c:12", "t");
+    cr_assert_eq(command_end(c), 1);
+    cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"broken\":false,\"holder\":"
+                                   "\"b983c153-7421-469a-addb-44fb92259a1b:1\",\"ttl_ms\":-1}\n");
+    command_free(c);
+    raw(redis, "DEL t");
+}
+
+Test(break_, refuses_what_is_no_holder)
+{
+    char longest[193];
+    memset(longest, 'h', sizeof longest);
+    longest[192] = '\0';
+    cr_assert_eq(RUN("break", "--holder", "", "t"), 64);
+    cr_assert_eq(RUN("break", "--holder", longest, "t"), 64);
+    cr_assert_eq(RUN("break", "t", "--holder"), 64);
+    cr_assert_eq(RUN("show", "--holder", "h", "t"), 64);
+    cr_assert_eq(RUN("break", "--holder", longest + 1, "t"), 1);
 }

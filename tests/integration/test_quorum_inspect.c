@@ -364,6 +364,37 @@ Test(quorum_inspect, breaks_what_another_process_holds)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
+static void break_says(hlk_lock *lock, const char *holder, enum hlk_status status, const char *expected)
+{
+    char buf[192];
+    cr_assert_eq(hlk_lock_break_holder(lock, holder, buf, sizeof buf), status, "%s", hlk_last_error());
+    cr_assert_str_eq(buf, expected);
+}
+
+#define LATE "hlk-web-3-4711-9f3c:12"
+#define NEXT "hlk-web-4-4712-9f3d:1"
+
+/* Each master compares. What LATE still has on a minority is removed, and does not count. */
+Test(quorum_inspect, breaks_the_hold_of_the_holder_that_is_named)
+{
+    hlk_lock *lock = quorum_lock(quorum_open_url(3, "", NULL), "t", NULL);
+    break_says(lock, LATE, HLK_NOT_HOLDER, "");
+    for (int i = 0; i < 3; i++)
+        raw(views[i], "HSET t %s 1", i < 2 ? NEXT : LATE);
+    break_says(lock, LATE, HLK_NOT_HOLDER, NEXT);
+    cr_assert_not_null(strstr(hlk_last_error(), NEXT), "%s", hlk_last_error());
+    cr_assert_eq(quorum_keys("t"), 2);
+    break_says(lock, NEXT, HLK_OK, NEXT);
+    cr_assert_eq(quorum_keys("t"), 0);
+    raw(views[0], "HSET t " LATE " 1");
+    raw(views[1], "HSET t " LATE " 1");
+    raw(views[2], "HSET t " NEXT " 1");
+    break_says(lock, LATE, HLK_OK, LATE);
+    cr_assert_eq(quorum_keys("t"), 1);
+    break_says(lock, NULL, HLK_OK, NEXT);
+    break_says(lock, NULL, HLK_NOT_HOLDER, "");
+}
+
 /* It ran on both that are there. */
 Test(quorum_inspect_proxied, is_unsure_of_a_break_that_a_majority_has_not_answered)
 {

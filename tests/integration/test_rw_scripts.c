@@ -173,6 +173,21 @@ Test(rw_ttl, of_many_readers_is_the_longest_of_those_left)
     cr_assert_eq(raw_int(admin, "HLEN t"), 200, "mode, and 199 readers");
 }
 
+/* The same when it is taken from one of two readers. */
+Test(rw_ttl, that_a_break_makes_shorter_is_told_to_redisson)
+{
+    listen_all();
+    reads(A, 60000);
+    reads(B, 8000);
+    cr_assert_str_eq(script_run(user, HLK_SCRIPT_RW_BREAK, 2, LOCK, RW_QUEUE, "read", C, NULL), "[\"" A "\"]");
+    cr_assert(about(raw_pttl(admin, LOCK), 60000));
+    cr_assert_str_eq(script_run(user, HLK_SCRIPT_RW_BREAK, 2, LOCK, RW_QUEUE, "read", A, NULL), "\"" A "\"");
+    cr_assert(about(raw_pttl(admin, LOCK), 8000));
+    cr_assert_str_eq(published(foreign), "1; 0");
+    cr_assert_str_eq(said(), "rbroken 1 0 0 t|||");
+    listen_no_more();
+}
+
 /* A user without the right to HRANDFIELD: all are looked at. */
 Test(rw_ttl, is_found_without_the_right_to_choose_at_random)
 {

@@ -7,6 +7,7 @@
 #define BUSY       "\\[:-?[0-9]+, \"[^\"]*\", :-?[0-9]+\\]"
 #define BUSY_MORE  "\\[:-?[0-9]+, \"[^\"]*\", :-?[0-9]+(, :[01])+\\]"
 #define QUERY      "\\[:-?[0-9]+, :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+, \\[.*\\]\\]"
+#define BROKEN     "\\(nil\\)|\"[^\"]+\"|\\[\"[^\"]+\"\\]"
 #define NO_RIGHT   "-NOPERM to list locks .*"
 #define GOT        "\"" ME "\"|:-1|"
 
@@ -33,6 +34,7 @@ static const struct torture_row plain_rows[] = {
       "ea|" ME "|" CHANNEL "|30000|" ME, "\\[(:-2|:[01]), (\"" ME "\"|:-2|" BUSY ")\\]" },
     { HLK_SCRIPT_LOCK_BATCH, "release with a yield window", LOCK "|" QUEUE, "o|" ME "|" CHANNEL, "\\[(:-2|:[01])\\]" },
     { HLK_SCRIPT_LOCK_BREAK, "by an operator", LOCK "|" QUEUE "|" TOKEN, CHANNEL, "\\(nil\\)|\"[^\"]+\"" },
+    { HLK_SCRIPT_LOCK_BREAK, "of the caller's hold", LOCK "|" QUEUE "|" TOKEN, CHANNEL "|" ME, BROKEN },
     { HLK_SCRIPT_LOCK_QUERY, "of three waiters", LOCK "|" QUEUE, CHANNEL "|3", QUERY },
     { HLK_SCRIPT_LOCK_LIST, "all", "", "0|*|1000",
       "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]|" NO_RIGHT },
@@ -106,6 +108,7 @@ static const struct torture_row fair_rows[] = {
     { HLK_SCRIPT_FAIR_RELEASE, "the usual one", FAIR_KEYS "|" QUEUE, ME "|" CHANNEL, ":[013]" },
     { HLK_SCRIPT_FAIR_RELEASE, "of a wait, in doubt", FAIR_KEYS "|" QUEUE, ME "|" CHANNEL "|60000|1", ":[0123]" },
     { HLK_SCRIPT_FAIR_BREAK, "by an operator", FAIR_KEYS, CHANNEL, "\\(nil\\)|\"[^\"]+\"" },
+    { HLK_SCRIPT_FAIR_BREAK, "of the caller's hold", FAIR_KEYS, CHANNEL "|" ME, BROKEN },
     { HLK_SCRIPT_FAIR_QUERY, "of three waiters", LOCK "|" FAIR_QUEUE, "3", QUERY },
     { 0 }
 };
@@ -169,6 +172,7 @@ static const struct torture_row string_rows[] = {
     { HLK_SCRIPT_STRING_EXTEND, "for replicas", LOCK, ME "|1|0", "\"" ME "\"|:0|:-1" },
     { HLK_SCRIPT_STRING_RENEW, "two", LOCK "|t2", ME "|" OTHER "|40000", "\\[:-?[01], :-?[01], \"" ME "\"\\]" },
     { HLK_SCRIPT_STRING_BREAK, "by an operator", LOCK "|" QUEUE, "", "\\(nil\\)|\"[^\"]+\"" },
+    { HLK_SCRIPT_STRING_BREAK, "of the caller's hold", LOCK "|" QUEUE, ME, BROKEN },
     { HLK_SCRIPT_STRING_QUERY, "of three waiters", LOCK "|" QUEUE, "3", QUERY },
     { 0 }
 };
@@ -227,6 +231,8 @@ static const struct torture_row rw_rows[] = {
       "\\[:-?[01], :-?[01], \"" ME "\"\\]" },
     { HLK_SCRIPT_RW_BREAK, "of the readers", WRITER, "read", "\\(nil\\)|\"[^\"]+\"" },
     { HLK_SCRIPT_RW_BREAK, "of the writer", WRITER, "write", "\\(nil\\)|\"[^\"]+\"" },
+    { HLK_SCRIPT_RW_BREAK, "of the caller's read", WRITER, "read|" ME, BROKEN },
+    { HLK_SCRIPT_RW_BREAK, "of the caller's write", WRITER, "write|" ME, BROKEN },
     { HLK_SCRIPT_RW_QUERY, "of the readers", WRITER, "r|3", QUERY },
     { HLK_SCRIPT_RW_QUERY, "of the writer", WRITER, "w|3", QUERY },
     { 0 }

@@ -149,6 +149,9 @@ Test(call, reacquire_query_and_break)
     cr_assert_str_eq(says(&hlk_format_lock.query), "2|n|hasplock_queue:{n}|redisson_lock__channel:{n}|2");
     cr_assert_str_eq(says(&hlk_format_lock.break_it),
                      "3|n|hasplock_queue:{n}|redisson_lock_token:{n}|redisson_lock__channel:{n}");
+    cmd.only = "hlk-u-1-b:9";
+    cr_assert_str_eq(says(&hlk_format_lock.break_it),
+                     "3|n|hasplock_queue:{n}|redisson_lock_token:{n}|redisson_lock__channel:{n}|hlk-u-1-b:9");
 }
 
 /* The computed room is enough for the longest command (AddressSanitizer would show an overrun). */
@@ -205,6 +208,8 @@ Test(call, fair_release)
 Test(call, fair_break_and_query)
 {
     cr_assert_str_eq(says(&hlk_format_fair.break_it), FAIR_KEYS "redisson_lock__channel:{n}");
+    cmd.only = "hlk-u-1-b:9";
+    cr_assert_str_eq(says(&hlk_format_fair.break_it), FAIR_KEYS "redisson_lock__channel:{n}|hlk-u-1-b:9");
     cmd.count = 9;
     cr_assert_str_eq(says(&hlk_format_fair.query), "2|n|redisson_lock_queue:{n}|9");
 }
