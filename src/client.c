@@ -120,7 +120,7 @@ void hlk_client_warn_kinds(hlk_client *client, const char *name)
 enum hlk_status hlk_client_check(const hlk_client *client, const char *operation, const char *name)
 {
     if (!client)
-        return hlk_last_set(HLK_E_INVALID, "%s: client is NULL", operation);
+        return hlk_last_null(operation, "client");
     enum hlk_status status = client->process != hlk_thread_process() ? HLK_E_FORKED
                              : atomic_load(&client->closing)         ? HLK_E_CLOSED
                                                                      : HLK_OK;

@@ -60,6 +60,7 @@ HLK_API const char *hlk_status_text(enum hlk_status status);
  *
  *     acquire "invoice:42" at redis://10.0.0.7:6379/0: not acquired in 2000 ms; held by web-3 pid 7 (hold 2), ttl 9.0 s
  *
+ * A call on a handle that is NULL names the last creation that failed in this thread: mostly that is why it is NULL.
  * Never NULL; "" if there was none. One line of UTF-8: control characters, and bytes that are not UTF-8, are written as
  * \xNN. Contains no password. Owned by the library, valid until this thread's next call into it. Any thread; each has
  * its own. */

@@ -50,7 +50,7 @@ enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum 
 enum hlk_status hlk_lock_refuse(const hlk_lock *lock, const char *operation)
 {
     if (!lock)
-        return hlk_last_set(HLK_E_INVALID, "%s: lock is NULL", operation);
+        return hlk_last_null(operation, "lock");
     return hlk_client_check(lock->client, operation, hlk_lock_text(lock));
 }
 

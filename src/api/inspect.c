@@ -180,8 +180,10 @@ enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t 
 
 enum hlk_status hlk_client_counters(const hlk_client *client, struct hlk_counters *out)
 {
-    if (!client || !out || out->size < sizeof out->size)
-        return hlk_last_set(HLK_E_INVALID, "counters: %s", client ? "set out->size before the call" : "client is NULL");
+    if (!client)
+        return hlk_last_null("counters", "client");
+    if (!out || out->size < sizeof out->size)
+        return hlk_last_set(HLK_E_INVALID, "counters: set out->size before the call");
     if (client->process != hlk_thread_process())
         return hlk_last_set(HLK_E_FORKED, "counters: %s", hlk_status_text(HLK_E_FORKED));
     const struct hlk_lease_counts *from = &client->table.counts;

@@ -15,7 +15,7 @@ struct hlk_latch {
 
 static enum hlk_status latch_check(const hlk_latch *latch, const char *operation)
 {
-    return latch ? hlk_lock_check(latch->lock, operation) : hlk_last_set(HLK_E_INVALID, "%s: latch is NULL", operation);
+    return latch ? hlk_lock_check(latch->lock, operation) : hlk_last_null(operation, "latch");
 }
 
 hlk_latch *hlk_latch_create(hlk_client *client, const char *name)

@@ -30,8 +30,11 @@ static enum hlk_status check_members(hlk_lock *const *members, size_t count)
     if (!members || count < 1 || count > HLK_MULTILOCK_MAX)
         return hlk_last_set(HLK_E_INVALID, "create multilock: it has 1 to %d members", HLK_MULTILOCK_MAX);
     for (size_t i = 0; i < count; i++) {
-        if (!members[i])
-            return hlk_last_set(HLK_E_INVALID, "create multilock: member %zu is NULL", i);
+        if (!members[i]) {
+            char member[32];
+            (void)snprintf(member, sizeof member, "member %zu", i);
+            return hlk_last_null("create multilock", member);
+        }
         if (members[i]->is_multilock)
             return hlk_last_set(HLK_E_INVALID, "create multilock: member %zu is a multilock itself", i);
         for (size_t k = 0; k < i; k++)

@@ -14,7 +14,7 @@
 enum hlk_status hlk_semaphore_check(const hlk_semaphore *semaphore, const char *operation, int64_t permits, int64_t min)
 {
     if (!semaphore)
-        return hlk_last_set(HLK_E_INVALID, "%s: semaphore is NULL", operation);
+        return hlk_last_null(operation, "semaphore");
     enum hlk_status status = hlk_lock_check(semaphore->lock, operation);
     if (status == HLK_OK && (permits < min || permits > HLK_PERMITS_MAX))
         return hlk_lock_fail(semaphore->lock, operation, HLK_E_INVALID, "%lld permits; %lld to %d are possible",

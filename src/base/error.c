@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local struct hlk_error last;
+static _Thread_local struct hlk_error last, creation; /* creation: the last one that failed */
 
 /* Formats into a buffer of its own first, because an argument may be the text that is replaced, as in ("%s: ...",
  * hlk_last_error()). Escaping a text twice gives the same as escaping it once. */
@@ -42,7 +42,18 @@ enum hlk_status hlk_last_set(enum hlk_status status, const char *format, ...)
     va_start(args, format);
     fill(&last, status, format, args);
     va_end(args);
+    if (strncmp(last.text, "create ", 7) == 0 || strncmp(last.text, "open", 4) == 0)
+        creation = last;
     return status;
+}
+
+/* A creation that was given a NULL client is not kept: the client's own error is the cause. */
+enum hlk_status hlk_last_null(const char *operation, const char *what)
+{
+    if (creation.status == HLK_OK)
+        return hlk_last_set(HLK_E_INVALID, "%s: %s is NULL", operation, what);
+    return hlk_error_set(&last, HLK_E_INVALID, "%s: %s is NULL; the last creation that failed in this thread: %s",
+                         operation, what, creation.text);
 }
 
 const char *hlk_last_error(void)

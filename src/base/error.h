@@ -20,7 +20,12 @@ struct hlk_error {
 enum hlk_status hlk_error_set(struct hlk_error *error, enum hlk_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Sets the calling thread's hlk_last_error/hlk_last_status and returns status. Never allocates. */
+/* Sets the calling thread's hlk_last_error/hlk_last_status and returns status. Never allocates. An error of a call that
+ * makes a handle begins with "create " or "open"; the thread's last one is kept for hlk_last_null. */
 enum hlk_status hlk_last_set(enum hlk_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* For a call on a handle that is NULL: sets "operation: what is NULL", and the last creation that failed in this
+ * thread, which mostly is why. Returns HLK_E_INVALID. */
+enum hlk_status hlk_last_null(const char *operation, const char *what);
 
 #endif

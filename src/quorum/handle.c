@@ -27,7 +27,7 @@ enum hlk_status hlk_quorum_fail(const struct hlk_quorum *quorum, const char *ope
 enum hlk_status hlk_quorum_check(const struct hlk_quorum *quorum, const char *operation)
 {
     if (!quorum)
-        return hlk_last_set(HLK_E_INVALID, "%s: quorum is NULL", operation);
+        return hlk_last_null(operation, "quorum");
     return hlk_client_check(quorum->client, operation, quorum->name);
 }
 

@@ -263,6 +263,56 @@ Test(status, version_and_clock)
     cr_assert(before <= now && now <= test_now_ms());
 }
 
+/* --- a handle that could not be made */
+
+/* What the creation said, which `call` says again on the handle that is NULL. */
+#define SAYS_WHY(create, call)                                                                                         \
+    do {                                                                                                               \
+        char why[480];                                                                                                 \
+        cr_assert_null(create);                                                                                        \
+        snprintf(why, sizeof why, "%s", hlk_last_error());                                                             \
+        for (int i = 0; i < 2; i++) {                                                                                  \
+            cr_assert_eq(call, HLK_E_INVALID);                                                                         \
+            assert_names(" is NULL; the last creation that failed in this thread: ");                                  \
+            assert_names(why);                                                                                         \
+        }                                                                                                              \
+    } while (0)
+
+/* Over several masters there is no read/write lock, semaphore or latch, and on one server no quorum. */
+Test(status, of_a_null_handle_says_why_it_was_not_made)
+{
+    struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    struct hlk_permits_state permits = HLK_PERMITS_STATE_INIT;
+    hlk_client *client = NULL, *masters = NULL;
+    hlk_lock *const members[] = { NULL };
+    int64_t n;
+    opts.flags = HLK_OPEN_LAZY;
+    cr_assert_eq(hlk_client_open(&client, "redis://127.0.0.1:1", &opts), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_client_open(&masters, "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", &opts), HLK_OK, "%s",
+                 hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(NULL, HLK_NOWAIT), HLK_E_INVALID);
+    cr_assert_str_eq(hlk_last_error(), "acquire: lock is NULL");
+    SAYS_WHY(hlk_rwlock_create(masters, "t", NULL), hlk_lock_acquire(hlk_rwlock_read(NULL), HLK_NOWAIT));
+    SAYS_WHY(hlk_rwlock_create(masters, "t", NULL), hlk_lock_release(hlk_rwlock_write(NULL)));
+    SAYS_WHY(hlk_lock_create(client, "", NULL), hlk_lock_query(NULL, &state));
+    SAYS_WHY(hlk_lock_create(client, "", NULL), hlk_lock_acquire_async(NULL, NULL, NULL, NULL));
+    SAYS_WHY(hlk_lock_create_multilock(NULL, 0, NULL), hlk_lock_extend(NULL, 1000));
+    SAYS_WHY(hlk_latch_create(masters, "t"), hlk_latch_count(NULL, &n));
+    SAYS_WHY(hlk_latch_create(masters, "t"), hlk_latch_await(NULL, 0));
+    SAYS_WHY(hlk_semaphore_create(masters, "t"), hlk_semaphore_acquire(NULL, 1, 0));
+    SAYS_WHY(hlk_semaphore_create(masters, "t"), hlk_semaphore_release(NULL, 1));
+    SAYS_WHY(hlk_permits_create(masters, "t", NULL), hlk_permits_query(NULL, &permits));
+    SAYS_WHY(hlk_permits_create(masters, "t", NULL), hlk_lock_acquire(hlk_permits_permit(NULL), 0));
+    SAYS_WHY(hlk_quorum_create(client, "t", NULL), hlk_quorum_acquire(NULL, HLK_NOWAIT));
+    SAYS_WHY(hlk_quorum_create(client, "t", NULL), hlk_quorum_release(NULL));
+    cr_assert_null(hlk_lock_create(client, "", NULL));
+    cr_assert_null(hlk_lock_create_multilock(members, 1, NULL));
+    assert_names("create multilock: member 0 is NULL; the last creation that failed in this thread: create lock");
+    hlk_client_close(client);
+    hlk_client_close(masters);
+}
+
 /* --- scripts that the server has lost */
 
 /* Only the release's script is lost: the release is sent again, behind the try. Whether its reply is processed before

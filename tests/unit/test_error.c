@@ -54,6 +54,42 @@ Test(error, a_story_may_be_told_around_the_last_one)
     cr_assert_str_eq(hlk_last_error(), "acquire \"t\": connection refused");
 }
 
+Test(error, of_a_null_handle_names_what_is_null)
+{
+    hlk_last_set(HLK_BUSY, "acquire \"t\": held by others");
+    cr_assert_eq(hlk_last_null("acquire", "lock"), HLK_E_INVALID);
+    cr_assert_str_eq(hlk_last_error(), "acquire: lock is NULL");
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+}
+
+/* However often it is called, and whatever has failed since. */
+Test(error, of_a_null_handle_names_the_creation_that_failed)
+{
+    static const char expected[] =
+        "acquire: lock is NULL; the last creation that failed in this thread: create lock \"t\": no fencing tokens";
+    hlk_last_set(HLK_E_INVALID, "create latch \"l\": no memory");
+    hlk_last_set(HLK_E_INVALID, "create lock \"t\": no fencing tokens");
+    for (int i = 0; i < 100; i++) {
+        hlk_last_set(HLK_BUSY, "acquire \"other\": held by others");
+        cr_assert_eq(hlk_last_null("acquire", "lock"), HLK_E_INVALID);
+        cr_assert_str_eq(hlk_last_error(), expected);
+    }
+}
+
+/* A client that could not be opened makes no locks: the first cause is named, once. */
+Test(error, of_a_null_client_is_not_the_cause_of_the_next)
+{
+    hlk_last_set(HLK_E_CONNECT, "open redis://h: connection refused");
+    for (int i = 0; i < 3; i++) {
+        hlk_last_null("create lock", "client");
+        cr_assert_str_eq(hlk_last_error(), "create lock: client is NULL; the last creation that failed in this "
+                                           "thread: open redis://h: connection refused");
+    }
+    hlk_last_null("acquire", "lock");
+    cr_assert_str_eq(hlk_last_error(), "acquire: lock is NULL; the last creation that failed in this thread: "
+                                       "open redis://h: connection refused");
+}
+
 Test(error, is_one_line_without_terminal_codes)
 {
     struct hlk_error error;
