@@ -4,6 +4,20 @@
 -- Redisson writes it. An id is "<client id>:<hold id>" or, of Redisson's clients, 16 random bytes.
 -- luacheck: push ignore 211 431
 
+-- A number that an acquire of hasplock has set ends in 100 years. By that end idle permits are told from what has the
+-- same form: a semaphore's number, and any counter.
+local KEPT_MS = '3153600000000'
+
+local function is_set_here(key)
+    return (tonumber(redis.pcall('pttl', key)) or 0) > KEPT_MS / 2
+end
+
+local function keep(key)
+    if redis.pcall('pttl', key) == -1 then
+        redis.pcall('pexpire', key, KEPT_MS)
+    end
+end
+
 -- Ends the leases that are over. Returns how many permits are free then, and how many of them were given back; or nil
 -- and an error reply. The first write is one that a full server allows; it then allows the rest of the script.
 local function reclaim(key, leases, now)

@@ -5,10 +5,10 @@
 local LETTER = 'e'
 
 -- The number of permits may have an end, and the leases end with it. The last lease that is removed removes the key of
--- the leases and its ttl.
+-- the leases and its ttl. The end that an acquire gives a number (part_leases), in 100 years, is none.
 local function end_leases(key)
     local ttl = tonumber(redis.pcall('pttl', key)) or 0
-    if ttl > 0 then
+    if ttl > 0 and ttl < 1e12 then
         redis.pcall('pexpire', leases, ttl)
     end
 end

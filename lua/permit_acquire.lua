@@ -9,7 +9,8 @@
   ARGV[2] hold     "<client id>:<hold id>", new for every acquire, the same in all its attempts
   ARGV[3] channel  of the permits; Redisson's waiters subscribe to it
   ARGV[4] number   how many permits there are, those that are held included: it is set if it is another one; 0: as it
-                   was set
+                   was set. A number that no acquire has set (part_leases), and of which nobody holds a permit, may be
+                   another thing: it stays
   ARGV[5] member   its ticket, the same in all attempts; "": one try
 
   Returns hold     held, by this run or by an earlier attempt; the lease was at least `lease` in this very run
@@ -41,7 +42,7 @@ if redis.call('exists', queue) == 0 then
     if right and redis.call('zadd', leases, 'nx', now + lease, hold) == 1 then
         redis.call('incrby', key, '-1')
         local ttl = redis.call('pttl', key)
-        if ttl > 0 then -- the number of permits has an end, and the leases end with it
+        if ttl > 0 and ttl < 1e12 then -- the number of permits has an end, and the leases end with it: part_permit
             redis.call('pexpire', leases, ttl)
         end
         return hold
@@ -73,10 +74,17 @@ elseif ends and raise(leases, hold, lease, now) == 1 then
     return hold
 end
 local held = redis.call('zcount', leases, '-inf', '+inf')
+local unheld = held == 0 -- then reclaim changes nothing
 local free, changes = reclaim(key, leases, now)
 held = held - changes
 if number > 0 and free + held ~= number then -- the difference of two numbers of 32 bits
+    if unheld and not is_set_here(key) and redis.call('exists', key) == 1 then
+        return redis.error_reply('HASPLOCK the key is the number ' .. free .. ', which no acquire of hasplock ' ..
+            'has set, and nobody holds a permit: it may be a semaphore\'s number, or a counter. It was not set to ' ..
+            ARGV[4] .. '. Nothing was changed')
+    end
     free, changes = redis.call('incrby', key, string.format('%.0f', number - free - held)), 1
+    keep(key)
 end
 
 -- A yield window: the free permits are left to foreign waiters.

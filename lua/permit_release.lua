@@ -45,7 +45,7 @@ if held and not yields and value == '0' and void_ms == 0 and member == '' then
     if inbox and (redis.pcall('pubsub', 'numsub', inbox)[2] or 0) > 0 and
         redis.pcall('zadd', leases, 'nx', now + ttl, field) == 1 then
         local waited, left = math.floor(time[1] * 1000 + time[2] / 1000 - popped[2] / 100), redis.pcall('pttl', key)
-        if type(left) == 'number' and left > 0 then -- the leases end with the number of permits: part_permit
+        if type(left) == 'number' and left > 0 and left < 1e12 then -- the leases end with the number: part_permit
             redis.pcall('pexpire', leases, left)
         end
         if waited > 100 then -- its client listens no more: part_listens

@@ -10,8 +10,9 @@
 
   Returns hold                  taken, by this run or by an earlier attempt
           -1                    this hold has a tombstone: it has ended, and a late attempt must not take anything
-          {ttl, "", position}   not taken; ask again after ttl at the latest, which in a yield window is its end.
-                                position: tickets before its own; -1: none
+          {ttl, why, position}  not taken; ask again after ttl at the latest, which in a yield window is its end.
+                                why: "none": there is no number of permits, nobody has set it; else "". position:
+                                tickets before its own; -1: none
           HASPLOCK ..., WRONGTYPE ...    the key is no semaphore; nothing is changed
   Twice   the second run finds the note of the first one, or its ticket
   Wakes   those before it, and if permits are left those behind it
@@ -82,4 +83,5 @@ local noted = tonumber(notes[4] or 0) - 5e15 - now
 if (position == 0 or position == 1) and (noted < -500 or noted > AHEAD_MS) then -- it will listen
     redis.call('zadd', queue, string.format('%.0f', 5e15 + now), listens)
 end
-return { free >= n and window > 0 and math.min(window, 1000) or 1000, '', position }
+local none = free == 0 and redis.call('exists', key) == 0
+return { free >= n and window > 0 and math.min(window, 1000) or 1000, none and 'none' or '', position }

@@ -17,7 +17,8 @@
  *
  * The number of permits is `permits` of the options, or is set by the calls below. With `permits` each acquire sets the
  * number if it is another one. So it is there again after the server has lost its data. Two programs may name different
- * numbers: each gets a permit if fewer than its own number are held.
+ * numbers: each gets a permit if fewer than its own number are held. A number that no acquire has set, and of which
+ * nobody holds a permit, may be a hlk_semaphore's or a counter: it stays, and the acquire is HLK_E_SERVER.
  *
  * A holder (a thread, or the owner) has one permit at most: a second acquire is HLK_DEADLOCK. Use an owner for each
  * permit where a thread needs several.

@@ -51,8 +51,7 @@ hlk_lock *hlk_permits_permit(const hlk_permits *permits)
 
 enum hlk_status hlk_permits_check(const hlk_permits *permits, const char *operation)
 {
-    return permits ? hlk_lock_check(permits->permit, operation)
-                   : hlk_last_null(operation, "permits");
+    return permits ? hlk_lock_check(permits->permit, operation) : hlk_last_null(operation, "permits");
 }
 
 static enum hlk_status check_range(const hlk_permits *permits, const char *operation, int64_t number, int64_t min)

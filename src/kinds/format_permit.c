@@ -84,7 +84,7 @@ static char *permit_put_renew(char *at, struct hlk_command *cmd)
 static void permit_describe(struct hlk_text *text, const char *held)
 {
     if (strcmp(held, "none") == 0)
-        hlk_text_add(text, "there are no permits: their number was never set");
+        hlk_text_add(text, HLK_NO_PERMITS);
     else
         hlk_text_add(text, "%s permits are held, and none is free", held);
 }

@@ -66,6 +66,13 @@ static enum hlk_answer_kind semaphore_read_acquire(const struct hlk_command *cmd
     return reply->type == REDIS_REPLY_INTEGER && reply->integer == -1 ? HLK_ANSWER_TOMBSTONE : HLK_ANSWER_NONE;
 }
 
+/* `why` is not "": its number was never set. */
+static void semaphore_describe(struct hlk_text *text, const char *why)
+{
+    (void)why;
+    hlk_text_add(text, HLK_NO_PERMITS);
+}
+
 static size_t semaphore_channel(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const struct hlk_command *cmd)
 {
     return hlk_key_semaphore_channel(out, cmd->name, cmd->name_len);
@@ -88,4 +95,5 @@ const struct hlk_format hlk_format_semaphore = {
     .letter = 'p',
     .per_holder = true,
     .sends_only_open = true,
+    .describe = semaphore_describe,
 };

@@ -47,6 +47,9 @@ enum hlk_semaphore_change {
 };
 extern const struct hlk_command_type hlk_command_permits;
 
+/* In errors: why an acquire of a semaphore's permits, or of one with a lease, gets none. */
+#define HLK_NO_PERMITS "there are no permits: their number was never set"
+
 /* Redisson's RPermitExpirableSemaphore: permits that have a lease each. */
 extern const struct hlk_format hlk_format_permit;
 

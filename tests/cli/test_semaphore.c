@@ -65,6 +65,22 @@ Test(cli_semaphore, says_how_many_by_the_last_word)
     end_holder(holder);
 }
 
+/* A semaphore of hlk_semaphore, or a counter: nothing says that it is permits. */
+Test(cli_semaphore, leaves_a_number_alone_that_it_has_not_set)
+{
+    raw(redis, "SET t 3");
+    struct command *c = SEMAPHORE("2", "-n", "--", "true");
+    cr_assert_eq(command_end(c), 70, "%s", c->text[ERR]);
+    cr_assert(strstr(c->text[ERR], "the key is the number 3, which no acquire of hasplock has set"), "%s",
+              c->text[ERR]);
+    command_free(c);
+    cr_assert_eq(raw_int(redis, "GET t"), 3);
+    raw(redis, "DEL t");
+    cr_assert_eq(RUN("semaphore", "-k2", "t", "true"), 0);
+    cr_assert_eq(RUN("semaphore", "-k3", "t", "true"), 0, "its own");
+    cr_assert_eq(raw_int(redis, "GET t"), 3);
+}
+
 /* Nobody is left to release, or to renew. */
 Test(cli_semaphore, gets_the_permit_of_a_host_that_died)
 {

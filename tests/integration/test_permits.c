@@ -255,6 +255,65 @@ Test(permits, are_as_many_as_an_acquire_says)
         hlk_owner_destroy(owners[i]);
 }
 
+static void is_refused(hlk_lock *of_two, int64_t number)
+{
+    char words[80];
+    snprintf(words, sizeof words, "the key is the number %lld, which no acquire of hasplock has set",
+             (long long)number);
+    cr_assert_eq(hlk_lock_acquire(of_two, HLK_NOWAIT), HLK_E_SERVER, "%lld", (long long)number);
+    cr_assert(strstr(hlk_last_error(), words), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(of_two, 1000), HLK_E_SERVER);
+    cr_assert_eq(raw_int(fixture.redis, "GET t"), number);
+    cr_assert_eq(raw_pttl(fixture.redis, "t"), -1);
+    cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), 1);
+}
+
+/* Its key is no sign: a semaphore's number and a counter have the same form. */
+Test(permits, set_no_number_that_no_acquire_has_set)
+{
+    hlk_lock *of_two = permit_of(2, NULL);
+    hlk_semaphore *semaphore = hlk_semaphore_create(client, "t");
+    cr_assert_eq(hlk_semaphore_try_set(semaphore, 3, 0), HLK_OK);
+    is_refused(of_two, 3);
+    cr_assert_eq(hlk_semaphore_acquire(semaphore, 3, HLK_NOWAIT), HLK_OK);
+    raw(fixture.redis, "DEL hasplock_queue:{t}"); /* the note that it was taken */
+    is_refused(of_two, 0);
+    hlk_semaphore_destroy(semaphore);
+    raw(fixture.redis, "SET t 17");
+    is_refused(of_two, 17);
+    raw(fixture.redis, "SET t 2"); /* it need not be set */
+    cr_assert_eq(hlk_lock_acquire(of_two, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(of_two), HLK_OK);
+}
+
+/* Permits that are held, also by Redisson's, are permits; and so is what an acquire has set. */
+Test(permits, set_the_number_of_what_is_permits)
+{
+    hlk_lock *of_two = permit_of(2, NULL), *of_three = permit_of(3, NULL);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(hlk_lock_acquire(i ? of_three : of_two, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(permits_unused(), i + 1);
+        cr_assert_eq(hlk_lock_release(i ? of_three : of_two), HLK_OK);
+        cr_assert_eq(permits_unused(), i + 2);
+    }
+    cr_assert_eq(hlk_permits_set(permits, 5), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(of_two, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(raw_pttl(fixture.redis, PERMITS_LEASES), -1, "the leases have no end");
+    cr_assert_eq(hlk_lock_release(of_two), HLK_OK);
+    raw(fixture.redis, "DEL t");
+    cr_assert_eq(hlk_permits_try_set(permits, 6), HLK_OK);
+    is_refused(of_two, 6);
+    cr_assert_eq(hlk_permits_set(permits, 2), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(of_two, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(of_two), HLK_OK);
+    raw(fixture.redis, "SET t 4");
+    raw(fixture.redis, "ZADD " PERMITS_LEASES " 922337203685477 0123456789abcdef");
+    cr_assert_eq(hlk_lock_acquire(of_two, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(permits_unused(), 0);
+    cr_assert_eq(hlk_lock_release(of_two), HLK_OK);
+    raw(fixture.redis, "DEL t " PERMITS_LEASES);
+}
+
 /* Redisson's waiters then wait for ever: nobody sets the number again. */
 Test(permits, are_there_again_after_the_server_has_lost_them)
 {

@@ -22,6 +22,19 @@ Test(semaphore, is_taken_from_and_given_back)
     cr_assert_str_eq(hlk_semaphore_name(permits), "t");
 }
 
+/* As permits with leases say it. */
+Test(semaphore, that_was_never_set_says_so)
+{
+    static const char never_set[] = "there are no permits: their number was never set";
+    cr_assert_eq(hlk_semaphore_acquire(permits, 1, HLK_NOWAIT), HLK_BUSY);
+    cr_assert(strstr(hlk_last_error(), never_set), "%s", hlk_last_error());
+    cr_assert_eq(hlk_semaphore_acquire(permits, 1, 100), HLK_TIMEOUT);
+    cr_assert(strstr(hlk_last_error(), never_set), "%s", hlk_last_error());
+    semaphore_set(0);
+    cr_assert_eq(hlk_semaphore_acquire(permits, 1, HLK_NOWAIT), HLK_BUSY);
+    cr_assert(strstr(hlk_last_error(), "too few permits"), "%s", hlk_last_error());
+}
+
 Test(semaphore, gives_all_or_none)
 {
     semaphore_set(2);

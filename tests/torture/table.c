@@ -367,7 +367,7 @@ static const struct torture_row permit_rows[] = {
     { HLK_SCRIPT_PERMIT_ACQUIRE, "one try", PERMITS, "30000|" ME "|" SC_CHANNEL "|0|", GOT BUSY_MORE },
     { HLK_SCRIPT_PERMIT_ACQUIRE, "a wait", PERMITS, "30000|" ME "|" SC_CHANNEL "|0|" TICKET(ME, 0), GOT BUSY_MORE },
     { HLK_SCRIPT_PERMIT_ACQUIRE, "a wait for one of two", PERMITS, "30000|" ME "|" SC_CHANNEL "|2|" TICKET(ME, 0),
-      GOT BUSY_MORE },
+      GOT BUSY_MORE "|-HASPLOCK the key is the number .*" },
     { HLK_SCRIPT_PERMIT_RELEASE, "the usual one", PERMITS, ME "|" SC_CHANNEL "|0|0|", ":[012]" },
     { HLK_SCRIPT_PERMIT_RELEASE, "with a window", PERMITS, ME "|" SC_CHANNEL "|100|0|", ":[012]" },
     { HLK_SCRIPT_PERMIT_RELEASE, "of a wait, in doubt", PERMITS,
@@ -389,6 +389,8 @@ static const struct torture_row permit_rows[] = {
 static const struct torture_state permit_states[] = {
     { "unset", "" },
     { "two free", HAS("2") },
+    { "two free, set by hasplock", "SET|" LOCK "|2|PX|3153600000000;" },
+    { "three free, set by hasplock, and another waits", "SET|" LOCK "|3|PX|3153600000000;" QUEUED(OTHER) },
     { "one free, and the caller has one", HAS("1") LEASE(ME, "$30000") },
     { "none free, and the caller has one", HAS("0") LEASE(ME, "$30000") },
     { "none free, the caller has one, and another waits", HAS("0") LEASE(ME, "$30000") QUEUED(OTHER) },
