@@ -63,6 +63,7 @@ struct destroyer {
     void operator()(hlk_semaphore *semaphore) const noexcept { hlk_semaphore_destroy(semaphore); }
     void operator()(hlk_permits *permits) const noexcept { hlk_permits_destroy(permits); }
     void operator()(hlk_latch *latch) const noexcept { hlk_latch_destroy(latch); }
+    void operator()(hlk_barrier *barrier) const noexcept { hlk_barrier_destroy(barrier); }
 };
 
 template <class T>

@@ -141,6 +141,11 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
     op->cmd.lease_ms = op->lease_ms;
     op->cmd.fenced = lock->kind->fenced;
     op->cmd.count = lock->kind->has_number ? lock->permits : op->waiter.permits;
+    if (lock->kind->parties) {
+        op->cmd.count = lock->party->parties;
+        op->cmd.seen.slot = lock->party->slot;
+        op->cmd.seen.data = atomic_load(lock->party->data);
+    }
     return op;
 }
 
@@ -389,6 +394,18 @@ static enum hlk_acquire_event no_answer(struct hlk_acquire_op *op)
     return HLK_ACQUIRE_ON_STALE;
 }
 
+static void failed(struct hlk_acquire_op *op, const struct hlk_answer *answer)
+{
+    char why[HLK_ERROR_TEXT];
+    struct hlk_text text;
+    hlk_text_init(&text, why, sizeof why);
+    if (op->lock->kind->format->explain)
+        op->lock->kind->format->explain(&text, answer->holder);
+    else
+        hlk_text_add(&text, "%s", answer->holder);
+    (void)hlk_error_set(&op->error, answer->status, "%s", why);
+}
+
 enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
 {
     struct hlk_answer answer = { 0 };
@@ -399,6 +416,7 @@ enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
         op->cmd.doubt_ms = 0; /* no earlier attempt has taken what this answer does not say */
     switch (kind) {
     case HLK_ANSWER_ACQUIRED:
+        op->cmd.seen = answer.seen;
         what = acquired(op, answer.token);
         break;
     case HLK_ANSWER_BUSY:
@@ -407,8 +425,12 @@ enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
     case HLK_ANSWER_TOMBSTONE:
         what = tombstone(op);
         break;
+    case HLK_ANSWER_AGAIN:
+        op->cmd.seen = answer.seen;
+        what = HLK_ACQUIRE_ON_STALE;
+        break;
     case HLK_ANSWER_FAILED:
-        (void)hlk_error_set(&op->error, answer.status, "%.*s", (int)answer.holder_len, answer.holder);
+        failed(op, &answer);
         break;
     case HLK_ANSWER_NONE:
         what = no_answer(op);

@@ -5,6 +5,8 @@
 #include "api/semaphore_call.h"
 #include "base/clock.h"
 
+#include <string.h>
+
 /* --- what to wait for --- */
 
 static void wait_as(struct hlk_acquire_op *op, enum hlk_wait_what what, int64_t until_ms)
@@ -64,9 +66,31 @@ static bool join(struct hlk_acquire_op *op, enum hlk_acquire_event (*how)(struct
     return false;
 }
 
+/* What it waits for may come to be until its server knows that it waits no more. */
+static bool has_to_leave(const struct hlk_acquire_op *op)
+{
+    enum hlk_status status = op->machine.status;
+    return op->lock->kind->format->leave.put && !op->machine.leaving && op->cmd.attempts > 0 &&
+           (status == HLK_BUSY || status == HLK_TIMEOUT || status == HLK_INTERRUPTED || status == HLK_E_CLOSED);
+}
+
+static enum hlk_acquire_action begin_to_leave(struct hlk_acquire_op *op)
+{
+    int64_t now = hlk_clock_ms();
+    op->cmd.limits.at_ms = hlk_clock_after(now, op->lock->client->reply_timeout_ms);
+    op->cmd.limits.began_ms = now;
+    op->cmd.id = op->machine.status == HLK_INTERRUPTED ? "cancelled"
+                 : op->machine.status == HLK_E_CLOSED  ? "left"
+                                                       : "timeout";
+    op->cmd.id_len = strlen(op->cmd.id);
+    return hlk_acquire_machine_leave(&op->machine, op->cmd.limits.at_ms, op->in_flight);
+}
+
 /* True: wait for events. False: *event is the next event. */
 static bool act(struct hlk_acquire_op *op, enum hlk_acquire_action action, enum hlk_acquire_event *event)
 {
+    if (action == HLK_ACQUIRE_DO_FINISH && has_to_leave(op))
+        action = begin_to_leave(op);
     switch (action) {
     case HLK_ACQUIRE_DO_SEND:
         return send_command(op, event);
@@ -78,12 +102,17 @@ static bool act(struct hlk_acquire_op *op, enum hlk_acquire_action action, enum 
     case HLK_ACQUIRE_DO_SUBSCRIBE:
         return join(op, hlk_acquire_listen_foreign, event);
     case HLK_ACQUIRE_DO_PARK:
-        if (op->machine.asking || op->machine.confirming)
+        if (op->machine.leaving)
+            wait_as(op, HLK_WAIT_REPLY, op->machine.deadline_ms);
+        if (op->machine.leaving || op->machine.asking || op->machine.confirming)
             return true; /* for the same as before */
         return wait_long(op, HLK_WAIT_MESSAGES, op->machine.until_ms, event);
     case HLK_ACQUIRE_DO_CONFIRM:
         *event = hlk_acquire_op_confirm(op);
         return *event == HLK_ACQUIRE_ON_JOINED && wait_long(op, HLK_WAIT_REPLICAS, op->machine.until_ms, event);
+    case HLK_ACQUIRE_DO_LEAVE:
+        op->cmd.type = &op->lock->kind->format->leave;
+        return drive(op, HLK_COMMAND_RESEND, event);
     case HLK_ACQUIRE_DO_FINISH:
         break;
     }
@@ -244,6 +273,12 @@ static void step_on_subscribed(struct hlk_acquire_op *op)
 
 static void step_on_message(struct hlk_acquire_op *op)
 {
+    const struct hlk_seen *seen = &op->cmd.seen;
+    if (seen->mark && !op->machine.asking && atomic_load(&op->listener.number) == seen->mark) {
+        op->machine.cause = HLK_CAUSE_MESSAGE;
+        feed(op, HLK_ACQUIRE_ON_ACQUIRED);
+        return;
+    }
     feed(op, HLK_ACQUIRE_ON_MESSAGE);
 }
 
@@ -283,6 +318,9 @@ static void step_on_time(struct hlk_acquire_op *op)
 /* What a hold that is being confirmed by replicas waits for. */
 #define CONFIRMS (HLK_WAKE_REPLY | HLK_WAKE_LEAVE | HLK_WAKE_SETTLED | HLK_WAKE_TIME)
 
+/* What a wait that leaves waits for. */
+#define LEAVES (HLK_WAKE_REPLY | HLK_WAKE_UP | HLK_WAKE_TIME)
+
 /* In this order, because an earlier event may make a later one pointless. */
 struct hlk_wait_for hlk_acquire_step(struct hlk_acquire_op *op, unsigned events)
 {
@@ -299,7 +337,7 @@ struct hlk_wait_for hlk_acquire_step(struct hlk_acquire_op *op, unsigned events)
     if (events & HLK_WAKE_SUBSCRIBED)
         events &= ~HLK_WAKE_MESSAGE; /* one command answers both */
     for (size_t i = 0; i < sizeof steps / sizeof *steps && op->wait_for.what != HLK_WAIT_DONE; i++)
-        if (events & steps[i].bit & (op->machine.confirming ? CONFIRMS : ~0u))
+        if (events & steps[i].bit & (op->machine.confirming ? CONFIRMS : op->machine.leaving ? LEAVES : ~0u))
             steps[i].run(op);
     return op->wait_for;
 }
@@ -379,6 +417,10 @@ enum hlk_status hlk_acquire_finish(struct hlk_acquire_op *op)
     }
     if (op->machine.status == HLK_OK)
         op->machine.status = hlk_semaphore_call_keep(op);
+    if (op->lock->kind->parties) {
+        op->lock->party->index = op->cmd.seen.index;
+        atomic_store(op->lock->party->data, op->cmd.seen.data);
+    }
     if (op->machine.status == HLK_OK)
         wake_other_half(op);
     hlk_acquire_abandon(op);

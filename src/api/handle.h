@@ -41,6 +41,14 @@ struct hlk_members {
     hlk_lock *locks[];
 };
 
+/* Of one wait at a barrier. */
+struct hlk_party {
+    uint64_t slot;
+    unsigned parties;
+    unsigned index;                     /* after a wait that was HLK_OK */
+    _Atomic uint64_t *data;             /* the barrier's: which data its waits have seen */
+};
+
 struct hlk_lock {
     struct hlk_handle handle;           /* its references: the user's, holds, waits */
     hlk_client *client;                 /* referenced, as entry is */
@@ -52,7 +60,8 @@ struct hlk_lock {
         int64_t token_floor;            /* of a fenced kind */
         int64_t permits;                /* of a kind that has them: how many there are; 0: as it was set */
         struct hlk_members *members;    /* of a multilock */
-        struct hlk_notes *notes;    /* of a semaphore (api/semaphore_notes.h) */
+        struct hlk_notes *notes;        /* of a semaphore (api/semaphore_notes.h) */
+        struct hlk_party *party;        /* of a barrier: the wait's */
     };
     const struct hlk_kind *kind;
     uint16_t backoff_min_ms, backoff_max_ms;    /* of polls; at most a minute */

@@ -20,6 +20,7 @@ static const struct row table[] = {
     ROW(HLK_LOST, "the caller held it and no longer does"),
     ROW(HLK_DEADLOCK, "granting it would make the caller wait for itself"),
     ROW(HLK_NOT_REPLICATED, "too few replicas acknowledged it in time; it is released"),
+    ROW(HLK_BROKEN, "a party of the barrier left before all had arrived"),
     ROW(HLK_E_INVALID, "an argument is out of its range"),
     ROW(HLK_E_NOMEM, "no memory"),
     ROW(HLK_E_OS, "the system refused a descriptor, a thread or the like"),

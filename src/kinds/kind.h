@@ -12,11 +12,12 @@ struct hlk_kind {
     bool non_reentrant;         /* an acquire by whoever holds it is HLK_DEADLOCK */
     bool no_lock;               /* hlk_lock_create makes none */
     bool has_number;            /* as many may hold it as a number says, which an acquire may set */
+    bool parties;               /* a barrier: its waits are parties (struct hlk_party of api/handle.h) */
     bool polls;                 /* a wait asks again after pauses, by the handle's backoff, and never subscribes */
 };
 
 /* Kinds that are no locks, beside the numbers that users know. */
-enum { HLK_KIND_SEMAPHORE = 23, HLK_KIND_LATCH = 24 };
+enum { HLK_KIND_SEMAPHORE = 23, HLK_KIND_LATCH = 24, HLK_KIND_BARRIER = 25 };
 
 /* By the number that users know (HLK_LOCK_PLAIN...), or one of these. NULL: there is none. */
 const struct hlk_kind *hlk_kind_get(int number);
@@ -31,6 +32,10 @@ extern const struct hlk_format hlk_format_lock, hlk_format_fair, hlk_format_stri
  * many are counted down. */
 extern const struct hlk_format hlk_format_latch;
 extern const struct hlk_command_type hlk_latch_set, hlk_latch_down;
+
+/* A barrier: an acquire that holds nothing, and has a lease while it waits. cmd->count: the parties. Its break_it
+ * resets it, and its query answers how many wait. */
+extern const struct hlk_format hlk_format_barrier;
 
 /* Redisson's RSemaphore: a number of permits. */
 extern const struct hlk_format hlk_format_semaphore;

@@ -17,6 +17,7 @@
     is(HLK_LOCK_PERMIT, hlk_kind_permit)                                                                               \
     is(HLK_KIND_LATCH, hlk_kind_latch)                                                                                 \
     is(HLK_KIND_SEMAPHORE, hlk_kind_semaphore)                                                                         \
+    is(HLK_KIND_BARRIER, hlk_kind_barrier)                                                                             \
     /* the end */
 /* clang-format on */
 

@@ -149,7 +149,8 @@ static void vote_read_acquire(struct hlk_vote *vote, const redisReply *reply)
     case HLK_ANSWER_TOMBSTONE:
         vote_count(vote, HLK_VOTE_NO);
         return;
-    case HLK_ANSWER_FAILED: /* no lock answers so */
+    case HLK_ANSWER_AGAIN: /* no lock answers so */
+    case HLK_ANSWER_FAILED:
     case HLK_ANSWER_NONE:
         vote_distrust(vote);
     }

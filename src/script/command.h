@@ -39,7 +39,10 @@ struct hlk_seen {
     bool heard, heard_since;        /* there was a message: between the answer before and this attempt, or after that */
     bool sure;                      /* there was something to wait for while it was listening */
     int64_t missing_ms;             /* since then that is gone, and no message has come; 0: it is not */
-    uint64_t mark;
+    uint64_t mark;                  /* a message with this number says that the wait is over */
+    uint64_t data;                  /* of a barrier: which data this client knows (lua/barrier_arrive.lua); 0: none */
+    uint64_t slot;                  /*   the party is <client id>:<slot>; */
+    unsigned index;                 /*   the order in which it has arrived */
 };
 
 struct hlk_command;

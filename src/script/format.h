@@ -14,6 +14,7 @@ enum hlk_answer_kind {
     HLK_ANSWER_ACQUIRED,            /* held, with `token` if it is fenced. The answer names the hold */
     HLK_ANSWER_BUSY,                /* somebody else's: all but `token` is set */
     HLK_ANSWER_TOMBSTONE,           /* this hold id has ended */
+    HLK_ANSWER_AGAIN,               /* it is to be sent again, with the `seen` of the answer */
     HLK_ANSWER_FAILED,              /* the wait is over: `status`, and `holder` says why, for people */
     HLK_ANSWER_NONE                 /* no answer of this script */
 };
@@ -33,6 +34,9 @@ struct hlk_answer {
 
 struct hlk_format {
     struct hlk_command_type acquire, release, break_it, query;
+    /* Of a format that holds nothing: a wait that ends without having got what it waits for sends this, and its answer,
+     * read by read_acquire, is how the wait has ended: acquired, or failed. put NULL: nothing is sent */
+    struct hlk_command_type leave;
     /* A hold is raised, and many are renewed: hlk_command_reacquire, hlk_command_renew where the key is a hash. renew
      * NULL: its holds have no lease in Redis, so that none is renewed, nor verified after a reconnect. */
     const struct hlk_command_type *reacquire, *renew;
@@ -67,6 +71,8 @@ struct hlk_format {
     const char *verb;               /* in errors: what an acquire is called. NULL: "acquire" */
     /* In errors: what a wait still waits for, by `holder` of the last answer. NULL: for the release of that holder */
     void (*describe)(struct hlk_text *text, const char *holder);
+    /* Of an answer FAILED: why, by its `holder`. NULL: that is the text */
+    void (*explain)(struct hlk_text *text, const char *why);
 };
 
 /* --- for the files of formats: what their commands are written with. Each answers the end of what it wrote --- */

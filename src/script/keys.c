@@ -79,6 +79,16 @@ size_t hlk_key_latch_in_slot(char out[HLK_KEY_MAX], const char *name, size_t len
     return prefixed(out, LATCH_CHANNEL, name, len);
 }
 
+size_t hlk_key_barrier(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, memchr(name, '{', len) ? "hasplock_barrier::" : "hasplock_barrier:", name, len);
+}
+
+size_t hlk_key_arrived(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return prefixed(out, memchr(name, '{', len) ? "hasplock_arrived::" : "hasplock_arrived:", name, len);
+}
+
 size_t hlk_key_fair_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
     return prefixed(out, "redisson_lock_queue:", name, len);

@@ -142,11 +142,38 @@ static enum hlk_acquire_action confirm(struct hlk_acquire_machine *a, enum hlk_a
     }
 }
 
+enum hlk_acquire_action hlk_acquire_machine_leave(struct hlk_acquire_machine *a, int64_t at_ms, bool in_flight)
+{
+    a->leaving = true;
+    a->deadline_ms = a->until_ms = at_ms;
+    return in_flight ? HLK_ACQUIRE_DO_PARK : HLK_ACQUIRE_DO_LEAVE;
+}
+
+static enum hlk_acquire_action leave(struct hlk_acquire_machine *a, enum hlk_acquire_event what, enum hlk_status status)
+{
+    switch (what) {
+    case HLK_ACQUIRE_ON_ACQUIRED:
+        return finish(a, HLK_OK);
+    case HLK_ACQUIRE_ON_BUSY: /* the answer to an attempt before */
+        return HLK_ACQUIRE_DO_LEAVE;
+    case HLK_ACQUIRE_ON_ABORT:
+        return finish(a, status == HLK_BROKEN ? status : a->status);
+    case HLK_ACQUIRE_ON_JOINED:
+    case HLK_ACQUIRE_ON_SUBSCRIBED:
+    case HLK_ACQUIRE_ON_MESSAGE:
+        return HLK_ACQUIRE_DO_PARK;
+    default:
+        return finish(a, a->status);
+    }
+}
+
 enum hlk_acquire_action hlk_acquire_machine_step(struct hlk_acquire_machine *a, enum hlk_acquire_event what,
                                                  int64_t now_ms, const struct hlk_busy *busy, enum hlk_status status)
 {
     if (a->confirming)
         return confirm(a, what, now_ms, status);
+    if (a->leaving)
+        return leave(a, what, status);
     switch (what) {
     case HLK_ACQUIRE_ON_QUEUED:
         a->queued_locally = true;

@@ -33,7 +33,7 @@
 
 enum hlk_acquire_action {
     HLK_ACQUIRE_DO_QUEUE, HLK_ACQUIRE_DO_SEND, HLK_ACQUIRE_DO_JOIN, HLK_ACQUIRE_DO_SUBSCRIBE, HLK_ACQUIRE_DO_PARK,
-    HLK_ACQUIRE_DO_CONFIRM, HLK_ACQUIRE_DO_FINISH
+    HLK_ACQUIRE_DO_CONFIRM, HLK_ACQUIRE_DO_LEAVE, HLK_ACQUIRE_DO_FINISH
 };
 
 enum hlk_acquire_event {
@@ -82,6 +82,8 @@ struct hlk_acquire_machine {
     unsigned pauses, random;
     int64_t confirm_ms;     /* a hold is to be confirmed within so long; 0: it need not be */
     bool confirming;        /* it is held, and waits for that: events of the wait before mean nothing any more */
+    bool leaving;           /* it ends with `status`, unless the answer to its leave, or to what is in flight, is that
+                             * it has got what it waited for */
     enum hlk_status status; /* FINISH */
 };
 
@@ -91,6 +93,9 @@ void hlk_acquire_machine_init(struct hlk_acquire_machine *a, int64_t deadline_ms
  * again. Each is longer by a random number of ms, less than the number of pauses so far and than HLK_POLL_JITTER_MS. A
  * pause never exceeds the holder's ttl by more. */
 void hlk_acquire_machine_pauses(struct hlk_acquire_machine *a, int64_t min_ms, int64_t max_ms, unsigned seed);
+
+/* Instead of FINISH: it asks how the wait has ended, until at_ms. in_flight: an attempt is not answered yet. */
+enum hlk_acquire_action hlk_acquire_machine_leave(struct hlk_acquire_machine *a, int64_t at_ms, bool in_flight);
 
 /* `busy` is for ON_BUSY, `status` for ON_ABORT; else they are ignored. */
 enum hlk_acquire_action hlk_acquire_machine_step(struct hlk_acquire_machine *a, enum hlk_acquire_event what,

@@ -109,10 +109,24 @@ static void on_moved(void *ctx, const char *name, size_t len, const char *words)
     hlk_loop_need_ticks(channels->loop);
 }
 
-static void say_to_all(struct hlk_channel *channel)
+static uint64_t number_of(const char *payload, size_t len)
 {
-    for (struct hlk_list *n = channel->listeners.next; n != &channel->listeners; n = n->next)
-        atomic_store(&HLK_CONTAINER(n, struct hlk_listener, link)->said, true);
+    uint64_t number = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (payload[i] < '0' || payload[i] > '9')
+            return 0;
+        number = 10 * number + (uint64_t)(payload[i] - '0');
+    }
+    return number;
+}
+
+static void say_to_all(struct hlk_channel *channel, uint64_t number)
+{
+    for (struct hlk_list *n = channel->listeners.next; n != &channel->listeners; n = n->next) {
+        struct hlk_listener *listener = HLK_CONTAINER(n, struct hlk_listener, link);
+        atomic_store(&listener->number, number);
+        atomic_store(&listener->said, true);
+    }
     notify_all(channel, HLK_WAKE_MESSAGE);
 }
 
@@ -130,7 +144,7 @@ static void on_message(void *ctx, const char *name, size_t len, const char *payl
     if (first) {
         struct hlk_listener *listener = HLK_CONTAINER(first, struct hlk_listener, link);
         if (listener->for_all)
-            say_to_all(channel);
+            say_to_all(channel, number_of(payload, payload_len));
         else
             listener->on_event(listener, HLK_WAKE_MESSAGE);
     }

@@ -226,3 +226,23 @@ Test(acl_page, its_user_reaches_no_lock_of_another_name)
     set_up_user(1);
     cr_assert_eq(hlk_lock_acquire(fixture_lock(open_as_user(), "other:1", NULL), HLK_NOWAIT), HLK_E_AUTH);
 }
+
+Test(acl_page, its_line_for_barriers_is_what_they_need_beside)
+{
+    static const char *const names[] = { "app:1", "app:{2}" };
+    server_allow(fixture.server, "hasplock_barrier*");
+    set_up_user(1);
+    hlk_client *client = open_as_user();
+    hlk_barrier *barrier = hlk_barrier_create(client, "app:1", 1, 0);
+    cr_assert_eq(hlk_barrier_await(barrier, 1000, NULL), HLK_E_AUTH, "%s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), "acl.md"), "%s", hlk_last_error());
+    hlk_barrier_destroy(barrier);
+    set_up_user(13);
+    for (int i = 0; i < 2; i++)
+        for (unsigned parties = 1; parties <= 2; parties++) {
+            barrier = hlk_barrier_create(client, names[i], parties, 0);
+            cr_assert_eq(hlk_barrier_await(barrier, 100, NULL), parties == 1 ? HLK_OK : HLK_TIMEOUT, "%s",
+                         hlk_last_error());
+            hlk_barrier_destroy(barrier);
+        }
+}

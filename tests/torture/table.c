@@ -469,6 +469,64 @@ const struct torture_family torture_latch = {
     .shared_keys = LOCK, .own_keys = QUEUE, .may_lack_ttl = LOCK, .may_lose_ttl = "", .unsound = "",
 };
 
+/* --- barrier */
+
+#define AT_BARRIER BARRIER "|" ARRIVED
+#define ARRIVES(hold, seen, data) ME "|" #hold "|3|30000|" #seen "|" #data "|" BARRIER
+#define CAME "\\[:0, \"[0-9]+\", :[0-9]+, \"[0-9]+ of 3 parties\"\\]|\\[:1, \"[0-9]+\", :[0-9]+\\]|" \
+             BROKE "|\\[:3, \"[0-9]+\"\\]|:-1|-HASPLOCK others wait there for another number.*"
+#define BROKE "\\[:2, \"[0-9]+\", \"[a-z]+ [^\"]+\"\\]"
+#define WENT "\\[:0\\]|\\[:1, \"[0-9]+\", :[0-9]+\\]|" BROKE
+
+static const struct torture_row barrier_rows[] = {
+    { HLK_SCRIPT_BARRIER_ARRIVE, "arrives", AT_BARRIER, ARRIVES(9, 0, 1700000000000000), CAME },
+    { HLK_SCRIPT_BARRIER_ARRIVE, "knows no data", AT_BARRIER, ARRIVES(9, 0, 0), CAME },
+    { HLK_SCRIPT_BARRIER_ARRIVE, "asks", AT_BARRIER, ARRIVES(5, 1700000000000000, 1700000000000000), CAME },
+    { HLK_SCRIPT_BARRIER_LEAVE, "in time", AT_BARRIER, ME "|5|timeout|1700000000000000|" BARRIER, WENT },
+    { HLK_SCRIPT_BARRIER_LEAVE, "before it has arrived", AT_BARRIER, ME "|9|left|1700000000000000|" BARRIER, WENT },
+    { HLK_SCRIPT_BARRIER_RESET, "", AT_BARRIER, BARRIER, ":[0-9]+" },
+    { HLK_SCRIPT_BARRIER_QUERY, "", ARRIVED, "", ":[0-9]+" },
+    { 0 }
+};
+
+#define GENERATION FROM("1700000000000000")
+#define FROM(gen)                                                                                                      \
+    "HSET|" BARRIER "|gen|" gen "|data|1700000000000000|here|0|parties|3;PEXPIRE|" BARRIER "|600000;"
+#define RECORD(who, hold, index) "HSET|" BARRIER "|" who "|" hold " 1700000000000000 " index " 1;"
+#define CAME_IN(who, hold, index) RECORD(who, hold, index) "HINCRBY|" BARRIER "|here|1;" IS_HERE(who)
+#define IS_HERE(who) "ZADD|" ARRIVED "|$30000|" who ";PEXPIRE|" ARRIVED "|600000;"
+
+static const struct torture_state barrier_states[] = {
+    { "new", "" },
+    { "nobody waits", GENERATION },
+    { "the caller waits", GENERATION CAME_IN(ME, "5", "2") },
+    { "another waits", GENERATION CAME_IN(OTHER, "7", "2") },
+    { "two wait", GENERATION CAME_IN(OTHER, "7", "2") CAME_IN(ME, "5", "1") },
+    { "two others wait", GENERATION CAME_IN(OTHER, "7", "2") CAME_IN(JAVA, "1", "1") },
+    { "two wait, and one is dead",
+      GENERATION CAME_IN(OTHER, "7", "2") CAME_IN(ME, "5", "1") "ZADD|" ARRIVED "|$-100|" OTHER ";" },
+    { "all have passed", GENERATION "HSET|" BARRIER "|" ME "|5 1699999999999999 0 1;" },
+    { "it was broken", GENERATION "HSET|" BARRIER "|" ME "|5 broken 1699999999999999 1 timeout " OTHER ";" },
+    { "the caller has left", GENERATION "HSET|" BARRIER "|" ME "|5 left 0 1;" },
+    { "the caller has come again", GENERATION CAME_IN(ME, "50", "2") },
+    { "another number of parties", GENERATION CAME_IN(OTHER, "7", "2") "HSET|" BARRIER "|parties|4;" },
+    { "only who has arrived is left", "ZADD|" ARRIVED "|$30000|" ME ";PEXPIRE|" ARRIVED "|600000;" },
+    { "only the generation is left", GENERATION "HSET|" BARRIER "|" ME "|5 1700000000000000 2 1;" },
+    { NULL, NULL }
+};
+
+static const struct torture_state barrier_numbers[] = {
+    { "the generation", FROM("%s") },
+    { "the wait", GENERATION "HSET|" BARRIER "|" ME "|%s 1700000000000000 2 1;" },
+    { "its generation", GENERATION "HSET|" BARRIER "|" ME "|5 %s 2 1;" },
+    { NULL, NULL }
+};
+
+const struct torture_family torture_barrier = {
+    .name = "barrier", .rows = barrier_rows, .states = barrier_states, .numbers = barrier_numbers,
+    .shared_keys = "", .own_keys = BARRIER "|" ARRIVED, .may_lack_ttl = "", .may_lose_ttl = "", .unsound = "",
+};
+
 /* --- one master's part of a lock over several */
 
 static const struct torture_row quorum_rows[] = {
@@ -497,4 +555,5 @@ const struct torture_family torture_quorum = {
 
 const struct torture_family *const torture_families[] = { &torture_plain, &torture_fair, &torture_string, &torture_rw,
                                                           &torture_semaphore, &torture_permit, &torture_latch,
+                                                          &torture_barrier,
                                                           &torture_quorum, NULL };

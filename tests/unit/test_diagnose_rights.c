@@ -184,7 +184,8 @@ static void read_page(char *words, size_t size)
     cr_assert_not_null(page);
     while (fgets(line, sizeof line, page))
         if (strncmp(line, "ACL SETUSER locks ", 18) == 0 && !strstr(line, "+switch-master") && /* not a sentinel's */
-            !strstr(line, "countdownlatch") && !strstr(line, "redisson_sc")) /* hlk_diagnose looks at locks only */
+            !strstr(line, "countdownlatch") && !strstr(line, "redisson_sc") &&
+            !strstr(line, "hasplock_barrier")) /* hlk_diagnose looks at locks only */
             len += (size_t)snprintf(words + len, size - len, " %.*s", (int)strcspn(line + 18, "\n"), line + 18);
     fclose(page);
 }

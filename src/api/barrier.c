@@ -1,0 +1,273 @@
+/* The barrier: each wait is a party, which is an acquire that holds nothing (src/kinds/barrier.c), through a handle and
+ * an owner of its own. A party's name in Redis is used again by later waits: Redis has a record for each name. */
+#include "hasplock/barrier.h"
+
+#include "api/acquire_op.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "hasplock/async.h"
+
+#include <pthread.h>
+
+#define LEASE_MIN_MS 1000
+#define LEASE_MAX_MS 86400000LL
+
+struct call { /* one wait, or idle */
+    struct hlk_party party;
+    struct call *next; /* idle */
+    hlk_barrier *barrier;
+    hlk_owner *owner;
+    hlk_lock *lock;
+    hlk_barrier_done_fn *done;
+    void *ctx;
+};
+
+struct hlk_barrier {
+    atomic_int refs; /* the user's, and those of async waits */
+    hlk_lock *lock;  /* for what no party does; held by threads */
+    unsigned parties;
+    int64_t lease_ms;
+    _Atomic uint64_t data;
+    struct hlk_mutex mu; /* guards: */
+    struct call *idle;
+};
+
+static enum hlk_status barrier_check(const hlk_barrier *barrier, const char *operation)
+{
+    return barrier ? hlk_lock_check(barrier->lock, operation) : hlk_last_null(operation, "barrier");
+}
+
+static struct hlk_lock_opts lock_opts(int64_t lease_ms, hlk_owner *owner)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_KIND_BARRIER;
+    opts.lease_ms = lease_ms;
+    opts.owner = owner;
+    return opts;
+}
+
+/* --- handles --- */
+
+hlk_barrier *hlk_barrier_create(hlk_client *client, const char *name, unsigned parties, int64_t lease_ms)
+{
+    struct hlk_lock_opts opts = lock_opts(lease_ms, NULL);
+    bool bad_lease = lease_ms && (lease_ms < LEASE_MIN_MS || lease_ms > LEASE_MAX_MS);
+    hlk_lock *lock = hlk_lock_create_as(client, "barrier", name, &opts,
+                                        parties < 1 || parties > HLK_BARRIER_MAX ? "parties is not 1 to 100000"
+                                        : bad_lease                              ? "lease_ms is not 0, or 1000 to a day"
+                                                                                 : NULL);
+    hlk_barrier *barrier = lock ? hlk_mem_zalloc(sizeof *barrier) : NULL;
+    if (!barrier) {
+        if (lock)
+            (void)hlk_last_set(HLK_E_NOMEM, "create barrier \"%.128s\": no memory", name);
+        hlk_lock_destroy(lock);
+        return NULL;
+    }
+    atomic_init(&barrier->refs, 1);
+    barrier->lock = lock;
+    barrier->parties = parties;
+    barrier->lease_ms = lease_ms;
+    hlk_mutex_init(&barrier->mu, HLK_RANK_LEAF);
+    return barrier;
+}
+
+static void free_call(struct call *call)
+{
+    hlk_lock_destroy(call->lock);
+    hlk_owner_destroy(call->owner);
+    hlk_mem_free(call);
+}
+
+static void barrier_unref(hlk_barrier *barrier)
+{
+    if (atomic_fetch_sub(&barrier->refs, 1) > 1)
+        return;
+    while (barrier->idle) {
+        struct call *call = barrier->idle;
+        barrier->idle = call->next;
+        free_call(call);
+    }
+    hlk_mutex_fini(&barrier->mu);
+    hlk_lock_destroy(barrier->lock);
+    hlk_mem_free(barrier);
+}
+
+void hlk_barrier_destroy(hlk_barrier *barrier)
+{
+    if (barrier)
+        barrier_unref(barrier);
+}
+
+const char *hlk_barrier_name(const hlk_barrier *barrier)
+{
+    return barrier ? hlk_lock_text(barrier->lock) : NULL;
+}
+
+unsigned hlk_barrier_parties(const hlk_barrier *barrier)
+{
+    return barrier ? barrier->parties : 0;
+}
+
+/* --- parties --- */
+
+static struct call *make_call(hlk_barrier *barrier)
+{
+    hlk_client *client = barrier->lock->client;
+    struct call *call = hlk_mem_zalloc(sizeof *call);
+    if (!call)
+        return NULL;
+    call->barrier = barrier;
+    call->party.parties = barrier->parties;
+    call->party.data = &barrier->data;
+    call->party.slot = atomic_fetch_add(&hlk_lock_node(barrier->lock)->table->last_h, 1) + 1;
+    call->owner = hlk_owner_create(client, NULL);
+    struct hlk_lock_opts opts = lock_opts(barrier->lease_ms, call->owner);
+    if (call->owner)
+        call->lock = hlk_lock_make(client, hlk_lock_text(barrier->lock), hlk_lock_text_len(barrier->lock), &opts);
+    if (!call->lock) {
+        free_call(call);
+        return NULL;
+    }
+    call->lock->party = &call->party;
+    return call;
+}
+
+/* NULL: no memory; the thread's error is set. */
+static struct call *take_call(hlk_barrier *barrier)
+{
+    hlk_mutex_lock(&barrier->mu);
+    struct call *call = barrier->idle;
+    if (call)
+        barrier->idle = call->next;
+    hlk_mutex_unlock(&barrier->mu);
+    if (!call)
+        call = make_call(barrier);
+    if (!call)
+        (void)hlk_lock_fail(barrier->lock, "await", HLK_E_NOMEM, "no memory; nothing was sent");
+    return call;
+}
+
+/* Also if its last attempt may still run: a later wait of the party has a larger number. */
+static void give_call(void *arg)
+{
+    struct call *call = arg;
+    hlk_barrier *barrier = call->barrier;
+    hlk_mutex_lock(&barrier->mu);
+    call->next = barrier->idle;
+    barrier->idle = call;
+    hlk_mutex_unlock(&barrier->mu);
+}
+
+/* --- waits --- */
+
+static enum hlk_status check_wait(hlk_barrier *barrier, const struct hlk_acquire_opts *given,
+                                  struct hlk_acquire_opts *opts)
+{
+    enum hlk_status status = barrier_check(barrier, "await");
+    if (status == HLK_OK)
+        status = hlk_acquire_op_read_opts(barrier->lock, "await", given, opts);
+    if (status == HLK_OK && opts->lease_ms != 0)
+        status = hlk_lock_fail(barrier->lock, "await", HLK_E_INVALID, "the lease is the barrier's: lease_ms is not 0");
+    return status;
+}
+
+enum hlk_status hlk_barrier_await_with(hlk_barrier *barrier, const struct hlk_acquire_opts *given, unsigned *index)
+{
+    struct hlk_acquire_opts opts;
+    enum hlk_status status = check_wait(barrier, given, &opts);
+    if (status != HLK_OK)
+        return status;
+    struct call *call = take_call(barrier);
+    if (!call)
+        return HLK_E_NOMEM;
+    pthread_cleanup_push(give_call, call);
+    status = hlk_lock_acquire_with(call->lock, &opts);
+    if (status == HLK_OK && index)
+        *index = call->party.index;
+    pthread_cleanup_pop(1);
+    return status;
+}
+
+enum hlk_status hlk_barrier_await(hlk_barrier *barrier, int64_t wait_ms, unsigned *index)
+{
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    opts.wait_ms = wait_ms;
+    return hlk_barrier_await_with(barrier, &opts, index);
+}
+
+static void on_awaited(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    struct call *call = ctx;
+    hlk_barrier *barrier = call->barrier;
+    hlk_barrier_done_fn *done = call->done;
+    void *done_ctx = call->ctx;
+    unsigned index = call->party.index;
+    (void)lock;
+    done(barrier, status, index, done_ctx);
+    give_call(call);
+    barrier_unref(barrier);
+}
+
+enum hlk_status hlk_barrier_await_async(hlk_barrier *barrier, const struct hlk_acquire_opts *given,
+                                        hlk_barrier_done_fn *done, void *ctx)
+{
+    struct hlk_acquire_opts opts;
+    enum hlk_status status = check_wait(barrier, given, &opts);
+    if (status == HLK_OK && !done)
+        status = hlk_lock_fail(barrier->lock, "await", HLK_E_INVALID, "an async wait needs a completion");
+    struct call *call = status == HLK_OK ? take_call(barrier) : NULL;
+    if (!call)
+        return status == HLK_OK ? HLK_E_NOMEM : status;
+    call->done = done;
+    call->ctx = ctx;
+    atomic_fetch_add(&barrier->refs, 1);
+    status = hlk_lock_acquire_async(call->lock, &opts, on_awaited, call);
+    if (status != HLK_OK) {
+        give_call(call);
+        barrier_unref(barrier);
+    }
+    return status;
+}
+
+/* --- all of them --- */
+
+static void read_waiting(const struct hlk_command *cmd, void *waiting)
+{
+    const redisReply *reply = cmd->call.reply;
+    *(int64_t *)waiting = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+}
+
+static enum hlk_status barrier_send(hlk_barrier *barrier, const char *operation, const struct hlk_command_type *type,
+                                    bool changes, int64_t *waiting)
+{
+    struct hlk_command cmd = { .type = type };
+    const struct hlk_send_limits limits = { .once = changes };
+    enum hlk_status status = hlk_lock_send(barrier->lock, operation, &cmd, &limits, read_waiting, waiting);
+    if (status == HLK_OK && *waiting < 0)
+        return hlk_lock_fail(barrier->lock, operation, HLK_E_SERVER, "unexpected reply of the server");
+    return status;
+}
+
+enum hlk_status hlk_barrier_waiting(hlk_barrier *barrier, unsigned *waiting)
+{
+    int64_t now = 0;
+    enum hlk_status status = barrier_check(barrier, "count parties");
+    if (status == HLK_OK && !waiting)
+        return hlk_lock_fail(barrier->lock, "count parties", HLK_E_INVALID, "no room for the count");
+    if (status == HLK_OK)
+        status = barrier_send(barrier, "count parties", &hlk_format_barrier.query, false, &now);
+    if (status == HLK_OK)
+        *waiting = (unsigned)now;
+    return status;
+}
+
+enum hlk_status hlk_barrier_reset(hlk_barrier *barrier)
+{
+    int64_t waiting = 0;
+    enum hlk_status status = barrier_check(barrier, "reset");
+    if (status == HLK_OK)
+        status = barrier_send(barrier, "reset", &hlk_format_barrier.break_it, true, &waiting);
+    if (status == HLK_OK && !waiting)
+        return hlk_lock_fail(barrier->lock, "reset", HLK_NOT_HOLDER, "nobody waits; nothing was changed");
+    return status;
+}
