@@ -35,12 +35,13 @@ const char help_main[] =
     "  hasplock run   [options] NAME [--] COMMAND...   hold NAME while COMMAND runs\n"
     "  hasplock semaphore [options] NAME -k N [--] COMMAND...  the same, N at once\n"
     "  hasplock latch set|down|wait|count [options] NAME   wait until N are done\n"
+    "  hasplock barrier   -n PARTIES [options] NAME   wait until PARTIES are here\n"
     "  hasplock show  [options] NAME                   who holds NAME, who waits\n"
     "  hasplock list  [options] [PREFIX]               all locks that are held\n"
     "  hasplock break [options] NAME                   take NAME from its holder\n"
     "  hasplock doctor [options] [PREFIX]              is the server good for locks?\n"
     "  hasplock demo  [options]                        see it work\n"
-    "  hasplock help  [run|semaphore|latch|show|list|break|doctor|demo]\n"
+    "  hasplock help  [run|semaphore|latch|barrier|show|list|break|doctor|demo]\n"
     "                                                  the options of one of them\n"
     "\n"
     "For all but demo; they may stand before the command's word too\n" WHERE
@@ -190,6 +191,32 @@ const char help_latch[] =
     "Example\n"
     "  hasplock latch set deploy 3; for i in 1 2 3; do start-host $i & done\n"
     "  hasplock latch wait -w 5m deploy && switch-over    each host: latch down deploy\n";
+
+const char help_barrier[] =
+    "hasplock barrier -n PARTIES [options] NAME\n"
+    "\n"
+    "Waits until PARTIES commands of that NAME wait, on all hosts together; then all\n"
+    "end, and print in which order they came: index 0 is the last one, which may do\n"
+    "what is to be done once. The same NAME serves the next round at once. If one of\n"
+    "them leaves before (its time is over, a signal ends it, it is killed), the round\n"
+    "is broken, and the others are told who left. hlk_barrier(3) is the same.\n"
+    "\n"
+    "  -n, --parties N   how many wait for each other, 1 to 100000; must be given\n"
+    "  -w, --wait TIME, --timeout TIME\n"
+    "                    wait at most so long                        [for ever]\n"
+    "  -E, --conflict-exit-code N\n"
+    "                    exit with N when others are missing         [1]\n"
+    "      --lease TIME  a party that was killed is missed after so long and 5 s\n"
+    "                                                                [30]\n" SERVER ANSWER "\n"
+    "JSON: {\"name\":...,\"index\":...,\"parties\":...}\n"
+    "\n"
+    "Exit code: 0 all were there; 1 (or -E) others were missing; 64 usage, 69 no\n"
+    "server, 70 the server refused, others wait there for another number of parties;\n"
+    "71 no memory, 74 stdout cannot be written, 75 another one has left, or the data\n"
+    "was lost, 77 wrong password or missing right.\n"
+    "\n"
+    "Example\n"
+    "  map-part $i && hasplock barrier -n 8 -w 1h map:$day && reduce-part $i\n";
 
 const char help_show[] =
     "hasplock show [options] NAME\n"

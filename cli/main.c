@@ -1,4 +1,5 @@
 /* main.c - the hasplock command: chooses what is done. Exit codes are those of sysexits.h, docs/man/hasplock.1.scd. */
+#include "barrier.h"
 #include "break.h"
 #include "doctor.h"
 #include "help.h"
@@ -28,6 +29,7 @@ static const struct {
 } commands[COMMANDS] = { [COMMAND_RUN] = { "run", help_run, run },
                          [COMMAND_SEMAPHORE] = { "semaphore", help_semaphore, run },
                          [COMMAND_LATCH] = { "latch", help_latch, latch },
+                         [COMMAND_BARRIER] = { "barrier", help_barrier, barrier },
                          [COMMAND_SHOW] = { "show", help_show, show },
                          [COMMAND_LIST] = { "list", help_list, list },
                          [COMMAND_BREAK] = { "break", help_break, break_lock },
@@ -107,7 +109,7 @@ static int no_command(const char *word)
 {
     char shown[64];
     say(SAY_ERROR, "error",
-        "no command \"%s\": run, semaphore, latch, show, list, break, doctor or demo (see: hasplock --help)",
+        "no command \"%s\": run, semaphore, latch, barrier, show, list, break, doctor or demo (see: hasplock --help)",
         text_shown(shown, sizeof shown, word));
     return EX_USAGE;
 }

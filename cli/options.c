@@ -6,6 +6,7 @@
 #include "say.h"
 #include "url.h"
 
+#include <hasplock/barrier.h>
 #include <hasplock/latch.h>
 
 #include <errno.h>
@@ -29,6 +30,7 @@
 #define REPLICAS_MOST 1000
 #define PERMITS_MOST 1000000
 #define COUNT_MOST HLK_LATCH_MAX
+#define PARTIES_MOST HLK_BARRIER_MAX
 struct reader { /* what is being put together */
     struct options *options;
     int argc;
@@ -213,7 +215,10 @@ static void read_option(struct reader *r, int option)
     struct options *o = r->options;
     switch (option) {
     case 'n':
-        o->wait_ms = 0;
+        if (o->command == COMMAND_BARRIER)
+            read_number(r, "-n", "a number of parties", 1, PARTIES_MOST, &o->number);
+        else
+            o->wait_ms = 0;
         break;
     case 'w':
         read_duration(r, strncmp(r->argv[r->stands_at], "--t", 3) == 0 ? "--timeout" : "-w", &wait, &o->wait_ms);
@@ -359,10 +364,12 @@ static void check_kind(struct reader *r)
         complain(r, "--string and --fenced: a string lock has no tokens");
     else if (o->string && o->fair)
         complain(r, "--string and --fair: these are different locks");
-    else if ((o->semaphore || o->command == COMMAND_LATCH) && (o->string || o->fair))
+    else if ((o->semaphore || o->command == COMMAND_LATCH || o->command == COMMAND_BARRIER) && (o->string || o->fair))
         complain(r, "%s is for locks only", o->fair ? "--fair" : "--string");
     else if (o->command == COMMAND_SEMAPHORE && !o->permits)
         complain(r, "no -k N: how many may run at once?");
+    else if (o->command == COMMAND_BARRIER && !o->number)
+        complain(r, "no -n PARTIES: how many wait for each other?");
 }
 
 static void check_name(struct reader *r)
@@ -479,7 +486,8 @@ bool options_find_command(int argc, char **argv, enum parsed *parsed)
     }
     if (optind >= argc) {
         if (*parsed == PARSED_WRONG)
-            say(SAY_ERROR, "error", "run, semaphore, latch, show, list, break, doctor or demo? See: hasplock --help");
+            say(SAY_ERROR, "error",
+                "run, semaphore, latch, barrier, show, list, break, doctor or demo? See: hasplock --help");
         return false;
     }
     char *word = argv[optind];

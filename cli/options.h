@@ -14,6 +14,7 @@ enum command {
     COMMAND_RUN,
     COMMAND_SEMAPHORE,
     COMMAND_LATCH,
+    COMMAND_BARRIER,
     COMMAND_SHOW,
     COMMAND_LIST,
     COMMAND_BREAK,
@@ -49,9 +50,10 @@ struct options {                    /* borrows argv */
     char *const *argv;              /* COMMAND, ended by NULL */
     char *shell[4];                 /* what argv points to for -c */
 
-    /* latch; wait_ms and conflict_code too */
+    /* latch, barrier; wait_ms and conflict_code too */
     enum latch_verb verb;
-    int64_t number;                 /* set: the count, 0: none given; down: by how many, 1 if none is given */
+    int64_t number;                 /* set: the count, 0: none given; down: by how many, 1 if none is given; of a
+                                     * barrier: the parties, 0: none given */
 
     /* show */
     int64_t watch_ms;               /* 0: once */

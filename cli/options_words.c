@@ -12,6 +12,7 @@ enum {
     DOCTOR = 1 << COMMAND_DOCTOR,
     SEMAPHORE = 1 << COMMAND_SEMAPHORE,
     LATCH = 1 << COMMAND_LATCH,
+    BARRIER = 1 << COMMAND_BARRIER,
     RUNS = RUN | SEMAPHORE
 };
 
@@ -39,11 +40,12 @@ static const struct known {
     { "semaphore", no_argument, OPT_SEMAPHORE, SHOW },
     { "permits", required_argument, 'k', SEMAPHORE },
     { "nonblock", no_argument, 'n', RUNS | LATCH },
-    { "wait", required_argument, 'w', RUNS | LATCH },
-    { "timeout", required_argument, 'w', RUNS | LATCH },
-    { "conflict-exit-code", required_argument, 'E', RUNS | LATCH },
+    { "parties", required_argument, 'n', BARRIER },
+    { "wait", required_argument, 'w', RUNS | LATCH | BARRIER },
+    { "timeout", required_argument, 'w', RUNS | LATCH | BARRIER },
+    { "conflict-exit-code", required_argument, 'E', RUNS | LATCH | BARRIER },
     { "command", required_argument, 'c', RUNS },
-    { "lease", required_argument, OPT_LEASE, RUNS | DOCTOR },
+    { "lease", required_argument, OPT_LEASE, RUNS | DOCTOR | BARRIER },
     { "max-hold", required_argument, OPT_MAX_HOLD, RUNS },
     { "grace", required_argument, OPT_GRACE, RUNS },
     { "on-lost", required_argument, OPT_ON_LOST, RUNS },

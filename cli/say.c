@@ -201,6 +201,7 @@ int say_exit_code(enum hlk_status status)
         return EX_OSERR;
     case HLK_LOST:
     case HLK_NOT_REPLICATED:
+    case HLK_BROKEN:
         return EX_TEMPFAIL;
     case HLK_BUSY:
     case HLK_TIMEOUT:

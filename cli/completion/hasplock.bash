@@ -10,6 +10,7 @@ _hasplock_options() {
     semaphore) echo "$common -k --permits -n --nonblock -w --wait --timeout -E --conflict-exit-code -c --command" \
         '--lease --max-hold --grace --on-lost --wait-replicas' ;;
     latch) echo "$common -n --nonblock -w --wait --timeout -E --conflict-exit-code" ;;
+    barrier) echo "$common -n --parties -w --wait --timeout -E --conflict-exit-code --lease" ;;
     show) echo "$common --fair --string --semaphore --watch" ;;
     list) echo "$common --limit --string" ;;
     break) echo "$common --fair --string --holder" ;;
@@ -22,7 +23,8 @@ _hasplock_options() {
 _hasplock_has_value() {
     case $1 in
     -u | --url | --url-file | -w | --wait | --timeout | -E | --conflict-exit-code | -c | --command | --lease | \
-        --max-hold | --grace | --on-lost | --wait-replicas | -k | --permits | --limit | --holder | --cacert | --cacertdir | \
+        --max-hold | --grace | --on-lost | --wait-replicas | -k | --permits | --parties | --limit | --holder | \
+        --cacert | --cacertdir | \
         --cert | --key | --crl | --sni | --password-file | --processes | --threads | --items | --seconds | --seed | \
         --svg) ;;
     *) return 1 ;;
@@ -57,7 +59,7 @@ _hasplock_read() {
             rest=1
             [ -z "$name" ] || ours_end=$((i + 1))
         elif [ -z "$rest" ] && [[ $word == -?* ]]; then
-            _hasplock_has_value "$word" && option=$word && i=$((i + 1))
+            { _hasplock_has_value "$word" || [ "$command$word" = barrier-n ]; } && option=$word && i=$((i + 1))
             [[ $word != -c && $word != --command && $word != --command=* ]] || shell=1
         elif [ -z "$command" ]; then
             command=$word
@@ -112,11 +114,11 @@ _hasplock() {
     elif [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "$(_hasplock_options "$command")" -- "$word"))
     elif [ -z "$command" ]; then
-        COMPREPLY=($(compgen -W 'run semaphore latch show list break doctor demo help version' -- "$word"))
+        COMPREPLY=($(compgen -W 'run semaphore latch barrier show list break doctor demo help version' -- "$word"))
     elif [ "$command" = latch ] && [ -z "$name" ]; then
         COMPREPLY=($(compgen -W 'set down wait count' -- "$word"))
     elif [ "$command" = help ] && [ -z "$name" ]; then
-        COMPREPLY=($(compgen -W 'run semaphore latch show list break doctor demo' -- "$word"))
+        COMPREPLY=($(compgen -W 'run semaphore latch barrier show list break doctor demo' -- "$word"))
     fi
 }
 

@@ -31,12 +31,14 @@ static void refused(int code, const char *line, const char *const *argv)
 
 Test(bad_input, of_a_command)
 {
-    refused(64, "hasplock: run, semaphore, latch, show, list, break, doctor or demo? See: hasplock --help\n",
+    refused(64, "hasplock: run, semaphore, latch, barrier, show, list, break, doctor or demo? See: hasplock --help\n",
             (const char *const[]){ HASPLOCK, NULL });
-    REFUSED(64, "hasplock: run, semaphore, latch, show, list, break, doctor or demo? See: hasplock --help\n", "-v");
-    REFUSED(64, "hasplock: no command \"lock\": run, semaphore, latch, show, list, break, doctor or demo", "lock");
-    REFUSED(64, "hasplock: no command \"lock\": run, semaphore, latch, show, list, break, doctor or demo", "help",
+    REFUSED(64, "hasplock: run, semaphore, latch, barrier, show, list, break, doctor or demo? See: hasplock --help\n",
+            "-v");
+    REFUSED(64, "hasplock: no command \"lock\": run, semaphore, latch, barrier, show, list, break, doctor or demo",
             "lock");
+    REFUSED(64, "hasplock: no command \"lock\": run, semaphore, latch, barrier, show, list, break, doctor or demo",
+            "help", "lock");
     REFUSED(64, "hasplock: no option -n here; options of one command stand behind it", "-n", "run", "t", "true");
     REFUSED(64, "hasplock: no option --lease here; options of one command stand behind it", "--lease", "5", "run", "t");
     REFUSED(64, "hasplock: --url needs a value\n", "--url");
