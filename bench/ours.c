@@ -10,6 +10,7 @@
  *     ours-permit, -8      HLK_LOCK_PERMIT, of which there are 1, 8
  *     ours-semaphore, -8   hlk_semaphore, of 1, 8 permits (ours_semaphore.c)
  *     ours-latch       hlk_latch (ours_latch.c)
+ *     ours-barrier-N   hlk_barrier of N parties (ours_barrier.c)
  *     ours-multilock   a multilock of 5 locks; -3, -3-async: of 3 (ours_multilock.c)
  *     ours-dispatch    async, completions by hlk_client_dispatch; both completions are waited for
  *     ours-forget      the same, releases without a completion
@@ -155,6 +156,8 @@ int main(int argc, char **argv)
             ours_semaphore_peer(&peer, &process.client);
         if (strcmp(argv[i], "ours-latch") == 0)
             ours_latch_peer(&peer, &process.client);
+        if (starts_with(argv[i], "ours-barrier"))
+            ours_barrier_peer(&peer, &process.client);
         if (starts_with(argv[i], "ours-multilock"))
             ours_multilock_peer(&peer, argv[i], &process.client);
     }

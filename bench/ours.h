@@ -20,6 +20,9 @@ void ours_semaphore_peer(struct bench_peer *peer, hlk_client *const *client);
 /* ours_latch.c: makes it a peer whose threads wait for a latch. Likewise. */
 void ours_latch_peer(struct bench_peer *peer, hlk_client *const *client);
 
+/* ours_barrier.c: makes it a peer whose threads are parties of a barrier. Likewise. */
+void ours_barrier_peer(struct bench_peer *peer, hlk_client *const *client);
+
 /* ours_multilock.c: makes it a peer that acquires several locks at once, by the variant. Likewise. */
 void ours_multilock_peer(struct bench_peer *peer, const char *variant, hlk_client *const *client);
 

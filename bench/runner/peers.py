@@ -50,6 +50,8 @@ PEERS = {peer.name: peer for peer in [
     Peer("ours-permit-8", "ours", "the same, 8 permits"),
     Peer("ours-semaphore-8", "ours", "hlk_semaphore, 8 permits"),
     Peer("ours-latch", "ours", "hasplock, hlk_latch"),
+    Peer("ours-barrier-1001", "ours", "hasplock, hlk_barrier of 1,001 parties"),
+    Peer("ours-barrier-17", "ours", "the same of 17 parties"),
     Peer("ours-multilock", "ours", "hasplock, a multilock of 5 locks"),
     Peer("ours-multilock-3", "ours", "the same of 3 locks"),
     Peer("ours-multilock-3-async", "ours", "the same by async calls"),
