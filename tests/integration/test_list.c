@@ -269,7 +269,8 @@ static hlk_client *open_as(const char *rights)
 {
     char url[200], *words;
     raw(fixture.redis, "ACL SETUSER lister reset on >pw");
-    char copy[1024];
+    char copy[4096];
+    cr_assert_lt(strlen(rights), sizeof copy);
     snprintf(copy, sizeof copy, "%s", rights);
     for (char *word = strtok_r(copy, " ", &words); word; word = strtok_r(NULL, " ", &words))
         cr_assert_str_eq(raw(fixture.redis, "ACL SETUSER lister %s", word), "OK", "%s", word);
