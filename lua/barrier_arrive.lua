@@ -47,21 +47,14 @@ end
 local dead = redis.call('zrangebyscore', arrived, '-inf', '(' .. text(now), 'limit', '0', '1')[1]
 
 -- What has become of its arrival?
-if last == hold and mine == 'broken' then
-    local number, why = string.match(rest, '^(%d+) %d+ (.*)$')
-    return { 2, number, why }
-elseif last == hold and gen then
-    local number, index = tonumber(mine), tonumber(string.match(rest, '^%d+'))
-    if number > gen or number <= lost then
-        return { 2, mine, 'lost -' }
-    elseif number < gen then
-        return { 1, mine, index }
-    elseif dead then
-        return { 2, mine, break_generation(gen, 'died', dead) }
+if last == hold and gen then
+    local how = outcome(mine, rest, gen, lost)
+    if how or dead then
+        return how or { 2, mine, break_generation(gen, 'died', dead) }
     end
     redis.call('zadd', arrived, 'gt', text(now + lease), party)
     keep(lease)
-    return { 0, mine, index, here .. ' of ' .. ARGV[3] .. ' parties' }
+    return { 0, mine, tonumber(string.match(rest, '^%d+')), here .. ' of ' .. ARGV[3] .. ' parties' }
 elseif seen > 0 then
     return { 2, ARGV[5], 'lost -' }
 end

@@ -31,24 +31,17 @@ local gen, here, lost, data = state()
 if gen and redis.call('zcard', arrived) ~= here then
     gen, here, lost = lose(gen)
 end
-local number = last == hold and tonumber(mine)
-if last == hold and mine == 'broken' then
-    local broken, why = string.match(rest, '^(%d+) %d+ (.*)$')
-    return { 2, broken, why }
-elseif number and gen and (number > gen or number <= lost) then
-    return { 2, mine, 'lost -' }
-elseif number and gen and number < gen then
-    return { 1, mine, tonumber(string.match(rest, '^%d+')) }
-end
-if not number and ARGV[4] ~= data then -- none of its attempts can arrive in this data
+local arrives = last == hold and gen
+local how = arrives and outcome(mine, rest, gen, lost)
+if how then
+    return how
+elseif not arrives and ARGV[4] ~= data then -- none of its attempts can arrive in this data
     return ARGV[4] == '0' and { 0 } or { 2, ARGV[4], 'lost -' }
 end
--- An earlier wait of its own that still stands was given up unheard.
-if not number and here > 0 and redis.call('zscore', arrived, party) then
-    break_generation(gen, word, party)
-end
+-- Without it: an earlier wait of its own that still stands was given up unheard.
+local stands = arrives or here > 0 and redis.call('zscore', arrived, party)
 redis.call('hset', barrier, party, ARGV[2] .. ' left 0 ' .. text(now))
-if number and gen then
+if stands then
     redis.call('zrem', arrived, party)
     break_generation(gen, word, party)
 end

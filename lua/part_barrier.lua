@@ -36,6 +36,19 @@ local function last_wait(party)
     return tonumber(hold), what, rest
 end
 
+-- The reply about a wait that has arrived, by its record; nil: its generation is under way.
+local function outcome(mine, rest, gen, lost)
+    local number = tonumber(mine)
+    if mine == 'broken' then
+        local broken, why = string.match(rest, '^(%d+) %d+ (.*)$')
+        return { 2, broken, why }
+    elseif number > gen or number <= lost then
+        return { 2, mine, 'lost -' }
+    elseif number < gen then
+        return { 1, mine, tonumber(string.match(rest, '^%d+')) }
+    end
+end
+
 -- `gen` is over, and the next one begins. A number alone says that it has passed. Else those who wait ask.
 local function next_generation(gen, told)
     redis.call('hset', barrier, 'gen', text(gen + 1), 'here', '0')

@@ -231,23 +231,6 @@ enum hlk_status hlk_barrier_await_async(hlk_barrier *barrier, const struct hlk_a
 
 /* --- all of them --- */
 
-static void read_waiting(const struct hlk_command *cmd, void *waiting)
-{
-    const redisReply *reply = cmd->call.reply;
-    *(int64_t *)waiting = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-}
-
-static enum hlk_status barrier_send(hlk_barrier *barrier, const char *operation, const struct hlk_command_type *type,
-                                    bool changes, int64_t *waiting)
-{
-    struct hlk_command cmd = { .type = type };
-    const struct hlk_send_limits limits = { .once = changes };
-    enum hlk_status status = hlk_lock_send(barrier->lock, operation, &cmd, &limits, read_waiting, waiting);
-    if (status == HLK_OK && *waiting < 0)
-        return hlk_lock_fail(barrier->lock, operation, HLK_E_SERVER, "unexpected reply of the server");
-    return status;
-}
-
 enum hlk_status hlk_barrier_waiting(hlk_barrier *barrier, unsigned *waiting)
 {
     int64_t now = 0;
@@ -255,7 +238,7 @@ enum hlk_status hlk_barrier_waiting(hlk_barrier *barrier, unsigned *waiting)
     if (status == HLK_OK && !waiting)
         return hlk_lock_fail(barrier->lock, "count parties", HLK_E_INVALID, "no room for the count");
     if (status == HLK_OK)
-        status = barrier_send(barrier, "count parties", &hlk_format_barrier.query, false, &now);
+        status = hlk_lock_ask_number(barrier->lock, "count parties", &hlk_format_barrier.query, 0, false, &now);
     if (status == HLK_OK)
         *waiting = (unsigned)now;
     return status;
@@ -266,7 +249,7 @@ enum hlk_status hlk_barrier_reset(hlk_barrier *barrier)
     int64_t waiting = 0;
     enum hlk_status status = barrier_check(barrier, "reset");
     if (status == HLK_OK)
-        status = barrier_send(barrier, "reset", &hlk_format_barrier.break_it, true, &waiting);
+        status = hlk_lock_ask_number(barrier->lock, "reset", &hlk_format_barrier.break_it, 0, true, &waiting);
     if (status == HLK_OK && !waiting)
         return hlk_lock_fail(barrier->lock, "reset", HLK_NOT_HOLDER, "nobody waits; nothing was changed");
     return status;

@@ -176,6 +176,11 @@ enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struc
                               const struct hlk_send_limits *patience, void (*read)(const struct hlk_command *cmd,
                               void *ctx), void *ctx);
 
+/* A command that is answered by a number, 0 or more, which is the reply or the first element of it. `changes`: not the
+ * same if it runs twice, so an attempt in doubt is not repeated. */
+enum hlk_status hlk_lock_ask_number(hlk_lock *lock, const char *operation, const struct hlk_command_type *type,
+                                    int64_t count, bool changes, int64_t *answer);
+
 /* --- inspect.c, send.c: the same on one server. at: one of several, with a time-out, and where a fault goes; or NULL,
  * 0, NULL: the lock's own server, and the thread's error --- */
 

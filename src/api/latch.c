@@ -7,8 +7,6 @@
 #include "base/mem.h"
 #include "hasplock/async.h"
 
-#include <stdlib.h>
-
 struct hlk_latch {
     hlk_lock *lock; /* held by threads: each wait has an entry of its own */
 };
@@ -48,28 +46,6 @@ const char *hlk_latch_name(const hlk_latch *latch)
 
 /* --- the count --- */
 
-static void read_number(const struct hlk_command *cmd, void *number)
-{
-    const redisReply *reply = cmd->call.reply;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
-        reply = reply->element[0];
-    *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER  ? reply->integer
-                         : reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10)
-                                                             : -1;
-}
-
-/* `changes`: not the same if it runs twice, so an attempt in doubt is not repeated. */
-static enum hlk_status latch_send(hlk_latch *latch, const char *operation, const struct hlk_command_type *type,
-                                  int64_t count, bool changes, int64_t *answer)
-{
-    struct hlk_command cmd = { .type = type, .count = count };
-    const struct hlk_send_limits limits = { .once = changes };
-    enum hlk_status status = hlk_lock_send(latch->lock, operation, &cmd, &limits, read_number, answer);
-    if (status == HLK_OK && *answer < 0)
-        return hlk_lock_fail(latch->lock, operation, HLK_E_SERVER, "unexpected reply of the server");
-    return status;
-}
-
 static enum hlk_status check_number(const hlk_latch *latch, const char *operation, int64_t number)
 {
     enum hlk_status status = latch_check(latch, operation);
@@ -84,7 +60,7 @@ enum hlk_status hlk_latch_try_set(hlk_latch *latch, int64_t count)
     int64_t set = 0;
     enum hlk_status status = check_number(latch, "set latch", count);
     if (status == HLK_OK)
-        status = latch_send(latch, "set latch", &hlk_latch_set, count, true, &set);
+        status = hlk_lock_ask_number(latch->lock, "set latch", &hlk_latch_set, count, true, &set);
     if (status == HLK_OK && !set)
         return hlk_lock_fail(latch->lock, "set latch", HLK_BUSY, "it has a count that is not 0; nothing was changed");
     return status;
@@ -97,7 +73,7 @@ enum hlk_status hlk_latch_count(hlk_latch *latch, int64_t *count)
     if (status == HLK_OK && !count)
         return hlk_lock_fail(latch->lock, "count latch", HLK_E_INVALID, "no room for the count");
     if (status == HLK_OK)
-        status = latch_send(latch, "count latch", &hlk_format_latch.query, 0, false, &now);
+        status = hlk_lock_ask_number(latch->lock, "count latch", &hlk_format_latch.query, 0, false, &now);
     if (status == HLK_OK)
         *count = now;
     return status;
@@ -108,7 +84,7 @@ enum hlk_status hlk_latch_count_down(hlk_latch *latch, int64_t n, int64_t *left)
     int64_t now = 0;
     enum hlk_status status = check_number(latch, "count down", n);
     if (status == HLK_OK)
-        status = latch_send(latch, "count down", &hlk_latch_down, n, true, &now);
+        status = hlk_lock_ask_number(latch->lock, "count down", &hlk_latch_down, n, true, &now);
     if (status == HLK_OK && left)
         *left = now;
     return status;
@@ -119,7 +95,7 @@ enum hlk_status hlk_latch_delete(hlk_latch *latch)
     int64_t deleted = 0;
     enum hlk_status status = latch_check(latch, "delete latch");
     if (status == HLK_OK)
-        status = latch_send(latch, "delete latch", &hlk_format_latch.break_it, 0, true, &deleted);
+        status = hlk_lock_ask_number(latch->lock, "delete latch", &hlk_format_latch.break_it, 0, true, &deleted);
     if (status == HLK_OK && !deleted)
         return hlk_lock_fail(latch->lock, "delete latch", HLK_NOT_HOLDER, "it has no count; nothing was changed");
     return status;

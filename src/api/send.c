@@ -124,6 +124,27 @@ enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struc
     return HLK_E_NOMEM;
 }
 
+static void read_number(const struct hlk_command *cmd, void *number)
+{
+    const redisReply *reply = cmd->call.reply;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
+        reply = reply->element[0];
+    *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER  ? reply->integer
+                         : reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10)
+                                                             : -1;
+}
+
+enum hlk_status hlk_lock_ask_number(hlk_lock *lock, const char *operation, const struct hlk_command_type *type,
+                                    int64_t count, bool changes, int64_t *answer)
+{
+    struct hlk_command cmd = { .type = type, .count = count };
+    const struct hlk_send_limits limits = { .once = changes };
+    enum hlk_status status = hlk_lock_send(lock, operation, &cmd, &limits, read_number, answer);
+    if (status == HLK_OK && *answer < 0)
+        return hlk_lock_fail(lock, operation, HLK_E_SERVER, "unexpected reply of the server");
+    return status;
+}
+
 static void read_raised(const struct hlk_command *cmd, void *raised)
 {
     struct blocking_command *blocking = HLK_CONTAINER(cmd, struct blocking_command, cmd);

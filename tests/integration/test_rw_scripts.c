@@ -70,26 +70,25 @@ static void queue_up(int n)
 
 /* --- the first waiter is dead */
 
-Test(rw_window, tells_the_first_live_one)
+static void window_tells_b_behind(int dead)
 {
     listen_all();
     writes(A);
-    queue_up(1);
+    queue_up(dead);
     cr_assert_str_eq(rw_release(A, "w", 5000), ":1");
     cr_assert_str_eq(said(), "|ropen 7 5000 0 t||");
     cr_assert_eq(raw_int(admin, "ZCARD " RW_QUEUE), 3, "B, C, the window");
     listen_no_more();
 }
 
+Test(rw_window, tells_the_first_live_one)
+{
+    window_tells_b_behind(1);
+}
+
 Test(rw_window, tells_the_first_live_one_of_any_number)
 {
-    listen_all();
-    writes(A);
-    queue_up(250);
-    cr_assert_str_eq(rw_release(A, "w", 5000), ":1");
-    cr_assert_str_eq(said(), "|ropen 7 5000 0 t||");
-    cr_assert_eq(raw_int(admin, "ZCARD " RW_QUEUE), 3, "B, C, the window");
-    listen_no_more();
+    window_tells_b_behind(250);
 }
 
 /* B was the first live one, and would have asked when Redisson's reader is gone. Now C has to. */
