@@ -30,8 +30,8 @@ enum hlk_status {
                              * nothing was sent */
     HLK_NOT_REPLICATED = 7, /* acquired, but fewer replicas than wait_replicas (client.h) acknowledged it in time. It is
                              * released: the caller holds nothing for this call */
-    HLK_BROKEN      = 8,    /* of a barrier: a party has left before all had arrived (barrier.h). The caller has arrived
-                             * no more */
+    HLK_BROKEN      = 8,    /* of a barrier: a party has left before all had arrived (barrier.h). The caller no longer
+                             * counts as arrived */
 
     /* Faults. */
     HLK_E_INVALID   = -100, /* an argument is out of its range; nothing was sent */
