@@ -143,6 +143,7 @@ const char help_run[] =
 const char help_semaphore[] =
     "hasplock semaphore [options] NAME -k N [--] COMMAND [ARG...]\n"
     "hasplock semaphore [options] NAME -k N -c 'SHELL COMMAND'\n"
+    "hasplock semaphore --delete NAME\n"
     "\n"
     "Runs COMMAND while it has one of the N permits of NAME: at most N run at once, on\n"
     "all hosts together. Waits for one, first come, first served. A permit has a lease\n"
@@ -150,6 +151,10 @@ const char help_semaphore[] =
     "\n"
     "  -k, --permits N   how many may run at once, 1 to 1000000. Of two that say\n"
     "                    different numbers each starts when fewer than its own N run\n"
+    "      --drop        the last one that ends deletes the number from Redis. Without\n"
+    "                    it a number stays for each NAME. Java waits if it has not set one\n"
+    "      --delete      runs nothing: deletes the number. Exit 1: permits are held, or\n"
+    "                    there was none\n"
     "\n"
     "All else is as of hasplock run, but for --fair, --string and --fenced: options,\n"
     "signals, environment, what happens when the permit is lost, exit codes. NAME is\n"

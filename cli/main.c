@@ -9,6 +9,7 @@
 #include "options.h"
 #include "run.h"
 #include "say.h"
+#include "semaphore.h"
 #include "show.h"
 
 #include <hasplock/hasplock.h>
@@ -27,7 +28,7 @@ static const struct {
     const char *word, *help;
     int (*function)(const struct options *options);
 } commands[COMMANDS] = { [COMMAND_RUN] = { "run", help_run, run },
-                         [COMMAND_SEMAPHORE] = { "semaphore", help_semaphore, run },
+                         [COMMAND_SEMAPHORE] = { "semaphore", help_semaphore, semaphore },
                          [COMMAND_LATCH] = { "latch", help_latch, latch },
                          [COMMAND_BARRIER] = { "barrier", help_barrier, barrier },
                          [COMMAND_SHOW] = { "show", help_show, show },

@@ -203,6 +203,12 @@ static void read_holding(struct reader *r, int option)
     case 'k':
         read_number(r, "-k", "a number of permits", 1, PERMITS_MOST, &o->permits);
         break;
+    case OPT_DROP:
+        o->drops = true;
+        break;
+    case OPT_DELETE:
+        o->deletes = true;
+        break;
     default:
         read_common(r, option);
     }
@@ -322,7 +328,7 @@ static void check_command(struct reader *r)
 {
     static char sh[] = "/bin/sh", dash_c[] = "-c";
     struct options *o = r->options;
-    if (!OPTIONS_RUNS(o->command)) {
+    if (!OPTIONS_RUNS(o->command) || o->deletes) {
         if (o->argv[0])
             one_too_many(r, o->argv[0]);
     } else if (r->shell && o->argv[0]) {
@@ -366,7 +372,9 @@ static void check_kind(struct reader *r)
         complain(r, "--string and --fair: these are different locks");
     else if ((o->semaphore || o->command == COMMAND_LATCH || o->command == COMMAND_BARRIER) && (o->string || o->fair))
         complain(r, "%s is for locks only", o->fair ? "--fair" : "--string");
-    else if (o->command == COMMAND_SEMAPHORE && !o->permits)
+    else if (o->deletes && (o->permits || o->drops || r->shell))
+        complain(r, "--delete runs nothing: without -k, --drop and -c");
+    else if (o->command == COMMAND_SEMAPHORE && !o->permits && !o->deletes)
         complain(r, "no -k N: how many may run at once?");
     else if (o->command == COMMAND_BARRIER && !o->number)
         complain(r, "no -n PARTIES: how many wait for each other?");

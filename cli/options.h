@@ -47,6 +47,8 @@ struct options {                    /* borrows argv */
     bool fenced;
     int64_t wait_replicas;
     int64_t permits;                /* of a semaphore: how many may run at once; 0: not said */
+    bool drops;                     /* with the last permit their number goes */
+    bool deletes;                   /* semaphore: it deletes the number, and runs nothing */
     char *const *argv;              /* COMMAND, ended by NULL */
     char *shell[4];                 /* what argv points to for -c */
 

@@ -35,5 +35,6 @@ struct hlk_lock_opts options_lock(const struct options *options)
                 : options->semaphore ? HLK_LOCK_PERMIT
                                      : HLK_LOCK_PLAIN;
     opts.permits = options->permits;
+    opts.flags = options->drops ? HLK_PERMITS_DROP : 0;
     return opts;
 }

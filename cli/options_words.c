@@ -39,6 +39,8 @@ static const struct known {
     { "string", no_argument, OPT_STRING, ALL_COMMANDS },
     { "semaphore", no_argument, OPT_SEMAPHORE, SHOW },
     { "permits", required_argument, 'k', SEMAPHORE },
+    { "drop", no_argument, OPT_DROP, SEMAPHORE },
+    { "delete", no_argument, OPT_DELETE, SEMAPHORE },
     { "nonblock", no_argument, 'n', RUNS | LATCH },
     { "parties", required_argument, 'n', BARRIER },
     { "wait", required_argument, 'w', RUNS | LATCH | BARRIER },

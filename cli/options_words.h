@@ -25,6 +25,8 @@ enum {
     OPT_STRING,
     OPT_WAIT_REPLICAS,
     OPT_HOLDER,
+    OPT_DROP,
+    OPT_DELETE,
     OPT_ACCESS /* and a word of access.h */
 };
 

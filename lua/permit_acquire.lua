@@ -46,6 +46,10 @@ if redis.call('exists', queue) == 0 then
             redis.call('pexpire', leases, ttl)
         end
         return hold
+    elseif value == false and number > 0 and redis.pcall('zcard', leases) == 0 then
+        redis.call('set', key, string.format('%.0f', number - 1), 'px', '3153600000000') -- the mark of part_leases
+        redis.call('zadd', leases, now + lease, hold)
+        return hold
     end
 end
 

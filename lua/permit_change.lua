@@ -7,13 +7,15 @@
                    set      n in all, those that are held included. Too many of them: less than 0 are free
                    add      n more free ones; n may be negative. It removes a ttl, as Redisson's does
                    get      only counts
+                   delete   no number any more, if no permit is held
   ARGV[2] n        permits
   ARGV[3] channel  of the permits; Redisson's waiters subscribe to it
 
-  Returns 1; 0: try_set found a number; get: {free, held, waiting}. free may be negative
+  Returns 1; 0: try_set found a number, delete found none; delete: -n: so many permits are held, and nothing was changed
+          get: {free, held, waiting}. free may be negative
           HASPLOCK ..., WRONGTYPE ...    these are no permits, or there would be more than Redisson reads (2^31 - 1);
                    nothing is changed
-  Twice   try_set answers 0; set and get do nothing; add does it again
+  Twice   try_set and delete answer 0; set and get do nothing; add does it again
   Wakes   the next in the queue, and Redisson's clients
   Clock   the server's own
   Source  keys, channel and message are Redisson's RPermitExpirableSemaphore. Redisson publishes n; the number of free
@@ -46,6 +48,10 @@ if what == 'get' then
         tell_foreign(channel, free)
     end
     return { free, redis.call('zcount', leases, '-inf', '+inf'), waiting }
+end
+if what == 'delete' then
+    local held = redis.call('zcount', leases, '-inf', '+inf')
+    return held > 0 and -held or redis.call('del', key)
 end
 local sum = what == 'try_set' and n or what == 'add' and free + n or n - redis.call('zcount', leases, '-inf', '+inf')
 if sum > 2147483647 or sum < -2147483648 then

@@ -11,6 +11,8 @@
   ARGV[4] void_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                    0: no tombstone
   ARGV[5] member   its ticket, if it may have one, else ""
+  ARGV[6] drop     "1": if no permit is held then, and nobody listens to the channel, the number is deleted that an
+                   acquire has set (part_leases). None: it stays
 
   Returns 1        it was held by `hold`, and is passed on, or free
           2        it had a ticket, which is removed
@@ -24,6 +26,15 @@
   Source  keys, channel and message are Redisson's RPermitExpirableSemaphore ]]
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local hold, channel, yield_ms, void_ms, member = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+
+-- With "drop" no permit is held any more, and none of Redisson's clients waits: the number goes. Else false.
+local function drop_idle()
+    if ARGV[6] ~= '1' or redis.pcall('exists', leases) ~= 0 or (tonumber(redis.pcall('pttl', key)) or 0) < 1e12 then
+        return false
+    end
+    local there = redis.pcall('pubsub', 'numsub', channel)
+    return not there.err and there[2] == 0 and redis.pcall('del', key) == 1
+end
 
 local value, ends = redis.pcall('get', key) or '0', tonumber(redis.call('zscore', leases, hold) or 0)
 local time = redis.call('time')
@@ -58,10 +69,12 @@ if held and not yields and value == '0' and void_ms == 0 and member == '' then
         redis.pcall('zadd', queue, popped[2], popped[1])
         redis.pcall('pexpire', queue, '660000') -- it may be a new key
     else
-        redis.pcall('incrby', key, '1')
-        there = there or redis.pcall('pubsub', 'numsub', channel)
-        if there.err or there[2] > 0 then
-            redis.pcall('publish', channel, '1')
+        if not drop_idle() then
+            redis.pcall('incrby', key, '1')
+            there = there or redis.pcall('pubsub', 'numsub', channel)
+            if there.err or there[2] > 0 then
+                redis.pcall('publish', channel, '1')
+            end
         end
         return ends > now and 1 or 0
     end
@@ -97,7 +110,10 @@ if yields then
     end
     tell_foreign(channel, free)
 elseif (held or left) and type(free) == 'number' then
-    tell_foreign(channel, grant_free(key, queue, free))
+    free = grant_free(key, queue, free)
+    if free > 0 and not (held and drop_idle()) then
+        tell_foreign(channel, free)
+    end
 end
 drop_silent(queue, now)
 return held and ends > now and 1 or left and 2 or 0

@@ -9,6 +9,7 @@
                    add          n more; n may be negative. It removes a ttl, as Redisson's does
                    drain        takes all that are free
                    get          only reads
+                   delete       no semaphore any more
   ARGV[2] n        permits
   ARGV[3] hold     "<client id>:<hold id>", new for every call, the same in all attempts of a release
   ARGV[4] channel  of the semaphore; Redisson's waiters subscribe to it
@@ -17,8 +18,8 @@
   ARGV[7] yield_ms > 0, of a release: if one of Redisson's clients listens to the channel, the free permits are left to
                    such clients for so long (yield window). 0, or none: this release opens none
 
-  Returns          release, release_if, try_set: 1; 0 if nothing was done. add, get: the free permits. drain: how many
-                   it took
+  Returns          release, release_if, try_set, delete: 1; 0 if nothing was done. add, get: the free permits. drain:
+                   how many it took
           HASPLOCK ..., WRONGTYPE ...    the key is no semaphore, or would have more than Redisson reads (2^31 - 1);
                    nothing is changed
   Twice   a second release finds the note of the first one, and does nothing. The others do it again
@@ -37,6 +38,8 @@ if refusal then
 end
 if what == 'get' then
     return free
+elseif what == 'delete' then
+    return redis.call('del', key)
 elseif what == 'settle' then
     remove(queue, nil, settled, hold)
     drop_if_idle(queue)
@@ -54,6 +57,7 @@ if release and notes[1] then
     return 1
 end
 if (what == 'try_set' or what == 'release_if') and redis.call('exists', key) == (what == 'try_set' and 1 or 0) then
+    remove(queue, nil, settled, hold)
     return 0
 end
 local sum = what == 'try_set' and tonumber(n) or free + tonumber(n)

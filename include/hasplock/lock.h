@@ -65,7 +65,7 @@ enum hlk_lock_kind {
 struct hlk_lock_opts {
     size_t        size;
     int           kind;          /* enum hlk_lock_kind */
-    unsigned      reserved;      /* Must be 0. */
+    unsigned      flags;         /* HLK_LOCK_PERMIT: HLK_PERMITS_DROP (permits.h) */
     hlk_owner    *owner;         /* The holder. NULL: the calling thread. The lock keeps a reference. */
     int64_t       lease_ms;      /* Default lease of its acquires. 100 to a year: fixed. 0: the watchdog renews it.
                                   * Redis has the lock for so long. The hold counts for less, by 2 % and 2 ms for the
@@ -86,6 +86,8 @@ struct hlk_lock_opts {
     int64_t       permits;       /* HLK_LOCK_PERMIT: how many there are. An acquire sets their number to this if it is
                                   * another one. 1 to HLK_PERMITS_MAX. 0: as it was set (permits.h). */
 };
+#define HLK_PERMITS_DROP 0x1u    /* With `permits`: a release that leaves no permit held deletes the number that an
+                                  * acquire has set, unless a client of Redisson's listens. */
 #define HLK_LOCK_OPTS_INIT { sizeof(struct hlk_lock_opts), 0, 0, HLK_NULL, 0, 0, HLK_NULL, HLK_NULL, 0, 0, 0, 0 }
 
 struct hlk_acquire_opts {

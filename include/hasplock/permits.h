@@ -20,6 +20,12 @@
  * numbers: each gets a permit if fewer than its own number are held. A number that no acquire has set, and of which
  * nobody holds a permit, may be a hlk_semaphore's or a counter: it stays, and the acquire is HLK_E_SERVER.
  *
+ * The number stays in Redis when nobody needs it. With HLK_PERMITS_DROP in `flags`, a release that leaves no permit
+ * held deletes the number that an acquire has set; it does not while a client of Redisson's listens. Then the next
+ * acquire must name the number: one that does not waits, and so does Redisson's, until somebody sets it. So use it for
+ * names that Java does not acquire. A number that hlk_permits_try_set or Redisson's trySetPermits has made always
+ * stays. The permit of a holder that died comes back with a later acquire of that name.
+ *
  * A holder (a thread, or the owner) has one permit at most: a second acquire is HLK_DEADLOCK. Use an owner for each
  * permit where a thread needs several.
  *
@@ -72,6 +78,15 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_permits_try_set(hlk_permits *permits, i
  * one: none is free until enough have come back. Repeated until it is answered. HLK_E_UNSURE: it may have happened.
  * (setPermits) */
 HLK_API HLK_MUST_USE enum hlk_status hlk_permits_set(hlk_permits *permits, int64_t number);
+
+/* Deletes their number, if no permit is held. An acquire that names their number sets it again; others wait until
+ * somebody sets it.
+ * HLK_OK           deleted
+ * HLK_BUSY         permits are held; nothing was changed
+ * HLK_NOT_HOLDER   there was no number; nothing was changed
+ * HLK_E_UNSURE     sent, and not answered in time; it is not repeated. HLK_E_... other faults; nothing was changed
+ * (RPermitExpirableSemaphore.delete, which also deletes permits that are held) */
+HLK_API enum hlk_status hlk_permits_delete(hlk_permits *permits);
 
 /* Adds `number` permits (not 0; negative: takes away). HLK_E_UNSURE: it may have happened; it is not repeated.
  * (addPermits) */

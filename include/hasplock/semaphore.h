@@ -112,6 +112,14 @@ HLK_API enum hlk_status hlk_semaphore_add(hlk_semaphore *semaphore, int64_t perm
  * happened. */
 HLK_API enum hlk_status hlk_semaphore_drain(hlk_semaphore *semaphore, int64_t *drained);
 
+/* Deletes the semaphore, however many permits are free or taken. Waiters wait until somebody makes it again, and a
+ * hlk_semaphore_release makes it; hlk_semaphore_release_if_exists does not.
+ * HLK_OK           deleted
+ * HLK_NOT_HOLDER   there was none; nothing was changed
+ * HLK_E_UNSURE     sent, and not answered in time; it is not repeated. HLK_E_... other faults; nothing was changed
+ * (RSemaphore.delete) */
+HLK_API enum hlk_status hlk_semaphore_delete(hlk_semaphore *semaphore);
+
 /* *permits: how many are free; it may be negative. 0 if there is no semaphore. Only a hint. */
 HLK_API enum hlk_status hlk_semaphore_available(hlk_semaphore *semaphore, int64_t *permits);
 

@@ -98,6 +98,7 @@ static void init_waiter(struct hlk_acquire_op *op, hlk_lock *lock, struct hlk_ho
     op->waiter.fixed = op->fixed;
     op->waiter.max_hold_ms = lock->max_hold_ms;
     op->waiter.fenced = lock->kind->fenced;
+    op->waiter.drops = lock->drops_permits;
     op->waiter.no_nesting = lock->kind->non_reentrant;
     op->waiter.permits = permits ? permits->count : 0;
     op->waiter.floor = lock->kind->fenced ? lock->token_floor : 0;

@@ -40,6 +40,7 @@ static void init_child(hlk_lock *own, const hlk_lock *of, struct hlk_handle *par
     own->max_hold_ms = of->max_hold_ms;
     own->kind = of->kind;
     own->token_floor = of->token_floor;
+    own->drops_permits = of->drops_permits;
     own->backoff_min_ms = of->backoff_min_ms;
     own->backoff_max_ms = of->backoff_max_ms;
 }

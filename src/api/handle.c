@@ -129,8 +129,10 @@ static const char *handle_bad_opts(const hlk_client *client, const struct hlk_lo
         return refused;
     if (!client->pubsub && !kind->polls)
         return "this kind of lock waits by pub/sub, which HLK_OPEN_NO_PUBSUB forbids; use one that polls";
-    if (opts->reserved != 0)
-        return "reserved is not 0";
+    if (opts->flags & ~HLK_PERMITS_DROP)
+        return "unknown flags";
+    if (opts->flags && !opts->permits)
+        return "HLK_PERMITS_DROP without permits: only an acquire that names their number can set it again";
     if (opts->token_floor < 0 || opts->token_floor > TOKEN_FLOOR_MOST)
         return "token_floor is negative, or larger than 2^52";
     if (opts->owner && opts->owner->client != client)
@@ -157,6 +159,7 @@ static void set_kind(hlk_lock *lock, const struct hlk_lock_opts *opts)
         lock->token_floor = opts->token_floor;
     if (lock->kind->has_number)
         lock->permits = opts->permits;
+    lock->drops_permits = opts->flags & HLK_PERMITS_DROP;
     int min_ms = opts->backoff_min_ms ? opts->backoff_min_ms : BACKOFF_MIN_MS;
     int max_ms = opts->backoff_max_ms ? opts->backoff_max_ms : BACKOFF_MAX_MS;
     lock->backoff_min_ms = (uint16_t)min_ms;

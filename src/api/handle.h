@@ -66,6 +66,7 @@ struct hlk_lock {
     const struct hlk_kind *kind;
     uint16_t backoff_min_ms, backoff_max_ms;    /* of polls; at most a minute */
     atomic_bool owned;                  /* the holder is an owner, referenced. Given back by destroy: holds keep none */
+    bool drops_permits;                 /* HLK_PERMITS_DROP */
     bool has_permits;                   /* for one call: struct hlk_semaphore_call is behind it */
     bool is_multilock;                  /* kind, holder and client are those of its first member */
     char name[];                        /* the name, if entry is NULL */

@@ -127,7 +127,9 @@ static enum hlk_status send_about(hlk_permits *permits, const char *operation, c
                                   const struct hlk_command_type *type, int64_t lease_ms, bool once)
 {
     hlk_lock *lock = permits->by_call;
-    struct hlk_command cmd = { .type = type, .id = id->bytes, .id_len = id->len, .lease_ms = lease_ms, .count = 1 };
+    struct hlk_command cmd = {
+        .type = type, .id = id->bytes, .id_len = id->len, .lease_ms = lease_ms, .count = 1, .drops = lock->drops_permits
+    };
     int64_t done = 0;
     enum hlk_status status =
         hlk_lock_send(lock, operation, &cmd, &(struct hlk_send_limits){ .once = once },

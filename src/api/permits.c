@@ -129,6 +129,21 @@ enum hlk_status hlk_permits_add(hlk_permits *permits, int64_t number)
     return status == HLK_OK ? ask(permits, operation, HLK_LEASED_ADD, number, true, &answer) : status;
 }
 
+enum hlk_status hlk_permits_delete(hlk_permits *permits)
+{
+    static const char operation[] = "delete permits of";
+    struct permits_answer answer = { 0 };
+    enum hlk_status status = hlk_permits_check(permits, operation);
+    if (status == HLK_OK)
+        status = ask(permits, operation, HLK_LEASED_DELETE, 0, true, &answer);
+    if (status == HLK_OK && answer.done < 0)
+        return hlk_lock_fail(permits->permit, operation, HLK_BUSY, "%lld are held; nothing was changed",
+                             (long long)-answer.done);
+    if (status == HLK_OK && answer.done == 0)
+        return hlk_lock_fail(permits->permit, operation, HLK_NOT_HOLDER, "their number was never set");
+    return status;
+}
+
 enum hlk_status hlk_permits_query(hlk_permits *permits, struct hlk_permits_state *out)
 {
     static const char operation[] = "count permits of";

@@ -314,6 +314,17 @@ enum hlk_status hlk_semaphore_drain(hlk_semaphore *semaphore, int64_t *drained)
     return status;
 }
 
+enum hlk_status hlk_semaphore_delete(hlk_semaphore *semaphore)
+{
+    static const char operation[] = "delete";
+    int64_t deleted = 0;
+    enum hlk_status status = hlk_semaphore_check(semaphore, operation, 0, 0);
+    if (status == HLK_OK)
+        status = change(semaphore, operation, &(struct hlk_command){ .change = HLK_PERMITS_DELETE }, &deleted);
+    return status == HLK_OK && !deleted ? hlk_lock_fail(semaphore->lock, operation, HLK_NOT_HOLDER, "it does not exist")
+                                        : status;
+}
+
 enum hlk_status hlk_semaphore_available(hlk_semaphore *semaphore, int64_t *permits)
 {
     int64_t number = 0;

@@ -36,9 +36,10 @@ static char *permit_put_acquire(char *at, struct hlk_command *cmd)
 
 static char *permit_put_release(char *at, struct hlk_command *cmd)
 {
-    at = permit_put_channel(put_id(permit_head(at, cmd, 5), cmd), cmd);
+    at = permit_put_channel(put_id(permit_head(at, cmd, cmd->drops ? 6 : 5), cmd), cmd);
     at = hlk_wire_number(at, cmd->yield_ms);
-    return permit_put_ticket(hlk_wire_number(at, cmd->tombstone ? HLK_TOMBSTONE_MS : 0), cmd);
+    at = permit_put_ticket(hlk_wire_number(at, cmd->tombstone ? HLK_TOMBSTONE_MS : 0), cmd);
+    return cmd->drops ? hlk_wire_number(at, 1) : at;
 }
 
 static char *permit_put_query(char *at, struct hlk_command *cmd)
@@ -49,7 +50,7 @@ static char *permit_put_query(char *at, struct hlk_command *cmd)
 
 static char *permit_put_change(char *at, struct hlk_command *cmd)
 {
-    static const char *const names[] = { "try_set", "set", "add", "get" };
+    static const char *const names[] = { "try_set", "set", "add", "get", "delete" };
     at = permit_head(at, cmd, 3);
     at = hlk_wire_word(at, names[cmd->change], strlen(names[cmd->change]));
     return permit_put_channel(hlk_wire_number(at, cmd->count), cmd);

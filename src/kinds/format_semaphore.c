@@ -45,7 +45,9 @@ static char *semaphore_put_confirm(char *at, struct hlk_command *cmd)
 
 static char *put_change(char *at, struct hlk_command *cmd)
 {
-    static const char *const names[] = { "release", "release_if", "settle", "try_set", "add", "drain", "get" };
+    static const char *const names[] = {
+        "release", "release_if", "settle", "try_set", "add", "drain", "get", "delete"
+    };
     at = put_text(semaphore_head(at, cmd, cmd->yield_ms ? 7 : 6), names[cmd->change]);
     at = hlk_put_field(hlk_wire_number(at, cmd->count), cmd->client_id, cmd->hold);
     at = put_text(hlk_put_key(at, cmd, hlk_key_semaphore_channel), cmd->settled);

@@ -48,7 +48,8 @@ enum hlk_semaphore_change {
     HLK_PERMITS_TRY_SET,        /* cmd->count, if there is no semaphore; for cmd->lease_ms, if that is not 0 */
     HLK_PERMITS_ADD,            /* cmd->count more or, if that is negative, less */
     HLK_PERMITS_DRAIN,
-    HLK_PERMITS_GET
+    HLK_PERMITS_GET,
+    HLK_PERMITS_DELETE
 };
 extern const struct hlk_command_type hlk_command_permits;
 
@@ -63,7 +64,8 @@ enum hlk_permits_change {
     HLK_LEASED_TRY_SET,         /* cmd->count free ones, if there is no number yet */
     HLK_LEASED_SET,             /* cmd->count in all */
     HLK_LEASED_ADD,             /* cmd->count more or, if that is negative, less */
-    HLK_LEASED_GET
+    HLK_LEASED_GET,
+    HLK_LEASED_DELETE           /* if none is held */
 };
 extern const struct hlk_command_type hlk_permits_change;
 

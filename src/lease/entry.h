@@ -100,6 +100,7 @@ struct hlk_local_waiter {
     uint64_t h;                         /* != 0: it is the head waiter, with this hold id */
     bool fixed;                         /* lease_ms is not renewed */
     bool fenced;
+    bool drops;                         /* leased permits: the release of its hold may delete their number */
     int64_t permits;                    /* of a semaphore: how many it takes; 0: a lock */
     bool no_nesting;                    /* a nested acquire is refused: HLK_ENTER_DEADLOCK */
     bool once;                          /* one try: does not wait, but is woken when the head waiter has its reply */
@@ -321,7 +322,7 @@ struct hlk_release_record {        /* what a release needs to know of its hold *
     int64_t known_ms;       /* when the attempt was sent whose reply was the last to confirm the hold; 0: none */
     unsigned count;
     int64_t permits;        /* of a semaphore: so many are taken by it */
-    bool fenced;
+    bool fenced, drops;
     int64_t brief_ms;           /* > 0: acquired through the queue just now, at most so much of its ttl is left */
     const char *why;            /* HLK_LET_LOST: a literal */
     struct hlk_member member;   /* in doubt, after a wait: a late attempt may have taken this ticket again */

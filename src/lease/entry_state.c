@@ -29,6 +29,7 @@ void hlk_entry_fill_record(const struct hlk_entry *e, struct hlk_release_record 
     out->doubt = e->hold.doubt;
     out->known_ms = e->hold.lease.sent_ms;
     out->until_ms = hlk_clock_after(e->hold.lease.ends_ms, e->hold.lease.raising_ms);
+    out->drops = e->hold.drops;
     out->fenced = e->hold.ticket && e->hold.ticket->token > 0;
     bool waited = hlk_hold_queued(&e->hold, e->hold.id);
     out->permits = e->hold.ticket ? e->hold.ticket->member.tokens : 0;
@@ -59,6 +60,7 @@ void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *ou
     hlk_mutex_lock(e->mu);
     bool queued = hlk_hold_queued(&e->hold, e->hold.id);
     *out = (struct hlk_release_record){ .h = e->hold.id,
+                                        .drops = e->hold.drops,
                                         .permits = e->hold.ticket ? e->hold.ticket->member.tokens : 0,
                                         .member = queued ? e->hold.ticket->member : (struct hlk_member){ 0, 0, 0, 0 } };
     hlk_mutex_unlock(e->mu);
@@ -76,6 +78,7 @@ void hlk_entry_new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     e->hold.id = waiter->h = atomic_fetch_add(&e->node->table->last_h, 1) + 1;
     e->hold.replicated = e->hold.doubt = e->hold.broken = e->busy = false;
+    e->hold.drops = waiter->drops;
 }
 
 bool hlk_passing_is_contended(const struct hlk_passing *passing, int64_t now_ms)

@@ -12,6 +12,7 @@ void hlk_hold_end_fill(struct hlk_release *pending, const struct hlk_entry *e, c
     pending->cmd.type = &hlk_entry_format(e)->release;
     pending->cmd.hold = record->h;
     pending->cmd.fenced = record->fenced;
+    pending->cmd.drops = record->drops;
     pending->cmd.member = record->member;
     pending->cmd.count = record->permits;
     pending->cmd.brief_ms = record->brief_ms;

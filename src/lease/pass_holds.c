@@ -52,6 +52,7 @@ static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const
     e->hold.lease = from->lease;
     e->hold.replicated = from->replicated;
     e->hold.passes = true;
+    e->hold.drops = waiter->drops;
     e->hold.doubt = e->hold.broken = e->hold.shown = e->busy = false;
     hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
     hlk_entry_move(e, HLK_ENTRY_HELD);

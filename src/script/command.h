@@ -99,6 +99,7 @@ struct hlk_command {
                                      * is the field alone */
     int64_t brief_ms;               /* end: a hold by grant that was short (lua/lock_release.lua); 0: another one */
     int64_t yield_ms;               /* end: with a yield window */
+    bool drops;                     /* end of a permit: HLK_PERMITS_DROP */
     bool fenced;                    /* acquire, end: the counter of tokens is among the keys */
     bool checks_other_kinds;        /* fair acquire: is it somebody's plain lock, too? */
     bool tombstone;                 /* end: leaves a tombstone */

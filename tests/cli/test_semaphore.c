@@ -81,6 +81,31 @@ Test(cli_semaphore, leaves_a_number_alone_that_it_has_not_set)
     cr_assert_eq(raw_int(redis, "GET t"), 3);
 }
 
+Test(cli_semaphore, leaves_no_number_with_drop)
+{
+    cr_assert_eq(RUN("semaphore", "-k2", "--drop", "t", "true"), 0);
+    cr_assert_eq(raw_int(redis, "DBSIZE"), 0);
+    cr_assert_eq(RUN("semaphore", "-k2", "t", "true"), 0);
+    cr_assert_eq(raw_int(redis, "GET t"), 2);
+    cr_assert_eq(RUN("semaphore", "-k3", "--drop", "t", "true"), 0);
+    cr_assert_eq(raw_int(redis, "DBSIZE"), 0);
+}
+
+Test(cli_semaphore, deletes_a_number_that_nobody_needs)
+{
+    struct command *holder = start_holder("2"), *c = COMMAND("semaphore", "--delete", "t");
+    cr_assert_eq(command_end(c), 1);
+    cr_assert(strstr(c->text[ERR], ": 1 are held; nothing was changed"), "%s", c->text[ERR]);
+    command_free(c);
+    end_holder(holder);
+    cr_assert_eq(RUN("semaphore", "t", "--delete"), 0);
+    cr_assert_eq(raw_int(redis, "DBSIZE"), 0);
+    c = COMMAND("semaphore", "--delete", "t");
+    cr_assert_eq(command_end(c), 1);
+    cr_assert(strstr(c->text[ERR], "their number was never set"), "%s", c->text[ERR]);
+    command_free(c);
+}
+
 /* Nobody is left to release, or to renew. */
 Test(cli_semaphore, gets_the_permit_of_a_host_that_died)
 {
@@ -139,7 +164,11 @@ Test(cli_semaphore, refuses_bad_input)
         { "semaphore", "-k", "1", "t" },
         { "semaphore", "-k", "1", "--fair", "t" },
         { "semaphore", "-k", "1", "--string", "t", "true" },
+        { "semaphore", "--delete", "t", "true" },
+        { "semaphore", "--delete", "--drop", "t" },
+        { "semaphore", "--delete", "-k", "1", "t" },
         { "run", "-k", "1", "t", "true" },
+        { "run", "--drop", "t", "true" },
         { "show", "--semaphore", "--fair", "t" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -205,7 +205,7 @@ Test(lock_arguments, unknown_kinds_and_flags_are_invalid)
     cr_assert_null(hlk_lock_create(client, "t", &lock_opts));
     cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
     lock_opts.max_hold_ms = 0;
-    lock_opts.reserved = 1;
+    lock_opts.flags = 2;
     cr_assert_null(hlk_lock_create(client, "t", &lock_opts));
     cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
     opts.flags = 0x8000u;

@@ -363,6 +363,25 @@ Test(semaphore, is_made_by_a_release_unless_that_is_unwanted)
     cr_assert_eq(semaphore_free(), 3);
 }
 
+/* Waiters wait on, until somebody makes it again. */
+Test(semaphore, is_deleted_whatever_it_has)
+{
+    struct taker taker = { .wait_ms = HLK_FOREVER };
+    cr_assert_eq(hlk_semaphore_delete(permits), HLK_NOT_HOLDER);
+    semaphore_set(2);
+    cr_assert_eq(hlk_semaphore_acquire(permits, 2, HLK_NOWAIT), HLK_OK);
+    queue_taker(&taker, theirs, 1);
+    cr_assert_eq(hlk_semaphore_delete(permits), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(raw_int(fixture.redis, "EXISTS t"), 0);
+    cr_assert_eq(hlk_semaphore_release_if_exists(permits, 2), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_semaphore_try_set(theirs, 1, 0), HLK_OK);
+    got(&taker);
+    raw(fixture.redis, "DEL t");
+    raw(fixture.redis, "HSET t a 1");
+    cr_assert_eq(hlk_semaphore_delete(permits), HLK_E_SERVER);
+    cr_assert_eq(raw_int(fixture.redis, "DEL t"), 1);
+}
+
 Test(semaphore, never_has_more_than_redisson_can_read)
 {
     semaphore_set(HLK_PERMITS_MAX);

@@ -110,6 +110,34 @@ Test(redisson_permits, java_waits_for_c)
     cr_assert_eq(raw_int(fixture.redis, "GET t"), 0);
 }
 
+/* Its number stays, and ours while it waits. */
+Test(redisson_permits, of_ours_are_not_dropped_under_java)
+{
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_LOCK_PERMIT;
+    opts.flags = HLK_PERMITS_DROP;
+    opts.permits = LIMIT;
+    hlk_lock *lock = hlk_lock_create(fixture.client, "t", &opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_str_eq(peer_ask(fixture.java, "A.1 permcounts t"), "2/0/2");
+    cr_assert_eq(hlk_permits_delete(permits), HLK_OK, "%s", hlk_last_error());
+    hlk_lock_destroy(lock);
+    opts.permits = 1;
+    lock = hlk_lock_create(fixture.client, "t", &opts);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    struct watch *watch = watch_start(fixture.server);
+    peer_tell(fixture.java, "A.1 permacquire t 60000");
+    watch_for(watch, "J> subscribe*");
+    watch_for(watch, "J> evalsha*");
+    cr_assert(peer_waits(fixture.java, "A.1"));
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(strlen(peer_answer(fixture.java, "A.1")->text), 32);
+    watch_stop(watch);
+    hlk_lock_destroy(lock);
+    raw(fixture.redis, "DEL hasplock_queue:{t}"); /* of a window, if this release opened one */
+}
+
 /* Both sides wait for one permit at the same time, again and again: neither keeps the other out. */
 Test(redisson_permits, are_shared_by_both_in_turns)
 {
