@@ -50,8 +50,8 @@ end
 
 if left >= n then
     redis.call('incrby', key, '-' .. ARGV[1])
+    note(queue, 3e15, hold) -- before what is removed, which would end the queue and its ttl with it
     remove(queue, place > 0 and member or nil, settled, hold)
-    note(queue, 3e15, hold)
     if place > 0 and not called then
         call_next(key, queue, left - n)
     end

@@ -66,9 +66,10 @@ if sum > 2147483647 or sum < -2147483648 then
         ' permits, which is no number that Redisson reads. Nothing was changed')
 end
 if release then
-    remove(queue, hold, settled, hold)
+    redis.call('zrem', queue, hold) -- nothing: a full server allows this write, and then the rest
     redis.call('incrby', key, n)
     note(queue, 3e15, hold)
+    remove(queue, nil, settled, hold)
 elseif ttl ~= '0' then
     redis.call('set', key, n, 'px', ttl)
 else
