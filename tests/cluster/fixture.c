@@ -1,6 +1,7 @@
 #include "fixture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct cluster *cluster;
@@ -55,6 +56,24 @@ bool is_at(const hlk_lock *lock, int server)
     char key[96];
     snprintf(key, sizeof key, "\"%s\"", hlk_lock_name(lock));
     return strstr(keys, key) != NULL;
+}
+
+static long long offset_of(int server, const char *field)
+{
+    const char *at = strstr(raw(cluster->redis[server], "INFO replication"), field);
+    return at ? strtoll(at + strlen(field), NULL, 10) : -1;
+}
+
+int replica_of(int server)
+{
+    return (server + MASTERS) % cluster->n;
+}
+
+/* WAIT would be about what this connection wrote. */
+void replicated(int server)
+{
+    long long written = offset_of(server, "master_repl_offset:");
+    WAIT_FOR(offset_of(replica_of(server), "slave_repl_offset:") >= written);
 }
 
 void acquire(hlk_lock *lock)

@@ -22,6 +22,8 @@ hlk_client *open_cluster(void);             /* with these, and all masters in it
 hlk_lock *lock_at(hlk_client *client, int server, int i, const struct hlk_lock_opts *opts);     /* cluster_name */
 unsigned slot_of(const hlk_lock *lock);
 bool is_at(const hlk_lock *lock, int server);       /* the lock's key is there */
+int replica_of(int server);                         /* of cluster_begin_replicas; the other way, too */
+void replicated(int server);                        /* waits until its replica has all that was written so far */
 void acquire(hlk_lock *lock);
 void release(hlk_lock *lock);
 

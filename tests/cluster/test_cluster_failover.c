@@ -1,24 +1,9 @@
 /* A master that dies, and the replica that takes its place. */
 #include "fixture.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 TestSuite(cluster_failover, .init = cluster_begin_replicas, .fini = cluster_end, .timeout = 120);
-
-static long long offset_of(int server, const char *field)
-{
-    const char *at = strstr(raw(cluster->redis[server], "INFO replication"), field);
-    return at ? strtoll(at + strlen(field), NULL, 10) : -1;
-}
-
-/* What was written has reached the replica. (WAIT would be about what this connection wrote.) */
-static void replicated(int server)
-{
-    long long written = offset_of(server, "master_repl_offset:");
-    WAIT_FOR(offset_of(MASTERS + server, "slave_repl_offset:") >= written);
-}
 
 static int new_master(unsigned slot)
 {

@@ -6,28 +6,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A hold in doubt leaves a tombstone, and a semaphore's call a note. */
-static void allow_tombstones(const struct every_kind *kind)
-{
-    every_allow(kind->has_number ? SERVER_QUEUE : SERVER_VOID);
-    every_allow("void:hasplock_rwlock:*");
-    every_allow("hasplock_fair:*");
-}
-
 /* The fault hits the acquire, then the release. */
 static void survive(const struct every_kind *kind, enum proxy_fault fault)
 {
-    struct every_handle own = every_handle(kind, every_open(NULL), NULL);
-    struct every_handle other = every_other(kind, every_open_beside());
-    allow_tombstones(kind);
+    struct every_handle own = every_handle(kind, every_open(NULL), NULL), other = every_other(kind, every_open(NULL));
+    every_allow_tombstones(kind);
     every_is_free(own); /* the scripts are loaded */
-    proxy_arm(fixture.proxy, fault, PROXY_SCRIPTS, 1);
+    every_place->arm(fault);
     every_acquired(own);
-    cr_assert(proxy_struck(fixture.proxy));
+    every_place->wait_struck();
     every_is_held(other);
-    proxy_arm(fixture.proxy, fault, PROXY_SCRIPTS, 1);
+    every_place->arm(fault);
     enum hlk_status status = every_release(own);
     cr_assert(status == HLK_OK || status == HLK_E_UNSURE, "%s", hlk_last_error());
+    every_place->wait_struck();
     every_is_free(other);
     every_is_free(own);
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
@@ -54,9 +46,7 @@ void stays_when_the_server_restarts_with_data(const struct every_kind *kind)
     struct every_handle own = every_handle(kind, client, NULL), other = every_other(kind, every_open(NULL));
     every_acquired(own);
     uint64_t before = fixture_counters(client).reconnects;
-    server_restart(fixture.server, true);
-    redisFree(fixture.redis);
-    fixture.redis = raw_open(fixture.server);
+    every_place->restart(true);
     WAIT_FOR(fixture_counters(client).reconnects > before);
     every_is_held(other);
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
@@ -70,13 +60,11 @@ void is_gone_when_the_server_restarts_without(const struct every_kind *kind)
     hlk_client *client = every_open(NULL);
     struct every_handle own = every_handle(kind, every_open_with_watchdog(), NULL), other = every_other(kind, client);
     struct every_call call;
-    allow_tombstones(kind);
+    every_allow_tombstones(kind);
     every_acquired(own);
     call_start_wait(&call, other, PATIENCE_MS);
     every_wait_for_waiters(client, 1);
-    server_restart(fixture.server, false);
-    redisFree(fixture.redis);
-    fixture.redis = raw_open(fixture.server);
+    every_place->restart(false);
     if (own.semaphore)
         cr_assert_eq(hlk_semaphore_try_set(own.semaphore, 1, 0), HLK_OK, "%s", hlk_last_error());
     else
@@ -89,14 +77,10 @@ void is_gone_when_the_server_restarts_without(const struct every_kind *kind)
 
 static _Noreturn void hold_until_killed(const struct every_kind *kind, int to)
 {
-    struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
-    hlk_client *client;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    opts.watchdog_ms = every_place->watchdog_ms;
-    if (hlk_client_open(&client, fixture.url, &opts) != HLK_OK)
-        _exit(1);
+    hlk_client *client = every_open_with_watchdog();
     if (every_acquire(every_make(kind, client, NULL), HLK_NOWAIT) != HLK_OK || write(to, "h", 1) != 1)
-        _exit(2);
+        _exit(1);
     for (;;)
         pause();
 }

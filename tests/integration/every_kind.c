@@ -43,12 +43,32 @@ static void one_allow(const char *glob)
     server_allow(fixture.server, glob);
 }
 
+static void one_arm(enum proxy_fault fault)
+{
+    proxy_arm(fixture.proxy, fault, PROXY_SCRIPTS, 1);
+}
+
+static void one_wait_struck(void)
+{
+    proxy_wait_struck(fixture.proxy);
+}
+
+static void one_restart(bool keep_data)
+{
+    server_restart(fixture.server, keep_data);
+    redisFree(fixture.redis);
+    fixture.redis = raw_open(fixture.server);
+}
+
 const struct every_place every_one_server = { .begin = fixture_begin,
                                               .end = fixture_end,
                                               .open = fixture_open,
                                               .close = fixture_close,
                                               .each_server = one_each_server,
                                               .allow = one_allow,
+                                              .arm = one_arm,
+                                              .wait_struck = one_wait_struck,
+                                              .restart = one_restart,
                                               .watchdog_ms = 600,
                                               .counts_waits = true,
                                               .has_margin = true };
@@ -80,6 +100,13 @@ void every_allow(const char *glob)
     every_place->allow(glob);
 }
 
+void every_allow_tombstones(const struct every_kind *kind)
+{
+    every_allow(kind->has_number ? SERVER_QUEUE : SERVER_VOID);
+    every_allow("void:hasplock_rwlock:*");
+    every_allow("hasplock_fair:*");
+}
+
 void every_end(void)
 {
     if (!own.kind)
@@ -107,15 +134,6 @@ hlk_client *every_open(const struct hlk_client_opts *opts)
 {
     struct hlk_client_opts usual = every_opts();
     return every_place->open(opts ? opts : &usual);
-}
-
-hlk_client *every_open_beside(void)
-{
-    const char *url = fixture.url;
-    fixture.url = hlk_test_url(fixture.server);
-    hlk_client *client = every_open(NULL);
-    fixture.url = url;
-    return client;
 }
 
 void every_wait_for_waiters(hlk_client *client, unsigned n)

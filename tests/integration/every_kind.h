@@ -1,6 +1,6 @@
 /* every_kind.h - the kinds of lock as a table, and the places where they are kept: one server, a server with replicas,
- * a quorum. What holds for each kind is a function in every_promise.c; each test_every_kind*.c makes a test of each
- * promise for each kind at its place.
+ * a quorum, a cluster. What holds for each kind is a function in every_promise.c or every_fault.c; each
+ * test_every_kind*.c makes a test of each promise for each kind at its place.
  *
  * A kind that is not in the table fails every_kind.has_a_row_for_each_kind. The lock is "t". */
 #ifndef HLK_TEST_INTEGRATION_EVERY_KIND_H
@@ -40,6 +40,10 @@ struct every_place {
     void (*close)(hlk_client *client);
     void (*each_server)(void (*fn)(redisContext *redis));
     void (*allow)(const char *glob);    /* server_allow */
+    /* At the next script: of the lock's server, of most masters. Once for each, which wait_struck waits for. */
+    void (*arm)(enum proxy_fault fault);
+    void (*wait_struck)(void);
+    void (*restart)(bool keep_data);    /* the lock's server; of a quorum one master */
     int64_t watchdog_ms;        /* short, for a loss or a renewal that a test waits for */
     bool counts_waits;          /* in hlk_counters.waiting */
     bool has_margin;            /* of a tenth of the lease, between held_until and the next holder */
@@ -51,11 +55,11 @@ void every_begin(const struct every_kind *kind, unsigned flags);    /* of fixtur
 void every_end(void);                                               /* no-op without the first one */
 
 void every_allow(const char *glob);                                 /* a key that may be left */
+/* A hold in doubt leaves a tombstone, and a semaphore's call a note. */
+void every_allow_tombstones(const struct every_kind *kind);
 
 struct hlk_client_opts every_opts(void);
 hlk_client *every_open(const struct hlk_client_opts *opts);
-/* The same, past the proxy. */
-hlk_client *every_open_beside(void);
 /* Until n calls of it wait, if the place counts that. */
 void every_wait_for_waiters(hlk_client *client, unsigned n);
 

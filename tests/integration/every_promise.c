@@ -140,6 +140,8 @@ static void complete(const struct every_kind *kind, unsigned flags)
 {
     static struct every_done done, end;
     struct hlk_client_opts opts = every_opts();
+    memset(&done, 0, sizeof done);
+    memset(&end, 0, sizeof end);
     opts.flags = flags;
     hlk_client *client = every_open(&opts);
     hlk_owner *owner = hlk_owner_create(client, "o");
@@ -267,17 +269,9 @@ void is_free_when_its_client_closes(const struct every_kind *kind)
 
 /* --- handles that are made for one call --- */
 
-enum { THREADS = 4, ROUNDS = 100 };
+enum { THREADS = EVERY_VISITORS };
 
-struct visitor {
-    const struct every_kind *kind;
-    hlk_client *client;
-    pthread_t thread;
-    enum hlk_status status;
-    char error[512];
-};
-
-static void visit(struct visitor *visitor)
+static void visit(struct every_visitor *visitor)
 {
     struct every_handle own = every_make(visitor->kind, visitor->client, NULL);
     visitor->status = every_acquire(own, PATIENCE_MS);
@@ -290,25 +284,35 @@ static void visit(struct visitor *visitor)
 
 static void *visit_often(void *arg)
 {
-    struct visitor *visitor = arg;
-    for (int i = 0; i < ROUNDS && visitor->status == HLK_OK; i++)
+    struct every_visitor *visitor = arg;
+    for (int i = 0; i < EVERY_ROUNDS && visitor->status == HLK_OK; i++)
         visit(visitor);
     return NULL;
 }
 
-void has_handles_that_come_and_go(const struct every_kind *kind)
+void visitors_start(struct every_visitor *visitors, const struct every_kind *kind)
 {
-    struct visitor visitors[THREADS];
     hlk_client *clients[] = { every_open(NULL), every_open(NULL) };
-    for (int i = 0; i < THREADS; i++) {
-        visitors[i] = (struct visitor){ .kind = kind, .client = clients[i % 2] };
+    for (int i = 0; i < EVERY_VISITORS; i++) {
+        visitors[i] = (struct every_visitor){ .kind = kind, .client = clients[i % 2] };
         cr_assert_eq(pthread_create(&visitors[i].thread, NULL, visit_often, &visitors[i]), 0);
     }
-    for (int i = 0; i < THREADS; i++)
+}
+
+void visitors_end(struct every_visitor *visitors)
+{
+    for (int i = 0; i < EVERY_VISITORS; i++)
         cr_assert_eq(pthread_join(visitors[i].thread, NULL), 0);
-    for (int i = 0; i < THREADS; i++)
+    for (int i = 0; i < EVERY_VISITORS; i++)
         cr_assert_eq(visitors[i].status, HLK_OK, "%s", visitors[i].error);
-    every_is_free(every_handle(kind, clients[0], NULL));
+    every_is_free(every_handle(visitors->kind, visitors->client, NULL));
+}
+
+void has_handles_that_come_and_go(const struct every_kind *kind)
+{
+    struct every_visitor visitors[EVERY_VISITORS];
+    visitors_start(visitors, kind);
+    visitors_end(visitors);
 }
 
 /* Each is destroyed while it waits. */
@@ -318,6 +322,8 @@ void has_async_handles_that_come_and_go(const struct every_kind *kind)
     hlk_client *client = every_open(NULL);
     hlk_owner *owners[THREADS];
     struct every_handle other = every_other(kind, every_open(NULL)), own = { NULL, NULL };
+    memset(done, 0, sizeof done);
+    memset(ends, 0, sizeof ends);
     every_acquired(other);
     for (int i = 0; i < THREADS; i++) {
         owners[i] = hlk_owner_create(client, NULL);

@@ -44,6 +44,18 @@ EACH_PROMISE_OF_HOLDS(EVERY_DECLARE, k)
 EACH_PROMISE_OF_CALLS_AT_A_SERVER(EVERY_DECLARE, k)
 EACH_PROMISE_OF_HOLDS_AT_A_SERVER(EVERY_DECLARE, k)
 
+/* Threads that make a handle, acquire, release and destroy it, EVERY_ROUNDS times each. None may fail. */
+enum { EVERY_VISITORS = 4, EVERY_ROUNDS = 100 };
+struct every_visitor {
+    const struct every_kind *kind;
+    hlk_client *client;
+    pthread_t thread;
+    enum hlk_status status;
+    char error[512];
+};
+void visitors_start(struct every_visitor *visitors, const struct every_kind *kind);
+void visitors_end(struct every_visitor *visitors);
+
 /* The suite of a kind, and its test of one promise. */
 #define EVERY_SUITE(kind) TestSuite(every_kind_##kind, .fini = every_end, .timeout = 90);
 #define EVERY_TEST(kind, promise, flags)                                                                               \

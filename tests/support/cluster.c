@@ -14,9 +14,29 @@ static void expect_ok(const char *answer, const char *what)
         test_give_up("cluster: %s: %s", what, answer);
 }
 
-static int start_server(struct cluster *cluster)
+/* Where clients and the other servers' maps have it. */
+static int port_of(const struct cluster *cluster, int i)
+{
+    return cluster->proxies[i] ? proxy_port(cluster->proxies[i]) : cluster->servers[i]->port;
+}
+
+/* The proxy comes first: the server's command line has its port. */
+static void add_proxy(struct cluster *cluster, int i, const char **extra)
+{
+    static const struct server none;
+    cluster->proxies[i] = proxy_start(&none);
+    snprintf(cluster->announced_text[i], sizeof cluster->announced_text[i], "%d", proxy_port(cluster->proxies[i]));
+    extra[0] = "--cluster-announce-port";
+    extra[1] = cluster->announced_text[i];
+    extra[2] = "--appendfsync"; /* what was written outlasts the process */
+    extra[3] = "no";
+    extra[4] = NULL;
+}
+
+static int start_server(struct cluster *cluster, bool behind_proxy)
 {
     static char timeout[16];
+    unsigned flags = SERVER_TCP | SERVER_NOACL | (behind_proxy ? SERVER_AOF : 0);
     int i = cluster->n++;
     cluster->bus_held[i] = port_reserve(&cluster->bus[i]);
     snprintf(cluster->bus_text[i], sizeof cluster->bus_text[i], "%d", cluster->bus[i]);
@@ -37,7 +57,11 @@ static int start_server(struct cluster *cluster)
                             "yes", /* else a restarted replica has data of long ago */
                             NULL };
     memcpy(cluster->extra[i], extra, sizeof extra);
-    cluster->servers[i] = server_start(SERVER_TCP | SERVER_NOACL, cluster->extra[i]);
+    if (behind_proxy)
+        add_proxy(cluster, i, cluster->extra[i] + sizeof extra / sizeof *extra - 1);
+    cluster->servers[i] = server_start(flags, cluster->extra[i]);
+    if (behind_proxy)
+        proxy_move(cluster->proxies[i], cluster->servers[i]);
     cluster->redis[i] = raw_open(cluster->servers[i]);
     snprintf(cluster->ids[i], sizeof cluster->ids[i], "%.40s", raw(cluster->redis[i], "CLUSTER MYID") + 1);
     return i;
@@ -45,8 +69,7 @@ static int start_server(struct cluster *cluster)
 
 static void meet(struct cluster *cluster, int i)
 {
-    expect_ok(raw(cluster->redis[0], "CLUSTER MEET 127.0.0.1 %d %d", cluster->servers[i]->port, cluster->bus[i]),
-              "MEET");
+    expect_ok(raw(cluster->redis[0], "CLUSTER MEET 127.0.0.1 %d %d", port_of(cluster, i), cluster->bus[i]), "MEET");
 }
 
 static bool knows_all(struct cluster *cluster, int i)
@@ -99,12 +122,12 @@ static void add_replica(struct cluster *cluster, int i)
     WAIT_FOR(known_as_replica(cluster, i, master));
 }
 
-struct cluster *cluster_start(int masters, int replicas)
+static struct cluster *start(int masters, int replicas, bool behind_proxies)
 {
     struct cluster *cluster = calloc(1, sizeof *cluster);
     cluster->masters = masters;
     for (int i = 0; i < masters + replicas; i++)
-        start_server(cluster);
+        start_server(cluster, behind_proxies);
     for (int i = 0; i < masters; i++)
         add_slots(cluster, i);
     for (int i = 1; i < cluster->n; i++)
@@ -115,13 +138,23 @@ struct cluster *cluster_start(int masters, int replicas)
     size_t len = (size_t)snprintf(cluster->url, sizeof cluster->url, "redis+cluster://");
     for (int i = 0; i < masters; i++)
         len += (size_t)snprintf(cluster->url + len, sizeof cluster->url - len, "%s127.0.0.1:%d", i ? "," : "",
-                                cluster->servers[i]->port);
+                                port_of(cluster, i));
     return cluster;
+}
+
+struct cluster *cluster_start(int masters, int replicas)
+{
+    return start(masters, replicas, false);
+}
+
+struct cluster *cluster_start_behind_proxies(int masters)
+{
+    return start(masters, 0, true);
 }
 
 int cluster_add(struct cluster *cluster)
 {
-    int i = start_server(cluster);
+    int i = start_server(cluster, false);
     meet(cluster, i);
     WAIT_FOR(all_know_all(cluster));
     return i;
@@ -200,7 +233,7 @@ static bool all_agree(struct cluster *cluster, unsigned slot, int master)
 {
     bool agree = true;
     for (int i = 0; i < cluster->n && agree; i++)
-        agree = !cluster->redis[i] || master_by(cluster->redis[i], slot) == cluster->servers[master]->port;
+        agree = !cluster->redis[i] || master_by(cluster->redis[i], slot) == port_of(cluster, master);
     return agree;
 }
 
@@ -228,31 +261,48 @@ void cluster_kill(struct cluster *cluster, int server)
     server_kill(cluster->servers[server]);
 }
 
+void cluster_restart(struct cluster *cluster, int server, bool keep_data)
+{
+    redisFree(cluster->redis[server]);
+    server_restart(cluster->servers[server], keep_data);
+    cluster->redis[server] = raw_open(cluster->servers[server]);
+    WAIT_FOR(all_know_all(cluster));
+}
+
 int cluster_master_of(struct cluster *cluster, unsigned slot)
 {
     for (int i = 0; i < cluster->n; i++)
-        if (cluster->redis[i] && master_by(cluster->redis[i], slot) == cluster->servers[i]->port)
+        if (cluster->redis[i] && master_by(cluster->redis[i], slot) == port_of(cluster, i))
             return i;
     return -1;
+}
+
+const char *cluster_leftovers(struct cluster *cluster)
+{
+    static char text[600];
+    for (int i = 0; i < cluster->n; i++) {
+        const char *left = cluster->redis[i] ? server_leftovers(cluster->servers[i]) : NULL;
+        if (left) {
+            snprintf(text, sizeof text, "server %d:%s", i, left);
+            return text;
+        }
+    }
+    return NULL;
 }
 
 /* All are asked before the first one stops: the cluster is down soon after, and answers nothing. */
 void cluster_finish(struct cluster *cluster)
 {
-    char text[512] = "";
-    for (int i = 0; i < cluster->n && !text[0]; i++) {
-        const char *left = cluster->redis[i] ? server_leftovers(cluster->servers[i]) : NULL;
-        if (left)
-            snprintf(text, sizeof text, "server %d:%s", i, left);
-    }
+    const char *left = cluster_leftovers(cluster);
     for (int i = 0; i < cluster->n; i++) {
         if (cluster->redis[i])
             redisFree(cluster->redis[i]);
         close(cluster->bus_held[i]);
+        proxy_stop(cluster->proxies[i]);
     }
     for (int i = 0; i < cluster->n; i++)
         server_stop(cluster->servers[i]);
     free(cluster);
-    if (text[0])
-        test_give_up("left in the cluster: %s", text);
+    if (left)
+        test_give_up("left in the cluster: %s", left);
 }

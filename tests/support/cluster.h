@@ -10,6 +10,7 @@
 #ifndef HLK_TEST_CLUSTER_H
 #define HLK_TEST_CLUSTER_H
 
+#include "support/proxy.h"
 #include "support/raw.h"
 #include "support/server.h"
 
@@ -19,15 +20,19 @@ struct cluster {
     int n, masters;
     struct server *servers[CLUSTER_MOST];
     redisContext *redis[CLUSTER_MOST];          /* as raw_open; NULL once its server was killed */
+    struct proxy *proxies[CLUSTER_MOST];        /* of cluster_start_behind_proxies, else NULL */
     char ids[CLUSTER_MOST][48];
     char bus_text[CLUSTER_MOST][8];
     int bus[CLUSTER_MOST], bus_held[CLUSTER_MOST];
-    const char *extra[CLUSTER_MOST][16];
+    char announced_text[CLUSTER_MOST][8];
+    const char *extra[CLUSTER_MOST][20];
     unsigned char owner[CLUSTER_SLOTS];         /* as started, and as moved by cluster_move */
     char url[256];                              /* redis+cluster://, with all masters */
 };
 
 struct cluster *cluster_start(int masters, int replicas);       /* replica i follows master i % masters */
+/* Masters with an AOF. Each announces its proxy's port, so clients reach it through the proxy. */
+struct cluster *cluster_start_behind_proxies(int masters);
 int cluster_add(struct cluster *cluster);       /* a master without slots that the others know; its number */
 unsigned cluster_slot(struct cluster *cluster, const char *key);
 int cluster_owner(struct cluster *cluster, const char *key);    /* which server keeps it */
@@ -41,8 +46,12 @@ void cluster_move_end(struct cluster *cluster, unsigned slot, int to);
 void cluster_move(struct cluster *cluster, unsigned slot, int to);              /* the three */
 
 void cluster_kill(struct cluster *cluster, int server);         /* kill -9 */
+/* The same address and slots; with data only if it has an AOF. Waits until it serves its slots: two seconds. */
+void cluster_restart(struct cluster *cluster, int server, bool keep_data);
 /* Which living server says of itself that it is the slot's master; -1: none yet. */
 int cluster_master_of(struct cluster *cluster, unsigned slot);
+/* server_leftovers of those that run. NULL: nothing is left. */
+const char *cluster_leftovers(struct cluster *cluster);
 void cluster_finish(struct cluster *cluster);   /* leftovers fail the test, of servers that run; then stops all */
 
 #endif

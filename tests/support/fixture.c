@@ -247,6 +247,13 @@ struct fixture_event fixture_wait_event(int kind, const char *lock)
     return found;
 }
 
+void fixture_forget_events(void)
+{
+    pthread_mutex_lock(&own.mu);
+    own.event_count = 0;
+    pthread_mutex_unlock(&own.mu);
+}
+
 bool fixture_logged(const char *text)
 {
     pthread_mutex_lock(&own.mu);

@@ -68,6 +68,7 @@ struct fixture_event {
 };
 size_t fixture_events(int kind, const char *lock);                    /* so far; kind 0: all, lock NULL: all */
 struct fixture_event fixture_wait_event(int kind, const char *lock);  /* the first such event; waits for it */
+void fixture_forget_events(void);                                     /* all so far */
 void fixture_on_event(const struct hlk_event *event, void *ctx);      /* records the event; for hlk_lock_opts too */
 bool fixture_logged(const char *text);                                /* in a line so far */
 
