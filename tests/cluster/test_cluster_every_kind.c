@@ -70,13 +70,14 @@ static void is_acquired_while_its_slot_moves(const struct every_kind *kind)
     Test(every_kind_##kind, calls_in_a_cluster)                                                                        \
     {                                                                                                                  \
         EACH_PROMISE_OF_CALLS(EVERY_RUN, kind)                                                                         \
-        EACH_PROMISE_OF_CALLS_AT_A_SERVER(EVERY_RUN, kind)                                                             \
+        EACH_PROMISE_OF_LOST_ANSWERS(EVERY_RUN, kind)                                                                  \
+        EACH_PROMISE_OF_RESTARTS(EVERY_RUN, kind)                                                                      \
         MOVES(kind)                                                                                                    \
     }
 #define HOLDS(kind)                                                                                                    \
     Test(every_kind_##kind, holds_in_a_cluster)                                                                        \
     {                                                                                                                  \
-        EACH_PROMISE_OF_HOLDS_AT_A_SERVER(EVERY_RUN, kind)                                                             \
+        EACH_PROMISE_OF_KILLS(EVERY_RUN, kind)                                                                         \
         EACH_PROMISE_OF_HOLDS(EVERY_RUN, kind)                                                                         \
         EVERY_RUN(kind, is_renewed_where_its_slot_is, 0)                                                               \
     }

@@ -1,7 +1,8 @@
-/* The promises that need a server of their own: lost commands and answers, restarts, a holder that is killed. */
+/* The promises about faults: lost commands and answers, restarts, a holder that is killed. */
 #include "every_promise.h"
 
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,13 +41,64 @@ void survives_an_answer_that_never_comes(const struct every_kind *kind)
     survive(kind, PROXY_SWALLOW);
 }
 
-void stays_when_the_server_restarts_with_data(const struct every_kind *kind)
+/* The same of calls with completions, in the mode of `flags`. */
+static void complete_after(const struct every_kind *kind, enum proxy_fault fault, unsigned flags)
+{
+    static struct every_done done, end;
+    struct hlk_client_opts opts = every_opts();
+    opts.reply_timeout_ms = 200;
+    opts.flags = flags;
+    hlk_client *client = every_open(&opts);
+    hlk_owner *owner = hlk_owner_create(client, "o");
+    struct every_handle own = every_handle(kind, client, owner), other = every_other(kind, every_open(NULL));
+    memset(&done, 0, sizeof done);
+    memset(&end, 0, sizeof end);
+    every_is_free(other); /* the scripts are loaded */
+    every_place->arm(fault);
+    every_acquire_async(own, NULL, &done);
+    cr_assert_eq(every_result(client, &done), HLK_OK, "%s", done.error);
+    every_place->wait_struck();
+    every_is_held(other);
+    every_place->arm(fault);
+    every_release_async(own, &end);
+    enum hlk_status status = every_result(client, &end);
+    cr_assert(status == HLK_OK || status == HLK_E_UNSURE, "%s", end.error);
+    every_place->wait_struck();
+    every_is_free(other);
+    cr_assert(atomic_load(&done.runs) == 1 && atomic_load(&end.runs) == 1);
+    hlk_owner_destroy(owner);
+}
+
+static void complete_in_both_modes(const struct every_kind *kind, enum proxy_fault fault)
+{
+    every_allow_tombstones(kind);
+    complete_after(kind, fault, 0);
+    complete_after(kind, fault, HLK_OPEN_DISPATCH);
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
+}
+
+void completes_after_a_cut_before_its_command(const struct every_kind *kind)
+{
+    complete_in_both_modes(kind, PROXY_CUT_BEFORE);
+}
+
+void completes_after_a_cut_before_its_answer(const struct every_kind *kind)
+{
+    complete_in_both_modes(kind, PROXY_CUT_AFTER);
+}
+
+void completes_after_an_answer_that_never_comes(const struct every_kind *kind)
+{
+    complete_in_both_modes(kind, PROXY_SWALLOW);
+}
+
+static void stay(const struct every_kind *kind, bool with_data)
 {
     hlk_client *client = every_open(NULL);
     struct every_handle own = every_handle(kind, client, NULL), other = every_other(kind, every_open(NULL));
     every_acquired(own);
     uint64_t before = fixture_counters(client).reconnects;
-    every_place->restart(true);
+    every_place->restart(with_data);
     WAIT_FOR(fixture_counters(client).reconnects > before);
     every_is_held(other);
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
@@ -54,8 +106,18 @@ void stays_when_the_server_restarts_with_data(const struct every_kind *kind)
     every_is_free(other);
 }
 
+void stays_when_its_server_restarts_with_data(const struct every_kind *kind)
+{
+    stay(kind, true);
+}
+
+void stays_when_a_master_restarts_without(const struct every_kind *kind)
+{
+    stay(kind, false);
+}
+
 /* Who waits has it then. A semaphore is gone with its number: somebody makes it again. */
-void is_gone_when_the_server_restarts_without(const struct every_kind *kind)
+void is_gone_when_its_server_restarts_without(const struct every_kind *kind)
 {
     hlk_client *client = every_open(NULL);
     struct every_handle own = every_handle(kind, every_open_with_watchdog(), NULL), other = every_other(kind, client);

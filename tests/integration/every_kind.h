@@ -17,6 +17,9 @@
     EACH_QUORUM_LOCK(is) is(fenced) is(fair) is(spin) is(non_reentrant_fair) is(read) is(write) is(permit)
 #define EACH_KIND(is) EACH_LOCK(is) is(semaphore)
 
+/* One of each format of keys (src/kinds): for what takes long. */
+#define EACH_FORMAT_OF_LOCKS(is) is(plain) is(fair) is(string) is(read) is(permit)
+
 #define EVERY_NUMBER(kind) EVERY_##kind,
 enum { EACH_KIND(EVERY_NUMBER) EVERY_KINDS };
 
@@ -40,7 +43,8 @@ struct every_place {
     void (*close)(hlk_client *client);
     void (*each_server)(void (*fn)(redisContext *redis));
     void (*allow)(const char *glob);    /* server_allow */
-    /* At the next script: of the lock's server, of most masters. Once for each, which wait_struck waits for. */
+    /* At the next script: of the lock's server, of most masters, once for each. wait_struck waits until it has struck,
+     * of the masters one at least, and disarms the others. */
     void (*arm)(enum proxy_fault fault);
     void (*wait_struck)(void);
     void (*restart)(bool keep_data);    /* the lock's server; of a quorum one master */

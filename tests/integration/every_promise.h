@@ -28,21 +28,35 @@
     is(kind, knows_owners, 0)                                                                                          \
     is(kind, is_free_when_its_client_closes, 0)
 
-/* Where there is one server: every_fault.c. */
-#define EACH_PROMISE_OF_CALLS_AT_A_SERVER(is, kind)                                                                    \
+/* Where commands and answers are lost: every_fault.c, as those that follow. */
+#define EACH_PROMISE_OF_LOST_ANSWERS(is, kind)                                                                         \
     is(kind, survives_a_cut_before_its_command, STAGE_PROXY)                                                           \
     is(kind, survives_a_cut_before_its_answer, STAGE_PROXY)                                                            \
     is(kind, survives_an_answer_that_never_comes, STAGE_PROXY)                                                         \
-    is(kind, stays_when_the_server_restarts_with_data, SERVER_AOF)                                                     \
-    is(kind, is_gone_when_the_server_restarts_without, 0)
-#define EACH_PROMISE_OF_HOLDS_AT_A_SERVER(is, kind)                                                                    \
-    is(kind, is_free_when_its_holder_is_killed, 0)
+    is(kind, completes_after_a_cut_before_its_command, STAGE_PROXY)                                                    \
+    is(kind, completes_after_a_cut_before_its_answer, STAGE_PROXY)                                                     \
+    is(kind, completes_after_an_answer_that_never_comes, STAGE_PROXY)
+
+/* Where a lock is on one server. */
+#define EACH_PROMISE_OF_RESTARTS(is, kind)                                                                             \
+    is(kind, stays_when_its_server_restarts_with_data, SERVER_AOF)                                                     \
+    is(kind, is_gone_when_its_server_restarts_without, 0)
+
+/* Where it is on most of the masters. */
+#define EACH_PROMISE_OF_RESTARTS_OF_A_MASTER(is, kind)                                                                 \
+    is(kind, stays_when_its_server_restarts_with_data, SERVER_AOF)                                                     \
+    is(kind, stays_when_a_master_restarts_without, 0)
+
+/* Where there is a holder. */
+#define EACH_PROMISE_OF_KILLS(is, kind) is(kind, is_free_when_its_holder_is_killed, 0)
 
 #define EVERY_DECLARE(kind, promise, flags) void promise(const struct every_kind *kind);
 EACH_PROMISE_OF_CALLS(EVERY_DECLARE, k)
 EACH_PROMISE_OF_HOLDS(EVERY_DECLARE, k)
-EACH_PROMISE_OF_CALLS_AT_A_SERVER(EVERY_DECLARE, k)
-EACH_PROMISE_OF_HOLDS_AT_A_SERVER(EVERY_DECLARE, k)
+EACH_PROMISE_OF_LOST_ANSWERS(EVERY_DECLARE, k)
+EACH_PROMISE_OF_RESTARTS(EVERY_DECLARE, k)
+EVERY_DECLARE(k, stays_when_a_master_restarts_without, 0)
+EACH_PROMISE_OF_KILLS(EVERY_DECLARE, k)
 
 /* Threads that make a handle, acquire, release and destroy it, EVERY_ROUNDS times each. None may fail. */
 enum { EVERY_VISITORS = 4, EVERY_ROUNDS = 100 };

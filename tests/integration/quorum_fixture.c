@@ -74,7 +74,7 @@ hlk_client *quorum_open_url(unsigned n, const char *options, const struct hlk_cl
 {
     struct hlk_client_opts usual = fixture_opts();
     char url[1024];
-    bool tls = strncmp(hlk_test_url(masters[0]), "rediss:", strlen("rediss:")) == 0;
+    bool tls = !proxies[0] && strncmp(hlk_test_url(masters[0]), "rediss:", strlen("rediss:")) == 0;
     int at = snprintf(url, sizeof url, "redlock%s://", tls ? "s" : "");
     for (unsigned i = 0; i < n; i++)
         at += snprintf(url + at, sizeof url - (size_t)at, "%s%s", i ? "," : "", one_of(i));

@@ -8,8 +8,11 @@ __attribute__((constructor)) static void choose(void)
     every_place = &every_one_server;
 }
 
-#define CALLS(kind) EACH_PROMISE_OF_CALLS(EVERY_TEST, kind) EACH_PROMISE_OF_CALLS_AT_A_SERVER(EVERY_TEST, kind)
-#define HOLDS(kind) EACH_PROMISE_OF_HOLDS(EVERY_TEST, kind) EACH_PROMISE_OF_HOLDS_AT_A_SERVER(EVERY_TEST, kind)
+#define CALLS(kind)                                                                                                    \
+    EACH_PROMISE_OF_CALLS(EVERY_TEST, kind)                                                                            \
+    EACH_PROMISE_OF_LOST_ANSWERS(EVERY_TEST, kind)                                                                     \
+    EACH_PROMISE_OF_RESTARTS(EVERY_TEST, kind)
+#define HOLDS(kind) EACH_PROMISE_OF_HOLDS(EVERY_TEST, kind) EACH_PROMISE_OF_KILLS(EVERY_TEST, kind)
 
 EACH_KIND(EVERY_SUITE)
 EACH_KIND(CALLS)

@@ -39,6 +39,13 @@ static hlk_client *open_waiting(const struct hlk_client_opts *given)
     return fixture_open(&opts);
 }
 
+static void restart(bool keep_data)
+{
+    every_one_server.restart(keep_data);
+    raw(fixture.redis, "CONFIG SET repl-diskless-sync-delay 0");
+    WAIT_FOR(is_replicated());
+}
+
 static struct every_place place;
 
 __attribute__((constructor)) static void choose(void)
@@ -47,6 +54,7 @@ __attribute__((constructor)) static void choose(void)
     place.begin = begin;
     place.end = end;
     place.open = open_waiting;
+    place.restart = restart;
     every_place = &place;
 }
 
@@ -71,8 +79,13 @@ static void is_confirmed_by_a_replica(const struct every_kind *kind)
 #define FAULTS(kind)                                                                                                   \
     EVERY_TEST(kind, survives_a_cut_before_its_answer, STAGE_PROXY)                                                    \
     EVERY_TEST(kind, survives_an_answer_that_never_comes, STAGE_PROXY)
+#define RESTARTS(kind) EACH_PROMISE_OF_RESTARTS(EVERY_TEST, kind)
+#define KILLS(kind) EACH_PROMISE_OF_KILLS(EVERY_TEST, kind)
 
 EACH_KIND(EVERY_SUITE)
 EACH_KIND(CALLS)
 EACH_KIND(FAULTS)
 EACH_LOCK(HOLDS)
+EACH_FORMAT_OF_LOCKS(RESTARTS)
+RESTARTS(semaphore)
+EACH_FORMAT_OF_LOCKS(KILLS)
