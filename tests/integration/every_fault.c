@@ -101,6 +101,8 @@ static void stay(const struct every_kind *kind, bool with_data)
     every_place->restart(with_data);
     WAIT_FOR(fixture_counters(client).reconnects > before);
     every_is_held(other);
+    if (own.lock)
+        cr_assert_eq(hlk_lock_extend(own.lock, LONG_MS), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
     every_released(own);
     every_is_free(other);

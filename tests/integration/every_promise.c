@@ -40,6 +40,8 @@ void knows_owners(const struct every_kind *kind)
     struct every_call call;
     every_acquired(anns);
     cr_assert_eq(every_try(bobs), kind->shared ? HLK_OK : HLK_BUSY, "%s", hlk_last_error());
+    cr_assert_eq(every_release(bobs), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_holds(anns.lock), 1);
     if (kind->nests) {
         cr_assert_eq(every_try(anns), HLK_OK, "another thread of the same owner: %s", hlk_last_error());
     }
@@ -156,6 +158,7 @@ static void complete(const struct every_kind *kind, unsigned flags)
     every_release_async(own, &end);
     cr_assert_eq(every_result(client, &end), HLK_OK, "%s", end.error);
     every_is_free(other);
+    cr_assert(atomic_load(&done.runs) == 1 && atomic_load(&end.runs) == 1);
     hlk_owner_destroy(owner);
 }
 
