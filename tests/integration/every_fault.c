@@ -2,6 +2,7 @@
 #include "every_promise.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -143,8 +144,10 @@ static _Noreturn void hold_until_killed(const struct every_kind *kind, int to)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     hlk_client *client = every_open_with_watchdog();
-    if (every_acquire(every_make(kind, client, NULL), HLK_NOWAIT) != HLK_OK || write(to, "h", 1) != 1)
+    if (every_acquire(every_make(kind, client, NULL), PATIENCE_MS) != HLK_OK || write(to, "h", 1) != 1) {
+        fprintf(stderr, "[----] the holder: %s\n", hlk_last_error());
         _exit(1);
+    }
     for (;;)
         pause();
 }
