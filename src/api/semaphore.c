@@ -209,7 +209,7 @@ static enum hlk_status not_given_back_yet(struct give_back *back, const struct h
         return hlk_lock_fail(lock, "release", why->status, "%s in %lld ms; %s",
                              why->status == HLK_E_UNSURE ? "sent, not answered" : "no connection",
                              (long long)lock->client->reply_timeout_ms, goes_on);
-    return hlk_lock_fail(lock, "release", why->status, "%s (%s)", why->text, goes_on);
+    return hlk_lock_fail(lock, "release", HLK_E_UNSURE, "refused: %s; %s", why->text, goes_on);
 }
 
 /* Not if replicas have to confirm what is taken. */

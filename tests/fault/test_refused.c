@@ -245,6 +245,28 @@ Test(refused, a_release_is_told_why_and_is_done_later)
     }
 }
 
+/* It is no lock's: called again it would give back twice. So a release that goes on is never "nothing was changed". */
+Test(refused, a_semaphores_release_is_unsure_and_is_done_once)
+{
+    hlk_client *client = open_patient(10000);
+    hlk_semaphore *semaphore = hlk_semaphore_create(client, "t");
+    cr_assert_eq(hlk_semaphore_try_set(semaphore, 5, 0), HLK_OK, "%s", hlk_last_error());
+    for (int i = 0; i < LASTING; i++) {
+        cr_assert_eq(hlk_semaphore_acquire(semaphore, 1, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+        raw(fixture.redis, lasting[i]->begin);
+        enum hlk_status status = hlk_semaphore_release(semaphore, 1);
+        cr_assert_eq(status, HLK_E_UNSURE, "%s: %s", hlk_status_name(status), hlk_last_error());
+        assert_says(lasting[i]->word, hlk_last_error());
+        assert_says("repeated in the background, and happens once", hlk_last_error());
+        cr_assert_eq(raw_int(fixture.redis, "GET t"), 4);
+        raw(fixture.redis, lasting[i]->end);
+        WAIT_FOR(raw_int(fixture.redis, "GET t") == 5);
+    }
+    hlk_semaphore_destroy(semaphore);
+    fixture_close(client);
+    cr_assert_eq(raw_int(fixture.redis, "GETDEL t"), 5);
+}
+
 Test(refused, a_release_without_a_thread_is_told_why_when_its_lease_is_over)
 {
     static struct completion completion;
