@@ -167,5 +167,8 @@ enum hlk_multilock_todo hlk_multilock_plan_completed(struct hlk_multilock_plan *
 {
     if (status == HLK_OK)
         return HLK_MULTILOCK_DONE;
-    return status == HLK_LOST ? begin(plan, NULL) : end(plan, status, why);
+    bool unsure = status == HLK_E_UNSURE; /* of an extend. An acquire is not: what it took is given back */
+    if (unsure && hlk_clock_ms() >= plan->deadline_ms)
+        return end(plan, plan->opts.wait_ms == 0 ? HLK_BUSY : HLK_TIMEOUT, why);
+    return unsure || status == HLK_LOST ? begin(plan, NULL) : end(plan, status, why);
 }

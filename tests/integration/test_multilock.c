@@ -268,6 +268,39 @@ Test(multilock_wire, that_gets_no_answer_for_a_member_leaves_nothing)
     }
 }
 
+/* Members that were acquired before a wait get all of the fixed lease by an extend. If nobody knows whether that ran,
+ * it begins again: an acquire is never unsure. */
+Test(multilock_wire, begins_again_after_an_extend_without_an_answer)
+{
+    hlk_lock *held = fixture_held_elsewhere("tc", 0);
+    struct hlk_client_opts client_opts = fixture_opts();
+    client_opts.reconnect_timeout_ms = 1000;
+    hlk_client *client = fixture_open(&client_opts);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.owner = owner;
+    hlk_lock *first = fixture_lock(client, "ta", &opts);
+    hlk_lock *both = multilock_of(first, fixture_lock(client, "tc", &opts));
+    struct hlk_acquire_opts acquire = HLK_ACQUIRE_OPTS_INIT;
+    acquire.lease_ms = 3000;
+    acquire.wait_ms = PATIENCE_MS;
+    struct actor *actor = actor_start(both, &acquire);
+    WAIT_FOR(hlk_lock_left_ms(first) > 0 && raw_int(fixture.redis, "ZCARD hasplock_queue:{tc}") == 1);
+    WAIT_FOR(hlk_lock_left_ms(first) < 2400);
+    proxy_arm(fixture.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, 1);
+    proxy_refuse(fixture.proxy, true);
+    cr_assert_eq(hlk_lock_release(held), HLK_OK, "%s", hlk_last_error());
+    proxy_wait_struck(fixture.proxy);
+    WAIT_FOR(hlk_lock_left_ms(first) == 0); /* it has given up the extend, and "ta" */
+    proxy_refuse(fixture.proxy, false);
+    cr_assert_eq(actor_status(actor), HLK_OK, "%s", actor_error(actor));
+    cr_assert_gt(hlk_lock_left_ms(both), 1500);
+    cr_assert_eq(actor_end(actor), HLK_OK);
+    hlk_lock_destroy(both);
+    hlk_owner_destroy(owner);
+    multilock_nothing_is_held();
+}
+
 Test(multilock_wire, ends_at_its_deadline_when_the_server_stands_still)
 {
     cr_assert_eq(hlk_lock_acquire(multi.members[1], HLK_NOWAIT), HLK_OK); /* its re-entry needs no server */
