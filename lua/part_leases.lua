@@ -29,7 +29,12 @@ local function reclaim(key, leases, now)
         return free, refusal or 0
     end
     redis.call('zremrangebyscore', leases, '0', now)
-    return redis.call('incrby', key, over), over
+    local gone = redis.call('exists', key) == 0 -- evicted, or deleted
+    free = redis.call('incrby', key, over)
+    if gone then
+        keep(key)
+    end
+    return free, over
 end
 
 -- Raises the lease of `id` to `lease` ms at least. Returns 1, or 0: it is not held, or its lease is over. It removes a

@@ -36,7 +36,18 @@ local function drop_idle()
     return not there.err and there[2] == 0 and redis.pcall('del', key) == 1
 end
 
-local value, ends = redis.pcall('get', key) or '0', tonumber(redis.call('zscore', leases, hold) or 0)
+local value, ends = redis.pcall('get', key), tonumber(redis.call('zscore', leases, hold) or 0)
+local gone = value == false -- evicted, or deleted; it comes back with the mark of one that an acquire has set
+value = value or '0'
+
+local function give_back()
+    local free = redis.pcall('incrby', key, '1')
+    if gone then
+        redis.pcall('pexpire', key, '3153600000000') -- the mark of part_leases
+    end
+    return free
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local is_number = type(value) == 'string' and string.find(value, '^-?%d+$') and
@@ -70,7 +81,7 @@ if held and not yields and value == '0' and void_ms == 0 and member == '' then
         redis.pcall('pexpire', queue, '660000') -- it may be a new key
     else
         if not drop_idle() then
-            redis.pcall('incrby', key, '1')
+            give_back()
             there = there or redis.pcall('pubsub', 'numsub', channel)
             if there.err or there[2] > 0 then
                 redis.pcall('publish', channel, '1')
@@ -96,7 +107,7 @@ if void_ms > 0 then
     redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
     add(queue, 2e15 + now, hold, 660000)
 end
-local free = held and redis.pcall('incrby', key, '1') or tonumber(value)
+local free = held and give_back() or tonumber(value)
 if held and not yields then -- in a yield window that is open this permit is part of it
     yields, yield_ms = window_ms(redis.pcall('zscore', queue, 'open')) > 0, 0
 end

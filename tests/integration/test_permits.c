@@ -314,6 +314,33 @@ Test(permits, set_the_number_of_what_is_permits)
     raw(fixture.redis, "DEL t " PERMITS_LEASES);
 }
 
+/* Evicted, or deleted: what comes back then is no number that nobody has set. */
+Test(permits, set_their_number_that_went_while_they_were_held)
+{
+    hlk_lock *of_two = permit_of(2, NULL);
+    cr_assert_eq(hlk_lock_acquire(of_two, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    raw(fixture.redis, "DEL t");
+    cr_assert_eq(hlk_lock_release(of_two), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(of_two, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(permits_unused(), 1);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    hlk_lock *second = permit_of(2, owner);
+    cr_assert_eq(hlk_lock_acquire(second, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    raw(fixture.redis, "DEL t");
+    cr_assert_eq(hlk_lock_release(of_two), HLK_OK, "%s", hlk_last_error()); /* not the last one */
+    cr_assert_eq(hlk_lock_release(second), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(permits_unused(), 2);
+    hlk_owner_destroy(owner);
+    raw(fixture.redis, "DEL t");
+    raw(fixture.redis, "ZADD " PERMITS_LEASES " 1000 hlk-dead-1-x:7");
+    struct hlk_permits_state state = HLK_PERMITS_STATE_INIT;
+    cr_assert_eq(hlk_permits_query(permits, &state), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(state.free, 1);
+    cr_assert_eq(hlk_lock_acquire(of_two, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(of_two), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(permits_unused(), 2);
+}
+
 /* Redisson's waiters then wait for ever: nobody sets the number again. */
 Test(permits, are_there_again_after_the_server_has_lost_them)
 {
