@@ -92,7 +92,7 @@ static void one_turn(struct foreign *foreign)
     struct soak *soak = foreign->soak;
     char id[64];
     int64_t lease = 200 + (int64_t)soak_draw(&foreign->rng, 600), asked = soak_now(), sent = asked, ttl;
-    snprintf(id, sizeof id, "foreign-%d-%llu:1", getpid(), (unsigned long long)++foreign->holds);
+    snprintf(id, sizeof id, "%08x-0000-4000-8000-%012llx:1", (unsigned)getpid(), (unsigned long long)++foreign->holds);
     for (;;) {
         if (atomic_load(&soak->stop))
             return;
@@ -108,10 +108,7 @@ static void one_turn(struct foreign *foreign)
     struct soak_hold *hold = soak_acquired(soak, asked, LOCK_FOREIGN, FOREIGN, 0, HOW_FOREIGN | HOW_FIXED);
     hold->until = sent + (lease - lease / 50 - 2) * 1000000;
     atomic_store(&hold->ready, 1);
-    int64_t waited = soak_now() - asked;
-    for (uint64_t seen = soak->longest_wait_ns[2]; (uint64_t)waited > seen;)
-        if (atomic_compare_exchange_weak(&soak->longest_wait_ns[2], &seen, (uint64_t)waited))
-            break;
+    soak_longest(&soak->longest_foreign_wait_ns, soak_now() - asked);
     if (soak_chance(&foreign->rng, 70))
         test_sleep_ms((int64_t)soak_draw(&foreign->rng, soak_chance(&foreign->rng, 5) ? 600 : 6));
     atomic_store(&hold->end, soak_now());

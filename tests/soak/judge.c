@@ -146,7 +146,7 @@ static void judge_reports(struct soak *soak, const struct judged *all, size_t n,
         }
 }
 
-bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_deeds, int64_t tokens[LOCKS])
+bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_deeds, struct judge_sums *sums)
 {
     size_t claimed = atomic_load(&soak->claimed), n = 0;
     int before = soak->wrongs;
@@ -165,8 +165,10 @@ bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_de
         if (all[i].hold->from - all[i].hold->asked > strtoll(long_ms, NULL, 10) * 1000000 ||
             all[i].hold->end - all[i].hold->from > strtoll(long_ms, NULL, 10) * 1000000)
             soak_show_hold(all[i].hold);
+    for (size_t i = 0; i < n; i++)
+        sums->holds[all[i].hold->lock] += all[i].end > all[i].hold->from;
     judge_overlap(soak, all, n);
-    judge_tokens(soak, all, n, deeds, n_deeds, tokens);
+    judge_tokens(soak, all, n, deeds, n_deeds, sums->tokens);
     judge_losses(soak, all, n);
     judge_reports(soak, all, n, deeds, n_deeds);
     free(all);

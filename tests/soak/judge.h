@@ -23,7 +23,16 @@ struct soak_deed {              /* of an operator; of all locks: the server has 
     int lock;
 };
 
+struct judge_sums {             /* over all rounds */
+    int64_t  tokens[LOCKS];     /* the largest one yet */
+    uint64_t holds[LOCKS];      /* holds that were judged: they counted for a while at least */
+};
+
 /* False: something was wrong, and was told. */
-bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n, int64_t tokens[LOCKS]);
+bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n, struct judge_sums *sums);
+
+/* Nobody is there any more: what is left on the server? */
+struct redisContext;
+void judge_server(struct soak *soak, struct redisContext *redis);
 
 #endif

@@ -80,10 +80,8 @@ static bool open_client(struct process *process)
 
 hlk_lock *make_lock(struct process *process, int i, hlk_owner *owner)
 {
-    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    struct hlk_lock_opts opts = soak_lock_opts(i);
     opts.owner = owner;
-    if (i == LOCK_FENCED || i == LOCK_FENCED_FIXED)
-        opts.kind = HLK_LOCK_FENCED;
     hlk_lock *lock = hlk_lock_create(process->client, soak_lock_name(i), &opts);
     if (!lock)
         test_give_up("lock: %s", hlk_last_error());

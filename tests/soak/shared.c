@@ -77,6 +77,16 @@ bool soak_chance(struct soak_rng *rng, unsigned percent)
     return soak_draw(rng, 100) < percent;
 }
 
+int soak_draw_lock(struct soak_rng *rng)
+{
+    int all = 0, lock = 0;
+    for (int i = 0; i < LOCKS; i++)
+        all += soak_locks[i].weight;
+    for (int at = (int)soak_draw(rng, (uint64_t)all); at >= soak_locks[lock].weight; lock++)
+        at -= soak_locks[lock].weight;
+    return lock;
+}
+
 /* --- what went wrong */
 
 void soak_wrong(struct soak *soak, const char *format, ...)
@@ -92,14 +102,6 @@ void soak_wrong(struct soak *soak, const char *format, ...)
     if (i < 4 * WRONGS)
         fprintf(stderr, "soak: VIOLATION at %.3f ms, round %d, seed %llu: %s\n", (double)soak_now() / 1e6,
                 (int)soak->round, (unsigned long long)soak->seed, text);
-}
-
-const char *soak_lock_name(int lock)
-{
-    static const char *const names[LOCKS] = {
-        "t-plain", "t-busy", "t-fixed", "t-fenced", "t-fenced-fixed", "t{foreign}"
-    };
-    return names[lock];
 }
 
 /* --- recording */
@@ -132,6 +134,13 @@ void soak_waited(struct soak *soak, int64_t ns)
     atomic_fetch_add_explicit(&soak->waits[i < WAIT_BUCKETS ? i : WAIT_BUCKETS - 1], 1, memory_order_relaxed);
 }
 
+void soak_longest(_Atomic uint64_t *longest, int64_t ns)
+{
+    for (uint64_t seen = *longest, took = ns > 0 ? (uint64_t)ns : 0; took > seen;)
+        if (atomic_compare_exchange_weak(longest, &seen, took))
+            break;
+}
+
 uint64_t soak_wait_quantile(const struct soak *soak, double q)
 {
     uint64_t all = 0, seen = 0;
@@ -162,7 +171,7 @@ static double shown(int64_t ns)
 void soak_show_hold(const struct soak_hold *hold)
 {
     fprintf(stderr,
-            "soak:   %-14s slot %d thread %d pid %d h %llu: asked %.3f from %.3f until %.3f end %.3f lost %.3f "
+            "soak:   %-20s slot %d thread %d pid %d h %llu: asked %.3f from %.3f until %.3f end %.3f lost %.3f "
             "token %lld how %d\n",
             soak_lock_name(hold->lock), hold->slot, hold->thread, hold->pid, (unsigned long long)hold->h,
             shown(hold->asked), shown(hold->from), shown(hold->until), shown(hold->end), shown(hold->lost),

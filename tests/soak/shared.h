@@ -7,7 +7,7 @@
 #ifndef HLK_SOAK_SHARED_H
 #define HLK_SOAK_SHARED_H
 
-#include "hasplock/hasplock.h"
+#include "locks.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,16 +20,12 @@ enum {
     FOREIGN = SLOTS - 1,
     PROXIES = 2,            /* slots 2 and 3 speak through the first, 4 and the foreign one through the second */
     THREADS = 4,            /* of one process, at most */
-    LOCKS = 6,
     HOLDS = 1 << 20,        /* of a round */
     LONGEST_LEASE_MS = 1500,
     WAIT_BUCKETS = 256,
     FAULTS_SHOWN = 4000,
     WRONGS = 16
 };
-
-/* Locks: what is special about each. All are used with the watchdog, too. */
-enum { LOCK_PLAIN, LOCK_BUSY, LOCK_FIXED, LOCK_FENCED, LOCK_FENCED_FIXED, LOCK_FOREIGN };
 
 /* One hold, as its holder was told. Times in ns of CLOCK_BOOTTIME; 0: not yet. */
 struct soak_hold {
@@ -71,7 +67,8 @@ struct soak {
     atomic_bool stop;
 
     struct soak_slot slot[SLOTS];
-    _Atomic uint64_t waits[WAIT_BUCKETS], answers[16], longest_wait_ns[3], overrun_ns;
+    _Atomic uint64_t waits[WAIT_BUCKETS], answers[16], overrun_ns;
+    _Atomic uint64_t longest_wait_ns[LOCKS], longest_foreign_wait_ns;
     _Atomic uint64_t kinds[8];              /* holds by enum soak_how's bits */
 
     atomic_int wrongs;                      /* what went wrong: the first of them with their texts */
@@ -92,14 +89,14 @@ struct soak_rng { uint64_t state; };
 struct soak_rng soak_rng(const struct soak *soak, uint64_t slot, uint64_t incarnation, uint64_t thread);
 uint64_t soak_draw(struct soak_rng *rng, uint64_t below);      /* 0 .. below - 1 */
 bool soak_chance(struct soak_rng *rng, unsigned percent);
+int soak_draw_lock(struct soak_rng *rng);                      /* by the weights of the table */
 
 void soak_wrong(struct soak *soak, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-const char *soak_lock_name(int lock);
 
 /* Recording. */
 struct soak_hold *soak_acquired(struct soak *soak, int64_t asked, int lock, int slot, int thread, int how);
 void soak_waited(struct soak *soak, int64_t ns);
+void soak_longest(_Atomic uint64_t *longest, int64_t ns);
 uint64_t soak_wait_quantile(const struct soak *soak, double q);    /* us */
 void soak_doing(struct soak_thread *thread, int doing, int lock, int64_t wait_ms);
 void soak_show_hold(const struct soak_hold *hold);

@@ -33,6 +33,7 @@ enum { QUIET_MS = 3000, ROUND_MS = 8000, END_MS = 15000, HUNGRY_MS = 2 * 5000 + 
 extern char **environ;
 static struct run run;
 static struct hlk_counters sum;
+static struct judge_sums judged;
 static uint64_t holds, longest_forever_ns;
 
 void run_start_process(struct run *w, int slot)
@@ -136,52 +137,6 @@ static int running(void)
     return n;
 }
 
-/* --- the server at the end of a round */
-
-/* What may not be there: NULL if there is nothing. Token counters may, and queues in which nobody waits but those whose
- * processes were killed. */
-static const char *left_on_server(void)
-{
-    static char text[512];
-    text[0] = '\0';
-    redisReply *keys = redisCommand(run.redis, "KEYS *"), *channels = redisCommand(run.redis, "PUBSUB CHANNELS");
-    if (!keys || !channels)
-        test_give_up("no answer from the server");
-    for (size_t i = 0; i < keys->elements && !text[0]; i++) {
-        const char *key = keys->element[i]->str;
-        if (strncmp(key, "redisson_lock_token:", 20) == 0)
-            continue;
-        if (strncmp(key, "hasplock_queue:", 15) != 0) {
-            snprintf(text, sizeof text, "key %s", key);
-            continue;
-        }
-        redisReply *waiters = redisCommand(run.redis, "ZRANGEBYSCORE %s 1 1e15", key);
-        for (size_t j = 0; waiters && j < waiters->elements && !text[0]; j++)
-            for (int slot = 0; slot < SLOTS; slot++) {
-                const char *id = run.soak->slot[slot].client_id; /* of those who closed properly */
-                if (id[0] && strncmp(waiters->element[j]->str, id, strlen(id)) == 0)
-                    snprintf(text, sizeof text, "%s in %s", waiters->element[j]->str, key);
-            }
-        freeReplyObject(waiters);
-    }
-    for (size_t i = 0; i < channels->elements && !text[0]; i++)
-        snprintf(text, sizeof text, "a subscriber of %s", channels->element[i]->str);
-    freeReplyObject(keys);
-    freeReplyObject(channels);
-    return text[0] ? text : NULL;
-}
-
-/* All leases are over after twice the longest. */
-static void judge_server(void)
-{
-    int64_t give_up = test_now_ms() + 2 * LONGEST_LEASE_MS + 1000;
-    const char *left;
-    while ((left = left_on_server()) != NULL && test_now_ms() < give_up)
-        test_sleep_ms(5);
-    if (left)
-        soak_wrong(run.soak, "left on the server: %s", left);
-}
-
 /* --- rounds */
 
 static void end_processes(void)
@@ -218,7 +173,6 @@ static void show_faults(void)
 
 static void one_round(uint64_t number, int64_t ms)
 {
-    static int64_t tokens[LOCKS];
     struct soak *soak = run.soak;
     soak_new_round(soak);
     soak->round = number;
@@ -247,10 +201,10 @@ static void one_round(uint64_t number, int64_t ms)
     }
     faults_heal_all(&run);
     end_processes();
-    judge_server();
+    judge_server(soak, run.redis);
     size_t done = soak->claimed;
     holds += done;
-    (void)judge_history(soak, run.deeds, run.deed_count, tokens);
+    (void)judge_history(soak, run.deeds, run.deed_count, &judged);
     fprintf(stderr, "soak: %zu holds\n", done);
     if (soak->wrongs != before)
         show_faults();
@@ -282,8 +236,7 @@ static void set_up(uint64_t seed)
     if (hlk_client_open(&run.operator, run.server->unix_url, &opts) != HLK_OK)
         test_give_up("the operator's client: %s", hlk_last_error());
     for (int i = 0; i < LOCKS; i++) {
-        struct hlk_lock_opts lock = HLK_LOCK_OPTS_INIT;
-        lock.kind = i == LOCK_FENCED || i == LOCK_FENCED_FIXED ? HLK_LOCK_FENCED : HLK_LOCK_PLAIN;
+        struct hlk_lock_opts lock = soak_lock_opts(i);
         run.locks[i] = hlk_lock_create(run.operator, soak_lock_name(i), &lock);
     }
 }
@@ -303,11 +256,13 @@ static void report(void)
     printf("faults:");
     for (int i = 0; i < FAULTS; i++)
         printf("%s %" PRIu64 " %s", i ? "," : "", run.counts[i], fault_names[i]);
-    printf("\nwaits: p50 %" PRIu64 " us, p99 %" PRIu64 " us, p99.9 %" PRIu64
-           " us; longest %.0f ms, beside the foreign client %.0f ms, of the foreign client %.0f ms\n",
-           soak_wait_quantile(soak, 0.5), soak_wait_quantile(soak, 0.99), soak_wait_quantile(soak, 0.999),
-           (double)soak->longest_wait_ns[0] / 1e6, (double)soak->longest_wait_ns[1] / 1e6,
-           (double)soak->longest_wait_ns[2] / 1e6);
+    printf("\nwaits: p50 %" PRIu64 " us, p99 %" PRIu64 " us, p99.9 %" PRIu64 " us\n", soak_wait_quantile(soak, 0.5),
+           soak_wait_quantile(soak, 0.99), soak_wait_quantile(soak, 0.999));
+    printf("%-24s %10s %16s\n", "judged", "holds", "longest wait, ms");
+    for (int i = 0; i < LOCKS; i++)
+        printf("%-24s %10" PRIu64 " %16.0f\n", soak_lock_name(i), judged.holds[i],
+               (double)soak->longest_wait_ns[i] / 1e6);
+    printf("%-24s %10s %16.0f\n", "the foreign client", "", (double)soak->longest_foreign_wait_ns / 1e6);
     printf("violations: %d (seed %" PRIu64 ")\n", soak->wrongs, soak->seed);
 }
 

@@ -49,11 +49,10 @@ static int64_t draw_lease(struct soak_rng *rng)
 static struct turn draw(struct worker *worker)
 {
     struct soak_rng *rng = &worker->rng;
-    struct turn turn = { .lock = soak_chance(rng, 30) ? LOCK_BUSY : (int)soak_draw(rng, LOCKS) };
+    struct turn turn = { .lock = soak_draw_lock(rng) };
     struct hlk_acquire_opts none = HLK_ACQUIRE_OPTS_INIT;
     turn.opts = none;
-    bool fixed = turn.lock == LOCK_FIXED || turn.lock == LOCK_FENCED_FIXED ? soak_chance(rng, 70) : false;
-    if (fixed) {
+    if (soak_chance(rng, (unsigned)soak_locks[turn.lock].fixed)) {
         turn.opts.lease_ms = draw_lease(rng);
         turn.how |= HOW_FIXED;
     }
@@ -171,9 +170,8 @@ static void begin(struct worker *worker, struct turn *turn)
     struct process *process = worker->process;
     turn->hold = soak_acquired(process->soak, turn->asked, turn->lock, process->number, worker->number, turn->how);
     turn->depth = 1;
-    bool fenced = turn->lock == LOCK_FENCED || turn->lock == LOCK_FENCED_FIXED;
-    if (begin_hold(process, turn->lock, turn->hold, turn->handle) && fenced && turn->hold->token <= 0 &&
-        still_ours(turn) && !atomic_load(&process->closing))
+    if (begin_hold(process, turn->lock, turn->hold, turn->handle) && soak_lock_is_fenced(turn->lock) &&
+        turn->hold->token <= 0 && still_ours(turn) && !atomic_load(&process->closing))
         soak_wrong(process->soak, "%s was acquired and has no token", soak_lock_name(turn->lock));
 }
 
@@ -183,6 +181,16 @@ static void rest(struct worker *worker, int64_t us)
     if (us)
         nanosleep(&time, NULL);
     (void)worker;
+}
+
+/* Of a lock that is not reentrant: refused at once, whatever goes on. */
+static void try_to_nest(struct worker *worker, struct turn *turn)
+{
+    enum hlk_status status = hlk_lock_acquire(turn->handle, soak_chance(&worker->rng, 50) ? HLK_FOREVER : HLK_NOWAIT);
+    turn->hold->how |= HOW_NESTED;
+    if (status != HLK_DEADLOCK && status != HLK_LOST && !atomic_load(&worker->process->closing))
+        soak_wrong(worker->process->soak, "acquire of %s by its holder: %s: %s", soak_lock_name(turn->lock),
+                   hlk_status_name(status), hlk_last_error());
 }
 
 /* Once more into a lock that is held, or its lease made longer. */
@@ -196,6 +204,10 @@ static void go_deeper(struct worker *worker, struct turn *turn)
         bool wrong = status == HLK_NOT_HOLDER || status == HLK_E_INVALID || (status != HLK_OK && quiet && watchdog);
         if (wrong && !atomic_load(&worker->process->closing))
             soak_wrong(worker->process->soak, "extend %s: %s", soak_lock_name(turn->lock), hlk_last_error());
+        return;
+    }
+    if (!soak_locks[turn->lock].nests) {
+        try_to_nest(worker, turn);
         return;
     }
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
@@ -318,12 +330,7 @@ static int answer_of(enum hlk_status status)
 
 static void note_wait(struct worker *worker, const struct turn *turn)
 {
-    struct soak *soak = worker->process->soak;
-    uint64_t took = (uint64_t)(soak_now() - turn->asked);
-    int kind = turn->lock == LOCK_FOREIGN ? 1 : 0;
-    for (uint64_t seen = soak->longest_wait_ns[kind]; took > seen;)
-        if (atomic_compare_exchange_weak(&soak->longest_wait_ns[kind], &seen, took))
-            break;
+    soak_longest(&worker->process->soak->longest_wait_ns[turn->lock], soak_now() - turn->asked);
 }
 
 /* The thread ends, by a cancellation or with the lock in its hands: another one takes its place. */
