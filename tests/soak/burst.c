@@ -4,18 +4,17 @@
 
 #include "support/wait.h"
 
-enum { BURST_THREAD = THREADS + 1 }; /* its number in the history */
-
 static void on_got(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
     struct member *member = ctx;
     struct process *process = member->process;
     struct soak *soak = process->soak;
     if (status == HLK_OK) {
-        struct soak_hold *hold = soak_acquired(soak, member->asked, member->lock, process->number, BURST_THREAD,
-                                               HOW_ASYNC | HOW_OWNER | HOW_END_ASYNC);
-        bool counts = begin_hold(process, member->lock, hold, lock);
-        end_hold(process, member->lock, hold);
+        struct soak_hold *hold =
+            soak_acquired(soak, member->asked, member->lock, process->number, THREADS + (int)(member - process->burst),
+                          HOW_ASYNC | HOW_OWNER | HOW_END_ASYNC);
+        bool counts = begin_hold(process, hold, lock, member->lock != LOCK_PERMITS);
+        end_hold(process, hold);
         enum hlk_status released = hlk_lock_release_async(lock, NULL, NULL);
         if (counts && released != HLK_OK && released != HLK_LOST && !atomic_load(&process->closing))
             soak_wrong(soak, "release from a completion of %s: %s", soak_lock_name(member->lock), hlk_last_error());

@@ -87,6 +87,7 @@ static int any_slot(struct run *run)
 static void break_one(struct run *run, bool by_del)
 {
     int lock = (int)draw(run, LOCKS);
+    by_del = by_del || lock == LOCK_PERMITS; /* they cannot be broken */
     if (run->deed_count == sizeof run->deeds / sizeof *run->deeds)
         return;
     struct soak_deed *deed = &run->deeds[run->deed_count++];
@@ -94,7 +95,8 @@ static void break_one(struct run *run, bool by_del)
     deed->begin = soak_now();
     bool done = true;
     if (by_del) {
-        if (raw(run->redis, "DEL %s", soak_lock_name(lock))[0] == '-') { /* by a server that does not write now */
+        if (raw(run->redis, "DEL %s {%s}:timeout", soak_lock_name(lock), soak_lock_name(lock))[0] ==
+            '-') { /* by a server that does not write now */
             run->deed_count--;
             return;
         }

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NEAR = 1000 }; /* holds between two by one hold id, at most */
+enum {
+    NEAR = 1000,      /* holds between two by one hold id, at most */
+    HOLDING_MAX = 256 /* of one lock at a moment */
+};
 
 struct judged {
     const struct soak_hold *hold;
@@ -26,20 +29,30 @@ static int64_t reported_end(const struct soak_hold *hold)
 static int in_order(const void *left, const void *right)
 {
     const struct judged *a = left, *b = right;
-    if (a->hold->lock != b->hold->lock)
-        return a->hold->lock < b->hold->lock ? -1 : 1;
+    int key_a = soak_lock_key(a->hold->lock), key_b = soak_lock_key(b->hold->lock);
+    if (key_a != key_b)
+        return key_a < key_b ? -1 : 1;
     return a->hold->from < b->hold->from ? -1 : a->hold->from > b->hold->from;
 }
 
-/* When what it holds was asked for: one that was passed on within a process was so by the first who held by its h. */
+/* When what it holds was asked for: one that was passed on within a process was so by the first who held by its h. If h
+ * is not known the server had it a lease ago at the earliest, and again whenever it was renewed. */
 static int64_t first_asked(const struct soak_hold *holds, size_t at)
 {
-    int64_t asked = holds[at].asked;
+    int64_t asked = holds[at].asked, lease_ago = holds[at].from - LONGEST_LEASE_MS * INT64_C(1000000);
+    if (!holds[at].h)
+        return asked < lease_ago ? asked : lease_ago;
     for (size_t i = at; i-- > 0 && at - i < NEAR;)
         if (holds[i].ready && holds[i].h == holds[at].h && holds[i].pid == holds[at].pid &&
             holds[i].lock == holds[at].lock && holds[i].asked < asked)
             asked = holds[i].asked;
     return asked;
+}
+
+/* Does the deed concern this lock? */
+static bool is_of(const struct soak_deed *deed, int lock)
+{
+    return deed->lock == ALL_LOCKS || soak_lock_key(deed->lock) == soak_lock_key(lock);
 }
 
 static struct judged judge_one(const struct soak_hold *holds, size_t at, const struct soak_deed *deeds, size_t n)
@@ -48,8 +61,7 @@ static struct judged judge_one(const struct soak_hold *holds, size_t at, const s
     int64_t asked = first_asked(holds, at);
     struct judged judged = { hold, reported_end(hold), false };
     for (size_t i = 0; i < n; i++) {
-        if ((deeds[i].lock != hold->lock && deeds[i].lock != ALL_LOCKS) || deeds[i].end < asked ||
-            deeds[i].begin > judged.end)
+        if (!is_of(&deeds[i], hold->lock) || deeds[i].end < asked || deeds[i].begin > judged.end)
             continue;
         judged.excused = true;
         judged.end = deeds[i].begin;
@@ -61,27 +73,64 @@ static void show_around(const struct judged *all, size_t n, size_t at)
 {
     size_t first = at > 12 ? at - 12 : 0, last = at + 6 < n ? at + 6 : n - 1;
     for (size_t i = first; i <= last; i++)
-        if (all[i].hold->lock == all[at].hold->lock)
+        if (soak_lock_key(all[i].hold->lock) == soak_lock_key(all[at].hold->lock))
             soak_show_hold(all[i].hold);
+}
+
+/* A writer may read, too. */
+static bool same_holder(const struct soak_hold *a, const struct soak_hold *b)
+{
+    return a->lock != b->lock && a->pid == b->pid && a->holder == b->holder && !((a->how ^ b->how) & HOW_OWNER);
+}
+
+/* Those who hold at some moment, of one key. */
+struct holding {
+    const struct judged *at[HOLDING_MAX];
+    size_t n;
+};
+
+static void leave_those_that_ended(struct holding *holding, const struct judged *one)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < holding->n; i++)
+        if (soak_lock_key(holding->at[i]->hold->lock) == soak_lock_key(one->hold->lock) &&
+            holding->at[i]->end > one->hold->from)
+            holding->at[left++] = holding->at[i];
+    holding->n = left;
+}
+
+/* One that `one` may not hold beside; NULL: none. */
+static const struct judged *conflict(const struct holding *holding, const struct judged *one)
+{
+    int at_most = soak_locks[one->hold->lock].at_most;
+    if (at_most)
+        return holding->n >= (size_t)at_most ? holding->at[0] : NULL;
+    for (size_t i = 0; i < holding->n; i++)
+        if (!soak_locks_share(holding->at[i]->hold->lock, one->hold->lock) &&
+            !same_holder(holding->at[i]->hold, one->hold))
+            return holding->at[i];
+    return NULL;
 }
 
 static void judge_overlap(struct soak *soak, const struct judged *all, size_t n)
 {
-    const struct judged *longest = NULL;
+    struct holding holding = { .n = 0 };
     for (size_t i = 0; i < n; i++) {
         const struct judged *one = &all[i];
         if (one->end <= one->hold->from)
             continue;
-        if (longest && longest->hold->lock == one->hold->lock && one->hold->from < longest->end) {
-            soak_wrong(soak, "two valid holds of %s at %.3f ms, for %.3f ms", soak_lock_name(one->hold->lock),
-                       (double)(one->hold->from - soak_zero) / 1e6,
-                       (double)((one->end < longest->end ? one->end : longest->end) - one->hold->from) / 1e6);
-            soak_show_hold(longest->hold);
+        leave_those_that_ended(&holding, one);
+        const struct judged *other = conflict(&holding, one);
+        if (other) {
+            soak_wrong(soak, "%zu valid holds of %s at %.3f ms, for %.3f ms", holding.n + 1,
+                       soak_lock_name(one->hold->lock), (double)(one->hold->from - soak_zero) / 1e6,
+                       (double)((one->end < other->end ? one->end : other->end) - one->hold->from) / 1e6);
+            soak_show_hold(other->hold);
             soak_show_hold(one->hold);
             show_around(all, n, i);
         }
-        if (!longest || longest->hold->lock != one->hold->lock || one->end > longest->end)
-            longest = one;
+        if (holding.n < HOLDING_MAX)
+            holding.at[holding.n++] = one;
     }
 }
 
@@ -137,8 +186,8 @@ static void judge_reports(struct soak *soak, const struct judged *all, size_t n,
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n_deeds && all[i].excused; j++) {
             const struct soak_hold *hold = all[i].hold;
-            bool taken = (deeds[j].lock == hold->lock || deeds[j].lock == ALL_LOCKS) && hold->from < deeds[j].begin &&
-                         (!hold->end || hold->end > deeds[j].end);
+            bool taken =
+                is_of(&deeds[j], hold->lock) && hold->from < deeds[j].begin && (!hold->end || hold->end > deeds[j].end);
             if (!taken || hold->until <= deeds[j].end + LONGEST_LEASE_MS * INT64_C(1000000))
                 continue;
             soak_wrong(soak, "renewed after it was taken at %.3f ms", (double)(deeds[j].begin - soak_zero) / 1e6);
@@ -166,7 +215,10 @@ bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_de
             all[i].hold->end - all[i].hold->from > strtoll(long_ms, NULL, 10) * 1000000)
             soak_show_hold(all[i].hold);
     for (size_t i = 0; i < n; i++)
-        sums->holds[all[i].hold->lock] += all[i].end > all[i].hold->from;
+        if (all[i].end > all[i].hold->from) {
+            sums->holds[all[i].hold->lock]++;
+            sums->holds[LOCK_MULTI] += all[i].hold->how & HOW_MULTI ? 1 : 0;
+        }
     judge_overlap(soak, all, n);
     judge_tokens(soak, all, n, deeds, n_deeds, sums->tokens);
     judge_losses(soak, all, n);

@@ -2,6 +2,8 @@
  *
  * 1. Two holds of a lock do not overlap within what their holders were told: from the answer of the acquire until its
  *    release was called, LOST was told, or hlk_lock_held_until as last asked, whichever came first.
+ *    Readers of a read/write lock may overlap, and a writer that reads too; permits may as many as there are. A
+ *    multilock is a hold of each of its members.
  * 2. Later holds of a fenced lock have larger tokens, and no token is there twice.
  * 3. A hold is not lost before its held_until unless somebody took it.
  * 4. One that was taken is not renewed: it is told at the latest when the lease that it had then is over.
@@ -25,7 +27,7 @@ struct soak_deed {              /* of an operator; of all locks: the server has 
 
 struct judge_sums {             /* over all rounds */
     int64_t  tokens[LOCKS];     /* the largest one yet */
-    uint64_t holds[LOCKS];      /* holds that were judged: they counted for a while at least */
+    uint64_t holds[TURNS];      /* holds that were judged: they counted for a while at least */
 };
 
 /* False: something was wrong, and was told. */

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { LEFT_MAX = 512 };
 
@@ -19,6 +20,7 @@ static const struct {
     { "redisson_lock_queue:", "LRANGE %s 0 -1" },
     { "redisson_lock_timeout:", "ZRANGE %s 0 -1" },
     { "hasplock_fair:", "ZRANGEBYSCORE %s 1 1e12" },
+    { "hasplock_rwlock:", "ZRANGEBYSCORE %s 1 1e15" },
 };
 
 /* Is `waiter` of a client that was closed properly? */
@@ -42,6 +44,26 @@ static void look_at_waiters(const struct soak *soak, redisContext *redis, const 
     freeReplyObject(waiters);
 }
 
+/* Permits: none is held, and all are free; leases that are over stay until somebody looks. */
+static bool are_permits(redisContext *redis, const char *key, char left[LEFT_MAX])
+{
+    const char *name = soak_lock_name(LOCK_PERMITS);
+    char leases[64];
+    snprintf(leases, sizeof leases, "{%s}:timeout", name);
+    if (strcmp(key, name) != 0 && strcmp(key, leases) != 0)
+        return false;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t held = raw_int(redis, "ZCARD %s", leases);
+    int64_t live = raw_int(redis, "ZCOUNT %s %lld +inf", leases, (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    int64_t free = strcmp(key, name) == 0 ? raw_int(redis, "GET %s", name) : -1;
+    if (live)
+        snprintf(left, LEFT_MAX, "%d permits that are held", (int)live);
+    else if (free >= 0 && free + held != soak_locks[LOCK_PERMITS].at_most)
+        snprintf(left, LEFT_MAX, "%d free permits and %d leases that are over", (int)free, (int)held);
+    return true;
+}
+
 static void look_at_key(const struct soak *soak, redisContext *redis, const char *key, char left[LEFT_MAX])
 {
     for (size_t i = 0; i < sizeof may_stay / sizeof *may_stay; i++) {
@@ -51,7 +73,8 @@ static void look_at_key(const struct soak *soak, redisContext *redis, const char
             look_at_waiters(soak, redis, may_stay[i].waiters, key, left);
         return;
     }
-    snprintf(left, LEFT_MAX, "key %s", key);
+    if (!are_permits(redis, key, left))
+        snprintf(left, LEFT_MAX, "key %s", key);
 }
 
 /* "": nothing that may not be there. */

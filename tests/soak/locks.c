@@ -1,7 +1,7 @@
 #include "locks.h"
 
 /* One lock has a large part of all turns: many wait for it at the same time. */
-const struct soak_lock soak_locks[LOCKS] = {
+const struct soak_lock soak_locks[TURNS] = {
     [LOCK_PLAIN] = { "t-plain", HLK_LOCK_PLAIN, 8, 0, true },
     [LOCK_BUSY] = { "t-busy", HLK_LOCK_PLAIN, 28, 0, true },
     [LOCK_FIXED] = { "t-fixed", HLK_LOCK_PLAIN, 8, 70, true },
@@ -13,6 +13,10 @@ const struct soak_lock soak_locks[LOCKS] = {
     [LOCK_STRING] = { "t-string", HLK_LOCK_STRING, 6, 20, false },
     [LOCK_NON_REENTRANT] = { "t-non-reentrant", HLK_LOCK_NON_REENTRANT, 6, 20, false },
     [LOCK_NON_REENTRANT_FAIR] = { "t-non-reentrant-fair", HLK_LOCK_NON_REENTRANT_FAIR, 6, 20, false },
+    [LOCK_READ] = { "t-rw", HLK_LOCK_READ, 10, 20, true },
+    [LOCK_WRITE] = { "t-rw", HLK_LOCK_WRITE, 6, 20, true },
+    [LOCK_PERMITS] = { "t-permits", HLK_LOCK_PERMIT, 10, 20, false, 2 },
+    [LOCK_MULTI] = { "multilock", 0, 6, 20, false },
 };
 
 const char *soak_lock_name(int lock)
@@ -20,14 +24,30 @@ const char *soak_lock_name(int lock)
     return soak_locks[lock].name;
 }
 
+const char *soak_turn_name(int turn)
+{
+    return turn == LOCK_READ ? "t-rw, to read" : turn == LOCK_WRITE ? "t-rw, to write" : soak_locks[turn].name;
+}
+
 bool soak_lock_is_fenced(int lock)
 {
     return soak_locks[lock].kind == HLK_LOCK_FENCED;
+}
+
+int soak_lock_key(int lock)
+{
+    return lock == LOCK_WRITE ? LOCK_READ : lock;
+}
+
+bool soak_locks_share(int one, int other)
+{
+    return one == LOCK_READ && other == LOCK_READ;
 }
 
 struct hlk_lock_opts soak_lock_opts(int lock)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = soak_locks[lock].kind;
+    opts.permits = soak_locks[lock].at_most;
     return opts;
 }

@@ -38,9 +38,9 @@ static void on_event(const struct hlk_event *event, void *ctx)
         return;
     const char *colon = strrchr(event->holder, ':');
     uint64_t h = colon ? strtoull(colon + 1, NULL, 10) : 0;
-    for (int i = 0; i < LOCKS; i++) {
-        struct soak_hold *hold = atomic_load(&process->current[i]);
-        if (hold && hold->h == h && strcmp(event->lock, soak_lock_name(i)) == 0)
+    for (int i = 0; i < LOCKS * HOLDERS; i++) {
+        struct soak_hold *hold = atomic_load(&process->current[i / HOLDERS][i % HOLDERS]);
+        if (hold && hold->h == h && strcmp(event->lock, soak_lock_name(i / HOLDERS)) == 0)
             atomic_compare_exchange_strong(&hold->lost, &none, now);
     }
 }
@@ -149,10 +149,10 @@ static void play_tricks(struct process *process)
 static void close_beneath(struct process *process)
 {
     atomic_store(&process->closing, true);
-    for (int i = 0; i < LOCKS; i++) {
-        struct soak_hold *hold = atomic_load(&process->current[i]);
+    for (int i = 0; i < LOCKS * HOLDERS; i++) {
+        struct soak_hold *hold = atomic_load(&process->current[i / HOLDERS][i % HOLDERS]);
         if (hold)
-            end_hold(process, i, hold);
+            end_hold(process, hold);
     }
     hlk_client_close(process->client);
 }
@@ -178,6 +178,8 @@ static void end_process(struct process *process)
             hlk_lock_destroy(process->burst[i].locks[j]);
         hlk_lock_destroy(process->locks[j]);
     }
+    for (int i = 0; i < process->threads; i++)
+        hlk_lock_destroy(process->workers[i].multilock);
     for (int i = 0; i < process->threads; i++)
         hlk_owner_destroy(process->workers[i].owner);
     for (int i = 0; i < BURST; i++)

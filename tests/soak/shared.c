@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 int64_t soak_zero;
@@ -80,11 +81,18 @@ bool soak_chance(struct soak_rng *rng, unsigned percent)
 int soak_draw_lock(struct soak_rng *rng)
 {
     int all = 0, lock = 0;
-    for (int i = 0; i < LOCKS; i++)
+    for (int i = 0; i < TURNS; i++)
         all += soak_locks[i].weight;
     for (int at = (int)soak_draw(rng, (uint64_t)all); at >= soak_locks[lock].weight; lock++)
         at -= soak_locks[lock].weight;
     return lock;
+}
+
+void soak_rest(int64_t us)
+{
+    struct timespec time = { us / 1000000, us % 1000000 * 1000 };
+    if (us > 0)
+        nanosleep(&time, NULL);
 }
 
 /* --- what went wrong */
@@ -106,7 +114,7 @@ void soak_wrong(struct soak *soak, const char *format, ...)
 
 /* --- recording */
 
-struct soak_hold *soak_acquired(struct soak *soak, int64_t asked, int lock, int slot, int thread, int how)
+struct soak_hold *soak_acquired(struct soak *soak, int64_t asked, int lock, int slot, int holder, int how)
 {
     static struct soak_hold nowhere; /* beyond the memory; soak_judge says so */
     int64_t now = soak_now();
@@ -117,7 +125,7 @@ struct soak_hold *soak_acquired(struct soak *soak, int64_t asked, int lock, int 
     hold->pid = getpid();
     hold->lock = (int16_t)lock;
     hold->slot = (int16_t)slot;
-    hold->thread = (int16_t)thread;
+    hold->holder = (int16_t)holder;
     hold->how = (int16_t)how;
     for (int bit = 0; bit < 8; bit++)
         if (how & 1 << bit)
@@ -171,9 +179,9 @@ static double shown(int64_t ns)
 void soak_show_hold(const struct soak_hold *hold)
 {
     fprintf(stderr,
-            "soak:   %-20s slot %d thread %d pid %d h %llu: asked %.3f from %.3f until %.3f end %.3f lost %.3f "
+            "soak:   %-20s slot %d holder %d pid %d h %llu: asked %.3f from %.3f until %.3f end %.3f lost %.3f "
             "token %lld how %d\n",
-            soak_lock_name(hold->lock), hold->slot, hold->thread, hold->pid, (unsigned long long)hold->h,
+            soak_turn_name(hold->lock), hold->slot, hold->holder, hold->pid, (unsigned long long)hold->h,
             shown(hold->asked), shown(hold->from), shown(hold->until), shown(hold->end), shown(hold->lost),
             (long long)hold->token, hold->how);
 }

@@ -20,6 +20,8 @@ enum {
     FOREIGN = SLOTS - 1,
     PROXIES = 2,            /* slots 2 and 3 speak through the first, 4 and the foreign one through the second */
     THREADS = 4,            /* of one process, at most */
+    BURST = 6,              /* owners of one process that ask at once: burst.c */
+    HOLDERS = THREADS + BURST,
     HOLDS = 1 << 20,        /* of a round */
     LONGEST_LEASE_MS = 1500,
     WAIT_BUCKETS = 256,
@@ -36,7 +38,8 @@ struct soak_hold {
     int64_t  token;             /* 0: not fenced */
     uint64_t h;
     int      pid;
-    int16_t  lock, slot, thread, how;
+    int16_t  lock, slot, how;
+    int16_t  holder;            /* of its process: a worker's number, or THREADS + that of a member of the burst */
     atomic_int ready;
 };
 
@@ -57,7 +60,7 @@ struct soak_slot {
 
 /* How it was acquired. */
 enum soak_how { HOW_ASYNC = 1, HOW_OWNER = 2, HOW_FIXED = 4, HOW_NESTED = 8, HOW_EXTENDED = 16, HOW_END_ASYNC = 32,
-                HOW_FOREIGN = 64 };
+                HOW_FOREIGN = 64, HOW_MULTI = 128 };
 
 struct soak {
     uint64_t seed, round;
@@ -68,7 +71,7 @@ struct soak {
 
     struct soak_slot slot[SLOTS];
     _Atomic uint64_t waits[WAIT_BUCKETS], answers[16], overrun_ns;
-    _Atomic uint64_t longest_wait_ns[LOCKS], longest_foreign_wait_ns;
+    _Atomic uint64_t longest_wait_ns[TURNS], longest_foreign_wait_ns;
     _Atomic uint64_t kinds[8];              /* holds by enum soak_how's bits */
 
     atomic_int wrongs;                      /* what went wrong: the first of them with their texts */
@@ -90,11 +93,12 @@ struct soak_rng soak_rng(const struct soak *soak, uint64_t slot, uint64_t incarn
 uint64_t soak_draw(struct soak_rng *rng, uint64_t below);      /* 0 .. below - 1 */
 bool soak_chance(struct soak_rng *rng, unsigned percent);
 int soak_draw_lock(struct soak_rng *rng);                      /* by the weights of the table */
+void soak_rest(int64_t us);
 
 void soak_wrong(struct soak *soak, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Recording. */
-struct soak_hold *soak_acquired(struct soak *soak, int64_t asked, int lock, int slot, int thread, int how);
+struct soak_hold *soak_acquired(struct soak *soak, int64_t asked, int lock, int slot, int holder, int how);
 void soak_waited(struct soak *soak, int64_t ns);
 void soak_longest(_Atomic uint64_t *longest, int64_t ns);
 uint64_t soak_wait_quantile(const struct soak *soak, double q);    /* us */

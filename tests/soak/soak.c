@@ -74,7 +74,7 @@ static void show_thread(int slot, int thread)
     const struct soak_thread *at = &run.soak->slot[slot].threads[thread];
     static const char *const doings[] = { "nothing", "acquire", "async acquire", "hold", "release", "close" };
     fprintf(stderr, "soak:   slot %d pid %d thread %d: %s %s, wait %lld ms, for %.0f ms\n", slot, (int)run.pids[slot],
-            thread, doings[at->doing], soak_lock_name(at->lock), (long long)at->wait_ms,
+            thread, doings[at->doing], soak_turn_name(at->lock), (long long)at->wait_ms,
             at->since ? (double)(soak_now() - at->since) / 1e6 : 0.0);
 }
 
@@ -259,8 +259,8 @@ static void report(void)
     printf("\nwaits: p50 %" PRIu64 " us, p99 %" PRIu64 " us, p99.9 %" PRIu64 " us\n", soak_wait_quantile(soak, 0.5),
            soak_wait_quantile(soak, 0.99), soak_wait_quantile(soak, 0.999));
     printf("%-24s %10s %16s\n", "judged", "holds", "longest wait, ms");
-    for (int i = 0; i < LOCKS; i++)
-        printf("%-24s %10" PRIu64 " %16.0f\n", soak_lock_name(i), judged.holds[i],
+    for (int i = 0; i < TURNS; i++)
+        printf("%-24s %10" PRIu64 " %16.0f\n", soak_turn_name(i), judged.holds[i],
                (double)soak->longest_wait_ns[i] / 1e6);
     printf("%-24s %10s %16.0f\n", "the foreign client", "", (double)soak->longest_foreign_wait_ns / 1e6);
     printf("violations: %d (seed %" PRIu64 ")\n", soak->wrongs, soak->seed);

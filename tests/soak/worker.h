@@ -7,8 +7,6 @@
 
 #include <pthread.h>
 
-enum { BURST = 6 };
-
 struct process;
 
 struct worker {
@@ -17,7 +15,7 @@ struct worker {
     int         number;
     struct soak_rng rng;
     hlk_owner  *owner;
-    hlk_lock   *owned[LOCKS];
+    hlk_lock   *owned[LOCKS], *multilock;
     hlk_cancel *cancel;
     struct soak_thread *at;
 
@@ -45,7 +43,7 @@ struct process {
     struct soak_rng rng;
     hlk_client  *client;
     hlk_lock    *locks[LOCKS];                      /* held by threads */
-    _Atomic(struct soak_hold *) current[LOCKS];     /* whom an event is about */
+    _Atomic(struct soak_hold *) current[LOCKS][HOLDERS];    /* whom an event is about */
     struct worker workers[THREADS];
     atomic_int   working;                           /* threads that have not ended */
     _Atomic int64_t long_at;                        /* not before this moment does one hold for long again */
@@ -64,9 +62,13 @@ void begin_work(struct worker *worker);  /* starts one, detached; it takes its p
 
 void *burst_main(void *process);    /* a thread's body */
 
+/* A completion of the worker's, and the wait for it. */
+void worker_done(hlk_lock *lock, enum hlk_status status, void *worker);
+enum hlk_status worker_wait_done(struct worker *worker);
+
 /* Has a hold ended, as its holder is told? From here on nothing counts. */
-void end_hold(struct process *process, int lock, struct soak_hold *hold);
-bool begin_hold(struct process *process, int lock, struct soak_hold *hold, hlk_lock *handle);
+void end_hold(struct process *process, struct soak_hold *hold);
+bool begin_hold(struct process *process, struct soak_hold *hold, hlk_lock *handle, bool by_id);
 hlk_lock *make_lock(struct process *process, int i, hlk_owner *owner);
 
 /* The foreign client's process: hiredis, Redisson's scripts. */
