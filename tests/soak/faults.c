@@ -1,4 +1,5 @@
 #include "faults.h"
+#include "semaphores.h"
 
 #include "support/wait.h"
 
@@ -62,6 +63,7 @@ static void kill_one(struct run *run, int slot)
         ;
     show(run, "kill -9 of slot %d, pid %d", slot, (int)run->pids[slot]);
     run->stopped[slot] = false;
+    semaphores_renew_at(test_now_ms() + draw(run, 1000)); /* what it had of them is gone */
     run_start_process(run, slot);
 }
 
@@ -84,9 +86,22 @@ static int any_slot(struct run *run)
 
 /* --- an operator */
 
+static void delete_semaphore(struct run *run)
+{
+    char name[SEMAPHORE_NAME];
+    semaphores_lose(run->soak, soak_now());
+    semaphore_name(name, run->soak, atomic_load(&run->soak->semaphore));
+    raw(run->redis, "DEL %s", name);
+    show(run, "DEL of %s", name);
+}
+
 static void break_one(struct run *run, bool by_del)
 {
-    int lock = (int)draw(run, LOCKS);
+    int lock = (int)draw(run, LOCKS + 1);
+    if (lock == LOCKS) {
+        delete_semaphore(run);
+        return;
+    }
     by_del = by_del || lock == LOCK_PERMITS; /* they cannot be broken */
     if (run->deed_count == sizeof run->deeds / sizeof *run->deeds)
         return;
@@ -205,6 +220,8 @@ static void restart_server(struct run *run, bool keep_data)
         return;
     show(run, keep_data ? "server restart" : "server restart without its data");
     struct soak_deed deed = { .begin = soak_now(), .lock = ALL_LOCKS };
+    if (!keep_data)
+        semaphores_lose(run->soak, deed.begin);
     redisFree(run->redis);
     server_restart(run->server, keep_data);
     run->redis = raw_open(run->server);

@@ -206,7 +206,8 @@ bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_de
     if (!all)
         test_give_up("no memory");
     for (size_t i = 0; i < claimed; i++)
-        if (soak->holds[i].ready) /* not so when its writer was killed while it wrote */
+        if (soak->holds[i].ready &&
+            soak->holds[i].lock < LOCKS) /* not ready when its writer was killed while it wrote */
             all[n++] = judge_one(soak->holds, i, deeds, n_deeds);
     qsort(all, n, sizeof *all, in_order);
     const char *long_ms = getenv("SOAK_LONG_MS"); /* for hunting: shows waits and holds that took longer */
@@ -223,6 +224,7 @@ bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_de
     judge_tokens(soak, all, n, deeds, n_deeds, sums->tokens);
     judge_losses(soak, all, n);
     judge_reports(soak, all, n, deeds, n_deeds);
+    judge_semaphore(soak, sums);
     free(all);
     return soak->wrongs == before;
 }

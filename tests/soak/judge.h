@@ -33,8 +33,11 @@ struct judge_sums {             /* over all rounds */
 /* False: something was wrong, and was told. */
 bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n, struct judge_sums *sums);
 
+void judge_semaphore(struct soak *soak, struct judge_sums *sums);
+
 /* Nobody is there any more: what is left on the server? */
 struct redisContext;
 void judge_server(struct soak *soak, struct redisContext *redis);
+void judge_semaphore_left(struct soak *soak, struct redisContext *redis);     /* and removes it */
 
 #endif

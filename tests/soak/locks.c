@@ -17,6 +17,7 @@ const struct soak_lock soak_locks[TURNS] = {
     [LOCK_WRITE] = { "t-rw", HLK_LOCK_WRITE, 6, 20, true },
     [LOCK_PERMITS] = { "t-permits", HLK_LOCK_PERMIT, 10, 20, false, 2 },
     [LOCK_MULTI] = { "multilock", 0, 6, 20, false },
+    [TURN_SEMAPHORE] = { "semaphore", 0, 12, 0, false, 4 },
 };
 
 const char *soak_lock_name(int lock)

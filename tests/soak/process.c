@@ -157,6 +157,12 @@ static void close_beneath(struct process *process)
     hlk_client_close(process->client);
 }
 
+static void destroy_others(struct worker *worker)
+{
+    hlk_lock_destroy(worker->multilock);
+    hlk_semaphore_destroy(worker->semaphore);
+}
+
 static void end_process(struct process *process)
 {
     bool beneath = soak_chance(&process->rng, 40);
@@ -179,7 +185,7 @@ static void end_process(struct process *process)
         hlk_lock_destroy(process->locks[j]);
     }
     for (int i = 0; i < process->threads; i++)
-        hlk_lock_destroy(process->workers[i].multilock);
+        destroy_others(&process->workers[i]);
     for (int i = 0; i < process->threads; i++)
         hlk_owner_destroy(process->workers[i].owner);
     for (int i = 0; i < BURST; i++)

@@ -47,6 +47,9 @@ void soak_new_round(struct soak *soak)
     used = used < HOLDS ? used : HOLDS;
     memset(soak->holds, 0, used * sizeof soak->holds[0]);
     memset(soak->slot, 0, sizeof soak->slot);
+    memset((void *)soak->semaphore_closed, 0, sizeof soak->semaphore_closed);
+    atomic_store(&soak->semaphore, 0);
+    atomic_store(&soak->semaphore_kept, 0);
     atomic_store(&soak->claimed, 0);
     atomic_store(&soak->stop, false);
 }

@@ -23,6 +23,7 @@ enum {
     BURST = 6,              /* owners of one process that ask at once: burst.c */
     HOLDERS = THREADS + BURST,
     HOLDS = 1 << 20,        /* of a round */
+    GENERATIONS = 2000,     /* of semaphores, in a round */
     LONGEST_LEASE_MS = 1500,
     WAIT_BUCKETS = 256,
     FAULTS_SHOWN = 4000,
@@ -39,6 +40,7 @@ struct soak_hold {
     uint64_t h;
     int      pid;
     int16_t  lock, slot, how;
+    int16_t  permits;           /* of a semaphore; `token` is its generation then */
     int16_t  holder;            /* of its process: a worker's number, or THREADS + that of a member of the burst */
     atomic_int ready;
 };
@@ -73,6 +75,10 @@ struct soak {
     _Atomic uint64_t waits[WAIT_BUCKETS], answers[16], overrun_ns;
     _Atomic uint64_t longest_wait_ns[TURNS], longest_foreign_wait_ns;
     _Atomic uint64_t kinds[8];              /* holds by enum soak_how's bits */
+
+    atomic_int semaphore;                   /* its generation: semaphores.h */
+    _Atomic int64_t semaphore_closed[GENERATIONS];
+    _Atomic uint64_t semaphore_kept;        /* permits that nobody gave back, in this round */
 
     atomic_int wrongs;                      /* what went wrong: the first of them with their texts */
     char wrong[WRONGS][400];

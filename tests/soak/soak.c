@@ -13,6 +13,7 @@
  * with the id of a process in which somebody starves.
  */
 #include "faults.h"
+#include "semaphores.h"
 #include "worker.h"
 
 #include "support/wait.h"
@@ -183,6 +184,7 @@ static void one_round(uint64_t number, int64_t ms)
     soak->threads = 2 + (int)soak_draw(&run.rng, THREADS - 1);
     soak->hurry = (int)soak_draw(&run.rng, 3);
     faults_begin(&run);
+    semaphores_begin(soak, run.operator);
     fprintf(stderr, "soak: round %d, seed %" PRIu64 ": %d processes of %d threads, %s\n", (int)number, soak->seed,
             soak->slots, soak->threads, soak->quiet ? "no faults" : "with faults");
     int before = soak->wrongs;
@@ -194,6 +196,7 @@ static void one_round(uint64_t number, int64_t ms)
             faults_one(&run);
         for (int64_t next = test_now_ms() + (int64_t)soak_draw(&run.rng, (uint64_t)run.gap_ms); test_now_ms() < next;) {
             faults_heal_due(&run);
+            semaphores_renew_due(soak, run.operator);
             test_sleep_ms(2);
         }
         reap(false);
@@ -201,6 +204,7 @@ static void one_round(uint64_t number, int64_t ms)
     }
     faults_heal_all(&run);
     end_processes();
+    judge_semaphore_left(soak, run.redis);
     judge_server(soak, run.redis);
     size_t done = soak->claimed;
     holds += done;

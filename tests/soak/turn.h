@@ -33,9 +33,18 @@ void turn_release(struct worker *worker, struct turn *turn);
 /* Asks how long it is ours, and writes that down. False: it is not any more, or not all of it. */
 bool turn_is_ours(struct turn *turn);
 
+/* What is there to say about an answer other than OK: was it one that this call may give? */
+void turn_judge_refusal(struct worker *worker, const struct turn *turn, enum hlk_status status);
+
+/* It was answered: counts that, and how long it took. */
+void turn_note_answer(struct worker *worker, const struct turn *turn, enum hlk_status status);
+
 int64_t turn_draw_lease(struct soak_rng *rng);
 
 /* The read half beside the write half that is held, and never the other way round. */
 void turn_other_half(struct worker *worker, struct turn *turn);
+
+/* All of a turn with a semaphore. */
+void turn_with_semaphore(struct worker *worker, struct turn *turn);
 
 #endif

@@ -2,16 +2,20 @@
 
 #include "support/wait.h"
 
-void worker_done(hlk_lock *lock, enum hlk_status status, void *ctx)
+void worker_report(struct worker *worker, enum hlk_status status)
 {
-    (void)lock;
-    struct worker *worker = ctx;
     pthread_mutex_lock(&worker->mu);
     worker->is_done = true;
     worker->status = status;
     worker->done_at = soak_now();
     pthread_cond_signal(&worker->done);
     pthread_mutex_unlock(&worker->mu);
+}
+
+void worker_done(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    (void)lock;
+    worker_report(ctx, status);
 }
 
 enum hlk_status worker_wait_done(struct worker *worker)
@@ -58,9 +62,10 @@ static struct turn draw(struct worker *worker)
         turn.how |= HOW_ASYNC;
         turn.opts.flags &= ~HLK_ACQUIRE_EINTR;
     }
+    turn.lock = lock;
     if (lock == LOCK_MULTI)
         turn_of_many(worker, &turn);
-    else
+    else if (lock < LOCKS)
         turn_of_one(worker, &turn, lock);
     return turn;
 }
@@ -79,8 +84,7 @@ static enum hlk_status acquire(struct worker *worker, struct turn *turn)
     return status == HLK_OK ? worker_wait_done(worker) : status;
 }
 
-/* What is there to say about an answer other than OK: was it one that this call may give? */
-static void judge_refusal(struct worker *worker, const struct turn *turn, enum hlk_status status)
+void turn_judge_refusal(struct worker *worker, const struct turn *turn, enum hlk_status status)
 {
     struct soak *soak = worker->process->soak;
     int64_t took_ms = (soak_now() - turn->asked) / 1000000;
@@ -98,6 +102,9 @@ static void judge_refusal(struct worker *worker, const struct turn *turn, enum h
     case HLK_E_CONNECT:
     case HLK_E_SERVER:
         may = !soak->quiet;
+        break;
+    case HLK_E_UNSURE:
+        may = !soak->quiet && turn->lock == TURN_SEMAPHORE;
         break;
     default:
         break;
@@ -124,8 +131,9 @@ static int answer_of(enum hlk_status status)
     }
 }
 
-static void note_wait(struct worker *worker, const struct turn *turn)
+void turn_note_answer(struct worker *worker, const struct turn *turn, enum hlk_status status)
 {
+    atomic_fetch_add(&worker->process->soak->answers[answer_of(status)], 1);
     soak_longest(&worker->process->soak->longest_wait_ns[turn->lock], soak_now() - turn->asked);
 }
 
@@ -154,28 +162,37 @@ static void look(struct worker *worker, const struct turn *turn)
         soak_wrong(worker->process->soak, "query of %s: %s", soak_lock_name(turn->lock), hlk_last_error());
 }
 
+/* False: the thread is to end. */
+static bool turn_with_lock(struct worker *worker, struct turn *turn)
+{
+    enum hlk_status status = acquire(worker, turn);
+    turn_note_answer(worker, turn, status);
+    if (status != HLK_OK) {
+        turn_judge_refusal(worker, turn, status);
+        return true;
+    }
+    turn_hold(worker, turn);
+    if (forgets(worker, turn)) {
+        turn_forget(worker, turn);
+        return false;
+    }
+    if (turn->depth)
+        turn_release(worker, turn);
+    if (turn->lock != LOCK_MULTI && soak_draw(&worker->rng, 200) == 0)
+        look(worker, turn);
+    return true;
+}
+
 static bool one_turn(struct worker *worker)
 {
     struct soak *soak = worker->process->soak;
     struct turn turn = draw(worker);
     turn.asked = soak_now();
-    enum hlk_status status = acquire(worker, &turn);
-    atomic_fetch_add(&soak->answers[answer_of(status)], 1);
-    note_wait(worker, &turn);
-    if (status == HLK_OK) {
-        turn_hold(worker, &turn);
-        if (forgets(worker, &turn)) {
-            turn_forget(worker, &turn);
-            return false;
-        }
-        if (turn.depth)
-            turn_release(worker, &turn);
-    } else {
-        judge_refusal(worker, &turn, status);
-    }
+    if (turn.lock == TURN_SEMAPHORE)
+        turn_with_semaphore(worker, &turn);
+    else if (!turn_with_lock(worker, &turn))
+        return false;
     soak_doing(worker->at, DOING_NOTHING, turn.lock, 0);
-    if (turn.lock != LOCK_MULTI && soak_draw(&worker->rng, 200) == 0)
-        look(worker, &turn);
     if (soak_chance(&worker->rng, 50))
         soak_rest((int64_t)soak_draw(&worker->rng, soak->hurry ? UINT64_C(1000) << soak->hurry : 200));
     return true;

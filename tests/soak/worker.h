@@ -16,6 +16,8 @@ struct worker {
     struct soak_rng rng;
     hlk_owner  *owner;
     hlk_lock   *owned[LOCKS], *multilock;
+    hlk_semaphore *semaphore;
+    int         semaphore_generation;
     hlk_cancel *cancel;
     struct soak_thread *at;
 
@@ -63,6 +65,7 @@ void begin_work(struct worker *worker);  /* starts one, detached; it takes its p
 void *burst_main(void *process);    /* a thread's body */
 
 /* A completion of the worker's, and the wait for it. */
+void worker_report(struct worker *worker, enum hlk_status status);
 void worker_done(hlk_lock *lock, enum hlk_status status, void *worker);
 enum hlk_status worker_wait_done(struct worker *worker);
 
