@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-enum { LATE_MS = 5000 }; /* when a command of an operator that was not answered has certainly run */
-
 const char *const fault_names[FAULTS] = {
     "kill -9", "SIGSTOP",     "kill pubsub",    "kill normal",        "delay",
     "cut",     "cut before",  "cut after",      "late copy",          "freeze",
@@ -61,6 +59,7 @@ static void kill_one(struct run *run, int slot)
     kill(run->pids[slot], SIGKILL);
     while (waitpid(run->pids[slot], NULL, 0) < 0 && errno == EINTR)
         ;
+    soak_process_died(run->soak, run->pids[slot]);
     show(run, "kill -9 of slot %d, pid %d", slot, (int)run->pids[slot]);
     run->stopped[slot] = false;
     semaphores_renew_at(test_now_ms() + draw(run, 1000)); /* what it had of them is gone */
@@ -86,9 +85,30 @@ static int any_slot(struct run *run)
 
 /* --- an operator */
 
-static void delete_semaphore(struct run *run)
+/* A wait that has begun may learn of it some seconds later. */
+static void delete_counted(struct run *run, int turn, const char *keys)
+{
+    if (run->deed_count == sizeof run->deeds / sizeof *run->deeds)
+        return;
+    struct soak_deed deed = { .begin = soak_now(), .lock = turn };
+    char command[256];
+    unsigned long long round = run->soak->round;
+    snprintf(command, sizeof command, keys, round, round);
+    raw(run->redis, command);
+    deed.end = soak_now();
+    run->deeds[run->deed_count++] = deed;
+    show(run, "%s", command);
+}
+
+static void delete_other(struct run *run, int which)
 {
     char name[SEMAPHORE_NAME];
+    if (which == 1)
+        delete_counted(run, TURN_LATCH, "DEL t-latch-%llu");
+    if (which == 2)
+        delete_counted(run, TURN_BARRIER, "DEL hasplock_barrier:{t-barrier-%llu} hasplock_arrived:{t-barrier-%llu}");
+    if (which)
+        return;
     semaphores_lose(run->soak, soak_now());
     semaphore_name(name, run->soak, atomic_load(&run->soak->semaphore));
     raw(run->redis, "DEL %s", name);
@@ -97,9 +117,9 @@ static void delete_semaphore(struct run *run)
 
 static void break_one(struct run *run, bool by_del)
 {
-    int lock = (int)draw(run, LOCKS + 1);
-    if (lock == LOCKS) {
-        delete_semaphore(run);
+    int lock = (int)draw(run, LOCKS + 3);
+    if (lock >= LOCKS) {
+        delete_other(run, lock - LOCKS);
         return;
     }
     by_del = by_del || lock == LOCK_PERMITS; /* they cannot be broken */

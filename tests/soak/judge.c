@@ -224,7 +224,11 @@ bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_de
     judge_tokens(soak, all, n, deeds, n_deeds, sums->tokens);
     judge_losses(soak, all, n);
     judge_reports(soak, all, n, deeds, n_deeds);
+    if (soak->claimed_events > EVENTS)
+        soak_wrong(soak, "%zu events in a round, room for %d", (size_t)soak->claimed_events, EVENTS);
     judge_semaphore(soak, sums);
+    judge_latch(soak, deeds, n_deeds, sums);
+    judge_barrier(soak, deeds, n_deeds, sums);
     free(all);
     return soak->wrongs == before;
 }

@@ -18,7 +18,8 @@
 
 #include "shared.h"
 
-enum { ALL_LOCKS = -1 };
+enum { ALL_LOCKS = -1, LATE_MS = 5000 };     /* a command that was not answered has certainly run after this */
+#define LATE_NS (LATE_MS * INT64_C(1000000))
 
 struct soak_deed {              /* of an operator; of all locks: the server has lost its data, counters of tokens too */
     int64_t begin, end;
@@ -34,6 +35,8 @@ struct judge_sums {             /* over all rounds */
 bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n, struct judge_sums *sums);
 
 void judge_semaphore(struct soak *soak, struct judge_sums *sums);
+void judge_latch(struct soak *soak, const struct soak_deed *deeds, size_t n, struct judge_sums *sums);
+void judge_barrier(struct soak *soak, const struct soak_deed *deeds, size_t n, struct judge_sums *sums);
 
 /* Nobody is there any more: what is left on the server? */
 struct redisContext;

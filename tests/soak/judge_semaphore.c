@@ -6,9 +6,10 @@
 #include "support/raw.h"
 #include "support/wait.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { OUT_MAX = 256 }; /* acquires that are out at a moment */
+enum { BEFORE = 40, OUT_MAX = 256 }; /* acquires that are out at a moment */
 
 static int in_order(const void *left, const void *right)
 {
@@ -48,6 +49,9 @@ static void judge_out(struct soak *soak, const struct soak_hold *const *all, siz
                    soak_locks[TURN_SEMAPHORE].at_most, (double)(one->from - soak_zero) / 1e6, (int)one->token);
         for (size_t j = 0; j < n_out; j++)
             soak_show_hold(out[j]);
+        fprintf(stderr, "soak: those before it:\n");
+        for (size_t j = i > BEFORE ? i - BEFORE : 0; j < i; j++)
+            soak_show_hold(all[j]);
     }
 }
 
@@ -85,4 +89,5 @@ void judge_semaphore_left(struct soak *soak, struct redisContext *redis)
         semaphore_name(name, soak, i);
         raw(redis, "DEL %s", name);
     }
+    raw(redis, "DEL t-latch-%llu", (unsigned long long)soak->round);
 }

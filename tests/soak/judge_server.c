@@ -21,6 +21,8 @@ static const struct {
     { "redisson_lock_timeout:", "ZRANGE %s 0 -1" },
     { "hasplock_fair:", "ZRANGEBYSCORE %s 1 1e12" },
     { "hasplock_rwlock:", "ZRANGEBYSCORE %s 1 1e15" },
+    { "hasplock_barrier:", NULL },
+    { "hasplock_arrived:", NULL },
 };
 
 /* Is `waiter` of a client that was closed properly? */

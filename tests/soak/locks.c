@@ -18,6 +18,8 @@ const struct soak_lock soak_locks[TURNS] = {
     [LOCK_PERMITS] = { "t-permits", HLK_LOCK_PERMIT, 10, 20, false, 2 },
     [LOCK_MULTI] = { "multilock", 0, 6, 20, false },
     [TURN_SEMAPHORE] = { "semaphore", 0, 12, 0, false, 4 },
+    [TURN_LATCH] = { "latch", 0, 8, 0, false },
+    [TURN_BARRIER] = { "barrier", 0, 8, 0, false },
 };
 
 const char *soak_lock_name(int lock)

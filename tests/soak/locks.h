@@ -13,7 +13,7 @@ enum {
     LOCK_READ, LOCK_WRITE, LOCK_PERMITS,
     LOCKS,
     LOCK_MULTI = LOCKS,     /* some of those above at once */
-    TURN_SEMAPHORE,
+    TURN_SEMAPHORE, TURN_LATCH, TURN_BARRIER,
     TURNS                   /* what a worker may do in a turn */
 };
 enum { MEMBERS = 4 };       /* of a multilock, at most */

@@ -175,6 +175,7 @@ static void end_process(struct process *process)
             wait_ms(process, 1);
     soak_doing(&process->slot->threads[THREADS], DOING_CLOSE, 0, 0);
     pthread_join(process->burst_thread, NULL);
+    pthread_join(process->counter_thread, NULL);
     if (!beneath)
         copy_counters(process);
     for (int j = 0; j < LOCKS; j++) {
@@ -184,6 +185,7 @@ static void end_process(struct process *process)
             hlk_lock_destroy(process->burst[i].locks[j]);
         hlk_lock_destroy(process->locks[j]);
     }
+    destroy_counted(process);
     for (int i = 0; i < process->threads; i++)
         destroy_others(&process->workers[i]);
     for (int i = 0; i < process->threads; i++)
@@ -230,9 +232,13 @@ int process_main(struct soak *soak, int number)
     snprintf(process.slot->client_id, sizeof process.slot->client_id, "%s", hlk_client_id(process.client));
     for (int i = 0; i < LOCKS; i++)
         process.locks[i] = make_lock(&process, i, NULL);
+    make_counted(&process);
     for (int i = 0; i < process.threads; i++)
         start_worker(&process, i);
     start_burst(&process);
+    atomic_fetch_add(&process.working, 1);
+    if (pthread_create(&process.counter_thread, NULL, counter_main, &process) != 0)
+        test_give_up("no thread");
     play_tricks(&process);
     end_process(&process);
     return 0;

@@ -47,6 +47,9 @@ void soak_new_round(struct soak *soak)
     used = used < HOLDS ? used : HOLDS;
     memset(soak->holds, 0, used * sizeof soak->holds[0]);
     memset(soak->slot, 0, sizeof soak->slot);
+    used = atomic_load(&soak->claimed_events);
+    memset(soak->events, 0, (used < EVENTS ? used : EVENTS) * sizeof soak->events[0]);
+    atomic_store(&soak->claimed_events, 0);
     memset((void *)soak->semaphore_closed, 0, sizeof soak->semaphore_closed);
     atomic_store(&soak->semaphore, 0);
     atomic_store(&soak->semaphore_kept, 0);
@@ -137,6 +140,34 @@ struct soak_hold *soak_acquired(struct soak *soak, int64_t asked, int lock, int 
     return hold;
 }
 
+struct soak_event *soak_event_begin(struct soak *soak, int what, int64_t n)
+{
+    static struct soak_event nowhere; /* beyond the memory; the judge says so */
+    size_t i = atomic_fetch_add(&soak->claimed_events, 1);
+    struct soak_event *event = i < EVENTS ? &soak->events[i] : &nowhere;
+    event->what = what;
+    event->n = n;
+    event->pid = getpid();
+    event->begin = soak_now();
+    atomic_store(&event->ready, 1);
+    return event;
+}
+
+void soak_event_end(struct soak_event *event, int status, int64_t n)
+{
+    event->status = status;
+    event->n = n;
+    atomic_store(&event->end, soak_now());
+}
+
+void soak_process_died(struct soak *soak, int pid)
+{
+    size_t n = atomic_load(&soak->claimed_events);
+    for (size_t i = 0; i < n && i < EVENTS; i++)
+        if (soak->events[i].pid == pid && !soak->events[i].end)
+            soak_event_end(&soak->events[i], EVENT_DIED, soak->events[i].n);
+}
+
 /* Buckets: 8 for each doubling of the microseconds. */
 void soak_waited(struct soak *soak, int64_t ns)
 {
@@ -183,8 +214,8 @@ void soak_show_hold(const struct soak_hold *hold)
 {
     fprintf(stderr,
             "soak:   %-20s slot %d holder %d pid %d h %llu: asked %.3f from %.3f until %.3f end %.3f lost %.3f "
-            "token %lld how %d\n",
+            "token %lld how %d permits %d\n",
             soak_turn_name(hold->lock), hold->slot, hold->holder, hold->pid, (unsigned long long)hold->h,
             shown(hold->asked), shown(hold->from), shown(hold->until), shown(hold->end), shown(hold->lost),
-            (long long)hold->token, hold->how);
+            (long long)hold->token, hold->how, hold->permits);
 }

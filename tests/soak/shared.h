@@ -24,6 +24,8 @@ enum {
     HOLDERS = THREADS + BURST,
     HOLDS = 1 << 20,        /* of a round */
     GENERATIONS = 2000,     /* of semaphores, in a round */
+    EVENTS = 1 << 18,       /* of latches and barriers, in a round */
+    PARTIES = 3,            /* of the barrier */
     LONGEST_LEASE_MS = 1500,
     WAIT_BUCKETS = 256,
     FAULTS_SHOWN = 4000,
@@ -44,6 +46,18 @@ struct soak_hold {
     int16_t  holder;            /* of its process: a worker's number, or THREADS + that of a member of the burst */
     atomic_int ready;
 };
+
+/* One call about the latch or the barrier. It is there before it is called: its caller may be killed. */
+enum soak_what { LATCH_SET, LATCH_DOWN, LATCH_DELETE, LATCH_AWAIT, BARRIER_AWAIT, BARRIER_RESET };
+struct soak_event {
+    int64_t begin;              /* right before it was called */
+    _Atomic int64_t end;        /* answered, or EVENT_DIED; 0: neither yet */
+    int64_t n;                  /* the count that was set, by how much it was counted down, a party's index */
+    int     what, pid;
+    int     status;             /* enum hlk_status, or EVENT_DIED: its process was killed, or its thread cancelled */
+    atomic_int ready;
+};
+enum { EVENT_DIED = 1000 };
 
 /* What a thread is at, for those who ask why nothing moves. */
 enum soak_doing { DOING_NOTHING, DOING_ACQUIRE, DOING_ACQUIRE_ASYNC, DOING_HOLD, DOING_RELEASE, DOING_CLOSE };
@@ -83,8 +97,9 @@ struct soak {
     atomic_int wrongs;                      /* what went wrong: the first of them with their texts */
     char wrong[WRONGS][400];
 
-    atomic_size_t claimed;
+    atomic_size_t claimed, claimed_events;
     struct soak_hold holds[HOLDS];
+    struct soak_event events[EVENTS];
 };
 
 int64_t soak_now(void);                     /* ns of CLOCK_BOOTTIME */
@@ -105,6 +120,9 @@ void soak_wrong(struct soak *soak, const char *format, ...) __attribute__((forma
 
 /* Recording. */
 struct soak_hold *soak_acquired(struct soak *soak, int64_t asked, int lock, int slot, int holder, int how);
+struct soak_event *soak_event_begin(struct soak *soak, int what, int64_t n);
+void soak_event_end(struct soak_event *event, int status, int64_t n);
+void soak_process_died(struct soak *soak, int pid);
 void soak_waited(struct soak *soak, int64_t ns);
 void soak_longest(_Atomic uint64_t *longest, int64_t ns);
 uint64_t soak_wait_quantile(const struct soak *soak, double q);    /* us */

@@ -146,6 +146,7 @@ static void end_processes(void)
     atomic_store(&run.soak->stop, true);
     while (running() && test_now_ms() < give_up) {
         reap(true);
+        semaphores_renew_due(run.soak, run.operator); /* somebody may wait for one that was lost */
         look_for_hungry();
         test_sleep_ms(5);
     }

@@ -47,4 +47,8 @@ void turn_other_half(struct worker *worker, struct turn *turn);
 /* All of a turn with a semaphore. */
 void turn_with_semaphore(struct worker *worker, struct turn *turn);
 
+/* The same with the latch: waits for it; and as a party of the barrier. */
+void turn_with_latch(struct worker *worker, struct turn *turn);
+void turn_with_barrier(struct worker *worker, struct turn *turn);
+
 #endif

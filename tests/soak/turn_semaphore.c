@@ -49,29 +49,20 @@ static enum hlk_status give_back_once(struct worker *worker, int64_t permits)
     return asked && status == HLK_OK ? worker_wait_done(worker) : status;
 }
 
-/* What has to be asked for again: anything but an outcome that comes by itself. */
-static bool is_refused(enum hlk_status status)
-{
-    return status != HLK_OK && status != HLK_E_UNSURE && status != HLK_E_CONNECT && status != HLK_NOT_HOLDER;
-}
-
+/* It happens once, now or in the background, and is never called again: also not after HLK_E_SERVER, which here is a
+ * refusal that passes (the server is a replica, or has none). */
 static void give_back(struct worker *worker, int64_t permits)
 {
-    struct process *process = worker->process;
-    struct soak *soak = process->soak;
+    struct soak *soak = worker->process->soak;
     enum hlk_status status = give_back_once(worker, permits);
-    while (is_refused(status) && !atomic_load(&soak->stop)) {
-        if (status != HLK_E_SERVER && !atomic_load(&process->closing))
-            soak_wrong(soak, "release of a semaphore: %s: %s", hlk_status_name(status), hlk_last_error());
-        soak_rest(1000);
-        status = give_back_once(worker, permits);
-    }
+    bool goes_on = status == HLK_E_UNSURE || status == HLK_E_CONNECT || status == HLK_E_SERVER ||
+                   status == HLK_NOT_HOLDER; /* of a generation that was lost */
     atomic_fetch_add(&soak->answers[status == HLK_OK ? 8 : 10], 1);
     if (status == HLK_OK)
         return;
     atomic_fetch_add(&soak->semaphore_kept, (uint64_t)permits);
-    if (soak->quiet && !atomic_load(&process->closing))
-        soak_wrong(soak, "release of a semaphore in quiet: %s: %s", hlk_status_name(status), hlk_last_error());
+    if ((soak->quiet || !goes_on) && !atomic_load(&worker->process->closing))
+        soak_wrong(soak, "release of a semaphore: %s: %s", hlk_status_name(status), hlk_last_error());
 }
 
 void turn_with_semaphore(struct worker *worker, struct turn *turn)

@@ -141,6 +141,9 @@ void turn_note_answer(struct worker *worker, const struct turn *turn, enum hlk_s
 static void leave(void *arg)
 {
     struct worker *worker = arg;
+    if (worker->event)
+        soak_event_end(worker->event, EVENT_DIED, 0);
+    worker->event = NULL;
     if (!atomic_load(&worker->process->soak->stop))
         begin_work(worker);
     atomic_fetch_sub(&worker->process->working, 1);
@@ -190,6 +193,10 @@ static bool one_turn(struct worker *worker)
     turn.asked = soak_now();
     if (turn.lock == TURN_SEMAPHORE)
         turn_with_semaphore(worker, &turn);
+    else if (turn.lock == TURN_LATCH)
+        turn_with_latch(worker, &turn);
+    else if (turn.lock == TURN_BARRIER)
+        turn_with_barrier(worker, &turn);
     else if (!turn_with_lock(worker, &turn))
         return false;
     soak_doing(worker->at, DOING_NOTHING, turn.lock, 0);

@@ -18,6 +18,7 @@ struct worker {
     hlk_lock   *owned[LOCKS], *multilock;
     hlk_semaphore *semaphore;
     int         semaphore_generation;
+    struct soak_event *event;       /* under way; its thread may be cancelled */
     hlk_cancel *cancel;
     struct soak_thread *at;
 
@@ -25,6 +26,7 @@ struct worker {
     pthread_cond_t  done;
     bool            is_done;
     enum hlk_status status;
+    unsigned        index;          /* of a party */
     int64_t         done_at;
 };
 
@@ -53,6 +55,9 @@ struct process {
 
     struct member burst[BURST];
     pthread_t     burst_thread;
+    pthread_t     counter_thread;
+    hlk_latch    *latch;
+    hlk_barrier  *barrier;
     atomic_int    burst_waits;                      /* completions to come */
 };
 
@@ -63,6 +68,11 @@ void *work(void *worker);                   /* a thread's body */
 void begin_work(struct worker *worker);  /* starts one, detached; it takes its predecessor's place */
 
 void *burst_main(void *process);    /* a thread's body */
+
+/* counter.c: sets the latch, counts it down, and now and then resets the barrier. */
+void make_counted(struct process *process);
+void destroy_counted(struct process *process);
+void *counter_main(void *process);  /* a thread's body */
 
 /* A completion of the worker's, and the wait for it. */
 void worker_report(struct worker *worker, enum hlk_status status);
