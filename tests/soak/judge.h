@@ -1,5 +1,8 @@
 /* judge.h - after a round: do the history and the server agree with what was promised?
  *
+ * Of locks, permits and multilocks (judge.c). The semaphore, the latch and the barrier have rules and files of their
+ * own.
+ *
  * 1. Two holds of a lock do not overlap within what their holders were told: from the answer of the acquire until its
  *    release was called, LOST was told, or hlk_lock_held_until as last asked, whichever came first.
  *    Readers of a read/write lock may overlap, and a writer that reads too; permits may as many as there are. A

@@ -8,8 +8,8 @@
  * A party that passed may not say so: its process was killed, or no answer came, or none before data was lost. It
  * counts for a lease after that, so one may be missing for each of those that were there since the last moment at which
  * nobody waited. And whoever passed has to have met each other index, or somebody of those, during his own wait.
- * Without faults those who left have an answer, and are not among them; and a generation is broken only if a party left, or the
- * barrier was reset. */
+ * Without faults those who left have an answer, and are not among them; and a generation is broken only if a party
+ * left, or the barrier was reset. */
 #include "judge.h"
 
 #include "support/wait.h"

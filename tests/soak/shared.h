@@ -1,6 +1,6 @@
 /* shared.h - what the soak's processes have in common: one piece of memory with the round's settings, the history of
- * holds, what each thread is at, and what went wrong. Made by the parent, inherited as a descriptor by the processes
- * that it starts.
+ * holds and of calls about the latch and the barrier, what each thread is at, and what went wrong. Made by the parent,
+ * inherited as a descriptor by the processes that it starts.
  *
  * All randomness is drawn from generators that are seeded with the soak's seed and the place where they are used.
  */

@@ -1,7 +1,7 @@
-/* soak.c - everything at once, for as long as one likes: client processes compete for a few locks in every way the
- * library has, while they are killed and stopped, and the network between them and the server fails, and the server
- * itself. It goes by rounds: each has its own processes and its own mix of faults, and ends with a quiet moment in
- * which history and server are judged (judge.h). The first one has no faults, and nothing may go wrong in it.
+/* soak.c - everything at once, for as long as one likes: client processes use a few names of every type that the
+ * library has, in every way, while they are killed and stopped, and the network between them and the server fails, and
+ * the server itself. It goes by rounds: each has its own processes and its own mix of faults, and ends with a quiet
+ * moment in which history and server are judged (judge.h). The first one has no faults, and nothing may go wrong in it.
  *
  *     soak SECONDS [SEED]
  *
