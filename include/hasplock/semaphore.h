@@ -78,7 +78,8 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *
  * HLK_E_UNSURE     sent, and not answered within reply_timeout_ms, or refused all that time for a reason that may pass,
  *                  such as too few replicas; HLK_E_CONNECT: no server in that time. It is repeated in the background,
  *                  and happens once: do not call it again. If it was sent and is not answered for 8 minutes it is
- *                  repeated no more: it has happened, or never will. That is logged, as is each other outcome but HLK_OK
+ *                  repeated no more: it has happened, or never will. That is logged, as is each other outcome but
+ *                  HLK_OK
  * HLK_E_SERVER     there would be more than HLK_PERMITS_MAX, or it is no semaphore; nothing was changed
  * HLK_E_...        other faults; nothing was changed
  * Any thread. Blocks for up to reply_timeout_ms. */
