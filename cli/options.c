@@ -372,8 +372,8 @@ static void check_kind(struct reader *r)
         complain(r, "--string and --fair: these are different locks");
     else if ((o->semaphore || o->command == COMMAND_LATCH || o->command == COMMAND_BARRIER) && (o->string || o->fair))
         complain(r, "%s is for locks only", o->fair ? "--fair" : "--string");
-    else if (o->deletes && (o->permits || o->drops || r->shell))
-        complain(r, "--delete runs nothing: without -k, --drop and -c");
+    else if (o->deletes && (o->permits || o->drops || r->shell || o->wait_ms >= 0))
+        complain(r, "--delete runs nothing, and does not wait: without -k, --drop, -c, -n and -w");
     else if (o->command == COMMAND_SEMAPHORE && !o->permits && !o->deletes)
         complain(r, "no -k N: how many may run at once?");
     else if (o->command == COMMAND_BARRIER && !o->number)

@@ -12,7 +12,7 @@ static int delete_number(hlk_permits *permits)
         return 0;
     if (status != HLK_BUSY && status != HLK_NOT_HOLDER)
         return say_fault();
-    say(SAY_NOTE, status == HLK_BUSY ? "busy" : "none", "%s", say_story());
+    say(SAY_NOTE, status == HLK_BUSY ? "busy" : "unset", "%s", say_story());
     return 1;
 }
 

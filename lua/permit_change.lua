@@ -11,7 +11,7 @@
   ARGV[2] n        permits
   ARGV[3] channel  of the permits; Redisson's waiters subscribe to it
 
-  Returns 1; 0: try_set found a number, delete found none; delete: -n: so many permits are held, and nothing was changed
+  Returns 1; 0: try_set found a number, delete found none; delete: -n: so many permits are held
           get: {free, held, waiting}. free may be negative
           HASPLOCK ..., WRONGTYPE ...    these are no permits, or there would be more than Redisson reads (2^31 - 1);
                    nothing is changed
@@ -42,16 +42,13 @@ local free, back = reclaim(key, leases, now_ms())
 if not free then
     return back
 end
-if what == 'get' then
+if what == 'get' or what == 'delete' then
     if back > 0 then
         free = grant_free(key, queue, free)
         tell_foreign(channel, free)
     end
-    return { free, redis.call('zcount', leases, '-inf', '+inf'), waiting }
-end
-if what == 'delete' then
     local held = redis.call('zcount', leases, '-inf', '+inf')
-    return held > 0 and -held or redis.call('del', key)
+    return what == 'get' and { free, held, waiting } or held > 0 and -held or redis.call('del', key)
 end
 local sum = what == 'try_set' and n or what == 'add' and free + n or n - redis.call('zcount', leases, '-inf', '+inf')
 if sum > 2147483647 or sum < -2147483648 then

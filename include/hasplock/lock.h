@@ -65,7 +65,7 @@ enum hlk_lock_kind {
 struct hlk_lock_opts {
     size_t        size;
     int           kind;          /* enum hlk_lock_kind */
-    unsigned      flags;         /* HLK_LOCK_PERMIT: HLK_PERMITS_DROP (permits.h) */
+    unsigned      flags;         /* HLK_LOCK_PERMIT: HLK_PERMITS_DROP, below. Else 0. */
     hlk_owner    *owner;         /* The holder. NULL: the calling thread. The lock keeps a reference. */
     int64_t       lease_ms;      /* Default lease of its acquires. 100 to a year: fixed. 0: the watchdog renews it.
                                   * Redis has the lock for so long. The hold counts for less, by 2 % and 2 ms for the

@@ -137,10 +137,10 @@ enum hlk_status hlk_permits_delete(hlk_permits *permits)
     if (status == HLK_OK)
         status = ask(permits, operation, HLK_LEASED_DELETE, 0, true, &answer);
     if (status == HLK_OK && answer.done < 0)
-        return hlk_lock_fail(permits->permit, operation, HLK_BUSY, "%lld are held; nothing was changed",
+        return hlk_lock_fail(permits->permit, operation, HLK_BUSY, "permits are held (%lld); nothing was changed",
                              (long long)-answer.done);
     if (status == HLK_OK && answer.done == 0)
-        return hlk_lock_fail(permits->permit, operation, HLK_NOT_HOLDER, "their number was never set");
+        return hlk_lock_fail(permits->permit, operation, HLK_NOT_HOLDER, "there is no number of permits");
     return status;
 }
 

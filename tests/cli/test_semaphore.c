@@ -95,14 +95,14 @@ Test(cli_semaphore, deletes_a_number_that_nobody_needs)
 {
     struct command *holder = start_holder("2"), *c = COMMAND("semaphore", "--delete", "t");
     cr_assert_eq(command_end(c), 1);
-    cr_assert(strstr(c->text[ERR], ": 1 are held; nothing was changed"), "%s", c->text[ERR]);
+    cr_assert(strstr(c->text[ERR], ": permits are held (1); nothing was changed"), "%s", c->text[ERR]);
     command_free(c);
     end_holder(holder);
     cr_assert_eq(RUN("semaphore", "t", "--delete"), 0);
     cr_assert_eq(raw_int(redis, "DBSIZE"), 0);
     c = COMMAND("semaphore", "--delete", "t");
     cr_assert_eq(command_end(c), 1);
-    cr_assert(strstr(c->text[ERR], "their number was never set"), "%s", c->text[ERR]);
+    cr_assert(strstr(c->text[ERR], "there is no number of permits"), "%s", c->text[ERR]);
     command_free(c);
 }
 
@@ -167,6 +167,7 @@ Test(cli_semaphore, refuses_bad_input)
         { "semaphore", "--delete", "t", "true" },
         { "semaphore", "--delete", "--drop", "t" },
         { "semaphore", "--delete", "-k", "1", "t" },
+        { "semaphore", "--delete", "-n", "t" },
         { "run", "-k", "1", "t", "true" },
         { "run", "--drop", "t", "true" },
         { "show", "--semaphore", "--fair", "t" },

@@ -30,7 +30,7 @@ static void start(void)
     server_allow(fixture.server, "hasplock_fair:*");
 }
 
-TestSuite(margin, .init = start, .fini = fixture_end, .timeout = 300);
+TestSuite(margin, .init = start, .fini = fixture_end, .timeout = 600);
 
 static int64_t margin_of(int64_t lease_ms)
 {

@@ -175,7 +175,7 @@ Test(permits_drop, what_is_held_is_not_deleted)
     permits_set(2);
     cr_assert_eq(hlk_lock_acquire(their_permit, HLK_NOWAIT), HLK_OK);
     cr_assert_eq(hlk_permits_delete(permits), HLK_BUSY);
-    cr_assert(strstr(hlk_last_error(), "1 are held"), "%s", hlk_last_error());
+    cr_assert(strstr(hlk_last_error(), "permits are held (1)"), "%s", hlk_last_error());
     cr_assert_eq(permits_unused(), 1);
     cr_assert_eq(hlk_lock_release(their_permit), HLK_OK);
     cr_assert_eq(hlk_permits_delete(permits), HLK_OK, "%s", hlk_last_error());
@@ -185,6 +185,23 @@ Test(permits_drop, what_is_held_is_not_deleted)
     raw(fixture.redis, "SET t word");
     cr_assert_eq(hlk_permits_delete(permits), HLK_E_SERVER);
     cr_assert_str_eq(raw(fixture.redis, "GETDEL t"), "\"word\"");
+}
+
+/* What a delete finds back, because its lease is over, is the first waiter's at once. */
+Test(permits_drop, a_delete_passes_on_what_the_dead_had)
+{
+    static const char ticket[] = "hlk-a-1-x:1 5000 0 0 1700000000000";
+    redisContext *inbox = raw_open(fixture.server);
+    raw(inbox, "SUBSCRIBE hasplock_inbox:hlk-a-1-x");
+    raw(fixture.redis, "SET t 0");
+    raw(fixture.redis, "ZADD " PERMITS_LEASES " 1000 hlk-dead-1-x:7");
+    raw(fixture.redis, "ZADD " PERMITS_QUEUE " 170000000000000 %b", ticket, sizeof ticket - 1);
+    cr_assert_eq(hlk_permits_delete(permits), HLK_BUSY);
+    cr_assert(strstr(raw_next(inbox), "egrant 1 5000"), "a grant");
+    cr_assert_eq(hlk_permits_give_back(permits, "hlk-a-1-x:1"), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_permits_delete(permits), HLK_OK, "%s", hlk_last_error());
+    redisFree(inbox);
+    raw(fixture.redis, "DEL " PERMITS_QUEUE);
 }
 
 /* They wait on, for a number. */
