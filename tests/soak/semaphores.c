@@ -14,7 +14,7 @@ void semaphore_name(char name[SEMAPHORE_NAME], const struct soak *soak, int gene
     snprintf(name, SEMAPHORE_NAME, "t-semaphore-%llu-%d", (unsigned long long)soak->round, generation);
 }
 
-/* 0: done. It is tried again when the server does not answer, or does not write now. */
+/* True: done. False: the server does not answer, or does not write now; it is tried again. */
 static bool change(const struct soak *soak, hlk_client *operator, int generation, bool is_new)
 {
     char name[SEMAPHORE_NAME];
