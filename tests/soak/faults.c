@@ -126,8 +126,7 @@ static void break_one(struct run *run, bool by_del)
     if (run->deed_count == sizeof run->deeds / sizeof *run->deeds)
         return;
     struct soak_deed *deed = &run->deeds[run->deed_count++];
-    deed->lock = lock;
-    deed->begin = soak_now();
+    *deed = (struct soak_deed){ .begin = soak_now(), .lock = lock };
     bool done = true;
     if (by_del) {
         if (raw(run->redis, "DEL %s {%s}:timeout", soak_lock_name(lock), soak_lock_name(lock))[0] ==
@@ -138,6 +137,7 @@ static void break_one(struct run *run, bool by_del)
     } else {
         enum hlk_status status = hlk_lock_break(run->locks[lock]);
         done = status == HLK_OK || status == HLK_NOT_HOLDER;
+        deed->took_nothing = status == HLK_NOT_HOLDER;
     }
     deed->end = soak_now() + (done ? 0 : LATE_MS * INT64_C(1000000));
     show(run, "%s of %s", by_del ? "DEL" : "break", soak_lock_name(lock));

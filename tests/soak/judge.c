@@ -186,8 +186,8 @@ static void judge_reports(struct soak *soak, const struct judged *all, size_t n,
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n_deeds && all[i].excused; j++) {
             const struct soak_hold *hold = all[i].hold;
-            bool taken =
-                is_of(&deeds[j], hold->lock) && hold->from < deeds[j].begin && (!hold->end || hold->end > deeds[j].end);
+            bool taken = !deeds[j].took_nothing && is_of(&deeds[j], hold->lock) && hold->from < deeds[j].begin &&
+                         (!hold->end || hold->end > deeds[j].end);
             if (!taken || hold->until <= deeds[j].end + LONGEST_LEASE_MS * INT64_C(1000000))
                 continue;
             soak_wrong(soak, "renewed after it was taken at %.3f ms", (double)(deeds[j].begin - soak_zero) / 1e6);

@@ -9,7 +9,8 @@
  *    multilock is a hold of each of its members.
  * 2. Later holds of a fenced lock have larger tokens, and no token is there twice.
  * 3. A hold is not lost before its held_until unless somebody took it.
- * 4. One that was taken is not renewed: it is told at the latest when the lease that it had then is over.
+ * 4. One that was taken is not renewed: it is told at the latest when the lease that it had then is over. A break that
+ *    found nothing to take, such as that of the readers while a writer holds, has taken nothing.
  *
  * What an operator does (hlk_lock_break, DEL, a server without its data) excuses a hold from the moment he began: his
  * command may have run between then and its answer (or some seconds later, if none came), and whoever held then, or
@@ -27,6 +28,7 @@ enum { ALL_LOCKS = -1, LATE_MS = 5000 };     /* a command that was not answered 
 struct soak_deed {              /* of an operator; of all locks: the server has lost its data, counters of tokens too */
     int64_t begin, end;
     int lock;
+    bool took_nothing;          /* a break of a lock that nobody held, or of the half that nobody held */
 };
 
 struct judge_sums {             /* over all rounds */
