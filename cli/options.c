@@ -197,6 +197,9 @@ static void read_holding(struct reader *r, int option)
     case OPT_FENCED:
         o->fenced = true;
         break;
+    case OPT_ALL:
+        o->all = true;
+        break;
     case OPT_WAIT_REPLICAS:
         read_number(r, "--wait-replicas", "a number of replicas", 0, REPLICAS_MOST, &o->wait_replicas);
         break;

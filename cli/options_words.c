@@ -50,6 +50,7 @@ static const struct known {
     { "lease", required_argument, OPT_LEASE, RUNS | DOCTOR | BARRIER },
     { "max-hold", required_argument, OPT_MAX_HOLD, RUNS },
     { "grace", required_argument, OPT_GRACE, RUNS },
+    { "all", no_argument, OPT_ALL, RUNS },
     { "on-lost", required_argument, OPT_ON_LOST, RUNS },
     { "fenced", no_argument, OPT_FENCED, RUN | DOCTOR },
     { "wait-replicas", required_argument, OPT_WAIT_REPLICAS, RUNS },

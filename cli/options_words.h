@@ -27,6 +27,7 @@ enum {
     OPT_HOLDER,
     OPT_DROP,
     OPT_DELETE,
+    OPT_ALL,
     OPT_ACCESS /* and a word of access.h */
 };
 

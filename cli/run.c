@@ -1,6 +1,6 @@
 /* run.c - see run.h. The sequence is:
  *
- *     block signals, helper, open -> [signals end the wait] acquire -> [signals go to COMMAND] fork, watch -> release
+ *     block signals, helper, open -> [signals end the wait] acquire -> [signals go to COMMAND] start, watch -> release
  *
  * The client is opened lazily, so that connecting is part of the wait: it can be interrupted, and has the same
  * deadline. */
@@ -80,9 +80,10 @@ static bool is_kept(const char *variable, const struct access *access)
     return true;
 }
 
-struct environment {
-    char **all; /* ends with NULL; ours come first and are on the heap: */
+struct environment { /* in helper_memory */
+    char **all;      /* ends with NULL; ours come first */
     size_t ours;
+    char *room, *end; /* for their strings */
     bool no_memory;
 };
 
@@ -91,9 +92,13 @@ static void add(struct environment *env, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    env->no_memory |= vasprintf(&env->all[env->ours], format, args) < 0;
-    env->ours += !env->no_memory;
+    int len = vsnprintf(env->room, (size_t)(env->end - env->room), format, args);
+    env->no_memory |= len < 0 || len >= env->end - env->room;
     va_end(args);
+    if (env->no_memory)
+        return;
+    env->all[env->ours++] = env->room;
+    env->room += len + 1;
 }
 
 /* Sets our URL, or its file, or neither: then COMMAND uses the same server. */
@@ -118,23 +123,16 @@ static void add_access(struct environment *env, const struct access *access)
     }
 }
 
-static void free_environment(struct environment *env)
-{
-    for (size_t i = 0; env->all && i < env->ours; i++)
-        free(env->all[i]);
-    free(env->all);
-}
-
-/* Made before the fork: the child of a process with threads may not allocate. */
+/* The other variables stay where they are: the helper has them too. */
 static bool make_environment(struct environment *env, const struct run *s)
 {
     size_t n = 0;
     const char *around = getenv("HASPLOCK_OWNERS");
     while (environ[n])
         n++;
-    *env = (struct environment){ .all = calloc(n + OURS_MOST + 1, sizeof *env->all) };
-    if (!env->all)
-        return false;
+    size_t size, pointers = (n + OURS_MOST + 1) * sizeof *env->all;
+    char *memory = helper_memory(&size);
+    *env = (struct environment){ .all = (char **)(void *)memory, .room = memory + pointers, .end = memory + size };
     add(env, "HASPLOCK_NAME=%s", s->options->name);
     add(env, "HASPLOCK_OWNER=%s", s->hold_id);
     add(env, "HASPLOCK_OWNERS=%s%s%s", around ? around : "", around ? " " : "", s->hold_id);
@@ -146,6 +144,7 @@ static bool make_environment(struct environment *env, const struct run *s)
     for (size_t i = 0; i < n; i++)
         if (is_kept(environ[i], &s->options->access))
             env->all[at++] = environ[i];
+    env->all[at] = NULL;
     return !env->no_memory;
 }
 
@@ -307,14 +306,13 @@ static int run_command(struct run *s, struct watch_result *result)
     int signal_fd = signals_open(), why = signal_fd < 0 ? errno : make_environment(&env, s) ? 0 : ENOMEM;
     if (why == 0) {
         watch_order_kill(s->options, s->lock);
-        why = child_start(&child, s->options->argv, env.all);
+        why = child_start(&child, env.all);
     }
     if (why == 0) {
         watch_run(result, s->options, s->lock, &child, signal_fd, &s->fds);
         child_close(&child);
     }
     close(signal_fd);
-    free_environment(&env);
     return why ? os_error("no process for COMMAND", why) : code_of(s, &child, result);
 }
 
@@ -389,7 +387,7 @@ int run(const struct options *options)
     static struct run s; /* static: a late reply is written to it */
     s.options = options;
     signals_block();
-    int why = helper_start();
+    int why = helper_start(options->argv);
     if (why)
         return os_error("no helper process", why);
     say_writer(helper_write);

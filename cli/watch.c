@@ -12,13 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#define GROUP_LOOK_MS 20   /* how often a stopped group is checked, because no event reports its end */
+#define KILL_AGAIN_MS 20   /* until what was forked during the last kill has been killed too */
 #define KILL_AHEAD_MS 25   /* for the kill itself: it is over when the lock counts as lost */
 #define HELPER_AHEAD_MS 15 /* the same for the helper, so that the loop usually kills first */
 #define HELPER_NEWS 8      /* how often in a lease the helper's time is updated */
-#define AFTER_KILL_MS 1000 /* a group that lives longer after SIGKILL hangs in the kernel, or init reaps it late */
+#define SLOW_MS 1000       /* after this time a message says what has not ended yet */
 
 enum stage { GOING, ASKED, KILLED };
 
@@ -39,7 +40,9 @@ struct watch {
     struct notice news;     /* the latest event; kind 0: none to handle */
     int64_t kill_at_ms;     /* ASKED: the end of the grace */
     int64_t max_hold_at_ms; /* 0: none, or done */
-    int64_t killed_at_ms;
+    int passed_on;          /* the last signal passed on that asks for an end; 0: none */
+    bool rest;              /* COMMAND has ended; what it has started is waited for */
+    int64_t slow_at_ms;     /* when to say what has not ended; 0: not waiting for that, or said */
 };
 
 int watch_open(struct watch_fds *fds)
@@ -77,35 +80,66 @@ static double seconds(int64_t ms)
     return (double)(ms < 0 ? 0 : ms) / 1000;
 }
 
+/* What it is signalled for is said before. */
+static void say_refused(const struct watch *w, const struct descendants_refused *refused)
+{
+    char others[32] = "";
+    if (refused->count == 0)
+        return;
+    if (refused->count > 1)
+        snprintf(others, sizeof others, " and %d more", refused->count - 1);
+    say(SAY_ERROR, "refused", "may not signal process %d (%s)%s: %s; the work goes on %s", (int)refused->pid,
+        refused->name, others, strerror(refused->why),
+        w->result->lost ? "without the lock" : "and the lock is kept while it can be renewed");
+}
+
 static void ask(struct watch *w, const char *event, const char *why, int64_t kill_at_ms)
 {
     struct json fields;
+    struct descendants_refused refused, ignored;
     int64_t left_ms = kill_at_ms - hlk_now_ms();
+    int pid = (int)w->child->pid, reached = child_signal_all(w->child, SIGTERM, &refused);
     w->stage = ASKED;
     w->kill_at_ms = kill_at_ms;
-    w->result->stopped = true;
-    child_stop(w->child, SIGTERM);
+    w->result->stopped |= reached > 0;
     if (w->child->stopped)
-        child_signal(w->child, SIGCONT); /* a stopped process does not handle it */
+        child_signal_all(w->child, SIGCONT, &ignored); /* a stopped process does not handle it */
     say_begin(&fields, event);
-    json_string(&fields, "signal", "SIGTERM");
-    json_int(&fields, "pid", w->child->pid);
+    if (reached)
+        json_string(&fields, "signal", "SIGTERM");
+    json_int(&fields, "pid", pid);
     json_int(&fields, "kill_in_ms", left_ms);
-    say_with(&fields, SAY_ERROR, "%s; sent SIGTERM to %d, SIGKILL in %.1f s", why, (int)w->child->pid,
-             seconds(left_ms));
+    if (reached)
+        say_with(&fields, SAY_ERROR, "%s; sent SIGTERM to %d, SIGKILL in %.1f s", why, pid, seconds(left_ms));
+    else
+        say_with(&fields, SAY_ERROR, "%s", why);
+    say_refused(w, &refused);
 }
 
 static void kill_now(struct watch *w, const char *event, const char *why)
 {
     struct json fields;
+    struct descendants_refused refused;
+    int pid = (int)w->child->pid, reached = child_signal_all(w->child, SIGKILL, &refused);
+    bool sent = reached > 0 || refused.count == 0; /* or it has ended of it by now */
     w->stage = KILLED;
-    w->killed_at_ms = hlk_now_ms();
-    w->result->stopped = true;
-    child_stop(w->child, SIGKILL);
+    w->slow_at_ms = refused.count ? 0 : hlk_now_ms() + SLOW_MS;
+    w->result->stopped |= reached > 0 || helper_has_killed() || w->child->helper_died;
     say_begin(&fields, event);
-    json_string(&fields, "signal", "SIGKILL");
-    json_int(&fields, "pid", w->child->pid);
-    say_with(&fields, SAY_ERROR, "%s; sent SIGKILL to %d", why, (int)w->child->pid);
+    if (sent)
+        json_string(&fields, "signal", "SIGKILL");
+    json_int(&fields, "pid", pid);
+    if (sent)
+        say_with(&fields, SAY_ERROR, "%s; sent SIGKILL to %d", why, pid);
+    else
+        say_with(&fields, SAY_ERROR, "%s", why);
+    say_refused(w, &refused);
+}
+
+static void kill_again(struct watch *w)
+{
+    struct descendants_refused refused;
+    child_signal_all(w->child, SIGKILL, &refused);
 }
 
 /* --- the events */
@@ -140,10 +174,12 @@ static void on_lost(struct watch *w, const char *reason)
 {
     char why[256];
     bool said = w->result->lost;
-    if (w->stage == KILLED)
-        return;
     w->result->lost = true;
     snprintf(why, sizeof why, "lost: %s", reason);
+    if (w->stage == KILLED && !said)
+        say(SAY_ERROR, "lost", "%s; what has not ended works on without the lock", why);
+    if (w->stage == KILLED)
+        return;
     if (w->options->on_lost != ON_LOST_WARN)
         kill_now(w, "lost", why);
     else if (!said)
@@ -187,10 +223,28 @@ void watch_order_kill(const struct options *options, const hlk_lock *lock)
     helper_kill_at(options->on_lost == ON_LOST_WARN ? INT64_MAX : hlk_lock_held_until(lock) - HELPER_AHEAD_MS);
 }
 
+static void say_what_is_slow(struct watch *w)
+{
+    char pids[128];
+    w->slow_at_ms = 0;
+    if (descendants_shown(helper_root(), pids, sizeof pids) == 0)
+        return;
+    if (w->stage != KILLED)
+        say(SAY_NOTE, "waiting", "COMMAND has ended; the lock is held until what it has started has ended too: %s",
+            pids);
+    else
+        say(SAY_ERROR, "waiting", "not ended yet after SIGKILL, %s: %s",
+            w->result->lost ? "without the lock" : "and the lock is kept while it can be renewed", pids);
+}
+
 static void act_on_time(struct watch *w)
 {
     int64_t now = hlk_now_ms();
     char why[128];
+    if (w->slow_at_ms && now >= w->slow_at_ms)
+        say_what_is_slow(w);
+    if (w->stage == KILLED)
+        kill_again(w);
     if (w->stage == GOING && w->max_hold_at_ms && now >= w->max_hold_at_ms) {
         snprintf(why, sizeof why, "--max-hold of %.13g s is over", seconds(w->options->max_hold_ms));
         ask(w, "max_hold", why, now + w->options->grace_ms);
@@ -221,8 +275,10 @@ static void arm_timer(struct watch *w)
         at_ms = earlier(at_ms, w->kill_at_ms);
     if (kills(w))
         at_ms = earlier(at_ms, kill_by_ms(w));
-    if (w->child->ended || w->stage == KILLED)
-        at_ms = earlier(at_ms, hlk_now_ms() + GROUP_LOOK_MS);
+    if (w->slow_at_ms)
+        at_ms = earlier(at_ms, w->slow_at_ms);
+    if (w->stage == KILLED)
+        at_ms = earlier(at_ms, hlk_now_ms() + KILL_AGAIN_MS);
     else if (kills(w))
         at_ms = earlier(at_ms, hlk_now_ms() + w->options->lease_ms / HELPER_NEWS);
     if (at_ms < 1)
@@ -232,32 +288,72 @@ static void arm_timer(struct watch *w)
     timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+static bool asks_for_an_end(int signal)
+{
+    return signal == SIGTERM || signal == SIGINT || signal == SIGQUIT;
+}
+
+static void pass_on(struct watch *w, int signal)
+{
+    struct descendants_refused refused;
+    char name[16];
+    if (asks_for_an_end(signal))
+        w->passed_on = signal;
+    if (w->child->ended) {
+        child_signal_all(w->child, signal, &refused);
+        say_refused(w, &refused);
+    } else if (!child_signal(w->child, signal)) {
+        say(SAY_ERROR, "refused", "may not pass %s on to COMMAND (pid %d): %s", signals_name(signal, name),
+            (int)w->child->pid, strerror(errno));
+    }
+}
+
 static void read_signals(struct watch *w)
 {
     int signal;
     while ((signal = signals_next(w->signal_fd)) != 0) {
-        if (signal == SIGCHLD) {
-            int stopped_by = child_look(w->child);
-            if (stopped_by)
-                child_was_stopped(w->child, stopped_by);
-        } else if (signal == SIGCONT) {
+        if (signal == SIGCHLD) /* child_look comes in any case */
+            continue;
+        if (signal == SIGCONT) {
             read_events(w); /* this process may have been stopped past its lease; then COMMAND must not continue */
             if (w->news.kind != HLK_EVENT_LOST && (!kills(w) || hlk_lock_left_ms(w->lock) > 0))
                 child_continue(w->child);
         } else {
-            child_signal(w->child, signal);
+            pass_on(w, signal);
         }
     }
 }
 
-/* A command that was stopped is over only when its whole group is gone: the rest would work without the lock. */
+/* The rest did not get the signal that has ended COMMAND if it has groups or sessions of its own. */
+static void on_ended(struct watch *w)
+{
+    struct descendants_refused refused;
+    int by = WIFSIGNALED(w->child->status) ? WTERMSIG(w->child->status) : 0;
+    if (w->rest || w->child->gone || w->stage != GOING || !(w->options->all || w->passed_on || by))
+        return;
+    w->rest = true;
+    w->slow_at_ms = hlk_now_ms() + SLOW_MS;
+    by = w->passed_on ? w->passed_on : asks_for_an_end(by) || by == SIGHUP ? by : 0;
+    if (by)
+        child_signal_all(w->child, by, &refused);
+}
+
+static void look_at_child(struct watch *w)
+{
+    int stopped_by = child_look(w->child);
+    if (stopped_by)
+        child_was_stopped(w->child, stopped_by);
+    if (w->child->ended)
+        on_ended(w);
+    if (w->child->helper_died && w->stage != KILLED)
+        kill_now(w, "error", "the helper process has died");
+    w->result->stopped |= w->child->helper_died;
+}
+
 static bool is_over(const struct watch *w)
 {
-    if (!w->child->ended)
-        return false;
-    if ((w->stage == GOING && !helper_has_killed()) || child_group_is_gone(w->child))
-        return true;
-    return w->stage == KILLED && hlk_now_ms() >= w->killed_at_ms + AFTER_KILL_MS;
+    bool by_itself = w->stage == GOING && !w->rest && !helper_has_killed() && !w->child->helper_died;
+    return by_itself ? w->child->ended : w->child->gone;
 }
 
 static void turn(struct watch *w)
@@ -265,16 +361,14 @@ static void turn(struct watch *w)
     struct pollfd fds[] = { { .fd = w->signal_fd, .events = POLLIN },
                             { .fd = w->event_fd, .events = POLLIN },
                             { .fd = w->timer_fd, .events = POLLIN },
-                            { .fd = w->child->exec_fd, .events = POLLIN } };
-    if (w->stage != KILLED)
-        watch_order_kill(w->options, w->lock);
+                            { .fd = helper_fd(), .events = POLLIN } };
+    watch_order_kill(w->options, w->lock);
     arm_timer(w); /* each time, which also resets its readability */
     if (poll(fds, sizeof fds / sizeof fds[0], -1) < 0)
         return;
-    if (fds[3].revents)
-        child_read_exec(w->child);
     read_signals(w);
-    if (w->child->ended && w->stage == GOING && !helper_has_killed())
+    look_at_child(w);
+    if (is_over(w) && !helper_has_killed())
         return;
     read_events(w);
     act_on_news(w);
@@ -296,5 +390,4 @@ void watch_run(struct watch_result *result, const struct options *options, hlk_l
         w.max_hold_at_ms = hlk_now_ms() + options->max_hold_ms;
     while (!is_over(&w))
         turn(&w);
-    helper_disarm();
 }

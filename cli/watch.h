@@ -8,7 +8,9 @@
  *     GOING      ASKED by at-risk or --max-hold (--on-lost term: SIGTERM sent); KILLED by loss
  *     ASKED      KILLED when the grace is over or the lock is lost. Final: a lock that is safe again changes nothing
  *     KILLED     none
- * Stopping is complete when COMMAND and its whole group are gone. */
+ *
+ * It is over when COMMAND has ended by itself: what it left in the background runs on without the lock. It is over when
+ * no descendant of it is left if hasplock has stopped it, if a signal has ended it, or with --all. */
 #ifndef HLK_CLI_WATCH_H
 #define HLK_CLI_WATCH_H
 
@@ -27,7 +29,7 @@ void watch_close(struct watch_fds *fds);        /* after the client is closed */
 void watch_on_event(const struct hlk_event *event, void *fds);      /* hlk_event_fn */
 
 struct watch_result {
-    bool stopped;               /* hasplock ended COMMAND: lock lost or at risk, or --max-hold over */
+    bool stopped;               /* hasplock ended COMMAND: lock lost or at risk, --max-hold over, or the helper died */
     bool at_risk;               /* at risk when the last event came */
     bool lost;                  /* the loss was seen and reported */
 };
@@ -36,7 +38,7 @@ struct watch_result {
  * started. */
 void watch_order_kill(const struct options *options, const hlk_lock *lock);
 
-/* Runs until COMMAND has ended. `signal_fd` is from signals_open. The calling thread holds `lock`. */
+/* Runs until it is over. `signal_fd` is from signals_open. The calling thread holds `lock`. */
 void watch_run(struct watch_result *result, const struct options *options, hlk_lock *lock, struct child *child,
                int signal_fd, const struct watch_fds *fds);
 

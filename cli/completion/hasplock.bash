@@ -6,9 +6,9 @@ _hasplock_options() {
         -v --verbose -h --help -V --version'
     case $1 in
     run) echo "$common --fair --string -n --nonblock -w --wait --timeout -E --conflict-exit-code -c --command --lease" \
-        '--max-hold --grace --on-lost --fenced --wait-replicas' ;;
+        '--max-hold --grace --on-lost --all --fenced --wait-replicas' ;;
     semaphore) echo "$common -k --permits -n --nonblock -w --wait --timeout -E --conflict-exit-code -c --command" \
-        '--lease --max-hold --grace --on-lost --wait-replicas --drop --delete' ;;
+        '--lease --max-hold --grace --on-lost --all --wait-replicas --drop --delete' ;;
     latch) echo "$common -n --nonblock -w --wait --timeout -E --conflict-exit-code" ;;
     barrier) echo "$common -n --parties -w --wait --timeout -E --conflict-exit-code --lease" ;;
     show) echo "$common --fair --string --semaphore --watch" ;;

@@ -9,6 +9,8 @@
  *     read      until a line, or the end, comes on stdin: "read LINE"
  *     times     "at N" each 2 ms, milliseconds of CLOCK_BOOTTIME, until killed
  *     child     a process of the same group that does what follows, up to the word "."; this one goes on behind it
+ *     session   it leads a session of its own from now on
+ *     user=N    it is this user from now on, and no other one
  *     exit=N    kill=N (itself)
  */
 #include <errno.h>
@@ -96,6 +98,12 @@ static void tell_times(void)
     }
 }
 
+static void become_user(uid_t user)
+{
+    if (setresuid(user, user, user) != 0)
+        exit(98);
+}
+
 static void do_step(const char *step)
 {
     if (strcmp(step, "catch") == 0)
@@ -112,6 +120,10 @@ static void do_step(const char *step)
         read_line();
     else if (strcmp(step, "times") == 0)
         tell_times();
+    else if (strcmp(step, "session") == 0)
+        setsid();
+    else if (strncmp(step, "user=", 5) == 0)
+        become_user((uid_t)atoi(step + 5));
     else if (strncmp(step, "exit=", 5) == 0)
         exit(atoi(step + 5));
     else if (strncmp(step, "kill=", 5) == 0)

@@ -149,6 +149,16 @@ long command_number(struct command *command, const char *word)
     return strtol(number, NULL, 10);
 }
 
+long long command_last_time(const struct command *command)
+{
+    long long last = 0, at;
+    const char *line = command->text[OUT], *end;
+    for (; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        if (sscanf(line, "at %lld", &at) == 1)
+            last = at;
+    return last;
+}
+
 int command_wait(struct command *command)
 {
     int64_t give_up_ms = test_now_ms() + WAIT_MS;

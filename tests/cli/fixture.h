@@ -49,6 +49,9 @@ void command_until(struct command *command, enum stream stream, const char *text
 /* Waits for a line on OUT that is `word` and a number, and gives that; 0 for the next call looks on from there. */
 long command_number(struct command *command, const char *word);
 
+/* The last complete "at N" that came from a fake_command with "times" yet; 0: none. */
+long long command_last_time(const struct command *command);
+
 /* Waits for its end, and for that of everybody who holds its stdout and stderr. The exit code; 1000 + n: died of n. */
 int command_end(struct command *command);
 enum { DIED_OF = 1000 };

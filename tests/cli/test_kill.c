@@ -19,17 +19,6 @@ TestSuite(kill, .init = cli_start, .fini = cli_stop);
 
 enum { LEASE_MS = 1500, AT_ONCE_MS = 1000 };
 
-/* The last complete "at N" of a fake_command that told the time until it was killed. */
-static long long last_time(const struct command *c)
-{
-    long long last = 0, at;
-    const char *line = c->text[OUT], *end;
-    for (; (end = strchr(line, '\n')) != NULL; line = end + 1)
-        if (sscanf(line, "at %lld", &at) == 1)
-            last = at;
-    return last;
-}
-
 /* hasplock with `fd` as its stderr, over a COMMAND that tells the time and heeds no signal. Takes fd. */
 static struct command *run_with_stderr(int fd, const char *option)
 {
@@ -52,9 +41,9 @@ static void lose_in_time(struct command *c)
     int64_t ended_ms = test_now_ms();
     server_resume(server);
     cr_assert_eq(code, 75, "%d: %s", code, c->text[ERR]);
-    cr_assert_gt(last_time(c), 0);
-    cr_assert_lt(last_time(c), asked_ms + LEASE_MS);
-    cr_assert_lt(running_between_ms(last_time(c), ended_ms), AT_ONCE_MS);
+    cr_assert_gt(command_last_time(c), 0);
+    cr_assert_lt(command_last_time(c), asked_ms + LEASE_MS);
+    cr_assert_lt(running_between_ms(command_last_time(c), ended_ms), AT_ONCE_MS);
 }
 
 /* What the helper that was left behind has to say comes when it can. */
@@ -216,7 +205,7 @@ Test(kill, comes_while_hasplock_stands_still)
     WAIT_FOR(raw_pttl(redis, "t") == -2);
     kill(c->pid, SIGCONT);
     cr_assert_eq(command_end(c), 75);
-    cr_assert_lt(last_time(c), asked_ms + LEASE_MS);
+    cr_assert_lt(command_last_time(c), asked_ms + LEASE_MS);
     cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost: "), "%s", c->text[ERR]);
     command_free(c);
 }

@@ -13,17 +13,6 @@
 
 TestSuite(lost, .init = cli_start, .fini = cli_stop);
 
-/* The last complete "at N" of a fake_command that told the time until it was killed. */
-static long long last_time(const struct command *c)
-{
-    long long last = 0, at;
-    const char *line = c->text[OUT], *end;
-    for (; (end = strchr(line, '\n')) != NULL; line = end + 1)
-        if (sscanf(line, "at %lld", &at) == 1)
-            last = at;
-    return last;
-}
-
 /* Cut off from the server, while a rival that is not waits for the lock: the rival must find COMMAND dead, which had
  * its SIGTERM with `term`. */
 static const char *lose_to_a_rival(const char *on_lost, const char *first_step)
@@ -38,7 +27,7 @@ static const char *lose_to_a_rival(const char *on_lost, const char *first_step)
     command_until(rival, OUT, "at ");
     kill(rival->pid, SIGTERM);
     cr_assert_eq(command_end(c), 75);
-    long long rival_came = command_number(rival, "at"), last = last_time(c);
+    long long rival_came = command_number(rival, "at"), last = command_last_time(c);
     cr_assert_gt(last, 0);
     cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost: "), "%s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[ERR], "; sent SIGKILL to "), "%s", c->text[ERR]);
@@ -108,7 +97,7 @@ Test(lost, sigkill_comes_before_the_lease_ends)
     server_pause(server);
     cr_assert_eq(command_end(c), 75);
     cr_assert_leq(pttl, 6000);
-    cr_assert_lt(last_time(c), asked_ms + 6000);
+    cr_assert_lt(command_last_time(c), asked_ms + 6000);
     cr_assert_not_null(strstr(c->text[OUT], "got SIGTERM\n"));
     server_resume(server);
     command_free(c);

@@ -163,26 +163,25 @@ static void reap_and_start_again(int slot)
 
 /* --- faults */
 
-/* The first child of `pid` that is, or is not, its helper; 0: none. */
-static pid_t child_of(pid_t pid, bool helper)
+/* The first child of `pid`; 0: none. */
+static pid_t child_of(pid_t pid)
 {
-    char path[80], name[32];
-    int child;
-    pid_t found = 0;
+    char path[80];
+    int child = 0;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
     FILE *children = fopen(path, "r");
-    while (children && !found && fscanf(children, "%d", &child) == 1) {
-        snprintf(path, sizeof path, "/proc/%d/comm", child);
-        FILE *comm = fopen(path, "r");
-        bool is_helper = comm && fscanf(comm, "%31s", name) == 1 && strcmp(name, "hasplock-helper") == 0;
-        if (comm)
-            fclose(comm);
-        if (is_helper == helper)
-            found = child;
-    }
+    if (!children || fscanf(children, "%d", &child) != 1)
+        child = 0;
     if (children)
         fclose(children);
-    return found;
+    return child;
+}
+
+/* The child of a run is its helper, whose first child is COMMAND. */
+static pid_t command_of(const struct run *run)
+{
+    pid_t helper = child_of(run->pid);
+    return helper ? child_of(helper) : 0;
 }
 
 static struct deed *write_down(int slot, enum fault fault, int64_t ms)
@@ -196,10 +195,10 @@ static struct deed *write_down(int slot, enum fault fault, int64_t ms)
 
 static void stop(struct run *run, enum fault fault)
 {
-    pid_t command = child_of(run->pid, false);
+    pid_t command = command_of(run);
     pid_t group = command ? -command : 0;
     pid_t who[3] = { fault != STOP_COMMAND ? run->pid : 0, fault != STOP_RUN ? group : 0,
-                     getenv("RUNS_ALL") ? child_of(run->pid, true) : 0 };
+                     getenv("RUNS_ALL") ? child_of(run->pid) : 0 };
     if (fault == STOP_COMMAND && !group)
         return;
     for (int i = 0; i < 3; i++)
@@ -216,7 +215,7 @@ static int draw_slot(void)
 {
     int slot = (int)draw(RUNS);
     for (int i = 0; draw(3) && i < RUNS; i++)
-        if (runs[i].pid > 0 && child_of(runs[i].pid, false))
+        if (runs[i].pid > 0 && command_of(&runs[i]))
             return i;
     return slot;
 }
