@@ -293,7 +293,7 @@ enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_
 
 enum hlk_status hlk_lock_not_broken(const hlk_lock *lock, const char *only, const char *holder)
 {
-    if (!*holder)
+    if (!*holder || !only)
         return hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "nobody held it; nothing was changed");
     return hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "%s holds it, and not %s; nothing was changed", holder, only);
 }
