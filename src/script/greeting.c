@@ -9,7 +9,8 @@
  * A key or channel that is refused says nothing: the user's may have another pattern, so the key is no declared one,
  * which would keep the probe from running at all. ARGV[2]: also those for pub/sub; "shards": sharded, where
  * the key's slot may be another server's, which says nothing either. SUBSCRIBE is tried by itself, and taken back at
- * once. */
+ * once, on a channel of another name: the probe of another connection of this client publishes meanwhile, and its
+ * message would be taken for a reply. */
 enum { GREETING_PROBE = HLK_SCRIPT_COUNT, GREETING_INFO, GREETING_SUBSCRIBE }; /* then UNSUBSCRIBE */
 
 static const char probe[] =
@@ -83,7 +84,7 @@ static enum hlk_status check_greeting(unsigned i, const redisReply *reply, struc
 
 bool hlk_scripts_greeting(struct hlk_greeting *greeting, const char *client_id, bool pubsub, bool sharded)
 {
-    char key[HLK_KEY_MAX];
+    char key[HLK_KEY_MAX], channel[HLK_KEY_MAX];
     greeting->check = check_greeting;
     greeting->server = server_of;
     greeting->uptime_ms = uptime_of;
@@ -96,12 +97,13 @@ bool hlk_scripts_greeting(struct hlk_greeting *greeting, const char *client_id, 
             return false;
     }
     (void)snprintf(key, sizeof key, "hasplock_probe:{%s}", client_id);
+    (void)snprintf(channel, sizeof channel, "hasplock_probed:{%s}", client_id);
     const char *eval[] = { "EVAL", probe, "0", key, sharded ? "shards" : "pubsub" };
     const char *subscribe = sharded ? "SSUBSCRIBE" : "SUBSCRIBE",
                *unsubscribe = sharded ? "SUNSUBSCRIBE" : "UNSUBSCRIBE";
     greeting->replies += pubsub ? 4 : 2;
     return hlk_buffer_add_command(&greeting->bytes, pubsub ? 5 : 4, eval, NULL) &&
            hlk_buffer_add_command(&greeting->bytes, 2, (const char *[]){ "INFO", "server" }, NULL) &&
-           (!pubsub || (hlk_buffer_add_command(&greeting->bytes, 2, (const char *[]){ subscribe, key }, NULL) &&
-                        hlk_buffer_add_command(&greeting->bytes, 2, (const char *[]){ unsubscribe, key }, NULL)));
+           (!pubsub || (hlk_buffer_add_command(&greeting->bytes, 2, (const char *[]){ subscribe, channel }, NULL) &&
+                        hlk_buffer_add_command(&greeting->bytes, 2, (const char *[]){ unsubscribe, channel }, NULL)));
 }

@@ -483,6 +483,29 @@ Test(call, a_client_without_pubsub_does_not_greet_by_it)
     }
 }
 
+/* The number of times that `word` is there. */
+static unsigned times(const char *text, const char *word)
+{
+    unsigned n = 0;
+    for (; (text = strstr(text, word)) != NULL; text += strlen(word))
+        n++;
+    return n;
+}
+
+/* The client's other connections greet, and so publish, at the same time: a message between the two would be one reply
+ * more. */
+Test(call, nobody_publishes_on_the_channel_that_a_greeting_subscribes_to)
+{
+    for (int sharded = 0; sharded < 2; sharded++) {
+        struct hlk_greeting greeting = { .replies = 0 };
+        cr_assert(hlk_scripts_greeting(&greeting, "hlk-t-1-a", true, sharded));
+        cr_assert(hlk_buffer_add(&greeting.bytes, "", 1));
+        cr_assert_eq(times(greeting.bytes.data, "\nhasplock_probe:{hlk-t-1-a}\r"), 1u, "of EVAL");
+        cr_assert_eq(times(greeting.bytes.data, "SUBSCRIBE\r\n$27\r\nhasplock_probed:{hlk-t-1-a}\r"), 2u);
+        hlk_buffer_fini(&greeting.bytes);
+    }
+}
+
 /* It tells the messages of one format from those of another. */
 Test(command, no_two_formats_have_one_letter)
 {
