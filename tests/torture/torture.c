@@ -218,6 +218,21 @@ static void expect_end(const struct torture_case *at, const redisReply *reply)
               at->state->name, at->how, user->errstr);
 }
 
+/* Redis 6 writes where in the script an error came up, once or twice, before the error itself. */
+static void unwrap(char *answer)
+{
+    static const char wrapped[] = "-ERR Error running script", place[] = "@user_script:";
+    const char *error = NULL;
+    if (strncmp(answer, wrapped, strlen(wrapped)) != 0)
+        return;
+    for (const char *at = answer; (at = strstr(at, place)) != NULL;)
+        error = at += strlen(place);
+    if (!error)
+        return;
+    error += strspn(error, " 0123456789:-");
+    memmove(answer + 1, error, strlen(error) + 1);
+}
+
 void torture_run(const struct torture_case *at, struct torture_run *run)
 {
     const struct hlk_script_text *script = &hlk_script_table[at->row->script];
@@ -236,6 +251,7 @@ void torture_run(const struct torture_case *at, struct torture_run *run)
     expect_end(at, reply);
     run->commands = count_commands();
     snprintf(run->answer, sizeof run->answer, "%s", raw_show(reply));
+    unwrap(run->answer);
     freeReplyObject(reply);
     run->after = look();
     read_messages(inboxes);
