@@ -39,10 +39,8 @@ bool child_signal(const struct child *child, int signal)
 
 int child_signal_all(const struct child *child, int signal, struct descendants_refused *refused)
 {
-    if (signal != SIGKILL)
-        return descendants_signal(helper_root(), signal, refused);
-    int group = !child->ended && kill(-child->pid, SIGKILL) == 0; /* most of them, at once */
-    return group + descendants_kill(helper_root(), refused);
+    int group = signal == SIGKILL && !child->ended && kill(-child->pid, SIGKILL) == 0; /* most of them, at once */
+    return group + descendants_signal(helper_root(), signal, refused);
 }
 
 void child_was_stopped(struct child *child, int signal)

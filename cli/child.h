@@ -36,7 +36,7 @@ int child_look(struct child *child);
 /* The whole group; nothing after COMMAND's end. False, and errno: it may not be signalled. */
 bool child_signal(const struct child *child, int signal);
 
-/* All descendants. Returns how many got the signal; `refused` is set. SIGKILL is sent until a look finds nobody new. */
+/* All descendants. Returns how many got the signal; `refused` is set. */
 int child_signal_all(const struct child *child, int signal, struct descendants_refused *refused);
 
 /* COMMAND was stopped by `signal`. If it needed the terminal, and we have it: hands the terminal over and continues

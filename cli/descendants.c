@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOKS_MOST 100 /* of one descendants_kill, at processes that fork faster than they are killed */
+#define LOOKS_MOST 100 /* of one call, at processes that fork faster than they are signalled */
 
 struct pids {
     pid_t *all;
@@ -115,18 +115,6 @@ static bool send_to(pid_t pid, int signal, struct descendants_refused *refused)
 
 int descendants_signal(pid_t root, int signal, struct descendants_refused *refused)
 {
-    struct pids pids = { 0 };
-    int reached = 0;
-    *refused = (struct descendants_refused){ 0 };
-    look(&pids, root);
-    for (size_t i = 0; i < pids.count; i++)
-        reached += send_to(pids.all[i], signal, refused);
-    free(pids.all);
-    return reached;
-}
-
-int descendants_kill(pid_t root, struct descendants_refused *refused)
-{
     struct pids pids = { 0 }, known = { 0 };
     int reached = 0;
     bool is_news = true;
@@ -139,7 +127,7 @@ int descendants_kill(pid_t root, struct descendants_refused *refused)
                 continue;
             is_news = true;
             add(&known, pids.all[i]);
-            reached += send_to(pids.all[i], SIGKILL, refused);
+            reached += send_to(pids.all[i], signal, refused);
         }
     }
     free(pids.all);

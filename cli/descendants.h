@@ -21,11 +21,8 @@ struct descendants_refused {    /* the processes that may not be signalled */
     int why;                    /*   and errno */
 };
 
-/* Returns how many got the signal. `refused` is set. */
+/* Each gets it once; looks again until it finds nobody new. Returns how many got it. `refused` is set. */
 int descendants_signal(pid_t root, int signal, struct descendants_refused *refused);
-
-/* SIGKILL, until a look finds nobody new. */
-int descendants_kill(pid_t root, struct descendants_refused *refused);
 
 /* The ids of those that have not ended: "12, 13, 14 ...". Returns how many they are. */
 int descendants_shown(pid_t root, char *buf, size_t size);

@@ -174,7 +174,7 @@ static void kill_all(void)
     if (is_over())
         return;
     atomic_store(&self.shared->killed, true);
-    descendants_kill(getpid(), &self.refused);
+    descendants_signal(getpid(), SIGKILL, &self.refused);
 }
 
 /* --- the loop */
