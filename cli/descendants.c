@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NAME_SIZE sizeof((struct descendants_refused *)0)->name
 #define LOOKS_MOST 100 /* of one call, at processes that fork faster than they are signalled */
 
 struct pids {
@@ -40,6 +41,18 @@ static void add(struct pids *pids, pid_t pid)
     pids->all[pids->count++] = pid;
 }
 
+static void name_of(pid_t pid, char name[NAME_SIZE])
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *comm = fopen(path, "re");
+    if (!comm || !fgets(name, NAME_SIZE, comm))
+        name[0] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+    if (comm)
+        fclose(comm);
+}
+
 static void add_children_of_thread(struct pids *pids, pid_t pid, const char *thread)
 {
     char path[64];
@@ -66,39 +79,24 @@ static void add_children(struct pids *pids, pid_t pid)
         closedir(threads);
 }
 
-/* The name, and the letter of the state: Z for one that has ended. */
-static char look_at(pid_t pid, char name[16])
-{
-    char path[64], line[256] = "", state = 'Z';
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *stat = fopen(path, "re");
-    const char *begin = stat && fgets(line, sizeof line, stat) ? strchr(line, '(') : NULL;
-    const char *end = begin ? strrchr(line, ')') : NULL;
-    if (end && end[1] == ' ')
-        state = end[2];
-    snprintf(name, 16, "%.*s", end ? (int)(end - begin - 1) : 0, end ? begin + 1 : "");
-    if (stat)
-        fclose(stat);
-    return state;
-}
-
+/* Not by /proc/PID/stat, whose reader waits until a process that is in execve(2) has got the CPU. */
 static bool is_a_local_server(pid_t pid)
 {
-    char name[16];
-    look_at(pid, name);
+    char name[NAME_SIZE];
+    name_of(pid, name);
     return strcmp(name, "hasplock-local") == 0;
 }
 
-static void look(struct pids *pids, pid_t root)
+static bool has_ended(pid_t pid)
 {
-    pids->count = 0;
-    add_children(pids, root);
-    for (size_t i = 0; i < pids->count; i++) {
-        if (is_a_local_server(pids->all[i]))
-            pids->all[i--] = pids->all[--pids->count];
-        else
-            add_children(pids, pids->all[i]);
-    }
+    char path[64], line[128], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof line, status) && sscanf(line, "State: %c", &state) != 1)
+        ;
+    if (status)
+        fclose(status);
+    return state == 'Z' || state == 'X';
 }
 
 static bool send_to(pid_t pid, int signal, struct descendants_refused *refused)
@@ -108,43 +106,53 @@ static bool send_to(pid_t pid, int signal, struct descendants_refused *refused)
     if (errno != ESRCH && refused->count++ == 0) {
         refused->pid = pid;
         refused->why = errno;
-        look_at(pid, refused->name);
+        name_of(pid, refused->name);
     }
     return false;
 }
 
+/* Adds those that `pids` does not have yet, and signals each as soon as it is found; 0: no signal. Returns whether
+ * there was any. */
+static bool look(struct pids *pids, pid_t root, int signal, int *reached, struct descendants_refused *refused)
+{
+    struct pids seen = { 0 };
+    bool is_news = false;
+    add_children(&seen, root);
+    for (size_t i = 0; i < seen.count; i++) {
+        pid_t pid = seen.all[i];
+        if (is_a_local_server(pid))
+            continue;
+        if (!contains(pids, pid)) {
+            is_news = true;
+            add(pids, pid);
+            *reached += signal && send_to(pid, signal, refused);
+        }
+        add_children(&seen, pid);
+    }
+    free(seen.all);
+    return is_news;
+}
+
 int descendants_signal(pid_t root, int signal, struct descendants_refused *refused)
 {
-    struct pids pids = { 0 }, known = { 0 };
-    int reached = 0;
-    bool is_news = true;
+    struct pids pids = { 0 };
+    int reached = 0, looks = 0;
     *refused = (struct descendants_refused){ 0 };
-    for (int looks = 0; is_news && looks < LOOKS_MOST; looks++) {
-        is_news = false;
-        look(&pids, root);
-        for (size_t i = 0; i < pids.count; i++) {
-            if (contains(&known, pids.all[i]))
-                continue;
-            is_news = true;
-            add(&known, pids.all[i]);
-            reached += send_to(pids.all[i], signal, refused);
-        }
-    }
+    while (look(&pids, root, signal, &reached, refused) && ++looks < LOOKS_MOST)
+        ;
     free(pids.all);
-    free(known.all);
     return reached;
 }
 
 int descendants_shown(pid_t root, char *buf, size_t size)
 {
     struct pids pids = { 0 };
-    char name[16];
-    int alive = 0;
+    int alive = 0, unused = 0;
     size_t len = 0;
-    look(&pids, root);
+    look(&pids, root, 0, &unused, NULL);
     buf[0] = '\0';
     for (size_t i = 0; i < pids.count; i++) {
-        if (look_at(pids.all[i], name) == 'Z')
+        if (has_ended(pids.all[i]))
             continue;
         alive++;
         if (len + 32 < size)

@@ -17,7 +17,7 @@
 struct descendants_refused {    /* the processes that may not be signalled */
     int count;
     pid_t pid;                  /* the first of them, */
-    char name[16];              /*   its name, */
+    char name[20];              /*   its name, */
     int why;                    /*   and errno */
 };
 

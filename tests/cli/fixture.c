@@ -28,10 +28,40 @@ static _Noreturn void become(const char *const *argv, pid_t parent)
     _exit(126);
 }
 
+enum { COMMANDS_MOST = 32, SHOWN = 2000 };
+
+static struct command *commands[COMMANDS_MOST];
+
+/* Where `before` is, or nothing: there is room for COMMANDS_MOST. */
+static void replace(struct command *before, struct command *after)
+{
+    for (int i = 0; i < COMMANDS_MOST; i++)
+        if (commands[i] == before) {
+            commands[i] = after;
+            return;
+        }
+}
+
+/* The last of what each command has printed that was not freed yet: one may wait for another. */
+static const char *all_texts(void)
+{
+    static char all[COMMANDS_MOST * STREAMS * SHOWN];
+    size_t len = 0;
+    for (int i = 0; i < COMMANDS_MOST; i++)
+        for (int stream = 0; commands[i] && stream < STREAMS; stream++) {
+            const char *text = commands[i]->text[stream];
+            size_t cut = strlen(text) > SHOWN / 2 ? strlen(text) - SHOWN / 2 : 0;
+            len += (size_t)snprintf(all + len, sizeof all - len, "\ncommand %d, %s: %s", i + 1,
+                                    stream == OUT ? "stdout" : "stderr", text + cut);
+        }
+    return all;
+}
+
 static struct command *create(void)
 {
     struct command *command = calloc(1, sizeof *command);
     cr_assert_not_null(command);
+    replace(NULL, command);
     command->in = command->from[OUT] = command->from[ERR] = -1;
     command->began_ms = test_now_ms();
     return command;
@@ -121,7 +151,7 @@ static bool take_more(struct command *command, int64_t give_up_ms, const char *w
     if (command->from[OUT] < 0 && command->from[ERR] < 0)
         return false;
     if (left_ms <= 0 || poll(fds, STREAMS, (int)left_ms) == 0)
-        test_give_up("waited in vain for %s\nstdout: %s\nstderr: %s", wanted, command->text[OUT], command->text[ERR]);
+        test_give_up("waited in vain for %s%s", wanted, all_texts());
     for (int i = 0; i < STREAMS; i++)
         if (command->from[i] >= 0 && fds[i].revents)
             take(command, i);
@@ -133,8 +163,8 @@ void command_until(struct command *command, enum stream stream, const char *text
     int64_t give_up_ms = test_now_ms() + WAIT_MS;
     while (!strstr(command->text[stream], text))
         if (!take_more(command, give_up_ms, text))
-            test_give_up("ended without \"%s\" (the machine stood still for up to %d ms)\nstdout: %s\nstderr: %s", text,
-                         (int)pause_longest_ms(command->began_ms), command->text[OUT], command->text[ERR]);
+            test_give_up("ended without \"%s\" (the machine stood still for up to %d ms)%s", text,
+                         (int)pause_longest_ms(command->began_ms), all_texts());
 }
 
 long command_number(struct command *command, const char *word)
@@ -166,7 +196,7 @@ int command_wait(struct command *command)
     while (command->pid && (ended = waitpid(command->pid, &command->status, WNOHANG)) != command->pid) {
         cr_assert(ended == 0 || errno == EINTR);
         if (test_now_ms() > give_up_ms)
-            test_give_up("hasplock does not end\nstdout: %s\nstderr: %s", command->text[OUT], command->text[ERR]);
+            test_give_up("hasplock does not end%s", all_texts());
         test_sleep_ms(1);
     }
     command->pid = 0;
@@ -192,6 +222,7 @@ void command_free(struct command *command)
 {
     if (!command)
         return;
+    replace(command, NULL);
     if (command->pid) {
         kill(command->pid, SIGKILL);
         waitpid(command->pid, NULL, 0);

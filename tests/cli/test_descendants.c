@@ -13,18 +13,20 @@
 
 TestSuite(descendants, .init = cli_start, .fini = cli_stop);
 
-/* $W works: it prints the time until it is killed. */
-static const char *const ways[] = {
-    "$W; true",
-    "setsid -w $W; true",
-    "setsid $W & wait",
-    "timeout 60 $W; true",
-    "nohup $W 2> /dev/null & wait",
-    "bash -c 'set -m; $W & wait'",
-    "(setsid $W &); sleep 60",
-    "(setsid sh -c '$W & sleep 60' &); sleep 60",
-    "python3 -c 'import os, subprocess; subprocess.run(os.environ[\"W\"].split(), start_new_session=True)'",
-    "for i in $(seq 200); do setsid sleep 60 & done; setsid $W & wait",
+/* $W works: it prints the time until it is killed. With `max_hold` that is for longer than it takes to start. */
+static const struct way {
+    const char *script, *max_hold;
+} ways[] = {
+    { "$W; true", "2" },
+    { "setsid -w $W; true", "2" },
+    { "setsid $W & wait", "2" },
+    { "timeout 60 $W; true", "2" },
+    { "nohup $W 2> /dev/null & wait", "2" },
+    { "bash -c 'set -m; $W & wait'", "2" },
+    { "(setsid $W &); sleep 60", "2" },
+    { "(setsid sh -c '$W & sleep 60' &); sleep 60", "2" },
+    { "python3 -c 'import os, subprocess; subprocess.run(os.environ[\"W\"].split(), start_new_session=True)'", "2" },
+    { "for i in $(seq 200); do setsid sleep 60 & done; setsid $W & wait", "6" },
 };
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
@@ -68,12 +70,13 @@ static void end_it(enum how how, struct command *c, struct proxy *proxy)
 }
 
 /* A rival that waits for the lock finds nobody at work. Returns the exit code. */
-static int end_before_a_rival(enum how how, const char *way)
+static int end_before_a_rival(enum how how, const struct way *way)
 {
     struct proxy *proxy = proxy_start(server);
     setenv("W", how == TERMINATED ? HEEDS : CATCHES, 1);
-    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", how == HASPLOCK_KILLED ? "2" : "1.5",
-                                "--max-hold", how == MAX_HOLD ? "0.7" : "60", "--grace", "0.2", "t", "-c", way);
+    bool by_lease = how == CUT_OFF || how == HASPLOCK_KILLED;
+    struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", by_lease ? "2" : "30", "--max-hold",
+                                how == MAX_HOLD ? way->max_hold : "60", "--grace", "0.2", "t", "-c", way->script);
     command_until(c, OUT, "at ");
     struct command *rival = COMMAND("run", "t", "--", FAKE_COMMAND, "times");
     if (how != MAX_HOLD) /* which may be over before the rival is there */
@@ -84,7 +87,7 @@ static int end_before_a_rival(enum how how, const char *way)
     int code = command_end(c); /* comes when nobody holds its stdout any more */
     long long rival_came = command_number(rival, "at"), last = command_last_time(c);
     command_end(rival);
-    cr_assert(last > 0 && last < rival_came, "%s: %lld ms beside the next holder\n%s", way, last - rival_came,
+    cr_assert(last > 0 && last < rival_came, "%s: %lld ms beside the next holder\n%s", way->script, last - rival_came,
               c->text[ERR]);
     if (how == HELPER_KILLED)
         cr_assert_not_null(strstr(c->text[ERR], "the helper process has died; sent SIGKILL to "), "%s", c->text[ERR]);
@@ -99,41 +102,41 @@ static int end_before_a_rival(enum how how, const char *way)
 Test(descendants, are_dead_before_the_lock_is_given_back)
 {
     for (int i = 0; i < WAYS; i++)
-        cr_assert_eq(end_before_a_rival(MAX_HOLD, ways[i]), 75, "%s", ways[i]);
+        cr_assert_eq(end_before_a_rival(MAX_HOLD, &ways[i]), 75, "%s", ways[i].script);
 }
 
 Test(descendants, are_dead_before_the_lease_is_over)
 {
     for (int i = 0; i < WAYS; i++)
-        cr_assert_eq(end_before_a_rival(CUT_OFF, ways[i]), 75, "%s", ways[i]);
+        cr_assert_eq(end_before_a_rival(CUT_OFF, &ways[i]), 75, "%s", ways[i].script);
 }
 
 Test(descendants, have_ended_when_a_signal_frees_the_lock)
 {
     for (int i = 0; i < WAYS; i++)
-        end_before_a_rival(TERMINATED, ways[i]);
+        end_before_a_rival(TERMINATED, &ways[i]);
 }
 
 Test(descendants, die_with_hasplock)
 {
     for (int i = 0; i < WAYS; i++)
-        cr_assert_eq(end_before_a_rival(HASPLOCK_KILLED, ways[i]), DIED_OF + SIGKILL, "%s", ways[i]);
+        cr_assert_eq(end_before_a_rival(HASPLOCK_KILLED, &ways[i]), DIED_OF + SIGKILL, "%s", ways[i].script);
 }
 
 Test(descendants, die_with_the_helper)
 {
     for (int i = 0; i < WAYS; i++)
-        cr_assert_eq(end_before_a_rival(HELPER_KILLED, ways[i]), 75, "%s", ways[i]);
+        cr_assert_eq(end_before_a_rival(HELPER_KILLED, &ways[i]), 75, "%s", ways[i].script);
 }
 
 Test(descendants, die_when_the_lock_is_broken)
 {
     setenv("W", CATCHES, 1);
     for (int i = 0; i < WAYS; i++) {
-        struct command *c = COMMAND("run", "t", "-c", ways[i]);
+        struct command *c = COMMAND("run", "t", "-c", ways[i].script);
         command_until(c, OUT, "at ");
         cr_assert_eq(RUN("break", "-q", "t"), 0);
-        cr_assert_eq(command_end(c), 75, "%s", ways[i]);
+        cr_assert_eq(command_end(c), 75, "%s", ways[i].script);
         command_free(c);
     }
 }
