@@ -87,10 +87,10 @@ void hlk_quorum_unref(struct hlk_quorum *quorum)
         quorum_free(quorum);
 }
 
-void hlk_quorum_drop_idle(struct hlk_quorum *quorum)
+void hlk_quorum_unlock(struct hlk_quorum *quorum)
 {
     struct hlk_quorums *all = quorum->all;
-    hlk_mutex_lock(&all->mu);
+    hlk_mutex_assert_held(&all->mu);
     bool idle =
         quorum->node.key && quorum->users == 0 && quorum->state == HLK_QUORUM_FREE && hlk_list_empty(&quorum->reports);
     if (idle) {

@@ -92,8 +92,7 @@ static void end_lost(struct hlk_quorum *quorum, struct hlk_round *round)
     hlk_round_release(round, false);
     hlk_mutex_lock(&quorum->all->mu);
     queue_leave(quorum);
-    hlk_mutex_unlock(&quorum->all->mu);
-    hlk_quorum_drop_idle(quorum); /* an orphan's; the round references it */
+    hlk_quorum_unlock(quorum); /* an orphan's; the round references it */
     hlk_round_unref(round);
 }
 
@@ -148,8 +147,7 @@ void hlk_quorum_taken(struct hlk_quorum *quorum)
     hlk_mutex_lock(&quorum->all->mu);
     hold_end(quorum);
     queue_leave(quorum);
-    hlk_mutex_unlock(&quorum->all->mu);
-    hlk_quorum_drop_idle(quorum);
+    hlk_quorum_unlock(quorum);
 }
 
 /* --- its beginning --- */
@@ -362,7 +360,8 @@ void hlk_quorum_orphan(struct hlk_quorums *all, uint64_t holder)
 {
     struct hlk_quorum *quorum;
     while ((quorum = orphan_next(all, holder))) {
-        hlk_quorum_drop_idle(quorum);
+        hlk_mutex_lock(&all->mu);
+        hlk_quorum_unlock(quorum);
         hlk_quorum_unref(quorum);
     }
 }
@@ -372,6 +371,5 @@ void hlk_quorum_forget(struct hlk_quorum *quorum)
     hlk_mutex_lock(&quorum->all->mu);
     if (quorum->state == HLK_QUORUM_LOST)
         hold_end(quorum);
-    hlk_mutex_unlock(&quorum->all->mu);
-    hlk_quorum_drop_idle(quorum);
+    hlk_quorum_unlock(quorum);
 }

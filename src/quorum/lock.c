@@ -88,8 +88,7 @@ void hlk_quorum_leave(struct hlk_quorum *quorum)
 {
     hlk_mutex_lock(&quorum->all->mu);
     quorum->users--;
-    hlk_mutex_unlock(&quorum->all->mu);
-    hlk_quorum_drop_idle(quorum);
+    hlk_quorum_unlock(quorum);
 }
 
 static void leave_on_cancel(void *quorum)

@@ -26,6 +26,5 @@ void hlk_quorum_report_complete(struct hlk_quorum *quorum, struct hlk_quorum_rep
         hlk_client_complete(quorum->client, report->job); /* from here on it may be gone */
     while ((report = pop_ready(quorum)))
         hlk_client_complete(quorum->client, report->job);
-    hlk_mutex_unlock(&quorum->all->mu);
-    hlk_quorum_drop_idle(quorum);
+    hlk_quorum_unlock(quorum);
 }
