@@ -126,7 +126,7 @@ const char help_run[] =
     "  HASPLOCK_URL_FILE where the URL was read from, if it was\n"
     "\n"
     "Exit code\n"
-    "  COMMAND's own, or 128+n when signal n ended it; else\n"
+    "  COMMAND's own, or hasplock dies of the signal that ended it; else\n"
     "    1  not acquired in time (or -E)       75  COMMAND was stopped: lock lost or\n"
     "   64  usage, bad NAME, bad URL               at risk, or --max-hold over\n"
     "   69  no Redis there within 10 s (or     77  wrong password, missing right\n"

@@ -2,6 +2,7 @@
  * ever; the other one starts COMMAND, waits for children and kills. */
 #include "helper_process.h"
 
+#include "around.h"
 #include "descendants.h"
 #include "say.h"
 #include "signals.h"
@@ -27,7 +28,7 @@
 static struct {
     struct helper_shared *shared;
     char *const *command;
-    int lines, orders, children, timer;
+    int lines, orders, children, timer, mark;
     pid_t pid; /* COMMAND's; 0: not started */
     struct descendants_refused refused;
 } self;
@@ -73,7 +74,7 @@ static void let_go_of_the_rest(void)
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
     for (int fd = STDERR_FILENO + 1, next; fd >= 0; fd = next) {
-        const int ours[] = { self.lines, self.orders, self.children, self.timer };
+        const int ours[] = { self.lines, self.orders, self.children, self.timer, self.mark };
         next = -1; /* the first of ours from `fd` on */
         for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
             if (ours[i] >= fd && (next < 0 || ours[i] < next))
@@ -120,9 +121,19 @@ static void report(enum helper_word word, int value)
     send(self.orders, &packet, sizeof packet, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/* For a run within COMMAND that has lost its environment. */
+static void show_holder(void)
+{
+    static const char variable[] = "HASPLOCK_OWNER=";
+    for (char *const *at = self.shared->env; *at; at++)
+        if (strncmp(*at, variable, sizeof variable - 1) == 0 && (*at)[sizeof variable - 1])
+            self.mark = around_mark(*at + sizeof variable - 1);
+}
+
 static void start_command(void)
 {
     pid_t helper = getpid();
+    show_holder();
     self.pid = fork();
     if (self.pid == 0)
         become_command(helper);
@@ -263,6 +274,7 @@ _Noreturn void helper_process(struct helper_shared *shared, char *const command[
     self.command = command;
     self.lines = lines;
     self.orders = orders;
+    self.mark = -1;
     if (!open_descriptors() || pthread_create(&writer, NULL, write_lines, NULL) != 0)
         _exit(1);
     serve();

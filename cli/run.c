@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,8 @@ struct run {
     int64_t token; /* 0: not --fenced, or lost already; smaller than every token */
     int64_t asked_at_ms, held_at_ms;
     bool by_command; /* the exit code is COMMAND's */
+    int died_of;     /* the signal that ended COMMAND; 0: none */
+    bool foreground; /* COMMAND had the terminal */
 };
 
 static int os_error(const char *what, int why)
@@ -238,7 +241,7 @@ static int waits_for_itself(void)
 {
     say(SAY_ERROR, "error",
         "held by the hasplock run around this one: it would wait for itself for ever (to wait for its end all the "
-        "same: env -u HASPLOCK_OWNERS hasplock run ...)");
+        "same: HASPLOCK_OWNERS= hasplock run ...)");
     return EX_USAGE;
 }
 
@@ -284,8 +287,9 @@ static enum hlk_status acquire(struct run *s)
 static int cannot_execute(const struct options *options, int why)
 {
     char shown[200];
-    say(SAY_ERROR, "error", "cannot execute \"%s\": %s", text_shown(shown, sizeof shown, options->argv[0]),
-        strerror(why));
+    bool is_line = why == ENOENT && !options->argv[1] && strpbrk(options->argv[0], " \t\n|;&<>$");
+    say(SAY_ERROR, "error", "cannot execute \"%s\": %s%s", text_shown(shown, sizeof shown, options->argv[0]),
+        strerror(why), is_line ? " (a command line for the shell is given by -c)" : "");
     return why == ENOENT ? 127 : 126;
 }
 
@@ -296,7 +300,9 @@ static int code_of(struct run *s, const struct child *child, const struct watch_
     if (result->stopped)
         return EX_TEMPFAIL;
     s->by_command = true;
-    return WIFEXITED(child->status) ? WEXITSTATUS(child->status) : 128 + WTERMSIG(child->status);
+    s->foreground = child->foreground;
+    s->died_of = WIFSIGNALED(child->status) ? WTERMSIG(child->status) : 0;
+    return s->died_of ? 128 + s->died_of : WEXITSTATUS(child->status);
 }
 
 static int run_command(struct run *s, struct watch_result *result)
@@ -382,6 +388,15 @@ static int run_with_helper(struct run *s)
     return code;
 }
 
+/* So that the parent sees that signal. A shell that runs a script ends at ^C only if it gets SIGINT too: it would, if
+ * COMMAND were in its process group, and so in the foreground with it. */
+static _Noreturn void die_as_command_did(const struct run *s)
+{
+    if (s->foreground && (s->died_of == SIGINT || s->died_of == SIGQUIT))
+        kill(0, s->died_of);
+    signals_die_of(s->died_of);
+}
+
 int run(const struct options *options)
 {
     static struct run s; /* static: a late reply is written to it */
@@ -394,5 +409,7 @@ int run(const struct options *options)
     int code = run_with_helper(&s);
     say_log_end();
     helper_finish();
+    if (s.died_of)
+        die_as_command_did(&s);
     return code;
 }

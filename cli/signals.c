@@ -136,12 +136,14 @@ void signals_stop_self(int stop_signal)
 void signals_die_of(int signal)
 {
     sigset_t set;
+    struct sigaction act = { .sa_handler = SIG_DFL };
     prctl(PR_SET_DUMPABLE, 0); /* a core dump would contain the password */
+    sigaction(signal, &act, NULL);
     sigemptyset(&set);
     sigaddset(&set, signal);
     raise(signal);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
-    _exit(128 + signal); /* its default action does not end a process */
+    _exit(128 + signal); /* its default action does not end a process, or not one that is process 1 */
 }
 
 const char *signals_name(int signal, char buf[16])

@@ -2,6 +2,7 @@
  * thread then, and it shows nothing any more. */
 #include "waiting.h"
 
+#include "around.h"
 #include "helper.h"
 #include "holder.h"
 #include "say.h"
@@ -26,17 +27,6 @@ struct look {
     struct hlk_lock_state state;
     int64_t position; /* in the queue, from 1; 0: not found */
 };
-
-/* Is it the owner of a run around this one? hasplock run passes its owner to COMMAND, with those around it. */
-static bool is_around_us(const char *holder)
-{
-    const char *owners = getenv("HASPLOCK_OWNERS");
-    size_t len = strlen(holder);
-    for (const char *at = owners; at && len && (at = strstr(at, holder)) != NULL; at += len)
-        if ((at == owners || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
-            return true;
-    return false;
-}
 
 static int64_t position_in(const struct hlk_waiter *waiters, size_t n, const char *client_id)
 {
@@ -127,7 +117,7 @@ static bool may_be_queued_soon(struct waiting *w, const struct look *seen)
 static bool report_look(struct waiting *w, const struct look *seen)
 {
     snprintf(w->holder, sizeof w->holder, "%s", seen->state.holder);
-    w->itself = w->nested && is_around_us(seen->state.holder);
+    w->itself = w->nested && around_has(seen->state.holder);
     if (w->itself)
         hlk_cancel_trigger(w->cancel);
     else if (w->terminal && hlk_now_ms() >= w->asked_at_ms + TERMINAL_MS)
@@ -179,7 +169,7 @@ static void *report_wait(void *ctx)
 static bool has_anything_to_report(struct waiting *w)
 {
     const struct options *o = w->options;
-    w->nested = getenv("HASPLOCK_OWNERS") && o->wait_ms != 0 && o->permits < 2; /* of several one may come free */
+    w->nested = o->wait_ms != 0 && o->permits < 2 && around_any(); /* of several permits one may come free */
     w->terminal = !o->json && o->verbosity == 0 && isatty(STDERR_FILENO);
     return w->nested || (o->wait_ms != 0 && (w->terminal || o->json || o->verbosity > 0));
 }

@@ -168,7 +168,7 @@ Test(descendants, that_take_their_time_after_a_signal_keep_the_lock)
     kill(c->pid, SIGUSR1); /* is theirs now */
     command_until(c, OUT, "got SIGUSR1\n");
     command_type_end(c);
-    cr_assert_eq(command_end(c), 128 + SIGTERM);
+    cr_assert_eq(command_end(c), DIED_OF + SIGTERM);
     cr_assert_eq(raw_pttl(redis, "t"), -2);
     command_free(c);
 }
@@ -181,7 +181,7 @@ Test(descendants, keep_the_lock_when_the_command_was_killed)
     command_until(c, ERR, "COMMAND has ended; the lock is held until what it has started has ended too: ");
     cr_assert_gt(raw_pttl(redis, "t"), 0);
     command_type_end(c);
-    cr_assert_eq(command_end(c), 128 + SIGKILL);
+    cr_assert_eq(command_end(c), DIED_OF + SIGKILL);
     command_free(c);
 }
 

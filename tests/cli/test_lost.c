@@ -32,7 +32,7 @@ static const char *lose_to_a_rival(const char *on_lost, const char *first_step)
     cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost: "), "%s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[ERR], "; sent SIGKILL to "), "%s", c->text[ERR]);
     bool got_sigterm = strstr(c->text[OUT], "got SIGTERM");
-    cr_assert_eq(command_end(rival), 128 + SIGTERM);
+    cr_assert_eq(command_end(rival), DIED_OF + SIGTERM);
     proxy_freeze(proxy, false);
     proxy_stop(proxy);
     command_free(c);

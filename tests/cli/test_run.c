@@ -26,11 +26,21 @@ Test(run, passes_the_commands_exit_code_through)
     }
 }
 
-Test(run, exits_with_128_and_the_signal_that_ended_the_command)
+Test(run, dies_of_the_signal_that_ended_the_command)
 {
-    cr_assert_eq(RUN("run", "t", "--", FAKE_COMMAND, "kill=9"), 128 + 9);
-    cr_assert_eq(RUN("run", "t", "--", FAKE_COMMAND, "kill=15"), 128 + 15);
-    cr_assert_eq(RUN("run", "t", "--", FAKE_COMMAND, "kill=6"), 128 + 6);
+    cr_assert_eq(RUN("run", "t", "--", FAKE_COMMAND, "kill=9"), DIED_OF + 9);
+    cr_assert_eq(RUN("run", "t", "--", FAKE_COMMAND, "kill=15"), DIED_OF + 15);
+    cr_assert_eq(RUN("run", "t", "--", FAKE_COMMAND, "kill=6"), DIED_OF + 6);
+    cr_assert_eq(raw_pttl(redis, "t"), -2);
+}
+
+Test(run, exits_with_128_and_the_signal_as_process_1)
+{
+    if (geteuid() != 0)
+        cr_skip_test("needs root");
+    struct command *c = command_start((const char *const[]){ "unshare", "--pid", "--fork", HASPLOCK, "run", "t", "--",
+                                                             FAKE_COMMAND, "kill=15", NULL });
+    cr_assert_eq(command_code(c), 128 + 15);
 }
 
 Test(run, holds_the_lock_while_the_command_runs_and_frees_it_then)
@@ -236,6 +246,15 @@ Test(run, gives_back_the_lock_when_the_command_is_not_found)
     cr_assert_str_eq(c->text[ERR], "hasplock: run \"t\": cannot execute \"no-such-command-anywhere\": No such file or "
                                    "directory\n");
     cr_assert_eq(raw_pttl(redis, "t"), -2);
+    command_free(c);
+}
+
+Test(run, says_how_a_line_for_the_shell_is_given)
+{
+    struct command *c = COMMAND("run", "t", "echo hello");
+    cr_assert_eq(command_end(c), 127);
+    cr_assert_str_eq(c->text[ERR], "hasplock: run \"t\": cannot execute \"echo hello\": No such file or directory (a "
+                                   "command line for the shell is given by -c)\n");
     command_free(c);
 }
 

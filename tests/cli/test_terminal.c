@@ -54,9 +54,26 @@ Test(terminal, control_c_ends_the_command_and_frees_the_lock)
     struct command *c = in_sh("exec \"$0\" run t -- \"$1\" ready stay");
     command_until(c, OUT, "ready");
     command_type(c, "\003");
-    cr_assert_eq(command_end(c), 128 + SIGINT);
+    cr_assert_eq(command_end(c), DIED_OF + SIGINT);
     cr_assert_eq(raw_pttl(redis, "t"), -2);
     command_free(c);
+}
+
+/* As if COMMAND had been in the script's own process group. */
+Test(terminal, control_c_ends_the_script)
+{
+    static const char *const shells[] = { "sh", "bash" };
+    for (int i = 0; i < 2; i++) {
+        struct command *c = command_start_on_terminal(
+            (const char *const[]){ shells[i], "-c", "while :; do \"$0\" run t -- \"$1\" ready stay; echo NEXT; done",
+                                   HASPLOCK, FAKE_COMMAND, NULL });
+        command_until(c, OUT, "ready");
+        command_type(c, "\003");
+        cr_assert_eq(command_end(c), DIED_OF + SIGINT, "%s", shells[i]);
+        cr_assert_null(strstr(c->text[OUT], "NEXT"), "%s", c->text[OUT]);
+        cr_assert_eq(raw_pttl(redis, "t"), -2);
+        command_free(c);
+    }
 }
 
 Test(terminal, control_c_ends_the_wait)

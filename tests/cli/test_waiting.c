@@ -178,6 +178,33 @@ Test(waiting, for_a_run_further_out_is_refused_too)
     command_free(c);
 }
 
+/* sudo(8) removes the variables too. The first one is COMMAND itself, the second one a descendant of it. */
+Test(waiting, for_a_run_around_it_is_refused_without_the_environment_too)
+{
+    static const char *const scripts[] = { "exec env -i \"$0\" run -u \"$1\" t -- true",
+                                           "env -i sh -c '\"$0\" run -u \"$1\" t -- true; exit $?' \"$0\" \"$1\"" };
+    for (int i = 0; i < 2; i++) {
+        struct command *c = COMMAND("run", "t", "--", "sh", "-c", scripts[i], HASPLOCK, getenv("HASPLOCK_URL"));
+        cr_assert_eq(command_end(c), 64, "%s", c->text[ERR]);
+        cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": held by the hasplock run around this one"), "%s",
+                           c->text[ERR]);
+        command_free(c);
+    }
+}
+
+/* What COMMAND leaves behind may wait for the end of the run. */
+Test(waiting, for_a_run_around_it_is_possible_when_it_is_asked_for)
+{
+    struct command *c = COMMAND("run", "t", "--", "sh", "-c",
+                                "HASPLOCK_OWNERS= \"$0\" run t -- echo after & while sleep 0.01; do "
+                                "\"$0\" show --json t | grep -q '\"waiting\":1' && exit; done",
+                                HASPLOCK);
+    cr_assert_eq(command_wait(c), 0);
+    command_until(c, OUT, "after\n");
+    command_end(c);
+    command_free(c);
+}
+
 Test(waiting, for_another_holder_of_a_run_within_a_run_is_none_of_that)
 {
     hold();
@@ -292,7 +319,7 @@ Test(waiting, leaves_signals_ignored_that_were)
     command_until(c, OUT, "ready\n");
     kill(c->pid, SIGHUP);
     kill(c->pid, SIGTERM);
-    cr_assert_eq(command_end(c), 128 + SIGTERM);
+    cr_assert_eq(command_end(c), DIED_OF + SIGTERM);
     command_free(c);
 }
 
