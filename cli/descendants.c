@@ -111,8 +111,8 @@ static bool send_to(pid_t pid, int signal, struct descendants_refused *refused)
     return false;
 }
 
-/* Adds those that `pids` does not have yet, and signals each as soon as it is found; 0: no signal. Returns whether
- * there was any. */
+/* Adds the descendants that `pids` does not have yet, and signals each as soon as it is found (signal 0: it does not).
+ * Returns whether there was a new one. */
 static bool look(struct pids *pids, pid_t root, int signal, int *reached, struct descendants_refused *refused)
 {
     struct pids seen = { 0 };

@@ -143,7 +143,7 @@ void signals_die_of(int signal)
     sigaddset(&set, signal);
     raise(signal);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
-    _exit(128 + signal); /* its default action does not end a process, or not one that is process 1 */
+    _exit(128 + signal); /* its default action does not end a process, or this one is process 1 */
 }
 
 const char *signals_name(int signal, char buf[16])
