@@ -388,8 +388,8 @@ static int run_with_helper(struct run *s)
     return code;
 }
 
-/* So that the parent sees that signal. A shell ends its script at ^C only if it gets SIGINT itself, and the terminal has
- * sent it to COMMAND's group alone: so it is sent on to ours. */
+/* So that the parent sees that signal. A shell ends its script at ^C only if it gets SIGINT itself, and the terminal
+ * has sent it to COMMAND's group alone: so it is sent on to ours. */
 static _Noreturn void die_as_command_did(const struct run *s)
 {
     if (s->foreground && (s->died_of == SIGINT || s->died_of == SIGQUIT))

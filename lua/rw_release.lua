@@ -22,7 +22,8 @@
           its ttl got shorter than what they know. The first waiter, if only readers of Redisson's are left before it:
           it has to subscribe
   Order   a downgrade writes the mode first, which a full server refuses; then nothing was changed. Else the first write
-          is one that a full server still allows; after it every call is a pcall; publish comes last
+          is one that a full server still allows. It is a call: if it is refused, the reply is that error. After it
+          every call is a pcall; publish comes last
   Clock   the server's own, for tombstones and a yield window
   Source  Redisson's RReadWriteLock, its unlocks ]]
 local lock, queue, own = KEYS[1], KEYS[2], KEYS[3]
@@ -61,10 +62,11 @@ end
 local freed = now_left == 0
 
 local score = member and redis.pcall('zscore', queue, member)
-local left = member and redis.pcall('zrem', queue, member) == 1
+local write = done == 1 and redis.pcall or redis.call -- as the first write it says so if the server refuses it
+local left = member and write('zrem', queue, member) == 1
 if void_ms > 0 then
     local now = now_ms()
-    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
+    write('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
     add(queue, 2e15 + now, hold, void_ms)
 end
 

@@ -14,7 +14,8 @@
   Twice   the second run answers 0 and changes nothing but the tombstone's age
   Wakes   the first waiter in the queue that is alive. Also when the first one leaves and no other release would wake
           it: the lock is free, or a foreign holder's, behind whom the first waiter polls
-  Order   the first write is one that a full server still allows; after it every call is a pcall; publish comes last
+  Order   the first write is one that a full server still allows. It is a call: if it is refused, the reply is that
+          error. After it every call is a pcall; publish comes last
   Clock   the server's own, to say how long a ticket was in the queue, and to remove tombstones that are older than
           void_ms ]]
 local lock, queue = KEYS[1], KEYS[2]
@@ -54,11 +55,12 @@ end
 
 void_ms = tonumber(void_ms or 0)
 local score = member and redis.pcall('zscore', queue, member)
-local left = member and redis.pcall('zrem', queue, member) == 1
+local write = holder == hold and redis.pcall or redis.call -- as the first write it says so if the server refuses it
+local left = member and write('zrem', queue, member) == 1
 
 if void_ms > 0 then
     local now = now_ms()
-    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
+    write('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
     add(queue, 2e15 + now, hold, void_ms)
 end
 

@@ -162,6 +162,7 @@ enum hlk_status hlk_node_open(struct hlk_node *node, hlk_loop *loop, const struc
         return status;
     hlk_releases_init(&node->releases, loop, opts->client_id);
     node->releases.pipeline = node->pipeline;
+    node->releases.log = &node->endpoint.log;
     node->releases.yield_every = opts->yield_every;
     node->releases.yield_ms = opts->yield_ms;
     status =

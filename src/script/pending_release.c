@@ -5,6 +5,8 @@
 #include "base/min.h"
 #include "script/engine.h"
 
+#include <stdio.h>
+
 #define TRY_AGAIN_MS 100
 
 static void releases_send_attempt(struct hlk_release *pending);
@@ -472,8 +474,37 @@ void hlk_releases_init(struct hlk_releases *releases, hlk_loop *loop, const char
     hlk_loop_add_tick(loop, &releases->tick);
 }
 
+/* What the client leaves behind when it closes. */
+struct leftover {
+    char name[129]; /* of the first one */
+    unsigned count;
+    int64_t until_ms; /* of the longest one */
+};
+
+static void leftover_add(struct leftover *left, struct hlk_release *pending)
+{
+    if (atomic_load(&pending->optional))
+        return;
+    if (!left->count++)
+        (void)snprintf(left->name, sizeof left->name, "%.*s", (int)pending->cmd.name_len, pending->cmd.name);
+    if (pending->until_ms > left->until_ms)
+        left->until_ms = pending->until_ms;
+}
+
+static void leftover_log(const struct leftover *left, const struct hlk_log *log)
+{
+    int64_t now = hlk_clock_ms();
+    if (left->count && log)
+        hlk_log(
+            log, HLK_LOG_WARN,
+            "close: releases that are not answered: %u, the first one of \"%s\"; what they have in Redis ends with its "
+            "lease, in %lld ms at most",
+            left->count, left->name, left->until_ms > now ? (long long)(left->until_ms - now) : 0);
+}
+
 void hlk_releases_settle_all(struct hlk_releases *releases)
 {
+    struct leftover left = { .count = 0 };
     hlk_releases_start_all(releases);
     for (;;) {
         hlk_mutex_lock(&releases->mu);
@@ -482,8 +513,10 @@ void hlk_releases_settle_all(struct hlk_releases *releases)
         hlk_mutex_unlock(&releases->mu);
         if (!pending)
             break;
+        leftover_add(&left, pending);
         settle(pending, HLK_RELEASE_GIVEN_UP, NULL);
     }
+    leftover_log(&left, releases->log);
 }
 
 void hlk_releases_fini(struct hlk_releases *releases)

@@ -60,6 +60,7 @@ struct hlk_releases {
     hlk_pipeline *pipeline;     /* in a cluster that of its first server: each release has a router */
     hlk_loop *loop;
     const char *client_id;
+    const struct hlk_log *log;  /* for what is left behind by close; NULL: not logged */
     /* one in so many ends leaves the lock to Redisson's clients for so long, if any listens; 0: none does */
     unsigned yield_every;
     int64_t yield_ms;
@@ -76,7 +77,7 @@ struct hlk_releases {
 void hlk_releases_init(struct hlk_releases *releases, hlk_loop *loop, const char *client_id);
 /* settles what is left as GIVEN_UP; after the pipeline was closed */
 void hlk_releases_fini(struct hlk_releases *releases);
-/* those that no thread drives, as GIVEN_UP; after the pipeline was closed */
+/* those that no thread drives, as GIVEN_UP, and logs that; after the pipeline was closed */
 void hlk_releases_settle_all(struct hlk_releases *releases);
 void hlk_releases_on_up(struct hlk_releases *releases);                         /* loop thread: a new stream begins */
 size_t hlk_releases_count(struct hlk_releases *releases);                       /* that were started */

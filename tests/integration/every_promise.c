@@ -213,6 +213,57 @@ void is_cancelled(const struct every_kind *kind)
     hlk_owner_destroy(w.owner);
 }
 
+static void refuse_writes(redisContext *redis)
+{
+    raw(redis, "CONFIG SET min-replicas-to-write 9");
+}
+
+static void allow_writes(redisContext *redis)
+{
+    raw(redis, "CONFIG SET min-replicas-to-write 0");
+}
+
+static int64_t tickets;
+
+static void add_tickets(redisContext *redis)
+{
+    static const char count[] = "local n = 0 "
+                                "for _, key in ipairs(redis.call('keys', '*')) do "
+                                "if redis.call('type', key).ok == 'list' then n = n + redis.call('llen', key) end "
+                                "if string.find(key, '^hasplock_') and not string.find(key, '^hasplock_fair') then "
+                                "n = n + redis.call('zcount', key, 1, 2e15 - 1) end "
+                                "end return n";
+    tickets += raw_int(redis, "EVAL %s 0", count);
+}
+
+static int64_t tickets_in_redis(void)
+{
+    tickets = 0;
+    every_place->each_server(add_tickets);
+    return tickets;
+}
+
+/* What a wait has in Redis is removed later, and close waits for that. */
+void leaves_although_writes_are_refused(const struct every_kind *kind)
+{
+    static struct two_waits w;
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    begin_waits(&w, kind, true, &opts);
+    if (every_place->counts_waits && kind->kind != HLK_LOCK_SPIN)
+        WAIT_FOR(tickets_in_redis() > 0);
+    every_place->each_server(refuse_writes);
+    hlk_cancel_trigger(opts.cancel);
+    cr_assert_eq(call_end(&w.call), HLK_INTERRUPTED, "%s", w.call.error);
+    cr_assert_eq(every_result(w.client, &w.done), HLK_INTERRUPTED, "%s", w.done.error);
+    every_place->each_server(allow_writes);
+    every_place->close(w.client);
+    cr_assert_eq(tickets_in_redis(), 0);
+    every_released(w.other);
+    every_is_free(w.other);
+    hlk_cancel_destroy(opts.cancel);
+    hlk_owner_destroy(w.owner);
+}
+
 static void do_nothing(int signal)
 {
     (void)signal;

@@ -180,6 +180,7 @@ Test(client_close, of_a_server_that_is_gone_returns)
             server_pause(fixture.server);
         }
         fixture_close(client); /* returns while the server is away */
+        cr_assert(fixture_logged("close: releases that are not answered: 1, the first one of \"t\""));
         hlk_lock_destroy(lock);
         if (gone) {
             server_restart(fixture.server, false);

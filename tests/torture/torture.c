@@ -316,7 +316,7 @@ void torture_expect(bool ok, const struct torture_case *at, const struct torture
               at->state->name, at->how, text, run->answer);
 }
 
-static bool matches(const char *text, const char *pattern)
+bool torture_matches(const char *text, const char *pattern)
 {
     regex_t regex;
     if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB) != 0)
@@ -330,8 +330,13 @@ void torture_expect_answer(const struct torture_case *at, const struct torture_r
 {
     char pattern[512];
     snprintf(pattern, sizeof pattern, "^(%s)$|^-(%s)", at->row->answers, errors);
-    torture_expect(matches(run->answer, pattern), at, run, "not as the head says");
+    torture_expect(torture_matches(run->answer, pattern), at, run, "not as the head says");
     torture_expect(run->answer[0] != '-' || kept_all(at, run), at, run, "an error reply, and something is changed");
+}
+
+void torture_expect_unchanged(const struct torture_case *at, const struct torture_run *run)
+{
+    torture_expect(kept_all(at, run), at, run, "something is changed");
 }
 
 void torture_expect_bounded(const struct torture_case *at, const struct torture_run *run)
@@ -368,7 +373,7 @@ void torture_expect_no_ticket(const struct torture_case *at, const struct tortur
 {
     const char *name = hlk_script_table[at->row->script].name;
     bool acquires = strlen(name) > 8 && strcmp(name + strlen(name) - 8, "_acquire") == 0;
-    if (!at->family->dead_at || !acquires || !matches(run->answer, "^(\\[:[0-9]+, )?\"" ME "\"\\]?$"))
+    if (!at->family->dead_at || !acquires || !torture_matches(run->answer, "^(\\[:[0-9]+, )?\"" ME "\"\\]?$"))
         return;
     struct words args;
     split(&args, at->row->args, 0);

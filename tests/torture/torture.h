@@ -49,12 +49,15 @@ void torture_free(struct torture_run *run);
 /* A key's value is as it was, and it has a ttl if it had one. */
 bool torture_kept(const struct torture_run *run, const char *key);
 
+bool torture_matches(const char *text, const char *pattern); /* an extended regular expression */
 /* If not `ok`, the test fails at its end, with these words. The test goes on. */
 void torture_expect(bool ok, const struct torture_case *at, const struct torture_run *run, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* The answer is one of those at the head of the script, or an error reply that begins as `errors` says: an extended
  * regular expression. An error reply has changed nothing; only dead waiters may have been removed. */
 void torture_expect_answer(const struct torture_case *at, const struct torture_run *run, const char *errors);
+/* Nothing is changed, but dead waiters may have been removed. */
+void torture_expect_unchanged(const struct torture_case *at, const struct torture_run *run);
 /* Few commands: some tens, and for each dead waiter a few. */
 void torture_expect_bounded(const struct torture_case *at, const struct torture_run *run);
 /* A key that had a ttl still has one, and a new one has one. */
