@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-enum { ENOUGH = 1000, WAITED_FOR = 3 };
+/* A client that is cut off for seconds asks for a generation of before again, and what that got may be lost again. */
+enum { ENOUGH = 1000, WAITED_FOR = 50 };
 
 static int64_t renew_at_ms; /* 0: not */
 static bool is_open;        /* the next generation has its permits, and is not the current one yet */
