@@ -375,7 +375,7 @@ static void check_kind(struct reader *r)
         complain(r, "--string and --fair: these are different locks");
     else if ((o->semaphore || o->command == COMMAND_LATCH || o->command == COMMAND_BARRIER) && (o->string || o->fair))
         complain(r, "%s is for locks only", o->fair ? "--fair" : "--string");
-    else if (o->deletes && (o->permits || o->drops || r->shell || o->wait_ms >= 0))
+    else if (o->deletes && (o->permits || o->drops || r->shell || o->wait_ms != HLK_FOREVER))
         complain(r, "--delete runs nothing, and does not wait: without -k, --drop, -c, -n and -w");
     else if (o->command == COMMAND_SEMAPHORE && !o->permits && !o->deletes)
         complain(r, "no -k N: how many may run at once?");
@@ -392,7 +392,7 @@ static void check_name(struct reader *r)
         complain(r, "set, down, wait or count? (see: hasplock latch --help)");
     else if (!o->name)
         complain(r, "no NAME given (see: hasplock %s --help)", r->argv[0]);
-    else if (o->command == COMMAND_LATCH && o->verb != LATCH_WAIT && o->wait_ms >= 0)
+    else if (o->command == COMMAND_LATCH && o->verb != LATCH_WAIT && o->wait_ms != HLK_FOREVER)
         complain(r, "-n and -w are for latch wait");
     else if (o->verb == LATCH_SET && !o->number)
         complain(r, "no COUNT given: how often is it counted down?");
@@ -448,7 +448,7 @@ enum parsed options_parse(struct options *options, enum command command, int arg
 {
     *options = (struct options){ .command = command,
                                  .semaphore = command == COMMAND_SEMAPHORE,
-                                 .wait_ms = -1,
+                                 .wait_ms = HLK_FOREVER,
                                  .conflict_code = 1,
                                  .lease_ms = LEASE_DEFAULT_MS,
                                  .on_lost = ON_LOST_TERM,

@@ -39,7 +39,7 @@ struct options {                    /* borrows argv */
     int verbosity;                  /* -1: -q, 1: -v, 2: -vv */
 
     /* run, semaphore */
-    int64_t wait_ms;                /* -1: for ever */
+    int64_t wait_ms;                /* HLK_FOREVER: not given */
     int conflict_code;              /* -E */
     int64_t lease_ms, grace_ms;     /* grace: half of the lease at most */
     int64_t max_hold_ms;            /* 0: no limit */

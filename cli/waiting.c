@@ -125,7 +125,7 @@ static bool report_look(struct waiting *w, const struct look *seen)
     else if (!w->terminal && !w->reported)
         say_once(w, seen);
     w->reported = true;
-    return !w->itself && (w->terminal || (w->options->json && w->options->wait_ms > 0));
+    return !w->itself && (w->terminal || (w->options->json && w->options->wait_ms != HLK_FOREVER));
 }
 
 /* Under the mutex. Waits until at_ms, or until the wait is over. */

@@ -118,7 +118,7 @@ int64_t to_wait_ms(const std::chrono::duration<Rep, Period> &length)
     return ms == max_ms ? HLK_FOREVER : ms;
 }
 
-/* Never <= 0, which would mean the watchdog: a duration of 0 or less, or one that is too long, is HLK_E_INVALID. */
+/* Never 0 or HLK_RENEWED, which have a meaning: a duration of 0 or less, or one that is too long, is HLK_E_INVALID. */
 template <class Rep, class Period>
 int64_t to_lease_ms(const std::chrono::duration<Rep, Period> &length)
 {

@@ -92,14 +92,14 @@ struct hlk_lock_opts {
 
 struct hlk_acquire_opts {
     size_t      size;
-    int64_t     wait_ms;         /* 0: one try. < 0: no limit. */
-    int64_t     lease_ms;        /* 100 to a year: fixed. 0: the lock's default. < 0: the watchdog renews it. A nested
-                                  * acquire never shortens the lease. */
+    int64_t     wait_ms;         /* HLK_NOWAIT, HLK_FOREVER, or so long. */
+    int64_t     lease_ms;        /* 100 to a year: fixed. 0: the lock's default. HLK_RENEWED: the watchdog renews it. A
+                                  * nested acquire never shortens the lease. */
     hlk_cancel *cancel;          /* Triggering it ends the wait. Borrowed during the call. NULL: none. */
     unsigned    flags;           /* HLK_ACQUIRE_... */
     unsigned    reserved;        /* Must be 0. */
 };
-#define HLK_ACQUIRE_OPTS_INIT { sizeof(struct hlk_acquire_opts), -1, 0, HLK_NULL, 0, 0 }
+#define HLK_ACQUIRE_OPTS_INIT { sizeof(struct hlk_acquire_opts), HLK_FOREVER, 0, HLK_NULL, 0, 0 }
 #define HLK_ACQUIRE_EINTR 0x1u   /* A signal handler that runs while this thread sleeps ends the wait. One that runs
                                   * just before the sleep may not, as with pause(); trigger a cancel from it instead. */
 

@@ -19,7 +19,7 @@ HLK_OPTS_NO_TAIL(struct hlk_acquire_opts, reserved);
 
 static bool lease_ok(int64_t lease_ms)
 {
-    return lease_ms <= 0 || (lease_ms >= HLK_LEASE_MIN_MS && lease_ms <= HLK_LEASE_MAX_MS);
+    return lease_ms == 0 || lease_ms == HLK_RENEWED || (lease_ms >= HLK_LEASE_MIN_MS && lease_ms <= HLK_LEASE_MAX_MS);
 }
 
 enum hlk_status hlk_acquire_op_read_opts(hlk_lock *lock, const char *operation, const struct hlk_acquire_opts *given,
@@ -30,12 +30,14 @@ enum hlk_status hlk_acquire_op_read_opts(hlk_lock *lock, const char *operation, 
     if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))
         return hlk_lock_fail(lock, operation, HLK_E_INVALID, "acquire options of size %zu are not known", given->size);
     if (!lease_ok(opts->lease_ms))
-        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "lease_ms %lld is not between %d and a year",
-                             (long long)opts->lease_ms, HLK_LEASE_MIN_MS);
+        return hlk_lock_fail(lock, operation, HLK_E_INVALID,
+                             "lease_ms %lld is not HLK_RENEWED, nor between %d and a year", (long long)opts->lease_ms,
+                             HLK_LEASE_MIN_MS);
     if (opts->flags & ~HLK_ACQUIRE_EINTR)
         return hlk_lock_fail(lock, operation, HLK_E_INVALID, "unknown flags 0x%x", opts->flags);
     if (opts->reserved != 0)
         return hlk_lock_fail(lock, operation, HLK_E_INVALID, "reserved is not 0");
+    opts->wait_ms = opts->wait_ms < 0 ? HLK_NOWAIT : opts->wait_ms;
     return HLK_OK;
 }
 

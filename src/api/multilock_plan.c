@@ -85,7 +85,7 @@ enum hlk_multilock_todo hlk_multilock_plan_start(struct hlk_multilock_plan *plan
     plan->opts = *opts;
     if (plan->opts.lease_ms == 0)
         plan->opts.lease_ms = multilock->lease_ms;
-    plan->deadline_ms = opts->wait_ms >= 0 ? hlk_clock_after(now, opts->wait_ms) : INT64_MAX;
+    plan->deadline_ms = hlk_clock_after(now, opts->wait_ms);
     plan->count = plan->members->count;
     plan->held = 0;
     plan->one_by_one = opts->wait_ms == 0 || has_groups(plan->members);
@@ -116,7 +116,7 @@ enum hlk_multilock_todo hlk_multilock_plan_tried(struct hlk_multilock_plan *plan
 
 int64_t hlk_multilock_plan_left_ms(const struct hlk_multilock_plan *plan)
 {
-    if (plan->opts.wait_ms <= 0)
+    if (plan->opts.wait_ms == HLK_NOWAIT || plan->opts.wait_ms == HLK_FOREVER)
         return plan->opts.wait_ms;
     int64_t left = plan->deadline_ms - hlk_clock_ms();
     return left > 1 ? left : 1;
@@ -136,7 +136,7 @@ void hlk_multilock_plan_opts(struct hlk_multilock_plan *plan, struct hlk_acquire
     if (opts->wait_ms == 0)
         return;
     int64_t left = hlk_multilock_plan_left_ms(plan), max_ms = plan->held > 0 ? slice_ms(plan) : 0;
-    plan->slice = max_ms > 0 && (left < 0 || max_ms < left);
+    plan->slice = max_ms > 0 && max_ms < left;
     opts->wait_ms = !may_wait(plan) ? 0 : plan->slice ? max_ms : left;
 }
 

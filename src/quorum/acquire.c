@@ -100,9 +100,12 @@ static enum hlk_status read_acquire_opts(const struct hlk_quorum *quorum, const 
         return hlk_quorum_fail(quorum, "acquire", HLK_E_INVALID, "options of size %zu are not known", given->size);
     if (opts->flags || opts->reserved)
         return hlk_quorum_fail(quorum, "acquire", HLK_E_INVALID, "flags or reserved are not 0");
-    if (opts->lease_ms > 0 && (opts->lease_ms < HLK_LEASE_MIN_MS || opts->lease_ms > HLK_LEASE_MAX_MS))
-        return hlk_quorum_fail(quorum, "acquire", HLK_E_INVALID, "lease_ms is not between %d and a year",
+    if (opts->lease_ms != 0 && opts->lease_ms != HLK_RENEWED &&
+        (opts->lease_ms < HLK_LEASE_MIN_MS || opts->lease_ms > HLK_LEASE_MAX_MS))
+        return hlk_quorum_fail(quorum, "acquire", HLK_E_INVALID,
+                               "lease_ms %lld is not HLK_RENEWED, nor between %d and a year", (long long)opts->lease_ms,
                                HLK_LEASE_MIN_MS);
+    opts->wait_ms = opts->wait_ms < 0 ? HLK_NOWAIT : opts->wait_ms;
     return HLK_OK;
 }
 

@@ -18,6 +18,30 @@ void is_acquired_and_released(const struct every_kind *kind)
     every_is_free(other);
 }
 
+void is_tried_once_when_its_deadline_has_passed(const struct every_kind *kind)
+{
+    const int64_t passed[] = { -1, -52, INT64_MIN };
+    hlk_client *client = every_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, NULL);
+    struct every_handle own = every_handle(kind, client, NULL), other = every_other(kind, every_open(NULL));
+    struct every_handle owned = every_handle(kind, client, owner);
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    static struct every_done done;
+    every_acquired(other);
+    for (int i = 0; i < 3; i++) {
+        opts.wait_ms = passed[i];
+        cr_assert_eq(every_acquire_with(own, &opts), HLK_BUSY, "%s", hlk_last_error());
+        cr_assert(own.semaphore || hlk_lock_acquire(own.lock, passed[i]) == HLK_BUSY, "%s", hlk_last_error());
+        memset(&done, 0, sizeof done);
+        every_acquire_async(owned, &opts, &done);
+        cr_assert_eq(every_result(client, &done), HLK_BUSY, "%s", done.error);
+    }
+    every_released(other);
+    cr_assert_eq(every_acquire(own, -52), HLK_OK, "%s", hlk_last_error());
+    every_released(own);
+    hlk_owner_destroy(owner);
+}
+
 void nests_or_is_a_deadlock(const struct every_kind *kind)
 {
     struct every_handle own = every_handle(kind, every_open(NULL), NULL), other = every_other(kind, every_open(NULL));

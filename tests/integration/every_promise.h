@@ -10,6 +10,7 @@
 /* Of each kind, a semaphore too: promise, and flags of every_begin. */
 #define EACH_PROMISE_OF_CALLS(is, kind)                                                                                \
     is(kind, is_acquired_and_released, 0)                                                                              \
+    is(kind, is_tried_once_when_its_deadline_has_passed, 0)                                                            \
     is(kind, completes, 0)                                                                                             \
     is(kind, completes_in_dispatch, 0)                                                                                 \
     is(kind, is_cancelled, 0)                                                                                          \

@@ -106,6 +106,7 @@ Test(barrier, is_broken_by_one_try)
     party_arrives_as(&waits, barrier, 0);
     cr_assert_eq(hlk_barrier_await(barrier, HLK_NOWAIT, NULL), HLK_BUSY, "%s", hlk_last_error());
     party_is_broken(&waits, "its wait was over");
+    cr_assert_eq(hlk_barrier_await(barrier, -52, NULL), HLK_BUSY, "%s", hlk_last_error());
     hlk_barrier_destroy(barrier);
 }
 

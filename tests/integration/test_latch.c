@@ -239,6 +239,7 @@ Test(latch, is_busy_or_times_out_while_its_count_is_not_0)
 {
     set(2);
     cr_assert_eq(hlk_latch_await(latch, HLK_NOWAIT), HLK_BUSY);
+    cr_assert_eq(hlk_latch_await(latch, -52), HLK_BUSY);
     int64_t began = test_now_ms();
     cr_assert_eq(hlk_latch_await(latch, 150), HLK_TIMEOUT);
     cr_assert_geq(test_now_ms() - began, 150);

@@ -103,7 +103,7 @@ Test(lock_arguments, a_null_lock_is_invalid_everywhere)
 
 Test(lock_arguments, leases_are_from_100_ms_to_a_year)
 {
-    const int64_t year = (int64_t)365 * 24 * 3600 * 1000, bad[] = { 1, 99, year * 2, INT64_MAX };
+    const int64_t year = (int64_t)365 * 24 * 3600 * 1000, bad[] = { 1, 99, year * 2, INT64_MAX, -2, -52, INT64_MIN };
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -155,7 +155,7 @@ Test(lock_arguments, a_locks_own_lease_is_used_unless_the_call_says_otherwise)
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     cr_assert_gt(raw_pttl(fixture.redis, "t"), 60000);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    opts.lease_ms = -1; /* the watchdog's: 30 s */
+    opts.lease_ms = HLK_RENEWED; /* the watchdog's: 30 s */
     cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
     cr_assert_leq(raw_pttl(fixture.redis, "t"), 30000);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);

@@ -49,6 +49,7 @@ Test(multilock, has_members_of_any_kind_client_and_holder)
     cr_assert_eq(hlk_lock_acquire(of_many, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     cr_assert_gt(hlk_lock_token(mixed[1]), 0);
     cr_assert_eq(hlk_lock_acquire(multi.multilock, HLK_NOWAIT), HLK_BUSY); /* "ta" is held by this thread elsewhere */
+    cr_assert_eq(hlk_lock_acquire(multi.multilock, -52), HLK_BUSY);
     cr_assert_eq(hlk_lock_release(of_many), HLK_OK, "%s", hlk_last_error());
     hlk_lock_destroy(of_many);
     hlk_owner_destroy(owner);

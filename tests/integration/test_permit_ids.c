@@ -31,6 +31,7 @@ Test(permit_ids, are_taken_by_one_client_and_given_back_by_another)
     cr_assert_str_neq(one.id, two.id);
     cr_assert_gt(one.until_ms - hlk_now_ms(), LONG_MS / 2);
     cr_assert_eq(hlk_permits_take(theirs, LONG_MS, HLK_NOWAIT, &two), HLK_BUSY);
+    cr_assert_eq(hlk_permits_take(theirs, LONG_MS, -52, &two), HLK_BUSY);
     cr_assert(strstr(hlk_last_error(), "2 permits are held"), "%s", hlk_last_error());
     cr_assert_eq(hlk_permits_give_back(theirs, one.id), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(permits_unused(), 1);

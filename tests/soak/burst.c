@@ -32,7 +32,7 @@ static void gather(struct process *process, struct soak_rng *rng)
     int lock = (int)soak_draw(rng, LOCKS);
     bool spread = soak_chance(rng, 40), tries = spread && soak_chance(rng, 50);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.wait_ms = tries ? HLK_NOWAIT : soak_chance(rng, 60) ? -1 : 1 + (int64_t)soak_draw(rng, 300);
+    opts.wait_ms = tries ? HLK_NOWAIT : soak_chance(rng, 60) ? HLK_FOREVER : 1 + (int64_t)soak_draw(rng, 300);
     atomic_store(&process->burst_waits, BURST);
     for (int i = 0; i < BURST; i++) {
         struct member *member = &process->burst[i];

@@ -142,7 +142,7 @@ static void nest(struct worker *worker, struct turn *turn)
 {
     struct soak_rng *rng = &worker->rng;
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.wait_ms = soak_chance(rng, 50) ? -1 : 0;
+    opts.wait_ms = soak_chance(rng, 50) ? HLK_FOREVER : HLK_NOWAIT;
     if (soak_chance(rng, 50))
         opts.lease_ms = turn_draw_lease(rng);
     enum hlk_status status = hlk_lock_acquire_with(turn->handle, &opts);

@@ -47,7 +47,7 @@ static struct turn draw(struct worker *worker)
         turn.opts.wait_ms = 1 + (int64_t)soak_draw(rng, soak_chance(rng, 50) ? 20 : 800);
         break;
     default:
-        turn.opts.wait_ms = -1;
+        turn.opts.wait_ms = HLK_FOREVER;
     }
     if (soak_chance(rng, 30)) {
         if (hlk_cancel_triggered(worker->cancel))
