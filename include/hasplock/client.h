@@ -169,7 +169,8 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_client_open(hlk_client **out, const cha
  * joins the threads, frees the client. Destroy locks, owners and cancels before or after; until then they return
  * HLK_E_CLOSED. NULL is fine. Call it once, from one thread; in a callback it only logs an error. Blocks for up to
  * reply_timeout_ms for the calls that are inside, and as long again for what it has to release, if necessary on a new
- * connection. What is not answered by then is logged (HLK_LOG_WARN), and ends with its lease. */
+ * connection. What is not answered by then is logged (HLK_LOG_WARN), and ends with its lease; waiters pass over the
+ * places in queues that are left. */
 HLK_API void hlk_client_close(hlk_client *client);
 
 /* The client's part of its holders' names in Redis: "hlk-...". Lives as long as the client. Any thread. */

@@ -37,7 +37,7 @@ enum hlk_status hlk_acquire_op_read_opts(hlk_lock *lock, const char *operation, 
         return hlk_lock_fail(lock, operation, HLK_E_INVALID, "unknown flags 0x%x", opts->flags);
     if (opts->reserved != 0)
         return hlk_lock_fail(lock, operation, HLK_E_INVALID, "reserved is not 0");
-    opts->wait_ms = opts->wait_ms < 0 ? HLK_NOWAIT : opts->wait_ms;
+    opts->wait_ms = hlk_opts_wait_ms(opts->wait_ms);
     return HLK_OK;
 }
 

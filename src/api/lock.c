@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "base/opts.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -198,7 +199,7 @@ enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const struct hlk_acquire_o
 enum hlk_status hlk_lock_acquire(hlk_lock *lock, int64_t wait_ms)
 {
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.wait_ms = wait_ms < 0 ? HLK_NOWAIT : wait_ms; /* the others are as they are read */
+    opts.wait_ms = hlk_opts_wait_ms(wait_ms); /* of the others each default is valid */
     enum hlk_status status = hlk_lock_check(lock, "acquire");
     return status == HLK_OK ? acquire_checked(lock, &opts) : status;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 /* The options of no version are as large as this. A larger size is an error, and nothing is read. */
@@ -22,6 +23,12 @@ static inline bool hlk_opts_copy(void *to, size_t to_size, const void *from, siz
             return false;
     memcpy(to, from, from_size < to_size ? from_size : to_size);
     return true;
+}
+
+/* A wait as a caller gives it. One whose deadline has passed is HLK_NOWAIT. */
+static inline int64_t hlk_opts_wait_ms(int64_t wait_ms)
+{
+    return wait_ms < 0 ? 0 : wait_ms;
 }
 
 /* No padding at the end: a later version's field there would be read from programs that never set it. */

@@ -105,7 +105,7 @@ static enum hlk_status read_acquire_opts(const struct hlk_quorum *quorum, const 
         return hlk_quorum_fail(quorum, "acquire", HLK_E_INVALID,
                                "lease_ms %lld is not HLK_RENEWED, nor between %d and a year", (long long)opts->lease_ms,
                                HLK_LEASE_MIN_MS);
-    opts->wait_ms = opts->wait_ms < 0 ? HLK_NOWAIT : opts->wait_ms;
+    opts->wait_ms = hlk_opts_wait_ms(opts->wait_ms);
     return HLK_OK;
 }
 

@@ -5,8 +5,6 @@
 #include "base/min.h"
 #include "script/engine.h"
 
-#include <stdio.h>
-
 #define TRY_AGAIN_MS 100
 
 static void releases_send_attempt(struct hlk_release *pending);
@@ -404,64 +402,6 @@ static int64_t releases_tick_due_ms(struct hlk_tick *tick)
     return due_ms;
 }
 
-size_t hlk_releases_count(struct hlk_releases *releases)
-{
-    size_t n = 0;
-    hlk_mutex_lock(&releases->mu);
-    for (struct hlk_list *node = releases->all.next; node != &releases->all; node = node->next)
-        n += !HLK_CONTAINER(node, struct hlk_release, link)->promised;
-    hlk_mutex_unlock(&releases->mu);
-    return n;
-}
-
-size_t hlk_releases_awaited(struct hlk_releases *releases)
-{
-    size_t n = 0;
-    hlk_mutex_lock(&releases->mu);
-    for (struct hlk_list *node = releases->all.next; node != &releases->all; node = node->next) {
-        const struct hlk_release *pending = HLK_CONTAINER(node, struct hlk_release, link);
-        n += !pending->promised && !(pending->parked && atomic_load(&pending->optional));
-    }
-    hlk_mutex_unlock(&releases->mu);
-    return n;
-}
-
-static bool owe(struct hlk_releases *releases, uint64_t hold, bool promised)
-{
-    bool owed = false;
-    hlk_mutex_lock(&releases->mu);
-    for (struct hlk_list *node = releases->all.next; node != &releases->all && !owed; node = node->next) {
-        const struct hlk_release *pending = HLK_CONTAINER(node, struct hlk_release, link);
-        owed = pending->cmd.hold == hold && (promised || !pending->promised);
-    }
-    hlk_mutex_unlock(&releases->mu);
-    return owed;
-}
-
-bool hlk_releases_has(struct hlk_releases *releases, uint64_t hold)
-{
-    return owe(releases, hold, true);
-}
-
-bool hlk_releases_has_started(struct hlk_releases *releases, uint64_t hold)
-{
-    return owe(releases, hold, false);
-}
-
-bool hlk_releases_refused(struct hlk_releases *releases, uint64_t hold, struct hlk_error *error)
-{
-    bool refused = false;
-    hlk_mutex_lock(&releases->mu);
-    for (struct hlk_list *node = releases->all.next; node != &releases->all && !refused; node = node->next) {
-        const struct hlk_release *pending = HLK_CONTAINER(node, struct hlk_release, link);
-        refused = pending->cmd.hold == hold && pending->refusal;
-        if (refused)
-            *error = *pending->refusal;
-    }
-    hlk_mutex_unlock(&releases->mu);
-    return refused;
-}
-
 void hlk_releases_init(struct hlk_releases *releases, hlk_loop *loop, const char *client_id)
 {
     releases->loop = loop;
@@ -474,38 +414,10 @@ void hlk_releases_init(struct hlk_releases *releases, hlk_loop *loop, const char
     hlk_loop_add_tick(loop, &releases->tick);
 }
 
-/* What the client leaves behind when it closes. */
-struct leftover {
-    char name[129]; /* of the first one */
-    unsigned count;
-    int64_t until_ms; /* of the longest one */
-};
-
-static void leftover_add(struct leftover *left, struct hlk_release *pending)
-{
-    if (atomic_load(&pending->optional))
-        return;
-    if (!left->count++)
-        (void)snprintf(left->name, sizeof left->name, "%.*s", (int)pending->cmd.name_len, pending->cmd.name);
-    if (pending->until_ms > left->until_ms)
-        left->until_ms = pending->until_ms;
-}
-
-static void leftover_log(const struct leftover *left, const struct hlk_log *log)
-{
-    int64_t now = hlk_clock_ms();
-    if (left->count && log)
-        hlk_log(
-            log, HLK_LOG_WARN,
-            "close: releases that are not answered: %u, the first one of \"%s\"; what they have in Redis ends with its "
-            "lease, in %lld ms at most",
-            left->count, left->name, left->until_ms > now ? (long long)(left->until_ms - now) : 0);
-}
-
 void hlk_releases_settle_all(struct hlk_releases *releases)
 {
-    struct leftover left = { .count = 0 };
     hlk_releases_start_all(releases);
+    hlk_releases_log_unanswered(releases);
     for (;;) {
         hlk_mutex_lock(&releases->mu);
         releases->closed = true;
@@ -513,10 +425,8 @@ void hlk_releases_settle_all(struct hlk_releases *releases)
         hlk_mutex_unlock(&releases->mu);
         if (!pending)
             break;
-        leftover_add(&left, pending);
         settle(pending, HLK_RELEASE_GIVEN_UP, NULL);
     }
-    leftover_log(&left, releases->log);
 }
 
 void hlk_releases_fini(struct hlk_releases *releases)

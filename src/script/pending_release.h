@@ -85,6 +85,8 @@ size_t hlk_releases_awaited(struct hlk_releases *releases);                     
 /* an end of it is not settled yet, or promised */
 bool hlk_releases_has(struct hlk_releases *releases, uint64_t hold);
 bool hlk_releases_has_started(struct hlk_releases *releases, uint64_t hold);    /* the same, and it was started */
+/* Logs what settle_all will give up: holds that end with their leases, tickets that waiters pass over. */
+void hlk_releases_log_unanswered(struct hlk_releases *releases);
 /* One that is not settled, and of which each attempt was refused so far: *error is the last refusal. */
 bool hlk_releases_refused(struct hlk_releases *releases, uint64_t hold, struct hlk_error *error);
 

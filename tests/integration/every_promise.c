@@ -267,7 +267,7 @@ static int64_t tickets_in_redis(void)
     return tickets;
 }
 
-/* What a wait has in Redis is removed later, and close waits for that. */
+/* The ticket of a wait that has ended is removed once the server writes again, and close waits for that. */
 void leaves_although_writes_are_refused(const struct every_kind *kind)
 {
     static struct two_waits w;

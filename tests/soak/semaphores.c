@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-/* A client that is cut off for seconds asks for a generation of before again, and what that got may be lost again. */
+/* A lost semaphore gets permits, so that the waits for it end; so do those before it, because a client that was cut off
+ * for seconds may still wait for one of them. */
 enum { ENOUGH = 1000, WAITED_FOR = 50 };
 
 static int64_t renew_at_ms; /* 0: not */
