@@ -220,6 +220,7 @@ static void read_holding(struct reader *r, int option)
 static void read_option(struct reader *r, int option)
 {
     static const struct range wait = { 0, MOST_MS, "0 to 100 years" },
+                              server_wait = { 1, MOST_MS, "a millisecond to 100 years" },
                               watch = { WATCH_LEAST_MS, YEAR_MS, "a tenth of a second to a year" };
     struct options *o = r->options;
     switch (option) {
@@ -231,6 +232,9 @@ static void read_option(struct reader *r, int option)
         break;
     case 'w':
         read_duration(r, strncmp(r->argv[r->stands_at], "--t", 3) == 0 ? "--timeout" : "-w", &wait, &o->wait_ms);
+        break;
+    case OPT_SERVER_WAIT:
+        read_duration(r, "--server-wait", &server_wait, &o->server_wait_ms);
         break;
     case 'E':
         read_conflict_code(r);
@@ -361,6 +365,11 @@ static void check_grace(struct reader *r)
                  text_duration(lease, sizeof lease, o->lease_ms));
 }
 
+static bool waits_given(const struct options *o)
+{
+    return o->wait_ms != HLK_FOREVER || o->server_wait_ms;
+}
+
 /* Doctor is asked about several at once. */
 static void check_kind(struct reader *r)
 {
@@ -375,8 +384,8 @@ static void check_kind(struct reader *r)
         complain(r, "--string and --fair: these are different locks");
     else if ((o->semaphore || o->command == COMMAND_LATCH || o->command == COMMAND_BARRIER) && (o->string || o->fair))
         complain(r, "%s is for locks only", o->fair ? "--fair" : "--string");
-    else if (o->deletes && (o->permits || o->drops || r->shell || o->wait_ms != HLK_FOREVER))
-        complain(r, "--delete runs nothing, and does not wait: without -k, --drop, -c, -n and -w");
+    else if (o->deletes && (o->permits || o->drops || r->shell || waits_given(o)))
+        complain(r, "--delete runs nothing, and does not wait: without -k, --drop, -c, -n, -w and --server-wait");
     else if (o->command == COMMAND_SEMAPHORE && !o->permits && !o->deletes)
         complain(r, "no -k N: how many may run at once?");
     else if (o->command == COMMAND_BARRIER && !o->number)
@@ -392,8 +401,8 @@ static void check_name(struct reader *r)
         complain(r, "set, down, wait or count? (see: hasplock latch --help)");
     else if (!o->name)
         complain(r, "no NAME given (see: hasplock %s --help)", r->argv[0]);
-    else if (o->command == COMMAND_LATCH && o->verb != LATCH_WAIT && o->wait_ms != HLK_FOREVER)
-        complain(r, "-n and -w are for latch wait");
+    else if (o->command == COMMAND_LATCH && o->verb != LATCH_WAIT && waits_given(o))
+        complain(r, "-n, -w and --server-wait are for latch wait");
     else if (o->verb == LATCH_SET && !o->number)
         complain(r, "no COUNT given: how often is it counted down?");
     else

@@ -40,6 +40,7 @@ struct options {                    /* borrows argv */
 
     /* run, semaphore */
     int64_t wait_ms;                /* HLK_FOREVER: not given */
+    int64_t server_wait_ms;         /* for a server that cannot be reached, as in hlk_client_opts; 0: not given */
     int conflict_code;              /* -E */
     int64_t lease_ms, grace_ms;     /* grace: half of the lease at most */
     int64_t max_hold_ms;            /* 0: no limit */
@@ -53,7 +54,7 @@ struct options {                    /* borrows argv */
     char *const *argv;              /* COMMAND, ended by NULL */
     char *shell[4];                 /* what argv points to for -c */
 
-    /* latch, barrier; wait_ms and conflict_code too */
+    /* latch, barrier; wait_ms, server_wait_ms and conflict_code too */
     enum latch_verb verb;
     int64_t number;                 /* set: the count, 0: none given; down: by how many, 1 if none is given; of a
                                      * barrier: the parties, 0: none given */

@@ -12,11 +12,30 @@ static const char *from_environment(const char *variable)
     return value && *value ? value : NULL;
 }
 
+static bool waits(const struct options *options)
+{
+    switch (options->command) {
+    case COMMAND_RUN:
+    case COMMAND_BARRIER:
+        return true;
+    case COMMAND_SEMAPHORE:
+        return !options->deletes;
+    case COMMAND_LATCH:
+        return options->verb == LATCH_WAIT;
+    default:
+        return false;
+    }
+}
+
 struct hlk_client_opts options_client(const struct options *options)
 {
     struct hlk_client_opts opts = HLK_CLIENT_OPTS_INIT;
     access_fill(&options->access, &opts);
     opts.wait_replicas = (int)options->wait_replicas;
+    if (waits(options)) { /* it is the wait that takes its time, not the opening of the client */
+        opts.reconnect_timeout_ms = options->server_wait_ms ? options->server_wait_ms : -1;
+        opts.flags |= HLK_OPEN_LAZY;
+    }
     opts.sentinel_username = from_environment("HASPLOCK_SENTINEL_USERNAME");
     opts.sentinel_password = from_environment("HASPLOCK_SENTINEL_PASSWORD");
     opts.log = say_log;

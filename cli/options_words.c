@@ -45,6 +45,7 @@ static const struct known {
     { "parties", required_argument, 'n', BARRIER },
     { "wait", required_argument, 'w', RUNS | LATCH | BARRIER },
     { "timeout", required_argument, 'w', RUNS | LATCH | BARRIER },
+    { "server-wait", required_argument, OPT_SERVER_WAIT, RUNS | LATCH | BARRIER },
     { "conflict-exit-code", required_argument, 'E', RUNS | LATCH | BARRIER },
     { "command", required_argument, 'c', RUNS },
     { "lease", required_argument, OPT_LEASE, RUNS | DOCTOR | BARRIER },

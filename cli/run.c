@@ -163,7 +163,7 @@ static int open_all(struct run *s)
     struct hlk_client_opts opts = options_client(s->options);
     opts.watchdog_ms = s->options->lease_ms;
     opts.at_risk_ms = s->options->grace_ms;
-    opts.flags = HLK_OPEN_LAZY | HLK_OPEN_LISTEN; /* a break ends COMMAND at once */
+    opts.flags |= HLK_OPEN_LISTEN; /* a break ends COMMAND at once */
     opts.on_event = watch_on_event;
     opts.event_ctx = &s->fds;
     if (hlk_client_open(&s->client, s->options->url, &opts) != HLK_OK)

@@ -5,12 +5,12 @@ _hasplock_options() {
     local common='-u --url --url-file --cacert --cacertdir --cert --key --crl --sni --password-file --json -q --quiet
         -v --verbose -h --help -V --version'
     case $1 in
-    run) echo "$common --fair --string -n --nonblock -w --wait --timeout -E --conflict-exit-code -c --command --lease" \
-        '--max-hold --grace --on-lost --all --fenced --wait-replicas' ;;
-    semaphore) echo "$common -k --permits -n --nonblock -w --wait --timeout -E --conflict-exit-code -c --command" \
-        '--lease --max-hold --grace --on-lost --all --wait-replicas --drop --delete' ;;
-    latch) echo "$common -n --nonblock -w --wait --timeout -E --conflict-exit-code" ;;
-    barrier) echo "$common -n --parties -w --wait --timeout -E --conflict-exit-code --lease" ;;
+    run) echo "$common --fair --string -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code -c" \
+        '--command --lease --max-hold --grace --on-lost --all --fenced --wait-replicas' ;;
+    semaphore) echo "$common -k --permits -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" \
+        '-c --command --lease --max-hold --grace --on-lost --all --wait-replicas --drop --delete' ;;
+    latch) echo "$common -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" ;;
+    barrier) echo "$common -n --parties -w --wait --timeout --server-wait -E --conflict-exit-code --lease" ;;
     show) echo "$common --fair --string --semaphore --watch" ;;
     list) echo "$common --limit --string" ;;
     break) echo "$common --fair --string --holder" ;;
@@ -22,8 +22,8 @@ _hasplock_options() {
 
 _hasplock_has_value() {
     case $1 in
-    -u | --url | --url-file | -w | --wait | --timeout | -E | --conflict-exit-code | -c | --command | --lease | \
-        --max-hold | --grace | --on-lost | --wait-replicas | -k | --permits | --parties | --limit | --holder | \
+    -u | --url | --url-file | -w | --wait | --timeout | --server-wait | -E | --conflict-exit-code | -c | --command | \
+        --lease | --max-hold | --grace | --on-lost | --wait-replicas | -k | --permits | --parties | --limit | --holder | \
         --cacert | --cacertdir | \
         --cert | --key | --crl | --sni | --password-file | --processes | --threads | --items | --seconds | --seed | \
         --svg) ;;

@@ -84,8 +84,8 @@ struct hlk_client_opts {
                                          * less than 4 KiB of an answer that has begun do. 10 to an hour. [3000] */
     int64_t       reconnect_timeout_ms; /* How long a call waits for an unreachable server, counted from its start or
                                          * from the loss of the connection, whichever is later. < 0: until the call's
-                                         * own deadline, without limit if it has none; hlk_client_open then waits
-                                         * 10 s. [10000] */
+                                         * own deadline; without one it is without limit, but 10 s as long as the
+                                         * server has never been reached, as for hlk_client_open. [10000] */
     int64_t       at_risk_ms;           /* HLK_EVENT_AT_RISK comes this long before the lock would be lost. Up to half
                                          * of watchdog_ms. For a shorter fixed lease it comes soon after the acquire.
                                          * [a third of the lease] */

@@ -64,6 +64,12 @@ static void on_closing(struct hlk_wait_entry *entry)
 
 /* --- making --- */
 
+/* A wait for ever for a server that nobody has reached yet: its URL may be wrong. */
+static int64_t first_timeout_ms(const hlk_client *client, int64_t deadline_ms)
+{
+    return client->reconnect_timeout_ms < 0 && deadline_ms == INT64_MAX ? HLK_RECONNECT_TIMEOUT_MS : 0;
+}
+
 static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_t wait_ms, int64_t now, unsigned seed)
 {
     int64_t begun = now + 1; /* rounded up: no wait ends early by a part of a millisecond */
@@ -135,6 +141,7 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
     op->cmd.limits = (struct hlk_limits){ .at_ms = op->machine.deadline_ms,
                                           .began_ms = now,
                                           .reconnect_timeout_ms = lock->client->reconnect_timeout_ms,
+                                          .first_timeout_ms = first_timeout_ms(lock->client, op->machine.deadline_ms),
                                           .waits_out_writes = !op->machine.once };
     op->cmd.client_id = lock->client->id;
     op->cmd.name = hlk_entry_name(lock->entry);

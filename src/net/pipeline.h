@@ -141,6 +141,8 @@ void hlk_pipeline_link_dial(hlk_pipeline *pipeline);
 
 /* An attempt to connect has ended, well or not. */
 bool hlk_pipeline_tried(hlk_pipeline *pipeline);
+/* One has ended well. */
+bool hlk_pipeline_was_up(hlk_pipeline *pipeline);
 
 uint64_t hlk_pipeline_epoch(hlk_pipeline *pipeline);           /* of the living stream */
 

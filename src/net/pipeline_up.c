@@ -69,6 +69,14 @@ bool hlk_pipeline_tried(hlk_pipeline *pipeline)
     return tried;
 }
 
+bool hlk_pipeline_was_up(hlk_pipeline *pipeline)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    bool was_up = pipeline->epoch > 0;
+    hlk_mutex_unlock(&pipeline->mu);
+    return was_up;
+}
+
 int64_t hlk_pipeline_reconnect_until(hlk_pipeline *pipeline, int64_t began_ms, int64_t reconnect_timeout_ms)
 {
     hlk_mutex_lock(&pipeline->mu);

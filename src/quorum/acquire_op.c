@@ -214,9 +214,19 @@ bool hlk_quorum_op_must_raise(struct hlk_quorum_op *op)
 
 /* --- connections --- */
 
+static bool most_were_there(const struct hlk_quorum_op *op)
+{
+    unsigned n = op->client->node_count, were = 0;
+    for (unsigned i = 0; i < n; i++)
+        were += hlk_pipeline_was_up(op->client->nodes[i].pipeline);
+    return were >= n / 2 + 1;
+}
+
 enum hlk_status hlk_quorum_op_unreachable(struct hlk_quorum_op *op, enum hlk_status failure, bool waits)
 {
     int64_t now = hlk_clock_ms(), timeout = op->client->reconnect_timeout_ms;
+    if (timeout < 0 && op->deadline_ms == INT64_MAX && !most_were_there(op))
+        timeout = HLK_RECONNECT_TIMEOUT_MS;
     if (!op->unreachable_ms)
         op->unreachable_ms = now;
     bool over = timeout >= 0 && now - op->unreachable_ms >= timeout;

@@ -126,12 +126,13 @@ static void end_round(struct hlk_quorum_op *op, const struct hlk_tally *t, bool 
 {
     unsigned n = op->client->node_count, need = n / 2 + 1, away = t->failed + (cut ? 0 : t->silent);
     bool few = n - away < need && t->failure != HLK_OK;
+    bool few_later = few && n - away + t->young < need; /* when those count that have started just now */
     op->failure = few ? t->failure : HLK_OK;
-    if (!few)
+    if (!few_later)
         op->unreachable_ms = 0;
     if (n - t->for_good < need)
         end_as(op, t->failure);
-    else if (few && hlk_quorum_op_unreachable(op, t->failure, !op->once) != HLK_OK)
+    else if ((few_later || (few && op->once)) && hlk_quorum_op_unreachable(op, t->failure, !op->once) != HLK_OK)
         end_as(op, t->failure);
     else if (op->once)
         end_as(op, HLK_BUSY);

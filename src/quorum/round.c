@@ -124,6 +124,7 @@ static void vote_keep_out(struct hlk_vote *vote, int64_t age_ms)
     struct hlk_error error;
     (void)hlk_error_set(&error, HLK_E_CONNECT, "started %lld ms ago, counts from %lld ms on (restart_delay_ms)",
                         (long long)age_ms, (long long)vote->round->quorum->opts.restart_delay_ms);
+    vote->young = true;
     vote_fail(vote, &error, false);
 }
 

@@ -34,6 +34,7 @@ struct hlk_vote {
     bool had;                   /* acquire: it has said yes, so a release is due whatever it says later */
     bool doubt;                 /* it may have run, or may run yet */
     bool for_good;              /* FAILED: asking again would not help */
+    bool young;                 /* FAILED: the master counts from a moment on that is known */
     size_t holder_len;          /* NO: whose it is; 0: not known */
     char holder[HLK_FIELD_MAX];
     struct hlk_error error;

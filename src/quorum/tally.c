@@ -50,6 +50,7 @@ struct hlk_tally hlk_tally_count(struct hlk_round *round, const struct hlk_node 
         case HLK_VOTE_FAILED:
             t.failed++;
             t.for_good += vote->for_good;
+            t.young += vote->young;
             tally_failure(&t, vote->error.status);
             hlk_tally_reason(&text, node, vote->error.text);
             break;

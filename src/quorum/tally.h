@@ -7,6 +7,7 @@
 
 struct hlk_tally {
     unsigned yes, no, failed, for_good, silent;
+    unsigned young;          /* of those that failed: they count from a moment on that is known */
     unsigned largest;        /* so many of the noes name the same holder */
     unsigned blocked;        /* a bit for each master that others hold, or that cannot be asked */
     enum hlk_status failure; /* of those that failed: all the same, or HLK_E_CONNECT */

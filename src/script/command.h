@@ -27,6 +27,7 @@ struct hlk_limits {                 /* how long a command is tried */
     /* Without a connection no longer than this from began_ms, or from the loss of the connection if that was later; and
      * as long while the server refuses for now. < 0: no limit */
     int64_t reconnect_timeout_ms;
+    int64_t first_timeout_ms;       /* the same, as long as the server was never there; 0: reconnect_timeout_ms too */
     int64_t refused_ms;             /* since when the server refuses for now; 0: it does not. Written by the engine */
     bool once;                      /* an attempt that broke is not repeated */
     bool waits_out_writes;          /* OOM and the like are refusals for now */

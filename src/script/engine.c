@@ -20,13 +20,18 @@ bool hlk_command_route(struct hlk_command *cmd)
     return to;
 }
 
-static enum hlk_progress refused_for_now(struct hlk_command *cmd);
+static enum hlk_progress refused_for_now(struct hlk_command *cmd, int64_t patience_ms);
+
+static int64_t patience_ms(const struct hlk_limits *limits, bool was_there)
+{
+    return limits->first_timeout_ms && !was_there ? limits->first_timeout_ms : limits->reconnect_timeout_ms;
+}
 
 enum hlk_progress hlk_command_send(struct hlk_command *cmd, struct hlk_error *error)
 {
     if (!hlk_command_route(cmd)) {
         (void)hlk_error_set(error, HLK_E_CONNECT, "the cluster has not said yet which server has which slot");
-        return refused_for_now(cmd);
+        return refused_for_now(cmd, patience_ms(&cmd->limits, false));
     }
     cmd->call.part = 0;
     cmd->attempts++; /* before: once sent, a call with `done` may be gone */
@@ -39,8 +44,9 @@ enum hlk_progress hlk_command_send(struct hlk_command *cmd, struct hlk_error *er
         cmd->asking = NULL;
         if (cmd->router)
             hlk_pipeline_link_dial(cmd->pipeline); /* a server that got the slot may never have been used */
-        cmd->until_ms = hlk_min_ms(
-            limits->at_ms, hlk_pipeline_reconnect_until(cmd->pipeline, limits->began_ms, limits->reconnect_timeout_ms));
+        int64_t patience = patience_ms(limits, cmd->router || hlk_pipeline_was_up(cmd->pipeline));
+        cmd->until_ms =
+            hlk_min_ms(limits->at_ms, hlk_pipeline_reconnect_until(cmd->pipeline, limits->began_ms, patience));
         return HLK_COMMAND_UNCONNECTED;
     }
     (void)hlk_error_set(error, status,
@@ -49,18 +55,18 @@ enum hlk_progress hlk_command_send(struct hlk_command *cmd, struct hlk_error *er
 }
 
 /* Until when a call that began then waits out refusals, which have lasted since limits->refused_ms. */
-static int64_t refused_until(struct hlk_limits *limits)
+static int64_t refused_until(struct hlk_limits *limits, int64_t patience_ms)
 {
     if (!limits->refused_ms)
         limits->refused_ms = hlk_clock_ms();
     int64_t since = limits->refused_ms > limits->began_ms ? limits->refused_ms : limits->began_ms;
-    return hlk_clock_after(since, limits->reconnect_timeout_ms);
+    return hlk_clock_after(since, patience_ms);
 }
 
-static enum hlk_progress refused_for_now(struct hlk_command *cmd)
+static enum hlk_progress refused_for_now(struct hlk_command *cmd, int64_t patience_ms)
 {
     cmd->redirects = 0;
-    int64_t now = hlk_clock_ms(), limit = hlk_min_ms(cmd->limits.at_ms, refused_until(&cmd->limits));
+    int64_t now = hlk_clock_ms(), limit = hlk_min_ms(cmd->limits.at_ms, refused_until(&cmd->limits, patience_ms));
     cmd->resends = now < limit - 2 * HLK_PAUSE_MS;
     cmd->until_ms = cmd->resends ? now + HLK_PAUSE_MS : limit;
     return HLK_COMMAND_PAUSED;
@@ -86,7 +92,7 @@ static enum hlk_progress redirected(struct hlk_command *cmd, bool ask, struct hl
     }
     hlk_pipeline *to = cmd->router->redirect(cmd->router, cmd->pipeline, error->text);
     if (!to || ++cmd->redirects > REDIRECTS_MAX)
-        return refused_for_now(cmd);
+        return refused_for_now(cmd, patience_ms(&cmd->limits, true));
     cmd->asking = ask ? to : NULL;
     return again(cmd, error);
 }
@@ -95,7 +101,7 @@ static enum hlk_progress refused_later(struct hlk_command *cmd)
 {
     if (cmd->router)
         cmd->router->refresh(cmd->router);
-    return refused_for_now(cmd);
+    return refused_for_now(cmd, patience_ms(&cmd->limits, true));
 }
 
 /* The server has answered: what does that mean? The one table of refusals is net/reply.c. */
@@ -124,7 +130,7 @@ static enum hlk_progress answered(struct hlk_command *cmd, struct hlk_error *err
     case HLK_REPLY_LATER:
         return refused_later(cmd);
     case HLK_REPLY_NO_WRITES:
-        return cmd->limits.waits_out_writes ? refused_for_now(cmd) : HLK_COMMAND_FAILED;
+        return cmd->limits.waits_out_writes ? refused_for_now(cmd, patience_ms(&cmd->limits, true)) : HLK_COMMAND_FAILED;
     case HLK_REPLY_NO_RIGHT:
         hlk_command_explain_rights(cmd, error);
         return HLK_COMMAND_FAILED;

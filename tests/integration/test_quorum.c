@@ -242,6 +242,27 @@ Test(quorum, leaves_out_a_master_that_started_less_than_restart_delay_ms_ago)
     cr_assert_eq(quorum_keys("t"), 0);
 }
 
+/* Longer than a wait for servers that are away. It knows when they count. */
+Test(quorum, waits_for_masters_that_have_just_started)
+{
+    struct hlk_client_opts client_opts = fixture_opts();
+    client_opts.reconnect_timeout_ms = 100;
+    hlk_client *client = quorum_open(3, &client_opts);
+    static const char uptime_s[] = "return tonumber(redis.call('INFO', 'server'):match('uptime_in_seconds:(%d+)'))";
+    struct hlk_quorum_opts opts = quorum_opts();
+    struct hlk_acquire_opts how = HLK_ACQUIRE_OPTS_INIT;
+    opts.restart_delay_ms = 3000 + 1000 * raw_int(views[0], "EVAL %s 0", uptime_s);
+    hlk_quorum *q = quorum_make(client, "t", &opts);
+    how.wait_ms = HLK_NOWAIT;
+    cr_assert_eq(hlk_quorum_acquire_with(q, &how), HLK_E_CONNECT, "%s", hlk_last_error());
+    cr_assert(strstr(hlk_last_error(), " ms ago, counts from "), "%s", hlk_last_error());
+    how.wait_ms = 300;
+    cr_assert_eq(hlk_quorum_acquire_with(q, &how), HLK_E_CONNECT, "%s", hlk_last_error());
+    how.wait_ms = HLK_FOREVER;
+    cr_assert_eq(hlk_quorum_acquire_with(q, &how), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_quorum_release(q), HLK_OK, "%s", hlk_last_error());
+}
+
 Test(quorum, close_releases_what_is_held)
 {
     const char *urls[MASTERS];

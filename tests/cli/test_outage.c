@@ -1,0 +1,94 @@
+/* The server is away while somebody waits. */
+#include "fixture.h"
+#include "support/wait.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void start(void)
+{
+    pause_watch();
+    server = server_start(SERVER_AOF, NULL);
+    redis = raw_open(server);
+    setenv("HASPLOCK_URL", hlk_test_url(server), 1);
+}
+
+TestSuite(outage, .init = start, .fini = cli_stop);
+
+#define FOREIGN "b983c153-7421-469a-addb-44fb92259a1b:1"
+
+/* Longer than the library's default, which is 10 s. */
+static void be_away_for_long(void)
+{
+    redisFree(redis);
+    server_kill(server);
+    test_sleep_ms(11000);
+    server_restart(server, true);
+    redis = raw_open(server);
+}
+
+Test(outage, of_any_length_does_not_end_a_wait)
+{
+    cr_assert_str_eq(raw(redis, "HSET t " FOREIGN " 1"), ":1");
+    cr_assert_eq(RUN("latch", "set", "l", "1"), 0);
+    struct command *run = COMMAND("run", "t", "--", "true"), *timed = COMMAND("run", "-w", "60", "t", "--", "true");
+    struct command *latch = COMMAND("latch", "wait", "l"), *barrier = COMMAND("barrier", "-n", "2", "b");
+    server_allow(server, "hasplock_barrier:{b}");
+    WAIT_FOR(raw_int(redis, "ZCARD hasplock_queue:{t}") == 2);
+    WAIT_FOR(raw_listeners(redis, "l") == 1);
+    WAIT_FOR(raw_int(redis, "ZCARD hasplock_arrived:{b}") == 1);
+    be_away_for_long();
+    raw(redis, "DEL t");
+    cr_assert_eq(RUN("latch", "down", "l"), 0);
+    cr_assert_eq(RUN("barrier", "-n", "2", "b"), 0);
+    cr_assert_eq(command_end(barrier), 0, "%s", barrier->text[ERR]);
+    cr_assert_eq(command_end(latch), 0, "%s", latch->text[ERR]);
+    cr_assert_eq(command_end(run), 0, "%s", run->text[ERR]);
+    cr_assert_eq(command_end(timed), 0, "%s", timed->text[ERR]);
+    command_free(barrier);
+    command_free(latch);
+    command_free(run);
+    command_free(timed);
+}
+
+Test(outage, before_the_first_connection_is_waited_for_as_long_as_it_is_said)
+{
+    redisFree(redis);
+    server_kill(server);
+    struct command *run = COMMAND("run", "-w", "60", "t", "--", "true");
+    struct command *latch = COMMAND("latch", "wait", "--server-wait", "60", "l");
+    test_sleep_ms(11000);
+    server_restart(server, true);
+    redis = raw_open(server);
+    cr_assert_eq(command_end(run), 0, "%s", run->text[ERR]);
+    cr_assert_eq(command_end(latch), 0, "%s", latch->text[ERR]);
+    command_free(run);
+    command_free(latch);
+}
+
+static void gives_up(struct command *c)
+{
+    cr_assert_eq(command_end(c), 69, "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "; gave up after 0.4"), "%s", c->text[ERR]);
+    cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+    command_free(c);
+}
+
+Test(outage, is_waited_for_no_longer_than_server_wait)
+{
+    cr_assert_str_eq(raw(redis, "HSET t " FOREIGN " 1"), ":1");
+    struct command *run = COMMAND("run", "--server-wait", "0.4", "t", "--", "true");
+    WAIT_FOR(raw_int(redis, "ZCARD hasplock_queue:{t}") == 1);
+    redisFree(redis);
+    server_kill(server);
+    cr_assert_eq(command_end(run), 69, "%s", run->text[ERR]);
+    command_free(run);
+    gives_up(COMMAND("run", "--server-wait=0.4", "-w", "60", "t", "--", "true"));
+    gives_up(COMMAND("semaphore", "-k", "2", "--server-wait", "400ms", "s", "--", "true"));
+    gives_up(COMMAND("latch", "wait", "l", "--server-wait", "400ms"));
+    gives_up(COMMAND("barrier", "-n", "2", "b", "--server-wait", "400ms"));
+    server_restart(server, true);
+    redis = raw_open(server);
+    raw(redis, "DEL t");
+}
