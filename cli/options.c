@@ -352,14 +352,14 @@ static void check_command(struct reader *r)
     }
 }
 
-/* The first renewal comes after a third of the lease, and a part of its end is kept for doubt: a longer grace would
- * begin before there is anything wrong. */
+/* An outage of half of the lease is survived: a tenth is for the time between two renewals (run.c), an eighth for doubt
+ * (lease.h), a sixth for the grace, and the rest for the reconnection. */
 static void check_grace(struct reader *r)
 {
     struct options *o = r->options;
     char grace[32], lease[32];
     if (!r->grace_given)
-        o->grace_ms = o->lease_ms / 3;
+        o->grace_ms = o->lease_ms / 6;
     else if (o->grace_ms > o->lease_ms / 2)
         complain(r, "--grace: %s are more than half of the lease, %s", text_duration(grace, sizeof grace, o->grace_ms),
                  text_duration(lease, sizeof lease, o->lease_ms));

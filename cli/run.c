@@ -41,6 +41,8 @@ struct release { /* the outcome, set by the events thread; then `fd` is readable
     char why[256];
 };
 
+#define RENEWALS 10 /* in the time of a lease */
+
 struct run {
     const struct options *options;
     struct watch_fds fds;
@@ -162,6 +164,7 @@ static int open_all(struct run *s)
         return os_error("no descriptor", why);
     struct hlk_client_opts opts = options_client(s->options);
     opts.watchdog_ms = s->options->lease_ms;
+    opts.renew_ms = s->options->lease_ms / RENEWALS;
     opts.at_risk_ms = s->options->grace_ms;
     opts.flags |= HLK_OPEN_LISTEN; /* a break ends COMMAND at once */
     opts.on_event = watch_on_event;

@@ -209,6 +209,8 @@ static void set_table(hlk_client *client, const struct hlk_client_opts *opts)
     table->callback = (struct hlk_callback){ opts->on_event, opts->event_ctx };
     table->watchdog_ms = opts->watchdog_ms;
     table->at_risk_ms = opts->at_risk_ms;
+    table->renewals =
+        opts->renew_ms ? (uint8_t)((opts->watchdog_ms + opts->renew_ms - 1) / opts->renew_ms) : HLK_LEASE_RENEWALS;
     table->local_passes = opts->local_passes < 0 ? 0 : (unsigned)opts->local_passes;
     hlk_events_init(&client->events, &client->log);
     hlk_entry_table_init(table);

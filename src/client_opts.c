@@ -49,6 +49,10 @@ static const char *client_opts_bad_opts(const struct hlk_client_opts *opts)
         return "at_risk_ms: not negative";
     if (opts->at_risk_ms > or_default(opts->watchdog_ms, WATCHDOG_MS) / 2)
         return "at_risk_ms: up to half of watchdog_ms";
+    int64_t watchdog_ms = or_default(opts->watchdog_ms, WATCHDOG_MS);
+    if (opts->renew_ms != 0 && (opts->renew_ms < watchdog_ms / HLK_LEASE_RENEWALS_MOST || opts->renew_ms < 1 ||
+                                opts->renew_ms > watchdog_ms / HLK_LEASE_RENEWALS))
+        return "renew_ms: a twentieth to a third of watchdog_ms";
     if (opts->flags & ~(HLK_OPEN_LAZY | HLK_OPEN_DISPATCH | HLK_OPEN_NO_SPIN | HLK_OPEN_LISTEN | HLK_OPEN_NO_PUBSUB))
         return "flags: unknown bits";
     if ((opts->flags & HLK_OPEN_LISTEN) && (opts->flags & HLK_OPEN_NO_PUBSUB))

@@ -78,8 +78,8 @@ struct hlk_client_opts {
     const char   *password;             /* Overrides the URL's. NULL: the URL's. */
     const char   *label;                /* Shown in CLIENT LIST as "hasplock:<label>:<pid>". 1 to 32 characters of
                                          * A-Z a-z 0-9 . _ - [the program's name] */
-    int64_t       watchdog_ms;          /* Lease of holds that have no lease of their own; renewed each third of it.
-                                         * 300 to a year. [30000] */
+    int64_t       watchdog_ms;          /* Lease of holds that have no lease of their own; renewed each third of it, or
+                                         * each renew_ms. 300 to a year. [30000] */
     int64_t       reply_timeout_ms;     /* The connection counts as dead when no byte arrives for this long, or when
                                          * less than 4 KiB of an answer that has begun do. 10 to an hour. [3000] */
     int64_t       reconnect_timeout_ms; /* How long a call waits for an unreachable server, counted from its start or
@@ -127,11 +127,14 @@ struct hlk_client_opts {
                                          * 1000. [0] (checkLockSyncedSlaves) */
     int           wait_replicas_timeout_ms; /* So long after the lock was acquired, and no longer than the call's own
                                          * deadline. 1 to 60000. [1000] (slavesSyncTimeout) */
+    int64_t       renew_ms;             /* Holds under the watchdog are renewed so often. Less survives longer outages,
+                                         * and costs commands. A twentieth to a third of watchdog_ms. [a third of the
+                                         * lease] */
 };
 #define HLK_CLIENT_OPTS_INIT                                                                                           \
     { sizeof(struct hlk_client_opts), HLK_NULL, HLK_NULL, HLK_NULL, 0, 0, 0, 0, 0, 0, HLK_NULL, HLK_NULL, HLK_NULL,    \
       HLK_NULL, 0, 0, 0, 0, HLK_NULL, HLK_NULL, HLK_NULL, HLK_NULL, HLK_NULL, HLK_NULL, HLK_NULL, HLK_NULL,            \
-      HLK_NULL, HLK_NULL, HLK_NULL, 0, 0 }
+      HLK_NULL, HLK_NULL, HLK_NULL, 0, 0, 0 }
 
 #define HLK_OPEN_LAZY     0x1u   /* Do not connect yet. Open cannot return CONNECT or AUTH; the first call can. */
 #define HLK_OPEN_DISPATCH 0x2u   /* Run async completions in hlk_client_dispatch, on your loop (async.h). */

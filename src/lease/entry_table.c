@@ -138,6 +138,7 @@ static struct hlk_entry *table_make(struct hlk_node *node, const char *name, siz
     e->node = node;
     e->mu = &node->table->stripes[hlk_map_hash(name, stripe_len) % HLK_STRIPES];
     e->hold.alarm.fire = node->table->on_alarm;
+    e->hold.lease.renewals = node->table->renewals;
     hlk_list_init(&e->waiters);
     if (hlk_map_put(&node->entries, &e->link, e->name, len))
         return e;

@@ -25,6 +25,7 @@ struct hlk_entry_table {
     const struct hlk_format *formats[HLK_FORMATS_MAX];  /* indexed by hlk_entry.format. NULL: none */
     struct hlk_callback callback;               /* the client's own */
     int64_t watchdog_ms, at_risk_ms;
+    uint8_t renewals;                   /* of a hold under the watchdog, in the time of its lease */
     unsigned local_passes;
     struct hlk_lease_counts counts;
     atomic_uint_fast64_t last_h;

@@ -131,7 +131,8 @@ void hlk_lease_verified(struct hlk_lease *lease, int64_t sent_ms)
 /* Between two renewals; 0: there are none. */
 static int64_t period_ms(const struct hlk_lease *lease)
 {
-    return lease->fixed ? lease->shared * HLK_LEASE_VERIFY_MS : lease->lease_ms / 3;
+    int renewals = lease->renewals ? lease->renewals : HLK_LEASE_RENEWALS;
+    return lease->fixed ? lease->shared * HLK_LEASE_VERIFY_MS : lease->lease_ms / renewals;
 }
 
 void hlk_lease_refused(struct hlk_lease *lease, int64_t now_ms)
@@ -160,7 +161,7 @@ static int64_t renew_at(const struct hlk_lease *lease)
         return INT64_MAX;
     int64_t from = lease->asked_ms > lease->sent_ms ? lease->asked_ms : lease->sent_ms;
     int64_t at = from + period;
-    int64_t grid = 3 * period / HLK_LEASE_GRID;
+    int64_t grid = (lease->fixed ? 3 * period : lease->lease_ms) / HLK_LEASE_GRID;
     return at - (grid > 0 ? at % grid : 0);
 }
 

@@ -7,7 +7,7 @@
  *
  *        sent                renew         at risk              until   drift   server's ttl ends
  *         |--------------------|--------------|-------------------|--------|------|
- *         0                lease/3      until - at_risk      LOST reported   margin + drift */
+ *         0             a third of it  until - at_risk      LOST reported   margin + drift */
 #ifndef HLK_LEASE_LEASE_H
 #define HLK_LEASE_LEASE_H
 
@@ -16,6 +16,9 @@
 
 #define HLK_LEASE_MIN_MS 100                        /* a shorter lease would be used up by drift and margin */
 #define HLK_LEASE_MAX_MS (366LL * 24 * 3600 * 1000)
+
+#define HLK_LEASE_RENEWALS 3                        /* in the time of a lease */
+#define HLK_LEASE_RENEWALS_MOST 20
 
 /* Renewals are due on a grid of a sixtieth of the lease (500 ms for 30 s), rounded down. Renewals that are due at about
  * the same time then share a few scripts. */
@@ -47,6 +50,7 @@ struct hlk_lease {
     bool shared : 1;        /* and each HLK_LEASE_VERIFY_MS, because others may shorten it in Redis */
     bool capped : 1;        /* the cap has shortened a renewal: no further renewals */
     bool granted : 1;       /* lease_ms comes from a grant; the first renewal replaces it by the watchdog's */
+    uint8_t renewals;       /* in the time of a lease; 0: three. Set when the entry is made */
     uint32_t margin_ms;     /* for so long after until_ms Redis keeps the hold, on any clock within the drift */
 };
 

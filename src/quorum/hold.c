@@ -183,6 +183,7 @@ bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct
                               .drift_factor = quorum->opts.clock_drift_factor,
                               .cap_ms =
                                   terms->max_hold_ms ? hlk_clock_after(round->sent_ms, terms->max_hold_ms) : INT64_MAX,
+                              .renewals = quorum->client->table.renewals,
                               .renewals_left = terms->renewed ? hlk_quorum_renewals(quorum) : 0 };
     hlk_mutex_lock(&quorum->all->mu);
     bool held = hlk_validity_begin(&v, round->sent_ms, hlk_clock_ms()) && !atomic_load(&quorum->client->closing);

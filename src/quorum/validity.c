@@ -52,12 +52,12 @@ void hlk_validity_ask(struct hlk_validity *v, int64_t now_ms)
     v->renewals_left -= v->renewals_left > 0;
 }
 
-/* A third of the ttl before the last success is over; after a failure sooner. INT64_MAX: never again. */
+/* After a third of the ttl, or another part of it; after a failure sooner. INT64_MAX: never again. */
 static int64_t renew_ms(const struct hlk_validity *v)
 {
     if (v->renewals_left == 0 || v->until_ms >= v->cap_ms)
         return INT64_MAX;
-    int64_t regular = v->until_ms - v->ttl_ms * 2 / 3, again = v->asked_ms + v->ttl_ms / 10;
+    int64_t regular = v->until_ms - v->ttl_ms + v->ttl_ms / v->renewals, again = v->asked_ms + v->ttl_ms / 10;
     return regular > again ? regular : again;
 }
 

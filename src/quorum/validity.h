@@ -19,6 +19,7 @@ struct hlk_validity {
     int64_t cap_ms;             /* max_hold_ms ends it; INT64_MAX: nothing does */
     int64_t asked_ms;           /* when a renewal was sent last */
     int renewals_left;          /* < 0: any number */
+    int renewals;               /* in the time of a ttl */
     bool at_risk;               /* and reported */
 };
 
@@ -26,7 +27,7 @@ struct hlk_validity {
 int64_t hlk_validity_drift_ms(int64_t ttl_ms, double drift_factor);
 
 /* A majority has granted ttl_ms by commands of which the first was sent at sent_ms or later. ttl_ms, drift_factor,
- * cap_ms and renewals_left are set. False: nothing is left of it. */
+ * cap_ms, renewals and renewals_left are set. False: nothing is left of it. */
 bool hlk_validity_begin(struct hlk_validity *v, int64_t sent_ms, int64_t now_ms);
 
 /* A majority has extended it by ttl_ms. False: it was over by then, and stays so. *safe: it was AT_RISK, and is not any

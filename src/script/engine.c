@@ -20,7 +20,7 @@ bool hlk_command_route(struct hlk_command *cmd)
     return to;
 }
 
-static enum hlk_progress refused_for_now(struct hlk_command *cmd, int64_t patience_ms);
+static enum hlk_progress not_there_yet(struct hlk_command *cmd);
 
 static int64_t patience_ms(const struct hlk_limits *limits, bool was_there)
 {
@@ -31,7 +31,7 @@ enum hlk_progress hlk_command_send(struct hlk_command *cmd, struct hlk_error *er
 {
     if (!hlk_command_route(cmd)) {
         (void)hlk_error_set(error, HLK_E_CONNECT, "the cluster has not said yet which server has which slot");
-        return refused_for_now(cmd, patience_ms(&cmd->limits, false));
+        return not_there_yet(cmd);
     }
     cmd->call.part = 0;
     cmd->attempts++; /* before: once sent, a call with `done` may be gone */
@@ -63,13 +63,23 @@ static int64_t refused_until(struct hlk_limits *limits, int64_t patience_ms)
     return hlk_clock_after(since, patience_ms);
 }
 
-static enum hlk_progress refused_for_now(struct hlk_command *cmd, int64_t patience_ms)
+static enum hlk_progress try_later(struct hlk_command *cmd, int64_t patience_ms)
 {
     cmd->redirects = 0;
     int64_t now = hlk_clock_ms(), limit = hlk_min_ms(cmd->limits.at_ms, refused_until(&cmd->limits, patience_ms));
     cmd->resends = now < limit - 2 * HLK_PAUSE_MS;
     cmd->until_ms = cmd->resends ? now + HLK_PAUSE_MS : limit;
     return HLK_COMMAND_PAUSED;
+}
+
+static enum hlk_progress refused_for_now(struct hlk_command *cmd)
+{
+    return try_later(cmd, patience_ms(&cmd->limits, true));
+}
+
+static enum hlk_progress not_there_yet(struct hlk_command *cmd)
+{
+    return try_later(cmd, patience_ms(&cmd->limits, false));
 }
 
 /* The attempt did not run, or nobody knows whether it did. */
@@ -92,7 +102,7 @@ static enum hlk_progress redirected(struct hlk_command *cmd, bool ask, struct hl
     }
     hlk_pipeline *to = cmd->router->redirect(cmd->router, cmd->pipeline, error->text);
     if (!to || ++cmd->redirects > REDIRECTS_MAX)
-        return refused_for_now(cmd, patience_ms(&cmd->limits, true));
+        return refused_for_now(cmd);
     cmd->asking = ask ? to : NULL;
     return again(cmd, error);
 }
@@ -101,7 +111,7 @@ static enum hlk_progress refused_later(struct hlk_command *cmd)
 {
     if (cmd->router)
         cmd->router->refresh(cmd->router);
-    return refused_for_now(cmd, patience_ms(&cmd->limits, true));
+    return refused_for_now(cmd);
 }
 
 /* The server has answered: what does that mean? The one table of refusals is net/reply.c. */
@@ -130,7 +140,7 @@ static enum hlk_progress answered(struct hlk_command *cmd, struct hlk_error *err
     case HLK_REPLY_LATER:
         return refused_later(cmd);
     case HLK_REPLY_NO_WRITES:
-        return cmd->limits.waits_out_writes ? refused_for_now(cmd, patience_ms(&cmd->limits, true)) : HLK_COMMAND_FAILED;
+        return cmd->limits.waits_out_writes ? refused_for_now(cmd) : HLK_COMMAND_FAILED;
     case HLK_REPLY_NO_RIGHT:
         hlk_command_explain_rights(cmd, error);
         return HLK_COMMAND_FAILED;

@@ -1,8 +1,10 @@
-/* The server is away while somebody waits. */
+/* The server is away while somebody waits or holds. */
 #include "fixture.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
+#include <criterion/logging.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,67 @@ static void start(void)
 }
 
 TestSuite(outage, .init = start, .fini = cli_stop);
+
+enum { HOLDERS = 10, APART_MS = 300 }; /* their renewals are due at ten moments of the 3 s between two of them */
+
+/* Seconds. Longer ones for a table: HLK_TEST_OUTAGE_S=20. */
+static int length_s(void)
+{
+    const char *given = getenv("HLK_TEST_OUTAGE_S");
+    return given ? atoi(given) : 15;
+}
+
+static void restart_later(void)
+{
+    redisFree(redis);
+    server_kill(server);
+    test_sleep_ms(1000 * length_s());
+    server_restart(server, true);
+    redis = raw_open(server);
+}
+
+static void continue_later(void)
+{
+    server_pause(server);
+    test_sleep_ms(1000 * length_s());
+    server_resume(server);
+}
+
+static void holds_through(void (*outage)(void))
+{
+    struct command *holders[HOLDERS];
+    char name[8];
+    int kept = 0;
+    for (int i = 0; i < HOLDERS; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        holders[i] = COMMAND("run", name, "--", FAKE_COMMAND, "ready", "read");
+        command_until(holders[i], OUT, "ready");
+        test_sleep_ms(APART_MS);
+    }
+    struct command *waits = COMMAND("run", "t0", "--", "true");
+    WAIT_FOR(raw_int(redis, "ZCARD hasplock_queue:{t0}") == 1);
+    outage();
+    for (int i = 0; i < HOLDERS; i++) {
+        command_type_end(holders[i]);
+        int code = command_end(holders[i]);
+        cr_assert(code == 0 || (length_s() > 15 && code == 75), "%d: %s", code, holders[i]->text[ERR]);
+        kept += code == 0;
+        command_free(holders[i]);
+    }
+    cr_log_info("away for %d s: %d of %d holds kept\n", length_s(), kept, HOLDERS);
+    cr_assert_eq(command_end(waits), 0, "%s", waits->text[ERR]);
+    command_free(waits);
+}
+
+Test(outage, of_15_s_ends_no_command)
+{
+    holds_through(restart_later);
+}
+
+Test(outage, of_15_s_by_a_server_that_stands_still_ends_no_command)
+{
+    holds_through(continue_later);
+}
 
 #define FOREIGN "b983c153-7421-469a-addb-44fb92259a1b:1"
 

@@ -100,6 +100,10 @@ Test(client_open, of_bad_options_is_invalid)
     BAD(opts.at_risk_ms = -1);
     BAD(opts.at_risk_ms = 15001);
     BAD((opts.watchdog_ms = 3000, opts.at_risk_ms = 1501));
+    BAD(opts.renew_ms = -1);
+    BAD(opts.renew_ms = 1499);
+    BAD(opts.renew_ms = 10001);
+    BAD((opts.watchdog_ms = 3000, opts.renew_ms = 1001));
     BAD(opts.flags = 0x8000u);
     BAD(opts.label = "with blank");
     BAD(opts.label = "123456789012345678901234567890123");

@@ -115,6 +115,18 @@ Test(lease, is_renewed_after_a_third)
     cr_assert_eq(due(SENT + LEASE / 3), HLK_LEASE_RENEW);
 }
 
+Test(lease, is_renewed_as_often_as_is_said)
+{
+    lease.renewals = 10;
+    held();
+    cr_assert_eq(due(SENT), HLK_LEASE_WAIT);
+    cr_assert_eq(next, SENT + LEASE / 10);
+    cr_assert_eq(due(SENT + LEASE / 10), HLK_LEASE_RENEW);
+    cr_assert_not(hlk_lease_renewed(&lease, SENT + 3005, LEASE, 0, SENT + 3007));
+    cr_assert_eq(due(SENT + 3010), HLK_LEASE_WAIT);
+    cr_assert_eq(next, SENT + 6005 - (SENT + 6005) % (LEASE / HLK_LEASE_GRID));
+}
+
 Test(lease, one_renewal_is_asked_for_once)
 {
     held();

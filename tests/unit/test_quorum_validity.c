@@ -9,7 +9,9 @@ static struct hlk_validity v;
 
 static void begin(void)
 {
-    v = (struct hlk_validity){ .ttl_ms = TTL, .drift_factor = 0.01, .cap_ms = INT64_MAX, .renewals_left = -1 };
+    v = (struct hlk_validity){
+        .ttl_ms = TTL, .drift_factor = 0.01, .cap_ms = INT64_MAX, .renewals = 3, .renewals_left = -1
+    };
     cr_assert(hlk_validity_begin(&v, SENT, SENT + 5));
 }
 
@@ -49,6 +51,13 @@ Test(quorum_validity, is_renewed_reported_at_risk_and_lost_in_this_order)
     v.at_risk = true;
     expect(risk, HLK_VALIDITY_WAIT, risk + TTL / 10);
     expect(until, HLK_VALIDITY_LOSE, risk + TTL / 10);
+}
+
+Test(quorum_validity, is_renewed_as_often_as_is_said)
+{
+    v.renewals = 9;
+    expect(SENT + 1, HLK_VALIDITY_WAIT, v.until_ms - TTL + TTL / 9);
+    expect(v.until_ms - TTL + TTL / 9, HLK_VALIDITY_RENEW, v.until_ms - TTL + TTL / 9);
 }
 
 Test(quorum_validity, a_renewal_makes_it_safe_again)
