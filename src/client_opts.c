@@ -19,7 +19,7 @@
 #define REPLICAS_MS 1000
 #define REPLICAS_MS_MOST 60000
 
-HLK_OPTS_NO_TAIL(struct hlk_client_opts, wait_replicas_timeout_ms);
+HLK_OPTS_NO_TAIL(struct hlk_client_opts, renew_ms);
 HLK_OPTS_NO_TAIL(struct hlk_credentials, password);
 
 static bool client_opts_label_ok(const char *label)
