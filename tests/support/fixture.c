@@ -66,12 +66,23 @@ static void show_counters(const hlk_client *client)
     fputc('\n', stderr);
 }
 
+static void show_losses(void)
+{
+    pthread_mutex_lock(&own.mu);
+    for (size_t i = 0; i < own.event_count; i++)
+        if (own.events[i].kind == HLK_EVENT_LOST)
+            fprintf(stderr, "[----] lost, %lld ms ago: %s: %s\n",
+                    (long long)(test_now_ms() - own.events[i].reported_at_ms), own.events[i].lock, own.events[i].why);
+    pthread_mutex_unlock(&own.mu);
+}
+
 /* Any thread may wait in vain, so it has a connection of its own. */
 static void show_state(void)
 {
     for (size_t i = 0; i < MOST_CLIENTS; i++)
         if (own.clients[i])
             show_counters(own.clients[i]);
+    show_losses();
     redisContext *redis = raw_open(fixture.server);
     fprintf(stderr, "[----] keys: %s\n", raw(redis, "EVAL %s 0", ALL_KEYS));
     redisFree(redis);
