@@ -110,7 +110,8 @@ HLK_API void hlk_quorum_destroy(hlk_quorum *quorum);
  * HLK_DEADLOCK     this handle has the lock, or another thread acquires by it; nothing was sent
  * HLK_E_CONNECT    too few masters for a majority: with HLK_NOWAIT as soon as that is certain, else after
  *                  reconnect_timeout_ms, or at the end of the wait. The error text names each one and its reason
- * HLK_E_AUTH, SERVER   too many masters refuse for good; at once
+ * HLK_E_AUTH, SERVER   too many masters refuse: at once, but for what may pass (no replicas, out of memory, read-only),
+ *                  which a wait goes through like HLK_E_CONNECT
  * HLK_E_NOMEM, INVALID, FORKED, CLOSED    see status.h
  * A master that was asked and has not answered counts as one that said no, and gets the release all the same. So never
  * HLK_E_UNSURE. Any thread. Blocks. Not a pthread cancellation point. */

@@ -36,7 +36,9 @@ struct hlk_round *hlk_round_make(struct hlk_quorum *quorum, bool acquires, uint6
         cmd->lease_ms = ttl_ms;
         cmd->renewals = acquires ? NULL : &vote->renewal;
         cmd->count = 1;
-        cmd->limits = (struct hlk_limits){ .at_ms = INT64_MAX, .reconnect_timeout_ms = -1, .once = true };
+        cmd->limits = (struct hlk_limits){
+            .at_ms = INT64_MAX, .reconnect_timeout_ms = -1, .once = true, .waits_out_writes = true
+        };
     }
     return round;
 }

@@ -69,7 +69,7 @@ const struct every_place every_one_server = { .begin = fixture_begin,
                                               .arm = one_arm,
                                               .wait_struck = one_wait_struck,
                                               .restart = one_restart,
-                                              .watchdog_ms = 600,
+                                              .watchdog_ms = 1500,
                                               .counts_waits = true,
                                               .has_margin = true };
 

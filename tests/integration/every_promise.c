@@ -288,6 +288,60 @@ void leaves_although_writes_are_refused(const struct every_kind *kind)
     hlk_owner_destroy(w.owner);
 }
 
+static int64_t refusals;
+
+static int64_t errors_named(const char *stats, const char *name)
+{
+    const char *at = strstr(stats, name);
+    return at ? atoll(at + strlen(name)) : 0;
+}
+
+/* Redis 6.2 counts an error within a script as ERR. */
+static void add_refusals(redisContext *redis)
+{
+    const char *stats = raw(redis, "INFO errorstats");
+    refusals += errors_named(stats, "errorstat_NOREPLICAS:count=") + errors_named(stats, "errorstat_ERR:count=");
+}
+
+static int64_t refusals_in_redis(void)
+{
+    refusals = 0;
+    every_place->each_server(add_refusals);
+    return refusals;
+}
+
+/* It lasts as long as it was given: somebody mends the server meanwhile. */
+void outlasts_a_refusal_of_writes(const struct every_kind *kind)
+{
+    enum { TWICE = 6 }; /* more than one attempt, also at three masters */
+    hlk_client *client = every_open(NULL);
+    hlk_owner *owner = hlk_owner_create(client, "o");
+    struct every_handle own = every_handle(kind, client, NULL), owned = every_handle(kind, client, owner);
+    struct every_handle other = every_other(kind, every_open(NULL));
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    struct every_call call;
+    static struct every_done done;
+    memset(&done, 0, sizeof done);
+    every_place->each_server(refuse_writes);
+    cr_assert_eq(every_try(own), HLK_E_SERVER, "one try: %s", hlk_last_error());
+    int64_t before = refusals_in_redis();
+    call_start(&call, own, &opts);
+    WAIT_FOR(refusals_in_redis() > before + TWICE);
+    every_place->each_server(allow_writes);
+    call_acquired(&call);
+    every_place->each_server(refuse_writes);
+    before = refusals_in_redis();
+    every_acquire_async(owned, &opts, &done);
+    WAIT_FOR(refusals_in_redis() > before + TWICE);
+    every_place->each_server(allow_writes);
+    cr_assert_eq(every_result(client, &done), HLK_OK, "%s", done.error);
+    memset(&done, 0, sizeof done);
+    every_release_async(owned, &done);
+    cr_assert_eq(every_result(client, &done), HLK_OK, "%s", done.error);
+    every_is_free(other);
+    hlk_owner_destroy(owner);
+}
+
 static void do_nothing(int signal)
 {
     (void)signal;
