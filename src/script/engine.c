@@ -22,7 +22,7 @@ bool hlk_command_route(struct hlk_command *cmd)
 
 static enum hlk_progress not_there_yet(struct hlk_command *cmd);
 
-static int64_t patience_ms(const struct hlk_limits *limits, bool was_there)
+static int64_t timeout_of(const struct hlk_limits *limits, bool was_there)
 {
     return limits->first_timeout_ms && !was_there ? limits->first_timeout_ms : limits->reconnect_timeout_ms;
 }
@@ -44,9 +44,9 @@ enum hlk_progress hlk_command_send(struct hlk_command *cmd, struct hlk_error *er
         cmd->asking = NULL;
         if (cmd->router)
             hlk_pipeline_link_dial(cmd->pipeline); /* a server that got the slot may never have been used */
-        int64_t patience = patience_ms(limits, cmd->router || hlk_pipeline_was_up(cmd->pipeline));
+        int64_t timeout_ms = timeout_of(limits, cmd->router || hlk_pipeline_was_up(cmd->pipeline));
         cmd->until_ms =
-            hlk_min_ms(limits->at_ms, hlk_pipeline_reconnect_until(cmd->pipeline, limits->began_ms, patience));
+            hlk_min_ms(limits->at_ms, hlk_pipeline_reconnect_until(cmd->pipeline, limits->began_ms, timeout_ms));
         return HLK_COMMAND_UNCONNECTED;
     }
     (void)hlk_error_set(error, status,
@@ -55,18 +55,18 @@ enum hlk_progress hlk_command_send(struct hlk_command *cmd, struct hlk_error *er
 }
 
 /* Until when a call that began then waits out refusals, which have lasted since limits->refused_ms. */
-static int64_t refused_until(struct hlk_limits *limits, int64_t patience_ms)
+static int64_t refused_until(struct hlk_limits *limits, int64_t timeout_ms)
 {
     if (!limits->refused_ms)
         limits->refused_ms = hlk_clock_ms();
     int64_t since = limits->refused_ms > limits->began_ms ? limits->refused_ms : limits->began_ms;
-    return hlk_clock_after(since, patience_ms);
+    return hlk_clock_after(since, timeout_ms);
 }
 
-static enum hlk_progress try_later(struct hlk_command *cmd, int64_t patience_ms)
+static enum hlk_progress try_later(struct hlk_command *cmd, int64_t timeout_ms)
 {
     cmd->redirects = 0;
-    int64_t now = hlk_clock_ms(), limit = hlk_min_ms(cmd->limits.at_ms, refused_until(&cmd->limits, patience_ms));
+    int64_t now = hlk_clock_ms(), limit = hlk_min_ms(cmd->limits.at_ms, refused_until(&cmd->limits, timeout_ms));
     cmd->resends = now < limit - 2 * HLK_PAUSE_MS;
     cmd->until_ms = cmd->resends ? now + HLK_PAUSE_MS : limit;
     return HLK_COMMAND_PAUSED;
@@ -74,12 +74,12 @@ static enum hlk_progress try_later(struct hlk_command *cmd, int64_t patience_ms)
 
 static enum hlk_progress refused_for_now(struct hlk_command *cmd)
 {
-    return try_later(cmd, patience_ms(&cmd->limits, true));
+    return try_later(cmd, timeout_of(&cmd->limits, true));
 }
 
 static enum hlk_progress not_there_yet(struct hlk_command *cmd)
 {
-    return try_later(cmd, patience_ms(&cmd->limits, false));
+    return try_later(cmd, timeout_of(&cmd->limits, false));
 }
 
 /* The attempt did not run, or nobody knows whether it did. */
