@@ -246,7 +246,7 @@ Test(quorum, leaves_out_a_master_that_started_less_than_restart_delay_ms_ago)
 Test(quorum, waits_for_masters_that_have_just_started)
 {
     struct hlk_client_opts client_opts = fixture_opts();
-    client_opts.reconnect_timeout_ms = 100;
+    client_opts.reconnect_timeout_ms = 1000;
     hlk_client *client = quorum_open(3, &client_opts);
     static const char uptime_s[] = "return tonumber(redis.call('INFO', 'server'):match('uptime_in_seconds:(%d+)'))";
     struct hlk_quorum_opts opts = quorum_opts();
