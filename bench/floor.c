@@ -4,6 +4,7 @@
  *     floor-spin    the same, polling the socket before it blocks
  *     floor-hash    Redisson's hash format by scripts
  *     floor-hash-spin   the same, polling the socket before it blocks
+ *     floor-open    as floor, a new connection for each acquire
  *     floor-blpop   hand-over of a token by BLPOP and LPUSH: no lease, no owner, so no lock; the physical limit
  *     floor-message, floor-broadcast    a message that wakes many threads (floor_message.c)
  *     ceiling       64 pairs of hash scripts in one write (floor_pipeline.c)
@@ -106,6 +107,15 @@ static int token_acquire(struct bench_worker *worker)
         if (got)
             return 0;
     }
+}
+
+static int fresh_acquire(struct bench_worker *worker)
+{
+    struct floor_thread *thread = worker->state;
+    floor_disconnect(&thread->conn);
+    if (floor_connect(&thread->conn, worker->options->port, false) < 0)
+        return bench_fail(worker, "no connection");
+    return token_acquire(worker);
 }
 
 static int expect_integer(struct bench_worker *worker, const char *what, redisReply *reply, long long least)
@@ -211,6 +221,8 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "floor-blpop") == 0) {
             peer.acquire = blpop_take;
             peer.release = blpop_give_back;
+        } else if (strcmp(argv[i], "floor-open") == 0) {
+            peer.acquire = fresh_acquire;
         } else if (strcmp(argv[i], "floor-message") == 0 || strcmp(argv[i], "floor-broadcast") == 0) {
             floor_message_peer(&peer);
         }

@@ -26,6 +26,9 @@ void ours_barrier_peer(struct bench_peer *peer, hlk_client *const *client);
 /* ours_multilock.c: makes it a peer that acquires several locks at once, by the variant. Likewise. */
 void ours_multilock_peer(struct bench_peer *peer, const char *variant, hlk_client *const *client);
 
+/* ours_open.c: makes it a peer that opens and closes a client around each acquire and release. */
+void ours_open_peer(struct bench_peer *peer);
+
 /* ours_hold.c: locks that are held for a long time. */
 int ours_hold(hlk_client *client, int count);
 int ours_drop(void);

@@ -3,9 +3,10 @@
 #
 #   cmake -DDIR=lua -DOUT=table.c -P embed.cmake
 #
-# A line `--# part_name` is replaced by lua/part_name.lua, which several scripts share; the whole text is left beside
-# OUT, too, for the linter. Bytes, not string literals: no quoting, no limit on literals. The SHA-1 is that of the exact
-# bytes, so it is what SCRIPT LOAD answers and nothing is hashed at run time. Nothing is stripped, for the same reason.
+# A line `--# part_name` is replaced by lua/part_name.lua, which several scripts share; that text is left beside OUT, too,
+# for the linter. Without its comments and its indentation it is what is sent: half as long, for slow links. Bytes, not
+# string literals: no quoting, no limit on literals. The SHA-1 is that of these bytes, so it is what the server computes
+# and nothing is hashed at run time.
 #
 # There is a second table for clusters with sharded pub/sub. In its scripts a message goes by SPUBLISH, subscribers are
 # counted by PUBSUB SHARDNUMSUB, and a client has an inbox for each lock, in the lock's slot: "hasplock_inbox:{N}:<C>".
@@ -48,6 +49,15 @@ foreach(script IN LISTS scripts)
         string(REPLACE "--# ${part_name}\n" "${part_text}" text "${text}")
     endforeach()
     file(WRITE "${beside}/${name}.lua" "${text}")
+    string(FIND "${text}" " ]]\n" header)
+    if(header EQUAL -1)
+        message(FATAL_ERROR "lua/${name}.lua does not begin with --[[ what it does ]]")
+    endif()
+    math(EXPR header "${header} + 3")
+    string(SUBSTRING "${text}" ${header} -1 text)
+    string(REGEX REPLACE "\n *--[^\n]*" "" text "${text}")
+    string(REGEX REPLACE "\n[ \n]+" "\n" text "${text}")
+    string(REGEX REPLACE "^\n" "" text "${text}")
     embed(${name} ${name} "${text}")
     string(APPEND rows "${row}")
     string(REPLACE "'publish'" "'spublish'" text "${text}")

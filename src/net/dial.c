@@ -208,20 +208,31 @@ static enum hlk_status check_own(struct hlk_dial *dial, unsigned i, const redisR
     return to_auth ? auth_refused(dial, status, reply) : hlk_error_set(&dial->error, status, "%s", reply->str);
 }
 
+static enum hlk_status send_late(struct hlk_dial *dial)
+{
+    const struct hlk_buffer *late = &dial->greeting->late;
+    dial->expected++;
+    return hlk_buffer_add(&dial->out, late->data, late->len) ? HLK_OK
+                                                             : hlk_error_set(&dial->error, HLK_E_NOMEM, "no memory");
+}
+
 static enum hlk_status check(struct hlk_dial *dial, const redisReply *reply)
 {
+    const struct hlk_greeting *greeting = dial->greeting;
     unsigned i = dial->seen++;
     if (i >= dial->expected)
         return hlk_error_set(&dial->error, HLK_E_CONNECT, "a reply came without a command");
     if (i < dial->own)
         return check_own(dial, i, reply);
-    uint64_t server = dial->greeting->server(i - dial->own, reply);
+    i = i - dial->own < greeting->replies ? i - dial->own : HLK_GREETING_LATE;
+    uint64_t server = greeting->server(i, reply);
     if (server)
         dial->server = server;
-    int64_t uptime = dial->greeting->uptime_ms ? dial->greeting->uptime_ms(i - dial->own, reply) : -1;
+    int64_t uptime = greeting->uptime_ms ? greeting->uptime_ms(i, reply) : -1;
     if (uptime >= 0)
         dial->uptime_ms = uptime;
-    return dial->greeting->check(i - dial->own, reply, &dial->error);
+    enum hlk_status status = greeting->check(i, reply, &dial->error);
+    return status == HLK_BUSY ? send_late(dial) : status;
 }
 
 /* A server that expects TLS takes plain commands for nonsense, and answers nothing. */

@@ -13,9 +13,12 @@
 #include "net/resolve.h"
 #include "net/url.h"
 
+#include <limits.h>
+
 struct hlk_tls_context;
 
 #define HLK_DIAL_HOST 256
+#define HLK_GREETING_LATE UINT_MAX
 
 /* Where the server is, when its URL does not say that: asked before each attempt. Loop thread only. */
 struct hlk_search {
@@ -43,7 +46,8 @@ struct hlk_endpoint {                   /* set by open, then read-only */
 struct hlk_greeting {                   /* what the owner says first, sent with AUTH and SELECT in one write */
     struct hlk_buffer bytes;
     unsigned replies;                   /* how many commands that is */
-    /* looks at reply i: HLK_OK goes on, else the dial fails with it */
+    struct hlk_buffer late;             /* one more, which is sent when check says HLK_BUSY; i: HLK_GREETING_LATE */
+    /* looks at reply i: HLK_OK and HLK_BUSY go on, else the dial fails with it */
     enum hlk_status (*check)(unsigned i, const redisReply *reply, struct hlk_error *error);
     /* reply i as a number for the server's process, another one for another process; 0: it says nothing about that */
     uint64_t (*server)(unsigned i, const redisReply *reply);

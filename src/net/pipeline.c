@@ -153,6 +153,9 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
         return status;
     }
     call->epoch = pipeline->epoch;
+    call->place = ++pipeline->places;
+    if (call->text)
+        pipeline->texts[call->text] = call->place;
     if (call->part && (!pipeline->owner.build_batch || pipeline->alone > 0)) {
         call->part = 0;
         pipeline->alone -= pipeline->alone > 0;
@@ -177,6 +180,14 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
     if ((lazy && !here) || (eager && pipeline->owner.on_work)) /* if nobody else reads the answer, a tick does */
         hlk_loop_need_ticks(pipeline->loop);
     return HLK_OK;
+}
+
+bool hlk_pipeline_text_follows(hlk_pipeline *pipeline, const struct hlk_call *call, unsigned text)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    bool follows = pipeline->texts[text] > call->place;
+    hlk_mutex_unlock(&pipeline->mu);
+    return follows;
 }
 
 /* --- leaving for another server --- */

@@ -19,6 +19,7 @@
 #define HLK_PIPELINE_REDIAL_MS 500
 #define HLK_BATCH_MAX 16     /* calls in one command: it runs for as long as so many short scripts */
 #define HLK_BATCH_REFUSED (-2)
+#define HLK_TEXTS 64         /* numbers of scripts, from 1 */
 
 enum hlk_call_end {
     HLK_CALL_IN_FLIGHT = 0,
@@ -39,6 +40,8 @@ struct hlk_call {
     bool last_of_write;
     bool skips;                 /* its bytes are two commands, and the reply to the first one is dropped */
     bool lazy;                  /* nobody is waiting for `done`: no thread is woken to read its answer */
+    uint8_t text;               /* not 0: what it carries makes the server know text `text` (a script) from then on */
+    uint64_t place;             /* the pipeline's: counts all calls that it sent */
     /* not 0: it may leave in one command with its neighbours (`combine`). If it was ANSWERED without a reply it was in
      * company, nothing was done, and it has to be sent anew with 0 in here */
     char part;
@@ -95,10 +98,12 @@ void hlk_pipeline_destroy(hlk_pipeline *pipeline);     /* after close and after 
 /* --- callers --- */
 
 /* Queues a command in the living stream, and mostly writes it. HLK_OK: it is in (call->epoch is set), and will end.
- * A call with `done` may
- * be over, and gone, on return. HLK_E_CONNECT: no connection now, nothing queued. HLK_E_NOMEM, HLK_E_CLOSED: the
- * same. Takes any thread. */
+ * A call with `done` may be over, and gone, on return. HLK_E_CONNECT: no connection now, nothing queued. HLK_E_NOMEM,
+ * HLK_E_CLOSED: the same. Takes any thread. */
 enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call, const char *bytes, size_t len);
+
+/* The text (below HLK_TEXTS) was sent after that call: what is sent from now on may count on it. */
+bool hlk_pipeline_text_follows(hlk_pipeline *pipeline, const struct hlk_call *call, unsigned text);
 
 /* Waits for the end of a call whose waiter is the calling thread, leading if nobody else does. False: at_ms came, or
  * a bit of mask was set, and it still flies: hlk_pipeline_leave it. A cancellation point if the thread is

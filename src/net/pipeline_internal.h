@@ -51,6 +51,8 @@ struct hlk_pipeline {
     int64_t down_ms;                    /*   not UP: since then */
     bool moving;                        /*   the one before was left to look again */
     uint64_t epoch;
+    uint64_t places;                    /*   calls that were sent */
+    uint64_t texts[HLK_TEXTS];          /*   the last one that carried each text; 0: none */
     bool combine_whole;                 /*   the server has lost the script of combined calls */
     unsigned alone;                     /*   so many calls are not combined */
     struct hlk_spin spin;

@@ -205,6 +205,7 @@ void hlk_node_fini(struct hlk_node *node)
     hlk_mem_free((char *)node->endpoint.credentials.password_file);
     hlk_tls_context_destroy(node->endpoint.tls);
     hlk_buffer_fini(&node->greeting.bytes);
+    hlk_buffer_fini(&node->greeting.late);
 }
 
 /* HLK_OK: it is connected, and has answered. Else why it is not connected by up_ms (0: now). */

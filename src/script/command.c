@@ -95,6 +95,7 @@ enum hlk_status hlk_command_write(struct hlk_command *cmd)
         return HLK_E_NOMEM;
     memcpy(bytes, asking, before);
     cmd->call.skips = cmd->asking != NULL;
+    cmd->call.text = cmd->whole ? hlk_command_text(cmd) : 0;
     const char *end = cmd->type->put(bytes + before, cmd);
     enum hlk_status status = hlk_pipeline_send(cmd->pipeline, &cmd->call, bytes, (size_t)(end - bytes));
     if (bytes != brief)

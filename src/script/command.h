@@ -121,6 +121,10 @@ static inline const struct hlk_script_text *hlk_command_script(const struct hlk_
     return sharded ? &hlk_script_sharded_table[script] : &hlk_script_table[script];
 }
 
+_Static_assert(HLK_SCRIPT_COUNT < HLK_TEXTS, "a number for each script");
+
+static inline uint8_t hlk_command_text(const struct hlk_command *cmd) { return (uint8_t)(cmd->type->script + 1); }
+
 /* Formats an attempt and puts it into the stream. Status as hlk_pipeline_send. For the engine. */
 enum hlk_status hlk_command_write(struct hlk_command *cmd);
 
@@ -141,7 +145,7 @@ bool hlk_command_note_may_be_gone(const struct hlk_command *cmd);
 /* Adds to an error about rights what people need to know who mend it. */
 void hlk_command_explain_rights(const struct hlk_command *cmd, struct hlk_error *error);
 
-/* What a connection says first: SCRIPT LOAD of all, a probe that names a missing right, and who the server is. */
+/* What a connection says first: a probe (lua/probe.lua) that names a missing right, and who the server is. */
 /* pubsub: those for messages are among them. sharded: the scripts are those for sharded pub/sub. */
 bool hlk_scripts_greeting(struct hlk_greeting *greeting, const char *client_id, bool pubsub, bool sharded);
 

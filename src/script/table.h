@@ -12,7 +12,7 @@
 
 struct hlk_script_text {
     const char *name;           /* "lock_acquire" */
-    const char *text;           /* the file's bytes and a NUL */
+    const char *text;           /* the file without comments and indentation, and a NUL */
     size_t len;                 /* without that NUL */
     const char *sha1;           /* 40 hex digits, lower case, as SCRIPT LOAD returns them */
 };

@@ -54,8 +54,7 @@ Test(dispatch, runs_no_more_completions_than_asked_for)
     hlk_owner_destroy(owner);
 }
 
-/* Makes the server know the scripts, also that of batches. A user that may not load scripts sends each one in full at
- * its second use. */
+/* Makes the server know the scripts, also that of batches: each one is sent in full at its second use. */
 static void warm_up(hlk_client *client, hlk_lock *lock, hlk_lock *other)
 {
     uint64_t before, used;

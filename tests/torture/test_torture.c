@@ -73,7 +73,7 @@ static bool has_word(const char *line, size_t len, const char *word)
 Test(torture_table, every_loop_has_a_bound)
 {
     for (int i = 0; i < HLK_SCRIPT_COUNT; i++) {
-        const char *code = strstr(hlk_script_table[i].text, "]]");
+        const char *code = hlk_script_table[i].text;
         for (size_t len; code && *code; code += len + (code[len] == '\n')) {
             len = strcspn(code, "\n");
             cr_expect(!has_word(code, len, "while") && !has_word(code, len, "repeat"), "%s: %.*s",

@@ -382,6 +382,39 @@ Test(call, waits_until_there_is_memory_only_if_it_may)
     cr_assert_eq(answered_by(full), HLK_COMMAND_PAUSED);
 }
 
+static const char unknown[] = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
+
+static void send_lazily(struct hlk_command *command)
+{
+    command->type = &hlk_format_fair.acquire;
+    command->call.done = on_end;
+    command->call.lazy = true;
+    cr_assert_eq(hlk_command_send(command, &error), HLK_COMMAND_IN_FLIGHT);
+    (void)peer_hears(&peer);
+}
+
+/* Who asked before the text was sent counts on it; who asked after it does not: the server has forgotten it again. */
+Test(call, whose_script_is_unknown_carries_its_text_once_for_all)
+{
+    struct hlk_command other = cmd;
+    send_lazily(&cmd);
+    send_lazily(&other);
+    peer_answers(&peer, unknown);
+    peer_answers(&peer, unknown);
+    cr_assert_eq(ends(), HLK_COMMAND_RESEND);
+    cr_assert(cmd.whole);
+    send_lazily(&cmd);
+    cr_assert_eq(hlk_command_end(&other, &error), HLK_COMMAND_RESEND);
+    cr_assert_not(other.whole);
+    send_lazily(&other);
+    peer_answers(&peer, ":1\r\n");
+    cr_assert_eq(ends(), HLK_COMMAND_ANSWERED);
+    hlk_command_drop_reply(&cmd);
+    peer_answers(&peer, unknown);
+    cr_assert_eq(hlk_command_end(&other, &error), HLK_COMMAND_RESEND);
+    cr_assert(other.whole);
+}
+
 Test(call, reconnect_timeout_with_refusals_counts_from_the_call_or_from_the_first_of_them)
 {
     int64_t began = hlk_clock_ms();
@@ -428,58 +461,75 @@ Test(call, that_is_not_to_be_repeated_is_in_doubt_when_it_breaks)
 
 /* --- which server process --- */
 
-static uint64_t server_by(const char *info, unsigned i, int type)
+static uint64_t server_by(const char *id, unsigned i, size_t elements)
 {
     struct hlk_greeting greeting = { .replies = 0 };
-    redisReply reply = { .type = type, .str = (char *)(uintptr_t)info, .len = strlen(info) };
+    redisReply words[] = { { .type = REDIS_REPLY_STRING, .str = "" },
+                           { .type = REDIS_REPLY_STRING, .str = (char *)(uintptr_t)id },
+                           { .type = REDIS_REPLY_STRING, .str = "12" } };
+    redisReply *word[] = { &words[0], &words[1], &words[2] };
+    redisReply reply = { .type = REDIS_REPLY_ARRAY, .element = word, .elements = elements };
     cr_assert(hlk_scripts_greeting(&greeting, "hlk-t-1-a", true, false));
-    cr_assert_eq(greeting.replies, HLK_SCRIPT_COUNT + 4u);
+    cr_assert_eq(greeting.replies, 3u);
     uint64_t server = greeting.server(i, &reply);
+    cr_assert_eq(greeting.uptime_ms(i, &reply), i == 0 && elements == 3 ? 11000 : -1);
     hlk_buffer_fini(&greeting.bytes);
+    hlk_buffer_fini(&greeting.late);
     return server;
 }
 
 Test(call, a_server_is_known_by_its_run_id)
 {
-    static const char info[] = "# Server\r\nredis_version:7.0.15\r\nrun_id:0123456789abcdef0123456789abcdef01234567\r\n"
-                               "tcp_port:0\r\n";
-    cr_assert_eq(server_by(info, HLK_SCRIPT_COUNT + 1, REDIS_REPLY_STRING), UINT64_C(0x0123456789abcdef));
-    cr_assert_eq(server_by(info, HLK_SCRIPT_COUNT, REDIS_REPLY_STRING), 0u, "the probe's answer is none");
-    cr_assert_eq(server_by("NOPERM no INFO", HLK_SCRIPT_COUNT + 1, REDIS_REPLY_ERROR), 0u);
-    cr_assert_eq(server_by("", HLK_SCRIPT_COUNT + 1, REDIS_REPLY_STRING), 0u);
-    cr_assert_eq(server_by("\nrun_id:", HLK_SCRIPT_COUNT + 1, REDIS_REPLY_STRING), 0u);
-    cr_assert_eq(server_by("\nrun_id:0123", HLK_SCRIPT_COUNT + 1, REDIS_REPLY_STRING), 0u);
-    cr_assert_eq(server_by("\nmaster_run_id:0123456789abcdef", HLK_SCRIPT_COUNT + 1, REDIS_REPLY_STRING), 0u);
+    static const char id[] = "0123456789abcdef0123456789abcdef01234567";
+    cr_assert_eq(server_by(id, 0, 3), UINT64_C(0x0123456789abcdef));
+    cr_assert_eq(server_by(id, 1, 3), 0u, "the answer to SUBSCRIBE is none");
+    cr_assert_eq(server_by(id, 0, 2), 0u);
+    cr_assert_eq(server_by("", 0, 3), 0u, "no right to INFO");
+    cr_assert_eq(server_by("0123", 0, 3), 0u);
+    cr_assert_eq(server_by("0123456789ABCDEF", 0, 3), 0u);
+}
+
+/* A server that knows the probe is not sent its text; the other scripts' texts are never sent ahead. */
+Test(call, a_greeting_is_short)
+{
+    struct hlk_greeting greeting = { .replies = 0 };
+    cr_assert(hlk_scripts_greeting(&greeting, "hlk-t-1-a", true, false));
+    cr_assert_lt(greeting.bytes.len, 400u);
+    cr_assert_lt(greeting.late.len, 4000u);
+    hlk_buffer_fini(&greeting.bytes);
+    hlk_buffer_fini(&greeting.late);
 }
 
 Test(call, a_server_of_a_cluster_is_greeted_by_sharded_pubsub)
 {
-    static const char *const there[] = { "$10\r\nSSUBSCRIBE", "$12\r\nSUNSUBSCRIBE", "$6\r\nshards",
-                                         "'spublish', channel" };
-    static const char *const not_there[] = { "$9\r\nSUBSCRIBE", "$6\r\npubsub", "'publish', channel",
-                                             "'numsub', channel" };
+    static const char *const there[] = { "$10\r\nSSUBSCRIBE", "$12\r\nSUNSUBSCRIBE", "'spublish', key",
+                                         "'shardnumsub'" };
+    static const char *const not_there[] = { "$9\r\nSUBSCRIBE", "'publish', key", "'numsub'" };
     struct hlk_greeting greeting = { .replies = 0 };
     cr_assert(hlk_scripts_greeting(&greeting, "hlk-t-1-a", true, true));
+    cr_assert(hlk_buffer_add(&greeting.bytes, greeting.late.data, greeting.late.len));
     cr_assert(hlk_buffer_add(&greeting.bytes, "", 1));
-    cr_assert_eq(greeting.replies, HLK_SCRIPT_COUNT + 4u);
+    cr_assert_eq(greeting.replies, 3u);
     for (size_t i = 0; i < sizeof there / sizeof *there; i++)
         cr_assert_not_null(strstr(greeting.bytes.data, there[i]), "%s", there[i]);
     for (size_t i = 0; i < sizeof not_there / sizeof *not_there; i++)
         cr_assert_null(strstr(greeting.bytes.data, not_there[i]), "%s", not_there[i]);
     hlk_buffer_fini(&greeting.bytes);
+    hlk_buffer_fini(&greeting.late);
 }
 
 Test(call, a_client_without_pubsub_does_not_greet_by_it)
 {
-    static const char *const words[] = { "$9\r\nSUBSCRIBE", "$11\r\nUNSUBSCRIBE", "$6\r\npubsub" };
+    static const char *const words[] = { "$9\r\nSUBSCRIBE", "$11\r\nUNSUBSCRIBE", "$1\r\n1" };
     for (int pubsub = 0; pubsub < 2; pubsub++) {
         struct hlk_greeting greeting = { .replies = 0 };
         cr_assert(hlk_scripts_greeting(&greeting, "hlk-t-1-a", pubsub, false));
         cr_assert(hlk_buffer_add(&greeting.bytes, "", 1));
-        cr_assert_eq(greeting.replies, HLK_SCRIPT_COUNT + (pubsub ? 4u : 2u));
+        cr_assert_eq(greeting.replies, pubsub ? 3u : 1u);
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
             cr_assert_eq(strstr(greeting.bytes.data, words[i]) != NULL, pubsub, "%s", words[i]);
         hlk_buffer_fini(&greeting.bytes);
+    hlk_buffer_fini(&greeting.late);
     }
 }
 
@@ -503,6 +553,7 @@ Test(call, nobody_publishes_on_the_channel_that_a_greeting_subscribes_to)
         cr_assert_eq(times(greeting.bytes.data, "\nhasplock_probe:{hlk-t-1-a}\r"), 1u, "of EVAL");
         cr_assert_eq(times(greeting.bytes.data, "SUBSCRIBE\r\n$27\r\nhasplock_probed:{hlk-t-1-a}\r"), 2u);
         hlk_buffer_fini(&greeting.bytes);
+    hlk_buffer_fini(&greeting.late);
     }
 }
 

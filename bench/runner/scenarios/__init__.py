@@ -1,5 +1,5 @@
 """All scenarios, in the order of the table in the design."""
-from . import (async_in_flight, barrier, drain, held, latch, multilock, nested, own_key, places, quorum, semaphore,
+from . import (async_in_flight, barrier, drain, held, latch, multilock, nested, open, own_key, places, quorum, semaphore,
                shared_key)
 
 
@@ -8,4 +8,4 @@ def all_scenarios(quick):
             *(held.QUICK if quick else held.FULL), *drain.SCENARIOS,
             *places.SCENARIOS, *quorum.SCENARIOS, *semaphore.SCENARIOS, *latch.SCENARIOS,
             *barrier.SCENARIOS,
-            *multilock.SCENARIOS]
+            *multilock.SCENARIOS, *open.SCENARIOS]
