@@ -3,10 +3,10 @@
 #
 #   cmake -DDIR=lua -DOUT=table.c -P embed.cmake
 #
-# A line `--# part_name` is replaced by lua/part_name.lua, which several scripts share; that text is left beside OUT, too,
-# for the linter. Without its comments and its indentation it is what is sent: half as long, for slow links. Bytes, not
-# string literals: no quoting, no limit on literals. The SHA-1 is that of these bytes, so it is what the server computes
-# and nothing is hashed at run time.
+# A line `--# part_name` is replaced by lua/part_name.lua, which several scripts share; that text is left beside OUT,
+# too, for the linter. Without its comments and its indentation it is what is sent: half as long, for slow links. Bytes,
+# not string literals: no quoting, no limit on literals. The SHA-1 is that of these bytes, so it is what the server
+# computes and nothing is hashed at run time.
 #
 # There is a second table for clusters with sharded pub/sub. In its scripts a message goes by SPUBLISH, subscribers are
 # counted by PUBSUB SHARDNUMSUB, and a client has an inbox for each lock, in the lock's slot: "hasplock_inbox:{N}:<C>".

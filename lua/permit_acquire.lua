@@ -26,7 +26,8 @@
           hold them then. Redisson's clients, if leases were over or the number was set
   Order   it reads everything before the first write
   Clock   the server's own; Redisson's clients compare the ends of leases with theirs
-  Source  keys, channel and message are Redisson's RPermitExpirableSemaphore; the rest is hasplock's (docs/protocol.md) ]]
+  Source  keys, channel and message are Redisson's RPermitExpirableSemaphore; the rest is hasplock's
+          (docs/protocol.md) ]]
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local lease, hold, channel, number, member = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 

@@ -5,7 +5,7 @@
                   at all: a key or channel that is refused says nothing, because the user's locks may have other names
   ARGV[2] pubsub  "1": with the commands for messages
 
-  Returns {missing, run_id, uptime}
+  Returns {'probe', missing, run_id, uptime}: no message is like that
           missing  the first command that this user may not run; "": none
           run_id   of INFO: 40 hex digits, new for each process; "": this user may not run INFO
           uptime   of INFO: whole seconds; "": as before
@@ -34,4 +34,5 @@ for _, try in ipairs(tries) do
 end
 local info = redis.pcall('info', 'server')
 info = type(info) == 'string' and info or ''
-return { missing, string.match(info, '\nrun_id:(%x+)') or '', string.match(info, '\nuptime_in_seconds:(%d+)') or '' }
+return { 'probe', missing, string.match(info, '\nrun_id:(%x+)') or '',
+    string.match(info, '\nuptime_in_seconds:(%d+)') or '' }

@@ -125,8 +125,8 @@ static enum hlk_progress answered(struct hlk_command *cmd, struct hlk_error *err
         return HLK_COMMAND_ANSWERED;
     }
     hlk_command_drop_reply(cmd);
-    cmd->whole = kind == HLK_REPLY_NOSCRIPT &&
-                 !hlk_pipeline_text_follows(cmd->pipeline, &cmd->call, hlk_command_text(cmd));
+    cmd->whole =
+        kind == HLK_REPLY_NOSCRIPT && !hlk_pipeline_text_follows(cmd->pipeline, &cmd->call, hlk_command_text(cmd));
     switch (kind) {
     case HLK_REPLY_NOSCRIPT:
         cmd->asking = asked;

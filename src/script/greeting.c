@@ -10,15 +10,17 @@
  * another connection of this client publishes meanwhile, and its message would be taken for a reply. */
 enum { GREETING_PROBE, GREETING_SUBSCRIBE }; /* then UNSUBSCRIBE */
 
-enum { MISSING, RUN_ID, UPTIME, PROBED }; /* lua/probe.lua */
+enum { PROBE, MISSING, RUN_ID, UPTIME, PROBED }; /* lua/probe.lua */
 
 /* NULL: this is not the probe's answer. */
 static const char *probed(unsigned i, const redisReply *reply, int what)
 {
     bool probe = (i == GREETING_PROBE || i == HLK_GREETING_LATE) && reply->type == REDIS_REPLY_ARRAY;
-    if (!probe || reply->elements != PROBED || reply->element[what]->type != REDIS_REPLY_STRING)
+    if (!probe || reply->elements != PROBED)
         return NULL;
-    return reply->element[what]->str;
+    const redisReply *of = reply->element[PROBE], *word = reply->element[what];
+    bool ours = of->type == REDIS_REPLY_STRING && strcmp(of->str, "probe") == 0;
+    return ours && word->type == REDIS_REPLY_STRING ? word->str : NULL;
 }
 
 static uint64_t server_of(unsigned i, const redisReply *reply)
@@ -40,8 +42,8 @@ static int64_t uptime_of(unsigned i, const redisReply *reply)
 
 static enum hlk_status check_subscribe(const redisReply *reply, struct hlk_error *error)
 {
-    bool barred = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0 &&
-                  strstr(reply->str, "subscribe'");
+    bool barred =
+        reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0 && strstr(reply->str, "subscribe'");
     return barred ? hlk_error_set(error, HLK_E_AUTH, "%s (docs/acl.md has the rights it needs)", reply->str) : HLK_OK;
 }
 

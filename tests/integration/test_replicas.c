@@ -137,7 +137,7 @@ Test(replicas, cost_nothing_without_the_option)
     }
     cr_assert_eq(raw_clients(admin, "normal"), before + 1, "one connection");
     cr_assert_eq(calls(admin, "wait"), 0);
-    cr_assert_eq(calls(admin, "evalsha"), 20);
+    cr_assert_eq(calls(admin, "evalsha"), 21, "and the probe");
 }
 
 Test(replicas, have_the_hold_of_a_waiter_that_was_granted_it)

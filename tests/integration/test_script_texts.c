@@ -10,7 +10,7 @@
 
 static void start(void)
 {
-    fixture_begin(0);
+    fixture_begin(SERVER_COLD);
 }
 
 TestSuite(script_texts, .init = start, .fini = fixture_end, .timeout = 60);

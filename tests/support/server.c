@@ -1,5 +1,6 @@
 #include "support/server.h"
 
+#include "script/table.h"
 #include "support/acl.h"
 #include "support/port.h"
 #include "support/raw.h"
@@ -138,6 +139,27 @@ static bool still_runs(struct server *server)
     return server->pid > 0;
 }
 
+static bool is_in_cluster(const struct server *server)
+{
+    for (const char *const *word = server->extra; word && *word; word++)
+        if (strcmp(*word, "--cluster-enabled") == 0)
+            return true;
+    return false;
+}
+
+/* As other clients of before would have left it. */
+static void teach_scripts(const struct server *server, redisContext *redis)
+{
+    const struct hlk_script_text *table = is_in_cluster(server) ? hlk_script_sharded_table : hlk_script_table;
+    redisReply *reply;
+    if (server->acl || server->flags & (SERVER_SENTINEL | SERVER_COLD) || getenv("HLK_TEST_COLD"))
+        return;
+    for (int i = 0; i < HLK_SCRIPT_COUNT; i++)
+        redisAppendCommand(redis, "SCRIPT LOAD %b", table[i].text, table[i].len);
+    for (int i = 0; i < HLK_SCRIPT_COUNT && redisGetReply(redis, (void **)&reply) == REDIS_OK; i++)
+        freeReplyObject(reply);
+}
+
 static bool answers_ping(const struct server *server)
 {
     redisContext *redis = redisConnectUnix(server->socket);
@@ -150,6 +172,8 @@ static bool answers_ping(const struct server *server)
         redisReply *reply = redisCommand(redis, "PING");
         pong = reply && reply->type == REDIS_REPLY_STATUS;
         freeReplyObject(reply);
+        if (pong)
+            teach_scripts(server, redis);
     }
     redisFree(redis);
     return pong;

@@ -13,6 +13,9 @@
  *
  * With HLK_TEST_TLS=1 in the environment hlk_test_url is one with TLS, and SSL_CERT_FILE names the CAs.
  *
+ * With HLK_TEST_COLD in the environment no server knows the scripts before a client sends them: a test that counts
+ * commands fails then.
+ *
  * With HLK_TEST_SERVER in the environment it is that program, a redis-server or a valkey-server; else the redis-server
  * in PATH.
  *
@@ -29,6 +32,7 @@
 #define SERVER_AOF   0x2u       /* every write is on disk: server_restart can bring the data back */
 #define SERVER_TLS   0x8u       /* also a TLS port, with certs of its own; server->url is still the plain one */
 #define SERVER_NOACL 0x4u       /* rights as a server of its own makes them, also with HLK_TEST_ACL=1 */
+#define SERVER_COLD  0x20u      /* it does not know the scripts; else it does, unless it has users (HLK_TEST_ACL) */
 #define SERVER_SENTINEL 0x10u   /* a sentinel, by TCP too; `extra` are lines of its configuration file */
 
 #define SERVER_ADMIN_PASSWORD "admin-of-the-test"   /* the default user's, when server->acl */

@@ -36,7 +36,7 @@ static const struct torture_row plain_rows[] = {
     { HLK_SCRIPT_LOCK_BREAK, "by an operator", LOCK "|" QUEUE "|" TOKEN, CHANNEL, "\\(nil\\)|\"[^\"]+\"" },
     { HLK_SCRIPT_LOCK_BREAK, "of the caller's hold", LOCK "|" QUEUE "|" TOKEN, CHANNEL "|" ME, BROKEN },
     { HLK_SCRIPT_LOCK_QUERY, "of three waiters", LOCK "|" QUEUE, CHANNEL "|3", QUERY },
-    { HLK_SCRIPT_PROBE, "", "", "hasplock_probe:{c}|1", "\\[\"\", \"[0-9a-f]{40}\", \"[0-9]+\"\\]" },
+    { HLK_SCRIPT_PROBE, "", "", "hasplock_probe:{c}|1", "\\[\"probe\", \"\", \"[0-9a-f]{40}\", \"[0-9]+\"\\]" },
     { HLK_SCRIPT_LOCK_LIST, "all", "", "0|*|1000",
       "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]|" NO_RIGHT },
     { HLK_SCRIPT_LOCK_LIST, "strings", "", "0|*|1000|string",

@@ -396,23 +396,23 @@ static void send_lazily(struct hlk_command *command)
 /* Who asked before the text was sent counts on it; who asked after it does not: the server has forgotten it again. */
 Test(call, whose_script_is_unknown_carries_its_text_once_for_all)
 {
-    struct hlk_command other = cmd;
+    struct hlk_command second = cmd;
     send_lazily(&cmd);
-    send_lazily(&other);
+    send_lazily(&second);
     peer_answers(&peer, unknown);
     peer_answers(&peer, unknown);
     cr_assert_eq(ends(), HLK_COMMAND_RESEND);
     cr_assert(cmd.whole);
     send_lazily(&cmd);
-    cr_assert_eq(hlk_command_end(&other, &error), HLK_COMMAND_RESEND);
-    cr_assert_not(other.whole);
-    send_lazily(&other);
+    cr_assert_eq(hlk_command_end(&second, &error), HLK_COMMAND_RESEND);
+    cr_assert_not(second.whole);
+    send_lazily(&second);
     peer_answers(&peer, ":1\r\n");
     cr_assert_eq(ends(), HLK_COMMAND_ANSWERED);
     hlk_command_drop_reply(&cmd);
     peer_answers(&peer, unknown);
-    cr_assert_eq(hlk_command_end(&other, &error), HLK_COMMAND_RESEND);
-    cr_assert(other.whole);
+    cr_assert_eq(hlk_command_end(&second, &error), HLK_COMMAND_RESEND);
+    cr_assert(second.whole);
 }
 
 Test(call, reconnect_timeout_with_refusals_counts_from_the_call_or_from_the_first_of_them)
@@ -464,15 +464,16 @@ Test(call, that_is_not_to_be_repeated_is_in_doubt_when_it_breaks)
 static uint64_t server_by(const char *id, unsigned i, size_t elements)
 {
     struct hlk_greeting greeting = { .replies = 0 };
-    redisReply words[] = { { .type = REDIS_REPLY_STRING, .str = "" },
+    redisReply words[] = { { .type = REDIS_REPLY_STRING, .str = elements == 5 ? "message" : "probe" },
+                           { .type = REDIS_REPLY_STRING, .str = "" },
                            { .type = REDIS_REPLY_STRING, .str = (char *)(uintptr_t)id },
                            { .type = REDIS_REPLY_STRING, .str = "12" } };
-    redisReply *word[] = { &words[0], &words[1], &words[2] };
-    redisReply reply = { .type = REDIS_REPLY_ARRAY, .element = word, .elements = elements };
+    redisReply *word[] = { &words[0], &words[1], &words[2], &words[3] };
+    redisReply reply = { .type = REDIS_REPLY_ARRAY, .element = word, .elements = elements == 5 ? 4 : elements };
     cr_assert(hlk_scripts_greeting(&greeting, "hlk-t-1-a", true, false));
     cr_assert_eq(greeting.replies, 3u);
     uint64_t server = greeting.server(i, &reply);
-    cr_assert_eq(greeting.uptime_ms(i, &reply), i == 0 && elements == 3 ? 11000 : -1);
+    cr_assert_eq(greeting.uptime_ms(i, &reply), i == 0 && elements == 4 ? 11000 : -1);
     hlk_buffer_fini(&greeting.bytes);
     hlk_buffer_fini(&greeting.late);
     return server;
@@ -481,12 +482,13 @@ static uint64_t server_by(const char *id, unsigned i, size_t elements)
 Test(call, a_server_is_known_by_its_run_id)
 {
     static const char id[] = "0123456789abcdef0123456789abcdef01234567";
-    cr_assert_eq(server_by(id, 0, 3), UINT64_C(0x0123456789abcdef));
-    cr_assert_eq(server_by(id, 1, 3), 0u, "the answer to SUBSCRIBE is none");
-    cr_assert_eq(server_by(id, 0, 2), 0u);
-    cr_assert_eq(server_by("", 0, 3), 0u, "no right to INFO");
-    cr_assert_eq(server_by("0123", 0, 3), 0u);
-    cr_assert_eq(server_by("0123456789ABCDEF", 0, 3), 0u);
+    cr_assert_eq(server_by(id, 0, 4), UINT64_C(0x0123456789abcdef));
+    cr_assert_eq(server_by(id, 1, 4), 0u, "the answer to SUBSCRIBE is none");
+    cr_assert_eq(server_by(id, 0, 3), 0u);
+    cr_assert_eq(server_by(id, 0, 5), 0u, "a message that nobody asked for");
+    cr_assert_eq(server_by("", 0, 4), 0u, "no right to INFO");
+    cr_assert_eq(server_by("0123", 0, 4), 0u);
+    cr_assert_eq(server_by("0123456789ABCDEF", 0, 4), 0u);
 }
 
 /* A server that knows the probe is not sent its text; the other scripts' texts are never sent ahead. */
@@ -529,7 +531,7 @@ Test(call, a_client_without_pubsub_does_not_greet_by_it)
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
             cr_assert_eq(strstr(greeting.bytes.data, words[i]) != NULL, pubsub, "%s", words[i]);
         hlk_buffer_fini(&greeting.bytes);
-    hlk_buffer_fini(&greeting.late);
+        hlk_buffer_fini(&greeting.late);
     }
 }
 
@@ -553,7 +555,7 @@ Test(call, nobody_publishes_on_the_channel_that_a_greeting_subscribes_to)
         cr_assert_eq(times(greeting.bytes.data, "\nhasplock_probe:{hlk-t-1-a}\r"), 1u, "of EVAL");
         cr_assert_eq(times(greeting.bytes.data, "SUBSCRIBE\r\n$27\r\nhasplock_probed:{hlk-t-1-a}\r"), 2u);
         hlk_buffer_fini(&greeting.bytes);
-    hlk_buffer_fini(&greeting.late);
+        hlk_buffer_fini(&greeting.late);
     }
 }
 
