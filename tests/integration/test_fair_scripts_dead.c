@@ -388,8 +388,10 @@ Test(fair_dead, a_chance_of_an_earlier_wait_is_not_counted)
     java_waits(JAVA, server_ms() + PATIENCE);
     join(C);
     cr_assert(was_called(java));
+    int64_t earlier = server_ms();
     raw(admin, "DEL " QUEUE " " SCORES); /* it came, held, released, and waits again, only by its own scripts */
     its_time_is_over();
+    WAIT_FOR(server_ms() > earlier); /* its score is another one: both are lowered to what they can be now */
     java_waits(JAVA, server_ms() + PATIENCE + 1000);
     cr_assert(about(busy(join(C)).ms, 10000));
     cr_assert(was_called(java));
