@@ -93,7 +93,7 @@ void ends_by_its_lease(const struct every_kind *kind)
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(call_status(&call), HLK_OK, "%s", call.error);
     cr_assert_geq(call.answered_ms, until + (every_place->has_margin ? LEASE_MS / 10 : 0));
-    /* Three threads pass it on, and each may be late by a pause: more of them are the margin of a tenth of the lease. */
+    /* Three threads pass it on, and each may be late by a pause: together by the margin of a tenth of the lease. */
     if (pause_longest_ms(began) < LEASE_MS / 50)
         cr_assert_leq(lost.reported_at_ms, call.answered_ms);
     cr_assert_eq(hlk_lock_left_ms(own.lock), 0);
