@@ -145,8 +145,8 @@ bool hlk_command_note_may_be_gone(const struct hlk_command *cmd);
 /* Adds to an error about rights what people need to know who mend it. */
 void hlk_command_explain_rights(const struct hlk_command *cmd, struct hlk_error *error);
 
-/* What a connection says first: a probe (lua/probe.lua) that names a missing right, and who the server is. */
-/* pubsub: those for messages are among them. sharded: the scripts are those for sharded pub/sub. */
+/* What a connection says first: a probe (lua/probe.lua) that names a missing right, and who the server is. pubsub: the
+ * rights are also those for messages. sharded: for sharded pub/sub. False: no memory. */
 bool hlk_scripts_greeting(struct hlk_greeting *greeting, const char *client_id, bool pubsub, bool sharded);
 
 #endif

@@ -1,5 +1,5 @@
-/* What a connection says first: who the server is, and whether this user may run what the scripts need. No script is
- * sent ahead: each one is, once a server, when the server does not know it. */
+/* What a connection says first: the probe, which tells who the server is, and whether this user may run what the
+ * scripts need. No text of a script is sent ahead (docs/decisions/script-texts.md). */
 #include "script/command.h"
 
 #include <stdio.h>

@@ -53,9 +53,7 @@ Test(cluster_moves, an_extension_asks_the_new_server_for_a_key_that_has_gone_bef
 
 static bool was_refused(int server, const char *code)
 {
-    char text[64];
-    snprintf(text, sizeof text, "errorstat_%s:", code);
-    return strstr(raw(cluster->redis[server], "INFO errorstats"), text) != NULL;
+    return raw_errors(cluster->redis[server], code) > 0;
 }
 
 /* The lock's key has gone and its queue has not, or the reverse: a script that uses both has to wait. */

@@ -118,21 +118,12 @@ static void release_one(int i)
         WAIT_FOR(atomic_load(&waiters[i + 1].has));
 }
 
-/* So often has the server refused something with this word. */
-static int refusals(int server, const char *word)
-{
-    char field[64];
-    (void)snprintf(field, sizeof field, "errorstat_%s:count=", word);
-    const char *at = strstr(raw(cluster->redis[server], "INFO errorstats"), field);
-    return at ? atoi(at + strlen(field)) : 0;
-}
-
 static void tell_refusals(int server)
 {
     static const char *const words[] = { "ASK", "TRYAGAIN", "MOVED" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (refusals(server, words[i]) > 0)
-            tell("server %d has said %s %d times", server, words[i], refusals(server, words[i]));
+        if (raw_errors(cluster->redis[server], words[i]) > 0)
+            tell("server %d has said %s %d times", server, words[i], (int)raw_errors(cluster->redis[server], words[i]));
 }
 
 static void move_slot(const char *name, unsigned slot)
@@ -143,7 +134,9 @@ static void move_slot(const char *name, unsigned slot)
     cluster_move_keys(cluster, slot, 1);
     tell("the keys are at server 1; client 3 comes");
     start(3, name);
-    WAIT_FOR(refusals(0, "ASK") + refusals(0, "TRYAGAIN") + refusals(1, "TRYAGAIN") > 0);
+    WAIT_FOR((int)raw_errors(cluster->redis[0], "ASK") + (int)raw_errors(cluster->redis[0], "TRYAGAIN") +
+                 (int)raw_errors(cluster->redis[1], "TRYAGAIN") >
+             0);
     cluster_move_end(cluster, slot, 1);
     tell("SETSLOT NODE: all servers name server 1");
     WAIT_FOR(inboxes(1, name) >= 3);

@@ -291,17 +291,10 @@ void leaves_although_writes_are_refused(const struct every_kind *kind)
 
 static int64_t refusals;
 
-static int64_t errors_named(const char *stats, const char *name)
-{
-    const char *at = strstr(stats, name);
-    return at ? atoll(at + strlen(name)) : 0;
-}
-
 /* Redis 6.2 counts an error within a script as ERR. */
 static void add_refusals(redisContext *redis)
 {
-    const char *stats = raw(redis, "INFO errorstats");
-    refusals += errors_named(stats, "errorstat_NOREPLICAS:count=") + errors_named(stats, "errorstat_ERR:count=");
+    refusals += raw_errors(redis, "NOREPLICAS") + raw_errors(redis, "ERR");
 }
 
 static int64_t refusals_in_redis(void)

@@ -317,10 +317,9 @@ BOTH(completes_in_the_order_of_the_calls)
     hlk_owner_destroy(owner);
 }
 
-static long scripts_run(int i)
+static int64_t scripts_run(int i)
 {
-    const char *at = strstr(raw(views[i], "INFO commandstats"), "cmdstat_evalsha:calls=");
-    return at ? strtol(at + strlen("cmdstat_evalsha:calls="), NULL, 10) : 0;
+    return raw_calls(views[i], "evalsha");
 }
 
 /* Two masters had the first hold, and one of them is slow to answer its release. The third and the other one are a

@@ -55,17 +55,10 @@ static void *closes(void *client)
     return NULL;
 }
 
-static int errors_named(const char *stats, const char *name)
-{
-    const char *at = strstr(stats, name);
-    return at ? atoi(at + strlen(name)) : 0;
-}
-
 /* Redis 6.2 counts an error within a script as ERR. */
-static int refusals(int i)
+static int64_t refusals(int i)
 {
-    const char *stats = raw(views[i], "INFO errorstats");
-    return errors_named(stats, "errorstat_NOREPLICAS:count=") + errors_named(stats, "errorstat_ERR:count=");
+    return raw_errors(views[i], "NOREPLICAS") + raw_errors(views[i], "ERR");
 }
 
 /* Close waits for the connection to the first master when the second one confirms the release. */
@@ -78,7 +71,7 @@ Test(quorum_close, ends_as_soon_as_a_majority_confirms_though_a_master_is_away)
     cr_assert_eq(hlk_lock_acquire(quorum_lock(client, "t", NULL), HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     WAIT_FOR(quorum_keys("t") == 3);
     raw(views[1], "CONFIG SET min-replicas-to-write 1");
-    int before = refusals(1);
+    int64_t before = refusals(1);
     quorum_forget_view(0);
     server_kill(masters[0]);
     int64_t began = test_now_ms();

@@ -59,15 +59,6 @@ static hlk_client *open_waiting(int n, int timeout_ms)
     return fixture_open(&opts);
 }
 
-/* How often the server has run a command. */
-static int64_t calls(redisContext *redis, const char *command)
-{
-    char stat[64];
-    (void)snprintf(stat, sizeof stat, "cmdstat_%s:calls=", command);
-    const char *at = strstr(raw(redis, "INFO commandstats"), stat);
-    return at ? strtoll(at + strlen(stat), NULL, 10) : 0;
-}
-
 static int64_t blocked(void)
 {
     return raw_stat(admin, "blocked_clients");
@@ -99,7 +90,7 @@ Test(replicas, that_were_asked_for_have_the_hold_when_acquire_returns)
     cr_assert(replica_has(0, "t"));
     cr_assert(replica_has(1, "t"));
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(calls(admin, "wait"), 1);
+    cr_assert_eq(raw_calls(admin, "wait"), 1);
 }
 
 Test(replicas, that_are_too_few_make_it_not_replicated_and_free)
@@ -136,8 +127,8 @@ Test(replicas, cost_nothing_without_the_option)
         cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     }
     cr_assert_eq(raw_clients(admin, "normal"), before + 1, "one connection");
-    cr_assert_eq(calls(admin, "wait"), 0);
-    cr_assert_eq(calls(admin, "evalsha"), 21, "and the probe");
+    cr_assert_eq(raw_calls(admin, "wait"), 0);
+    cr_assert_eq(raw_calls(admin, "evalsha"), 21, "and the probe");
 }
 
 Test(replicas, have_the_hold_of_a_waiter_that_was_granted_it)
@@ -159,7 +150,7 @@ Test(replicas, have_the_hold_of_a_waiter_that_was_granted_it)
     cr_assert_eq(actor_status(next), HLK_OK, "%s", actor_error(next));
     cr_assert(replica_has(0, "t"));
     cr_assert_eq(actor_end(next), HLK_OK);
-    cr_assert_eq(calls(admin, "wait"), 1);
+    cr_assert_eq(raw_calls(admin, "wait"), 1);
 }
 
 Test(replicas, that_do_not_have_a_granted_hold_free_it)
@@ -192,13 +183,13 @@ Test(replicas, are_waited_for_by_32_threads_together)
     }
     WAIT_FOR(raw_int(admin, "DBSIZE") == CROWD);
     WAIT_FOR_WAITERS(client, CROWD);
-    int64_t before = calls(admin, "wait"); /* the first one's, each reply_timeout_ms / 2 until now */
+    int64_t before = raw_calls(admin, "wait"); /* the first one's, each reply_timeout_ms / 2 until now */
     server_resume(replicas[0]);
     server_resume(replicas[1]);
     for (int i = 0; i < CROWD; i++)
         cr_assert_eq(actor_status(actors[i]), HLK_OK, "%s", actor_error(actors[i]));
     /* the one that was blocked, one more while the replicas woke, and one for all others */
-    cr_assert_leq(calls(admin, "wait"), before + 3, "%lld then", (long long)before);
+    cr_assert_leq(raw_calls(admin, "wait"), before + 3, "%lld then", (long long)before);
     for (int i = 0; i < CROWD; i++)
         cr_assert_eq(actor_end(actors[i]), HLK_OK);
 }
@@ -233,7 +224,7 @@ Test(replicas, are_not_waited_for_by_nested_holds)
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(calls(admin, "wait"), 1);
+    cr_assert_eq(raw_calls(admin, "wait"), 1);
 }
 
 /* What is passed on within the process is one hold in Redis. */
@@ -251,7 +242,7 @@ Test(replicas, are_waited_for_once_for_each_hold_in_redis)
         cr_assert_eq(actor_end(actors[i]), HLK_OK);
     struct hlk_counters counters = fixture_counters(client);
     cr_assert_eq(counters.acquired, CROWD + 1);
-    cr_assert_eq((uint64_t)calls(admin, "wait"), counters.acquired - counters.passed);
+    cr_assert_eq((uint64_t)raw_calls(admin, "wait"), counters.acquired - counters.passed);
 }
 
 Test(replicas, that_stand_still_do_not_outlast_the_calls_deadline)
@@ -342,7 +333,7 @@ Test(replicas, are_sent_nothing)
     cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_OK);
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     cr_assert_eq(raw_stat(seen[0], "total_connections_received"), before);
-    cr_assert_eq(calls(seen[0], "evalsha"), 0);
+    cr_assert_eq(raw_calls(seen[0], "evalsha"), 0);
 }
 
 Test(replicas, need_the_right_to_wait_which_the_error_names)
@@ -453,7 +444,7 @@ Test(replicas, are_waited_for_by_locks_of_each_kind)
         cr_assert_eq(hlk_lock_release(lock), HLK_OK);
     }
     server_allow(fixture.server, "redisson_lock_token:*");
-    cr_assert_eq(calls(admin, "wait"), HLK_LOCK_STRING + 1);
+    cr_assert_eq(raw_calls(admin, "wait"), HLK_LOCK_STRING + 1);
 }
 
 /* --- a semaphore, which has no hold: what replicas have is the note that the call has taken --- */

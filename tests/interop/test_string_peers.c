@@ -44,8 +44,7 @@ TestSuite(string_peers, .init = start, .fini = finish, .timeout = 90);
 /* How often SET has run: each attempt of a peer is one. */
 static int64_t attempts(void)
 {
-    const char *stat = strstr(raw(fixture.redis, "INFO commandstats"), "cmdstat_set:calls=");
-    return stat ? atoll(stat + strlen("cmdstat_set:calls=")) : 0;
+    return raw_calls(fixture.redis, "set");
 }
 
 Test(string_peers, we_exclude_them)

@@ -227,3 +227,26 @@ int64_t raw_stat(redisContext *redis, const char *field)
     freeReplyObject(reply);
     return number;
 }
+
+/* "<kind>_<name>:<count>=7" */
+static int64_t count_of(redisContext *redis, const char *section, const char *kind, const char *name, const char *count)
+{
+    char needle[128];
+    redisReply *reply = redisCommand(redis, "INFO %s", section);
+    check(redis, reply);
+    snprintf(needle, sizeof needle, "\n%s_%s:%s=", kind, name, count);
+    const char *at = strstr(reply->str, needle);
+    int64_t number = at ? strtoll(at + strlen(needle), NULL, 10) : 0;
+    freeReplyObject(reply);
+    return number;
+}
+
+int64_t raw_calls(redisContext *redis, const char *command)
+{
+    return count_of(redis, "commandstats", "cmdstat", command, "calls");
+}
+
+int64_t raw_errors(redisContext *redis, const char *code)
+{
+    return count_of(redis, "errorstats", "errorstat", code, "count");
+}

@@ -40,5 +40,7 @@ int64_t raw_inboxes(redisContext *redis);                               /* clien
 int64_t raw_clients(redisContext *redis, const char *type);             /* of CLIENT LIST TYPE normal | pubsub */
 void raw_channel(char *buf, size_t size, const char *lock);             /* as docs/protocol.md builds it */
 int64_t raw_stat(redisContext *redis, const char *field);               /* a number of INFO; -1: not found */
+int64_t raw_calls(redisContext *redis, const char *command);            /* how often it has run, also in scripts */
+int64_t raw_errors(redisContext *redis, const char *code);              /* how often the server has answered so */
 
 #endif
