@@ -113,7 +113,8 @@ static enum hlk_status stop(struct diagnosis *d, const char *area, enum hlk_stat
     return hlk_last_set(status, "diagnose %s: %s", d->url.shown, text);
 }
 
-/* --- asking: everything in one write, SUBSCRIBE last, for no other command may come between it and its end */
+/* --- asking: each part in one write. No other command may come between SUBSCRIBE and its end. Nor may large replies be
+ * under way then: the server would count them against its limit for subscribers, and end the connection. */
 
 static bool add_ask(struct diagnosis *d, enum hlk_ask ask)
 {
@@ -136,14 +137,23 @@ static bool add_ask(struct diagnosis *d, enum hlk_ask ask)
     return hlk_exchange_add(&d->exchange, argc, argv);
 }
 
+static enum hlk_status ask_part(struct diagnosis *d, enum hlk_ask begin, enum hlk_ask end)
+{
+    for (enum hlk_ask ask = begin; ask < end; ask++)
+        if (!add_ask(d, ask))
+            return hlk_error_set(&d->exchange.error, HLK_E_NOMEM, "no memory");
+    return hlk_exchange_ask(&d->exchange, d->exam.answers.reply + begin);
+}
+
 static enum hlk_status ask_all(struct diagnosis *d)
 {
-    int asks = d->url.kind == HLK_URL_CLUSTER ? HLK_ASK_COUNT : HLK_ASK_CLUSTER;
+    static const enum hlk_ask begin[] = { 0, HLK_ASK_INBOX, HLK_ASK_CLUSTER, HLK_ASK_SHARD_INBOX, HLK_ASK_COUNT };
+    unsigned parts = d->url.kind == HLK_URL_CLUSTER ? 4 : 2;
+    enum hlk_status status = HLK_OK;
     hlk_rights_probe(&d->probe, d->exam.prefix, d->exam.id);
-    for (int ask = 0; ask < asks; ask++)
-        if (!add_ask(d, (enum hlk_ask)ask))
-            return hlk_error_set(&d->exchange.error, HLK_E_NOMEM, "no memory");
-    return hlk_exchange_ask(&d->exchange, d->exam.answers.reply);
+    for (unsigned i = 0; i < parts && status == HLK_OK; i++)
+        status = ask_part(d, begin[i], begin[i + 1]);
+    return status;
 }
 
 /* --- one after the other */

@@ -149,6 +149,35 @@ Test(doctor, finds_that_nothing_is_saved_and_limits_that_end_connections)
     admin = raw_open(served);
 }
 
+/* Less than 2 KB more of SLOWLOG GET. */
+static void adds_to_the_slow_log(void)
+{
+    char word[129];
+    memset(word, 'x', sizeof word);
+    word[128] = '\0';
+    raw(admin, "CONFIG SET slowlog-log-slower-than 0");
+    for (int i = 0; i < 2; i++)
+        raw(admin, "DEL %s0 %s1 %s2 %s3 %s4 %s5", word, word, word, word, word, word);
+    raw(admin, "CONFIG SET slowlog-log-slower-than 10000000");
+}
+
+/* A server looks at its limits when it begins another block of replies, of 16 KB: in one of the rounds at the answers
+ * to SUBSCRIBE, 2 KB with such a prefix. */
+Test(doctor, has_no_replies_pending_while_it_is_a_subscriber)
+{
+    char prefix[401];
+    memset(prefix, 'p', sizeof prefix);
+    prefix[400] = '\0';
+    SERVE(SERVER_TCP, "--client-output-buffer-limit", "pubsub 32768 32768 1");
+    for (int i = 0; i < 9; i++) {
+        struct command *c = COMMAND("doctor", "-q", prefix);
+        cr_assert_eq(command_end(c), 1, "round %d: %s", i, c->text[OUT]);
+        says(c, "output-buffers", "warning", "pubsub 32768 bytes");
+        command_free(c);
+        adds_to_the_slow_log();
+    }
+}
+
 Test(doctor, finds_a_server_that_is_nearly_full_or_full)
 {
     redisContext *others[16];
