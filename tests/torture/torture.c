@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct server *torture_server;
 redisContext *torture_admin;
@@ -74,12 +75,11 @@ struct words {
     int n;
 };
 
-static int64_t now_ms(void)
+static int64_t now_ms(void) /* the server is on this host */
 {
-    redisReply *time = redisCommand(torture_admin, "TIME");
-    int64_t now = strtoll(time->element[0]->str, NULL, 10) * 1000 + strtoll(time->element[1]->str, NULL, 10) / 1000;
-    freeReplyObject(time);
-    return now;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* "$1e15+500": see table.h */
@@ -134,17 +134,15 @@ static int append_dead(const struct torture_family *family, int n)
     return list ? 2 * n + 2 : n + 1;
 }
 
-static void read_replies(int n)
+static redisReply *read_reply(void)
 {
-    for (int i = 0; i < n; i++) {
-        redisReply *reply = NULL;
-        if (redisGetReply(torture_admin, (void **)&reply) != REDIS_OK || reply->type == REDIS_REPLY_ERROR)
-            test_give_up("a state: %s", reply ? reply->str : torture_admin->errstr);
-        freeReplyObject(reply);
-    }
+    redisReply *reply = NULL;
+    if (redisGetReply(torture_admin, (void **)&reply) != REDIS_OK || reply->type == REDIS_REPLY_ERROR)
+        test_give_up("a state: %s", reply ? reply->str : torture_admin->errstr);
+    return reply;
 }
 
-void torture_commands(const struct torture_family *family, const char *commands, int64_t ahead_ms)
+static int append_all(const struct torture_family *family, const char *commands, int64_t ahead_ms)
 {
     int64_t now = now_ms() + ahead_ms;
     int sent = 0;
@@ -156,13 +154,20 @@ void torture_commands(const struct torture_family *family, const char *commands,
         else
             sent += redisAppendCommandArgv(torture_admin, words.n, words.argv, NULL) == REDIS_OK;
     }
-    read_replies(sent);
+    return sent;
+}
+
+void torture_commands(const struct torture_family *family, const char *commands, int64_t ahead_ms)
+{
+    for (int n = append_all(family, commands, ahead_ms); n > 0; n--)
+        freeReplyObject(read_reply());
 }
 
 void torture_build(const struct torture_case *at, int64_t ahead_ms)
 {
-    raw(torture_admin, "FLUSHALL");
-    torture_commands(at->family, at->state->commands, ahead_ms);
+    redisAppendCommand(torture_admin, "FLUSHALL ASYNC");
+    for (int n = 1 + append_all(at->family, at->state->commands, ahead_ms); n > 0; n--)
+        freeReplyObject(read_reply());
 }
 
 void torture_for_states(const struct torture_family *family, const struct torture_state *states, const char *how,
@@ -182,22 +187,20 @@ void torture_for_all(const struct torture_family *family, const char *how, void 
 
 /* --- a run */
 
-static redisReply *look(void)
+/* All keys; read_reply has them. Thousands of runs: what belongs together is sent together. */
+static void append_look(void)
 {
     static const char all[] = "local keys, all = redis.call('keys', '*'), {} table.sort(keys) "
                               "for i, key in ipairs(keys) do "
                               "all[i] = { key, redis.call('dump', key), redis.call('pttl', key) } end return all";
-    redisReply *reply = redisCommand(torture_admin, "EVAL %s 0", all);
-    if (!reply || reply->type != REDIS_REPLY_ARRAY)
-        test_give_up("all keys: %s", reply ? reply->str : torture_admin->errstr);
-    return reply;
+    redisAppendCommand(torture_admin, "EVAL %s 0", all);
 }
 
-/* Commands since CONFIG RESETSTAT, those that were refused included. */
+/* Of INFO commandstats: commands since CONFIG RESETSTAT, those that were refused included. */
 static int64_t count_commands(void)
 {
     int64_t n = 0;
-    redisReply *stats = redisCommand(torture_admin, "INFO commandstats");
+    redisReply *stats = read_reply();
     for (const char *at = stats->str; (at = strstr(at, "cmdstat_")) != NULL; at++) {
         const char *calls = strstr(at, "calls="), *refused = strstr(at, "rejected_calls="), *end = strchr(at, '\n');
         if (strncmp(at, "cmdstat_config", 14) == 0 || strncmp(at, "cmdstat_eval", 12) == 0)
@@ -245,15 +248,19 @@ void torture_run(const struct torture_case *at, struct torture_run *run)
     argv[2] = keys_text;
     memcpy(argv + 3, keys.argv, (size_t)keys.n * sizeof *argv);
     memcpy(argv + 3 + keys.n, args.argv, (size_t)args.n * sizeof *argv);
-    run->before = look();
-    raw(torture_admin, "CONFIG RESETSTAT");
+    append_look();
+    redisAppendCommand(torture_admin, "CONFIG RESETSTAT");
+    run->before = read_reply();
+    freeReplyObject(read_reply());
     redisReply *reply = redisCommandArgv(user, 3 + keys.n + args.n, argv, NULL);
     expect_end(at, reply);
+    redisAppendCommand(torture_admin, "INFO commandstats");
+    append_look();
     run->commands = count_commands();
+    run->after = read_reply();
     snprintf(run->answer, sizeof run->answer, "%s", raw_show(reply));
     unwrap(run->answer);
     freeReplyObject(reply);
-    run->after = look();
     read_messages(inboxes);
     read_messages(java);
 }
