@@ -1,5 +1,7 @@
 #include "access.h"
 
+#include "url.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +29,7 @@ static const char *const variables[ACCESS_WORDS] = {
 
 bool access_find(struct access *access, const char *url, char *why, size_t why_size)
 {
-    bool tls = strncmp(url, "rediss", strlen("rediss")) == 0 || strncmp(url, "redlocks", strlen("redlocks")) == 0;
+    bool tls = url_has_tls(url);
     for (int i = 0; i < ACCESS_WORDS; i++) {
         bool of_tls = i != ACCESS_PASSWORD_FILE;
         const char *value = getenv(variables[i]);

@@ -4,6 +4,7 @@
 
 #include "holder.h"
 #include "say.h"
+#include "url.h"
 
 #include <hasplock/hasplock.h>
 
@@ -35,7 +36,7 @@ static bool answer_json(const char *name, const struct outcome *outcome)
 /* Of several masters none notifies the holder. */
 static bool notifies(const struct options *options, const struct holder *holder)
 {
-    return holder->ours && strncmp(options->url, "redlock", strlen("redlock")) != 0;
+    return holder->ours && !url_has_masters(options->url);
 }
 
 /* A holder without a notification learns it from its next renewal, at the latest when its lease ends. */

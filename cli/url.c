@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,4 +114,19 @@ bool url_has_password(const char *url)
         return false;
     colon = strchr(colon + 1, ':');
     return colon && colon < at;
+}
+
+static bool begins(const char *url, const char *scheme)
+{
+    return strncasecmp(url, scheme, strlen(scheme)) == 0;
+}
+
+bool url_has_tls(const char *url)
+{
+    return begins(url, "rediss:") || begins(url, "rediss+") || begins(url, "redlocks:");
+}
+
+bool url_has_masters(const char *url)
+{
+    return begins(url, "redlock:") || begins(url, "redlocks:");
 }

@@ -12,4 +12,8 @@ bool url_find(const char **url, const char **file, char *why, size_t why_size);
 /* True when a URL has a password in it, so that COMMAND must not inherit it. Rather once too often. */
 bool url_has_password(const char *url);
 
+/* What a URL begins with decides; in any case, as for the library. With TLS? Several masters, redlock? */
+bool url_has_tls(const char *url);
+bool url_has_masters(const char *url);
+
 #endif

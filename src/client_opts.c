@@ -8,6 +8,7 @@
 
 #define WATCHDOG_MS 30000
 #define WATCHDOG_LEAST_MS 300
+#define SERVER_NAME_MOST 255
 #define REPLY_MS 3000
 #define REPLY_LEAST_MS 10
 #define LOCAL_PASSES 128
@@ -67,6 +68,8 @@ static const char *client_opts_bad_opts(const struct hlk_client_opts *opts)
         return "password_file: not together with password";
     if (opts->tls_key_file && !opts->tls_cert_file)
         return "tls_key_file: not without tls_cert_file";
+    if (opts->tls_server_name && (!*opts->tls_server_name || strlen(opts->tls_server_name) > SERVER_NAME_MOST))
+        return "tls_server_name: 1 to 255 bytes";
     if (opts->wait_replicas < 0 || opts->wait_replicas > REPLICAS_MOST)
         return "wait_replicas: 0 to 1000";
     if (opts->wait_replicas_timeout_ms < 0 || opts->wait_replicas_timeout_ms > REPLICAS_MS_MOST)

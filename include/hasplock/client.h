@@ -114,10 +114,11 @@ struct hlk_client_opts {
                                          * unless tls_ca_dir is given. */
     const char   *tls_ca_dir;           /* A directory of such files, named by hash (openssl rehash). */
     const char   *tls_cert_file;        /* The client's certificate, with its chain. NULL: none. */
-    const char   *tls_key_file;         /* Its key. NULL: in tls_cert_file. */
-    const char   *tls_crl_file;         /* Revoked certificates. Each CA in use must have a list in it. NULL: not
-                                         * checked. */
-    const char   *tls_server_name;      /* The name that the server's certificate must have. NULL: the URL's host. */
+    const char   *tls_key_file;         /* Its key, not encrypted. NULL: in tls_cert_file. */
+    const char   *tls_crl_file;         /* Lists of revoked certificates. Each CA of the server's chain, the root too,
+                                         * must have a list in it that has not expired. NULL: not checked. */
+    const char   *tls_server_name;      /* The name that the server's certificate must have, 1 to 255 bytes. NULL: the
+                                         * URL's host. */
     const char   *sentinel_username;    /* For the sentinels of a redis+sentinel:// URL. The URL's, and those above, are
                                          * for the Redis servers. NULL: none. */
     const char   *sentinel_password;    /* NULL: none. */

@@ -38,7 +38,8 @@ struct hlk_tls {
     char *sending; /* the writer's: taken from `out`, sent up to `sent` */
     size_t len, size, sent;
     char name[256]; /* that the certificate must have */
-    X509 *refused;  /* the certificate that verification stopped at */
+    X509 *refused;  /* the certificate that verification stopped at, NULL: not known; and its place in the chain */
+    int refused_depth;
 };
 
 /* --- errors --- */
@@ -70,7 +71,9 @@ static void read_names(const X509 *cert, char *to, size_t size)
             len = (int)strlen(address);
         }
         if (len > 0)
-            hlk_text_add(&text, "%s%.*s", text.len ? ", " : "", len, is);
+            hlk_text_add(&text, "%s", text.len ? ", " : "");
+        if (len > 0)
+            hlk_text_add_shown(&text, is, (size_t)len);
     }
     GENERAL_NAMES_free(names);
     if (text.len == 0)
@@ -84,53 +87,83 @@ static void read_time(const ASN1_TIME *time, char *to, size_t size)
         (void)snprintf(to, size, "an unknown time");
 }
 
+/* Which certificate of the chain it is that was refused. */
+static void name_link(const struct hlk_tls *tls, char *to, size_t size)
+{
+    char name[96] = "";
+    if (!tls->refused || tls->refused_depth == 0) {
+        (void)snprintf(to, size, "the server's certificate");
+        return;
+    }
+    (void)X509_NAME_get_text_by_NID(X509_get_subject_name(tls->refused), NID_commonName, name, sizeof name);
+    struct hlk_text text;
+    hlk_text_init(&text, to, size);
+    hlk_text_add(&text, "the certificate of the CA \"");
+    hlk_text_add_shown(&text, name, strlen(name));
+    hlk_text_add(&text, "\", on which the server's depends,");
+}
+
+/* The certificate is of the wrong time, revoked, or that is not known. False: it is something else. */
+static bool refuse_link(const struct hlk_tls *tls, long code, struct hlk_error *error)
+{
+    char link[320], time[64];
+    const X509 *cert = tls->refused;
+    name_link(tls, link, sizeof link);
+    switch (code) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        read_time(cert ? X509_get0_notAfter(cert) : NULL, time, sizeof time);
+        (void)hlk_error_set(error, HLK_E_AUTH, "TLS: %s has expired (%s)", link, time);
+        return true;
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        read_time(cert ? X509_get0_notBefore(cert) : NULL, time, sizeof time);
+        (void)hlk_error_set(error, HLK_E_AUTH, "TLS: %s is not valid yet (from %s on)", link, time);
+        return true;
+    case X509_V_ERR_CERT_REVOKED:
+        (void)hlk_error_set(error, HLK_E_AUTH, "TLS: %s is revoked", link);
+        return true;
+    case X509_V_ERR_UNABLE_TO_GET_CRL:
+        (void)hlk_error_set(error, HLK_E_AUTH,
+                            "TLS: whether %s is revoked is not known: the CRL file has no list of the CA that signed it",
+                            link);
+        return true;
+    case X509_V_ERR_CRL_HAS_EXPIRED:
+        (void)hlk_error_set(error, HLK_E_AUTH,
+                            "TLS: whether %s is revoked is not known: the list of the CA that signed it has expired",
+                            link);
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* The server's certificate was refused: why, and what to do. */
 static enum hlk_status refuse_certificate(const struct hlk_tls *tls, long code, struct hlk_error *error)
 {
-    char text[192];
-    const X509 *cert = tls->refused;
-    enum hlk_status status;
+    char names[192] = "no host at all", link[320];
+    if (refuse_link(tls, code, error))
+        return error->status;
     switch (code) {
-    case X509_V_ERR_CERT_HAS_EXPIRED:
-        read_time(cert ? X509_get0_notAfter(cert) : NULL, text, sizeof text);
-        status = hlk_error_set(error, HLK_E_AUTH,
-                               "TLS: the server's certificate, or one that it depends on, has "
-                               "expired (%s)",
-                               text);
-        break;
-    case X509_V_ERR_CERT_NOT_YET_VALID:
-        read_time(cert ? X509_get0_notBefore(cert) : NULL, text, sizeof text);
-        status = hlk_error_set(error, HLK_E_AUTH, "TLS: the server's certificate is not valid yet (from %s on)", text);
-        break;
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
-        (void)snprintf(text, sizeof text, "no host at all");
-        if (cert)
-            read_names(cert, text, sizeof text);
-        status = hlk_error_set(error, HLK_E_AUTH, "TLS: the server's certificate is for %s, and not for \"%s\"", text,
-                               tls->name);
-        break;
+        if (tls->refused)
+            read_names(tls->refused, names, sizeof names);
+        return hlk_error_set(error, HLK_E_AUTH, "TLS: the server's certificate is for %s, and not for \"%s\"", names,
+                             tls->name);
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-        status = hlk_error_set(error, HLK_E_AUTH,
-                               "TLS: the server's certificate is self-signed, and is not among the "
-                               "trusted ones: give it as the CA file");
-        break;
+        return hlk_error_set(error, HLK_E_AUTH,
+                             "TLS: the server's certificate is self-signed, and is not among the trusted ones: give it "
+                             "as the CA file");
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-        status = hlk_error_set(error, HLK_E_AUTH,
-                               "TLS: the CA of the server's certificate is not trusted: give its "
-                               "certificate as the CA file");
-        break;
-    case X509_V_ERR_CERT_REVOKED:
-        status = hlk_error_set(error, HLK_E_AUTH, "TLS: the server's certificate, or its CA's, is revoked");
-        break;
+        return hlk_error_set(error, HLK_E_AUTH,
+                             "TLS: the CA of the server's certificate is not trusted: give its certificate as the CA "
+                             "file");
     default:
-        status = hlk_error_set(error, HLK_E_AUTH, "TLS: the server's certificate is refused: %s",
-                               X509_verify_cert_error_string(code));
+        name_link(tls, link, sizeof link);
+        return hlk_error_set(error, HLK_E_AUTH, "TLS: %s is refused: %s", link, X509_verify_cert_error_string(code));
     }
-    return status;
 }
 
 /* Called for each certificate of the chain; the session is application data of the SSL object. */
@@ -139,8 +172,10 @@ static int tls_on_verify(int well, X509_STORE_CTX *store)
     SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     struct hlk_tls *tls = SSL_get_app_data(ssl);
     X509 *cert = X509_STORE_CTX_get_current_cert(store);
-    if (!well && !tls->refused && cert && X509_up_ref(cert) == 1)
+    if (!well && !tls->refused && cert && X509_up_ref(cert) == 1) {
         tls->refused = cert;
+        tls->refused_depth = X509_STORE_CTX_get_error_depth(store);
+    }
     return well;
 }
 
@@ -252,18 +287,35 @@ static enum hlk_status load_trust(SSL_CTX *ssl, char *const *files, struct hlk_e
     X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
     if (!lookup || X509_load_crl_file(lookup, files[CRL_FILE], X509_FILETYPE_PEM) <= 0)
         return bad_file("the CRL file", files[CRL_FILE], error);
-    X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+    X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL); /* ALL alone checks nothing */
     return HLK_OK;
+}
+
+/* Instead of OpenSSL's own, which asks on the terminal or reads standard input. */
+static int tls_on_passphrase(char *to, int size, int writing, void *is_asked)
+{
+    (void)to, (void)size, (void)writing;
+    *(bool *)is_asked = true;
+    return -1;
 }
 
 static enum hlk_status load_own(SSL_CTX *ssl, char *const *files, struct hlk_error *error)
 {
     const char *key = files[KEY_FILE] ? files[KEY_FILE] : files[CERT_FILE];
+    bool is_encrypted = false;
     if (!files[CERT_FILE])
         return HLK_OK;
+    SSL_CTX_set_default_passwd_cb(ssl, tls_on_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(ssl, &is_encrypted); /* nothing asks later */
     if (SSL_CTX_use_certificate_chain_file(ssl, files[CERT_FILE]) != 1)
         return bad_file("the client's certificate", files[CERT_FILE], error);
-    if (SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ssl) != 1)
+    bool taken = SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) == 1;
+    if (is_encrypted) {
+        ERR_clear_error();
+        return hlk_error_set(error, HLK_E_AUTH,
+                             "TLS: the client's key \"%.200s\" is encrypted: give a key without a passphrase", key);
+    }
+    if (!taken || SSL_CTX_check_private_key(ssl) != 1)
         return bad_file("the client's key", key, error);
     return HLK_OK;
 }
@@ -302,10 +354,13 @@ static bool is_address(const char *host)
     return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
 }
 
-/* The name to check, and for SNI; an address has no SNI. */
+/* The name to check, and for SNI; an address has no SNI. The dot of an absolute name is in no certificate. */
 static bool set_name(struct hlk_tls *tls, const char *host)
 {
     (void)snprintf(tls->name, sizeof tls->name, "%s", host);
+    size_t len = strlen(tls->name);
+    if (len > 1 && tls->name[len - 1] == '.')
+        tls->name[len - 1] = '\0';
     char *zone = strchr(tls->name, ':') ? strchr(tls->name, '%') : NULL;
     if (zone)
         *zone = '\0';

@@ -73,6 +73,29 @@ Test(tls, revoked_server_is_refused)
     ends(COMMAND("show", "--crl", file("revoked.pem"), "t"), 77, "revoked");
 }
 
+/* As the library reads it. */
+Test(tls, url_may_be_in_capitals)
+{
+    char url[300];
+    snprintf(url, sizeof url, "REDISS%s", strchr(secure->tls_url, ':'));
+    certs_revoke(&secure->certs, "server", "revoked.pem");
+    setenv("HASPLOCK_CACERT", file("ca.pem"), 1);
+    ends(COMMAND("show", "-u", url, "t"), 1, "free");
+    ends(COMMAND("show", "-u", url, "--crl", file("revoked.pem"), "t"), 77, "revoked");
+    setenv("HASPLOCK_CRL", file("revoked.pem"), 1);
+    ends(COMMAND("show", "-u", url, "t"), 77, "revoked");
+    ends(COMMAND("show", "-u", url, "--sni", "", "t"), 64, "tls_server_name: 1 to 255 bytes");
+}
+
+Test(tls, encrypted_key_is_named)
+{
+    certs_add(&secure->certs, &(struct cert_wish){ .name = "client" });
+    certs_encrypt_key(&secure->certs, "client", "locked.key");
+    setenv("HASPLOCK_CACERT", file("ca.pem"), 1);
+    ends(COMMAND("run", "-w", "2", "--cert", file("client.pem"), "--key", file("locked.key"), "t", "--", "true"), 77,
+         "is encrypted");
+}
+
 Test(tls, options_are_refused_for_a_url_without_tls_and_variables_have_no_effect)
 {
     setenv("HASPLOCK_URL", secure->url, 1);

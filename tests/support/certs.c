@@ -32,16 +32,18 @@ const char *certs_file(const struct certs *certs, const char *name)
 static void sign(const struct certs *certs, const struct cert_wish *wish)
 {
     const char *ca = !wish->ca ? "ca" : *wish->ca ? wish->ca : wish->name;
+    char cert[80];
+    snprintf(cert, sizeof cert, "-cert %s.pem", ca);
     const char *from = wish->from ? wish->from : "20260101000000Z", *to = wish->to ? wish->to : "20991231235959Z";
     shell("cd %s && mkdir -p db && touch db/index db/index.attr && { test -e db/serial || echo 01 >db/serial; } &&"
           " printf '[ca]\ndefault_ca=d\n[d]\ndatabase=db/index\nserial=db/serial\nnew_certs_dir=db\ndefault_md=sha256\n"
           "policy=p\nunique_subject=no\ndefault_crl_days=3000\n[p]\ncommonName=supplied\n[x]\nbasicConstraints=CA:%s\n"
-          "%s%s\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n' >%s.cnf &&"
+          "%s%s\n%s\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n' >%s.cnf &&"
           " openssl ca -batch -notext -config %s.cnf -extensions x -in %s.csr -out %s.pem -startdate %s -enddate %s %s"
           " -keyfile %s.key",
           certs->dir, wish->is_ca ? "TRUE" : "FALSE", wish->alt ? "subjectAltName=" : "", wish->alt ? wish->alt : "",
-          wish->name, wish->name, wish->name, wish->name, from, to,
-          strcmp(ca, wish->name) == 0 ? "-selfsign" : "-cert ca.pem", ca);
+          wish->more ? wish->more : "", wish->name, wish->name, wish->name, wish->name, from, to,
+          strcmp(ca, wish->name) == 0 ? "-selfsign" : cert, ca);
 }
 
 void certs_add(const struct certs *certs, const struct cert_wish *wish)
@@ -58,6 +60,23 @@ void certs_revoke(const struct certs *certs, const char *revoked, const char *na
         shell("cd %s && openssl ca -config server.cnf -keyfile ca.key -cert ca.pem -revoke %s.pem", certs->dir,
               revoked);
     shell("cd %s && openssl ca -config server.cnf -keyfile ca.key -cert ca.pem -gencrl -out %s", certs->dir, name);
+}
+
+void certs_add_list(const struct certs *certs, const char *ca, const char *to, const char *name)
+{
+    shell("cd %s && openssl ca -config server.cnf -keyfile %s.key -cert %s.pem -gencrl -crl_lastupdate 20200101000000Z"
+          " -crl_nextupdate %s >>%s",
+          certs->dir, ca, ca, to ? to : "20991231235959Z", name);
+}
+
+void certs_encrypt_key(const struct certs *certs, const char *name, const char *copy)
+{
+    shell("cd %s && openssl pkey -in %s.key -aes256 -passout pass:secret -out %s", certs->dir, name, copy);
+}
+
+void certs_chain(const struct certs *certs, const char *first, const char *second, const char *name)
+{
+    shell("cd %s && cat %s.pem %s.pem >%s", certs->dir, first, second, name);
 }
 
 /* The CAs of the servers before it too: a test may have several. */

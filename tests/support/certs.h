@@ -21,11 +21,18 @@ struct cert_wish {
     const char *alt;            /* subjectAltName, "DNS:localhost,IP:127.0.0.1" */
     const char *ca;             /* that signs it; NULL: "ca"; "": self-signed */
     const char *from, *to;      /* validity, "20200101000000Z"; NULL: today and tomorrow */
+    const char *more;           /* a further extension, "extendedKeyUsage=clientAuth"; NULL: none */
     bool is_ca;
 };
 void certs_add(const struct certs *certs, const struct cert_wish *wish);
 /* dir/NAME: the CA's list of revoked certificates, with `revoked` in it (NULL: none). */
 void certs_revoke(const struct certs *certs, const char *revoked, const char *name);
+/* Appends to dir/NAME the list of revoked certificates of the CA `ca`, valid until `to`; NULL: for years. */
+void certs_add_list(const struct certs *certs, const char *ca, const char *to, const char *name);
+/* A copy of NAME.key that is encrypted: dir/COPY. */
+void certs_encrypt_key(const struct certs *certs, const char *name, const char *copy);
+/* dir/NAME: the certificates FIRST, SECOND, as a server sends its chain. */
+void certs_chain(const struct certs *certs, const char *first, const char *second, const char *name);
 /* The path of a file there. Static memory, the last eight calls'. */
 const char *certs_file(const struct certs *certs, const char *name);
 
