@@ -36,7 +36,7 @@ struct reader { /* what is being put together */
     int argc;
     char **argv;
     char *shell; /* -c */
-    bool grace_given;
+    bool lease_given, grace_given;
     int stands_at; /* the word that getopt is at: for messages */
     enum parsed result;
     char complaint[1024]; /* the first one; said at the end, when it is known whether by --json */
@@ -182,6 +182,7 @@ static void read_holding(struct reader *r, int option)
     struct options *o = r->options;
     switch (option) {
     case OPT_LEASE:
+        r->lease_given = true;
         read_duration(r, "--lease", &lease, &o->lease_ms);
         break;
     case OPT_MAX_HOLD:
@@ -352,6 +353,22 @@ static void check_command(struct reader *r)
     }
 }
 
+/* The library takes the URL's, so it is that of --max-hold, --grace and the messages too. */
+static void check_lease(struct reader *r)
+{
+    struct options *o = r->options;
+    char lease[32], url[32];
+    int64_t ms = url_lease_ms(o->url);
+    if (ms <= 0 || !OPTIONS_RUNS(o->command))
+        return;
+    if (ms < LEASE_LEAST_MS || ms > YEAR_MS)
+        complain(r, "the URL's ttl_ms of %s: a second to a year", text_duration(url, sizeof url, ms));
+    else if (r->lease_given && ms != o->lease_ms)
+        complain(r, "--lease is %s and the URL's ttl_ms %s: which lease?", text_duration(lease, sizeof lease, o->lease_ms),
+                 text_duration(url, sizeof url, ms));
+    o->lease_ms = ms;
+}
+
 /* An outage of half of the lease is survived: a tenth is for the time between two renewals (run.c), an eighth for doubt
  * (lease.h), a sixth for the grace, and the rest for the reconnection. */
 static void check_grace(struct reader *r)
@@ -416,10 +433,12 @@ static void check(struct reader *r)
         check_name(r);
     if (r->result == PARSED_GO)
         check_command(r);
-    if (r->result == PARSED_GO)
-        check_grace(r);
     if (r->result == PARSED_GO && !url_find(&r->options->url, &r->options->url_file, why, sizeof why))
         complain(r, "%s", why);
+    if (r->result == PARSED_GO)
+        check_lease(r);
+    if (r->result == PARSED_GO)
+        check_grace(r);
     if (r->result == PARSED_GO && !access_find(&r->options->access, r->options->url, why, sizeof why))
         complain(r, "%s", why);
 }

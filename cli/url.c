@@ -130,3 +130,12 @@ bool url_has_masters(const char *url)
 {
     return begins(url, "redlock:") || begins(url, "redlocks:");
 }
+
+int64_t url_lease_ms(const char *url)
+{
+    static const char name[] = "ttl_ms=";
+    const char *at = url_has_masters(url) ? strchr(url, '?') : NULL;
+    while (at && strncmp(at + 1, name, strlen(name)) != 0)
+        at = strchr(at + 1, '&');
+    return at ? strtoll(at + 1 + strlen(name), NULL, 10) : 0;
+}

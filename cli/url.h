@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The options (NULL: not given) before the environment; two of one kind are one too many. On success *url is the URL
  * and *file where it was read from, or NULL; both live as long as the process. False: `why` says what is wrong. */
@@ -15,5 +16,8 @@ bool url_has_password(const char *url);
 /* What a URL begins with decides; in any case, as for the library. With TLS? Several masters, redlock? */
 bool url_has_tls(const char *url);
 bool url_has_masters(const char *url);
+
+/* The lease that the URL of several masters gives (ttl_ms); 0: none, or not one that can be read. */
+int64_t url_lease_ms(const char *url);
 
 #endif

@@ -155,8 +155,9 @@ uint64_t hlk_pipeline_epoch(hlk_pipeline *pipeline);           /* of the living 
  * process that is connected now, or was last. */
 int64_t hlk_pipeline_server_since(hlk_pipeline *pipeline);
 
-/* The latest moment at which that process may have started. */
-int64_t hlk_pipeline_server_started(hlk_pipeline *pipeline);
+/* The latest moment at which that process may have started. *told: the server has said so; else it is when this client
+ * met it, for the user may not run INFO. */
+int64_t hlk_pipeline_server_started(hlk_pipeline *pipeline, bool *told);
 
 /* The stream of this epoch answered with something that was not the answer: it is out of step, and ended;
  * the log says so. */

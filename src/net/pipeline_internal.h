@@ -46,6 +46,7 @@ struct hlk_pipeline {
     uint64_t server;                    /*   the server's process; 0: not known */
     int64_t since_ms;                   /*   it is the same since then */
     int64_t started_ms;                 /*   that process began then, at the latest */
+    bool start_told;                    /*   by the server; else it is when we met it */
     unsigned expecting;                 /*   threads that wait for calls of others' (hlk_pipeline_expect) */
     int64_t sent_ns;                    /*   when the last write began, in whichever stream */
     int64_t down_ms;                    /*   not UP: since then */

@@ -44,15 +44,17 @@ void hlk_pipeline_meet(struct hlk_pipeline *pipeline, uint64_t server, int64_t u
     if (!server || server != pipeline->server) {
         pipeline->since_ms = sent_ms < pipeline->up_ms ? pipeline->up_ms : sent_ms + 1;
         /* Of a process that took the place of one that was known the server's clock need not be believed. */
-        pipeline->started_ms = pipeline->up_ms - (pipeline->server ? 0 : uptime_ms);
+        pipeline->started_ms = pipeline->up_ms - (pipeline->server || uptime_ms < 0 ? 0 : uptime_ms);
+        pipeline->start_told = uptime_ms >= 0;
     }
     pipeline->server = server;
 }
 
-int64_t hlk_pipeline_server_started(hlk_pipeline *pipeline)
+int64_t hlk_pipeline_server_started(hlk_pipeline *pipeline, bool *told)
 {
     hlk_mutex_lock(&pipeline->mu);
     int64_t started = pipeline->started_ms;
+    *told = pipeline->start_told;
     hlk_mutex_unlock(&pipeline->mu);
     return started;
 }

@@ -114,18 +114,21 @@ static void vote_distrust(struct hlk_vote *vote)
 }
 
 /* 0: the master counts. Else how long ago it started, at the least. */
-static int64_t young_ms(const struct hlk_vote *vote)
+static int64_t young_ms(const struct hlk_vote *vote, bool *told)
 {
     const struct hlk_round *round = vote->round;
-    int64_t age = vote->sent_ms - hlk_pipeline_server_started(vote->cmd.pipeline);
+    int64_t age = vote->sent_ms - hlk_pipeline_server_started(vote->cmd.pipeline, told);
     return age < round->quorum->opts.restart_delay_ms ? age > 0 ? age : 1 : 0;
 }
 
-static void vote_keep_out(struct hlk_vote *vote, int64_t age_ms)
+static void vote_keep_out(struct hlk_vote *vote, int64_t age_ms, bool told)
 {
+    static const char started[] = "started %lld ms ago, counts from %lld ms on (restart_delay_ms)",
+                      met[] = "met %lld ms ago, counts from %lld ms on (restart_delay_ms): when it started is not known "
+                              "without the right to INFO (docs/acl.md)";
     struct hlk_error error;
-    (void)hlk_error_set(&error, HLK_E_CONNECT, "started %lld ms ago, counts from %lld ms on (restart_delay_ms)",
-                        (long long)age_ms, (long long)vote->round->quorum->opts.restart_delay_ms);
+    (void)hlk_error_set(&error, HLK_E_CONNECT, told ? started : met, (long long)age_ms,
+                        (long long)vote->round->quorum->opts.restart_delay_ms);
     vote->young = true;
     vote_fail(vote, &error, false);
 }
@@ -135,10 +138,11 @@ static void vote_read_acquire(struct hlk_vote *vote, const redisReply *reply)
     struct hlk_answer answer = { 0 };
     switch (vote->round->quorum->layout->read_acquire(&vote->cmd, reply, &answer)) {
     case HLK_ANSWER_ACQUIRED: {
-        int64_t age = young_ms(vote); /* maybe it has become another process since it was sent */
+        bool told;
+        int64_t age = young_ms(vote, &told); /* maybe it has become another process since it was sent */
         if (age) {
             vote->cmd.doubt = true;
-            vote_keep_out(vote, age);
+            vote_keep_out(vote, age, told);
         } else {
             vote_count(vote, HLK_VOTE_YES);
         }
@@ -244,10 +248,10 @@ static void vote_send(struct hlk_vote *vote)
 void hlk_vote_ask(struct hlk_vote *vote)
 {
     struct hlk_error error;
-    bool asks_age = vote->round->acquires && hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK;
-    int64_t age = asks_age ? young_ms(vote) : 0;
+    bool told, asks_age = vote->round->acquires && hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK;
+    int64_t age = asks_age ? young_ms(vote, &told) : 0;
     if (age)
-        vote_keep_out(vote, age);
+        vote_keep_out(vote, age, told);
     else
         vote_send(vote);
 }

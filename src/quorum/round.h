@@ -65,7 +65,7 @@ struct hlk_round {
     unsigned yes, open;         /*   answers; those that are still to come */
     int64_t release_until_ms;   /* 0: no release yet; else for how long it is repeated, and: */
     bool release_eager;
-    unsigned freed, absent, settled, releases;
+    unsigned freed, absent, refused, settled, releases;
     struct hlk_error refusal;   /*   of a release */
     struct hlk_vote votes[];
 };

@@ -2,15 +2,24 @@
 #include "base/clock.h"
 #include "quorum/round.h"
 
+/* With what is still to come neither a majority can be free nor the hold be known as lost: the refusals decide. */
+static bool refusals_decide(const struct hlk_round *round)
+{
+    unsigned open = round->releases - round->settled, never = round->n - round->releases;
+    return round->refused > 0 && round->freed + never + open < round->need &&
+           round->n - round->absent - never - open >= round->need;
+}
+
 static void count_release(struct hlk_round *round, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
     hlk_mutex_lock(&round->mu);
     round->settled++;
     round->freed += outcome == HLK_RELEASE_DONE || outcome == HLK_RELEASE_ABSENT_REPEATED;
     round->absent += outcome == HLK_RELEASE_ABSENT || outcome == HLK_RELEASE_UNKNOWN;
+    round->refused += error != NULL;
     if (error)
         round->refusal = *error;
-    bool over = round->freed >= round->need || round->settled == round->releases;
+    bool over = round->freed >= round->need || round->settled == round->releases || refusals_decide(round);
     hlk_mutex_unlock(&round->mu);
     if (!over || atomic_exchange(&round->released, true))
         return;
@@ -95,11 +104,21 @@ void hlk_vote_sent(struct hlk_vote *vote)
         count_release(round, HLK_RELEASE_GIVEN_UP, NULL);
 }
 
+/* Masters whose releases are not settled, and that have refused each attempt so far. */
+static unsigned refused_so_far(const struct hlk_round *round, struct hlk_error *last)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < round->n; i++)
+        n += hlk_releases_refused(&round->quorum->client->nodes[i].releases, round->hold, last);
+    return n;
+}
+
 enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error)
 {
     hlk_mutex_lock(&round->mu);
     unsigned freed = round->freed, settled = round->settled, releases = round->releases;
     unsigned never = round->n - releases, absent = round->absent + never;
+    bool refused = settled == releases ? round->refused > 0 : refusals_decide(round);
     struct hlk_error refusal = round->refusal;
     hlk_mutex_unlock(&round->mu);
     if (freed >= round->need)
@@ -108,8 +127,13 @@ enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *er
         return hlk_error_set(error, HLK_LOST, "%u of %u masters did not have the hold any more", absent, round->n);
     if (freed + never >= round->need)
         return HLK_OK;
-    if (settled == releases && refusal.status != HLK_OK)
+    if (refused)
         return hlk_error_set(error, refusal.status, "confirmed by %u of %u masters, refused: %s", freed, round->n,
+                             refusal.text);
+    unsigned refused_now = refused_so_far(round, &refusal);
+    if (refused_now > 0 && freed + never + releases - settled - refused_now < round->need)
+        return hlk_error_set(error, refusal.status,
+                             "confirmed by %u of %u masters, refused: %s; repeated in the background", freed, round->n,
                              refusal.text);
     return hlk_error_set(error, HLK_E_UNSURE,
                          "sent, and confirmed by %u of %u masters in time; repeated in the background", freed,

@@ -91,6 +91,43 @@ Test(redlock, without_a_majority_names_each_master_that_is_away)
     command_free(c);
 }
 
+static void has_lease(const char *ms)
+{
+    char url[1200];
+    snprintf(url, sizeof url, "%s&ttl_ms=%s", getenv("HASPLOCK_URL"), ms);
+    setenv("HASPLOCK_URL", url, 1);
+}
+
+/* It is shorter than an eighth of the default: a renewal each tenth of that would come too late. */
+Test(redlock, lease_of_the_url_is_that_of_run)
+{
+    has_lease("1500");
+    struct command *c = COMMAND("run", "--json", "t", "--", "sleep", "3");
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "\"lease_ms\":1500"), "%s", c->text[ERR]);
+    command_free(c);
+    cr_assert_eq(RUN("run", "--lease", "1.5", "t", "--", "true"), 0);
+}
+
+Test(redlock, two_different_leases_are_refused)
+{
+    has_lease("1500");
+    struct command *c = COMMAND("run", "--lease", "3", "t", "--", "true");
+    cr_assert_eq(command_end(c), 64, "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "--lease is 3 s and the URL's ttl_ms 1.5 s: which lease?"), "%s",
+                       c->text[ERR]);
+    command_free(c);
+}
+
+Test(redlock, lease_of_the_url_has_the_bounds_of_the_option)
+{
+    has_lease("500");
+    struct command *c = COMMAND("run", "t", "--", "true");
+    cr_assert_eq(command_end(c), 64, "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "ttl_ms of 500 ms: a second to a year"), "%s", c->text[ERR]);
+    command_free(c);
+}
+
 Test(redlock, refuses_what_is_about_one_server)
 {
     struct command *c = COMMAND("run", "--fenced", "t", "--", "true");

@@ -242,6 +242,19 @@ Test(quorum, leaves_out_a_master_that_started_less_than_restart_delay_ms_ago)
     cr_assert_eq(quorum_keys("t"), 0);
 }
 
+Test(quorum, says_that_a_masters_start_is_not_known_without_the_right_to_info)
+{
+    struct hlk_quorum_opts opts = quorum_opts();
+    opts.restart_delay_ms = 60000;
+    for (int i = 0; i < 3; i++)
+        (void)raw(views[i], "ACL SETUSER default -info");
+    hlk_quorum *q = quorum_make(quorum_open(3, NULL), "t", &opts);
+    cr_assert_eq(hlk_quorum_acquire(q, HLK_NOWAIT), HLK_E_CONNECT);
+    cr_assert(strstr(hlk_last_error(), "without the right to INFO"), "%s", hlk_last_error());
+    for (int i = 0; i < 3; i++)
+        (void)raw(views[i], "ACL SETUSER default +info");
+}
+
 /* Longer than a wait for servers that are away. It knows when they count. */
 Test(quorum, waits_for_masters_that_have_just_started)
 {

@@ -77,6 +77,50 @@ Test(quorum_release, is_a_loss_if_one_of_a_bare_majority_does_not_know_it)
     WAIT_FOR(quorum_keys("t") == 0);
 }
 
+/* --- masters that refuse --- */
+
+static void forbid(int i, const char *scripts)
+{
+    (void)raw(views[i], "ACL SETUSER default %sevalsha %seval", scripts, scripts);
+}
+
+/* The third one, which is silent, could not make it a majority. */
+Test(quorum_release, that_two_of_three_refuse_is_said_at_once)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = 60000;
+    hlk_quorum *q = held(quorum_open(3, &opts), NULL);
+    WAIT_FOR(quorum_keys("t") == 3);
+    proxy_freeze(proxies[2], true);
+    forbid(0, "-");
+    forbid(1, "-");
+    int64_t before_ms = hlk_now_ms();
+    cr_assert_eq(hlk_quorum_release(q), HLK_E_AUTH, "%s", hlk_last_error());
+    cr_assert_lt(hlk_now_ms() - before_ms, 30000);
+    forbid(0, "+");
+    forbid(1, "+");
+    proxy_freeze(proxies[2], false);
+    (void)raw(views[0], "DEL t");
+    (void)raw(views[1], "DEL t");
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
+/* Too few replicas, say, which may pass: it is repeated, and what is known is the refusal. */
+Test(quorum_release, that_most_masters_refuse_for_now_is_their_refusal)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    opts.reply_timeout_ms = 1000;
+    hlk_quorum *q = held(quorum_open(3, &opts), NULL);
+    WAIT_FOR(quorum_keys("t") == 3);
+    for (int i = 0; i < 2; i++)
+        (void)raw(views[i], "CONFIG SET min-replicas-to-write 1");
+    cr_assert_eq(hlk_quorum_release(q), HLK_E_SERVER, "%s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), "NOREPLICAS"), "%s", hlk_last_error());
+    for (int i = 0; i < 2; i++)
+        (void)raw(views[i], "CONFIG SET min-replicas-to-write 0");
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
 /* --- masters that answer late --- */
 
 /* The masters have run it, and their answers wait: a try that got no majority is taken back there too. */
