@@ -469,7 +469,7 @@ void hlk_dial_start(struct hlk_dial *dial)
     dial->server = 0;
     dial->is_replica = false;
     *dial->host = '\0';
-    dial->uptime_ms = 0;
+    dial->uptime_ms = -1;
     memset(&dial->error, 0, sizeof dial->error);
     switch (url->kind) {
     case HLK_URL_UNIX:

@@ -83,7 +83,7 @@ struct hlk_dial {                       /* loop thread only */
     unsigned role_reply;                /* its index, if there is a locator */
     bool is_replica;
     uint64_t server;                    /* what the greeting has learnt of it; 0: not known */
-    int64_t uptime_ms;                  /* 0: not known */
+    int64_t uptime_ms;                  /* -1: not known */
     struct hlk_error error;
 };
 

@@ -36,8 +36,10 @@ static uint64_t server_of(unsigned i, const redisReply *reply)
 static int64_t uptime_of(unsigned i, const redisReply *reply)
 {
     const char *uptime = probed(i, reply, UPTIME);
-    long long seconds = uptime ? strtoll(uptime, NULL, 10) : 0;
-    return seconds > 0 && seconds < INT64_MAX / 2000 ? (int64_t)(seconds - 1) * 1000 : -1;
+    long long seconds = uptime && *uptime ? strtoll(uptime, NULL, 10) : -1;
+    if (seconds < 0 || seconds > INT64_MAX / 2000)
+        return -1;
+    return seconds > 0 ? (int64_t)(seconds - 1) * 1000 : 0;
 }
 
 static enum hlk_status check_subscribe(const redisReply *reply, struct hlk_error *error)
