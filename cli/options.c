@@ -364,8 +364,8 @@ static void check_lease(struct reader *r)
     if (ms < LEASE_LEAST_MS || ms > YEAR_MS)
         complain(r, "the URL's ttl_ms of %s: a second to a year", text_duration(url, sizeof url, ms));
     else if (r->lease_given && ms != o->lease_ms)
-        complain(r, "--lease is %s and the URL's ttl_ms %s: which lease?", text_duration(lease, sizeof lease, o->lease_ms),
-                 text_duration(url, sizeof url, ms));
+        complain(r, "--lease is %s and the URL's ttl_ms %s: which lease?",
+                 text_duration(lease, sizeof lease, o->lease_ms), text_duration(url, sizeof url, ms));
     o->lease_ms = ms;
 }
 

@@ -122,9 +122,9 @@ static bool refuse_link(const struct hlk_tls *tls, long code, struct hlk_error *
         (void)hlk_error_set(error, HLK_E_AUTH, "TLS: %s is revoked", link);
         return true;
     case X509_V_ERR_UNABLE_TO_GET_CRL:
-        (void)hlk_error_set(error, HLK_E_AUTH,
-                            "TLS: whether %s is revoked is not known: the CRL file has no list of the CA that signed it",
-                            link);
+        (void)hlk_error_set(
+            error, HLK_E_AUTH,
+            "TLS: whether %s is revoked is not known: the CRL file has no list of the CA that signed it", link);
         return true;
     case X509_V_ERR_CRL_HAS_EXPIRED:
         (void)hlk_error_set(error, HLK_E_AUTH,

@@ -124,8 +124,9 @@ static int64_t young_ms(const struct hlk_vote *vote, bool *told)
 static void vote_keep_out(struct hlk_vote *vote, int64_t age_ms, bool told)
 {
     static const char started[] = "started %lld ms ago, counts from %lld ms on (restart_delay_ms)",
-                      met[] = "met %lld ms ago, counts from %lld ms on (restart_delay_ms): when it started is not known "
-                              "without the right to INFO (docs/acl.md)";
+                      met[] =
+                          "met %lld ms ago, counts from %lld ms on (restart_delay_ms): when it started is not known "
+                          "without the right to INFO (docs/acl.md)";
     struct hlk_error error;
     (void)hlk_error_set(&error, HLK_E_CONNECT, told ? started : met, (long long)age_ms,
                         (long long)vote->round->quorum->opts.restart_delay_ms);

@@ -42,10 +42,10 @@ struct chain {
     const char *what;
     struct cert_wish mid, leaf; /* name, ca and alt are filled in */
     const char *revoked;
-    unsigned lists;       /* 0: no CRL file */
-    bool without_mid;     /* the server sends its own certificate alone */
+    unsigned lists;        /* 0: no CRL file */
+    bool without_mid;      /* the server sends its own certificate alone */
     const char *must_name; /* tls_server_name */
-    const char *words;    /* of the error; NULL: it is used */
+    const char *words;     /* of the error; NULL: it is used */
 };
 
 static const struct chain chains[] = {
@@ -69,7 +69,9 @@ static const struct chain chains[] = {
     { .what = "intermediate expired",
       .mid = { .from = "20200101000000Z", .to = PAST },
       .words = "the CA \"mid\", on which the server's depends, has expired (2021-03-04 05:06:07 UTC)" },
-    { .what = "server not yet valid", .leaf = { .from = FUTURE }, .words = "the server's certificate is not valid yet" },
+    { .what = "server not yet valid",
+      .leaf = { .from = FUTURE },
+      .words = "the server's certificate is not valid yet" },
     { .what = "intermediate not yet valid",
       .mid = { .from = FUTURE },
       .words = "the CA \"mid\", on which the server's depends, is not valid yet (from 2090-01-01" },
@@ -77,9 +79,7 @@ static const struct chain chains[] = {
       .mid = { .more = "nameConstraints=critical,permitted;DNS:example.test" },
       .words = "permitted subtree violation" },
     { .what = "intermediate that is no CA", .mid = { .is_ca = false, .alt = "DNS:no.ca" }, .words = "CA" },
-    { .what = "server's for another purpose",
-      .leaf = { .more = "extendedKeyUsage=clientAuth" },
-      .words = "purpose" },
+    { .what = "server's for another purpose", .leaf = { .more = "extendedKeyUsage=clientAuth" }, .words = "purpose" },
     { .what = "intermediate not sent", .without_mid = true, .words = "is not trusted" },
     { .what = "another name", .must_name = "redis.test", .words = "is for localhost, and not for \"redis.test\"" },
 };
