@@ -45,8 +45,8 @@ static bool add_escaped(struct json *json, const char *s)
             code[0] = '\\';
             code[1] = *s;
             fits = add(json, code, 2);
-        } else if ((unsigned char)*s < ' ' || *s == 0x7f) {
-            int escaped = snprintf(code, sizeof code, "\\u%04x", (unsigned char)*s);
+        } else if (text_harmful(s, len) >= 0) { /* JSON would allow most of them, a terminal that shows it obeys them */
+            int escaped = snprintf(code, sizeof code, "\\u%04x", (unsigned)text_harmful(s, len) & 0xffffu);
             fits = add(json, code, (size_t)escaped);
         } else {
             fits = add(json, s, len);

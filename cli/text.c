@@ -40,11 +40,17 @@ static bool may_harm(unsigned code)
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
 }
 
+int text_harmful(const char *s, size_t len)
+{
+    unsigned code = code_point(s, len);
+    return may_harm(code) ? (int)code : -1;
+}
+
 /* Writes the character at `s` as it is shown; *len is its length in `s`. Returns the length written. */
 static size_t show_one(char *out, size_t size, const char *s, size_t *len)
 {
     *len = text_utf8_length(s);
-    if (*len == 0 || may_harm(code_point(s, *len))) {
+    if (*len == 0 || text_harmful(s, *len) >= 0) {
         size_t n = 0;
         *len += *len == 0;
         for (size_t i = 0; i < *len; i++)

@@ -10,6 +10,10 @@
  * after a NUL, which is no continuation byte. */
 size_t text_utf8_length(const char *s);
 
+/* The code point of the well-formed character at `s`, of that length, if it is one that a terminal acts on, or that
+ * changes the direction of writing: U+0000 to U+FFFF. -1: it is not. */
+int text_harmful(const char *s, size_t len);
+
 /* `bytes` as a terminal may show them: UTF-8 as it is; \" and \\ for quotes and backslashes; \xNN for control
  * characters, for those that change the direction of writing, and for invalid UTF-8. "..." if cut. Returns buf. */
 const char *text_shown(char *buf, size_t size, const char *bytes);

@@ -157,7 +157,7 @@ struct hlk_client_opts {
  * redlock://[user[:pass]@]host[:port][/db],...[?option=number&...]: independent masters, of which a majority decides
  * (quorum.h); redlocks:// with TLS. Each host has its own user, port and db, and may also be unix:/path. Options are
  * the numbers of struct hlk_quorum_opts by their names; there a 0 means 0, and ttl_ms is watchdog_ms by default. Its
- * locks are HLK_LOCK_PLAIN, HLK_LOCK_NON_REENTRANT and HLK_LOCK_STRING; hlk_lock_list returns HLK_E_INVALID.
+ * locks are HLK_LOCK_PLAIN, HLK_LOCK_NON_REENTRANT and HLK_LOCK_STRING.
  * `opts`: NULL for the defaults.
  * HLK_OK           *out is the client; the caller closes it
  * HLK_E_INVALID    the URL or an option is wrong, and the error says which. *out is NULL, as on every other error

@@ -65,8 +65,11 @@ static void release_inbox(struct hlk_acquire_op *op)
         hlk_channel_release_inbox(channels);
 }
 
+/* How messages of a cluster come is known with the map of its slots: before that nothing is subscribed. */
 void hlk_acquire_listen_retain(struct hlk_acquire_op *op)
 {
+    if (!hlk_cluster_known(op->node))
+        return;
     op->inbox_retained = true;
     retain_inbox(op);
 }

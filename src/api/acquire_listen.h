@@ -8,7 +8,7 @@
 /* Called with true when a wait for messages begins, with false when it ends. In between the loop thread reads the
  * messages of an acquire that has no thread. */
 void hlk_acquire_listen_eager(struct hlk_acquire_op *op, bool more);
-/* The inbox stays subscribed while it is behind others in the local queue. */
+/* The inbox stays subscribed while it is behind others in the local queue. No-op before a cluster's map is known. */
 void hlk_acquire_listen_retain(struct hlk_acquire_op *op);
 /* Called before each command once it may listen somewhere: moves the listeners to the server that keeps the lock
  * now. */

@@ -89,6 +89,12 @@ static inline struct hlk_node *hlk_node_server(struct hlk_node *node, unsigned i
     return i < atomic_load(&node->cluster->count) ? node->cluster->servers[i] : NULL;
 }
 
+/* False: of a cluster whose map of slots was not read yet. */
+static inline bool hlk_cluster_known(const struct hlk_node *node)
+{
+    return !node->cluster || atomic_load(&node->cluster->known);
+}
+
 /* The server that keeps the lock now. */
 static inline struct hlk_node *hlk_node_of(struct hlk_node *node, const char *name, size_t len)
 {

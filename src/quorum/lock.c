@@ -54,8 +54,10 @@ static struct hlk_quorum *make_of(const hlk_lock *lock, struct hlk_holder holder
         hlk_quorum_make(lock->client, lock->name, hlk_lock_text_len(lock), sizeof(struct key_rest), &opts);
     if (!quorum)
         return NULL;
+    hlk_mutex_lock(&quorum->all->mu); /* it is among all of them already: a thread that ends looks at their holders */
     memcpy(quorum->name, key, len);
     quorum->holder = holder;
+    hlk_mutex_unlock(&quorum->all->mu);
     return quorum;
 }
 

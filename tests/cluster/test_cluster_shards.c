@@ -1,6 +1,7 @@
 /* Sharded pub/sub: messages about a lock stay on the server that keeps it, and Redisson's clients get theirs. */
 #include "fixture.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,32 @@ Test(cluster_shards, threads_of_a_process_are_served_in_turn)
     for (int i = 0; i < 3; i++)
         cr_assert_eq(actor_end(waiters[i]), HLK_OK);
     cr_assert_eq(fixture_counters(two).woken_by_ttl, 0);
+}
+
+static void stop_masters(int signal)
+{
+    for (int i = 0; i < MASTERS; i++)
+        kill(cluster->servers[i]->pid, signal);
+}
+
+/* A client that is opened lazily learns with the map whether pub/sub is sharded. */
+Test(cluster_shards, nothing_stays_subscribed_for_waits_that_began_before_the_map_was_known)
+{
+    struct hlk_client_opts opts = patient_opts();
+    struct actor *waiters[4];
+    opts.flags |= HLK_OPEN_LAZY;
+    hlk_client *client = fixture_open_at(cluster->url, &opts);
+    hlk_lock *lock = lock_at(client, 1, 0, NULL);
+    stop_masters(SIGSTOP);
+    for (int i = 0; i < 4; i++) {
+        waiters[i] = actor_start_passing(lock);
+        WAIT_FOR_WAITERS(client, i + 1);
+    }
+    stop_masters(SIGCONT);
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(actor_end(waiters[i]), HLK_OK);
+    for (int i = 0; i < MASTERS; i++)
+        WAIT_FOR(strcmp(raw(cluster->redis[i], "CLIENT LIST TYPE pubsub"), "\"\"") == 0);
 }
 
 Test(cluster_shards, an_operator_s_break_reaches_a_holder_that_waits_for_the_same_lock_s_inbox)
