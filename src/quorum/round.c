@@ -48,14 +48,29 @@ void hlk_round_ref(struct hlk_round *round)
     atomic_fetch_add(&round->refs, 1);
 }
 
-void hlk_round_unref(struct hlk_round *round)
+static void round_free(struct hlk_round *round)
 {
-    if (!round || atomic_fetch_sub(&round->refs, 1) != 1)
-        return;
     struct hlk_quorum *quorum = round->quorum;
     hlk_mutex_fini(&round->mu);
     hlk_mem_free(round);
     hlk_quorum_unref(quorum);
+}
+
+static void round_on_end(struct hlk_post *post)
+{
+    struct hlk_round *round = HLK_CONTAINER(post, struct hlk_round, end);
+    hlk_loop_cancel(round->quorum->client->loop, &round->alarm);
+    round_free(round);
+}
+
+/* The loop may have the alarm in its hands. */
+void hlk_round_unref(struct hlk_round *round)
+{
+    if (!round || atomic_fetch_sub(&round->refs, 1) != 1)
+        return;
+    round->end.run = round_on_end;
+    if (!round->alarmed || !hlk_loop_try_post(round->quorum->client->loop, &round->end))
+        round_free(round);
 }
 
 /* --- counting --- */

@@ -59,6 +59,9 @@ struct hlk_round {
     atomic_bool decided, wants_resend;
     /* of the releases */
     atomic_bool released;       /* it is decided whether a majority is free */
+    struct hlk_alarm alarm;     /* `alarmed`: node_timeout_ms after the releases were sent */
+    struct hlk_post end;
+    bool alarmed;
 
     struct hlk_mutex mu;        /* rank ROUND; guards: */
     struct hlk_waker *waker;    /*   whom hlk_round_watch has named */

@@ -10,6 +10,17 @@ static bool refusals_decide(const struct hlk_round *round)
            round->n - round->absent - never - open >= round->need;
 }
 
+static void release_decide(struct hlk_round *round)
+{
+    if (atomic_exchange(&round->released, true))
+        return;
+    for (unsigned i = 0; i < round->n; i++)
+        atomic_store(&round->votes[i].release.optional, true);
+    hlk_round_wake(round);
+    if (round->on_released)
+        round->on_released(round);
+}
+
 static void count_release(struct hlk_round *round, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
     hlk_mutex_lock(&round->mu);
@@ -21,13 +32,20 @@ static void count_release(struct hlk_round *round, enum hlk_release_outcome outc
         round->refusal = *error;
     bool over = round->freed >= round->need || round->settled == round->releases || refusals_decide(round);
     hlk_mutex_unlock(&round->mu);
-    if (!over || atomic_exchange(&round->released, true))
-        return;
-    for (unsigned i = 0; i < round->n; i++)
-        atomic_store(&round->votes[i].release.optional, true);
-    hlk_round_wake(round);
-    if (round->on_released)
-        round->on_released(round);
+    if (over)
+        release_decide(round);
+}
+
+/* Masters that never granted it are free of it: with them a majority may be. Only a master that is silent could say
+ * that the hold was lost before; it had its time. */
+static void release_on_alarm(struct hlk_alarm *alarm)
+{
+    struct hlk_round *round = HLK_CONTAINER(alarm, struct hlk_round, alarm);
+    hlk_mutex_lock(&round->mu);
+    bool free = round->freed + round->n - round->releases >= round->need;
+    hlk_mutex_unlock(&round->mu);
+    if (free)
+        release_decide(round);
 }
 
 static void vote_on_released(struct hlk_release *pending, enum hlk_release_outcome outcome,
@@ -84,10 +102,15 @@ void hlk_round_release(struct hlk_round *round, bool eager)
         owes[i] = !vote->sending && vote_owes(vote);
         round->releases += owes[i] || vote->sending;
     }
+    bool alarmed = round->alarmed = round->releases < round->n && !round->release_at_ms;
+    round->alarm.fire = release_on_alarm;
     hlk_mutex_unlock(&round->mu);
     for (unsigned i = 0; i < round->n; i++)
         if (owes[i])
             vote_release(&round->votes[i], until_ms, eager);
+    if (alarmed)
+        hlk_loop_arm(round->quorum->client->loop, &round->alarm,
+                     hlk_clock_after(hlk_clock_ms(), round->quorum->opts.node_timeout_ms));
 }
 
 void hlk_vote_sent(struct hlk_vote *vote)

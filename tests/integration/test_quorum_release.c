@@ -3,6 +3,7 @@
 #include "quorum_fixture.h"
 
 #include <criterion/criterion.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static void start(void)
@@ -46,10 +47,10 @@ Test(quorum_release, that_too_few_answer_is_unsure_and_is_repeated)
 }
 
 /* Three masters, the second of which has refused it. */
-static hlk_quorum *held_by_two(void)
+static hlk_quorum *held_by_two(int64_t reply_timeout_ms)
 {
     struct hlk_client_opts opts = fixture_opts();
-    opts.reply_timeout_ms = 1000;
+    opts.reply_timeout_ms = reply_timeout_ms;
     hlk_client *client = quorum_open(3, &opts);
     (void)raw(views[1], "SET t else");
     hlk_quorum *q = held(client, NULL);
@@ -61,16 +62,54 @@ static hlk_quorum *held_by_two(void)
 /* The one that has refused it is free of it too: only one may still have it. */
 Test(quorum_release, is_done_when_no_majority_can_have_it_any_more)
 {
-    hlk_quorum *q = held_by_two();
+    hlk_quorum *q = held_by_two(1000);
     proxy_freeze(proxies[2], true);
     cr_assert_eq(hlk_quorum_release(q), HLK_OK, "%s", hlk_last_error());
     proxy_freeze(proxies[2], false);
     WAIT_FOR(quorum_keys("t") == 0);
 }
 
+/* The silent one had its node_timeout_ms. */
+Test(quorum_release, that_is_done_does_not_wait_for_a_master_that_is_not_needed)
+{
+    hlk_quorum *q = held_by_two(60000);
+    proxy_freeze(proxies[2], true);
+    int64_t before_ms = hlk_now_ms();
+    cr_assert_eq(hlk_quorum_release(q), HLK_OK, "%s", hlk_last_error());
+    cr_assert_lt(hlk_now_ms() - before_ms, 30000);
+    cr_assert_eq(hlk_quorum_acquire(q, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_quorum_release(q), HLK_OK, "%s", hlk_last_error());
+    proxy_freeze(proxies[2], false);
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
+static void on_done(hlk_lock *lock, enum hlk_status status, void *ctx)
+{
+    (void)lock;
+    atomic_store((atomic_int *)ctx, (int)status);
+}
+
+Test(quorum_release, without_a_thread_does_not_wait_for_it_either)
+{
+    struct hlk_client_opts opts = fixture_opts();
+    static atomic_int status = -1;
+    opts.reply_timeout_ms = 60000;
+    hlk_client *client = quorum_open_url(3, "&ttl_ms=60000&node_timeout_ms=300", &opts);
+    (void)raw(views[1], "SET t else");
+    hlk_lock *lock = quorum_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    quorum_read(client, 1);
+    (void)raw(views[1], "DEL t");
+    proxy_freeze(proxies[2], true);
+    cr_assert_eq(hlk_lock_release_async(lock, on_done, &status), HLK_OK);
+    WAIT_FOR(atomic_load(&status) == HLK_OK);
+    proxy_freeze(proxies[2], false);
+    WAIT_FOR(quorum_keys("t") == 0);
+}
+
 Test(quorum_release, is_a_loss_if_one_of_a_bare_majority_does_not_know_it)
 {
-    hlk_quorum *q = held_by_two();
+    hlk_quorum *q = held_by_two(1000);
     (void)raw(views[2], "DEL t");
     cr_assert_eq(hlk_quorum_release(q), HLK_LOST, "%s", hlk_last_error());
     cr_assert(strstr(hlk_last_error(), "2 of 3 masters did not have the hold any more"), "%s", hlk_last_error());
