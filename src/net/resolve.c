@@ -17,19 +17,58 @@
 typedef int lookup_fn(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 static _Atomic(lookup_fn *) played;
 
-/* A lookup that hangs cannot be ended: the dial that gives it up leaves its thread behind. */
-#define RUNNING_MOST 16
-static atomic_int running;
+/* A lookup that hangs cannot be ended: the dial that gives it up leaves its thread behind. A name whose lookups hang has
+ * a share of the threads, and leaves the rest to other names. */
+#define RUNNING_MOST 256
+#define RUNNING_OF_ONE 16
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* a leaf; guards: */
+static const char *running[RUNNING_MOST];              /*   the host that each thread looks up; NULL: no thread */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&mu);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&mu);
+}
 
 static void in_child(void) /* the threads belong to the parent */
 {
-    atomic_store(&running, 0);
+    memset(running, 0, sizeof running);
+    pthread_mutex_unlock(&mu);
 }
 
 static void watch_forks(void)
 {
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
+/* The place of a thread that looks up `host`. -1: too many do already. */
+static int take_place(const char *host)
+{
+    int place = -1, same = 0;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&mu);
+    for (int i = 0; i < RUNNING_MOST; i++) {
+        same += running[i] && strcmp(running[i], host) == 0;
+        place = place < 0 && !running[i] ? i : place;
+    }
+    if (same >= RUNNING_OF_ONE)
+        place = -1;
+    if (place >= 0)
+        running[place] = host;
+    pthread_mutex_unlock(&mu);
+    return place;
+}
+
+static void leave_place(int place)
+{
+    pthread_mutex_lock(&mu);
+    running[place] = NULL;
+    pthread_mutex_unlock(&mu);
 }
 
 struct hlk_resolve {
@@ -37,6 +76,7 @@ struct hlk_resolve {
     int fd; /* eventfd, counts 1 when done */
     char *host;
     char service[8]; /* the port */
+    int place;       /* in `running` */
 
     atomic_bool done; /* set by the thread after the next three, which then belong to the user: */
     int fault;        /*   EAI_..., 0: none */
@@ -76,22 +116,23 @@ static void *resolve_run(void *arg)
     struct hlk_resolve *lookup = arg;
     lookup_fn *play = atomic_load(&played);
     look_up(lookup, play ? play : getaddrinfo, 0);
+    leave_place(lookup->place);
     resolve_report(lookup);
     resolve_unref(lookup);
-    atomic_fetch_sub(&running, 1);
     return NULL;
 }
 
-/* The thread is detached, and all signals are blocked in it. Returns 0 or an errno. */
+/* The thread is detached, and all signals are blocked in it. Returns 0 or an errno, EBUSY: there are too many. */
 static int start_thread(struct hlk_resolve *lookup)
 {
     pthread_attr_t attr;
     pthread_t thread;
     sigset_t all, before;
-    pthread_once(&once, watch_forks);
-    int fault = atomic_fetch_add(&running, 1) >= RUNNING_MOST ? EAGAIN : pthread_attr_init(&attr);
+    if ((lookup->place = take_place(lookup->host)) < 0)
+        return EBUSY;
+    int fault = pthread_attr_init(&attr);
     if (fault) {
-        atomic_fetch_sub(&running, 1);
+        leave_place(lookup->place);
         return fault;
     }
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -101,7 +142,7 @@ static int start_thread(struct hlk_resolve *lookup)
     fault = pthread_create(&thread, &attr, resolve_run, lookup);
     if (fault) {
         atomic_fetch_sub(&lookup->refs, 1);
-        atomic_fetch_sub(&running, 1);
+        leave_place(lookup->place);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
@@ -136,9 +177,8 @@ struct hlk_resolve *hlk_resolve_start(const char *host, int port, struct hlk_err
     }
     int fault = start_thread(lookup);
     if (fault) {
-        bool hang = fault == EAGAIN && atomic_load(&running) >= RUNNING_MOST;
-        hlk_error_set(error, hang ? HLK_E_CONNECT : HLK_E_OS, "thread for the lookup of \"%s\": %s", host,
-                      hang ? "as many as there may be hang already" : strerror(fault));
+        hlk_error_set(error, fault == EBUSY ? HLK_E_CONNECT : HLK_E_OS, "thread for the lookup of \"%s\": %s", host,
+                      fault == EBUSY ? "as many as there may be hang already" : strerror(fault));
         resolve_unref(lookup);
         return NULL;
     }

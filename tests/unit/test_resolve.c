@@ -12,6 +12,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -286,11 +287,35 @@ Test(resolve, that_hangs_again_and_again_takes_no_more_than_so_many_threads)
         freeaddrinfo(take(lookups[i]));
         hlk_resolve_drop(lookups[i]);
     }
-    struct hlk_resolve *again = NULL;
-    hlk_resolve_play(finds);
-    WAIT_FOR((again = hlk_resolve_start("redis.example", 7000, &error)) != NULL); /* a thread ends after its reply */
+    struct hlk_resolve *again = start(finds, "redis.example");
     freeaddrinfo(take(again));
     hlk_resolve_drop(again);
+}
+
+static int hangs_for_some(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out)
+{
+    return (strncmp(host, "slow", 4) == 0 ? hangs : finds)(host, service, hints, out);
+}
+
+Test(resolve, of_names_that_hang_leaves_other_names_their_threads)
+{
+    enum { NAMES = 8, MOST = 16 };
+    struct hlk_resolve *lookups[NAMES][MOST];
+    for (int name = 0; name < NAMES; name++)
+        for (int i = 0; i < MOST; i++) {
+            char host[16];
+            snprintf(host, sizeof host, "slow%d.example", name);
+            lookups[name][i] = start(hangs_for_some, host);
+        }
+    struct hlk_resolve *other = start(hangs_for_some, "redis.example");
+    freeaddrinfo(take(other));
+    hlk_resolve_drop(other);
+    for (int i = 0; i < NAMES * MOST; i++)
+        sem_post(&go_on);
+    for (int i = 0; i < NAMES * MOST; i++) {
+        freeaddrinfo(take(lookups[i / MOST][i % MOST]));
+        hlk_resolve_drop(lookups[i / MOST][i % MOST]);
+    }
 }
 
 /* The hanging threads are the parent's. */
