@@ -37,15 +37,26 @@ static int64_t position_in(const struct hlk_waiter *waiters, size_t n, const cha
     return 0;
 }
 
-/* False: unknown. */
-static bool look(const struct waiting *w, struct look *look)
+static bool is_connected(const struct waiting *w)
+{
+    struct hlk_counters counters = { .size = sizeof counters };
+    return hlk_client_counters(w->client, &counters) != HLK_OK || counters.connected > 0;
+}
+
+/* False: unknown. *away: because no server answers. A query without a connection would last as long as the wait. */
+static bool look(const struct waiting *w, struct look *look, bool *away)
 {
     struct hlk_waiter waiters[QUEUE_MAX];
     size_t n;
     memset(look, 0, sizeof *look);
     look->state.size = sizeof look->state;
     waiters[0].size = sizeof waiters[0];
-    if (hlk_lock_query(w->lock, &look->state) != HLK_OK || !look->state.held || look->state.mine)
+    *away = !is_connected(w);
+    if (*away)
+        return false;
+    enum hlk_status status = hlk_lock_query(w->lock, &look->state);
+    *away = status == HLK_E_CONNECT;
+    if (status != HLK_OK || !look->state.held || look->state.mine)
         return false;
     if (hlk_lock_waiters(w->lock, waiters, QUEUE_MAX, &n) == HLK_OK)
         look->position = position_in(waiters, n, hlk_client_id(w->client));
@@ -61,7 +72,7 @@ static const char *position_text(int64_t position, char *buf, size_t size)
 }
 
 /* A terminal's line is cut at its end, so the important part comes first. */
-static void describe(const struct waiting *w, const struct look *look, char *buf, size_t size)
+static const char *describe(const struct waiting *w, const struct look *look, char *buf, size_t size)
 {
     struct holder holder;
     char who[400], position[64] = "", held[48] = "held";
@@ -78,6 +89,7 @@ static void describe(const struct waiting *w, const struct look *look, char *buf
     else
         snprintf(buf, size, "waiting: %s by %s, ttl %.1f s%s%s", held, who, (double)look->state.ttl_ms / 1000,
                  *position ? "; " : "", position);
+    return buf;
 }
 
 static void say_once(const struct waiting *w, const struct look *look)
@@ -89,20 +101,17 @@ static void say_once(const struct waiting *w, const struct look *look)
     json_int(&fields, "ttl_ms", look->state.ttl_ms);
     json_int(&fields, "position", look->position);
     json_int(&fields, "waited_ms", hlk_now_ms() - w->asked_at_ms);
-    describe(w, look, text, sizeof text);
-    say_with(&fields, SAY_VERBOSE, "%s", text);
+    say_with(&fields, SAY_VERBOSE, "%s", describe(w, look, text, sizeof text));
 }
 
 /* Not while in the background: the terminal then belongs to another job. */
-static void show_line(struct waiting *w, const struct look *look)
+static void show_line(struct waiting *w, const char *text)
 {
     struct winsize window = { 0 };
-    char text[700];
     if (tcgetpgrp(STDERR_FILENO) != getpgrp())
         return;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < COLUMNS_LEAST)
         window.ws_col = COLUMNS;
-    describe(w, look, text, sizeof text);
     say_status(text, window.ws_col);
     w->shown = true;
 }
@@ -113,15 +122,30 @@ static bool may_be_queued_soon(struct waiting *w, const struct look *seen)
     return !w->terminal && !w->reported && !w->nested && seen->position == 0 && ++w->looks < LOOKS;
 }
 
+static bool is_shown_by_now(const struct waiting *w)
+{
+    return w->terminal && hlk_now_ms() >= w->asked_at_ms + TERMINAL_MS;
+}
+
+/* Under the mutex. */
+static void report_away(struct waiting *w)
+{
+    char text[64];
+    snprintf(text, sizeof text, "waiting %" PRId64 " s: no server answers", (hlk_now_ms() - w->asked_at_ms) / 1000);
+    if (is_shown_by_now(w))
+        show_line(w, text);
+}
+
 /* Under the mutex. False: nothing more to show. */
 static bool report_look(struct waiting *w, const struct look *seen)
 {
+    char text[700];
     snprintf(w->holder, sizeof w->holder, "%s", seen->state.holder);
     w->itself = w->nested && around_has(seen->state.holder);
     if (w->itself)
         hlk_cancel_trigger(w->cancel);
-    else if (w->terminal && hlk_now_ms() >= w->asked_at_ms + TERMINAL_MS)
-        show_line(w, seen);
+    else if (is_shown_by_now(w))
+        show_line(w, describe(w, seen, text, sizeof text));
     else if (!w->terminal && !w->reported)
         say_once(w, seen);
     w->reported = true;
@@ -155,12 +179,14 @@ static void *report_wait(void *ctx)
     pthread_mutex_lock(&w->mu);
     while (more && !is_over_at(w, next_ms)) {
         pthread_mutex_unlock(&w->mu);
-        bool known = look(w, &seen);
+        bool away, known = look(w, &seen, &away);
         pthread_mutex_lock(&w->mu);
         known = known && !may_be_queued_soon(w, &seen);
         if (known && !w->over)
             more = report_look(w, &seen);
-        next_ms = hlk_now_ms() + (known ? TERMINAL_MS : SOON_MS);
+        else if (away && !w->over)
+            report_away(w);
+        next_ms = hlk_now_ms() + (known || (away && w->terminal) ? TERMINAL_MS : SOON_MS);
     }
     pthread_mutex_unlock(&w->mu);
     return NULL;

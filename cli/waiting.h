@@ -1,6 +1,7 @@
 /* waiting.h - shows what a wait waits for, while the main thread waits.
  *
- *     on a terminal    a line after a second, updated each second: holder, position in the queue, time waited
+ *     on a terminal    a line after a second, updated each second: holder, position in the queue, time waited; or
+ *                      that no server answers
  *     with -v, --json  one line, or event, a tenth of a second after the wait has begun
  *     within a run     that holds the same lock: the wait would never end, so it is ended at once
  *

@@ -86,7 +86,7 @@ struct hlk_list_opts {
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_list(hlk_client *client, struct hlk_list_opts *opts, hlk_list_fn *fn,
                                                    void *ctx);
 
-/* Counted since open, except for the two gauges. Each number is exact; they may be read an instant apart. */
+/* Counted since open, except for the gauges. Each number is exact; they may be read an instant apart. */
 struct hlk_counters {
     size_t   size;
     uint64_t held;              /* gauge: holds, nested ones not counted */
@@ -110,6 +110,7 @@ struct hlk_counters {
                                  * a command */
     uint64_t handed_back;       /* grants that arrived when nobody waited any more */
     uint64_t wait_us[32];       /* how long successful waits took: [i] counts those below 2^i us, not below 2^(i-1) */
+    uint64_t connected;         /* gauge: servers whose connection for commands is up */
 };
 
 /* Fills the first out->size bytes of *out; set `out.size = sizeof out` before the call. HLK_OK, HLK_E_INVALID,

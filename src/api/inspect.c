@@ -216,6 +216,7 @@ enum hlk_status hlk_client_counters(const hlk_client *client, struct hlk_counter
         .commands = wire.commands,
         .writes = wire.writes,
         .reconnects = wire.reconnects,
+        .connected = wire.connected,
     };
     for (int i = 0; i < 32; i++)
         all.wait_us[i] = from->wait_us[i];

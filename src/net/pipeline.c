@@ -386,5 +386,6 @@ void hlk_pipeline_counts(hlk_pipeline *pipeline, struct hlk_pipeline_counts *sum
     sum->commands += pipeline->counts.commands;
     sum->writes += pipeline->counts.writes;
     sum->reconnects += pipeline->counts.reconnects;
+    sum->connected += pipeline->state == HLK_PIPELINE_UP;
     hlk_mutex_unlock(&pipeline->mu);
 }

@@ -87,7 +87,7 @@ struct hlk_up {
     void (*run)(struct hlk_up *up);
 };
 
-struct hlk_pipeline_counts { uint64_t commands, writes, reconnects; };
+struct hlk_pipeline_counts { uint64_t commands, writes, reconnects, connected; };     /* connected: 1 or 0, now */
 
 enum hlk_status hlk_pipeline_create(hlk_pipeline **out, hlk_loop *loop, const struct hlk_endpoint *endpoint,
                                     const struct hlk_greeting *greeting, const struct hlk_pipeline_owner *owner,

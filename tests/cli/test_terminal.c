@@ -108,6 +108,20 @@ Test(terminal, shows_after_a_second_whom_it_waits_for_and_takes_that_back)
     command_free(c);
 }
 
+Test(terminal, shows_that_no_server_answers_while_it_waits_for_one)
+{
+    redisFree(redis);
+    redis = NULL;
+    server_kill(server);
+    struct command *c = in_sh("exec \"$0\" run t -- \"$1\" ready");
+    command_until(c, OUT, "hasplock: run \"t\": waiting 1 s: no server answers");
+    command_until(c, OUT, "waiting 2 s: no server answers");
+    server_restart(server, false);
+    command_until(c, OUT, "\r\033[Kready");
+    cr_assert_eq(command_end(c), 0);
+    command_free(c);
+}
+
 Test(terminal, shows_nothing_of_a_wait_that_is_over_at_once_nor_when_quiet)
 {
     hold_elsewhere();
