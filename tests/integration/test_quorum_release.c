@@ -92,17 +92,20 @@ static void on_done(hlk_lock *lock, enum hlk_status status, void *ctx)
 Test(quorum_release, without_a_thread_does_not_wait_for_it_either)
 {
     struct hlk_client_opts opts = fixture_opts();
+    struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
     static atomic_int status = -1;
     opts.reply_timeout_ms = 60000;
     hlk_client *client = quorum_open_url(3, "&ttl_ms=60000&node_timeout_ms=300", &opts);
+    lock_opts.owner = hlk_owner_create(client, NULL);
     (void)raw(views[1], "SET t else");
-    hlk_lock *lock = quorum_lock(client, "t", NULL);
+    hlk_lock *lock = quorum_lock(client, "t", &lock_opts);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     quorum_read(client, 1);
     (void)raw(views[1], "DEL t");
     proxy_freeze(proxies[2], true);
-    cr_assert_eq(hlk_lock_release_async(lock, on_done, &status), HLK_OK);
+    cr_assert_eq(hlk_lock_release_async(lock, on_done, &status), HLK_OK, "%s", hlk_last_error());
     WAIT_FOR(atomic_load(&status) == HLK_OK);
+    hlk_owner_destroy(lock_opts.owner);
     proxy_freeze(proxies[2], false);
     WAIT_FOR(quorum_keys("t") == 0);
 }
