@@ -96,7 +96,7 @@ static void begin(void)
 int main(int argc, char **argv)
 {
     pthread_t threads[THREADS + 4];
-    rounds = race_rounds(argc, argv, 100);
+    rounds = race_rounds(argc, argv, 300);
     begin();
     history = history_create((size_t)(THREADS * rounds));
     for (int i = 0; i < THREADS; i++)
