@@ -188,7 +188,7 @@ int hlk_conn_handshake(struct hlk_conn *conn, bool *blocked, struct hlk_error *e
 {
     char bytes[READ_SIZE];
     *blocked = false;
-    for (;;) {
+    for (bool fed = false;; fed = true) {
         struct hlk_error ignored;
         int done = hlk_tls_handshake(conn->tls, error);
         int sent = send_sealed(conn, done < 0 ? &ignored : error); /* an alert is sent when it was refused */
@@ -197,7 +197,7 @@ int hlk_conn_handshake(struct hlk_conn *conn, bool *blocked, struct hlk_error *e
         *blocked = sent == 0;
         if (done > 0)
             return 1;
-        ssize_t n = receive_bytes(conn, bytes, sizeof bytes, error);
+        ssize_t n = fed ? 0 : receive_bytes(conn, bytes, sizeof bytes, error);
         if (n <= 0)
             return (int)n;
         if (!feed_tls(conn, bytes, (size_t)n, error))

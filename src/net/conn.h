@@ -37,8 +37,8 @@ enum hlk_status hlk_conn_start(struct hlk_conn *conn, const struct sockaddr *add
                                struct hlk_error *error);
 enum hlk_status hlk_conn_connected(struct hlk_conn *conn, struct hlk_error *error);
 bool hlk_conn_adopt(struct hlk_conn *conn, int fd);     /* a socket that is connected; false: no memory */
-/* TLS: what can be done of the handshake now. 1: done; 0: the socket must be readable, or writable if *blocked; -1:
- * refused or broken, see error. */
+/* TLS: the next step of the handshake; reads at most once. 1: done; 0: the socket must be readable, or writable if
+ * *blocked; -1: refused or broken, see error. */
 int hlk_conn_handshake(struct hlk_conn *conn, bool *blocked, struct hlk_error *error);
 void hlk_conn_reset(struct hlk_conn *conn);
 

@@ -182,22 +182,21 @@ static void sentinel_flush(struct hlk_sentinel *sentinel)
         sentinel_fail(sentinel, &error);
 }
 
+/* Reads once: what a sentinel sends without end comes with the next events, and the loop does its other work between
+ * them. */
 static void sentinel_on_io(struct hlk_watch *io, unsigned events)
 {
     struct hlk_sentinel *sentinel = HLK_CONTAINER(io, struct hlk_sentinel, io);
     struct hlk_error error;
-    bool broken = false;
-    int got;
+    redisReply *reply;
     (void)events;
-    while (!broken && (got = hlk_conn_recv(&sentinel->conn, &error)) != 0) {
-        redisReply *reply = NULL;
-        broken = got < 0;
-        while (!broken && (reply = hlk_conn_reply(&sentinel->conn, &broken, &error))) {
-            broken = !sentinel_take_reply(sentinel, reply, &error);
-            freeReplyObject(reply);
-            if (sentinel->conn.fd < 0) /* a round that followed failed */
-                return;
-        }
+    int got = hlk_conn_recv(&sentinel->conn, &error);
+    bool broken = got < 0;
+    while (got > 0 && !broken && (reply = hlk_conn_reply(&sentinel->conn, &broken, &error))) {
+        broken = !sentinel_take_reply(sentinel, reply, &error);
+        freeReplyObject(reply);
+        if (sentinel->conn.fd < 0) /* a round that followed failed */
+            return;
     }
     if (broken)
         sentinel_fail(sentinel, &error);

@@ -284,6 +284,26 @@ Test(answers, of_an_older_epoch_do_not_count)
     cr_assert_not(fixture_logged(text));
 }
 
+/* --- too much */
+
+/* Each renewal is sent by the loop thread, which reads the flood, too. */
+Test(answers, that_never_end_leave_the_loop_to_its_other_work)
+{
+    enum { MORE_THAN_THE_KERNEL_KEEPS = 32 * 1024 * 1024 };
+    struct hlk_client_opts opts = fixture_opts();
+    opts.watchdog_ms = 3000;
+    hlk_client *client = fixture_open_at(fake_url(1), &opts);
+    hlk_lock *lock = held(client, "t");
+    fake_sentinel_flood(fakes[0], true);
+    WAIT_FOR(fake_sentinel_flooded(fakes[0]) > MORE_THAN_THE_KERNEL_KEEPS);
+    uint64_t renewed = fixture_counters(client).renewals;
+    WAIT_FOR(fixture_counters(client).renewals >= renewed + 3);
+    size_t flooded = fake_sentinel_flooded(fakes[0]);
+    WAIT_FOR(fake_sentinel_flooded(fakes[0]) > flooded);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
+}
+
 /* --- nobody to ask */
 
 Test(answers, that_nobody_gives_any_more_leave_the_client_with_the_master_that_it_knows)

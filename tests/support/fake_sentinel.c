@@ -7,11 +7,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CLIENTS_MAX = 16, BUFFER = 4096 };
+enum { CLIENTS_MAX = 16, BUFFER = 4096, FLOOD = 64 * 1024 };
 
 struct client {
     int fd;
@@ -26,8 +28,9 @@ struct fake_sentinel {
     int client_count;
 
     pthread_mutex_t mu; /* guards: */
-    bool stop;
+    bool stop, floods;
     int master, asked;
+    size_t flooded; /* bytes */
     uint64_t epoch;
     char message[256];           /* to be published */
     char user[64], password[64]; /* of the last AUTH */
@@ -114,6 +117,32 @@ static void publish(struct fake_sentinel *fake)
     pthread_mutex_unlock(&fake->mu);
 }
 
+/* Messages about other services. Blocks while a client reads more slowly, until it hangs up. */
+static void flood(struct fake_sentinel *fake)
+{
+    static const char message[] =
+        "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$30\r\ntother 127.0.0.1 1 127.0.0.1 2\r\n";
+    size_t len = 0;
+    char *bytes = malloc(FLOOD);
+    for (; len + sizeof message - 1 <= FLOOD; len += sizeof message - 1)
+        memcpy(bytes + len, message, sizeof message - 1);
+    for (int i = 0; i < fake->client_count; i++) {
+        ssize_t sent = send(fake->clients[i].fd, bytes, len, MSG_NOSIGNAL);
+        pthread_mutex_lock(&fake->mu);
+        fake->flooded += sent > 0 ? (size_t)sent : 0;
+        pthread_mutex_unlock(&fake->mu);
+    }
+    free(bytes);
+}
+
+static bool is_flooding(struct fake_sentinel *fake)
+{
+    pthread_mutex_lock(&fake->mu);
+    bool floods = fake->floods;
+    pthread_mutex_unlock(&fake->mu);
+    return floods;
+}
+
 static void take_new(struct fake_sentinel *fake)
 {
     int fd = accept(fake->listener, NULL, NULL);
@@ -139,7 +168,8 @@ static void *run(void *arg)
         int n = fake->client_count;
         for (int i = 0; i < n; i++)
             set[i + 2] = (struct pollfd){ fake->clients[i].fd, POLLIN, 0 };
-        poll(set, (nfds_t)n + 2, -1);
+        bool floods = is_flooding(fake);
+        poll(set, (nfds_t)n + 2, floods && n > 0 ? 0 : -1);
         eventfd_t rung;
         if (set[0].revents)
             (void)eventfd_read(fake->bell, &rung);
@@ -151,6 +181,8 @@ static void *run(void *arg)
         if (set[1].revents)
             take_new(fake);
         publish(fake);
+        if (floods)
+            flood(fake);
     }
     return NULL;
 }
@@ -202,6 +234,22 @@ void fake_sentinel_publish(struct fake_sentinel *fake, const char *payload)
     snprintf(fake->message, sizeof fake->message, "%s", payload);
     pthread_mutex_unlock(&fake->mu);
     (void)eventfd_write(fake->bell, 1);
+}
+
+void fake_sentinel_flood(struct fake_sentinel *fake, bool on)
+{
+    pthread_mutex_lock(&fake->mu);
+    fake->floods = on;
+    pthread_mutex_unlock(&fake->mu);
+    (void)eventfd_write(fake->bell, 1);
+}
+
+size_t fake_sentinel_flooded(struct fake_sentinel *fake)
+{
+    pthread_mutex_lock(&fake->mu);
+    size_t flooded = fake->flooded;
+    pthread_mutex_unlock(&fake->mu);
+    return flooded;
 }
 
 bool fake_sentinel_was_told(struct fake_sentinel *fake, const char *user, const char *password)

@@ -4,6 +4,7 @@
 #define HLK_TEST_FAKE_SENTINEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct fake_sentinel;
@@ -15,6 +16,9 @@ int fake_sentinel_port(const struct fake_sentinel *fake);
 
 void fake_sentinel_set(struct fake_sentinel *fake, int port_of_master, uint64_t epoch);     /* from now on */
 void fake_sentinel_publish(struct fake_sentinel *fake, const char *payload);    /* on +switch-master, to all */
+/* Sends its clients messages about other services, as many as they read. It answers them in between. */
+void fake_sentinel_flood(struct fake_sentinel *fake, bool on);
+size_t fake_sentinel_flooded(struct fake_sentinel *fake);   /* bytes of it, so far */
 bool fake_sentinel_was_told(struct fake_sentinel *fake, const char *user, const char *password);   /* by AUTH */
 int fake_sentinel_asked(struct fake_sentinel *fake);        /* how often for the address */
 
