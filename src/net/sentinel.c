@@ -129,6 +129,7 @@ static bool take_answer(struct hlk_sentinel *sentinel, enum question question, c
 
 static void end_round(struct hlk_sentinel *sentinel)
 {
+    sentinel->before = sentinel->answer;
     sentinel->answer = sentinel->next;
     sentinel->asking = false;
     hlk_backoff_reset(&sentinel->backoff);

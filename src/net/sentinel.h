@@ -30,9 +30,11 @@ struct hlk_sentinel_owner {
 };
 
 struct hlk_sentinel {
-    struct hlk_list link;               /* the owner's, like the next two */
+    struct hlk_list link;               /* the owner's, like the next four */
     bool learned;                       /* named by another sentinel, not by the URL */
     bool answered;                      /* in the current search */
+    struct hlk_sentinel_answer newest;  /* the one with the highest epoch; port 0: none named a master yet */
+    bool outvoted;                      /* by a majority that monitors the service anew; `answer` does not count */
     hlk_loop *loop;
     struct hlk_sentinel_owner owner;
     const char *service;
@@ -42,7 +44,8 @@ struct hlk_sentinel {
 
     bool asking;                        /* it is being dialled, or a round is unanswered */
     bool switched;                      /* the round was started by a message, or one came during it */
-    struct hlk_sentinel_answer answer, next;    /* of the last round; of the current one, so far */
+    /* of the round before the last one; of the last one; of the current one, so far */
+    struct hlk_sentinel_answer before, answer, next;
     struct hlk_error error;             /* why it is not connected; HLK_OK: it is, or was not asked yet */
 
     struct hlk_endpoint endpoint;

@@ -86,16 +86,23 @@ static void report(struct hlk_sentinels *sentinels, const struct hlk_error *erro
     }
 }
 
+static bool is_same(const struct hlk_sentinel_answer *one, const struct hlk_sentinel_answer *other)
+{
+    return one->port == other->port && strcmp(one->host, other->host) == 0;
+}
+
 /* The answer that counts. on_moved makes dials to the old master search again; report answers those searches too. */
 static void settle(struct hlk_sentinels *sentinels, const struct hlk_sentinel *by)
 {
     const struct hlk_sentinel_answer *now = &by->answer;
     bool known = sentinels->master.port != 0;
-    bool same = sentinels->master.port == now->port && strcmp(sentinels->master.host, now->host) == 0;
+    bool same = is_same(&sentinels->master, now);
     sentinels->master = *now;
     if (known && !same) {
         hlk_log(&sentinels->endpoint->log, HLK_LOG_INFO, "%s: the master is %s:%d now, says sentinel %s",
                 sentinels->endpoint->url.shown, now->host, now->port, by->name);
+        for (EACH(sentinels, item)) /* what they name now is not named anew */
+            sentinel_at(item)->newest = sentinel_at(item)->answer;
         sentinels->searching = true;
         sentinels->on_moved(sentinels->ctx);
     }
@@ -107,7 +114,7 @@ static uint64_t newest_epoch(const struct hlk_sentinels *sentinels)
     uint64_t newest = 0;
     for (EACH(sentinels, item)) {
         const struct hlk_sentinel_answer *answer = &sentinel_at(item)->answer;
-        if (answer->port && answer->epoch > newest)
+        if (answer->port && !sentinel_at(item)->outvoted && answer->epoch > newest)
             newest = answer->epoch;
     }
     return newest;
@@ -120,7 +127,8 @@ static void end_search(struct hlk_sentinels *sentinels)
     struct hlk_error error;
     for (EACH(sentinels, item)) {
         const struct hlk_sentinel *sentinel = sentinel_at(item);
-        if (sentinel->answered && sentinel->answer.port && (!best || sentinel->answer.epoch > best->answer.epoch))
+        bool counts = sentinel->answered && sentinel->answer.port && !sentinel->outvoted;
+        if (counts && (!best || sentinel->answer.epoch > best->answer.epoch))
             best = sentinel;
     }
     if (best) {
@@ -167,6 +175,50 @@ static void sentinels_find(void *ctx, struct hlk_search *search)
     look_whether_over(sentinels);
 }
 
+/* --- a service that is monitored anew --- */
+
+/* The epochs of a sentinel rise, and it names another master with a higher one only, unless the service was removed
+ * there. One that has not heard of a failover yet names the master of before as it always did: that is not anew. */
+static bool names_anew(const struct hlk_sentinel *sentinel)
+{
+    const struct hlk_sentinel_answer *now = &sentinel->answer, *newest = &sentinel->newest;
+    return now->port && newest->port &&
+           (now->epoch < newest->epoch || (now->epoch == newest->epoch && !is_same(now, newest)));
+}
+
+/* Once is not enough: one that was restarted with the configuration of long ago is corrected by the others. */
+static bool votes_for(const struct hlk_sentinel *sentinel, const struct hlk_sentinel_answer *master)
+{
+    return sentinel->error.status == HLK_OK && names_anew(sentinel) && is_same(&sentinel->answer, master) &&
+           is_same(&sentinel->before, master);
+}
+
+static bool most_name_another(const struct hlk_sentinels *sentinels, const struct hlk_sentinel_answer *master)
+{
+    unsigned votes = 0;
+    if (sentinels->master.port == 0 || is_same(&sentinels->master, master))
+        return false;
+    for (EACH(sentinels, item))
+        votes += votes_for(sentinel_at(item), master);
+    return 2 * votes > sentinels->count;
+}
+
+/* What the others say is of the time before, whatever their epochs, until they say something else. */
+static void outvote_others(struct hlk_sentinels *sentinels, const struct hlk_sentinel_answer *master)
+{
+    for (EACH(sentinels, item))
+        sentinel_at(item)->outvoted = !is_same(&sentinel_at(item)->answer, master);
+}
+
+static void note_answer(struct hlk_sentinel *sentinel)
+{
+    const struct hlk_sentinel_answer *now = &sentinel->answer, *before = &sentinel->before;
+    bool changed = !is_same(now, before) || now->epoch != before->epoch;
+    if (now->port && ((sentinel->outvoted && changed) || !names_anew(sentinel)))
+        sentinel->newest = *now;
+    sentinel->outvoted = sentinel->outvoted && !changed;
+}
+
 /* --- answers of a sentinel --- */
 
 static void drop(struct hlk_sentinels *sentinels, struct hlk_sentinel *sentinel)
@@ -195,9 +247,13 @@ static void sentinels_on_answer(void *ctx, struct hlk_sentinel *sentinel)
         hlk_log(&sentinels->endpoint->log, HLK_LOG_WARN, "%s: sentinel %s answers again",
                 sentinels->endpoint->url.shown, sentinel->name);
     sentinels->alone = false;
-    bool newest = answer->port && answer->epoch >= newest_epoch(sentinels);
+    note_answer(sentinel);
+    bool anew = most_name_another(sentinels, answer);
+    if (anew)
+        outvote_others(sentinels, answer);
+    bool newest = answer->port && !sentinel->outvoted && answer->epoch >= newest_epoch(sentinels);
     bool asked = sentinels->searching || sentinel->switched || answer->epoch > sentinels->master.epoch;
-    if (newest && asked)
+    if (anew || (newest && asked))
         settle(sentinels, sentinel);
     else
         look_whether_over(sentinels);

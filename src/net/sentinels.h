@@ -3,6 +3,10 @@
  * A search asks all sentinels at once. The first answer wins, unless another sentinel has given a higher configuration
  * epoch before. If no sentinel answers within HLK_SENTINEL_TIMEOUT_MS, the master that is known is used again. When a
  * sentinel names another master, in a search, after +switch-master or in a poll, on_moved runs.
+ *
+ * When the service was removed and is monitored anew, epochs begin at 0 again. So the master that a majority of the
+ * known sentinels names anew, in two rounds, is followed although its epoch is not higher. What the others said until
+ * then does not count any more.
  * Loop thread only, but for init (before the loop starts) and fini (after it has ended). */
 #ifndef HLK_NET_SENTINELS_H
 #define HLK_NET_SENTINELS_H

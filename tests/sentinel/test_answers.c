@@ -37,7 +37,7 @@ static void stop(void)
     server_finish(new);
 }
 
-TestSuite(answers, .init = start, .fini = stop, .timeout = 60);
+TestSuite(answers, .init = start, .fini = stop, .timeout = 120);
 
 static const char *url_of(const int *ports, int n)
 {
@@ -236,7 +236,7 @@ Test(answers, that_change_are_followed_when_the_old_master_hangs)
  * ours would make the client ask, and follow. */
 Test(answers, about_another_service_move_nobody)
 {
-    hlk_client *client = fixture_open_at(fake_url(1), NULL);
+    hlk_client *client = fixture_open_at(fake_url(3), NULL);
     hlk_lock *lock = held(client, "t");
     char payload[96];
     fake_sentinel_set(fakes[0], new->port, 1);
@@ -282,6 +282,95 @@ Test(answers, of_an_older_epoch_do_not_count)
     char text[64];
     snprintf(text, sizeof text, "the master is 127.0.0.1:%d now", old->port);
     cr_assert_not(fixture_logged(text));
+}
+
+/* --- a service that was removed, and is monitored anew: its epochs begin at 0 again */
+
+/* Until two more rounds of each sentinel were answered, and the answers were read: it is asked for the third time. */
+static void await_rounds(void)
+{
+    int asked[3];
+    for (int i = 0; i < 3; i++)
+        asked[i] = fake_sentinel_asked(fakes[i]);
+    for (int round = 1; round <= 3; round++)
+        for (int i = 0; i < 3; i++)
+            WAIT_FOR(fake_sentinel_asked(fakes[i]) >= asked[i] + round);
+}
+
+static const char *url_of_epoch_5(void)
+{
+    const char *url = fake_url(3);
+    for (int i = 0; i < 3; i++)
+        fake_sentinel_set(fakes[i], old->port, 5);
+    return url;
+}
+
+static hlk_client *open_when_all_have_answered(const char *url)
+{
+    hlk_client *client = fixture_open_at(url, NULL);
+    for (int i = 0; i < 3; i++)
+        WAIT_FOR(fake_sentinel_asked(fakes[i]) > 1);
+    return client;
+}
+
+/* The third sentinel was forgotten by whoever did it, and still names the old master, which lives. */
+Test(answers, of_most_that_monitor_the_service_anew_are_followed)
+{
+    hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
+    hlk_lock *lock = held(client, "t");
+    fake_sentinel_set(fakes[0], new->port, 0);
+    fake_sentinel_set(fakes[1], new->port, 0);
+    (void)fixture_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
+    cr_assert(is_held_at(at_new, lock, "t"));
+    uint64_t reconnects = fixture_counters(client).reconnects;
+    await_rounds();
+    cr_assert_eq(fixture_counters(client).reconnects, reconnects);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}
+
+/* Then a failover: two sentinels have not heard of it yet. */
+Test(answers, of_a_failover_count_after_the_service_was_monitored_anew)
+{
+    hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
+    hlk_lock *lock = held(client, "t");
+    for (int i = 0; i < 3; i++)
+        fake_sentinel_set(fakes[i], new->port, 0);
+    (void)fixture_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    fixture_forget_events();
+    raw(at_old, "FLUSHALL");
+    cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
+    fake_sentinel_set(fakes[2], old->port, 1);
+    (void)fixture_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    raw(at_new, "FLUSHALL");
+    await_rounds();
+    cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
+    cr_assert(is_held_at(at_old, lock, "t"));
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}
+
+Test(answers, of_one_that_monitors_the_service_anew_are_not_followed)
+{
+    hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
+    hlk_lock *lock = held(client, "t");
+    fake_sentinel_set(fakes[0], new->port, 0);
+    await_rounds();
+    cr_assert_eq(fixture_counters(client).reconnects, 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}
+
+Test(answers, of_one_round_that_name_a_master_anew_are_not_followed)
+{
+    hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
+    hlk_lock *lock = held(client, "t");
+    for (int i = 0; i < 3; i++)
+        fake_sentinel_set_once(fakes[i], new->port, 0);
+    await_rounds();
+    cr_assert_eq(fixture_counters(client).reconnects, 0);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
 /* --- too much */

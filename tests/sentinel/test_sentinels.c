@@ -122,3 +122,32 @@ Test(sentinels, that_do_not_know_the_service_say_so)
     cr_assert_not_null(strstr(hlk_last_error(), "the sentinels do not know a master \"nobody\""), "%s",
                        hlk_last_error());
 }
+
+static void monitor_anew(const struct server *master)
+{
+    for (int i = 0; i < SENTINELS; i++) {
+        redisContext *view = sentinels.sentinel_views[i];
+        cr_assert_str_eq(raw(view, "SENTINEL REMOVE " SENTINELS_SERVICE), "OK");
+        cr_assert_str_eq(raw(view, "SENTINEL MONITOR " SENTINELS_SERVICE " 127.0.0.1 %d 2", master->port), "OK");
+    }
+}
+
+/* Their epochs begin at 0 again, and the master of before lives and takes writes. */
+Test(sentinels, that_monitor_the_service_anew_elsewhere_are_followed)
+{
+    struct server *elsewhere = server_start(SERVER_TCP | SERVER_NOACL, NULL);
+    hlk_client *client = open_patient(sentinels.url);
+    hold_through_a_failover(client);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
+    monitor_anew(elsewhere);
+    (void)fixture_wait_event(HLK_EVENT_LOST, "t");
+    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
+    cr_assert_eq(hlk_lock_acquire(lock, 5000), HLK_OK, "%s", hlk_last_error());
+    redisContext *view = raw_open(elsewhere);
+    cr_assert_eq(raw_int(view, "EXISTS t"), 1);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    redisFree(view);
+    fixture_close_all();
+    server_finish(elsewhere);
+}

@@ -30,8 +30,9 @@ struct fake_sentinel {
     pthread_mutex_t mu; /* guards: */
     bool stop, floods;
     int master, asked;
-    size_t flooded; /* bytes */
-    uint64_t epoch;
+    int next_master; /* after the round that is answered with `master`; 0: the same */
+    size_t flooded;  /* bytes */
+    uint64_t epoch, next_epoch;
     char message[256];           /* to be published */
     char user[64], password[64]; /* of the last AUTH */
 };
@@ -50,12 +51,17 @@ static void say_address(struct fake_sentinel *fake, const struct client *client)
     say(client, fake->master ? text : "*-1\r\n");
 }
 
-static void say_epoch(const struct fake_sentinel *fake, const struct client *client)
+static void say_epoch(struct fake_sentinel *fake, const struct client *client)
 {
     char number[24], text[96];
     snprintf(number, sizeof number, "%llu", (unsigned long long)fake->epoch);
     snprintf(text, sizeof text, "*2\r\n$12\r\nconfig-epoch\r\n$%zu\r\n%s\r\n", strlen(number), number);
     say(client, fake->master ? text : "-ERR No such master with that name\r\n");
+    if (fake->next_master) {
+        fake->master = fake->next_master;
+        fake->epoch = fake->next_epoch;
+        fake->next_master = 0;
+    }
 }
 
 static void take_user(struct fake_sentinel *fake, const char *at, size_t len)
@@ -223,6 +229,16 @@ int fake_sentinel_port(const struct fake_sentinel *fake)
 void fake_sentinel_set(struct fake_sentinel *fake, int port_of_master, uint64_t epoch)
 {
     pthread_mutex_lock(&fake->mu);
+    fake->master = port_of_master;
+    fake->epoch = epoch;
+    pthread_mutex_unlock(&fake->mu);
+}
+
+void fake_sentinel_set_once(struct fake_sentinel *fake, int port_of_master, uint64_t epoch)
+{
+    pthread_mutex_lock(&fake->mu);
+    fake->next_master = fake->master;
+    fake->next_epoch = fake->epoch;
     fake->master = port_of_master;
     fake->epoch = epoch;
     pthread_mutex_unlock(&fake->mu);

@@ -15,6 +15,8 @@ void fake_sentinel_stop(struct fake_sentinel *fake);
 int fake_sentinel_port(const struct fake_sentinel *fake);
 
 void fake_sentinel_set(struct fake_sentinel *fake, int port_of_master, uint64_t epoch);     /* from now on */
+/* In the next round; then again what it was before. */
+void fake_sentinel_set_once(struct fake_sentinel *fake, int port_of_master, uint64_t epoch);
 void fake_sentinel_publish(struct fake_sentinel *fake, const char *payload);    /* on +switch-master, to all */
 /* Sends its clients messages about other services, as many as they read. It answers them in between. */
 void fake_sentinel_flood(struct fake_sentinel *fake, bool on);
