@@ -6,17 +6,17 @@
  *
  * The map of slots is read with CLUSTER SLOTS on the loop thread: at the beginning, and again soon after MOVED, after a
  * connection broke or could not be made, and after the server said that it does not serve a slot now. A server that is
- * named for the first time becomes a node then. Nodes live until the client is closed. */
+ * named for the first time becomes a node then. Nodes live until the client is closed. Whose map is followed:
+ * epochs.h. */
 #ifndef HLK_NODE_CLUSTER_H
 #define HLK_NODE_CLUSTER_H
 
 #include "net/backoff.h"
+#include "node/epochs.h"
 #include "node/node.h"
 #include "node/slots.h"
 #include "script/engine.h"
 #include "script/router.h"
-
-#define HLK_SERVERS_MAX 1000
 
 struct hlk_cluster_call { /* one of the commands that read the map */
     struct hlk_call call;
@@ -47,8 +47,10 @@ struct hlk_cluster {
     bool wanted, reading, armed;
     int64_t next_ms;                    /* not read before */
     unsigned turn;                      /* which server is asked next */
-    struct hlk_node *asked;             /* of this reading */
-    uint64_t read_epoch, epoch;         /* the cluster's epoch by this reading, and by the map */
+    unsigned asked_at;                  /* which one this reading asks, */
+    struct hlk_node *asked;             /* and its node */
+    uint64_t read_epoch;                /* the cluster's epoch by this reading */
+    struct hlk_epochs epochs;
     bool read_usable, read_sharded;
     struct hlk_cluster_call calls[3];
     uint64_t settling[HLK_SLOTS / 64];  /* hlk_cluster_moved */

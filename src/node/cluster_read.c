@@ -64,7 +64,8 @@ static struct hlk_node *pick(struct hlk_cluster *cluster)
     struct hlk_error error;
     unsigned count = atomic_load(&cluster->count);
     for (unsigned i = 0; i < count; i++) {
-        struct hlk_node *node = cluster->servers[cluster->turn++ % count];
+        cluster->asked_at = cluster->turn++ % count;
+        struct hlk_node *node = cluster->servers[cluster->asked_at];
         if (hlk_pipeline_health(node->pipeline, &error) == HLK_OK)
             return node;
     }
@@ -175,16 +176,34 @@ static void read_range(void *ctx, unsigned first, unsigned last, const struct hl
     }
 }
 
-/* Why the map was not read, or NULL. A server that was cut off from the others knows an old one. */
-static const char *useless(const struct hlk_cluster *cluster, const redisReply *reply, struct hlk_error *error)
+/* A server that was cut off from the others knows an old map. */
+static bool is_old(struct hlk_cluster *cluster)
+{
+    bool up[HLK_SERVERS_MAX];
+    struct hlk_error error;
+    unsigned count = atomic_load(&cluster->count);
+    for (unsigned i = 0; i < count; i++)
+        up[i] = hlk_pipeline_health(cluster->servers[i]->pipeline, &error) == HLK_OK;
+    uint64_t before = cluster->epochs.map;
+    if (!hlk_epochs_follow(&cluster->epochs, cluster->asked_at, cluster->read_epoch, up, count))
+        return true;
+    if (cluster->epochs.map < before)
+        hlk_log(&cluster->home->endpoint.log, HLK_LOG_WARN,
+                "%s: epoch %llu of the cluster is followed by epoch %llu: it was made anew, say most of its servers",
+                cluster->home->endpoint.url.shown, (unsigned long long)before, (unsigned long long)cluster->epochs.map);
+    return false;
+}
+
+/* Why the map was not read, or NULL. */
+static const char *useless(struct hlk_cluster *cluster, const redisReply *reply, struct hlk_error *error)
 {
     if (hlk_reply_read(reply, error) != HLK_REPLY_ANSWER)
         return error->text;
     (void)hlk_error_set(error, HLK_E_CONNECT, "no map of the slots");
-    return !cluster->read_usable                                         ? "the cluster is down (cluster_state:fail)"
-           : cluster->read_epoch && cluster->read_epoch < cluster->epoch ? "the server knows an older map only"
-           : reply->type != REDIS_REPLY_ARRAY || reply->elements == 0    ? "no slot has a server"
-                                                                         : NULL;
+    return !cluster->read_usable                                      ? "the cluster is down (cluster_state:fail)"
+           : reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ? "no slot has a server"
+           : is_old(cluster) ? "an old map, or one that most servers do not have"
+                             : NULL;
 }
 
 static void refuse_map(struct hlk_cluster *cluster, enum hlk_status status, const char *why)
@@ -221,7 +240,6 @@ static void read_map(struct hlk_cluster *cluster, const redisReply *reply)
         refuse_map(cluster, error.status, text);
         return;
     }
-    cluster->epoch = cluster->read_epoch > cluster->epoch ? cluster->read_epoch : cluster->epoch;
     if (reader.moved > 0)
         hlk_backoff_reset(&cluster->backoff);
     if (reader.moved > 0 && atomic_load(&cluster->known))

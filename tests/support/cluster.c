@@ -38,6 +38,7 @@ static int start_server(struct cluster *cluster, bool behind_proxy)
     static char timeout[16];
     unsigned flags = SERVER_TCP | SERVER_NOACL | (behind_proxy ? SERVER_AOF : 0);
     int i = cluster->n++;
+    cluster->joined++;
     cluster->bus_held[i] = port_reserve(&cluster->bus[i]);
     snprintf(cluster->bus_text[i], sizeof cluster->bus_text[i], "%d", cluster->bus[i]);
     snprintf(timeout, sizeof timeout, "%d", CLUSTER_TIMEOUT_MS);
@@ -76,7 +77,7 @@ static bool knows_all(struct cluster *cluster, int i)
 {
     const char *info = raw(cluster->redis[i], "CLUSTER INFO");
     const char *known = strstr(info, "cluster_known_nodes:");
-    return strstr(info, "cluster_state:ok") && known && atoi(known + 20) == cluster->n;
+    return strstr(info, "cluster_state:ok") && known && atoi(known + 20) == cluster->joined;
 }
 
 static bool all_know_all(struct cluster *cluster)
@@ -158,6 +159,77 @@ int cluster_add(struct cluster *cluster)
     meet(cluster, i);
     WAIT_FOR(all_know_all(cluster));
     return i;
+}
+
+/* --- epochs */
+
+static long long epoch_of(struct cluster *cluster, int i)
+{
+    const char *at = strstr(raw(cluster->redis[i], "CLUSTER INFO"), "cluster_current_epoch:");
+    return at ? strtoll(at + strlen("cluster_current_epoch:"), NULL, 10) : -1;
+}
+
+/* A server that has the largest epoch of all does not raise it: two of them take turns. */
+uint64_t cluster_raise_epoch(struct cluster *cluster, int by)
+{
+    long long want = epoch_of(cluster, 0) + by;
+    for (int i = 0; epoch_of(cluster, 0) < want || epoch_of(cluster, 1) < want; i++)
+        raw(cluster->redis[i % 2], "CLUSTER BUMPEPOCH");
+    for (int i = 0; i < cluster->n; i++)
+        WAIT_FOR(epoch_of(cluster, i) >= want);
+    return (uint64_t)want;
+}
+
+static void reset(struct cluster *cluster, int i)
+{
+    raw(cluster->redis[i], "FLUSHALL");
+    expect_ok(raw(cluster->redis[i], "CLUSTER RESET HARD"), "RESET");
+    snprintf(cluster->ids[i], sizeof cluster->ids[i], "%.40s", raw(cluster->redis[i], "CLUSTER MYID") + 1);
+}
+
+static void add_each_nth_slot(struct cluster *cluster, int i)
+{
+    static char texts[CLUSTER_SLOTS][12];
+    const char *words[CLUSTER_SLOTS + 2] = { "CLUSTER", "ADDSLOTS" };
+    int n = 2;
+    for (int slot = i; slot < CLUSTER_SLOTS; slot += cluster->masters) {
+        snprintf(texts[slot], sizeof texts[slot], "%d", slot);
+        words[n++] = texts[slot];
+        cluster->owner[slot] = (unsigned char)i;
+    }
+    expect_ok(raw(cluster->redis[i], "CLUSTER SET-CONFIG-EPOCH %d", i + 1), "SET-CONFIG-EPOCH");
+    expect_ok(raw_argv(cluster->redis[i], n, words, NULL), "ADDSLOTS");
+}
+
+void cluster_make_anew(struct cluster *cluster, int masters, bool scattered)
+{
+    for (int i = 0; i < cluster->n; i++)
+        reset(cluster, i);
+    for (int i = masters; i < cluster->n; i++)
+        cluster_kill(cluster, i);
+    cluster->masters = cluster->joined = masters;
+    for (int i = 0; i < masters; i++)
+        (scattered ? add_each_nth_slot : add_slots)(cluster, i);
+    for (int i = 1; i < masters; i++)
+        meet(cluster, i);
+    WAIT_FOR(all_know_all(cluster));
+}
+
+void cluster_make_alone(struct cluster *cluster, int server, int epoch)
+{
+    int next = (server + 1) % cluster->masters;
+    for (int i = 0; i < cluster->n; i++)
+        if (i != server)
+            expect_ok(raw(cluster->redis[i], "CLUSTER FORGET %s", cluster->ids[server]), "FORGET");
+    reset(cluster, server);
+    expect_ok(raw(cluster->redis[server], "CLUSTER SET-CONFIG-EPOCH %d", epoch), "SET-CONFIG-EPOCH");
+    expect_ok(raw(cluster->redis[server], "CLUSTER ADDSLOTSRANGE 0 %d", CLUSTER_SLOTS - 1), "ADDSLOTSRANGE");
+    WAIT_FOR(strstr(raw(cluster->redis[server], "CLUSTER INFO"), "cluster_state:ok") != NULL);
+    for (int slot = 0; slot < CLUSTER_SLOTS; slot++)
+        if (cluster->owner[slot] == server) {
+            cluster->owner[slot] = (unsigned char)next;
+            expect_ok(raw(cluster->redis[next], "CLUSTER ADDSLOTS %d", slot), "ADDSLOTS");
+        }
 }
 
 static redisContext *any(struct cluster *cluster)

@@ -14,10 +14,13 @@
 #include "support/raw.h"
 #include "support/server.h"
 
+#include <stdint.h>
+
 enum { CLUSTER_MOST = 8, CLUSTER_SLOTS = 16384, CLUSTER_TIMEOUT_MS = 1000 };
 
 struct cluster {
     int n, masters;
+    int joined;                                 /* how many know each other */
     struct server *servers[CLUSTER_MOST];
     redisContext *redis[CLUSTER_MOST];          /* as raw_open; NULL once its server was killed */
     struct proxy *proxies[CLUSTER_MOST];        /* of cluster_start_behind_proxies, else NULL */
@@ -34,6 +37,15 @@ struct cluster *cluster_start(int masters, int replicas);       /* replica i fol
 /* Masters with an AOF. Each announces its proxy's port, so clients reach it through the proxy. */
 struct cluster *cluster_start_behind_proxies(int masters);
 int cluster_add(struct cluster *cluster);       /* a master without slots that the others know; its number */
+/* The epoch that all of them name, after it has risen by so much. */
+uint64_t cluster_raise_epoch(struct cluster *cluster, int by);
+/* All of them lose their keys and forget each other (CLUSTER RESET HARD), and the first `masters` are a new cluster
+ * with small epochs; the others are killed. scattered: neighbouring slots are on different servers, so that the map has
+ * a range for each slot. */
+void cluster_make_anew(struct cluster *cluster, int masters, bool scattered);
+/* The others forget the server, and one of them has its slots. It takes itself for a cluster of one, with all slots and
+ * this epoch. */
+void cluster_make_alone(struct cluster *cluster, int server, int epoch);
 unsigned cluster_slot(struct cluster *cluster, const char *key);
 int cluster_owner(struct cluster *cluster, const char *key);    /* which server keeps it */
 /* A name that begins with "t" and is kept by that server; another one for each i. */
