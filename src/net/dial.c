@@ -81,6 +81,71 @@ static void allow(struct hlk_dial *dial, int64_t ms)
     ev_timer_again(hlk_loop_ev(dial->loop), &dial->timer);
 }
 
+/* --- addresses --- */
+
+/* There are others to try if this one is silent. */
+static bool is_brief(const struct hlk_dial *dial)
+{
+    return !dial->again && (dial->next || dial->silent) && dial->endpoint->reply_timeout_ms > HLK_DIAL_BRIEF_MS;
+}
+
+/* An address has reply_timeout_ms in all. */
+static int64_t limit_ms(const struct hlk_dial *dial)
+{
+    int64_t timeout = dial->endpoint->reply_timeout_ms;
+    return is_brief(dial) ? HLK_DIAL_BRIEF_MS : dial->again ? timeout - HLK_DIAL_BRIEF_MS : timeout;
+}
+
+/* After the last one all of them, once more, if one was silent in the first round. NULL: none is left. */
+static struct addrinfo *take_address(struct hlk_dial *dial)
+{
+    if (!dial->next && dial->silent && !dial->again) {
+        dial->again = true;
+        dial->next = dial->addresses;
+    }
+    struct addrinfo *address = dial->next;
+    if (address)
+        dial->next = address->ai_next;
+    return address;
+}
+
+static void connect_next(struct hlk_dial *dial)
+{
+    struct addrinfo *address;
+    while ((address = take_address(dial))) {
+        if (hlk_conn_start(&dial->conn, address->ai_addr, address->ai_addrlen, &dial->error) == HLK_OK) {
+            allow(dial, limit_ms(dial));
+            dial_watch(dial, dial->conn.fd, EPOLLOUT);
+            return;
+        }
+    }
+    dial_fail(dial);
+}
+
+static void forget_server(struct hlk_dial *dial)
+{
+    hlk_loop_unwatch(dial->loop, &dial->io);
+    hlk_conn_reset(&dial->conn);
+    hlk_buffer_clear(&dial->out);
+    dial->handshaking = false;
+    dial->own = dial->expected = dial->seen = dial->auth_replies = 0;
+    dial->server = 0;
+    dial->uptime_ms = -1;
+    dial->is_replica = false;
+}
+
+/* dial->error says why this address is no use. If it may be of use later, the next one is tried now. */
+static void leave_address(struct hlk_dial *dial)
+{
+    bool others = dial->next || (dial->silent && !dial->again);
+    if (dial->error.status == HLK_E_CONNECT && others) {
+        forget_server(dial);
+        connect_next(dial);
+    } else {
+        dial_fail(dial);
+    }
+}
+
 /* --- greeting --- */
 
 static bool log_in(struct hlk_dial *dial)
@@ -163,7 +228,7 @@ static void hung_up(struct hlk_dial *dial)
         (void)hlk_error_set(&dial->error, HLK_E_CONNECT,
                             "%s, before the server said anything (a port for TLS? Its URL begins with rediss)", why);
     }
-    dial_fail(dial);
+    leave_address(dial);
 }
 
 static void on_greeting(struct hlk_dial *dial)
@@ -171,16 +236,18 @@ static void on_greeting(struct hlk_dial *dial)
     /* A server that is full says so and hangs up, whatever we send: its words are read before the break counts. */
     bool sent = hlk_conn_send(&dial->conn, &dial->out, &dial->error);
     int got = hlk_conn_recv(&dial->conn, &dial->error);
-    bool broken = false;
+    bool broken = false, silent = dial->seen == 0;
     redisReply *reply;
     while (got > 0 && (reply = hlk_conn_reply(&dial->conn, &broken, &dial->error))) {
         enum hlk_status status = check(dial, reply);
         freeReplyObject(reply);
         if (status != HLK_OK) {
-            dial_fail(dial);
+            leave_address(dial);
             return;
         }
     }
+    if (silent && dial->seen && is_brief(dial))
+        allow(dial, dial->endpoint->reply_timeout_ms); /* this server lives */
     if (!sent || got < 0 || broken)
         hung_up(dial);
     else if (dial->seen == dial->expected)
@@ -205,7 +272,7 @@ static void on_handshake(struct hlk_dial *dial)
     int done = hlk_conn_handshake(&dial->conn, &blocked, &dial->error);
     dial->handshaking = done == 0;
     if (done < 0)
-        dial_fail(dial);
+        leave_address(dial);
     else if (done == 0)
         dial_watch(dial, dial->conn.fd, blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
     else
@@ -222,21 +289,7 @@ static void start_tls(struct hlk_dial *dial)
         dial_fail(dial);
 }
 
-/* --- address and connect --- */
-
-static void connect_next(struct hlk_dial *dial)
-{
-    while (dial->next) {
-        struct addrinfo *address = dial->next;
-        dial->next = address->ai_next;
-        if (hlk_conn_start(&dial->conn, address->ai_addr, address->ai_addrlen, &dial->error) == HLK_OK) {
-            allow(dial, dial->endpoint->reply_timeout_ms);
-            dial_watch(dial, dial->conn.fd, EPOLLOUT);
-            return;
-        }
-    }
-    dial_fail(dial);
-}
+/* --- connect --- */
 
 static void connect_unix(struct hlk_dial *dial, const char *path)
 {
@@ -258,11 +311,11 @@ static void connect_unix(struct hlk_dial *dial, const char *path)
 static void dial_on_connected(struct hlk_dial *dial)
 {
     if (hlk_conn_connected(&dial->conn, &dial->error) != HLK_OK) {
-        hlk_conn_reset(&dial->conn);
+        forget_server(dial);
         connect_next(dial);
         return;
     }
-    allow(dial, dial->endpoint->reply_timeout_ms);
+    allow(dial, limit_ms(dial));
     if (dial->endpoint->url.tls)
         start_tls(dial);
     else
@@ -352,14 +405,8 @@ static void on_timeout(struct ev_loop *ev, struct ev_timer *timer, int revents)
         (void)hlk_error_set(&dial->error, HLK_E_CONNECT, "no answer for %lld ms%s",
                             (long long)dial->endpoint->reply_timeout_ms,
                             dial->handshaking ? " to the TLS handshake (a port without TLS?)" : "");
-    if (!dial->lookup && dial->expected == 0 && !dial->handshaking &&
-        dial->next) { /* this address is silent: the next one */
-        hlk_loop_unwatch(dial->loop, &dial->io);
-        hlk_conn_reset(&dial->conn);
-        connect_next(dial);
-        return;
-    }
-    dial_fail(dial);
+    dial->silent |= is_brief(dial) && dial->seen == 0;
+    leave_address(dial);
 }
 
 void hlk_dial_init(struct hlk_dial *dial, hlk_loop *loop, const struct hlk_endpoint *endpoint,
@@ -383,12 +430,9 @@ void hlk_dial_start(struct hlk_dial *dial)
     hlk_loop_assert_here(dial->loop);
     const struct hlk_url *url = &dial->endpoint->url;
     dial->active = true;
-    dial->handshaking = false;
-    dial->own = dial->expected = dial->seen = dial->auth_replies = 0;
-    dial->server = 0;
-    dial->is_replica = false;
+    dial->silent = dial->again = false;
+    forget_server(dial);
     *dial->host = '\0';
-    dial->uptime_ms = -1;
     memset(&dial->error, 0, sizeof dial->error);
     switch (url->kind) {
     case HLK_URL_UNIX:

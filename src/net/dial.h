@@ -1,6 +1,10 @@
 /* dial.h - one attempt to get a connection that is ready for use: name lookup, connect, TLS, AUTH, SELECT, the owner's
  * greeting.
  *
+ * A name may have several addresses. They are tried one after the other, in two rounds. In the first one an address has
+ * HLK_DIAL_BRIEF_MS for each step until its server says something. If all of them fail, and some only were silent, they
+ * are all tried once more, with the rest of reply_timeout_ms. A server that admits nobody for now is passed over too.
+ *
  * Runs on the loop thread without blocking it: lookups and the start of a `local:` server happen on threads of their
  * own, which are left behind when they hang. */
 #ifndef HLK_NET_DIAL_H
@@ -18,6 +22,7 @@
 struct hlk_tls_context;
 
 #define HLK_DIAL_HOST 256
+#define HLK_DIAL_BRIEF_MS 250           /* RFC 8305: connection attempt delay */
 #define HLK_GREETING_LATE UINT_MAX
 
 /* Where the server is, when its URL does not say that: asked before each attempt. Loop thread only. */
@@ -76,6 +81,8 @@ struct hlk_dial {                       /* loop thread only */
     struct hlk_resolve *lookup;
     struct hlk_local_start *local_start;            /* the start of a local: server */
     struct addrinfo *addresses, *next;
+    bool silent;                        /* an address was left because it had been silent for HLK_DIAL_BRIEF_MS */
+    bool again;                         /* this is the second round of the addresses */
     struct hlk_conn conn;
     struct hlk_buffer out;
     unsigned own, expected, seen;       /* replies: of our own greeting, in all, so far */
