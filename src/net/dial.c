@@ -31,6 +31,7 @@ static void fini(struct hlk_dial *dial)
 {
     hlk_loop_unwatch(dial->loop, &dial->io);
     ev_timer_stop(hlk_loop_ev(dial->loop), &dial->timer);
+    hlk_conn_reset(&dial->spare);
     hlk_list_remove(&dial->search.link);
     hlk_resolve_drop(dial->lookup);
     dial->lookup = NULL;
@@ -67,6 +68,16 @@ static void succeed(struct hlk_dial *dial)
     struct hlk_conn conn = dial->conn;
     hlk_conn_init(&dial->conn);
     dial->done(dial->ctx, &conn, NULL);
+}
+
+/* No address is of more use than that one. */
+static void succeed_with_spare(struct hlk_dial *dial)
+{
+    dial->conn = dial->spare;
+    hlk_conn_init(&dial->spare);
+    dial->server = dial->spare_server;
+    dial->uptime_ms = dial->spare_uptime_ms;
+    succeed(dial);
 }
 
 static void dial_watch(struct hlk_dial *dial, int fd, unsigned events)
@@ -119,7 +130,10 @@ static void connect_next(struct hlk_dial *dial)
             return;
         }
     }
-    dial_fail(dial);
+    if (dial->spare.fd >= 0)
+        succeed_with_spare(dial);
+    else
+        dial_fail(dial);
 }
 
 static void forget_server(struct hlk_dial *dial)
@@ -131,14 +145,26 @@ static void forget_server(struct hlk_dial *dial)
     dial->own = dial->expected = dial->seen = dial->auth_replies = 0;
     dial->server = 0;
     dial->uptime_ms = -1;
-    dial->is_replica = false;
+    dial->is_replica = dial->second_best = false;
+}
+
+/* Another address may be of more use: this one is kept for the case that none is. */
+static void leave_for_better(struct hlk_dial *dial)
+{
+    hlk_conn_reset(&dial->spare);
+    dial->spare = dial->conn;
+    dial->spare_server = dial->server;
+    dial->spare_uptime_ms = dial->uptime_ms;
+    hlk_conn_init(&dial->conn);
+    forget_server(dial);
+    connect_next(dial);
 }
 
 /* dial->error says why this address is no use. If it may be of use later, the next one is tried now. */
 static void leave_address(struct hlk_dial *dial)
 {
     bool others = dial->next || (dial->silent && !dial->again);
-    if (dial->error.status == HLK_E_CONNECT && others) {
+    if (dial->error.status == HLK_E_CONNECT && (others || dial->spare.fd >= 0)) {
         forget_server(dial);
         connect_next(dial);
     } else {
@@ -165,6 +191,11 @@ static bool log_in(struct hlk_dial *dial)
     return ok;
 }
 
+static bool has_several(const struct hlk_dial *dial)
+{
+    return dial->addresses && dial->addresses->ai_next;
+}
+
 static bool greet(struct hlk_dial *dial)
 {
     const struct hlk_url *url = &dial->endpoint->url;
@@ -178,8 +209,10 @@ static bool greet(struct hlk_dial *dial)
         ok = add_words(dial, 2, (const char *[]){ "SELECT", db });
     }
     dial->role_reply = dial->own;
-    if (ok && dial->endpoint->locator)
-        ok = add_words(dial, 1, (const char *[]){ "ROLE" });
+    dial->asks_role = dial->endpoint->locator || (has_several(dial) && !dial->endpoint->is_sentinel);
+    if (ok && dial->asks_role)
+        ok = dial->endpoint->locator ? add_words(dial, 1, (const char *[]){ "ROLE" })
+                                     : add_words(dial, 2, (const char *[]){ "INFO", "replication" });
     if (ok) /* a sentinel of Redis 6.2 takes no argument */
         ok = add_words(dial, dial->endpoint->is_sentinel ? 1 : 2, (const char *[]){ "PING", "hasplock" });
     if (ok)
@@ -250,10 +283,12 @@ static void on_greeting(struct hlk_dial *dial)
         allow(dial, dial->endpoint->reply_timeout_ms); /* this server lives */
     if (!sent || got < 0 || broken)
         hung_up(dial);
-    else if (dial->seen == dial->expected)
-        succeed(dial);
-    else
+    else if (dial->seen < dial->expected)
         dial_watch(dial, dial->conn.fd, hlk_buffer_empty(&dial->out) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+    else if (dial->second_best)
+        leave_for_better(dial);
+    else
+        succeed(dial);
 }
 
 static void start_greeting(struct hlk_dial *dial)
@@ -419,6 +454,7 @@ void hlk_dial_init(struct hlk_dial *dial, hlk_loop *loop, const struct hlk_endpo
     dial->done = done;
     dial->ctx = ctx;
     hlk_conn_init(&dial->conn);
+    hlk_conn_init(&dial->spare);
     dial->io.ready = dial_on_io;
     ev_init(&dial->timer, on_timeout);
     dial->timer.data = dial;

@@ -4,6 +4,7 @@
  * A name may have several addresses. They are tried one after the other, in two rounds. In the first one an address has
  * HLK_DIAL_BRIEF_MS for each step until its server says something. If all of them fail, and some only were silent, they
  * are all tried once more, with the rest of reply_timeout_ms. A server that admits nobody for now is passed over too.
+ * The connection to a replica is kept, and used only if no address is a master's.
  *
  * Runs on the loop thread without blocking it: lookups and the start of a `local:` server happen on threads of their
  * own, which are left behind when they hang. */
@@ -83,11 +84,16 @@ struct hlk_dial {                       /* loop thread only */
     struct addrinfo *addresses, *next;
     bool silent;                        /* an address was left because it had been silent for HLK_DIAL_BRIEF_MS */
     bool again;                         /* this is the second round of the addresses */
+    bool second_best;                   /* this address is a replica's, and there are others */
+    struct hlk_conn spare;              /* that of an address that was second best, ready for use; fd -1: none */
+    uint64_t spare_server;              /* and what became `server` and `uptime_ms` there */
+    int64_t spare_uptime_ms;
     struct hlk_conn conn;
     struct hlk_buffer out;
     unsigned own, expected, seen;       /* replies: of our own greeting, in all, so far */
     unsigned auth_replies;
-    unsigned role_reply;                /* its index, if there is a locator */
+    bool asks_role;                     /* of a locator's server, and of a name with several addresses, */
+    unsigned role_reply;                /* by the command of this index */
     bool is_replica;
     uint64_t server;                    /* what the greeting has learnt of it; 0: not known */
     int64_t uptime_ms;                  /* -1: not known */

@@ -64,6 +64,12 @@ static enum hlk_status check_role(struct hlk_dial *dial, const redisReply *reply
     return dial->is_replica ? hlk_error_set(&dial->error, HLK_E_CONNECT, "is a replica") : HLK_OK;
 }
 
+/* Of INFO: not every user may run ROLE. One without the right to INFO finds out by a refused write, too. */
+static bool is_replica(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_STRING && strstr(reply->str, "\nrole:slave");
+}
+
 /* Of PING, or SELECT, which an owner that bears refusals sends again itself, unless the server admits nobody. */
 static bool is_borne(const struct hlk_dial *dial, const redisReply *reply)
 {
@@ -73,10 +79,14 @@ static bool is_borne(const struct hlk_dial *dial, const redisReply *reply)
 
 enum hlk_status hlk_dial_check_answer(struct hlk_dial *dial, unsigned i, const redisReply *reply)
 {
-    bool to_role = dial->endpoint->locator && i == dial->role_reply;
-    if (to_role && (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "NOPERM", 6) == 0))
+    bool error = reply->type == REDIS_REPLY_ERROR, to_role = dial->asks_role && i == dial->role_reply;
+    if (to_role && dial->endpoint->locator && (!error || strncmp(reply->str, "NOPERM", 6) == 0))
         return check_role(dial, reply);
-    if (reply->type != REDIS_REPLY_ERROR || i == dial->own - 1) /* a name for CLIENT LIST is no reason to fail */
+    if (to_role && !dial->endpoint->locator && !(error && passes(reply))) {
+        dial->second_best = is_replica(reply);
+        return HLK_OK;
+    }
+    if (!error || i == dial->own - 1) /* a name for CLIENT LIST is no reason to fail */
         return HLK_OK;
     bool to_auth = i < dial->auth_replies;
     if (!to_auth && is_borne(dial, reply))

@@ -1,4 +1,5 @@
-/* dial_answer.h - what the answers to a dial's own commands mean: AUTH, SELECT, ROLE, PING, CLIENT SETNAME. */
+/* dial_answer.h - what the answers to a dial's own commands mean: AUTH, SELECT, ROLE or INFO, PING, CLIENT
+ * SETNAME. */
 #ifndef HLK_NET_DIAL_ANSWER_H
 #define HLK_NET_DIAL_ANSWER_H
 

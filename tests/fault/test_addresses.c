@@ -38,6 +38,7 @@ static void start(void)
 {
     fault_up(STAGE_PROXY | SERVER_TCP | SERVER_NOACL);
     other = server_start(SERVER_TCP | SERVER_NOACL, NULL);
+    server_allow(other, SERVER_VOID);
     redis = raw_open(other);
     hlk_resolve_play(by_table);
 }
@@ -179,4 +180,77 @@ Test(addresses, the_first_of_which_is_a_server_that_is_full_cost_no_call)
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
     raw(redis, "CONFIG SET maxclients 100");
+}
+
+/* --- a replica and its master behind one name --- */
+
+static void become_replica(redisContext *server)
+{
+    raw(server, "REPLICAOF 127.0.0.1 1");
+}
+
+Test(addresses, of_a_replica_and_a_master_mean_the_master)
+{
+    become_replica(redis);
+    name_means(other->port, fixture.server->port);
+    hlk_lock *lock = fixture_lock(open_by_name(LONG_MS), "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}
+
+Test(addresses, of_a_replica_and_a_master_mean_the_master_for_subscribers_too)
+{
+    hlk_lock *held = held_by_bystander(bystander(), "t", 0);
+    become_replica(redis);
+    name_means(other->port, fixture.server->port);
+    struct actor *waiter = actor_start(fixture_lock(open_by_name(LONG_MS), "t", NULL), NULL);
+    WAIT_FOR(raw_inboxes(fixture.redis) == 1);
+    cr_assert_eq(raw_inboxes(redis), 0);
+    cr_assert_eq(hlk_lock_release(held), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(actor_end(waiter), HLK_OK, "%s", actor_error(waiter));
+}
+
+/* The server that is connected becomes a replica, and the other one its master. */
+Test(addresses, that_change_roles_mean_the_new_master)
+{
+    become_replica(redis);
+    name_means(fixture.server->port, other->port);
+    hlk_client *client = open_by_name(LONG_MS);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    become_replica(fixture.redis);
+    raw(redis, "REPLICAOF NO ONE");
+    cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(raw_int(redis, "EXISTS t"), 1);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    raw(fixture.redis, "REPLICAOF NO ONE");
+}
+
+static bool can_be_asked(hlk_lock *lock)
+{
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    return hlk_lock_query(lock, &state) == HLK_OK && !state.held;
+}
+
+Test(addresses, of_replicas_only_are_used_as_they_are)
+{
+    become_replica(redis);
+    become_replica(fixture.redis);
+    name_means(other->port, fixture.server->port);
+    hlk_client *client = open_by_name(LONG_MS);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    cr_assert(can_be_asked(lock), "%s", hlk_last_error());
+    raw(fixture.redis, "REPLICAOF NO ONE");
+    cr_assert_eq(hlk_lock_acquire(lock, WAIT_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+}
+
+/* The master is silent, and both rounds have found that. */
+Test(addresses, of_a_replica_and_of_silence_mean_the_replica_in_the_end)
+{
+    become_replica(redis);
+    name_means(other->port, hung_server());
+    cr_assert(can_be_asked(fixture_lock(open_by_name(600), "t", NULL)), "%s", hlk_last_error());
+    raw(redis, "REPLICAOF NO ONE");
 }
