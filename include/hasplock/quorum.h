@@ -4,7 +4,7 @@
  * The masters share nothing: no replication, no cluster. A client of all of them is opened by hlk_quorum_open; it has
  * one loop thread and one events thread, however many masters there are. An acquire asks all of them at once and
  * returns as soon as a majority (N / 2 + 1) has said yes, or as soon as a majority is impossible. So a minority that is
- * slow or dead costs no time. What was granted without a majority is given back everywhere.
+ * dead, slow or hung costs no time. What was granted without a majority is given back everywhere.
  *
  *     const char *urls[] = { "redis://a", "redis://b", "redis://c" };
  *     hlk_client *client;
@@ -85,10 +85,11 @@ struct hlk_quorum_opts {
     { sizeof(struct hlk_quorum_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, HLK_NULL, HLK_NULL }
 
 /* Opens a client of `count` masters (1 to HLK_QUORUM_MAX; an odd number is the sensible one). Options and status are
- * those of hlk_client_open, but it needs a majority of the masters, not all. The others are connected when they are
- * back. The client makes hlk_quorum handles, cancels, and what a client of redlock:// makes. wait_replicas is
- * HLK_E_INVALID, and so is a URL that is there twice, or that of a cluster or of Sentinels. Close it by
- * hlk_client_close, which releases what is held. Any thread. Blocks for up to reconnect_timeout_ms. */
+ * those of hlk_client_open, but it returns as soon as a majority of the masters is connected. The others are connected
+ * when they are there, and are given then what is held. The client makes hlk_quorum handles, cancels, and what a client
+ * of redlock:// makes. wait_replicas is HLK_E_INVALID, and so is a URL that is there twice, or that of a cluster or of
+ * Sentinels. Close it by hlk_client_close, which releases what is held. Any thread. Blocks for up to
+ * reconnect_timeout_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_quorum_open(hlk_client **out, const char *const *urls, unsigned count,
                                                      const struct hlk_client_opts *opts);
 

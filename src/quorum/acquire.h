@@ -36,6 +36,8 @@ struct hlk_quorum_op {
     bool listens; /* PAUSE: then it waits for messages, for delay_ms; else the next round */
     int64_t began_ms, deadline_ms, delay_ms;
     int64_t unreachable_ms; /* since when too few masters can be asked; 0: enough can */
+    int64_t complete_ms;    /* until then a round waits for masters that are about to connect; 0: none does */
+    unsigned untried;       /* so many masters were about to connect when the round was sent */
     int tries_left;         /* < 0: any number */
     unsigned late, splits;
     unsigned blocked;        /* a bit for each master that others hold, or that cannot be asked */
@@ -73,8 +75,9 @@ enum hlk_status hlk_quorum_op_look_at_queue(struct hlk_quorum_op *op);
 /* Is its lease too short for another hold, or not renewed? */
 bool hlk_quorum_op_must_raise(struct hlk_quorum_op *op);
 
-/* HLK_OK: so many masters are connected that a round makes sense. HLK_BUSY: not yet, look again in a moment. Else the
- * acquire ends with this status. *failure: what it ends with if there is no time left. */
+/* HLK_OK: so many masters are connected that a round makes sense; a majority does, but see complete_ms. HLK_BUSY: not
+ * yet, look again in a moment. Else the acquire ends with this status. *failure: what it ends with if there is no time
+ * left. */
 enum hlk_status hlk_quorum_op_look_at_masters(struct hlk_quorum_op *op, enum hlk_status *failure);
 /* Too few masters can be asked. HLK_OK: they may come back, ask again. */
 enum hlk_status hlk_quorum_op_unreachable(struct hlk_quorum_op *op, enum hlk_status failure, bool waits);

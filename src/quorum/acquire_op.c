@@ -2,6 +2,7 @@
 #include "quorum/acquire.h"
 
 #include "base/clock.h"
+#include "quorum/connect.h"
 
 /* --- wake-ups. Any thread, under a mutex --- */
 
@@ -233,46 +234,20 @@ enum hlk_status hlk_quorum_op_unreachable(struct hlk_quorum_op *op, enum hlk_sta
     return waits && !over ? HLK_OK : failure;
 }
 
-/* The client is new, and what it has not reached may be a moment away. A hold without that master would not survive
- * the loss of another one. */
-static bool is_new(const struct hlk_quorum_op *op)
-{
-    struct hlk_quorums *all = op->quorum->all;
-    int64_t now = hlk_clock_ms();
-    hlk_mutex_lock(&all->mu);
-    if (!all->first_ms)
-        all->first_ms = now;
-    bool fresh = now - all->first_ms < HLK_QUORUM_FIRST_MS && now < op->deadline_ms;
-    hlk_mutex_unlock(&all->mu);
-    return fresh;
-}
-
 enum hlk_status hlk_quorum_op_look_at_masters(struct hlk_quorum_op *op, enum hlk_status *failure)
 {
-    unsigned n = op->client->node_count, up = 0, untried = 0;
-    char buf[HLK_ERROR_TEXT];
-    struct hlk_text text;
-    struct hlk_error error;
-    hlk_text_init(&text, buf, sizeof buf);
-    *failure = HLK_OK;
-    for (unsigned i = 0; i < n; i++) {
-        struct hlk_pipeline *pipeline = op->client->nodes[i].pipeline;
-        hlk_pipeline_link_dial(pipeline);
-        bool tried = hlk_pipeline_tried(pipeline); /* before the look, so that what comes up meanwhile is not away */
-        enum hlk_status status = hlk_pipeline_health(pipeline, &error);
-        up += status == HLK_OK;
-        if (status == HLK_OK)
-            continue;
-        untried += status == HLK_E_CONNECT && !tried;
-        *failure = *failure == HLK_OK || *failure == status ? status : HLK_E_CONNECT;
-        hlk_tally_reason(&text, &op->client->nodes[i], error.text);
-    }
-    bool enough = up >= n / 2 + 1;
-    if (enough && (untried == 0 || !is_new(op)))
+    struct hlk_quorum_links links;
+    int64_t now = hlk_clock_ms();
+    hlk_quorum_links_look(op->client, &links);
+    bool enough = links.up >= links.need, awaits = links.untried && now < op->complete_ms && now < op->deadline_ms;
+    *failure = links.failure;
+    op->untried = links.untried;
+    if (enough && !awaits)
         return HLK_OK;
-    (void)hlk_error_set(&op->error, *failure, "%u of %u masters are connected, %u are needed%s", up, n, n / 2 + 1, buf);
+    (void)hlk_error_set(&op->error, *failure, "%u of %u masters are connected, %u are needed%s", links.up, links.n,
+                        links.need, links.why);
     /* One try also waits for the first attempts to connect: the client may have been opened lazily. */
-    enum hlk_status status =
-        enough ? HLK_OK : hlk_quorum_op_unreachable(op, *failure, !op->once || up + untried >= n / 2 + 1);
+    bool waits = !op->once || links.up + links.untried >= links.need;
+    enum hlk_status status = enough ? HLK_OK : hlk_quorum_op_unreachable(op, *failure, waits);
     return status == HLK_OK ? HLK_BUSY : status;
 }

@@ -4,10 +4,12 @@
 #include "base/clock.h"
 #include "base/min.h"
 
-#define LATE_MOST 3  /* rounds that took longer than the ttl */
-#define LOOK_MS 10   /* between two looks whether enough masters are connected */
-#define SPLIT_MOST 5 /* doublings of the pause after a split vote */
-#define SPLIT_FEW 2  /* more of them in a row, and it waits for messages besides */
+#define LATE_MOST 3                   /* rounds that took longer than the ttl */
+#define LOOK_MS 10                    /* between two looks whether enough masters are connected */
+#define COMPLETE_MS HLK_DIAL_BRIEF_MS /* for masters that are about to connect */
+#define BLAMED_MS 50                  /* a master that has not answered in less is none that does not answer */
+#define SPLIT_MOST 5                  /* doublings of the pause after a split vote */
+#define SPLIT_FEW 2                   /* more of them in a row, and it waits for messages besides */
 
 /* --- what to wait for --- */
 
@@ -121,6 +123,13 @@ static void wait_after(struct hlk_quorum_op *op, const struct hlk_tally *t)
     }
 }
 
+/* Once: with the masters that are about to connect it may be a majority. */
+static bool awaits_masters(const struct hlk_quorum_op *op, const struct hlk_tally *t)
+{
+    unsigned n = op->client->node_count, need = n / 2 + 1, may = n - t->no - t->failed;
+    return !op->complete_ms && may < need && may + op->untried >= need && !is_over(op);
+}
+
 /* cut: the round ended before node_timeout_ms was over. Then masters that have not answered are late, not away. */
 static void end_round(struct hlk_quorum_op *op, const struct hlk_tally *t, bool cut)
 {
@@ -130,30 +139,42 @@ static void end_round(struct hlk_quorum_op *op, const struct hlk_tally *t, bool 
     op->failure = few ? t->failure : HLK_OK;
     if (!few_later)
         op->unreachable_ms = 0;
-    if (n - t->for_good < need)
+    if (n - t->for_good < need) {
         end_as(op, t->failure);
-    else if ((few_later || (few && op->once)) && hlk_quorum_op_unreachable(op, t->failure, !op->once) != HLK_OK)
+    } else if (awaits_masters(op, t)) {
+        op->complete_ms = hlk_clock_after(hlk_clock_ms(), COMPLETE_MS);
+        look_at_masters(op);
+    } else if ((few_later || (few && op->once)) && hlk_quorum_op_unreachable(op, t->failure, !op->once) != HLK_OK) {
         end_as(op, t->failure);
-    else if (op->once)
+    } else if (op->once) {
         end_as(op, HLK_BUSY);
-    else if (!few && is_over(op))
+    } else if (!few && is_over(op)) {
         end_by_time(op);
-    else if (op->tries_left == 0 || is_over(op))
+    } else if (op->tries_left == 0 || is_over(op)) {
         end_as(op, few ? t->failure : HLK_TIMEOUT);
-    else
+    } else {
         wait_after(op, t);
+    }
 }
 
 /* --- a round's answers --- */
+
+/* The time that its masters had for their answers, or 0: too short a one. */
+static int64_t answer_ms(const struct hlk_quorum_op *op, int64_t now_ms)
+{
+    int64_t ms = hlk_min_ms(now_ms, op->deadline_ms) - op->round->sent_ms,
+            timeout_ms = op->quorum->opts.node_timeout_ms;
+    return ms >= timeout_ms ? timeout_ms : ms >= BLAMED_MS ? ms : 0;
+}
 
 /* Not held: `won`, but too late; or not won. */
 static void give_back(struct hlk_quorum_op *op, bool won)
 {
     struct hlk_round *round = op->round;
-    int64_t timeout_ms = op->quorum->opts.node_timeout_ms, waited_ms = hlk_clock_ms() - round->sent_ms;
-    bool cut = waited_ms < timeout_ms;
+    int64_t now = hlk_clock_ms();
+    bool cut = now - round->sent_ms < op->quorum->opts.node_timeout_ms;
     struct hlk_tally t =
-        hlk_tally_count(round, op->client->nodes, cut ? waited_ms : timeout_ms, op->error.text, sizeof op->error.text);
+        hlk_tally_count(round, op->client->nodes, answer_ms(op, now), op->error.text, sizeof op->error.text);
     op->blocked = t.blocked;
     op->round = NULL;
     hlk_round_watch(round, NULL);

@@ -150,66 +150,6 @@ void hlk_quorum_taken(struct hlk_quorum *quorum)
     hlk_quorum_unlock(quorum);
 }
 
-/* --- its beginning --- */
-
-int hlk_quorum_renewals(const struct hlk_quorum *quorum)
-{
-    int max = quorum->opts.max_renewals;
-    return max < 0 ? 0 : max == 0 ? -1 : max;
-}
-
-static void hold_arm(struct hlk_quorum *quorum)
-{
-    int64_t next;
-    (void)hlk_validity_due(&quorum->validity, hlk_clock_ms(), quorum->client->table.at_risk_ms, &next);
-    hlk_loop_arm(quorum->client->loop, &quorum->alarm, next);
-}
-
-/* Other waits of its holder are over. */
-static void wake_nested(const struct hlk_quorum *quorum)
-{
-    struct hlk_list *waiters = &quorum->queue->waiters;
-    for (struct hlk_list *node = waiters->next; node != waiters; node = node->next) {
-        struct hlk_quorum_waiter *waiter = HLK_CONTAINER(node, struct hlk_quorum_waiter, link);
-        if (waiter->quorum == quorum)
-            hlk_waker_wake(waiter->waker, HLK_WAKE_QUEUE);
-    }
-}
-
-bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_quorum_queue *queue,
-                      const struct hlk_quorum_terms *terms)
-{
-    struct hlk_validity v = { .ttl_ms = round->ttl_ms,
-                              .drift_factor = quorum->opts.clock_drift_factor,
-                              .cap_ms =
-                                  terms->max_hold_ms ? hlk_clock_after(round->sent_ms, terms->max_hold_ms) : INT64_MAX,
-                              .renewals = quorum->client->table.renewals,
-                              .renewals_left = terms->renewed ? hlk_quorum_renewals(quorum) : 0 };
-    hlk_mutex_lock(&quorum->all->mu);
-    bool held = hlk_validity_begin(&v, round->sent_ms, hlk_clock_ms()) && !atomic_load(&quorum->client->closing);
-    if (held) {
-        quorum->state = HLK_QUORUM_HELD;
-        quorum->validity = v;
-        quorum->round = round;
-        quorum->queue = queue;
-        queue->contended |= terms->contended;
-        quorum->count = 1;
-        quorum->renewed = terms->renewed;
-        quorum->missed = false;
-        quorum->handle = terms->handle;
-        hlk_handle_retain(terms->handle);
-        if (quorum->holder.holds)
-            atomic_fetch_add(quorum->holder.holds, 1);
-        HLK_COUNT(&quorum->client->table, held);
-        if (terms->report)
-            hlk_quorum_report_add(quorum, terms->report);
-        hold_arm(quorum);
-        wake_nested(quorum);
-    }
-    hlk_mutex_unlock(&quorum->all->mu);
-    return held;
-}
-
 /* --- masters that have not granted it, or have lost it --- */
 
 /* Safe while the hold is valid: a majority has it until then, and any other majority has a master in common with that
@@ -242,6 +182,108 @@ void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i)
     hlk_mutex_unlock(&quorum->all->mu);
     if (hlk_round_absent(renewal)) /* maybe after it was decided that no majority has renewed it */
         hlk_quorum_lose(quorum, renewal, why_absent);
+}
+
+/* Any thread. Its validity stays as it is. */
+static void on_confirmed(struct hlk_round *round)
+{
+    struct hlk_quorum *quorum = round->quorum;
+    if (!hlk_round_won(round))
+        return; /* the next renewal tells */
+    hlk_mutex_lock(&quorum->all->mu);
+    bool held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold;
+    hlk_mutex_unlock(&quorum->all->mu);
+    if (held)
+        hlk_quorum_retake(quorum);
+}
+
+/* By a renewal for no longer than the hold is valid anyway: that shortens nothing. */
+void hlk_quorum_retake_if_held(struct hlk_quorum *quorum)
+{
+    hlk_mutex_lock(&quorum->all->mu);
+    bool held = quorum->state == HLK_QUORUM_HELD && !quorum->orphaned;
+    int64_t lease_ms = held ? hlk_validity_lease_ms(&quorum->validity, hlk_clock_ms()) : 0;
+    uint64_t hold = held ? quorum->round->hold : 0;
+    hlk_mutex_unlock(&quorum->all->mu);
+    struct hlk_round *round = lease_ms > 0 ? hlk_round_make(quorum, false, hold, lease_ms) : NULL;
+    if (!round)
+        return;
+    round->on_decided = on_confirmed;
+    round->on_no = hlk_quorum_on_no;
+    hlk_round_send(round);
+    hlk_round_unref(round);
+}
+
+/* --- its beginning --- */
+
+int hlk_quorum_renewals(const struct hlk_quorum *quorum)
+{
+    int max = quorum->opts.max_renewals;
+    return max < 0 ? 0 : max == 0 ? -1 : max;
+}
+
+static void hold_arm(struct hlk_quorum *quorum)
+{
+    int64_t next;
+    (void)hlk_validity_due(&quorum->validity, hlk_clock_ms(), quorum->client->table.at_risk_ms, &next);
+    hlk_loop_arm(quorum->client->loop, &quorum->alarm, next);
+}
+
+/* Other waits of its holder are over. */
+static void wake_nested(const struct hlk_quorum *quorum)
+{
+    struct hlk_list *waiters = &quorum->queue->waiters;
+    for (struct hlk_list *node = waiters->next; node != waiters; node = node->next) {
+        struct hlk_quorum_waiter *waiter = HLK_CONTAINER(node, struct hlk_quorum_waiter, link);
+        if (waiter->quorum == quorum)
+            hlk_waker_wake(waiter->waker, HLK_WAKE_QUEUE);
+    }
+}
+
+/* A master that has connected while the others were asked: whoever connects after this is given what is HELD. */
+static void retake_missed(struct hlk_quorum *quorum, struct hlk_round *round)
+{
+    if (hlk_round_may_grow(round))
+        hlk_quorum_retake(quorum);
+}
+
+bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_quorum_queue *queue,
+                      const struct hlk_quorum_terms *terms)
+{
+    struct hlk_validity v = { .ttl_ms = round->ttl_ms,
+                              .drift_factor = quorum->opts.clock_drift_factor,
+                              .cap_ms =
+                                  terms->max_hold_ms ? hlk_clock_after(round->sent_ms, terms->max_hold_ms) : INT64_MAX,
+                              .renewals = quorum->client->table.renewals,
+                              .renewals_left = terms->renewed ? hlk_quorum_renewals(quorum) : 0 };
+    hlk_mutex_lock(&quorum->all->mu);
+    bool held = hlk_validity_begin(&v, round->sent_ms, hlk_clock_ms()) && !atomic_load(&quorum->client->closing);
+    if (held) {
+        quorum->state = HLK_QUORUM_HELD;
+        quorum->validity = v;
+        quorum->round = round;
+        quorum->queue = queue;
+        queue->contended |= terms->contended;
+        quorum->count = 1;
+        quorum->renewed = terms->renewed;
+        quorum->missed = false;
+        quorum->handle = terms->handle;
+        hlk_handle_retain(terms->handle);
+        if (quorum->holder.holds)
+            atomic_fetch_add(quorum->holder.holds, 1);
+        HLK_COUNT(&quorum->client->table, held);
+        if (terms->report)
+            hlk_quorum_report_add(quorum, terms->report);
+        hold_arm(quorum);
+        wake_nested(quorum);
+        hlk_round_ref(round); /* another thread may release it at once */
+    }
+    hlk_mutex_unlock(&quorum->all->mu);
+    if (held) {
+        retake_missed(quorum, round);
+        hlk_round_unref(round);
+    }
+    return held;
 }
 
 /* --- renewals --- */

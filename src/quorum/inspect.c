@@ -1,22 +1,47 @@
 /* hlk_lock_query, hlk_lock_list and hlk_lock_break of a lock over several masters. These calls are rare, so the masters
- * are asked one after the other, each for up to node_timeout_ms. */
+ * are asked one after the other, each for up to node_timeout_ms. Those that are connected come first. One that is about
+ * to connect is waited for only if the answers of the others do not suffice. */
 #include "api/list.h"
+#include "base/clock.h"
 #include "base/mem.h"
+#include "quorum/connect.h"
 #include "quorum/round.h"
 #include "quorum/tally.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One that is away is not waited for. False: it is not there, and *error says why. */
-static bool is_there(const struct hlk_node *node, struct hlk_error *error)
+static struct hlk_quorums *all_of(const hlk_lock *lock)
 {
-    return !hlk_pipeline_tried(node->pipeline) || hlk_pipeline_health(node->pipeline, error) == HLK_OK;
+    return HLK_CONTAINER(lock->client->part, struct hlk_quorums, part);
+}
+
+/* Begins to connect, and waits for at most max_ms. */
+static void connect_masters(const hlk_lock *lock, enum hlk_quorum_goal goal, int64_t max_ms)
+{
+    struct hlk_thread *self = hlk_thread_get();
+    struct hlk_quorum_links links;
+    if (self)
+        hlk_quorum_links_wait(lock->client, self, goal, hlk_clock_after(hlk_clock_ms(), max_ms), &links);
+}
+
+static bool is_up(const struct hlk_node *node)
+{
+    struct hlk_error error;
+    return hlk_pipeline_health(node->pipeline, &error) == HLK_OK;
+}
+
+/* One that is away is not waited for, and one that is about to connect only if it is needed. False: it is not there,
+ * and *error says why. */
+static bool is_there(const struct hlk_node *node, bool needed, struct hlk_error *error)
+{
+    return (needed && !hlk_pipeline_tried(node->pipeline)) || hlk_pipeline_health(node->pipeline, error) == HLK_OK;
 }
 
 /* How many masters said what. */
 struct said {
-    unsigned n, need; /* masters, and a majority of them */
+    unsigned n, need;                   /* masters, and a majority of them */
+    unsigned order[HLK_QUORUM_MAX], up; /* in which they are asked: first those that were connected */
     unsigned answered, silent, held;
     enum hlk_status failure; /* of those that did not answer: of all the same, or HLK_E_CONNECT */
     bool unsure;             /* one may have run it, and did not say so */
@@ -24,11 +49,19 @@ struct said {
     char text[HLK_ERROR_TEXT];
 };
 
-static void said_begin(struct said *said, const hlk_client *client)
+static void said_begin(struct said *said, const hlk_lock *lock)
 {
+    bool up[HLK_QUORUM_MAX];
+    connect_masters(lock, HLK_QUORUM_MAJORITY_NOW, all_of(lock)->opts.node_timeout_ms);
     memset(said, 0, sizeof *said);
-    said->n = client->node_count;
+    said->n = lock->client->node_count;
     said->need = said->n / 2 + 1;
+    for (unsigned i = 0; i < said->n; i++)
+        if ((up[i] = is_up(&lock->client->nodes[i])))
+            said->order[said->up++] = i;
+    for (unsigned i = 0, k = said->up; i < said->n; i++)
+        if (!up[i])
+            said->order[k++] = i;
     hlk_text_init(&said->why, said->text, sizeof said->text);
 }
 
@@ -38,11 +71,6 @@ static void said_nothing(struct said *said, const struct hlk_node *node, const s
     said->failure = said->failure == HLK_OK || said->failure == error->status ? error->status : HLK_E_CONNECT;
     said->unsure |= error->status == HLK_E_UNSURE;
     hlk_tally_reason(&said->why, node, error->text);
-}
-
-static struct hlk_quorums *all_of(const hlk_lock *lock)
-{
-    return HLK_CONTAINER(lock->client->part, struct hlk_quorums, part);
 }
 
 /* --- query --- */
@@ -82,17 +110,24 @@ static const struct hlk_lock_state *main_holder(const struct hlk_lock_state *sta
     return found;
 }
 
+/* Whatever the others say. */
+static bool is_decided(const struct said *said)
+{
+    unsigned others = said->n - said->answered;
+    return said->held >= said->need || said->held + others < said->need;
+}
+
 /* *out: what those say that hold it; free if there are none. */
 static void query_all(hlk_lock *lock, struct said *said, struct hlk_lock_state *out)
 {
     struct hlk_lock_state states[HLK_QUORUM_MAX]; /* of the masters on which it is held */
     int64_t waiting = 0;
-    said_begin(said, lock->client);
-    for (unsigned i = 0; i < said->n; i++) {
-        const struct hlk_node *node = &lock->client->nodes[i];
+    said_begin(said, lock);
+    for (unsigned k = 0; k < said->n; k++) {
+        const struct hlk_node *node = &lock->client->nodes[said->order[k]];
         struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
         struct hlk_error error = { .status = HLK_OK };
-        if (!is_there(node, &error) ||
+        if (!is_there(node, !is_decided(said), &error) ||
             hlk_lock_query_at(lock, node->pipeline, all_of(lock)->opts.node_timeout_ms, &state, &error) != HLK_OK) {
             said_nothing(said, node, &error);
             continue;
@@ -214,6 +249,14 @@ static enum hlk_status report_found(struct listing *listing)
     return status;
 }
 
+/* Then the others need not be waited for: a lock that a majority holds is on one of these. */
+static bool most_are_up(const struct listing *listing)
+{
+    struct hlk_quorum_links links;
+    hlk_quorum_links_look(listing->handle->client, &links);
+    return links.up >= links.need;
+}
+
 /* One step through the keys of a master. A step that was stopped is not over. */
 static enum hlk_status list_step(struct listing *listing, unsigned i, int64_t keys)
 {
@@ -226,7 +269,7 @@ static enum hlk_status list_step(struct listing *listing, unsigned i, int64_t ke
     struct hlk_list_step step = {
         .opts = opts, .fn = take_name, .ctx = listing, .cursor = hlk_list_scan(opts->cursor), .keys = keys
     };
-    if (is_there(node, &error))
+    if (is_there(node, !most_are_up(listing), &error))
         (void)hlk_list_step(listing->handle, node->pipeline, &limits, &step);
     if (error.status == HLK_INTERRUPTED || error.status == HLK_E_CLOSED || error.status == HLK_E_NOMEM)
         return hlk_lock_fail(listing->handle, "list", error.status, "%s", error.text);
@@ -254,7 +297,7 @@ static enum hlk_status list_masters(struct listing *listing)
     if (i >= said->n)
         return hlk_lock_fail(listing->handle, "list", HLK_E_INVALID, "the cursor is none of this client's");
     for (unsigned before = 0; before < i; before++)
-        if (!is_there(&listing->handle->client->nodes[before], &error))
+        if (!is_there(&listing->handle->client->nodes[before], !most_are_up(listing), &error))
             said_nothing(said, &listing->handle->client->nodes[before], &error);
     enum hlk_status status = HLK_OK;
     for (int64_t keys = opts->max_keys; keys > 0 && i < said->n && status == HLK_OK && !opts->stopped;
@@ -270,7 +313,7 @@ static enum hlk_status list_masters(struct listing *listing)
 enum hlk_status hlk_quorum_lock_list(hlk_lock *handle, struct hlk_list_opts *opts, hlk_list_fn *fn, void *ctx)
 {
     struct listing listing = { .handle = handle, .opts = opts, .fn = fn, .ctx = ctx };
-    said_begin(&listing.said, handle->client);
+    said_begin(&listing.said, handle);
     enum hlk_status status = list_masters(&listing);
     hlk_map_each(&listing.names, free_name, NULL);
     hlk_map_fini(&listing.names);
@@ -325,13 +368,16 @@ struct breaking {     /* what the masters have answered */
 static void break_all(hlk_lock *lock, const char *only, struct breaking *all)
 {
     struct said *said = &all->said;
-    said_begin(said, lock->client);
-    for (unsigned i = 0; i < said->n; i++) {
-        const struct hlk_node *node = &lock->client->nodes[i];
+    said_begin(said, lock);
+    for (unsigned k = 0; k < said->n; k++) {
+        const struct hlk_node *node = &lock->client->nodes[said->order[k]];
+        if (k == said->up) /* what is left on a master is in the way of the next one */
+            connect_masters(lock, HLK_QUORUM_ALL_TRIED, HLK_DIAL_BRIEF_MS);
         struct hlk_broken broken;
         struct hlk_error error = { .status = HLK_OK };
-        if (!is_there(node, &error) || hlk_lock_break_at(lock, node->pipeline, all_of(lock)->opts.node_timeout_ms, only,
-                                                         &broken, &error) != HLK_OK) {
+        if (!is_there(node, said->answered < said->need, &error) ||
+            hlk_lock_break_at(lock, node->pipeline, all_of(lock)->opts.node_timeout_ms, only, &broken, &error) !=
+                HLK_OK) {
             said_nothing(said, node, &error);
             continue;
         }

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
-#include "quorum/quorum.h"
+#include "quorum/connect.h"
 #include "quorum/round.h"
 #include "quorum/url.h"
 
@@ -76,6 +76,7 @@ static enum hlk_status add_part(hlk_client *client, bool no_spin, const struct h
     hlk_list_init(&all->all);
     hlk_spin_init(&all->spin, no_spin);
     client->part = &all->part;
+    hlk_quorum_watch_links(client);
     atomic_store(&client->table.on_orphan, on_orphan);
     return HLK_OK;
 }
@@ -97,63 +98,18 @@ static enum hlk_status check_masters(const hlk_client *client)
     return HLK_OK;
 }
 
-struct connected {
-    unsigned up, refused, tried;
-    struct hlk_pipeline *waits; /* one that may come up; at best one that was not tried yet */
-    enum hlk_status failure;
-    char why[HLK_ERROR_TEXT];
-};
-
-static void look_at_masters(const hlk_client *client, struct hlk_thread *self, struct connected *c)
-{
-    struct hlk_error error;
-    struct hlk_text text;
-    *c = (struct connected){ .failure = HLK_OK };
-    hlk_text_init(&text, c->why, sizeof c->why);
-    for (unsigned i = 0; i < client->node_count; i++) {
-        struct hlk_pipeline *pipeline = client->nodes[i].pipeline;
-        enum hlk_status status = hlk_pipeline_wait_up(pipeline, self, 0, 0, &error); /* 0: dials, and does not wait */
-        bool tried = hlk_pipeline_tried(pipeline);
-        c->tried += tried;
-        if (status == HLK_OK) {
-            c->up++;
-            continue;
-        }
-        if (status == HLK_E_CONNECT && (!tried || !c->waits))
-            c->waits = pipeline;
-        c->refused += status != HLK_E_CONNECT;
-        c->failure = c->failure == HLK_OK || c->failure == status ? status : HLK_E_CONNECT;
-        hlk_text_add(&text, "; %s: %s", client->nodes[i].endpoint.url.shown, error.text);
-    }
-}
-
-/* A majority is enough. The others get one attempt, for a moment, so that a first acquire has all that are there. */
 static enum hlk_status connect_majority(const hlk_client *client)
 {
-    static const int64_t moment_ms = 1000, look_ms = 10;
     struct hlk_thread *self = hlk_thread_get();
-    struct hlk_error error;
-    struct connected c;
-    unsigned n = client->node_count, need = n / 2 + 1;
+    struct hlk_quorum_links links;
     if (!self)
         return hlk_last_set(HLK_E_NOMEM, "open: no memory");
-    (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
-    int64_t now = hlk_clock_ms(), enough_ms = 0;
-    int64_t until = hlk_clock_after(now, client->reconnect_timeout_ms < 0 ? HLK_RECONNECT_TIMEOUT_MS
-                                                                          : client->reconnect_timeout_ms);
-    for (;; now = hlk_clock_ms()) {
-        look_at_masters(client, self, &c);
-        if (c.up >= need && !enough_ms)
-            enough_ms = now;
-        if (c.up + c.refused == n || n - c.refused < need || now >= until ||
-            (c.up >= need && (c.tried == n || now - enough_ms >= moment_ms)))
-            break;
-        (void)hlk_pipeline_wait_up(c.waits, self, now + look_ms, 0, &error);
-    }
-    HLK_CONTAINER(client->part, struct hlk_quorums, part)->first_ms = 1; /* long ago */
-    if (c.up >= need)
+    int64_t timeout = client->reconnect_timeout_ms < 0 ? HLK_RECONNECT_TIMEOUT_MS : client->reconnect_timeout_ms;
+    hlk_quorum_links_wait(client, self, HLK_QUORUM_MAJORITY, hlk_clock_after(hlk_clock_ms(), timeout), &links);
+    if (links.up >= links.need)
         return HLK_OK;
-    return hlk_last_set(c.failure, "open: %u of %u masters are connected, %u are needed%s", c.up, n, need, c.why);
+    return hlk_last_set(links.failure, "open: %u of %u masters are connected, %u are needed%s", links.up, links.n,
+                        links.need, links.why);
 }
 
 static enum hlk_status open_quorum(hlk_client **out, const char *const *urls, unsigned count,

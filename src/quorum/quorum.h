@@ -8,9 +8,6 @@
 #include "quorum/validity.h"
 #include "wait/wait_for.h"
 
-#define HLK_QUORUM_FIRST_MS 3000    /* a client that was opened lazily waits so long for the first attempt to connect
-                                     * to each master, if a majority is there before */
-
 enum hlk_quorum_state {
     HLK_QUORUM_FREE,
     HLK_QUORUM_ACQUIRING,
@@ -46,6 +43,12 @@ struct hlk_quorum_turn {
 
 #define HLK_QUORUM_TURNS 16     /* the latest releases. After one that was forgotten there is no pause */
 
+/* One of a client's masters (connect.c). */
+struct hlk_quorum_master {
+    struct hlk_quorums *all;
+    struct hlk_post connected;
+};
+
 /* Of a client of hlk_quorum_open. */
 struct hlk_quorums {
     struct hlk_client_part part;
@@ -56,7 +59,7 @@ struct hlk_quorums {
     struct hlk_quorum_turn turns[HLK_QUORUM_TURNS];
     unsigned next_turn;
     struct hlk_spin spin;
-    int64_t first_ms;           /* when masters were first asked for; 0: not yet */
+    struct hlk_quorum_master masters[HLK_QUORUM_MAX];
     struct hlk_quorum_opts opts;/* of an hlk_lock: those of the URL, completed; format is its kind's */
 };
 
@@ -69,6 +72,7 @@ struct hlk_quorum {
     struct hlk_quorum_opts opts;/* completed */
     struct hlk_post end;        /* frees it on the loop thread */
     struct hlk_alarm alarm;
+    struct hlk_list connecting; /* loop thread: a master has connected, and is to be asked for the hold */
 
     struct hlk_list link;       /* under all->mu, like the next ones */
     enum hlk_quorum_state state;
@@ -163,6 +167,8 @@ void hlk_quorum_taken(struct hlk_quorum *quorum);
 void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, const char *why);
 /* Asks masters again that have not granted it, if it is certain that nobody else has held it meanwhile. */
 void hlk_quorum_retake(struct hlk_quorum *quorum);
+/* The same, once a majority has confirmed that it has the hold: a master has connected. */
+void hlk_quorum_retake_if_held(struct hlk_quorum *quorum);
 /* The on_no of a renewal: the hold is lost as soon as no majority can have it. */
 void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i);
 void hlk_quorum_on_alarm(struct hlk_alarm *alarm);

@@ -52,6 +52,34 @@ void hlk_round_retake(struct hlk_round *round, int64_t lease_ms)
         retake(&round->votes[i], lease_ms);
 }
 
+static bool was_away(const struct hlk_vote *vote)
+{
+    struct hlk_mutex *mu = &vote->round->mu;
+    hlk_mutex_lock(mu);
+    bool away = vote->state == HLK_VOTE_FAILED && vote->error.status == HLK_E_CONNECT && !vote->young;
+    hlk_mutex_unlock(mu);
+    return away;
+}
+
+bool hlk_round_may_grow(struct hlk_round *round)
+{
+    struct hlk_error error;
+    for (unsigned i = 0; i < round->n; i++) {
+        const struct hlk_vote *vote = &round->votes[i];
+        if (was_away(vote) && hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK)
+            return true;
+    }
+    return false;
+}
+
+bool hlk_round_lacks(struct hlk_round *round, unsigned i)
+{
+    hlk_mutex_lock(&round->mu);
+    bool lacks = round->votes[i].state != HLK_VOTE_YES;
+    hlk_mutex_unlock(&round->mu);
+    return lacks;
+}
+
 bool hlk_round_miss(struct hlk_round *round, unsigned i)
 {
     struct hlk_vote *vote = &round->votes[i];

@@ -24,14 +24,14 @@ void hlk_tally_reason(struct hlk_text *text, const struct hlk_node *node, const 
     hlk_text_add(text, "; %s: %s", node->endpoint.url.shown, why);
 }
 
-struct hlk_tally hlk_tally_count(struct hlk_round *round, const struct hlk_node *nodes, int64_t node_timeout_ms,
-                                 char *out, size_t size)
+struct hlk_tally hlk_tally_count(struct hlk_round *round, const struct hlk_node *nodes, int64_t timeout_ms, char *out,
+                                 size_t size)
 {
     struct hlk_tally t = { .failure = HLK_OK };
     struct hlk_text text;
     char silent[48];
     hlk_text_init(&text, out, size);
-    (void)snprintf(silent, sizeof silent, "no answer in %lld ms", (long long)node_timeout_ms);
+    (void)snprintf(silent, sizeof silent, "no answer in %lld ms", (long long)timeout_ms);
     hlk_mutex_lock(&round->mu);
     hlk_text_add(&text, "%u of %u masters granted it, %u are needed", round->yes, round->n, round->need);
     for (unsigned i = 0; i < round->n; i++) {
@@ -59,7 +59,8 @@ struct hlk_tally hlk_tally_count(struct hlk_round *round, const struct hlk_node 
             if (!atomic_load(&round->decided)) { /* else its answer was not needed */
                 t.silent++;
                 tally_failure(&t, HLK_E_CONNECT);
-                hlk_tally_reason(&text, node, silent);
+                if (timeout_ms)
+                    hlk_tally_reason(&text, node, silent);
             }
             continue;
         }
@@ -67,6 +68,8 @@ struct hlk_tally hlk_tally_count(struct hlk_round *round, const struct hlk_node 
     }
     if (t.no > 0)
         hlk_text_add(&text, "; others hold %u", t.no);
+    if (t.silent > 0 && !timeout_ms)
+        hlk_text_add(&text, "; there was no time for the answers of %u", t.silent);
     hlk_mutex_unlock(&round->mu);
     return t;
 }

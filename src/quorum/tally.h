@@ -13,9 +13,10 @@ struct hlk_tally {
     enum hlk_status failure; /* of those that failed: all the same, or HLK_E_CONNECT */
 };
 
-/* Of the round as it is now; its votes are those of `nodes`. Writes the sentence that an error says. */
-struct hlk_tally hlk_tally_count(struct hlk_round *round, const struct hlk_node *nodes, int64_t node_timeout_ms,
-                                 char *text, size_t size);
+/* Of the round as it is now; its votes are those of `nodes`. Writes the sentence that an error says. timeout_ms: so
+ * much time a master had that has not answered; 0: too little to blame it. */
+struct hlk_tally hlk_tally_count(struct hlk_round *round, const struct hlk_node *nodes, int64_t timeout_ms, char *text,
+                                 size_t size);
 /* Appends why a master could not be asked. */
 void hlk_tally_reason(struct hlk_text *text, const struct hlk_node *node, const char *why);
 

@@ -157,3 +157,22 @@ Test(redlock, is_shown_and_listed_and_broken)
     command_free(c);
     expect_answer(1, "t: free, nothing to break", COMMAND("break", "t"));
 }
+
+/* Its socket takes connections: only the answers are missing. */
+Test(redlock, with_a_master_that_hangs_gets_a_free_lock_and_is_shown)
+{
+    server_pause(masters[2]);
+    int64_t began = test_now_ms();
+    cr_assert_eq(RUN("run", "-n", "t", "--", "true"), 0);
+    cr_assert_eq(RUN("run", "-w", "1", "t", "--", "true"), 0);
+    struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read");
+    command_until(c, OUT, "ready");
+    expect_answer(0, "t: held by", COMMAND("show", "t"));
+    expect_answer(0, "t: held by", COMMAND("list"));
+    is_busy(c);
+    cr_assert_lt(running_ms(began), 6000, "3 s for each were for the last master once");
+    command_type_end(c);
+    cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
+    command_free(c);
+    server_resume(masters[2]);
+}

@@ -1,5 +1,7 @@
 #include "quorum_fixture.h"
 
+#include "client.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +53,24 @@ void quorum_forget_view(int i)
     views[i] = NULL;
 }
 
+static bool has_tried_all(const hlk_client *client)
+{
+    unsigned tried = 0;
+    for (unsigned i = 0; i < client->node_count; i++)
+        tried += hlk_pipeline_tried(client->nodes[i].pipeline);
+    return tried == client->node_count;
+}
+
+/* Open waits for a majority only. Most tests are about what comes next: for them all that are there are connected. One
+ * that is silent is not waited for any longer. */
+static void wait_for_all(const hlk_client *client, const struct hlk_client_opts *opts)
+{
+    int64_t began = test_now_ms();
+    bool lazy = opts && (opts->flags & HLK_OPEN_LAZY);
+    while (!lazy && !has_tried_all(client) && test_now_ms() - began < 1000)
+        test_sleep_ms(1);
+}
+
 hlk_client *quorum_open(unsigned n, const struct hlk_client_opts *opts)
 {
     struct hlk_client_opts usual = fixture_opts();
@@ -60,6 +80,7 @@ hlk_client *quorum_open(unsigned n, const struct hlk_client_opts *opts)
         urls[i] = proxies[i] ? proxy_url(proxies[i]) : hlk_test_url(masters[i]);
     hlk_client **out = &clients[client_count++];
     cr_assert_eq(hlk_quorum_open(out, urls, n, opts ? opts : &usual), HLK_OK, "%s", hlk_last_error());
+    wait_for_all(*out, opts);
     return *out;
 }
 
@@ -70,7 +91,7 @@ static const char *one_of(unsigned i)
     return host ? host + strlen("://") : url;
 }
 
-hlk_client *quorum_open_url(unsigned n, const char *options, const struct hlk_client_opts *opts)
+hlk_client *quorum_open_url_at_once(unsigned n, const char *options, const struct hlk_client_opts *opts)
 {
     struct hlk_client_opts usual = fixture_opts();
     char url[1024];
@@ -83,6 +104,13 @@ hlk_client *quorum_open_url(unsigned n, const char *options, const struct hlk_cl
     hlk_client **out = &clients[client_count++];
     cr_assert_eq(hlk_client_open(out, url, opts ? opts : &usual), HLK_OK, "%s", hlk_last_error());
     return *out;
+}
+
+hlk_client *quorum_open_url(unsigned n, const char *options, const struct hlk_client_opts *opts)
+{
+    hlk_client *client = quorum_open_url_at_once(n, options, opts);
+    wait_for_all(client, opts);
+    return client;
 }
 
 void quorum_close(hlk_client *client)

@@ -17,11 +17,12 @@ extern redisContext *views[MASTERS];
 void quorum_begin(unsigned flags);          /* of server.h, and STAGE_PROXY */
 void quorum_end(void);                      /* destroys what the next ones made; nothing may be left anywhere */
 
-/* A client of the first n. NULL: fixture_opts(). */
+/* A client of the first n, connected to all that are there, unless it is opened lazily. NULL: fixture_opts(). */
 hlk_client *quorum_open(unsigned n, const struct hlk_client_opts *opts);
 /* The same by a redlock:// URL, for servers that have just started. options: more of them, as in "&ttl_ms=2000"; or
  * "". */
 hlk_client *quorum_open_url(unsigned n, const char *options, const struct hlk_client_opts *opts);
+hlk_client *quorum_open_url_at_once(unsigned n, const char *options, const struct hlk_client_opts *opts); /* as it is */
 void quorum_close(hlk_client *client);      /* before quorum_end does */
 hlk_lock *quorum_lock(hlk_client *client, const char *name, const struct hlk_lock_opts *opts);
 /* HLK_QUORUM_OPTS_INIT, for servers that have just started; events are recorded by the client. */
