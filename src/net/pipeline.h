@@ -155,6 +155,9 @@ uint64_t hlk_pipeline_epoch(hlk_pipeline *pipeline);           /* of the living 
  * process that is connected now, or was last. */
 int64_t hlk_pipeline_server_since(hlk_pipeline *pipeline);
 
+/* A number for that process; 0: not known. */
+uint64_t hlk_pipeline_server(hlk_pipeline *pipeline);
+
 /* The latest moment at which that process may have started. *told: the server has said so; else it is when this client
  * met it, for the user may not run INFO. */
 int64_t hlk_pipeline_server_started(hlk_pipeline *pipeline, bool *told);

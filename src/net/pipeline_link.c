@@ -50,6 +50,14 @@ void hlk_pipeline_meet(struct hlk_pipeline *pipeline, uint64_t server, int64_t u
     pipeline->server = server;
 }
 
+uint64_t hlk_pipeline_server(hlk_pipeline *pipeline)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    uint64_t server = pipeline->server;
+    hlk_mutex_unlock(&pipeline->mu);
+    return server;
+}
+
 int64_t hlk_pipeline_server_started(hlk_pipeline *pipeline, bool *told)
 {
     hlk_mutex_lock(&pipeline->mu);

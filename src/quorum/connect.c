@@ -61,6 +61,24 @@ void hlk_quorum_links_wait(const hlk_client *client, struct hlk_thread *self, en
     }
 }
 
+/* --- one server by two URLs --- */
+
+/* Of the two the one that was known first counts. Called before the connection of master i can be used. */
+static void look_for_twin(struct hlk_quorums *all, const hlk_client *client, unsigned i)
+{
+    unsigned bit = 1u << i, twins = atomic_load(&all->twins) & ~bit;
+    uint64_t server = hlk_pipeline_server(client->nodes[i].pipeline);
+    const struct hlk_endpoint *endpoint = &client->nodes[i].endpoint;
+    for (unsigned k = 0; k < client->node_count && server; k++) {
+        if (k == i || (twins & 1u << k) || hlk_pipeline_server(client->nodes[k].pipeline) != server)
+            continue;
+        twins |= bit;
+        hlk_log(&endpoint->log, HLK_LOG_WARN, "%s: it is the same server as %s, and does not count",
+                endpoint->url.shown, client->nodes[k].endpoint.url.shown);
+    }
+    atomic_store(&all->twins, twins);
+}
+
 /* --- a master that connects later --- */
 
 /* What is held, and lacks master i. With a reference each. */
@@ -95,8 +113,10 @@ static void on_link(struct hlk_node *node, bool up)
 {
     const hlk_client *client = HLK_CONTAINER(node->table, struct hlk_client, table);
     struct hlk_quorums *all = HLK_CONTAINER(client->part, struct hlk_quorums, part);
-    if (up)
-        hlk_loop_post(node->loop, &all->masters[node - client->nodes].connected);
+    if (!up)
+        return;
+    look_for_twin(all, client, (unsigned)(node - client->nodes));
+    hlk_loop_post(node->loop, &all->masters[node - client->nodes].connected);
 }
 
 void hlk_quorum_watch_links(hlk_client *client)

@@ -35,6 +35,12 @@ static bool is_up(const struct hlk_node *node)
  * and *error says why. */
 static bool is_there(const struct hlk_node *node, bool needed, struct hlk_error *error)
 {
+    const hlk_client *client = HLK_CONTAINER(node->table, struct hlk_client, table);
+    const struct hlk_quorums *all = HLK_CONTAINER(client->part, struct hlk_quorums, part);
+    if (atomic_load(&all->twins) & 1u << (node - client->nodes)) {
+        (void)hlk_error_set(error, HLK_E_INVALID, HLK_QUORUM_TWIN);
+        return false;
+    }
     return (needed && !hlk_pipeline_tried(node->pipeline)) || hlk_pipeline_health(node->pipeline, error) == HLK_OK;
 }
 

@@ -49,6 +49,8 @@ struct hlk_quorum_master {
     struct hlk_post connected;
 };
 
+#define HLK_QUORUM_TWIN "it is the same server as another master, and does not count"
+
 /* Of a client of hlk_quorum_open. */
 struct hlk_quorums {
     struct hlk_client_part part;
@@ -60,6 +62,7 @@ struct hlk_quorums {
     unsigned next_turn;
     struct hlk_spin spin;
     struct hlk_quorum_master masters[HLK_QUORUM_MAX];
+    atomic_uint twins;          /* a bit for each that is a server which another URL means too: it does not count */
     struct hlk_quorum_opts opts;/* of an hlk_lock: those of the URL, completed; format is its kind's */
 };
 

@@ -261,9 +261,20 @@ static void vote_send(struct hlk_vote *vote)
     hlk_round_unref(round);
 }
 
+static void vote_leave_out(struct hlk_vote *vote)
+{
+    struct hlk_error error;
+    (void)hlk_error_set(&error, HLK_E_INVALID, HLK_QUORUM_TWIN);
+    vote_fail(vote, &error, true);
+}
+
 void hlk_vote_ask(struct hlk_vote *vote)
 {
     struct hlk_error error;
+    if (atomic_load(&vote->round->quorum->all->twins) & 1u << (vote - vote->round->votes)) {
+        vote_leave_out(vote);
+        return;
+    }
     bool told, asks_age = vote->round->acquires && hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK;
     int64_t age = asks_age ? young_ms(vote, &told) : 0;
     if (age)

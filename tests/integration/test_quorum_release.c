@@ -119,6 +119,27 @@ Test(quorum_release, is_a_loss_if_one_of_a_bare_majority_does_not_know_it)
     WAIT_FOR(quorum_keys("t") == 0);
 }
 
+/* --- one server by two URLs --- */
+
+/* Of three URLs that mean two servers both servers are needed. */
+Test(quorum_release, counts_a_server_once)
+{
+    const char *urls[] = { proxy_url(proxies[0]), hlk_test_url(masters[0]), proxy_url(proxies[1]) };
+    struct hlk_client_opts opts = fixture_opts();
+    hlk_client *client = NULL;
+    cr_assert_eq(hlk_quorum_open(&client, urls, 3, &opts), HLK_OK, "%s", hlk_last_error());
+    hlk_quorum *q = quorum_make(client, "t", NULL);
+    WAIT_FOR(fixture_logged("it is the same server as"));
+    WAIT_FOR(hlk_quorum_acquire(q, HLK_NOWAIT) == HLK_OK);
+    cr_assert_eq(hlk_quorum_release(q), HLK_OK, "%s", hlk_last_error());
+    proxy_freeze(proxies[1], true);
+    cr_assert_neq(hlk_quorum_acquire(q, HLK_NOWAIT), HLK_OK);
+    cr_assert_not_null(strstr(hlk_last_error(), "it is the same server as another master"), "%s", hlk_last_error());
+    proxy_freeze(proxies[1], false);
+    quorum_destroy(q);
+    hlk_client_close(client);
+}
+
 /* --- masters that refuse --- */
 
 static void forbid(int i, const char *scripts)
