@@ -483,8 +483,20 @@ static void ping_left(struct hlk_call *call)
     hlk_mem_free(call);
 }
 
+/* Nor is anybody telling the end of a call, who might send another one then. */
+static bool is_at_rest(struct hlk_pipeline *pipeline)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    bool rests = pipeline->state == HLK_PIPELINE_UP && hlk_list_empty(&pipeline->flight) &&
+                 pipeline->lead != HLK_LEAD_TAKEN && pipeline->telling == 0;
+    hlk_mutex_unlock(&pipeline->mu);
+    return rests;
+}
+
 bool hlk_pipeline_drain(hlk_pipeline *pipeline, int64_t at_ms)
 {
+    if (is_at_rest(pipeline))
+        return true;
     struct hlk_call *call = hlk_mem_zalloc(sizeof *call);
     struct hlk_thread *self = hlk_thread_get();
     bool answered = false;

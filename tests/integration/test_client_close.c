@@ -36,6 +36,18 @@ Test(client_close, wakes_waiters_and_releases_holds)
     hlk_owner_destroy(owner);
 }
 
+/* PING is for what is on its way. */
+Test(client_close, sends_nothing_if_everything_was_answered)
+{
+    hlk_client *client = fixture_open(NULL);
+    hlk_lock *lock = fixture_lock(client, "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    int64_t pings = raw_calls(fixture.redis, "ping");
+    fixture_close(client);
+    cr_assert_eq(raw_calls(fixture.redis, "ping"), pings);
+}
+
 /* The first attempt of each release gets NOSCRIPT: close waits for the second one too. */
 Test(client_close, releases_holds_although_the_server_has_forgotten_the_scripts)
 {

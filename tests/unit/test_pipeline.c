@@ -564,11 +564,24 @@ Test(pipeline, is_drained_when_everything_before_is_answered)
     cr_assert_str_eq(peer_hears(&peer), "A*1\r\n$4\r\nPING\r\n");
 }
 
+Test(pipeline, at_rest_is_drained_without_a_command)
+{
+    struct asked a = { .ends = 0 };
+    peer_up(&peer);
+    cr_assert(hlk_pipeline_drain(peer.pipeline, hlk_clock_ms()));
+    ask(&a, "A");
+    peer_answers(&peer, ":1\r\n");
+    cr_assert(hlk_pipeline_drain(peer.pipeline, hlk_clock_ms()));
+    cr_assert_str_eq(peer_hears(&peer), "A");
+}
+
 Test(pipeline, is_not_drained_when_its_time_is_over)
 {
+    struct asked a = { .ends = 0 };
     peer_up(&peer);
+    ask(&a, "A");
     cr_assert_not(hlk_pipeline_drain(peer.pipeline, hlk_clock_ms()));
-    peer_answers(&peer, "+PONG\r\n");
+    peer_answers(&peer, ":1\r\n+PONG\r\n");
     cr_assert(hlk_list_empty(&peer.pipeline->flight));
 }
 
