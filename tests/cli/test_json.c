@@ -223,7 +223,9 @@ Test(json, escapes_what_a_name_may_have)
 /* CSI as one character, and a mark that turns the text behind it round. */
 Test(json, escapes_what_a_terminal_would_act_on)
 {
-    struct command *c = COMMAND("show", "--json", "t\xc2\x9b" "31m\xe2\x80\xae");
+    struct command *c = COMMAND("show", "--json",
+                                "t\xc2\x9b"
+                                "31m\xe2\x80\xae");
     cr_assert_eq(command_end(c), 1);
     each_line_is_an_object(c->text[OUT]);
     cr_assert_not_null(strstr(c->text[OUT], "{\"name\":\"t\\u009b31m\\u202e\","), "%s", c->text[OUT]);

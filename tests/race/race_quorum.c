@@ -81,7 +81,8 @@ static void begin(void)
         const char *one = hlk_test_url(masters[i]), *host = strstr(one, "://");
         snprintf(url + strlen(url), sizeof url - strlen(url), "%s%s", i ? "," : "", host ? host + 3 : one);
     }
-    snprintf(url + strlen(url), sizeof url - strlen(url), "?restart_delay_ms=0&ttl_ms=%d&node_timeout_ms=1000", LEASE_MS);
+    snprintf(url + strlen(url), sizeof url - strlen(url), "?restart_delay_ms=0&ttl_ms=%d&node_timeout_ms=1000",
+             LEASE_MS);
     for (int c = 0; c < 2; c++) {
         struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
         clients[c] = fixture_open_at(url, NULL);
