@@ -255,12 +255,10 @@ static enum hlk_status report_found(struct listing *listing)
     return status;
 }
 
-/* Then the others need not be waited for: a lock that a majority holds is on one of these. */
-static bool most_are_up(const struct listing *listing)
+/* So many masters may be left out: a lock that a majority holds is on one of the others. */
+static bool must_answer(const struct said *said)
 {
-    struct hlk_quorum_links links;
-    hlk_quorum_links_look(listing->handle->client, &links);
-    return links.up >= links.need;
+    return said->silent >= said->n - said->need;
 }
 
 /* One step through the keys of a master. A step that was stopped is not over. */
@@ -275,7 +273,7 @@ static enum hlk_status list_step(struct listing *listing, unsigned i, int64_t ke
     struct hlk_list_step step = {
         .opts = opts, .fn = take_name, .ctx = listing, .cursor = hlk_list_scan(opts->cursor), .keys = keys
     };
-    if (is_there(node, !most_are_up(listing), &error))
+    if (is_there(node, must_answer(&listing->said), &error))
         (void)hlk_list_step(listing->handle, node->pipeline, &limits, &step);
     if (error.status == HLK_INTERRUPTED || error.status == HLK_E_CLOSED || error.status == HLK_E_NOMEM)
         return hlk_lock_fail(listing->handle, "list", error.status, "%s", error.text);
@@ -303,7 +301,7 @@ static enum hlk_status list_masters(struct listing *listing)
     if (i >= said->n)
         return hlk_lock_fail(listing->handle, "list", HLK_E_INVALID, "the cursor is none of this client's");
     for (unsigned before = 0; before < i; before++)
-        if (!is_there(&listing->handle->client->nodes[before], !most_are_up(listing), &error))
+        if (!is_there(&listing->handle->client->nodes[before], false, &error))
             said_nothing(said, &listing->handle->client->nodes[before], &error);
     enum hlk_status status = HLK_OK;
     for (int64_t keys = opts->max_keys; keys > 0 && i < said->n && status == HLK_OK && !opts->stopped;

@@ -5,6 +5,7 @@
 #include "client.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -331,6 +332,37 @@ Test(quorum_late_proxied, master_that_connects_a_moment_later_is_broken_too)
         cr_assert_eq(hlk_lock_break(quorum_lock(open_lazily(LONG_TTL), "t", NULL)), HLK_OK, "%s", hlk_last_error());
     }
     cr_assert_eq(quorum_keys("t"), 0);
+}
+
+static void *list(void *client)
+{
+    struct hlk_list_opts opts = HLK_LIST_OPTS_INIT;
+    static int listed;
+    enum hlk_status status = hlk_lock_list(client, &opts, count_listed, &listed);
+    cr_assert_eq(status, HLK_OK, "%s", hlk_last_error());
+    return &listed;
+}
+
+/* The keys of one master cannot be read, so those of the last one have to be. */
+Test(quorum_late_proxied, master_that_a_list_needs_is_waited_for)
+{
+    struct hlk_client_opts opts = lazily();
+    opts.reply_timeout_ms = WAIT_MS;
+    for (int i = 0; i < N; i++)
+        (void)raw(views[i], "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
+    (void)raw(views[0], "ACL SETUSER default -scan");
+    proxy_freeze(proxies[LATE], true);
+    uint64_t before = proxy_count(proxies[1], PROXY_SCRIPTS);
+    pthread_t thread;
+    void *listed;
+    pthread_create(&thread, NULL, list, quorum_open_url(N, "&ttl_ms=600000&node_timeout_ms=20000", &opts));
+    WAIT_FOR(proxy_count(proxies[1], PROXY_SCRIPTS) >= before + 2); /* the probe, and a step of the list */
+    proxy_freeze(proxies[LATE], false);
+    pthread_join(thread, &listed);
+    cr_assert_eq(*(int *)listed, 1);
+    (void)raw(views[0], "ACL SETUSER default +scan");
+    for (int i = 0; i < N; i++)
+        (void)raw(views[i], "DEL t");
 }
 
 /* --- words --- */

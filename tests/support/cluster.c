@@ -215,23 +215,6 @@ void cluster_make_anew(struct cluster *cluster, int masters, bool scattered)
     WAIT_FOR(all_know_all(cluster));
 }
 
-void cluster_make_alone(struct cluster *cluster, int server, int epoch)
-{
-    int next = (server + 1) % cluster->masters;
-    for (int i = 0; i < cluster->n; i++)
-        if (i != server)
-            expect_ok(raw(cluster->redis[i], "CLUSTER FORGET %s", cluster->ids[server]), "FORGET");
-    reset(cluster, server);
-    expect_ok(raw(cluster->redis[server], "CLUSTER SET-CONFIG-EPOCH %d", epoch), "SET-CONFIG-EPOCH");
-    expect_ok(raw(cluster->redis[server], "CLUSTER ADDSLOTSRANGE 0 %d", CLUSTER_SLOTS - 1), "ADDSLOTSRANGE");
-    WAIT_FOR(strstr(raw(cluster->redis[server], "CLUSTER INFO"), "cluster_state:ok") != NULL);
-    for (int slot = 0; slot < CLUSTER_SLOTS; slot++)
-        if (cluster->owner[slot] == server) {
-            cluster->owner[slot] = (unsigned char)next;
-            expect_ok(raw(cluster->redis[next], "CLUSTER ADDSLOTS %d", slot), "ADDSLOTS");
-        }
-}
-
 static redisContext *any(struct cluster *cluster)
 {
     int i = 0;
@@ -299,6 +282,27 @@ static int master_by(redisContext *redis, unsigned slot)
     if (map)
         freeReplyObject(map);
     return port;
+}
+
+void cluster_make_alone(struct cluster *cluster, int server, int epoch)
+{
+    int next = (server + 1) % cluster->masters;
+    unsigned last = 0;
+    for (int i = 0; i < cluster->n; i++)
+        if (i != server)
+            expect_ok(raw(cluster->redis[i], "CLUSTER FORGET %s", cluster->ids[server]), "FORGET");
+    reset(cluster, server);
+    expect_ok(raw(cluster->redis[server], "CLUSTER SET-CONFIG-EPOCH %d", epoch), "SET-CONFIG-EPOCH");
+    expect_ok(raw(cluster->redis[server], "CLUSTER ADDSLOTSRANGE 0 %d", CLUSTER_SLOTS - 1), "ADDSLOTSRANGE");
+    WAIT_FOR(strstr(raw(cluster->redis[server], "CLUSTER INFO"), "cluster_state:ok") != NULL);
+    for (int slot = 0; slot < CLUSTER_SLOTS; slot++)
+        if (cluster->owner[slot] == server) {
+            cluster->owner[slot] = (unsigned char)next;
+            expect_ok(raw(cluster->redis[next], "CLUSTER ADDSLOTS %d", slot), "ADDSLOTS");
+            last = (unsigned)slot;
+        }
+    for (int i = 0; i < cluster->n; i++)
+        WAIT_FOR(i == server || master_by(cluster->redis[i], last) == port_of(cluster, next));
 }
 
 static bool all_agree(struct cluster *cluster, unsigned slot, int master)
