@@ -161,6 +161,8 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
         pipeline->alone -= pipeline->alone > 0;
     }
     hlk_list_push_back(&pipeline->flight, &call->link);
+    if (call->map)
+        atomic_fetch_add(&pipeline->maps, 1);
     if (!pipeline->first_unsent)
         pipeline->first_unsent = call;
     bool eager = !call->waiter && !call->lazy;
@@ -264,6 +266,7 @@ int hlk_pipeline_read(struct hlk_pipeline *pipeline, struct hlk_error *error)
         return got;
     struct hlk_ends ends = { .waiting = 0 };
     hlk_list_init(&ends.calls);
+    hlk_resp_expect_map(pipeline->conn.resp, atomic_load(&pipeline->maps) > 0);
     redisReply *replies[HLK_REPLIES];
     bool broken = false;
     unsigned n;

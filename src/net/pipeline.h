@@ -40,6 +40,7 @@ struct hlk_call {
     bool last_of_write;
     bool skips;                 /* its bytes are two commands, and the reply to the first one is dropped */
     bool lazy;                  /* nobody is waiting for `done`: no thread is woken to read its answer */
+    bool map;                   /* its reply is the map of a cluster's slots */
     uint8_t text;               /* not 0: what it carries makes the server know text `text` (a script) from then on */
     uint64_t place;             /* the pipeline's: counts all calls that it sent */
     /* not 0: it may leave in one command with its neighbours (`combine`). If it was ANSWERED without a reply it was in

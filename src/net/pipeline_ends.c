@@ -15,6 +15,8 @@ void hlk_pipeline_end_call(struct hlk_pipeline *pipeline, struct hlk_call *call,
     hlk_list_remove(&call->link);
     if (call->last_of_write)
         pipeline->writes--;
+    if (call->map)
+        atomic_fetch_sub(&pipeline->maps, 1);
     if (!call->waiter) {
         pipeline->eager -= !call->lazy;
         hlk_list_push_back(&ends->calls, &call->link);

@@ -19,6 +19,7 @@ struct hlk_pipeline {
     struct hlk_pipeline_owner owner;
     int kick_fd;                        /* wakes a leader that polls */
     atomic_uint reroutes;               /* hlk_pipeline_reroute was called so often */
+    atomic_uint maps;                   /* calls in flight whose reply is a map */
 
     struct hlk_mutex mu;                /* rank PIPELINE; guards: */
     enum hlk_pipeline_state state;

@@ -1,5 +1,6 @@
 /* resp.h - parses a server's replies with hiredis, within limits. No reply that the library requests is longer, has
- * more elements or is nested deeper. A broken or hostile server costs its connection, not the memory of this process.
+ * more elements or is nested deeper, but a cluster's map, which has limits of its own. A broken or hostile server costs
+ * its connection, not the memory of this process.
  *
  * hiredis limits the elements since 1.0, the nesting up to 0.14 and from 1.2.1 on, and never the bytes. */
 #ifndef HLK_NET_RESP_H
@@ -14,6 +15,11 @@
 #define HLK_REPLY_ELEMENTS 16384
 #define HLK_REPLY_DEPTH 32
 
+/* The map of a cluster's slots (CLUSTER SLOTS) is longer: up to 16,384 ranges, each with the addresses of a master and
+ * of its replicas. So many elements are enough for four replicas with host names; 4 KiB a range. */
+#define HLK_MAP_BYTES (64 * 1024 * 1024)
+#define HLK_MAP_ELEMENTS (16384 * 48)
+
 struct hlk_resp;
 
 struct hlk_resp *hlk_resp_create(void);                 /* NULL: no memory */
@@ -24,6 +30,10 @@ bool hlk_resp_feed(struct hlk_resp *resp, const char *bytes, size_t len);     /*
 /* The next complete reply, which the caller frees. NULL: more bytes are needed, or *why (NULL before) says what is
  * wrong with the input; then the connection must be dropped. After each feed, call it until it returns NULL. */
 redisReply *hlk_resp_next(struct hlk_resp *resp, const char **why);
+
+/* While on, a reply may be as large as a map. One with more elements is read to its end and given as an error reply:
+ * the replies behind it are other commands'. Off at first. */
+void hlk_resp_expect_map(struct hlk_resp *resp, bool on);
 
 size_t hlk_resp_amid(const struct hlk_resp *resp);    /* bytes of an incomplete reply */
 

@@ -288,6 +288,7 @@ void hlk_cluster_read_init(struct hlk_cluster *cluster)
         cluster->calls[i].call.done = dones[i];
         cluster->calls[i].call.lazy = true;
     }
+    cluster->calls[SLOTS].call.map = true;
     cluster->post.run = read_on_post;
     cluster->read.run = read_on_answer;
     cluster->alarm.fire = read_on_alarm;

@@ -76,3 +76,22 @@ Test(cluster_map, of_one_server_with_an_absurd_epoch_is_left_again)
     cluster_kill(cluster, 2);
     use_each(client, 2);
 }
+
+/* No two neighbouring slots are on one server: 16,384 ranges. The map comes on the connection of the commands. */
+Test(cluster_map, of_a_range_for_each_slot_is_read_and_breaks_no_connection)
+{
+    cluster_make_anew(cluster, MASTERS, true);
+    hlk_client *client = open_cluster();
+    use_each(client, MASTERS);
+    for (int i = 0; i < 3; i++) {
+        hlk_lock *lock = lock_at(client, 0, i, NULL);
+        cluster_move(cluster, slot_of(lock), 1);
+        long long read = maps_read();
+        acquire(lock); /* MOVED */
+        cr_assert(is_at(lock, 1));
+        release(lock);
+        WAIT_FOR(maps_read() > read);
+        use_each(client, MASTERS); /* answered behind the map */
+    }
+    cr_assert_eq(fixture_counters(client).reconnects, 0);
+}

@@ -251,6 +251,26 @@ Test(pipeline, an_answer_larger_than_any_ends_the_stream)
     cr_assert(strstr(peer.pipeline->error.text, "larger than any reply"), "%s", peer.pipeline->error.text);
 }
 
+/* The bound of other replies applies again behind it. */
+Test(pipeline, a_map_of_slots_may_be_larger_than_any_other_answer)
+{
+    struct asked a = { .ends = 0, .call = { .map = true } }, b = { .ends = 0 }, c = { .ends = 0 };
+    peer_up(&peer);
+    ask(&a, "A");
+    ask(&b, "B");
+    char head[32];
+    (void)snprintf(head, sizeof head, "*%d\r\n", HLK_REPLY_ELEMENTS + 1);
+    peer_answers(&peer, head);
+    for (int i = 0; i <= HLK_REPLY_ELEMENTS; i++)
+        peer_answers(&peer, ":1\r\n");
+    cr_assert_eq(a.end, HLK_CALL_ANSWERED);
+    peer_answers(&peer, ":5\r\n");
+    cr_assert_eq(b.answer, 5);
+    ask(&c, "C");
+    peer_answers(&peer, head);
+    cr_assert_eq(c.end, HLK_CALL_BROKEN);
+}
+
 Test(pipeline, a_server_that_is_asked_nothing_may_be_silent)
 {
     peer_up(&peer);

@@ -193,3 +193,82 @@ Test(resp, takes_any_number_of_small_replies)
     (void)snprintf(bytes, sizeof bytes, "$100\r\n%0100d\r\n+OK\r\n", 0);
     cr_assert_not(feed_often(bytes, HLK_REPLY_BYTES / 50));
 }
+
+/* --- the map of a cluster's slots */
+
+enum { SLOTS = 16384 };
+
+/* As Redis 7 answers CLUSTER SLOTS, with host names, when no two neighbouring slots are on one server. */
+static bool feed_map(int slots, int nodes)
+{
+    char range[64], node[512];
+    announce((size_t)slots);
+    for (int slot = 0; slot < slots; slot++) {
+        (void)snprintf(range, sizeof range, "*%d\r\n:%d\r\n:%d\r\n", 2 + nodes, slot, slot);
+        feed(range);
+        for (int i = 0; i < nodes; i++) {
+            (void)snprintf(node, sizeof node,
+                           "*4\r\n$60\r\n%060d\r\n:6379\r\n$40\r\n%040d\r\n"
+                           "*4\r\n+ip\r\n+10.0.0.1\r\n+hostname\r\n+%060d\r\n",
+                           i, slot % 3, i);
+            feed(node);
+        }
+        if (slot < slots - 1 && hlk_resp_next(resp, &why))
+            return false;
+        if (why)
+            return false;
+    }
+    return true;
+}
+
+Test(resp, takes_a_map_of_as_many_ranges_as_there_are_slots, .timeout = 120)
+{
+    hlk_resp_expect_map(resp, true);
+    cr_assert(feed_map(SLOTS, 5), "%s", why);
+    redisReply *reply = next();
+    cr_assert_eq(reply->elements, (size_t)SLOTS);
+    cr_assert_eq(reply->element[SLOTS - 1]->elements, 7u);
+    cr_assert_eq(reply->element[SLOTS - 1]->element[6]->element[1]->integer, 6379);
+    freeReplyObject(reply);
+    feed(":7\r\n");
+    expect_integer(7);
+}
+
+Test(resp, refuses_a_map_that_it_does_not_expect)
+{
+    hlk_resp_expect_map(resp, true);
+    hlk_resp_expect_map(resp, false);
+    cr_assert_not(feed_map(SLOTS, 5));
+    cr_assert(strstr(why, "larger than any"), "%s", why);
+}
+
+/* What comes behind it answers other commands. */
+Test(resp, skips_a_map_that_is_too_large_and_goes_on_behind_it, .timeout = 120)
+{
+    hlk_resp_expect_map(resp, true);
+    for (int i = 0; i < 2; i++) {
+        cr_assert(feed_map(SLOTS, 9), "%s", why);
+        redisReply *reply = next();
+        cr_assert_eq(reply->type, REDIS_REPLY_ERROR);
+        cr_assert(strstr(reply->str, "more elements than any"), "%s", reply->str);
+        freeReplyObject(reply);
+        feed("*2\r\n:1\r\n$-1\r\n");
+        reply = next();
+        cr_assert(reply->elements == 2 && reply->element[0]->integer == 1);
+        freeReplyObject(reply);
+    }
+    announce(HLK_MAP_ELEMENTS + 1);
+    feed("+O");
+    cr_assert_null(next()); /* and is freed amid one */
+}
+
+Test(resp, ends_a_map_that_does_not_end, .timeout = 120)
+{
+    hlk_resp_expect_map(resp, true);
+    announce(2147483647);
+    static char piece[16384];
+    for (size_t i = 0; i + 1024 < sizeof piece; i += 1024)
+        (void)snprintf(piece + i, sizeof piece - i, "+%01021d\r\n", 0);
+    cr_assert(feed_often(piece, HLK_MAP_BYTES / strlen(piece) + 2));
+    cr_assert(strstr(why, "larger than any"), "%s", why);
+}
