@@ -43,7 +43,7 @@ static void for_every_k(scenario_play *play, enum scenario_mode mode, enum proxy
     int k = 1;
     while (k < PLAYS_MOST_K && struck_at(&s, play, mode, fault, k))
         k++;
-    cr_assert_gt(k, least, "only %d requests were struck", k - 1);
+    cr_assert_gt(k, least, "only %d requests were struck; the last error: %s", k - 1, hlk_last_error());
     cr_assert_lt(k, PLAYS_MOST_K);
     cr_assert_geq(s.agreed, play == play_timeout ? 0 : 1);
 }

@@ -21,7 +21,7 @@ hlk_client *open_directly(void)
 hlk_lock *held(hlk_client *client, const char *name)
 {
     hlk_lock *lock = fixture_lock(client, name, NULL);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     return lock;
 }
 
