@@ -17,8 +17,8 @@
 typedef int lookup_fn(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 static _Atomic(lookup_fn *) played;
 
-/* A lookup that hangs cannot be ended: the dial that gives it up leaves its thread behind. A name whose lookups hang has
- * a share of the threads, and leaves the rest to other names. */
+/* A lookup that hangs cannot be ended: the dial that gives it up leaves its thread behind. A name whose lookups hang
+ * has a share of the threads, and leaves the rest to other names. */
 #define RUNNING_MOST 256
 #define RUNNING_OF_ONE 16
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* a leaf; guards: */
@@ -47,7 +47,7 @@ static void watch_forks(void)
 }
 
 /* The place of a thread that looks up `host`. -1: too many do already. */
-static int take_place(const char *host)
+static int begin_lookup(const char *host)
 {
     int place = -1, same = 0;
     pthread_once(&once, watch_forks);
@@ -64,7 +64,7 @@ static int take_place(const char *host)
     return place;
 }
 
-static void leave_place(int place)
+static void end_lookup(int place)
 {
     pthread_mutex_lock(&mu);
     running[place] = NULL;
@@ -116,7 +116,7 @@ static void *resolve_run(void *arg)
     struct hlk_resolve *lookup = arg;
     lookup_fn *play = atomic_load(&played);
     look_up(lookup, play ? play : getaddrinfo, 0);
-    leave_place(lookup->place);
+    end_lookup(lookup->place);
     resolve_report(lookup);
     resolve_unref(lookup);
     return NULL;
@@ -128,11 +128,11 @@ static int start_thread(struct hlk_resolve *lookup)
     pthread_attr_t attr;
     pthread_t thread;
     sigset_t all, before;
-    if ((lookup->place = take_place(lookup->host)) < 0)
+    if ((lookup->place = begin_lookup(lookup->host)) < 0)
         return EBUSY;
     int fault = pthread_attr_init(&attr);
     if (fault) {
-        leave_place(lookup->place);
+        end_lookup(lookup->place);
         return fault;
     }
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -142,7 +142,7 @@ static int start_thread(struct hlk_resolve *lookup)
     fault = pthread_create(&thread, &attr, resolve_run, lookup);
     if (fault) {
         atomic_fetch_sub(&lookup->refs, 1);
-        leave_place(lookup->place);
+        end_lookup(lookup->place);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);

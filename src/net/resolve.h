@@ -1,7 +1,7 @@
 /* resolve.h - name lookup that blocks no caller. getaddrinfo runs on a thread of its own. A thread that hangs is left
  * behind: it frees its result when it returns, and until then costs a thread and a descriptor. A name has 16 threads at
- * most, so that one whose lookups hang keeps no other name from being looked up. Numeric addresses are answered at once,
- * without a thread. */
+ * most, so that one whose lookups hang keeps no other name from being looked up. Numeric addresses are answered at
+ * once, without a thread. */
 #ifndef HLK_NET_RESOLVE_H
 #define HLK_NET_RESOLVE_H
 
