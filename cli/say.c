@@ -261,6 +261,7 @@ static struct folded {
     int64_t said_ms; /* hlk_now_ms(); 0: unused */
     int more;        /* repetitions since */
 } folded[FOLDED];
+static bool log_over; /* under the mutex, too */
 static pthread_mutex_t folded_mu = PTHREAD_MUTEX_INITIALIZER;
 
 /* The entry with this line, else the oldest one, for reuse. */
@@ -288,6 +289,10 @@ void say_log(int level, const char *line, void *ctx)
     int64_t now_ms = hlk_now_ms();
     (void)level, (void)ctx;
     pthread_mutex_lock(&folded_mu);
+    if (log_over) {
+        pthread_mutex_unlock(&folded_mu);
+        return;
+    }
     struct folded *f = find_folded(line);
     bool same = f->said_ms && strncmp(f->line, line, sizeof f->line - 1) == 0;
     if (same && now_ms < f->said_ms + FOLD_MS) {
@@ -306,6 +311,7 @@ void say_log_end(void)
     pthread_mutex_lock(&folded_mu);
     for (int i = 0; i < FOLDED; i++)
         say_more(&folded[i]);
+    log_over = true;
     pthread_mutex_unlock(&folded_mu);
 }
 

@@ -46,7 +46,9 @@ const char *say_story(void);                /* hlk_last_error() without operatio
 
 /* An hlk_log_fn: any thread. A line that was shown within the last 10 s is counted and not shown again. */
 void say_log(int level, const char *line, void *ctx);
-void say_log_end(void);                     /* shows how often those lines were repeated */
+/* Shows how often those lines were repeated. Nothing is logged after it: a thread of the library would write by itself
+ * when the helper has finished, and could not be ended while the file of stderr stands still. */
+void say_log_end(void);
 
 /* The result of the other commands, on stdout. False: it could not be written, and that was reported. */
 bool say_answer(const char *line, size_t len);

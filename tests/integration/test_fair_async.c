@@ -271,7 +271,7 @@ BOTH(a_wait_that_times_out_leaves_its_place)
     cr_assert_eq(hlk_lock_acquire(lock, 200), HLK_TIMEOUT);
     const char *said = strstr(done.error, "held by"), *says = strstr(hlk_last_error(), "held by");
     cr_assert(said && says, "%s | %s", done.error, hlk_last_error());
-    cr_assert_str_eq(said, says, "as the blocking call says it");
+    cr_assert_str_eq(said, says, "as the blocking call says it: %s | %s", done.error, hlk_last_error());
     LOOP_UNTIL(no_queue());
     raw(fixture.redis, "DEL t");
     hlk_owner_destroy(owner);
