@@ -52,6 +52,9 @@ struct hlk_pipeline {
     int64_t sent_ns;                    /*   when the last write began, in whichever stream */
     int64_t down_ms;                    /*   not UP: since then */
     bool moving;                        /*   the one before was left to look again */
+    bool rests;                         /*   hlk_pipeline_rest */
+    bool resting;                       /*   the next attempt to connect is far off, as nobody needs one */
+    bool needed;                        /*   no more: the loop is to hurry */
     uint64_t epoch;
     uint64_t places;                    /*   calls that were sent */
     uint64_t texts[HLK_TEXTS];          /*   the last one that carried each text; 0: none */

@@ -13,13 +13,23 @@
 #define REDIAL_FIRST_MS 10
 #define READS_MOST 64      /* in a round: whoever speaks without end does not keep a thread */
 #define REDIAL_MOST_MS 250 /* a caller with a second of reconnect timeout is to meet a few attempts */
+#define REDIAL_REST_MS 5000 /* to a server that nobody needs */
 
 /* --- dialling: loop thread --- */
 
+static void link_dial_after(struct hlk_pipeline *pipeline, int64_t ms)
+{
+    pipeline->redial.repeat = (double)ms / 1000.0;
+    ev_timer_again(hlk_loop_ev(pipeline->loop), &pipeline->redial);
+}
+
 static void link_dial_again_later(struct hlk_pipeline *pipeline)
 {
-    pipeline->redial.repeat = (double)hlk_backoff_next(&pipeline->backoff) / 1000.0;
-    ev_timer_again(hlk_loop_ev(pipeline->loop), &pipeline->redial);
+    hlk_mutex_lock(&pipeline->mu);
+    bool rests = pipeline->rests && hlk_list_empty(&pipeline->waiting_up) && hlk_list_empty(&pipeline->whens);
+    pipeline->resting = rests;
+    hlk_mutex_unlock(&pipeline->mu);
+    link_dial_after(pipeline, rests ? REDIAL_REST_MS : hlk_backoff_next(&pipeline->backoff));
 }
 
 static void link_on_redial(struct ev_loop *ev, struct ev_timer *timer, int revents)
@@ -29,6 +39,7 @@ static void link_on_redial(struct ev_loop *ev, struct ev_timer *timer, int reven
     ev_timer_stop(ev, timer);
     hlk_mutex_lock(&pipeline->mu);
     bool closed = pipeline->state == HLK_PIPELINE_CLOSED;
+    pipeline->resting = false;
     hlk_mutex_unlock(&pipeline->mu);
     if (!closed && !pipeline->dial.active)
         hlk_dial_start(&pipeline->dial);
@@ -139,6 +150,8 @@ static void on_broken(struct hlk_post *post)
     struct hlk_error error = pipeline->error;
     bool dial = pipeline->state == HLK_PIPELINE_DOWN && !pipeline->dial.active && !ev_is_active(&pipeline->redial);
     bool closed = pipeline->state == HLK_PIPELINE_CLOSED;
+    bool needed = pipeline->needed && ev_is_active(&pipeline->redial);
+    pipeline->needed = false;
     hlk_mutex_unlock(&pipeline->mu);
     if (closed) {
         hlk_dial_stop(&pipeline->dial);
@@ -150,6 +163,8 @@ static void on_broken(struct hlk_post *post)
         pipeline->owner.on_down(pipeline->owner.ctx, &error);
     if (dial)
         hlk_dial_start(&pipeline->dial);
+    else if (needed)
+        link_dial_after(pipeline, hlk_backoff_next(&pipeline->backoff));
 }
 
 /* --- leading for those who do not wait --- */

@@ -85,15 +85,39 @@ int64_t hlk_pipeline_reconnect_until(hlk_pipeline *pipeline, int64_t began_ms, i
     return hlk_clock_after(since > began_ms ? since : began_ms, reconnect_timeout_ms);
 }
 
+/* Somebody needs a connection, and none is coming soon. True: post `broken`, mu not held. */
+static bool is_needed_now(struct hlk_pipeline *pipeline)
+{
+    hlk_mutex_assert_held(&pipeline->mu);
+    bool first = pipeline->state == HLK_PIPELINE_IDLE, hurry = pipeline->resting;
+    if (first)
+        pipeline->state = HLK_PIPELINE_DOWN;
+    pipeline->needed |= hurry;
+    pipeline->resting = false;
+    return first || hurry;
+}
+
+static void dial_if(struct hlk_pipeline *pipeline, bool needed)
+{
+    if (needed)
+        hlk_loop_post(pipeline->loop, &pipeline->broken);
+}
+
 void hlk_pipeline_link_dial(struct hlk_pipeline *pipeline)
 {
     hlk_mutex_lock(&pipeline->mu);
-    bool first = pipeline->state == HLK_PIPELINE_IDLE;
-    if (first)
-        pipeline->state = HLK_PIPELINE_DOWN;
+    bool needed = is_needed_now(pipeline);
     hlk_mutex_unlock(&pipeline->mu);
-    if (first)
-        hlk_loop_post(pipeline->loop, &pipeline->broken);
+    dial_if(pipeline, needed);
+}
+
+void hlk_pipeline_rest(struct hlk_pipeline *pipeline, bool rests)
+{
+    hlk_mutex_lock(&pipeline->mu);
+    bool needed = !rests && pipeline->resting && is_needed_now(pipeline);
+    pipeline->rests = rests;
+    hlk_mutex_unlock(&pipeline->mu);
+    dial_if(pipeline, needed);
 }
 
 unsigned hlk_pipeline_reroutes(hlk_pipeline *pipeline)
@@ -134,16 +158,17 @@ enum hlk_status hlk_pipeline_wait_since(hlk_pipeline *pipeline, struct hlk_threa
 {
     struct up_wait w = { pipeline, self };
     enum hlk_status status;
-    hlk_pipeline_link_dial(pipeline);
     for (;;) {
         (void)hlk_park_take(&self->park, HLK_WAKE_UP);
         hlk_mutex_lock(&pipeline->mu);
+        bool needed = is_needed_now(pipeline);
         status = hlk_pipeline_reroutes(pipeline) != reroutes ? HLK_OK : health(pipeline, error);
         bool wait =
             status != HLK_OK && status != HLK_E_CLOSED && !hlk_pipeline_is_refused(pipeline) && hlk_clock_ms() < at_ms;
         if (wait)
             hlk_list_push_back(&pipeline->waiting_up, &self->link);
         hlk_mutex_unlock(&pipeline->mu);
+        dial_if(pipeline, needed);
         if (!wait)
             return status;
         pthread_cleanup_push(stop_up_wait, &w);
@@ -159,13 +184,14 @@ enum hlk_status hlk_pipeline_wait_since(hlk_pipeline *pipeline, struct hlk_threa
 
 bool hlk_pipeline_when_up(hlk_pipeline *pipeline, struct hlk_up *up, unsigned reroutes)
 {
-    hlk_pipeline_link_dial(pipeline);
     hlk_mutex_lock(&pipeline->mu);
+    bool needed = is_needed_now(pipeline);
     bool wait = pipeline->state != HLK_PIPELINE_UP && pipeline->state != HLK_PIPELINE_CLOSED &&
                 !hlk_pipeline_is_refused(pipeline) && hlk_pipeline_reroutes(pipeline) == reroutes;
     if (wait && !hlk_list_linked(&up->link))
         hlk_list_push_back(&pipeline->whens, &up->link);
     hlk_mutex_unlock(&pipeline->mu);
+    dial_if(pipeline, needed);
     return wait;
 }
 

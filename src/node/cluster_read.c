@@ -226,6 +226,17 @@ static void begin(struct hlk_cluster *cluster)
     atomic_store(&cluster->known, true);
 }
 
+/* One that keeps no slot, and is away, may be gone for good: nobody waits for it, and no map is read for it. */
+static void rest_others(const struct hlk_cluster *cluster)
+{
+    bool keeps[HLK_SERVERS_MAX] = { false };
+    unsigned count = atomic_load(&cluster->count);
+    for (unsigned slot = 0; slot < HLK_SLOTS; slot++)
+        keeps[atomic_load(&cluster->keepers[slot])] = true;
+    for (unsigned i = 0; i < count; i++)
+        hlk_pipeline_rest(cluster->servers[i]->pipeline, !keeps[i]);
+}
+
 static void read_map(struct hlk_cluster *cluster, const redisReply *reply)
 {
     struct hlk_error error;
@@ -247,6 +258,7 @@ static void read_map(struct hlk_cluster *cluster, const redisReply *reply)
                 cluster->home->endpoint.url.shown, reader.moved);
     if (!atomic_load(&cluster->known))
         begin(cluster);
+    rest_others(cluster);
     settle_moves(cluster);
 }
 

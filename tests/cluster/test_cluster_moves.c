@@ -1,8 +1,13 @@
 /* Slots that move from one server to another while locks in them are held, waited for, and acquired. */
 #include "fixture.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 TestSuite(cluster_moves, .init = cluster_begin, .fini = cluster_end, .timeout = 60);
 
@@ -101,6 +106,68 @@ Test(cluster_moves, a_server_that_is_removed_is_not_asked_any_more)
     cluster_kill(cluster, 0);
     cr_assert_eq(hlk_lock_extend(lock, 200000), HLK_OK, "%s", hlk_last_error());
     release(lock);
+}
+
+static int64_t maps_read(void)
+{
+    int64_t n = 0;
+    for (int i = 0; i < MASTERS; i++)
+        n += raw_calls(cluster->redis[i], "cluster|slots");
+    return n;
+}
+
+/* Takes the place of a server that was killed. */
+static int listen_at(int port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    cr_assert_eq(bind(fd, (const struct sockaddr *)&address, sizeof address), 0, "%s", strerror(errno));
+    cr_assert_eq(listen(fd, 64), 0);
+    return fd;
+}
+
+/* Takes connections for so long, and ends each at once. How many they were. */
+static int dials_at(int fd, int64_t ms)
+{
+    int dials = 0;
+    for (int64_t until = test_now_ms() + ms; test_now_ms() < until;) {
+        struct pollfd some = { .fd = fd, .events = POLLIN };
+        int one = poll(&some, 1, 100) == 1 ? accept(fd, NULL, NULL) : -1;
+        if (one < 0)
+            continue;
+        close(one);
+        dials++;
+    }
+    return dials;
+}
+
+/* Nobody waits for that server. Before, the client read the map twice a second for it, and dialled it four times. */
+Test(cluster_moves, a_server_without_slots_that_is_gone_costs_an_idle_client_nothing)
+{
+    struct hlk_client_opts opts = patient_opts();
+    char url[300];
+    int added = cluster_add(cluster), port = cluster->servers[added]->port;
+    snprintf(url, sizeof url, "%s,127.0.0.1:%d", cluster->url, port);
+    hlk_client *client = fixture_open_at(url, &opts);
+    hlk_lock *lock = lock_at(client, 1, 0, NULL), *moved = lock_at(client, 1, 1, NULL);
+    acquire(lock);
+    release(lock);
+    WAIT_FOR(raw_stat(cluster->redis[added], "connected_clients") == 2);
+    int64_t before = maps_read();
+    cluster_kill(cluster, added);
+    int listener = listen_at(port);
+    cr_assert_leq(dials_at(listener, 2000), 2); /* those that were under way */
+    cr_assert_leq(maps_read(), before + 1);
+    acquire(lock);
+    release(lock);
+    /* It is tried at once when it has got a slot. */
+    for (int i = 0; i < MASTERS; i++)
+        raw(cluster->redis[i], "CLUSTER SETSLOT %u NODE %s", slot_of(moved), cluster->ids[added]);
+    cr_assert_neq(hlk_lock_acquire(moved, 1000), HLK_OK);
+    cr_assert_geq(dials_at(listener, 100), 1);
+    close(listener);
 }
 
 static bool listens_at(const hlk_client *client, int server)
