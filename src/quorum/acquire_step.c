@@ -172,9 +172,13 @@ static void give_back(struct hlk_quorum_op *op, bool won)
 {
     struct hlk_round *round = op->round;
     int64_t now = hlk_clock_ms();
+    int64_t had_ms = answer_ms(op, now);
     bool cut = now - round->sent_ms < op->quorum->opts.node_timeout_ms;
-    struct hlk_tally t =
-        hlk_tally_count(round, op->client->nodes, answer_ms(op, now), op->error.text, sizeof op->error.text);
+    char found[sizeof op->error.text];
+    struct hlk_tally t = hlk_tally_count(round, op->client->nodes, had_ms, found, sizeof found);
+    bool undecided = t.silent > 0 && !had_ms && round->n - t.no - t.failed >= round->need;
+    if (!undecided || !op->blocked) /* else the round before found more than this one, which was cut short */
+        memcpy(op->error.text, found, sizeof found);
     op->blocked = t.blocked;
     op->round = NULL;
     hlk_round_watch(round, NULL);
