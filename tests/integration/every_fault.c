@@ -11,7 +11,9 @@
 /* The fault hits the acquire, then the release. */
 static void survive(const struct every_kind *kind, enum proxy_fault fault)
 {
-    struct every_handle own = every_handle(kind, every_open(NULL), NULL), other = every_other(kind, every_open(NULL));
+    struct hlk_client_opts opts = every_opts();
+    opts.reply_timeout_ms = 1000;
+    struct every_handle own = every_handle(kind, every_open(&opts), NULL), other = every_other(kind, every_open(NULL));
     every_allow_tombstones(kind);
     every_is_free(own); /* the scripts are loaded */
     every_place->arm(fault);

@@ -125,9 +125,7 @@ void every_end(void)
 
 struct hlk_client_opts every_opts(void)
 {
-    struct hlk_client_opts opts = fixture_opts();
-    opts.reply_timeout_ms = 1000;
-    return opts;
+    return fixture_opts();
 }
 
 hlk_client *every_open(const struct hlk_client_opts *opts)

@@ -208,11 +208,11 @@ struct two_waits {
     struct every_done done;
 };
 
-static void begin_waits(struct two_waits *w, const struct every_kind *kind, bool with_cancel,
-                        struct hlk_acquire_opts *opts)
+static void begin_waits_of(hlk_client *client, struct two_waits *w, const struct every_kind *kind, bool with_cancel,
+                           struct hlk_acquire_opts *opts)
 {
     memset(w, 0, sizeof *w);
-    w->client = every_open(NULL);
+    w->client = client;
     w->owner = hlk_owner_create(w->client, "o");
     w->own = every_handle(kind, w->client, NULL);
     w->owned = every_handle(kind, w->client, w->owner);
@@ -222,6 +222,12 @@ static void begin_waits(struct two_waits *w, const struct every_kind *kind, bool
     call_start(&w->call, w->own, opts);
     every_acquire_async(w->owned, opts, &w->done);
     every_wait_for_waiters(w->client, 2);
+}
+
+static void begin_waits(struct two_waits *w, const struct every_kind *kind, bool with_cancel,
+                        struct hlk_acquire_opts *opts)
+{
+    begin_waits_of(every_open(NULL), w, kind, with_cancel, opts);
 }
 
 void is_cancelled(const struct every_kind *kind)
@@ -286,6 +292,28 @@ void leaves_although_writes_are_refused(const struct every_kind *kind)
     every_released(w.other);
     every_is_free(w.other);
     hlk_cancel_destroy(opts.cancel);
+    hlk_owner_destroy(w.owner);
+}
+
+/* Writes are refused for longer than close waits: then it logs that something is left, and others pass over that. */
+void leaves_no_ticket_unsaid(const struct every_kind *kind)
+{
+    static struct two_waits w;
+    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    struct hlk_client_opts brief = every_opts();
+    brief.reply_timeout_ms = 300;
+    begin_waits_of(every_open(&brief), &w, kind, false, &opts);
+    if (every_place->counts_waits && kind->kind != HLK_LOCK_SPIN)
+        WAIT_FOR(tickets_in_redis() > 0);
+    every_place->each_server(refuse_writes);
+    every_place->close(w.client);
+    cr_assert_eq(call_end(&w.call), HLK_E_CLOSED, "%s", w.call.error);
+    cr_assert(tickets_in_redis() == 0 || fixture_logged("close: releases that are not answered"));
+    every_place->each_server(allow_writes);
+    every_allow("hasplock_*");
+    every_allow("redisson_*");
+    every_released(w.other);
+    every_is_free(w.other);
     hlk_owner_destroy(w.owner);
 }
 

@@ -15,6 +15,7 @@
     is(kind, completes_in_dispatch, 0)                                                                                 \
     is(kind, is_cancelled, 0)                                                                                          \
     is(kind, leaves_although_writes_are_refused, 0)                                                                    \
+    is(kind, leaves_no_ticket_unsaid, 0)                                                                               \
     is(kind, outlasts_a_refusal_of_writes, 0)                                                                          \
     is(kind, ends_by_a_signal, 0)                                                                                      \
     is(kind, ends_with_its_client, 0)                                                                                  \

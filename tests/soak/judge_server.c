@@ -10,8 +10,8 @@
 
 enum { LEFT_MAX = 512 };
 
-/* What may be there: counters of tokens, and queues in which nobody waits but those whose processes were killed. The
- * command lists who waits. */
+/* What may be there: counters of tokens, and queues in which nobody waits but those whose processes were killed, or
+ * said at their close that they leave something. The command lists who waits. */
 static const struct {
     const char *prefix, *waiters;
 } may_stay[] = {
@@ -25,12 +25,12 @@ static const struct {
     { "hasplock_arrived:", NULL },
 };
 
-/* Is `waiter` of a client that was closed properly? */
+/* Is `waiter` of a client that was closed, and said of nothing that it stays? */
 static bool is_of_closed(const struct soak *soak, const char *waiter)
 {
     for (int slot = 0; slot < SLOTS; slot++) {
         const char *id = soak->slot[slot].client_id;
-        if (id[0] && strncmp(waiter, id, strlen(id)) == 0)
+        if (id[0] && !atomic_load(&soak->slot[slot].leaves) && strncmp(waiter, id, strlen(id)) == 0)
             return true;
     }
     return false;

@@ -17,16 +17,15 @@ static void on_signal(int signal)
     (void)signal;
 }
 
+/* What close leaves, it says. */
 static void on_log(int level, const char *line, void *ctx)
 {
     (void)level;
     const struct process *process = ctx;
-    fprintf(stderr, "soak: slot %d %.3f: %s\n", process->number, (double)soak_now() / 1e6, line);
-}
-
-static void no_log(int level, const char *line, void *ctx)
-{
-    (void)level, (void)line, (void)ctx;
+    if (strstr(line, "close: releases that are not answered"))
+        atomic_store(&process->slot->leaves, true);
+    if (getenv("SOAK_LOG"))
+        fprintf(stderr, "soak: slot %d %.3f: %s\n", process->number, (double)soak_now() / 1e6, line);
 }
 
 /* LOST: from here on its holder knows. */
@@ -57,7 +56,7 @@ static bool open_client(struct process *process)
     opts.flags = soak_chance(&process->rng, 60) ? HLK_OPEN_NO_SPIN : 0;
     opts.on_event = on_event;
     opts.event_ctx = process;
-    opts.log = getenv("SOAK_LOG") ? on_log : no_log;
+    opts.log = on_log;
     opts.log_ctx = process;
     if (soak_chance(&process->rng, 30))
         opts.flags |= HLK_OPEN_DISPATCH;
@@ -229,6 +228,7 @@ int process_main(struct soak *soak, int number)
     process.rng = soak_rng(soak, (uint64_t)number, (uint64_t)process.incarnation, 0);
     if (!open_client(&process))
         return 0;
+    atomic_store(&process.slot->leaves, false);
     snprintf(process.slot->client_id, sizeof process.slot->client_id, "%s", hlk_client_id(process.client));
     for (int i = 0; i < LOCKS; i++)
         process.locks[i] = make_lock(&process, i, NULL);

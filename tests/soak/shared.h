@@ -69,6 +69,7 @@ struct soak_thread {
 struct soak_slot {
     atomic_int incarnation;             /* how many processes this slot has had in this round */
     atomic_int done;                    /* its counters below are this incarnation's */
+    atomic_bool leaves;                 /* its close has said that releases were not answered */
     char client_id[128];
     struct hlk_counters counters;
     struct soak_thread threads[THREADS + 1];    /* the last one: its main thread */
