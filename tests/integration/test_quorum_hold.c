@@ -20,7 +20,7 @@ static struct hlk_quorum_opts with_ttl(int64_t ttl_ms)
 {
     struct hlk_quorum_opts opts = quorum_opts();
     opts.ttl_ms = ttl_ms;
-    opts.node_timeout_ms = 600; /* a twentieth of 3 s is too short on a busy machine */
+    opts.node_timeout_ms = 900; /* a twentieth of 3 s is too short on a busy machine */
     return opts;
 }
 
