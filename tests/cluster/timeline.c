@@ -161,8 +161,10 @@ static int fail_over(const char *name, unsigned slot)
 
 static void print(int64_t from_ns)
 {
+    pthread_mutex_lock(&reported.mu);
     for (int i = 0; i < reported.count; i++)
         printf("%8.1f ms  %s\n", (double)(reported.lines[i].at_ns - from_ns) / 1e6, reported.lines[i].text);
+    pthread_mutex_unlock(&reported.mu);
 }
 
 int main(void)

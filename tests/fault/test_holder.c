@@ -129,7 +129,7 @@ static struct report holder_end(struct holder *holder)
 
 /* Another client waits, acquires after the ttl, and keeps the lock, whatever the stopped holder does when it
  * continues. */
-Test(holder, stopped_past_its_lease_is_told_and_touches_nobody)
+Test(holder, stopped_past_its_lease_is_told_and_touches_nobody, .disabled = STAGE_UNDER_TSAN)
 {
     static const char *const names[] = { "t0", "t1", "t2" };
     struct holder holders[3];
@@ -165,7 +165,7 @@ Test(holder, stopped_past_its_lease_is_told_and_touches_nobody)
 }
 
 /* No other client wanted it. It is lost and free all the same. */
-Test(holder, stopped_past_its_lease_with_nobody_waiting_has_lost_it_too)
+Test(holder, stopped_past_its_lease_with_nobody_waiting_has_lost_it_too, .disabled = STAGE_UNDER_TSAN)
 {
     struct holder holder = holder_start("t");
     holder_stop(&holder);

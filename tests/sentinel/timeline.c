@@ -106,8 +106,10 @@ static hlk_client *open_as(const char *who)
 
 static void print(int64_t from_ns)
 {
+    pthread_mutex_lock(&reported.mu);
     for (int i = 0; i < reported.count; i++)
         printf("%8.1f ms  %s\n", (double)(reported.lines[i].at_ns - from_ns) / 1e6, reported.lines[i].text);
+    pthread_mutex_unlock(&reported.mu);
 }
 
 static void fail_over(bool planned)
