@@ -142,10 +142,10 @@ enum hlk_status hlk_pipeline_health(hlk_pipeline *pipeline, struct hlk_error *er
 /* Who waits for this connection looks again where to send: another server has got what this one had. Loop thread. */
 void hlk_pipeline_reroute(hlk_pipeline *pipeline);
 unsigned hlk_pipeline_reroutes(hlk_pipeline *pipeline);        /* how often that was */
-/* Begins to connect, if nobody has asked for that yet; ends a rest between two attempts. Any thread. */
+/* Begins to connect, if that was not begun. Shortens the long pause of hlk_pipeline_rest. Any thread. */
 void hlk_pipeline_link_dial(hlk_pipeline *pipeline);
-/* true: nobody needs this server. While it is away an attempt to connect is made every 5 s, and at once when somebody
- * waits for a connection. Any thread. */
+/* true: no command needs this server. While it is away, an attempt to connect is made every 5 s. The pause is the usual
+ * one again when a caller waits for the connection, or calls hlk_pipeline_link_dial. Any thread. */
 void hlk_pipeline_rest(hlk_pipeline *pipeline, bool rests);
 
 /* An attempt to connect has ended, well or not. */

@@ -53,8 +53,8 @@ struct hlk_pipeline {
     int64_t down_ms;                    /*   not UP: since then */
     bool moving;                        /*   the one before was left to look again */
     bool rests;                         /*   hlk_pipeline_rest */
-    bool resting;                       /*   the next attempt to connect is far off, as nobody needs one */
-    bool needed;                        /*   no more: the loop is to hurry */
+    bool resting;                       /*   the pause before the next attempt to connect is the long one */
+    bool needed;                        /*   a connection is needed meanwhile: the loop shortens that pause */
     uint64_t epoch;
     uint64_t places;                    /*   calls that were sent */
     uint64_t texts[HLK_TEXTS];          /*   the last one that carried each text; 0: none */

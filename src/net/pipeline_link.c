@@ -13,7 +13,7 @@
 #define REDIAL_FIRST_MS 10
 #define READS_MOST 64       /* in a round: whoever speaks without end does not keep a thread */
 #define REDIAL_MOST_MS 250  /* a caller with a second of reconnect timeout is to meet a few attempts */
-#define REDIAL_REST_MS 5000 /* to a server that nobody needs */
+#define REDIAL_REST_MS 5000 /* between attempts to connect to a server that no command needs */
 
 /* --- dialling: loop thread --- */
 

@@ -85,7 +85,7 @@ int64_t hlk_pipeline_reconnect_until(hlk_pipeline *pipeline, int64_t began_ms, i
     return hlk_clock_after(since > began_ms ? since : began_ms, reconnect_timeout_ms);
 }
 
-/* Somebody needs a connection, and none is coming soon. True: post `broken`, mu not held. */
+/* A caller needs the connection. True: it posts `broken` when it has unlocked mu. */
 static bool is_needed_now(struct hlk_pipeline *pipeline)
 {
     hlk_mutex_assert_held(&pipeline->mu);

@@ -226,7 +226,7 @@ static void begin(struct hlk_cluster *cluster)
     atomic_store(&cluster->known, true);
 }
 
-/* One that keeps no slot, and is away, may be gone for good: nobody waits for it, and no map is read for it. */
+/* A server that keeps no slot may be gone for good. Each attempt to connect to it that fails has the map read again. */
 static void rest_others(const struct hlk_cluster *cluster)
 {
     bool keeps[HLK_SERVERS_MAX] = { false };

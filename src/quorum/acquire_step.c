@@ -176,8 +176,9 @@ static void give_back(struct hlk_quorum_op *op, bool won)
     bool cut = now - round->sent_ms < op->quorum->opts.node_timeout_ms;
     char found[sizeof op->error.text];
     struct hlk_tally t = hlk_tally_count(round, op->client->nodes, had_ms, found, sizeof found);
+    /* The deadline cut this round short: the round before found more. */
     bool undecided = t.silent > 0 && !had_ms && round->n - t.no - t.failed >= round->need;
-    if (!undecided || !op->blocked) /* else the round before found more than this one, which was cut short */
+    if (!undecided || !op->blocked)
         memcpy(op->error.text, found, sizeof found);
     op->blocked = t.blocked;
     op->round = NULL;

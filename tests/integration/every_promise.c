@@ -295,7 +295,7 @@ void leaves_although_writes_are_refused(const struct every_kind *kind)
     hlk_owner_destroy(w.owner);
 }
 
-/* Writes are refused for longer than close waits: then it logs that something is left, and others pass over that. */
+/* Writes are refused for longer than close waits. Close then logs that tickets are left, and others pass over them. */
 void leaves_no_ticket_unsaid(const struct every_kind *kind)
 {
     static struct two_waits w;

@@ -25,7 +25,7 @@ static const struct {
     { "hasplock_arrived:", NULL },
 };
 
-/* Is `waiter` of a client that was closed, and said of nothing that it stays? */
+/* Is `waiter` of a client that was closed, and whose close did not log that something is left? */
 static bool is_of_closed(const struct soak *soak, const char *waiter)
 {
     for (int slot = 0; slot < SLOTS; slot++) {

@@ -17,7 +17,7 @@ static void on_signal(int signal)
     (void)signal;
 }
 
-/* What close leaves, it says. */
+/* Close logs it when a release was not answered. */
 static void on_log(int level, const char *line, void *ctx)
 {
     (void)level;
