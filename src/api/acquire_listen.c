@@ -133,8 +133,8 @@ bool hlk_acquire_listen_live(struct hlk_acquire_op *op)
     return op->machine.joined;
 }
 
-static enum hlk_acquire_event join(struct hlk_acquire_op *op, const char *channel, size_t len,
-                                   struct hlk_listener *listener)
+static enum hlk_acquire_event join_channel(struct hlk_acquire_op *op, const char *channel, size_t len,
+                                           struct hlk_listener *listener)
 {
     enum hlk_status status = hlk_channel_join(&op->server->channels, channel, len, listener);
     if (status == HLK_E_NOMEM)
@@ -150,7 +150,7 @@ enum hlk_acquire_event hlk_acquire_listen_inbox(struct hlk_acquire_op *op)
 {
     char name[HLK_KEY_MAX + HLK_FIELD_MAX];
     op->inbox_listener.on_event = listen_on_inbox;
-    return join(op, name, listen_inbox(op, name), &op->inbox_listener);
+    return join_channel(op, name, listen_inbox(op, name), &op->inbox_listener);
 }
 
 enum hlk_acquire_event hlk_acquire_listen_foreign(struct hlk_acquire_op *op)
@@ -158,7 +158,7 @@ enum hlk_acquire_event hlk_acquire_listen_foreign(struct hlk_acquire_op *op)
     char channel[HLK_KEY_MAX + HLK_FIELD_MAX];
     size_t len = op->lock->kind->format->foreign_channel(channel, &op->cmd);
     op->listener.on_event = listen_on_foreign;
-    return join(op, channel, len, &op->listener);
+    return join_channel(op, channel, len, &op->listener);
 }
 
 void hlk_acquire_listen_failed(struct hlk_acquire_op *op)

@@ -160,8 +160,8 @@ static void give_call(void *arg)
 
 /* --- waits --- */
 
-static enum hlk_status check_wait(hlk_barrier *barrier, const struct hlk_acquire_opts *given,
-                                  struct hlk_acquire_opts *opts)
+static enum hlk_status check_barrier_wait(hlk_barrier *barrier, const struct hlk_acquire_opts *given,
+                                          struct hlk_acquire_opts *opts)
 {
     enum hlk_status status = barrier_check(barrier, "await");
     if (status == HLK_OK)
@@ -174,7 +174,7 @@ static enum hlk_status check_wait(hlk_barrier *barrier, const struct hlk_acquire
 enum hlk_status hlk_barrier_await_with(hlk_barrier *barrier, const struct hlk_acquire_opts *given, unsigned *index)
 {
     struct hlk_acquire_opts opts;
-    enum hlk_status status = check_wait(barrier, given, &opts);
+    enum hlk_status status = check_barrier_wait(barrier, given, &opts);
     if (status != HLK_OK)
         return status;
     struct call *call = take_call(barrier);
@@ -195,7 +195,7 @@ enum hlk_status hlk_barrier_await(hlk_barrier *barrier, int64_t wait_ms, unsigne
     return hlk_barrier_await_with(barrier, &opts, index);
 }
 
-static void on_awaited(hlk_lock *lock, enum hlk_status status, void *ctx)
+static void on_barrier_awaited(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
     struct call *call = ctx;
     hlk_barrier *barrier = call->barrier;
@@ -212,7 +212,7 @@ enum hlk_status hlk_barrier_await_async(hlk_barrier *barrier, const struct hlk_a
                                         hlk_barrier_done_fn *done, void *ctx)
 {
     struct hlk_acquire_opts opts;
-    enum hlk_status status = check_wait(barrier, given, &opts);
+    enum hlk_status status = check_barrier_wait(barrier, given, &opts);
     if (status == HLK_OK && !done)
         status = hlk_lock_fail(barrier->lock, "await", HLK_E_INVALID, "an async wait needs a completion");
     struct call *call = status == HLK_OK ? take_call(barrier) : NULL;
@@ -221,7 +221,7 @@ enum hlk_status hlk_barrier_await_async(hlk_barrier *barrier, const struct hlk_a
     call->done = done;
     call->ctx = ctx;
     atomic_fetch_add(&barrier->refs, 1);
-    status = hlk_lock_acquire_async(call->lock, &opts, on_awaited, call);
+    status = hlk_lock_acquire_async(call->lock, &opts, on_barrier_awaited, call);
     if (status != HLK_OK) {
         give_call(call);
         barrier_unref(barrier);

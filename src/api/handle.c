@@ -328,7 +328,7 @@ void hlk_lock_view(const hlk_lock *lock, struct hlk_thread *self, struct hlk_vie
     hlk_entry_unref(e);
 }
 
-static void look(const hlk_lock *lock, struct hlk_view *view)
+static void look_at_holds(const hlk_lock *lock, struct hlk_view *view)
 {
     memset(view, 0, sizeof *view);
     struct hlk_thread *self = hlk_thread_get();
@@ -352,21 +352,21 @@ void hlk_lock_view_to_tell(const hlk_lock *lock, struct hlk_view *view)
 {
     struct hlk_thread *self = hlk_thread_get();
     do
-        look(lock, view);
+        look_at_holds(lock, view);
     while (self && view->count > 0 && !view->lost && !show_hold(lock, self, view->h)); /* it has just changed */
 }
 
 int hlk_lock_holds(const hlk_lock *lock)
 {
     struct hlk_view view;
-    look(lock, &view);
+    look_at_holds(lock, &view);
     return (int)view.count;
 }
 
 int64_t hlk_lock_held_until(const hlk_lock *lock)
 {
     struct hlk_view view;
-    look(lock, &view);
+    look_at_holds(lock, &view);
     return view.lost || view.count == 0 ? 0 : view.until_ms;
 }
 
@@ -379,7 +379,7 @@ int64_t hlk_lock_left_ms(const hlk_lock *lock)
 int64_t hlk_lock_token(const hlk_lock *lock)
 {
     struct hlk_view view;
-    look(lock, &view);
+    look_at_holds(lock, &view);
     return !lock || !lock->kind->fenced || view.lost || hlk_clock_ms() >= view.until_ms ? 0 : view.token;
 }
 

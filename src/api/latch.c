@@ -103,7 +103,8 @@ enum hlk_status hlk_latch_delete(hlk_latch *latch)
 
 /* --- waits --- */
 
-static enum hlk_status check_wait(hlk_latch *latch, const struct hlk_acquire_opts *given, struct hlk_acquire_opts *opts)
+static enum hlk_status check_latch_wait(hlk_latch *latch, const struct hlk_acquire_opts *given,
+                                        struct hlk_acquire_opts *opts)
 {
     enum hlk_status status = latch_check(latch, "await");
     if (status == HLK_OK)
@@ -116,7 +117,7 @@ static enum hlk_status check_wait(hlk_latch *latch, const struct hlk_acquire_opt
 enum hlk_status hlk_latch_await_with(hlk_latch *latch, const struct hlk_acquire_opts *given)
 {
     struct hlk_acquire_opts opts;
-    enum hlk_status status = check_wait(latch, given, &opts);
+    enum hlk_status status = check_latch_wait(latch, given, &opts);
     return status == HLK_OK ? hlk_lock_acquire_with(latch->lock, &opts) : status;
 }
 
@@ -142,7 +143,7 @@ static void free_awaited(struct awaited *awaited)
     hlk_mem_free(awaited);
 }
 
-static void on_awaited(hlk_lock *lock, enum hlk_status status, void *ctx)
+static void on_latch_awaited(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
     struct awaited *awaited = ctx;
     (void)lock;
@@ -174,7 +175,7 @@ enum hlk_status hlk_latch_await_async(hlk_latch *latch, const struct hlk_acquire
                                       void *ctx)
 {
     struct hlk_acquire_opts opts;
-    enum hlk_status status = check_wait(latch, given, &opts);
+    enum hlk_status status = check_latch_wait(latch, given, &opts);
     if (status == HLK_OK && !done)
         status = hlk_lock_fail(latch->lock, "await", HLK_E_INVALID, "an async wait needs a completion");
     if (status != HLK_OK)
@@ -182,7 +183,7 @@ enum hlk_status hlk_latch_await_async(hlk_latch *latch, const struct hlk_acquire
     struct awaited *awaited = make_awaited(latch, done, ctx);
     if (!awaited)
         return hlk_lock_fail(latch->lock, "await", HLK_E_NOMEM, "no memory; nothing was sent");
-    status = hlk_lock_acquire_async(awaited->lock, &opts, on_awaited, awaited);
+    status = hlk_lock_acquire_async(awaited->lock, &opts, on_latch_awaited, awaited);
     if (status != HLK_OK)
         free_awaited(awaited);
     return status;

@@ -47,7 +47,7 @@ static enum hlk_status check_members(hlk_lock *const *members, size_t count)
 
 HLK_OPTS_NO_TAIL(struct hlk_lock_opts, permits);
 
-static enum hlk_status read_opts(const struct hlk_lock_opts *given, struct hlk_lock_opts *opts)
+static enum hlk_status read_multilock_opts(const struct hlk_lock_opts *given, struct hlk_lock_opts *opts)
 {
     const struct hlk_lock_opts defaults = HLK_LOCK_OPTS_INIT;
     *opts = defaults;
@@ -96,7 +96,7 @@ static hlk_owner *owner_of(hlk_lock *const *members, size_t count)
 }
 
 /* NULL: no memory. */
-static hlk_lock *make(hlk_lock *const *given, size_t count, struct hlk_lock_opts *opts)
+static hlk_lock *make_multilock(hlk_lock *const *given, size_t count, struct hlk_lock_opts *opts)
 {
     opts->owner = owner_of(given, count);
     char name[HLK_NAME_MAX + 1];
@@ -123,12 +123,12 @@ static hlk_lock *make(hlk_lock *const *given, size_t count, struct hlk_lock_opts
 hlk_lock *hlk_lock_create_multilock(hlk_lock *const *members, size_t count, const struct hlk_lock_opts *given)
 {
     struct hlk_lock_opts opts;
-    if (check_members(members, count) != HLK_OK || read_opts(given, &opts) != HLK_OK)
+    if (check_members(members, count) != HLK_OK || read_multilock_opts(given, &opts) != HLK_OK)
         return NULL;
     for (size_t i = 0; i < count; i++)
         if (hlk_lock_check(members[i], "create multilock") != HLK_OK)
             return NULL;
-    hlk_lock *multilock = make(members, count, &opts);
+    hlk_lock *multilock = make_multilock(members, count, &opts);
     if (!multilock)
         (void)hlk_last_set(HLK_E_NOMEM, "create multilock: no memory");
     return multilock;

@@ -13,7 +13,7 @@ struct attempt {
     struct hlk_tries tries;
 };
 
-static void on_thread_cancel(void *arg)
+static void on_multilock_thread_cancel(void *arg)
 {
     struct attempt *a = arg;
     hlk_tries_end(&a->tries);
@@ -79,7 +79,7 @@ enum hlk_status hlk_multilock_acquire(hlk_lock *multilock, const struct hlk_acqu
     a.tries.glance.self = self;
     a.tries.glance.asleep = a.tries.asleep = false;
     a.tries.client_count = 0;
-    pthread_cleanup_push(on_thread_cancel, &a);
+    pthread_cleanup_push(on_multilock_thread_cancel, &a);
     acquire_all(&a, multilock, opts);
     pthread_cleanup_pop(0);
     return a.plan.error.status == HLK_OK ? HLK_OK : hlk_last_set(a.plan.error.status, "%s", a.plan.error.text);

@@ -65,7 +65,7 @@ static void free_operation(struct operation *op)
     hlk_mem_free(op);
 }
 
-static void finish(struct operation *op, enum hlk_status status, const char *why)
+static void finish_operation(struct operation *op, enum hlk_status status, const char *why)
 {
     if (status != HLK_OK)
         (void)hlk_last_set(status, "%s", why);
@@ -73,7 +73,7 @@ static void finish(struct operation *op, enum hlk_status status, const char *why
     free_operation(op);
 }
 
-static struct call *call_of(struct operation *op, const hlk_lock *member)
+static struct call *member_call_of(struct operation *op, const hlk_lock *member)
 {
     size_t i = 0;
     while (op->calls[i].member != member)
@@ -81,7 +81,7 @@ static struct call *call_of(struct operation *op, const hlk_lock *member)
     return &op->calls[i];
 }
 
-static void note(struct call *call, enum hlk_status status)
+static void note_call(struct call *call, enum hlk_status status)
 {
     call->error.status = HLK_OK;
     if (status != HLK_OK)
@@ -98,24 +98,24 @@ static bool is_last(struct operation *op)
     return atomic_fetch_sub(&op->pending, 1) == 1;
 }
 
-static void on_acquired(hlk_lock *member, enum hlk_status status, void *ctx)
+static void on_member_acquired(hlk_lock *member, enum hlk_status status, void *ctx)
 {
     struct call *call = ctx;
     (void)member;
-    note(call, status);
+    note_call(call, status);
     if (is_last(call->op))
         go_on(call->op);
 }
 
 static void start_call(struct operation *op, const hlk_lock *member, const struct hlk_acquire_opts *opts)
 {
-    struct call *call = call_of(op, member);
+    struct call *call = member_call_of(op, member);
     call->begun = true;
     atomic_fetch_add(&op->pending, 1);
-    enum hlk_status status = hlk_lock_acquire_async_as(call->member, opts, call->owner, on_acquired, call);
+    enum hlk_status status = hlk_lock_acquire_async_as(call->member, opts, call->owner, on_member_acquired, call);
     if (status == HLK_OK)
         return;
-    note(call, status);
+    note_call(call, status);
     atomic_fetch_sub(&op->pending, 1); /* not the last one: that of this thread is left */
 }
 
@@ -136,7 +136,7 @@ static void start_completing(struct operation *op)
         hlk_lock *member = op->plan.order[i];
         opts.lease_ms = hlk_multilock_plan_lacks(&op->plan, i);
         if (opts.lease_ms < 0)
-            (void)hlk_error_set(&call_of(op, member)->error, HLK_LOST, "lost while others were waited for");
+            (void)hlk_error_set(&member_call_of(op, member)->error, HLK_LOST, "lost while others were waited for");
         else if (opts.lease_ms > 0 && !member->kind->non_reentrant)
             start_call(op, member, &opts);
     }
@@ -164,9 +164,9 @@ static bool start_todo(struct operation *op)
 
 static const struct hlk_error *acquire_error(struct operation *op)
 {
-    const struct hlk_error *worst = &call_of(op, op->plan.order[0])->error;
+    const struct hlk_error *worst = &member_call_of(op, op->plan.order[0])->error;
     for (size_t i = 1; i < op->count; i++) {
-        const struct hlk_error *error = &call_of(op, op->plan.order[i])->error;
+        const struct hlk_error *error = &member_call_of(op, op->plan.order[i])->error;
         if (hlk_acquire_rank(error->status) > hlk_acquire_rank(worst->status))
             worst = error;
     }
@@ -177,7 +177,7 @@ static enum hlk_multilock_todo tried(struct operation *op)
 {
     enum hlk_status status[HLK_MULTILOCK_MAX];
     for (size_t i = op->plan.held; i < op->count; i++)
-        status[i - op->plan.held] = call_of(op, op->plan.order[i])->error.status;
+        status[i - op->plan.held] = member_call_of(op, op->plan.order[i])->error.status;
     return hlk_multilock_plan_tried(&op->plan, status, acquire_error(op));
 }
 
@@ -199,7 +199,7 @@ static void go_on(struct operation *op)
                    : op->todo == HLK_MULTILOCK_NEXT ? hlk_multilock_plan_acquired(&op->plan, error->status, error->text)
                                                     : completed(op);
         if (op->todo == HLK_MULTILOCK_DONE) {
-            finish(op, op->plan.error.status, op->plan.error.text);
+            finish_operation(op, op->plan.error.status, op->plan.error.text);
             return;
         }
     } while (start_todo(op));
@@ -263,7 +263,7 @@ static void finish_release(struct operation *op)
     struct hlk_error error = { .status = HLK_OK };
     if (worst->status != HLK_OK)
         (void)hlk_error_set(&error, worst->status, "multilock of %zu: %s", op->count, worst->text);
-    finish(op, error.status, error.text);
+    finish_operation(op, error.status, error.text);
 }
 
 static void run_finish_release(struct hlk_job *job)
@@ -271,11 +271,11 @@ static void run_finish_release(struct hlk_job *job)
     finish_release(HLK_CONTAINER(job, struct operation, job));
 }
 
-static void on_released(hlk_lock *member, enum hlk_status status, void *ctx)
+static void on_member_released(hlk_lock *member, enum hlk_status status, void *ctx)
 {
     struct call *call = ctx;
     (void)member;
-    note(call, status);
+    note_call(call, status);
     if (is_last(call->op))
         finish_release(call->op);
 }
@@ -287,10 +287,10 @@ static bool start_releases(struct operation *op)
     for (size_t i = op->count; i-- > 0;) {
         struct call *call = &op->calls[i];
         atomic_fetch_add(&op->pending, 1);
-        enum hlk_status status = hlk_lock_release_async(call->member, op->done ? on_released : NULL, call);
+        enum hlk_status status = hlk_lock_release_async(call->member, op->done ? on_member_released : NULL, call);
         accepted |= status == HLK_OK;
         if (status != HLK_OK)
-            note(call, status);
+            note_call(call, status);
         if (status != HLK_OK || !op->done)
             atomic_fetch_sub(&op->pending, 1);
     }

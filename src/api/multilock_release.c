@@ -21,7 +21,7 @@ struct releases {
     char text[HLK_ERROR_TEXT];
 };
 
-static void note(struct releases *releases, size_t i, enum hlk_status status)
+static void note_release(struct releases *releases, size_t i, enum hlk_status status)
 {
     int rank = hlk_release_rank(status), worst = hlk_release_rank(releases->worst);
     if (status == HLK_NOT_HOLDER && releases->again)
@@ -42,7 +42,7 @@ static bool all_settled(void *ctx)
     return true;
 }
 
-static void begin(struct releases *releases, size_t i)
+static void begin_releases(struct releases *releases, size_t i)
 {
     hlk_lock *member = releases->members->locks[i];
     const struct hlk_node *server =
@@ -51,7 +51,7 @@ static void begin(struct releases *releases, size_t i)
         hlk_pipeline_hold_back(server->pipeline, true);
     enum hlk_status status = hlk_release_begin(member, releases->glance.self, &releases->begun[i]);
     if (!releases->begun[i])
-        note(releases, i, status);
+        note_release(releases, i, status);
 }
 
 static void wait_for_all(struct releases *releases)
@@ -74,15 +74,15 @@ static void release_all(struct releases *releases)
             !hlk_lock_group(members->locks[i]) && hlk_release_is_unsure(members->locks[i], releases->glance.self);
     for (size_t i = members->count; i-- > 0;)
         if (!hlk_lock_group(members->locks[i]))
-            begin(releases, i);
+            begin_releases(releases, i);
     hlk_glance_hold_back(&releases->glance, false); /* all leave in one write */
     for (size_t i = members->count; i-- > 0;)
         if (hlk_lock_group(members->locks[i]))
-            note(releases, i, hlk_lock_release(members->locks[i]));
+            note_release(releases, i, hlk_lock_release(members->locks[i]));
     wait_for_all(releases);
     for (size_t i = members->count; i-- > 0;)
         if (releases->begun[i])
-            note(releases, i, hlk_release_end(members->locks[i], releases->glance.self, releases->begun[i]));
+            note_release(releases, i, hlk_release_end(members->locks[i], releases->glance.self, releases->begun[i]));
 }
 
 enum hlk_status hlk_multilock_release(hlk_lock *multilock)

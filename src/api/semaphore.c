@@ -32,7 +32,7 @@ static void free_lock(struct hlk_handle *handle)
 }
 
 /* NULL: no memory. */
-static hlk_semaphore *make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
+static hlk_semaphore *make_semaphore(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
 {
     hlk_semaphore *semaphore = hlk_mem_zalloc(sizeof *semaphore);
     hlk_lock *lock = semaphore ? hlk_lock_make(client, name, len, opts) : NULL;
@@ -64,7 +64,7 @@ hlk_semaphore *hlk_semaphore_create(hlk_client *client, const char *name)
     size_t len = hlk_lock_check_name(client, operation, name);
     if (len == 0)
         return NULL;
-    hlk_semaphore *semaphore = make(client, name, len, &opts);
+    hlk_semaphore *semaphore = make_semaphore(client, name, len, &opts);
     if (semaphore)
         return semaphore;
     (void)hlk_last_set(HLK_E_NOMEM, "%s \"%.128s\": no memory", operation, name);
@@ -118,7 +118,7 @@ hlk_lock *hlk_semaphore_call_make(const hlk_semaphore *semaphore, int64_t permit
     return own;
 }
 
-static void on_thread_cancel(void *own)
+static void on_semaphore_thread_cancel(void *own)
 {
     hlk_handle_release(&((hlk_lock *)own)->handle);
 }
@@ -133,7 +133,7 @@ enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *semaphore, int64_t per
     hlk_lock *own = hlk_semaphore_call_make(semaphore, permits, opts.wait_ms == 0);
     if (!own)
         return HLK_E_NOMEM;
-    pthread_cleanup_push(on_thread_cancel, own);
+    pthread_cleanup_push(on_semaphore_thread_cancel, own);
     status = hlk_lock_acquire_with(own, &opts);
     pthread_cleanup_pop(1);
     return status;
@@ -167,7 +167,8 @@ static void unref_give_back(struct give_back *back)
 }
 
 /* If its caller has left before, the outcome is logged. */
-static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
+static void on_permits_given_back(struct hlk_release *pending, enum hlk_release_outcome outcome,
+                                  const struct hlk_error *error)
 {
     struct give_back *back = HLK_CONTAINER(pending, struct give_back, pending);
     back->status = hlk_semaphore_released(back->lock, pending, outcome, error);
@@ -189,7 +190,7 @@ static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permit
     hlk_handle_retain(&lock->handle);
     (void)hlk_notes_take(lock->notes, back->settled, HLK_NOTES_SENT);
     hlk_semaphore_fill_release(&back->pending, lock, permits, change, back->settled);
-    back->pending.settled = on_given_back;
+    back->pending.settled = on_permits_given_back;
     return back;
 }
 
@@ -222,7 +223,7 @@ bool hlk_semaphore_passes(const hlk_semaphore *semaphore, int64_t permits)
     return true;
 }
 
-static enum hlk_status release(hlk_semaphore *semaphore, int64_t permits, int change)
+static enum hlk_status release_permits(hlk_semaphore *semaphore, int64_t permits, int change)
 {
     enum hlk_status status = hlk_semaphore_check(semaphore, "release", permits, 1);
     if (status != HLK_OK)
@@ -248,17 +249,17 @@ static enum hlk_status release(hlk_semaphore *semaphore, int64_t permits, int ch
 
 enum hlk_status hlk_semaphore_release(hlk_semaphore *semaphore, int64_t permits)
 {
-    return release(semaphore, permits, HLK_PERMITS_RELEASE);
+    return release_permits(semaphore, permits, HLK_PERMITS_RELEASE);
 }
 
 enum hlk_status hlk_semaphore_release_if_exists(hlk_semaphore *semaphore, int64_t permits)
 {
-    return release(semaphore, permits, HLK_PERMITS_RELEASE_IF);
+    return release_permits(semaphore, permits, HLK_PERMITS_RELEASE_IF);
 }
 
 /* --- short commands --- */
 
-static void read_number(const struct hlk_command *cmd, void *number)
+static void read_permit_count(const struct hlk_command *cmd, void *number)
 {
     const redisReply *reply = cmd->call.reply;
     *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
@@ -271,7 +272,7 @@ static enum hlk_status change(hlk_semaphore *semaphore, const char *operation, c
     struct hlk_command cmd = *given;
     struct hlk_send_limits limits = { .once = cmd.change != HLK_PERMITS_GET };
     cmd.type = &hlk_command_permits;
-    return hlk_lock_send(semaphore->lock, operation, &cmd, &limits, read_number, number);
+    return hlk_lock_send(semaphore->lock, operation, &cmd, &limits, read_permit_count, number);
 }
 
 enum hlk_status hlk_semaphore_try_set(hlk_semaphore *semaphore, int64_t permits, int64_t ttl_ms)

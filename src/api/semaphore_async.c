@@ -6,7 +6,7 @@
 
 /* --- acquire: the operation of all locks, on a handle of its own --- */
 
-static void on_acquired(hlk_lock *own, enum hlk_status status, void *ctx)
+static void on_permits_acquired(hlk_lock *own, enum hlk_status status, void *ctx)
 {
     const struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
     call->done(call->semaphore, status, ctx);
@@ -28,7 +28,7 @@ enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *semaphore, int64_t pe
     struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
     call->semaphore = semaphore;
     call->done = done;
-    status = hlk_lock_acquire_async_as(own, &opts, NULL, on_acquired, ctx);
+    status = hlk_lock_acquire_async_as(own, &opts, NULL, on_permits_acquired, ctx);
     hlk_handle_release(&own->handle);
     return status;
 }
@@ -63,7 +63,7 @@ static void run_returned(struct hlk_job *job)
 }
 
 /* The completion may run at once, and destroy the handle. */
-static void complete_release(struct returned *returned, enum hlk_status status)
+static void complete_permits_release(struct returned *returned, enum hlk_status status)
 {
     hlk_client *client = returned->lock->client;
     returned->status = status;
@@ -84,17 +84,17 @@ static void complete_release(struct returned *returned, enum hlk_status status)
 static void on_returned(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
     struct returned *returned = HLK_CONTAINER(pending, struct returned, pending);
-    complete_release(returned, hlk_semaphore_released(returned->lock, pending, outcome, error));
+    complete_permits_release(returned, hlk_semaphore_released(returned->lock, pending, outcome, error));
 }
 
-static void start_release(hlk_semaphore *semaphore, struct returned *returned, int64_t permits)
+static void start_permits_release(hlk_semaphore *semaphore, struct returned *returned, int64_t permits)
 {
     hlk_lock *lock = semaphore->lock;
     returned->semaphore = semaphore;
     returned->lock = lock;
     hlk_handle_retain(&lock->handle);
     if (hlk_semaphore_passes(semaphore, permits)) {
-        complete_release(returned, HLK_OK);
+        complete_permits_release(returned, HLK_OK);
         return;
     }
     (void)hlk_notes_take(lock->notes, returned->settled, HLK_NOTES_SENT);
@@ -119,7 +119,7 @@ enum hlk_status hlk_semaphore_release_async(hlk_semaphore *semaphore, int64_t pe
     hlk_client_op_begin(client);
     status = hlk_semaphore_check(semaphore, "release", permits, 1); /* close waits for this call, or has begun before */
     if (status == HLK_OK)
-        start_release(semaphore, returned, permits);
+        start_permits_release(semaphore, returned, permits);
     else
         hlk_mem_free(returned);
     hlk_client_op_end(client);

@@ -15,7 +15,7 @@ static void try_complete(void *ctx)
         hlk_park_wake(&self->park, HLK_WAKE_SETTLED);
 }
 
-static void on_closing(struct hlk_wait_entry *entry)
+static void on_tries_closing(struct hlk_wait_entry *entry)
 {
     hlk_park_wake(&HLK_CONTAINER(entry, struct hlk_tries_client, closing)->self->park, HLK_WAKE_CLOSED);
 }
@@ -27,7 +27,7 @@ static void add_client(struct hlk_tries *tries, hlk_client *client)
             return;
     struct hlk_tries_client *own = &tries->clients[tries->client_count++];
     own->client = client;
-    own->closing.wake = on_closing;
+    own->closing.wake = on_tries_closing;
     own->self = tries->glance.self;
 }
 
@@ -49,7 +49,7 @@ static struct hlk_acquiring *make_try(struct hlk_tries *tries, hlk_lock *lock, c
     return acquiring;
 }
 
-static void note(struct hlk_tries *tries, unsigned i, enum hlk_status status, const char *text)
+static void note_try(struct hlk_tries *tries, unsigned i, enum hlk_status status, const char *text)
 {
     tries->status[i] = status;
     if (hlk_acquire_rank(status) > hlk_acquire_rank(tries->error.status))
@@ -71,7 +71,7 @@ static void start_try(struct hlk_tries *tries, unsigned i, hlk_lock *lock, const
         }
         atomic_fetch_sub(&tries->pending, 1);
     }
-    note(tries, i, hlk_last_status(), hlk_last_error());
+    note_try(tries, i, hlk_last_status(), hlk_last_error());
 }
 
 static bool all_over(void *ctx)
@@ -172,7 +172,7 @@ void hlk_tries_end(struct hlk_tries *tries)
         struct hlk_async *async = tries->tries[i] ? &tries->tries[i]->async : NULL;
         if (!async)
             continue;
-        note(tries, i, async->status, async->error.text);
+        note_try(tries, i, async->status, async->error.text);
         hlk_async_unref(async);
         tries->tries[i] = NULL;
     }

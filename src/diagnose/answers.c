@@ -44,7 +44,7 @@ const char *const *hlk_ask_words(enum hlk_ask ask)
     return words[ask][0] ? words[ask] : NULL;
 }
 
-static void show(char value[HLK_VALUE_MAX], const char *from, size_t len)
+static void show_answer(char value[HLK_VALUE_MAX], const char *from, size_t len)
 {
     struct hlk_text text;
     hlk_text_init(&text, value, HLK_VALUE_MAX);
@@ -68,7 +68,7 @@ bool hlk_answers_field(const struct hlk_answers *answers, enum hlk_ask ask, cons
     for (const char *line = reply->str; line && *line; line = strchr(line, '\n')) {
         line += *line == '\n';
         if (strncmp(line, field, len) == 0 && line[len] == ':') {
-            show(value, line + len + 1, strcspn(line + len + 1, "\r\n"));
+            show_answer(value, line + len + 1, strcspn(line + len + 1, "\r\n"));
             return true;
         }
     }
@@ -86,11 +86,11 @@ bool hlk_answers_config(const struct hlk_answers *answers, enum hlk_ask ask, cha
     value[0] = '\0';
     if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || !is_string(reply->element[1]))
         return false;
-    show(value, reply->element[1]->str, reply->element[1]->len);
+    show_answer(value, reply->element[1]->str, reply->element[1]->len);
     return true;
 }
 
-static int64_t number(bool there, const char *value, int64_t otherwise)
+static int64_t number_or(bool there, const char *value, int64_t otherwise)
 {
     char *end;
     long long n = strtoll(value, &end, 10);
@@ -101,14 +101,14 @@ int64_t hlk_answers_info_number(const struct hlk_answers *answers, const char *f
 {
     char value[HLK_VALUE_MAX];
     bool there = hlk_answers_info(answers, field, value);
-    return number(there, value, otherwise);
+    return number_or(there, value, otherwise);
 }
 
 int64_t hlk_answers_config_number(const struct hlk_answers *answers, enum hlk_ask ask, int64_t otherwise)
 {
     char value[HLK_VALUE_MAX];
     bool there = hlk_answers_config(answers, ask, value);
-    return number(there, value, otherwise);
+    return number_or(there, value, otherwise);
 }
 
 bool hlk_answers_refused(const struct hlk_answers *answers, enum hlk_ask ask)

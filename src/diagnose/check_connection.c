@@ -7,7 +7,7 @@
 
 #define DAY_S 86400
 
-static double ms(int64_t us)
+static double shown_ms(int64_t us)
 {
     return (double)us / 1000;
 }
@@ -59,7 +59,7 @@ void hlk_check_lookup(const struct hlk_exam *exam, struct hlk_found *found)
         return;
     bool slow = exam->lookup_us > 1000000;
     hlk_found_set(found, slow ? HLK_FINDING_WARNING : HLK_FINDING_OK, "%u address%s in %.1f ms", exam->addresses,
-                  exam->addresses == 1 ? "" : "es", ms(exam->lookup_us));
+                  exam->addresses == 1 ? "" : "es", shown_ms(exam->lookup_us));
     hlk_found_meaning(found, "The name is looked up for each new connection. While a lookup takes longer than a "
                              "lease, no lock is renewed after a break.");
     if (slow)
@@ -70,11 +70,11 @@ void hlk_check_connection(const struct hlk_exam *exam, struct hlk_found *found)
 {
     bool slow = exam->connect_us > 1000000, silent = exam->silent_hosts > 0;
     hlk_found_set(found, slow || silent ? HLK_FINDING_WARNING : HLK_FINDING_OK,
-                  "connected and logged in within %.1f ms", ms(exam->connect_us));
+                  "connected and logged in within %.1f ms", shown_ms(exam->connect_us));
     hlk_found_meaning(found,
                       "After a break all locks of a process wait for a new connection. A lease of %.3g s is "
                       "renewed each %.3g s.",
-                      ms(exam->lease_ms), ms(exam->lease_ms / 3));
+                      shown_ms(exam->lease_ms), shown_ms(exam->lease_ms / 3));
     if (silent)
         hlk_text_add(&found->measured, "; %u of the URL's hosts did not answer before", exam->silent_hosts);
     if (slow || silent)
@@ -134,12 +134,12 @@ void hlk_check_round_trip(const struct hlk_exam *exam, struct hlk_found *found)
     enum hlk_finding_level level = pings->p99_us > lease_us / 10    ? HLK_FINDING_PROBLEM
                                    : pings->p99_us > lease_us / 100 ? HLK_FINDING_WARNING
                                                                     : HLK_FINDING_OK;
-    hlk_found_set(found, level, "p50 %.3f ms, p99 %.3f ms, longest %.3f ms, of %u PINGs", ms(pings->p50_us),
-                  ms(pings->p99_us), ms(pings->max_us), pings->n);
+    hlk_found_set(found, level, "p50 %.3f ms, p99 %.3f ms, longest %.3f ms, of %u PINGs", shown_ms(pings->p50_us),
+                  shown_ms(pings->p99_us), shown_ms(pings->max_us), pings->n);
     hlk_found_meaning(found,
                       "Acquire and release of a free lock take two round trips, %.3f ms. A renewal has %.3g s "
                       "to be answered.",
-                      2 * ms(pings->p50_us), ms(exam->lease_ms * 2 / 3));
+                      2 * shown_ms(pings->p50_us), shown_ms(exam->lease_ms * 2 / 3));
     if (level != HLK_FINDING_OK)
         hlk_found_advice(found, "Use a nearer server, or a longer lease; see also slow-commands.");
 }

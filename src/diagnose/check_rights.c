@@ -25,7 +25,7 @@ void hlk_check_lua(const struct hlk_exam *exam, struct hlk_found *found)
 }
 
 /* The line so far is in the advice; it is taken away when nothing is missing. */
-static void finish(struct hlk_found *found, const struct hlk_missing *missing, bool required)
+static void finish_rights(struct hlk_found *found, const struct hlk_missing *missing, bool required)
 {
     if (missing->n == 0) {
         hlk_found_advice(found, "%s", "");
@@ -57,7 +57,7 @@ void hlk_check_rights(const struct hlk_exam *exam, struct hlk_found *found)
     hlk_rights_missing(&exam->answers, exam->prefix, HLK_NEED_LOCK, &missing, &found->advice);
     if (pubsub)
         hlk_rights_missing(&exam->answers, exam->prefix, HLK_NEED_PUBSUB, &missing, &found->advice);
-    finish(found, &missing, true);
+    finish_rights(found, &missing, true);
     if (missing.n == 0)
         hlk_found_meaning(found, pubsub ? "Plain, spin and non-reentrant locks work, and waiters are woken."
                                         : "Spin locks work.");
@@ -74,7 +74,7 @@ static void check_more(const struct hlk_exam *exam, struct hlk_found *found, enu
     struct hlk_missing missing = { 0 };
     begin_line(exam, found);
     hlk_rights_missing(&exam->answers, exam->prefix, need, &missing, &found->advice);
-    finish(found, &missing, required);
+    finish_rights(found, &missing, required);
 }
 
 void hlk_check_rights_fenced(const struct hlk_exam *exam, struct hlk_found *found)

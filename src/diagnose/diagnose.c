@@ -75,7 +75,7 @@ static const struct check {
                { "keepalive", hlk_check_keepalive } };
 enum { POINTS = sizeof points / sizeof *points };
 
-static void report(struct diagnosis *d, const char *area)
+static void report_area(struct diagnosis *d, const char *area)
 {
     struct hlk_finding finding = { sizeof finding,       area,
                                    (int)d->found.level,  d->found.measured.buf,
@@ -84,11 +84,11 @@ static void report(struct diagnosis *d, const char *area)
         d->fn(&finding, d->ctx);
 }
 
-static void judge(struct diagnosis *d, const struct check *check)
+static void judge_check(struct diagnosis *d, const struct check *check)
 {
     hlk_found_init(&d->found);
     check->judge(&d->exam, &d->found);
-    report(d, check->area);
+    report_area(d, check->area);
 }
 
 static const struct end { /* of an examination that goes no further */
@@ -109,7 +109,7 @@ static enum hlk_status stop(struct diagnosis *d, const char *area, enum hlk_stat
     hlk_found_set(&d->found, HLK_FINDING_PROBLEM, "%s", text);
     hlk_found_meaning(&d->found, "%s", end->meaning);
     hlk_found_advice(&d->found, "%s", end->advice);
-    report(d, end->area ? end->area : area);
+    report_area(d, end->area ? end->area : area);
     return hlk_last_set(status, "diagnose %s: %s", d->url.shown, text);
 }
 
@@ -234,12 +234,12 @@ static enum hlk_status connect_exchange(struct diagnosis *d)
 {
     const char *area = "connection";
     enum hlk_status status = HLK_OK;
-    judge(d, &url_point);
+    judge_check(d, &url_point);
     if (d->url.kind == HLK_URL_SENTINEL) {
         status = hlk_exam_ask_sentinels(&d->exam.sentinels, &d->url, &d->sentinel_login, &d->exchange.error);
         if (status != HLK_OK)
             return stop(d, "sentinels", status);
-        judge(d, &sentinels_point);
+        judge_check(d, &sentinels_point);
         if (d->exam.sentinels.know == 0)
             return hlk_last_set(HLK_E_CONNECT, "diagnose %s: %s", d->url.shown, d->found.measured.buf);
         d->exchange.error = (struct hlk_error){ 0 };
@@ -248,8 +248,8 @@ static enum hlk_status connect_exchange(struct diagnosis *d)
     if (status != HLK_OK)
         return stop(d, area, status);
     if (d->exam.lookup_us >= 0)
-        judge(d, &lookup_point);
-    judge(d, &connection_point);
+        judge_check(d, &lookup_point);
+    judge_check(d, &connection_point);
     d->exam.same_host = hlk_exchange_is_local(&d->exchange);
     if (d->exchange.conn.tls)
         hlk_tls_facts(d->exchange.conn.tls, &d->exam.tls);
@@ -268,7 +268,7 @@ static enum hlk_status examine(struct diagnosis *d)
         return stop(d, "connection", status);
     name_user(d);
     for (int i = 0; i < POINTS; i++)
-        judge(d, &points[i]);
+        judge_check(d, &points[i]);
     return HLK_OK;
 }
 
@@ -286,8 +286,8 @@ static const char *bad_opts(const struct hlk_diagnose_opts *opts)
     return opts->reserved ? "reserved: 0" : NULL;
 }
 
-static enum hlk_status read_opts(const struct hlk_diagnose_opts *given, struct hlk_diagnose_opts *opts,
-                                 struct hlk_client_opts *client)
+static enum hlk_status read_diagnose_opts(const struct hlk_diagnose_opts *given, struct hlk_diagnose_opts *opts,
+                                          struct hlk_client_opts *client)
 {
     struct hlk_diagnose_opts defaults = HLK_DIAGNOSE_OPTS_INIT;
     *opts = defaults;
@@ -308,7 +308,7 @@ static struct hlk_tls_opts tls_opts(const struct hlk_client_opts *client)
                                   .server_name = client->tls_server_name };
 }
 
-static enum hlk_status set_url(struct diagnosis *d, const char *url, const struct hlk_client_opts *client)
+static enum hlk_status set_shown_url(struct diagnosis *d, const char *url, const struct hlk_client_opts *client)
 {
     struct hlk_exchange_login login = { .username = client->username,
                                         .password = client->password,
@@ -332,7 +332,7 @@ static enum hlk_status set_url(struct diagnosis *d, const char *url, const struc
 static enum hlk_status prepare(struct diagnosis *d, const char *url, const struct hlk_client_opts *client)
 {
     uint64_t random = 0;
-    enum hlk_status status = set_url(d, url, client);
+    enum hlk_status status = set_shown_url(d, url, client);
     if (status != HLK_OK)
         return status;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
@@ -354,7 +354,7 @@ static enum hlk_status diagnose(const char *url, const struct hlk_diagnose_opts 
     struct hlk_client_opts client;
     if (!url || !fn)
         return hlk_last_set(HLK_E_INVALID, "diagnose: %s", url ? "no callback" : "the URL is NULL");
-    enum hlk_status status = read_opts(given, &opts, &client);
+    enum hlk_status status = read_diagnose_opts(given, &opts, &client);
     if (status != HLK_OK)
         return status;
     struct diagnosis *d = hlk_mem_zalloc(sizeof *d);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static bool replace(char **old, const char *now)
+static bool replace_string(char **old, const char *now)
 {
     char *copy = now ? hlk_mem_strdup(now) : NULL;
     if (!now || !copy)
@@ -23,7 +23,7 @@ static bool replace(char **old, const char *now)
 
 bool hlk_exchange_set_user(struct hlk_url *url, const char *username, const char *password)
 {
-    return replace(&url->username, username) && replace(&url->password, password);
+    return replace_string(&url->username, username) && replace_string(&url->password, password);
 }
 
 enum hlk_status hlk_exchange_init(struct hlk_exchange *exchange, const char *url,
@@ -108,7 +108,7 @@ static unsigned count(const struct addrinfo *addresses)
     return n;
 }
 
-static enum hlk_status wait_for(int fd, short events, int64_t at_ms)
+static enum hlk_status wait_for_socket(int fd, short events, int64_t at_ms)
 {
     struct pollfd poll_fd = { .fd = fd, .events = events };
     int n;
@@ -126,7 +126,7 @@ enum hlk_status hlk_exchange_look_up(struct hlk_exchange *exchange, unsigned *ad
     struct hlk_resolve *lookup = hlk_resolve_start(host->name, host->port, &exchange->error);
     if (!lookup)
         return exchange->error.status;
-    enum hlk_status status = wait_for(hlk_resolve_fd(lookup), POLLIN, at_ms);
+    enum hlk_status status = wait_for_socket(hlk_resolve_fd(lookup), POLLIN, at_ms);
     if (status == HLK_OK)
         status = hlk_resolve_take(lookup, &found, &exchange->error);
     else
@@ -168,7 +168,7 @@ enum hlk_status hlk_exchange_ask(struct hlk_exchange *exchange, redisReply **rep
             return exchange->error.status;
         short events = hlk_buffer_empty(&exchange->out) ? POLLIN : POLLIN | POLLOUT;
         int64_t dead_ms = hlk_conn_dead_ns(&exchange->conn, since_ns, timeout_ms) / 1000000 + 1;
-        enum hlk_status status = wait_for(exchange->conn.fd, events, dead_ms);
+        enum hlk_status status = wait_for_socket(exchange->conn.fd, events, dead_ms);
         if (status == HLK_TIMEOUT)
             return hlk_error_set(&exchange->error, HLK_E_CONNECT, "no answer for %lld ms", (long long)timeout_ms);
         if (status == HLK_OK)

@@ -9,7 +9,7 @@ void hlk_found_init(struct hlk_found *found)
     hlk_text_init(&found->advice, found->advice_text, sizeof found->advice_text);
 }
 
-static void replace(struct hlk_text *text, const char *format, va_list args)
+static void replace_text(struct hlk_text *text, const char *format, va_list args)
 {
     hlk_text_init(text, text->buf, text->size);
     hlk_text_vadd(text, format, args);
@@ -20,7 +20,7 @@ void hlk_found_set(struct hlk_found *found, enum hlk_finding_level level, const 
     va_list args;
     found->level = level;
     va_start(args, measured);
-    replace(&found->measured, measured, args);
+    replace_text(&found->measured, measured, args);
     va_end(args);
 }
 
@@ -28,7 +28,7 @@ void hlk_found_meaning(struct hlk_found *found, const char *meaning, ...)
 {
     va_list args;
     va_start(args, meaning);
-    replace(&found->meaning, meaning, args);
+    replace_text(&found->meaning, meaning, args);
     va_end(args);
 }
 
@@ -36,6 +36,6 @@ void hlk_found_advice(struct hlk_found *found, const char *advice, ...)
 {
     va_list args;
     va_start(args, advice);
-    replace(&found->advice, advice, args);
+    replace_text(&found->advice, advice, args);
     va_end(args);
 }

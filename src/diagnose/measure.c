@@ -22,7 +22,7 @@ static int64_t wall_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-static enum hlk_status ask_one(struct hlk_exchange *exchange, redisReply **reply, const char *word)
+static enum hlk_status exchange_one(struct hlk_exchange *exchange, redisReply **reply, const char *word)
 {
     *reply = NULL;
     if (!hlk_exchange_add(exchange, 1, &word))
@@ -37,7 +37,7 @@ static enum hlk_status measure_pings(struct hlk_exchange *exchange, struct hlk_r
     while (n < PINGS && hlk_measure_now_us() < until_us) {
         redisReply *reply;
         int64_t before_us = hlk_measure_now_us();
-        enum hlk_status status = ask_one(exchange, &reply, "PING");
+        enum hlk_status status = exchange_one(exchange, &reply, "PING");
         if (status != HLK_OK)
             return status;
         us[n++] = hlk_measure_now_us() - before_us;
@@ -48,7 +48,7 @@ static enum hlk_status measure_pings(struct hlk_exchange *exchange, struct hlk_r
 }
 
 /* TIME: {seconds, us}. False: another answer. */
-static bool read_time(const redisReply *reply, int64_t *us)
+static bool read_server_time(const redisReply *reply, int64_t *us)
 {
     long long seconds, part;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || !reply->element[0]->str ||
@@ -66,11 +66,11 @@ static enum hlk_status read_times(struct hlk_exchange *exchange, struct hlk_time
     for (int i = 0; i < TIMES; i++) {
         redisReply *reply;
         struct hlk_time_sample sample = { .before_us = hlk_measure_now_us(), .wall_us = wall_us() };
-        enum hlk_status status = ask_one(exchange, &reply, "TIME");
+        enum hlk_status status = exchange_one(exchange, &reply, "TIME");
         if (status != HLK_OK)
             return status;
         sample.after_us = hlk_measure_now_us();
-        if (read_time(reply, &sample.server_us))
+        if (read_server_time(reply, &sample.server_us))
             samples[(*n)++] = sample;
         freeReplyObject(reply);
     }

@@ -6,7 +6,7 @@
 
 #define TIMEOUT_MS 1000 /* a Sentinel is near, or of no use */
 
-static void take_address(struct hlk_exam_sentinels *sentinels, const char *host, int port)
+static void take_named_master(struct hlk_exam_sentinels *sentinels, const char *host, int port)
 {
     if (sentinels->know++ == 0) {
         (void)snprintf(sentinels->host, sizeof sentinels->host, "%s", host);
@@ -33,7 +33,7 @@ void hlk_exam_take_sentinel(struct hlk_exam_sentinels *sentinels, const redisRep
     }
     sentinels->answered++;
     if (address)
-        take_address(sentinels, reply->element[0]->str, atoi(reply->element[1]->str));
+        take_named_master(sentinels, reply->element[0]->str, atoi(reply->element[1]->str));
 }
 
 static void build_url(char *url, size_t size, const struct hlk_host *host, bool tls)
@@ -43,7 +43,7 @@ static void build_url(char *url, size_t size, const struct hlk_host *host, bool 
                    host->port);
 }
 
-static enum hlk_status ask(struct hlk_exchange *exchange, const char *service, redisReply **reply)
+static enum hlk_status ask_for_master(struct hlk_exchange *exchange, const char *service, redisReply **reply)
 {
     const char *argv[] = { "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service };
     enum hlk_status status = hlk_exchange_open(exchange);
@@ -52,14 +52,14 @@ static enum hlk_status ask(struct hlk_exchange *exchange, const char *service, r
     return status == HLK_OK ? hlk_exchange_ask(exchange, reply) : status;
 }
 
-static enum hlk_status ask_one(struct hlk_exam_sentinels *sentinels, const char *url, const char *service,
-                               const struct hlk_exchange_login *login, struct hlk_error *error)
+static enum hlk_status ask_sentinel(struct hlk_exam_sentinels *sentinels, const char *url, const char *service,
+                                    const struct hlk_exchange_login *login, struct hlk_error *error)
 {
     struct hlk_exchange exchange;
     redisReply *reply = NULL;
     enum hlk_status status = hlk_exchange_init(&exchange, url, login);
     if (status == HLK_OK)
-        status = ask(&exchange, service, &reply);
+        status = ask_for_master(&exchange, service, &reply);
     if (reply)
         hlk_exam_take_sentinel(sentinels, reply);
     else
@@ -80,7 +80,7 @@ enum hlk_status hlk_exam_ask_sentinels(struct hlk_exam_sentinels *sentinels, con
     for (; sentinels->asked < url->host_count; sentinels->asked++) {
         char text[320];
         build_url(text, sizeof text, &url->hosts[sentinels->asked], url->tls);
-        enum hlk_status status = ask_one(sentinels, text, url->service, &brief, error);
+        enum hlk_status status = ask_sentinel(sentinels, text, url->service, &brief, error);
         if (status == HLK_E_NOMEM || status == HLK_E_OS)
             return status;
     }

@@ -50,7 +50,7 @@ static char *barrier_put_query(char *at, struct hlk_command *cmd)
 
 /* --- answers --- */
 
-static bool is_text(const redisReply *reply, size_t i)
+static bool is_bulk(const redisReply *reply, size_t i)
 {
     return i < reply->elements && reply->element[i]->type == REDIS_REPLY_STRING;
 }
@@ -68,7 +68,7 @@ static enum hlk_answer_kind read_waiting(const struct hlk_command *cmd, const re
         out->holder = "";
         return HLK_ANSWER_FAILED;
     }
-    if (!is_text(reply, 1) || !is_number(reply, 2) || !is_text(reply, 3))
+    if (!is_bulk(reply, 1) || !is_number(reply, 2) || !is_bulk(reply, 3))
         return HLK_ANSWER_NONE;
     int64_t third = cmd->lease_ms / 3;
     out->ttl_ms = third < POLL_MS ? third : POLL_MS;
@@ -79,9 +79,9 @@ static enum hlk_answer_kind read_waiting(const struct hlk_command *cmd, const re
     return HLK_ANSWER_BUSY;
 }
 
-static enum hlk_answer_kind read_broken(const redisReply *reply, struct hlk_answer *out)
+static enum hlk_answer_kind read_broken_reason(const redisReply *reply, struct hlk_answer *out)
 {
-    if (!is_text(reply, 2))
+    if (!is_bulk(reply, 2))
         return HLK_ANSWER_NONE;
     out->status = HLK_BROKEN;
     out->holder = reply->element[2]->str;
@@ -93,7 +93,7 @@ static enum hlk_answer_kind read_broken(const redisReply *reply, struct hlk_answ
 static enum hlk_answer_kind read_other_data(const struct hlk_command *cmd, const redisReply *reply,
                                             struct hlk_answer *out)
 {
-    if (!is_text(reply, 1))
+    if (!is_bulk(reply, 1))
         return HLK_ANSWER_NONE;
     if (cmd->seen.asked || (cmd->doubt && cmd->seen.data)) {
         out->status = HLK_BROKEN;
@@ -118,7 +118,7 @@ static enum hlk_answer_kind barrier_read(const struct hlk_command *cmd, const re
         return read_other_data(cmd, reply, out);
     out->seen = cmd->seen;
     out->seen.asked = true;
-    if (is_text(reply, 1))
+    if (is_bulk(reply, 1))
         out->seen.mark = strtoull(reply->element[1]->str, NULL, 10);
     if (is_number(reply, 2))
         out->seen.index = (unsigned)reply->element[2]->integer;
@@ -128,7 +128,7 @@ static enum hlk_answer_kind barrier_read(const struct hlk_command *cmd, const re
     case 1:
         return is_number(reply, 2) ? HLK_ANSWER_ACQUIRED : HLK_ANSWER_NONE;
     default:
-        return read_broken(reply, out);
+        return read_broken_reason(reply, out);
     }
 }
 

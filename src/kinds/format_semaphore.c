@@ -17,7 +17,7 @@ static char *put_text(char *at, const char *text)
     return hlk_wire_word(at, text ? text : "", text ? strlen(text) : 0);
 }
 
-static char *put_ticket(char *at, const struct hlk_command *cmd)
+static char *put_permits_ticket(char *at, const struct hlk_command *cmd)
 {
     char member[HLK_MEMBER_MAX];
     size_t len = cmd->member.since_ms ? hlk_member(member, cmd->client_id, cmd->hold, &cmd->member) : 0;
@@ -28,14 +28,14 @@ static char *semaphore_put_acquire(char *at, struct hlk_command *cmd)
 {
     at = hlk_wire_number(semaphore_head(at, cmd, 4), cmd->count);
     at = put_text(hlk_put_field(at, cmd->client_id, cmd->hold), cmd->settled);
-    return put_ticket(at, cmd);
+    return put_permits_ticket(at, cmd);
 }
 
 static char *semaphore_put_end(char *at, struct hlk_command *cmd)
 {
     at = hlk_wire_number(semaphore_head(at, cmd, 5), cmd->count);
     at = hlk_put_key(hlk_put_field(at, cmd->client_id, cmd->hold), cmd, hlk_key_semaphore_channel);
-    return put_ticket(hlk_wire_number(at, cmd->tombstone ? HLK_TOMBSTONE_MS : 0), cmd);
+    return put_permits_ticket(hlk_wire_number(at, cmd->tombstone ? HLK_TOMBSTONE_MS : 0), cmd);
 }
 
 static char *semaphore_put_confirm(char *at, struct hlk_command *cmd)

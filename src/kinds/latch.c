@@ -24,14 +24,14 @@ static char *put_channel(char *at, const struct hlk_command *cmd)
     return hlk_wire_word(at, channel, len);
 }
 
-static char *put_keys(char *at, const struct hlk_command *cmd, enum hlk_script script, size_t args)
+static char *put_latch_keys(char *at, const struct hlk_command *cmd, enum hlk_script script, size_t args)
 {
     return hlk_put_key(hlk_put_name(hlk_put_script(at, script, cmd, 2 + args, 2), cmd), cmd, hlk_key_queue);
 }
 
 static char *latch_put_await(char *at, struct hlk_command *cmd)
 {
-    at = put_keys(at, cmd, HLK_SCRIPT_LATCH_AWAIT, 1);
+    at = put_latch_keys(at, cmd, HLK_SCRIPT_LATCH_AWAIT, 1);
     return cmd->seen.asked ? hlk_wire_number(at, (int64_t)cmd->seen.mark) : hlk_wire_word(at, "", 0);
 }
 
@@ -43,12 +43,12 @@ static char *put_set(char *at, struct hlk_command *cmd)
 
 static char *put_down(char *at, struct hlk_command *cmd)
 {
-    return put_channel(hlk_wire_number(put_keys(at, cmd, HLK_SCRIPT_LATCH_DOWN, 2), cmd->count), cmd);
+    return put_channel(hlk_wire_number(put_latch_keys(at, cmd, HLK_SCRIPT_LATCH_DOWN, 2), cmd->count), cmd);
 }
 
 static char *latch_put_delete(char *at, struct hlk_command *cmd)
 {
-    return put_channel(put_keys(at, cmd, HLK_SCRIPT_LATCH_DELETE, 1), cmd);
+    return put_channel(put_latch_keys(at, cmd, HLK_SCRIPT_LATCH_DELETE, 1), cmd);
 }
 
 /* There was a count, and there is none. Redisson notes no opening, so a wait has to hear of it, and could not before it

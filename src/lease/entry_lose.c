@@ -70,19 +70,19 @@ static bool lose_hold(struct hlk_entry *e, const char *why, struct hlk_release_r
         hlk_entry_notify(e, HLK_EVENT_LOST, why);
         ended_hold = hlk_ended_hold_add(e, e->holder, e->hold.id, e->count);
     }
-    bool local_start = orphan || ended_hold;
+    bool releases = orphan || ended_hold;
     if (ended_hold) { /* the ended hold takes over what the hold was counted in */
         ended_hold->why = why;
         ended_hold->handle = e->handle;
         e->handle = NULL;
         e->holder.id = 0;
     }
-    if (local_start) {
+    if (releases) {
         hlk_entry_move(e, HLK_ENTRY_RELEASING);
         hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     }
     hlk_mutex_unlock(e->mu);
-    return local_start;
+    return releases;
 }
 
 bool hlk_entry_lose_begin(struct hlk_entry *e, uint64_t h, const char *why, struct hlk_release_record *out)

@@ -64,7 +64,7 @@ enum hlk_enter hlk_entry_nest(struct hlk_entry *e, uint64_t holder, int64_t fixe
     return enter;
 }
 
-static void count_wait(struct hlk_entry *e, int64_t permits)
+static void count_waiter(struct hlk_entry *e, int64_t permits)
 {
     if (permits != 0)
         e->hold.ticket->passing.waits += permits;
@@ -79,7 +79,7 @@ static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waite
     if (waiter->tried)
         e->hold.ticket->passing.busy_ms = hlk_clock_ms();
     hlk_list_push_back(&e->waiters, &waiter->link);
-    count_wait(e, waiter->permits);
+    count_waiter(e, waiter->permits);
     hlk_permit_line_begin(e, waiter);
     if (e->state != HLK_ENTRY_NONE || e->in_line || hlk_permit_line_join(e, waiter))
         return HLK_ENTER_QUEUED;
@@ -117,7 +117,7 @@ enum hlk_enter hlk_entry_enter(struct hlk_entry *e, struct hlk_local_waiter *wai
 void hlk_entry_unlink(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     if (hlk_list_linked(&waiter->link))
-        count_wait(e, -waiter->permits);
+        count_waiter(e, -waiter->permits);
     hlk_list_remove(&waiter->link);
     hlk_permit_line_leave(waiter);
     waiter->h = 0;
@@ -221,7 +221,7 @@ static void take_holder(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 }
 
 /* The lease has begun: h is held, first by this waiter. */
-static void take(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t last_token, int64_t now_ms)
+static void take_over(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t last_token, int64_t now_ms)
 {
     hlk_entry_move(e, HLK_ENTRY_HELD);
     take_holder(e, waiter);
@@ -252,7 +252,7 @@ bool hlk_entry_acquired(struct hlk_entry *e, struct hlk_local_waiter *waiter, in
     e->hold.broken = false;
     if (held) {
         e->hold.doubt = doubt;
-        take(e, waiter, token, now);
+        take_over(e, waiter, token, now);
     }
     hlk_mutex_unlock(e->mu);
     return held;
@@ -274,7 +274,7 @@ static bool take_noted(struct hlk_entry *e, struct hlk_local_waiter *waiter)
         return false;
     HLK_COUNT(e->node->table, granted);
     e->busy = false;
-    take(e, waiter, p->noted_token, now);
+    take_over(e, waiter, p->noted_token, now);
     return true;
 }
 

@@ -193,7 +193,7 @@ static void watchdog_on_end(struct hlk_call *call)
 /* --- collecting: loop thread --- */
 
 /* The locks of one script have one format, and their keys are in one slot. */
-static bool fits(struct batch *batch, struct hlk_entry *e)
+static bool fits_batch(struct batch *batch, struct hlk_entry *e)
 {
     const struct hlk_command_type *renew = hlk_entry_format(e)->renew;
     struct hlk_command to = { .name = hlk_entry_name(e), .name_len = hlk_entry_len(e) };
@@ -221,12 +221,12 @@ static struct hlk_entry *take_due(struct hlk_node *node, struct hlk_entry **at)
 }
 
 /* Takes the first that is due, and those after it that fit. Some that do not may be between them. */
-static void fill(struct batch *batch)
+static void fill_batch(struct batch *batch)
 {
     struct hlk_entry **at = &batch->node->due;
     int64_t now = hlk_clock_ms();
     for (unsigned looks = 4 * HLK_RENEWALS_A_SCRIPT; *at && looks > 0 && batch->n < HLK_RENEWALS_A_SCRIPT; looks--) {
-        if (!fits(batch, *at)) {
+        if (!fits_batch(batch, *at)) {
             at = &(*at)->next;
             continue;
         }
@@ -250,7 +250,7 @@ void hlk_watchdog_flush(struct hlk_node *node)
         batch->cmd.limits = (struct hlk_limits){ .at_ms = INT64_MAX, .reconnect_timeout_ms = -1, .once = true };
         batch->cmd.call.done = watchdog_on_end;
         batch->cmd.call.lazy = true; /* the loop's next tick reads the reply at the latest */
-        fill(batch);
+        fill_batch(batch);
         if (!send_batch(batch))
             free_batch(batch); /* no connection: a reconnect verifies it */
     }
@@ -258,7 +258,7 @@ void hlk_watchdog_flush(struct hlk_node *node)
         hlk_entry_unref(take_due(node, &node->due));
 }
 
-static void collect(struct hlk_entry *e)
+static void collect_due(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_node *node = e->node;
@@ -289,7 +289,7 @@ static void look_at(struct hlk_entry *e)
         break;
     case HLK_LEASE_RENEW:
         e->hold.lease.asked_ms = now;
-        collect(e);
+        collect_due(e);
         break;
     case HLK_LEASE_WAIT:
         break;
@@ -340,7 +340,7 @@ static void verify(struct hlk_entry *e, void *server)
     if (!hlk_entry_lock_held(e, h))
         return;
     e->hold.lease.asked_ms = hlk_clock_ms();
-    collect(e);
+    collect_due(e);
     hlk_mutex_unlock(e->mu);
 }
 

@@ -357,7 +357,7 @@ static void dial_on_connected(struct hlk_dial *dial)
         start_greeting(dial);
 }
 
-static void look_up(struct hlk_dial *dial)
+static void look_up_host(struct hlk_dial *dial)
 {
     dial->lookup = hlk_resolve_start(dial->host, dial->port, &dial->error);
     if (!dial->lookup) {
@@ -383,7 +383,7 @@ static void on_found(struct hlk_search *search, const char *host, int port, cons
         return;
     }
     set_host(dial, host, port);
-    look_up(dial);
+    look_up_host(dial);
 }
 
 static void on_looked_up(struct hlk_dial *dial)
@@ -486,7 +486,7 @@ void hlk_dial_start(struct hlk_dial *dial)
     case HLK_URL_TCP:
     case HLK_URL_CLUSTER:
         set_host(dial, url->hosts[0].name, url->hosts[0].port);
-        look_up(dial);
+        look_up_host(dial);
         return;
     }
     dial_fail(dial);

@@ -126,7 +126,7 @@ static bool has_ended(pid_t server)
 }
 
 /* It has nothing to save. On SIGTERM it would remove its socket by path, which may be another server's by now. */
-static void end(int folder, pid_t server)
+static void end_guard(int folder, pid_t server)
 {
     kill(server, SIGKILL);
     while (waitpid(server, NULL, 0) < 0 && errno == EINTR)
@@ -240,7 +240,7 @@ static int wait_until_up(const struct hlk_local_plan *plan, int folder, pid_t se
     for (;;) {
         (void)poll(on, 2, RETRY_MS);
         if (on[0].revents) {
-            end(folder, server);
+            end_guard(folder, server);
             _exit(1);
         }
         if (on[1].revents) {
@@ -268,7 +268,7 @@ static int find_again(const struct hlk_local_plan *plan, int folder, pid_t serve
             return fd;
         pause_ms(RECONNECT_MS);
     }
-    end(folder, server);
+    end_guard(folder, server);
     _exit(0);
 }
 
@@ -281,7 +281,7 @@ static void end_if_idle(int folder, int fd, pid_t server, const struct facts *be
     int lock = openat(folder, HLK_LOCAL_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool alone = lock >= 0 ? flock(lock, LOCK_EX | LOCK_NB) == 0 : errno == ENOENT;
     if (alone && guard_ask(fd, &now) && stayed_idle(before, &now)) {
-        end(folder, server);
+        end_guard(folder, server);
         _exit(0);
     }
     if (lock >= 0)
@@ -302,7 +302,7 @@ _Noreturn static void watch(const struct hlk_local_plan *plan, int folder, int f
             continue;
         }
         if (now.clients == 1 && is_beyond_reach(plan, folder)) { /* a new server waits for its end */
-            end(folder, server);
+            end_guard(folder, server);
             _exit(0);
         }
         if (!stayed_idle(&before, &now))

@@ -71,7 +71,7 @@ static const char *field_of(const redisReply *reply, const char *name)
 }
 
 /* False: that is no address. */
-static bool take_address(char host[HLK_DIAL_HOST], int *port, const char *ip, const char *number)
+static bool take_named_address(char host[HLK_DIAL_HOST], int *port, const char *ip, const char *number)
 {
     char *end;
     long value = strtol(number, &end, 10);
@@ -88,7 +88,8 @@ static bool take_master(struct hlk_sentinel *sentinel, const redisReply *reply)
         return true;
     return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REDIS_REPLY_STRING &&
            reply->element[1]->type == REDIS_REPLY_STRING &&
-           take_address(sentinel->next.host, &sentinel->next.port, reply->element[0]->str, reply->element[1]->str);
+           take_named_address(sentinel->next.host, &sentinel->next.port, reply->element[0]->str,
+                              reply->element[1]->str);
 }
 
 static void take_others(struct hlk_sentinel *sentinel, const redisReply *reply)
@@ -97,7 +98,7 @@ static void take_others(struct hlk_sentinel *sentinel, const redisReply *reply)
     int port;
     for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
         const redisReply *other = reply->element[i];
-        if (take_address(host, &port, field_of(other, "ip"), field_of(other, "port")))
+        if (take_named_address(host, &port, field_of(other, "ip"), field_of(other, "port")))
             sentinel->owner.on_other(sentinel->owner.ctx, host, port, field_of(other, "runid"));
     }
 }
@@ -127,7 +128,7 @@ static bool take_answer(struct hlk_sentinel *sentinel, enum question question, c
     }
 }
 
-static void end_round(struct hlk_sentinel *sentinel)
+static void end_asking_round(struct hlk_sentinel *sentinel)
 {
     sentinel->before = sentinel->answer;
     sentinel->answer = sentinel->next;
@@ -168,7 +169,7 @@ static bool sentinel_take_reply(struct hlk_sentinel *sentinel, const redisReply 
         return false;
     }
     if (--sentinel->due == 0)
-        end_round(sentinel);
+        end_asking_round(sentinel);
     return true;
 }
 
@@ -259,8 +260,8 @@ static void sentinel_on_alarm(struct hlk_alarm *alarm)
 
 /* --- making and ending --- */
 
-static bool set_url(struct hlk_url *url, bool tls, const char *host, int port, const char *username,
-                    const char *password)
+static bool set_master_url(struct hlk_url *url, bool tls, const char *host, int port, const char *username,
+                           const char *password)
 {
     memset(url, 0, sizeof *url);
     url->kind = HLK_URL_TCP;
@@ -294,7 +295,7 @@ struct hlk_sentinel *hlk_sentinel_create(hlk_loop *loop, const struct hlk_endpoi
     sentinel->endpoint.is_sentinel = true;
     if (sentinel->endpoint.reply_timeout_ms > HLK_SENTINEL_TIMEOUT_MS)
         sentinel->endpoint.reply_timeout_ms = HLK_SENTINEL_TIMEOUT_MS;
-    bool ok = set_url(&sentinel->endpoint.url, like->url.tls, host, port, username, password);
+    bool ok = set_master_url(&sentinel->endpoint.url, like->url.tls, host, port, username, password);
     hlk_conn_init(&sentinel->conn);
     hlk_dial_init(&sentinel->dial, loop, &sentinel->endpoint, NULL, sentinel_on_dialled, sentinel);
     hlk_backoff_init(&sentinel->backoff, REDIAL_FIRST_MS, REDIAL_MOST_MS, (uint64_t)hlk_clock_ns());

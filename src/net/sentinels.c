@@ -73,7 +73,7 @@ static void log_alone(struct hlk_sentinels *sentinels)
 
 /* --- searching --- */
 
-static void report(struct hlk_sentinels *sentinels, const struct hlk_error *error)
+static void report_error(struct hlk_sentinels *sentinels, const struct hlk_error *error)
 {
     struct hlk_list mine, *item;
     hlk_list_init(&mine);
@@ -92,7 +92,7 @@ static bool is_same(const struct hlk_sentinel_answer *one, const struct hlk_sent
 }
 
 /* The answer that counts. on_moved makes dials to the old master search again; report answers those searches too. */
-static void settle(struct hlk_sentinels *sentinels, const struct hlk_sentinel *by)
+static void settle_round(struct hlk_sentinels *sentinels, const struct hlk_sentinel *by)
 {
     const struct hlk_sentinel_answer *now = &by->answer;
     bool known = sentinels->master.port != 0;
@@ -106,7 +106,7 @@ static void settle(struct hlk_sentinels *sentinels, const struct hlk_sentinel *b
         sentinels->searching = true;
         sentinels->on_moved(sentinels->ctx);
     }
-    report(sentinels, NULL);
+    report_error(sentinels, NULL);
 }
 
 static uint64_t newest_epoch(const struct hlk_sentinels *sentinels)
@@ -132,12 +132,12 @@ static void end_search(struct hlk_sentinels *sentinels)
             best = sentinel;
     }
     if (best) {
-        settle(sentinels, best);
+        settle_round(sentinels, best);
     } else if (sentinels->master.port) {
-        report(sentinels, NULL);
+        report_error(sentinels, NULL);
     } else {
         explain(sentinels, &error);
-        report(sentinels, &error);
+        report_error(sentinels, &error);
     }
 }
 
@@ -221,7 +221,7 @@ static void note_answer(struct hlk_sentinel *sentinel)
 
 /* --- answers of a sentinel --- */
 
-static void drop(struct hlk_sentinels *sentinels, struct hlk_sentinel *sentinel)
+static void drop_sentinel(struct hlk_sentinels *sentinels, struct hlk_sentinel *sentinel)
 {
     sentinels->count--;
     hlk_sentinel_destroy(sentinel);
@@ -233,7 +233,7 @@ static void drop_double(struct hlk_sentinels *sentinels, const struct hlk_sentin
     for (EACH(sentinels, item)) {
         struct hlk_sentinel *other = sentinel_at(item);
         if (other != sentinel && other->learned && *sentinel->id && strcmp(other->id, sentinel->id) == 0)
-            drop(sentinels, other);
+            drop_sentinel(sentinels, other);
     }
 }
 
@@ -254,7 +254,7 @@ static void sentinels_on_answer(void *ctx, struct hlk_sentinel *sentinel)
     bool newest = answer->port && !sentinel->outvoted && answer->epoch >= newest_epoch(sentinels);
     bool asked = sentinels->searching || sentinel->switched || answer->epoch > sentinels->master.epoch;
     if (anew || (newest && asked))
-        settle(sentinels, sentinel);
+        settle_round(sentinels, sentinel);
     else
         look_whether_over(sentinels);
 }
@@ -271,13 +271,13 @@ static void sentinels_on_failure(void *ctx, struct hlk_sentinel *sentinel)
 static bool add_sentinel(struct hlk_sentinels *sentinels, const char *host, int port, const char *id);
 
 /* Drops learned sentinels that do not answer, if there are too many. */
-static bool make_room(struct hlk_sentinels *sentinels)
+static bool make_sentinel_room(struct hlk_sentinels *sentinels)
 {
     for (EACH(sentinels, item)) {
         if (sentinels->count < HLK_SENTINELS_MAX)
             break;
         if (sentinel_at(item)->learned && sentinel_at(item)->error.status)
-            drop(sentinels, sentinel_at(item));
+            drop_sentinel(sentinels, sentinel_at(item));
     }
     return sentinels->count < HLK_SENTINELS_MAX;
 }
@@ -291,7 +291,7 @@ static void sentinels_on_other(void *ctx, const char *host, int port, const char
             (url->hosts->port == port && strcmp(url->hosts->name, host) == 0))
             return;
     }
-    if (!make_room(sentinels) || !add_sentinel(sentinels, host, port, id))
+    if (!make_sentinel_room(sentinels) || !add_sentinel(sentinels, host, port, id))
         return;
     hlk_sentinel_ask(sentinel_at(sentinels->all.prev));
 }
@@ -345,7 +345,7 @@ void hlk_sentinels_fini(struct hlk_sentinels *sentinels)
     if (!sentinels->loop)
         return;
     for (EACH(sentinels, item))
-        drop(sentinels, sentinel_at(item));
+        drop_sentinel(sentinels, sentinel_at(item));
     hlk_loop_cancel(sentinels->loop, &sentinels->over);
     hlk_buffer_fini(&sentinels->round);
     if (sentinels->password)

@@ -38,7 +38,7 @@ static void subscriber_refused(struct hlk_subscriber *ps, const struct asked *as
     }
 }
 
-static void answered(struct hlk_subscriber *ps, const redisReply *reply)
+static void on_reply(struct hlk_subscriber *ps, const redisReply *reply)
 {
     hlk_mutex_lock(&ps->mu);
     struct hlk_list *node = hlk_list_pop(&ps->asked);
@@ -89,7 +89,7 @@ static void message_pending(struct hlk_subscriber *ps, const redisReply *reply)
         ps->owner.on_message(ps->owner.ctx, reply->element[1]->str, reply->element[1]->len, reply->element[2]->str,
                              reply->element[2]->len);
     } else {
-        answered(ps, reply);
+        on_reply(ps, reply);
     }
 }
 

@@ -44,7 +44,7 @@ struct hlk_tls {
 
 /* --- errors --- */
 
-static enum hlk_status no_memory(struct hlk_error *error)
+static enum hlk_status no_memory_for(struct hlk_error *error)
 {
     ERR_clear_error();
     return hlk_error_set(error, HLK_E_NOMEM, "TLS: no memory");
@@ -80,7 +80,7 @@ static void read_names(const X509 *cert, char *to, size_t size)
         hlk_text_add(&text, "no host at all");
 }
 
-static void read_time(const ASN1_TIME *time, char *to, size_t size)
+static void read_asn1_time(const ASN1_TIME *time, char *to, size_t size)
 {
     struct tm tm;
     if (!time || ASN1_TIME_to_tm(time, &tm) != 1 || strftime(to, size, "%Y-%m-%d %H:%M:%S UTC", &tm) == 0)
@@ -111,11 +111,11 @@ static bool refuse_link(const struct hlk_tls *tls, long code, struct hlk_error *
     name_link(tls, link, sizeof link);
     switch (code) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-        read_time(cert ? X509_get0_notAfter(cert) : NULL, time, sizeof time);
+        read_asn1_time(cert ? X509_get0_notAfter(cert) : NULL, time, sizeof time);
         (void)hlk_error_set(error, HLK_E_AUTH, "TLS: %s has expired (%s)", link, time);
         return true;
     case X509_V_ERR_CERT_NOT_YET_VALID:
-        read_time(cert ? X509_get0_notBefore(cert) : NULL, time, sizeof time);
+        read_asn1_time(cert ? X509_get0_notBefore(cert) : NULL, time, sizeof time);
         (void)hlk_error_set(error, HLK_E_AUTH, "TLS: %s is not valid yet (from %s on)", link, time);
         return true;
     case X509_V_ERR_CERT_REVOKED:
@@ -264,7 +264,7 @@ static bool file_has_changed(const char *path, struct stamp *stamp)
     return !same;
 }
 
-static enum hlk_status bad_file(const char *what, const char *path, struct hlk_error *error)
+static enum hlk_status bad_certificate_file(const char *what, const char *path, struct hlk_error *error)
 {
     const char *why = ERR_reason_error_string(ERR_peek_error());
     (void)hlk_error_set(error, HLK_E_AUTH, "TLS: %s \"%.200s\" cannot be used: %s", what, path,
@@ -276,9 +276,9 @@ static enum hlk_status bad_file(const char *what, const char *path, struct hlk_e
 static enum hlk_status load_trust(SSL_CTX *ssl, char *const *files, struct hlk_error *error)
 {
     if (files[CA_FILE] && SSL_CTX_load_verify_file(ssl, files[CA_FILE]) != 1)
-        return bad_file("the CA file", files[CA_FILE], error);
+        return bad_certificate_file("the CA file", files[CA_FILE], error);
     if (files[CA_DIR] && SSL_CTX_load_verify_dir(ssl, files[CA_DIR]) != 1)
-        return bad_file("the CA directory", files[CA_DIR], error);
+        return bad_certificate_file("the CA directory", files[CA_DIR], error);
     if (!files[CA_FILE] && !files[CA_DIR])
         (void)SSL_CTX_set_default_verify_paths(ssl);
     if (!files[CRL_FILE])
@@ -286,7 +286,7 @@ static enum hlk_status load_trust(SSL_CTX *ssl, char *const *files, struct hlk_e
     X509_STORE *store = SSL_CTX_get_cert_store(ssl);
     X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
     if (!lookup || X509_load_crl_file(lookup, files[CRL_FILE], X509_FILETYPE_PEM) <= 0)
-        return bad_file("the CRL file", files[CRL_FILE], error);
+        return bad_certificate_file("the CRL file", files[CRL_FILE], error);
     X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL); /* ALL alone checks nothing */
     return HLK_OK;
 }
@@ -308,7 +308,7 @@ static enum hlk_status load_own(SSL_CTX *ssl, char *const *files, struct hlk_err
     SSL_CTX_set_default_passwd_cb(ssl, tls_on_passphrase);
     SSL_CTX_set_default_passwd_cb_userdata(ssl, &is_encrypted); /* nothing asks later */
     if (SSL_CTX_use_certificate_chain_file(ssl, files[CERT_FILE]) != 1)
-        return bad_file("the client's certificate", files[CERT_FILE], error);
+        return bad_certificate_file("the client's certificate", files[CERT_FILE], error);
     bool taken = SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) == 1;
     if (is_encrypted) {
         ERR_clear_error();
@@ -316,7 +316,7 @@ static enum hlk_status load_own(SSL_CTX *ssl, char *const *files, struct hlk_err
                              "TLS: the client's key \"%.200s\" is encrypted: give a key without a passphrase", key);
     }
     if (!taken || SSL_CTX_check_private_key(ssl) != 1)
-        return bad_file("the client's key", key, error);
+        return bad_certificate_file("the client's key", key, error);
     return HLK_OK;
 }
 
@@ -331,7 +331,7 @@ static enum hlk_status load(struct hlk_tls_context *context, struct hlk_error *e
     context->ssl = NULL;
     SSL_CTX *ssl = SSL_CTX_new(TLS_client_method());
     if (!ssl)
-        return no_memory(error);
+        return no_memory_for(error);
     (void)SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
     (void)SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
     SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, tls_on_verify);
@@ -376,7 +376,7 @@ struct hlk_tls *hlk_tls_create(struct hlk_tls_context *context, const char *host
         return NULL;
     struct hlk_tls *tls = hlk_mem_zalloc(sizeof *tls);
     if (!tls) {
-        (void)no_memory(error);
+        (void)no_memory_for(error);
         return NULL;
     }
     pthread_mutex_init(&tls->mu, NULL);
@@ -394,7 +394,7 @@ struct hlk_tls *hlk_tls_create(struct hlk_tls_context *context, const char *host
         BIO_free(tls->out);
     }
     hlk_tls_destroy(tls);
-    (void)no_memory(error);
+    (void)no_memory_for(error);
     return NULL;
 }
 
@@ -469,7 +469,7 @@ size_t hlk_tls_write(struct hlk_tls *tls, const void *bytes, size_t len, struct 
     return wrote > 0 ? (size_t)wrote : 0;
 }
 
-static bool make_room(struct hlk_tls *tls, size_t size)
+static bool make_buffer_room(struct hlk_tls *tls, size_t size)
 {
     if (size <= tls->size)
         return true;
@@ -488,7 +488,7 @@ bool hlk_tls_output(struct hlk_tls *tls, const char **bytes, size_t *len)
         tls->sent = tls->len = 0;
         pthread_mutex_lock(&tls->mu);
         size_t pending = BIO_ctrl_pending(tls->out);
-        room = make_room(tls, pending);
+        room = make_buffer_room(tls, pending);
         if (room && pending && BIO_read(tls->out, tls->sending, (int)pending) > 0)
             tls->len = pending;
         pthread_mutex_unlock(&tls->mu);

@@ -29,7 +29,7 @@ static enum hlk_status bad(struct hlk_error *error, const char *what)
     return hlk_error_set(error, HLK_E_INVALID, "URL: %s", what);
 }
 
-static enum hlk_status no_memory(struct hlk_error *error)
+static enum hlk_status no_url_memory(struct hlk_error *error)
 {
     return hlk_error_set(error, HLK_E_NOMEM, "URL: no memory");
 }
@@ -62,7 +62,7 @@ static enum hlk_status decode(char **out, struct span s, const char *part, struc
 {
     char *to = hlk_mem_zalloc(span_len(s) + 1);
     if (!to)
-        return no_memory(error);
+        return no_url_memory(error);
     *out = to;
     while (s.at < s.end) {
         int byte = (unsigned char)*s.at++;
@@ -80,7 +80,7 @@ static enum hlk_status decode(char **out, struct span s, const char *part, struc
     return HLK_OK;
 }
 
-static bool number(struct span s, int min, int max, int *out)
+static bool read_int(struct span s, int min, int max, int *out)
 {
     int n = 0;
     if (s.at == s.end || span_len(s) > 9)
@@ -137,7 +137,7 @@ static enum hlk_status parse_ipv6(struct hlk_host *host, struct span s, struct h
 
     host->name = hlk_mem_zalloc(len + span_len(zone) + 1);
     if (!host->name)
-        return no_memory(error);
+        return no_url_memory(error);
     memcpy(host->name, address, len);
     if (span_len(zone)) {
         memcpy(host->name + len, zone.at, span_len(zone));
@@ -153,7 +153,7 @@ static enum hlk_status parse_host(struct hlk_host *host, struct span s, struct h
     if (!is_word(s, ".-_"))
         return bad(error, "the host has a character that no host name has (IPv6 addresses stand in [brackets])");
     host->name = hlk_mem_memdup(s.at, span_len(s));
-    return host->name ? HLK_OK : no_memory(error);
+    return host->name ? HLK_OK : no_url_memory(error);
 }
 
 /* More than one colon: neither a host nor a host and a port. */
@@ -183,7 +183,7 @@ static enum hlk_status parse_host_and_port(struct hlk_host *host, struct span s,
     }
     if (status || rest == s.end)
         return status;
-    if (*rest != ':' || !number((struct span){ rest + 1, s.end }, 1, 65535, &host->port))
+    if (*rest != ':' || !read_int((struct span){ rest + 1, s.end }, 1, 65535, &host->port))
         return bad(error, "the port is not a number from 1 to 65535");
     return HLK_OK;
 }
@@ -194,7 +194,7 @@ static enum hlk_status parse_hosts(struct hlk_url *url, struct span s, struct hl
     bool several = url->kind == HLK_URL_SENTINEL || url->kind == HLK_URL_CLUSTER;
     url->hosts = hlk_mem_zalloc((several ? HLK_URL_HOSTS_MAX : 1) * sizeof *url->hosts);
     if (!url->hosts)
-        return no_memory(error);
+        return no_url_memory(error);
     for (;;) {
         struct span one = { s.at, url_find(s, ",") };
         if (url->host_count == (several ? HLK_URL_HOSTS_MAX : 1))
@@ -213,7 +213,7 @@ static enum hlk_status parse_db(struct hlk_url *url, struct span s, const char *
 {
     if (span_len(s) == 0 || (*s.at == '/' && span_len(s) == 1))
         return HLK_OK;
-    if (*s.at != '/' || !number((struct span){ s.at + 1, s.end }, 0, INT32_MAX, &url->db))
+    if (*s.at != '/' || !read_int((struct span){ s.at + 1, s.end }, 0, INT32_MAX, &url->db))
         return bad(error, wrong);
     return HLK_OK;
 }
@@ -228,7 +228,7 @@ static enum hlk_status parse_service(struct hlk_url *url, struct span s, struct 
         return bad(error, "the master's name has 1 to 256 characters of A-Z a-z 0-9 . _ -");
     url->service = hlk_mem_memdup(service.at, span_len(service));
     if (!url->service)
-        return no_memory(error);
+        return no_url_memory(error);
     return parse_db(url, (struct span){ service.end, s.end }, "after the master's name only /DB may follow, a number",
                     error);
 }
@@ -276,7 +276,7 @@ static enum hlk_status parse_unix(struct hlk_url *url, struct span s, struct hlk
         if (span_len(query) < sizeof db || memcmp(query.at, db, sizeof db - 1) != 0)
             return bad(error, "after the path of unix: only ?db=N may follow");
         query.at += sizeof db - 1;
-        if (!number(query, 0, INT32_MAX, &url->db))
+        if (!read_int(query, 0, INT32_MAX, &url->db))
             return bad(error, "the db is not a number");
     }
     enum hlk_status status = decode(&url->path, path, "path", error);
@@ -294,7 +294,7 @@ static enum hlk_status parse_local(struct hlk_url *url, struct span s, struct hl
     if (span_len(s) > NAME_LONGEST || !is_word(s, "_-"))
         return bad(error, "after local: may only stand a name, 1 to 32 of A-Z a-z 0-9 _ -");
     url->name = span_len(s) ? hlk_mem_memdup(s.at, span_len(s)) : hlk_mem_strdup(usual);
-    return url->name ? HLK_OK : no_memory(error);
+    return url->name ? HLK_OK : no_url_memory(error);
 }
 
 /* --- the whole */
@@ -347,7 +347,7 @@ static void show_hosts(const struct hlk_url *url, struct hlk_text *shown)
         hlk_text_add(shown, "/%d", url->db);
 }
 
-static void show(struct hlk_url *url)
+static void show_url(struct hlk_url *url)
 {
     struct hlk_text shown;
     hlk_text_init(&shown, url->shown, sizeof url->shown);
@@ -377,7 +377,7 @@ enum hlk_status hlk_url_parse(struct hlk_url *url, const char *text, struct hlk_
     if (status)
         hlk_url_fini(url);
     else
-        show(url);
+        show_url(url);
     return status;
 }
 

@@ -166,7 +166,7 @@ struct range_reader {
     unsigned slots, moved;
 };
 
-static void read_range(void *ctx, unsigned first, unsigned last, const struct hlk_address *master)
+static void take_range(void *ctx, unsigned first, unsigned last, const struct hlk_address *master)
 {
     struct range_reader *reader = ctx;
     unsigned server = hlk_cluster_server(reader->cluster, reader->cluster->asked, master);
@@ -217,7 +217,7 @@ static void refuse_map(struct hlk_cluster *cluster, enum hlk_status status, cons
 }
 
 /* Nothing was sent or subscribed before. */
-static void begin(struct hlk_cluster *cluster)
+static void begin_routing(struct hlk_cluster *cluster)
 {
     unsigned count = atomic_load(&cluster->count);
     atomic_store(&cluster->router.sharded, cluster->read_sharded);
@@ -242,7 +242,7 @@ static void read_map(struct hlk_cluster *cluster, const redisReply *reply)
     struct hlk_error error;
     const char *why = useless(cluster, reply, &error);
     struct range_reader reader = { .cluster = cluster };
-    if (!why && (!hlk_slots_read(reply, read_range, &reader) || reader.slots == 0))
+    if (!why && (!hlk_slots_read(reply, take_range, &reader) || reader.slots == 0))
         why = "the answer to CLUSTER SLOTS is no map";
     if (why) {
         char text[HLK_ERROR_TEXT];
@@ -257,7 +257,7 @@ static void read_map(struct hlk_cluster *cluster, const redisReply *reply)
         hlk_log(&cluster->home->endpoint.log, HLK_LOG_INFO, "%s: %u slots have moved",
                 cluster->home->endpoint.url.shown, reader.moved);
     if (!atomic_load(&cluster->known))
-        begin(cluster);
+        begin_routing(cluster);
     rest_others(cluster);
     settle_moves(cluster);
 }

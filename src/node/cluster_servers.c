@@ -24,7 +24,8 @@ static unsigned find(const struct hlk_cluster *cluster, const char *host, int po
     return HLK_SERVERS_MAX;
 }
 
-static struct hlk_node *make(const struct hlk_cluster *cluster, const char *host, int port, struct hlk_error *error)
+static struct hlk_node *make_server(const struct hlk_cluster *cluster, const char *host, int port,
+                                    struct hlk_error *error)
 {
     char url[sizeof((struct hlk_address *)0)->host + 24];
     bool v6 = strchr(host, ':'), tls = cluster->home->endpoint.url.tls;
@@ -51,7 +52,7 @@ static unsigned add(struct hlk_cluster *cluster, const char *host, int port)
     struct hlk_error error;
     unsigned i = atomic_load(&cluster->count);
     bool full = i == HLK_SERVERS_MAX;
-    struct hlk_node *node = full ? NULL : make(cluster, host, port, &error);
+    struct hlk_node *node = full ? NULL : make_server(cluster, host, port, &error);
     if (full)
         (void)hlk_error_set(&error, HLK_E_SERVER, "%d servers are known, and no more are used", HLK_SERVERS_MAX);
     if (!node) {

@@ -13,7 +13,7 @@ static bool most_said(const struct hlk_epochs *epochs, uint64_t from, uint64_t t
     return 2 * votes > servers;
 }
 
-static void follow(struct hlk_epochs *epochs, unsigned server, uint64_t epoch)
+static void follow_epoch(struct hlk_epochs *epochs, unsigned server, uint64_t epoch)
 {
     memset(epochs->said, 0, sizeof epochs->said);
     epochs->said[server] = epoch;
@@ -42,6 +42,6 @@ bool hlk_epochs_follow(struct hlk_epochs *epochs, unsigned server, uint64_t epoc
         return false;
     if (smaller)
         outvote(epochs, count);
-    follow(epochs, server, epoch);
+    follow_epoch(epochs, server, epoch);
     return true;
 }

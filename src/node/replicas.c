@@ -19,7 +19,7 @@ static void unref(struct hlk_replica_wait *wait)
         hlk_mem_free(wait);
 }
 
-static void settle(struct hlk_replica_wait *wait, enum hlk_replicated outcome)
+static void settle_wait(struct hlk_replica_wait *wait, enum hlk_replicated outcome)
 {
     hlk_mutex_assert_held(&wait->replicas->mu);
     hlk_list_remove(&wait->link);
@@ -35,14 +35,14 @@ static void fail_all(struct hlk_replicas *r, const struct hlk_error *error)
     while (!hlk_list_empty(&r->waiting)) {
         struct hlk_replica_wait *wait = HLK_CONTAINER(r->waiting.next, struct hlk_replica_wait, link);
         wait->error = *error;
-        settle(wait, HLK_REPLICATED_FAILED);
+        settle_wait(wait, HLK_REPLICATED_FAILED);
     }
     r->busy = false;
     hlk_mutex_unlock(&r->mu);
 }
 
 /* PENDING: it needs another round. */
-static enum hlk_replicated judge(const struct hlk_replicas *r, struct hlk_replica_wait *wait, int64_t now_ms)
+static enum hlk_replicated judge_wait(const struct hlk_replicas *r, struct hlk_replica_wait *wait, int64_t now_ms)
 {
     if (wait->progress == HLK_COMMAND_ANSWERED && !wait->written)
         return HLK_REPLICATED_GONE;
@@ -62,7 +62,7 @@ static enum hlk_replicated judge(const struct hlk_replicas *r, struct hlk_replic
 
 /* --- a round --- */
 
-static void end_round(struct hlk_replicas *r)
+static void end_wait_round(struct hlk_replicas *r)
 {
     struct hlk_list again;
     hlk_list_init(&again);
@@ -72,9 +72,9 @@ static void end_round(struct hlk_replicas *r)
     hlk_mutex_lock(&r->mu);
     while (!hlk_list_empty(&r->flying)) {
         struct hlk_replica_wait *wait = HLK_CONTAINER(r->flying.next, struct hlk_replica_wait, link);
-        enum hlk_replicated outcome = judge(r, wait, now);
+        enum hlk_replicated outcome = judge_wait(r, wait, now);
         if (outcome != HLK_REPLICATED_PENDING) {
-            settle(wait, outcome);
+            settle_wait(wait, outcome);
             continue;
         }
         soon &= wait->progress == HLK_COMMAND_ANSWERED;
@@ -95,10 +95,10 @@ static void end_round(struct hlk_replicas *r)
 static void call_ended(struct hlk_replicas *r)
 {
     if (atomic_fetch_sub(&r->calls, 1) == 1)
-        end_round(r);
+        end_wait_round(r);
 }
 
-static void on_written(struct hlk_call *call)
+static void on_wait_written(struct hlk_call *call)
 {
     struct hlk_replica_wait *wait = HLK_CONTAINER(call, struct hlk_replica_wait, cmd.call);
     const redisReply *reply = call->reply;
@@ -131,7 +131,7 @@ static void on_waited(struct hlk_call *call)
 static void send_write(struct hlk_replica_wait *wait)
 {
     wait->written = false;
-    wait->cmd.call.done = on_written;
+    wait->cmd.call.done = on_wait_written;
     atomic_fetch_add(&wait->replicas->calls, 1);
     enum hlk_progress progress = hlk_command_send(&wait->cmd, &wait->error);
     if (progress == HLK_COMMAND_IN_FLIGHT)
@@ -181,7 +181,7 @@ static bool take_waiting(struct hlk_replicas *r)
     return any;
 }
 
-static void send_round(struct hlk_replicas *r)
+static void send_wait_round(struct hlk_replicas *r)
 {
     if (!take_waiting(r))
         return;
@@ -203,7 +203,7 @@ static void next_round(struct hlk_replicas *r)
         return;
     enum hlk_status status = hlk_pipeline_health(r->pipeline, &error);
     if (status == HLK_OK)
-        send_round(r);
+        send_wait_round(r);
     else if (status == HLK_E_CONNECT)
         hlk_loop_arm(r->loop, &r->alarm, hlk_clock_ms() + HLK_PAUSE_MS);
     else

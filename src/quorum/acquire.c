@@ -10,7 +10,7 @@
 
 /* --- the sleeps: cancellation points of an hlk_lock's acquire --- */
 
-static void sleep_for(struct hlk_quorum_op *op, struct hlk_thread *self, unsigned mask)
+static void sleep_for_event(struct hlk_quorum_op *op, struct hlk_thread *self, unsigned mask)
 {
     bool signalled = false;
     mask |= HLK_WAKE_LEAVE;
@@ -30,13 +30,13 @@ static void wait_for_event(struct hlk_quorum_op *op, struct hlk_thread *self)
         (void)hlk_park_take(&self->park, HLK_WAKE_LEAVE);
         break;
     case HLK_WAIT_QUEUE:
-        sleep_for(op, self, HLK_WAKE_QUEUE);
+        sleep_for_event(op, self, HLK_WAKE_QUEUE);
         break;
     case HLK_WAIT_MESSAGES:
-        sleep_for(op, self, HLK_WAKE_MESSAGE);
+        sleep_for_event(op, self, HLK_WAKE_MESSAGE);
         break;
     default:
-        sleep_for(op, self, 0);
+        sleep_for_event(op, self, 0);
     }
 }
 

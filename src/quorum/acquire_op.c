@@ -67,7 +67,7 @@ static void leave_queue(struct hlk_quorum_op *op)
     op->queue = NULL;
 }
 
-static void leave_channels(struct hlk_quorum_op *op)
+static void leave_master_channels(struct hlk_quorum_op *op)
 {
     for (unsigned i = 0; op->joined && i < op->client->node_count; i++) {
         struct hlk_channels *channels = &op->client->nodes[i].channels;
@@ -91,7 +91,7 @@ void hlk_quorum_op_end(struct hlk_quorum_op *op)
 {
     struct hlk_quorums *all = op->quorum->all;
     give_back_round(op);
-    leave_channels(op);
+    leave_master_channels(op);
     if (op->waits)
         HLK_UNCOUNT(&op->client->table, waiting);
     hlk_cancel_leave(op->cancel, &op->cancel_wait);

@@ -13,7 +13,7 @@
 
 /* --- what to wait for --- */
 
-static void wait_as(struct hlk_quorum_op *op, enum hlk_wait_what what, int64_t at_ms)
+static void quorum_wait_as(struct hlk_quorum_op *op, enum hlk_wait_what what, int64_t at_ms)
 {
     op->at_ms = at_ms;
     op->wait_for = (struct hlk_wait_for){ what, hlk_min_ms(at_ms, op->deadline_ms) };
@@ -45,17 +45,17 @@ static void end_by_time(struct hlk_quorum_op *op)
 static void pause_for(struct hlk_quorum_op *op, int64_t ms, bool listens)
 {
     op->listens = listens;
-    wait_as(op, HLK_WAIT_PAUSE, hlk_clock_after(hlk_clock_ms(), ms));
+    quorum_wait_as(op, HLK_WAIT_PAUSE, hlk_clock_after(hlk_clock_ms(), ms));
 }
 
 /* --- a round --- */
 
-static void send_round(struct hlk_quorum_op *op)
+static void send_votes(struct hlk_quorum_op *op)
 {
     hlk_round_watch(op->round, op->waker);
     op->round->eager = !op->waker->thread;
     hlk_round_send(op->round);
-    wait_as(op, HLK_WAIT_REPLY, op->round->sent_ms + op->quorum->opts.node_timeout_ms);
+    quorum_wait_as(op, HLK_WAIT_REPLY, op->round->sent_ms + op->quorum->opts.node_timeout_ms);
 }
 
 static void start_round(struct hlk_quorum_op *op)
@@ -64,7 +64,7 @@ static void start_round(struct hlk_quorum_op *op)
     op->round = hlk_round_make(op->quorum, true, hold, op->terms.ttl_ms);
     atomic_store(&op->messaged, 0);
     if (op->round)
-        send_round(op);
+        send_votes(op);
     else
         end_as(op, hlk_error_set(&op->error, HLK_E_NOMEM, "no memory"));
 }
@@ -77,7 +77,7 @@ static void look_at_masters(struct hlk_quorum_op *op)
     else if (status != HLK_BUSY || is_over(op))
         end_as(op, failure);
     else
-        wait_as(op, HLK_WAIT_CONNECTION, hlk_clock_ms() + LOOK_MS);
+        quorum_wait_as(op, HLK_WAIT_CONNECTION, hlk_clock_ms() + LOOK_MS);
 }
 
 /* Waits until messages have come from enough masters for a majority, or until delay_ms is over. Messages since the
@@ -88,7 +88,7 @@ static void listen_for_messages(struct hlk_quorum_op *op)
     if (hlk_quorum_op_enough_are_free(op))
         look_at_masters(op);
     else
-        wait_as(op, HLK_WAIT_MESSAGES, hlk_clock_after(hlk_clock_ms(), op->delay_ms));
+        quorum_wait_as(op, HLK_WAIT_MESSAGES, hlk_clock_after(hlk_clock_ms(), op->delay_ms));
 }
 
 /* --- after a round without a majority --- */
@@ -131,7 +131,7 @@ static bool awaits_masters(const struct hlk_quorum_op *op, const struct hlk_tall
 }
 
 /* cut: the round ended before node_timeout_ms was over. Then masters that have not answered are late, not away. */
-static void end_round(struct hlk_quorum_op *op, const struct hlk_tally *t, bool cut)
+static void end_quorum_round(struct hlk_quorum_op *op, const struct hlk_tally *t, bool cut)
 {
     unsigned n = op->client->node_count, need = n / 2 + 1, away = t->failed + (cut ? 0 : t->silent);
     bool few = n - away < need && t->failure != HLK_OK;
@@ -192,7 +192,7 @@ static void give_back(struct hlk_quorum_op *op, bool won)
                                  "each of %d majorities came when the ttl of %lld ms was over; given back", LATE_MOST,
                                  (long long)op->terms.ttl_ms));
     else
-        end_round(op, &t, cut);
+        end_quorum_round(op, &t, cut);
 }
 
 static void check_round(struct hlk_quorum_op *op)
@@ -234,7 +234,7 @@ static void hold_nested(struct hlk_quorum_op *op)
     op->raising = true;
     op->round = hlk_quorum_extension(op->quorum, op->terms.ttl_ms, &op->error);
     if (op->round)
-        send_round(op);
+        send_votes(op);
     else
         end_nested(op, op->error.status);
 }
@@ -259,7 +259,7 @@ static void take_turn(struct hlk_quorum_op *op, enum hlk_status status)
     if (status == HLK_BUSY && !op->once && is_over(op))
         end_by_time(op);
     else if (status == HLK_BUSY && !op->once)
-        wait_as(op, HLK_WAIT_QUEUE, INT64_MAX);
+        quorum_wait_as(op, HLK_WAIT_QUEUE, INT64_MAX);
     else if (status != HLK_OK)
         end_as(op, status);
     else if (op->nested)
@@ -294,7 +294,7 @@ static void step_on_pause(struct hlk_quorum_op *op)
         look_at_masters(op);
 }
 
-static void step_on_message(struct hlk_quorum_op *op)
+static void quorum_step_on_message(struct hlk_quorum_op *op)
 {
     if (is_over(op))
         end_by_time(op);
@@ -303,7 +303,7 @@ static void step_on_message(struct hlk_quorum_op *op)
 }
 
 /* For op->error. A round in flight is given back at the end. */
-static void leave(struct hlk_quorum_op *op)
+static void leave_op(struct hlk_quorum_op *op)
 {
     if (op->nested)
         end_nested(op, op->error.status);
@@ -314,7 +314,7 @@ static void leave(struct hlk_quorum_op *op)
 struct hlk_wait_for hlk_quorum_acquire_step(struct hlk_quorum_op *op)
 {
     if (op->wait_for.what != HLK_WAIT_DONE && hlk_quorum_op_must_leave(op)) {
-        leave(op);
+        leave_op(op);
         return op->wait_for;
     }
     switch (op->wait_for.what) {
@@ -331,7 +331,7 @@ struct hlk_wait_for hlk_quorum_acquire_step(struct hlk_quorum_op *op)
         step_on_pause(op);
         break;
     case HLK_WAIT_MESSAGES:
-        step_on_message(op);
+        quorum_step_on_message(op);
         break;
     default:
         break;
@@ -352,7 +352,7 @@ struct hlk_wait_for hlk_quorum_acquire_start(struct hlk_quorum_op *op)
 struct hlk_wait_for hlk_quorum_acquire_abort(struct hlk_quorum_op *op, enum hlk_status status, const char *why)
 {
     (void)hlk_error_set(&op->error, status, "%s", why);
-    leave(op);
+    leave_op(op);
     return op->wait_for;
 }
 

@@ -82,7 +82,7 @@ static void look_for_twin(struct hlk_quorums *all, const hlk_client *client, uns
 /* --- a master that connects later --- */
 
 /* What is held, and lacks master i. With a reference each. */
-static void collect(struct hlk_quorums *all, unsigned i, struct hlk_list *found)
+static void collect_lacking(struct hlk_quorums *all, unsigned i, struct hlk_list *found)
 {
     hlk_list_init(found);
     hlk_mutex_lock(&all->mu);
@@ -100,7 +100,7 @@ static void on_connected(struct hlk_post *post)
 {
     struct hlk_quorum_master *master = HLK_CONTAINER(post, struct hlk_quorum_master, connected);
     struct hlk_list found, *node;
-    collect(master->all, (unsigned)(master - master->all->masters), &found);
+    collect_lacking(master->all, (unsigned)(master - master->all->masters), &found);
     while ((node = hlk_list_pop(&found))) {
         struct hlk_quorum *quorum = HLK_CONTAINER(node, struct hlk_quorum, connecting);
         hlk_quorum_retake_if_held(quorum);
@@ -112,7 +112,7 @@ static void on_connected(struct hlk_post *post)
 static void on_link(struct hlk_node *node, bool up)
 {
     const hlk_client *client = HLK_CONTAINER(node->table, struct hlk_client, table);
-    struct hlk_quorums *all = HLK_CONTAINER(client->part, struct hlk_quorums, part);
+    struct hlk_quorums *all = hlk_quorums_of(client);
     if (!up)
         return;
     look_for_twin(all, client, (unsigned)(node - client->nodes));
@@ -121,7 +121,7 @@ static void on_link(struct hlk_node *node, bool up)
 
 void hlk_quorum_watch_links(hlk_client *client)
 {
-    struct hlk_quorums *all = HLK_CONTAINER(client->part, struct hlk_quorums, part);
+    struct hlk_quorums *all = hlk_quorums_of(client);
     for (unsigned i = 0; i < client->node_count; i++) {
         all->masters[i] = (struct hlk_quorum_master){ .all = all, .connected = { .run = on_connected } };
         client->nodes[i].on_link = on_link;

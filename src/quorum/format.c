@@ -4,7 +4,7 @@
 #include "hasplock/quorum.h"
 #include "kinds/kind.h"
 
-static char *string_put_acquire(char *at, struct hlk_command *cmd)
+static char *quorum_string_put_acquire(char *at, struct hlk_command *cmd)
 {
     at = hlk_put_name(hlk_put_script(at, HLK_SCRIPT_QUORUM_ACQUIRE, cmd, 3, 1), cmd);
     return hlk_put_field(hlk_wire_number(at, cmd->lease_ms), cmd->client_id, cmd->hold);
@@ -16,15 +16,15 @@ static char *string_put_renew(char *at, struct hlk_command *cmd)
     return hlk_wire_number(hlk_put_field(at, cmd->client_id, cmd->hold), cmd->renewals->lease_ms);
 }
 
-static char *string_put_release(char *at, struct hlk_command *cmd)
+static char *quorum_string_put_release(char *at, struct hlk_command *cmd)
 {
     at = hlk_put_name(hlk_put_script(at, HLK_SCRIPT_QUORUM_RELEASE, cmd, 3, 1), cmd);
     return hlk_put_key(hlk_put_field(at, cmd->client_id, cmd->hold), cmd, hlk_key_channel);
 }
 
 /* A token of others may be any bytes. */
-static enum hlk_answer_kind string_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
-                                                struct hlk_answer *out)
+static enum hlk_answer_kind quorum_string_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
+                                                       struct hlk_answer *out)
 {
     if (hlk_answer_names(reply, cmd->client_id, cmd->hold))
         return HLK_ANSWER_ACQUIRED;
@@ -34,11 +34,11 @@ static enum hlk_answer_kind string_read_acquire(const struct hlk_command *cmd, c
 static hlk_key_fn *const no_keys[] = { NULL };
 
 static const struct hlk_command_type
-    acquire = { .script = HLK_SCRIPT_QUORUM_ACQUIRE, .put = string_put_acquire, .keys = no_keys },
-    release = { .script = HLK_SCRIPT_QUORUM_RELEASE, .put = string_put_release, .keys = no_keys },
+    acquire = { .script = HLK_SCRIPT_QUORUM_ACQUIRE, .put = quorum_string_put_acquire, .keys = no_keys },
+    release = { .script = HLK_SCRIPT_QUORUM_RELEASE, .put = quorum_string_put_release, .keys = no_keys },
     renew = { .script = HLK_SCRIPT_QUORUM_RENEW, .put = string_put_renew, .keys = no_keys };
 
-static const struct hlk_quorum_layout string = { &acquire, &release, &renew, string_read_acquire };
+static const struct hlk_quorum_layout string = { &acquire, &release, &renew, quorum_string_read_acquire };
 
 static enum hlk_answer_kind hash_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
                                               struct hlk_answer *out)

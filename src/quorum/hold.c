@@ -105,7 +105,7 @@ void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, c
     end_lost(quorum, lost);
 }
 
-static struct hlk_round *look(struct hlk_quorum *quorum, int64_t now_ms)
+static struct hlk_round *end_expired(struct hlk_quorum *quorum, int64_t now_ms)
 {
     hlk_mutex_assert_held(&quorum->all->mu);
     bool over = quorum->state == HLK_QUORUM_HELD && now_ms >= quorum->validity.until_ms;
@@ -115,7 +115,7 @@ static struct hlk_round *look(struct hlk_quorum *quorum, int64_t now_ms)
 void hlk_quorum_look(struct hlk_quorum *quorum)
 {
     hlk_mutex_lock(&quorum->all->mu);
-    struct hlk_round *lost = look(quorum, hlk_clock_ms());
+    struct hlk_round *lost = end_expired(quorum, hlk_clock_ms());
     hlk_mutex_unlock(&quorum->all->mu);
     end_lost(quorum, lost);
 }
@@ -124,7 +124,7 @@ struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum, bool *outer)
 {
     struct hlk_round *round = NULL;
     hlk_mutex_lock(&quorum->all->mu);
-    struct hlk_round *lost = look(quorum, hlk_clock_ms());
+    struct hlk_round *lost = end_expired(quorum, hlk_clock_ms());
     bool nested = outer && quorum->state == HLK_QUORUM_HELD && quorum->count > 1;
     if (outer)
         *outer = nested;
@@ -330,7 +330,7 @@ void hlk_quorum_on_alarm(struct hlk_alarm *alarm)
     uint64_t hold = 0;
     bool retakes = false;
     hlk_mutex_lock(&quorum->all->mu);
-    struct hlk_round *lost = look(quorum, now);
+    struct hlk_round *lost = end_expired(quorum, now);
     if (quorum->state == HLK_QUORUM_HELD) {
         switch (hlk_validity_due(v, now, quorum->client->table.at_risk_ms, &next)) {
         case HLK_VALIDITY_RENEW:

@@ -11,11 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct hlk_quorums *all_of(const hlk_lock *lock)
-{
-    return HLK_CONTAINER(lock->client->part, struct hlk_quorums, part);
-}
-
 /* Begins to connect, and waits for at most max_ms. */
 static void connect_masters(const hlk_lock *lock, enum hlk_quorum_goal goal, int64_t max_ms)
 {
@@ -36,7 +31,7 @@ static bool is_up(const struct hlk_node *node)
 static bool is_there(const struct hlk_node *node, bool needed, struct hlk_error *error)
 {
     const hlk_client *client = HLK_CONTAINER(node->table, struct hlk_client, table);
-    const struct hlk_quorums *all = HLK_CONTAINER(client->part, struct hlk_quorums, part);
+    const struct hlk_quorums *all = hlk_quorums_of(client);
     if (atomic_load(&all->twins) & 1u << (node - client->nodes)) {
         (void)hlk_error_set(error, HLK_E_INVALID, HLK_QUORUM_TWIN);
         return false;
@@ -58,7 +53,7 @@ struct said {
 static void said_begin(struct said *said, const hlk_lock *lock)
 {
     bool up[HLK_QUORUM_MAX];
-    connect_masters(lock, HLK_QUORUM_MAJORITY_NOW, all_of(lock)->opts.node_timeout_ms);
+    connect_masters(lock, HLK_QUORUM_MAJORITY_NOW, hlk_quorums_of(lock->client)->opts.node_timeout_ms);
     memset(said, 0, sizeof *said);
     said->n = lock->client->node_count;
     said->need = said->n / 2 + 1;
@@ -134,7 +129,8 @@ static void query_all(hlk_lock *lock, struct said *said, struct hlk_lock_state *
         struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
         struct hlk_error error = { .status = HLK_OK };
         if (!is_there(node, !is_decided(said), &error) ||
-            hlk_lock_query_at(lock, node->pipeline, all_of(lock)->opts.node_timeout_ms, &state, &error) != HLK_OK) {
+            hlk_lock_query_at(lock, node->pipeline, hlk_quorums_of(lock->client)->opts.node_timeout_ms, &state,
+                              &error) != HLK_OK) {
             said_nothing(said, node, &error);
             continue;
         }
@@ -267,7 +263,7 @@ static enum hlk_status list_step(struct listing *listing, unsigned i, int64_t ke
     struct hlk_list_opts *opts = listing->opts;
     const struct hlk_node *node = &listing->handle->client->nodes[i];
     struct hlk_error error = { .status = HLK_OK };
-    const struct hlk_send_limits limits = { .max_ms = all_of(listing->handle)->opts.node_timeout_ms,
+    const struct hlk_send_limits limits = { .max_ms = hlk_quorums_of(listing->handle->client)->opts.node_timeout_ms,
                                             .cancel = opts->cancel,
                                             .error = &error };
     struct hlk_list_step step = {
@@ -351,11 +347,12 @@ static struct hlk_quorum *find_own(struct hlk_quorums *all, const char *holder, 
 }
 
 /* A hold of this client is reported lost now, not at its next renewal. */
-static void report_if_ours(hlk_lock *lock, const char *holder)
+static void quorum_report_if_ours(hlk_lock *lock, const char *holder)
 {
     struct hlk_round *round = NULL;
-    struct hlk_quorum *quorum =
-        hlk_field_is_of(holder, strlen(holder), lock->client->id) ? find_own(all_of(lock), holder, &round) : NULL;
+    struct hlk_quorum *quorum = hlk_field_is_of(holder, strlen(holder), lock->client->id)
+                                    ? find_own(hlk_quorums_of(lock->client), holder, &round)
+                                    : NULL;
     if (!quorum)
         return;
     hlk_quorum_lose(quorum, round, hlk_lease_why_broken);
@@ -380,15 +377,15 @@ static void break_all(hlk_lock *lock, const char *only, struct breaking *all)
         struct hlk_broken broken;
         struct hlk_error error = { .status = HLK_OK };
         if (!is_there(node, said->answered < said->need, &error) ||
-            hlk_lock_break_at(lock, node->pipeline, all_of(lock)->opts.node_timeout_ms, only, &broken, &error) !=
-                HLK_OK) {
+            hlk_lock_break_at(lock, node->pipeline, hlk_quorums_of(lock->client)->opts.node_timeout_ms, only, &broken,
+                              &error) != HLK_OK) {
             said_nothing(said, node, &error);
             continue;
         }
         said->answered++;
         if (broken.taken) {
             memcpy(all->from[all->taken++].holder, broken.holder, sizeof broken.holder);
-            report_if_ours(lock, broken.holder);
+            quorum_report_if_ours(lock, broken.holder);
         } else if (broken.holder[0]) {
             memcpy(all->kept[said->held++].holder, broken.holder, sizeof broken.holder);
         }

@@ -33,13 +33,8 @@ static size_t write_key(char *out, const hlk_lock *lock, uint64_t holder)
     return len + sizeof rest;
 }
 
-static struct hlk_quorums *all_of(const hlk_lock *lock)
-{
-    return HLK_CONTAINER(lock->client->part, struct hlk_quorums, part);
-}
-
 /* all->mu held. NULL: nothing. */
-static struct hlk_quorum *find(struct hlk_quorums *all, const char *key, size_t len)
+static struct hlk_quorum *find_quorum(struct hlk_quorums *all, const char *key, size_t len)
 {
     hlk_mutex_assert_held(&all->mu);
     struct hlk_map_node *node = hlk_map_get(&all->holders, key, len);
@@ -48,7 +43,7 @@ static struct hlk_quorum *find(struct hlk_quorums *all, const char *key, size_t 
 
 static struct hlk_quorum *make_of(const hlk_lock *lock, struct hlk_holder holder, const char *key, size_t len)
 {
-    struct hlk_quorum_opts opts = all_of(lock)->opts;
+    struct hlk_quorum_opts opts = hlk_quorums_of(lock->client)->opts;
     opts.format = format_of(lock);
     struct hlk_quorum *quorum =
         hlk_quorum_make(lock->client, lock->name, hlk_lock_text_len(lock), sizeof(struct key_rest), &opts);
@@ -65,14 +60,14 @@ struct hlk_quorum *hlk_quorum_enter(const hlk_lock *lock, struct hlk_holder hold
 {
     char key[HLK_NAME_MAX + 1 + sizeof(struct key_rest)];
     size_t len = write_key(key, lock, holder.id);
-    struct hlk_quorums *all = all_of(lock);
+    struct hlk_quorums *all = hlk_quorums_of(lock->client);
     hlk_mutex_lock(&all->mu);
-    struct hlk_quorum *quorum = find(all, key, len), *made = NULL;
+    struct hlk_quorum *quorum = find_quorum(all, key, len), *made = NULL;
     if (!quorum && make) {
         hlk_mutex_unlock(&all->mu);
         made = make_of(lock, holder, key, len);
         hlk_mutex_lock(&all->mu);
-        quorum = find(all, key, len); /* another thread of its owner may have made it meanwhile */
+        quorum = find_quorum(all, key, len); /* another thread of its owner may have made it meanwhile */
         if (!quorum && made && hlk_map_put(&all->holders, &made->node, made->name, len)) {
             quorum = made;
             made = NULL;
@@ -203,9 +198,9 @@ static void quorum_lock_view(const hlk_lock *lock, struct hlk_holder holder, str
 {
     char key[HLK_NAME_MAX + 1 + sizeof(struct key_rest)];
     size_t len = write_key(key, lock, holder.id);
-    struct hlk_quorums *all = all_of(lock);
+    struct hlk_quorums *all = hlk_quorums_of(lock->client);
     hlk_mutex_lock(&all->mu);
-    const struct hlk_quorum *quorum = find(all, key, len);
+    const struct hlk_quorum *quorum = find_quorum(all, key, len);
     if (quorum && quorum->state == HLK_QUORUM_HELD) {
         view->count = quorum->count;
         view->h = quorum->round->hold;

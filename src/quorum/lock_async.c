@@ -12,13 +12,13 @@ struct acquiring {
     struct hlk_quorum_report report;
 };
 
-static struct hlk_wait_for acquiring_step(struct hlk_async *async, unsigned events)
+static struct hlk_wait_for quorum_acquiring_step(struct hlk_async *async, unsigned events)
 {
     (void)events;
     return hlk_quorum_acquire_step(&HLK_CONTAINER(async, struct acquiring, async)->op);
 }
 
-static void acquiring_end(struct hlk_async *async)
+static void quorum_acquiring_end(struct hlk_async *async)
 {
     struct acquiring *acquiring = HLK_CONTAINER(async, struct acquiring, async);
     struct hlk_quorum *quorum = acquiring->op.quorum;
@@ -35,7 +35,7 @@ static void acquiring_end(struct hlk_async *async)
     hlk_quorum_unref(quorum);
 }
 
-static void acquiring_free(struct hlk_async *async)
+static void quorum_acquiring_free(struct hlk_async *async)
 {
     hlk_handle_release(&async->lock->handle);
     hlk_mem_free(HLK_CONTAINER(async, struct acquiring, async));
@@ -44,7 +44,7 @@ static void acquiring_free(struct hlk_async *async)
 enum hlk_status hlk_quorum_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
                                               hlk_done_fn *done, void *ctx)
 {
-    static const struct hlk_async_type type = { acquiring_step, acquiring_end, acquiring_free };
+    static const struct hlk_async_type type = { quorum_acquiring_step, quorum_acquiring_end, quorum_acquiring_free };
     struct acquiring *acquiring = hlk_mem_zalloc(sizeof *acquiring);
     struct hlk_quorum *quorum = acquiring ? hlk_quorum_enter(lock, lock->holder, true) : NULL;
     if (!quorum) {
@@ -101,7 +101,7 @@ static void run_releasing(struct hlk_job *job)
 }
 
 /* The caller has a reference to the quorum. */
-static void complete_release(struct hlk_quorum *quorum, struct releasing *releasing)
+static void complete_quorum_release(struct hlk_quorum *quorum, struct releasing *releasing)
 {
     const hlk_lock *lock = releasing->lock;
     if (releasing->done) {
@@ -113,7 +113,7 @@ static void complete_release(struct hlk_quorum *quorum, struct releasing *releas
     free_releasing(releasing);
 }
 
-static void on_released(struct hlk_round *round)
+static void on_quorum_released(struct hlk_round *round)
 {
     struct releasing *releasing = round->ctx;
     hlk_client *client = releasing->lock->client;
@@ -121,11 +121,11 @@ static void on_released(struct hlk_round *round)
     if (releasing->error.status == HLK_E_UNSURE && atomic_load(&client->closing))
         (void)hlk_error_set(&releasing->error, HLK_E_CLOSED, "the client was closed before a majority answered");
     hlk_quorum_count_released(client, releasing->error.status);
-    complete_release(round->quorum, releasing);
+    complete_quorum_release(round->quorum, releasing);
 }
 
 /* HLK_OK: `releasing` is on its way to its completion. */
-static enum hlk_status start_release(struct hlk_quorum *quorum, struct releasing *releasing)
+static enum hlk_status start_quorum_release(struct hlk_quorum *quorum, struct releasing *releasing)
 {
     bool outer;
     struct hlk_round *round = hlk_quorum_take(quorum, &outer);
@@ -138,11 +138,11 @@ static enum hlk_status start_release(struct hlk_quorum *quorum, struct releasing
         hlk_mutex_unlock(&quorum->all->mu);
     }
     if (outer) {
-        complete_release(quorum, releasing);
+        complete_quorum_release(quorum, releasing);
         return HLK_OK;
     }
     round->ctx = releasing;
-    round->on_released = on_released;
+    round->on_released = on_quorum_released;
     hlk_round_release(round, releasing->done != NULL);
     hlk_quorum_taken(quorum);
     hlk_round_unref(round);
@@ -158,7 +158,7 @@ enum hlk_status hlk_quorum_lock_release_async(hlk_lock *lock, hlk_done_fn *done,
     *releasing = (struct releasing){ .job.run = run_releasing, .lock = lock, .done = done, .ctx = ctx };
     releasing->report.job = &releasing->job;
     struct hlk_quorum *quorum = hlk_quorum_enter(lock, hlk_lock_holder(lock, self), false);
-    enum hlk_status status = quorum ? start_release(quorum, releasing) : hlk_lock_not_held(lock, "release");
+    enum hlk_status status = quorum ? start_quorum_release(quorum, releasing) : hlk_lock_not_held(lock, "release");
     if (quorum)
         hlk_quorum_leave(quorum);
     if (status != HLK_OK)

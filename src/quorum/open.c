@@ -48,10 +48,10 @@ static void quorums_fini(struct hlk_client_part *part)
     hlk_mem_free(all);
 }
 
-static void on_orphan(struct hlk_entry_table *table, uint64_t holder)
+static void on_quorum_orphan(struct hlk_entry_table *table, uint64_t holder)
 {
     const hlk_client *client = HLK_CONTAINER(table, struct hlk_client, table);
-    hlk_quorum_orphan(HLK_CONTAINER(client->part, struct hlk_quorums, part), holder);
+    hlk_quorum_orphan(hlk_quorums_of(client), holder);
 }
 
 /* opts: of the locks that are made by hlk_lock_create. */
@@ -77,7 +77,7 @@ static enum hlk_status add_part(hlk_client *client, bool no_spin, const struct h
     hlk_spin_init(&all->spin, no_spin);
     client->part = &all->part;
     hlk_quorum_watch_links(client);
-    atomic_store(&client->table.on_orphan, on_orphan);
+    atomic_store(&client->table.on_orphan, on_quorum_orphan);
     return HLK_OK;
 }
 

@@ -1,110 +1,103 @@
-/* Handles: making them, and what needs no server. */
+/* What every file of a quorum uses: errors, making, references. */
 #include "quorum/quorum.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/nocancel.h"
-#include "quorum/round.h"
 
+#include <stdarg.h>
 #include <string.h>
+
+/* --- errors --- */
+
+enum hlk_status hlk_quorum_fail(const struct hlk_quorum *quorum, const char *operation, enum hlk_status status,
+                                const char *format, ...)
+{
+    char buf[HLK_ERROR_TEXT];
+    struct hlk_text text;
+    hlk_text_init(&text, buf, sizeof buf);
+    hlk_text_add(&text, "%s ", operation);
+    hlk_text_add_quoted(&text, quorum->name, quorum->name_len, 128);
+    hlk_text_add(&text, " at %s: ", quorum->all->part.shown);
+    va_list args;
+    va_start(args, format);
+    hlk_text_vadd(&text, format, args);
+    va_end(args);
+    return hlk_last_set(status, "%s", buf);
+}
+
+enum hlk_status hlk_quorum_check(const struct hlk_quorum *quorum, const char *operation)
+{
+    if (!quorum)
+        return hlk_last_null(operation, "quorum");
+    return hlk_client_check(quorum->client, operation, quorum->name);
+}
 
 /* --- making --- */
 
-hlk_quorum *hlk_quorum_create(hlk_client *client, const char *name, const struct hlk_quorum_opts *given)
+struct hlk_quorum *hlk_quorum_make(hlk_client *client, const char *name, size_t len, size_t extra,
+                                   const struct hlk_quorum_opts *opts)
 {
-    struct hlk_quorum_opts opts;
-    if (hlk_client_check(client, "create quorum", name) != HLK_OK)
-        return NULL;
-    size_t len = name ? strnlen(name, HLK_NAME_MAX + 1) : 0;
-    if (!client->part) {
-        (void)hlk_last_set(HLK_E_INVALID, "create quorum: the client is none of hlk_quorum_open");
-        return NULL;
-    }
-    if (len == 0 || len > HLK_NAME_MAX) {
-        (void)hlk_last_set(HLK_E_INVALID, "create quorum: a name has 1 to %d bytes", HLK_NAME_MAX);
-        return NULL;
-    }
-    if (hlk_quorum_opts_read(given, &opts) != HLK_OK)
-        return NULL;
-    struct hlk_quorum *quorum = hlk_quorum_make(client, name, len, 0, &opts);
+    struct hlk_quorum *quorum = hlk_mem_zalloc(sizeof *quorum + len + 1 + extra);
     if (!quorum)
-        (void)hlk_last_set(HLK_E_NOMEM, "create quorum: no memory");
+        return NULL;
+    atomic_init(&quorum->refs, 1);
+    hlk_client_ref(client);
+    quorum->client = client;
+    quorum->all = hlk_quorums_of(client);
+    quorum->layout = hlk_quorum_layout_get(opts->format);
+    quorum->opts = *opts;
+    quorum->end.run = hlk_quorum_on_end;
+    quorum->alarm.fire = hlk_quorum_on_alarm;
+    hlk_list_init(&quorum->reports);
+    quorum->name_len = len;
+    memcpy(quorum->name, name, len);
+    hlk_mutex_lock(&quorum->all->mu);
+    hlk_list_push_back(&quorum->all->all, &quorum->link);
+    hlk_mutex_unlock(&quorum->all->mu);
     return quorum;
 }
 
-void hlk_quorum_destroy(hlk_quorum *quorum)
-{
-    if (!quorum || quorum->client->process != hlk_thread_process())
-        return;
-    int old = hlk_nocancel_begin();
-    if (!atomic_load(&quorum->client->closing))
-        hlk_quorum_let_go(quorum, true);
-    hlk_events_silence(&quorum->client->events, quorum);
-    hlk_quorum_unref(quorum);
-    hlk_nocancel_end(old);
-}
+/* --- references --- */
 
-/* --- what needs no server --- */
-
-/* Of a hold that is valid now; else 0. */
-static int64_t valid_until(hlk_quorum *quorum, int64_t now_ms)
+static void quorum_free(struct hlk_quorum *quorum)
 {
-    if (!quorum || quorum->client->process != hlk_thread_process())
-        return 0;
+    hlk_client *client = quorum->client;
     hlk_mutex_lock(&quorum->all->mu);
-    int64_t until = quorum->state == HLK_QUORUM_HELD ? quorum->validity.until_ms : 0;
+    hlk_list_remove(&quorum->link);
     hlk_mutex_unlock(&quorum->all->mu);
-    return now_ms < until ? until : 0;
+    hlk_mem_free(quorum);
+    hlk_client_unref(client);
 }
 
-int64_t hlk_quorum_held_until(hlk_quorum *quorum)
+void hlk_quorum_on_end(struct hlk_post *post)
 {
-    return valid_until(quorum, hlk_clock_ms());
+    struct hlk_quorum *quorum = HLK_CONTAINER(post, struct hlk_quorum, end);
+    hlk_loop_cancel(quorum->client->loop, &quorum->alarm);
+    quorum_free(quorum);
 }
 
-int64_t hlk_quorum_left_ms(hlk_quorum *quorum)
+void hlk_quorum_ref(struct hlk_quorum *quorum)
 {
-    int64_t now = hlk_clock_ms(), until = valid_until(quorum, now);
-    return until ? until - now : 0;
+    atomic_fetch_add(&quorum->refs, 1);
 }
 
-int hlk_quorum_is_lost(hlk_quorum *quorum)
+/* The loop may have the alarm in its hands. */
+void hlk_quorum_unref(struct hlk_quorum *quorum)
 {
-    if (!quorum || quorum->client->process != hlk_thread_process())
-        return 0;
-    int64_t now = hlk_clock_ms();
-    hlk_mutex_lock(&quorum->all->mu);
-    bool lost =
-        quorum->state == HLK_QUORUM_LOST || (quorum->state == HLK_QUORUM_HELD && now >= quorum->validity.until_ms);
-    hlk_mutex_unlock(&quorum->all->mu);
-    return lost;
+    if (atomic_fetch_sub(&quorum->refs, 1) == 1 && !hlk_loop_try_post(quorum->client->loop, &quorum->end))
+        quorum_free(quorum);
 }
 
-const char *hlk_quorum_name(const hlk_quorum *quorum)
+void hlk_quorum_unlock(struct hlk_quorum *quorum)
 {
-    return quorum ? quorum->name : NULL;
-}
-
-enum hlk_status hlk_quorum_hold_id(hlk_quorum *quorum, char *buf, size_t size)
-{
-    char holder[HLK_FIELD_MAX] = "";
-    if (buf && size)
-        buf[0] = '\0';
-    enum hlk_status status = hlk_quorum_check(quorum, "hold id");
-    if (status != HLK_OK)
-        return status;
-    if (!buf || size == 0)
-        return hlk_quorum_fail(quorum, "hold id", HLK_E_INVALID, "no room for it");
-    if (hlk_quorum_is_lost(quorum))
-        return hlk_quorum_fail(quorum, "hold id", HLK_LOST, "the hold was lost");
-    hlk_mutex_lock(&quorum->all->mu);
-    bool held = quorum->state == HLK_QUORUM_HELD;
-    size_t len = held ? hlk_field(holder, quorum->client->id, quorum->round->hold) : 0;
-    hlk_mutex_unlock(&quorum->all->mu);
-    if (!held)
-        return hlk_quorum_fail(quorum, "hold id", HLK_NOT_HOLDER, "not held by this handle");
-    len = len < size - 1 ? len : size - 1;
-    memcpy(buf, holder, len);
-    buf[len] = '\0';
-    return HLK_OK;
+    struct hlk_quorums *all = quorum->all;
+    hlk_mutex_assert_held(&all->mu);
+    bool idle =
+        quorum->node.key && quorum->users == 0 && quorum->state == HLK_QUORUM_FREE && hlk_list_empty(&quorum->reports);
+    if (idle) {
+        hlk_map_remove(&all->holders, &quorum->node);
+        quorum->node.key = NULL;
+    }
+    hlk_mutex_unlock(&all->mu);
+    if (idle)
+        hlk_quorum_unref(quorum);
 }

@@ -66,6 +66,12 @@ struct hlk_quorums {
     struct hlk_quorum_opts opts;/* of an hlk_lock: those of the URL, completed; format is its kind's */
 };
 
+/* Of a client of several masters. */
+static inline struct hlk_quorums *hlk_quorums_of(const hlk_client *client)
+{
+    return HLK_CONTAINER(client->part, struct hlk_quorums, part);
+}
+
 /* A public handle, which is its own holder; or what one holder of an hlk_lock has of it, with holder.id set. */
 struct hlk_quorum {
     atomic_int refs;            /* the user's, or that of all->holders; and each round's */

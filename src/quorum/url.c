@@ -62,7 +62,7 @@ static const struct option *find_option(const char *at, size_t len)
 }
 
 /* Digits, and with `fraction` a point among them, whatever the locale is. */
-static bool read_number(const char *at, const char *end, bool fraction, double *out)
+static bool read_option_number(const char *at, const char *end, bool fraction, double *out)
 {
     double value = 0, scale = 0;
     if (at == end || end - at > DIGITS_MOST || *at == '.' || end[-1] == '.')
@@ -86,7 +86,7 @@ static bool set_option(struct hlk_quorum_opts *opts, const struct option *option
 {
     char *to = (char *)opts + option->offset;
     double value;
-    if (!read_number(at, end, option->type == OPTION_FACTOR, &value) || (value == 0 && !option->may_be_zero) ||
+    if (!read_option_number(at, end, option->type == OPTION_FACTOR, &value) || (value == 0 && !option->may_be_zero) ||
         (option->type == OPTION_INT && value > INT32_MAX))
         return false;
     if (value == 0)

@@ -24,7 +24,7 @@ bool hlk_validity_begin(struct hlk_validity *v, int64_t sent_ms, int64_t now_ms)
     return now_ms < v->until_ms;
 }
 
-static int64_t risk_ms(const struct hlk_validity *v, int64_t at_risk_ms)
+static int64_t validity_risk_ms(const struct hlk_validity *v, int64_t at_risk_ms)
 {
     int64_t before = at_risk_ms > 0 ? hlk_min_ms(at_risk_ms, v->ttl_ms / 2) : v->ttl_ms / 3;
     return v->until_ms - before;
@@ -41,7 +41,7 @@ bool hlk_validity_extend(struct hlk_validity *v, int64_t sent_ms, int64_t ttl_ms
         v->until_ms = to;
         v->sent_ms = sent_ms;
     }
-    *safe = v->at_risk && now_ms < risk_ms(v, at_risk_ms);
+    *safe = v->at_risk && now_ms < validity_risk_ms(v, at_risk_ms);
     v->at_risk = v->at_risk && !*safe;
     return true;
 }
@@ -75,7 +75,7 @@ int64_t hlk_validity_lease_ms(const struct hlk_validity *v, int64_t now_ms)
 enum hlk_validity_act hlk_validity_due(const struct hlk_validity *v, int64_t now_ms, int64_t at_risk_ms,
                                        int64_t *next_ms)
 {
-    int64_t renew = renew_ms(v), risk = v->at_risk ? INT64_MAX : risk_ms(v, at_risk_ms);
+    int64_t renew = renew_ms(v), risk = v->at_risk ? INT64_MAX : validity_risk_ms(v, at_risk_ms);
     *next_ms = hlk_min_ms(hlk_min_ms(renew, risk), v->until_ms);
     if (now_ms >= v->until_ms)
         return HLK_VALIDITY_LOSE;

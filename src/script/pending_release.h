@@ -90,7 +90,7 @@ void hlk_releases_log_unanswered(struct hlk_releases *releases);
 /* One that is not settled, and of which each attempt was refused so far: *error is the last refusal. */
 bool hlk_releases_refused(struct hlk_releases *releases, uint64_t hold, struct hlk_error *error);
 
-/* An end that will be started later, for certain: from now on hlk_releases_has knows of it. q.hold is set. */
+/* An end that will be started later, for certain: from now on hlk_releases_has knows of it. cmd.hold is set. */
 void hlk_release_announce(struct hlk_releases *releases, struct hlk_release *pending);
 
 /* After hlk_release_announce: the loop starts it at at_ms, or hlk_release_start_now does so earlier. */

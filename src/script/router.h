@@ -1,6 +1,6 @@
 /* router.h - where a command about a lock is sent when several servers share the locks by slot: a Redis Cluster.
  *
- * The engine asks before each attempt, and reports what a server says about slots. Implemented by node/route_cluster.c,
+ * The engine asks before each attempt, and reports what a server says about slots. Implemented by node/cluster.c,
  * which is above this layer. On one server a command has no router, and its pipeline is set once. */
 #ifndef HLK_SCRIPT_ROUTER_H
 #define HLK_SCRIPT_ROUTER_H

@@ -349,7 +349,7 @@ static void linger(struct hlk_channels *channels, struct hlk_channel *channel, i
 }
 
 /* Under the mutex. Returns when the loop must end the subscription, if this was its last listener; else INT64_MAX. */
-static int64_t leave(struct hlk_channels *channels, struct hlk_listener *listener)
+static int64_t leave_channel(struct hlk_channels *channels, struct hlk_listener *listener)
 {
     struct hlk_channel *channel = listener->channel;
     listener->channel = NULL;
@@ -366,7 +366,7 @@ void hlk_channel_leave(struct hlk_channels *channels, struct hlk_listener *liste
     if (!listener->channel)
         return;
     hlk_mutex_lock(&channels->mu);
-    int64_t stale_at_ms = leave(channels, listener);
+    int64_t stale_at_ms = leave_channel(channels, listener);
     hlk_mutex_unlock(&channels->mu);
     if (stale_at_ms != INT64_MAX)
         hlk_loop_wake_by(channels->loop, stale_at_ms);
@@ -392,7 +392,7 @@ void hlk_channel_release_inbox(struct hlk_channels *channels)
     int64_t stale_at_ms = INT64_MAX;
     hlk_mutex_lock(&channels->mu);
     if (--channels->inbox_users == 0 && channels->inbox_user.channel)
-        stale_at_ms = leave(channels, &channels->inbox_user);
+        stale_at_ms = leave_channel(channels, &channels->inbox_user);
     hlk_mutex_unlock(&channels->mu);
     if (stale_at_ms != INT64_MAX)
         hlk_loop_wake_by(channels->loop, stale_at_ms);
