@@ -1,4 +1,4 @@
-/* barrier.c - see barrier.h. A signal ends the wait before it ends the process: whoever waits too is told at once, and
+/* barrier.c - see barrier.h. A signal ends the wait before it ends the process: the other parties are told at once, and
  * not when the lease is over. */
 #include "barrier.h"
 

@@ -42,14 +42,13 @@ static bool notifies(const struct options *options, const struct holder *holder)
 /* A holder without a notification learns it from its next renewal, at the latest when its lease ends. */
 static const char *when_known(const struct options *options, const struct outcome *outcome, char *buf, size_t size)
 {
-    static const char next_renewal[] = "by its next renewal";
     char within[64];
     snprintf(within, sizeof within, "within %.1f s", (double)outcome->ttl_ms / 1000);
     if (!notifies(options, &outcome->holder))
-        snprintf(buf, size, "it is not told, and learns %s", next_renewal);
+        snprintf(buf, size, "it is not notified until its next renewal");
     else
         snprintf(buf, size, "a hasplock run ends at once, a program that does not listen knows it %s",
-                 !outcome->knows_ttl || outcome->ttl_ms < 0 ? next_renewal : within);
+                 !outcome->knows_ttl || outcome->ttl_ms < 0 ? "by its next renewal" : within);
     return buf;
 }
 

@@ -6,7 +6,7 @@
  * waitpid(2) can say that nobody is left.
  *
  * A server of a `local:` URL (named hasplock-local) counts as no descendant, and neither do its own: it serves all of
- * this user's processes, whoever has started it. */
+ * this user's processes, of any parent. */
 #ifndef HLK_CLI_DESCENDANTS_H
 #define HLK_CLI_DESCENDANTS_H
 

@@ -63,7 +63,7 @@ struct options {                    /* borrows argv */
     int64_t watch_ms;               /* 0: once */
 
     /* break */
-    const char *holder;             /* from whom; NULL: whoever it is */
+    const char *holder;             /* from whom; NULL: from any holder */
 
     /* list */
     int64_t limit;                  /* of locks that are named */

@@ -1,7 +1,7 @@
 --[[ barrier_arrive: a party of a barrier arrives, once; or asks what has become of its arrival
 
-  KEYS[1] barrier  hash: part_barrier
-  KEYS[2] arrived  zset: part_barrier
+  KEYS[1] barrier  hash: include_barrier
+  KEYS[2] arrived  zset: include_barrier
   ARGV[1] party    "<client id>:<slot>". One wait at a time is a party's
   ARGV[2] hold     number of the wait, larger than those of the party's earlier ones; the same in all its attempts
   ARGV[3] parties  how many it waits for, itself included
@@ -16,8 +16,8 @@
           {1, gen, index}
                    all have arrived, and pass. index 0: this one was the last
           {2, gen, why}
-                   its generation is broken. why: "<word> <party>" (part_barrier), or "lost -": Redis has no record of
-                   it any more
+                   its generation is broken. why: "<word> <party>" (include_barrier), or "lost -": Redis has no record
+                   of it any more
           {3, data}
                    it has not arrived: this is other data than the caller knows. A wait that may have arrived in the
                    data before has lost it; any other one sends that number. The barrier is made if there is none
@@ -34,7 +34,7 @@ local barrier, arrived = KEYS[1], KEYS[2]
 local party, hold, parties, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local seen, channel = tonumber(ARGV[5]), ARGV[7]
 
---# part_barrier
+--# include_barrier
 
 local last, mine, rest = last_wait(party)
 if last and (last > hold or last == hold and mine == 'left') then

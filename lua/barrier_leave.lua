@@ -1,10 +1,10 @@
 --[[ barrier_leave: a party gives up its wait. Its generation is broken, if it is under way
 
-  KEYS[1] barrier  hash: part_barrier
-  KEYS[2] arrived  zset: part_barrier
+  KEYS[1] barrier  hash: include_barrier
+  KEYS[2] arrived  zset: include_barrier
   ARGV[1] party    see barrier_arrive
   ARGV[2] hold     number of the wait
-  ARGV[3] word     why it leaves, for the others: part_barrier
+  ARGV[3] word     why it leaves, for the others: include_barrier
   ARGV[4] data     see barrier_arrive
   ARGV[5] channel  of the barrier
 
@@ -21,7 +21,7 @@
 local barrier, arrived = KEYS[1], KEYS[2]
 local party, hold, word, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[5]
 
---# part_barrier
+--# include_barrier
 
 local last, mine, rest = last_wait(party)
 if last and (last > hold or last == hold and mine == 'left') then

@@ -1,6 +1,6 @@
 --[[ barrier_query: how many wait at a barrier. Changes nothing
 
-  KEYS[1] arrived  zset: part_barrier
+  KEYS[1] arrived  zset: include_barrier
 
   Returns how many have arrived, and have a lease
   Twice   the same

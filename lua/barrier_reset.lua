@@ -1,7 +1,7 @@
 --[[ barrier_reset: the generation of a barrier -> broken, if anybody waits in it
 
-  KEYS[1] barrier  hash: part_barrier
-  KEYS[2] arrived  zset: part_barrier
+  KEYS[1] barrier  hash: include_barrier
+  KEYS[2] arrived  zset: include_barrier
   ARGV[1] channel  of the barrier
 
   Returns how many waited
@@ -11,7 +11,7 @@
   Order   it reads before it writes; the first write is one that a full server refuses ]]
 local barrier, arrived, channel = KEYS[1], KEYS[2], ARGV[1]
 
---# part_barrier
+--# include_barrier
 
 local gen, here = state()
 if not gen or here == 0 then

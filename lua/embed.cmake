@@ -3,10 +3,10 @@
 #
 #   cmake -DDIR=lua -DOUT=table.c -P embed.cmake
 #
-# A line `--# part_name` is replaced by lua/part_name.lua, which several scripts share; that text is left beside OUT,
-# too, for the linter. Without its comments and its indentation it is what is sent: half as long, for slow links. Bytes,
-# not string literals: no quoting, no limit on literals. The SHA-1 is that of these bytes, so it is what the server
-# computes and nothing is hashed at run time.
+# A line `--# include_name` is replaced by lua/include_name.lua, which several scripts share; that text is left beside
+# OUT, too, for the linter. Without its comments and its indentation it is what is sent: half as long, for slow links.
+# Bytes, not string literals: no quoting, no limit on literals. The SHA-1 is that of these bytes, so it is what the
+# server computes and nothing is hashed at run time.
 #
 # There is a second table for clusters with sharded pub/sub. In its scripts a message goes by SPUBLISH, subscribers are
 # counted by PUBSUB SHARDNUMSUB, and a client has an inbox for each lock, in the lock's slot: "hasplock_inbox:{N}:<C>".
@@ -35,18 +35,18 @@ function(embed array name text)
         PARENT_SCOPE)
 endfunction()
 
-file(GLOB parts "${DIR}/part_*.lua")
+file(GLOB includes "${DIR}/include_*.lua")
 file(GLOB scripts "${DIR}/*.lua")
-list(REMOVE_ITEM scripts ${parts})
+list(REMOVE_ITEM scripts ${includes})
 list(SORT scripts)
 set(tag "(string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')")
 foreach(script IN LISTS scripts)
     get_filename_component(name "${script}" NAME_WE)
     file(READ "${script}" text)
-    foreach(part IN LISTS parts)
-        get_filename_component(part_name "${part}" NAME_WE)
-        file(READ "${part}" part_text)
-        string(REPLACE "--# ${part_name}\n" "${part_text}" text "${text}")
+    foreach(include IN LISTS includes)
+        get_filename_component(include_name "${include}" NAME_WE)
+        file(READ "${include}" include_text)
+        string(REPLACE "--# ${include_name}\n" "${include_text}" text "${text}")
     endforeach()
     file(WRITE "${beside}/${name}.lua" "${text}")
     string(FIND "${text}" " ]]\n" header)

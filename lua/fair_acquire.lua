@@ -4,7 +4,7 @@
   KEYS[1] lock      hash: hold -> count, exactly one field while held
   KEYS[2] queue     list: the waiters, first come first (Redisson's)
   KEYS[3] scores    zset: waiter -> epoch ms after which Redisson's clients take it for dead
-  KEYS[4] notes     zset, hasplock's own: part_fair
+  KEYS[4] notes     zset, hasplock's own: include_fair
   KEYS[5] other     zset: the queue of a plain lock of the same name (lock_acquire); none: it is not looked at
   ARGV[1] lease     ms, >= 1
   ARGV[2] hold      "<client id>:<hold id>", new for every outermost acquire, the same in all its attempts
@@ -19,10 +19,10 @@
                     foreign 1: a client of Redisson's is just before it, holder or waiter, and calls it on
                     "<channel>:<hold>" only. mixed 1: a plain lock of this name has waiters
           HASPLOCK ...
-                    a hash that is no lock (part_held); nothing is changed
+                    a hash that is no lock (include_held); nothing is changed
   Twice   a second run finds the field, or its ticket; a late run after fair_release with doubt finds the tombstone
-  Wakes   the first waiter, if the lock is found free and that waiter is another one: part_fair
-  Dead    a command whose hold is in the queue removes dead waiters at the head: part_fair
+  Wakes   the first waiter, if the lock is found free and that waiter is another one: include_fair
+  Dead    a command whose hold is in the queue removes dead waiters at the head: include_fair
   Scores  it keeps its own ahead, and lowers that of a first waiter of Redisson's. It writes no others
   Clock   the server's own. Redisson writes the scores by its clients' clocks; docs/protocol.md says what skew does
   Order   each key is read before the first write
@@ -54,11 +54,11 @@ if holder == hold then
     return hold
 end
 local ms = holder and redis.call('pttl', lock) or 0
--- A quick look at the name: hasplock's prefix, or a colon behind a UUID. part_held looks closely at the others, and
+-- A quick look at the name: hasplock's prefix, or a colon behind a UUID. include_held looks closely at the others, and
 -- at what has no ttl
 if ms == -1 or holder and string.sub(holder, 1, 4) ~= 'hlk-' and string.sub(holder, 37, 37) ~= ':' then
---# part_held
---# part_rw_held
+--# include_held
+--# include_rw_held
     local held = redis.call('hgetall', lock)
     local refusal = no_lock(held)
     if refusal and (ms == -1 or no_rw_lock(held)) then -- a read/write lock with an end is waited for
@@ -76,7 +76,7 @@ if known[1] or noted[2] then -- it sends, so it is there; and after this write a
     redis.call('zrem', notes, away)
 end
 if not holder or known[1] then
---# part_fair
+--# include_fair
     if holder then
         find_first(hold, true)
     else
@@ -126,7 +126,7 @@ if redis.call('pttl', queue) < left then
     redis.call('pexpire', queue, left + PATIENCE)
     redis.call('pexpire', scores, left + PATIENCE)
 end
-if grant_ms ~= '5000' then -- GRANT_MS of part_fair
+if grant_ms ~= '5000' then -- GRANT_MS of include_fair
     local added = redis.pcall('zadd', notes, grant_ms, hold)
     if type(added) == 'number' and redis.pcall('pttl', notes) < NOTED then
         redis.pcall('pexpire', notes, NOTED)

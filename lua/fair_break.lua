@@ -3,14 +3,14 @@
   KEYS[1] lock     hash: hold -> count
   KEYS[2] queue    list: the waiters (Redisson's)
   KEYS[3] scores   zset: waiter -> epoch ms (Redisson's)
-  KEYS[4] notes    zset, hasplock's own: part_fair
+  KEYS[4] notes    zset, hasplock's own: include_fair
   ARGV[1] channel  of the lock; a waiter of Redisson's subscribes to "<channel>:<waiter>"
   ARGV[2] only     as in lock_break
 
   Returns nil      not held; nothing changed
           field    of the holder from which it was taken
           {field}  of another holder than `only`; nothing changed
-          or HASPLOCK ...: a hash that is no lock (part_held), nothing changed
+          or HASPLOCK ...: a hash that is no lock (include_held), nothing changed
   Twice   the second run answers nil, or takes the lock from the next holder; with `only` it changes nothing. It is for
           operators, and is not repeated in the background
   Wakes   the holder, if it is a hasplock client's; then as fair_release
@@ -19,8 +19,8 @@
 local lock, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local channel, only = ARGV[1], ARGV[2]
 
---# part_fair
---# part_held
+--# include_fair
+--# include_held
 
 local held = redis.call('hgetall', lock)
 local holder = held[1]

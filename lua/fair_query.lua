@@ -7,11 +7,11 @@
   Returns {ttl, -1, holder, count, waiters, {waiter...}}
           ttl      in ms; -1: held without ttl; -2: free (holder "", count 0)
           waiters  tickets in the queue, one for each thread or owner, and the first of them
-          or HASPLOCK ...: a hash that is no lock (part_held)
+          or HASPLOCK ...: a hash that is no lock (include_held)
   Wakes   nobody ]]
 local lock, queue, max = KEYS[1], KEYS[2], tonumber(ARGV[1])
 
---# part_held
+--# include_held
 
 local held = redis.call('hgetall', lock)
 local refusal = no_lock(held)

@@ -4,11 +4,11 @@
   KEYS[1] lock      hash: hold -> count
   KEYS[2] queue     list: the waiters (Redisson's)
   KEYS[3] scores    zset: waiter -> epoch ms (Redisson's)
-  KEYS[4] notes     zset, hasplock's own: part_fair
+  KEYS[4] notes     zset, hasplock's own: include_fair
   KEYS[5] other     zset: the queue of a plain lock of the same name (lock_acquire)
   ARGV[1] hold      "<client id>:<hold id>"
   ARGV[2] channel   of the lock; a waiter of Redisson's subscribes to "<channel>:<waiter>"
-  ARGV[3] void_ms   > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
+  ARGV[3] tombstone_ms   > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                     0, or none: no tombstone
   ARGV[4] waits     present: it may have a ticket in the queue
 
@@ -18,17 +18,17 @@
                     `open`
           0         neither: expired, broken, released before, or never acquired
   Twice   the second run answers 0 and changes nothing but the tombstone's age
-  Wakes   when it frees the lock, or removes the first waiter of a free one: the first waiter (part_fair). A hasplock
+  Wakes   when it frees the lock, or removes the first waiter of a free one: the first waiter (include_fair). A hasplock
           waiter that a client of Redisson's will call from now on, because the one between them has left: it has to
           subscribe
   Order   the first write is one that a full server still allows; after it every call is a pcall; publish comes last
-  Clock   the server's own, for part_fair and the tombstones
+  Clock   the server's own, for include_fair and the tombstones
   Source  Redisson's RFairLock, its unlock and its "acquire failed" ]]
 local lock, queue, scores, notes, other = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local hold, channel, void_ms, waits = ARGV[1], ARGV[2], ARGV[3] or '0', ARGV[4]
+local hold, channel, tombstone_ms, waits = ARGV[1], ARGV[2], ARGV[3] or '0', ARGV[4]
 
 local done
-if void_ms == '0' and not waits then -- the usual case; fast if the queue is empty, or its first two are hasplock's
+if tombstone_ms == '0' and not waits then -- the usual case; fast if the queue is empty, or its first two are hasplock's
     done = redis.call('hdel', lock, hold)
     if done == 0 then
         return 0
@@ -43,7 +43,7 @@ if void_ms == '0' and not waits then -- the usual case; fast if the queue is emp
         end
         return client and 3 or 1
     end
-    -- Short form of part_fair's grant: making the functions below costs a third of a run
+    -- Short form of include_fair's grant: making the functions below costs a third of a run
     local client, id = string.match(waiter, '^(hlk%-[^:]*):(%d+)$')
     local inbox = client and (not second or string.sub(second, 1, 4) == 'hlk-') and 'hasplock_inbox:' .. client
     if inbox and (redis.pcall('pubsub', 'numsub', inbox)[2] or 0) > 0 then
@@ -64,7 +64,7 @@ if void_ms == '0' and not waits then -- the usual case; fast if the queue is emp
     end
 end
 
---# part_fair
+--# include_fair
 
 -- Removes `hold` from the queue. Returns the position that it had; nil: none.
 local function leave()
@@ -84,9 +84,9 @@ end
 
 done = done or redis.call('hdel', lock, hold)
 local position = waits and leave()
-if void_ms ~= '0' then
-    redis.pcall('zremrangebyscore', notes, '(' .. string.format('%.0f', -(now_ms() - void_ms)), '0')
-    remember(hold, -now_ms(), tonumber(void_ms))
+if tombstone_ms ~= '0' then
+    redis.pcall('zremrangebyscore', notes, '(' .. string.format('%.0f', -(now_ms() - tombstone_ms)), '0')
+    remember(hold, -now_ms(), tonumber(tombstone_ms))
 end
 if done == 1 or position == 0 and redis.pcall('exists', lock) == 0 then
     pass()

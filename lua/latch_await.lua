@@ -15,7 +15,7 @@
   Source  Redisson's RCountDownLatch reads the key by GET ]]
 local latch, notes, seen = KEYS[1], KEYS[2], ARGV[1]
 
---# part_latch
+--# include_latch
 
 local left, refusal = count_of(latch)
 if refusal then

@@ -12,7 +12,7 @@
   Source  Redisson's delete() publishes "1" instead, which leaves its waiters blocked ]]
 local latch, notes, channel = KEYS[1], KEYS[2], ARGV[1]
 
---# part_latch
+--# include_latch
 
 local left, refusal = count_of(latch)
 if not left then

@@ -14,7 +14,7 @@
   Source  Redisson's RCountDownLatch: "0" is published when a count above 0 becomes 0, and nothing else ]]
 local latch, notes, n, channel = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2]
 
---# part_latch
+--# include_latch
 
 local left, refusal = count_of(latch)
 if not left then

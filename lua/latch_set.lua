@@ -13,7 +13,7 @@
   Source  Redisson's RCountDownLatch. It refuses also where a key has "0", which only its own trySetCount(0) writes ]]
 local latch, channel = KEYS[1], ARGV[2]
 
---# part_latch
+--# include_latch
 
 local left, refusal = count_of(latch)
 if refusal or left and left > 0 then

@@ -8,7 +8,7 @@
   KEYS[3] token    counter of fencing tokens; only for a fenced hold
   ARGV[1] lease    ms, >= 1
   ARGV[2] hold     "<client id>:<hold id>", new for every outermost acquire, the same in all its attempts
-  ARGV[3] member   its ticket (part_pass), the same in all attempts; "" or none: one try
+  ARGV[3] member   its ticket (include_pass), the same in all attempts; "" or none: one try
   ARGV[4] tokens   with KEYS[3]: how many tokens it takes
   ARGV[5] floor    with KEYS[3]: each token is above this number
 
@@ -18,8 +18,9 @@
           {ttl, holder, position}
                                 busy. ttl: ms left (-1: no ttl). holder: "": none; a yield window lasts for ttl.
                                 position: tickets before its own (-1: it has none)
-          HASPLOCK ...          a hash that is no lock (part_held), or a counter that is no number. Nothing is changed,
-                                but dead waiters may be removed. WRONGTYPE names its key unless it is the lock's
+          HASPLOCK ...          a hash that is no lock (include_held), or a counter that is no number. Nothing
+                                is changed, but dead waiters may be removed. WRONGTYPE names its key unless it is
+                                the lock's
   Twice   a second run finds the field, takes new tokens and raises the ttl, or finds its ticket. A late run after
           lock_release with doubt finds the tombstone
   Wakes   the first waiter in the queue, if the lock is found free and that waiter is another one
@@ -37,7 +38,7 @@ if redis.call('exists', lock, queue) == 0 and not token_key then
     return hold
 end
 
---# part_ticket
+--# include_ticket
 
 local void = redis.pcall('zmscore', queue, hold, member or '')
 if void.err then
@@ -50,11 +51,11 @@ local holder = redis.call('hkeys', lock)[1]
 local ttl, position
 if holder and holder ~= hold then
     ttl = redis.call('pttl', lock)
-    -- A quick look at the name: hasplock's prefix, or a colon behind a UUID. part_held looks closely at the others, and
-    -- at what has no ttl
+    -- A quick look at the name: hasplock's prefix, or a colon behind a UUID. include_held looks closely at the others,
+    -- and at what has no ttl
     if ttl == -1 or string.sub(holder, 1, 4) ~= 'hlk-' and string.sub(holder, 37, 37) ~= ':' then
---# part_held
---# part_rw_held
+--# include_held
+--# include_rw_held
         local held = redis.call('hgetall', lock)
         local refusal = no_lock(held)
         if refusal and (ttl == -1 or no_rw_lock(held)) then -- a read/write lock with an end is waited for
@@ -67,9 +68,9 @@ if holder and holder ~= hold then
     end
 end
 
---# part_hash
---# part_queue
---# part_pass
+--# include_hash
+--# include_queue
+--# include_pass
 
 if position then -- a long queue: the dead among its first are removed now, so that a release will find few
     local _, _, dropped = drop_dead(queue, 50, hold, true)

@@ -9,7 +9,7 @@
   Returns nil      not held; nothing changed
           field    of the holder from which it was taken
           {field}  of another holder than `only`, who holds it; nothing changed
-          or HASPLOCK ...: a hash that is no lock (part_held), nothing changed
+          or HASPLOCK ...: a hash that is no lock (include_held), nothing changed
   Twice   the second run answers nil, or takes the lock from the next holder; with `only` it changes nothing. It is for
           operators, and is not repeated in the background
   Wakes   the holder, if it is a hasplock client whose inbox has a subscriber; then as lock_release
@@ -18,10 +18,10 @@
 local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
 local channel, only = ARGV[1], ARGV[2]
 
---# part_hash
---# part_queue
---# part_pass
---# part_held
+--# include_hash
+--# include_queue
+--# include_pass
+--# include_held
 
 local held = redis.call('hgetall', lock)
 local holder = held[1]

@@ -13,11 +13,11 @@
           or NOPERM ...: the user lacks the rights that only this script needs
   Wakes   nobody
   Keys    are not declared: they are not known before. A key that this user may not read is counted, and left out
-  Locks   are hashes that are locks (part_held). Those with more fields are not read: they may be large. And strings
+  Locks   are hashes that are locks (include_held). Those with more fields are not read: they may be large. And strings
           that are named as hasplock names a holder: a token of others may be anything ]]
 local cursor, pattern, count, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or 'hash'
 
---# part_held
+--# include_held
 
 local function lacks_command(answer)
     return type(answer) == 'table' and answer.err and (string.find(answer.err, 'run this command', 1, true) or

@@ -8,12 +8,12 @@
   Returns {ttl, listeners, holder, count, waiters, {member...}}
           ttl       in ms; -1: held without ttl; -2: free (holder "", count 0)
           listeners client processes that are subscribed to the channel; -1: this user may not count them
-          waiters   number of tickets, and the first of them as they are in the queue (part_pass)
-          or HASPLOCK ...: a hash that is no lock (part_held)
+          waiters   number of tickets, and the first of them as they are in the queue (include_pass)
+          or HASPLOCK ...: a hash that is no lock (include_held)
   Wakes   nobody ]]
 local lock, queue, channel = KEYS[1], KEYS[2], ARGV[1]
 
---# part_held
+--# include_held
 
 local held = redis.call('hgetall', lock)
 local refusal = no_lock(held)

@@ -10,7 +10,7 @@
                    most this is left of the ttl. 0, or none: not known
   ARGV[4] yield_ms  > 0: if the channel has subscribers, the lock is left to them for so long (yield window) before it
                    is the queue's; 0, or none: no window
-  ARGV[5] void_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
+  ARGV[5] tombstone_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                    0, or none: no tombstone
   ARGV[6] member   its ticket, if it may have one
 
@@ -24,14 +24,14 @@
   Order   the first write is one that a full server still allows; after it every call is a pcall, whose answer may be
           an error: a key that is deleted while its slot moves is another server's from then on; publish comes last.
           If the hold turns out not to exist, what was taken out of the queue before is put back
-  Clock   the server's own, for a yield window and to remove tombstones that are older than void_ms
+  Clock   the server's own, for a yield window and to remove tombstones that are older than tombstone_ms
   Source  channel and message are Redisson's RLock ]]
 local lock, queue, token_key = KEYS[1], KEYS[2], KEYS[3]
 local hold, channel, brief, yield_ms = ARGV[1], ARGV[2], ARGV[3] or '0', ARGV[4] or '0'
-local void_ms, member = ARGV[5] or '0', ARGV[6]
+local tombstone_ms, member = ARGV[5] or '0', ARGV[6]
 
 local popped, done
-if void_ms == '0' and not member then -- the usual case; fast if the queue is empty, or the first waiter is alive
+if tombstone_ms == '0' and not member then -- the usual case; fast if the queue is empty, or the first waiter is alive
     local there = yield_ms ~= '0' and redis.pcall('pubsub', 'numsub', channel)
     if not there or there[2] == 0 then
         yield_ms = '0'
@@ -62,11 +62,11 @@ if void_ms == '0' and not member then -- the usual case; fast if the queue is em
     end
 end
 
---# part_hash
---# part_queue
---# part_pass
+--# include_hash
+--# include_queue
+--# include_pass
 
-void_ms, yield_ms = tonumber(void_ms), tonumber(yield_ms)
+tombstone_ms, yield_ms = tonumber(tombstone_ms), tonumber(yield_ms)
 local score = member and redis.pcall('zscore', queue, member)
 local ttl = brief == '0' and redis.pcall('pttl', lock) or tonumber(brief)
 done = done or redis.pcall('hdel', lock, hold)
@@ -78,10 +78,10 @@ if type(done) == 'table' then -- a key of another type, or a refused write: the 
 end
 local left = member and redis.pcall('zrem', queue, member) == 1
 
-if void_ms > 0 then
+if tombstone_ms > 0 then
     local now = now_ms()
-    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
-    add(queue, 2e15 + now, hold, void_ms)
+    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - tombstone_ms))
+    add(queue, 2e15 + now, hold, tombstone_ms)
 end
 
 if done == 1 and yield_ms > 0 and listeners(channel) > 0 then -- for yield_ms the lock is left to the subscribers

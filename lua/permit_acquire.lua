@@ -2,15 +2,15 @@
      else, with `member`, a ticket in the queue
 
   KEYS[1] key      string: free permits, may be negative; none: 0
-  KEYS[2] queue    zset: tickets (part_pass), tombstones, and for a moment a yield window, as of a plain lock; and who
-                   listens (part_listens)
-  KEYS[3] leases   zset: the permits that are held (part_leases)
+  KEYS[2] queue    zset: tickets (include_pass), tombstones, and for a moment a yield window, as of a plain lock; and
+                   who listens (include_listens)
+  KEYS[3] leases   zset: the permits that are held (include_leases)
   ARGV[1] lease    ms, >= 1
   ARGV[2] hold     "<client id>:<hold id>", new for every acquire, the same in all its attempts
   ARGV[3] channel  of the permits; Redisson's waiters subscribe to it
   ARGV[4] number   how many permits there are, those that are held included: it is set if it is another one; 0: as it
-                   was set. A number that no acquire has set (part_leases), and of which nobody holds a permit, may be
-                   another thing: it stays
+                   was set. A number that no acquire has set (include_leases), and of which nobody holds a permit, may
+                   be another thing: it stays
   ARGV[5] member   its ticket, the same in all attempts; "": one try
 
   Returns hold     held, by this run or by an earlier attempt; the lease was at least `lease` in this very run
@@ -42,25 +42,25 @@ if redis.call('exists', queue) == 0 then
     if right and redis.call('zadd', leases, 'nx', now + lease, hold) == 1 then
         redis.call('incrby', key, '-1')
         local ttl = redis.call('pttl', key)
-        if ttl > 0 and ttl < 1e12 then -- the number of permits has an end, and the leases end with it: part_permit
+        if ttl > 0 and ttl < 1e12 then -- the number of permits has an end, and the leases end with it: include_permit
             redis.call('pexpire', leases, ttl)
         end
         return hold
     elseif value == false and number > 0 and redis.pcall('zcard', leases) == 0 then
-        redis.call('set', key, string.format('%.0f', number - 1), 'px', '3153600000000') -- the mark of part_leases
+        redis.call('set', key, string.format('%.0f', number - 1), 'px', '3153600000000') -- the mark of include_leases
         redis.call('zadd', leases, now + lease, hold)
         return hold
     end
 end
 
---# part_ticket
---# part_number
---# part_leases
---# part_listens
---# part_permit
---# part_queue
---# part_pass
---# part_grants
+--# include_ticket
+--# include_number
+--# include_leases
+--# include_listens
+--# include_permit
+--# include_queue
+--# include_pass
+--# include_grants
 
 local listens = 'listens ' .. string.match(hold, '^(.*):')
 local void = redis.pcall('zmscore', queue, hold, member, 'open', listens)

@@ -2,7 +2,7 @@
 
   KEYS[1] key      string: free permits, may be negative; none: 0
   KEYS[2] queue    zset: see permit_acquire
-  KEYS[3] leases   zset: the permits that are held (part_leases)
+  KEYS[3] leases   zset: the permits that are held (include_leases)
   ARGV[1] what     try_set  n free ones, if there is no number yet
                    set      n in all, those that are held included. Too many of them: less than 0 are free
                    add      n more free ones; n may be negative. It removes a ttl, as Redisson's does
@@ -23,13 +23,13 @@
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local what, n, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
---# part_number
---# part_leases
---# part_listens
---# part_permit
---# part_queue
---# part_pass
---# part_grants
+--# include_number
+--# include_leases
+--# include_listens
+--# include_permit
+--# include_queue
+--# include_pass
+--# include_grants
 
 if what == 'try_set' and redis.call('exists', key) == 1 then
     return 0

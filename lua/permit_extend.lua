@@ -1,6 +1,6 @@
 --[[ permit_extend: the permit `hold` -> the same with its lease at least. The part of lock_reacquire
 
-  KEYS[1] leases   zset: the permits that are held (part_leases)
+  KEYS[1] leases   zset: the permits that are held (include_leases)
   ARGV[1] hold     "<client id>:<hold id>", or the id of a permit of Redisson's
   ARGV[2] count    of holds, which is not written: a permit does not nest
   ARGV[3] lease    ms; 0: it stays as it is, and something is written, for replicas
@@ -12,8 +12,8 @@
   Clock   the server's own ]]
 local leases, hold, lease = KEYS[1], ARGV[1], tonumber(ARGV[3])
 
---# part_number
---# part_leases
+--# include_number
+--# include_leases
 
 if lease == 0 and redis.call('zscore', leases, hold) then -- the key must not be removed in between: it may have a ttl
     redis.call('zrem', leases, '')

@@ -2,7 +2,7 @@
 
   KEYS[1] key      string: free permits, may be negative; none: 0
   KEYS[2] queue    zset: see permit_acquire
-  KEYS[3] leases   zset: the permits that are held (part_leases)
+  KEYS[3] leases   zset: the permits that are held (include_leases)
   ARGV[1] max      how many waiters to name
   ARGV[2] channel  of the permits; Redisson's waiters subscribe to it, and the first of ours
   ARGV[3] hold     of the caller: if it holds a permit, it is the holder that is named; "": none
@@ -18,7 +18,7 @@
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local max, channel, hold = ARGV[1], ARGV[2], ARGV[3]
 
---# part_number
+--# include_number
 
 local _, refusal = permits(key)
 if refusal then

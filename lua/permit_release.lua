@@ -3,16 +3,16 @@
 
   KEYS[1] key      string: free permits, may be negative; none: 0
   KEYS[2] queue    zset: see permit_acquire
-  KEYS[3] leases   zset: the permits that are held (part_leases)
+  KEYS[3] leases   zset: the permits that are held (include_leases)
   ARGV[1] hold     "<client id>:<hold id>", or the id of a permit of Redisson's
   ARGV[2] channel  of the permits; Redisson's waiters subscribe to it
-  ARGV[3] yield_ms > 0: if others than clients of ours (part_listens) listen to the channel, the free permits are left
-                   to them for so long (yield window) before they are the queue's; 0: this release opens none
-  ARGV[4] void_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
+  ARGV[3] yield_ms > 0: if others than clients of ours (include_listens) listen to the channel, the free permits are
+                   left to them for so long (yield window) before they are the queue's; 0: this release opens none
+  ARGV[4] tombstone_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                    0: no tombstone
   ARGV[5] member   its ticket, if it may have one, else ""
   ARGV[6] drop     "1": if no permit is held then, and nobody listens to the channel, the number is deleted that an
-                   acquire has set (part_leases). None: it stays
+                   acquire has set (include_leases). None: it stays
 
   Returns 1        it was held by `hold`, and is passed on, or free
           2        it had a ticket, which is removed
@@ -25,7 +25,7 @@
   Clock   the server's own
   Source  keys, channel and message are Redisson's RPermitExpirableSemaphore ]]
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
-local hold, channel, yield_ms, void_ms, member = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local hold, channel, yield_ms, tombstone_ms, member = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 
 -- With "drop" no permit is held any more, and none of Redisson's clients waits: the number goes. Else false.
 local function drop_idle()
@@ -43,7 +43,7 @@ value = value or '0'
 local function give_back()
     local free = redis.pcall('incrby', key, '1')
     if gone then
-        redis.pcall('pexpire', key, '3153600000000') -- the mark of part_leases
+        redis.pcall('pexpire', key, '3153600000000') -- the mark of include_leases
     end
     return free
 end
@@ -51,15 +51,15 @@ end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local is_number = type(value) == 'string' and string.find(value, '^-?%d+$') and
-    math.abs(tonumber(value) + 0.5) < 2147483648 -- as part_number
+    math.abs(tonumber(value) + 0.5) < 2147483648 -- as include_number
 local held = is_number and redis.call('zrem', leases, hold) == 1
 local there = held and yield_ms > 0 and redis.pcall('pubsub', 'numsub', channel)
 local yields = there and (there.err or there[2] > 0)
-if yields and not there.err then -- do others listen than clients of ours (part_listens)?
+if yields and not there.err then -- do others listen than clients of ours (include_listens)?
     yields = there[2] > (tonumber(redis.pcall('zcount', queue, string.format('%.0f', 3e15 + now),
         string.format('%.0f', 3e15 + now + 5000))) or 0)
 end
-if held and not yields and value == '0' and void_ms == 0 and member == '' then
+if held and not yields and value == '0' and tombstone_ms == 0 and member == '' then
     -- The usual case, without the functions below: nobody waits, or the first one is alive
     local popped = redis.pcall('zpopmin', queue)
     local field, client, id, ttl = string.match(popped[1] or '', '^(([^:]+):(%d+)) (%d+) %d+ %d+ %d+$')
@@ -67,10 +67,10 @@ if held and not yields and value == '0' and void_ms == 0 and member == '' then
     if inbox and (redis.pcall('pubsub', 'numsub', inbox)[2] or 0) > 0 and
         redis.pcall('zadd', leases, 'nx', now + ttl, field) == 1 then
         local waited, left = math.floor(time[1] * 1000 + time[2] / 1000 - popped[2] / 100), redis.pcall('pttl', key)
-        if type(left) == 'number' and left > 0 and left < 1e12 then -- the leases end with the number: part_permit
+        if type(left) == 'number' and left > 0 and left < 1e12 then -- the leases end with the number: include_permit
             redis.pcall('pexpire', leases, left)
         end
-        if waited > 100 then -- its client listens no more: part_listens
+        if waited > 100 then -- its client listens no more: include_listens
             redis.pcall('zadd', queue, 'xx', string.format('%.0f', 3e15 + now + 100), 'listens ' .. client)
         end
         redis.pcall('publish', inbox, 'egrant ' .. id .. ' ' .. ttl .. (waited > 0 and '+' .. waited or '') .. ' 0 ' ..
@@ -91,20 +91,20 @@ if held and not yields and value == '0' and void_ms == 0 and member == '' then
     end
 end
 
---# part_number
---# part_listens
---# part_permit
---# part_queue
---# part_pass
---# part_grants
+--# include_number
+--# include_listens
+--# include_permit
+--# include_queue
+--# include_pass
+--# include_grants
 
 local _, refusal = permits(key)
 if refusal then
     return refusal
 end
 local left = member ~= '' and redis.pcall('zrem', queue, member) == 1
-if void_ms > 0 then
-    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
+if tombstone_ms > 0 then
+    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - tombstone_ms))
     add(queue, 2e15 + now, hold, 660000)
 end
 local free = held and give_back() or tonumber(value)

@@ -1,6 +1,6 @@
 --[[ permit_renew: each permit that is held by its hold -> the same with its lease at least. As lock_renew, of permits
 
-  KEYS[i]       leases i   zset: the permits that are held (part_leases); up to about 100 in a call
+  KEYS[i]       leases i   zset: the permits that are held (include_leases); up to about 100 in a call
   ARGV[i]       hold i     "<client id>:<hold id>"
   ARGV[n + i]   lease i    ms; n permits. Those left out at the end equal the last one given: mostly there is one
 
@@ -15,8 +15,8 @@
   Order   a full server allows the first write, and so the others
   Clock   the server's own ]]
 
---# part_number
---# part_leases
+--# include_number
+--# include_leases
 
 local time, answers, lease = redis.call('time'), {}, nil
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,13 +1,13 @@
 --[[ rw_acquire: one half of a read/write lock. Free for it, no waiter in the queue -> held by `hold`; held by `hold`
      already -> its ttl raised to lease; else, with `member`, a ticket in the queue
 
-  KEYS[1] lock     hash: part_rw
-  KEYS[2] queue    zset: tickets, a yield window, tombstones, as lock_acquire has them; part_rw
+  KEYS[1] lock     hash: include_rw
+  KEYS[2] queue    zset: tickets, a yield window, tombstones, as lock_acquire has them; include_rw
   KEYS[3] own      a reader's: its lease
   ARGV[1] lease    ms, >= 1
   ARGV[2] hold     "<client id>:<hold id>", new for every outermost acquire, the same in all its attempts
   ARGV[3] kind     "r": to read; "w": to write
-  ARGV[4] member   its ticket (part_rw), the same in all attempts; "" or none: one try
+  ARGV[4] member   its ticket (include_rw), the same in all attempts; "" or none: one try
   ARGV[5] beside   to read: the write hold of the same holder, beside which it is granted at once; "" or none
 
   Returns hold      acquired, or held before: the ttl was set to at least lease in this very run
@@ -45,9 +45,9 @@ if void[1] then
     return -1
 end
 
---# part_ticket
---# part_queue
---# part_rw
+--# include_ticket
+--# include_queue
+--# include_rw
 
 local function hold_on()
     if own then
@@ -59,7 +59,7 @@ end
 
 local mode = mode_of()
 if mode == 'other' then -- waited for if it is another lock, which has an end
---# part_held
+--# include_held
     local refusal = no_lock(redis.call('hlen', lock) == 1 and redis.call('hgetall', lock) or { '', '' })
     if refusal or redis.call('pttl', lock) == -1 then
         return redis.error_reply('HASPLOCK the key is a hash, but no read/write lock: that has a field "mode". ' ..

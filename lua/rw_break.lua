@@ -1,7 +1,7 @@
 --[[ rw_break: one half of a read/write lock: held by anybody, or by the holder that is named -> the next waiters', or
      free; or, taken from one of several readers, held by the others
 
-  KEYS[1] lock   hash: part_rw
+  KEYS[1] lock   hash: include_rw
   KEYS[2] queue  zset: see rw_acquire
   ARGV[1] mode   "read": taken from all readers, or from the one that is named; "write": from the writer, with the reads
                  that it has beside
@@ -19,10 +19,10 @@
 local lock, queue = KEYS[1], KEYS[2]
 local wanted, only = ARGV[1], ARGV[2]
 
---# part_held
---# part_rw_held
---# part_queue
---# part_rw
+--# include_held
+--# include_rw_held
+--# include_queue
+--# include_rw
 
 local held, holder = redis.call('hgetall', lock), nil
 local refusal = no_rw_lock(held)

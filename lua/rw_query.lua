@@ -1,6 +1,6 @@
 --[[ rw_query: what the server knows about one half of a read/write lock. Changes nothing. Answers as lock_query
 
-  KEYS[1] lock   hash: part_rw
+  KEYS[1] lock   hash: include_rw
   KEYS[2] queue  zset: see rw_acquire
   ARGV[1] kind   "r": its readers; "w": its writer
   ARGV[2] max    how many waiters to name
@@ -15,10 +15,10 @@
 local lock, queue = KEYS[1], KEYS[2]
 local kind, max = ARGV[1], tonumber(ARGV[2])
 
---# part_held
---# part_rw_held
---# part_queue
---# part_rw
+--# include_held
+--# include_rw_held
+--# include_queue
+--# include_rw
 
 local held, holder, count = redis.call('hgetall', lock), '', 0
 local refusal = no_rw_lock(held)

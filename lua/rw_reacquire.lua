@@ -1,7 +1,7 @@
 --[[ rw_reacquire: held to read by `hold` -> the same with `count`, ttl at least lease. As lock_reacquire, which serves
      a writer
 
-  KEYS[1] lock   hash: part_rw
+  KEYS[1] lock   hash: include_rw
   KEYS[2] own    the reader's lease
   ARGV[1] hold   "<client id>:<hold id>"
   ARGV[2] count  set, not added: running twice equals running once

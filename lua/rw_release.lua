@@ -2,14 +2,14 @@
      holder, held to read (a downgrade). In the queue -> removed. The only script that gives anything back, as
      lock_release
 
-  KEYS[1] lock      hash: part_rw
+  KEYS[1] lock      hash: include_rw
   KEYS[2] queue     zset: see rw_acquire
   KEYS[3] own       a reader's: its lease
   ARGV[1] hold      "<client id>:<hold id>"
   ARGV[2] kind      "r": it reads; "w": it writes
   ARGV[3] yield_ms  > 0: if that frees the lock, and the channel has subscribers, it is left to them for so long. 0, or
                     none: not
-  ARGV[4] void_ms   > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
+  ARGV[4] tombstone_ms   > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                     0, or none: no tombstone
   ARGV[5] member    it may have this ticket in the queue; none: it has not
 
@@ -17,27 +17,27 @@
           2         its ticket was in the queue, and is removed
           0         neither: expired, broken, released before, or never acquired
   Twice   the second run answers 0 and changes nothing but the tombstone's age
-  Wakes   the next writer, or all readers before the next writer: they hold the lock when the message comes (part_rw),
-          one message for each client. Redisson's waiters, on the channel, if the lock is free or to be read now, or if
-          its ttl got shorter than what they know. The first waiter, if only readers of Redisson's are left before it:
-          it has to subscribe
+  Wakes   the next writer, or all readers before the next writer: they hold the lock when the message comes
+          (include_rw), one message for each client. Redisson's waiters, on the channel, if the lock is free or to be
+          read now, or if its ttl got shorter than what they know. The first waiter, if only readers of Redisson's are
+          left before it: it has to subscribe
   Order   a downgrade writes the mode first, which a full server refuses; then nothing was changed. Else the first write
           is one that a full server still allows. It is a call: if it is refused, the reply is that error. After it
           every call is a pcall; publish comes last
   Clock   the server's own, for tombstones and a yield window
   Source  Redisson's RReadWriteLock, its unlocks ]]
 local lock, queue, own = KEYS[1], KEYS[2], KEYS[3]
-local hold, kind, yield_ms, void_ms = ARGV[1], ARGV[2], tonumber(ARGV[3] or '0'), tonumber(ARGV[4] or '0')
+local hold, kind, yield_ms, tombstone_ms = ARGV[1], ARGV[2], tonumber(ARGV[3] or '0'), tonumber(ARGV[4] or '0')
 local member = ARGV[5]
 local field = kind == 'w' and hold .. ':write' or hold
 
 local done, fields = redis.call('hexists', lock, field), redis.call('hlen', lock)
-if done == 0 and void_ms == 0 and not member then
+if done == 0 and tombstone_ms == 0 and not member then
     return 0
 end
 
---# part_queue
---# part_rw
+--# include_queue
+--# include_rw
 
 local ttl = redis.call('pttl', lock)
 ttl = ttl < 0 and math.huge or ttl
@@ -64,10 +64,10 @@ local freed = now_left == 0
 local score = member and redis.pcall('zscore', queue, member)
 local write = done == 1 and redis.pcall or redis.call -- as the first write it says so if the server refuses it
 local left = member and write('zrem', queue, member) == 1
-if void_ms > 0 then
+if tombstone_ms > 0 then
     local now = now_ms()
-    write('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
-    add(queue, 2e15 + now, hold, void_ms)
+    write('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - tombstone_ms))
+    add(queue, 2e15 + now, hold, tombstone_ms)
 end
 
 if freed and yield_ms > 0 and listeners() > 0 then -- for yield_ms the lock is left to the subscribers

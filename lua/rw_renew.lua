@@ -1,7 +1,7 @@
 --[[ rw_renew: each lock that is held to read by its hold -> the same with ttl at least its lease. As lock_renew, which
      serves writers
 
-  KEYS[i]       lock i     hash: part_rw; up to about 100 in a call
+  KEYS[i]       lock i     hash: include_rw; up to about 100 in a call
   KEYS[n + i]   own i      the reader's lease
   ARGV[i]       hold i     "<client id>:<hold id>"
   ARGV[n + i]   lease i    ms; n locks. Those left out at the end equal the last one given

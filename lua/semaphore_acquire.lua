@@ -2,10 +2,10 @@
      a ticket in the queue
 
   KEYS[1] key      string: free permits, may be negative; none: 0
-  KEYS[2] queue    zset: tickets and notes (part_permits)
+  KEYS[2] queue    zset: tickets and notes (include_permits)
   ARGV[1] n        permits, >= 1
   ARGV[2] hold     "<client id>:<hold id>", new for every acquire, the same in all its attempts
-  ARGV[3] settled  hold ids of this client whose notes are needed no more, with spaces between; ""
+  ARGV[3] drop_notes  hold ids of this client whose notes are needed no more, with spaces between; ""
   ARGV[4] member   its ticket, the same in all attempts; "": one try
 
   Returns hold                  taken, by this run or by an earlier attempt
@@ -20,10 +20,10 @@
   Clock   the server's own
   Source  key and value are Redisson's RSemaphore; the rest is hasplock's (docs/protocol.md) ]]
 local key, queue = KEYS[1], KEYS[2]
-local n, hold, settled, member = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local n, hold, drop_notes, member = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
---# part_number
---# part_permits
+--# include_number
+--# include_permits
 
 local listens = 'listens ' .. string.match(hold, '^(.*):')
 local notes = redis.pcall('zmscore', queue, hold, member, 'open', listens)
@@ -51,7 +51,7 @@ end
 if left >= n then
     redis.call('incrby', key, '-' .. ARGV[1])
     note(queue, 3e15, hold) -- before what is removed, which would end the queue and its ttl with it
-    remove(queue, place > 0 and member or nil, settled, hold)
+    remove(queue, place > 0 and member or nil, drop_notes, hold)
     if place > 0 and not called then
         call_next(key, queue, left - n)
     end
@@ -77,7 +77,7 @@ local function ticket_position()
     return position
 end
 
-remove(queue, nil, settled, hold)
+remove(queue, nil, drop_notes, hold)
 local position = member ~= '' and ticket_position() or -1
 local noted = tonumber(notes[4] or 0) - 5e15 - now
 if (position == 0 or position == 1) and (noted < -500 or noted > AHEAD_MS) then -- it will listen

@@ -1,7 +1,7 @@
 --[[ semaphore_change: what needs no waiting
 
   KEYS[1] key      string: free permits, may be negative; none: 0
-  KEYS[2] queue    zset: tickets and notes (part_permits)
+  KEYS[2] queue    zset: tickets and notes (include_permits)
   ARGV[1] what     release      n more. It creates the semaphore
                    release_if   the same, if the semaphore exists
                    settle       only drops notes
@@ -13,7 +13,7 @@
   ARGV[2] n        permits
   ARGV[3] hold     "<client id>:<hold id>", new for every call, the same in all attempts of a release
   ARGV[4] channel  of the semaphore; Redisson's waiters subscribe to it
-  ARGV[5] settled  hold ids of this client whose notes are needed no more, with spaces between; ""
+  ARGV[5] drop_notes  hold ids of this client whose notes are needed no more, with spaces between; ""
   ARGV[6] ttl      ms, of try_set
   ARGV[7] yield_ms > 0, of a release: if one of Redisson's clients listens to the channel, the free permits are left to
                    such clients for so long (yield window). 0, or none: this release opens none
@@ -27,10 +27,11 @@
   Order   the first write of a release is one that a full server still allows
   Source  key, channel and message are Redisson's RSemaphore ]]
 local key, queue, what = KEYS[1], KEYS[2], ARGV[1]
-local n, hold, channel, settled, ttl, yield_ms = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7] or '0')
+local n, hold, channel, drop_notes, ttl = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local yield_ms = tonumber(ARGV[7] or '0')
 
---# part_number
---# part_permits
+--# include_number
+--# include_permits
 
 local free, refusal = permits(key)
 if refusal then
@@ -41,7 +42,7 @@ if what == 'get' then
 elseif what == 'delete' then
     return redis.call('del', key)
 elseif what == 'settle' then
-    remove(queue, nil, settled, hold)
+    remove(queue, nil, drop_notes, hold)
     drop_if_idle(queue)
     return 1
 elseif what == 'drain' then
@@ -57,7 +58,7 @@ if release and notes[1] then
     return 1
 end
 if (what == 'try_set' or what == 'release_if') and redis.call('exists', key) == (what == 'try_set' and 1 or 0) then
-    remove(queue, nil, settled, hold)
+    remove(queue, nil, drop_notes, hold)
     return 0
 end
 local sum = what == 'try_set' and tonumber(n) or free + tonumber(n)
@@ -69,7 +70,7 @@ if release then
     redis.call('zrem', queue, hold) -- nothing: a full server allows this write, and then the rest
     redis.call('incrby', key, n)
     note(queue, 3e15, hold)
-    remove(queue, nil, settled, hold)
+    remove(queue, nil, drop_notes, hold)
 elseif ttl ~= '0' then
     redis.call('set', key, n, 'px', ttl)
 else

@@ -1,7 +1,7 @@
 --[[ semaphore_confirm: the note that `hold` has taken is written again, so that replicas which have it have the rest
 
   KEYS[1] key      string: free permits
-  KEYS[2] queue    zset: tickets and notes (part_permits)
+  KEYS[2] queue    zset: tickets and notes (include_permits)
   ARGV[1] hold     "<client id>:<hold id>"
 
   Returns hold     it has taken
@@ -12,8 +12,8 @@
   Source  hasplock's own ]]
 local queue, hold = KEYS[2], ARGV[1]
 
---# part_number
---# part_permits
+--# include_number
+--# include_permits
 
 if tonumber(redis.call('zscore', queue, hold) or 0) < 3e15 then
     return 0

@@ -2,11 +2,11 @@
      may have taken, or may take still
 
   KEYS[1] key      string: free permits
-  KEYS[2] queue    zset: tickets and notes (part_permits)
+  KEYS[2] queue    zset: tickets and notes (include_permits)
   ARGV[1] n        permits
   ARGV[2] hold     "<client id>:<hold id>"
   ARGV[3] channel  of the semaphore; Redisson's waiters subscribe to it
-  ARGV[4] void_ms  > 0: an attempt of the acquire may still be on its way: leave a tombstone; 0: no tombstone
+  ARGV[4] tombstone_ms  > 0: an attempt of the acquire may still be on its way: leave a tombstone; 0: no tombstone
   ARGV[5] member   its ticket, if it may have one, else ""
 
   Returns 1        it had taken, and n permits more are free. If the semaphore was deleted meanwhile it stays so
@@ -18,10 +18,10 @@
   Clock   the server's own
   Source  channel and message are Redisson's RSemaphore ]]
 local key, queue = KEYS[1], KEYS[2]
-local n, hold, channel, void_ms, member = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local n, hold, channel, tombstone_ms, member = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
---# part_number
---# part_permits
+--# include_number
+--# include_permits
 
 local notes = redis.call('zmscore', queue, hold, 'open')
 local mark = tonumber(notes[1] or 0)
@@ -31,7 +31,7 @@ if refusal then
 end
 redis.call('zrem', queue, hold)
 local left = member ~= '' and redis.pcall('zrem', queue, member) == 1
-if void_ms > 0 then
+if tombstone_ms > 0 then
     note(queue, 2e15, hold)
 end
 local taken = mark >= 3e15

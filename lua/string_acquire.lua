@@ -5,7 +5,7 @@
   KEYS[2] queue    zset: tickets and tombstones, as of a plain lock (lock_acquire)
   ARGV[1] lease    ms, >= 1
   ARGV[2] hold     "<client id>:<hold id>", new for every acquire, the same in all its attempts
-  ARGV[3] member   its ticket (part_pass), the same in all attempts; none: one try
+  ARGV[3] member   its ticket (include_pass), the same in all attempts; none: one try
 
   Returns hold                  acquired, or held before: the ttl was set to at least lease in this very run
           -1                    this hold has a tombstone: it has ended, and a late attempt must not revive it
@@ -26,7 +26,7 @@ if redis.call('exists', lock, queue) == 0 then
     return hold
 end
 
---# part_ticket
+--# include_ticket
 
 local void = redis.pcall('zmscore', queue, hold, member or '')
 if void.err then
@@ -43,9 +43,9 @@ if holder == hold then
     return hold
 end
 
---# part_string
---# part_queue
---# part_pass
+--# include_string
+--# include_queue
+--# include_pass
 
 if holder then
     local ttl, position = redis.call('pttl', lock), take_ticket(void[2])

@@ -14,9 +14,9 @@
   Order   a key that is no string is refused before the first write; del is allowed on a full server ]]
 local lock, queue, only = KEYS[1], KEYS[2], ARGV[1]
 
---# part_string
---# part_queue
---# part_pass
+--# include_string
+--# include_queue
+--# include_pass
 
 local holder = redis.call('get', lock)
 if not holder then

@@ -6,12 +6,12 @@
 
   Returns {ttl, -1, holder, count, waiters, {member...}}
           ttl      in ms; -1: held without ttl; -2: free (holder "", count 0)
-          waiters  number of tickets, and the first of them as they are in the queue (part_pass)
+          waiters  number of tickets, and the first of them as they are in the queue (include_pass)
           WRONGTYPE ... the key is no string
   Wakes   nobody ]]
 local lock, queue = KEYS[1], KEYS[2]
 
---# part_string
+--# include_string
 
 local holder = redis.call('get', lock)
 local waiters = redis.pcall('zcount', queue, 1, 1e15)

@@ -4,7 +4,7 @@
   KEYS[1] lock     string: the holder's token
   KEYS[2] queue    zset: see string_acquire
   ARGV[1] hold     "<client id>:<hold id>"
-  ARGV[2] void_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
+  ARGV[2] tombstone_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                    0, or none: no tombstone
   ARGV[3] member   its ticket, if it may have one
 
@@ -17,16 +17,16 @@
   Order   the first write is one that a full server still allows. It is a call: if it is refused, the reply is that
           error. After it every call is a pcall; publish comes last
   Clock   the server's own, to say how long a ticket was in the queue, and to remove tombstones that are older than
-          void_ms ]]
+          tombstone_ms ]]
 local lock, queue = KEYS[1], KEYS[2]
-local hold, void_ms, member = ARGV[1], ARGV[2], ARGV[3]
+local hold, tombstone_ms, member = ARGV[1], ARGV[2], ARGV[3]
 
 local popped
 local holder = redis.call('get', lock)
 if holder == hold then
     redis.call('del', lock)
 end
-if not void_ms then -- the usual case; fast if the queue is empty, or the first waiter is alive
+if not tombstone_ms then -- the usual case; fast if the queue is empty, or the first waiter is alive
     if holder ~= hold then
         return 0
     end
@@ -34,8 +34,8 @@ if not void_ms then -- the usual case; fast if the queue is empty, or the first 
     if popped.err or not popped[1] then
         return 1
     end
-    -- Short form of part_pass: making the functions below costs more than the rest of a run. The clock is read before
-    -- the ttl is set, as there
+    -- Short form of include_pass: making the functions below costs more than the rest of a run. The clock is read
+    -- before the ttl is set, as there
     local field, client, id, ttl = string.match(popped[1], '^(([^:]+):(%d+)) (%d+) %d+ %d+ %d+$')
     local inbox = client and 'hasplock_inbox:' .. client
     if inbox and (redis.pcall('pubsub', 'numsub', inbox)[2] or 0) > 0 then
@@ -49,19 +49,19 @@ if not void_ms then -- the usual case; fast if the queue is empty, or the first 
     end
 end
 
---# part_string
---# part_queue
---# part_pass
+--# include_string
+--# include_queue
+--# include_pass
 
-void_ms = tonumber(void_ms or 0)
+tombstone_ms = tonumber(tombstone_ms or 0)
 local score = member and redis.pcall('zscore', queue, member)
 local write = holder == hold and redis.pcall or redis.call -- as the first write it says so if the server refuses it
 local left = member and write('zrem', queue, member) == 1
 
-if void_ms > 0 then
+if tombstone_ms > 0 then
     local now = now_ms()
-    write('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - void_ms))
-    add(queue, 2e15 + now, hold, void_ms)
+    write('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - tombstone_ms))
+    add(queue, 2e15 + now, hold, tombstone_ms)
 end
 
 if holder == hold then

@@ -154,8 +154,8 @@ static void close_fd(int fd)
 /* Parts that were never made are zero, and their destroyers accept that. */
 static void free_client(hlk_client *client)
 {
-    if (client->part)
-        client->part->fini(client->part);
+    if (client->topology)
+        client->topology->fini(client->topology);
     for (unsigned i = 0; i < client->node_count; i++) {
         hlk_cluster_free(client->nodes[i].cluster);
         hlk_node_fini(&client->nodes[i]);
@@ -304,7 +304,7 @@ static enum hlk_status connect_now(hlk_client *client, struct hlk_error *error)
     return status;
 }
 
-/* What is owed to Redis still is settled before the events thread goes: completions are told by it. */
+/* Pending releases are settled before the events thread ends: it runs their completions. */
 static void stop_threads(hlk_client *client)
 {
     hlk_client_each_server(client, hlk_node_disconnect);
@@ -480,8 +480,8 @@ void hlk_client_close(hlk_client *client)
     wait_for_requests(client);
     struct releasing releasing = { client, hlk_clock_ms() + client->reply_timeout_ms };
     hlk_entry_table_each(&client->table, release_one, &releasing);
-    if (client->part)
-        client->part->close(client->part, client);
+    if (client->topology)
+        client->topology->close(client->topology, client);
     hlk_holder_unwatch(&client->table); /* now no thread that ends is a holder any more */
     for (unsigned i = 0; i < client->node_count; i++)
         hlk_releases_start_all(&client->nodes[i].releases);

@@ -10,17 +10,17 @@
 
 #define HLK_RECONNECT_TIMEOUT_MS 10000
 
-struct hlk_wait_entry {                 /* whoever waits for a lock: told when the client is closed */
+struct hlk_wait_entry {                 /* of a thread that waits for a lock: close wakes it */
     struct hlk_list link;               /* under waits_mu */
     void (*wake)(struct hlk_wait_entry *entry);
 };
 
 /* What a topology adds to a client; close and fini run once, in this order, if it is set. */
-struct hlk_client_part {
+struct hlk_client_topology {
     const struct hlk_lock_group *locks; /* what its locks do (api/handle.h) */
     char shown[32];                     /* in errors, instead of one server's URL */
-    void (*close)(struct hlk_client_part *part, hlk_client *client);    /* what is held is to be released */
-    void (*fini)(struct hlk_client_part *part);                         /* the loop has ended */
+    void (*close)(struct hlk_client_topology *topology, hlk_client *client);    /* what is held is to be released */
+    void (*fini)(struct hlk_client_topology *topology);                         /* the loop has ended */
 };
 
 struct hlk_client {
@@ -41,7 +41,7 @@ struct hlk_client {
     struct hlk_node *nodes;             /* one for each server; read-only after open, like the next two */
     unsigned node_count;
     hlk_route *route;
-    struct hlk_client_part *part;       /* NULL: none; set before anybody else knows the client */
+    struct hlk_client_topology *topology;       /* NULL: none; set before anybody else knows the client */
     struct hlk_events events;
     struct hlk_entry_table table;
 

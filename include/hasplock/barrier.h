@@ -49,7 +49,7 @@ HLK_API unsigned hlk_barrier_parties(const hlk_barrier *barrier);
  * HLK_BROKEN       another party left before all had arrived, or the barrier was reset, or its data was lost: the text
  *                  says who and why. The caller no longer counts as arrived
  * HLK_BUSY         wait_ms is 0, and others are missing; or no answer came. The caller no longer counts as arrived,
- *                  and whoever waited gets HLK_BROKEN
+ *                  and those that waited get HLK_BROKEN
  * HLK_TIMEOUT      others were missing in all of wait_ms. Likewise
  * HLK_E_CONNECT    no server within reconnect_timeout_ms. Likewise, within the lease
  * HLK_E_SERVER     also: others wait there for another number of parties; nothing was changed
@@ -60,7 +60,7 @@ HLK_API unsigned hlk_barrier_parties(const hlk_barrier *barrier);
 HLK_API HLK_MUST_USE enum hlk_status hlk_barrier_await(hlk_barrier *barrier, int64_t wait_ms, unsigned *index);
 
 /* The same with the options of lock.h: wait_ms, cancel, HLK_ACQUIRE_EINTR; lease_ms must be 0. Also returns
- * HLK_INTERRUPTED: the caller no longer counts as arrived, and whoever waited gets HLK_BROKEN. */
+ * HLK_INTERRUPTED: the caller no longer counts as arrived, and those that waited get HLK_BROKEN. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_barrier_await_with(hlk_barrier *barrier, const struct hlk_acquire_opts *opts,
                                                             unsigned *index);
 

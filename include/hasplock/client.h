@@ -1,9 +1,10 @@
-/* client.h - a connection of one process to one Redis server, and the options that apply to all its locks.
+/* client.h - the connections of one process to Redis, and the options that apply to all its locks.
  *
- * Open one client per process and server, share it between all threads, and close it at the end. A client has one
- * command connection and one subscriber connection, however many locks and threads use it. It starts two threads, with
- * all signals blocked: the first renews leases, and reads the subscriber connection when no waiting thread does; the
- * second runs your callbacks.
+ * Redis is one server, the master that sentinels name, a cluster, or several masters (redlock://): the URL says which.
+ * Open one client per process and URL, share it between all threads, and close it at the end. A client has one command
+ * connection and one subscriber connection to each server, however many locks and threads use it. It starts two
+ * threads, with all signals blocked: the first renews leases, and reads the subscriber connection when no waiting
+ * thread does; the second runs your callbacks.
  *
  * fork(): in the child, every call on the client returns HLK_E_FORKED and sends nothing. The parent is not affected.
  * The child may call hlk_client_close, which frees nothing, and open a client of its own. All descriptors are

@@ -25,7 +25,7 @@
  *
  * HLK_LOCK_STRING is the lock of many other libraries: SET name token NX PX ttl. Among clients of hasplock a release
  * gives the lock to the first in the queue, as above. Others have no queue and send no message: behind one of them the
- * first waiter asks again after pauses (backoff_min_ms), and whoever asks first when it is free has it. It has no
+ * first waiter asks again after pauses (backoff_min_ms), and the first one that asks when it is free has it. It has no
  * fencing tokens.
  *
  * HLK_LOCK_PERMIT: see permits.h. The format of the other kinds in Redis is that of Redisson's RLock: Java and C
@@ -161,7 +161,7 @@ HLK_API enum hlk_status hlk_lock_release(hlk_lock *lock);
  * Any thread that holds the lock. Blocks for up to reconnect_timeout_ms + reply_timeout_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms);
 
-/* Takes the lock from its holder, whoever that is, and gives it to the next waiter. For operators. A holder whose
+/* Takes the lock from any holder, and gives it to the next waiter. For operators. A holder whose
  * client listens gets HLK_EVENT_LOST at once: it was opened with HLK_OPEN_LISTEN (client.h), waits for a lock, or did
  * in the last 10 s. Any other holder learns of it by its next renewal. HLK_OK. HLK_NOT_HOLDER: nobody held the lock.
  * HLK_E_SERVER: also for a hash that is no lock; it stays. HLK_E_UNSURE: sent, not answered, not repeated.

@@ -18,8 +18,8 @@
  * of its members. Redisson's clients have no such order, nor have callers who hold one of the locks already. So a
  * caller that holds some members waits for the next one for 1 to 1.5 s only. Then it gives all back and waits for that
  * one while it holds nothing, with a new place in its queue. When it has that one, it tries the others once. If one of
- * them is busy, it gives all back and begins again. Whoever holds a member and waits for an earlier one in the order of
- * names waits for up to 1.5 s for each multilock that is before it in the queue of that one.
+ * them is busy, it gives all back and begins again. A caller that holds a member and waits for an earlier one in the
+ * order of names waits for up to 1.5 s for each multilock that is before it in the queue of that one.
  *
  * HLK_NOWAIT tries the members one after the other in that order, by a round trip each. If several callers try the same
  * members at the same time, one of them gets all.

@@ -1,4 +1,4 @@
-/* acquire_op.h - one acquire on its way, whoever drives it: a blocked thread (api/lock.c) or completions
+/* acquire_op.h - one acquire on its way, driven by a blocked thread (api/lock.c) or by completions
  * (api/async_acquire.c).
  *
  * It has a waiter in the local queue, a command to Redis, listeners at the lock's channels, and a cancel object.

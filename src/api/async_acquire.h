@@ -1,5 +1,5 @@
 /* async_acquire.h - an acquire of a lock on one server without a blocked thread: the driver of api/acquire_step.h for
- * completions. Several of them may be under way for one thread (api/tries.c). */
+ * completions. Several of them may be under way for one thread (api/try_all.c). */
 #ifndef HLK_API_ASYNC_ACQUIRE_H
 #define HLK_API_ASYNC_ACQUIRE_H
 

@@ -1,6 +1,6 @@
 /* async_driver.h - runs the steps of an acquire without a blocked thread, and its completion.
  *
- * Events come from the loop, from whoever reads a connection, and from a cancel. They are bits. The thread that sets a
+ * Events come from the loop, from the reader of a connection, and from a cancel. They are bits. The thread that sets a
  * bit runs the steps, unless another one does. So steps never overlap, and no mutex is held during their I/O. */
 #ifndef HLK_API_ASYNC_DRIVER_H
 #define HLK_API_ASYNC_DRIVER_H

@@ -91,25 +91,24 @@ static enum hlk_status async_release_release(hlk_lock *lock, hlk_done_fn *done, 
     released->ctx = ctx;
     struct hlk_release_record record;
     switch (hlk_entry_release(lock->entry, hlk_lock_holder(lock, self).id, &record)) {
-    case HLK_LET_LAST:
+    case HLK_VERDICT_LAST:
         hlk_handle_retain(&lock->handle);
         released->handle = hlk_entry_handle(lock->entry);
         start_release(lock, released, &record);
         return HLK_OK;
-    case HLK_LET_WRITE:
+    case HLK_VERDICT_WRITE:
         hlk_lock_write_count(lock, record.h, record.count);
         break;
-    case HLK_LET_PASSED:
+    case HLK_VERDICT_PASSED:
         HLK_COUNT(&lock->client->table, released);
         break;
-    case HLK_LET_NESTED:
+    case HLK_VERDICT_NESTED:
         break;
-    case HLK_LET_LOST:
+    case HLK_VERDICT_LOST:
         hlk_mem_free(released);
-        return hlk_lock_fail(lock, "release", HLK_LOST, "the hold was lost (%s); it is off this holder's account now",
-                             record.why);
-    case HLK_LET_UNSURE:
-    case HLK_LET_NOT_HOLDER:
+        return hlk_lock_fail(lock, "release", HLK_LOST, "the hold was lost (%s); this release was counted", record.why);
+    case HLK_VERDICT_UNSURE:
+    case HLK_VERDICT_NOT_HOLDER:
         hlk_mem_free(released);
         return hlk_lock_not_held(lock, "release");
     }

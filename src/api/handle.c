@@ -38,7 +38,7 @@ enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum 
     hlk_text_add_quoted(&text, hlk_lock_text(lock), hlk_lock_text_len(lock), 128);
     if (!lock->is_multilock)
         hlk_text_add(&text, " at %s",
-                     hlk_lock_group(lock) ? lock->client->part->shown : hlk_lock_node(lock)->endpoint.url.shown);
+                     hlk_lock_group(lock) ? lock->client->topology->shown : hlk_lock_node(lock)->endpoint.url.shown);
     hlk_text_add(&text, ": ");
     va_list args;
     va_start(args, format);
@@ -124,7 +124,7 @@ static const char *handle_bad_opts(const hlk_client *client, const struct hlk_lo
     const struct hlk_kind *kind = hlk_kind_get(opts->kind);
     if (!kind)
         return unknown_kind;
-    const char *refused = client->part ? client->part->locks->refuse(opts) : NULL;
+    const char *refused = client->topology ? client->topology->locks->refuse(opts) : NULL;
     if (refused)
         return refused;
     if (!client->pubsub && !kind->polls)
@@ -200,7 +200,7 @@ hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const 
 {
     const struct hlk_kind *kind = hlk_kind_get(opts->kind);
     struct hlk_node *node = hlk_client_node(client, name, len);
-    if (client->part || (kind->format->per_holder && !opts->owner))
+    if (client->topology || (kind->format->per_holder && !opts->owner))
         return hlk_lock_make_without_entry(client, name, len, opts);
     hlk_lock *lock = hlk_mem_zalloc(sizeof *lock);
     struct hlk_entry *entry = !lock ? NULL
@@ -348,7 +348,7 @@ static bool show_hold(const hlk_lock *lock, struct hlk_thread *self, uint64_t h)
     return held;
 }
 
-void hlk_lock_view_to_tell(const hlk_lock *lock, struct hlk_view *view)
+void hlk_lock_view_exposing_id(const hlk_lock *lock, struct hlk_view *view)
 {
     struct hlk_thread *self = hlk_thread_get();
     do
@@ -395,7 +395,7 @@ enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
     buf[0] = '\0';
     if (lock->is_multilock)
         return hlk_lock_fail(lock, "hold id", HLK_E_INVALID, "a multilock has none; each of its members has one");
-    hlk_lock_view_to_tell(lock, &view);
+    hlk_lock_view_exposing_id(lock, &view);
     if (view.lost)
         return hlk_lock_fail(lock, "hold id", HLK_LOST, "the hold was lost (%s)", view.why);
     if (view.count == 0)

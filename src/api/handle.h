@@ -79,7 +79,7 @@ static inline const struct hlk_lock_group *hlk_lock_group(const hlk_lock *lock)
 {
     if (lock->is_multilock)
         return &hlk_multilock_group;
-    return lock->client->part ? lock->client->part->locks : NULL;
+    return lock->client->topology ? lock->client->topology->locks : NULL;
 }
 
 /* NULL: it has none, or was destroyed. */
@@ -133,7 +133,7 @@ struct hlk_entry *hlk_lock_find_entry(const hlk_lock *lock, uint64_t holder);
 /* *view must be zeroed. */
 void hlk_lock_view(const hlk_lock *lock, struct hlk_thread *self, struct hlk_view *view);
 /* What the caller has, whose id is about to be told (hlk_entry_show_hold). */
-void hlk_lock_view_to_tell(const hlk_lock *lock, struct hlk_view *view);
+void hlk_lock_view_exposing_id(const hlk_lock *lock, struct hlk_view *view);
 
 /* The holder through this handle when `self` calls. */
 static inline struct hlk_holder hlk_lock_holder(const hlk_lock *lock, struct hlk_thread *self)
@@ -174,7 +174,7 @@ struct hlk_send_limits {           /* limits of a short command; all 0: reconnec
 /* Sends `command` and gives the answer to `read`. Its script and arguments are set, and its pipeline only where it is
  * about no lock, or about one over several servers. Limits NULL: all 0. Faults set the thread's error. Blocks. */
 enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struct hlk_command *command,
-                              const struct hlk_send_limits *patience, void (*read)(const struct hlk_command *cmd,
+                              const struct hlk_send_limits *limits, void (*read)(const struct hlk_command *cmd,
                               void *ctx), void *ctx);
 
 /* A command that is answered by a number, 0 or more, which is the reply or the first element of it. `changes`: not the
@@ -200,7 +200,7 @@ enum hlk_status hlk_lock_not_broken(const hlk_lock *lock, const char *only, cons
 /* Writes count and lease (0: unchanged) of a hold. HLK_OK, HLK_LOST (reported), HLK_NOT_HOLDER (its owner's other
  * thread has released it meanwhile), or a fault, with the thread's error set. */
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
-                                   const struct hlk_send_limits *patience);
+                                   const struct hlk_send_limits *limits);
 /* Turns the outcome of a release into the status for the releaser, with the reason in *error. Counts it, and reports a
  * loss that it has revealed. */
 enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *pending, struct hlk_entry *e,

@@ -56,7 +56,7 @@ static void read_state(const struct hlk_command *cmd, void *ctx)
 static uint64_t hold_of_caller(const hlk_lock *lock)
 {
     struct hlk_view view;
-    hlk_lock_view_to_tell(lock, &view);
+    hlk_lock_view_exposing_id(lock, &view);
     return view.lost || view.count == 0 ? 0 : view.h;
 }
 
@@ -116,7 +116,7 @@ static void copy_text(char *to, size_t size, const char *from, size_t len)
     to[len] = '\0';
 }
 
-/* "<client id>:<hold id> <ttl> <tokens> <floor> <since>" (part_pass.lua). A foreign one is kept as it is. */
+/* "<client id>:<hold id> <ttl> <tokens> <floor> <since>" (include_pass.lua). A foreign one is kept as it is. */
 static void read_waiter(const redisReply *member, struct hlk_waiter *out)
 {
     const char *colon = member->str ? strrchr(member->str, ':') : NULL;

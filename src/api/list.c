@@ -144,7 +144,8 @@ enum hlk_status hlk_lock_list(hlk_client *client, struct hlk_list_opts *given, h
     hlk_lock *handle = hlk_lock_make(client, name, strlen(name), &kind);
     if (!handle)
         return hlk_last_set(HLK_E_NOMEM, "list: no memory");
-    status = client->part ? client->part->locks->list(handle, &opts, fn, ctx) : list_servers(handle, &opts, fn, ctx);
+    status =
+        client->topology ? client->topology->locks->list(handle, &opts, fn, ctx) : list_servers(handle, &opts, fn, ctx);
     hlk_lock_destroy(handle);
     opts.prefix = given->prefix;
     opts.max_keys = given->max_keys;

@@ -1,22 +1,22 @@
 /* Acquires all members of a multilock, or none, blocking: a thread that does what the plan says. */
 #include "api/multilock_plan.h"
-#include "api/tries.h"
+#include "api/try_all.h"
 
 #include "base/nocancel.h"
 
 #include <pthread.h>
 
-_Static_assert(HLK_MULTILOCK_MAX <= HLK_GLANCE_MAX, "all members may be on connections of their own");
+_Static_assert(HLK_MULTILOCK_MAX <= HLK_MULTI_WAIT_MAX, "all members may be on connections of their own");
 
 struct attempt {
     struct hlk_multilock_plan plan;
-    struct hlk_tries tries;
+    struct hlk_try_all tries;
 };
 
 static void on_multilock_thread_cancel(void *arg)
 {
     struct attempt *a = arg;
-    hlk_tries_end(&a->tries);
+    hlk_try_all_end(&a->tries);
     for (size_t i = a->tries.count; i-- > 0;)
         if (a->tries.status[i] == HLK_OK)
             hlk_multilock_plan_give_back(&a->plan, a->plan.order[a->plan.held + i]);
@@ -29,12 +29,12 @@ static enum hlk_multilock_todo try_all(struct attempt *a)
     struct hlk_acquire_opts opts = plan->opts;
     opts.wait_ms = 0;
     int old = hlk_nocancel_begin();
-    hlk_tries_start(&a->tries, plan->self, &plan->order[plan->held], (unsigned)(plan->count - plan->held), &opts,
-                    plan->deadline_ms);
+    hlk_try_all_start(&a->tries, plan->self, &plan->order[plan->held], (unsigned)(plan->count - plan->held), &opts,
+                      plan->deadline_ms);
     plan->self->cancellable = old == PTHREAD_CANCEL_ENABLE;
-    hlk_tries_wait(&a->tries);
+    hlk_try_all_wait(&a->tries);
     plan->self->cancellable = false;
-    hlk_tries_end(&a->tries);
+    hlk_try_all_end(&a->tries);
     a->tries.count = 0; /* they are the plan's from here on */
     hlk_nocancel_end(old);
     return hlk_multilock_plan_tried(plan, a->tries.status, &a->tries.error);
@@ -60,7 +60,7 @@ static enum hlk_multilock_todo complete(struct hlk_multilock_plan *plan)
 
 static void acquire_all(struct attempt *a, const hlk_lock *multilock, const struct hlk_acquire_opts *opts)
 {
-    enum hlk_multilock_todo todo = hlk_multilock_plan_start(&a->plan, multilock, opts, a->tries.glance.self);
+    enum hlk_multilock_todo todo = hlk_multilock_plan_start(&a->plan, multilock, opts, a->tries.wait.self);
     while (todo != HLK_MULTILOCK_DONE)
         todo = todo == HLK_MULTILOCK_TRY    ? try_all(a)
                : todo == HLK_MULTILOCK_NEXT ? acquire_next(&a->plan)
@@ -76,8 +76,8 @@ enum hlk_status hlk_multilock_acquire(hlk_lock *multilock, const struct hlk_acqu
     a.plan.held = 0;
     a.tries.count = 0;
     atomic_init(&a.tries.pending, 0);
-    a.tries.glance.self = self;
-    a.tries.glance.asleep = a.tries.asleep = false;
+    a.tries.wait.self = self;
+    a.tries.wait.asleep = a.tries.asleep = false;
     a.tries.client_count = 0;
     pthread_cleanup_push(on_multilock_thread_cancel, &a);
     acquire_all(&a, multilock, opts);

@@ -1,5 +1,5 @@
 /* Releases all members of a multilock, at once. */
-#include "api/glance.h"
+#include "api/multi_wait.h"
 #include "api/multilock.h"
 #include "api/outcome.h"
 #include "api/release.h"
@@ -13,7 +13,7 @@
 
 struct releases {
     const struct hlk_members *members;
-    struct hlk_glance glance;
+    struct hlk_multi_wait wait;
     struct hlk_releasing *begun[HLK_MULTILOCK_MAX]; /* NULL: over */
     bool again;            /* an earlier release is unsure: members that are not held were released by it */
     enum hlk_status worst; /* of all of them (api/outcome.h) */
@@ -47,9 +47,9 @@ static void begin_releases(struct releases *releases, size_t i)
     hlk_lock *member = releases->members->locks[i];
     const struct hlk_node *server =
         hlk_node_of(hlk_lock_node(member), hlk_lock_text(member), hlk_lock_text_len(member));
-    if (hlk_glance_add(&releases->glance, server->pipeline))
+    if (hlk_multi_wait_add(&releases->wait, server->pipeline))
         hlk_pipeline_hold_back(server->pipeline, true);
-    enum hlk_status status = hlk_release_begin(member, releases->glance.self, &releases->begun[i]);
+    enum hlk_status status = hlk_release_begin(member, releases->wait.self, &releases->begun[i]);
     if (!releases->begun[i])
         note_release(releases, i, status);
 }
@@ -62,7 +62,7 @@ static void wait_for_all(struct releases *releases)
         int64_t until = hlk_clock_after(now, members->locks[i]->client->reply_timeout_ms);
         at_ms = until > at_ms ? until : at_ms;
     }
-    hlk_glance_wait(&releases->glance, hlk_glance_spin_ns(&releases->glance), at_ms);
+    hlk_multi_wait_run(&releases->wait, hlk_multi_wait_spin_ns(&releases->wait), at_ms);
 }
 
 /* A member over several masters is released when the others are on their way. */
@@ -71,18 +71,18 @@ static void release_all(struct releases *releases)
     const struct hlk_members *members = releases->members;
     for (size_t i = 0; i < members->count && !releases->again; i++)
         releases->again =
-            !hlk_lock_group(members->locks[i]) && hlk_release_is_unsure(members->locks[i], releases->glance.self);
+            !hlk_lock_group(members->locks[i]) && hlk_release_is_unsure(members->locks[i], releases->wait.self);
     for (size_t i = members->count; i-- > 0;)
         if (!hlk_lock_group(members->locks[i]))
             begin_releases(releases, i);
-    hlk_glance_hold_back(&releases->glance, false); /* all leave in one write */
+    hlk_multi_wait_hold_back(&releases->wait, false); /* all leave in one write */
     for (size_t i = members->count; i-- > 0;)
         if (hlk_lock_group(members->locks[i]))
             note_release(releases, i, hlk_lock_release(members->locks[i]));
     wait_for_all(releases);
     for (size_t i = members->count; i-- > 0;)
         if (releases->begun[i])
-            note_release(releases, i, hlk_release_end(members->locks[i], releases->glance.self, releases->begun[i]));
+            note_release(releases, i, hlk_release_end(members->locks[i], releases->wait.self, releases->begun[i]));
 }
 
 enum hlk_status hlk_multilock_release(hlk_lock *multilock)
@@ -91,9 +91,9 @@ enum hlk_status hlk_multilock_release(hlk_lock *multilock)
     if (!self)
         return hlk_lock_fail(multilock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
     struct releases releases = { .members = multilock->members };
-    releases.glance.self = self;
-    releases.glance.over = all_settled;
-    releases.glance.ctx = &releases;
+    releases.wait.self = self;
+    releases.wait.over = all_settled;
+    releases.wait.ctx = &releases;
     int old = hlk_nocancel_begin(); /* a release sleeps, but is no cancellation point */
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
     release_all(&releases);

@@ -1,4 +1,5 @@
-/* Permits that are named by id: taken for a lease that nobody watches, and given back by whoever knows the id. */
+/* Permits that are named by id: taken for a lease that is not renewed, and given back by any process that knows the id.
+ * */
 #include <hasplock/permits.h>
 
 #include "api/permits.h"
@@ -15,10 +16,10 @@ static enum hlk_status let_go_of(hlk_lock *own)
 {
     struct hlk_release_record record;
     switch (hlk_entry_release(own->entry, own->holder.id, &record)) {
-    case HLK_LET_LAST:
+    case HLK_VERDICT_LAST:
         hlk_entry_release_finish(own->entry);
         return HLK_OK;
-    case HLK_LET_LOST:
+    case HLK_VERDICT_LOST:
         return hlk_lock_fail(own, "take", HLK_LOST, "its lease was over before this call returned");
     default: /* close has given it back */
         return hlk_lock_fail(own, "take", HLK_E_CLOSED, "the client is being closed");

@@ -74,7 +74,7 @@ static void read_permits(const struct hlk_command *cmd, void *ctx)
     struct permits_answer *answer = ctx;
     const redisReply *reply = cmd->call.reply;
     int64_t numbers[3] = { 0 };
-    bool counts = cmd->change == HLK_LEASED_GET;
+    bool counts = cmd->change == HLK_PERMITS_GET;
     answer->understood =
         counts ? reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 : reply->type == REDIS_REPLY_INTEGER;
     answer->done = reply->integer;
@@ -91,7 +91,7 @@ static void read_permits(const struct hlk_command *cmd, void *ctx)
 static enum hlk_status ask(hlk_permits *permits, const char *operation, enum hlk_permits_change change, int64_t number,
                            bool once, struct permits_answer *answer)
 {
-    struct hlk_command cmd = { .type = &hlk_permits_change, .change = change, .count = number };
+    struct hlk_command cmd = { .type = &hlk_permits_command, .change = change, .count = number };
     const struct hlk_send_limits limits = { .once = once };
     enum hlk_status status = hlk_lock_send(permits->permit, operation, &cmd, &limits, read_permits, answer);
     if (status == HLK_OK && !answer->understood)
@@ -105,7 +105,7 @@ enum hlk_status hlk_permits_try_set(hlk_permits *permits, int64_t number)
     struct permits_answer answer = { 0 };
     enum hlk_status status = check_range(permits, operation, number, 0);
     if (status == HLK_OK)
-        status = ask(permits, operation, HLK_LEASED_TRY_SET, number, true, &answer);
+        status = ask(permits, operation, HLK_PERMITS_TRY_SET, number, true, &answer);
     if (status == HLK_OK && !answer.done)
         return hlk_lock_fail(permits->permit, operation, HLK_BUSY, "their number was set already; nothing was changed");
     return status;
@@ -116,7 +116,7 @@ enum hlk_status hlk_permits_set(hlk_permits *permits, int64_t number)
     static const char operation[] = "set permits of";
     struct permits_answer answer = { 0 };
     enum hlk_status status = check_range(permits, operation, number, 0);
-    return status == HLK_OK ? ask(permits, operation, HLK_LEASED_SET, number, false, &answer) : status;
+    return status == HLK_OK ? ask(permits, operation, HLK_PERMITS_SET, number, false, &answer) : status;
 }
 
 enum hlk_status hlk_permits_add(hlk_permits *permits, int64_t number)
@@ -126,7 +126,7 @@ enum hlk_status hlk_permits_add(hlk_permits *permits, int64_t number)
     enum hlk_status status = check_range(permits, operation, number, -(int64_t)HLK_PERMITS_MAX);
     if (status == HLK_OK && number == 0)
         return hlk_lock_fail(permits->permit, operation, HLK_E_INVALID, "0 permits; nothing was sent");
-    return status == HLK_OK ? ask(permits, operation, HLK_LEASED_ADD, number, true, &answer) : status;
+    return status == HLK_OK ? ask(permits, operation, HLK_PERMITS_ADD, number, true, &answer) : status;
 }
 
 enum hlk_status hlk_permits_delete(hlk_permits *permits)
@@ -135,7 +135,7 @@ enum hlk_status hlk_permits_delete(hlk_permits *permits)
     struct permits_answer answer = { 0 };
     enum hlk_status status = hlk_permits_check(permits, operation);
     if (status == HLK_OK)
-        status = ask(permits, operation, HLK_LEASED_DELETE, 0, true, &answer);
+        status = ask(permits, operation, HLK_PERMITS_DELETE, 0, true, &answer);
     if (status == HLK_OK && answer.done < 0)
         return hlk_lock_fail(permits->permit, operation, HLK_BUSY, "permits are held (%lld); nothing was changed",
                              (long long)-answer.done);
@@ -152,7 +152,7 @@ enum hlk_status hlk_permits_query(hlk_permits *permits, struct hlk_permits_state
     if (status == HLK_OK && (!out || out->size < sizeof out->size))
         return hlk_lock_fail(permits->permit, operation, HLK_E_INVALID, "set out->size before the call");
     if (status == HLK_OK)
-        status = ask(permits, operation, HLK_LEASED_GET, 0, false, &answer);
+        status = ask(permits, operation, HLK_PERMITS_GET, 0, false, &answer);
     if (status != HLK_OK)
         return status;
     answer.state.size = out->size;

@@ -189,13 +189,13 @@ static enum hlk_status release_again(hlk_lock *lock, struct hlk_thread *self, st
 }
 
 static enum hlk_status settle_unsure_release(hlk_lock *lock, struct hlk_thread *self, struct hlk_holder holder,
-                                             enum hlk_let_go verdict, const struct hlk_release_record *record)
+                                             enum hlk_release_verdict verdict, const struct hlk_release_record *record)
 {
     enum hlk_status status;
     int old = hlk_nocancel_begin(); /* a release sleeps, but is no cancellation point */
-    if (verdict == HLK_LET_WRITE)
+    if (verdict == HLK_VERDICT_WRITE)
         status = release_write(lock, record);
-    else if (verdict == HLK_LET_UNSURE)
+    else if (verdict == HLK_VERDICT_UNSURE)
         status = release_again(lock, self, holder);
     else
         status = release_last(lock, self, holder, record);
@@ -208,18 +208,17 @@ static enum hlk_status release(hlk_lock *lock, struct hlk_thread *self, struct h
 {
     struct hlk_holder holder = hlk_lock_holder(lock, self);
     struct hlk_release_record record;
-    enum hlk_let_go verdict = hlk_entry_release(lock->entry, holder.id, &record);
-    if (verdict == HLK_LET_LAST && begun)
+    enum hlk_release_verdict verdict = hlk_entry_release(lock->entry, holder.id, &record);
+    if (verdict == HLK_VERDICT_LAST && begun)
         return start_last(lock, &record, NULL, self, begun) ? HLK_OK : HLK_E_NOMEM;
     switch (verdict) {
-    case HLK_LET_NOT_HOLDER:
+    case HLK_VERDICT_NOT_HOLDER:
         return hlk_lock_not_held(lock, "release");
-    case HLK_LET_LOST:
-        return hlk_lock_fail(lock, "release", HLK_LOST, "the hold was lost (%s); it is off this holder's account now",
-                             record.why);
-    case HLK_LET_NESTED:
+    case HLK_VERDICT_LOST:
+        return hlk_lock_fail(lock, "release", HLK_LOST, "the hold was lost (%s); this release was counted", record.why);
+    case HLK_VERDICT_NESTED:
         return HLK_OK;
-    case HLK_LET_PASSED:
+    case HLK_VERDICT_PASSED:
         HLK_COUNT(&lock->client->table, released);
         return HLK_OK;
     default:

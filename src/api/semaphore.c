@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#define OF_NOBODY 0 /* no holder has this number */
+#define LINE_HOLDER 0 /* no holder has this number */
 
 enum hlk_status hlk_semaphore_check(const hlk_semaphore *semaphore, const char *operation, int64_t permits, int64_t min)
 {
@@ -38,7 +38,7 @@ static hlk_semaphore *make_semaphore(hlk_client *client, const char *name, size_
     hlk_lock *lock = semaphore ? hlk_lock_make(client, name, len, opts) : NULL;
     if (lock && (lock->notes = hlk_notes_make())) {
         lock->handle.free = free_lock;
-        semaphore->line = hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, name, len, OF_NOBODY, true);
+        semaphore->line = hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, name, len, LINE_HOLDER, true);
     }
     if (semaphore && semaphore->line) {
         semaphore->lock = lock;
@@ -57,7 +57,7 @@ hlk_semaphore *hlk_semaphore_create(hlk_client *client, const char *name)
     opts.lease_ms = HLK_LEASE_MAX_MS; /* of a call, which ends before */
     if (hlk_client_check(client, operation, name) != HLK_OK)
         return NULL;
-    if (client->part || !client->pubsub) {
+    if (client->topology || !client->pubsub) {
         (void)hlk_last_set(HLK_E_INVALID, "%s: it needs a client with pub/sub, of servers that are one", operation);
         return NULL;
     }
@@ -76,7 +76,7 @@ void hlk_semaphore_destroy(hlk_semaphore *semaphore)
     if (!semaphore || semaphore->lock->client->process != hlk_thread_process())
         return;
     hlk_notes_close(semaphore->lock->notes);
-    hlk_semaphore_settle(semaphore->lock, semaphore->lock->notes);
+    hlk_semaphore_drop_notes(semaphore->lock, semaphore->lock->notes);
     hlk_entry_unref(semaphore->line);
     hlk_lock_destroy(semaphore->lock);
     hlk_mem_free(semaphore);
@@ -155,7 +155,7 @@ struct give_back { /* of the waiter and of the pending release */
     atomic_bool one_has_left; /* the waiter, or the pending release: the next two are set */
     enum hlk_status status;
     struct hlk_error error;
-    char settled[HLK_NOTES_TEXT(HLK_NOTES_SENT)];
+    char drop_notes[HLK_NOTES_TEXT(HLK_NOTES_SENT)];
 };
 
 static void unref_give_back(struct give_back *back)
@@ -188,8 +188,8 @@ static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permit
     atomic_init(&back->refs, 2);
     back->lock = lock;
     hlk_handle_retain(&lock->handle);
-    (void)hlk_notes_take(lock->notes, back->settled, HLK_NOTES_SENT);
-    hlk_semaphore_fill_release(&back->pending, lock, permits, change, back->settled);
+    (void)hlk_notes_take(lock->notes, back->drop_notes, HLK_NOTES_SENT);
+    hlk_semaphore_fill_release(&back->pending, lock, permits, change, back->drop_notes);
     back->pending.settled = on_permits_given_back;
     return back;
 }
@@ -229,7 +229,7 @@ static enum hlk_status release_permits(hlk_semaphore *semaphore, int64_t permits
     if (status != HLK_OK)
         return status;
     hlk_lock *lock = semaphore->lock;
-    if (change == HLK_PERMITS_RELEASE_IF)
+    if (change == HLK_SEMAPHORE_RELEASE_IF)
         hlk_entry_note_given_back(semaphore->line, permits);
     else if (hlk_semaphore_passes(semaphore, permits))
         return HLK_OK;
@@ -249,12 +249,12 @@ static enum hlk_status release_permits(hlk_semaphore *semaphore, int64_t permits
 
 enum hlk_status hlk_semaphore_release(hlk_semaphore *semaphore, int64_t permits)
 {
-    return release_permits(semaphore, permits, HLK_PERMITS_RELEASE);
+    return release_permits(semaphore, permits, HLK_SEMAPHORE_RELEASE);
 }
 
 enum hlk_status hlk_semaphore_release_if_exists(hlk_semaphore *semaphore, int64_t permits)
 {
-    return release_permits(semaphore, permits, HLK_PERMITS_RELEASE_IF);
+    return release_permits(semaphore, permits, HLK_SEMAPHORE_RELEASE_IF);
 }
 
 /* --- short commands --- */
@@ -270,8 +270,8 @@ static enum hlk_status change(hlk_semaphore *semaphore, const char *operation, c
                               int64_t *number)
 {
     struct hlk_command cmd = *given;
-    struct hlk_send_limits limits = { .once = cmd.change != HLK_PERMITS_GET };
-    cmd.type = &hlk_command_permits;
+    struct hlk_send_limits limits = { .once = cmd.change != HLK_SEMAPHORE_GET };
+    cmd.type = &hlk_semaphore_command;
     return hlk_lock_send(semaphore->lock, operation, &cmd, &limits, read_permit_count, number);
 }
 
@@ -286,7 +286,7 @@ enum hlk_status hlk_semaphore_try_set(hlk_semaphore *semaphore, int64_t permits,
         return hlk_lock_fail(semaphore->lock, operation, HLK_E_INVALID, "ttl_ms is negative");
     status =
         change(semaphore, operation,
-               &(struct hlk_command){ .change = HLK_PERMITS_TRY_SET, .count = permits, .lease_ms = ttl_ms }, &made);
+               &(struct hlk_command){ .change = HLK_SEMAPHORE_TRY_SET, .count = permits, .lease_ms = ttl_ms }, &made);
     return status == HLK_OK && !made
                ? hlk_lock_fail(semaphore->lock, operation, HLK_BUSY, "it exists already; nothing was changed")
                : status;
@@ -300,7 +300,7 @@ enum hlk_status hlk_semaphore_add(hlk_semaphore *semaphore, int64_t permits)
     if (status == HLK_OK && permits == 0)
         return hlk_lock_fail(semaphore->lock, operation, HLK_E_INVALID, "0 permits; nothing was sent");
     return status == HLK_OK ? change(semaphore, operation,
-                                     &(struct hlk_command){ .change = HLK_PERMITS_ADD, .count = permits }, &sum)
+                                     &(struct hlk_command){ .change = HLK_SEMAPHORE_ADD, .count = permits }, &sum)
                             : status;
 }
 
@@ -309,7 +309,7 @@ enum hlk_status hlk_semaphore_drain(hlk_semaphore *semaphore, int64_t *drained)
     int64_t number = 0;
     enum hlk_status status = hlk_semaphore_check(semaphore, "drain", 0, 0);
     if (status == HLK_OK)
-        status = change(semaphore, "drain", &(struct hlk_command){ .change = HLK_PERMITS_DRAIN }, &number);
+        status = change(semaphore, "drain", &(struct hlk_command){ .change = HLK_SEMAPHORE_DRAIN }, &number);
     if (drained)
         *drained = number;
     return status;
@@ -321,7 +321,7 @@ enum hlk_status hlk_semaphore_delete(hlk_semaphore *semaphore)
     int64_t deleted = 0;
     enum hlk_status status = hlk_semaphore_check(semaphore, operation, 0, 0);
     if (status == HLK_OK)
-        status = change(semaphore, operation, &(struct hlk_command){ .change = HLK_PERMITS_DELETE }, &deleted);
+        status = change(semaphore, operation, &(struct hlk_command){ .change = HLK_SEMAPHORE_DELETE }, &deleted);
     return status == HLK_OK && !deleted ? hlk_lock_fail(semaphore->lock, operation, HLK_NOT_HOLDER, "it does not exist")
                                         : status;
 }
@@ -331,7 +331,8 @@ enum hlk_status hlk_semaphore_available(hlk_semaphore *semaphore, int64_t *permi
     int64_t number = 0;
     enum hlk_status status = hlk_semaphore_check(semaphore, "available permits of", 0, 0);
     if (status == HLK_OK)
-        status = change(semaphore, "available permits of", &(struct hlk_command){ .change = HLK_PERMITS_GET }, &number);
+        status =
+            change(semaphore, "available permits of", &(struct hlk_command){ .change = HLK_SEMAPHORE_GET }, &number);
     if (permits)
         *permits = number;
     return status;

@@ -44,7 +44,7 @@ struct returned {
     void *ctx;
     enum hlk_status status;
     struct hlk_error error;
-    char settled[HLK_NOTES_TEXT(HLK_NOTES_SENT)];
+    char drop_notes[HLK_NOTES_TEXT(HLK_NOTES_SENT)];
 };
 
 static void free_returned(struct returned *returned)
@@ -97,8 +97,8 @@ static void start_permits_release(hlk_semaphore *semaphore, struct returned *ret
         complete_permits_release(returned, HLK_OK);
         return;
     }
-    (void)hlk_notes_take(lock->notes, returned->settled, HLK_NOTES_SENT);
-    hlk_semaphore_fill_release(&returned->pending, lock, permits, HLK_PERMITS_RELEASE, returned->settled);
+    (void)hlk_notes_take(lock->notes, returned->drop_notes, HLK_NOTES_SENT);
+    hlk_semaphore_fill_release(&returned->pending, lock, permits, HLK_SEMAPHORE_RELEASE, returned->drop_notes);
     returned->pending.settled = on_returned;
     hlk_release_start(&hlk_lock_node(lock)->releases, &returned->pending, NULL, returned->done != NULL);
 }

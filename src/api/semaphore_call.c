@@ -6,17 +6,17 @@
 
 /* --- notes --- */
 
-/* settled: cmd->settled, which lives until `done`. That runs once, perhaps before this returns. */
-static void send_settle(struct hlk_command *cmd, const hlk_lock *lock, const char *settled,
-                        void (*done)(struct hlk_call *call))
+/* drop_notes: cmd->drop_notes, which lives until `done`. That runs once, perhaps before this returns. */
+static void send_drop_notes(struct hlk_command *cmd, const hlk_lock *lock, const char *drop_notes,
+                            void (*done)(struct hlk_call *call))
 {
     struct hlk_error error;
-    *cmd = (struct hlk_command){ .type = &hlk_command_permits,
-                                 .change = HLK_PERMITS_SETTLE,
+    *cmd = (struct hlk_command){ .type = &hlk_semaphore_command,
+                                 .change = HLK_SEMAPHORE_DROP_NOTES,
                                  .client_id = lock->client->id,
                                  .name = hlk_lock_text(lock),
                                  .name_len = hlk_lock_text_len(lock),
-                                 .settled = settled };
+                                 .drop_notes = drop_notes };
     hlk_node_direct(hlk_lock_node(lock), cmd);
     cmd->call.done = done;
     cmd->call.lazy = true;
@@ -24,30 +24,30 @@ static void send_settle(struct hlk_command *cmd, const hlk_lock *lock, const cha
         done(&cmd->call);
 }
 
-struct settle { /* nobody waits for it */
+struct notes_drop { /* nobody waits for it */
     struct hlk_command cmd;
     hlk_lock *lock;
-    char settled[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];
+    char drop_notes[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];
 };
 
-static void on_settled(struct hlk_call *call)
+static void on_notes_dropped(struct hlk_call *call)
 {
-    struct settle *settle = HLK_CONTAINER(call, struct settle, cmd.call);
-    hlk_command_drop_reply(&settle->cmd);
-    hlk_handle_release(&settle->lock->handle);
-    hlk_mem_free(settle);
+    struct notes_drop *drop = HLK_CONTAINER(call, struct notes_drop, cmd.call);
+    hlk_command_drop_reply(&drop->cmd);
+    hlk_handle_release(&drop->lock->handle);
+    hlk_mem_free(drop);
 }
 
-void hlk_semaphore_settle(hlk_lock *lock, struct hlk_notes *notes)
+void hlk_semaphore_drop_notes(hlk_lock *lock, struct hlk_notes *notes)
 {
-    struct settle *settle = hlk_mem_zalloc(sizeof *settle);
-    if (!settle || hlk_notes_take(notes, settle->settled, HLK_NOTES_KEPT) == 0) {
-        hlk_mem_free(settle);
+    struct notes_drop *drop = hlk_mem_zalloc(sizeof *drop);
+    if (!drop || hlk_notes_take(notes, drop->drop_notes, HLK_NOTES_KEPT) == 0) {
+        hlk_mem_free(drop);
         return;
     }
-    settle->lock = lock;
+    drop->lock = lock;
     hlk_handle_retain(&lock->handle);
-    send_settle(&settle->cmd, lock, settle->settled, on_settled);
+    send_drop_notes(&drop->cmd, lock, drop->drop_notes, on_notes_dropped);
 }
 
 /* --- an acquire --- */
@@ -63,7 +63,7 @@ void hlk_semaphore_call_begin(struct hlk_acquire_op *op)
     if (!call || !call->notes)
         return;
     (void)hlk_notes_take(call->notes, call->text, HLK_NOTES_SENT);
-    op->cmd.settled = call->text;
+    op->cmd.drop_notes = call->text;
 }
 
 /* With an attempt in doubt it stays where its hold id is. */
@@ -118,27 +118,27 @@ enum hlk_status hlk_semaphore_call_keep(struct hlk_acquire_op *op)
         return HLK_OK;
     if (call->line)
         hlk_entry_note_permits(call->line, call->count);
-    if (hlk_entry_release(op->lock->entry, op->waiter.holder.id, &record) != HLK_LET_LAST)
+    if (hlk_entry_release(op->lock->entry, op->waiter.holder.id, &record) != HLK_VERDICT_LAST)
         return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
     hlk_entry_release_finish(op->lock->entry);
     if (!record.doubt && hlk_notes_add(call->notes, record.h))
-        hlk_semaphore_settle(op->lock, call->notes);
+        hlk_semaphore_drop_notes(op->lock, call->notes);
     return HLK_OK;
 }
 
 /* --- a release --- */
 
 void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *lock, int64_t permits, int change,
-                                const char *settled)
+                                const char *drop_notes)
 {
     struct hlk_node *node = hlk_lock_node(lock);
-    pending->cmd = (struct hlk_command){ .type = &hlk_command_permits,
+    pending->cmd = (struct hlk_command){ .type = &hlk_semaphore_command,
                                          .change = change,
                                          .name = hlk_lock_text(lock),
                                          .name_len = hlk_lock_text_len(lock),
                                          .hold = atomic_fetch_add(&node->table->last_h, 1) + 1,
                                          .count = permits,
-                                         .settled = settled };
+                                         .drop_notes = drop_notes };
     hlk_node_direct(node, &pending->cmd);
     pending->until_ms = hlk_clock_after(hlk_clock_ms(), HLK_LEASE_MAX_MS);
     pending->noted = true;
@@ -170,7 +170,7 @@ enum hlk_status hlk_semaphore_released(hlk_lock *lock, const struct hlk_release 
         return hlk_semaphore_not_released(lock, pending, outcome, error);
     HLK_COUNT(&lock->client->table, released);
     if (!pending->cmd.doubt && hlk_notes_add(lock->notes, pending->cmd.hold))
-        hlk_semaphore_settle(lock, lock->notes);
+        hlk_semaphore_drop_notes(lock, lock->notes);
     return HLK_OK;
 }
 
@@ -195,7 +195,7 @@ static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome 
         return;
     }
     call->text[hlk_text_number(call->text, (int64_t)pending->cmd.hold)] = '\0';
-    send_settle(&pending->cmd, own, call->text, end_give_back);
+    send_drop_notes(&pending->cmd, own, call->text, end_give_back);
 }
 
 void hlk_semaphore_call_give_back(struct hlk_acquire_op *op)
@@ -203,7 +203,7 @@ void hlk_semaphore_call_give_back(struct hlk_acquire_op *op)
     hlk_lock *own = op->lock;
     struct hlk_release *pending = &op->take_back;
     hlk_entry_note_given_back(call_of(op)->line, call_of(op)->count);
-    hlk_semaphore_fill_release(pending, own, call_of(op)->count, HLK_PERMITS_RELEASE_IF, NULL);
+    hlk_semaphore_fill_release(pending, own, call_of(op)->count, HLK_SEMAPHORE_RELEASE_IF, NULL);
     pending->settled = on_given_back;
     pending->ctx = own;
     hlk_handle_retain(&own->handle);

@@ -15,7 +15,7 @@ struct hlk_semaphore_call {
                                          * NULL: in none */
     hlk_semaphore *semaphore;           /* of a call without a blocked thread: for `done` */
     hlk_semaphore_done_fn *done;
-    char text[HLK_NOTES_TEXT(HLK_NOTES_SENT)];      /* cmd->settled */
+    char text[HLK_NOTES_TEXT(HLK_NOTES_SENT)];      /* cmd->drop_notes */
 };
 
 /* NULL: it is not one for a call of a semaphore. */
@@ -24,9 +24,9 @@ static inline struct hlk_semaphore_call *hlk_lock_semaphore_call(const hlk_lock 
     return lock->has_permits ? (struct hlk_semaphore_call *)(uintptr_t)(lock + 1) : NULL;
 }
 
-/* Fills in a release of permits, but for what its caller does when it is settled. settled: cmd->settled. */
+/* Fills in a release of permits, but for what its caller does when it is settled. drop_notes: cmd->drop_notes. */
 void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *lock, int64_t permits, int change,
-                                const char *settled);
+                                const char *drop_notes);
 
 /* A release is settled: the status for who called it, with the thread's error, and what it counts for. */
 enum hlk_status hlk_semaphore_released(hlk_lock *lock, const struct hlk_release *pending,
@@ -36,7 +36,7 @@ enum hlk_status hlk_semaphore_not_released(hlk_lock *lock, const struct hlk_rele
                                            enum hlk_release_outcome outcome, const struct hlk_error *error);
 
 /* Sends a command that only drops the notes in `notes`, those of the lock's semaphore. Nobody waits for it. */
-void hlk_semaphore_settle(hlk_lock *lock, struct hlk_notes *notes);
+void hlk_semaphore_drop_notes(hlk_lock *lock, struct hlk_notes *notes);
 
 /* --- for acquire_op.c; each is a no-op for a lock --- */
 

@@ -1,8 +1,8 @@
 /* semaphore_notes.h - the notes of a semaphore that are needed no more.
  *
  * Redis has a note about each acquire and release, so that it happens once however often it is sent. When its answer is
- * here the note is needed no more, which the next command says (cmd->settled). The last one is sent when the handle is
- * destroyed; a call that ends after that sends one of its own. */
+ * here the note is needed no more, which the next command says (cmd->drop_notes). The last one is sent when the handle
+ * is destroyed; a call that ends after that sends one of its own. */
 #ifndef HLK_API_SEMAPHORE_NOTES_H
 #define HLK_API_SEMAPHORE_NOTES_H
 
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HLK_NOTES_KEPT 256      /* those that are too many grow old in Redis (lua/part_permits.lua) */
+#define HLK_NOTES_KEPT 256      /* those that are too many grow old in Redis (lua/include_permits.lua) */
 #define HLK_NOTES_SENT 8        /* by one command, of which each adds one at most */
 #define HLK_NOTES_TEXT(n) ((n) * 21 + 1)
 

@@ -39,22 +39,22 @@ static void blocking_on_cancel(struct hlk_cancel_wait *wait)
 }
 
 /* Until it is answered, or the cancel is triggered. The bits are only hints. */
-static enum hlk_status send_and_wait(struct blocking_command *blocking, const struct hlk_send_limits *patience,
+static enum hlk_status send_and_wait(struct blocking_command *blocking, const struct hlk_send_limits *limits,
                                      bool *in_flight, struct hlk_error *error)
 {
     hlk_client *client = blocking->lock->client;
     int64_t now = hlk_clock_ms(),
             max_at_ms = hlk_clock_after(hlk_clock_after(now, client->reconnect_timeout_ms), client->reply_timeout_ms);
-    unsigned mask = patience->cancel ? HLK_WAKE_CANCEL : 0;
+    unsigned mask = limits->cancel ? HLK_WAKE_CANCEL : 0;
     blocking->cmd.limits =
-        (struct hlk_limits){ .at_ms = patience->max_ms > 0 ? hlk_clock_after(now, patience->max_ms) : max_at_ms,
+        (struct hlk_limits){ .at_ms = limits->max_ms > 0 ? hlk_clock_after(now, limits->max_ms) : max_at_ms,
                              .began_ms = now,
                              .reconnect_timeout_ms = client->reconnect_timeout_ms,
-                             .once = patience->once };
+                             .once = limits->once };
     enum hlk_status status;
     do {
         (void)hlk_park_take(&blocking->self->park, mask);
-        if (patience->cancel && hlk_cancel_triggered(patience->cancel))
+        if (limits->cancel && hlk_cancel_triggered(limits->cancel))
             return hlk_error_set(error, HLK_INTERRUPTED, "cancelled");
         status = hlk_command_run(&blocking->cmd, blocking->self, mask, in_flight, error);
     } while (status == HLK_INTERRUPTED);
@@ -86,7 +86,7 @@ static struct blocking_command *make_blocking_command(hlk_lock *lock, const char
 
 /* Sends, and frees `blocking`: at once, or when the attempt that is still in flight has ended. */
 static enum hlk_status run_blocking_command(struct blocking_command *blocking, const char *operation,
-                                            const struct hlk_send_limits *patience,
+                                            const struct hlk_send_limits *limits,
                                             void (*read)(const struct hlk_command *cmd, void *ctx), void *ctx)
 {
     static const struct hlk_send_limits usual;
@@ -94,16 +94,16 @@ static enum hlk_status run_blocking_command(struct blocking_command *blocking, c
     struct hlk_error error;
     bool in_flight = false;
     int old = hlk_nocancel_begin(); /* a short command is no cancellation point */
-    if (!patience)
-        patience = &usual;
-    if (patience->cancel)
-        (void)hlk_cancel_join(patience->cancel, &blocking->cancel_wait);
-    enum hlk_status status = send_and_wait(blocking, patience, &in_flight, &error);
-    hlk_cancel_leave(patience->cancel, &blocking->cancel_wait);
+    if (!limits)
+        limits = &usual;
+    if (limits->cancel)
+        (void)hlk_cancel_join(limits->cancel, &blocking->cancel_wait);
+    enum hlk_status status = send_and_wait(blocking, limits, &in_flight, &error);
+    hlk_cancel_leave(limits->cancel, &blocking->cancel_wait);
     if (status == HLK_OK)
         read(&blocking->cmd, ctx);
-    else if (patience->error)
-        *patience->error = error;
+    else if (limits->error)
+        *limits->error = error;
     else
         status = hlk_lock_fail(lock, operation, status, "%s", error.text);
     if (!in_flight || !hlk_pipeline_leave(blocking->cmd.pipeline, &blocking->cmd.call, blocking_on_done))
@@ -113,14 +113,14 @@ static enum hlk_status run_blocking_command(struct blocking_command *blocking, c
 }
 
 enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struct hlk_command *command,
-                              const struct hlk_send_limits *patience,
+                              const struct hlk_send_limits *limits,
                               void (*read)(const struct hlk_command *cmd, void *ctx), void *ctx)
 {
     struct blocking_command *blocking = make_blocking_command(lock, operation, command);
     if (blocking)
-        return run_blocking_command(blocking, operation, patience, read, ctx);
-    if (patience && patience->error)
-        *patience->error = (struct hlk_error){ HLK_E_NOMEM, "no memory; nothing was sent" };
+        return run_blocking_command(blocking, operation, limits, read, ctx);
+    if (limits && limits->error)
+        *limits->error = (struct hlk_error){ HLK_E_NOMEM, "no memory; nothing was sent" };
     return HLK_E_NOMEM;
 }
 
@@ -163,7 +163,7 @@ static enum hlk_status raised_nothing(hlk_lock *lock, const char *operation, uin
 }
 
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
-                                   const struct hlk_send_limits *patience)
+                                   const struct hlk_send_limits *limits)
 {
     struct hlk_command cmd = { .type = lock->kind->format->reacquire, .hold = h, .count = count, .lease_ms = lease_ms };
     struct blocking_command *blocking = make_blocking_command(lock, operation, &cmd);
@@ -172,7 +172,7 @@ enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64
     bool raised = false;
     enum hlk_status status = HLK_OK;
     if (hlk_raise_begin(&blocking->raise, lock->entry, &blocking->cmd, false))
-        status = run_blocking_command(blocking, operation, patience, read_raised, &raised);
+        status = run_blocking_command(blocking, operation, limits, read_raised, &raised);
     else
         free_blocking_command(blocking);
     return status == HLK_OK && !raised ? raised_nothing(lock, operation, h) : status;

@@ -13,7 +13,7 @@ enum hlk_rank {                 /* taken in rising order only */
     HLK_RANK_WAITS,             /* a client's list of waits, for close */
     HLK_RANK_CANCEL,            /* a cancel object's list of waits */
     HLK_RANK_CHANNELS,          /* subscriptions and their waits */
-    HLK_RANK_RELEASES,          /* releases that are still owed to Redis */
+    HLK_RANK_RELEASES,          /* releases that Redis has not answered */
     HLK_RANK_PIPELINE,          /* queue and lead of a shared connection; never held over send or recv */
     HLK_RANK_WATCHDOG,          /* the wheel */
     HLK_RANK_EVENTS,            /* queue of the events thread */

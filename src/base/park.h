@@ -24,7 +24,7 @@
 #define HLK_WAKE_READ    0x400u             /* this thread may read the subscriber connection now, or has to give that
                                              * right back */
 #define HLK_WAKE_ALL     0x7ffu
-#define HLK_PARK_ASLEEP  0x80000000u    /* internal: the sleeper is asleep; whoever clears it makes the wake-up call */
+#define HLK_PARK_ASLEEP  0x80000000u    /* internal: asleep; the thread that clears it makes the wake-up call */
 
 #define HLK_PARK_NOWHERE (-2)
 

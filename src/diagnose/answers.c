@@ -142,7 +142,7 @@ void hlk_found_unknown(struct hlk_found *found, const struct hlk_answers *answer
     if (hlk_answers_refused(answers, ask)) {
         hlk_found_set(found, HLK_FINDING_NOTE, "not known: this user may not run %s%s%s", ask_words[0], space, second);
         name_right(right, ask_words[0], second);
-        hlk_found_advice(found, "Run this as a user with the right +%s, or ask whoever runs the server.", right);
+        hlk_found_advice(found, "Run this as a user with the right +%s, or ask the server's administrator.", right);
     } else {
         hlk_found_set(found, HLK_FINDING_NOTE, "not known: the server does not answer %s%s%s as Redis does",
                       ask_words[0], space, second);

@@ -18,7 +18,7 @@ void hlk_check_url(const struct hlk_exam *exam, struct hlk_found *found)
     if (exam->url->kind == HLK_URL_LOCAL)
         hlk_found_meaning(found, "A private server of this user on this host. It excludes no other host or user.");
     else
-        hlk_found_meaning(found, "Whoever uses the same locks has to reach this server, and this database of it.");
+        hlk_found_meaning(found, "All users of the same locks have to reach this server, and this database of it.");
 }
 
 void hlk_check_sentinels(const struct hlk_exam *exam, struct hlk_found *found)
@@ -105,7 +105,7 @@ void hlk_check_tls(const struct hlk_exam *exam, struct hlk_found *found)
         hlk_found_meaning(found, "Nothing leaves this host.");
     } else {
         hlk_found_set(found, HLK_FINDING_WARNING, "none: plain text, over a network");
-        hlk_found_meaning(found, "Whoever is on the way reads the password, and can take, break and forge locks.");
+        hlk_found_meaning(found, "Hosts on the way can read the password, and take, break and forge locks.");
         hlk_found_advice(found, "Use rediss:// and a server with TLS, or a network that is trusted in full.");
     }
 }
@@ -119,7 +119,7 @@ void hlk_check_login(const struct hlk_exam *exam, struct hlk_found *found)
     if (password || exam->same_host)
         return;
     found->level = HLK_FINDING_WARNING;
-    hlk_found_meaning(found, "Whoever reaches the server may take, break and forge locks.");
+    hlk_found_meaning(found, "Every host that reaches the server may take, break and forge locks.");
     hlk_found_advice(found, "Give the locks a user of their own with a password: docs/acl.md has its line.");
 }
 

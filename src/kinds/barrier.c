@@ -165,7 +165,7 @@ static void barrier_explain(struct hlk_text *text, const char *why)
 }
 
 static hlk_key_fn *const barrier_keys[] = { hlk_key_barrier, hlk_key_arrived, NULL };
-#define BARRIER_RIGHTS "barriers need the line for them there, too"
+#define BARRIER_RIGHTS "barriers also need its section Barriers"
 
 const struct hlk_format hlk_format_barrier = {
     .acquire = { HLK_SCRIPT_BARRIER_ARRIVE, barrier_put_arrive, barrier_keys, BARRIER_RIGHTS },

@@ -62,7 +62,7 @@ static size_t own_channel(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const struct hl
 }
 
 static hlk_key_fn *const fair_keys[] = { hlk_key_fair_queue, hlk_key_fair_scores, hlk_key_fair, NULL };
-#define FAIR_RIGHTS "fair locks need the second line there, too"
+#define FAIR_RIGHTS "fair locks also need its section Fair locks"
 
 const struct hlk_format hlk_format_fair = {
     .acquire = { HLK_SCRIPT_FAIR_ACQUIRE, fair_put_acquire, fair_keys, FAIR_RIGHTS },

@@ -19,12 +19,12 @@ static char *put_member(char *at, const struct hlk_command *cmd)
 }
 
 /* It may be one of many (script/batch.h). */
-static void set_part(struct hlk_command *cmd, char part, const char *start, const char *keys, const char *args,
-                     const char *end)
+static void set_batch_letter(struct hlk_command *cmd, char letter, const char *start, const char *keys,
+                             const char *args, const char *end)
 {
     if (cmd->whole || cmd->unbatched || cmd->fenced || cmd->member.since_ms)
         return;
-    cmd->call.part = part;
+    cmd->call.batch_letter = letter;
     cmd->call.keys_at = (unsigned)(keys - start);
     cmd->call.args_at = (unsigned)(args - start);
     cmd->call.args_end = (unsigned)(end - start);
@@ -37,7 +37,7 @@ static char *lock_put_acquire(char *at, struct hlk_command *cmd)
     char *start = at, *keys = hlk_put_script(at, HLK_SCRIPT_LOCK_ACQUIRE, cmd, n + args, n),
          *first = put_keys(keys, cmd, cmd->fenced);
     at = hlk_put_field(hlk_wire_number(first, cmd->lease_ms), cmd->client_id, cmd->hold);
-    set_part(cmd, HLK_BATCH_ACQUIRE, start, keys, first, at);
+    set_batch_letter(cmd, HLK_BATCH_ACQUIRE, start, keys, first, at);
     if (args > 2)
         at = put_member(at, cmd);
     return cmd->fenced ? hlk_wire_number(hlk_wire_number(at, cmd->member.tokens), cmd->member.floor) : at;
@@ -46,14 +46,14 @@ static char *lock_put_acquire(char *at, struct hlk_command *cmd)
 static char *lock_put_release(char *at, struct hlk_command *cmd)
 {
     size_t n = cmd->fenced ? 3 : 2;
-    size_t args = cmd->member.since_ms ? 6 : cmd->tombstone ? 5 : cmd->yield_ms ? 4 : cmd->brief_ms ? 3 : 2;
+    size_t args = cmd->member.since_ms ? 6 : cmd->tombstone ? 5 : cmd->yield_ms ? 4 : cmd->short_hold_ms ? 3 : 2;
     char *start = at, *keys = hlk_put_script(at, HLK_SCRIPT_LOCK_RELEASE, cmd, n + args, n),
          *first = put_keys(keys, cmd, cmd->fenced);
     at = hlk_put_key(hlk_put_field(first, cmd->client_id, cmd->hold), cmd, hlk_key_channel);
     if (!cmd->tombstone)
-        set_part(cmd, cmd->yield_ms ? HLK_BATCH_YIELD_RELEASE : HLK_BATCH_RELEASE, start, keys, first, at);
+        set_batch_letter(cmd, cmd->yield_ms ? HLK_BATCH_YIELD_RELEASE : HLK_BATCH_RELEASE, start, keys, first, at);
     if (args > 2)
-        at = hlk_wire_number(at, cmd->brief_ms);
+        at = hlk_wire_number(at, cmd->short_hold_ms);
     if (args > 3)
         at = hlk_wire_number(at, cmd->yield_ms);
     if (args > 4)

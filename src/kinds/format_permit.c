@@ -97,13 +97,13 @@ static size_t permit_channel(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const struct
 
 static hlk_key_fn *const permit_keys[] = { hlk_key_queue, hlk_key_leases, NULL };
 static hlk_key_fn *const lease_keys[] = { hlk_key_leases, NULL };
-#define PERMIT_RIGHTS "permits need the eleventh and the twelfth line there, too"
+#define PERMIT_RIGHTS "permits also need its sections Semaphores and Permits"
 
 static const struct hlk_command_type permit_extend = { HLK_SCRIPT_PERMIT_EXTEND, permit_put_extend, lease_keys,
                                                        PERMIT_RIGHTS };
 static const struct hlk_command_type permit_renew = { .script = HLK_SCRIPT_PERMIT_RENEW, .put = permit_put_renew };
-const struct hlk_command_type hlk_permits_change = { HLK_SCRIPT_PERMIT_CHANGE, permit_put_change, permit_keys,
-                                                     PERMIT_RIGHTS };
+const struct hlk_command_type hlk_permits_command = { HLK_SCRIPT_PERMIT_CHANGE, permit_put_change, permit_keys,
+                                                      PERMIT_RIGHTS };
 
 const struct hlk_format hlk_format_permit = {
     .acquire = { HLK_SCRIPT_PERMIT_ACQUIRE, permit_put_acquire, permit_keys, PERMIT_RIGHTS },

@@ -183,7 +183,9 @@ static size_t rw_channel(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const struct hlk
 }
 
 static hlk_key_fn *const rw_keys[] = { hlk_key_rw_queue, NULL };
-#define RW_RIGHTS "read/write locks need the ninth line there, too, and a reader a key {name}:<holder>:rwlock_timeout:1"
+#define RW_RIGHTS                                                                                                      \
+    "read/write locks also need its section Read/write locks, and a reader a key "                                     \
+    "{name}:<holder>:rwlock_timeout:1"
 
 static const struct hlk_command_type read_reacquire = {
     .script = HLK_SCRIPT_RW_REACQUIRE, .put = read_put_reacquire, .keys = rw_keys, .rights = RW_RIGHTS

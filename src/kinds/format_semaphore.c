@@ -27,7 +27,7 @@ static char *put_permits_ticket(char *at, const struct hlk_command *cmd)
 static char *semaphore_put_acquire(char *at, struct hlk_command *cmd)
 {
     at = hlk_wire_number(semaphore_head(at, cmd, 4), cmd->count);
-    at = put_text(hlk_put_field(at, cmd->client_id, cmd->hold), cmd->settled);
+    at = put_text(hlk_put_field(at, cmd->client_id, cmd->hold), cmd->drop_notes);
     return put_permits_ticket(at, cmd);
 }
 
@@ -50,7 +50,7 @@ static char *put_change(char *at, struct hlk_command *cmd)
     };
     at = put_text(semaphore_head(at, cmd, cmd->yield_ms ? 7 : 6), names[cmd->change]);
     at = hlk_put_field(hlk_wire_number(at, cmd->count), cmd->client_id, cmd->hold);
-    at = put_text(hlk_put_key(at, cmd, hlk_key_semaphore_channel), cmd->settled);
+    at = put_text(hlk_put_key(at, cmd, hlk_key_semaphore_channel), cmd->drop_notes);
     at = hlk_wire_number(at, cmd->lease_ms);
     return cmd->yield_ms ? hlk_wire_number(at, cmd->yield_ms) : at;
 }
@@ -81,12 +81,12 @@ static size_t semaphore_channel(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const str
 }
 
 static hlk_key_fn *const semaphore_keys[] = { hlk_key_queue, NULL };
-#define SEMAPHORE_RIGHTS "semaphores need the eleventh line there, too"
+#define SEMAPHORE_RIGHTS "semaphores also need its section Semaphores"
 
 static const struct hlk_command_type confirm = { HLK_SCRIPT_SEMAPHORE_CONFIRM, semaphore_put_confirm, semaphore_keys,
                                                  SEMAPHORE_RIGHTS };
-const struct hlk_command_type hlk_command_permits = { HLK_SCRIPT_SEMAPHORE_CHANGE, put_change, semaphore_keys,
-                                                      SEMAPHORE_RIGHTS };
+const struct hlk_command_type hlk_semaphore_command = { HLK_SCRIPT_SEMAPHORE_CHANGE, put_change, semaphore_keys,
+                                                        SEMAPHORE_RIGHTS };
 
 const struct hlk_format hlk_format_semaphore = {
     .acquire = { HLK_SCRIPT_SEMAPHORE_ACQUIRE, semaphore_put_acquire, semaphore_keys, SEMAPHORE_RIGHTS },

@@ -57,7 +57,7 @@ static enum hlk_answer_kind string_read_acquire(const struct hlk_command *cmd, c
 
 static hlk_key_fn *const string_keys[] = { hlk_key_queue, NULL };
 static hlk_key_fn *const no_keys[] = { NULL };
-#define STRING_RIGHTS "string locks need the eighth line there, too"
+#define STRING_RIGHTS "string locks also need its section String locks"
 
 static const struct hlk_command_type string_extend = { HLK_SCRIPT_STRING_EXTEND, hlk_put_reacquire, no_keys,
                                                        STRING_RIGHTS },

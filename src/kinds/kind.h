@@ -9,7 +9,7 @@
 struct hlk_kind {
     const struct hlk_format *format;
     bool fenced;                /* each hold has a fencing token */
-    bool non_reentrant;         /* an acquire by whoever holds it is HLK_DEADLOCK */
+    bool non_reentrant;         /* an acquire by its holder is HLK_DEADLOCK */
     bool no_lock;               /* hlk_lock_create makes none */
     bool has_number;            /* as many may hold it as a number says, which an acquire may set */
     bool parties;               /* a barrier: its waits are parties (struct hlk_party of api/handle.h) */
@@ -42,16 +42,16 @@ extern const struct hlk_format hlk_format_semaphore;
 
 /* Calls about a semaphore that wait for nothing. */
 enum hlk_semaphore_change {
-    HLK_PERMITS_RELEASE,        /* cmd->count more; noted by cmd->hold, so that it happens once */
-    HLK_PERMITS_RELEASE_IF,     /* the same, if the semaphore exists */
-    HLK_PERMITS_SETTLE,         /* only drops the notes in cmd->settled */
-    HLK_PERMITS_TRY_SET,        /* cmd->count, if there is no semaphore; for cmd->lease_ms, if that is not 0 */
-    HLK_PERMITS_ADD,            /* cmd->count more or, if that is negative, less */
-    HLK_PERMITS_DRAIN,
-    HLK_PERMITS_GET,
-    HLK_PERMITS_DELETE
+    HLK_SEMAPHORE_RELEASE,        /* cmd->count more; noted by cmd->hold, so that it happens once */
+    HLK_SEMAPHORE_RELEASE_IF,     /* the same, if the semaphore exists */
+    HLK_SEMAPHORE_DROP_NOTES,         /* only drops the notes in cmd->drop_notes */
+    HLK_SEMAPHORE_TRY_SET,        /* cmd->count, if there is no semaphore; for cmd->lease_ms, if that is not 0 */
+    HLK_SEMAPHORE_ADD,            /* cmd->count more or, if that is negative, less */
+    HLK_SEMAPHORE_DRAIN,
+    HLK_SEMAPHORE_GET,
+    HLK_SEMAPHORE_DELETE
 };
-extern const struct hlk_command_type hlk_command_permits;
+extern const struct hlk_command_type hlk_semaphore_command;
 
 /* In errors: why an acquire of a semaphore's permits, or of one with a lease, gets none. */
 #define HLK_NO_PERMITS "there are no permits: their number was never set"
@@ -61,12 +61,12 @@ extern const struct hlk_format hlk_format_permit;
 
 /* Calls about the number of such permits. */
 enum hlk_permits_change {
-    HLK_LEASED_TRY_SET,         /* cmd->count free ones, if there is no number yet */
-    HLK_LEASED_SET,             /* cmd->count in all */
-    HLK_LEASED_ADD,             /* cmd->count more or, if that is negative, less */
-    HLK_LEASED_GET,
-    HLK_LEASED_DELETE           /* if none is held */
+    HLK_PERMITS_TRY_SET,         /* cmd->count free ones, if there is no number yet */
+    HLK_PERMITS_SET,             /* cmd->count in all */
+    HLK_PERMITS_ADD,             /* cmd->count more or, if that is negative, less */
+    HLK_PERMITS_GET,
+    HLK_PERMITS_DELETE           /* if none is held */
 };
-extern const struct hlk_command_type hlk_permits_change;
+extern const struct hlk_command_type hlk_permits_command;
 
 #endif

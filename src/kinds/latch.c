@@ -99,7 +99,7 @@ static void latch_describe(struct hlk_text *text, const char *holder)
 }
 
 static hlk_key_fn *const latch_keys[] = { hlk_key_queue, NULL };
-#define LATCH_RIGHTS "latches need the line for them there, too"
+#define LATCH_RIGHTS "latches also need its section Latches"
 
 const struct hlk_command_type hlk_latch_set = { HLK_SCRIPT_LATCH_SET, put_set, latch_keys, LATCH_RIGHTS };
 const struct hlk_command_type hlk_latch_down = { HLK_SCRIPT_LATCH_DOWN, put_down, latch_keys, LATCH_RIGHTS };

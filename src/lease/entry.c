@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
-static void part(struct hlk_entry *e, struct hlk_release_record *out);
+static void stop_lease(struct hlk_entry *e, struct hlk_release_record *out);
 
 bool hlk_entry_raise_begin(struct hlk_entry *e, uint64_t h, int64_t lease_ms, struct hlk_release_record *end)
 {
@@ -127,7 +127,7 @@ void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h)
             ended = undo_raise_unnoted(e, 1);
         } else if (--e->count == 0) { /* its owner's other thread has released meanwhile: this was the last hold */
             struct hlk_release_record record;
-            part(e, &record);
+            stop_lease(e, &record);
             hlk_mutex_unlock(e->mu);
             hlk_hold_end(e, &record);
             hlk_entry_release_finish(e);
@@ -154,7 +154,7 @@ void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h)
 /* --- releasing --- */
 
 /* HELD -> RELEASING: no renewal and no nesting from now on. */
-static void part(struct hlk_entry *e, struct hlk_release_record *out)
+static void stop_lease(struct hlk_entry *e, struct hlk_release_record *out)
 {
     hlk_entry_fill_record(e, out);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
@@ -163,53 +163,53 @@ static void part(struct hlk_entry *e, struct hlk_release_record *out)
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
 }
 
-static enum hlk_let_go release_ended(struct hlk_entry *e, struct hlk_ended_hold *ended_hold,
-                                     struct hlk_release_record *out, struct hlk_lost_end **end, bool *unref)
+static enum hlk_release_verdict release_ended(struct hlk_entry *e, struct hlk_ended_hold *ended_hold,
+                                              struct hlk_release_record *out, struct hlk_lost_end **end, bool *unref)
 {
     if (!ended_hold->releases)
-        return HLK_LET_UNSURE;
+        return HLK_VERDICT_UNSURE;
     out->why = ended_hold->why;
     if (--ended_hold->releases == 0) {
         *end = drop_released(e, ended_hold);
         *unref = true;
     }
-    return HLK_LET_LOST;
+    return HLK_VERDICT_LOST;
 }
 
-static enum hlk_let_go release_held(struct hlk_entry *e, struct hlk_release_record *out, struct hlk_park **woken,
-                                    bool *unref)
+static enum hlk_release_verdict release_held(struct hlk_entry *e, struct hlk_release_record *out,
+                                             struct hlk_park **woken, bool *unref)
 {
     if (e->count > 1) {
         out->count = --e->count;
         out->h = e->hold.id;
         if (e->hold.written <= e->count)
-            return HLK_LET_NESTED;
+            return HLK_VERDICT_NESTED;
         e->hold.written = e->count;
-        return HLK_LET_WRITE;
+        return HLK_VERDICT_WRITE;
     }
     if (hlk_entry_pass_on(e, woken))
-        return HLK_LET_PASSED;
+        return HLK_VERDICT_PASSED;
     *unref = hlk_entry_pass_hold(e, woken);
     if (*unref)
-        return HLK_LET_PASSED;
-    part(e, out);
-    return HLK_LET_LAST;
+        return HLK_VERDICT_PASSED;
+    stop_lease(e, out);
+    return HLK_VERDICT_LAST;
 }
 
 static const char unnoted[] = "no memory was left to note why";
 
-static enum hlk_let_go release_unnoted(struct hlk_entry *e, struct hlk_release_record *out, bool *ended)
+static enum hlk_release_verdict release_unnoted(struct hlk_entry *e, struct hlk_release_record *out, bool *ended)
 {
     out->why = unnoted;
     *ended = undo_raise_unnoted(e, 1);
-    return HLK_LET_LOST;
+    return HLK_VERDICT_LOST;
 }
 
-enum hlk_let_go hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct hlk_release_record *out)
+enum hlk_release_verdict hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct hlk_release_record *out)
 {
     bool unref = false, ended = false;
     lock_between_renewals(e);
-    enum hlk_let_go verdict = HLK_LET_NOT_HOLDER;
+    enum hlk_release_verdict verdict = HLK_VERDICT_NOT_HOLDER;
     struct hlk_park *woken = NULL;
     struct hlk_lost_end *end = NULL;
     struct hlk_ended_hold *ended_hold = e->ended_hold ? hlk_ended_hold_find(e, holder) : NULL;
@@ -280,7 +280,7 @@ bool hlk_entry_close(struct hlk_entry *e, struct hlk_release_record *out, bool *
     bool ended = is_unnoted(e) && undo_raise_unnoted(e, e->count);
     bool held = e->state == HLK_ENTRY_HELD;
     if (held)
-        part(e, out);
+        stop_lease(e, out);
     hlk_mutex_unlock(e->mu);
     if (ended)
         hlk_entry_release_finish(e);
@@ -316,7 +316,7 @@ bool hlk_entry_show_hold(struct hlk_entry *e, uint64_t holder, uint64_t h)
 {
     hlk_mutex_lock(e->mu);
     bool held = e->state == HLK_ENTRY_HELD && e->holder.id == holder && e->hold.id == h;
-    e->hold.shown |= held;
+    e->hold.id_exposed |= held;
     hlk_mutex_unlock(e->mu);
     return held;
 }
@@ -343,7 +343,7 @@ void hlk_entry_local_holder(struct hlk_entry *e, struct hlk_local_holder *out)
 void hlk_entry_give_back(struct hlk_entry *e, uint64_t holder)
 {
     struct hlk_release_record record;
-    if (hlk_entry_release(e, holder, &record) != HLK_LET_LAST)
+    if (hlk_entry_release(e, holder, &record) != HLK_VERDICT_LAST)
         return;
     hlk_hold_end(e, &record);
     hlk_entry_release_finish(e);

@@ -29,7 +29,7 @@
 #include "node/node.h"
 
 #define HLK_GRANT_MS 5000       /* G: the longest ttl that a grant gives to a wait under the watchdog */
-#define HLK_BRIEF_MS 20         /* wait and hold together took no longer: brief in lua/lock_release.lua */
+#define HLK_SHORT_HOLD_MS 20    /* wait and hold together took no longer: brief in lua/lock_release.lua */
 #define HLK_CONTENDED_MS 20     /* for so long after an answer BUSY permits count as short: acquires wait in line */
 #define HLK_PASS_MS 5           /* an entry is passed on locally for so long, then Redis' queue has its turn */
 
@@ -124,7 +124,7 @@ struct hlk_own_ticket {
     struct hlk_entry *entry;
     struct hlk_entry *line;             /* leased permits, or NULL: permit_line.c. Referenced, and stays */
     int64_t since_ms;                   /*   since when the holder has the hold */
-    int64_t brief_ms;                   /*   of a line: when the last hold ended that was shorter than HLK_PASS_MS */
+    int64_t short_hold_ended_ms;        /*   of a line: when the last hold ended that was shorter than HLK_PASS_MS */
     struct hlk_map_node link;           /* in the node's holds, if link.key is set; under the table's mutex, like
                                          * hold */
     uint64_t hold;
@@ -288,8 +288,8 @@ void hlk_permit_line_on_alarm(struct hlk_entry *line);
 bool hlk_entry_may_try_permits(struct hlk_entry *e);
 
 /* --- a round trip that raises a lease: lease/raise.h --- */
-/* Before it is sent: it lengthens the time for which release(h) is owed. False: h is no longer held, and nothing may be
- * sent. *end: the release record. */
+/* Before it is sent: it lengthens the time for which release(h) is repeated. False: h is no longer held, and nothing
+ * may be sent. *end: the release record. */
 bool hlk_entry_raise_begin(struct hlk_entry *e, uint64_t h, int64_t lease_ms, struct hlk_release_record *end);
 /* It was acquired. watchdog: the hold had a fixed lease, and is renewed from now on until its last release. False: it
  * was lost before. */
@@ -303,14 +303,14 @@ void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h);    
 
 /* --- releasing --- */
 
-enum hlk_let_go {
-    HLK_LET_NOT_HOLDER,
-    HLK_LET_LOST,           /* it was lost; this release is counted off */
-    HLK_LET_NESTED,         /* an outer hold remains, nothing to send */
-    HLK_LET_WRITE,          /* the same, but Redis has a larger count: *count is to be written */
-    HLK_LET_LAST,           /* start release(h), then call hlk_entry_release_finish; RELEASING meanwhile */
-    HLK_LET_PASSED,         /* the next waiter of this process holds it now, nothing to send */
-    HLK_LET_UNSURE            /* an earlier release is still unsure: hlk_entry_wait_unsure */
+enum hlk_release_verdict {
+    HLK_VERDICT_NOT_HOLDER,
+    HLK_VERDICT_LOST,           /* it was lost; this release is counted off */
+    HLK_VERDICT_NESTED,         /* an outer hold remains, nothing to send */
+    HLK_VERDICT_WRITE,          /* the same, but Redis has a larger count: *count is to be written */
+    HLK_VERDICT_LAST,           /* start release(h), then call hlk_entry_release_finish; RELEASING meanwhile */
+    HLK_VERDICT_PASSED,         /* the next waiter of this process holds it now, nothing to send */
+    HLK_VERDICT_UNSURE            /* an earlier release is still unsure: hlk_entry_wait_unsure */
 };
 
 struct hlk_release_record {        /* what a release needs to know of its hold */
@@ -323,12 +323,12 @@ struct hlk_release_record {        /* what a release needs to know of its hold *
     unsigned count;
     int64_t permits;        /* of a semaphore: so many are taken by it */
     bool fenced, drops;
-    int64_t brief_ms;           /* > 0: acquired through the queue just now, at most so much of its ttl is left */
-    const char *why;            /* HLK_LET_LOST: a literal */
+    int64_t short_hold_ms;           /* > 0: acquired through the queue just now, at most so much of its ttl is left */
+    const char *why;            /* HLK_VERDICT_LOST: a literal */
     struct hlk_member member;   /* in doubt, after a wait: a late attempt may have taken this ticket again */
 };
 
-enum hlk_let_go hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct hlk_release_record *out);
+enum hlk_release_verdict hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct hlk_release_record *out);
 void hlk_entry_keep(struct hlk_entry *e);           /* after LAST, if no release could be started: held as before */
 void hlk_entry_release_finish(struct hlk_entry *e); /* release(h) is in the stream, or stored: the next waiter sends */
 /* While a release's completion is pending, completions of grants are held back, so that an owner's completions stay in
@@ -365,8 +365,8 @@ bool hlk_entry_lose_begin(struct hlk_entry *e, uint64_t h, const char *why, stru
  * hold follows in the background. */
 void hlk_entry_give_back(struct hlk_entry *e, uint64_t holder);
 
-/* For a release, after HLK_LET_LAST: the handle through which the hold was acquired, with a reference. The second one
- * reports that the server no longer had the hold when the release ran; `handle` may be NULL. */
+/* For a release, after HLK_VERDICT_LAST: the handle through which the hold was acquired, with a reference. The second
+ * one reports that the server no longer had the hold when the release ran; `handle` may be NULL. */
 struct hlk_handle *hlk_entry_handle(struct hlk_entry *e);
 void hlk_entry_report_gone(struct hlk_entry *e, uint64_t h, const struct hlk_handle *handle, const char *why);
 

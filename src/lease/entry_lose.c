@@ -34,7 +34,7 @@ void hlk_entry_notify(struct hlk_entry *e, int kind, const char *why)
 {
     hlk_mutex_assert_held(e->mu);
     int64_t until = e->hold.lease.until_ms, now = hlk_clock_ms();
-    e->hold.shown = true;
+    e->hold.id_exposed = true;
     notify_of(e, e->hold.id, e->handle, kind, kind == HLK_EVENT_LOST && now < until ? now : until, why);
 }
 

@@ -14,11 +14,11 @@ void hlk_entry_arm(struct hlk_entry *e)
 }
 
 /* Waiters behind it came later, so they have waited no longer than since first_ms. */
-static int64_t brief_ms(const struct hlk_entry *e)
+static int64_t short_hold_ms(const struct hlk_entry *e)
 {
     int64_t now = hlk_clock_ms();
     int64_t left_ms = hlk_clock_after(e->hold.lease.ends_ms, e->hold.lease.raising_ms) - now;
-    bool brief = now - e->hold.ticket->first_ms < HLK_BRIEF_MS && left_ms <= e->hold.lease.lease_ms;
+    bool brief = now - e->hold.ticket->first_ms < HLK_SHORT_HOLD_MS && left_ms <= e->hold.lease.lease_ms;
     return brief ? e->hold.lease.lease_ms : 0;
 }
 
@@ -33,7 +33,7 @@ void hlk_entry_fill_record(const struct hlk_entry *e, struct hlk_release_record 
     out->fenced = e->hold.ticket && e->hold.ticket->token > 0;
     bool waited = hlk_hold_queued(&e->hold, e->hold.id);
     out->permits = e->hold.ticket ? e->hold.ticket->member.tokens : 0;
-    out->brief_ms = waited ? brief_ms(e) : 0;
+    out->short_hold_ms = waited ? short_hold_ms(e) : 0;
     out->member = e->hold.doubt && waited ? e->hold.ticket->member : (struct hlk_member){ 0, 0, 0, 0 };
 }
 

@@ -80,7 +80,7 @@ static inline const struct hlk_format *hlk_entry_format(const struct hlk_entry *
 /* From now on messages about h find e, an entry that belongs to one holder. False: no memory. */
 bool hlk_entry_table_note_hold(struct hlk_entry *e, uint64_t h);
 
-/* A message in a node's inbox: a script there has granted, opened or broken a lock (lua/part_pass.lua). */
+/* A message in a node's inbox: a script there has granted, opened or broken a lock (lua/include_pass.lua). */
 void hlk_inbox_receive(struct hlk_node *node, const char *message, size_t len);
 
 #endif

@@ -15,7 +15,7 @@ void hlk_hold_end_fill(struct hlk_release *pending, const struct hlk_entry *e, c
     pending->cmd.drops = record->drops;
     pending->cmd.member = record->member;
     pending->cmd.count = record->permits;
-    pending->cmd.brief_ms = record->brief_ms;
+    pending->cmd.short_hold_ms = record->short_hold_ms;
     pending->doubt = record->doubt;
     pending->until_ms = record->until_ms;
     pending->known_ms = record->known_ms;

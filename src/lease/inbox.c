@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_MOST 4096 /* before the name: of up to 64 holds at once (lua/part_rw.lua) */
+#define HEAD_MOST 4096 /* before the name: of up to 64 holds at once (lua/include_rw.lua) */
 
 /* "<what> <hold id> <ttl>[+<waited>] <token> <lock>"; the name may have any bytes. What is told of several holds of the
  * lock at once has a comma and the same two or three numbers for each after the first. */

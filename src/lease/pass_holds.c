@@ -10,12 +10,12 @@
 /* It is never passed on: its lease is fixed or capped, or its id was told to somebody. */
 static bool is_kept(const struct hlk_hold *hold)
 {
-    return !hold->passes || hold->shown || hold->lease.capped;
+    return !hold->passes || hold->id_exposed || hold->lease.capped;
 }
 
 /* Nothing about it is on its way to this entry: not a grant beside the reply that gave it (busy), not the answer to a
  * renewal, and nobody looks for it in all entries. */
-static bool is_settled(const struct hlk_entry *e, int64_t now_ms)
+static bool may_pass_now(const struct hlk_entry *e, int64_t now_ms)
 {
     const struct hlk_lease *lease = &e->hold.lease;
     return !e->busy && !e->hold.doubt && lease->state == HLK_LEASE_HELD && lease->raising_ms == 0 &&
@@ -53,7 +53,7 @@ static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const
     e->hold.replicated = from->replicated;
     e->hold.passes = true;
     e->hold.drops = waiter->drops;
-    e->hold.doubt = e->hold.broken = e->hold.shown = e->busy = false;
+    e->hold.doubt = e->hold.broken = e->hold.id_exposed = e->busy = false;
     hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
     hlk_entry_move(e, HLK_ENTRY_HELD);
     hlk_entry_ref(e); /* a held entry outlives its handles */
@@ -72,8 +72,8 @@ bool hlk_entry_pass_hold(struct hlk_entry *e, struct hlk_park **woken)
         hlk_permit_line_ask_all(line);
         return false;
     }
-    hlk_entry_own_ticket(line)->brief_ms = now;
-    struct hlk_local_waiter *next = is_settled(e, now) && hlk_entry_has_turn(e, now) ? next_in(line) : NULL;
+    hlk_entry_own_ticket(line)->short_hold_ended_ms = now;
+    struct hlk_local_waiter *next = may_pass_now(e, now) && hlk_entry_has_turn(e, now) ? next_in(line) : NULL;
     if (!next) {
         hlk_permit_line_ask(line, true);
         return false;

@@ -36,7 +36,7 @@ void hlk_permit_line_leave(struct hlk_local_waiter *waiter)
 
 static bool are_holds_brief(const struct hlk_entry *line, int64_t now_ms)
 {
-    return now_ms - hlk_entry_own_ticket(line)->brief_ms < HLK_CONTENDED_MS;
+    return now_ms - hlk_entry_own_ticket(line)->short_hold_ended_ms < HLK_CONTENDED_MS;
 }
 
 static bool is_contended(const struct hlk_entry *line, int64_t now_ms)
@@ -148,7 +148,7 @@ void hlk_permit_line_got(struct hlk_entry *e, const struct hlk_local_waiter *wai
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry *line = hlk_entry_line(e);
-    e->hold.shown = false;
+    e->hold.id_exposed = false;
     e->hold.passes = line && waiter->line == line;
     if (e->hold.passes)
         hlk_entry_own_ticket(e)->since_ms = now_ms;

@@ -1,9 +1,9 @@
 /* raise.h - a round trip that makes a held lease longer: extend, and a nested hold with a lease of its own.
  *
  * Once its first attempt is sent, Redis' ttl may be longer than the holder counts on, whatever the reply. The raise
- * lengthens the time for which release(h) is owed until the outcome of each attempt is known. So a hold that is lost
- * meanwhile is still released in Redis. If a reply "raised" concerns a hold that is over, release(h) is started again,
- * unless one is pending. (Renewals are counted in the same way: lease/watchdog.c.) */
+ * lengthens the time for which release(h) is repeated until the outcome of each attempt is known. So a hold that is
+ * lost meanwhile is still released in Redis. If a reply "raised" concerns a hold that is over, release(h) is started
+ * again, unless one is pending. (Renewals are counted in the same way: lease/watchdog.c.) */
 #ifndef HLK_LEASE_RAISE_H
 #define HLK_LEASE_RAISE_H
 

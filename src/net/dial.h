@@ -28,7 +28,7 @@ struct hlk_tls_context;
 
 /* Where the server is, when its URL does not say that: asked before each attempt. Loop thread only. */
 struct hlk_search {
-    struct hlk_list link;               /* the locator's; whoever asked may take it out */
+    struct hlk_list link;               /* the locator's; the caller may take it out */
     /* host: a name or an address; or NULL, see error */
     void (*found)(struct hlk_search *search, const char *host, int port, const struct hlk_error *error);
 };

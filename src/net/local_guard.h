@@ -4,8 +4,8 @@
  * copy-on-write image of its memory. That process may have had many threads, so the guard calls only async-signal-safe
  * functions: system calls and arithmetic, no stdio, no malloc. Everything else is prepared in the plan.
  *
- * Guard and server hold a flock on the folder as long as one of them lives. Whoever gets that flock knows that no
- * server is left, whatever the socket answers. They refer to the folder by descriptor, so they never remove files of
+ * Guard and server hold a flock on the folder as long as one of them lives. A process that gets that flock knows that
+ * no server is left, whatever the socket answers. They refer to the folder by descriptor, so they never remove files of
  * another folder with the same path. If the guard is killed, the kernel kills the server. */
 #ifndef HLK_NET_LOCAL_GUARD_H
 #define HLK_NET_LOCAL_GUARD_H

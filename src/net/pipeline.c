@@ -59,13 +59,13 @@ static bool stamp_unsent(struct hlk_pipeline *pipeline)
     pipeline->sent_ns = now;
     struct hlk_list *node = &pipeline->first_unsent->link;
     struct hlk_call *call = NULL;
-    bool was_part = false, neighbours = false;
+    bool was_batched = false, neighbours = false;
     for (; node != &pipeline->flight; node = node->next) {
         call = HLK_CONTAINER(node, struct hlk_call, link);
         call->sent_ns = now;
         pipeline->counts.commands++;
-        neighbours |= was_part && call->part;
-        was_part = call->part;
+        neighbours |= was_batched && call->batch_letter;
+        was_batched = call->batch_letter;
     }
     call->last_of_write = true;
     pipeline->writes++;
@@ -141,7 +141,7 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
     call->sent_ns = 0;
     call->last_of_write = false;
     call->len = (unsigned)len;
-    call->parts = 0;
+    call->batch_size = 0;
     hlk_mutex_lock(&pipeline->mu);
     bool ours = pipeline->state == HLK_PIPELINE_READYING && hlk_loop_here(pipeline->loop);
     enum hlk_status status = pipeline->state == HLK_PIPELINE_CLOSED          ? HLK_E_CLOSED
@@ -156,9 +156,9 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
     call->place = ++pipeline->places;
     if (call->text)
         pipeline->texts[call->text] = call->place;
-    if (call->part && (!pipeline->owner.build_batch || pipeline->alone > 0)) {
-        call->part = 0;
-        pipeline->alone -= pipeline->alone > 0;
+    if (call->batch_letter && (!pipeline->owner.build_batch || pipeline->unbatched_left > 0)) {
+        call->batch_letter = 0;
+        pipeline->unbatched_left -= pipeline->unbatched_left > 0;
     }
     hlk_list_push_back(&pipeline->flight, &call->link);
     if (call->map)
@@ -245,7 +245,7 @@ static bool take_replies(struct hlk_pipeline *pipeline, redisReply **replies, un
         if (call->skips) {
             call->skips = false;
             freeReplyObject(replies[i]);
-        } else if (call->parts) {
+        } else if (call->batch_size) {
             in_step = hlk_pipeline_unbatch(pipeline, replies[i], ends);
         } else {
             call->reply = replies[i];
@@ -315,7 +315,7 @@ void hlk_pipeline_end_all(struct hlk_pipeline *pipeline, enum hlk_pipeline_state
     struct hlk_ends ends = { .waiting = 0 };
     hlk_list_init(&ends.calls);
     /* First of all: nobody begins to lead, or to write, while the sender is waited for. By nobody, because there is
-     * nothing to read, and whoever led would not be woken below. */
+     * nothing to read, and the leader would not be woken below. */
     hlk_pipeline_set_lead(pipeline, HLK_LEAD_TAKEN, NULL);
     pipeline->held_back = true;
     while (pipeline->sending)
@@ -323,7 +323,7 @@ void hlk_pipeline_end_all(struct hlk_pipeline *pipeline, enum hlk_pipeline_state
     if (pipeline->state == HLK_PIPELINE_UP)
         pipeline->down_ms = hlk_clock_ms();
     pipeline->state = state;
-    pipeline->telling++;
+    pipeline->reporters++;
     pipeline->epoch++;
     pipeline->write_blocked = pipeline->held_back = pipeline->hung_up = false;
     pipeline->first_unsent = NULL;
@@ -342,7 +342,7 @@ void hlk_pipeline_end_all(struct hlk_pipeline *pipeline, enum hlk_pipeline_state
         hlk_mutex_lock(&pipeline->mu);
     }
     pipeline->writes = 0;
-    pipeline->telling--;
+    pipeline->reporters--;
     hlk_pipeline_set_lead(pipeline, HLK_LEAD_FREE, NULL);
     hlk_mutex_unlock(&pipeline->mu);
     hlk_loop_post(pipeline->loop, &pipeline->broken);

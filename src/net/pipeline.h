@@ -43,12 +43,12 @@ struct hlk_call {
     bool map;                   /* its reply is the map of a cluster's slots */
     uint8_t text;               /* not 0: what it carries makes the server know text `text` (a script) from then on */
     uint64_t place;             /* the pipeline's: counts all calls that it sent */
-    /* not 0: it may leave in one command with its neighbours (`combine`). If it was ANSWERED without a reply it was in
-     * company, nothing was done, and it has to be sent anew with 0 in here */
-    char part;
-    unsigned keys_at, args_at, args_end;    /* part: where, among its bytes, its keys and its arguments are */
+    /* not 0: it may be sent in one batch with its neighbours. ANSWERED without a reply: the batch was refused, nothing
+     * was done; the caller resends it with batch_letter 0 */
+    char batch_letter;
+    unsigned keys_at, args_at, args_end;    /* batch_letter: where, among its bytes, its keys and arguments are */
     unsigned len;                           /* the pipeline's: all its bytes, */
-    unsigned parts;                         /* and on the first of several in one command how many these are, else 0 */
+    unsigned batch_size;                    /* and on the first call of a batch how many calls that has, else 0 */
 };
 
 enum hlk_pipeline_state {
@@ -74,10 +74,10 @@ struct hlk_pipeline_owner {
     /* Dispatch mode: the user's loop has answers to read, or commands to write. Also while a round that does not block
      * has the lead, and again at its end. Any thread */
     void (*on_work)(void *ctx);
-    /* Appends n >= 2 calls with a part, whose bytes are at `bytes` one behind the other, as one command, which is
-     * answered by an array: an answer for each, HLK_BATCH_REFUSED for what has to be sent by itself. whole: the server
-     * does not know the script. False: no memory, nothing appended. The pipeline's mutex is held. NULL: nothing is
-     * batched */
+    /* Appends n >= 2 calls with a batch_letter, whose bytes are at `bytes` one behind the other, as one command, which
+     * is answered by an array: an answer for each, HLK_BATCH_REFUSED for what has to be sent by itself. whole: the
+     * server does not know the script. False: no memory, nothing appended. The pipeline's mutex is held. NULL: nothing
+     * is batched */
     bool (*build_batch)(struct hlk_buffer *to, const char *bytes, struct hlk_call *const *calls, unsigned n,
                         bool whole);
 };
@@ -107,7 +107,7 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
 bool hlk_pipeline_text_follows(hlk_pipeline *pipeline, const struct hlk_call *call, unsigned text);
 
 /* Waits for the end of a call whose waiter is the calling thread, leading if nobody else does. False: at_ms came, or
- * a bit of mask was set, and it still flies: hlk_pipeline_leave it. A cancellation point if the thread is
+ * a bit of mask was set, and it is still in flight: hlk_pipeline_leave it. A cancellation point if the thread is
  * cancellable. */
 bool hlk_pipeline_wait(hlk_pipeline *pipeline, struct hlk_call *call, int64_t at_ms, unsigned mask);
 
@@ -116,7 +116,7 @@ bool hlk_pipeline_leave(hlk_pipeline *pipeline, struct hlk_call *call, void (*do
 
 /* For a thread that waits for lazy calls on several pipelines at once. Reads what is there, unless another thread
  * leads; does not block. The ends of calls run before it returns. */
-void hlk_pipeline_glance(hlk_pipeline *pipeline);
+void hlk_pipeline_poll_once(hlk_pipeline *pipeline);
 /* For how long such a thread polls before it sleeps, as far as this connection is concerned. */
 int64_t hlk_pipeline_spin_ns(hlk_pipeline *pipeline);
 /* While on, the loop reads answers as they come: such a thread goes to sleep. Each `on` is followed by one off. */

@@ -26,19 +26,19 @@ struct hlk_pipeline {
     enum hlk_lead lead;
     struct hlk_thread *leader;          /*   when TAKEN by a caller; NULL: the loop or a dispatcher, for a moment */
     struct hlk_list flight;             /*   calls in the stream */
-    struct hlk_list followers;          /*   selves that wait for their reply, newest last */
-    struct hlk_list waiting_up;         /*   selves that wait for the connection */
-    struct hlk_list whens;              /*   hlk_up */
+    struct hlk_list followers;          /*   threads that wait for their reply, newest last */
+    struct hlk_list waiting_up;         /*   threads that wait for the connection */
+    struct hlk_list up_waiters;         /*   hlk_up */
     struct hlk_buffer queued;           /*   commands not yet given to a write */
     struct hlk_call *first_unsent;      /*   of the flight */
     bool sending;                       /*   somebody is in send(): `wire` and the socket's sending side are theirs */
     bool write_blocked;                 /*   `wire` was not taken whole: the leader goes on when it is writable */
     bool held_back;                     /*   the leader writes soon, all at once */
-    bool hung_up;                       /*   the server has; whoever reads next will see it */
+    bool hung_up;                       /*   the server has; the next read returns that */
     bool batching;                      /*   a dispatch runs completions: what they send leaves in few writes */
-    /*   threads that tell the ends of a stream that is over: close waits for them */
-    unsigned telling;
-    pthread_cond_t changed;             /*   lead, sending or telling; signalled only while somebody waits for that */
+    /*   threads that report the ends of a stream that is over: close waits for them */
+    unsigned reporters;
+    pthread_cond_t changed;             /*   lead, sending or reporters; signalled only while a thread waits for that */
     unsigned awaiting;                  /*   these */
     unsigned callers;                   /*   blocking calls in flight */
     unsigned eager;                     /*   calls in flight whose `done` somebody waits for */
@@ -58,8 +58,8 @@ struct hlk_pipeline {
     uint64_t epoch;
     uint64_t places;                    /*   calls that were sent */
     uint64_t texts[HLK_TEXTS];          /*   the last one that carried each text; 0: none */
-    bool combine_whole;                 /*   the server has lost the script of combined calls */
-    unsigned alone;                     /*   so many calls are not combined */
+    bool batch_script_lost;             /*   the server does not know the script of combined calls any more */
+    unsigned unbatched_left;            /*   so many calls are not combined */
     struct hlk_spin spin;
     struct hlk_error error;             /*   why it is down */
     struct hlk_pipeline_counts counts;
@@ -122,14 +122,14 @@ void hlk_pipeline_report_ends(struct hlk_ends *ends);
 /* Moves what is queued into `wire`, neighbours combined. False: no memory, nothing was moved */
 bool hlk_pipeline_batch(struct hlk_pipeline *pipeline);
 /* The answer of a combined command, whose calls are the first of the flight; frees it. False: it is none of such a one,
- * and they fly on */
+ * and they stay in flight */
 bool hlk_pipeline_unbatch(struct hlk_pipeline *pipeline, redisReply *reply, struct hlk_ends *ends);
 
 /* pipeline_link.c */
 /* mu held: a stream begins, to this process of the server's (0: not known, so it may be another one) */
-void hlk_pipeline_meet(struct hlk_pipeline *pipeline, uint64_t server, int64_t uptime_ms);
+void hlk_pipeline_begin_epoch(struct hlk_pipeline *pipeline, uint64_t server, int64_t uptime_ms);
 void hlk_pipeline_report_up(struct hlk_pipeline *pipeline);    /* mu held: everybody in waiting_up looks again */
-void hlk_pipeline_run_whens(struct hlk_pipeline *pipeline);    /* loop thread: runs each hlk_up that waits now */
+void hlk_pipeline_run_up_waiters(struct hlk_pipeline *pipeline);    /* loop thread: runs each hlk_up that waits now */
 bool hlk_pipeline_is_refused(const struct hlk_pipeline *pipeline);     /* mu held: to wait on would not help */
 
 #endif

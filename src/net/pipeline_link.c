@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define REDIAL_FIRST_MS 10
-#define READS_MOST 64       /* in a round: whoever speaks without end does not keep a thread */
+#define READS_MOST 64       /* bounds the reads of one round, so that an endless reply does not keep a thread */
 #define REDIAL_MOST_MS 250  /* a caller with a second of reconnect timeout is to meet a few attempts */
 #define REDIAL_REST_MS 5000 /* between attempts to connect to a server that no command needs */
 
@@ -26,7 +26,7 @@ static void link_dial_after(struct hlk_pipeline *pipeline, int64_t ms)
 static void link_dial_again_later(struct hlk_pipeline *pipeline)
 {
     hlk_mutex_lock(&pipeline->mu);
-    bool rests = pipeline->rests && hlk_list_empty(&pipeline->waiting_up) && hlk_list_empty(&pipeline->whens);
+    bool rests = pipeline->rests && hlk_list_empty(&pipeline->waiting_up) && hlk_list_empty(&pipeline->up_waiters);
     pipeline->resting = rests;
     hlk_mutex_unlock(&pipeline->mu);
     link_dial_after(pipeline, rests ? REDIAL_REST_MS : hlk_backoff_next(&pipeline->backoff));
@@ -46,7 +46,7 @@ static void link_on_redial(struct ev_loop *ev, struct ev_timer *timer, int reven
 }
 
 /* A write to the process before may have been in this very millisecond. */
-void hlk_pipeline_meet(struct hlk_pipeline *pipeline, uint64_t server, int64_t uptime_ms)
+void hlk_pipeline_begin_epoch(struct hlk_pipeline *pipeline, uint64_t server, int64_t uptime_ms)
 {
     hlk_mutex_assert_held(&pipeline->mu);
     int64_t sent_ms = pipeline->sent_ns / 1000000;
@@ -54,7 +54,7 @@ void hlk_pipeline_meet(struct hlk_pipeline *pipeline, uint64_t server, int64_t u
     pipeline->up_ms = hlk_clock_ms();
     if (!server || server != pipeline->server) {
         pipeline->since_ms = sent_ms < pipeline->up_ms ? pipeline->up_ms : sent_ms + 1;
-        /* Of a process that took the place of one that was known the server's clock need not be believed. */
+        /* If another process was known before, this one's uptime is not used: the server's clock may be wrong. */
         pipeline->started_ms = pipeline->up_ms - (pipeline->server || uptime_ms < 0 ? 0 : uptime_ms);
         pipeline->start_told = uptime_ms >= 0;
     }
@@ -97,7 +97,7 @@ static void came_up(struct hlk_pipeline *pipeline, struct hlk_conn *conn)
     pipeline->conn = *conn;
     pipeline->state = HLK_PIPELINE_READYING;
     pipeline->counts.reconnects += pipeline->epoch > 0;
-    hlk_pipeline_meet(pipeline, pipeline->dial.server, pipeline->dial.uptime_ms);
+    hlk_pipeline_begin_epoch(pipeline, pipeline->dial.server, pipeline->dial.uptime_ms);
     bool moved = pipeline->moving;
     pipeline->moving = pipeline->hung_up = false;
     hlk_mutex_unlock(&pipeline->mu);
@@ -113,7 +113,7 @@ static void came_up(struct hlk_pipeline *pipeline, struct hlk_conn *conn)
     hlk_pipeline_report_up(pipeline);
     hlk_mutex_unlock(&pipeline->mu);
     hlk_loop_post(pipeline->loop, &pipeline->adopt);
-    hlk_pipeline_run_whens(pipeline);
+    hlk_pipeline_run_up_waiters(pipeline);
 }
 
 static void link_on_dialled(void *ctx, struct hlk_conn *conn, const struct hlk_error *error)
@@ -132,7 +132,7 @@ static void link_on_dialled(void *ctx, struct hlk_conn *conn, const struct hlk_e
         return;
     pipeline->owner.on_down(pipeline->owner.ctx, error);
     if (give_up)
-        hlk_pipeline_run_whens(pipeline);
+        hlk_pipeline_run_up_waiters(pipeline);
     link_dial_again_later(pipeline);
 }
 
@@ -156,7 +156,7 @@ static void on_broken(struct hlk_post *post)
     if (closed) {
         hlk_dial_stop(&pipeline->dial);
         ev_timer_stop(ev, &pipeline->redial);
-        hlk_pipeline_run_whens(pipeline);
+        hlk_pipeline_run_up_waiters(pipeline);
         return;
     }
     if (dead)
@@ -328,7 +328,7 @@ void hlk_pipeline_dispatch(hlk_pipeline *pipeline)
     hlk_mutex_unlock(&pipeline->mu);
 }
 
-void hlk_pipeline_glance(hlk_pipeline *pipeline)
+void hlk_pipeline_poll_once(hlk_pipeline *pipeline)
 {
     if (!take_lead(pipeline) || !lead_once(pipeline))
         return;
@@ -409,7 +409,7 @@ enum hlk_status hlk_pipeline_create(hlk_pipeline **out, hlk_loop *loop, const st
     hlk_list_init(&pipeline->flight);
     hlk_list_init(&pipeline->followers);
     hlk_list_init(&pipeline->waiting_up);
-    hlk_list_init(&pipeline->whens);
+    hlk_list_init(&pipeline->up_waiters);
     hlk_spin_init(&pipeline->spin, no_spin);
     hlk_conn_init(&pipeline->conn);
     hlk_conn_init(&pipeline->dead);
@@ -433,7 +433,7 @@ void hlk_pipeline_close(hlk_pipeline *pipeline)
     hlk_mutex_lock(&pipeline->mu);
     pipeline->state = HLK_PIPELINE_CLOSED;
     hlk_pipeline_report_up(pipeline);
-    while (pipeline->lead == HLK_LEAD_TAKEN || pipeline->telling > 0) { /* only the leader may touch the connection */
+    while (pipeline->lead == HLK_LEAD_TAKEN || pipeline->reporters > 0) { /* only the leader may touch the connection */
         if (pipeline->conn.fd >= 0)
             shutdown(pipeline->conn.fd, SHUT_RDWR); /* it reads the end of it */
         hlk_pipeline_await_change(pipeline);
@@ -498,12 +498,12 @@ static void ping_left(struct hlk_call *call)
     hlk_mem_free(call);
 }
 
-/* Nor is anybody telling the end of a call, who might send another one then. */
+/* Nor does a thread report the end of a call: its callback might send another one. */
 static bool is_at_rest(struct hlk_pipeline *pipeline)
 {
     hlk_mutex_lock(&pipeline->mu);
     bool rests = pipeline->state == HLK_PIPELINE_UP && hlk_list_empty(&pipeline->flight) &&
-                 pipeline->lead != HLK_LEAD_TAKEN && pipeline->telling == 0;
+                 pipeline->lead != HLK_LEAD_TAKEN && pipeline->reporters == 0;
     hlk_mutex_unlock(&pipeline->mu);
     return rests;
 }

@@ -14,12 +14,12 @@ void hlk_pipeline_report_up(struct hlk_pipeline *pipeline)
 }
 
 /* Those who wait now. It may be down again by the time it is their turn, and they wait anew: for the next one. */
-void hlk_pipeline_run_whens(struct hlk_pipeline *pipeline)
+void hlk_pipeline_run_up_waiters(struct hlk_pipeline *pipeline)
 {
     struct hlk_list *node, mine;
     hlk_list_init(&mine);
     hlk_mutex_lock(&pipeline->mu);
-    hlk_list_splice(&mine, &pipeline->whens);
+    hlk_list_splice(&mine, &pipeline->up_waiters);
     hlk_mutex_unlock(&pipeline->mu);
     for (;;) {
         hlk_mutex_lock(&pipeline->mu); /* hlk_pipeline_forget_up takes out of `mine` too */
@@ -131,7 +131,7 @@ void hlk_pipeline_reroute(hlk_pipeline *pipeline)
     atomic_fetch_add(&pipeline->reroutes, 1);
     hlk_pipeline_report_up(pipeline);
     hlk_mutex_unlock(&pipeline->mu);
-    hlk_pipeline_run_whens(pipeline);
+    hlk_pipeline_run_up_waiters(pipeline);
 }
 
 struct up_wait {
@@ -189,7 +189,7 @@ bool hlk_pipeline_when_up(hlk_pipeline *pipeline, struct hlk_up *up, unsigned re
     bool wait = pipeline->state != HLK_PIPELINE_UP && pipeline->state != HLK_PIPELINE_CLOSED &&
                 !hlk_pipeline_is_refused(pipeline) && hlk_pipeline_reroutes(pipeline) == reroutes;
     if (wait && !hlk_list_linked(&up->link))
-        hlk_list_push_back(&pipeline->whens, &up->link);
+        hlk_list_push_back(&pipeline->up_waiters, &up->link);
     hlk_mutex_unlock(&pipeline->mu);
     dial_if(pipeline, needed);
     return wait;

@@ -77,7 +77,7 @@ struct waiting {
     bool led;
 };
 
-/* Leaves the connection as if the caller had never waited; the call still flies. */
+/* Leaves the connection as if the caller had never waited; the call is still in flight. */
 static void stop_waiting(void *arg)
 {
     struct waiting *w = arg;
@@ -140,7 +140,7 @@ bool hlk_pipeline_wait(hlk_pipeline *pipeline, struct hlk_call *call, int64_t at
         leave = hlk_park_peek(&w.self->park, mask) || (at_ms != INT64_MAX && hlk_clock_ms() >= at_ms);
     }
     pthread_cleanup_pop(0);
-    if (w.led || atomic_load(&call->end) == HLK_CALL_IN_FLIGHT) /* else whoever ended the call unlinked us */
+    if (w.led || atomic_load(&call->end) == HLK_CALL_IN_FLIGHT) /* else it was unlinked when the call ended */
         stop_waiting(&w);
     return atomic_load(&call->end) != HLK_CALL_IN_FLIGHT;
 }
@@ -148,15 +148,15 @@ bool hlk_pipeline_wait(hlk_pipeline *pipeline, struct hlk_call *call, int64_t at
 bool hlk_pipeline_leave(hlk_pipeline *pipeline, struct hlk_call *call, void (*done)(struct hlk_call *call))
 {
     hlk_mutex_lock(&pipeline->mu);
-    bool flying = atomic_load(&call->end) == HLK_CALL_IN_FLIGHT;
-    if (flying) {
+    bool in_flight = atomic_load(&call->end) == HLK_CALL_IN_FLIGHT;
+    if (in_flight) {
         call->waiter = NULL;
         call->done = done;
         call->lazy = true;
         pipeline->callers--; /* a blocking caller's; completions have nobody who could leave */
     }
     hlk_mutex_unlock(&pipeline->mu);
-    if (flying)
+    if (in_flight)
         hlk_loop_need_ticks(pipeline->loop);
-    return flying;
+    return in_flight;
 }

@@ -3,7 +3,7 @@
  *
  * Connects at the first subscription, again after a break, and tells its owner each time it is up, who then
  * subscribes anew. While anything is subscribed it sends a PING each second; two unanswered ones and it is broken,
- * so that a connection that died silently is noticed. What it hears is told to the owner, who knows the waiters. */
+ * so that a connection that died silently is noticed. Messages go to the owner's callbacks. */
 #ifndef HLK_NET_SUBSCRIBER_H
 #define HLK_NET_SUBSCRIBER_H
 
@@ -39,7 +39,7 @@ struct hlk_subscriber {
     struct hlk_backoff backoff;
     struct ev_timer redial, ping;
     struct hlk_watch io;
-    struct hlk_conn conn;               /* its reader: whoever has the right to read */
+    struct hlk_conn conn;               /* its reader's: the thread with the right to read */
     struct hlk_buffer out;
     atomic_uint subscribed;             /* channels; pings run while > 0 */
     atomic_uint silent_pings;
@@ -51,7 +51,7 @@ struct hlk_subscriber {
     struct hlk_list asked;              /*   commands whose answer is due, in order */
     enum hlk_reader reader;
     struct hlk_thread *reading;         /*   WAITER */
-    struct hlk_list parked;             /*   selves that would read */
+    struct hlk_list parked;             /*   threads that would read */
     unsigned eager;                     /*   waits that cannot: async ones, and those that signals end */
     bool readable;                      /*   up, and not about to be hung up */
     pthread_cond_t given_up;            /*   a waiter has, of a connection that is not readable any more */
@@ -81,7 +81,7 @@ void hlk_subscriber_park(struct hlk_subscriber *ps, struct hlk_thread *self, uns
 /* a wait that cannot read begins, or ends. Any thread */
 void hlk_subscriber_eager(struct hlk_subscriber *ps, bool more);
 
-/* whoever has the right: what is there */
+/* the thread with the right: what is there */
 bool hlk_subscriber_read(struct hlk_subscriber *ps, struct hlk_error *error);
 /* The loop: */
 bool hlk_subscriber_loop_reads(struct hlk_subscriber *ps);      /* it has the right */

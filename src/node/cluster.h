@@ -1,6 +1,6 @@
 /* cluster.h - the servers of a Redis Cluster, and which of them keeps which slot.
  *
- * The client has one node for the whole cluster, its home: the entries of all locks and the releases that are owed are
+ * The client has one node for the whole cluster, its home: the entries of all locks and the pending releases are
  * the home's, and stay there when a slot moves. Each server is a node as well, for its connections alone; the home is
  * the first server, too. A command is routed by its slot before each attempt (script/router.h).
  *

@@ -98,7 +98,7 @@ static bool replace_secret(char **old, const char *now)
     return true;
 }
 
-/* An option that would have no effect is refused: whoever gives one expects TLS. */
+/* An option that would have no effect is refused: its caller expects TLS. */
 static enum hlk_status set_tls(struct hlk_endpoint *endpoint, const struct hlk_tls_opts *tls, struct hlk_error *error)
 {
     bool given = tls->ca_file || tls->ca_dir || tls->cert_file || tls->crl_file || tls->server_name;

@@ -1,5 +1,5 @@
 /* node.h - one Redis server as a client sees it: its endpoint, the shared connection, the subscriber connection with
- * the client's inbox, the releases that are owed to it, and the entries of the locks that it keeps.
+ * the client's inbox, its pending releases, and the entries of the locks that it keeps.
  *
  * A client has one node for each server that it uses; all of them share the client's loop thread and events thread.
  * Which node keeps a lock is the route's answer (node/route.h). A Redis Cluster is one node of the client's, with a

@@ -70,8 +70,8 @@ static void end_wait_round(struct hlk_replicas *r)
     /* broken, refused, or a server whose WAIT does not wait: not at once */
     bool soon = r->acknowledged >= 0 && (r->acknowledged >= (int)r->need || now - r->begun_ms >= r->wait_ms / 2);
     hlk_mutex_lock(&r->mu);
-    while (!hlk_list_empty(&r->flying)) {
-        struct hlk_replica_wait *wait = HLK_CONTAINER(r->flying.next, struct hlk_replica_wait, link);
+    while (!hlk_list_empty(&r->in_flight)) {
+        struct hlk_replica_wait *wait = HLK_CONTAINER(r->in_flight.next, struct hlk_replica_wait, link);
         enum hlk_replicated outcome = judge_wait(r, wait, now);
         if (outcome != HLK_REPLICATED_PENDING) {
             settle_wait(wait, outcome);
@@ -80,7 +80,7 @@ static void end_wait_round(struct hlk_replicas *r)
         soon &= wait->progress == HLK_COMMAND_ANSWERED;
         hlk_list_remove(&wait->link);
         hlk_list_push_back(&again, &wait->link);
-        wait->flying = false;
+        wait->in_flight = false;
     }
     hlk_list_splice(&r->waiting, &again);
     bool more = !hlk_list_empty(&r->waiting);
@@ -166,11 +166,11 @@ static bool take_waiting(struct hlk_replicas *r)
             unref(wait);
             continue;
         }
-        hlk_list_push_back(&r->flying, &wait->link);
-        wait->flying = true;
+        hlk_list_push_back(&r->in_flight, &wait->link);
+        wait->in_flight = true;
         until = wait->until_ms < until ? wait->until_ms : until;
     }
-    r->busy = !hlk_list_empty(&r->flying);
+    r->busy = !hlk_list_empty(&r->in_flight);
     bool any = r->busy;
     hlk_mutex_unlock(&r->mu);
     int64_t left = until - now, max_ms = r->reply_timeout_ms / 2;
@@ -189,7 +189,7 @@ static void send_wait_round(struct hlk_replicas *r)
     r->acknowledged = -1;
     r->error.status = HLK_OK;
     atomic_store(&r->calls, 1);
-    for (struct hlk_list *n = r->flying.next; n != &r->flying; n = n->next)
+    for (struct hlk_list *n = r->in_flight.next; n != &r->in_flight; n = n->next)
         send_write(HLK_CONTAINER(n, struct hlk_replica_wait, link));
     send_wait(r);
     call_ended(r);
@@ -274,7 +274,7 @@ void hlk_replicas_end(struct hlk_replica_wait *wait)
 {
     struct hlk_replicas *r = wait->replicas;
     hlk_mutex_lock(&r->mu);
-    if (hlk_list_linked(&wait->link) && !wait->flying) {
+    if (hlk_list_linked(&wait->link) && !wait->in_flight) {
         hlk_list_remove(&wait->link);
         unref(wait);
     }
@@ -314,7 +314,7 @@ enum hlk_status hlk_replicas_open(struct hlk_replicas **out, hlk_loop *loop, con
     r->reply_timeout_ms = endpoint->reply_timeout_ms;
     hlk_mutex_init(&r->mu, HLK_RANK_RELEASES);
     hlk_list_init(&r->waiting);
-    hlk_list_init(&r->flying);
+    hlk_list_init(&r->in_flight);
     r->post.run = on_replicas_post;
     r->alarm.fire = on_replicas_alarm;
     r->up.run = on_replicas_up;
@@ -346,7 +346,7 @@ void hlk_replicas_free(struct hlk_replicas *replicas)
     if (!replicas)
         return;
     free_waits(&replicas->waiting);
-    free_waits(&replicas->flying);
+    free_waits(&replicas->in_flight);
     hlk_pipeline_destroy(replicas->pipeline);
     hlk_mutex_fini(&replicas->mu);
     hlk_mem_free(replicas);

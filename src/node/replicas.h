@@ -36,7 +36,7 @@ struct hlk_replica_wait {           /* heap; one hold that is to be confirmed */
     struct hlk_command cmd;         /* the write; the round's, like the next one */
     enum hlk_progress progress;
     bool written;                   /* the server has the hold, and has written it anew */
-    bool flying;                    /* in which list it is */
+    bool in_flight;                 /* in which list it is */
     char name[];
 };
 
@@ -49,7 +49,7 @@ struct hlk_replicas {
 
     struct hlk_mutex mu;            /* rank RELEASES; guards: */
     struct hlk_list waiting;        /*   for the next round */
-    struct hlk_list flying;         /*   of the round that is under way; only the round changes this one */
+    struct hlk_list in_flight;      /*   of the round that is under way; only the round changes this one */
     bool busy;                      /*   there is one */
 
     atomic_uint calls;              /* of the round that have not ended, and its sender */

@@ -75,7 +75,7 @@ enum hlk_status hlk_quorum_acquire_as(struct hlk_quorum *quorum, const struct hl
 /* A public handle is ACQUIRING from here on, or the call is over. */
 static enum hlk_status occupy(struct hlk_quorum *quorum)
 {
-    hlk_quorum_look(quorum);
+    hlk_quorum_expire(quorum);
     hlk_mutex_lock(&quorum->all->mu);
     enum hlk_quorum_state state = quorum->state;
     const char *why = quorum->why;

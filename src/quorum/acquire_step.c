@@ -93,8 +93,8 @@ static void listen_for_messages(struct hlk_quorum_op *op)
 
 /* --- after a round without a majority --- */
 
-/* Nobody has a majority, as far as is known: whoever asks first in a moment gets it. A holder that has another name on
- * each master looks the same: one of Redisson's. */
+/* No client has a majority, as far as is known: the first one that sends in a moment gets it. A holder that has another
+ * name on each master looks the same: one of Redisson's. */
 static void pause_after_split(struct hlk_quorum_op *op)
 {
     op->splits += op->splits < SPLIT_MOST;
@@ -214,7 +214,7 @@ static void check_round(struct hlk_quorum_op *op)
 /* Not raised: it is held as often as before. */
 static void end_nested(struct hlk_quorum_op *op, enum hlk_status status)
 {
-    hlk_quorum_let_go(op->quorum, false);
+    hlk_quorum_release_nowait(op->quorum, false);
     if (status != HLK_E_UNSURE) {
         end_as(op, status);
         return;

@@ -16,7 +16,7 @@ hlk_quorum *hlk_quorum_create(hlk_client *client, const char *name, const struct
     if (hlk_client_check(client, "create quorum", name) != HLK_OK)
         return NULL;
     size_t len = name ? strnlen(name, HLK_NAME_MAX + 1) : 0;
-    if (!client->part) {
+    if (!client->topology) {
         (void)hlk_last_set(HLK_E_INVALID, "create quorum: the client is none of hlk_quorum_open");
         return NULL;
     }
@@ -38,7 +38,7 @@ void hlk_quorum_destroy(hlk_quorum *quorum)
         return;
     int old = hlk_nocancel_begin();
     if (!atomic_load(&quorum->client->closing))
-        hlk_quorum_let_go(quorum, true);
+        hlk_quorum_release_nowait(quorum, true);
     hlk_events_silence(&quorum->client->events, quorum);
     hlk_quorum_unref(quorum);
     hlk_nocancel_end(old);

@@ -112,7 +112,7 @@ static struct hlk_round *end_expired(struct hlk_quorum *quorum, int64_t now_ms)
     return over ? hold_lose(quorum, hlk_validity_why_over(&quorum->validity), now_ms) : NULL;
 }
 
-void hlk_quorum_look(struct hlk_quorum *quorum)
+void hlk_quorum_expire(struct hlk_quorum *quorum)
 {
     hlk_mutex_lock(&quorum->all->mu);
     struct hlk_round *lost = end_expired(quorum, hlk_clock_ms());
@@ -120,7 +120,7 @@ void hlk_quorum_look(struct hlk_quorum *quorum)
     end_lost(quorum, lost);
 }
 
-struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum, bool *outer)
+struct hlk_round *hlk_quorum_begin_release(struct hlk_quorum *quorum, bool *outer)
 {
     struct hlk_round *round = NULL;
     hlk_mutex_lock(&quorum->all->mu);
@@ -142,7 +142,7 @@ struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum, bool *outer)
     return round;
 }
 
-void hlk_quorum_taken(struct hlk_quorum *quorum)
+void hlk_quorum_release_sent(struct hlk_quorum *quorum)
 {
     hlk_mutex_lock(&quorum->all->mu);
     hold_end(quorum);
@@ -240,7 +240,7 @@ static void wake_nested(const struct hlk_quorum *quorum)
     }
 }
 
-/* A master that has connected while the others were asked: whoever connects after this is given what is HELD. */
+/* A master that has connected while the others were asked: a master that connects after this gets what is HELD. */
 static void retake_missed(struct hlk_quorum *quorum, struct hlk_round *round)
 {
     if (hlk_round_may_grow(round))
@@ -409,7 +409,7 @@ void hlk_quorum_orphan(struct hlk_quorums *all, uint64_t holder)
     }
 }
 
-void hlk_quorum_forget(struct hlk_quorum *quorum)
+void hlk_quorum_drop_loss(struct hlk_quorum *quorum)
 {
     hlk_mutex_lock(&quorum->all->mu);
     if (quorum->state == HLK_QUORUM_LOST)

@@ -139,7 +139,7 @@ static enum hlk_status quorum_lock_acquire(hlk_lock *lock, const struct hlk_acqu
     enum hlk_status status;
     int old = hlk_nocancel_begin();
     self->cancellable = old == PTHREAD_CANCEL_ENABLE; /* in its sleeps */
-    hlk_quorum_look(quorum);
+    hlk_quorum_expire(quorum);
     pthread_cleanup_push(leave_on_cancel, quorum);
     status = hlk_quorum_acquire_as(quorum, opts, &terms, self);
     pthread_cleanup_pop(0);

@@ -68,7 +68,7 @@ enum hlk_status hlk_quorum_lock_acquire_async(hlk_lock *lock, const struct hlk_a
         hlk_async_drop(&acquiring->async);
         return status;
     }
-    hlk_quorum_look(quorum);
+    hlk_quorum_expire(quorum);
     hlk_async_start(&acquiring->async, hlk_quorum_acquire_start(&acquiring->op));
     return HLK_OK;
 }
@@ -128,7 +128,7 @@ static void on_quorum_released(struct hlk_round *round)
 static enum hlk_status start_quorum_release(struct hlk_quorum *quorum, struct releasing *releasing)
 {
     bool outer;
-    struct hlk_round *round = hlk_quorum_take(quorum, &outer);
+    struct hlk_round *round = hlk_quorum_begin_release(quorum, &outer);
     if (!outer && !round)
         return hlk_quorum_not_held(quorum, "release", true);
     hlk_handle_retain(&releasing->lock->handle);
@@ -144,7 +144,7 @@ static enum hlk_status start_quorum_release(struct hlk_quorum *quorum, struct re
     round->ctx = releasing;
     round->on_released = on_quorum_released;
     hlk_round_release(round, releasing->done != NULL);
-    hlk_quorum_taken(quorum);
+    hlk_quorum_release_sent(quorum);
     hlk_round_unref(round);
     return HLK_OK;
 }

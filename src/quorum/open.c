@@ -27,21 +27,21 @@ static struct hlk_quorum *next_due(struct hlk_quorums *all)
     return due;
 }
 
-static void quorums_close(struct hlk_client_part *part, hlk_client *client)
+static void quorums_close(struct hlk_client_topology *topology, hlk_client *client)
 {
-    struct hlk_quorums *all = HLK_CONTAINER(part, struct hlk_quorums, part);
+    struct hlk_quorums *all = HLK_CONTAINER(topology, struct hlk_quorums, topology);
     struct hlk_quorum *quorum;
     (void)client;
     while ((quorum = next_due(all))) {
-        hlk_quorum_let_go(quorum, true);
-        hlk_quorum_forget(quorum);
+        hlk_quorum_release_nowait(quorum, true);
+        hlk_quorum_drop_loss(quorum);
         hlk_quorum_unref(quorum);
     }
 }
 
-static void quorums_fini(struct hlk_client_part *part)
+static void quorums_fini(struct hlk_client_topology *topology)
 {
-    struct hlk_quorums *all = HLK_CONTAINER(part, struct hlk_quorums, part);
+    struct hlk_quorums *all = HLK_CONTAINER(topology, struct hlk_quorums, topology);
     hlk_map_fini(&all->queues);
     hlk_map_fini(&all->holders);
     hlk_mutex_fini(&all->mu);
@@ -68,14 +68,14 @@ static enum hlk_status add_part(hlk_client *client, bool no_spin, const struct h
     if (!all)
         return hlk_last_set(HLK_E_NOMEM, "open: no memory");
     all->opts = complete;
-    all->part.locks = &hlk_quorum_locks;
-    (void)snprintf(all->part.shown, sizeof all->part.shown, "%u masters", client->node_count);
-    all->part.close = quorums_close;
-    all->part.fini = quorums_fini;
+    all->topology.locks = &hlk_quorum_locks;
+    (void)snprintf(all->topology.shown, sizeof all->topology.shown, "%u masters", client->node_count);
+    all->topology.close = quorums_close;
+    all->topology.fini = quorums_fini;
     hlk_mutex_init(&all->mu, HLK_RANK_ENTRY);
     hlk_list_init(&all->all);
     hlk_spin_init(&all->spin, no_spin);
-    client->part = &all->part;
+    client->topology = &all->topology;
     hlk_quorum_watch_links(client);
     atomic_store(&client->table.on_orphan, on_quorum_orphan);
     return HLK_OK;

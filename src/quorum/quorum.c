@@ -16,7 +16,7 @@ enum hlk_status hlk_quorum_fail(const struct hlk_quorum *quorum, const char *ope
     hlk_text_init(&text, buf, sizeof buf);
     hlk_text_add(&text, "%s ", operation);
     hlk_text_add_quoted(&text, quorum->name, quorum->name_len, 128);
-    hlk_text_add(&text, " at %s: ", quorum->all->part.shown);
+    hlk_text_add(&text, " at %s: ", quorum->all->topology.shown);
     va_list args;
     va_start(args, format);
     hlk_text_vadd(&text, format, args);

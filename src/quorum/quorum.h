@@ -53,7 +53,7 @@ struct hlk_quorum_master {
 
 /* Of a client of hlk_quorum_open. */
 struct hlk_quorums {
-    struct hlk_client_part part;
+    struct hlk_client_topology topology;
     struct hlk_mutex mu;        /* rank ENTRY; guards the handles' holds, and: */
     struct hlk_map queues;      /*   by name */
     struct hlk_list all;        /*   handles */
@@ -69,7 +69,7 @@ struct hlk_quorums {
 /* Of a client of several masters. */
 static inline struct hlk_quorums *hlk_quorums_of(const hlk_client *client)
 {
-    return HLK_CONTAINER(client->part, struct hlk_quorums, part);
+    return HLK_CONTAINER(client->topology, struct hlk_quorums, topology);
 }
 
 /* A public handle, which is its own holder; or what one holder of an hlk_lock has of it, with holder.id set. */
@@ -169,9 +169,9 @@ int hlk_quorum_renewals(const struct hlk_quorum *quorum);
 bool hlk_quorum_count_off(struct hlk_quorum *quorum);
 /* Out of HELD, for a release: its round, which is the caller's; NULL: not HELD. A hold that is over becomes LOST.
  * *outer: it stays HELD, and one release less is due. `outer` NULL: all of them are. */
-struct hlk_round *hlk_quorum_take(struct hlk_quorum *quorum, bool *outer);
+struct hlk_round *hlk_quorum_begin_release(struct hlk_quorum *quorum, bool *outer);
 /* The release is in the streams: the next one of this process may send. */
-void hlk_quorum_taken(struct hlk_quorum *quorum);
+void hlk_quorum_release_sent(struct hlk_quorum *quorum);
 /* It is not held any more, for `why`; reported. No-op unless that round's hold is HELD. */
 void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, const char *why);
 /* Asks masters again that have not granted it, if it is certain that nobody else has held it meanwhile. */
@@ -182,11 +182,11 @@ void hlk_quorum_retake_if_held(struct hlk_quorum *quorum);
 void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i);
 void hlk_quorum_on_alarm(struct hlk_alarm *alarm);
 /* A loss that the clock alone knows so far is made one. */
-void hlk_quorum_look(struct hlk_quorum *quorum);
+void hlk_quorum_expire(struct hlk_quorum *quorum);
 /* A holder has ended without a release: renewals stop, and that is reported. */
 void hlk_quorum_orphan(struct hlk_quorums *all, uint64_t holder);
 /* Close: no call will ask for a loss any more. */
-void hlk_quorum_forget(struct hlk_quorum *quorum);
+void hlk_quorum_drop_loss(struct hlk_quorum *quorum);
 
 /* --- report.c: a holder's completions, in the order of its calls. A call without the lock adds none --- */
 
@@ -215,7 +215,7 @@ struct hlk_round *hlk_quorum_extension(struct hlk_quorum *quorum, int64_t ttl_ms
 enum hlk_status hlk_quorum_extended(struct hlk_quorum *quorum, struct hlk_round *round, bool for_good,
                                     struct hlk_error *error);
 /* Releases one hold, or all of them; of a lost one, one release less is due. Waits for no answer. */
-void hlk_quorum_let_go(struct hlk_quorum *quorum, bool all);
+void hlk_quorum_release_nowait(struct hlk_quorum *quorum, bool all);
 
 /* --- lock.c, lock_async.c --- */
 

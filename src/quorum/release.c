@@ -38,7 +38,7 @@ enum hlk_status hlk_quorum_release_as(struct hlk_quorum *quorum, struct hlk_thre
 {
     struct hlk_error error;
     bool outer;
-    struct hlk_round *round = hlk_quorum_take(quorum, &outer);
+    struct hlk_round *round = hlk_quorum_begin_release(quorum, &outer);
     if (outer)
         return HLK_OK;
     if (!round)
@@ -47,7 +47,7 @@ enum hlk_status hlk_quorum_release_as(struct hlk_quorum *quorum, struct hlk_thre
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
     hlk_round_watch(round, &waker);
     hlk_round_release(round, false);
-    hlk_quorum_taken(quorum);
+    hlk_quorum_release_sent(quorum);
     hlk_round_wait_released(round, self, hlk_clock_ms() + quorum->client->reply_timeout_ms);
     enum hlk_status status = hlk_round_released(round, &error);
     hlk_round_watch(round, NULL);
@@ -72,14 +72,14 @@ enum hlk_status hlk_quorum_release(hlk_quorum *quorum)
     return status;
 }
 
-void hlk_quorum_let_go(struct hlk_quorum *quorum, bool all)
+void hlk_quorum_release_nowait(struct hlk_quorum *quorum, bool all)
 {
     struct hlk_error error;
     bool outer = false;
-    struct hlk_round *round = hlk_quorum_take(quorum, all ? NULL : &outer);
+    struct hlk_round *round = hlk_quorum_begin_release(quorum, all ? NULL : &outer);
     if (round) {
         hlk_round_release(round, false);
-        hlk_quorum_taken(quorum);
+        hlk_quorum_release_sent(quorum);
         hlk_round_unref(round);
     } else if (!all && !outer) {
         (void)not_held(quorum, true, &error);
@@ -91,7 +91,7 @@ void hlk_quorum_let_go(struct hlk_quorum *quorum, bool all)
 struct hlk_round *hlk_quorum_extension(struct hlk_quorum *quorum, int64_t ttl_ms, struct hlk_error *error)
 {
     int64_t now = hlk_clock_ms();
-    hlk_quorum_look(quorum);
+    hlk_quorum_expire(quorum);
     hlk_mutex_lock(&quorum->all->mu);
     bool held = quorum->state == HLK_QUORUM_HELD, fits = hlk_clock_after(now, ttl_ms) <= quorum->validity.cap_ms;
     uint64_t hold = held ? quorum->round->hold : 0;
@@ -142,7 +142,7 @@ enum hlk_status hlk_quorum_extended(struct hlk_quorum *quorum, struct hlk_round 
     hlk_mutex_unlock(&quorum->all->mu);
     if (held)
         hlk_quorum_retake(quorum);
-    hlk_quorum_look(quorum);
+    hlk_quorum_expire(quorum);
     return held ? HLK_OK : not_held(quorum, false, error);
 }
 

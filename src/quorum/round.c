@@ -1,6 +1,6 @@
 #include "quorum/round.h"
 
-#include "api/glance.h"
+#include "api/multi_wait.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "script/engine.h"
@@ -248,7 +248,7 @@ static void vote_send(struct hlk_vote *vote)
     hlk_round_ref(round);
     vote->epoch = hlk_pipeline_epoch(vote->cmd.pipeline);
     vote->cmd.call.done = vote_on_end;
-    vote->cmd.call.lazy = !round->eager; /* whoever waits for it reads it; else the loop's next tick */
+    vote->cmd.call.lazy = !round->eager; /* the thread that waits for it reads it; else the loop's next tick does */
     enum hlk_progress progress = hlk_command_send(&vote->cmd, &error);
     if (progress == HLK_COMMAND_IN_FLIGHT)
         return;
@@ -332,10 +332,10 @@ static void wait_for(const struct hlk_round *round, struct hlk_thread *self, str
                      int64_t at_ms)
 {
     const struct hlk_client *client = round->quorum->client;
-    struct hlk_glance glance = { .self = self, .over = is_ready, .ctx = &awaited, .mask = mask };
+    struct hlk_multi_wait wait = { .self = self, .over = is_ready, .ctx = &awaited, .mask = mask };
     for (unsigned i = 0; i < client->node_count; i++)
-        (void)hlk_glance_add(&glance, client->nodes[i].pipeline);
-    hlk_glance_wait(&glance, spin_budget(round->quorum->all), at_ms);
+        (void)hlk_multi_wait_add(&wait, client->nodes[i].pipeline);
+    hlk_multi_wait_run(&wait, spin_budget(round->quorum->all), at_ms);
 }
 
 void hlk_round_wait(struct hlk_round *round, struct hlk_thread *self, unsigned mask, int64_t at_ms)

@@ -4,9 +4,9 @@
  * still read: what they granted is known to the release. Each vote has the memory for its release in it, so that
  * nothing is left behind for want of memory. The round lives until its last command and its last release have ended.
  *
- * While its hold lasts, masters that have not granted it are asked again (hlk_round_retake), by the same votes. Whoever
- * sends such a command marks the vote as `sending` first. A release that finds it so is sent by that thread, behind the
- * command. After the release was decided nothing is asked again. */
+ * While its hold lasts, masters that have not granted it are asked again (hlk_round_retake), by the same votes. The
+ * thread that sends such a command marks the vote as `sending` first. A release that finds it so is sent by that
+ * thread, behind the command. After the release was decided nothing is asked again. */
 #ifndef HLK_QUORUM_ROUND_H
 #define HLK_QUORUM_ROUND_H
 

@@ -37,7 +37,7 @@ static bool add_letters(struct hlk_buffer *to, struct hlk_call *const *calls, un
 {
     char letters[HLK_BATCH_MAX] = { 0 }, word[HLK_BATCH_MAX + HLK_WIRE_HEAD];
     for (unsigned i = 0; i < n; i++)
-        letters[i] = calls[i]->part;
+        letters[i] = calls[i]->batch_letter;
     const char *end = hlk_wire_word(word, letters, n);
     return batch_add(to, word, end);
 }

@@ -13,7 +13,7 @@
 #define HLK_PAUSE_MS 50             /* between two attempts when the server asked us to come later */
 #define HLK_TOMBSTONE_MS 600000     /* how long a hold that ended in doubt is remembered */
 
-/* How long a semaphore's note of a command that has run lives: NOTE_MS of lua/part_permits.lua. */
+/* How long a semaphore's note of a command that has run lives: NOTE_MS of lua/include_permits.lua. */
 #define HLK_NOTE_MS 600000
 /* For so long after an attempt was sent, another one finds the note if the first one has run. The rest of the note's
  * life is for an attempt that runs long after it was sent, and for clocks that differ in rate. */
@@ -82,7 +82,7 @@ struct hlk_command {
     int64_t lease_ms;               /* acquire, reacquire */
     int64_t count;                  /* reacquire; query: the most waiters that it names; renew: how many locks; of a
                                      * semaphore: how many permits; acquire of a permit: how many there are, or 0 */
-    const char *settled;            /* of a semaphore: hold ids whose notes are needed no more (lua/semaphore_*.lua);
+    const char *drop_notes;         /* of a semaphore: hold ids whose notes are needed no more (lua/semaphore_*.lua);
                                      * borrowed. NULL: none */
     int64_t change;                 /* of a semaphore: enum hlk_semaphore_change; of permits: enum hlk_permits_change */
     const char *id;                 /* of a permit, in the place of client_id and hold; borrowed. NULL: these */
@@ -98,7 +98,7 @@ struct hlk_command {
     struct hlk_member member;       /* acquire, end: its ticket in the queue; since_ms 0: none, it does not wait. Of
                                      * which tokens and floor concern a fenced acquire too. In a fair lock's queue it
                                      * is the field alone */
-    int64_t brief_ms;               /* end: a hold by grant that was short (lua/lock_release.lua); 0: another one */
+    int64_t short_hold_ms;          /* release: a hold by grant that was short (lua/lock_release.lua); 0: another one */
     int64_t yield_ms;               /* end: with a yield window */
     bool drops;                     /* end of a permit: HLK_PERMITS_DROP */
     bool fenced;                    /* acquire, end: the counter of tokens is among the keys */

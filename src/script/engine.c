@@ -33,7 +33,7 @@ enum hlk_progress hlk_command_send(struct hlk_command *cmd, struct hlk_error *er
         (void)hlk_error_set(error, HLK_E_CONNECT, "the cluster has not said yet which server has which slot");
         return not_there_yet(cmd);
     }
-    cmd->call.part = 0;
+    cmd->call.batch_letter = 0;
     cmd->attempts++; /* before: once sent, a call with `done` may be gone */
     enum hlk_status status = hlk_command_write(cmd);
     if (status == HLK_OK)

@@ -49,7 +49,7 @@ size_t hlk_key_waiter(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const char *name, s
 bool hlk_name_breaks_slots(const char *name, size_t len);
 
 size_t hlk_field(char out[HLK_FIELD_MAX], const char *client_id, uint64_t hold);
-/* A ticket in the queue (lua/part_pass.lua). */
+/* A ticket in the queue (lua/include_pass.lua). */
 struct hlk_member { int64_t ttl_ms, tokens, floor, since_ms; };
 size_t hlk_member(char out[HLK_MEMBER_MAX], const char *client_id, uint64_t hold, const struct hlk_member *member);
 /* Does it belong to a client of this library? */

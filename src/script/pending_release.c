@@ -161,12 +161,12 @@ static void releases_send_attempt(struct hlk_release *pending)
         park(pending);
 }
 
-static void enlist(struct hlk_releases *releases, struct hlk_release *pending, bool promised)
+static void enlist(struct hlk_releases *releases, struct hlk_release *pending, bool announced)
 {
     hlk_mutex_lock(&releases->mu);
     if (!hlk_list_linked(&pending->link))
         hlk_list_push_back(&releases->all, &pending->link);
-    pending->promised = promised;
+    pending->announced = announced;
     hlk_mutex_unlock(&releases->mu);
 }
 
@@ -282,7 +282,7 @@ static bool wait_to_send(struct hlk_release *pending, struct hlk_thread *waiter,
     return in_flight;
 }
 
-/* Nobody waits for it any more, and no attempt flies. What is known so far. */
+/* Nobody waits for it any more, and no attempt is in flight. What is known so far. */
 static enum hlk_status leave_to_background(struct hlk_release *pending, struct hlk_error *error)
 {
     enum hlk_status status = pending->cmd.doubt ? HLK_E_UNSURE

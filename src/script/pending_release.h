@@ -1,8 +1,8 @@
-/* pending_release.h - ends that are owed to Redis: releases, give-ups, clean-ups after a loss, repeated until answered.
+/* pending_release.h - releases, give-ups and clean-ups after a loss: each is repeated until Redis has answered it.
  *
- * An end is sent once at the caller's asking. When its connection breaks or the server asks to come later it is sent
- * again, in front of everything else once a connection is up, until it is answered or its lease is over anyway.
- * Whoever asked may wait for the outcome, or go. */
+ * A release is sent when its caller starts it. If its connection breaks, or the server asks to come later, it is sent
+ * again, before everything else once a connection is up, until it is answered or its lease is over anyway. The caller
+ * waits for the outcome, or leaves it to the background. */
 #ifndef HLK_SCRIPT_PENDING_RELEASE_H
 #define HLK_SCRIPT_PENDING_RELEASE_H
 
@@ -36,7 +36,7 @@ struct hlk_release {               /* heap; the pending releases' from start unt
     bool doubt;                 /* an attempt of the hold's acquire is in doubt */
     struct hlk_error *refusal;  /* under the mutex: each attempt was refused, the last one so. Else NULL */
     int64_t known_ms;           /* when the attempt was sent whose answer said last that it is held; 0: never */
-    uint64_t acquire_epoch;     /* != 0: an attempt of it still flies in this stream */
+    uint64_t acquire_epoch;     /* != 0: an attempt of it is still in flight in this stream */
     const hlk_pipeline *acquire_pipeline;   /* whose that is; NULL: of the server that the release goes to */
     int64_t until_ms;           /* the lease is over then */
     bool noted;                 /* run twice it does it twice, but for a note, which does not live for ever: in doubt it
@@ -45,12 +45,12 @@ struct hlk_release {               /* heap; the pending releases' from start unt
                                  * For who is told the outcome (lease/hold_end.h) */
     bool handed_back;           /* the starter's: of a grant that nobody waited for any more */
     bool in_flight;             /* the waiter's: its attempt is in the stream */
-    bool promised;              /* under the mutex: announced, and not started yet */
+    bool announced;             /* under the mutex: announced, and not started yet */
     bool kept;                  /* under the mutex: the loop starts it at start_ms */
     bool starts_now;            /* under the mutex: it was to be started before that, perhaps before start_at */
     int64_t start_ms;
     struct hlk_release *next;   /* the next of those that are started together */
-    bool parked;                /* under the mutex: no attempt flies, waits for a connection or a later moment */
+    bool parked;                /* under the mutex: no attempt is in flight, waits for a connection or a later moment */
     atomic_bool optional;       /* any thread: others of its kind were enough, close does not wait for this one when no
                                  * attempt flies */
     bool mixed;                 /* DONE: others wait for it by another kind of lock of this name */
@@ -82,7 +82,7 @@ void hlk_releases_settle_all(struct hlk_releases *releases);
 void hlk_releases_on_up(struct hlk_releases *releases);                         /* loop thread: a new stream begins */
 size_t hlk_releases_count(struct hlk_releases *releases);                       /* that were started */
 size_t hlk_releases_awaited(struct hlk_releases *releases);                     /* those of them that close waits for */
-/* an end of it is not settled yet, or promised */
+/* a release of it is not settled yet, or is announced */
 bool hlk_releases_has(struct hlk_releases *releases, uint64_t hold);
 bool hlk_releases_has_started(struct hlk_releases *releases, uint64_t hold);    /* the same, and it was started */
 /* Logs what settle_all will give up: holds that end with their leases, tickets that waiters pass over. */
@@ -90,7 +90,7 @@ void hlk_releases_log_unanswered(struct hlk_releases *releases);
 /* One that is not settled, and of which each attempt was refused so far: *error is the last refusal. */
 bool hlk_releases_refused(struct hlk_releases *releases, uint64_t hold, struct hlk_error *error);
 
-/* An end that will be started later, for certain: from now on hlk_releases_has knows of it. cmd.hold is set. */
+/* A release that will be started later, for certain: from now on hlk_releases_has knows of it. cmd.hold is set. */
 void hlk_release_announce(struct hlk_releases *releases, struct hlk_release *pending);
 
 /* After hlk_release_announce: the loop starts it at at_ms, or hlk_release_start_now does so earlier. */
@@ -102,8 +102,8 @@ void hlk_release_start_now(struct hlk_releases *releases, struct hlk_release *pe
 void hlk_releases_start_all(struct hlk_releases *releases);
 
 /* cmd's type, router, name, hold, place and fenced, until_ms, known_ms, doubt, acquire_epoch, settled, ctx are set. The
- * end is in the stream, or parked, on return: what the caller sends next comes after it. With waiter: hlk_release_wait
- * must follow. eager: somebody waits for `settled`. */
+ * release is in the stream, or parked, on return: what the caller sends next comes after it. With waiter:
+ * hlk_release_wait must follow. eager: somebody waits for `settled`. */
 void hlk_release_start(struct hlk_releases *releases, struct hlk_release *pending, struct hlk_thread *waiter,
                        bool eager);
 

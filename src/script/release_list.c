@@ -9,7 +9,7 @@ size_t hlk_releases_count(struct hlk_releases *releases)
     size_t n = 0;
     hlk_mutex_lock(&releases->mu);
     for (struct hlk_list *node = releases->all.next; node != &releases->all; node = node->next)
-        n += !HLK_CONTAINER(node, struct hlk_release, link)->promised;
+        n += !HLK_CONTAINER(node, struct hlk_release, link)->announced;
     hlk_mutex_unlock(&releases->mu);
     return n;
 }
@@ -20,32 +20,32 @@ size_t hlk_releases_awaited(struct hlk_releases *releases)
     hlk_mutex_lock(&releases->mu);
     for (struct hlk_list *node = releases->all.next; node != &releases->all; node = node->next) {
         const struct hlk_release *pending = HLK_CONTAINER(node, struct hlk_release, link);
-        n += !pending->promised && !(pending->parked && atomic_load(&pending->optional));
+        n += !pending->announced && !(pending->parked && atomic_load(&pending->optional));
     }
     hlk_mutex_unlock(&releases->mu);
     return n;
 }
 
-static bool owe(struct hlk_releases *releases, uint64_t hold, bool promised)
+static bool has_release(struct hlk_releases *releases, uint64_t hold, bool announced)
 {
-    bool owed = false;
+    bool found = false;
     hlk_mutex_lock(&releases->mu);
-    for (struct hlk_list *node = releases->all.next; node != &releases->all && !owed; node = node->next) {
+    for (struct hlk_list *node = releases->all.next; node != &releases->all && !found; node = node->next) {
         const struct hlk_release *pending = HLK_CONTAINER(node, struct hlk_release, link);
-        owed = pending->cmd.hold == hold && (promised || !pending->promised);
+        found = pending->cmd.hold == hold && (announced || !pending->announced);
     }
     hlk_mutex_unlock(&releases->mu);
-    return owed;
+    return found;
 }
 
 bool hlk_releases_has(struct hlk_releases *releases, uint64_t hold)
 {
-    return owe(releases, hold, true);
+    return has_release(releases, hold, true);
 }
 
 bool hlk_releases_has_started(struct hlk_releases *releases, uint64_t hold)
 {
-    return owe(releases, hold, false);
+    return has_release(releases, hold, false);
 }
 
 bool hlk_releases_refused(struct hlk_releases *releases, uint64_t hold, struct hlk_error *error)

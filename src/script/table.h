@@ -1,8 +1,8 @@
 /* table.h - the Lua scripts of lua/, each with the SHA-1 by which Redis knows it.
  *
  * table.c and names.h are generated from lua/ at build time (lua/embed.cmake). names.h has enum hlk_script, with one
- * number such as HLK_SCRIPT_LOCK_ACQUIRE for each file except part_*, and HLK_SCRIPT_COUNT. A new script is a new file
- * in lua/. */
+ * number such as HLK_SCRIPT_LOCK_ACQUIRE for each file except include_*, and HLK_SCRIPT_COUNT. A new script is a new
+ * file in lua/. */
 #ifndef HLK_SCRIPT_TABLE_H
 #define HLK_SCRIPT_TABLE_H
 

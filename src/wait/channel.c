@@ -101,7 +101,7 @@ static void on_moved(void *ctx, const char *name, size_t len, const char *words)
     struct hlk_channel *channel = channel_find(channels, name, len);
     if (channel) {
         channel->subscribe_sent = channel->confirmed = false;
-        channel->again = true; /* whoever stays has a reason */
+        channel->again = true; /* a waiter that stays has a reason */
         channels->again_at_ms = hlk_clock_ms() + HLK_PAUSE_MS;
         notify_all(channel, HLK_WAKE_MESSAGE);
     }

@@ -27,7 +27,7 @@ struct hlk_listener {                   /* embedded in a wait */
     struct hlk_list link;               /* under the channels' mutex, like channel */
     struct hlk_channel *channel;        /* NULL: not joined */
     bool for_all;                       /* what this channel says concerns each of its waits */
-    atomic_bool said;                   /* with for_all: there was a message. Whoever has read it sets it to false */
+    atomic_bool said;                   /* with for_all: there was a message. Its reader sets it to false */
     _Atomic uint64_t number;            /*   the last one, if it is a number; else 0 */
     /* on the loop thread, or on the thread that reads the connection (net/subscriber_read.c); under the mutex: only
      * wakes */

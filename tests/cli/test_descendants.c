@@ -95,7 +95,7 @@ static int end_before_a_rival(enum how how, const struct way *way)
     proxy_stop(proxy);
     command_free(c);
     command_free(rival);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
     return code;
 }
 

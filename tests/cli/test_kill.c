@@ -88,7 +88,7 @@ static void lose_with_a_full_pipe(const char *option)
     says_it_later(err[0]);
     close(err[0]);
     command_free(c);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
 }
 
 Test(kill, does_not_wait_for_a_pipe_that_nobody_reads)
@@ -122,7 +122,7 @@ Test(kill, comes_to_a_command_whose_output_nobody_reads)
     says_it_later(err[0]);
     close(err[0]);
     command_free(c);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
 }
 
 static bool file_says(const char *path, const char *text)
@@ -150,7 +150,7 @@ static void lose_on_a_frozen_file_system(const char *option)
     cr_assert(file_says(path, "hasplock: run \"t\": at risk: ") || file_says(path, "hasplock: run \"t\": lost: "));
     frozen_unmount();
     command_free(c);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
 }
 
 Test(kill, does_not_wait_for_a_frozen_file_system)
@@ -191,7 +191,7 @@ Test(kill, does_not_wait_for_a_terminal_that_was_stopped)
     close(terminal);
     close(master);
     command_free(c);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
 }
 
 Test(kill, comes_while_hasplock_stands_still)
@@ -273,7 +273,7 @@ static void end_at_once(const char *lease, const char *on_lost, const char *step
     server_resume(server);
     cr_assert_lt(took_ms, AT_ONCE_MS, "%lld ms after COMMAND's death", (long long)took_ms);
     command_free(c);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
 }
 
 Test(kill, is_the_end_when_the_command_heeds_sigterm)

@@ -37,7 +37,7 @@ static const char *lose_to_a_rival(const char *on_lost, const char *first_step)
     proxy_stop(proxy);
     command_free(c);
     command_free(rival);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
     return last >= rival_came                              ? "worked beside the next holder"
            : got_sigterm != (strcmp(on_lost, "term") == 0) ? "SIGTERM, or none"
                                                            : NULL;
@@ -77,7 +77,7 @@ static const char *lose_at_risk(void)
     cr_assert_not_null(strstr(c->text[ERR], "; sent SIGTERM to "), "%s", c->text[ERR]);
     bool late = strstr(c->text[ERR], "lost") || strstr(c->text[ERR], "SIGKILL to");
     command_free(c);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
     return late ? "it was lost before the command had ended" : NULL;
 }
 
@@ -101,7 +101,7 @@ Test(lost, sigkill_comes_before_the_lease_ends)
     cr_assert_not_null(strstr(c->text[OUT], "got SIGTERM\n"));
     server_resume(server);
     command_free(c);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
 }
 
 Test(lost, nothing_was_lost_when_the_server_comes_back_in_time)
@@ -119,7 +119,7 @@ Test(lost, nothing_was_lost_when_the_server_comes_back_in_time)
     cr_assert_eq(command_end(c), 5);
     proxy_stop(proxy);
     command_free(c);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
 }
 
 Test(lost, what_sigterm_has_begun_is_final)
@@ -135,7 +135,7 @@ Test(lost, what_sigterm_has_begun_is_final)
     cr_assert_not_null(strstr(c->text[ERR], "; sent SIGKILL to "), "%s", c->text[ERR]);
     proxy_stop(proxy);
     command_free(c);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
 }
 
 Test(lost, on_lost_warn_lets_the_command_go_on)
@@ -154,7 +154,7 @@ Test(lost, on_lost_warn_lets_the_command_go_on)
     cr_assert_null(strstr(c->text[OUT], "got "), "%s", c->text[OUT]);
     proxy_stop(proxy);
     command_free(c);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
 }
 
 /* No renewal is due within the time that is left to it. */

@@ -14,7 +14,7 @@ static void start(void)
     server = server_start(SERVER_AOF, NULL);
     redis = raw_open(server);
     setenv("HASPLOCK_URL", hlk_test_url(server), 1);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
 }
 
 TestSuite(outage, .init = start, .fini = cli_stop);

@@ -151,7 +151,7 @@ Test(redlock, is_shown_and_listed_and_broken)
     server_kill(masters[2]);
     expect_answer(0, "t: held by", COMMAND("show", "t"));
     expect_answer(0, "t: held by", COMMAND("list"));
-    expect_answer(0, "it is not told, and learns by its next renewal", COMMAND("break", "t"));
+    expect_answer(0, "it is not notified until its next renewal", COMMAND("break", "t"));
     cr_assert_eq(command_end(c), 75, "%s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[ERR], ": lost: "), "%s", c->text[ERR]);
     command_free(c);

@@ -349,7 +349,7 @@ Test(break_, gives_1_when_nobody_holds_it)
 Test(break_, frees_a_lock_that_has_no_end)
 {
     held_by("b983c153-7421-469a-addb-44fb92259a1b:1", 0);
-    said("t: taken from b983c153-7421-469a-addb-44fb92259a1b:1; it is not told, and learns by its next renewal\n", 0,
+    said("t: taken from b983c153-7421-469a-addb-44fb92259a1b:1; it is not notified until its next renewal\n", 0,
          "break");
     cr_assert_eq(raw_pttl(redis, "t"), -2);
 }

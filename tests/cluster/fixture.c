@@ -15,7 +15,7 @@ void cluster_begin_replicas(void)
 {
     cluster = cluster_start(MASTERS, MASTERS);
     for (int i = 0; i < cluster->n; i++)
-        server_allow(cluster->servers[i], SERVER_VOID); /* what was in doubt when the master died */
+        server_allow(cluster->servers[i], SERVER_TOMBSTONES); /* what was in doubt when the master died */
 }
 
 void cluster_end(void)

@@ -400,7 +400,7 @@ int main(int argc, char **argv)
     cluster = cluster_start(MASTERS, MASTERS);
     for (int i = 0; i < cluster->n; i++) {
         be_patient(i);
-        server_allow(cluster->servers[i], SERVER_VOID);
+        server_allow(cluster->servers[i], SERVER_TOMBSTONES);
     }
     open_clients();
     bool clean = true;

@@ -1,28 +1,16 @@
 /* The lines of docs/acl.md for a cluster, as a reader attempts them on each server. */
 #include "fixture.h"
+#include "support/acl_page.h"
 
 #include <stdio.h>
 #include <string.h>
 
 TestSuite(cluster_acl, .init = cluster_begin, .fini = cluster_end, .timeout = 60);
 
-static void run_line(int nth)
+static void allow(const char *section)
 {
-    static const char asked[] = "ACL SETUSER locks ";
-    char line[2048];
-    const char *words[128];
-    int n = 0;
-    FILE *page = fopen(HLK_ACL_PAGE, "r");
-    cr_assert_not_null(page);
-    while (nth > 0 && fgets(line, sizeof line, page))
-        nth -= strncmp(line, asked, strlen(asked)) == 0;
-    fclose(page);
-    cr_assert_eq(nth, 0, "the page has fewer lines \"%s...\"", asked);
-    char *save = NULL;
-    for (char *word = strtok_r(line, " \n", &save); word && n < 128; word = strtok_r(NULL, " \n", &save))
-        words[n++] = word;
     for (int i = 0; i < cluster->n; i++)
-        cr_assert_str_eq(raw_argv(cluster->redis[i], n, words, NULL), "OK");
+        acl_page_run(cluster->redis[i], section, NULL);
 }
 
 static struct hlk_client_opts user_opts(void)
@@ -42,10 +30,10 @@ static void app_name(int server, char *name, size_t size)
     }
 }
 
-Test(cluster_acl, the_page_s_fifth_line_is_enough)
+Test(cluster_acl, the_page_has_what_a_cluster_needs)
 {
-    run_line(1);
-    run_line(5);
+    allow("Locks");
+    allow("Cluster");
     struct hlk_client_opts opts = user_opts();
     hlk_client *one = fixture_open_at(cluster->url, &opts), *two = fixture_open_at(cluster->url, &opts);
     for (int i = 0; i < MASTERS; i++) {
@@ -71,7 +59,7 @@ Test(cluster_acl, the_page_s_fifth_line_is_enough)
 Test(cluster_acl, without_the_fifth_line_it_is_auth)
 {
     hlk_client *client;
-    run_line(1);
+    allow("Locks");
     struct hlk_client_opts opts = user_opts();
     cr_assert_eq(hlk_client_open(&client, cluster->url, &opts), HLK_E_AUTH, "%s", hlk_last_error());
     cr_assert(strstr(hlk_last_error(), "shardnumsub"), "%s", hlk_last_error());

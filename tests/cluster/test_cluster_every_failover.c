@@ -34,7 +34,7 @@ static void outlasts(const struct every_kind *kind, void (*failover)(void))
     struct every_call call;
     every_allow_tombstones(kind);
     every_acquired(own);
-    call_start_wait(&call, every_other(kind, client), PATIENCE_MS); /* the lease is longer: it is told */
+    call_start_wait(&call, every_other(kind, client), RECONNECT_MS); /* the lease is longer: it is told */
     every_wait_for_waiters(client, 1);
     failover();
     every_is_held(other);

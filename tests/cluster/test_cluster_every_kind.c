@@ -18,7 +18,7 @@ static void follows_its_slot(const struct every_kind *kind)
     int first = home();
     every_allow_tombstones(kind); /* a semaphore that is destroyed says once, by its map, that its notes may go */
     every_acquired(own);
-    call_start_wait(&call, every_other(kind, client), PATIENCE_MS); /* the lease is longer: it is told */
+    call_start_wait(&call, every_other(kind, client), RECONNECT_MS); /* the lease is longer: it is told */
     every_wait_for_waiters(client, 1);
     move_to((first + 1) % MASTERS);
     every_is_held(other);

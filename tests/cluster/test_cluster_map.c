@@ -69,7 +69,7 @@ Test(cluster_map, of_one_server_with_an_absurd_epoch_is_left_again)
     hlk_client *client = open_cluster();
     use_each(client, MASTERS);
     for (int i = 0; i < MASTERS; i++)
-        server_allow(cluster->servers[i], SERVER_VOID); /* of what was in doubt when a connection was killed */
+        server_allow(cluster->servers[i], SERVER_TOMBSTONES); /* of what was in doubt when a connection was killed */
     cluster_make_alone(cluster, 2, ABSURD);
     WAIT_FOR(has_followed_and_left(ABSURD));
     use_each(client, 2);

@@ -173,7 +173,7 @@ int main(void)
     int served = 0;
     cluster = cluster_start(MASTERS, MASTERS);
     for (int i = 0; i < cluster->n; i++)
-        server_allow(cluster->servers[i], SERVER_VOID); /* what was in doubt when the master died */
+        server_allow(cluster->servers[i], SERVER_TOMBSTONES); /* what was in doubt when the master died */
     cluster_name(cluster, 0, 0, name, sizeof name);
     unsigned slot = cluster_slot(cluster, name);
     for (int i = 0; i + 1 < WAITERS; i++) {

@@ -7,7 +7,7 @@
 void fault_up(unsigned flags)
 {
     fixture_begin(flags);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
 }
 
 struct hlk_client_opts fault_opts(void)
@@ -15,7 +15,7 @@ struct hlk_client_opts fault_opts(void)
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = LEASE_MS;
     opts.reply_timeout_ms = REPLY_MS;
-    opts.reconnect_timeout_ms = PATIENCE_MS;
+    opts.reconnect_timeout_ms = RECONNECT_MS;
     return opts;
 }
 

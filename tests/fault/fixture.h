@@ -10,7 +10,7 @@
 
 #include <criterion/criterion.h>
 
-enum { LEASE_MS = 900, REPLY_MS = 150, PATIENCE_MS = 4000, FREE_MS = 2 * LEASE_MS };
+enum { LEASE_MS = 900, REPLY_MS = 150, RECONNECT_MS = 4000, FREE_MS = 2 * LEASE_MS };
 
 /* fixture_begin; queues with only tombstones may be left. */
 void fault_up(unsigned flags);

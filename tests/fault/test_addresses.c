@@ -38,7 +38,7 @@ static void start(void)
 {
     fault_up(STAGE_PROXY | SERVER_TCP | SERVER_NOACL);
     other = server_start(SERVER_TCP | SERVER_NOACL, NULL);
-    server_allow(other, SERVER_VOID);
+    server_allow(other, SERVER_TOMBSTONES);
     redis = raw_open(other);
     hlk_resolve_play(by_table);
 }

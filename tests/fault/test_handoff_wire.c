@@ -31,8 +31,8 @@ static const char *member_of(const char *name)
     return member;
 }
 
-/* Does what a release does (part_pass.lua), but floods the subscriber in the same script, so the server disconnects it
- * before the grant is in its buffer. */
+/* Does what a release does (include_pass.lua), but floods the subscriber in the same script, so the server disconnects
+ * it before the grant is in its buffer. */
 Test(handoff_wire, grant_that_a_flooded_subscriber_never_saw_is_found_by_asking)
 {
     enum { FLOOD = 256 * 1024 };

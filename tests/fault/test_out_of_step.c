@@ -11,7 +11,7 @@ static void start(void)
     fault_up(STAGE_PROXY);
     server_allow(fixture.server, "redisson_lock_token:*");
     server_allow(fixture.server, "hasplock_fair:*"); /* tombstones */
-    server_allow(fixture.server, "void:hasplock_rwlock:*");
+    server_allow(fixture.server, "tombstones:hasplock_rwlock:*");
 }
 
 TestSuite(out_of_step, .init = start, .fini = fixture_end, .timeout = 60);

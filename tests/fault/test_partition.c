@@ -162,7 +162,7 @@ static void start_apart(void)
     fixture.server = server_start(SERVER_TCP | SERVER_NOACL, anywhere);
     fixture.redis = raw_open(fixture.server);
     fixture.url = hlk_test_url(fixture.server);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     snprintf(holder_url, sizeof holder_url, "redis://%s:%d", netns_address(0), fixture.server->port);
 }
 

@@ -143,7 +143,7 @@ static _Noreturn void live(void)
     hlk_client *client;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     opts.on_event = NULL;
-    opts.reply_timeout_ms = PATIENCE_MS;
+    opts.reply_timeout_ms = RECONNECT_MS;
     if (hlk_client_open(&client, fixture.url, &opts) != HLK_OK)
         test_give_up("open: %s", hlk_last_error());
     struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;

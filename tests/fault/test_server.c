@@ -81,7 +81,7 @@ static void assert_lost(hlk_lock *lock)
 
 Test(server, that_stands_still_for_less_than_the_lease_costs_no_hold)
 {
-    hlk_lock *lock = held(open_with(LONG_MS, PATIENCE_MS), "t");
+    hlk_lock *lock = held(open_with(LONG_MS, RECONNECT_MS), "t");
     server_pause(fixture.server);
     fixture_wait_event(HLK_EVENT_AT_RISK, "t");
     cr_assert_gt(hlk_lock_left_ms(lock), 0);
@@ -95,7 +95,7 @@ Test(server, that_stands_still_for_less_than_the_lease_costs_no_hold)
 
 Test(server, that_stands_still_for_longer_than_the_lease_costs_the_hold_and_it_is_told)
 {
-    hlk_client *client = open_with(LEASE_MS, PATIENCE_MS);
+    hlk_client *client = open_with(LEASE_MS, RECONNECT_MS);
     hlk_lock *lock = held(client, "t"), *second = held(client, "t2");
     int fd = hlk_lock_lost_fd(lock);
     cr_assert_geq(fd, 0);
@@ -114,7 +114,7 @@ Test(server, that_stands_still_for_longer_than_the_lease_costs_the_hold_and_it_i
 
 Test(server, that_stands_still_holds_nobody_beyond_a_deadline)
 {
-    hlk_client *client = open_with(LEASE_MS, PATIENCE_MS);
+    hlk_client *client = open_with(LEASE_MS, RECONNECT_MS);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     const int64_t waits[] = { HLK_NOWAIT, 1, 400, 1000 };
     server_pause(fixture.server);
@@ -135,7 +135,7 @@ Test(server, that_stands_still_holds_nobody_beyond_a_deadline)
 /* A try of a nested hold does not wait longer either. */
 Test(server, that_stands_still_holds_no_nested_try_beyond_reply_ms)
 {
-    hlk_client *client = open_with(LEASE_MS, PATIENCE_MS);
+    hlk_client *client = open_with(LEASE_MS, RECONNECT_MS);
     struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     fixed.wait_ms = HLK_NOWAIT;
@@ -158,7 +158,7 @@ Test(server, that_stands_still_holds_no_nested_try_beyond_reply_ms)
 Test(server, that_comes_back_empty_has_lost_the_hold_and_it_is_told_before_its_lease_is_over)
 {
     enum { SLOW_MS = 6000 };
-    hlk_client *client = open_with(SLOW_MS, PATIENCE_MS);
+    hlk_client *client = open_with(SLOW_MS, RECONNECT_MS);
     hlk_lock *lock = held(client, "t");
     int64_t began = test_now_ms(), until = hlk_lock_held_until(lock);
     restart(false);
@@ -174,7 +174,7 @@ Test(server, that_comes_back_empty_has_lost_the_hold_and_it_is_told_before_its_l
 
 Test(server, that_comes_back_empty_lets_waiters_have_the_lock)
 {
-    hlk_client *holder = open_with(LONG_MS, PATIENCE_MS), *client = open_with(LONG_MS, PATIENCE_MS);
+    hlk_client *holder = open_with(LONG_MS, RECONNECT_MS), *client = open_with(LONG_MS, RECONNECT_MS);
     hlk_lock *theirs = held(holder, "t");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
@@ -188,7 +188,7 @@ Test(server, that_comes_back_empty_lets_waiters_have_the_lock)
 
 Test(server_durable, that_comes_back_with_its_data_has_kept_the_hold)
 {
-    hlk_client *client = open_with(6000, PATIENCE_MS);
+    hlk_client *client = open_with(6000, RECONNECT_MS);
     hlk_lock *lock = held(client, "t");
     uint64_t renewals = fixture_counters(client).renewals;
     restart(true);
@@ -205,7 +205,7 @@ Test(server_durable, that_comes_back_with_its_data_has_kept_the_hold)
 
 Test(server_durable, that_comes_back_with_its_data_wakes_waiters_by_message_as_before)
 {
-    hlk_client *holder = open_with(30000, PATIENCE_MS), *client = open_with(30000, PATIENCE_MS);
+    hlk_client *holder = open_with(30000, RECONNECT_MS), *client = open_with(30000, RECONNECT_MS);
     hlk_lock *theirs = held(holder, "t");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
@@ -285,7 +285,7 @@ Test(server, that_forgets_its_scripts_all_the_time_is_not_noticed)
     atomic_bool stop = false;
     pthread_t flusher;
     cr_assert_eq(pthread_create(&flusher, NULL, flush_scripts, &stop), 0);
-    hlk_client *client = open_with(LONG_MS, PATIENCE_MS), *other = open_with(LONG_MS, PATIENCE_MS);
+    hlk_client *client = open_with(LONG_MS, RECONNECT_MS), *other = open_with(LONG_MS, RECONNECT_MS);
     hlk_lock *lock = fixture_lock(client, "t", NULL), *theirs = fixture_lock(other, "t", NULL),
              *kept = held(client, "t-kept");
     struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
@@ -384,7 +384,7 @@ Test(server, that_throws_out_subscribers_again_and_again_loses_no_wake_up)
 
 Test(server, that_is_full_refuses_to_acquire_and_still_lets_go_and_renews)
 {
-    hlk_client *client = open_with(LEASE_MS, 600), *other = open_with(LONG_MS, PATIENCE_MS);
+    hlk_client *client = open_with(LEASE_MS, 600), *other = open_with(LONG_MS, RECONNECT_MS);
     hlk_lock *lock = held(client, "t"), *second = fixture_lock(client, "t2", NULL);
     struct actor *waiter = actor_start(fixture_lock(other, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
@@ -409,7 +409,7 @@ Test(server, that_is_full_refuses_to_acquire_and_still_lets_go_and_renews)
 
 Test(server_rights, with_a_new_password_keeps_connections_and_refuses_new_ones)
 {
-    hlk_client *client = open_with(LEASE_MS, PATIENCE_MS);
+    hlk_client *client = open_with(LEASE_MS, RECONNECT_MS);
     hlk_lock *lock = held(client, "t"), *second = fixture_lock(client, "t2", NULL);
     struct actor *waiter;
     raw(fixture.redis, "CONFIG SET requirepass another");
@@ -421,7 +421,7 @@ Test(server_rights, with_a_new_password_keeps_connections_and_refuses_new_ones)
     int64_t began = test_now_ms();
     waiter = actor_start(second, NULL);
     cr_assert_eq(actor_status(waiter), HLK_E_AUTH, "waiting does not cure it: %s", actor_error(waiter));
-    cr_assert_lt(running_ms(began), PATIENCE_MS);
+    cr_assert_lt(running_ms(began), RECONNECT_MS);
     actor_end(waiter);
     struct fixture_event risk = fixture_wait_event(HLK_EVENT_AT_RISK, "t"),
                          lost = fixture_wait_event(HLK_EVENT_LOST, "t");

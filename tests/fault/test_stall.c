@@ -16,7 +16,7 @@ static void start(void)
     fixture.server = server_start(SERVER_NOACL, extra);
     fixture.redis = raw_open(fixture.server);
     fixture.url = hlk_test_url(fixture.server);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
 }
 
 TestSuite(stall, .init = start, .fini = fixture_end, .timeout = 90);

@@ -80,7 +80,7 @@ static void end(struct hlk_entry *s, struct hlk_local_waiter *turn)
     struct hlk_release_record record;
     if (hlk_entry_leave(s, turn, false))
         hlk_entry_leave_finish(s);
-    while (hlk_entry_release(s, turn->holder.id, &record) == HLK_LET_LAST)
+    while (hlk_entry_release(s, turn->holder.id, &record) == HLK_VERDICT_LAST)
         hlk_entry_release_finish(s);
     hlk_entry_unref(s);
 }

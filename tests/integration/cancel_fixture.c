@@ -3,13 +3,13 @@
 void cancel_start(void)
 {
     fixture_begin(0);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
 }
 
 void cancel_start_proxied(void)
 {
     fixture_begin(STAGE_PROXY);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
 }
 
 void assert_nothing_left(hlk_client *client)

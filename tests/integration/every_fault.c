@@ -129,7 +129,7 @@ void is_gone_when_its_server_restarts_without(const struct every_kind *kind)
     struct every_call call;
     every_allow_tombstones(kind);
     every_acquired(own);
-    call_start_wait(&call, other, PATIENCE_MS);
+    call_start_wait(&call, other, RECONNECT_MS);
     every_wait_for_waiters(client, 1);
     every_place->restart(false);
     if (own.semaphore)
@@ -146,7 +146,7 @@ static _Noreturn void hold_until_killed(const struct every_kind *kind, int to)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     hlk_client *client = every_open_with_watchdog();
-    if (every_acquire(every_make(kind, client, NULL), PATIENCE_MS) != HLK_OK || write(to, "h", 1) != 1) {
+    if (every_acquire(every_make(kind, client, NULL), RECONNECT_MS) != HLK_OK || write(to, "h", 1) != 1) {
         fprintf(stderr, "[----] the holder: %s\n", hlk_last_error());
         _exit(1);
     }
@@ -170,7 +170,7 @@ void is_free_when_its_holder_is_killed(const struct every_kind *kind)
     cr_assert_eq(read(ends[0], &held, 1), 1);
     close(ends[0]);
     hlk_client *client = every_open(NULL);
-    call_start_wait(&call, every_other(kind, client), PATIENCE_MS);
+    call_start_wait(&call, every_other(kind, client), RECONNECT_MS);
     every_wait_for_waiters(client, 1);
     kill(pid, SIGKILL);
     cr_assert_eq(waitpid(pid, NULL, 0), pid);

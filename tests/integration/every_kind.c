@@ -102,8 +102,8 @@ void every_allow(const char *glob)
 
 void every_allow_tombstones(const struct every_kind *kind)
 {
-    every_allow(kind->has_number ? SERVER_QUEUE : SERVER_VOID);
-    every_allow("void:hasplock_rwlock:*");
+    every_allow(kind->has_number ? SERVER_QUEUE : SERVER_TOMBSTONES);
+    every_allow("tombstones:hasplock_rwlock:*");
     every_allow("hasplock_fair:*");
 }
 
@@ -296,7 +296,7 @@ enum hlk_status every_result(hlk_client *client, struct every_done *done)
 
 void every_acquired(struct every_handle handle)
 {
-    cr_assert_eq(every_acquire(handle, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(every_acquire(handle, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
 }
 
 void every_released(struct every_handle handle)

@@ -120,7 +120,7 @@ enum hlk_status every_result(hlk_client *client, struct every_done *done);
 /* --- what most promises begin and end with --- */
 
 enum {
-    PATIENCE_MS = 15000, /* of a wait that is to end by a grant */
+    RECONNECT_MS = 15000, /* of a wait that is to end by a grant */
     LEASE_MS = 1000, /* fixed: of a hold that is to be over */
     LONG_MS = 60000
 };

@@ -69,7 +69,7 @@ void knows_owners(const struct every_kind *kind)
     if (kind->nests) {
         cr_assert_eq(every_try(anns), HLK_OK, "another thread of the same owner: %s", hlk_last_error());
     }
-    call_start_wait(&call, bobs, PATIENCE_MS);
+    call_start_wait(&call, bobs, RECONNECT_MS);
     every_released(anns);
     call_acquired(&call);
     hlk_owner_destroy(ann);
@@ -89,7 +89,7 @@ void ends_by_its_lease(const struct every_kind *kind)
     cr_assert_eq(every_acquire_with(own, &opts), HLK_OK, "%s", hlk_last_error());
     int64_t until = hlk_lock_held_until(own.lock);
     cr_assert_leq(until, hlk_now_ms() + LEASE_MS);
-    call_start_wait(&call, other, PATIENCE_MS);
+    call_start_wait(&call, other, RECONNECT_MS);
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(call_status(&call), HLK_OK, "%s", call.error);
     cr_assert_geq(call.answered_ms, until + (every_place->has_margin ? LEASE_MS / 10 : 0));
@@ -127,15 +127,15 @@ void is_extended(const struct every_kind *kind)
 {
     struct every_handle own = every_handle(kind, every_open(NULL), NULL), other = every_other(kind, every_open(NULL));
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.lease_ms = PATIENCE_MS;
+    opts.lease_ms = RECONNECT_MS;
     cr_assert_eq(hlk_lock_extend(own.lock, LONG_MS), HLK_NOT_HOLDER);
     cr_assert_eq(every_acquire_with(own, &opts), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_extend(own.lock, LONG_MS), HLK_OK, "%s", hlk_last_error());
     int64_t left = hlk_lock_left_ms(own.lock);
-    cr_assert_gt(left, PATIENCE_MS);
-    cr_assert_gt(ttl_in_redis(own), PATIENCE_MS);
+    cr_assert_gt(left, RECONNECT_MS);
+    cr_assert_gt(ttl_in_redis(own), RECONNECT_MS);
     cr_assert_eq(hlk_lock_extend(own.lock, LEASE_MS), HLK_OK, "%s", hlk_last_error());
-    cr_assert_gt(hlk_lock_left_ms(own.lock), PATIENCE_MS, "it is never shortened");
+    cr_assert_gt(hlk_lock_left_ms(own.lock), RECONNECT_MS, "it is never shortened");
     every_is_held(other);
     every_released(own);
     every_is_free(other);
@@ -414,7 +414,7 @@ void is_free_when_its_client_closes(const struct every_kind *kind)
     struct every_handle own = every_handle(kind, client, NULL);
     struct every_call call;
     every_acquired(own);
-    call_start_wait(&call, every_other(kind, next), PATIENCE_MS);
+    call_start_wait(&call, every_other(kind, next), RECONNECT_MS);
     every_wait_for_waiters(next, 1);
     every_place->close(client);
     call_acquired(&call);
@@ -428,7 +428,7 @@ enum { THREADS = EVERY_VISITORS };
 static void visit(struct every_visitor *visitor)
 {
     struct every_handle own = every_make(visitor->kind, visitor->client, NULL);
-    visitor->status = every_acquire(own, PATIENCE_MS);
+    visitor->status = every_acquire(own, RECONNECT_MS);
     if (visitor->status == HLK_OK)
         visitor->status = every_release(own);
     if (visitor->status != HLK_OK)

@@ -46,10 +46,10 @@ const char *release(const char *hold)
     return script_run(user, HLK_SCRIPT_FAIR_RELEASE, 5, LOCK, QUEUE, SCORES, NOTES, PLAIN_QUEUE, hold, CHANNEL, NULL);
 }
 
-const char *release_in_doubt(const char *hold, int64_t void_ms)
+const char *release_in_doubt(const char *hold, int64_t tombstone_ms)
 {
     return script_run(user, HLK_SCRIPT_FAIR_RELEASE, 5, LOCK, QUEUE, SCORES, NOTES, PLAIN_QUEUE, hold, CHANNEL,
-                      script_number(void_ms), "1", NULL);
+                      script_number(tombstone_ms), "1", NULL);
 }
 
 const char *leave(const char *hold)

@@ -48,7 +48,7 @@ const char *join_polling(const char *hold);
 const char *try_acquire(int64_t lease_ms, const char *hold);
 
 const char *release(const char *hold);
-const char *release_in_doubt(const char *hold, int64_t void_ms);
+const char *release_in_doubt(const char *hold, int64_t tombstone_ms);
 const char *leave(const char *hold);
 const char *fair_break(void);
 const char *query(const char *most);

@@ -3,7 +3,7 @@
 void lease_up(unsigned flags)
 {
     fixture_begin(flags);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
 }
 
 hlk_client *open_with_watchdog(int64_t watchdog_ms)

@@ -21,7 +21,7 @@ void multilock_start(void)
 void multilock_start_proxied(void)
 {
     up(STAGE_PROXY);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
 }
 
 void multilock_stop(void)
@@ -40,7 +40,7 @@ hlk_lock *multilock_of(hlk_lock *first, hlk_lock *second)
 
 static void take_and_give(hlk_lock *lock)
 {
-    cr_assert_eq(hlk_lock_acquire(lock, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(lock, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 

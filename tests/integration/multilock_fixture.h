@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { MEMBERS = 3, PATIENCE_MS = 20000 };
+enum { MEMBERS = 3, RECONNECT_MS = 20000 };
 
 struct multilock_fixture {
     hlk_client *client;

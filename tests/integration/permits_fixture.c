@@ -28,7 +28,7 @@ void permits_start(void)
 void permits_start_proxied(void)
 {
     up(STAGE_PROXY);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
 }
 
 /* What is left is the number of permits. */

@@ -24,7 +24,7 @@ void quorum_begin(unsigned flags)
         masters[i] = server_start((flags & ~STAGE_PROXY) | SERVER_NOACL, NULL);
         views[i] = raw_open(masters[i]);
         proxies[i] = flags & STAGE_PROXY ? proxy_start(masters[i]) : NULL;
-        server_allow(masters[i], SERVER_VOID);
+        server_allow(masters[i], SERVER_TOMBSTONES);
     }
 }
 

@@ -29,10 +29,10 @@ const char *enqueue(const char *hold, const char *member)
     return script_run(user, HLK_SCRIPT_LOCK_ACQUIRE, 2, LOCK, QUEUE, "30000", hold, member, NULL);
 }
 
-const char *release(const char *hold, int64_t void_ms)
+const char *release(const char *hold, int64_t tombstone_ms)
 {
-    return script_run(user, HLK_SCRIPT_LOCK_RELEASE, 2, LOCK, QUEUE, hold, CHANNEL, void_ms ? "0" : NULL, "0",
-                      script_number(void_ms), NULL);
+    return script_run(user, HLK_SCRIPT_LOCK_RELEASE, 2, LOCK, QUEUE, hold, CHANNEL, tombstone_ms ? "0" : NULL, "0",
+                      script_number(tombstone_ms), NULL);
 }
 
 const char *release_brief(const char *hold, int64_t ttl_ms)
@@ -40,10 +40,10 @@ const char *release_brief(const char *hold, int64_t ttl_ms)
     return script_run(user, HLK_SCRIPT_LOCK_RELEASE, 2, LOCK, QUEUE, hold, CHANNEL, script_number(ttl_ms), NULL);
 }
 
-const char *leave(const char *hold, int64_t void_ms, const char *member)
+const char *leave(const char *hold, int64_t tombstone_ms, const char *member)
 {
-    return script_run(user, HLK_SCRIPT_LOCK_RELEASE, 2, LOCK, QUEUE, hold, CHANNEL, "0", "0", script_number(void_ms),
-                      member, NULL);
+    return script_run(user, HLK_SCRIPT_LOCK_RELEASE, 2, LOCK, QUEUE, hold, CHANNEL, "0", "0",
+                      script_number(tombstone_ms), member, NULL);
 }
 
 const char *release_with_window(const char *hold, int64_t yield_ms)

@@ -50,13 +50,13 @@ const char *acquire(int64_t lease_ms, const char *hold);
 
 /* The same, and takes a ticket if the lock is held. */
 const char *enqueue(const char *hold, const char *member);
-const char *release(const char *hold, int64_t void_ms);
+const char *release(const char *hold, int64_t tombstone_ms);
 
 /* Releases a hold that was granted for `ttl_ms` just now. */
 const char *release_brief(const char *hold, int64_t ttl_ms);
 
 /* The release of a waiter that gives up, which may have a ticket. */
-const char *leave(const char *hold, int64_t void_ms, const char *member);
+const char *leave(const char *hold, int64_t tombstone_ms, const char *member);
 
 /* With a yield window. */
 const char *release_with_window(const char *hold, int64_t yield_ms);
@@ -72,7 +72,7 @@ const char *everything(void);
 
 #define HELD_BY_A "t hash [\"" A "\", \"1\"]; "
 #define HELD_BY_B "t hash [\"" B "\", \"1\"]; "
-#define VOID_OF_A QUEUE " zset [\"" A "\"]; "
+#define TOMBSTONE_OF_A QUEUE " zset [\"" A "\"]; "
 
 /* The whole queue in its order: tombstones first, a yield window last. */
 const char *in_queue(void);

@@ -24,7 +24,7 @@ void semaphore_start(void)
 void semaphore_start_proxied(void)
 {
     up(STAGE_PROXY);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
 }
 
 /* What is left is the semaphore itself. */
@@ -71,7 +71,7 @@ void start_taker(struct taker *taker, hlk_semaphore *semaphore, int64_t n)
     taker->semaphore = semaphore;
     taker->n = n;
     if (taker->wait_ms == 0)
-        taker->wait_ms = PATIENCE_MS;
+        taker->wait_ms = RECONNECT_MS;
     cr_assert_eq(pthread_create(&taker->thread, NULL, takes, taker), 0);
 }
 

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { PATIENCE_MS = 15000 };
+enum { RECONNECT_MS = 15000 };
 
 #define SEMAPHORE_QUEUE   "hasplock_queue:{t}"
 #define SEMAPHORE_CHANNEL "redisson_sc:{t}"

@@ -1,13 +1,10 @@
-/* The lines of docs/acl.md, executed as they are: each is one command and gives the rights that the page names. */
+/* The commands of docs/acl.md, run as they are: each gives the rights that its section names. */
+#include "support/acl_page.h"
 #include "support/fixture.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static const char asked[] = "ACL SETUSER locks ";
 
 static void start(void)
 {
@@ -16,22 +13,10 @@ static void start(void)
 
 TestSuite(acl_page, .init = start, .fini = fixture_end, .timeout = 60);
 
-/* Sets up the page's user by the `nth` such line. Its locks have names that begin with app, as on the page. */
-static void set_up_user(int nth)
+/* Gives the page's user what a section of it says. Its locks have names that begin with app, as on the page. */
+static void allow(const char *section)
 {
-    char line[2048];
-    const char *words[128];
-    int n = 0;
-    FILE *page = fopen(HLK_ACL_PAGE, "r");
-    cr_assert_not_null(page);
-    while (nth > 0 && fgets(line, sizeof line, page))
-        nth -= strncmp(line, asked, strlen(asked)) == 0;
-    fclose(page);
-    cr_assert_eq(nth, 0, "the page has fewer lines \"%s...\"", asked);
-    char *save = NULL;
-    for (char *word = strtok_r(line, " \n", &save); word && n < 128; word = strtok_r(NULL, " \n", &save))
-        words[n++] = word;
-    cr_assert_str_eq(raw_argv(fixture.redis, n, words, NULL), "OK");
+    acl_page_run(fixture.redis, section, NULL);
 }
 
 static hlk_client *open_as_user(void)
@@ -55,9 +40,9 @@ static void wait_and_hand_over(hlk_client *client, hlk_client *other, const char
     cr_assert_eq(actor_end(next), HLK_OK);
 }
 
-Test(acl_page, its_first_line_is_enough_for_plain_and_fenced_locks)
+Test(acl_page, is_enough_for_plain_and_fenced_locks)
 {
-    set_up_user(1);
+    allow("Locks");
     hlk_client *client = open_as_user(), *other = open_as_user();
     wait_and_hand_over(client, other, "app:1", HLK_LOCK_PLAIN);
     wait_and_hand_over(client, other, "app:{2}", HLK_LOCK_PLAIN);
@@ -70,14 +55,14 @@ Test(acl_page, its_first_line_is_enough_for_plain_and_fenced_locks)
     raw(fixture.redis, "DEL redisson_lock_token:{app:3} redisson_lock_token:app:{4}");
 }
 
-Test(acl_page, its_ninth_line_is_what_read_write_locks_need_beside)
+Test(acl_page, has_what_read_write_locks_need)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = HLK_LOCK_READ;
-    set_up_user(1);
+    allow("Locks");
     hlk_client *client = open_as_user(), *other = open_as_user();
     cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "app:1", &opts), HLK_NOWAIT), HLK_E_AUTH);
-    set_up_user(9);
+    allow("Read/write locks");
     wait_and_hand_over(client, other, "app:1", HLK_LOCK_WRITE);
     wait_and_hand_over(client, other, "app:{2}", HLK_LOCK_WRITE);
     static const char *const names[] = { "app:1", "app:{2}" };
@@ -92,24 +77,24 @@ Test(acl_page, its_ninth_line_is_what_read_write_locks_need_beside)
     }
 }
 
-Test(acl_page, its_second_line_is_what_fair_locks_need_beside)
+Test(acl_page, has_what_fair_locks_need)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = HLK_LOCK_FAIR;
-    set_up_user(1);
+    allow("Locks");
     hlk_client *client = open_as_user(), *other = open_as_user();
     cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "app:1", &opts), HLK_NOWAIT), HLK_E_AUTH);
-    set_up_user(2);
+    allow("Fair locks");
     wait_and_hand_over(client, other, "app:1", HLK_LOCK_FAIR);
     wait_and_hand_over(client, other, "app:{2}", HLK_LOCK_FAIR);
 }
 
-Test(acl_page, its_fourth_line_is_enough_for_spin_locks)
+Test(acl_page, is_enough_for_spin_locks_without_pubsub)
 {
     struct hlk_client_opts opts = fixture_opts();
     struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
-    set_up_user(4);
+    allow("Without pub/sub");
     opts.username = "locks";
     opts.password = "SECRET";
     opts.flags = HLK_OPEN_NO_PUBSUB;
@@ -125,16 +110,16 @@ Test(acl_page, its_fourth_line_is_enough_for_spin_locks)
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
 }
 
-Test(acl_page, its_eighth_line_is_what_string_locks_need_beside)
+Test(acl_page, has_what_string_locks_need)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = HLK_LOCK_STRING;
-    set_up_user(1);
+    allow("Locks");
     raw(fixture.redis, "ACL SETUSER locks -get -set -incrby");
     hlk_client *client = open_as_user(), *other = open_as_user();
     cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "app:1", &opts), HLK_NOWAIT), HLK_E_AUTH);
-    cr_assert_not_null(strstr(hlk_last_error(), "the eighth line"), "%s", hlk_last_error());
-    set_up_user(8);
+    cr_assert_not_null(strstr(hlk_last_error(), "section String locks"), "%s", hlk_last_error());
+    allow("String locks");
     wait_and_hand_over(client, other, "app:1", HLK_LOCK_STRING);
     wait_and_hand_over(client, other, "app:{2}", HLK_LOCK_STRING);
     hlk_lock *lock = fixture_lock(client, "app:1", &opts);
@@ -153,12 +138,12 @@ static void *counts_down(void *latch)
     return NULL;
 }
 
-Test(acl_page, its_line_for_latches_is_what_they_need_beside)
+Test(acl_page, has_what_latches_need)
 {
     static const char *const names[] = { "app:1", "app:{2}" };
     pthread_t thread;
-    server_allow(fixture.server, SERVER_VOID); /* of the last opening */
-    set_up_user(1);
+    server_allow(fixture.server, SERVER_TOMBSTONES); /* of the last opening */
+    allow("Locks");
     hlk_client *client = open_as_user();
     hlk_latch *latch = hlk_latch_create(client, "app:1");
     cr_assert_eq(hlk_latch_try_set(latch, 1), HLK_OK, "%s", hlk_last_error());
@@ -166,7 +151,7 @@ Test(acl_page, its_line_for_latches_is_what_they_need_beside)
     cr_assert_not_null(strstr(hlk_last_error(), "acl.md"), "%s", hlk_last_error());
     cr_assert_eq(hlk_latch_delete(latch), HLK_OK, "%s", hlk_last_error());
     hlk_latch_destroy(latch);
-    set_up_user(10);
+    allow("Latches");
     for (int i = 0; i < 2; i++) {
         latch = hlk_latch_create(client, names[i]);
         cr_assert_eq(hlk_latch_try_set(latch, 1), HLK_OK, "%s", hlk_last_error());
@@ -178,10 +163,10 @@ Test(acl_page, its_line_for_latches_is_what_they_need_beside)
     cr_assert_eq(fixture_counters(client).woken_by_ttl, 0u);
 }
 
-Test(acl_page, its_eleventh_line_is_what_semaphores_need_beside)
+Test(acl_page, has_what_semaphores_need)
 {
-    set_up_user(1);
-    set_up_user(11);
+    allow("Locks");
+    allow("Semaphores");
     hlk_client *client = open_as_user();
     for (int i = 0; i < 2; i++) {
         const char *name = i ? "app:{2}" : "app:1";
@@ -195,17 +180,17 @@ Test(acl_page, its_eleventh_line_is_what_semaphores_need_beside)
     }
 }
 
-Test(acl_page, its_twelfth_line_is_what_permits_need_beside_those)
+Test(acl_page, has_what_permits_need)
 {
     static const char *const names[] = { "app:1", "app:{2}" };
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    set_up_user(1);
-    set_up_user(11);
+    allow("Locks");
+    allow("Semaphores");
     hlk_client *client = open_as_user(), *other = open_as_user();
     opts.kind = HLK_LOCK_PERMIT;
     cr_assert_eq(hlk_lock_acquire(fixture_lock(client, "app:1", &opts), HLK_NOWAIT), HLK_E_AUTH);
     cr_assert_not_null(strstr(hlk_last_error(), "{app:1}:timeout"), "%s", hlk_last_error());
-    set_up_user(12);
+    allow("Permits");
     for (int i = 0; i < 2; i++) {
         struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
         hlk_permits *permits = hlk_permits_create(client, names[i], NULL);
@@ -223,21 +208,21 @@ Test(acl_page, its_twelfth_line_is_what_permits_need_beside_those)
 
 Test(acl_page, its_user_reaches_no_lock_of_another_name)
 {
-    set_up_user(1);
+    allow("Locks");
     cr_assert_eq(hlk_lock_acquire(fixture_lock(open_as_user(), "other:1", NULL), HLK_NOWAIT), HLK_E_AUTH);
 }
 
-Test(acl_page, its_line_for_barriers_is_what_they_need_beside)
+Test(acl_page, has_what_barriers_need)
 {
     static const char *const names[] = { "app:1", "app:{2}" };
     server_allow(fixture.server, "hasplock_barrier*");
-    set_up_user(1);
+    allow("Locks");
     hlk_client *client = open_as_user();
     hlk_barrier *barrier = hlk_barrier_create(client, "app:1", 1, 0);
     cr_assert_eq(hlk_barrier_await(barrier, 1000, NULL), HLK_E_AUTH, "%s", hlk_last_error());
     cr_assert_not_null(strstr(hlk_last_error(), "acl.md"), "%s", hlk_last_error());
     hlk_barrier_destroy(barrier);
-    set_up_user(13);
+    allow("Barriers");
     for (int i = 0; i < 2; i++)
         for (unsigned parties = 1; parties <= 2; parties++) {
             barrier = hlk_barrier_create(client, names[i], parties, 0);

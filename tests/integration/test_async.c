@@ -341,12 +341,12 @@ Test(async, release_of_a_threads_hold_may_be_left_to_the_background)
 /* Also when its reconnect timeout ends within one of its pauses. */
 Test(async, a_wait_for_a_full_server_ends_when_its_reconnect_timeout_does)
 {
-    static const int64_t patiences[] = { 500, 1300 };
+    static const int64_t timeouts_ms[] = { 500, 1300 };
     raw(fixture.redis, "CONFIG SET maxmemory 1");
-    for (size_t i = 0; i < sizeof patiences / sizeof *patiences; i++) {
+    for (size_t i = 0; i < sizeof timeouts_ms / sizeof *timeouts_ms; i++) {
         struct hlk_client_opts opts = fixture_opts();
         struct done *done = calloc(1, sizeof *done); /* leaks if the wait never ends; then the test has failed */
-        opts.reconnect_timeout_ms = patiences[i];
+        opts.reconnect_timeout_ms = timeouts_ms[i];
         hlk_client *client = fixture_open(&opts);
         hlk_owner *owner = hlk_owner_create(client, "order");
         acquire(fixture_owned(client, "t", owner), HLK_FOREVER, NULL, done);

@@ -75,7 +75,7 @@ BOTH(that_raises_a_lease_in_doubt_and_loses_the_hold_leaves_nothing_held)
     static struct done first, nested;
     hlk_owner *owner = hlk_owner_create(client, NULL);
     hlk_lock *lock = fixture_owned(client, "t", owner);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     nest(lock, 1000, HLK_NOWAIT, &first);
     cr_assert_eq(result(&first), HLK_OK);
     cr_assert_eq(hlk_lock_extend(lock, 100), HLK_OK); /* may have to send the script in full */

@@ -153,7 +153,7 @@ Test(client, never_raises_sigpipe)
     opts.reconnect_timeout_ms = 1000;
     hlk_client *client = fixture_open(&opts);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     signal(SIGPIPE, SIG_DFL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
     redisFree(fixture.redis);

@@ -200,7 +200,7 @@ Test(client_close, of_a_server_that_is_gone_returns)
         } else {
             server_resume(fixture.server);
             WAIT_FOR(raw_pttl(fixture.redis, "t") == -2 || raw_int(fixture.redis, "DEL t") == 1);
-            server_allow(fixture.server, SERVER_VOID);
+            server_allow(fixture.server, SERVER_TOMBSTONES);
         }
     }
 }

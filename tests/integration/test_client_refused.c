@@ -31,14 +31,14 @@ static enum hlk_status try_open(const char *user, int port, int64_t reconnect_ti
     return status;
 }
 
-enum { PATIENCE_MS = 300 };
+enum { RECONNECT_MS = 300 };
 
 /* At the stage's server, as its permitted user. */
 static enum hlk_status try_stage(void)
 {
     struct hlk_client_opts opts = fixture_opts();
     hlk_client *client;
-    opts.reconnect_timeout_ms = PATIENCE_MS;
+    opts.reconnect_timeout_ms = RECONNECT_MS;
     enum hlk_status status = hlk_client_open(&client, fixture.url, &opts);
     if (status == HLK_OK)
         hlk_client_close(client);
@@ -49,7 +49,7 @@ static void assert_rides_out(const char *word)
 {
     int64_t began = test_now_ms();
     cr_assert_eq(try_stage(), HLK_E_CONNECT, "%s", hlk_last_error());
-    cr_assert_geq(test_now_ms() - began, PATIENCE_MS, "asked again for as long as patience allows");
+    cr_assert_geq(test_now_ms() - began, RECONNECT_MS, "asked again until reconnect_timeout_ms was over");
     cr_assert_not_null(strstr(hlk_last_error(), word), "%s", hlk_last_error());
 }
 
@@ -72,10 +72,10 @@ Test(client_refused, while_it_is_full_of_clients_is_waited_for_and_is_no_wrong_p
 {
     raw(fixture.redis, "CONFIG SET maxclients 1");
     assert_rides_out("max number of clients");
-    cr_assert_eq(try_open("nobody:pw@", fixture.server->port, PATIENCE_MS), HLK_E_CONNECT, "%s", hlk_last_error());
+    cr_assert_eq(try_open("nobody:pw@", fixture.server->port, RECONNECT_MS), HLK_E_CONNECT, "%s", hlk_last_error());
     raw(fixture.redis, "CONFIG SET maxclients 100");
     WAIT_FOR(try_stage() == HLK_OK);
-    cr_assert_eq(try_open("nobody:pw@", fixture.server->port, PATIENCE_MS), HLK_E_AUTH, "%s", hlk_last_error());
+    cr_assert_eq(try_open("nobody:pw@", fixture.server->port, RECONNECT_MS), HLK_E_AUTH, "%s", hlk_last_error());
 }
 
 /* --- each text, from a server that sends nothing else */

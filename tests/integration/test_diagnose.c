@@ -1,4 +1,5 @@
 /* hlk_diagnose on real servers: for a user that lacks a right it gives the line that grants it, and that is enough. */
+#include "support/acl_page.h"
 #include "support/fixture.h"
 
 #include "base/mem.h"
@@ -90,29 +91,17 @@ static void run_line(char *line)
     cr_assert_str_eq(raw_argv(fixture.redis, n, words, NULL), "OK");
 }
 
-/* The page's `nth` line. */
-static void read_line(int nth, char *line, size_t size)
-{
-    FILE *page = fopen(HLK_ACL_PAGE, "r");
-    cr_assert_not_null(page);
-    while (nth > 0 && fgets(line, (int)size, page))
-        nth -= strncmp(line, "ACL SETUSER locks ", 18) == 0;
-    fclose(page);
-    cr_assert_eq(nth, 0);
-    line[strcspn(line, "\n")] = '\0';
-}
-
 /* Words of the page's lines that grant a right; all of them but `without` are granted anew. */
 static int grant_all_but(const char *without, char rights[][64], int most)
 {
+    static const char *const sections[] = { "Locks", "Fair locks", "Lists", "String locks", "Read/write locks" };
     static char line[2048];
     int n = 0;
     raw(fixture.redis, "ACL DELUSER locks");
     cr_assert_str_eq(raw(fixture.redis, "ACL SETUSER locks on >SECRET resetkeys resetchannels -@all"), "OK");
-    static const int lines[] = { 1, 2, 3, 8, 9 };
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         char *save = NULL;
-        read_line(lines[i], line, sizeof line);
+        snprintf(line, sizeof line, "%s", acl_page_line(sections[i]));
         for (char *word = strtok_r(line, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
             if (!strchr("+~&", *word) || (without && strcmp(word, without) == 0))
                 continue;

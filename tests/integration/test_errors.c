@@ -154,7 +154,7 @@ Test(errors, of_an_absent_server_name_where_it_should_be)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reconnect_timeout_ms = 1000;
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     hlk_lock *lock = fixture_lock(fixture_open(&opts), "t", NULL);
     redisFree(fixture.redis);
     server_kill(fixture.server);

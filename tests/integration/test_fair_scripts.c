@@ -246,7 +246,7 @@ Test(fair_acquire, run_late_after_a_wait_that_ended_in_doubt_is_void)
     cr_assert_str_eq(release_in_doubt(B, 60000), ":2");
     cr_assert_str_eq(join(B), ":-1");
     cr_assert_eq(raw_int(admin, "EXISTS " QUEUE " " SCORES), 0);
-    cr_assert_eq(busy(join(C)).position, 0, "the void set stops its own holds only");
+    cr_assert_eq(busy(join(C)).position, 0, "the tombstones stops its own holds only");
 }
 
 Test(fair_acquire, refuses_keys_of_another_type_and_changes_nothing)

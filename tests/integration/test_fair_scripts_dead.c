@@ -1,4 +1,4 @@
-/* lua/part_fair.lua: dead waiters in the queue, what becomes of their tickets, and of the waiters behind them. */
+/* lua/include_fair.lua: dead waiters in the queue, what becomes of their tickets, and of the waiters behind them. */
 #include "integration/fair_scripts_fixture.h"
 
 FAIR_SCRIPTS_SUITE(fair_away);

@@ -426,7 +426,7 @@ Test(lock_wire, an_unanswered_release_is_unsure_and_can_be_asked_again)
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 300;
     opts.reconnect_timeout_ms = 1000;
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     hlk_client *client = fixture_open(&opts);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
@@ -447,7 +447,7 @@ Test(lock_wire, a_lost_answer_to_a_release_frees_the_lock_once)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 300;
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     hlk_client *client = fixture_open(&opts), *other = fixture_open_at(hlk_test_url(fixture.server), NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL), *theirs = fixture_lock(other, "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
@@ -465,7 +465,7 @@ Test(lock_wire, a_lost_answer_to_a_release_frees_the_lock_once)
  * process, the release is done. A user without the right to ask for that cannot know it. */
 Test(lock_wire, a_lost_answer_to_a_release_is_known_by_the_servers_process)
 {
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     raw(fixture.redis, "ACL SETUSER asks on >secret ~* &* +@all");
     raw(fixture.redis, "ACL SETUSER asks-not on >secret ~* &* +@all -info");
     for (int may = 1; may >= 0; may--) {
@@ -492,7 +492,7 @@ Test(lock_wire, a_lost_answer_to_an_acquire_never_leaves_more_than_the_caller_wa
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 300;
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     hlk_client *client = fixture_open(&opts);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
@@ -515,7 +515,7 @@ Test(lock_wire, a_connection_that_broke_between_two_calls_is_not_noticed)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     for (int i = 0; i < 5; i++) {
         cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "%s", hlk_last_error());
         proxy_cut_all(fixture.proxy);

@@ -86,7 +86,7 @@ static void *acquires(void *arg)
     struct caller *caller = arg;
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.cancel = caller->cancel;
-    opts.wait_ms = PATIENCE_MS;
+    opts.wait_ms = RECONNECT_MS;
     caller->status = hlk_lock_acquire_with(caller->multilock, &opts);
     if (caller->status == HLK_OK)
         cr_assert_eq(hlk_lock_release(caller->multilock), HLK_OK, "%s", hlk_last_error());
@@ -188,7 +188,7 @@ Test(multilock, has_all_of_its_fixed_lease_when_it_returns)
     WAIT_FOR(hlk_lock_left_ms(multi.members[1]) < 1200);
     cr_assert_eq(hlk_lock_release(held), HLK_OK);
     cr_assert_eq(actor_end(other), HLK_OK);
-    opts.wait_ms = PATIENCE_MS;
+    opts.wait_ms = RECONNECT_MS;
     cr_assert_eq(hlk_lock_acquire_with(multi.multilock, &opts), HLK_OK, "%s", hlk_last_error());
     cr_assert_gt(hlk_lock_left_ms(multi.multilock), 1200);
     cr_assert_eq(hlk_lock_release(multi.multilock), HLK_OK, "%s", hlk_last_error());
@@ -215,7 +215,7 @@ static void *transfers(void *arg)
     bool turned = arg != NULL;
     hlk_lock *both = multilock_of(accounts[turned], accounts[!turned]);
     for (int i = 0; i < TRANSFERS; i++) {
-        cr_assert_eq(hlk_lock_acquire(both, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_acquire(both, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
         moved++; /* ThreadSanitizer sees a hole, the sum another one */
         cr_assert_eq(hlk_lock_release(both), HLK_OK, "%s", hlk_last_error());
     }
@@ -245,7 +245,7 @@ Test(multilock, does_not_deadlock_with_a_caller_of_another_order)
     struct caller caller = { .multilock = multi.multilock };
     start_caller(&caller);
     WAIT_FOR(multilock_keys() == 3 && raw_int(fixture.redis, "ZCARD hasplock_queue:{tc}") == 1);
-    cr_assert_eq(hlk_lock_acquire(theirs[1], PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(theirs[1], RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(hlk_lock_release(theirs[1]), HLK_OK);
     cr_assert_eq(hlk_lock_release(theirs[0]), HLK_OK);
     pthread_join(caller.thread, NULL);
@@ -284,7 +284,7 @@ Test(multilock_wire, begins_again_after_an_extend_without_an_answer)
     hlk_lock *both = multilock_of(first, fixture_lock(client, "tc", &opts));
     struct hlk_acquire_opts acquire = HLK_ACQUIRE_OPTS_INIT;
     acquire.lease_ms = 3000;
-    acquire.wait_ms = PATIENCE_MS;
+    acquire.wait_ms = RECONNECT_MS;
     struct actor *actor = actor_start(both, &acquire);
     WAIT_FOR(hlk_lock_left_ms(first) > 0 && raw_int(fixture.redis, "ZCARD hasplock_queue:{tc}") == 1);
     WAIT_FOR(hlk_lock_left_ms(first) < 2400);

@@ -97,7 +97,7 @@ BOTH(waits_for_a_member_and_gets_all)
     struct done got = { .runs = 0 }, gone = { .runs = 0 };
     hlk_lock *held = fixture_held_elsewhere("tb", 0);
     make_group(&group, client);
-    acquire(group.lock, PATIENCE_MS, NULL, &got);
+    acquire(group.lock, RECONNECT_MS, NULL, &got);
     LOOP_UNTIL(raw_int(fixture.redis, "ZCARD hasplock_queue:{tb}") == 1 && multilock_keys() == 2);
     cr_assert_eq(raw_int(fixture.redis, "EXISTS ta"), 1);
     cr_assert_eq(hlk_lock_release(held), HLK_OK);
@@ -115,7 +115,7 @@ BOTH(is_cancelled_while_it_waits)
     hlk_cancel *cancel = hlk_cancel_create(client);
     hlk_lock *held = fixture_held_elsewhere("tb", 0);
     make_group(&group, client);
-    acquire(group.lock, PATIENCE_MS, cancel, &got);
+    acquire(group.lock, RECONNECT_MS, cancel, &got);
     LOOP_UNTIL(raw_int(fixture.redis, "ZCARD hasplock_queue:{tb}") == 1);
     hlk_cancel_trigger(cancel);
     cr_assert_eq(result(&got), HLK_INTERRUPTED, "%s", got.error);
@@ -134,7 +134,7 @@ BOTH(goes_on_when_its_handles_are_destroyed)
     members[0] = hlk_lock_create(client, "ta", &opts);
     members[1] = hlk_lock_create(client, "tb", &opts);
     hlk_lock *both = multilock_of(members[0], members[1]);
-    acquire(both, PATIENCE_MS, NULL, &got);
+    acquire(both, RECONNECT_MS, NULL, &got);
     LOOP_UNTIL(raw_int(fixture.redis, "ZCARD hasplock_queue:{tb}") == 1);
     hlk_lock_destroy(members[0]);
     hlk_lock_destroy(members[1]);
@@ -152,7 +152,7 @@ BOTH(is_ended_by_close)
     struct done got = { .runs = 0 };
     hlk_lock *held = fixture_held_elsewhere("tb", 0);
     make_group(&group, client);
-    acquire(group.lock, PATIENCE_MS, NULL, &got);
+    acquire(group.lock, RECONNECT_MS, NULL, &got);
     LOOP_UNTIL(raw_int(fixture.redis, "ZCARD hasplock_queue:{tb}") == 1);
     fixture_close(client);
     cr_assert_eq(atomic_load(&got.runs), 1);
@@ -182,7 +182,7 @@ static void on_got(hlk_lock *lock, enum hlk_status status, void *ctx)
 static void begin_turn(struct turns *turns)
 {
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.wait_ms = PATIENCE_MS;
+    opts.wait_ms = RECONNECT_MS;
     cr_assert_eq(hlk_lock_acquire_async(turns->group.lock, &opts, on_got, turns), HLK_OK, "%s", hlk_last_error());
 }
 
@@ -207,7 +207,7 @@ BOTH(takes_turns_with_others)
     for (int i = 0; i < 2; i++)
         begin_turn(&two[i]);
     for (int i = 0; i < TURNS; i++) { /* and with a thread */
-        if (hlk_lock_acquire(multi.multilock, dispatching ? HLK_NOWAIT : PATIENCE_MS) == HLK_OK)
+        if (hlk_lock_acquire(multi.multilock, dispatching ? HLK_NOWAIT : RECONNECT_MS) == HLK_OK)
             cr_assert_eq(hlk_lock_release(multi.multilock), HLK_OK, "%s", hlk_last_error());
         turn();
     }
@@ -228,7 +228,7 @@ BOTH(has_all_of_its_fixed_lease_at_the_end)
     make_group(&group, client);
     hlk_lock *leased = hlk_lock_create_multilock(group.members, MEMBERS, &opts);
     struct done got = { .runs = 0 };
-    acquire(leased, PATIENCE_MS, NULL, &got);
+    acquire(leased, RECONNECT_MS, NULL, &got);
     LOOP_UNTIL(raw_int(fixture.redis, "ZCARD hasplock_queue:{tc}") == 1 && hlk_lock_left_ms(group.members[0]) > 0);
     LOOP_UNTIL(hlk_lock_left_ms(group.members[0]) < 2500); /* "tb" */
     cr_assert_eq(hlk_lock_release(held), HLK_OK);
@@ -304,7 +304,7 @@ BOTH_WIRE(costs_one_round_trip_for_all)
     multilock_warm(group.lock);
     proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
     uint64_t before = proxy_accepted(fixture.proxy);
-    acquire(group.lock, PATIENCE_MS, NULL, &got);
+    acquire(group.lock, RECONNECT_MS, NULL, &got);
     LOOP_UNTIL(multilock_keys() == MEMBERS);
     cr_assert_eq(atomic_load(&got.runs), 0);
     multilock_deliver();
@@ -326,7 +326,7 @@ BOTH_WIRE(leaves_nothing_when_an_answer_is_lost)
         struct done got = { .runs = 0 }, gone = { .runs = 0 };
         make_group(&group, client);
         proxy_arm(fixture.proxy, PROXY_CUT_AFTER, PROXY_SCRIPTS, k);
-        acquire(group.lock, PATIENCE_MS, NULL, &got);
+        acquire(group.lock, RECONNECT_MS, NULL, &got);
         cr_assert_eq(result(&got), HLK_OK, "%s", got.error);
         release(group.lock, &gone);
         cr_assert_eq(result(&gone), HLK_OK, "%s", gone.error);

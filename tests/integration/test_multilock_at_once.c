@@ -70,7 +70,7 @@ Test(multilock_at_once, gives_back_what_it_got_when_it_is_cancelled)
     multilock_warm(both);
     cr_assert_eq(hlk_lock_acquire(owned, 1000), HLK_OK);
     proxy_arm(fixture.proxy, PROXY_HOLD_REPLY, PROXY_SCRIPTS, 1);
-    struct actor *actor = actor_start_wait(both, PATIENCE_MS);
+    struct actor *actor = actor_start_wait(both, RECONNECT_MS);
     WAIT_FOR(multilock_keys() == 2 && hlk_lock_holds(owned) == 2);
     actor_cancel(actor);
     cr_assert(actor_join_cancelled(actor));
@@ -115,7 +115,7 @@ Test(multilock_at_once, tells_of_a_member_that_is_no_lock)
 {
     hlk_lock *elsewhere = fixture_held_elsewhere("ta", 0);
     raw(fixture.redis, "SET tb text");
-    cr_assert_eq(hlk_lock_acquire(multi.multilock, PATIENCE_MS), HLK_E_SERVER);
+    cr_assert_eq(hlk_lock_acquire(multi.multilock, RECONNECT_MS), HLK_E_SERVER);
     cr_assert(strstr(hlk_last_error(), "acquire \"tb\""), "%s", hlk_last_error());
     raw(fixture.redis, "DEL tb");
     cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
@@ -146,7 +146,7 @@ Test(multilock_at_once, waits_for_a_server_that_is_away)
     proxy_refuse(fixture.proxy, true);
     proxy_cut_all(fixture.proxy);
     int64_t began = test_now_ms();
-    struct actor *actor = actor_start_wait(both, PATIENCE_MS);
+    struct actor *actor = actor_start_wait(both, RECONNECT_MS);
     WAIT_FOR(test_now_ms() - began > 400);
     cr_assert(!actor_answered(actor));
     proxy_refuse(fixture.proxy, false);
@@ -181,7 +181,7 @@ static void hold(const struct hlk_client_opts *opts)
     owned[2] = fixture_owned(client, "tc", owner);
     held = hlk_lock_create_multilock(owned, MEMBERS, NULL);
     multilock_warm(held);
-    cr_assert_eq(hlk_lock_acquire(held, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(held, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
 }
 
 static void end_hold(void)
@@ -244,7 +244,7 @@ Test(multilock_at_once, releases_are_sure_once_those_are_that_were_not_answered)
     hlk_client *slow = fixture_open(&opts), *sound = fixture_open_at(hlk_test_url(fixture.server), NULL);
     hlk_lock *both = multilock_of(fixture_lock(slow, "tb", NULL), fixture_lock(sound, "ta", NULL));
     multilock_warm(both);
-    cr_assert_eq(hlk_lock_acquire(both, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_acquire(both, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
     proxy_freeze(fixture.proxy, true);
     cr_assert_eq(hlk_lock_release(both), HLK_E_UNSURE);
     cr_assert_eq(hlk_lock_release(both), HLK_E_UNSURE);

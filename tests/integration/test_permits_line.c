@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdatomic.h>
 
-enum { THREADS = 6, PAIRS = 300, LIMIT = 2, PATIENCE_MS = 20000 };
+enum { THREADS = 6, PAIRS = 300, LIMIT = 2, RECONNECT_MS = 20000 };
 
 TestSuite(permits_line, .init = permits_start, .fini = permits_stop, .timeout = 60);
 
@@ -21,7 +21,7 @@ static void holds(void)
 static void *works(void *lock)
 {
     for (int i = 0; i < PAIRS && !atomic_load(&over); i++) {
-        cr_assert_eq(hlk_lock_acquire(lock, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_acquire(lock, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
         holds();
         cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
     }
@@ -79,7 +79,7 @@ Test(permits_line, keeps_permits_from_nobody_elsewhere)
     limit_start_threads(threads, THREADS, works_on, permit);
     for (int i = 0; i < 5; i++) {
         WAIT_FOR(fixture_counters(client).waiting > 0);
-        cr_assert_eq(hlk_lock_acquire(their_permit, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_acquire(their_permit, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
         cr_assert_eq(hlk_lock_release(their_permit), HLK_OK, "%s", hlk_last_error());
     }
     atomic_store(&over, true);
@@ -134,7 +134,7 @@ static void (*shows)(hlk_lock *lock);
 static void *looks_at_it(void *lock)
 {
     for (int i = 0; i < PAIRS; i++) {
-        cr_assert_eq(hlk_lock_acquire(lock, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_acquire(lock, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
         shows(lock);
         holds();
         cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
@@ -189,7 +189,7 @@ static atomic_int pairs;
 static void *is_cancelled(void *lock)
 {
     for (;;) /* no other cancellation point */
-        if (hlk_lock_acquire(lock, PATIENCE_MS) != HLK_OK || hlk_lock_release(lock) != HLK_OK)
+        if (hlk_lock_acquire(lock, RECONNECT_MS) != HLK_OK || hlk_lock_release(lock) != HLK_OK)
             return NULL;
         else
             atomic_fetch_add(&pairs, 1);
@@ -220,7 +220,7 @@ static void *works_until_closed(void *lock)
 {
     enum hlk_status status;
     do {
-        status = hlk_lock_acquire(lock, PATIENCE_MS);
+        status = hlk_lock_acquire(lock, RECONNECT_MS);
         if (status != HLK_OK)
             break;
         status = hlk_lock_release(lock);

@@ -17,7 +17,7 @@ TestSuite(quorum_turns, .init = start, .fini = quorum_end, .timeout = 60);
 
 static unsigned noted(hlk_client *client)
 {
-    struct hlk_quorums *all = HLK_CONTAINER(client->part, struct hlk_quorums, part);
+    struct hlk_quorums *all = HLK_CONTAINER(client->topology, struct hlk_quorums, topology);
     hlk_mutex_lock(&all->mu);
     unsigned n = all->next_turn;
     hlk_mutex_unlock(&all->mu);

@@ -7,7 +7,7 @@ SCRIPTS_SUITE(lock_acquire);
 SCRIPTS_SUITE(lock_release);
 SCRIPTS_SUITE(scripts);
 
-#define VOID_ZERO 2000000000000000
+#define TOMBSTONE_ZERO 2000000000000000
 
 /* --- lock_acquire */
 
@@ -62,21 +62,21 @@ Test(lock_acquire, run_late_after_an_end_in_doubt_is_void)
     acquire(30000, A);
     cr_assert_str_eq(release(A, 60000), ":1");
     cr_assert_str_eq(acquire(30000, A), ":-1");
-    cr_assert_str_eq(everything(), VOID_OF_A);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
 }
 
 Test(lock_acquire, run_late_before_it_had_ever_run_is_void)
 {
     cr_assert_str_eq(release(A, 60000), ":0");
     cr_assert_str_eq(acquire(30000, A), ":-1");
-    cr_assert_str_eq(everything(), VOID_OF_A);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
 }
 
 Test(lock_acquire, run_late_leaves_the_next_holder_alone)
 {
     acquire(30000, A);
     release(A, 60000);
-    cr_assert_str_eq(acquire(30000, B), NAMES(B), "a void entry stops its own holds only");
+    cr_assert_str_eq(acquire(30000, B), NAMES(B), "a tombstone stops its own holds only");
     cr_assert_str_eq(acquire(60000, A), ":-1");
     cr_assert_str_eq(raw(admin, "HGETALL t"), "[\"" B "\", \"1\"]");
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
@@ -196,9 +196,10 @@ Test(lock_release, in_doubt_remembers_the_hold_for_as_long_as_asked)
     acquire(30000, A);
     int64_t now = server_now_ms();
     cr_assert_str_eq(release(A, 600000), ":1");
-    cr_assert_str_eq(everything(), VOID_OF_A);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
     cr_assert(about(raw_pttl(admin, QUEUE), 600000));
-    cr_assert(between(now, score(A) - VOID_ZERO, now + WAIT_MS), "the score is the server's ms, behind all who wait");
+    cr_assert(between(now, score(A) - TOMBSTONE_ZERO, now + WAIT_MS),
+              "the score is the server's ms, behind all who wait");
 }
 
 Test(lock_release, in_doubt_shortens_no_ttl)
@@ -211,14 +212,14 @@ Test(lock_release, in_doubt_shortens_no_ttl)
 Test(lock_release, in_doubt_remembers_a_hold_that_never_was)
 {
     cr_assert_str_eq(release(A, 600000), ":0");
-    cr_assert_str_eq(everything(), VOID_OF_A);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
 }
 
 Test(lock_release, in_doubt_drops_entries_that_are_older_than_the_doubt)
 {
     raw(admin, "ZADD %s 2000000000001000 old:1", QUEUE);
     cr_assert_str_eq(release(A, 600000), ":0");
-    cr_assert_str_eq(everything(), VOID_OF_A);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
     cr_assert_str_eq(release(B, 600000), ":0");
     cr_assert_eq(raw_int(admin, "ZCARD %s", QUEUE), 2, "younger ones stay");
 }
@@ -232,7 +233,7 @@ Test(lock_release, run_twice_is_run_once)
     cr_assert_str_eq(release(A, 0), ":0");
     cr_assert_str_eq(release(A, 60000), ":0");
     cr_assert_str_eq(release(A, 600000), ":0");
-    cr_assert_str_eq(everything(), VOID_OF_A);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
     cr_assert(about(raw_pttl(admin, QUEUE), 600000));
     cr_assert_str_eq(published(listener), "", "nothing was freed, nobody is woken");
     redisFree(listener);
@@ -328,23 +329,23 @@ Test(lock_release, frees_also_when_the_queue_is_of_another_type)
     redisFree(listener);
 }
 
-Test(lock_release, works_and_voids_on_a_full_server)
+Test(lock_release, works_and_leaves_a_tombstone_on_a_full_server)
 {
     redisContext *listener = subscribe(CHANNEL);
     acquire(30000, A);
     fill_server();
     cr_assert_str_eq(release(A, 60000), ":1");
-    cr_assert_str_eq(everything(), VOID_OF_A);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
     cr_assert_str_eq(published(listener), "0");
     cr_assert_str_eq(acquire(30000, A), ":-1");
     redisFree(listener);
 }
 
-Test(lock_release, voids_what_was_not_held_on_a_full_server_too)
+Test(lock_release, of_what_was_not_held_leaves_one_there_too)
 {
     fill_server();
     cr_assert_str_eq(release(A, 60000), ":0");
-    cr_assert_str_eq(everything(), VOID_OF_A);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
 }
 
 /* --- all of them */

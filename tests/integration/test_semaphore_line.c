@@ -25,7 +25,7 @@ static void leave(hlk_semaphore *semaphore, int n)
 static void *works(void *semaphore)
 {
     for (int i = 0; i < PAIRS && !atomic_load(&over); i++) {
-        cr_assert_eq(hlk_semaphore_acquire(semaphore, 1, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_semaphore_acquire(semaphore, 1, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
         limit_enter(1);
         leave(semaphore, 1);
     }
@@ -89,7 +89,7 @@ Test(semaphore_line, keeps_permits_from_nobody)
     for (int i = 0; i < 5; i++) {
         int64_t n = i % 2 ? 1 : 3;
         WAIT_FOR(fixture_counters(client).waiting > 0);
-        cr_assert_eq(hlk_semaphore_acquire(theirs, n, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_semaphore_acquire(theirs, n, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
         limit_enter((int)n);
         leave(theirs, (int)n);
     }
@@ -131,7 +131,7 @@ static void *is_cancelled(void *arg)
 {
     struct taker *taker = arg;
     for (;;) { /* no other cancellation point */
-        taker->status = hlk_semaphore_acquire(taker->semaphore, 1, PATIENCE_MS);
+        taker->status = hlk_semaphore_acquire(taker->semaphore, 1, RECONNECT_MS);
         if (taker->status != HLK_OK || hlk_semaphore_release(taker->semaphore, 1) != HLK_OK)
             return NULL;
         atomic_fetch_add(&pairs, 1);
@@ -171,7 +171,7 @@ Test(semaphore_line, loses_none_to_a_thread_that_is_cancelled_when_it_has_them)
     for (int round = 0; round < 200 || fixture_counters(client).passed == 0 || cancelled == 0; round++) {
         struct taker taker = { 0 };
         void *result;
-        cr_assert_eq(hlk_semaphore_acquire(permits, 1, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_semaphore_acquire(permits, 1, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
         queue_taker(&taker, permits, 1);
         cr_assert_eq(hlk_semaphore_release(permits, 1), HLK_OK, "%s", hlk_last_error());
         pthread_cancel(taker.thread);

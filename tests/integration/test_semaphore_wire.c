@@ -16,7 +16,7 @@ static void *works(void *arg)
 {
     struct taker *taker = arg;
     for (int i = 0; limit_goes_on(i, ROUNDS); i++) {
-        cr_assert_eq(hlk_semaphore_acquire(taker->semaphore, taker->n, PATIENCE_MS * 3), HLK_OK, "%s",
+        cr_assert_eq(hlk_semaphore_acquire(taker->semaphore, taker->n, RECONNECT_MS * 3), HLK_OK, "%s",
                      hlk_last_error());
         limit_enter((int)taker->n);
         limit_leave((int)taker->n);
@@ -70,7 +70,7 @@ Test(semaphore_wire, is_taken_once_and_given_back_once_whatever_answer_is_lost)
     semaphore_set(3);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         proxy_arm(fixture.proxy, faults[i], PROXY_SCRIPTS, 1);
-        cr_assert_eq(hlk_semaphore_acquire(permits, 2, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_semaphore_acquire(permits, 2, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
         cr_assert(proxy_struck(fixture.proxy));
         cr_assert_eq(semaphore_free(), 1, "fault %zu: %lld", i, (long long)semaphore_free());
         proxy_arm(fixture.proxy, faults[i], PROXY_SCRIPTS, 1);
@@ -130,7 +130,7 @@ Test(semaphore_wire, is_given_back_when_the_server_is_back)
     cr_assert_eq(semaphore_free(), 0);
     proxy_freeze(fixture.proxy, false);
     WAIT_FOR(semaphore_free() == 1);
-    cr_assert_eq(hlk_semaphore_acquire(permits, 1, PATIENCE_MS), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_semaphore_acquire(permits, 1, RECONNECT_MS), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(semaphore_free(), 0);
 }
 

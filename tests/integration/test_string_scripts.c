@@ -30,9 +30,9 @@ static const char *give(const char *hold)
     return script_run(user, HLK_SCRIPT_STRING_RELEASE, 2, LOCK, QUEUE, hold, NULL);
 }
 
-static const char *give_in_doubt(const char *hold, int64_t void_ms)
+static const char *give_in_doubt(const char *hold, int64_t tombstone_ms)
 {
-    return script_run(user, HLK_SCRIPT_STRING_RELEASE, 2, LOCK, QUEUE, hold, script_number(void_ms), NULL);
+    return script_run(user, HLK_SCRIPT_STRING_RELEASE, 2, LOCK, QUEUE, hold, script_number(tombstone_ms), NULL);
 }
 
 static const char *go(const char *hold, const char *member)
@@ -180,7 +180,7 @@ Test(string_release, leaves_what_others_hold)
     cr_assert_str_eq(give(A), ":0");
     cr_assert_str_eq(give_in_doubt(A, 600000), ":0");
     cr_assert_str_eq(go(A, TICKET(A)), ":0");
-    cr_assert_str_eq(everything(), VOID_OF_A STRING_OF_OTHERS);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A STRING_OF_OTHERS);
 }
 
 Test(string_release, gives_it_to_the_first_in_queue)
@@ -232,15 +232,15 @@ Test(string_release, in_doubt_leaves_a_tombstone_that_an_acquire_finds)
 {
     take(30000, A);
     cr_assert_str_eq(give_in_doubt(A, 600000), ":1");
-    cr_assert_str_eq(everything(), VOID_OF_A);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
     cr_assert(about(raw_pttl(admin, QUEUE), 600000));
     cr_assert_str_eq(take(30000, A), ":-1");
     cr_assert_str_eq(stand(A, TICKET(A)), ":-1");
     cr_assert_str_eq(give_in_doubt(A, 600000), ":0");
-    cr_assert_str_eq(everything(), VOID_OF_A);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
     cr_assert_str_eq(take(30000, B), NAMES(B));
     cr_assert_str_eq(give(B), ":1");
-    cr_assert_str_eq(everything(), VOID_OF_A, "a tombstone is no waiter");
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A, "a tombstone is no waiter");
 }
 
 Test(string_release, in_doubt_gives_it_to_the_first_in_queue_too)
@@ -249,7 +249,7 @@ Test(string_release, in_doubt_gives_it_to_the_first_in_queue_too)
     take(30000, A);
     stand(B, TICKET(B));
     cr_assert_str_eq(give_in_doubt(A, 600000), ":1");
-    cr_assert_str_eq(everything(), VOID_OF_A STRING_OF_B);
+    cr_assert_str_eq(everything(), TOMBSTONE_OF_A STRING_OF_B);
     cr_assert_str_eq(said(), "|sgrant 7 5000 0 t||");
     nobody_listens();
 }

@@ -116,7 +116,7 @@ Test(support_server, names_what_is_left)
 Test(support_server, lets_ended_holds_be_left_and_nobody_who_waits)
 {
     redisContext *redis = raw_open(server);
-    server_allow(server, SERVER_VOID);
+    server_allow(server, SERVER_TOMBSTONES);
     raw(redis, "ZADD hasplock_queue:{t} -1000 ended:1");
     cr_assert_null(server_leftovers(server));
     raw(redis, "ZADD hasplock_queue:{t} 1 %s", "waits:2 5000 0 0 1");

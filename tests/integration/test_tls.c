@@ -14,7 +14,7 @@ static void start(void)
 {
     fixture_begin(SERVER_TCP | SERVER_TLS);
     server = fixture.server;
-    server_allow(server, SERVER_VOID); /* connections are killed */
+    server_allow(server, SERVER_TOMBSTONES); /* connections are killed */
     unsetenv("SSL_CERT_FILE");
 }
 

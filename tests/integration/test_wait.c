@@ -222,7 +222,7 @@ Test(wait, never_ends_early)
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     uint64_t timeouts = 0;
     for (int64_t wait_ms = 1; wait_ms <= 256; wait_ms *= 2) {
         int64_t before = test_now_ns();
@@ -293,7 +293,7 @@ Test(wait, of_a_server_that_stands_still_ends_at_its_deadline_and_not_before)
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 60000;
     opts.reconnect_timeout_ms = 60000;
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     hlk_client *client = fixture_open(&opts);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
     server_pause(fixture.server);
@@ -376,7 +376,7 @@ Test(wait, survives_a_restart_of_the_server)
     opts.reconnect_timeout_ms = -1;
     hlk_client *client = fixture_open(&opts);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     struct actor *waiter = actor_start(lock, NULL);
     WAIT_FOR_WAITERS(client, 1);

@@ -13,7 +13,7 @@ static struct watch *watch;
 static void start(void)
 {
     fixture_open();
-    server_allow(fixture.server, SERVER_VOID); /* of the last opening by C */
+    server_allow(fixture.server, SERVER_TOMBSTONES); /* of the last opening by C */
     latch = hlk_latch_create(fixture.client, "t");
     cr_assert_not_null(latch, "%s", hlk_last_error());
     watch = watch_start(fixture.server);

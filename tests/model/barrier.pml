@@ -1,5 +1,5 @@
 /* barrier.pml - a cyclic barrier: nobody passes before all have arrived, and nobody waits for ever
- * (include/hasplock/barrier.h; lua/part_barrier.lua).
+ * (include/hasplock/barrier.h; lua/include_barrier.lua).
  *
  * CLIENTS clients, each with one slot, await ROUNDS times a barrier of PARTIES parties. Each await has a hold number of
  * its own. Its command `arrive` names a generation that the client knows; Redis lets it arrive only if that is one of

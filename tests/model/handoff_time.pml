@@ -9,8 +9,9 @@
  * shown by local_lease.pml, and not repeated here.
  *
  * A grant says how long its ticket was in the queue, by the server's clock: `send time of the first copy + that` is a
- * moment before the grant was written, and the hold counts from it. What separates the two is `lag`: from the sending of the
- * first copy until the ticket was taken. So the age of a grant, as its client reckons, is lag + the age of the message.
+ * moment before the grant was written, and the hold counts from it. What separates the two is `lag`: from the sending
+ * of the first copy until the ticket was taken. So the age of a grant, as its client reckons, is lag + the age of the
+ * message.
  *
  * Checked   no two clients valid at once, each by its own clock;
  *           a hold that begins with a grant has at least half of the grant's ttl left;
@@ -27,7 +28,7 @@
  *   NO_RAISE_ONLY  PEXPIRE always: a shorter nested lease shortens what the grant gave
  *   NO_CONFIRM     a grant that came late is taken as it is
  *   NO_CAP         a grant sets the whole lease
- *   NO_VOID        end does not remember holds with a copy in doubt, or acquire does not look
+ *   NO_TOMBSTONE        end does not remember holds with a copy in doubt, or acquire does not look
  *   NO_DOUBT       the client forgets that a copy is in doubt as soon as a later one is answered
  *   NO_HAND_BACK   a grant for a wait that is over is ignored
  *   LEAVE_BLIND    who leaves takes its member out of the queue, and does not look whether it has the lock by now
@@ -38,8 +39,8 @@
  *   BACK           the server's clock steps back, once: ttls last longer, times in the queue are too short
  *   FORWARD        it steps forward, once, between a ticket's taking and the grant: the time in the queue is too long.
  *                  (That ttls are too short then is the known harm, see docs/safety.md, and not in here)
- *   PROMPT         no message is under way when time goes on. FORWARD without it fails: a step and a message that is late
- *                  by as much, together, let two hold */
+ *   PROMPT         no message is under way when time goes on. FORWARD without it fails: a step and a message that is
+ * late                  by as much, together, let two hold */
 #ifndef LEASE
 #define LEASE 3
 #endif
@@ -94,7 +95,7 @@ bool stepped = false;
 bool early[IDS + 1];            /* its time in the queue is one tick too long */
 bool box_early[CLIENTS * BOX];
 #endif
-bool voided[IDS + 1];
+bool tombstone[IDS + 1];
 bool over[IDS + 1];             /* an end of it has run */
 bool unclaimed = false;         /* passed to a client that has not taken notice yet */
 byte idle = 0;                  /* ... for so many ticks */
@@ -104,7 +105,7 @@ byte box[CLIENTS * BOX];        /* unread grants of a client, the oldest first; 
 byte box_age[CLIENTS * BOX];    /* how old they are, as the client reckons */
 bool swallowed = false;          /* a message did not fit */
 bool late[IDS + 1];             /* a copy of acquire(h) on a broken connection */
-mtype = { none, acquire, renew, nest, unrun, yes, no, void };
+mtype = { none, acquire, renew, nest, unrun, yes, no, ended_before };
 mtype op[CLIENTS] = none, reply[CLIENTS] = none;        /* the command under way, and its answer */
 byte sent[CLIENTS];             /* its age */
 byte ends[IDS + 1];             /* under way: 1 end(h), 2 with doubt */
@@ -239,9 +240,9 @@ inline pass() {                 /* the lock is free */
 
 inline run_acquire(x, answer) {
   if
-#ifndef NO_VOID
-  :: voided[x] -> answer = void
-#ifdef REACH_VOID
+#ifndef NO_TOMBSTONE
+  :: tombstone[x] -> answer = ended_before
+#ifdef REACH_TOMBSTONE
      ; assert(false)
 #endif
 #endif
@@ -276,7 +277,7 @@ inline run_end(x) {
      :: holder != x -> if :: was_head && holder == 0 -> pass() :: else fi
      fi
   fi;
-  if :: ends[x] == 2 -> voided[x] = true :: else fi;
+  if :: ends[x] == 2 -> tombstone[x] = true :: else fi;
   ends[x] = 0; over[x] = true
 }
 
@@ -374,7 +375,7 @@ proctype Client(byte c) {
   :: atomic { op[c] != none && reply[c] != unrun ->
        rem = (op[c] == nest -> SHORT : LEASE);
        rem = (sent[c] < rem -> rem - sent[c] : 0);
-       assert(reply[c] != void);
+       assert(reply[c] != ended_before);
 #ifdef NO_DOUBT
        doubt[c] = false;
 #endif

@@ -119,7 +119,7 @@ proctype Server() {                       /* things that happen to the server an
 endS: do
   :: atomic { lateEnq -> lateEnq = false;
        if
-       :: holder == 0 && qn == 0 && id[1] != lateId     /* it would take: the void set stops it, see a_retry.pml */
+       :: holder == 0 && qn == 0 && id[1] != lateId     /* it would take: the tombstones stops it, see a_retry.pml */
        :: else -> acquire(lateId, r); r = 0
        fi }
   :: atomic { half[0] && srvsub[0] -> srvsub[0] = false; half[0] = false }   /* server notices the dead socket */

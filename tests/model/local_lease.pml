@@ -18,10 +18,10 @@
  *           when A has ended and no copy is left, the lock is not A's (orphaned hold: not longer than one lease).
  * STALL     A's threads may stand still for any time (SIGSTOP, a starved machine): then telling may come late, and what
  *           remains is that each call compares the clock itself.
- * GIVE_UP   A repeats an unanswered end(h) of a hold no longer than Redis' ttl may last: a lease from the arrival of the
- *           last good answer, and longer by the lease of each renewal and raise that has no answer, as each of them may
- *           run at the last moment. (Ends of holds that A did not get, or of which a copy of the acquire is left, are
- *           repeated until they are answered: what a late acquire does is in retry.pml.)
+ * GIVE_UP   A repeats an unanswered end(h) of a hold no longer than Redis' ttl may last: a lease from the arrival of
+ * the           last good answer, and longer by the lease of each renewal and raise that has no answer, as each of them
+ * may           run at the last moment. (Ends of holds that A did not get, or of which a copy of the acquire is left,
+ * are           repeated until they are answered: what a late acquire does is in retry.pml.)
  * Flags, each takes one guard away:
  *   NO_RAISING          a raise that has no answer does not count for that (fails with GIVE_UP and a long SHORT)
  *   NO_DRIFT            held_until without the drift
@@ -45,10 +45,10 @@
  *   COLLECT_THEN_SEND   renewals are collected in one step and written in another
  *   RENEW_CREATES       a renewal that finds nothing, or somebody else, takes the lock
  *   KEEP_RENEWING       renewal goes on after the holding thread has ended
- *   NO_VOID             ended holds are not remembered (a late acquire revives one; see retry.pml)
+ *   NO_TOMBSTONE             ended holds are not remembered (a late acquire revives one; see retry.pml)
  *   REACH_...           asserts that something cannot happen; must fail, else the model proves nothing
- * Simpler than the real thing: every end(h) is remembered in the void set, a lease is LEASE ticks, and without GIVE_UP
- * each end(h) is repeated until it is answered. */
+ * Simpler than the real thing: every end(h) is remembered in the tombstones, a lease is LEASE ticks, and without
+ * GIVE_UP each end(h) is repeated until it is answered. */
 #ifndef LEASE
 #define LEASE 4
 #endif
@@ -82,7 +82,7 @@
 /* The server. */
 byte holder = 0, ttl = 0;       /* 0: free, 1..ROUNDS: A's hold ids, B_HOLD */
 bool ran_fast = false;          /* its clock has gained a tick since the last PEXPIRE */
-bool voided[ROUNDS + 1];
+bool tombstone[ROUNDS + 1];
 
 /* B believes it holds from the moment the server runs its acquire until release or the end of the ttl. */
 bool b_holds = false;
@@ -181,8 +181,8 @@ inline serve(k) {
   if
   :: kind[k] == acquire ->
      if
-#ifndef NO_VOID
-     :: voided[id[k]] -> skip
+#ifndef NO_TOMBSTONE
+     :: tombstone[id[k]] -> skip
 #endif
      :: else ->
         if
@@ -205,7 +205,7 @@ inline serve(k) {
      fi
   :: kind[k] == end ->
      if :: holder == id[k] -> holder = 0; ttl = 0; ran_fast = false; reply[k] = YES :: else fi;
-     voided[id[k]] = true
+     tombstone[id[k]] = true
   fi;
   EXCLUSION
 }

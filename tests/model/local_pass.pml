@@ -46,7 +46,7 @@
 byte holder = 0;                /* 0: free, else a hold id */
 byte q[4], qn = 0;
 bool told = false;              /* the holder has the lock by a pass: a grant was sent */
-bool voided[HOLDS];
+bool tombstone[HOLDS];
 
 /* The network: per process its connection, and one that broke. */
 mtype = { acquire, end, end_doubt };
@@ -90,11 +90,11 @@ inline pass() { if :: holder == 0 && qn > 0 -> holder = q[0]; told = true; deque
 
 inline run_acquire(a) {
   if
-  :: voided[a] -> skip
-  :: !voided[a] && holder == a -> skip
-  :: !voided[a] && holder == 0 && (qn == 0 || q[0] == a) -> dequeue(a); holder = a; told = false
-  :: !voided[a] && holder == 0 && qn > 0 && q[0] != a -> enqueue(a); pass()
-  :: !voided[a] && holder != 0 && holder != a ->
+  :: tombstone[a] -> skip
+  :: !tombstone[a] && holder == a -> skip
+  :: !tombstone[a] && holder == 0 && (qn == 0 || q[0] == a) -> dequeue(a); holder = a; told = false
+  :: !tombstone[a] && holder == 0 && qn > 0 && q[0] != a -> enqueue(a); pass()
+  :: !tombstone[a] && holder != 0 && holder != a ->
      assert(from[holder] != from[a] || lost[holder]);
      enqueue(a)
   fi
@@ -105,7 +105,7 @@ inline run_end(a, in_doubt) {
   if :: holder == a -> holder = 0; told = false :: else fi;
   pass();
 #ifndef NO_DOUBT
-  if :: in_doubt -> voided[a] = true :: else fi
+  if :: in_doubt -> tombstone[a] = true :: else fi
 #endif
 }
 

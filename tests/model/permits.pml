@@ -1,13 +1,13 @@
 /* permits.pml - permits of a semaphore: none is lost or made, they go out in order, nobody waits for ever
- * (docs/protocol.md, section 20; lua/part_permits.lua). Without SEMAPHORE each permit has a lease besides, as those of
- * section 21, which are granted by the script that gives them back instead (handoff_queue.pml).
+ * (docs/protocol.md, section 20; lua/include_permits.lua). Without SEMAPHORE each permit has a lease besides, as those
+ * of section 21, which are granted by the script that gives them back instead (handoff_queue.pml).
  *
  * PERMITS permits, three clients with one wait each, of which client 0 takes BIG at once and the others one. Whoever
  * changes the number of free ones calls the first in the queue, as many as it suffices for, beside those that are set
- * aside for who was called before; each takes by its own command what was set aside for it. A wait asks again when it is
- * called, or by a poll: that is here when a message of its own was lost, when a late copy has taken for it, when a lease
- * is over and it is among the first two, or when somebody was called and did not come. Nothing else wakes it, so who is
- * forgotten waits for ever: a deadlock, which the search reports.
+ * aside for who was called before; each takes by its own command what was set aside for it. A wait asks again when it
+ * is called, or by a poll: that is here when a message of its own was lost, when a late copy has taken for it, when a
+ * lease is over and it is among the first two, or when somebody was called and did not come. Nothing else wakes it, so
+ * who is forgotten waits for ever: a deadlock, which the search reports.
  * DOUBTS: an answer is lost after its command has run, and the command is sent again; or a copy of an acquire comes
  * late, at any time. LOSSES: a call is lost. LEAVES: a wait is given up. KILL: client 2 may die at any time; its lease
  * is over some time later, with SEMAPHORE never. STOP: client 2 may stand still for good while it waits.

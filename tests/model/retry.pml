@@ -8,23 +8,23 @@
  * Checked   A and B never hold together; a release finds the hold it means (nobody ended it for us);
  *           once A has finished and all copies have run or vanished, the lock is not A's.
  * RESTART   the server comes back once without its data, as another process; copies to the one before are gone. Then
- *           two may hold, and what is checked is what A says of a release: "done" only if an end found the hold, or else
- *           "lost", or "not known". An end that finds nothing after a copy in doubt is "done" if the process is the one
- *           that last said that the hold is there.
+ *           two may hold, and what is checked is what A says of a release: "done" only if an end found the hold, or
+ * else           "lost", or "not known". An end that finds nothing after a copy in doubt is "done" if the process is
+ * the one           that last said that the hold is there.
  * Flags, each takes one guard away:
  *   TRUST_REPEAT (with RESTART) an end that finds nothing after a copy in doubt is "done", whichever process says so
  *   FROM_END     (with RESTART) ... if the process is the one that the first copy of the end was sent to
  *   NO_HOLD_ID   the field names the thread, the same in both rounds, instead of the hold
- *   NO_VOID      end does not remember holds that ended in doubt, or acquire does not look
+ *   NO_TOMBSTONE      end does not remember holds that ended in doubt, or acquire does not look
  *   NO_DOUBT     A forgets that a copy is in doubt as soon as a later copy is answered
  *   NO_LOOK      renewal and count write the field without looking whether it is there
  *   COUNTING     acquire adds to the count and end takes one off, instead of setting and deleting
  *   NO_UNDO      who gives up while asking sends no end
- *   VOID_ENDS    (adds instead of taking away) a copy of the end in doubt writes the void set too; passes, as without
- *                it: only a late acquire creates (docs/decisions/void.md)
+ *   TOMBSTONE_ENDS    (adds instead of taking away) a copy of the end in doubt writes the tombstones too; passes, as
+ * without                it: only a late acquire creates (docs/decisions/tombstone.md)
  *   REACH_...    asserts that something cannot happen; must fail, else the model proves nothing
- * Bound: DOUBTS, how many copies may be left behind in all. The void set's own life (void_ms) is taken as longer than
- * any copy's. */
+ * Bound: DOUBTS, how many copies may be left behind in all. The tombstones's own life (tombstone_ms) is taken as longer
+ * than any copy's. */
 #ifndef DOUBTS
 #define DOUBTS 4
 #endif
@@ -42,7 +42,7 @@
 
 byte field = 0;                 /* of the lock's hash: 0 none, FIELD(1), FIELD(2), B_FIELD */
 byte count = 0;                 /* its value; decides only under COUNTING */
-bool voided[3];                 /* the void set */
+bool tombstone[3];                 /* the tombstones */
 
 byte late_acquire[3], late_count[3];    /* copies of round r left behind in the network */
 byte late_end[3], late_end_doubt[3];    /* ... of an end without and with "doubt" */
@@ -55,8 +55,8 @@ bool in_a = false, in_b = false, done_a = false, done_b = false;
 
 inline run_acquire(r, ok) {
   if
-#ifndef NO_VOID
-  :: voided[r] -> ok = false
+#ifndef NO_TOMBSTONE
+  :: tombstone[r] -> ok = false
 #endif
   :: else ->
      if
@@ -93,7 +93,7 @@ inline run_end(r, doubt, ok) {
 #endif
   :: else
   fi;
-  if :: doubt -> voided[r] = true :: else fi
+  if :: doubt -> tombstone[r] = true :: else fi
 }
 
 active proctype A() {
@@ -135,7 +135,7 @@ active proctype A() {
     :: atomic { doubts < DOUBTS ->
          if :: doubt -> late_end_doubt[r]++ :: else -> late_end[r]++ fi;
          doubts++; first = false;
-#ifdef VOID_ENDS
+#ifdef TOMBSTONE_ENDS
          doubt = true
 #endif
        }
@@ -185,8 +185,8 @@ active proctype Network() {     /* copies left behind run whenever they like, or
      late_end[2] + late_end_doubt[1] + late_end_doubt[2] == 0 -> break
   od;
   assert(field == 0);
-#ifdef REACH_VOID
-  assert(!voided[1] || !voided[2])
+#ifdef REACH_TOMBSTONE
+  assert(!tombstone[1] || !tombstone[2])
 #endif
 }
 
@@ -194,7 +194,7 @@ active proctype Network() {     /* copies left behind run whenever they like, or
 active proctype Restart() {
   if
   :: atomic {
-       process++; field = 0; count = 0; voided[1] = false; voided[2] = false;
+       process++; field = 0; count = 0; tombstone[1] = false; tombstone[2] = false;
        late_acquire[1] = 0; late_acquire[2] = 0; late_count[1] = 0; late_count[2] = 0;
        late_end[1] = 0; late_end[2] = 0; late_end_doubt[1] = 0; late_end_doubt[2] = 0
      }
@@ -215,7 +215,7 @@ active proctype B() {
         in_b = true;
         ALONE(!in_a);
 #ifdef REACH_B_BETWEEN
-        assert(!(voided[1] && late_acquire[1] > 0));
+        assert(!(tombstone[1] && late_acquire[1] > 0));
 #endif
         in_b = false;
         atomic { ALONE(field == B_FIELD); if :: field == B_FIELD -> field = 0 :: else fi }

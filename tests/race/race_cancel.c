@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     rounds = race_rounds(argc, argv, 60);
     sigaction(SIGUSR1, &action, NULL);
     fixture_begin(0);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     history = history_create(1 << 20);
     client = fixture_open(NULL);
     locks[0] = fixture_lock(client, "t0", NULL);

@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 {
     int rounds = race_rounds(argc, argv, 25);
     fixture_begin(0);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     history = history_create(1 << 20);
     for (int round = 0; round < rounds; round++) {
         struct hlk_client_opts opts = fixture_opts();

@@ -17,7 +17,7 @@ static void *play(void *arg)
         int which = rand_r(&seed) % LOCKS;
         hlk_lock *lock = locks[me % 2][which];
         enum hlk_status status = hlk_lock_acquire(lock, HLK_FOREVER);
-        if (status != HLK_OK) { /* its connection was killed too often within the patience */
+        if (status != HLK_OK) { /* its connection was killed too often within reconnect_timeout_ms */
             CHECK(status == HLK_E_CONNECT);
             continue;
         }
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     int rounds = race_rounds(argc, argv, 40);
     pthread_t threads[THREADS];
     fixture_begin(0);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     history = history_create(1 << 20);
     for (int c = 0; c < 2; c++) {
         struct hlk_client_opts opts = fixture_opts();

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     pthread_t threads[THREADS];
     rounds = race_rounds(argc, argv, 150);
     fixture_begin(0);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     history = history_create((size_t)(THREADS * rounds));
     for (int c = 0; c < 2; c++) {
         hlk_client *client = fixture_open(NULL);

@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     unsigned seed = 3;
     sigaction(SIGUSR1, &action, NULL);
     fixture_begin(0);
-    server_allow(fixture.server, SERVER_VOID);
+    server_allow(fixture.server, SERVER_TOMBSTONES);
     history = history_create(1 << 20);
     raw(fixture.redis, "HSET t8 b983c153-7421-469a-addb-44fb92259a1b:1 1");
     raw(fixture.redis, "HSET t9 b983c153-7421-469a-addb-44fb92259a1b:1 1");

@@ -221,7 +221,7 @@ Test(answers, that_change_are_followed_when_the_old_master_hangs)
     opts.reply_timeout_ms = 3600000; /* the old one is not given up for its silence */
     hlk_client *client = fixture_open_at(fake_url(1), &opts);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
-    server_allow(new, SERVER_VOID); /* of what was in doubt */
+    server_allow(new, SERVER_TOMBSTONES); /* of what was in doubt */
     server_pause(old);
     struct actor *actor = actor_start(lock, NULL); /* what it sends there is not answered */
     WAIT_FOR(fixture_counters(client).commands > 0);
@@ -264,7 +264,7 @@ Test(answers, that_change_without_a_word_are_followed_too)
 Test(answers, of_an_older_epoch_do_not_count)
 {
     const char *url = fake_url(3);
-    server_allow(new, SERVER_VOID);            /* of what was in doubt */
+    server_allow(new, SERVER_TOMBSTONES);      /* of what was in doubt */
     fake_sentinel_set(fakes[1], new->port, 2); /* the first one still names the old one, and so does the third */
     hlk_client *client = fixture_open_at(url, NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);

@@ -1,4 +1,5 @@
 /* Sentinels that go, hang, want a password, or are named by another one. */
+#include "support/acl_page.h"
 #include "support/sentinels.h"
 
 #include <criterion/criterion.h>
@@ -73,24 +74,10 @@ Test(sentinels, that_the_url_does_not_name_are_learned)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
-/* The sixth line of the page, with this password. */
-static void set_up_the_pages_user(const char *password)
+static void allow_sentinels_user(const char *password)
 {
-    char line[512], option[64];
-    const char *words[32];
-    int n = 0;
-    FILE *page = fopen(HLK_ACL_PAGE, "r");
-    cr_assert_not_null(page, "%s", HLK_ACL_PAGE);
-    while (fgets(line, sizeof line, page) && !(strncmp(line, "ACL SETUSER", 11) == 0 && strstr(line, "+switch-master")))
-        line[0] = '\0';
-    fclose(page);
-    snprintf(option, sizeof option, ">%s", password);
-    char *save = NULL;
-    for (char *word = strtok_r(line, " \n", &save); word && n < 32; word = strtok_r(NULL, " \n", &save))
-        words[n++] = strcmp(word, ">SECRET") == 0 ? option : word;
-    cr_assert_gt(n, 5);
     for (int i = 0; i < SENTINELS; i++)
-        cr_assert_str_eq(raw_argv(sentinels.sentinel_views[i], n, words, NULL), "OK");
+        acl_page_run(sentinels.sentinel_views[i], "Sentinels", password);
 }
 
 Test(sentinels, that_want_a_user_and_a_password_get_them)
@@ -98,7 +85,7 @@ Test(sentinels, that_want_a_user_and_a_password_get_them)
     struct hlk_client_opts opts = fixture_opts();
     hlk_client *refused;
     sentinels_set_user("watcher", "of-each-other");
-    set_up_the_pages_user("of-the-sentinels");
+    allow_sentinels_user("of-the-sentinels");
     opts.reconnect_timeout_ms = 2000;
     cr_assert_eq(hlk_client_open(&refused, sentinels.url, &opts), HLK_E_AUTH);
     cr_assert_not_null(strstr(hlk_last_error(), "no sentinel of 3 answered ("), "%s", hlk_last_error());

@@ -299,7 +299,7 @@ void sentinels_end(void)
     int master = sentinels_master();
     const char *left = NULL;
     if (master >= 0 && sentinels.servers[master]->pid > 0) {
-        server_allow(sentinels.servers[master], SERVER_VOID); /* of what was in doubt when its master went */
+        server_allow(sentinels.servers[master], SERVER_TOMBSTONES); /* of what was in doubt when its master went */
         left = server_leftovers(sentinels.servers[master]);
     }
     for (int i = 0; i < SENTINELS; i++) {

@@ -313,14 +313,14 @@ static bool is_allowed(const struct server *server, const char *key)
     return false;
 }
 
-/* For the patterns a queue without waiters is "void:<key>". */
+/* For the patterns a queue without waiters is "tombstones:<key>". */
 static bool is_allowed_void(const struct server *server, redisContext *redis, const char *key)
 {
     char as[700];
     redisReply *waiters = redisCommand(redis, "ZCOUNT %s 1 1e15", key);
     bool none = waiters && waiters->type == REDIS_REPLY_INTEGER && waiters->integer == 0;
     freeReplyObject(waiters);
-    snprintf(as, sizeof as, "void:%s", key);
+    snprintf(as, sizeof as, "tombstones:%s", key);
     return none && is_allowed(server, as);
 }
 

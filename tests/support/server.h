@@ -67,10 +67,10 @@ void server_resume(struct server *server);      /* SIGCONT */
 /* Kills it if it runs, and starts it at the same address. It starts empty, unless keep_data (SERVER_AOF only). */
 void server_restart(struct server *server, bool keep_data);
 
-/* Allows keys that match `glob` (fnmatch) at the end. SERVER_VOID: queues without waiters, which contain only
+/* Allows keys that match `glob` (fnmatch) at the end. SERVER_TOMBSTONES: queues without waiters, which contain only
  * tombstones. SERVER_QUEUE: queues with tickets of dead clients. */
 void server_allow(struct server *server, const char *glob);
-#define SERVER_VOID  "void:hasplock_queue:*"
+#define SERVER_TOMBSTONES  "tombstones:hasplock_queue:*"
 #define SERVER_QUEUE "hasplock_queue:*"
 
 /* Waits until only allowed keys and no subscriptions are left. NULL: so it is. Else the text says what is left. */

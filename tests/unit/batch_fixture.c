@@ -10,7 +10,7 @@ bool combine(struct hlk_buffer *to, const char *bytes, struct hlk_call *const *c
     if (whole)
         strcat(command, "!");
     for (unsigned i = 0; i < n; bytes += calls[i++]->len) {
-        cr_assert_eq(calls[i]->part, 'p');
+        cr_assert_eq(calls[i]->batch_letter, 'p');
         cr_assert_eq(bytes[0], '[');
         strncat(command, bytes + calls[i]->keys_at, calls[i]->args_at - calls[i]->keys_at);
         strcat(command, i + 1 < n ? "+" : ">");
@@ -30,7 +30,7 @@ const char *as_part(struct hlk_call *call, char inbox_message)
     static char bytes[4];
     bool part = inbox_message >= 'a' && inbox_message <= 'z';
     (void)snprintf(bytes, sizeof bytes, part ? "[%c]" : "%c", inbox_message);
-    call->part = part ? 'p' : 0;
+    call->batch_letter = part ? 'p' : 0;
     call->keys_at = 1;
     call->args_at = 2;
     call->args_end = 3;

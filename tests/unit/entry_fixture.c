@@ -77,14 +77,14 @@ void hold_fixed(struct fake_waiter *p, int64_t lease_ms)
     cr_assert(won_with(p, lease_ms, true));
 }
 
-enum hlk_let_go let_go(struct fake_waiter *p)
+enum hlk_release_verdict let_go(struct fake_waiter *p)
 {
     return hlk_entry_release(e, p->waiter.holder.id, &record);
 }
 
 void release(struct fake_waiter *p)
 {
-    cr_assert_eq(let_go(p), HLK_LET_LAST);
+    cr_assert_eq(let_go(p), HLK_VERDICT_LAST);
     hlk_entry_release_finish(e);
 }
 

@@ -34,7 +34,7 @@ bool won_with(struct fake_waiter *p, int64_t lease_ms, bool fixed);
 void win(struct fake_waiter *p);
 void hold(struct fake_waiter *p);
 void hold_fixed(struct fake_waiter *p, int64_t lease_ms);
-enum hlk_let_go let_go(struct fake_waiter *p);
+enum hlk_release_verdict let_go(struct fake_waiter *p);
 void release(struct fake_waiter *p);
 void lose(void);
 void lose_without_memory(void);

@@ -80,7 +80,7 @@ enum hlk_status ensure_for(int64_t reconnect_timeout_ms)
 
 void ensure(void)
 {
-    cr_assert_eq(ensure_for(PATIENCE_MS), HLK_OK, "%s", local_error.text);
+    cr_assert_eq(ensure_for(RECONNECT_MS), HLK_OK, "%s", local_error.text);
 }
 
 int connected_to(const char *path)

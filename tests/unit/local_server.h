@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = WAIT_MS, STARTS_MS = 3000, SHORT_MS = 300, IDLE_MS = 1000 };
+enum { RECONNECT_MS = WAIT_MS, STARTS_MS = 3000, SHORT_MS = 300, IDLE_MS = 1000 };
 
 extern char folder[];
 extern char socket_path[sizeof((struct sockaddr_un *)0)->sun_path];

@@ -77,12 +77,12 @@ uint64_t stand(void)
 
 bool passed(struct fake_waiter *p)
 {
-    enum hlk_let_go verdict = let_go(of(p));
-    if (verdict != HLK_LET_PASSED) {
-        cr_assert_eq(verdict, HLK_LET_LAST);
+    enum hlk_release_verdict verdict = let_go(of(p));
+    if (verdict != HLK_VERDICT_PASSED) {
+        cr_assert_eq(verdict, HLK_VERDICT_LAST);
         hlk_entry_release_finish(e);
     }
     cr_assert_eq(p->holds, 0);
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
-    return verdict == HLK_LET_PASSED;
+    return verdict == HLK_VERDICT_PASSED;
 }

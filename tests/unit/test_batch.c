@@ -115,7 +115,7 @@ static void ask(const char *letters)
         cmd[i].type = letters[i] == 'a' ? &hlk_format_lock.acquire : &hlk_format_lock.release;
         cmd[i].yield_ms = letters[i] == 'o' ? 12345 : 0;
         cr_assert_eq(hlk_command_send(&cmd[i], &error), HLK_COMMAND_IN_FLIGHT);
-        cr_assert_eq(cmd[i].call.part, letters[i]);
+        cr_assert_eq(cmd[i].call.batch_letter, letters[i]);
     }
     hlk_pipeline_hold_back(peer.pipeline, false);
 }
@@ -134,7 +134,7 @@ static void check(const char *letters, bool whole)
 {
     static struct words w;
     char *theirs = NULL;
-    peer.pipeline->combine_whole = whole;
+    peer.pipeline->batch_script_lost = whole;
     ask(letters);
     (void)peer_hears(&peer);
     say(&w, letters, whole);
@@ -241,23 +241,23 @@ Test(many, without_memory_nothing_is_appended)
 
 /* --- which commands are batchable --- */
 
-static char part_of(const struct hlk_command_type *type)
+static char letter_of(const struct hlk_command_type *type)
 {
     cmd[0].type = type;
     cr_assert_eq(hlk_command_send(&cmd[0], &error), HLK_COMMAND_IN_FLIGHT);
-    char part = cmd[0].call.part;
+    char part = cmd[0].call.batch_letter;
     peer_answers(&peer, ":1\r\n");
     return part ? part : '-';
 }
 
 static char acquires(void)
 {
-    return part_of(&hlk_format_lock.acquire);
+    return letter_of(&hlk_format_lock.acquire);
 }
 
 static char ends(void)
 {
-    return part_of(&hlk_format_lock.release);
+    return letter_of(&hlk_format_lock.release);
 }
 
 Test(many, takes_simple_acquires_and_ends)
@@ -318,7 +318,7 @@ Test(many, takes_no_other_command)
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         cr_assert_eq(acquires(), HLK_BATCH_ACQUIRE); /* no state is left from earlier attempts */
-        cr_assert_eq(part_of(others[i]), '-', "%s", hlk_script_table[others[i]->script].name);
+        cr_assert_eq(letter_of(others[i]), '-', "%s", hlk_script_table[others[i]->script].name);
     }
 }
 

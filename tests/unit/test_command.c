@@ -107,7 +107,7 @@ Test(call, end)
 
 Test(call, end_of_a_brief_hold)
 {
-    cmd.brief_ms = 5000;
+    cmd.short_hold_ms = 5000;
     cr_assert_str_eq(says(&hlk_format_lock.release),
                      "2|n|hasplock_queue:{n}|hlk-t-1-a:7|redisson_lock__channel:{n}|5000");
     cmd.yield_ms = 3;
@@ -165,7 +165,7 @@ Test(call, the_longest_command_fits)
     cmd.name_len = sizeof name;
     cmd.client_id = client;
     cmd.hold = INT64_MAX;
-    cmd.lease_ms = cmd.yield_ms = cmd.brief_ms = INT64_MAX;
+    cmd.lease_ms = cmd.yield_ms = cmd.short_hold_ms = INT64_MAX;
     cmd.fenced = cmd.tombstone = true;
     cmd.member = (struct hlk_member){ INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
     cmd.call.done = on_end;
@@ -265,12 +265,12 @@ Test(call, asks_again_by_itself_what_many_did_not_answer)
 {
     cmd.lease_ms = 30000;
     send_among_many(&hlk_format_lock.acquire, "*2\r\n:1\r\n:-2\r\n");
-    cr_assert_eq(cmd.call.part, HLK_BATCH_ACQUIRE);
+    cr_assert_eq(cmd.call.batch_letter, HLK_BATCH_ACQUIRE);
     cr_assert_eq(ends(), HLK_COMMAND_RESEND);
     cr_assert(cmd.unbatched);
     cr_assert_not(cmd.doubt);
     cr_assert_str_eq(says(&hlk_format_lock.acquire), ACQUIRES_ALONE);
-    cr_assert_eq(cmd.call.part, 0);
+    cr_assert_eq(cmd.call.batch_letter, 0);
     cr_assert_eq(cmd.attempts, 2u);
 }
 
@@ -281,13 +281,13 @@ Test(call, an_error_for_many_says_nothing_of_one)
     cmd.lease_ms = 30000;
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         cmd.unbatched = false;
-        peer.pipeline->alone = 0;
-        peer.pipeline->combine_whole = false;
+        peer.pipeline->unbatched_left = 0;
+        peer.pipeline->batch_script_lost = false;
         send_among_many(&hlk_format_lock.acquire, errors[i]);
         cr_assert_eq(ends(), HLK_COMMAND_RESEND);
         cr_assert_not(cmd.doubt || cmd.whole);
         cr_assert_str_eq(says(&hlk_format_lock.acquire), ACQUIRES_ALONE);
-        cr_assert_eq(cmd.call.part, 0);
+        cr_assert_eq(cmd.call.batch_letter, 0);
     }
 }
 
@@ -301,12 +301,12 @@ Test(call, asks_by_itself_until_it_has_a_reply)
     cr_assert(cmd.doubt);
     peer_up(&peer);
     cr_assert_eq(hlk_command_send(&cmd, &error), HLK_COMMAND_IN_FLIGHT);
-    cr_assert_eq(cmd.call.part, 0);
+    cr_assert_eq(cmd.call.batch_letter, 0);
     peer_answers(&peer, "-NOSCRIPT No matching script.\r\n");
     cr_assert_eq(ends(), HLK_COMMAND_RESEND);
     cr_assert(cmd.whole);
     cr_assert_eq(hlk_command_send(&cmd, &error), HLK_COMMAND_IN_FLIGHT);
-    cr_assert_eq(cmd.call.part, 0);
+    cr_assert_eq(cmd.call.batch_letter, 0);
     peer_answers(&peer, ":1\r\n");
     cr_assert_eq(ends(), HLK_COMMAND_ANSWERED);
     cr_assert_not(cmd.unbatched);

@@ -48,7 +48,7 @@ Test(check, connection_that_takes_long_is_a_warning)
 
 Test(check, plain_text_over_a_network_is_a_warning)
 {
-    exam_judge(hlk_check_tls, WARNING, "plain text, over a network", "reads the password", "rediss://");
+    exam_judge(hlk_check_tls, WARNING, "plain text, over a network", "can read the password", "rediss://");
     exam.same_host = true;
     exam_judge(hlk_check_tls, OK, "within this host", "Nothing leaves", NULL);
 }
@@ -67,7 +67,7 @@ Test(check, login_without_a_password_is_a_warning_over_a_network)
 {
     exam_judge(hlk_check_login, OK, "user bob, with a password", "rights", NULL);
     exam.has_password = false;
-    exam_judge(hlk_check_login, WARNING, "without a password", "Whoever reaches", "docs/acl.md");
+    exam_judge(hlk_check_login, WARNING, "without a password", "Every host that reaches", "docs/acl.md");
     exam.same_host = true;
     exam_judge(hlk_check_login, OK, "without a password", "rights", NULL);
 }

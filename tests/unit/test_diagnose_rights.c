@@ -2,6 +2,7 @@
 #include "exam_fixture.h"
 
 #include "diagnose/rights.h"
+#include "support/acl_page.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -175,19 +176,15 @@ Test(rights, that_could_not_be_tried_without_eval_are_all_in_the_line)
     exam_judge(hlk_check_lua, HLK_FINDING_PROBLEM, "EVAL fails: ERR unknown command", "no lock", "Lua");
 }
 
-/* The words of docs/acl.md for user "locks" and names of "app:", without the password. */
+/* The words of docs/acl.md for locks, which are all that hlk_diagnose looks at, without the password. */
 static void read_page(char *words, size_t size)
 {
-    char line[2048];
+    static const char *const sections[] = { "Locks",   "Fair locks", "Lists",        "Without pub/sub",
+                                            "Cluster", "Replicas",   "String locks", "Read/write locks" };
     size_t len = 0;
-    FILE *page = fopen(HLK_ACL_PAGE, "r");
-    cr_assert_not_null(page);
-    while (fgets(line, sizeof line, page))
-        if (strncmp(line, "ACL SETUSER locks ", 18) == 0 && !strstr(line, "+switch-master") && /* not a sentinel's */
-            !strstr(line, "countdownlatch") && !strstr(line, "redisson_sc") &&
-            !strstr(line, "hasplock_barrier")) /* hlk_diagnose looks at locks only */
-            len += (size_t)snprintf(words + len, size - len, " %.*s", (int)strcspn(line + 18, "\n"), line + 18);
-    fclose(page);
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        len +=
+            (size_t)snprintf(words + len, size - len, " %s", acl_page_line(sections[i]) + strlen("ACL SETUSER locks "));
 }
 
 static bool has_word(const char *words, const char *word)

@@ -21,7 +21,7 @@ Test(ended_hold, a_loss_is_told_once)
     cr_assert_not(hlk_entry_lose_begin(e, h, "again", &record));
     cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_eq(held_count(), 0u);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     cr_assert_str_eq(unit_tells(), "");
 }
 
@@ -46,11 +46,11 @@ Test(ended_hold, a_loss_is_off_the_account_after_as_many_releases)
         cr_assert_eq(enter(&ann), HLK_ENTER_LOST);
         cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
         cr_assert_eq(atomic_load(&ann.holds), 1u);
-        cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+        cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     }
     cr_assert_not(is_lost(&ann));
     cr_assert_eq(atomic_load(&ann.holds), 0u);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     hold(&ann);
     release(&ann);
 }
@@ -62,7 +62,7 @@ Test(ended_hold, a_raise_that_failed_may_be_the_last_release_that_is_due)
     hold(&ann);
     uint64_t h = e->hold.id;
     nest_with(&ann, 5000, &count);
-    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NESTED);
     lose();
     hlk_entry_raise_undo(e, ann.waiter.holder.id, h);
     cr_assert_not(is_lost(&ann));
@@ -78,7 +78,7 @@ Test(ended_hold, after_a_loss_the_next_in_queue_asks)
     lose();
     cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_HEAD);
     win(&bob);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST); /* the late releaser changes nothing */
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST); /* the late releaser changes nothing */
     cr_assert_eq(count_of(&bob), 1u);
     release(&bob);
 }
@@ -92,8 +92,8 @@ Test(ended_hold, a_loss_is_of_one_holder_only)
     lose();
     cr_assert(is_lost(&ann));
     cr_assert(is_lost(&bob));
-    cr_assert_eq(let_go(&bob), HLK_LET_LOST);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&bob), HLK_VERDICT_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
 }
 
 Test(ended_hold, what_is_over_is_lost_to_whoever_looks_first)
@@ -102,12 +102,12 @@ Test(ended_hold, what_is_over_is_lost_to_whoever_looks_first)
     hold_fixed(&ann, 5000);
     peer_passes(&unit.peer, 5000);
     cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_LOST);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
     cr_assert_eq(hlk_releases_count(&unit.node.releases), 0u); /* not before the loss was reported */
     cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_eq(hlk_releases_count(&unit.node.releases), 1u);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
 }
 
 Test(ended_hold, one_millisecond_before_it_is_a_release)
@@ -129,9 +129,9 @@ Test(ended_hold, without_memory_a_loss_is_still_lost)
     cr_assert(is_lost(&ann));
     cr_assert_eq(enter(&ann), HLK_ENTER_LOST);
     cr_assert_eq(enter(&bob), HLK_ENTER_QUEUED);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_HEAD);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
     hlk_entry_leave(e, &bob.waiter, false);
@@ -284,9 +284,9 @@ Test(ended_hold, the_handles_descriptor_is_readable_while_it_has_a_loss)
     cr_assert(readable());
     hold(&bob);
     lose();
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     cr_assert(readable());
-    cr_assert_eq(let_go(&bob), HLK_LET_LOST);
+    cr_assert_eq(let_go(&bob), HLK_VERDICT_LOST);
     cr_assert_not(readable());
     close(handle.lost_fd);
 }
@@ -343,12 +343,12 @@ static enum hlk_status wait_owed(struct fake_waiter *p, int64_t at_ms)
 Test(ended_hold, an_unsure_release_is_asked_about_by_the_next)
 {
     owe(&ann);
-    cr_assert_eq(let_go(&ann), HLK_LET_UNSURE);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_UNSURE);
     cr_assert_eq(wait_owed(&ann, 0), HLK_E_UNSURE);
     hlk_entry_settle_unsure(e, record.h, HLK_OK);
-    cr_assert_eq(let_go(&ann), HLK_LET_UNSURE);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_UNSURE);
     cr_assert_eq(wait_owed(&ann, 0), HLK_OK);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     cr_assert_eq(wait_owed(&ann, 0), HLK_NOT_HOLDER);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
 }
@@ -363,7 +363,7 @@ Test(ended_hold, an_unsure_release_may_turn_out_lost)
 Test(ended_hold, an_unsure_release_is_its_holders_alone)
 {
     owe(&ann);
-    cr_assert_eq(let_go(&bob), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&bob), HLK_VERDICT_NOT_HOLDER);
     hlk_entry_settle_unsure(e, record.h + 1, HLK_LOST); /* of another hold */
     cr_assert_eq(wait_owed(&ann, 0), HLK_E_UNSURE);
     hlk_entry_settle_unsure(e, record.h, HLK_OK);
@@ -377,7 +377,7 @@ Test(ended_hold, acquiring_again_settles_an_unsure_release)
     win(&ann);
     cr_assert_eq(atomic_load(&ann.holds), 1u);
     release(&ann);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     hlk_entry_settle_unsure(e, record.h, HLK_OK); /* no call reads it any more */
 }
 
@@ -399,7 +399,7 @@ Test(ended_hold, without_memory_nothing_is_owed)
     cr_assert_not(hlk_entry_note_unsure(e, ann.waiter.holder, record.h));
     hlk_mem_fail_after(-1);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
 }
 
 static struct hlk_thread *waiting_self;
@@ -449,7 +449,7 @@ Test(ended_hold, forgets_every_debt)
     lose();
     hlk_entry_forget(e);
     cr_assert_not(is_lost(&ann));
-    cr_assert_eq(let_go(&bob), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&bob), HLK_VERDICT_NOT_HOLDER);
     cr_assert_null(e->ended_hold);
 }
 
@@ -461,5 +461,5 @@ Test(ended_hold, an_unsure_release_may_stay_unsure)
     hlk_entry_settle_unsure(e, record.h, HLK_E_UNSURE);
     cr_assert_eq(hlk_entry_wait_unsure(e, ann.waiter.holder.id, hlk_thread_get(), INT64_MAX, &h), HLK_E_UNSURE);
     cr_assert_eq(h, 0u, "settled");
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
 }

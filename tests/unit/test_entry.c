@@ -115,11 +115,11 @@ Test(entry, doubt_goes_with_the_hold_to_its_end)
 {
     enter(&ann);
     cr_assert(hlk_entry_acquired(e, &ann.waiter, unit_now_ms(), 0, true));
-    cr_assert_eq(let_go(&ann), HLK_LET_LAST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LAST);
     cr_assert(record.doubt);
     hlk_entry_release_finish(e);
     hold(&bob);
-    cr_assert_eq(let_go(&bob), HLK_LET_LAST);
+    cr_assert_eq(let_go(&bob), HLK_VERDICT_LAST);
     cr_assert_not(record.doubt);
     hlk_entry_release_finish(e);
 }
@@ -128,9 +128,9 @@ Test(entry, doubt_goes_with_the_hold_to_its_end)
 
 Test(entry, only_the_holder_lets_go)
 {
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     hold(&ann);
-    cr_assert_eq(let_go(&bob), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&bob), HLK_VERDICT_NOT_HOLDER);
     cr_assert_eq(count_of(&ann), 1u);
     release(&ann);
 }
@@ -138,19 +138,19 @@ Test(entry, only_the_holder_lets_go)
 Test(entry, a_wait_is_no_hold)
 {
     enter(&ann);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     hlk_entry_leave(e, &ann.waiter, false);
 }
 
 Test(entry, while_it_ends_nobody_gets_in)
 {
     hold(&ann);
-    cr_assert_eq(let_go(&ann), HLK_LET_LAST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LAST);
     cr_assert_eq(e->state, HLK_ENTRY_RELEASING);
     cr_assert_eq(enter(&bob), HLK_ENTER_QUEUED);
     cr_assert_eq(enter(&ann), HLK_ENTER_QUEUED); /* the holder itself is not excepted */
     cr_assert_eq(bob.woken, 0);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     hlk_entry_release_finish(e);
     cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_HEAD);
     hlk_entry_leave(e, &bob.waiter, false);

@@ -13,10 +13,10 @@ Test(entry_nested, nested_is_a_count)
     cr_assert_eq(count, 2u);
     cr_assert_eq(enter(&ann), HLK_ENTER_NESTED);
     cr_assert_eq(count_of(&ann), 3u);
-    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
-    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NESTED);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NESTED);
     release(&ann);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
 }
 
 /* --- holds that may not nest --- */
@@ -32,7 +32,7 @@ Test(entry_nested, who_may_not_nest_is_in_a_deadlock_and_the_count_stays)
         cr_assert_not(hlk_list_linked(&ann.waiter.link));
     }
     release(&ann);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
 }
 
 Test(entry_nested, who_may_not_nest_and_has_a_fixed_lease_raises_nothing)
@@ -51,7 +51,7 @@ Test(entry_nested, a_holder_nests_by_another_handle)
     hold(&ann);
     ann.waiter.no_nesting = false;
     cr_assert_eq(enter(&ann), HLK_ENTER_NESTED);
-    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NESTED);
     release(&ann);
 }
 
@@ -60,7 +60,7 @@ Test(entry_nested, who_may_not_nest_waits_for_others_and_for_its_own_release)
     ann.waiter.no_nesting = bob.waiter.no_nesting = true;
     hold(&ann);
     cr_assert_eq(enter(&bob), HLK_ENTER_QUEUED);
-    cr_assert_eq(let_go(&ann), HLK_LET_LAST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LAST);
     cr_assert_eq(enter(&ann), HLK_ENTER_QUEUED, "its end is on its way");
     hlk_entry_release_finish(e);
     cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_HEAD);
@@ -93,11 +93,11 @@ Test(entry_nested, who_may_not_nest_hears_of_a_loss_first)
     hold_fixed(&ann, 5000);
     peer_passes(&unit.peer, 6000);
     cr_assert_eq(enter(&ann), HLK_ENTER_LOST, "the lease is over, and nobody has said so");
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     hold(&ann);
     lose();
     cr_assert_eq(enter(&ann), HLK_ENTER_LOST);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
 }
 
 Test(entry_nested, only_a_holder_nests)
@@ -118,10 +118,10 @@ Test(entry_nested, nesting_with_a_fixed_lease_is_written)
     cr_assert_eq(nest_with(&ann, 5000, &count), HLK_ENTER_RAISE);
     cr_assert_eq(count, 2u);
     hlk_entry_raise_done(e, e->hold.id, count, unit_now_ms(), 5000, false);
-    cr_assert_eq(let_go(&ann), HLK_LET_WRITE); /* Redis has 2 */
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_WRITE); /* Redis has 2 */
     cr_assert_eq(record.count, 1u);
     cr_assert_eq(nest_with(&ann, 0, &count), HLK_ENTER_NESTED);
-    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NESTED);
     release(&ann);
 }
 
@@ -174,7 +174,7 @@ Test(entry_nested, a_raise_that_is_answered_after_the_lease_is_over_revives_noth
     cr_assert(is_lost(&ann));
     cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_str_eq(unit.why, "its fixed lease is over");
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
 }
 
 /* A release is repeated until Redis' ttl is over, by the reply that made it longest. */
@@ -183,7 +183,7 @@ Test(entry_nested, an_end_is_owed_as_long_as_the_longest_lease)
     int64_t now = unit_now_ms();
     hold_fixed(&ann, 1000);
     hlk_entry_raise_done(e, e->hold.id, 1, now, 60000, false);
-    cr_assert_eq(let_go(&ann), HLK_LET_LAST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LAST);
     cr_assert_geq(record.until_ms, now + 60000);
     hlk_entry_release_finish(e);
 }
@@ -221,8 +221,8 @@ static void fails_to_raise_after(void (*loses)(void))
     nest_with(&ann, 5000, &count);
     loses();
     hlk_entry_raise_undo(e, ann.waiter.holder.id, h);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }
 
@@ -238,7 +238,7 @@ Test(entry_nested, a_raise_that_failed_may_be_the_last_hold)
     unsigned count;
     hold(&ann);
     nest_with(&ann, 5000, &count);
-    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NESTED);
     hlk_entry_raise_undo(e, ann.waiter.holder.id, e->hold.id);
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
@@ -272,6 +272,6 @@ Test(entry_nested, the_same_owner_in_queue_is_lost_when_it_was_lost)
     lose();
     cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_LOST);
     hlk_entry_leave(e, &bob.waiter, false);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }

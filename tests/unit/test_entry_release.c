@@ -95,7 +95,7 @@ Test(entry_release, close_takes_what_is_held)
     cr_assert_eq(record.h, h);
     cr_assert_eq(held_count(), 0u);
     hlk_entry_release_finish(e);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
 }
 

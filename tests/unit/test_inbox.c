@@ -232,7 +232,7 @@ Test(inbox, a_broken_hold_is_lost_and_then_ended)
     cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_str_eq(sent(), "");
     cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_HEAD);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     cr_assert_not_null(strstr(sent(), "hlk-t-1-a:")); /* after the loss was reported, and its holder has released */
     leaves(&bob);
     peer_answers(&unit.peer, ":0\r\n");
@@ -297,7 +297,7 @@ Test(inbox, a_grant_of_a_fair_lock_is_its_waiters_and_no_other_ones)
     hear("open", h, "0 0 a");
     cr_assert_eq(cid.asked, 1);
     cr_assert_eq(handed_back(), 0u);
-    cr_assert_eq(hlk_entry_release(bobs, bob.waiter.holder.id, &record), HLK_LET_LAST);
+    cr_assert_eq(hlk_entry_release(bobs, bob.waiter.holder.id, &record), HLK_VERDICT_LAST);
     hlk_entry_release_finish(bobs);
     leaves_fair(anns, &ann);
     leaves(&cid);
@@ -339,7 +339,7 @@ Test(inbox, a_later_hold_of_a_fair_locks_entry_is_found_in_place_of_the_one_befo
     cr_assert_null(hlk_entry_find_hold(&unit.node, before));
     hear("fgrant", h, "5000 0 a");
     cr_assert_eq(hlk_entry_check(anns, &ann.waiter), HLK_ENTER_ACQUIRED);
-    cr_assert_eq(hlk_entry_release(anns, ann.waiter.holder.id, &record), HLK_LET_LAST);
+    cr_assert_eq(hlk_entry_release(anns, ann.waiter.holder.id, &record), HLK_VERDICT_LAST);
     hlk_entry_release_finish(anns);
     hlk_entry_unref(anns);
 }
@@ -354,7 +354,7 @@ Test(inbox, a_broken_hold_of_a_fair_lock_is_lost_whoever_of_the_process_has_it)
     hear("fbroken", anns->hold.id, "0 0 a");
     cr_assert_str_eq(unit_tells(), "LOST a;");
     (void)sent();
-    cr_assert_eq(hlk_entry_release(anns, ann.waiter.holder.id, &record), HLK_LET_LOST);
+    cr_assert_eq(hlk_entry_release(anns, ann.waiter.holder.id, &record), HLK_VERDICT_LOST);
     peer_answers(&unit.peer, ":0\r\n");
     hlk_entry_unref(anns);
 }
@@ -410,7 +410,7 @@ Test(inbox, a_late_grant_of_a_lost_hold_does_not_end_it_before_it_was_told)
     hear("grant", h, "5000 0 a");
     cr_assert_str_eq(sent(), "");
     cr_assert_eq(handed_back(), 0u);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     cr_assert_str_eq(sent(), "");
     cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_not_null(strstr(sent(), "hlk-t-1-a:"));

@@ -56,7 +56,7 @@ Test(local, each_name_is_a_server_of_its_own)
     char other[sizeof socket_path];
     ensure();
     setenv("HASPLOCK_LOCAL_IDLE_S", "1", 1);
-    cr_assert_eq(hlk_local_ensure("other", PATIENCE_MS, other, sizeof other, &local_error), HLK_OK, "%s",
+    cr_assert_eq(hlk_local_ensure("other", RECONNECT_MS, other, sizeof other, &local_error), HLK_OK, "%s",
                  local_error.text);
     pid_t second = server_pid_in("hasplock-other/pid");
     cr_assert_str_eq(other, in_folder("hasplock-other/redis.sock"));
@@ -75,7 +75,7 @@ static pid_t server_of_a_session(const char *runtime_dir, char *dir, size_t size
         setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
     else
         unsetenv("XDG_RUNTIME_DIR");
-    cr_assert_eq(hlk_local_ensure(name, PATIENCE_MS, socket_path, sizeof socket_path, &local_error), HLK_OK, "%s",
+    cr_assert_eq(hlk_local_ensure(name, RECONNECT_MS, socket_path, sizeof socket_path, &local_error), HLK_OK, "%s",
                  local_error.text);
     snprintf(dir, size, "/tmp/hasplock-%lu-%s", (unsigned long)geteuid(), name);
     cr_assert_eq(strncmp(socket_path, dir, strlen(dir)), 0, "%s", socket_path);
@@ -103,7 +103,7 @@ _Noreturn static void ensure_at_once(int start, int out)
     char byte;
     pid_t got = -1;
     (void)!read(start, &byte, 1); /* the end of the stream starts all processes */
-    if (ensure_for(PATIENCE_MS) == HLK_OK)
+    if (ensure_for(RECONNECT_MS) == HLK_OK)
         got = (pid_t)atol(strstr(ask_once("INFO server\r\n"), "process_id:") + strlen("process_id:"));
     (void)!write(out, &got, sizeof got);
     _exit(0);
@@ -134,7 +134,7 @@ Test(local, many_processes_at_once_share_one)
 static void *ensure_in_thread(void *status)
 {
     char path[sizeof socket_path];
-    *(enum hlk_status *)status = hlk_local_ensure("default", PATIENCE_MS, path, sizeof path, NULL);
+    *(enum hlk_status *)status = hlk_local_ensure("default", RECONNECT_MS, path, sizeof path, NULL);
     return NULL;
 }
 
@@ -344,7 +344,7 @@ Test(local, works_without_standard_streams)
     if (pid == 0) {
         for (int fd = 0; fd < 3; fd++)
             close(fd);
-        _exit(ensure_for(PATIENCE_MS) == HLK_OK ? 0 : 1);
+        _exit(ensure_for(RECONNECT_MS) == HLK_OK ? 0 : 1);
     }
     waitpid(pid, &status, 0);
     cr_assert_eq(status, 0);

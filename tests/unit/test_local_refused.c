@@ -25,7 +25,7 @@ static const char *script(const char *text)
 
 static void refused(enum hlk_status status, const char *text)
 {
-    cr_assert_eq(ensure_for(PATIENCE_MS), status, "%s", local_error.text);
+    cr_assert_eq(ensure_for(RECONNECT_MS), status, "%s", local_error.text);
     cr_assert_not_null(strstr(local_error.text, text), "%s", local_error.text);
 }
 
@@ -134,5 +134,5 @@ Test(local, does_not_enter_a_folder_of_somebody_elses)
 Test(local, needs_room_for_the_path)
 {
     char small[8];
-    cr_assert_eq(hlk_local_ensure("default", PATIENCE_MS, small, sizeof small, &local_error), HLK_E_INVALID);
+    cr_assert_eq(hlk_local_ensure("default", RECONNECT_MS, small, sizeof small, &local_error), HLK_E_INVALID);
 }

@@ -16,13 +16,13 @@ TestSuite(pass, .init = init, .fini = waiters_end, .timeout = 20);
 
 static bool passes(struct fake_waiter *from, struct fake_waiter *to)
 {
-    return let_go(from) == HLK_LET_PASSED && hlk_entry_check(e, &to->waiter) == HLK_ENTER_ACQUIRED;
+    return let_go(from) == HLK_VERDICT_PASSED && hlk_entry_check(e, &to->waiter) == HLK_ENTER_ACQUIRED;
 }
 
 /* The holder releases in Redis, and the next one must send a command. */
 static bool ends(struct fake_waiter *from, struct fake_waiter *next)
 {
-    if (let_go(from) != HLK_LET_LAST)
+    if (let_go(from) != HLK_VERDICT_LAST)
         return false;
     hlk_entry_release_finish(e);
     return hlk_entry_check(e, &next->waiter) == HLK_ENTER_HEAD;
@@ -58,10 +58,10 @@ Test(pass, the_next_in_queue_holds_it_and_nothing_is_sent)
     cr_assert_eq(atomic_load(&bob.holds), 1u);
     cr_assert_eq(held_count(), 1u);
     cr_assert_eq(atomic_load(&unit.table.counts.passed), 1u);
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     cr_assert_str_eq(peer_hears(&unit.peer), "");
     cr_assert(hlk_timer_armed(&e->hold.alarm.timer));
-    cr_assert_eq(let_go(&bob), HLK_LET_LAST);
+    cr_assert_eq(let_go(&bob), HLK_VERDICT_LAST);
     cr_assert_eq(record.h, h);
     hlk_entry_release_finish(e);
     cr_assert_eq(held_count(), 0u);
@@ -74,7 +74,7 @@ Test(pass, who_sleeps_is_woken)
     fall_asleep(&bob, &park);
     cr_assert(passes(&ann, &bob));
     cr_assert_eq(wakes_of(&bob), 1);
-    cr_assert_eq(let_go(&bob), HLK_LET_LAST);
+    cr_assert_eq(let_go(&bob), HLK_VERDICT_LAST);
     hlk_entry_release_finish(e);
 }
 
@@ -155,7 +155,7 @@ Test(pass, a_grant_begins_a_new_time)
 Test(pass, nobody_in_queue_is_an_end)
 {
     hold(&ann);
-    cr_assert_eq(let_go(&ann), HLK_LET_LAST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LAST);
     hlk_entry_release_finish(e);
 }
 
@@ -163,7 +163,7 @@ Test(pass, an_inner_release_passes_nothing)
 {
     hold_before_bob();
     enter(&ann);
-    cr_assert_eq(let_go(&ann), HLK_LET_NESTED);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NESTED);
     cr_assert_eq(bob.woken, 0);
     cr_assert(passes(&ann, &bob));
     release(&bob);
@@ -338,7 +338,7 @@ Test(pass, the_same_owner_gets_it_or_is_in_it)
     cr_assert(passes(&ann, &bob));
     cr_assert_eq(hlk_entry_check(e, &cid.waiter), HLK_ENTER_NESTED);
     cr_assert_eq(atomic_load(&ann.holds), 1u);
-    cr_assert_eq(let_go(&cid), HLK_LET_NESTED);
+    cr_assert_eq(let_go(&cid), HLK_VERDICT_NESTED);
     release(&bob);
     cr_assert_eq(atomic_load(&ann.holds), 0u);
 }
@@ -370,10 +370,10 @@ Test(pass, a_loss_is_the_new_holders)
     cr_assert_str_eq(unit_tells(), "LOST a;");
     cr_assert_not(is_lost(&ann));
     cr_assert(is_lost(&bob));
-    cr_assert_eq(let_go(&ann), HLK_LET_NOT_HOLDER);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
     cr_assert_eq(hlk_entry_check(e, &cid.waiter), HLK_ENTER_HEAD);
     cr_assert_gt(cid.waiter.h, h);
-    cr_assert_eq(let_go(&bob), HLK_LET_LOST);
+    cr_assert_eq(let_go(&bob), HLK_VERDICT_LOST);
     cr_assert_eq(atomic_load(&bob.holds), 0u);
     hlk_entry_leave(e, &cid.waiter, false);
 }
@@ -393,7 +393,7 @@ Test(pass, who_has_a_loss_to_release_gets_nothing)
     release(&bob);
     cr_assert_eq(hlk_entry_check(e, &cid.waiter), HLK_ENTER_LOST);
     hlk_entry_leave(e, &cid.waiter, false);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     cr_assert_eq(hlk_entry_check(e, &dan.waiter), HLK_ENTER_HEAD);
     hlk_entry_leave(e, &dan.waiter, false);
 }
@@ -402,7 +402,7 @@ Test(pass, what_is_over_is_not_passed_but_lost)
 {
     hold_before_bob();
     peer_passes(&unit.peer, LEASE);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     cr_assert_eq(hlk_entry_check(e, &bob.waiter), HLK_ENTER_HEAD);
     hlk_entry_leave(e, &bob.waiter, false);
 }

@@ -156,7 +156,7 @@ Test(pass_holds, one_that_was_lost_is_nobodys)
     (void)stand();
     of(&dan);
     lose();
-    cr_assert_eq(let_go(&dan), HLK_LET_LOST);
+    cr_assert_eq(let_go(&dan), HLK_VERDICT_LOST);
     cr_assert_eq(bob.woken, 0);
 }
 

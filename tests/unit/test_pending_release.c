@@ -83,10 +83,10 @@ static const char *ends(void)
             next += 2;
         }
         const char *hold = strstr(at, "hlk-t-1-a:");
-        bool voids = strstr(at, "\r\n600000") != NULL;
+        bool tombstone = strstr(at, "\r\n600000") != NULL;
         size_t len = strlen(out);
         (void)snprintf(out + len, sizeof out - len, "%s%s%.*s%s", len ? " " : "", strstr(at, "EVAL\r\n") ? "EVAL " : "",
-                       hold ? (int)strcspn(hold + 10, "\r") : 0, hold ? hold + 10 : "", voids ? "!" : "");
+                       hold ? (int)strcspn(hold + 10, "\r") : 0, hold ? hold + 10 : "", tombstone ? "!" : "");
     }
     return out;
 }
@@ -165,7 +165,7 @@ static void meets(uint64_t server)
 {
     peer_up(&peer);
     hlk_mutex_lock(&peer.pipeline->mu);
-    hlk_pipeline_meet(peer.pipeline, server, 0);
+    hlk_pipeline_begin_epoch(peer.pipeline, server, 0);
     hlk_mutex_unlock(&peer.pipeline->mu);
 }
 
@@ -363,7 +363,7 @@ Test(pending, what_flies_is_given_up_when_the_client_closes)
 
 /* --- holds whose acquire is in doubt --- */
 
-Test(pending, a_doubtful_hold_is_voided)
+Test(pending, a_doubtful_hold_leaves_a_tombstone)
 {
     peer_up(&peer);
     a.pending.doubt = true;
@@ -383,7 +383,7 @@ Test(pending, an_acquire_in_the_same_stream_is_no_doubt)
     cr_assert(settled_as(&a, HLK_RELEASE_DONE));
 }
 
-Test(pending, an_acquire_in_a_stream_that_broke_is_voided)
+Test(pending, an_acquire_in_a_stream_that_broke_leaves_a_tombstone)
 {
     peer_up(&peer);
     a.pending.acquire_epoch = hlk_pipeline_epoch(peer.pipeline);

@@ -53,7 +53,7 @@ Test(permit_line, the_next_thread_of_who_passes_its_hold_on_asks)
     cr_assert_eq(eve_enters(&bob, false), HLK_ENTER_QUEUED);
     cr_assert(passed(&dan));
     cr_assert_eq(eve.woken, 1); /* bob's owner has it: eve would nest, but is slow */
-    cr_assert_eq(let_go(of(&bob)), HLK_LET_PASSED);
+    cr_assert_eq(let_go(of(&bob)), HLK_VERDICT_PASSED);
     cr_assert_neq(eve.waiter.h, 0u);
     cr_assert_not(hlk_entry_leave(e, &eve.waiter, false));
 }
@@ -223,8 +223,8 @@ Test(permit_line, it_asks_when_the_last_hold_is_lost)
     of(&bob);
     lose();
     cr_assert(asks(&cid));
-    cr_assert_eq(let_go(of(&ann)), HLK_LET_LOST);
-    cr_assert_eq(let_go(of(&bob)), HLK_LET_LOST);
+    cr_assert_eq(let_go(of(&ann)), HLK_VERDICT_LOST);
+    cr_assert_eq(let_go(of(&bob)), HLK_VERDICT_LOST);
 }
 
 Test(permit_line, the_next_one_waits_when_it_leaves)

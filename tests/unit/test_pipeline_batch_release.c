@@ -30,14 +30,14 @@ Test(combine, minus_two_to_who_was_not_combined_is_an_answer)
     cr_assert_str_eq(ask_at_once(a, "ab"), "<a+b>");
     peer_answers(&peer, "*2\r\n:1\r\n$2\r\n-2\r\n"); /* the same as text */
     cr_assert_neq(a[1].answer, NONE);
-    cr_assert_eq(peer.pipeline->alone, 0u);
+    cr_assert_eq(peer.pipeline->unbatched_left, 0u);
 }
 
 /* So many calls are unbatched from now on. */
 static void are_apart(unsigned n)
 {
     static struct asked a[HLK_UNBATCHED_MAX + 2];
-    cr_assert_eq(peer.pipeline->alone, n);
+    cr_assert_eq(peer.pipeline->unbatched_left, n);
     ask_many(a, n + 2);
     cr_assert_str_eq(peer.message_pending, strcat(apart(n), "<a+a>"), "%u", n);
     peer_says(&peer, singly(n, ":5"));
@@ -69,12 +69,12 @@ Test(combine, there_is_a_most_that_are_not_combined)
     ask_at_once(b, "ab");
     for (int i = 0; i < ALL; i += HLK_BATCH_MAX)
         peer_answers(&peer, array_of(HLK_BATCH_MAX, ":-2"));
-    cr_assert_eq(peer.pipeline->alone, (unsigned)HLK_UNBATCHED_MAX);
+    cr_assert_eq(peer.pipeline->unbatched_left, (unsigned)HLK_UNBATCHED_MAX);
     cr_assert_str_eq(ask_at_once(&c, "c"), "[c]");
     peer_says(&peer, "*2\r\n:-2\r\n:1\r\n");
     peer_answers(&peer, ":5\r\n");
-    cr_assert_leq(peer.pipeline->alone, (unsigned)HLK_UNBATCHED_MAX);
-    are_apart(peer.pipeline->alone);
+    cr_assert_leq(peer.pipeline->unbatched_left, (unsigned)HLK_UNBATCHED_MAX);
+    are_apart(peer.pipeline->unbatched_left);
 }
 
 /* --- an error for the whole batch --- */
@@ -86,7 +86,7 @@ Test(combine, a_script_the_server_lost_is_sent_whole_once)
     ask_at_once(a, "abc");
     peer_answers(&peer, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
     cr_assert(all_end(a, 3, HLK_CALL_ANSWERED, NONE));
-    cr_assert_eq(peer.pipeline->alone, 0u);
+    cr_assert_eq(peer.pipeline->unbatched_left, 0u);
     cr_assert_str_eq(ask_at_once(a, "Ab"), "A[b]");
     peer_answers(&peer, ":1\r\n:1\r\n");
     cr_assert_str_eq(ask_at_once(a, "abC"), "<!a+b>C");

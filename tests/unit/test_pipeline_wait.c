@@ -366,7 +366,7 @@ Test(pipeline, reconnect_timeout_with_a_server_that_has_become_a_replica_counts_
 static void meet(uint64_t server)
 {
     hlk_mutex_lock(&peer.pipeline->mu);
-    hlk_pipeline_meet(peer.pipeline, server, 0);
+    hlk_pipeline_begin_epoch(peer.pipeline, server, 0);
     hlk_mutex_unlock(&peer.pipeline->mu);
 }
 

@@ -54,7 +54,7 @@ static void is_granted(void)
 static int64_t owed_ms(void)
 {
     lose();
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     return record.until_ms - unit_now_ms();
 }
 
@@ -124,7 +124,7 @@ Test(raise, of_a_hold_that_is_over_is_not_sent)
     pass(e->hold.lease.until_ms - unit_now_ms());
     cr_assert_not(begins(HOUR));
     cr_assert_str_eq(unit_tells(), "LOST a;");
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     cr_assert_not(begins(HOUR));
     hlk_raise_end(&longer, &cmd);
 }
@@ -137,7 +137,7 @@ Test(raise, that_finds_nothing_tells_the_loss)
     cr_assert_not(hlk_raise_answer(&longer, &cmd));
     hlk_raise_end(&longer, &cmd);
     cr_assert_str_eq(unit_tells(), "LOST a;");
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
 }
 
 /* --- a reply "raised" for a hold that is over */
@@ -145,7 +145,7 @@ Test(raise, that_finds_nothing_tells_the_loss)
 static void lose_and_give_up_the_end(int64_t after_ms)
 {
     lose(); /* its release was not started */
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
     pass(after_ms);
     cr_assert_eq(hear(), 0);
 }
@@ -180,7 +180,7 @@ Test(raise, of_what_is_over_leaves_the_end_to_the_one_on_its_way)
 {
     hold_fixed(&ann, 2000);
     cr_assert(begins(HOUR));
-    cr_assert_eq(let_go(&ann), HLK_LET_LAST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LAST);
     is_granted();
     cr_assert_not(hlk_raise_answer(&longer, &cmd)); /* a release is about to be started */
     cr_assert_eq(hear(), 0);

@@ -230,7 +230,7 @@ Test(ticket, the_end_of_a_hold_in_doubt_takes_its_ticket_along)
         struct hlk_member member = queue(&ann);
         hlk_entry_wait(e, &ann.waiter, doubt);
         cr_assert(hlk_entry_grant(e, ann.waiter.h, HLK_GRANT_MS, 0, 0));
-        cr_assert_eq(hlk_entry_release(e, ann.waiter.holder.id, &record), HLK_LET_LAST);
+        cr_assert_eq(hlk_entry_release(e, ann.waiter.holder.id, &record), HLK_VERDICT_LAST);
         cr_assert_eq(record.doubt, doubt);
         cr_assert_eq(record.member.since_ms, doubt ? member.since_ms : 0);
         hlk_entry_release_finish(e);
@@ -407,19 +407,19 @@ Test(ticket, a_grant_tells_those_who_need_not_wait)
 
 /* --- what a release says about a hold acquired through the queue --- */
 
-static int64_t brief_ms(void)
+static int64_t short_hold_ms(void)
 {
-    cr_assert_eq(let_go(&ann), HLK_LET_LAST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LAST);
     hlk_entry_release_finish(e);
-    return record.brief_ms;
+    return record.short_hold_ms;
 }
 
 Test(ticket, the_end_of_a_brief_hold_by_a_grant_says_for_how_long_that_was)
 {
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
-    peer_passes(&unit.peer, HLK_BRIEF_MS - 1);
-    cr_assert_eq(brief_ms(), HLK_GRANT_MS);
+    peer_passes(&unit.peer, HLK_SHORT_HOLD_MS - 1);
+    cr_assert_eq(short_hold_ms(), HLK_GRANT_MS);
 }
 
 /* Other waiters may have waited as long. */
@@ -427,12 +427,12 @@ Test(ticket, the_end_of_a_hold_whose_wait_or_work_was_long_says_nothing)
 {
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
-    peer_passes(&unit.peer, HLK_BRIEF_MS);
-    cr_assert_eq(brief_ms(), 0);
+    peer_passes(&unit.peer, HLK_SHORT_HOLD_MS);
+    cr_assert_eq(short_hold_ms(), 0);
     h = wait_in_queue(&ann);
-    peer_passes(&unit.peer, HLK_BRIEF_MS);
+    peer_passes(&unit.peer, HLK_SHORT_HOLD_MS);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
-    cr_assert_eq(brief_ms(), 0);
+    cr_assert_eq(short_hold_ms(), 0);
 }
 
 Test(ticket, the_end_of_a_hold_that_never_waited_says_nothing)
@@ -442,7 +442,7 @@ Test(ticket, the_end_of_a_hold_that_never_waited_says_nothing)
     win(&ann);
     release(&ann);
     hold(&ann);
-    cr_assert_eq(brief_ms(), 0);
+    cr_assert_eq(short_hold_ms(), 0);
 }
 
 /* Then Redis' ttl is longer than the lease. */
@@ -451,12 +451,12 @@ Test(ticket, the_end_of_a_brief_hold_that_was_extended_says_nothing)
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
     cr_assert(hlk_entry_raise_done(e, h, 1, unit_now_ms(), 600000, false));
-    cr_assert_eq(brief_ms(), 0);
+    cr_assert_eq(short_hold_ms(), 0);
     h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
     struct hlk_release_record end;
     cr_assert(hlk_entry_raise_begin(e, h, 600000, &end));
-    cr_assert_eq(brief_ms(), 0);
+    cr_assert_eq(short_hold_ms(), 0);
 }
 
 Test(ticket, the_end_of_a_brief_hold_by_an_answer_names_its_lease)
@@ -464,7 +464,7 @@ Test(ticket, the_end_of_a_brief_hold_by_an_answer_names_its_lease)
     wait_in_queue(&ann);
     cr_assert(hlk_entry_resend(e, &ann.waiter));
     win(&ann);
-    cr_assert_eq(brief_ms(), LEASE);
+    cr_assert_eq(short_hold_ms(), LEASE);
 }
 
 /* --- leaving Redis' queue --- */

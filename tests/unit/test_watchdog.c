@@ -181,7 +181,7 @@ Test(watchdog, each_of_a_batch_has_its_own_answer)
     cr_assert_eq(other->hold.lease.sent_ms, unit_now_ms());
     cr_assert_str_eq(unit_tells(), "LOST a;");
     let_go(&ann);
-    cr_assert_eq(hlk_entry_release(other, bob.waiter.holder.id, &record), HLK_LET_LAST);
+    cr_assert_eq(hlk_entry_release(other, bob.waiter.holder.id, &record), HLK_VERDICT_LAST);
     hlk_entry_release_finish(other);
     hlk_entry_unref(other);
 }
@@ -397,7 +397,7 @@ Test(watchdog, an_answer_after_the_lease_is_over_revives_nothing)
     fire();
     cr_assert_str_eq(unit_tells(), "");
     cr_assert_eq(atomic_load(&unit.table.counts.renewals), 0u);
-    cr_assert_eq(let_go(&ann), HLK_LET_LOST);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_LOST);
 }
 
 Test(watchdog, what_is_over_by_the_clock_is_renewed_no_more)

@@ -26,7 +26,7 @@ static void hold_many(void)
 static void release_many(void)
 {
     for (int i = 0; i < MANY; i++) {
-        cr_assert_eq(hlk_entry_release(many[i], waiters[i].waiter.holder.id, &record), HLK_LET_LAST);
+        cr_assert_eq(hlk_entry_release(many[i], waiters[i].waiter.holder.id, &record), HLK_VERDICT_LAST);
         hlk_entry_release_finish(many[i]);
         hlk_entry_unref(many[i]);
     }
@@ -199,7 +199,7 @@ static void renew_three(int64_t cap0, int64_t cap1, int64_t cap2)
     for (int i = 0; i < 3; i++) {
         bool capped = caps[i] != 0;
         cr_assert_eq(three[i]->hold.lease.capped, capped);
-        cr_assert_eq(hlk_entry_release(three[i], theirs[i].waiter.holder.id, &record), HLK_LET_LAST);
+        cr_assert_eq(hlk_entry_release(three[i], theirs[i].waiter.holder.id, &record), HLK_VERDICT_LAST);
         hlk_entry_release_finish(three[i]);
         hlk_entry_unref(three[i]);
     }

@@ -1,4 +1,4 @@
--- part_ticket: a waiter's ticket in the queue. Included by the scripts that acquire a lock, which have `queue` and
+-- include_ticket: a waiter's ticket in the queue. Included by the scripts that acquire a lock, which have `queue` and
 -- `member` before it.
 
 -- The position of its ticket, which is taken if there is none; -1: without `member`. The score is the moment at which

@@ -1,5 +1,5 @@
--- part_pass: which waiter gets a lock that is free. Included by the scripts that free it, behind part_queue and
--- the part that says what a held lock is: part_hash, part_string or part_permit.
+-- include_pass: which waiter gets a lock that is free. Included by the scripts that free it, behind include_queue and
+-- the part that says what a held lock is: include_hash, include_string or include_permit.
 --
 -- A ticket in the queue is "<client id>:<hold id> <ttl> <tokens> <floor> <since>": the ttl that a grant sets for the
 -- lock, how many fencing tokens the waiter takes and above which number, and, for people, since when it waits. Its

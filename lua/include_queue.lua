@@ -1,5 +1,5 @@
--- part_queue: what is in the queue of a lock beside tickets: a yield window ("open") and tombstones, each with a
--- moment. Included before part_pass and part_rw.
+-- include_queue: what is in the queue of a lock beside tickets: a yield window ("open") and tombstones, each with a
+-- moment. Included before include_pass and include_rw.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
 -- A yield window lasts 1 s at most. If its end is further ahead than this, the server's clock was set back since, and

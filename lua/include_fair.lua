@@ -1,5 +1,5 @@
--- part_fair: which waiter gets a fair lock that is free, and which tickets in its queue are given up. Included by the
--- scripts that free it or find it free, after lock, queue, scores, notes and channel are set.
+-- include_fair: which waiter gets a fair lock that is free, and which tickets in its queue are given up. Included by
+-- the scripts that free it or find it free, after lock, queue, scores, notes and channel are set.
 --
 -- The queue is Redisson's list. A waiter is its field: "hlk-<...>:<hold id>" is hasplock's, any other one Redisson's. A
 -- hasplock waiter is present if its client's inbox has a subscriber, and is granted the lock. A waiter of Redisson's

@@ -1,4 +1,4 @@
--- part_number: how many permits are free. Included by the scripts of semaphores and permits.
+-- include_number: how many permits are free. Included by the scripts of semaphores and permits.
 -- luacheck: push ignore 211 431
 
 -- How many are free; or nil and an error reply.

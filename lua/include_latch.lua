@@ -1,4 +1,4 @@
--- part_latch: the count of a latch, and the moment of its last opening. Included by its scripts.
+-- include_latch: the count of a latch, and the moment of its last opening. Included by its scripts.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
 local OPENED_MS = 600000 -- how long an opening is remembered: for waits that heard no message

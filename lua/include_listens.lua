@@ -1,5 +1,5 @@
--- part_listens: which clients of ours listen to the channel of the permits: those with a waiter to which an acquire has
--- said so. A yield window is for others. Included by the scripts of permits.
+-- include_listens: which clients of ours listen to the channel of the permits: those with a waiter to which an acquire
+-- has said so. A yield window is for others. Included by the scripts of permits.
 --
 -- The queue has a note "listens <client id>" for each, with the score 3e15 + the moment until which it is taken to
 -- listen. A waiter asks once a second, and its client listens for 100 ms after the wait. A moment that is further ahead

@@ -1,5 +1,5 @@
--- part_rw_held: whether a hash is a read/write lock of Redisson's: it has a mode, and its other fields are holders,
--- whose values are counts. Included behind part_held.
+-- include_rw_held: whether a hash is a read/write lock of Redisson's: it has a mode, and its other fields are holders,
+-- whose values are counts. Included behind include_held.
 
 -- `held`: all fields and values of the hash. nil: it is one, or empty; else the error reply. Nothing is changed.
 local function no_rw_lock(held)

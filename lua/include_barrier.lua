@@ -1,4 +1,4 @@
--- part_barrier: the generation of a barrier. Included by its scripts, after barrier, arrived and channel are set.
+-- include_barrier: the generation of a barrier. Included by its scripts, after barrier, arrived and channel are set.
 --
 -- barrier, a hash:
 --   gen, data           number of the generation that is under way, and of the first one of this data. That is the

@@ -1,5 +1,5 @@
--- part_rw: who holds a read/write lock, and which waiters get it next. Included by the scripts that need either, behind
--- part_queue and after lock and queue are set.
+-- include_rw: who holds a read/write lock, and which waiters get it next. Included by the scripts that need either,
+-- behind include_queue and after lock and queue are set.
 --
 -- The lock is Redisson's hash: "mode" is "read" or "write"; "<hold>" counts a reader's holds, "<hold>:write" the
 -- writer's. A reader has a key of its own, whose ttl is its lease: key_of(<hold>). The ttl of the hash is the longest

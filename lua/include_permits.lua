@@ -1,5 +1,5 @@
--- part_permits: whose turn it is to take permits. Included by the scripts of semaphores, behind
--- part_number.
+-- include_permits: whose turn it is to take permits. Included by the scripts of semaphores, behind
+-- include_number.
 --
 -- The queue is a zset. Its tickets are those of lock_acquire, where `tokens` says how many permits the waiter takes.
 -- Other members are notes about holds, "<client id>:<hold id>", one for each. The score says what an entry is:
@@ -50,11 +50,11 @@ local function note(queue, band, hold)
     end
 end
 
--- Removes `member`, if that is not nil, and notes that are needed no more: those of the ids in `settled`, which the
+-- Removes `member`, if that is not nil, and notes that are needed no more: those of the ids in `drop_notes`, which the
 -- sender of `hold` names; and old ones.
-local function remove(queue, member, settled, hold)
-    local members, client = { member }, settled ~= '' and string.match(hold, '^(.*:)%d+$')
-    for id in string.gmatch(settled, '%d+') do
+local function remove(queue, member, drop_notes, hold)
+    local members, client = { member }, drop_notes ~= '' and string.match(hold, '^(.*:)%d+$')
+    for id in string.gmatch(drop_notes, '%d+') do
         members[#members + 1] = client .. id
     end
     if members[1] then

@@ -14,7 +14,7 @@ static void start(void)
     fault_up(0);
 }
 
-TestSuite(patience, .init = start, .fini = fixture_end, .timeout = 90);
+TestSuite(reconnect_timeout, .init = start, .fini = fixture_end, .timeout = 90);
 
 static hlk_client *open_patient(void)
 {
@@ -50,7 +50,7 @@ static void notices(hlk_client *client)
     WAIT_FOR(hlk_lock_acquire(lock, HLK_NOWAIT) == HLK_E_CONNECT);
 }
 
-Test(patience, of_a_line_is_that_of_each_call_in_it)
+Test(reconnect_timeout, of_a_line_is_that_of_each_call_in_it)
 {
     static const struct {
         int64_t wait_ms, least, most;
@@ -94,7 +94,7 @@ static void complete(hlk_lock *lock, enum hlk_status status, void *ctx)
     atomic_store(&completion->done, 1);
 }
 
-Test(patience, of_completions_in_queue_is_that_of_each)
+Test(reconnect_timeout, of_completions_in_queue_is_that_of_each)
 {
     static const int64_t waits[] = { HLK_FOREVER, 4 * PATIENCE, HLK_NOWAIT };
     static struct completion completions[MANY];
@@ -125,7 +125,7 @@ Test(patience, of_completions_in_queue_is_that_of_each)
 }
 
 /* They have waited longer than their reconnect timeout when the server goes away. */
-Test(patience, of_those_who_wait_counts_from_the_loss_of_the_server)
+Test(reconnect_timeout, of_those_who_wait_counts_from_the_loss_of_the_server)
 {
     hlk_client *client = open_patient();
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -146,7 +146,7 @@ Test(patience, of_those_who_wait_counts_from_the_loss_of_the_server)
     server_comes();
 }
 
-Test(patience, with_a_server_that_refuses_does_not_add_up_in_queue)
+Test(reconnect_timeout, with_a_server_that_refuses_does_not_add_up_in_queue)
 {
     hlk_client *client = open_patient();
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -172,7 +172,7 @@ Test(patience, with_a_server_that_refuses_does_not_add_up_in_queue)
 }
 
 /* Another holder of this process has it: that needs no server, and is the result. */
-Test(patience, behind_a_holder_of_this_process_is_not_needed)
+Test(reconnect_timeout, behind_a_holder_of_this_process_is_not_needed)
 {
     hlk_client *client = open_patient();
     hlk_lock *lock = fixture_lock(client, "t", NULL);

@@ -1,4 +1,4 @@
--- part_hash: what a held lock is, for part_pass: a hash with one field, the holder. Its messages have no letter.
+-- include_hash: what a held lock is, for include_pass: a hash with one field, the holder. Its messages have no letter.
 -- luacheck: push ignore 211 431
 
 local LETTER = ''

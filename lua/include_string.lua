@@ -1,4 +1,4 @@
--- part_string: what a held lock is, for part_pass: a string, the holder's token. Its messages begin with "s".
+-- include_string: what a held lock is, for include_pass: a string, the holder's token. Its messages begin with "s".
 -- luacheck: push ignore 211 431
 
 local LETTER = 's'

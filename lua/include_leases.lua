@@ -1,4 +1,4 @@
--- part_leases: permits that have a lease each. Included by the scripts of permits, behind part_number.
+-- include_leases: permits that have a lease each. Included by the scripts of permits, behind include_number.
 --
 -- The leases are a zset: the id of each permit that is held, and when its lease ends, in ms; 922337203685477: never, as
 -- Redisson writes it. An id is "<client id>:<hold id>" or, of Redisson's clients, 16 random bytes.

@@ -1,11 +1,11 @@
--- part_permit: what a permit that is held is, for part_pass: a lease in a zset (part_leases). Its messages begin with
--- "e". Included by scripts that have `leases` and `queue` before it, behind part_listens.
+-- include_permit: what a permit that is held is, for include_pass: a lease in a zset (include_leases). Its messages
+-- begin with "e". Included by scripts that have `leases` and `queue` before it, behind include_listens.
 -- luacheck: push ignore 211 431
 
 local LETTER = 'e'
 
 -- The number of permits may have an end, and the leases end with it. The last lease that is removed removes the key of
--- the leases and its ttl. The end that an acquire gives a number (part_leases), in 100 years, is none.
+-- the leases and its ttl. The end that an acquire gives a number (include_leases), in 100 years, is none.
 local function end_leases(key)
     local ttl = tonumber(redis.pcall('pttl', key)) or 0
     if ttl > 0 and ttl < 1e12 then

@@ -1,4 +1,5 @@
--- part_grants: free permits go to those who wait. Included by the scripts of permits, behind part_permit and part_pass.
+-- include_grants: free permits go to those who wait. Included by the scripts of permits, behind include_permit and
+-- include_pass.
 -- luacheck: push ignore 211 431
 
 local GRANTS = 10000 -- in one run

@@ -1,4 +1,4 @@
--- part_held: whether the key's hash is a lock. A lock has exactly one field, which is named as hasplock or Redisson
+-- include_held: whether the key's hash is a lock. A lock has exactly one field, which is named as hasplock or Redisson
 -- names a holder, and whose value is a whole number above 0, the count. Any other hash is other data, or a read/write
 -- lock. Included by the scripts that read the holder of a lock, or take the lock by force.
 -- luacheck: push ignore 211 431
