@@ -14,7 +14,7 @@
 
 /* A polled loopback round trip takes 23 us, a blocked one 50 to 70. One to a server that runs scripts of other
  * processes takes more than 60, for example when several processes take turns with a lock
- * (docs/decisions/polling.md). */
+ * (docs/decisions/small.md, Polling). */
 #define HLK_SPIN_LIMIT_NS 150000
 #define HLK_SPIN_PROBE 64
 
