@@ -3,7 +3,7 @@
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
 -- A yield window lasts 1 s at most. If its end is further ahead than this, the server's clock was set back since, and
--- the window is over (docs/decisions/clock.md).
+-- the window is over (docs/decisions/small.md, Clock).
 local WINDOW_MS = 5000
 
 local function now_ms()
