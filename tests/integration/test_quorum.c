@@ -259,12 +259,12 @@ Test(quorum, says_that_a_masters_start_is_not_known_without_the_right_to_info)
 Test(quorum, waits_for_masters_that_have_just_started)
 {
     struct hlk_client_opts client_opts = fixture_opts();
-    client_opts.reconnect_timeout_ms = 1000;
+    client_opts.reconnect_timeout_ms = 2500; /* less than is waited for, and enough to open with TLS */
     hlk_client *client = quorum_open(3, &client_opts);
     static const char uptime_s[] = "return tonumber(redis.call('INFO', 'server'):match('uptime_in_seconds:(%d+)'))";
     struct hlk_quorum_opts opts = quorum_opts();
     struct hlk_acquire_opts how = HLK_ACQUIRE_OPTS_INIT;
-    opts.restart_delay_ms = 3000 + 1000 * raw_int(views[0], "EVAL %s 0", uptime_s);
+    opts.restart_delay_ms = 5000 + 1000 * raw_int(views[0], "EVAL %s 0", uptime_s);
     hlk_quorum *q = quorum_make(client, "t", &opts);
     how.wait_ms = HLK_NOWAIT;
     cr_assert_eq(hlk_quorum_acquire_with(q, &how), HLK_E_CONNECT, "%s", hlk_last_error());
