@@ -36,7 +36,7 @@
           the waiter just before is Redisson's, or has a score that includes some: a queue of hasplock's alone is not
           read. A score less than 2 min + t ahead of the clock, or more than 1 min above ahead + 2 t, is set anew. A
           waiter sends each 31 s or more often, so its score is always more than 80 s ahead
-  Clock   the server's own. Redisson writes the scores by its clients' clocks; docs/protocol.md says what skew does
+  Clock   the server's own. Redisson writes the scores by its clients' clocks. What skew does: docs/decisions/fair.md
   Order   each key is read before the first write
   Source  queue, scores, channel are Redisson's RFairLock; hold ids, grants, notes are hasplock's (docs/protocol.md) ]]
 local lock, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

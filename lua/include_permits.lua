@@ -9,8 +9,8 @@
 --   2e15 + ms    tombstone: the hold has ended, and a late attempt must not take anything
 --   3e15 + ms    done: the hold has taken, or released; the next attempt must not do it again
 --   4e15 + ms    "open": until then the free permits are left to Redisson's clients, in a yield window
---   5e15 + ms    "listens <client id>": a waiter of this client was among the first two then, so that the client listened
---                to the channel
+--   5e15 + ms    "listens <client id>": a waiter of this client was among the first two then, so that its client
+--                listened to the channel
 -- All ms are the server's. Notes and tombstones are dropped after 10 min; the queue lives for 10 to 11 min.
 --
 -- A script that changes the number, or removes a ticket, calls waiters, and so does an acquire that was not called
