@@ -6,9 +6,9 @@
   KEYS[3] token    counter of fencing tokens; only by clients that use the lock as a fenced one
   ARGV[1] hold     "<client id>:<hold id>"
   ARGV[2] channel  of the lock; Redisson's waiters subscribe to it
-  ARGV[3] brief    ms; the hold came by a grant, and it and the wait for it were over within 20 ms: at most this is
-                   left of the ttl. It saves PTTL, and TIME: a grant does not say how long its ticket was in the queue.
-                   0, or none: not known
+  ARGV[3] brief    ms; the wait for the hold and the hold took less than 20 ms together: no waiter in the queue has
+                   waited for longer, and at most this is left of the ttl. It saves PTTL, and TIME: a grant does not
+                   say how long its ticket was in the queue. 0, or none: not known
   ARGV[4] yield_ms  > 0: if the channel has subscribers, the lock is left to them for so long (yield window) before it
                    is the queue's; 0, or none: no window
   ARGV[5] tombstone_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;

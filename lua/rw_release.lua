@@ -23,7 +23,7 @@
           shorter than what they know. The first waiter, by `open`, in a yield window, and if only readers of
           Redisson's are left before it: it has to subscribe
   Ttl     when one reader of several leaves, the ttl of the lock becomes the longest lease of the others, and those
-          whose lease is over are removed. It stays if 8 of them, chosen at random, show a lease of two thirds of it.
+          whose lease is over are removed. It stays if one of 8, chosen at random, has a lease of two thirds of it.
           So most releases look at one or two readers. If the others die then, the lock outlasts their longest lease
           by a half of it at most
   Order   a downgrade writes the mode first, which a full server refuses; then nothing was changed. Else the first write
