@@ -24,6 +24,20 @@
           -1       this wait has ended (barrier_leave), or the party has a later one: a late attempt
           HASPLOCK ...
                    others have arrived and wait for another number of parties; nothing is changed
+  Checks  the first that fits:
+          the party has a later wait, or this one has left        -1
+          this wait was broken                                    2
+          it is of a generation that was lost                     2, lost
+          it is of an earlier generation                          1: it has passed
+          it is of this one, and some lease is over               2: the generation is broken
+          it is of this one                                       0: its lease is raised
+          seen is a generation, and there is no record            2, lost
+          there is no barrier, or `data` is another one           3
+          some lease is over, or an earlier wait of the party     that generation is broken; it arrives in the next
+          has arrived
+          others wait for another number of parties               HASPLOCK
+          it is the last                                          1: the next generation begins, the channel gets `gen`
+          else                                                    0
   Twice   the second run finds the party's record, and raises its lease
   Wakes   all who wait, when all have arrived or one has died
   Dead    a party whose lease is over breaks the generation, in any run of a party that waits in it, and before another

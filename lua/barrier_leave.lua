@@ -8,11 +8,13 @@
   ARGV[4] data     see barrier_arrive
   ARGV[5] channel  of the barrier
 
-  Returns {0}      it has left, now or before; or it had not arrived, and never will
+  Returns {0}      it has left, now or before; or it had not arrived, and never will: a late attempt finds that. An
+                   earlier wait of the party that has arrived breaks its generation
           {1, gen, index}
                    it has not left: all had arrived, and have passed
           {2, gen, why}
-                   its generation was broken before
+                   its generation was broken before. {2, data, "lost -"}: there is no record of it, and this is other
+                   data than the caller knows
   Twice   the second run finds that it has left
   Wakes   all who wait
   Order   it reads before it writes; the first write is one that a full server refuses: the lease breaks the generation

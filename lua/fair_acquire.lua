@@ -18,13 +18,25 @@
                     no ttl), or how long that waiter is waited for. position: in the queue, from 0; -1: not in it.
                     foreign 1: a client of Redisson's is just before it, holder or waiter, and calls it on
                     "<channel>:<hold>" only. mixed 1: a plain lock of this name has waiters
+                    {1000, "", ...}: an earlier wait of the same client is first, and the client is not subscribed. Its
+                    waits send acquire when the inbox is confirmed, the first of them first
           HASPLOCK ...
-                    a hash that is no lock (include_held); nothing is changed
+                    a hash that is no lock (include_held); nothing is changed. A read/write lock that has a ttl is busy
+  Checks  the first that fits: a tombstone; its own field; another holder; the first waiter that is present is another
+          one (a hasplock waiter is granted the lock, a waiter of Redisson's is called, once); else acquired, and it
+          leaves the queue
   Twice   a second run finds the field, or its ticket; a late run after fair_release with doubt finds the tombstone
   Wakes   the first waiter, if the lock is found free and that waiter is another one: include_fair
   Dead    a command whose hold is in the queue removes dead waiters at the head: include_fair
-  Scores  it keeps its own ahead, and lowers that of a first waiter of Redisson's. It writes no others
-  Clock   the server's own. Redisson writes the scores by its clients' clocks; docs/protocol.md says what skew does
+  Scores  it keeps its own ahead, and lowers that of a first waiter of Redisson's. It writes no others. A ticket gets
+            max( ahead + t, min( s, ahead + 2 t ) )
+          ahead: clock + the lock's ttl + 2.5 min. t: 5 min for each waiter of Redisson's before it, which takes so
+          much from the scores behind it when it is served or leaves. s: the score of the waiter before it; it counts
+          if a waiter of Redisson's waits for longer than 5 min, and takes more. Redisson's waiters are counted only if
+          the waiter just before is Redisson's, or has a score that includes some: a queue of hasplock's alone is not
+          read. A score less than 2 min + t ahead of the clock, or more than 1 min above ahead + 2 t, is set anew. A
+          waiter sends each 31 s or more often, so its score is always more than 80 s ahead
+  Clock   the server's own. Redisson writes the scores by its clients' clocks. What skew does: docs/decisions/fair.md
   Order   each key is read before the first write
   Source  queue, scores, channel are Redisson's RFairLock; hold ids, grants, notes are hasplock's (docs/protocol.md) ]]
 local lock, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -13,7 +13,7 @@
           or HASPLOCK ...: a hash that is no lock (include_held), nothing changed
   Twice   the second run answers nil, or takes the lock from the next holder; with `only` it changes nothing. It is for
           operators, and is not repeated in the background
-  Wakes   the holder, if it is a hasplock client's; then as fair_release
+  Wakes   the holder, if it is a hasplock client's, by `fbroken`; then as fair_release
   Order   a key that is no lock, and a queue of another type, are refused before the first write
   Source  Redisson's RFairLock.forceUnlock ]]
 local lock, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -19,8 +19,9 @@
           0         neither: expired, broken, released before, or never acquired
   Twice   the second run answers 0 and changes nothing but the tombstone's age
   Wakes   when it frees the lock, or removes the first waiter of a free one: the first waiter (include_fair). A hasplock
-          waiter that a client of Redisson's will call from now on, because the one between them has left: it has to
-          subscribe
+          waiter that a client of Redisson's will call from now on, because the one between them has left: it is sent
+          `fopen`, and has to subscribe
+  Cost    the usual release looks at the first two of the queue, however many wait
   Order   the first write is one that a full server still allows; after it every call is a pcall; publish comes last
   Clock   the server's own, for include_fair and the tombstones
   Source  Redisson's RFairLock, its unlock and its "acquire failed" ]]

@@ -9,6 +9,12 @@
 --                       becomes "<hold> broken <gen> <ms> <word> <party>": why, and who broke it. The words: timeout,
 --                       cancelled, left, died, reset. "<hold> left 0 <ms>": the wait has ended
 -- arrived, a zset: the parties that have arrived in `gen`, and when their leases end (server's ms)
+-- channel: "<gen>": it has passed; "broken <gen>"
+--
+-- Both keys end 10 min, or two leases, after the last command. If the zset does not have as many as `here` says, the
+-- server has lost it (an eviction). Each script that writes first makes that generation `lost`: a party that arrived in
+-- it, or earlier, and has not learned how it ended, is broken. A generation that is broken is written into the record
+-- of each party that has arrived. Then the next one is under way, and the channel gets `broken <gen>`.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
 local KEEP_MS = 600000 -- how long the keys live after the last command

@@ -4,12 +4,31 @@
 -- The queue is Redisson's list. A waiter is its field: "hlk-<...>:<hold id>" is hasplock's, any other one Redisson's. A
 -- hasplock waiter is present if its client's inbox has a subscriber, and is granted the lock. A waiter of Redisson's
 -- subscribes to "<channel>:<waiter>", is called there, and takes the lock by its own script, which it may do only as
--- the first. The members of `notes`:
+-- the first. The queue's ttl, while a hasplock waiter is in it, outlasts the scores by 150 s or more.
+--
+-- A hasplock client without a subscriber keeps its tickets for 1 s, counted from the first pass that did not find it;
+-- those behind it are served meanwhile. Its scores are set to the end of that second, so that Redisson's scripts do the
+-- same. Then hasplock's next script, or Redisson's, removes its tickets at the head. A command of the client shows that
+-- it lives. Behind such a ticket a waiter of Redisson's cannot take the lock. It waits for that second if another
+-- hasplock waiter is subscribed, which is sent `fopen` and comes back for it. Else the tickets before it are removed at
+-- once.
+--
+-- A waiter of Redisson's is present if its channel has a subscriber, or its score is not over. It is called and waited
+-- for, counted from the first command that finds the lock free: 5 s if it is not subscribed (Redisson takes its place
+-- first and subscribes then), 10 s if it is subscribed and does not come. Then it is removed, and with it those behind
+-- it that are not subscribed either. When it becomes the first by a script of hasplock's, or a hasplock waiter polls
+-- behind it, its score is lowered to clock + the lock's ttl + 5 min, which it would be among Redisson's alone. So it
+-- loses the rest of a wait of more than 5 min. A second waiter of Redisson's is not looked at, and keeps the lead of
+-- hasplock's.
+--
+-- The members of `notes`. The key lives for 10 min after the last tombstone, else for 60 s after the last note:
 --   score < 0           "<field>": a tombstone, -(server's ms)
---   score below 1e12    "<field>": the ttl that a grant to this waiter sets, where that is not GRANT_MS
+--   score below 1e12    "<field>": the ttl that a grant to this waiter sets, where that is not GRANT_MS. Each poll of
+--                       the waiter writes it again
 --   score above         a moment (server's ms). Until then "away <client id>" keeps the tickets of a hasplock client
---                       that is not subscribed; "called <waiter> <score>" and "absent ...": Redisson's first waiter of
---                       a free lock is waited for
+--                       that is not subscribed. It is removed when a waiter of the client gets the lock or leaves, and
+--                       by the next command of the client that waits. "called <waiter> <score>" and "absent ...":
+--                       Redisson's first waiter of a free lock is waited for
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 local GRANT_MS, AWAY_MS, ABSENT_MS, CALLED_MS = '5000', 1000, 5000, 10000
 local PATIENCE_MS = 300000 -- of Redisson's waiters, for each place

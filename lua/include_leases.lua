@@ -1,7 +1,14 @@
 -- include_leases: permits that have a lease each. Included by the scripts of permits, behind include_number.
 --
 -- The leases are a zset: the id of each permit that is held, and when its lease ends, in ms; 922337203685477: never, as
--- Redisson writes it. An id is "<client id>:<hold id>" or, of Redisson's clients, 16 random bytes.
+-- Redisson writes it. An id is "<client id>:<hold id>" or, of Redisson's clients, 16 random bytes. The number of
+-- permits is the key's number plus the members of the zset. A script that finds leases that are over reclaims them: it
+-- removes them, adds as many to the number, and passes them on.
+--
+-- A number that an acquire has set, and one that a release or a reclaim has made because there was none, ends in 100
+-- years if it had no ttl. That is a mark and no end: the leases do not get it. An acquire that names another number
+-- than there is sets it if a lease is there, if the number has the mark, or if there is none. Any other number may be a
+-- semaphore's, a counter, or what `permit_change` or Redisson's trySetPermits has set: the acquire is refused.
 -- luacheck: push ignore 211 431
 
 -- A number that an acquire of hasplock has set ends in 100 years. By that end idle permits are told from what has the

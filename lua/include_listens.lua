@@ -2,8 +2,10 @@
 -- has said so. A yield window is for others. Included by the scripts of permits.
 --
 -- The queue has a note "listens <client id>" for each, with the score 3e15 + the moment until which it is taken to
--- listen. A waiter asks once a second, and its client listens for 100 ms after the wait. A moment that is further ahead
--- than 5 s does not count: it was written before the server's clock was set back.
+-- listen. A waiter asks once a second, and its client listens for 100 ms after the wait. So an acquire notes 1.1 s.
+-- When the waiter is granted a permit after a wait of more than 100 ms, the note ends 100 ms later. A moment that is
+-- further ahead than 5 s does not count: it was written before the server's clock was set back. With only notes left
+-- the queue ends with them.
 -- luacheck: push ignore 211 431
 
 local LISTEN_MS, LINGER_MS = 1100, 100

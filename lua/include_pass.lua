@@ -5,6 +5,16 @@
 -- lock, how many fencing tokens the waiter takes and above which number, and, for people, since when it waits. Its
 -- score is when it was taken, by the server's clock, in hundredths of a ms. Tickets come first (below 1e15), so the
 -- queue's first entry is the first ticket, or there is none.
+--
+-- The lock goes to the first waiter whose inbox has a subscriber. Waiters before it are dead and are removed, however
+-- many they are. It gets its tokens, field and ttl, leaves the queue, and is sent `grant`.
+--   no token  the counter is not among the keys (a plain release, a fenced waiter), or is no counter. The waiter gets
+--             field and ttl, and sends an acquire, whose reply has a token. So a fenced waiter that stands still costs
+--             a plain one no more than any other waiter does
+--   refused   the server refuses the field (it is full). The waiter is sent `open`, and keeps its ticket; the lock
+--             stays free
+--   "0"       on the channel, if that has subscribers: no waiter is alive; the first one was refused; or the new ttl is
+--             shorter than what was left of the old one. The subscribers, Redisson's clients, have read the old one
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
 local STEPS = 1000 -- of 100 tickets: how many dead ones a run removes at most

@@ -9,8 +9,21 @@
 --   2e15 + ms    tombstone: the hold has ended, and a late attempt must not take anything
 --   3e15 + ms    done: the hold has taken, or released; the next attempt must not do it again
 --   4e15 + ms    "open": until then the free permits are left to Redisson's clients, in a yield window
---   5e15 + ms    "listens <client id>": waiters of this client listened to the channel then
--- All ms are the server's.
+--   5e15 + ms    "listens <client id>": a waiter of this client was among the first two then, so that its client
+--                listened to the channel
+-- All ms are the server's. Notes and tombstones are dropped after 10 min; the queue lives for 10 to 11 min.
+--
+-- A script that changes the number, or removes a ticket, calls waiters, and so does an acquire that was not called
+-- itself. It goes through the tickets that were not called, from the first. One that fits into the permits that are
+-- free and not set aside is called: `popen <id> 0 0 <key>` goes to its inbox. The first one that does not fit ends
+-- this. An acquire ends it at its own ticket, and takes if enough are left there. An acquire that was called takes at
+-- once, unless one of Redisson's clients was faster. A ticket is removed if its inbox has no subscriber, or if it was
+-- called 2 s ago. The usual waiter comes at once: for those that were called in the last 100 ms subscribers are not
+-- counted while they are as many as the free permits.
+--
+-- In a yield window nobody is called. A waiter that was called before takes its permits; any other one is answered how
+-- long the window lasts. What comes back in a window is a part of it. It opens if the channel has more subscribers than
+-- there are `listens` notes of the last 2 s.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
 local CALL_MS, JUST_MS, LISTEN_MS = 2000, 100, 2000

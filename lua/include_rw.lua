@@ -3,7 +3,11 @@
 --
 -- The lock is Redisson's hash: "mode" is "read" or "write"; "<hold>" counts a reader's holds, "<hold>:write" the
 -- writer's. A reader has a key of its own, whose ttl is its lease: key_of(<hold>). The ttl of the hash is the longest
--- of all leases.
+-- of all leases. Redisson has a key for each nested hold of a reader, hasplock one for each reader: nested holds raise
+-- it. Redisson finds it when it looks for the longest lease that remains, and hasplock looks at all of Redisson's.
+--
+-- A message has all holds of a client, up to HOLDS_MAX: "rgrant <id> <ttl>[+<waited>],<id> <ttl>[+<waited>] 0 <lock>".
+-- It goes to the first waiters that are alive; dead ones before them are removed.
 --
 -- A ticket in the queue is "<client id>:<hold id> <ttl> 0 0 <since> <kind>", kind "r" or "w"; else the queue is as for
 -- a plain lock (lock_acquire).

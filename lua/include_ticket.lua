@@ -1,5 +1,5 @@
 -- include_ticket: a waiter's ticket in the queue. Included by the scripts that acquire a lock, which have `queue` and
--- `member` before it.
+-- `member` before it. A ticket that is taken, or asked for again, keeps the queue for 150 to 300 s.
 
 -- The position of its ticket, which is taken if there is none; -1: without `member`. The score is the moment at which
 -- it was taken, in hundredths of a ms, and larger than all before.

@@ -1,6 +1,6 @@
 --[[ latch_await: what a latch still waits for. Changes nothing
 
-  KEYS[1] latch   string: how many times it is still to be counted down; none: not at all
+  KEYS[1] latch   string: how many times it is still to be counted down; none, or below 1: not at all
   KEYS[2] notes   zset: "opened", whose score is when the latch was last counted down to 0, or deleted: the server's
                   clock, in us. It lives for 10 minutes
   ARGV[1] opened  what the first answer of this wait said of it; "": there was none yet

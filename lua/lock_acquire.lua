@@ -16,13 +16,18 @@
           {token, hold}         the same for a fenced hold: the last of its tokens, which were taken in this very run
           -1                    this hold has a tombstone: it has ended, and a late attempt must not revive it
           {ttl, holder, position}
-                                busy. ttl: ms left (-1: no ttl). holder: "": none; a yield window lasts for ttl.
-                                position: tickets before its own (-1: it has none)
+                                busy. ttl: ms left (-1: no ttl). holder: "": none; a yield window lasts for ttl. ttl 0
+                                without a holder: the server refused the grant to the first waiter, which is sent
+                                `open`. position: tickets before its own (-1: it has none)
           HASPLOCK ...          a hash that is no lock (include_held), or a counter that is no number. Nothing
-                                is changed, but dead waiters may be removed. WRONGTYPE names its key unless it is
-                                the lock's
-  Twice   a second run finds the field, takes new tokens and raises the ttl, or finds its ticket. A late run after
-          lock_release with doubt finds the tombstone
+                                is changed, but dead waiters may be removed. A read/write lock that has a ttl is busy;
+                                one without a ttl is refused. WRONGTYPE names its key unless it is the lock's
+  Checks  the first that fits: neither key exists (acquired); a tombstone; another holder; its own field; a yield
+          window; the first live waiter is another one (the lock is granted to it); else acquired, and it leaves the
+          queue
+  Twice   a second run finds the field, takes new tokens and then raises the ttl, or finds its ticket. It needs new
+          tokens: the grant may have set the field without any. A run that is refused tokens has changed nothing. A
+          late run after lock_release with doubt finds the tombstone
   Wakes   the first waiter in the queue, if the lock is found free and that waiter is another one
   Cost    at position 50 or later it removes the dead among the first 50, which a release would have to remove
   Order   it reads everything before the first write. That is one that a full server still allows, or the one that

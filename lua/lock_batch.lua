@@ -12,6 +12,9 @@
           release      1                  it was held by `hold`, and is free
                        0                  it was not
           either       -2                 no simple case, or refused: nothing was changed; send it unbatched
+  Simple  acquires without a member and tokens; releases without a tombstone and a member. Not if the queue exists, or
+          the key is no hash. An acquire finds the lock free, or with a ttl and another holder, whose field is named as
+          one (include_held). A release with a yield window finds no subscriber of the channel
   Twice   the second run of an acquire answers -2, that of a release 0
   Wakes   "0" on the channel of a lock that was freed, if it has subscribers
   Order   one after the other. A refused one does not prevent the others: every call is a pcall, and the first write of

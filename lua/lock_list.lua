@@ -3,7 +3,7 @@
   ARGV[1] cursor   of SCAN; 0: the first step
   ARGV[2] pattern  of SCAN, for the names
   ARGV[3] count    about how many keys to look at
-  ARGV[4] type     "string": string locks; none: the others
+  ARGV[4] type     "string": string locks; none: the others. A list is of one of the two: SCAN with that TYPE
 
   Returns {cursor, refused, name, ttl, holder, count, waiting, name...}
           cursor   for the next step; 0: this was the last one

@@ -6,8 +6,9 @@
   KEYS[3] token    counter of fencing tokens; only by clients that use the lock as a fenced one
   ARGV[1] hold     "<client id>:<hold id>"
   ARGV[2] channel  of the lock; Redisson's waiters subscribe to it
-  ARGV[3] brief    ms; the hold came by a grant a short time ago: no waiter in the queue has waited for long, and at
-                   most this is left of the ttl. 0, or none: not known
+  ARGV[3] brief    ms; the wait for the hold and the hold took less than 20 ms together: no waiter in the queue has
+                   waited for longer, and at most this is left of the ttl. It saves PTTL, and TIME: a grant does not
+                   say how long its ticket was in the queue. 0, or none: not known
   ARGV[4] yield_ms  > 0: if the channel has subscribers, the lock is left to them for so long (yield window) before it
                    is the queue's; 0, or none: no window
   ARGV[5] tombstone_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
@@ -18,9 +19,10 @@
           2        it had a ticket, which is removed
           0        neither: expired, broken, released before, or never acquired
   Twice   the second run answers 0 and changes nothing but the tombstone's age
-  Wakes   the first waiter in the queue that is alive; "0" on the channel if there is none, for a yield window, or if
-          the ttl of the next hold is shorter than that of this one. The next waiter also when the first one leaves
-          and no other release would wake it: the lock is free, or a foreign client's
+  Wakes   the first waiter in the queue that is alive: it is granted the lock; for a yield window it is sent `open`. "0"
+          on the channel if there is none, for a yield window, or if the ttl of the next hold is shorter than that of
+          this one (include_pass). The next waiter also when the first one leaves and no other release would wake it:
+          it is granted a lock that is free; it is sent `open` if the lock is a foreign client's, or in a yield window
   Order   the first write is one that a full server still allows; after it every call is a pcall, whose answer may be
           an error: a key that is deleted while its slot moves is another server's from then on; publish comes last.
           If the hold turns out not to exist, what was taken out of the queue before is put back

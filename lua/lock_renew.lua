@@ -12,7 +12,8 @@
                    renewed
   Creates no key, shortens no ttl, changes no field. A key of a wrong type affects its own reply only.
   Twice   the same
-  Cost    PEXPIRE ... GT raises in one step; the ttl is read only where that did not raise. Each argument costs, so
+  Cost    PEXPIRE ... GT raises in one step: 1.38 us of server time a lock instead of 1.76, of 100 locks. The ttl is
+          read only where that did not raise, or on 6.2, which has no GT. Each argument costs, so
           there is one lease for all. Holds are sent whole: joining them here costs more than it saves
           (docs/decisions/wire.md)
   Wakes   nobody

@@ -19,8 +19,12 @@
                    not taken; ask again after ttl at the latest: the first two in the queue when the next lease ends.
                    held: how many are held; "none": there is no number of permits, nobody has set it. position: tickets
                    before its own; -1: none. foreign: 1 if it has to listen to the channel. In a yield window ttl is
-                   what is left of it, and foreign is 0: it asks again then
+                   what is left of it, and foreign is 0: it asks again then. foreign is 1 if there is no number, and for
+                   the first two if one of Redisson's clients holds one of the first 10,000 permits
           HASPLOCK ..., WRONGTYPE ...    these are no permits; nothing is changed
+  Checks  the first that fits: a tombstone; its own lease, which is raised; then leases that are over come back, and the
+          number is set; a yield window (not taken); those before it are granted free permits, and one is left (held);
+          else not taken
   Twice   the second run finds its lease and raises it, or finds its ticket
   Wakes   the others in the queue for whom permits are free: those before it, and if any are left those behind it. They
           hold them then. Redisson's clients, if leases were over or the number was set

@@ -11,16 +11,18 @@
   ARGV[4] tombstone_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                    0: no tombstone
   ARGV[5] member   its ticket, if it may have one, else ""
-  ARGV[6] drop     "1": if no permit is held then, and nobody listens to the channel, the number is deleted that an
-                   acquire has set (include_leases). None: it stays
+  ARGV[6] drop     "1": if no permit is held then, nobody listens to the channel, and no yield window is open, the
+                   number is deleted that an acquire has set (include_leases). None: it stays
 
   Returns 1        it was held by `hold`, and is passed on, or free
           2        it had a ticket, which is removed
           0        neither: its lease was over (it is passed on all the same), it was released before, or never acquired
           HASPLOCK ..., WRONGTYPE ...    these are no permits; nothing is changed
   Twice   the second run answers 0 and changes nothing but the tombstone's age
-  Wakes   the first waiter in the queue that is alive: it holds the permit then. Else, or for a yield window, Redisson's
-          clients
+  Wakes   the first waiter in the queue that is alive: it holds the permit then, for the ttl of its ticket, and is sent
+          `egrant`. Else, or for a yield window, Redisson's clients: the channel gets the number of free permits. What
+          comes back during a window is a part of it
+  Number  a release that finds none makes it, with the mark of one that an acquire has set (include_leases)
   Order   the first write is one that a full server still allows; after it every call is a pcall; publish comes last
   Clock   the server's own
   Source  keys, channel and message are Redisson's RPermitExpirableSemaphore ]]

@@ -18,9 +18,14 @@
           0         neither: expired, broken, released before, or never acquired
   Twice   the second run answers 0 and changes nothing but the tombstone's age
   Wakes   the next writer, or all readers before the next writer: they hold the lock when the message comes
-          (include_rw), one message for each client. Redisson's waiters, on the channel, if the lock is free or to be
-          read now, or if its ttl got shorter than what they know. The first waiter, if only readers of Redisson's are
-          left before it: it has to subscribe
+          (include_rw), one message for each client. A waiter that leaves the queue lets those in for whom only it was
+          in the way. Redisson's waiters, on the channel, if the lock is free or to be read now, or if its ttl got
+          shorter than what they know. The first waiter, by `open`, in a yield window, and if only readers of
+          Redisson's are left before it: it has to subscribe
+  Ttl     when one reader of several leaves, the ttl of the lock becomes the longest lease of the others, and those
+          whose lease is over are removed. It stays if one of 8, chosen at random, has a lease of two thirds of it.
+          So most releases look at one or two readers. If the others die then, the lock outlasts their longest lease
+          by a half of it at most
   Order   a downgrade writes the mode first, which a full server refuses; then nothing was changed. Else the first write
           is one that a full server still allows. It is a call: if it is refused, the reply is that error. After it
           every call is a pcall; publish comes last

@@ -12,6 +12,9 @@
           -1       the key is not a lock
           or an error: the server refuses to write now. Then no lock is reported as renewed
   Creates no key, shortens no ttl: neither its own nor that of other readers
+  Beside  Redisson's renewal of a reader sets the ttl of the lock to that reader's lease, also to a shorter one. So a
+          client of ours verifies a reader with a longer fixed lease each 10 s (a third of Redisson's default) by this
+          script, with what is left of it, which raises the lock again
   Twice   the same
   Wakes   nobody
   Order   pexpire is the only write, and a full server allows it ]]

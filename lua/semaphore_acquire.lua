@@ -14,6 +14,8 @@
                                 why: "none": there is no number of permits, nobody has set it; else "". position:
                                 tickets before its own; -1: none
           HASPLOCK ..., WRONGTYPE ...    the key is no semaphore; nothing is changed
+  Checks  the first that fits: a note (taken before); a tombstone; it was called, and n are free (taken); a yield window
+          (not taken); n are left for it when all before it have theirs (taken); else not taken
   Twice   the second run finds the note of the first one, or its ticket
   Wakes   those before it, and if permits are left those behind it
   Order   it reads everything before the first write, which is the one that takes

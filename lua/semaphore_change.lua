@@ -23,7 +23,8 @@
           HASPLOCK ..., WRONGTYPE ...    the key is no semaphore, or would have more than Redisson reads (2^31 - 1);
                    nothing is changed
   Twice   a second release finds the note of the first one, and does nothing. The others do it again
-  Wakes   the next in the queue, and Redisson's clients
+  Wakes   the next in the queue, and Redisson's clients: the channel gets the number of free permits, if it has
+          subscribers and that is above 0
   Order   the first write of a release is one that a full server still allows
   Source  key, channel and message are Redisson's RSemaphore ]]
 local key, queue, what = KEYS[1], KEYS[2], ARGV[1]

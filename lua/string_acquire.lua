@@ -10,7 +10,9 @@
   Returns hold                  acquired, or held before: the ttl was set to at least lease in this very run
           -1                    this hold has a tombstone: it has ended, and a late attempt must not revive it
           {ttl, holder, position}
-                                busy. ttl: ms left (-1: no ttl). position: tickets before its own (-1: it has none)
+                                busy. ttl: ms left (-1: no ttl, which is waited for and never taken). ttl 0 without a
+                                holder: the server refused the grant to the first waiter, which is sent `sopen`.
+                                position: tickets before its own (-1: it has none)
           WRONGTYPE ...         the key is no string; nothing is changed
   Twice   a second run finds its token and raises the ttl, or finds its ticket. A late run after string_release with
           doubt finds the tombstone

@@ -10,7 +10,8 @@
           WRONGTYPE ... the key is no string; nothing changed
   Twice   the second run answers nil, or takes the lock from the next holder; with `only` it changes nothing. It is for
           operators, and is not repeated in the background
-  Wakes   the holder, if it is a hasplock client whose inbox has a subscriber; then as string_release
+  Wakes   the holder, if it is a hasplock client whose inbox has a subscriber, by `sbroken`; then as string_release.
+          This script alone deletes whatever string is there
   Order   a key that is no string is refused before the first write; del is allowed on a full server ]]
 local lock, queue, only = KEYS[1], KEYS[2], ARGV[1]
 

@@ -12,8 +12,10 @@
           2        it had a ticket, which is removed
           0        neither: expired, changed by others, broken, released before, or never acquired
   Twice   the second run answers 0 and changes nothing but the tombstone's age
-  Wakes   the first waiter in the queue that is alive. Also when the first one leaves and no other release would wake
-          it: the lock is free, or a foreign holder's, behind whom the first waiter polls
+  Wakes   the first waiter in the queue that is alive: the lock is its token, with the ttl of its ticket. Also when the
+          first one leaves and no other release would wake it: it is granted a lock that is free; behind a foreign
+          holder, for whom the first waiter polls, it is sent `sopen`. There is no yield window, and nothing is
+          published on the lock's channel. A grant always says how long its ticket was in the queue
   Order   the first write is one that a full server still allows. It is a call: if it is refused, the reply is that
           error. After it every call is a pcall; publish comes last
   Clock   the server's own, to say how long a ticket was in the queue, and to remove tombstones that are older than

@@ -112,7 +112,7 @@ static int64_t left_among_redissons(void)
     return left;
 }
 
-/* The table of docs/protocol.md. The ttl that was read is between a grant's and the watchdog's. */
+/* The table of docs/decisions/fair.md. The ttl that was read is between a grant's and the watchdog's. */
 Test(redisson_fair_scores, of_javas_behind_ours_is_as_among_its_own)
 {
     static const struct {

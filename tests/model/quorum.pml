@@ -1,4 +1,4 @@
-/* quorum.pml - a lock over N masters, of which a majority decides (docs/protocol.md, 14).
+/* quorum.pml - a lock over N masters, of which a majority decides (docs/protocol.md, section 15).
  *
  * Client A acquires the lock by one try, renews it RENEWS times, and releases it. While it holds it, it asks masters
  * that said no again, RETAKES times, for what is left of the hold. Its requests go to all masters, take any time each,

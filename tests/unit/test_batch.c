@@ -88,7 +88,7 @@ static void add_arguments(struct words *w, const struct hlk_command *one, char i
         add_copy(w, channel, hlk_key_channel(channel, one->name, one->name_len));
 }
 
-/* As in docs/protocol.md and at the head of lua/lock_batch.lua. */
+/* As at the head of lua/lock_batch.lua. */
 static void say(struct words *w, const char *letters, bool whole)
 {
     const struct hlk_script_text *script = &hlk_script_table[HLK_SCRIPT_LOCK_BATCH];
