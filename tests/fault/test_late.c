@@ -4,8 +4,8 @@
  *
  * asks A4 redisson 7367, PR 7368, 4178, 4109: reply lost or late, script sent again: counts and ownership always agree
  * with the caller's view. A4 redisson 4706, 4822: any retry of acquire is the same acquire. A3 curator 727: an entry of
- * an old incarnation never counts as mine. docs/protocol.md, section 7, 2: closing does not withdraw what the server has
- * not read yet. */
+ * an old incarnation never counts as mine. docs/protocol.md, section 7, 2: closing does not withdraw what the server
+ * has not read yet. */
 #include "scenario.h"
 
 #include <pthread.h>
