@@ -200,7 +200,7 @@ Test(bad_input, an_unreachable_server_is_69)
 }
 
 /* With -v, too: it changes no time. */
-Test(bad_input, an_unreachable_server_is_waited_for_no_longer_than_the_lock)
+Test(bad_input, an_unreachable_server_costs_no_more_than_the_wait)
 {
     static const char *const asked[][3] = { { "-n", "-q", "; gave up after 3." },
                                             { "-w", "1", "; gave up after 1." },

@@ -77,7 +77,7 @@ static void tells(struct command *c, const char *const *story, size_t n)
     command_free(c);
 }
 
-Test(demo, tells_of_the_killed_holder_and_the_stopped_one_in_order)
+Test(demo, tells_in_order_of_a_killed_and_a_stopped_holder)
 {
     static const char *const story[] = {
         "KILLED while it holds the lock",
@@ -95,7 +95,7 @@ Test(demo, tells_of_the_killed_holder_and_the_stopped_one_in_order)
     tells(c, story, sizeof story / sizeof story[0]);
 }
 
-Test(demo, over_several_masters_goes_on_when_one_of_them_is_killed)
+Test(demo, over_several_masters_goes_on_when_one_is_killed)
 {
     static const char *const story[] = {
         "a majority of 3 servers (redlock://)",
@@ -162,7 +162,7 @@ Test(demo, says_when_it_is_not_installed)
     unlink("hasplock");
 }
 
-Test(demo, is_plain_in_a_pipe_and_draws_its_picture_where_it_is_told)
+Test(demo, is_plain_in_a_pipe_and_draws_to_the_named_file)
 {
     struct command *c = DEMO("--items", "100", "--processes", "2", "--threads", "2", "--svg", "other.svg");
     char head[5] = "";
@@ -308,7 +308,7 @@ Test(demo, says_when_the_stock_cannot_be_read)
     command_free(c);
 }
 
-Test(demo, draws_over_itself_on_a_terminal_without_colour_when_asked)
+Test(demo, redraws_on_a_terminal_without_colour_when_asked)
 {
     setenv("TERM", "xterm", 1);
     setenv("NO_COLOR", "1", 1);

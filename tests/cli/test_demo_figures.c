@@ -77,7 +77,7 @@ Test(demo_check, finds_short_holds_within_a_long_one)
     cr_assert_eq(checked().overlaps, 2);
 }
 
-Test(demo_check, takes_a_lost_hold_for_valid_until_its_lease_ends_and_no_longer)
+Test(demo_check, takes_a_lost_hold_for_valid_until_its_lease_ends)
 {
     struct demo_hold *stopped = record(0, 1, 10, 5000, DEMO_LOST);
     record(2, 1, 1010, 1020, DEMO_RELEASED);
@@ -137,7 +137,7 @@ Test(demo_tally, keeps_processes_apart)
     cr_assert_eq(tally.holds, 2);
 }
 
-Test(demo_tally, leaves_waits_for_a_dead_holder_out_of_the_percentiles_but_not_of_the_longest)
+Test(demo_tally, counts_a_wait_for_a_dead_holder_in_no_percentile)
 {
     struct demo_tally tally;
     record(0, 1, 5, 10, DEMO_RELEASED);
@@ -252,7 +252,7 @@ Test(timeline, draws_a_hand_over_from_each_holder_to_the_next)
     free(svg);
 }
 
-Test(timeline, tells_hand_overs_within_a_process_from_those_between_processes)
+Test(timeline, tells_hand_overs_within_a_process_from_others)
 {
     static const struct timeline_span spans[] = {
         { 0, TIMELINE_HELD, 0, 1, 0, 10 * MS },

@@ -273,7 +273,7 @@ Test(descendants, that_may_not_be_signalled_keep_the_lock)
     command_free(c);
 }
 
-Test(descendants, that_may_not_be_killed_are_named_when_the_lock_is_lost)
+Test(descendants, that_may_not_be_killed_are_named_at_the_loss)
 {
     if (geteuid() != 0)
         cr_skip_test("needs root");

@@ -132,7 +132,7 @@ Test(doctor, finds_eviction)
 }
 
 /* The connection of the test's own would be ended too. */
-Test(doctor, finds_that_nothing_is_saved_and_limits_that_end_connections)
+Test(doctor, finds_no_persistence_and_limits_on_connections)
 {
     SERVE(SERVER_TCP, "--timeout", "5", "--tcp-keepalive", "0", "--lua-time-limit", "0", "--client-output-buffer-limit",
           "pubsub 1024 512 1");

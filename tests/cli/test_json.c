@@ -37,7 +37,7 @@ static const char *field(const char *text, const char *with, const char *name)
     return raw(redis, "EVAL %s 0 %s %s", "return tostring(cjson.decode(ARGV[1])[ARGV[2]])", line, name);
 }
 
-Test(json, run_tells_its_steps_on_stderr_and_leaves_stdout_to_the_command)
+Test(json, run_tells_its_steps_on_stderr_and_not_on_stdout)
 {
     struct command *c = COMMAND("run", "--json", "t", "--", "sh", "-c", "echo out; exit 3");
     cr_assert_eq(command_end(c), 3);

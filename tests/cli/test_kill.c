@@ -96,7 +96,7 @@ Test(kill, does_not_wait_for_a_pipe_that_nobody_reads)
     lose_with_a_full_pipe("--on-lost=term");
 }
 
-Test(kill, does_not_wait_for_a_pipe_that_nobody_reads_when_the_library_logs)
+Test(kill, does_not_wait_for_an_unread_pipe_when_logging)
 {
     lose_with_a_full_pipe("-vv");
 }
@@ -158,7 +158,7 @@ Test(kill, does_not_wait_for_a_frozen_file_system)
     lose_on_a_frozen_file_system("--on-lost=term");
 }
 
-Test(kill, does_not_wait_for_a_frozen_file_system_when_the_library_logs)
+Test(kill, does_not_wait_for_frozen_file_systems_when_logging)
 {
     lose_on_a_frozen_file_system("-vv");
 }

@@ -53,7 +53,7 @@ static const char *lose_by_sigkill(void)
     return lose_to_a_rival("kill", "catch");
 }
 
-Test(lost, a_command_that_heeds_nothing_is_dead_before_the_next_holder_comes)
+Test(lost, a_stubborn_command_is_dead_before_the_next_holder)
 {
     const char *wrong = pause_repeat(100, lose_by_sigterm);
     cr_assert_null(wrong, "%s", wrong);
@@ -104,7 +104,7 @@ Test(lost, sigkill_comes_before_the_lease_ends)
     server_allow(server, SERVER_TOMBSTONES);
 }
 
-Test(lost, nothing_was_lost_when_the_server_comes_back_in_time)
+Test(lost, nothing_is_lost_if_the_server_returns_in_time)
 {
     struct proxy *proxy = proxy_start(server);
     struct command *c = COMMAND("run", "-u", proxy_url(proxy), "--lease", "3", "--on-lost", "kill", "t", "--",
@@ -231,7 +231,7 @@ Test(lost, what_the_command_has_started_is_killed_with_it)
     command_free(c);
 }
 
-Test(lost, the_lock_stays_until_all_of_a_stopped_group_has_ended)
+Test(lost, the_lock_stays_until_all_of_the_group_has_ended)
 {
     struct command *c = COMMAND("run", "--max-hold", "0.2", "--grace", "10", "t", "--", FAKE_COMMAND, "child", "catch",
                                 "read", "exit=0", ".", "stay");
@@ -255,7 +255,7 @@ Test(lost, the_dead_of_a_stopped_group_do_not_count_as_living)
 }
 
 /* We stand still past our lease, COMMAND too: it must not go on as if nothing had been. */
-Test(lost, a_command_that_stood_still_past_the_lease_is_killed_when_we_wake_up)
+Test(lost, a_command_is_killed_when_we_wake_past_the_lease)
 {
     struct command *c = COMMAND("run", "--lease", "1", "t", "--", FAKE_COMMAND, "catch", "tell", "ready", "stay");
     command_until(c, OUT, "ready\n");

@@ -76,7 +76,7 @@ Test(outage, of_15_s_ends_no_command)
     holds_through(restart_later);
 }
 
-Test(outage, of_15_s_by_a_server_that_stands_still_ends_no_command)
+Test(outage, of_15_s_by_a_frozen_server_ends_no_command)
 {
     holds_through(continue_later);
 }
@@ -117,7 +117,7 @@ Test(outage, of_any_length_does_not_end_a_wait)
     command_free(timed);
 }
 
-Test(outage, before_the_first_connection_is_waited_for_as_long_as_it_is_said)
+Test(outage, before_the_first_connection_is_waited_out_as_asked)
 {
     redisFree(redis);
     server_kill(server);

@@ -159,7 +159,7 @@ Test(redlock, is_shown_and_listed_and_broken)
 }
 
 /* Its socket takes connections: only the answers are missing. */
-Test(redlock, with_a_master_that_hangs_gets_a_free_lock_and_is_shown)
+Test(redlock, with_a_hung_master_gets_a_free_lock_and_is_shown)
 {
     server_pause(masters[2]);
     int64_t began = test_now_ms();

@@ -43,7 +43,7 @@ Test(run, exits_with_128_and_the_signal_as_process_1)
     cr_assert_eq(command_code(c), 128 + 15);
 }
 
-Test(run, holds_the_lock_while_the_command_runs_and_frees_it_then)
+Test(run, holds_the_lock_for_as_long_as_the_command_runs)
 {
     struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read", "exit=5");
     command_until(c, OUT, "ready\n");
@@ -95,7 +95,7 @@ Test(run, leaves_everything_behind_the_command_to_it)
     command_free(c);
 }
 
-Test(run, takes_a_name_that_looks_like_an_option_behind_two_dashes)
+Test(run, takes_a_name_like_an_option_after_two_dashes)
 {
     struct command *c = COMMAND("run", "--", "--json", "sh", "-c", "echo $HASPLOCK_NAME");
     cr_assert_eq(command_end(c), 0);
@@ -134,7 +134,7 @@ static long token_of(const char *option, const char *name)
     return token;
 }
 
-Test(run, gives_the_command_a_larger_token_than_any_before_when_asked)
+Test(run, gives_a_token_larger_than_any_before_when_asked)
 {
     setenv("HASPLOCK_TOKEN", "4711", 1); /* of an outer run: not ours to hand on */
     long first = token_of("--fenced", "t"), second = token_of("--fenced", "t");
@@ -146,7 +146,7 @@ Test(run, gives_the_command_a_larger_token_than_any_before_when_asked)
     raw(redis, "DEL redisson_lock_token:{t}");
 }
 
-Test(run, gives_the_token_to_one_who_waited_for_a_plain_holder_too)
+Test(run, gives_a_token_to_a_waiter_behind_a_plain_holder)
 {
     struct command *holder = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read");
     command_until(holder, OUT, "ready\n");
@@ -258,7 +258,7 @@ Test(run, says_how_a_line_for_the_shell_is_given)
     command_free(c);
 }
 
-Test(run, gives_back_the_lock_when_the_command_cannot_be_executed)
+Test(run, gives_back_the_lock_when_the_command_cannot_run)
 {
     struct command *c = COMMAND("run", "t", "--", "/etc/passwd");
     cr_assert_eq(command_end(c), 126);

@@ -132,7 +132,7 @@ Test(show, names_who_stands_in_queue_and_since_when)
     raw(redis, "DEL t hasplock_queue:{t}");
 }
 
-Test(show, names_the_processes_that_really_wait_in_the_order_they_came)
+Test(show, names_the_waiting_processes_in_order_of_arrival)
 {
     char host[256] = "", first[400], second[400];
     gethostname(host, sizeof host - 1);
@@ -203,7 +203,7 @@ Test(show, names_all_who_wait_for_a_fair_lock)
     command_free(b);
 }
 
-Test(show, names_holder_and_waiters_of_a_string_lock_whoever_holds_it)
+Test(show, names_any_holder_and_the_waiters_of_a_string_lock)
 {
     char host[256] = "", expected[700];
     gethostname(host, sizeof host - 1);

@@ -40,7 +40,7 @@ Test(signals, reach_the_command_and_end_nothing_else)
     command_free(c);
 }
 
-Test(signals, that_end_the_command_free_the_lock_and_end_hasplock)
+Test(signals, ending_the_command_free_the_lock_and_end_hasplock)
 {
     for (int i = 0; i < PASSED_ON; i++) {
         if (passed_on[i] == SIGCONT || passed_on[i] == SIGWINCH)
@@ -77,7 +77,7 @@ Test(signals, reach_the_whole_group)
     command_free(c);
 }
 
-Test(signals, that_come_before_the_command_is_executed_are_its_own)
+Test(signals, that_come_before_the_command_runs_are_its_own)
 {
     for (int i = 0; i < 20; i++) {
         struct command *c = COMMAND("run", "t", "--", FAKE_COMMAND, "stay");

@@ -27,7 +27,7 @@ static struct command *in_bash(void)
     return c;
 }
 
-Test(terminal, the_command_is_in_the_foreground_and_then_we_are_again)
+Test(terminal, the_command_is_in_the_foreground_and_we_afterwards)
 {
     struct command *c = in_sh("\"$0\" run t -- \"$1\" tell; echo then; \"$1\" tell");
     cr_assert_eq(command_end(c), 0);
@@ -95,7 +95,7 @@ static void hold_elsewhere(void)
     raw(redis, "PEXPIRE t 600000");
 }
 
-Test(terminal, shows_after_a_second_whom_it_waits_for_and_takes_that_back)
+Test(terminal, shows_the_awaited_holder_after_1_s_then_erases_it)
 {
     hold_elsewhere();
     struct command *c = in_sh("exec \"$0\" run t -- \"$1\" ready");
@@ -108,7 +108,7 @@ Test(terminal, shows_after_a_second_whom_it_waits_for_and_takes_that_back)
     command_free(c);
 }
 
-Test(terminal, shows_that_no_server_answers_while_it_waits_for_one)
+Test(terminal, shows_while_waiting_that_no_server_answers)
 {
     redisFree(redis);
     redis = NULL;
@@ -122,7 +122,7 @@ Test(terminal, shows_that_no_server_answers_while_it_waits_for_one)
     command_free(c);
 }
 
-Test(terminal, shows_nothing_of_a_wait_that_is_over_at_once_nor_when_quiet)
+Test(terminal, shows_nothing_of_a_brief_wait_nor_when_quiet)
 {
     hold_elsewhere();
     struct command *c =
@@ -244,7 +244,7 @@ Test(terminal, fg_after_the_lease_kills_the_command)
     command_free(c);
 }
 
-Test(terminal, in_the_background_the_command_stops_when_it_reads_and_fg_gives_it_the_terminal)
+Test(terminal, stops_a_background_command_that_reads_until_fg)
 {
     struct command *c = in_bash();
     command_type(c, "$H run t -- $P ready read &\n");

@@ -96,7 +96,7 @@ Test(tls, encrypted_key_is_named)
          "is encrypted");
 }
 
-Test(tls, options_are_refused_for_a_url_without_tls_and_variables_have_no_effect)
+Test(tls, options_are_refused_for_a_url_without_tls)
 {
     setenv("HASPLOCK_URL", secure->url, 1);
     ends(COMMAND("show", "--cacert", file("ca.pem"), "t"), 64, "--cacert: the URL is one without TLS");

@@ -179,7 +179,7 @@ Test(waiting, for_a_run_further_out_is_refused_too)
 }
 
 /* sudo(8) removes the variables too. The first one is COMMAND itself, the second one a descendant of it. */
-Test(waiting, for_a_run_around_it_is_refused_without_the_environment_too)
+Test(waiting, for_a_run_around_it_is_refused_without_variables)
 {
     static const char *const scripts[] = { "exec env -i \"$0\" run -u \"$1\" t -- true",
                                            "env -i sh -c '\"$0\" run -u \"$1\" t -- true; exit $?' \"$0\" \"$1\"" };
@@ -193,7 +193,7 @@ Test(waiting, for_a_run_around_it_is_refused_without_the_environment_too)
 }
 
 /* What COMMAND leaves behind may wait for the end of the run. */
-Test(waiting, for_a_run_around_it_is_possible_when_it_is_asked_for)
+Test(waiting, for_a_run_around_it_is_possible_when_asked_for)
 {
     struct command *c = COMMAND("run", "t", "--", "sh", "-c",
                                 "HASPLOCK_OWNERS= \"$0\" run t -- echo after & while sleep 0.01; do "
@@ -205,7 +205,7 @@ Test(waiting, for_a_run_around_it_is_possible_when_it_is_asked_for)
     command_free(c);
 }
 
-Test(waiting, for_another_holder_of_a_run_within_a_run_is_none_of_that)
+Test(waiting, for_another_holder_in_an_inner_run_is_allowed)
 {
     hold();
     struct command *c = COMMAND("run", "t2", "--", HASPLOCK, "run", "-w", "0.3", "t", "--", "true");

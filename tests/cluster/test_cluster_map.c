@@ -20,7 +20,7 @@ static void use_each(hlk_client *client, int servers)
 }
 
 /* The slots of the third server are the others' now. Each of its locks was HLK_E_CONNECT. */
-Test(cluster_map, of_a_cluster_that_was_made_anew_is_followed_though_its_epoch_is_smaller)
+Test(cluster_map, of_a_remade_cluster_is_followed_at_a_lower_epoch)
 {
     (void)cluster_raise_epoch(cluster, 20);
     hlk_client *client = open_cluster();
@@ -78,7 +78,7 @@ Test(cluster_map, of_one_server_with_an_absurd_epoch_is_left_again)
 }
 
 /* No two neighbouring slots are on one server: 16,384 ranges. The map comes on the connection of the commands. */
-Test(cluster_map, of_a_range_for_each_slot_is_read_and_breaks_no_connection)
+Test(cluster_map, with_a_range_for_each_slot_breaks_no_connection)
 {
     cluster_make_anew(cluster, MASTERS, true);
     hlk_client *client = open_cluster();

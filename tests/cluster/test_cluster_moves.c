@@ -41,7 +41,7 @@ Test(cluster_moves, a_renewal_follows_the_hold)
 }
 
 /* The key is at the new server already, and the slot is the old one's still. */
-Test(cluster_moves, an_extension_asks_the_new_server_for_a_key_that_has_gone_before)
+Test(cluster_moves, an_extension_follows_a_key_ahead_of_its_slot)
 {
     hlk_client *client = open_cluster();
     hlk_lock *lock = lock_at(client, 0, 0, NULL);
@@ -144,7 +144,7 @@ static int dials_at(int fd, int64_t ms)
 }
 
 /* Nobody waits for that server. Before, the client read the map twice a second for it, and dialled it four times. */
-Test(cluster_moves, a_server_without_slots_that_is_gone_costs_an_idle_client_nothing)
+Test(cluster_moves, a_dead_server_without_slots_costs_no_traffic)
 {
     struct hlk_client_opts opts = patient_opts();
     char url[300];

@@ -24,7 +24,7 @@ Test(cluster_replicas, a_hold_is_at_the_replica_of_its_own_master)
     }
 }
 
-Test(cluster_replicas, a_replica_that_is_stopped_fails_the_locks_of_its_master_alone)
+Test(cluster_replicas, a_stopped_replica_fails_its_masters_locks_alone)
 {
     hlk_client *client = open_waiting(300);
     hlk_lock *lock = lock_at(client, 1, 0, NULL), *other = lock_at(client, 2, 0, NULL);

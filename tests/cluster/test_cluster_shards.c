@@ -58,7 +58,7 @@ Test(cluster_shards, redisson_s_waiters_are_woken_where_they_listen)
     redisFree(java);
 }
 
-Test(cluster_shards, a_waiter_behind_redisson_listens_where_it_publishes)
+Test(cluster_shards, waiters_behind_redisson_listen_where_it_publishes)
 {
     hlk_client *client = open_cluster();
     hlk_lock *lock = lock_at(client, 0, 0, NULL);
@@ -116,7 +116,7 @@ static void stop_masters(int signal)
 }
 
 /* A client that is opened lazily learns with the map whether pub/sub is sharded. */
-Test(cluster_shards, nothing_stays_subscribed_for_waits_that_began_before_the_map_was_known)
+Test(cluster_shards, waits_from_before_the_map_leave_no_subscription)
 {
     struct hlk_client_opts opts = patient_opts();
     struct actor *waiters[4];
@@ -135,7 +135,7 @@ Test(cluster_shards, nothing_stays_subscribed_for_waits_that_began_before_the_ma
         WAIT_FOR(strcmp(raw(cluster->redis[i], "CLIENT LIST TYPE pubsub"), "\"\"") == 0);
 }
 
-Test(cluster_shards, an_operator_s_break_reaches_a_holder_that_waits_for_the_same_lock_s_inbox)
+Test(cluster_shards, a_break_reaches_a_holder_whose_inbox_is_subscribed)
 {
     hlk_client *one = open_cluster(), *two = open_cluster();
     hlk_lock *held = lock_at(one, 1, 0, NULL), *other = lock_at(two, 1, 0, NULL);

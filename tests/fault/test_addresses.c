@@ -134,7 +134,7 @@ Test(addresses, the_first_of_which_answers_nothing_cost_no_call)
     costs_no_call(black_hole());
 }
 
-Test(addresses, the_first_of_which_is_a_server_that_hangs_cost_no_call)
+Test(addresses, the_first_of_which_is_a_hung_server_cost_no_call)
 {
     costs_no_call(hung_server());
 }
@@ -148,7 +148,7 @@ Test(addresses, of_which_two_answer_nothing_cost_no_call)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
-Test(addresses, the_first_of_which_answers_nothing_do_not_keep_a_waiter_from_its_grant)
+Test(addresses, the_first_of_which_answers_nothing_delay_no_grant)
 {
     hlk_lock *held = held_by_bystander(bystander(), "t", 0);
     name_means(black_hole(), fixture.server->port);
@@ -160,7 +160,7 @@ Test(addresses, the_first_of_which_answers_nothing_do_not_keep_a_waiter_from_its
 }
 
 /* No round but the second has the time that it takes. */
-Test(addresses, of_which_the_one_of_use_is_slow_are_tried_again_with_more_time)
+Test(addresses, of_which_the_usable_one_is_slow_get_more_time)
 {
     proxy_delay(fixture.proxy, 0, 2 * 250);
     name_means(hung_server(), proxy_port(fixture.proxy));
@@ -172,7 +172,7 @@ Test(addresses, of_which_the_one_of_use_is_slow_are_tried_again_with_more_time)
 
 /* --- an address at which nobody is admitted for now --- */
 
-Test(addresses, the_first_of_which_is_a_server_that_is_full_cost_no_call)
+Test(addresses, the_first_of_which_is_a_full_server_cost_no_call)
 {
     raw(redis, "CONFIG SET maxclients 1");
     name_means(other->port, fixture.server->port);
@@ -198,7 +198,7 @@ Test(addresses, of_a_replica_and_a_master_mean_the_master)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
-Test(addresses, of_a_replica_and_a_master_mean_the_master_for_subscribers_too)
+Test(addresses, of_a_replica_and_a_master_subscribe_at_the_master)
 {
     hlk_lock *held = held_by_bystander(bystander(), "t", 0);
     become_replica(redis);
@@ -247,7 +247,7 @@ Test(addresses, of_replicas_only_are_used_as_they_are)
 }
 
 /* The master is silent, and both rounds have found that. */
-Test(addresses, of_a_replica_and_of_silence_mean_the_replica_in_the_end)
+Test(addresses, of_a_replica_and_of_silence_mean_the_replica)
 {
     become_replica(redis);
     name_means(other->port, hung_server());

@@ -88,7 +88,7 @@ Test(clock_step, is_the_servers_and_not_ours)
 
 /* --- forward */
 
-Test(clock_step, forward_lets_two_hold_until_the_next_renewal_tells_the_first)
+Test(clock_step, forward_lets_two_hold_until_the_next_renewal)
 {
     hlk_client *client = open_with_watchdog();
     hlk_lock *lock = held_and_renewed(client);
@@ -181,7 +181,7 @@ Test(clock_step, backward_costs_a_renewed_hold_nothing)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
-Test(clock_step, backward_makes_no_grant_longer_and_lets_nobody_come_first)
+Test(clock_step, backward_makes_no_grant_longer_and_keeps_the_order)
 {
     hlk_client *client = open_with_watchdog(), *others[2] = { bystander(), bystander() };
     hlk_lock *lock = held_and_renewed(client), *theirs[2];
@@ -224,7 +224,7 @@ static void is_told_when_it_is_back(hlk_lock *lock)
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
 }
 
-Test(clock_step, backward_makes_a_lease_longer_in_redis_and_not_for_its_holder)
+Test(clock_step, backward_makes_a_lease_longer_in_redis_alone)
 {
     hlk_lock *lock = held_and_cut_off();
     hlk_lock *theirs = fixture_lock(bystander(), "t", NULL);
@@ -258,7 +258,7 @@ Test(clock_step, that_is_2_percent_fast_leaves_the_whole_notice)
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK, "%s", hlk_last_error());
 }
 
-Test(clock_step, that_is_twice_as_fast_gives_the_lock_away_while_it_is_held)
+Test(clock_step, that_is_twice_as_fast_gives_a_held_lock_away)
 {
     run_faster(1000000);
     hlk_lock *lock = held_and_cut_off();

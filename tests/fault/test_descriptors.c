@@ -180,7 +180,7 @@ Test(descriptors, that_are_asked_for_by_a_caller_are_refused_by_name)
 
 /* --- reconnecting */
 
-Test(descriptors, that_are_missing_for_a_reconnect_cost_what_the_lease_does_not_cover)
+Test(descriptors, missing_for_a_reconnect_cost_only_short_leases)
 {
     hlk_client *client = open_short(LEASE_MS), *patient = open_short(30000);
     hlk_lock *lock = fixture_lock(client, "t", NULL), *kept = fixture_lock(patient, "t-kept", NULL);

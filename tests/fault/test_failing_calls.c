@@ -95,7 +95,7 @@ Test(lack, of_one_thing_at_each_place_is_an_answer)
     at_each_place(0);
 }
 
-Test(lack, of_one_thing_at_each_place_is_an_answer_to_one_who_dispatches)
+Test(lack, of_one_thing_at_each_place_is_answered_in_dispatch)
 {
     at_each_place(HLK_OPEN_DISPATCH);
 }

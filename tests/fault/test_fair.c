@@ -143,8 +143,8 @@ EVERY_LATE_SCENE(revives_nothing, AFTER_RELEASE, false)
 EVERY_LATE_SCENE(revives_nothing_alone, AFTER_RELEASE, true)
 EVERY_LATE_SCENE(touches_nobody_else, THEIRS, false)
 EVERY_LATE_SCENE(touches_nobody_else_alone, THEIRS, true)
-EVERY_LATE_SCENE(touches_no_next_hold_of_the_same_client, OURS, false)
-EVERY_LATE_SCENE(touches_no_next_hold_of_the_same_client_alone, OURS, true)
+EVERY_LATE_SCENE(spares_its_clients_next_hold, OURS, false)
+EVERY_LATE_SCENE(spares_its_clients_next_hold_alone, OURS, true)
 
 /* --- no memory: the n-th allocation fails. Also for calls of a thread, which need a thread handle */
 
@@ -188,7 +188,7 @@ Test(fair_memory, that_is_short_leaves_nothing_held_or_queued)
 }
 
 /* A wait that ends removes its ticket from the queue, also when every allocation fails. */
-Test(fair_memory, that_is_short_at_the_end_of_a_wait_leaves_no_ticket)
+Test(fair_memory, that_is_short_when_a_wait_ends_leaves_no_ticket)
 {
     struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;

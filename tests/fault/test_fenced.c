@@ -99,14 +99,14 @@ static void stopped_past_its_lease(bool compares)
     raw(fixture.redis, "DEL redisson_lock_token:{t}");
 }
 
-Test(fenced, late_write_of_a_stopped_holder_is_refused_by_a_resource_that_compares_tokens, .disabled = STAGE_UNDER_TSAN)
+Test(fenced, late_write_is_refused_where_tokens_are_compared, .disabled = STAGE_UNDER_TSAN)
 {
     stopped_past_its_lease(true);
     cr_assert(!resource->late_wrote);
     cr_assert_eq(atomic_load(&resource->value), 2);
 }
 
-Test(fenced, late_write_of_a_stopped_holder_happens_where_nobody_compares, .disabled = STAGE_UNDER_TSAN)
+Test(fenced, late_write_happens_where_tokens_are_not_compared, .disabled = STAGE_UNDER_TSAN)
 {
     stopped_past_its_lease(false);
     cr_assert(resource->late_wrote);

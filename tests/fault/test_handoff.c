@@ -176,18 +176,18 @@ static void stopped(const int64_t *lease_ms, int64_t over_ms)
     history_destroy(history);
 }
 
-Test(handoff, to_a_waiter_that_is_stopped_is_over_after_5_s_and_never_believed, .disabled = STAGE_UNDER_TSAN)
+Test(handoff, to_a_stopped_waiter_ends_after_5_s_never_believed, .disabled = STAGE_UNDER_TSAN)
 {
     stopped(NULL, G_MS);
 }
 
-Test(handoff, to_a_waiter_that_is_stopped_past_its_fixed_lease_is_over_with_that, .disabled = STAGE_UNDER_TSAN)
+Test(handoff, to_a_stopped_waiter_ends_with_its_fixed_lease, .disabled = STAGE_UNDER_TSAN)
 {
     stopped((const int64_t[]){ 1200, 0 }, 1200);
 }
 
 /* G for each, not G for each position before */
-Test(handoff, to_two_waiters_that_are_stopped_costs_the_third_two_grants, .disabled = STAGE_UNDER_TSAN)
+Test(handoff, to_two_stopped_waiters_costs_the_third_two_grants, .disabled = STAGE_UNDER_TSAN)
 {
     struct history *history = history_create(64);
     struct waiter *waiters = waiters_fork(3, "t", NULL, history);
@@ -217,7 +217,7 @@ Test(handoff, to_two_waiters_that_are_stopped_costs_the_third_two_grants, .disab
 }
 
 /* A plain client's release grants it the lock without a token. */
-Test(handoff, to_a_fenced_waiter_that_is_stopped_costs_a_plain_one_no_more, .disabled = STAGE_UNDER_TSAN)
+Test(handoff, to_a_stopped_fenced_waiter_costs_the_next_no_more, .disabled = STAGE_UNDER_TSAN)
 {
     struct history *history = history_create(64);
     struct waiter *waiters = waiters_fork(2, "t", NULL, history);

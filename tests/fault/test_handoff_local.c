@@ -76,7 +76,7 @@ static void player_start(struct player *p)
     pthread_attr_destroy(&small);
 }
 
-Test(handoff_local, of_1000_threads_is_one_ticket_in_the_queue_and_first_come_first_served)
+Test(handoff_local, of_1000_threads_needs_one_ticket_and_keeps_order)
 {
     enum { THREADS = 1000 };
     static struct player players[THREADS];

@@ -145,7 +145,7 @@ Test(handoff_read, ends_with_the_client)
 }
 
 /* The connection breaks while a waiter reads it. */
-Test(handoff_read, of_a_connection_that_breaks_goes_on_by_the_next_one)
+Test(handoff_read, of_a_broken_connection_goes_on_by_the_next_one)
 {
     struct scenario s;
     set(&s, 0);

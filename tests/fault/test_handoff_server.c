@@ -68,7 +68,7 @@ static void have_their_turns(struct queue *q, int64_t released_at_ms)
     cr_assert_eq(in_queue(), 0);
 }
 
-Test(handoff_server, that_comes_back_with_its_data_serves_its_queue_in_order)
+Test(handoff_server, that_returns_with_data_serves_its_queue_in_order)
 {
     struct queue q;
     line_up(&q);
@@ -82,7 +82,7 @@ Test(handoff_server, that_comes_back_with_its_data_serves_its_queue_in_order)
 }
 
 /* In the order in which they send. */
-Test(handoff_server, that_comes_back_without_its_data_serves_each_waiter_once)
+Test(handoff_server, that_comes_back_empty_serves_each_waiter_once)
 {
     struct queue q;
     line_up(&q);

@@ -33,7 +33,7 @@ static const char *member_of(const char *name)
 
 /* Does what a release does (include_pass.lua), but floods the subscriber in the same script, so the server disconnects
  * it before the grant is in its buffer. */
-Test(handoff_wire, grant_that_a_flooded_subscriber_never_saw_is_found_by_asking)
+Test(handoff_wire, grant_that_a_flood_swallows_is_found_by_asking)
 {
     enum { FLOOD = 256 * 1024 };
     hlk_client *client = fixture_open(NULL);
@@ -67,7 +67,7 @@ Test(handoff_wire, grant_that_a_flooded_subscriber_never_saw_is_found_by_asking)
 }
 
 /* The subscriber connection is silent, while the command connection works. */
-Test(handoff_proxied, grant_to_a_silent_subscriber_is_found_before_it_is_over)
+Test(handoff_proxied, grant_to_a_silent_subscriber_is_found_in_time)
 {
     hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
     hlk_client *client = fixture_open(NULL);
@@ -114,7 +114,7 @@ static void tell_and_wait(hlk_client *client)
 }
 
 /* It holds t2 and waits for t. */
-Test(handoff_wire, inbox_messages_that_are_none_of_ours_change_nothing)
+Test(handoff_wire, inbox_messages_that_are_not_ours_change_nothing)
 {
     static const char *const messages[] = { "",
                                             "x",
@@ -159,7 +159,7 @@ Test(handoff_wire, inbox_messages_that_are_none_of_ours_change_nothing)
 }
 
 /* For the lock of this wait, but with the hold id of another one. The waiter behind it gets the lock. */
-Test(handoff_wire, grant_for_a_hold_that_nobody_knows_goes_to_the_next)
+Test(handoff_wire, grant_for_an_unknown_hold_goes_to_the_next)
 {
     hlk_client *client = fixture_open(NULL);
     raw(fixture.redis, "HSET t %s:4711 1", hlk_client_id(client));
@@ -177,7 +177,7 @@ Test(handoff_wire, grant_for_a_hold_that_nobody_knows_goes_to_the_next)
 
 /* The release is repeated for as long as the ticket may last, not only for the lease that was never acquired. (Found by
  * the soak test.) */
-Test(handoff_proxied, wait_that_was_given_up_leaves_no_ticket_however_long_the_server_was_away)
+Test(handoff_proxied, wait_given_up_leaves_no_ticket_after_any_outage)
 {
     enum { SHORT_MS = 200 };
     hlk_client *client = fixture_open(NULL);

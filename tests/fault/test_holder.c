@@ -165,7 +165,7 @@ Test(holder, stopped_past_its_lease_is_told_and_touches_nobody, .disabled = STAG
 }
 
 /* No other client wanted it. It is lost and free all the same. */
-Test(holder, stopped_past_its_lease_with_nobody_waiting_has_lost_it_too, .disabled = STAGE_UNDER_TSAN)
+Test(holder, stopped_past_its_lease_loses_it_without_waiters, .disabled = STAGE_UNDER_TSAN)
 {
     struct holder holder = holder_start("t");
     holder_stop(&holder);

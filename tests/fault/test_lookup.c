@@ -64,7 +64,7 @@ static hlk_client *open_lazily(int64_t reconnect_timeout_ms)
 
 enum { SLACK_MS = 700 };
 
-Test(lookup, that_hangs_holds_open_no_longer_than_reconnect_timeout)
+Test(lookup, that_hangs_ends_open_at_the_reconnect_timeout)
 {
     struct hlk_client_opts opts = fault_opts();
     hlk_client *client;

@@ -175,7 +175,7 @@ static enum hlk_status act_wait_without_message(struct memory_task *t)
     return status == HLK_TIMEOUT && t->later ? HLK_E_NOMEM : status;
 }
 
-Test(memory, that_is_short_in_a_wait_for_a_lock_that_is_free_by_now)
+Test(memory, that_is_short_in_a_wait_for_a_lock_since_freed)
 {
     memory_for_every_step(
         &(struct memory_kind){ memory_before_wait, act_wait_without_message, memory_after_acquire, 4 });

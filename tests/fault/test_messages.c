@@ -30,7 +30,7 @@ static hlk_client *open_with(int64_t reply_timeout_ms)
 
 enum { TTL_MS = 500, POLL_MS = 20 };
 
-Test(messages, that_are_all_dropped_make_a_wait_as_long_as_the_ttl)
+Test(messages, that_are_dropped_make_a_wait_as_long_as_the_ttl)
 {
     hlk_client *client = open_with(3000), *other = bystander();
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -52,7 +52,7 @@ Test(messages, that_are_all_dropped_make_a_wait_as_long_as_the_ttl)
     cr_assert_geq(proxy_messages(fixture.proxy), 1u, "there was something to drop");
 }
 
-Test(messages, that_are_all_dropped_do_not_end_a_timed_wait_early_or_late)
+Test(messages, that_are_dropped_end_no_timed_wait_early_or_late)
 {
     hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
     hlk_client *client = open_with(3000);
@@ -70,7 +70,7 @@ Test(messages, that_are_all_dropped_do_not_end_a_timed_wait_early_or_late)
 /* --- the subscription comes late */
 
 /* asks A1 redisson 1763, literally: 5 s. Released before any subscription; the holder's ttl would last 30 s more. */
-Test(messages, whose_subscription_is_confirmed_5_s_late_are_not_missed)
+Test(messages, whose_subscription_is_5_s_late_are_not_missed)
 {
     hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
     hlk_client *client = open_with(3000);
@@ -96,7 +96,7 @@ Test(messages, whose_subscription_is_confirmed_5_s_late_are_not_missed)
 /* --- the subscriber falls silent */
 
 /* While there are subscriptions, a ping is sent each second. After two without reply the connection is replaced. */
-Test(messages, of_a_subscriber_that_fell_silent_come_by_a_new_one_within_4_s)
+Test(messages, of_a_silent_subscriber_come_by_a_new_one_in_4_s)
 {
     hlk_lock *theirs = held_by_bystander(bystander(), "t", 0);
     hlk_client *client = open_with(3000);
@@ -118,7 +118,7 @@ Test(messages, of_a_subscriber_that_fell_silent_come_by_a_new_one_within_4_s)
 }
 
 /* A wait whose subscription always fails still ends by the ttl: messages are only hints. */
-Test(messages, that_cannot_be_subscribed_to_make_a_wait_as_long_as_the_ttl)
+Test(messages, whose_subscription_fails_make_a_wait_last_the_ttl)
 {
     hlk_lock *theirs = held_by_bystander(bystander(), "t", TTL_MS);
     hlk_client *client = open_with(REPLY_MS);
@@ -138,7 +138,7 @@ static bool is_busy_with_a_script(void)
 }
 
 /* The server runs a long script meanwhile and refuses the subscription. The wait goes on. */
-Test(messages, whose_subscription_is_refused_for_a_while_are_heard)
+Test(messages, whose_subscription_is_refused_at_first_are_heard)
 {
     hlk_client *client = open_with(3000);
     hlk_lock *theirs = held_by_bystander(bystander(), "t", 0), *lock = fixture_lock(client, "t", NULL);
@@ -174,7 +174,7 @@ static int64_t published(redisContext *everything)
     return n;
 }
 
-Test(messages, are_not_sent_for_somebody_who_listens_to_everything)
+Test(messages, are_not_sent_for_a_listener_to_everything)
 {
     redisContext *everything = raw_open(fixture.server);
     hlk_client *clients[2] = { open_with(3000), open_with(3000) };
@@ -249,7 +249,7 @@ static void tell_slowly(const struct hlk_event *event, void *ctx)
 
 /* The release of a lost hold waits until the loss was reported. A late grant of it must not send the release
  * earlier. */
-Test(messages, of_a_grant_that_come_after_the_loss_do_not_free_it_before_it_was_told)
+Test(messages, of_a_late_grant_free_no_hold_before_a_loss_is_told)
 {
     char text[320];
     struct hlk_client_opts opts = fault_opts();

@@ -108,7 +108,7 @@ static hlk_lock *held_there(const char *name)
     return lock;
 }
 
-Test(moved, the_subscriber_follows_and_a_waiter_is_handed_the_lock)
+Test(moved, the_subscriber_follows_and_a_waiter_gets_the_lock)
 {
     hlk_client *client = open_patient();
     hlk_lock *lock = fixture_lock(client, "t", NULL), *asks = fixture_lock(client, "ta", NULL);
@@ -127,7 +127,7 @@ Test(moved, the_subscriber_follows_and_a_waiter_is_handed_the_lock)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
-Test(moved, a_replica_that_stays_one_is_not_dialled_all_the_time)
+Test(moved, a_lasting_replica_is_not_dialled_all_the_time)
 {
     hlk_client *client = open_patient();
     hlk_lock *lock = fixture_lock(client, "t", NULL);

@@ -145,7 +145,7 @@ static void start_proxied(void)
 
 TestSuite(partition, .init = start_proxied, .fini = fixture_end, .timeout = 90);
 
-Test(partition, by_a_black_hole_tells_the_loss_before_anybody_else_has_it)
+Test(partition, by_a_black_hole_tells_a_loss_before_a_new_hold)
 {
     partitions(&(struct net){ freeze, thaw, fixture_open }, 3);
 }
@@ -199,12 +199,12 @@ static hlk_client *open_apart(const struct hlk_client_opts *opts)
 }
 
 /* asks A3 redisson 3636, 3187: 1000 runs, with the three rounds above. */
-Test(partition_apart, by_a_pulled_cable_tells_the_loss_before_anybody_else_has_it)
+Test(partition_apart, by_a_pulled_cable_tells_a_loss_before_a_new_hold)
 {
     partitions(&(struct net){ pull_cable, plug_in, open_apart }, 4);
 }
 
-Test(partition_apart, that_loses_answers_alone_tells_the_loss_before_anybody_else_has_it)
+Test(partition_apart, of_answers_alone_tells_a_loss_before_a_new_hold)
 {
     partitions(&(struct net){ lose_answers, lose_no_answers, open_apart }, 3);
 }
@@ -222,7 +222,7 @@ static int subscribers_port(void)
 
 /* Two pings one second apart, a new connection, and the command after its confirmation: before the grant (5 s) is
  * over. */
-Test(partition_apart, of_the_subscriber_alone_delays_a_grant_by_two_pings)
+Test(partition_apart, of_the_subscriber_alone_delays_grants_by_two_pings)
 {
     enum { ROUNDS = 3, FOUND_MS = 4500 };
     hlk_client *client = open_apart(NULL);

@@ -175,7 +175,7 @@ static void kill_one(pid_t *pid)
     *pid = 0;
 }
 
-Test(permits, of_processes_that_die_come_back_and_no_more_than_there_are)
+Test(permits, of_dying_processes_come_back_but_never_too_many)
 {
     pid_t pids[PROCESSES];
     unsigned drawn = 7;

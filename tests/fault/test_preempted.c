@@ -58,7 +58,7 @@ static struct hlk_acquire_opts fixed(int64_t lease_ms)
 }
 
 /* Its owner's other thread acquires by a grant. The local queue is woken by the grant and by that call's return. */
-Test(preempted, async_call_that_nests_is_woken_twice_and_nests_once)
+Test(preempted, nesting_async_call_woken_twice_nests_once)
 {
     static struct done done;
     hlk_client *client = fixture_open(NULL);
@@ -85,7 +85,7 @@ Test(preempted, async_call_that_nests_is_woken_twice_and_nests_once)
 
 /* Two threads of an owner: the inner release is about to write its count when the other thread makes the last release
  * and acquires again. */
-Test(preempted, inner_release_loses_nothing_when_its_owner_holds_anew)
+Test(preempted, inner_release_loses_nothing_of_its_owners_new_hold)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
@@ -127,7 +127,7 @@ static void *nests_cancelled(void *arg)
 /* A nested call of one owner fails while another owner has acquired and its completion is pending. That owner's next
  * call nests, and must complete after its first. (The lock must be passed on within 5 ms; otherwise this shows
  * nothing.) */
-Test(preempted, async_call_that_fails_to_nest_lets_nobody_complete_before_its_turn)
+Test(preempted, failing_nested_call_keeps_the_order_of_completions)
 {
     static struct call failing;
     static atomic_int first, second;

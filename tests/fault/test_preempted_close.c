@@ -265,7 +265,7 @@ Test(preempted_close, async_release_completes_before_close_returns)
     expect_completion_before_close_returns(0);
 }
 
-Test(preempted_close, async_release_of_a_dispatching_client_completes_before_close_returns)
+Test(preempted_close, dispatched_release_completes_before_close_returns)
 {
     expect_completion_before_close_returns(HLK_OPEN_DISPATCH);
 }

@@ -86,12 +86,12 @@ Test(preempted_quorum, retake_does_not_begin_after_a_release_hash)
     release_beside(BEFORE_RETAKE, HLK_QUORUM_HASH);
 }
 
-Test(preempted_quorum, release_comes_behind_a_retake_that_has_begun_string)
+Test(preempted_quorum, release_comes_after_a_retake_that_has_begun_string)
 {
     release_beside(BEFORE_SEND, HLK_QUORUM_STRING);
 }
 
-Test(preempted_quorum, release_comes_behind_a_retake_that_has_begun_hash)
+Test(preempted_quorum, release_comes_after_a_retake_that_has_begun_hash)
 {
     release_beside(BEFORE_SEND, HLK_QUORUM_HASH);
 }

@@ -31,7 +31,7 @@ static void *waits(void *semaphore)
 
 /* It waits alone, so its ticket has to be ended, too: else the line stands for ever. A release is passed on only for
  * 5 ms, so that on a busy machine some of the rounds pass nothing. */
-Test(preempted_semaphore, gives_back_what_comes_while_it_leaves_and_ends_its_ticket)
+Test(preempted_semaphore, leaving_gives_back_what_comes_and_ends_its_ticket)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_semaphore *semaphore = hlk_semaphore_create(client, "t");

@@ -116,14 +116,14 @@ Test(quorum_safety, a_masters_clock_that_jumps_lets_two_hold)
     b_holds_too();
 }
 
-Test(quorum_safety, a_master_that_restarts_empty_and_counts_at_once_lets_two_hold)
+Test(quorum_safety, an_emptied_master_counting_at_once_lets_two_hold)
 {
     begin(-1, 0);
     server_restart(masters[JUMPS], false);
     b_holds_too(); /* when B is connected again */
 }
 
-Test(quorum_safety, a_master_that_restarts_empty_is_kept_out_until_the_hold_is_over)
+Test(quorum_safety, an_emptied_master_is_kept_out_until_the_hold_ends)
 {
     begin(TTL_MS, -1);
     int64_t until = hlk_quorum_held_until(a);
@@ -137,7 +137,7 @@ Test(quorum_safety, a_master_that_restarts_empty_is_kept_out_until_the_hold_is_o
 }
 
 /* A client that did not know the master before goes by its uptime. */
-Test(quorum_safety, a_master_that_restarts_empty_is_kept_out_by_new_clients_too)
+Test(quorum_safety, an_emptied_master_is_kept_out_by_new_clients_too)
 {
     begin(TTL_MS, -1);
     int64_t until = hlk_quorum_held_until(a);
@@ -171,7 +171,7 @@ static void hold_stand_still_and_write(int to_parent)
     _exit(hlk_quorum_left_ms(q) == 0 && hlk_quorum_is_lost(q) ? 0 : 3);
 }
 
-Test(quorum_safety, a_holder_that_stands_still_writes_beside_the_next_one,
+Test(quorum_safety, a_holder_that_stands_still_writes_beside_the_next,
      .disabled = STAGE_UNDER_TSAN || STAGE_UNDER_ASAN) /* the child of a process with threads allocates */
 {
     int fds[2], status;

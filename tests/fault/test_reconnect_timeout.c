@@ -125,7 +125,7 @@ Test(reconnect_timeout, of_completions_in_queue_is_that_of_each)
 }
 
 /* They have waited longer than their reconnect timeout when the server goes away. */
-Test(reconnect_timeout, of_those_who_wait_counts_from_the_loss_of_the_server)
+Test(reconnect_timeout, of_waiters_counts_from_the_loss_of_the_server)
 {
     hlk_client *client = open_patient();
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -146,7 +146,7 @@ Test(reconnect_timeout, of_those_who_wait_counts_from_the_loss_of_the_server)
     server_comes();
 }
 
-Test(reconnect_timeout, with_a_server_that_refuses_does_not_add_up_in_queue)
+Test(reconnect_timeout, at_a_refusing_server_does_not_add_up_in_the_queue)
 {
     hlk_client *client = open_patient();
     hlk_lock *lock = fixture_lock(client, "t", NULL);

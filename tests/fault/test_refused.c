@@ -189,7 +189,7 @@ Test(refused, until_its_deadline_a_raise_is_told_why)
     refuse_raises(raises_blocked);
 }
 
-Test(refused, until_its_deadline_a_raise_by_completion_is_told_why)
+Test(refused, until_its_deadline_an_async_raise_is_told_why)
 {
     refuse_raises(acquire_async_with);
 }
@@ -267,7 +267,7 @@ Test(refused, a_semaphores_release_is_unsure_and_is_done_once)
     cr_assert_eq(raw_int(fixture.redis, "GETDEL t"), 5);
 }
 
-Test(refused, a_release_without_a_thread_is_told_why_when_its_lease_is_over)
+Test(refused, an_async_release_is_told_why_when_its_lease_ends)
 {
     static struct completion completion;
     struct hlk_client_opts opts = fault_opts();
@@ -321,13 +321,13 @@ static void try_behind_its_own_end(const char *name, int kind)
     cr_assert_eq(actor_end(trier), HLK_OK, "%s", hlk_last_error());
 }
 
-Test(refused, behind_its_own_end_a_try_is_busy_and_asks_now_and_then)
+Test(refused, behind_its_own_end_a_try_is_busy_and_rarely_asks)
 {
     try_behind_its_own_end("t", HLK_LOCK_PLAIN);
     try_behind_its_own_end("t2", HLK_LOCK_FAIR);
 }
 
-Test(refused, behind_its_own_end_a_completion_is_busy_and_asks_now_and_then)
+Test(refused, behind_its_own_end_an_async_try_also_rarely_asks)
 {
     static struct completion released, tried;
     hlk_client *client = open_for_tries();

@@ -215,7 +215,7 @@ Test(replies, of_a_release_that_is_lost_are_asked_for_again)
 }
 
 /* Acquiring after an unsure release settles it first: the release of the old hold does not affect the new one. */
-Test(replies, of_a_release_that_is_lost_do_not_hinder_the_next_acquire)
+Test(replies, of_a_release_that_is_lost_hinder_no_next_acquire)
 {
     struct scenario s = { .lease_ms = 0 };
     scenario_begin(&s, BLOCKING, 0);

@@ -83,7 +83,7 @@ static void assert_not_known(hlk_lock *lock, const char *name, enum hlk_status s
     cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER, "that is all there is to know");
 }
 
-Test(restart, that_forgot_the_hold_makes_a_release_unsure_and_tells_it)
+Test(restart, that_forgot_the_hold_makes_a_release_unsure)
 {
     hlk_client *client = open_patient();
     for (int i = 0; i < KINDS; i++) {
@@ -152,7 +152,7 @@ Test(restart, that_forgot_the_hold_makes_a_completion_unsure)
 }
 
 /* The holder believed in it until then. The new holder has it already. */
-Test(restart, that_forgot_the_hold_is_told_when_somebody_else_has_it)
+Test(restart, that_forgot_the_hold_is_told_after_a_new_holder)
 {
     for (int i = 0; i < KINDS; i++) {
         hlk_client *client = open_patient(), *other = open_patient();

@@ -79,7 +79,7 @@ static void assert_lost(hlk_lock *lock)
 
 /* --- is stopped */
 
-Test(server, that_stands_still_for_less_than_the_lease_costs_no_hold)
+Test(server, that_stands_still_within_the_lease_costs_no_hold)
 {
     hlk_lock *lock = held(open_with(LONG_MS, RECONNECT_MS), "t");
     server_pause(fixture.server);
@@ -93,7 +93,7 @@ Test(server, that_stands_still_for_less_than_the_lease_costs_no_hold)
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0u);
 }
 
-Test(server, that_stands_still_for_longer_than_the_lease_costs_the_hold_and_it_is_told)
+Test(server, that_stands_still_past_the_lease_is_told_as_a_loss)
 {
     hlk_client *client = open_with(LEASE_MS, RECONNECT_MS);
     hlk_lock *lock = held(client, "t"), *second = held(client, "t2");
@@ -133,7 +133,7 @@ Test(server, that_stands_still_holds_nobody_beyond_a_deadline)
 }
 
 /* A try of a nested hold does not wait longer either. */
-Test(server, that_stands_still_holds_no_nested_try_beyond_reply_ms)
+Test(server, that_stands_still_holds_no_nested_try_for_long)
 {
     hlk_client *client = open_with(LEASE_MS, RECONNECT_MS);
     struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
@@ -155,7 +155,7 @@ Test(server, that_stands_still_holds_no_nested_try_beyond_reply_ms)
 /* --- dies */
 
 /* (c): it cannot be prevented, but is reported with the next renewal at the latest: the lock is lost with the data. */
-Test(server, that_comes_back_empty_has_lost_the_hold_and_it_is_told_before_its_lease_is_over)
+Test(server, that_comes_back_empty_is_told_as_a_loss_at_renewal)
 {
     enum { SLOW_MS = 6000 };
     hlk_client *client = open_with(SLOW_MS, RECONNECT_MS);
@@ -203,7 +203,7 @@ Test(server_durable, that_comes_back_with_its_data_has_kept_the_hold)
     cr_assert_geq(fixture_counters(client).reconnects, 1u);
 }
 
-Test(server_durable, that_comes_back_with_its_data_wakes_waiters_by_message_as_before)
+Test(server_durable, that_comes_back_with_its_data_still_wakes_waiters)
 {
     hlk_client *holder = open_with(30000, RECONNECT_MS), *client = open_with(30000, RECONNECT_MS);
     hlk_lock *theirs = held(holder, "t");
@@ -241,7 +241,7 @@ Test(server_durable, that_dies_before_a_release_gets_it_when_it_is_back)
     }
 }
 
-Test(server, that_stays_away_ends_waits_when_reconnect_timeout_is_over_and_not_before)
+Test(server, that_stays_away_ends_waits_at_reconnect_timeout)
 {
     enum { PATIENT_MS = 700 };
     hlk_client *client = open_with(30000, PATIENT_MS), *stubborn = open_with(30000, -1);
@@ -280,7 +280,7 @@ static void *flush_scripts(void *stop)
 }
 
 /* asks A4 redisson 3.48: between any two calls, and within each */
-Test(server, that_forgets_its_scripts_all_the_time_is_not_noticed)
+Test(server, that_keeps_forgetting_its_scripts_is_not_noticed)
 {
     atomic_bool stop = false;
     pthread_t flusher;
@@ -369,20 +369,20 @@ static void thrown_out(const char *type)
     history_destroy(history);
 }
 
-Test(server, that_throws_out_normal_clients_again_and_again_loses_no_hold_and_no_wait)
+Test(server, that_keeps_evicting_clients_loses_no_hold_or_wait)
 {
     thrown_out("normal");
 }
 
 /* asks A1 redisson 3.19 */
-Test(server, that_throws_out_subscribers_again_and_again_loses_no_wake_up)
+Test(server, that_keeps_evicting_subscribers_loses_no_wake_up)
 {
     thrown_out("pubsub");
 }
 
 /* --- is full */
 
-Test(server, that_is_full_refuses_to_acquire_and_still_lets_go_and_renews)
+Test(server, that_is_full_refuses_acquires_but_frees_and_renews)
 {
     hlk_client *client = open_with(LEASE_MS, 600), *other = open_with(LONG_MS, RECONNECT_MS);
     hlk_lock *lock = held(client, "t"), *second = fixture_lock(client, "t2", NULL);
@@ -407,7 +407,7 @@ Test(server, that_is_full_refuses_to_acquire_and_still_lets_go_and_renews)
 
 /* --- has a new password */
 
-Test(server_rights, with_a_new_password_keeps_connections_and_refuses_new_ones)
+Test(server_rights, with_a_new_password_refuses_new_connections_only)
 {
     hlk_client *client = open_with(LEASE_MS, RECONNECT_MS);
     hlk_lock *lock = held(client, "t"), *second = fixture_lock(client, "t2", NULL);

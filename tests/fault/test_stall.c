@@ -244,8 +244,8 @@ static void costs_a_shorter_lease(const struct stall *kind)
 EACH_WAY(of_a_moment_is_not_noticed, is_not_noticed)
 EACH_WAY(leaves_nothing_of_a_try, leaves_nothing_of_a_try)
 EACH_WAY(delays_a_release, delays_a_release)
-EACH_WAY(is_outlived_by_waits_and_long_leases, is_outlived)
-EACH_WAY(costs_a_shorter_lease_and_that_is_told, costs_a_shorter_lease)
+EACH_WAY(ends_no_wait_and_no_long_lease, is_outlived)
+EACH_WAY(ends_a_short_lease_and_says_so, costs_a_shorter_lease)
 
 /* --- a server that answers BUSY */
 
@@ -295,7 +295,7 @@ Test(stall, busy_script_is_ridden_out)
 
 /* A try was queued behind another thread's wait, and was then not answered itself. So far as is known, another client
  * holds the lock. HLK_TIMEOUT is for waits only. (Found by the soak test.) */
-Test(stall, one_try_behind_a_wait_is_never_told_that_its_time_is_over)
+Test(stall, one_try_behind_a_wait_never_ends_by_timeout)
 {
     struct hlk_client_opts opts = fault_opts();
     hlk_client *client = fixture_open(&opts);

@@ -115,7 +115,7 @@ BOTH(completes_in_the_order_of_the_calls)
 
 /* A nested hold does not wait: the same status as from the blocking call. If its lease must be raised, a command is
  * sent. */
-BOTH(nests_whatever_its_cancel_says_unless_it_has_to_ask)
+BOTH(nests_despite_its_cancel_unless_it_has_to_ask)
 {
     static struct done first, nested, raised;
     hlk_owner *owner = hlk_owner_create(client, "order");
@@ -153,7 +153,7 @@ static void release_and_acquire(hlk_lock *lock, enum hlk_status status, void *ct
 }
 
 /* Its owner was given back, so a new hold would have no holder. */
-BOTH(of_a_destroyed_handle_may_release_in_its_completion_and_not_acquire)
+BOTH(of_a_destroyed_handle_may_release_and_not_acquire)
 {
     static struct done acquired;
     hlk_owner *owner = hlk_owner_create(client, "order");
@@ -269,7 +269,7 @@ BOTH(shares_a_lock_with_threads)
     LOOP_UNTIL(raw_pttl(fixture.redis, "t") == -2);
 }
 
-BOTH(answers_closed_to_all_that_wait_when_the_client_is_closed)
+BOTH(answers_closed_to_all_that_wait_at_close)
 {
     enum { WAITS = 10 };
     static struct done done[WAITS];
@@ -322,7 +322,7 @@ BOTH(tells_a_loss_at_release)
 
 /* --- of one mode only */
 
-Test(async, release_of_a_threads_hold_may_be_left_to_the_background)
+Test(async, release_of_a_threads_hold_may_be_in_the_background)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -339,7 +339,7 @@ Test(async, release_of_a_threads_hold_may_be_left_to_the_background)
 }
 
 /* Also when its reconnect timeout ends within one of its pauses. */
-Test(async, a_wait_for_a_full_server_ends_when_its_reconnect_timeout_does)
+Test(async, a_wait_for_a_full_server_ends_by_reconnect_timeout)
 {
     static const int64_t timeouts_ms[] = { 500, 1300 };
     raw(fixture.redis, "CONFIG SET maxmemory 1");

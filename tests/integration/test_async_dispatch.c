@@ -8,7 +8,7 @@ static void start(void)
 
 TestSuite(dispatch, .init = start, .fini = fixture_end, .timeout = 90);
 
-Test(dispatch, the_descriptor_is_quiet_when_there_is_nothing_to_do_and_level_triggered)
+Test(dispatch, descriptor_is_level_triggered_and_quiet_when_idle)
 {
     static struct done done;
     hlk_client *client = open_for(true);
@@ -120,7 +120,7 @@ Test(dispatch, sends_a_batch_in_one_write)
 
 /* async.h: the holder's next acquire is sent after the release. The queue has another client's tombstone, so the
  * release cannot run in a batch and is sent again. */
-Test(dispatch, a_try_behind_a_release_has_the_lock_also_when_that_was_one_of_many)
+Test(dispatch, a_try_behind_a_release_in_a_batch_has_the_lock)
 {
     static struct done held[2], freed[2], again;
     hlk_client *client = open_for(true);

@@ -53,7 +53,7 @@ BOTH(that_raises_a_lease_ends_with_its_wait)
     hlk_owner_destroy(owner);
 }
 
-BOTH(that_raises_a_lease_and_is_answered_after_the_loss_is_lost)
+BOTH(a_raise_answered_after_the_loss_is_lost)
 {
     static struct done first, nested;
     hlk_owner *owner = hlk_owner_create(client, NULL);
@@ -69,8 +69,8 @@ BOTH(that_raises_a_lease_and_is_answered_after_the_loss_is_lost)
     hlk_owner_destroy(owner);
 }
 
-/* As nested.raise_in_doubt_of_a_hold_that_is_lost_leaves_nothing_held, with completions. */
-BOTH(that_raises_a_lease_in_doubt_and_loses_the_hold_leaves_nothing_held)
+/* As nested.raise_in_doubt_of_a_lost_hold_leaves_nothing_held, with completions. */
+BOTH(raise_in_doubt_of_a_lost_hold_leaves_nothing_held)
 {
     static struct done first, nested;
     hlk_owner *owner = hlk_owner_create(client, NULL);

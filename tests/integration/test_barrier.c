@@ -171,7 +171,7 @@ Test(barrier, is_used_again_after_it_was_broken)
 
 /* --- what is refused */
 
-Test(barrier, refuses_another_number_of_parties_while_somebody_waits)
+Test(barrier, refuses_another_number_of_parties_during_a_wait)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_barrier *three = barrier_make(client, 3, 0), *two = barrier_make(client, 2, 0);

@@ -149,7 +149,7 @@ Test(many, releases_wake_whoever_listens)
 }
 
 /* The user may not touch one of the names. The other locks of that command must not suffer. */
-Test(many, a_name_that_is_refused_keeps_no_other_from_its_lock)
+Test(many, a_refused_name_keeps_no_other_from_its_lock)
 {
     raw(fixture.redis, "ACL SETUSER few on >few ~t1* ~hasplock_queue:{t1* " ACL_CHANNELS " " ACL_COMMANDS);
     begin_as("few");

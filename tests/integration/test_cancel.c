@@ -161,7 +161,7 @@ Test(cancel, beside_a_release_gives_the_lock_or_leaves_it_free)
 }
 
 /* cancel.h: within milliseconds, also when the server hangs. It hangs here until the call has returned. */
-Test(cancel, ends_a_call_that_waits_for_an_answer_of_a_server_that_hangs)
+Test(cancel, ends_a_call_that_waits_for_a_hung_server)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 60000;
@@ -216,7 +216,7 @@ static void install(int signal, void (*handler)(int), int flags)
     sigaction(signal, &action, NULL);
 }
 
-Test(cancel, may_be_triggered_by_a_signal_handler_in_the_waiting_thread_itself)
+Test(cancel, may_be_triggered_by_the_waiters_own_signal_handler)
 {
     hlk_client *client = fixture_open(NULL);
     cancel = hlk_cancel_create(client);
@@ -296,7 +296,7 @@ Test(cancel_signal, a_handler_does_not_end_a_wait_that_did_not_ask)
 }
 
 /* Signals do not disturb calls that wait for a reply of the server, with or without the flag. */
-Test(cancel_signal, a_handler_does_not_disturb_calls_that_do_not_wait_for_a_lock)
+Test(cancel_signal, a_handler_disturbs_no_call_that_awaits_a_reply)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -317,7 +317,7 @@ Test(cancel_signal, a_handler_does_not_disturb_calls_that_do_not_wait_for_a_lock
 
 /* --- fork */
 
-Test(cancel, trigger_in_a_forked_child_does_nothing_to_the_parent)
+Test(cancel, trigger_in_a_forked_child_spares_the_parent)
 {
     hlk_client *client = fixture_open(NULL);
     cancel = hlk_cancel_create(client);

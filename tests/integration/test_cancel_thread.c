@@ -39,7 +39,7 @@ static void *extends_with_a_cancellation_pending(void *arg)
     return good ? lock : NULL;
 }
 
-Test(cancel_thread, leaves_the_next_thread_as_deaf_to_it_as_it_wants_to_be)
+Test(cancel_thread, leaves_the_next_thread_its_own_cancel_state)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.flags = HLK_OPEN_NO_SPIN;
@@ -62,7 +62,7 @@ Test(cancel_thread, leaves_the_next_thread_as_deaf_to_it_as_it_wants_to_be)
     hlk_owner_destroy(owner);
 }
 
-Test(cancel_thread_wire, of_a_thread_that_waits_for_an_answer_leaves_nothing)
+Test(cancel_thread_wire, of_a_thread_awaiting_an_answer_leaves_nothing)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 60000;

@@ -130,7 +130,7 @@ static int open_descriptors(void)
     return n;
 }
 
-Test(client, leaves_no_descriptor_and_no_thread_when_it_is_closed)
+Test(client, leaves_no_descriptor_or_thread_when_closed)
 {
     int tasks[64], fds = open_descriptors(), n = list_tasks_first(tasks, 64);
     for (int i = 0; i < 10; i++) {
@@ -170,7 +170,7 @@ Test(client, never_raises_sigpipe)
 
 /* --- two clients, many locks, many threads */
 
-Test(client, beside_a_second_one_of_the_same_process_is_another_holder)
+Test(client, beside_one_of_the_same_process_is_another_holder)
 {
     hlk_client *one = fixture_open(NULL), *two = fixture_open(NULL);
     hlk_lock *first = fixture_lock(one, "t", NULL), *second = fixture_lock(two, "t", NULL);

@@ -49,7 +49,7 @@ Test(client_close, sends_nothing_if_everything_was_answered)
 }
 
 /* The first attempt of each release gets NOSCRIPT: close waits for the second one too. */
-Test(client_close, releases_holds_although_the_server_has_forgotten_the_scripts)
+Test(client_close, releases_holds_when_the_server_forgot_the_scripts)
 {
     for (int i = 0; i < 50; i++) {
         hlk_client *client = fixture_open(NULL);

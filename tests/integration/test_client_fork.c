@@ -146,7 +146,7 @@ Test(client_fork, child_runs_no_completion_of_its_parents)
 }
 
 /* The child calls exit(), with its handlers and destructors. */
-Test(client_fork, child_that_exits_releases_nothing_and_sends_nothing)
+Test(client_fork, child_that_exits_releases_and_sends_nothing)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *held = fixture_lock(client, "t", NULL);
@@ -277,7 +277,7 @@ static _Noreturn void live_a_life_of_its_own(void)
 }
 
 /* The parent searches many locks whenever one of its threads ends, which happens all the time. (Found by an audit.) */
-Test(client_fork, while_threads_end_the_child_may_open_a_client_and_end_its_own_thread,
+Test(client_fork, child_may_open_a_client_while_parent_threads_end,
      .disabled = STAGE_UNDER_TSAN || STAGE_UNDER_ASAN)
 {
     enum { HELD = 300, FORKS = 60 };
@@ -310,7 +310,7 @@ Test(client_fork, while_threads_end_the_child_may_open_a_client_and_end_its_own_
 }
 
 /* client.h: exit without close: nothing is released, leases run out */
-Test(client_fork, process_that_exits_without_close_releases_nothing_and_its_lease_runs_out)
+Test(client_fork, process_that_exits_without_close_releases_nothing)
 {
     for (int how = 0; how < 3; how++) {
         pid_t child = fork();

@@ -122,7 +122,7 @@ Test(client_open, of_nobody_is_connect_and_names_the_endpoint)
     cr_assert_not_null(strstr(hlk_last_error(), "/no/such/socket"), "%s", hlk_last_error());
 }
 
-Test(client_open_wire, of_a_server_that_accepts_and_never_answers_is_connect)
+Test(client_open_wire, of_a_server_that_accepts_but_is_silent_is_connect)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reconnect_timeout_ms = 300;
@@ -218,7 +218,7 @@ static void assert_missed(const char *command)
 }
 
 /* asks A8 redisson 5439: a missing right is found when connecting, and named */
-Test(client_open, without_a_command_the_scripts_need_is_auth_and_names_it)
+Test(client_open, without_a_needed_command_is_auth_and_names_it)
 {
     static const char *const missing[] = { "exists",  "hexists",          "hkeys", "hgetall", "pttl",
                                            "pexpire", "zscore",           "hdel",  "del",     "zadd",
@@ -239,7 +239,7 @@ Test(client_open, without_a_command_the_scripts_need_is_auth_and_names_it)
 }
 
 /* HLK_OPEN_NO_PUBSUB */
-Test(client_open, without_pubsub_needs_no_right_to_it_and_makes_no_lock_that_subscribes)
+Test(client_open, without_pubsub_needs_no_right_but_limits_the_kinds)
 {
     struct hlk_client_opts opts = fixture_opts();
     struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;
@@ -264,7 +264,7 @@ Test(client_open, without_pubsub_needs_no_right_to_it_and_makes_no_lock_that_sub
 }
 
 /* docs/acl.md: a user with rights to only some keys may learn that only from the first call */
-Test(client_open, without_a_right_to_the_locks_key_or_channel_is_auth_at_the_first_call)
+Test(client_open, without_key_or_channel_rights_is_auth_when_called)
 {
     hlk_client *keyless = fixture_open_at(weak_user("~other* " ACL_CHANNELS " " ACL_COMMANDS), NULL);
     cr_assert_eq(hlk_lock_acquire(fixture_lock(keyless, "t", NULL), 500), HLK_E_AUTH);
@@ -283,7 +283,7 @@ Test(client_open, without_a_right_to_the_locks_key_or_channel_is_auth_at_the_fir
 }
 
 /* A user with only the line for plain locks */
-Test(client_open, without_the_rights_for_fair_locks_is_auth_and_names_their_line)
+Test(client_open, without_rights_for_fair_locks_names_their_line)
 {
     static const char *const rights[] = { ACL_KEYS " " ACL_CHANNELS " " ACL_COMMANDS, /* lacks keys and commands */
                                           "~* " ACL_CHANNELS " " ACL_COMMANDS };

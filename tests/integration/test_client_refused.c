@@ -68,7 +68,7 @@ Test(client_refused, while_a_script_runs_is_waited_for)
     redisFree(other);
 }
 
-Test(client_refused, while_it_is_full_of_clients_is_waited_for_and_is_no_wrong_password)
+Test(client_refused, when_full_is_waited_for_and_no_wrong_password)
 {
     raw(fixture.redis, "CONFIG SET maxclients 1");
     assert_rides_out("max number of clients");

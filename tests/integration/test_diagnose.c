@@ -150,7 +150,7 @@ Test(diagnose, is_content_with_the_rights_of_the_page)
 }
 
 /* Each right of the page is taken away, found, named alone, and granted by the line. */
-Test(diagnose, names_each_right_that_is_missing_and_its_line_grants_it)
+Test(diagnose, names_each_missing_right_and_a_line_to_grant_it)
 {
     static struct findings findings;
     static char rights[100][64];
@@ -178,7 +178,7 @@ Test(diagnose, names_each_right_that_is_missing_and_its_line_grants_it)
     cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), 0);
 }
 
-Test(diagnose, names_all_rights_of_a_user_that_has_none_and_locks_work_then)
+Test(diagnose, names_all_rights_that_a_user_without_any_needs)
 {
     static struct findings findings;
     struct hlk_client_opts opts = fixture_opts();
@@ -199,7 +199,7 @@ Test(diagnose, names_all_rights_of_a_user_that_has_none_and_locks_work_then)
     raw(fixture.redis, "DEL redisson_lock_token:{app:1}");
 }
 
-Test(diagnose, without_a_prefix_tries_no_keys_of_a_user_of_some_names)
+Test(diagnose, without_a_prefix_tries_no_keys_of_a_limited_user)
 {
     static struct findings findings;
     struct hlk_diagnose_opts opts = quick();

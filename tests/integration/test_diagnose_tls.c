@@ -44,7 +44,7 @@ static void diagnose_with_ca(void)
     cr_assert_eq(diagnose(certs_file(&fixture.server->certs, "ca.pem")), HLK_OK, "%s", hlk_last_error());
 }
 
-Test(diagnose_tls, names_the_version_and_warns_before_the_certificate_expires)
+Test(diagnose_tls, names_the_version_and_warns_before_a_cert_expires)
 {
     const struct certs *certs = &fixture.server->certs;
     diagnose_with_ca();

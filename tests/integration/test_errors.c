@@ -26,7 +26,7 @@ static const char *endpoint(void)
     return fixture.server->acl ? "127.0.0.1" : fixture.server->socket;
 }
 
-Test(errors, of_busy_names_operation_lock_endpoint_holder_and_ttl)
+Test(errors, of_busy_name_operation_lock_server_holder_and_ttl)
 {
     hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
     raw(fixture.redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
@@ -96,7 +96,7 @@ Test(errors, of_a_loss_name_lock_and_cause)
     assert_names("unknown to the server");
 }
 
-Test(errors, of_an_interrupted_wait_name_operation_lock_and_endpoint)
+Test(errors, of_interruption_name_operation_lock_and_server)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_cancel *cancel = hlk_cancel_create(client);
@@ -217,7 +217,7 @@ Test(errors, stay_until_the_next_call_that_is_not_ok)
 
 /* --- the table of codes */
 
-Test(status, names_and_texts_are_there_for_every_code_and_for_others)
+Test(status, names_and_texts_exist_for_every_code_and_others)
 {
     static const struct {
         enum hlk_status status;
@@ -317,7 +317,7 @@ Test(status, of_a_null_handle_says_why_it_was_not_made)
 
 /* Only the release's script is lost: the release is sent again, behind the try. Whether its reply is processed before
  * or after the try's, the try must not be BUSY because of the hold that is over. */
-Test(errors, of_a_forgotten_end_keep_no_try_of_the_same_process_from_the_lock)
+Test(errors, of_a_forgotten_release_make_no_try_of_ours_busy)
 {
     enum { ROUNDS = 200 };
     hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);

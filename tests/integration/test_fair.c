@@ -31,7 +31,7 @@ Test(fair, is_reentrant_and_leaves_nothing)
 }
 
 /* asks A5 redisson 3349 */
-Test(fair, that_nobody_waits_for_takes_two_commands_and_publishes_nothing)
+Test(fair, without_waiters_takes_two_commands_and_no_message)
 {
     hlk_lock *lock = fair_lock(fixture_open(NULL), "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK); /* the scripts are loaded now */
@@ -171,7 +171,7 @@ Test(fair, is_released_without_waiting)
 
 /* --- order */
 
-Test(fair, serves_threads_of_all_clients_in_the_order_they_came)
+Test(fair, serves_threads_of_all_clients_in_order_of_arrival)
 {
     enum { THREADS = 9, CLIENTS = 3 };
     hlk_client *clients[CLIENTS];
@@ -402,7 +402,7 @@ Test(fair, query_counts_tickets_in_the_queue)
 
 /* --- one name, two kinds of lock: a mistake, which is logged, and which leaves no waiter asleep */
 
-Test(fair, wakes_who_waits_for_it_as_a_plain_lock_and_tells_that)
+Test(fair, wakes_waiters_for_a_plain_lock_and_logs_the_mix)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
     hlk_lock *held = fair_lock(client, "t", NULL);
@@ -417,7 +417,7 @@ Test(fair, wakes_who_waits_for_it_as_a_plain_lock_and_tells_that)
     cr_assert_eq(actor_end(plain), HLK_OK);
 }
 
-Test(fair, behind_a_plain_lock_of_its_name_asks_each_5_s_and_tells_that)
+Test(fair, behind_a_plain_lock_asks_each_5_s_and_logs_the_mix)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
     hlk_lock *held = fixture_lock(client, "t", NULL);
@@ -437,7 +437,7 @@ Test(fair, behind_a_plain_lock_of_its_name_asks_each_5_s_and_tells_that)
 
 /* A plain lock of the same name in the same process has an entry of its own. (They exclude each other in Redis.
  * docs/protocol.md forbids two kinds on one name.) */
-Test(fair, does_not_share_what_a_process_knows_with_a_plain_lock)
+Test(fair, shares_no_process_state_with_a_plain_lock)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *fair = fair_lock(client, "t", NULL), *plain = fixture_lock(client, "t", NULL);

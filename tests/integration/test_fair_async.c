@@ -105,7 +105,7 @@ BOTH(a_held_lock_nests_and_raises_its_lease)
     hlk_owner_destroy(owner);
 }
 
-BOTH(calls_of_one_owner_have_one_place_and_share_the_hold)
+BOTH(calls_of_one_owner_share_one_place_and_one_hold)
 {
     static struct done one, two, three;
     hlk_owner *owner = hlk_owner_create(client, "order");
@@ -166,7 +166,7 @@ BOTH(waits_in_one_queue_with_those_who_block)
 
 /* The first command takes the ticket, whether the inbox is subscribed or not. So the order is that of the calls, and of
  * the hold ids. */
-BOTH(keeps_the_order_of_calls_made_while_its_subscriber_is_down)
+BOTH(keeps_calls_in_order_while_its_subscriber_is_down)
 {
     enum { WAITS = 50 };
     static struct done first, done[WAITS];
@@ -204,7 +204,7 @@ BOTH(keeps_the_order_of_calls_made_while_its_subscriber_is_down)
 }
 
 /* The lock becomes free at once, before the earlier waiters know it. */
-BOTH(does_not_pass_by_calls_made_before_while_its_subscriber_is_down)
+BOTH(passes_no_older_call_while_its_subscriber_is_down)
 {
     enum { WAITS = 30 };
     static struct done done[WAITS];
@@ -277,7 +277,7 @@ BOTH(a_wait_that_times_out_leaves_its_place)
     hlk_owner_destroy(owner);
 }
 
-BOTH(a_cancelled_wait_leaves_its_place_and_hands_a_call_on)
+BOTH(a_cancelled_wait_leaves_and_wakes_the_next)
 {
     static struct done first, second, late;
     hlk_owner *owner = hlk_owner_create(client, "order"), *other = hlk_owner_create(client, "other");
@@ -395,7 +395,7 @@ BOTH(keeps_its_place_when_its_subscriber_was_killed)
 }
 
 /* As if its release had been sent while an attempt of its acquire was in doubt. */
-BOTH(whose_hold_id_has_ended_waits_on_by_another_and_its_channel)
+BOTH(waits_on_by_a_new_hold_id_when_its_old_one_ended)
 {
     static struct done done;
     hlk_owner *owner = hlk_owner_create(client, "order");

@@ -164,7 +164,7 @@ Test(fair_wire, takes_its_ticket_before_its_inbox_is_confirmed)
     fixture_close(elsewhere);
 }
 
-Test(fair_wire, with_all_messages_dropped_ends_by_the_ttl_it_was_told)
+Test(fair_wire, with_messages_dropped_ends_by_the_ttl_it_was_told)
 {
     enum { THREADS = 3 };
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
@@ -207,7 +207,7 @@ Test(fair_wire, a_lost_reply_leaves_nothing)
     }
 }
 
-Test(fair_wire, a_wait_given_up_with_its_reply_lost_leaves_nothing_held_or_queued)
+Test(fair_wire, a_wait_given_up_unanswered_leaves_nothing_behind)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 200;
@@ -262,7 +262,7 @@ Test(fair, a_loss_is_found_out_by_the_release)
     cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
 }
 
-Test(fair, broken_goes_to_the_first_who_waits_and_its_holder_is_told)
+Test(fair, when_broken_goes_to_the_next_and_tells_its_holder)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
     hlk_lock *lock = fair_lock(client, "t", NULL);
@@ -277,7 +277,7 @@ Test(fair, broken_goes_to_the_first_who_waits_and_its_holder_is_told)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
-Test(fair, a_break_is_told_at_once_to_a_holder_whose_client_listens)
+Test(fair, a_break_is_told_at_once_to_a_listening_holder)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
     hlk_lock *lock = fair_lock(client, "t", NULL);

@@ -27,7 +27,7 @@ Test(fair_acquire, run_twice_is_run_once_and_raises_the_ttl)
     cr_assert_eq(raw_int(admin, "DBSIZE"), 1);
 }
 
-Test(fair_acquire, answers_ttl_and_holder_to_one_who_does_not_join_and_changes_nothing)
+Test(fair_acquire, tells_a_try_ttl_and_holder_and_changes_nothing)
 {
     try_acquire(30000, A);
     struct busy got = busy(try_acquire(60000, B));
@@ -108,7 +108,7 @@ Test(fair_acquire, tells_who_will_be_called_by_redissons)
 }
 
 /* Its waiters are in another queue, and other scripts wake them. */
-Test(fair_acquire, of_a_wait_that_polls_tells_that_others_wait_for_it_as_a_plain_lock)
+Test(fair_acquire, of_a_polling_wait_tells_of_waits_for_a_plain_lock)
 {
     try_acquire(30000, A);
     join(B);
@@ -126,7 +126,7 @@ Test(fair_acquire, of_a_wait_that_polls_tells_that_others_wait_for_it_as_a_plain
     cr_assert_eq(busy(join_polling(B)).mixed, 0);
 }
 
-Test(fair_acquire, lets_the_first_in_and_changes_nothing_of_the_others)
+Test(fair_acquire, lets_the_first_in_and_leaves_the_others_unchanged)
 {
     try_acquire(30000, A);
     join(B);
@@ -143,7 +143,7 @@ Test(fair_acquire, lets_the_first_in_and_changes_nothing_of_the_others)
     cr_assert_eq(score(JAVA), java);
 }
 
-Test(fair_acquire, leaves_no_key_but_the_lock_to_the_last_of_the_queue)
+Test(fair_acquire, by_the_last_of_the_queue_leaves_only_the_lock_key)
 {
     try_acquire(30000, A);
     join_for(B, 60000, 60000);
@@ -173,7 +173,7 @@ Test(fair_acquire, of_a_free_lock_is_the_first_ones_when_another_asks)
     redisFree(c);
 }
 
-Test(fair_acquire, of_a_free_lock_takes_a_ticket_behind_the_one_that_has_it_now)
+Test(fair_acquire, of_a_free_lock_queues_behind_the_one_it_goes_to)
 {
     redisContext *b = listens(B);
     try_acquire(30000, A);
@@ -215,7 +215,7 @@ Test(fair_acquire, leaves_a_queue_of_redissons_alone_without_a_ttl)
 }
 
 /* The previous holder may have had a longer lease, and Redisson's waiter sleeps for the ttl that it has read. */
-Test(fair_acquire, that_takes_it_wakes_redissons_first_to_read_the_ttl)
+Test(fair_acquire, that_succeeds_wakes_redissons_first_for_the_ttl)
 {
     redisContext *java = listens(JAVA), *java2 = listens(JAVA2);
     try_acquire(30000, A);

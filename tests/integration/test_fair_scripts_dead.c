@@ -6,7 +6,7 @@ FAIR_SCRIPTS_SUITE(fair_dead);
 
 /* --- of this library, whose inbox has no subscriber */
 
-Test(fair_away, one_of_ours_is_passed_over_and_keeps_its_ticket_for_1_s)
+Test(fair_away, one_of_ours_is_passed_over_but_keeps_its_ticket)
 {
     redisContext *c = listens(C);
     try_acquire(30000, A);
@@ -191,7 +191,7 @@ Test(fair_away, all_of_a_client_that_died_are_given_up_together)
     redisFree(c);
 }
 
-Test(fair_away, who_asks_takes_a_free_lock_that_nobody_else_is_there_for)
+Test(fair_away, a_caller_takes_a_free_lock_if_all_others_are_away)
 {
     try_acquire(30000, A);
     join(B);
@@ -236,7 +236,7 @@ Test(fair_away, a_client_does_not_give_up_its_own_waits)
 
 /* A waiter of Redisson's acquires only as the first. So it waits for one of ours that is away, if another one of ours
  * will send again. */
-Test(fair_away, one_before_redissons_is_waited_for_while_another_of_ours_is_there)
+Test(fair_away, one_before_redissons_is_awaited_if_ours_are_there)
 {
     redisContext *c = listens(C), *java = listens(JAVA);
     try_acquire(30000, A);
@@ -259,7 +259,7 @@ Test(fair_away, one_before_redissons_is_waited_for_while_another_of_ours_is_ther
     redisFree(java);
 }
 
-Test(fair_away, one_before_redissons_is_given_up_when_no_other_of_ours_is_there)
+Test(fair_away, one_before_redissons_is_given_up_if_ours_are_away)
 {
     redisContext *java = listens(JAVA);
     try_acquire(30000, A);
@@ -272,7 +272,7 @@ Test(fair_away, one_before_redissons_is_given_up_when_no_other_of_ours_is_there)
     redisFree(java);
 }
 
-Test(fair_away, who_may_not_ask_who_listens_takes_the_first_for_there)
+Test(fair_away, the_first_counts_as_there_without_right_to_ask)
 {
     raw(admin, "ACL SETUSER unsubscribed on >pw ~* &* +@all -pubsub");
     redisContext *unsubscribed = raw_open_as(server, "unsubscribed", "pw"), *mine = user;
@@ -288,7 +288,7 @@ Test(fair_away, who_may_not_ask_who_listens_takes_the_first_for_there)
 
 /* --- Redisson's */
 
-Test(fair_dead, a_waiter_whose_score_is_over_and_who_does_not_listen_goes_when_somebody_asks_again)
+Test(fair_dead, an_absent_waiter_past_its_score_goes_at_second_ask)
 {
     try_acquire(30000, A);
     java_waits(JAVA, server_ms() - 1);
@@ -312,7 +312,7 @@ Test(fair_dead, a_waiter_whose_score_is_over_but_who_listens_stays)
     redisFree(java);
 }
 
-Test(fair_dead, a_waiter_whose_score_is_over_goes_when_nobody_may_ask_who_listens)
+Test(fair_dead, a_waiter_past_its_score_goes_without_right_to_ask)
 {
     raw(admin, "ACL SETUSER unsubscribed on >pw ~* &* +@all -pubsub");
     redisContext *unsubscribed = raw_open_as(server, "unsubscribed", "pw"), *mine = user, *java = listens(JAVA);
@@ -327,7 +327,7 @@ Test(fair_dead, a_waiter_whose_score_is_over_goes_when_nobody_may_ask_who_listen
 }
 
 /* asks A1 redisson 1104, 2883...: no reply says "try now", as Redisson's do: that was its hot loop */
-Test(fair_dead, a_free_lock_waits_5_s_for_one_that_does_not_listen_yet)
+Test(fair_dead, a_free_lock_waits_5_s_for_one_not_listening_yet)
 {
     java_waits(JAVA, server_ms() + PATIENCE);
     cr_assert(about(busy(join(C)).ms, 5000));
@@ -338,7 +338,7 @@ Test(fair_dead, a_free_lock_waits_5_s_for_one_that_does_not_listen_yet)
     redisFree(java);
 }
 
-Test(fair_dead, a_free_lock_waits_10_s_for_one_that_listens_and_does_not_come)
+Test(fair_dead, a_free_lock_waits_10_s_for_a_listener_to_come)
 {
     redisContext *java = listens(JAVA);
     java_waits(JAVA, server_ms() + PATIENCE);

@@ -17,7 +17,7 @@ Test(fair_release, frees_what_the_hold_held)
     cr_assert(nothing_is_left());
 }
 
-Test(fair_release, of_what_the_hold_does_not_hold_answers_0_and_changes_nothing)
+Test(fair_release, without_the_hold_answers_0_and_changes_nothing)
 {
     cr_assert_str_eq(release(A), ":0");
     cr_assert(nothing_is_left());
@@ -124,7 +124,7 @@ Test(fair_release, calls_redissons_first)
 }
 
 /* It queues first and subscribes afterwards; or it is dead. */
-Test(fair_release, has_ours_look_after_redissons_first_that_does_not_listen)
+Test(fair_release, has_ours_watch_redissons_first_if_it_hears_nothing)
 {
     redisContext *java2 = listens(JAVA2), *c = listens(C), *d = listens(D);
     try_acquire(30000, A);
@@ -142,7 +142,7 @@ Test(fair_release, has_ours_look_after_redissons_first_that_does_not_listen)
     redisFree(d);
 }
 
-Test(fair_release, wakes_redissons_waiter_that_is_the_first_now_to_read_the_ttl)
+Test(fair_release, wakes_redissons_new_first_waiter_to_read_the_ttl)
 {
     redisContext *b = listens(B), *java = listens(JAVA);
     try_acquire(600000, A);
@@ -242,7 +242,7 @@ Test(fair_release, works_on_a_full_server)
     redisFree(b);
 }
 
-Test(fair_release, frees_also_when_it_may_not_ask_or_publish_or_the_other_keys_are_of_another_type)
+Test(fair_release, frees_without_pubsub_rights_or_with_spoiled_keys)
 {
     raw(admin, "ACL SETUSER mute on >pw ~* resetchannels +@all -pubsub");
     redisContext *mute = raw_open_as(server, "mute", "pw"), *mine = user;
@@ -270,7 +270,7 @@ Test(fair_release, refuses_a_lock_of_another_type_and_changes_nothing)
 
 /* --- fair_release of a wait */
 
-Test(fair_leave, takes_a_waiter_out_of_the_queue_and_changes_nothing_of_the_others)
+Test(fair_leave, takes_a_waiter_out_and_leaves_the_others_unchanged)
 {
     redisContext *b = listens(B);
     try_acquire(30000, A);
@@ -361,7 +361,7 @@ Test(fair_leave, between_redissons_and_ours_has_ours_ask)
     redisFree(d);
 }
 
-Test(fair_leave, run_late_leaves_the_next_holder_and_the_queue_alone)
+Test(fair_leave, run_late_spares_the_next_holder_and_the_queue)
 {
     redisContext *b = listens(B), *c = listens(C);
     try_acquire(30000, A);
@@ -378,7 +378,7 @@ Test(fair_leave, run_late_leaves_the_next_holder_and_the_queue_alone)
 
 /* --- fair_break, fair_query */
 
-Test(fair_break, takes_the_lock_from_anybody_and_tells_the_first_and_its_holder)
+Test(fair_break, takes_any_lock_and_tells_its_holder_and_the_first)
 {
     redisContext *a = listens(A), *b = listens(B), *c = listens(C);
     try_acquire(30000, A);
@@ -406,7 +406,7 @@ Test(fair_break, of_redissons_hold_calls_redissons_first)
     redisFree(java2);
 }
 
-Test(fair_break, of_a_lock_that_nobody_holds_answers_nil_and_tells_nobody)
+Test(fair_break, of_a_free_lock_answers_nil_and_tells_nobody)
 {
     redisContext *b = listens(B);
     cr_assert_str_eq(fair_break(), "(nil)");
@@ -425,7 +425,7 @@ Test(fair_break, refuses_keys_of_another_type_and_changes_nothing)
     cr_assert(is_held_by(A));
 }
 
-Test(fair_break, and_fair_query_refuse_a_hash_that_is_no_lock_and_change_nothing)
+Test(fair_break, and_fair_query_refuse_a_hash_that_is_no_lock)
 {
     redisContext *b = listens(B);
     raw(admin, "RPUSH " QUEUE " " B);
@@ -446,7 +446,7 @@ Test(fair_break, and_fair_query_refuse_a_hash_that_is_no_lock_and_change_nothing
     redisFree(b);
 }
 
-Test(fair_query, tells_ttl_waiters_holder_and_count_and_changes_nothing)
+Test(fair_query, tells_ttl_holder_waiters_and_count_and_only_reads)
 {
     cr_assert_str_eq(query("9"), "[:-2, :-1, \"\", :0, :0, []]");
     try_acquire(30000, A);

@@ -161,7 +161,7 @@ Test(fair_score, outlasts_redissons_that_waits_for_10_min)
     cr_assert_gt(ahead(B), 2 * PATIENCE);
 }
 
-Test(fair_score, is_ahead_of_the_clock_however_many_of_ours_are_before)
+Test(fair_score, is_as_far_ahead_of_the_clock_behind_many_of_ours)
 {
     try_acquire(30000, A);
     join(B);
@@ -201,7 +201,7 @@ Test(fair_score, is_kept_ahead_of_a_clock_that_is_80_s_ahead)
     redisFree(b);
 }
 
-Test(fair_score, is_kept_so_behind_redissons_that_will_take_5_minutes)
+Test(fair_score, is_kept_beyond_the_5_minutes_of_redissons_before)
 {
     redisContext *java = listens(JAVA);
     try_acquire(30000, A);
@@ -240,7 +240,7 @@ Test(fair_score, that_is_too_far_ahead_is_lowered)
 
 /* Redisson's tryLock(300 ms) adds 300 ms to the last score, and subtracts 300 ms from those behind when it leaves. The
  * queue is never empty. */
-Test(fair_score, does_not_drift_beyond_5_minutes_a_ticket_by_short_tries)
+Test(fair_score, drifts_at_most_5_minutes_a_ticket_by_short_tries)
 {
     const char *ours[] = { B, C };
     try_acquire(30000, A);

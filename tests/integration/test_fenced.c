@@ -86,7 +86,7 @@ Test(fenced, token_is_larger_with_each_hold_of_any_client)
     }
 }
 
-Test(fenced, token_is_there_while_the_hold_is_and_the_same_for_nested_holds)
+Test(fenced, token_lasts_for_a_hold_and_is_the_same_for_nested)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fenced(client);
@@ -151,7 +151,7 @@ Test(fenced, hold_that_was_granted_has_its_token_without_asking)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
-Test(fenced, waiter_behind_a_plain_holder_of_another_process_gets_lock_and_token)
+Test(fenced, waiter_behind_another_plain_client_gets_a_token)
 {
     hlk_lock *a = plain(fixture_open(NULL)), *b = fenced(fixture_open(NULL));
     acquired(a);
@@ -164,7 +164,7 @@ Test(fenced, waiter_behind_a_plain_holder_of_another_process_gets_lock_and_token
 }
 
 /* A release that never ran has left the ticket. Its client is subscribed but has no such wait. */
-Test(fenced, ticket_that_its_client_does_not_know_stops_no_plain_waiter)
+Test(fenced, ticket_unknown_to_its_client_stops_no_plain_waiter)
 {
     char place[192];
     hlk_client *other = fixture_open(NULL), *waiting = fixture_open(NULL);
@@ -186,7 +186,7 @@ Test(fenced, ticket_that_its_client_does_not_know_stops_no_plain_waiter)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
-Test(fenced, waiter_behind_a_plain_holder_of_its_own_process_gets_lock_and_token)
+Test(fenced, waiter_behind_a_plain_holder_of_ours_gets_a_token)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *a = plain(client), *b = fenced(client);
@@ -214,7 +214,7 @@ Test(fenced, holder_passes_to_a_plain_waiter_who_has_no_token)
     }
 }
 
-Test(fenced, lock_that_is_broken_goes_to_the_next_with_a_larger_token)
+Test(fenced, broken_lock_goes_to_the_next_with_a_larger_token)
 {
     hlk_lock *a = fenced(fixture_open(NULL)), *b = fenced(fixture_open(NULL));
     int64_t first = acquired(a);
@@ -229,7 +229,7 @@ Test(fenced, lock_that_is_broken_goes_to_the_next_with_a_larger_token)
 
 /* --- the floor */
 
-Test(fenced, tokens_are_above_the_floor_whatever_the_server_remembers)
+Test(fenced, tokens_exceed_the_floor_even_if_redis_forgot)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *a = fenced(client), *b = handle(client, HLK_LOCK_FENCED, 1000);
@@ -319,7 +319,7 @@ static void grow(const struct record *record, size_t n)
 
 static struct record record;
 
-Test(fenced, tokens_grow_from_thread_to_thread_also_without_redis)
+Test(fenced, tokens_grow_from_thread_to_thread_without_redis)
 {
     struct taker takers[4];
     hlk_client *client = fixture_open(NULL);
@@ -330,7 +330,7 @@ Test(fenced, tokens_grow_from_thread_to_thread_also_without_redis)
     cr_assert_gt(fixture_counters(client).passed, 0u);
 }
 
-Test(fenced, tokens_grow_with_plain_and_fenced_handles_of_three_clients)
+Test(fenced, tokens_grow_with_mixed_handles_of_three_clients)
 {
     struct taker takers[9];
     for (int c = 0; c < 3; c++) {

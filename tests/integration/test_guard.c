@@ -42,7 +42,7 @@ Test(guard, releases_whichever_way_the_block_is_left)
     }
 }
 
-Test(guard, tells_the_answer_and_releases_nothing_it_has_not_got)
+Test(guard, tells_the_answer_and_releases_only_what_it_has)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -170,7 +170,7 @@ Test(guard_cxx, moves_and_releases_once)
     cr_assert_eq(guard_cxx_moves(fixture_lock(fixture_open(NULL), "t", NULL)), 0);
 }
 
-Test(guard_cxx, assigned_over_releases_what_it_had_and_keeps_the_other)
+Test(guard_cxx, assigned_to_releases_its_hold_and_takes_the_other)
 {
     hlk_client *client = fixture_open(NULL);
     cr_assert_eq(guard_cxx_assigns(fixture_lock(client, "t", NULL), fixture_lock(client, "t2", NULL)), 0);
@@ -246,7 +246,7 @@ Test(mutex_cxx, two_are_locked_in_any_order_without_a_deadlock)
     cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), 0);
 }
 
-Test(mutex_cxx, when_the_second_of_two_throws_the_first_is_unlocked)
+Test(mutex_cxx, unlocks_the_first_of_two_when_the_second_throws)
 {
     cr_assert_eq(mutex_cxx_scoped_throws(fixture_open(NULL)), 0);
 }
@@ -262,7 +262,7 @@ Test(mutex_cxx, throws_what_is_no_answer)
 }
 
 /* asks A2 redis-plus-plus 659, 563 */
-Test(mutex_cxx, whose_hold_was_lost_unlocks_without_a_throw_and_the_event_comes)
+Test(mutex_cxx, whose_hold_was_lost_unlocks_without_a_throw)
 {
     cr_assert_eq(mutex_cxx_loses(fixture_open(NULL)), 0);
     fixture_wait_event(HLK_EVENT_LOST, "t1");

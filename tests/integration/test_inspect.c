@@ -86,7 +86,7 @@ Test(query, of_a_foreign_hold_without_end_and_with_a_long_name)
     raw(fixture.redis, "DEL t");
 }
 
-Test(query, counts_client_processes_that_wait_not_their_threads)
+Test(query, counts_waiting_client_processes_not_their_threads)
 {
     hlk_client *one = fixture_open(NULL), *two = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(one, "t", NULL);

@@ -302,7 +302,7 @@ Test(latch, never_opens_because_the_server_has_lost_it)
 }
 
 /* It was counted down, and set again before any waiter could look. */
-Test(latch, lets_all_waiters_pass_though_it_is_set_again_at_once)
+Test(latch, lets_all_waiters_pass_even_if_set_again_at_once)
 {
     static struct waiter waiters[MANY];
     set(1);
@@ -446,7 +446,7 @@ Test(latch, completes_any_number_of_async_waits)
     WAIT_FOR(outcome.ok == MANY);
 }
 
-Test(latch, completes_an_async_wait_that_is_cancelled_or_closed)
+Test(latch, completes_a_cancelled_or_closed_async_wait)
 {
     struct outcome outcome = { 0 };
     hlk_client *other = fixture_open(NULL);
@@ -565,7 +565,7 @@ Test(latch_wire, is_unsure_also_when_the_command_is_lost)
     cr_assert_eq(down(1), 0);
 }
 
-Test(latch_wire, counts_once_when_the_server_has_forgotten_the_script)
+Test(latch_wire, counts_once_when_the_server_forgot_the_script)
 {
     set(5);
     cr_assert_eq(down(1), 4);
@@ -574,7 +574,7 @@ Test(latch_wire, counts_once_when_the_server_has_forgotten_the_script)
     cr_assert_eq(down(3), 0);
 }
 
-Test(latch_wire, is_unsure_when_the_answer_to_a_set_or_delete_is_lost)
+Test(latch_wire, is_unsure_after_a_lost_answer_to_set_or_delete)
 {
     set(1);
     cr_assert_eq(hlk_latch_delete(latch), HLK_OK);

@@ -67,7 +67,7 @@ Test(lease, is_renewed_no_faster_after_many_short_holds)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-Test(lease, goes_on_after_a_renewal_that_was_refused_by_an_error)
+Test(lease, goes_on_after_a_renewal_refused_with_an_error)
 {
     const char *who = fixture.server->acl ? "locks" : "default";
     hlk_client *client = open_with_watchdog(WATCHDOG_MS);
@@ -215,7 +215,7 @@ Test(lease, with_max_hold_ends_at_its_cap)
     cr_assert_eq(actor_end(next), HLK_OK);
 }
 
-Test(lease, with_max_hold_shorter_than_its_lease_is_over_by_then)
+Test(lease, with_a_shorter_max_hold_is_over_by_then)
 {
     hlk_client *client = fixture_open(NULL);
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;

@@ -156,7 +156,7 @@ Test(lease_lost, is_found_out_by_a_release_that_nobody_waits_for)
 }
 
 /* Not at the next renewal, in 10 s: a wait of the same process keeps the inbox subscribed. */
-Test(lease_lost, by_force_is_told_at_once_while_others_of_the_process_wait)
+Test(lease_lost, by_force_is_told_at_once_if_another_thread_waits)
 {
     hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
     hlk_lock *lock = held(client, "t");
@@ -261,7 +261,7 @@ Test(lease_lost, is_told_to_the_locks_handler_before_the_clients)
 
 /* --- descriptors */
 
-Test(lease_lost, makes_the_descriptor_of_its_own_handle_readable_and_no_others)
+Test(lease_lost, makes_only_its_own_handles_descriptor_readable)
 {
     hlk_client *client = open_with_watchdog(3000);
     hlk_lock *gone = held(client, "t1"), *kept = held(client, "t2"), *never = fixture_lock(client, "t3", NULL);
@@ -280,7 +280,7 @@ Test(lease_lost, makes_the_descriptor_of_its_own_handle_readable_and_no_others)
     cr_assert_eq(hlk_lock_release(kept), HLK_OK);
 }
 
-Test(lease_lost, makes_a_descriptor_readable_that_was_asked_for_afterwards)
+Test(lease_lost, makes_a_descriptor_requested_later_readable)
 {
     hlk_client *client = open_with_watchdog(600);
     hlk_lock *lock = held(client, "t");
@@ -321,7 +321,7 @@ static hlk_lock *held_and_hooked(hlk_client *client, const char *name, struct sl
     return lock;
 }
 
-Test(lease_lost, is_not_told_to_a_hook_whose_handle_was_destroyed_before)
+Test(lease_lost, is_not_told_to_the_hook_of_a_destroyed_handle)
 {
     static struct slow_hook first, second;
     hlk_client *client = fixture_open(NULL);
@@ -337,7 +337,7 @@ Test(lease_lost, is_not_told_to_a_hook_whose_handle_was_destroyed_before)
     hlk_lock_destroy(a);
 }
 
-Test(lease_lost, of_a_hold_that_outlives_its_handle_is_told_to_its_hook)
+Test(lease_lost, of_a_hold_outliving_its_handle_is_told_to_its_hook)
 {
     static struct slow_hook hook;
     hlk_lock *lock = held_and_hooked(open_with_watchdog(WATCHDOG_MS), "t", &hook);

@@ -81,7 +81,7 @@ Test(lease_wire, counts_from_the_send_and_not_from_the_answer)
 
 /* asks A2 node-redlock 166, 167, 273: per attempt. The reply to the first attempt is lost, which costs 500 ms and not
  * more */
-Test(lease_wire, counts_from_the_attempt_that_was_answered_and_not_from_the_first)
+Test(lease_wire, counts_from_the_answered_attempt_and_not_the_first)
 {
     struct hlk_client_opts client_opts = fixture_opts();
     client_opts.reply_timeout_ms = 500;
@@ -116,7 +116,7 @@ Test(lease_wire, that_is_over_when_the_answer_comes_is_not_given)
 /* --- at risk and safe again */
 
 /* asks A2 redisson 5697: every renewal gap of more than half a lease is counted and logged; the holder is told early */
-Test(lease_wire, at_risk_is_told_before_the_loss_and_safe_when_it_is_over)
+Test(lease_wire, at_risk_is_told_before_a_loss_and_safe_afterwards)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 9000;
@@ -204,7 +204,7 @@ static const char *cut_off_a_holder(void)
 }
 
 /* asks A3 redisson 4698, 3636; RedLock.net 92: callback, descriptor, left_ms: each before somebody else can have it */
-Test(lease_wire, of_a_holder_that_is_cut_off_is_told_lost_before_anybody_can_have_it)
+Test(lease_wire, of_a_cut_off_holder_is_told_lost_before_it_is_free)
 {
     const char *late = pause_repeat(MARGIN_MS / 2, cut_off_a_holder);
     cr_assert_null(late, "%s", late);
@@ -225,7 +225,7 @@ static void stand_still(int level, const char *line, void *ctx)
 
 /* The loop thread is blocked, so the holder's calls find out that the lease is over. A caller then reads the renewal's
  * reply, which does not revive it. */
-Test(lease_wire, that_a_call_found_over_is_not_revived_by_a_late_answer)
+Test(lease_wire, found_over_is_not_revived_by_a_late_answer)
 {
     enum { LEASE = 3000 };
     struct hlk_client_opts opts = fixture_opts();
@@ -276,7 +276,7 @@ Test(lease_wire, is_verified_at_once_after_a_reconnect)
 }
 
 /* Near max_hold a renewal is shorter: four holds of one batch, two of them with a cap. */
-Test(lease_wire, of_each_hold_in_a_batch_is_renewed_to_its_own_length)
+Test(lease_wire, of_a_hold_in_a_batch_is_renewed_to_its_own_length)
 {
     enum { WATCHDOG = 600000, CAP = 120000, ENDS = CAP + WATCHDOG / 10 + WATCHDOG / 50 + 2, SOON = 60000 };
     const int64_t max_hold[] = { CAP, 0, CAP, 0 };
@@ -316,7 +316,7 @@ Test(lease_wire, of_fixed_length_is_no_longer_after_a_reconnect)
 }
 
 /* An operator's PERSIST is undone, as by every renewal, and the holder keeps the lock. */
-Test(lease_wire, of_fixed_length_that_was_made_endless_ends_after_a_reconnect)
+Test(lease_wire, made_endless_by_others_is_fixed_again_on_reconnect)
 {
     hlk_client *client = open_with_watchdog(600000);
     hlk_lock *lock = held_for(client, "t", 20000);
@@ -332,7 +332,7 @@ Test(lease_wire, of_fixed_length_that_was_made_endless_ends_after_a_reconnect)
 /* --- shorter than a round trip */
 
 /* Otherwise no client could hold it: each reply comes too late, and each attempt keeps the lock from all others. */
-Test(lease_wire, that_is_over_before_each_answer_is_there_ends_the_try)
+Test(lease_wire, that_ends_before_each_answer_comes_ends_the_try)
 {
     hlk_client *client = fixture_open(NULL), *other = open_directly();
     hlk_lock *lock = fixture_lock(client, "t", NULL), *theirs = fixture_lock(other, "t", NULL);

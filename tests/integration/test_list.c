@@ -86,7 +86,7 @@ Test(list, works_without_pubsub)
     cr_assert_eq(hlk_lock_release(held), HLK_OK);
 }
 
-Test(list, names_what_is_held_by_whom_how_long_yet_and_how_many_wait)
+Test(list, names_locks_holders_ttls_and_numbers_of_waiters)
 {
     hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
     struct hlk_lock_opts fair = HLK_LOCK_OPTS_INIT;
@@ -285,7 +285,7 @@ static void start_by_tcp(void)
 
 TestSuite(list_rights, .init = start_by_tcp, .fini = fixture_end, .timeout = 60);
 
-Test(list_rights, that_are_missing_are_named_with_the_line_that_gives_them)
+Test(list_rights, missing_are_named_with_the_line_that_grants_them)
 {
     static const char *const lacking[] = { "", "+scan", "+hlen" };
     raw(fixture.redis, "HSET t hlk-a-1-x:1 1");

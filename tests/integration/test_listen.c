@@ -81,7 +81,7 @@ Test(listen, tells_of_a_break_that_was_before_it_listened)
 }
 
 /* The same for a subscription that broke: a client verifies its holds after it. */
-Test(listen, tells_of_a_break_that_was_while_the_subscription_was_down)
+Test(listen, tells_of_a_break_while_the_subscription_was_down)
 {
     hlk_client *client = open_listening();
     hlk_lock *lock = of_kind(client, HLK_LOCK_PLAIN), *other = fixture_lock(client, "t2", NULL);

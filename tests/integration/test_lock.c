@@ -42,7 +42,7 @@ static int64_t calls(const char *command)
 
 /* --- what a hold is */
 
-Test(lock, is_one_field_with_count_1_and_a_ttl_while_held_and_nothing_after)
+Test(lock, is_one_field_with_a_ttl_while_held_and_then_gone)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -78,7 +78,7 @@ Test(lock, tells_its_holder_how_long_it_is_held)
     cr_assert_eq(hlk_lock_held_until(lock), 0);
 }
 
-Test(lock, is_named_in_redis_by_the_client_and_a_number_that_never_comes_again)
+Test(lock, is_named_in_redis_by_client_and_a_unique_number)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL), *other = fixture_lock(client, "t2", NULL);
@@ -97,7 +97,7 @@ Test(lock, is_named_in_redis_by_the_client_and_a_number_that_never_comes_again)
     cr_assert_eq(hlk_lock_release(other), HLK_OK);
 }
 
-Test(lock, hold_id_is_empty_without_a_hold_and_cut_to_the_buffer)
+Test(lock, hold_id_is_empty_when_free_and_cut_to_the_buffer)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -148,7 +148,7 @@ Test(lock, respects_a_foreign_holder)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-Test(lock, two_handles_of_one_name_have_the_same_holder_in_one_thread)
+Test(lock, two_handles_of_a_name_share_a_holder_in_a_thread)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *one = fixture_lock(client, "t", NULL), *two = fixture_lock(client, "t", NULL);
@@ -175,7 +175,7 @@ Test(lock, a_hold_outlives_its_handle)
 
 /* --- re-entry */
 
-Test(lock, is_reentrant_and_keeps_the_lock_while_the_count_is_above_zero)
+Test(lock, is_reentrant_and_held_until_the_count_is_zero)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -227,7 +227,7 @@ Test(lock, reentry_with_fixed_leases_counts_in_redis_too)
 /* --- release */
 
 /* asks A3 redisson 4869: release without hold changes nothing */
-Test(lock, release_without_a_hold_changes_nothing_and_sends_nothing)
+Test(lock, release_without_a_hold_changes_and_sends_nothing)
 {
     hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL), *theirs = fixture_lock(other, "t", NULL);
@@ -329,7 +329,7 @@ Test(lock, break_lets_the_next_waiter_have_it)
 
 /* --- what it costs */
 
-Test(lock, acquire_and_release_are_one_command_each_and_publish_nothing)
+Test(lock, acquire_or_release_is_one_command_and_no_message)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -379,7 +379,7 @@ static void flush_between_calls(const char *name, int kind)
 }
 
 /* asks A4 redisson 3.48: SCRIPT FLUSH between any two calls is invisible */
-Test(lock, does_not_notice_a_script_flush_between_any_two_calls)
+Test(lock, notices_no_script_flush_between_any_two_calls)
 {
     flush_between_calls("t", HLK_LOCK_PLAIN);
     flush_between_calls("t-fair", HLK_LOCK_FAIR);
@@ -387,7 +387,7 @@ Test(lock, does_not_notice_a_script_flush_between_any_two_calls)
 
 /* --- the server refuses */
 
-Test(lock, of_a_key_of_another_type_is_a_fault_and_the_key_stays)
+Test(lock, of_a_key_of_another_type_is_a_fault_and_leaves_it)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);
@@ -402,7 +402,7 @@ Test(lock, of_a_key_of_another_type_is_a_fault_and_the_key_stays)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-Test(lock, on_a_full_server_is_refused_and_what_is_held_can_be_released)
+Test(lock, on_a_full_server_is_refused_but_can_be_released)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *held = fixture_lock(client, "t", NULL), *other = fixture_lock(client, "t2", NULL);
@@ -421,7 +421,7 @@ Test(lock, on_a_full_server_is_refused_and_what_is_held_can_be_released)
 
 /* asks A4 redisson 4871, redis-py 3847: a failed release stays releasable; releasing again is safe and returns the
  * outcome */
-Test(lock_wire, an_unanswered_release_is_unsure_and_can_be_asked_again)
+Test(lock_wire, an_unanswered_release_is_unsure_and_repeatable)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 300;
@@ -463,7 +463,7 @@ Test(lock_wire, a_lost_answer_to_a_release_frees_the_lock_once)
 
 /* The reply of the first attempt is lost, and the next attempt finds nothing. If the server is known to be the same
  * process, the release is done. A user without the right to ask for that cannot know it. */
-Test(lock_wire, a_lost_answer_to_a_release_is_known_by_the_servers_process)
+Test(lock_wire, a_lost_answer_to_a_release_is_known_on_same_server)
 {
     server_allow(fixture.server, SERVER_TOMBSTONES);
     raw(fixture.redis, "ACL SETUSER asks on >secret ~* &* +@all");
@@ -488,7 +488,7 @@ Test(lock_wire, a_lost_answer_to_a_release_is_known_by_the_servers_process)
 }
 
 /* asks A4 redisson 4706, 7367: any retry of acquire is the same acquire: the count rises by 1 at most */
-Test(lock_wire, a_lost_answer_to_an_acquire_never_leaves_more_than_the_caller_was_told)
+Test(lock_wire, a_lost_answer_to_an_acquire_leaves_no_extra_hold)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 300;
@@ -511,7 +511,7 @@ Test(lock_wire, a_lost_answer_to_an_acquire_never_leaves_more_than_the_caller_wa
 }
 
 /* asks A10 946: reconnects by itself; CLIENT KILL between two calls is invisible */
-Test(lock_wire, a_connection_that_broke_between_two_calls_is_not_noticed)
+Test(lock_wire, a_connection_broken_between_calls_is_not_noticed)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);

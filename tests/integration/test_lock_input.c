@@ -47,7 +47,7 @@ static void names_are_keys_and_wake(int kind)
 }
 
 /* asks A8 redisson 3.52: names containing braces; all keys of a lock share one hash tag */
-Test(lock_names, of_any_bytes_are_keys_as_they_are_and_wake_their_waiters)
+Test(lock_names, of_any_bytes_are_keys_as_is_and_wake_their_waiters)
 {
     names_are_keys_and_wake(HLK_LOCK_PLAIN);
 }
@@ -145,7 +145,7 @@ Test(lock_arguments, backoffs_are_from_1_ms_to_a_minute_and_rise)
     }
 }
 
-Test(lock_arguments, a_locks_own_lease_is_used_unless_the_call_says_otherwise)
+Test(lock_arguments, a_locks_lease_is_used_unless_a_call_overrides_it)
 {
     hlk_client *client = fixture_open(NULL);
     struct hlk_lock_opts lock_opts = HLK_LOCK_OPTS_INIT;

@@ -111,7 +111,7 @@ Test(multilock, waits_for_the_last_member_and_gets_all)
 }
 
 /* The others are free for everybody while it waits for a long time. */
-Test(multilock, gives_the_others_back_while_it_waits_and_keeps_its_ticket)
+Test(multilock, waiting_gives_back_the_others_but_keeps_its_ticket)
 {
     hlk_lock *held = fixture_held_elsewhere("tc", 0);
     struct caller caller = { .multilock = multi.multilock };

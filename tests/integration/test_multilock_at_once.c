@@ -237,7 +237,7 @@ Test(multilock_at_once, releases_are_unsure_if_they_are_not_answered)
 }
 
 /* The member on the other connection was released, and is not held any more. */
-Test(multilock_at_once, releases_are_sure_once_those_are_that_were_not_answered)
+Test(multilock_at_once, releases_are_sure_once_the_unanswered_ones_are)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 150;

@@ -164,7 +164,7 @@ Test(multilock_contended, goes_on_if_members_are_halves)
     multilock_nothing_is_held();
 }
 
-Test(multilock_contended, goes_on_if_members_are_halves_without_blocked_threads)
+Test(multilock_contended, goes_on_with_halves_and_without_blocked_threads)
 {
     contend(&halves, true);
     multilock_nothing_is_held();

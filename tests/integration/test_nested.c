@@ -106,7 +106,7 @@ Test(nested, raise_of_a_lease_is_a_cancellation_point)
 }
 
 /* Both are queued. The first has a fixed lease, so it must be raised for the second, which is under the watchdog. */
-Test(nested, raise_of_a_lease_is_for_an_owners_second_thread_in_queue_too)
+Test(nested, raise_of_a_lease_serves_a_queued_second_thread)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
@@ -128,7 +128,7 @@ Test(nested, raise_of_a_lease_is_for_an_owners_second_thread_in_queue_too)
 }
 
 /* It was queued for most of its wait. The round trip has only the rest of that time. */
-Test(nested, raise_of_a_lease_behind_the_queue_ends_with_the_wait_too)
+Test(nested, raise_of_a_lease_after_queueing_ends_with_the_wait)
 {
     hlk_client *client = fixture_open(NULL); /* reply_timeout_ms is 3000 */
     hlk_owner *owner = hlk_owner_create(client, NULL);
@@ -151,7 +151,7 @@ Test(nested, raise_of_a_lease_behind_the_queue_ends_with_the_wait_too)
 }
 
 /* It is unknown whether the server has raised it: the release is owed for as long as the ttl may last. */
-Test(nested, raise_of_a_lease_that_is_unsure_leaves_nothing_held)
+Test(nested, unsure_raise_of_a_lease_leaves_nothing_held)
 {
     struct hlk_client_opts client_opts = fixture_opts();
     client_opts.watchdog_ms = 1000;
@@ -226,13 +226,13 @@ static void lost_with_a_raise_in_doubt(enum hlk_status (*raise)(hlk_lock *lock),
     hlk_owner_destroy(owner);
 }
 
-Test(nested, extend_in_doubt_of_a_hold_that_is_lost_leaves_nothing_held)
+Test(nested, extend_in_doubt_of_a_lost_hold_leaves_nothing_held)
 {
     lost_with_a_raise_in_doubt(extend_by_an_hour, 10000);
     lost_with_a_raise_in_doubt(extend_by_an_hour, 1200);
 }
 
-Test(nested, raise_in_doubt_of_a_hold_that_is_lost_leaves_nothing_held)
+Test(nested, raise_in_doubt_of_a_lost_hold_leaves_nothing_held)
 {
     lost_with_a_raise_in_doubt(nest_for_an_hour, 10000);
     lost_with_a_raise_in_doubt(nest_for_an_hour, 1200);
@@ -315,7 +315,7 @@ static void *nests_and_releases(void *arg)
     return (void *)(intptr_t)lost;
 }
 
-Test(nested, release_beside_another_thread_of_the_owner_is_no_loss)
+Test(nested, release_beside_the_owners_other_thread_is_no_loss)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);
@@ -332,7 +332,7 @@ Test(nested, release_beside_another_thread_of_the_owner_is_no_loss)
 }
 
 /* Written in the background, without a waiting caller. A loss that it finds out is reported all the same. */
-Test(nested, release_in_the_background_that_finds_another_holder_tells_the_loss)
+Test(nested, background_release_that_finds_a_loss_tells_it)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, NULL);

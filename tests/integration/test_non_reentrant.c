@@ -38,7 +38,7 @@ static void assert_deadlock(hlk_client *client, hlk_lock *lock, const struct hlk
     cr_assert_eq(fixture_counters(client).waiting, 0u);
 }
 
-Test(non_reentrant, a_second_acquire_by_the_holder_is_a_deadlock_at_once)
+Test(non_reentrant, a_holders_second_acquire_is_a_deadlock_at_once)
 {
     static const int64_t waits[] = { HLK_NOWAIT, 1, 60000, HLK_FOREVER }, leases[] = { 0, 5000, -1 };
     hlk_client *client = fixture_open(NULL);
@@ -94,7 +94,7 @@ Test(non_reentrant, lets_others_wait)
 }
 
 /* The handle forbids nesting, not the lock. */
-Test(non_reentrant, nests_in_a_hold_through_another_handle_that_is_reentrant)
+Test(non_reentrant, nests_in_a_hold_through_a_reentrant_handle)
 {
     hlk_client *client = fixture_open(NULL);
     for (int i = 0; i < KINDS; i++) {
@@ -157,7 +157,7 @@ Test(non_reentrant, a_second_async_acquire_completes_with_a_deadlock)
     second_async(false);
 }
 
-Test(non_reentrant, a_second_async_acquire_completes_with_a_deadlock_in_the_applications_loop)
+Test(non_reentrant, a_second_async_acquire_is_a_deadlock_in_dispatch)
 {
     second_async(true);
 }

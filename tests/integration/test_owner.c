@@ -44,7 +44,7 @@ Test(owner, and_its_thread_are_two_holders)
 }
 
 /* asks A6 redisson 6878: acquired in one thread, released in another */
-Test(owner, is_reentrant_across_threads_and_may_be_released_from_any)
+Test(owner, is_reentrant_across_threads_and_any_may_release)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_owner *owner = hlk_owner_create(client, "moving");
@@ -122,7 +122,7 @@ Test(owner, lives_as_long_as_a_lock_made_with_it)
     cr_assert_eq(fixture_events(HLK_EVENT_ORPHANED, NULL), 0u);
 }
 
-Test(owner, that_is_gone_while_it_holds_is_orphaned_and_runs_out)
+Test(owner, that_is_gone_while_holding_is_orphaned_and_expires)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 600;

@@ -175,7 +175,7 @@ Test(permits, are_given_up_by_a_cancel)
 }
 
 /* It stands still: it has a permit for the ttl of its ticket, and no longer. */
-Test(permits, pass_by_a_waiter_that_is_granted_one_and_does_not_come)
+Test(permits, pass_by_a_waiter_that_does_not_come_for_its_grant)
 {
     redisContext *silent = raw_open(fixture.server);
     raw(silent, "SUBSCRIBE hasplock_inbox:hlk-silent");

@@ -47,7 +47,7 @@ Test(permits_lease, come_back_by_themselves_when_their_lease_is_over)
 }
 
 /* Nobody is left who would give it back. */
-Test(permits_lease, of_a_dead_process_go_to_the_first_waiter_when_their_lease_is_over)
+Test(permits_lease, of_the_dead_go_to_the_first_waiter_after_the_lease)
 {
     permits_set(0);
     raw(fixture.redis, "EVAL %s 1 %s",
@@ -189,7 +189,7 @@ Test(permits_lease, are_never_held_by_more_than_there_are)
     many_work();
 }
 
-Test(permits_wire, are_never_held_by_more_than_there_are_while_connections_break)
+Test(permits_wire, are_never_exceeded_while_connections_break)
 {
     limit_start_cuts(CUTS);
     many_work();
@@ -197,7 +197,7 @@ Test(permits_wire, are_never_held_by_more_than_there_are_while_connections_break
 }
 
 /* Each way to lose an answer, at each command of the two. */
-Test(permits_wire, are_taken_once_and_given_back_once_whatever_answer_is_lost)
+Test(permits_wire, are_taken_and_returned_once_if_answers_are_lost)
 {
     static const enum proxy_fault faults[] = { PROXY_CUT_AFTER, PROXY_CUT_BEFORE, PROXY_SWALLOW, PROXY_CUT_AFTER };
     permits_set(2);

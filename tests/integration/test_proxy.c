@@ -111,7 +111,7 @@ Test(proxy, cuts_after_the_kth_request_has_run)
 }
 
 /* A stream loses its end, nothing in between: the later replies arrive together with the one that is lost. */
-Test(proxy, cuts_after_the_kth_request_and_passes_on_nothing_behind_it)
+Test(proxy, cuts_after_the_kth_request_and_drops_all_behind_it)
 {
     redisContext *redis = through_proxy(), *side = raw_open(server);
     redisReply *reply = NULL;
@@ -168,7 +168,7 @@ Test(proxy, skips_the_kth_reply_and_passes_those_behind_it)
     redisFree(redis);
 }
 
-Test(proxy, delivers_a_held_request_after_later_ones_and_after_its_connection_is_gone)
+Test(proxy, delivers_a_held_request_after_its_connection_ends)
 {
     redisContext *late = through_proxy(), *side = raw_open(server);
     proxy_arm(proxy, PROXY_HOLD, PROXY_ALL, 1);
@@ -202,7 +202,7 @@ Test(proxy, delivers_a_held_request_without_what_followed_it)
     redisFree(side);
 }
 
-Test(proxy, delivers_a_request_that_was_to_be_held_behind_a_held_one)
+Test(proxy, delivers_a_request_to_be_held_behind_a_held_one)
 {
     redisContext *redis = through_proxy();
     for (int i = 0; i < 2; i++) {

@@ -100,7 +100,7 @@ Test(quorum, is_not_delayed_by_a_minority_that_stands_still)
     WAIT_FOR(quorum_keys("t") == 0); /* what they ran late was taken back */
 }
 
-Test(quorum, fails_at_once_without_a_majority_and_says_why_for_each)
+Test(quorum, fails_at_once_without_a_majority_and_says_why)
 {
     struct hlk_client_opts opts = fixture_opts();
     hlk_client *client = quorum_open(MASTERS, &opts);
@@ -161,7 +161,7 @@ static int threads(void)
     return n;
 }
 
-Test(quorum, of_five_masters_has_one_loop_thread_and_one_events_thread)
+Test(quorum, of_five_masters_has_one_loop_and_one_events_thread)
 {
     hlk_client *one;
     cr_assert_eq(hlk_client_open(&one, hlk_test_url(masters[0]), NULL), HLK_OK); /* the sanitizers have threads too */
@@ -174,7 +174,7 @@ Test(quorum, of_five_masters_has_one_loop_thread_and_one_events_thread)
     hlk_client_close(one);
 }
 
-Test(quorum, client_makes_no_latch_or_semaphore_and_others_make_no_quorum)
+Test(quorum, client_makes_locks_only_and_others_make_no_quorum)
 {
     hlk_client *one, *all = quorum_open(3, NULL);
     cr_assert_null(hlk_latch_create(all, "t"));
@@ -231,7 +231,7 @@ Test(quorum, is_not_reentrant_and_the_handle_is_the_holder)
 }
 
 /* A master's restart is known by its uptime, and to a client that knew it before by its run id. */
-Test(quorum, leaves_out_a_master_that_started_less_than_restart_delay_ms_ago)
+Test(quorum, leaves_out_a_master_within_its_restart_delay)
 {
     struct hlk_quorum_opts opts = quorum_opts();
     opts.restart_delay_ms = 60000;
@@ -242,7 +242,7 @@ Test(quorum, leaves_out_a_master_that_started_less_than_restart_delay_ms_ago)
     cr_assert_eq(quorum_keys("t"), 0);
 }
 
-Test(quorum, says_that_a_masters_start_is_not_known_without_the_right_to_info)
+Test(quorum, tells_that_without_info_a_masters_start_is_unknown)
 {
     struct hlk_quorum_opts opts = quorum_opts();
     opts.restart_delay_ms = 60000;

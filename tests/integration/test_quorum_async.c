@@ -132,7 +132,7 @@ BOTH(is_a_member_of_a_multilock)
     hlk_owner_destroy(owner);
 }
 
-BOTH(nests_without_a_command_and_raises_a_lease_with_one)
+BOTH(nests_without_a_command_and_raises_with_one)
 {
     static struct done first, nested, longer, released[3];
     struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
@@ -233,7 +233,7 @@ BOTH_LISTENING(is_ended_by_a_cancel)
     hlk_owner_destroy(other);
 }
 
-BOTH_LISTENING(answers_closed_to_all_that_wait_when_the_client_is_closed)
+BOTH_LISTENING(answers_closed_to_all_that_wait_at_close)
 {
     static struct done done[3];
     hlk_owner *owners[3];
@@ -436,7 +436,7 @@ BOTH_BRIEF(says_which_masters_are_away)
     hlk_owner_destroy(owner);
 }
 
-BOTH(is_sent_again_to_masters_that_have_forgotten_the_scripts)
+BOTH(is_resent_to_masters_that_forgot_the_scripts)
 {
     static struct done acquired, released;
     hlk_owner *owner = hlk_owner_create(client, NULL);

@@ -39,12 +39,12 @@ static void close_without_it(bool releases)
     WAIT_FOR(quorum_keys("t") == 0);
 }
 
-Test(quorum_close, does_not_wait_for_a_master_that_is_away_and_had_a_released_hold)
+Test(quorum_close, does_not_await_an_absent_master_of_a_released_hold)
 {
     close_without_it(true);
 }
 
-Test(quorum_close, does_not_wait_for_a_master_that_is_away_and_has_the_hold)
+Test(quorum_close, does_not_await_an_absent_master_that_has_the_hold)
 {
     close_without_it(false);
 }
@@ -62,7 +62,7 @@ static int64_t refusals(int i)
 }
 
 /* Close waits for the connection to the first master when the second one confirms the release. */
-Test(quorum_close, ends_as_soon_as_a_majority_confirms_though_a_master_is_away)
+Test(quorum_close, ends_when_a_majority_confirms_with_a_master_away)
 {
     struct hlk_client_opts opts = fixture_opts();
     pthread_t thread;

@@ -165,7 +165,7 @@ Test(quorum_hold, is_lost_as_soon_as_a_majority_does_not_know_it)
 }
 
 /* Their answers come when it is decided already that no majority has renewed it. */
-Test(quorum_hold, is_lost_as_soon_as_a_majority_does_not_know_it_while_the_others_are_away)
+Test(quorum_hold, is_lost_when_a_majority_forgot_and_others_are_away)
 {
     struct hlk_quorum_opts opts = with_ttl(3000);
     hlk_quorum *q = held(quorum_open(MASTERS, NULL), &opts);
@@ -174,7 +174,7 @@ Test(quorum_hold, is_lost_as_soon_as_a_majority_does_not_know_it_while_the_other
 }
 
 /* asks: LOST before another client can hold */
-Test(quorum_hold, is_lost_at_the_end_of_its_validity_when_a_majority_is_cut_off)
+Test(quorum_hold, is_lost_as_validity_ends_if_a_majority_is_cut_off)
 {
     struct hlk_quorum_opts opts = with_ttl(3000);
     opts.clock_drift_factor = 0.1; /* so that 302 ms lie between the two ends: a slow machine tells them apart */
@@ -440,7 +440,7 @@ Test(quorum_hold, is_one_at_a_time_for_16_threads_of_2_processes)
     excludes(HLK_QUORUM_STRING);
 }
 
-Test(quorum_hold, is_one_at_a_time_for_16_threads_of_2_processes_by_hashes)
+Test(quorum_hold, is_one_at_a_time_for_16_threads_by_hashes)
 {
     excludes(HLK_QUORUM_HASH);
 }

@@ -404,7 +404,7 @@ Test(quorum_inspect, breaks_the_hold_of_the_holder_that_is_named)
 }
 
 /* It ran on both that are there. */
-Test(quorum_inspect_proxied, is_unsure_of_a_break_that_a_majority_has_not_answered)
+Test(quorum_inspect_proxied, is_unsure_of_a_break_without_a_majority_of_answers)
 {
     hlk_lock *lock = quorum_lock(quorum_open_url(3, "", NULL), "t", NULL);
     cr_assert_eq(hlk_lock_break(lock), HLK_NOT_HOLDER); /* the script is loaded */

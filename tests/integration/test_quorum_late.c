@@ -100,7 +100,7 @@ static const int kinds[] = { HLK_LOCK_PLAIN, HLK_LOCK_STRING };
 
 /* --- nobody waits for a master that hangs --- */
 
-Test(quorum_late, master_that_hangs_is_not_waited_for_by_open)
+Test(quorum_late, hung_master_delays_no_open)
 {
     hang(LATE);
     int64_t began = test_now_ms();
@@ -110,7 +110,7 @@ Test(quorum_late, master_that_hangs_is_not_waited_for_by_open)
     is_released(lock);
 }
 
-Test(quorum_late, master_that_hangs_is_not_waited_for_by_a_short_wait_of_a_new_client)
+Test(quorum_late, hung_master_delays_no_short_wait_of_a_new_client)
 {
     hang(LATE);
     for (size_t k = 0; k < 2; k++) {
@@ -123,7 +123,7 @@ Test(quorum_late, master_that_hangs_is_not_waited_for_by_a_short_wait_of_a_new_c
     }
 }
 
-Test(quorum_late, master_that_hangs_is_not_waited_for_by_one_try_of_a_new_client)
+Test(quorum_late, hung_master_delays_no_try_of_a_new_client)
 {
     hang(LATE);
     int64_t began = test_now_ms();
@@ -139,7 +139,7 @@ static void on_done(hlk_lock *lock, enum hlk_status status, void *ctx)
     atomic_store((atomic_int *)ctx, status);
 }
 
-Test(quorum_late, master_that_hangs_is_not_waited_for_by_a_completion)
+Test(quorum_late, hung_master_delays_no_completion)
 {
     hang(LATE);
     hlk_client *client = open_lazily(LONG_TTL);
@@ -166,7 +166,7 @@ static int count_listed(const struct hlk_listed *listed, void *ctx)
     return 0;
 }
 
-Test(quorum_late, master_that_hangs_is_not_waited_for_by_query_and_list_and_break)
+Test(quorum_late, hung_master_delays_no_query_list_or_break)
 {
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
     struct hlk_list_opts opts = HLK_LIST_OPTS_INIT;
@@ -215,7 +215,7 @@ Test(quorum_late, master_that_goes_on_gets_what_a_new_client_holds)
     }
 }
 
-Test(quorum_late, master_that_goes_on_gets_what_a_client_holds_that_open_has_connected)
+Test(quorum_late, master_that_goes_on_gets_a_hold_of_an_eager_client)
 {
     for (size_t k = 0; k < 2; k++) {
         hang(LATE);
@@ -268,7 +268,7 @@ Test(quorum_late, master_that_goes_on_gets_nothing_that_is_not_held)
 }
 
 /* With the one that hangs another client may have had the lock since: the holder gets to know that. */
-Test(quorum_late, master_that_goes_on_shows_that_another_one_has_lost_the_hold)
+Test(quorum_late, master_that_goes_on_shows_that_one_lost_the_hold)
 {
     hang(LATE);
     hlk_lock *lock = quorum_lock(open_lazily(LONG_TTL), "t", NULL);
@@ -283,7 +283,7 @@ Test(quorum_late, master_that_goes_on_shows_that_another_one_has_lost_the_hold)
 }
 
 /* Connected after it was passed over, and before the others have answered. */
-Test(quorum_late_proxied, master_that_connects_during_the_acquire_gets_the_hold)
+Test(quorum_late_proxied, master_connecting_during_acquire_gets_the_hold)
 {
     proxy_refuse(proxies[LATE], true);
     hlk_client *client = open_eagerly(LONG_TTL "&node_timeout_ms=40000");
@@ -367,7 +367,7 @@ Test(quorum_late_proxied, master_that_a_list_needs_is_waited_for)
 
 /* --- words --- */
 
-Test(quorum_late_proxied, answers_are_no_masters_fault_when_the_wait_was_over)
+Test(quorum_late_proxied, answers_after_the_wait_are_no_masters_fault)
 {
     hlk_client *client = quorum_open_url(N, "&node_timeout_ms=20000", NULL);
     hlk_lock *lock = quorum_lock(client, "t", NULL);

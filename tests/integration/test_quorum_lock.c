@@ -107,7 +107,7 @@ Test(quorum_lock, is_of_kinds_that_need_no_single_server)
 }
 
 /* Each master is being connected when it is asked for. */
-Test(quorum_lock, of_a_client_that_is_opened_lazily_is_got_by_one_try)
+Test(quorum_lock, of_a_lazily_opened_client_is_got_by_one_try)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.flags = HLK_OPEN_LAZY;
@@ -117,7 +117,7 @@ Test(quorum_lock, of_a_client_that_is_opened_lazily_is_got_by_one_try)
 }
 
 /* The third master is connected a moment later. A hold that it had not would not survive the loss of another one. */
-Test(quorum_lock_proxied, of_a_client_that_is_opened_lazily_is_on_every_master)
+Test(quorum_lock_proxied, of_a_lazily_opened_client_is_on_every_master)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.flags = HLK_OPEN_LAZY;
@@ -233,7 +233,7 @@ Test(quorum_lock, of_a_thread_that_ended_is_not_renewed)
 
 /* --- leases */
 
-Test(quorum_lock, with_a_lease_is_not_renewed_and_a_nested_hold_raises_it)
+Test(quorum_lock, with_a_lease_is_not_renewed_but_raised_by_nesting)
 {
     struct hlk_acquire_opts short_lease = HLK_ACQUIRE_OPTS_INIT, long_lease = HLK_ACQUIRE_OPTS_INIT;
     short_lease.lease_ms = 10000;
@@ -250,7 +250,7 @@ Test(quorum_lock, with_a_lease_is_not_renewed_and_a_nested_hold_raises_it)
         cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
-Test(quorum_lock, with_a_lease_is_renewed_for_a_nested_hold_without_one)
+Test(quorum_lock, with_a_lease_is_renewed_if_nested_without_one)
 {
     struct hlk_client_opts opts = fixture_opts();
     struct hlk_acquire_opts fixed = HLK_ACQUIRE_OPTS_INIT;
@@ -267,7 +267,7 @@ Test(quorum_lock, with_a_lease_is_renewed_for_a_nested_hold_without_one)
 }
 
 /* Two of three masters stand still: no majority can raise it, and what ends a wait ends that. */
-Test(quorum_lock_proxied, whose_lease_is_being_raised_ends_that_by_cancel_and_deadline)
+Test(quorum_lock_proxied, ends_the_raise_of_a_lease_by_cancel_and_deadline)
 {
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     hlk_client *client = quorum_open_url(3, "&node_timeout_ms=20000", NULL);
@@ -326,7 +326,7 @@ static bool readable(int fd)
     return poll(&look, 1, 0) == 1;
 }
 
-Test(quorum_lock, that_is_lost_is_told_by_event_descriptor_and_status)
+Test(quorum_lock, when_lost_tells_by_event_descriptor_and_status)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.watchdog_ms = 3000;

@@ -70,7 +70,7 @@ Test(quorum_release, is_done_when_no_majority_can_have_it_any_more)
 }
 
 /* The silent one had its node_timeout_ms. */
-Test(quorum_release, that_is_done_does_not_wait_for_a_master_that_is_not_needed)
+Test(quorum_release, that_is_done_does_not_wait_for_a_master_not_needed)
 {
     hlk_quorum *q = held_by_two(60000);
     proxy_freeze(proxies[2], true);
@@ -110,7 +110,7 @@ Test(quorum_release, without_a_thread_does_not_wait_for_it_either)
     WAIT_FOR(quorum_keys("t") == 0);
 }
 
-Test(quorum_release, is_a_loss_if_one_of_a_bare_majority_does_not_know_it)
+Test(quorum_release, is_a_loss_if_one_of_a_bare_majority_forgot_it)
 {
     hlk_quorum *q = held_by_two(1000);
     (void)raw(views[2], "DEL t");
@@ -215,7 +215,7 @@ Test(quorum_release, frees_masters_that_were_asked_late)
     gives_back(PROXY_HOLD);
 }
 
-Test(quorum_release, frees_masters_whose_connection_broke_before_they_answered)
+Test(quorum_release, frees_masters_cut_off_before_they_answered)
 {
     struct hlk_quorum_opts opts = quorum_opts();
     opts.node_timeout_ms = 2000;

@@ -132,12 +132,12 @@ static void survives(int format)
     is_released(q);
 }
 
-Test(quorum_retake, of_a_master_that_was_away_makes_up_for_one_that_dies_string)
+Test(quorum_retake, of_a_returned_master_replaces_a_dead_one_string)
 {
     survives(HLK_QUORUM_STRING);
 }
 
-Test(quorum_retake, of_a_master_that_was_away_makes_up_for_one_that_dies_hash)
+Test(quorum_retake, of_a_returned_master_replaces_a_dead_one_hash)
 {
     survives(HLK_QUORUM_HASH);
 }
@@ -162,7 +162,7 @@ Test(quorum_retake, is_for_locks_of_a_client_too)
 }
 
 /* One of the two dies before the third is back. The validity that is left is enough. */
-Test(quorum_retake, of_a_master_that_is_back_when_the_majority_is_lost_already)
+Test(quorum_retake, of_a_returned_master_saves_a_hold_without_majority)
 {
     struct hlk_quorum_opts opts = opts_of(HLK_QUORUM_STRING, 12000);
     down(LATE);
@@ -195,12 +195,12 @@ static void is_taken_after_the_delay(int format)
     is_released(q);
 }
 
-Test(quorum_retake, of_a_master_that_restarted_empty_comes_after_restart_delay_ms_string)
+Test(quorum_retake, of_an_emptied_master_awaits_restart_delay_string)
 {
     is_taken_after_the_delay(HLK_QUORUM_STRING);
 }
 
-Test(quorum_retake, of_a_master_that_restarted_empty_comes_after_restart_delay_ms_hash)
+Test(quorum_retake, of_an_emptied_master_awaits_restart_delay_hash)
 {
     is_taken_after_the_delay(HLK_QUORUM_HASH);
 }
@@ -229,7 +229,7 @@ Test(quorum_retake, costs_nothing_when_all_masters_have_it)
     }
 }
 
-Test(quorum_retake, asks_a_master_that_others_hold_no_more_than_once_for_each_renewal)
+Test(quorum_retake, asks_a_master_others_hold_at_most_once_per_renewal)
 {
     struct hlk_quorum_opts opts = opts_of(HLK_QUORUM_STRING, 3000);
     hlk_client *client = quorum_open(N, NULL);
@@ -243,7 +243,7 @@ Test(quorum_retake, asks_a_master_that_others_hold_no_more_than_once_for_each_re
     is_released(q);
 }
 
-Test(quorum_retake, follows_an_extension_at_once_and_ends_when_it_is_complete)
+Test(quorum_retake, follows_an_extension_at_once_until_it_is_complete)
 {
     for (size_t f = 0; f < 2; f++) {
         struct hlk_quorum_opts opts = opts_of(formats[f], 10000);

@@ -83,7 +83,7 @@ static void assert_becomes_free(const char *name)
     WAIT_FOR(raw_pttl(admin, name) == -2);
 }
 
-Test(replicas, that_were_asked_for_have_the_hold_when_acquire_returns)
+Test(replicas, asked_for_have_the_hold_when_acquire_returns)
 {
     hlk_lock *lock = fixture_lock(open_waiting(2, LONG_MS), "t", NULL);
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
@@ -407,12 +407,12 @@ Test(replicas, that_are_too_few_make_a_completion_not_replicated)
     async_falls_short(false);
 }
 
-Test(replicas, that_are_too_few_make_a_completion_in_dispatch_not_replicated)
+Test(replicas, too_few_make_a_dispatch_completion_not_replicated)
 {
     async_falls_short(true);
 }
 
-Test(replicas, are_waited_for_by_a_completion_until_it_is_cancelled)
+Test(replicas, are_awaited_by_a_completion_until_it_is_cancelled)
 {
     loop_client = open_waiting(1, LONG_MS);
     dispatching = false;

@@ -106,7 +106,7 @@ Test(rwlock, is_one_command_each_way_and_publishes_nothing)
 /* --- who is next */
 
 /* W holds; W, R, R, W, R wait: their order is kept, and the readers come in together. */
-Test(rwlock, gives_it_to_the_next_writer_or_to_all_readers_before_the_next_writer)
+Test(rwlock, goes_to_a_writer_or_all_readers_before_the_next)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
     hlk_lock *first = rw_writer(client);
@@ -175,7 +175,7 @@ Test(rwlock, lets_no_reader_in_before_a_writer_that_waits)
 }
 
 /* The readers behind a writer that gives up come in at once, not when the readers before it leave. */
-Test(rwlock, lets_readers_in_when_the_writer_before_them_gives_up)
+Test(rwlock, lets_readers_in_when_the_writer_before_gives_up)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
     hlk_lock *reading = rw_reader(client);

@@ -35,7 +35,7 @@ static const char *hold_of(const hlk_lock *lock)
 /* --- leases */
 
 /* Redisson 6: a renewal shortens the key to its own lease; the reader with the longer one loses the lock. */
-Test(rwlock_lease, of_a_reader_is_not_shortened_by_another_readers_renewal)
+Test(rwlock_lease, of_a_reader_is_not_shortened_by_anothers_renewal)
 {
     hlk_client *brief = open_with_watchdog(3000), *client = fixture_open(NULL);
     hlk_lock *quick = rw_reader(brief), *lasting = half_for(client, HLK_LOCK_READ, 60000);
@@ -66,7 +66,7 @@ Test(rwlock_lease, of_the_lock_is_the_longest_of_those_that_remain)
 
 /* An acquire sets the reader's own ttl first, then that of the hash. When the server stands still in between, the
  * second is longer. */
-Test(rwlock_lease, of_the_lock_is_shortened_though_the_server_stood_still_while_it_was_set)
+Test(rwlock_lease, of_the_lock_is_shortened_though_it_was_set_slowly)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
     hlk_lock *lasting = half_for(client, HLK_LOCK_READ, 60000), *brief = half_for(elsewhere, HLK_LOCK_READ, 8000);
@@ -79,7 +79,7 @@ Test(rwlock_lease, of_the_lock_is_shortened_though_the_server_stood_still_while_
 }
 
 /* Redisson 7: holds of a writer add up their leases, and giving one back sets another one. */
-Test(rwlock_lease, of_a_nested_writer_is_the_longest_and_does_not_add_up)
+Test(rwlock_lease, of_a_nested_writer_is_the_longest_and_not_the_sum)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *writing = half_for(client, HLK_LOCK_WRITE, 10000);
@@ -112,7 +112,7 @@ Test(rwlock_lease, of_a_nested_reader_is_raised_and_extended)
 }
 
 /* Redisson 33: releasing the read half beside the write half ends the renewal of the write half. */
-Test(rwlock_lease, of_a_writer_is_renewed_after_it_has_stopped_reading)
+Test(rwlock_lease, of_a_writer_is_renewed_after_it_stops_reading)
 {
     hlk_client *client = open_with_watchdog(3000);
     hlk_lock *writing = rw_writer(client), *reading = rw_reader(client);
@@ -204,7 +204,7 @@ Test(rwlock_lease, that_is_fixed_is_kept_though_redisson_shortens_it)
 }
 
 /* The last to leave is Redisson's, which tells the channel only: whoever is first has to subscribe by then. */
-Test(rwlock_lease, first_waiter_hears_the_channel_when_only_readers_of_redisson_are_left)
+Test(rwlock_lease, first_waiter_hears_the_last_readers_of_redisson)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
     hlk_lock *reading = rw_reader(client);

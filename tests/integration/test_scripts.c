@@ -18,7 +18,7 @@ Test(lock_acquire, takes_a_free_lock_with_one_field_and_a_ttl)
     cr_assert(about(raw_pttl(admin, LOCK), 30000));
 }
 
-Test(lock_acquire, answers_ttl_and_holder_when_somebody_else_holds_it_and_changes_nothing)
+Test(lock_acquire, of_a_held_lock_only_answers_ttl_and_holder)
 {
     acquire(30000, A);
     const char *answer = acquire(60000, B);
@@ -90,7 +90,7 @@ Test(lock_acquire, refuses_a_key_of_another_type_and_changes_nothing)
     cr_assert_eq(raw_pttl(admin, LOCK), -1);
 }
 
-Test(lock_acquire, refuses_a_queue_of_another_type_and_changes_nothing)
+Test(lock_acquire, refuses_a_queue_of_another_type_without_a_change)
 {
     raw(admin, "SET %s text", QUEUE);
     const char *answer = acquire(30000, A);
@@ -180,7 +180,7 @@ Test(lock_release, of_a_lock_that_nobody_holds_answers_0)
     cr_assert_str_eq(everything(), "");
 }
 
-Test(lock_release, of_a_lock_that_somebody_else_holds_answers_0_and_changes_nothing)
+Test(lock_release, of_anothers_lock_answers_0_and_changes_nothing)
 {
     redisContext *listener = subscribe(CHANNEL);
     acquire(30000, B);
@@ -215,7 +215,7 @@ Test(lock_release, in_doubt_remembers_a_hold_that_never_was)
     cr_assert_str_eq(everything(), TOMBSTONE_OF_A);
 }
 
-Test(lock_release, in_doubt_drops_entries_that_are_older_than_the_doubt)
+Test(lock_release, in_doubt_drops_entries_older_than_the_doubt)
 {
     raw(admin, "ZADD %s 2000000000001000 old:1", QUEUE);
     cr_assert_str_eq(release(A, 600000), ":0");

@@ -14,7 +14,7 @@ Test(lock_batch, acquires_a_free_lock)
     cr_assert(about(raw_pttl(admin, LOCK), LEASE));
 }
 
-Test(lock_batch, answers_ttl_and_holder_when_somebody_else_holds_it_and_changes_nothing)
+Test(lock_batch, of_a_held_lock_only_answers_ttl_and_holder)
 {
     acquire(30000, A);
     const char *answer = one('a', B);
@@ -100,7 +100,7 @@ Test(lock_batch, does_not_count_a_pattern_subscriber)
     redisFree(pattern);
 }
 
-Test(lock_batch, leaves_an_end_with_an_yield_window_alone_when_somebody_listens)
+Test(lock_batch, skips_an_end_with_a_yield_window_if_one_listens)
 {
     redisContext *listener = subscribe(CHANNEL);
     one('a', A);
@@ -170,7 +170,7 @@ Test(lock_batch, of_two_acquires_of_one_lock_gives_it_to_the_first)
     cr_assert_str_eq(everything(), HELD_BY_A);
 }
 
-Test(lock_batch, leaves_the_second_attempt_of_an_acquire_in_one_run_alone)
+Test(lock_batch, skips_an_acquires_second_attempt_in_one_run)
 {
     cr_assert_str_eq(MANY({ 'a', LOCK, A }, { 'a', LOCK, A }), "[" NAMES(A) ", :-2]");
     cr_assert_str_eq(everything(), HELD_BY_A);
@@ -194,7 +194,7 @@ Test(lock_batch, ends_what_it_has_just_acquired)
     cr_assert_str_eq(everything(), "");
 }
 
-Test(lock_batch, tells_the_channel_of_each_that_is_freed_and_of_no_other)
+Test(lock_batch, tells_the_channel_of_each_freed_lock_and_no_other)
 {
     redisContext *first = subscribe(CHANNEL), *fourth = subscribe("redisson_lock__channel:{t4}");
     for (int i = 1; i < LOCKS; i++)

@@ -141,7 +141,7 @@ Test(lock_many_alike, is_what_it_is_by_itself_or_changes_nothing)
     all_by_itself_and_in_a_run(false);
 }
 
-Test(lock_many_alike, is_what_it_is_by_itself_or_changes_nothing_when_all_listen)
+Test(lock_many_alike, is_as_by_itself_or_changes_nothing_if_all_listen)
 {
     all_listen();
     all_by_itself_and_in_a_run(true);

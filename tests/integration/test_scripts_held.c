@@ -60,13 +60,13 @@ Test(lock_reacquire, run_twice_is_run_once)
     cr_assert_str_eq(everything(), "t hash [\"" A "\", \"2\"]; ");
 }
 
-Test(lock_reacquire, of_a_lock_that_nobody_holds_answers_0_and_creates_nothing)
+Test(lock_reacquire, of_a_free_lock_answers_0_and_creates_nothing)
 {
     cr_assert_str_eq(reacquire(A, 2, 30000), ":0");
     cr_assert_str_eq(everything(), "");
 }
 
-Test(lock_reacquire, of_a_lock_that_somebody_else_holds_answers_minus_1_and_changes_nothing)
+Test(lock_reacquire, of_anothers_lock_answers_minus_1_without_a_change)
 {
     acquire(30000, B);
     cr_assert_str_eq(reacquire(A, 2, 90000), ":-1");
@@ -129,14 +129,14 @@ Test(lock_renew, run_twice_is_run_once)
 }
 
 /* asks A2 RedLock.net 48, redis-semaphore 175: renew never creates */
-Test(lock_renew, of_a_lock_that_nobody_holds_answers_0_and_creates_nothing)
+Test(lock_renew, of_a_free_lock_answers_0_and_creates_nothing)
 {
     cr_assert_str_eq(renew(30000, A), "[:0, " NAMES(A) "]");
     cr_assert_str_eq(everything(), "");
 }
 
 /* asks A2 redisson PR 7098: renewal touches only fields of live holds of this client */
-Test(lock_renew, of_a_lock_that_somebody_else_holds_answers_minus_1_and_changes_nothing)
+Test(lock_renew, of_anothers_lock_answers_minus_1_without_a_change)
 {
     acquire(30000, B);
     cr_assert_str_eq(renew(90000, A), "[:-1, " NAMES(A) "]");
@@ -182,7 +182,7 @@ static void assert_six(int64_t first, int64_t fifth, int64_t sixth)
     cr_assert(about(raw_pttl(admin, "t6"), sixth));
 }
 
-Test(lock_renew, answers_each_lock_of_a_batch_and_a_wrong_type_spoils_its_own_answer_only)
+Test(lock_renew, in_a_batch_a_wrong_type_spoils_only_its_own_answer)
 {
     make_six();
     cr_assert_str_eq(script_run(user, HLK_SCRIPT_LOCK_RENEW, 6, SIX, THEIR_HOLDS, "240000", NULL), THEIR_ANSWERS);

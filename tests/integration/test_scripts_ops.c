@@ -19,7 +19,7 @@ Test(lock_break, takes_the_lock_from_anybody_and_names_whom)
     redisFree(listener);
 }
 
-Test(lock_break, of_a_lock_that_nobody_holds_answers_nil_and_wakes_nobody)
+Test(lock_break, of_a_free_lock_answers_nil_and_wakes_nobody)
 {
     redisContext *listener = subscribe(CHANNEL);
     cr_assert_str_eq(lock_break(), "(nil)");
@@ -101,7 +101,7 @@ Test(lock_break, tells_the_channel_of_a_shorter_ttl)
 }
 
 /* A free lock with waiters goes to the first one, which sends, or got the message to send. */
-Test(lock_break, of_a_free_lock_with_others_in_queue_changes_nothing)
+Test(lock_break, of_a_free_lock_with_a_queue_changes_nothing)
 {
     all_listen();
     raw(admin, "ZADD %s 1 %s", QUEUE, TICKET(B));

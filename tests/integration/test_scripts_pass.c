@@ -112,7 +112,7 @@ Test(lock_pass, speaks_on_the_channel_when_all_in_queue_are_dead)
     redisFree(lock_channel);
 }
 
-Test(lock_pass, publishes_nothing_when_all_in_queue_are_dead_and_nobody_is_subscribed)
+Test(lock_pass, tells_nothing_to_a_dead_queue_without_listeners)
 {
     acquire(5000, A);
     enqueue(B, TICKET(B));
@@ -189,7 +189,7 @@ static const char *end_as(const char *rights, const char *hold)
     return answer;
 }
 
-Test(lock_pass, tells_the_first_to_ask_for_itself_when_the_grant_is_refused)
+Test(lock_pass, tells_the_first_to_ask_when_the_grant_is_refused)
 {
     all_listen();
     acquire(5000, A);
@@ -201,7 +201,7 @@ Test(lock_pass, tells_the_first_to_ask_for_itself_when_the_grant_is_refused)
     nobody_listens();
 }
 
-Test(lock_pass, takes_the_first_for_alive_when_it_may_not_ask_who_listens)
+Test(lock_pass, takes_the_first_for_alive_without_right_to_ask)
 {
     all_listen();
     acquire(5000, A);
@@ -370,7 +370,7 @@ Test(lock_pass, in_doubt_tells_the_channel_of_a_shorter_ttl_too)
     nobody_listens();
 }
 
-Test(lock_pass, to_one_behind_the_dead_tells_the_channel_of_a_shorter_ttl_too)
+Test(lock_pass, past_the_dead_tells_the_channel_of_a_shorter_ttl)
 {
     all_listen();
     acquire(600000, A);
@@ -381,7 +381,7 @@ Test(lock_pass, to_one_behind_the_dead_tells_the_channel_of_a_shorter_ttl_too)
     nobody_listens();
 }
 
-Test(lock_pass, of_a_short_ttl_publishes_nothing_where_nobody_listens)
+Test(lock_pass, of_a_short_ttl_tells_no_channel_without_listeners)
 {
     inbox_b = subscribe(INBOX(CLIENT_B));
     acquire(600000, A);
@@ -414,7 +414,7 @@ Test(lock_pass, of_a_brief_hold_asks_who_lives_and_no_more)
     nobody_listens();
 }
 
-Test(lock_pass, of_a_brief_hold_tells_the_channel_of_a_shorter_ttl_too)
+Test(lock_pass, of_a_brief_hold_tells_the_channel_of_a_shorter_ttl)
 {
     all_listen();
     acquire(5000, A);
@@ -461,7 +461,7 @@ Test(lock_pass, of_a_hold_that_is_gone_changes_nothing)
     nobody_listens();
 }
 
-Test(lock_pass, of_a_key_of_another_type_is_refused_and_changes_nothing)
+Test(lock_pass, of_a_key_of_another_type_is_refused_with_no_change)
 {
     all_listen();
     raw(admin, "HSET t %s 1", FOREIGN);

@@ -353,7 +353,7 @@ Test(queue_free, is_the_first_ones_when_it_asks_itself)
 }
 
 /* Its subscription may just be lost. It sends, so it is alive. */
-Test(queue_free, is_the_first_ones_that_asks_itself_and_does_not_listen)
+Test(queue_free, is_the_first_ones_that_asks_without_listening)
 {
     redisContext *c = subscribe(INBOX(CLIENT_C));
     foreign_holds();
@@ -367,7 +367,7 @@ Test(queue_free, is_the_first_ones_that_asks_itself_and_does_not_listen)
     redisFree(c);
 }
 
-Test(queue_free, is_the_second_ones_that_asks_when_the_first_is_dead)
+Test(queue_free, is_the_second_ones_that_asks_if_the_first_is_dead)
 {
     foreign_holds();
     enqueue(C, TICKET(C));
@@ -429,7 +429,7 @@ Test(queue_free, is_the_first_live_ones_behind_any_number_of_dead)
 }
 
 /* For example on a replica: tickets that cannot be removed must not be examined for ever. */
-Test(queue_free, of_dead_that_cannot_be_dropped_is_refused_as_a_whole)
+Test(queue_free, of_dead_it_cannot_drop_is_refused_as_a_whole)
 {
     foreign_holds();
     enqueue(B, TICKET(B));
@@ -450,7 +450,7 @@ Test(queue_free, of_ended_holds_only_is_whose_who_tries)
 }
 
 /* The server may have room when the first waiter sends. Nothing is granted that cannot be written. */
-Test(queue_free, of_a_full_server_is_nobodys_and_the_first_is_told_to_ask)
+Test(queue_free, of_a_full_server_is_nobodys_until_the_first_asks)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     foreign_holds();
@@ -465,7 +465,7 @@ Test(queue_free, of_a_full_server_is_nobodys_and_the_first_is_told_to_ask)
 }
 
 /* To remove a ticket is a write that a full server allows, and after it the server allows the next one too. */
-Test(queue_free, of_a_full_server_is_the_first_ones_that_asks_itself)
+Test(queue_free, of_a_full_server_is_the_first_ones_that_asks)
 {
     foreign_holds();
     enqueue(B, TICKET(B));

@@ -28,7 +28,7 @@ static const char *counter(void)
 
 /* --- a free lock */
 
-Test(tokens, of_a_new_lock_begin_with_1_and_the_last_is_answered)
+Test(tokens, of_a_new_lock_begin_with_1_and_are_answered)
 {
     cr_assert_str_eq(acquire_fenced(A, "1", "0"), "[:1, " NAMES(A) "]");
     cr_assert_str_eq(everything(), TOKEN " string \"1\"; " HELD_BY_A);
@@ -75,14 +75,14 @@ Test(tokens, of_a_second_attempt_are_new_ones)
     cr_assert(between(5001, raw_pttl(admin, LOCK), 30000), "and the ttl is raised");
 }
 
-Test(tokens, of_a_second_attempt_are_new_ones_if_the_counter_was_deleted)
+Test(tokens, of_a_second_attempt_are_new_if_the_counter_is_gone)
 {
     acquire_fenced(A, "10", "100");
     raw(admin, "DEL " TOKEN);
     cr_assert_str_eq(acquire_fenced(A, "10", "100"), "[:110, " NAMES(A) "]");
 }
 
-Test(tokens, of_a_second_attempt_are_refused_if_the_counter_was_overwritten)
+Test(tokens, of_a_second_attempt_are_refused_on_a_bad_counter)
 {
     acquire_fenced(A, "10", "100");
     raw(admin, "PEXPIRE t 5000");
@@ -134,7 +134,7 @@ Test(tokens, may_be_large)
     cr_assert_str_eq(acquire_fenced(A, "1", "2345678901234567"), "[:2345678901234568, " NAMES(A) "]");
 }
 
-Test(tokens, of_a_counter_of_another_type_are_refused_and_nothing_changes)
+Test(tokens, of_a_counter_of_another_type_are_refused_unchanged)
 {
     raw(admin, "HSET %s f v", TOKEN);
     const char *answer = acquire_fenced(A, "1", "0");
@@ -142,7 +142,7 @@ Test(tokens, of_a_counter_of_another_type_are_refused_and_nothing_changes)
     cr_assert_str_eq(everything(), TOKEN " hash [\"f\", \"v\"]; ");
 }
 
-Test(tokens, of_a_counter_that_is_no_number_are_refused_and_nothing_changes)
+Test(tokens, of_a_non_numeric_counter_are_refused_unchanged)
 {
     raw(admin, "SET %s text", TOKEN);
     const char *answer = acquire_fenced(A, "1", "0");
@@ -235,7 +235,7 @@ Test(tokens_in_queue, are_fetched_by_who_is_granted_it_by_a_plain_try)
     redisFree(b);
 }
 
-Test(tokens_in_queue, are_no_matter_of_a_plain_user_who_may_not_touch_the_counter)
+Test(tokens_in_queue, do_not_concern_a_plain_user_without_counter_rights)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B)), *mine = user;
     acquire(30000, A);
@@ -251,7 +251,7 @@ Test(tokens_in_queue, are_no_matter_of_a_plain_user_who_may_not_touch_the_counte
     redisFree(b);
 }
 
-Test(tokens_in_queue, are_larger_than_those_of_a_hold_before_whoever_granted_it)
+Test(tokens_in_queue, exceed_those_of_earlier_holds_after_any_grant)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire_fenced(A, "10", "500");
@@ -285,7 +285,7 @@ Test(tokens_in_queue, come_with_a_grant_on_a_full_server_too)
 }
 
 /* Its own command returns the error. */
-Test(tokens_in_queue, of_a_counter_of_another_type_are_left_to_who_wants_them)
+Test(tokens_in_queue, of_a_counter_of_wrong_type_fail_their_own_acquire)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B));
     acquire(30000, A);

@@ -163,7 +163,7 @@ Test(yield_window, after_it_the_first_in_queue_takes_it)
     nobody_listens();
 }
 
-Test(yield_window, after_it_the_first_in_queue_has_it_when_another_asks)
+Test(yield_window, after_it_a_newcomer_gives_it_to_the_first_in_queue)
 {
     window_opens();
     window_is_over();
@@ -214,7 +214,7 @@ Test(yield_window, of_an_empty_queue_is_opened_by_its_holder_only)
     nobody_listens();
 }
 
-Test(yield_window, of_an_empty_queue_is_not_set_when_nobody_is_subscribed)
+Test(yield_window, of_an_empty_queue_is_not_set_without_subscribers)
 {
     acquire(30000, A);
     cr_assert_str_eq(release_with_window(A, 5000), ":1");
@@ -222,7 +222,7 @@ Test(yield_window, of_an_empty_queue_is_not_set_when_nobody_is_subscribed)
     cr_assert_not(was_published());
 }
 
-Test(yield_window, of_an_empty_queue_stops_who_comes_and_it_is_in_queue_then)
+Test(yield_window, of_an_empty_queue_makes_a_newcomer_queue)
 {
     all_listen();
     acquire(30000, A);
@@ -271,7 +271,7 @@ static void three(const char *holder)
     enqueue(C, TICKET(C));
 }
 
-Test(lock_leave, as_the_first_while_one_of_ours_holds_it_tells_nobody)
+Test(lock_leave, as_the_first_behind_a_hold_of_ours_tells_nobody)
 {
     three(A);
     cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
@@ -337,7 +337,7 @@ Test(lock_leave, as_the_last_of_a_free_lock_speaks_on_the_channel)
     nobody_listens();
 }
 
-Test(lock_leave, as_the_first_while_a_foreign_client_holds_it_tells_the_next_to_ask)
+Test(lock_leave, as_the_first_behind_a_foreign_hold_wakes_the_next)
 {
     three(FOREIGN);
     cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");
@@ -347,7 +347,7 @@ Test(lock_leave, as_the_first_while_a_foreign_client_holds_it_tells_the_next_to_
     nobody_listens();
 }
 
-Test(lock_leave, as_the_first_while_a_window_lasts_tells_the_next_to_ask)
+Test(lock_leave, as_the_first_during_a_window_wakes_the_next)
 {
     window_opens();
     cr_assert_str_eq(leave(B, 0, TICKET(B)), ":2");

@@ -243,7 +243,7 @@ Test(semaphore, passes_by_waiters_that_are_gone)
     cr_assert_eq(semaphore_tickets(), 0);
 }
 
-Test(semaphore, passes_by_a_waiter_that_is_called_and_does_not_come)
+Test(semaphore, passes_by_a_called_waiter_that_does_not_come)
 {
     struct taker taker = { 0 };
     redisContext *silent = raw_open(fixture.server);

@@ -164,7 +164,7 @@ Test(semaphore_line, loses_none_to_a_thread_that_is_cancelled)
 }
 
 /* It waits alone, so that its ticket is ended, too. */
-Test(semaphore_line, loses_none_to_a_thread_that_is_cancelled_when_it_has_them)
+Test(semaphore_line, loses_none_to_a_thread_cancelled_when_it_has_them)
 {
     int cancelled = 0;
     semaphore_set(1);

@@ -55,7 +55,7 @@ Test(semaphore_many, is_never_taken_by_more_than_its_limit)
 
 /* --- faults */
 
-Test(semaphore_wire, is_never_taken_by_more_than_its_limit_while_connections_break)
+Test(semaphore_wire, never_exceeds_its_limit_while_connections_break)
 {
     semaphore_set(LIMIT);
     limit_start_cuts(CUTS);
@@ -64,7 +64,7 @@ Test(semaphore_wire, is_never_taken_by_more_than_its_limit_while_connections_bre
 }
 
 /* Each way to lose an answer, at each command of the two. */
-Test(semaphore_wire, is_taken_once_and_given_back_once_whatever_answer_is_lost)
+Test(semaphore_wire, is_taken_and_returned_once_if_answers_are_lost)
 {
     static const enum proxy_fault faults[] = { PROXY_CUT_BEFORE, PROXY_CUT_AFTER, PROXY_SWALLOW };
     semaphore_set(3);
@@ -165,7 +165,7 @@ Test(semaphore_wire, says_that_it_is_unsure_of_a_change)
 /* --- the yield window --- */
 
 /* One of Redisson's clients listens, and takes what is left to it. */
-Test(semaphore_wire, leaves_a_permit_to_redisson_and_takes_it_when_the_window_is_over)
+Test(semaphore_wire, leaves_a_permit_to_redisson_until_the_window_ends)
 {
     struct hlk_client_opts opts = fixture_opts();
     struct taker taker = { 0 };

@@ -58,7 +58,7 @@ static void assert_nobody_listens(void)
 
 /* --- waiting */
 
-Test(spin, is_got_when_another_client_releases_and_nobody_subscribes)
+Test(spin, is_got_without_subscribing_when_another_releases)
 {
     hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
     hlk_lock *lock = spin_lock(client, "t");
@@ -82,7 +82,7 @@ Test(spin, is_got_when_another_client_releases_and_nobody_subscribes)
 }
 
 /* Its client is subscribed to the inbox already: a plain wait would take a ticket with its first command. */
-Test(spin, takes_no_position_in_the_queue_though_its_client_listens)
+Test(spin, takes_no_queue_position_even_if_its_client_listens)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.flags = HLK_OPEN_LISTEN;
@@ -141,7 +141,7 @@ Test(spin, times_out_in_time_and_not_before)
 }
 
 /* A holder that died: no pause lasts longer than its lease. */
-Test(spin, is_got_when_the_holders_lease_has_run_out_however_long_the_pause)
+Test(spin, ends_any_pause_when_the_holders_lease_is_over)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = sleepy_lock(client, "t");
@@ -245,7 +245,7 @@ Test(spin, goes_from_thread_to_thread_in_the_order_they_came)
 /* The release is sent again behind the next thread's acquire, which finds the lock held by its own process. A plain
  * wait would then be granted the lock. This one would sleep until the lease was over. (A fixed lease is not passed
  * on.) */
-Test(spin, is_got_at_once_when_the_release_had_to_be_sent_again)
+Test(spin, is_got_at_once_when_the_release_was_sent_again)
 {
     hlk_client *client = fixture_open(NULL);
     struct hlk_lock_opts opts = spin_opts(LONG_MS, LONG_MS);
@@ -373,7 +373,7 @@ Test(spin, waits_by_completions_in_the_applications_loop)
 }
 
 /* A pause of an async wait is limited by the holder's lease too. */
-Test(spin, is_got_by_a_completion_when_the_holders_lease_has_run_out)
+Test(spin, is_got_by_a_completion_when_the_lease_has_run_out)
 {
     static struct done acquired;
     hlk_client *client = open_for(false);
@@ -579,7 +579,7 @@ Test(spin_no_pubsub, acquires_and_releases_many_at_once)
 }
 
 /* Its release publishes nothing. The plain waiter acquires by its poll, here after the holder's second. */
-Test(spin_no_pubsub, a_plain_waiter_of_another_user_gets_the_lock_by_its_poll)
+Test(spin_no_pubsub, a_plain_waiter_elsewhere_gets_the_lock_by_polling)
 {
     hlk_client *client = open_without_pubsub(0), *other = fixture_open(NULL);
     struct hlk_lock_opts opts = spin_opts(0, 0);
@@ -597,7 +597,7 @@ Test(spin_no_pubsub, a_plain_waiter_of_another_user_gets_the_lock_by_its_poll)
 }
 
 /* It may publish but not query subscribers, so it always publishes. */
-Test(spin_no_pubsub, a_release_wakes_a_plain_waiter_where_it_may_publish)
+Test(spin_no_pubsub, a_release_that_may_publish_wakes_a_plain_waiter)
 {
     hlk_client *client = open_without_pubsub(0), *other = fixture_open(NULL);
     cr_assert_str_eq(raw(fixture.redis, "ACL SETUSER weak +publish allchannels"), "OK");

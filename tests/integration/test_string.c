@@ -135,7 +135,7 @@ Test(string, goes_to_clients_in_the_order_of_their_waits)
 }
 
 /* The first of two gives up, the holder is of another library: the second is told that it is the first now. */
-Test(string, makes_the_second_waiter_the_first_when_that_one_gives_up)
+Test(string, promotes_the_second_waiter_when_the_first_gives_up)
 {
     hlk_client *clients[] = { fixture_open(NULL), fixture_open(NULL) };
     hlk_cancel *cancel = hlk_cancel_create(clients[0]);
@@ -210,7 +210,7 @@ Test(string, is_got_soon_after_a_foreign_holder_has_released)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
-Test(string, asks_behind_a_foreign_holder_as_often_as_its_backoff_says)
+Test(string, asks_behind_a_foreign_holder_by_its_backoff)
 {
     hlk_client *client = fixture_open(NULL);
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
@@ -244,7 +244,7 @@ Test(string, lets_one_of_many_waiters_poll)
     cr_assert_eq(actor_end(second), HLK_OK);
 }
 
-Test(string, is_got_when_a_foreign_holders_lease_has_run_out_however_long_the_pause)
+Test(string, ends_any_pause_when_a_foreign_lease_is_over)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = sleepy_lock(client, "t");
@@ -257,7 +257,7 @@ Test(string, is_got_when_a_foreign_holders_lease_has_run_out_however_long_the_pa
 }
 
 /* Its release or its end told nobody: whoever asks first gives the lock to the first in the queue. */
-Test(string, is_given_to_the_queue_by_a_newcomer_that_finds_it_free)
+Test(string, found_free_by_a_newcomer_goes_to_the_queue)
 {
     hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
     foreign_holds(600000);
@@ -317,7 +317,7 @@ Test(string, is_renewed_by_the_watchdog)
     cr_assert_geq(fixture_counters(client).renewals, 6u);
 }
 
-Test(string, has_a_fixed_lease_that_is_extended_and_never_shortened)
+Test(string, has_a_fixed_lease_that_is_only_ever_extended)
 {
     hlk_client *client = fixture_open(NULL);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
@@ -336,7 +336,7 @@ Test(string, has_a_fixed_lease_that_is_extended_and_never_shortened)
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
 }
 
-Test(string, is_lost_when_its_value_was_changed_and_leaves_the_other_one)
+Test(string, is_lost_by_a_changed_value_and_leaves_that_alone)
 {
     struct hlk_client_opts opts = short_watchdog();
     hlk_client *client = fixture_open(&opts);
@@ -350,7 +350,7 @@ Test(string, is_lost_when_its_value_was_changed_and_leaves_the_other_one)
     raw(fixture.redis, "DEL t");
 }
 
-Test(string, is_neither_extended_nor_released_when_it_is_anothers)
+Test(string, is_neither_extended_nor_released_when_anothers)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = string_lock(client, "t"), *second = string_lock(client, "t2");
@@ -380,7 +380,7 @@ Test(string, cannot_be_acquired_again_by_its_holder)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-Test(string, is_another_lock_than_the_plain_one_of_that_name_for_its_holder)
+Test(string, is_a_different_lock_from_the_plain_one_of_its_name)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_lock *lock = string_lock(client, "t"), *plain = fixture_lock(client, "t", NULL);

@@ -120,7 +120,7 @@ Test(string_acquire, gives_a_free_lock_to_the_first_in_queue)
     nobody_listens();
 }
 
-Test(string_acquire, of_the_first_in_queue_takes_the_lock_and_its_ticket_away)
+Test(string_acquire, of_the_first_in_queue_takes_lock_and_ticket)
 {
     all_listen();
     others_hold(60000);
@@ -162,7 +162,7 @@ Test(string_acquire, of_a_key_of_another_type_is_refused)
 
 /* --- string_release of a hold */
 
-Test(string_release, frees_what_the_hold_held_and_run_twice_does_nothing)
+Test(string_release, frees_only_what_its_hold_held_and_only_once)
 {
     take(30000, A);
     cr_assert_str_eq(give(B), ":0");
@@ -323,7 +323,7 @@ Test(string_leave, of_a_wait_that_was_granted_meanwhile_passes_it_on)
     nobody_listens();
 }
 
-Test(string_leave, of_the_first_behind_a_holder_of_others_makes_the_next_one_poll)
+Test(string_leave, of_the_first_at_a_foreign_hold_makes_the_next_poll)
 {
     all_listen();
     others_hold(60000);
@@ -338,7 +338,7 @@ Test(string_leave, of_the_first_behind_a_holder_of_others_makes_the_next_one_pol
     nobody_listens();
 }
 
-Test(string_leave, of_the_first_of_a_free_lock_gives_it_to_the_next_one)
+Test(string_leave, of_the_first_of_a_free_lock_gives_it_to_the_next)
 {
     all_listen();
     others_hold(60000);
@@ -410,7 +410,7 @@ Test(string_renew, renews_each_that_is_held_and_says_so_for_each)
 
 /* --- string_break, string_query */
 
-Test(string_break, takes_it_from_any_holder_and_gives_it_to_the_first_in_queue)
+Test(string_break, gives_the_lock_of_any_holder_to_the_first_in_queue)
 {
     all_listen();
     cr_assert_str_eq(break_it(), "(nil)");

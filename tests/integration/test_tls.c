@@ -198,7 +198,7 @@ Test(tls, missing_client_certificate_is_told)
     refused(url_of("localhost"), &opts, HLK_E_AUTH, "may require a client certificate");
 }
 
-Test(tls, client_certificate_of_another_ca_is_refused_by_the_server)
+Test(tls, client_certificate_of_another_ca_is_refused)
 {
     require_certificate("yes");
     certs_add(&server->certs, &(struct cert_wish){ .name = "client", .ca = "" });
@@ -404,7 +404,7 @@ static int give_credentials(struct hlk_credentials *credentials, void *ctx)
     return 0;
 }
 
-Test(tls, credentials_callback_is_asked_before_each_connection)
+Test(tls, credentials_callback_runs_before_each_connection)
 {
     char url[100];
     const char *password = "first";

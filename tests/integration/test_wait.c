@@ -94,7 +94,7 @@ Test(wait, that_was_long_leaves_a_fixed_lease_whole)
     is_granted_whole_after(650, 2000, 2000 - 242);
 }
 
-Test(wait, that_was_long_asks_nothing_more_when_the_lock_is_granted)
+Test(wait, that_was_long_asks_nothing_more_when_granted)
 {
     is_granted_whole_after(2500, 0, 5000 - 602);
 }
@@ -144,7 +144,7 @@ Test(wait, ends_when_the_holders_lease_has_run_out)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-Test(wait, of_many_threads_lets_each_have_its_turn_and_one_at_a_time)
+Test(wait, of_many_threads_gives_each_a_turn_one_at_a_time)
 {
     enum { THREADS = 24 };
     hlk_client *client = fixture_open(NULL);
@@ -288,7 +288,7 @@ Test(wait, that_timed_out_does_not_take_the_wake_of_another)
 }
 
 /* asks A5 redsync 60: busy and timeout are different answers; RedLock.net PR 60: one deadline governs everything */
-Test(wait, of_a_server_that_stands_still_ends_at_its_deadline_and_not_before)
+Test(wait, at_a_frozen_server_ends_at_its_deadline_not_before)
 {
     struct hlk_client_opts opts = fixture_opts();
     opts.reply_timeout_ms = 60000;
@@ -512,7 +512,7 @@ static void *take_turns(void *arg)
 }
 
 /* Each release opens a yield window for subscribers of the channel: while there is one, and no longer. */
-Test(wait, of_two_clients_is_slowed_down_by_a_listener_only_while_there_is_one)
+Test(wait, of_two_clients_is_slow_only_while_a_third_listens)
 {
     struct taking_turns turns[2] = { { .lock = NULL }, { .lock = NULL } };
     struct hlk_client_opts opts = fixture_opts();

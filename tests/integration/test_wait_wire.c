@@ -44,7 +44,7 @@ Test(wait_wire, loses_no_wake_while_the_confirmation_is_late)
 }
 
 /* asks A1 redisson 5761: all messages dropped: waits last at most for the ttl */
-Test(wait_wire, with_all_messages_dropped_ends_by_the_ttl_it_was_told)
+Test(wait_wire, with_messages_dropped_ends_by_the_ttl_it_was_told)
 {
     hlk_client *client = fixture_open(NULL);
     proxy_drop_messages(fixture.proxy, true);
@@ -59,7 +59,7 @@ Test(wait_wire, with_all_messages_dropped_ends_by_the_ttl_it_was_told)
     cr_assert_eq(fixture_counters(client).woken, 0u);
 }
 
-Test(wait_wire, with_all_messages_dropped_many_threads_still_have_their_turns)
+Test(wait_wire, with_messages_dropped_gives_each_thread_its_turn)
 {
     enum { THREADS = 6 };
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
@@ -111,7 +111,7 @@ static void assert_ends_in_time(hlk_lock *lock, int64_t wait_ms, enum hlk_status
 
 /* The deadline has passed: whatever else has happened is rolled back by the library, and is of no concern to the
  * caller. */
-Test(wait_wire, that_ends_before_the_answer_is_a_timeout_and_leaves_nothing)
+Test(wait_wire, ending_before_the_answer_times_out_leaving_nothing)
 {
     static const int kinds[] = { HLK_LOCK_PLAIN, HLK_LOCK_FENCED,        HLK_LOCK_FAIR,
                                  HLK_LOCK_SPIN,  HLK_LOCK_NON_REENTRANT, HLK_LOCK_NON_REENTRANT_FAIR,

@@ -221,7 +221,7 @@ Test(redisson_fair, both_sides_stand_in_one_queue)
     done();
 }
 
-Test(redisson_fair, a_try_of_either_side_does_not_pass_by_the_others_waiter)
+Test(redisson_fair, a_try_of_neither_side_overtakes_the_others_waiter)
 {
     struct watch *watch = watch_start(fixture.server);
     struct c_waiter c;
@@ -281,7 +281,7 @@ static size_t commands_of(struct watch *watch, const char *pattern, size_t from)
 }
 
 /* Redisson leaves an interrupted waiter in the queue, and its own waiters behind it ask without a pause. */
-Test(redisson_fair, javas_dead_cost_c_one_chance_of_5_s_and_no_hot_loop)
+Test(redisson_fair, javas_dead_cost_c_5_s_once_and_no_hot_loop)
 {
     enum { DEAD = 3 };
     struct watch *watch = watch_start(fixture.server);
@@ -335,7 +335,7 @@ static pid_t fork_dead(void)
 }
 
 /* Redisson alone would wait for the dead one's score, 5 minutes; one of ours that releases passes it over. */
-Test(redisson_fair, a_dead_c_waiter_does_not_hold_java_up_when_c_releases)
+Test(redisson_fair, a_dead_c_waiter_never_delays_java_when_c_releases)
 {
     struct watch *watch = watch_start(fixture.server);
     hlk_lock *lock = fair_lock(fixture.client);
@@ -377,7 +377,7 @@ Test(redisson_fair, a_c_process_that_stands_still_costs_java_5_s)
 }
 
 /* The one whom Java calls is gone: the next of ours does not wait for the ttl that it was told. */
-Test(redisson_fair, a_dead_c_waiter_that_java_calls_costs_the_next_one_a_poll)
+Test(redisson_fair, a_dead_c_waiter_java_calls_costs_the_next_a_poll)
 {
     struct watch *watch = watch_start(fixture.server);
     struct c_waiter c;
@@ -400,7 +400,7 @@ Test(redisson_fair, a_dead_c_waiter_that_java_calls_costs_the_next_one_a_poll)
 }
 
 /* A waiter leaves between Java, who holds the lock, and another of ours, who has to subscribe for Java's call now. */
-Test(redisson_fair, who_is_called_by_java_after_another_left_is_subscribed)
+Test(redisson_fair, a_waiter_subscribes_to_javas_call_when_one_leaves)
 {
     struct watch *watch = watch_start(fixture.server);
     struct c_waiter leaver, c;
@@ -538,7 +538,7 @@ static size_t check_order(void)
     return called;
 }
 
-Test(redisson_fair, three_c_and_three_java_threads_take_turns_and_lose_no_update)
+Test(redisson_fair, three_c_and_three_java_threads_lose_no_update)
 {
     struct counter c[SIDE];
     char note[64];

@@ -67,7 +67,7 @@ Test(redisson_fenced, java_waits_for_c_and_has_a_larger_token)
 }
 
 /* The floor is for servers that forget: Java goes on above it too. */
-Test(redisson_fenced, c_waits_for_java_and_has_a_larger_token_also_above_its_floor)
+Test(redisson_fenced, c_after_java_has_a_larger_token_above_its_floor)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = HLK_LOCK_FENCED;

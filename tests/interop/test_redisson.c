@@ -167,7 +167,7 @@ Test(redisson, java_gives_up_and_leaves_cs_hold_alone)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-Test(redisson, c_gives_up_after_all_of_its_time_and_leaves_javas_hold_alone)
+Test(redisson, c_gives_up_after_its_time_and_spares_javas_hold)
 {
     peer_ask(fixture.java, "A.1 lock t 30000");
     hlk_lock *lock = fixture_lock("t");
@@ -313,7 +313,7 @@ Test(redisson, javas_unlock_of_cs_lock_throws_and_changes_nothing)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-Test(redisson, cs_release_of_javas_lock_is_refused_and_sends_nothing)
+Test(redisson, cs_release_of_javas_lock_is_refused_unsent)
 {
     hlk_lock *lock = fixture_lock("t");
     struct watch *watch = watch_start(fixture.server);

@@ -49,7 +49,7 @@ static bool readable(int fd)
 
 /* --- forced release */
 
-Test(redisson_loss, javas_force_unlock_is_told_to_c_by_its_next_renewal)
+Test(redisson_loss, javas_force_unlock_is_told_to_c_by_a_renewal)
 {
     enum { WATCHDOG = 3000 };
     static struct message message;

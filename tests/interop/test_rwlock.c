@@ -153,7 +153,7 @@ static void java_is_woken_before_it_sleeps(int kind, const char *java_half)
     proxy_stop(proxy);
 }
 
-Test(redisson_rwlock, a_thread_of_java_that_does_not_sleep_yet_is_woken_too)
+Test(redisson_rwlock, a_java_thread_that_does_not_sleep_yet_is_woken)
 {
     java_is_woken_before_it_sleeps(HLK_LOCK_WRITE, "read");
     java_is_woken_before_it_sleeps(HLK_LOCK_WRITE, "write");
@@ -199,7 +199,7 @@ Test(redisson_rwlock, a_downgrade_of_c_wakes_readers_of_java)
     hlk_lock_destroy(writing);
 }
 
-Test(redisson_rwlock, a_reader_of_java_leaves_the_downgraded_lock_of_c_alone)
+Test(redisson_rwlock, a_reader_of_java_spares_the_downgraded_lock_of_c)
 {
     hlk_lock *reading = half(fixture.client, HLK_LOCK_READ), *writing = half(fixture.client, HLK_LOCK_WRITE);
     cr_assert_eq(hlk_lock_acquire(writing, HLK_NOWAIT), HLK_OK);
@@ -283,7 +283,7 @@ static int64_t java_wrote(int i)
     return i < SIDE ? turns : 0;
 }
 
-Test(redisson_rwlock, three_writers_and_three_readers_of_each_side_lose_no_update)
+Test(redisson_rwlock, writers_and_readers_of_both_sides_lose_no_update)
 {
     hlk_lock *reading = half(fixture.client, HLK_LOCK_READ), *writing = half(fixture.client, HLK_LOCK_WRITE);
     struct worker workers[2 * SIDE];

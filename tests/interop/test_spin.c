@@ -85,7 +85,7 @@ Test(redisson_spin, c_waits_for_javas_plain_lock)
 }
 
 /* By message: the ttl is longer than anybody here waits. Redisson's own spin lock would let it sleep. */
-Test(redisson_spin, javas_plain_lock_waits_for_c_and_is_woken_by_message)
+Test(redisson_spin, javas_plain_lock_behind_c_is_woken_by_message)
 {
     hlk_lock *lock = spin_lock(fixture.client);
     java_waits_for_c(lock, "");
@@ -133,7 +133,7 @@ static void *count(void *arg)
 }
 
 /* A counter that each reads and writes back under the lock: spin and plain locks of both sides. */
-Test(redisson_spin, no_turn_is_lost_among_spin_and_plain_locks_of_both_sides)
+Test(redisson_spin, spin_and_plain_locks_of_both_sides_lose_no_turn)
 {
     static const char *const kinds[] = { "spin", "" };
     struct counting c[2 * THREADS];

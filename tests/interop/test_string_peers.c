@@ -109,7 +109,7 @@ Test(string_peers, they_wait_for_us)
     PEER("release", "ok");
 }
 
-Test(string_peers, a_hold_of_theirs_that_nobody_releases_runs_out_and_is_never_released_late)
+Test(string_peers, a_hold_of_theirs_runs_out_and_is_not_released_late)
 {
     hlk_lock *lock = ours(0);
     int64_t began = test_now_ms();
@@ -121,7 +121,7 @@ Test(string_peers, a_hold_of_theirs_that_nobody_releases_runs_out_and_is_never_r
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
-Test(string_peers, a_hold_of_ours_that_runs_out_is_theirs_and_never_released_late)
+Test(string_peers, a_hold_of_ours_runs_out_and_is_not_released_late)
 {
     hlk_lock *lock = ours(0);
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;

@@ -136,7 +136,7 @@ Test(answers, of_one_are_not_delayed_by_one_that_hangs)
     close(hanging);
 }
 
-Test(answers, that_do_not_come_are_an_error_that_names_each_sentinel)
+Test(answers, missing_are_an_error_that_names_each_sentinel)
 {
     int ports[2], hanging = port_reserve(&ports[0]);
     char text[96];
@@ -189,7 +189,7 @@ Test(answers, that_name_nobody_say_where_they_led)
 /* --- another master */
 
 /* Nobody closed a connection, and the old one takes writes: what counts is who the sentinels say is the master. */
-Test(answers, that_change_move_holders_and_waiters_though_the_old_master_answers_still)
+Test(answers, that_change_move_all_away_from_a_living_master)
 {
     const char *url = fake_url(2);
     hlk_client *client = fixture_open_at(url, NULL), *other = fixture_open_at(url, NULL);
@@ -331,7 +331,7 @@ Test(answers, of_most_that_monitor_the_service_anew_are_followed)
 }
 
 /* Then a failover: two sentinels have not heard of it yet. */
-Test(answers, of_a_failover_count_after_the_service_was_monitored_anew)
+Test(answers, of_a_failover_count_after_monitoring_began_anew)
 {
     hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
     hlk_lock *lock = held(client, "t");
@@ -352,7 +352,7 @@ Test(answers, of_a_failover_count_after_the_service_was_monitored_anew)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
-Test(answers, of_one_that_monitors_the_service_anew_are_not_followed)
+Test(answers, of_one_that_monitors_the_service_anew_are_ignored)
 {
     hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
     hlk_lock *lock = held(client, "t");
@@ -362,7 +362,7 @@ Test(answers, of_one_that_monitors_the_service_anew_are_not_followed)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
-Test(answers, of_one_round_that_name_a_master_anew_are_not_followed)
+Test(answers, of_one_round_that_name_a_master_anew_are_ignored)
 {
     hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
     hlk_lock *lock = held(client, "t");
@@ -395,7 +395,7 @@ Test(answers, that_never_end_leave_the_loop_to_its_other_work)
 
 /* --- nobody to ask */
 
-Test(answers, that_nobody_gives_any_more_leave_the_client_with_the_master_that_it_knows)
+Test(answers, that_end_leave_the_client_with_the_known_master)
 {
     hlk_client *client = fixture_open_at(fake_url(2), NULL);
     hlk_lock *lock = fixture_lock(client, "t", NULL);

@@ -136,7 +136,7 @@ static void end_all(void)
     cr_assert_eq(history_count(at.history), 2 * LOCKS);
 }
 
-Test(failover, that_is_planned_keeps_the_holders_and_serves_the_waiters)
+Test(failover, that_is_planned_keeps_holders_and_serves_waiters)
 {
     hold_and_wait();
     sentinels_fail_over();
@@ -173,7 +173,7 @@ static void hold_half_of_it_unreplicated(void)
     WAIT_FOR_WAITERS(at.waiters, LOCKS);
 }
 
-Test(failover, that_is_planned_to_a_replica_that_lags_loses_what_did_not_reach_it_and_tells_that)
+Test(failover, planned_to_a_lagging_replica_tells_what_it_loses)
 {
     hold_half_of_it_unreplicated();
     sentinels_fail_over();
@@ -182,7 +182,7 @@ Test(failover, that_is_planned_to_a_replica_that_lags_loses_what_did_not_reach_i
     end_all();
 }
 
-Test(failover, by_kill_to_a_replica_that_lags_loses_what_did_not_reach_it_and_tells_that)
+Test(failover, by_kill_to_a_lagging_replica_tells_what_it_loses)
 {
     hold_half_of_it_unreplicated();
     int before = sentinels_master();
@@ -225,7 +225,7 @@ static hlk_lock *confirmed_lock(void)
 }
 
 /* The test need not wait for the copy before it kills the master. */
-Test(failover, by_kill_right_after_an_acquire_that_waited_for_replicas_keeps_the_hold)
+Test(failover, by_kill_after_a_replicated_acquire_keeps_the_hold)
 {
     hlk_lock *lock = confirmed_lock();
     int first = sentinels_master();
@@ -238,7 +238,7 @@ Test(failover, by_kill_right_after_an_acquire_that_waited_for_replicas_keeps_the
 }
 
 /* The old master is alive, and its WAIT would be answered. */
-Test(failover, that_is_planned_moves_the_connection_that_waits_for_replicas)
+Test(failover, that_is_planned_moves_the_wait_for_replicas)
 {
     hlk_lock *lock = confirmed_lock();
     cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "%s", hlk_last_error());

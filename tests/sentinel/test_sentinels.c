@@ -33,7 +33,7 @@ static void hold_through_a_failover(hlk_client *client)
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0);
 }
 
-Test(sentinels, of_which_one_hangs_and_one_is_gone_tell_of_a_failover)
+Test(sentinels, with_one_hung_and_one_gone_tell_of_a_failover)
 {
     hlk_client *client = open_patient(sentinels.url);
     sentinels_pause_sentinel(1);
@@ -41,7 +41,7 @@ Test(sentinels, of_which_one_hangs_and_one_is_gone_tell_of_a_failover)
     hold_through_a_failover(client);
 }
 
-Test(sentinels, that_are_all_gone_are_missed_by_nobody_until_they_are_back)
+Test(sentinels, all_gone_disturb_nothing_until_they_are_back)
 {
     hlk_client *client = open_patient(sentinels.url);
     for (int i = 0; i < SENTINELS; i++)
@@ -120,7 +120,7 @@ static void monitor_anew(const struct server *master)
 }
 
 /* Their epochs begin at 0 again, and the master of before lives and takes writes. */
-Test(sentinels, that_monitor_the_service_anew_elsewhere_are_followed)
+Test(sentinels, that_monitor_anew_elsewhere_are_followed)
 {
     struct server *elsewhere = server_start(SERVER_TCP | SERVER_NOACL, NULL);
     hlk_client *client = open_patient(sentinels.url);

@@ -27,7 +27,7 @@ Test(acquire, the_wait_is_busy_join_confirm_ask_park)
     cr_assert_eq(a.status, HLK_OK);
 }
 
-Test(acquire, a_channel_that_is_confirmed_already_is_asked_through_at_once)
+Test(acquire, asks_at_once_when_its_channel_is_confirmed_already)
 {
     happens(HLK_ACQUIRE_ON_HEAD);
     busy(NOW, TTL);
@@ -58,7 +58,7 @@ Test(acquire, many_messages_while_asking_are_one_command_more)
     cr_assert_eq(busy(NOW, TTL), HLK_ACQUIRE_DO_PARK);
 }
 
-Test(acquire, a_message_from_before_the_command_asks_nothing_more)
+Test(acquire, a_message_from_before_the_command_asks_no_more)
 {
     park(TTL);
     cr_assert_eq(happens(HLK_ACQUIRE_ON_MESSAGE), HLK_ACQUIRE_DO_SEND);
@@ -72,7 +72,7 @@ Test(acquire, a_confirmation_anew_asks_again)
     cr_assert_eq(a.cause, HLK_CAUSE_SUBSCRIBED);
 }
 
-Test(acquire, a_confirmation_anew_while_asking_asks_again_after_the_answer)
+Test(acquire, a_confirmation_while_asking_asks_after_the_answer)
 {
     park(TTL);
     happens(HLK_ACQUIRE_ON_MESSAGE);
@@ -80,7 +80,7 @@ Test(acquire, a_confirmation_anew_while_asking_asks_again_after_the_answer)
     cr_assert_eq(busy(NOW, TTL), HLK_ACQUIRE_DO_SEND);
 }
 
-Test(acquire, a_confirmation_during_the_first_command_does_not_replace_joining)
+Test(acquire, a_confirmation_at_the_first_command_still_joins)
 {
     happens(HLK_ACQUIRE_ON_HEAD);
     cr_assert_eq(happens(HLK_ACQUIRE_ON_MESSAGE), HLK_ACQUIRE_DO_PARK); /* as if it were one: nothing is joined yet */
@@ -293,7 +293,7 @@ Test(acquire, a_void_answer_asks_again)
     cr_assert_eq(happens(HLK_ACQUIRE_ON_ACQUIRED), HLK_ACQUIRE_DO_FINISH);
 }
 
-Test(acquire, what_was_heard_before_a_stale_answer_is_in_the_next_one)
+Test(acquire, messages_before_a_stale_answer_are_in_the_next)
 {
     park(TTL);
     happens(HLK_ACQUIRE_ON_MESSAGE);
@@ -405,7 +405,7 @@ Test(acquire, without_messages_waits_grow_to_the_ttl_only)
 
 /* If the release was sent again behind the command (NOSCRIPT), the next command succeeds. If it was refused, it is
  * repeated from time to time. */
-Test(acquire, one_try_behind_an_end_of_its_own_asks_at_once_and_then_after_pauses)
+Test(acquire, a_try_behind_its_own_end_asks_at_once_then_pauses)
 {
     hlk_acquire_machine_init(&a, NOW + 3000, true, 0);
     cr_assert_eq(happens(HLK_ACQUIRE_ON_HEAD), HLK_ACQUIRE_DO_SEND);
@@ -429,7 +429,7 @@ Test(acquire, one_try_behind_an_end_of_its_own_asks_at_once_and_then_after_pause
     cr_assert_eq(questions, 2 + 59);
 }
 
-Test(acquire, one_try_behind_an_end_of_its_own_has_it_when_that_is_done)
+Test(acquire, a_try_behind_its_own_end_has_it_when_that_is_done)
 {
     hlk_acquire_machine_init(&a, NOW + 3000, true, 0);
     happens(HLK_ACQUIRE_ON_HEAD);
@@ -479,7 +479,7 @@ Test(acquire, a_hold_is_confirmed_in_its_own_time_and_the_calls)
     cr_assert_eq(a.status, HLK_NOT_REPLICATED);
 }
 
-Test(acquire, what_a_hold_that_is_being_confirmed_hears_of_its_wait_means_nothing)
+Test(acquire, a_hold_being_confirmed_ignores_news_of_its_wait)
 {
     static const enum hlk_acquire_event late[] = { HLK_ACQUIRE_ON_MESSAGE, HLK_ACQUIRE_ON_SUBSCRIBED,
                                                    HLK_ACQUIRE_ON_ACQUIRED, HLK_ACQUIRE_ON_JOINED,

@@ -28,7 +28,7 @@ static int64_t pauses(int64_t *now_ms, int64_t ttl_ms)
     return length;
 }
 
-Test(acquire_poll, asks_again_after_pauses_that_double_up_to_the_longest)
+Test(acquire_poll, asks_after_pauses_that_double_up_to_the_longest)
 {
     int64_t now = NOW;
     polls_for_ever(1, 128);
@@ -41,7 +41,7 @@ Test(acquire_poll, asks_again_after_pauses_that_double_up_to_the_longest)
     }
 }
 
-Test(acquire_poll, with_one_length_for_all_pauses_they_differ_by_their_jitter)
+Test(acquire_poll, varies_pauses_of_one_length_by_their_jitter)
 {
     int64_t now = NOW;
     bool differs = false;
@@ -128,7 +128,7 @@ Test(acquire_poll, one_try_is_one_command)
 }
 
 /* The release is repeated behind the command, so a pause until the end of the holder's ttl would be too long. */
-Test(acquire_poll, behind_a_release_of_its_own_process_it_asks_at_once_and_then_soon)
+Test(acquire_poll, behind_its_own_release_asks_at_once_and_then_soon)
 {
     int64_t now = NOW;
     polls_for_ever(60000, 60000);
@@ -142,7 +142,7 @@ Test(acquire_poll, behind_a_release_of_its_own_process_it_asks_at_once_and_then_
     cr_assert_eq(at(now, HLK_ACQUIRE_ON_ACQUIRED), HLK_ACQUIRE_DO_FINISH);
 }
 
-Test(acquire_poll, behind_a_release_of_its_own_process_it_sleeps_no_longer_than_its_backoff_and_the_wait)
+Test(acquire_poll, behind_its_own_release_keeps_backoff_and_deadline)
 {
     int64_t now = NOW;
     polls(DEADLINE, false, 1, 128, 0);
@@ -175,7 +175,7 @@ Test(acquire_poll, a_cancel_ends_a_pause)
 }
 
 /* Whenever the lock becomes free, a command follows within a pause and the jitter. */
-Test(acquire_poll, no_schedule_sleeps_past_a_release_by_more_than_a_pause)
+Test(acquire_poll, sleeps_past_a_release_by_no_more_than_a_pause)
 {
     for (unsigned i = 0; i < 2000; i++) {
         int64_t now = NOW, free_at = NOW + (int64_t)(i * 7919 % 5000), ttl = (int64_t)(i * 104729 % 3000);
@@ -212,7 +212,7 @@ Test(acquire_poll, the_first_waiter_pauses_behind_a_silent_holder)
     }
 }
 
-Test(acquire_poll, behind_a_silent_holder_it_joins_the_inbox_and_a_message_makes_it_ask)
+Test(acquire_poll, behind_a_silent_holder_joins_and_asks_on_a_message)
 {
     waits_behind_silent(-1);
     a.joined = false;
@@ -232,7 +232,7 @@ Test(acquire_poll, the_others_do_not_pause_behind_a_silent_holder)
     cr_assert_geq(a.until_ms, NOW + HLK_POLL_NEAR_MS);
 }
 
-Test(acquire_poll, behind_the_next_silent_holder_the_pauses_begin_again)
+Test(acquire_poll, behind_the_next_silent_holder_begins_pauses_anew)
 {
     int64_t now = NOW;
     waits_behind_silent(0);

@@ -20,7 +20,7 @@ Test(acquire_queue, takes_its_ticket_once_the_inbox_is_confirmed)
     cr_assert_eq(a.status, HLK_OK);
 }
 
-Test(acquire_queue, who_is_in_the_inbox_already_waits_after_one_command)
+Test(acquire_queue, with_its_inbox_joined_waits_after_one_command)
 {
     a.joined = true;
     happens(HLK_ACQUIRE_ON_HEAD);
@@ -29,7 +29,7 @@ Test(acquire_queue, who_is_in_the_inbox_already_waits_after_one_command)
 }
 
 /* Redisson's clients publish only on the lock's channel. */
-Test(acquire_queue, behind_a_foreign_holder_it_subscribes_and_asks_once_more)
+Test(acquire_queue, behind_a_foreign_holder_subscribes_and_asks_again)
 {
     park(TTL);
     happens(HLK_ACQUIRE_ON_MESSAGE);
@@ -140,13 +140,13 @@ Test(acquire_queue, who_is_not_in_queue_polls_by_the_ttl)
 }
 
 /* A release by that other kind wakes no waiter here. */
-Test(acquire_queue, of_a_lock_that_others_use_as_another_kind_polls_as_often_wherever_it_is)
+Test(acquire_queue, of_a_lock_of_mixed_kinds_polls_alike_in_any_place)
 {
     mixed = true;
     cr_assert_eq(polls_after(30000, HLK_POLL_RANKS), HLK_POLL_NEAR_MS + HLK_POLL_RANKS * HLK_POLL_RANK_MS + 1);
 }
 
-Test(acquire_queue, after_an_yield_window_the_first_in_queue_asks_at_once)
+Test(acquire_queue, after_a_yield_window_the_first_asks_at_once)
 {
     foreign = true;
     hlk_acquire_machine_init(&a, DEADLINE, false, 19); /* a jitter of 20 */

@@ -99,7 +99,7 @@ static void wait_for_messages(void)
     cr_assert_eq(sent, 2);
 }
 
-Test(acquire_step, a_subscription_and_a_message_at_once_cost_one_command)
+Test(acquire_step, a_subscription_with_a_message_costs_one_command)
 {
     cr_assert_eq(begin(HLK_FOREVER), HLK_WAIT_REPLY);
     cr_assert_eq(busy(), HLK_WAIT_MESSAGES);
@@ -108,7 +108,7 @@ Test(acquire_step, a_subscription_and_a_message_at_once_cost_one_command)
     cr_assert_eq(sent, 2);
 }
 
-Test(acquire_step, a_message_while_an_attempt_is_in_flight_costs_one_more)
+Test(acquire_step, a_message_during_an_attempt_costs_one_more)
 {
     wait_for_messages();
     cr_assert_eq(step(HLK_WAKE_MESSAGE), HLK_WAIT_REPLY);
@@ -146,12 +146,12 @@ static void break_at_the_deadline(int64_t wait_ms, enum hlk_status status)
     cr_assert_eq(sent, 1);
 }
 
-Test(acquire_step, an_attempt_that_breaks_at_the_deadline_is_not_repeated)
+Test(acquire_step, an_attempt_broken_at_the_deadline_is_not_repeated)
 {
     break_at_the_deadline(WAIT_MS, HLK_TIMEOUT);
 }
 
-Test(acquire_step, nor_is_that_of_one_try)
+Test(acquire_step, a_try_broken_at_the_deadline_is_not_repeated)
 {
     break_at_the_deadline(HLK_NOWAIT, HLK_BUSY);
 }
@@ -187,7 +187,7 @@ Test(acquire_step, waits_for_a_connection_and_sends_when_it_is_up)
     wait_and_send(HLK_COMMAND_UNCONNECTED, HLK_WAIT_CONNECTION, HLK_WAKE_UP);
 }
 
-Test(acquire_step, a_pause_without_another_attempt_ends_with_the_refusal)
+Test(acquire_step, a_pause_without_a_retry_ends_with_the_refusal)
 {
     next_progress = HLK_COMMAND_PAUSED;
     cr_assert_eq(begin(HLK_FOREVER), HLK_WAIT_PAUSE);
@@ -255,17 +255,17 @@ static void without_a_server(int64_t wait_ms, unsigned attempts, enum hlk_status
     cr_assert_eq(sent, 1);
 }
 
-Test(acquire_step, without_a_server_for_the_slot_what_was_sent_is_not_unsent)
+Test(acquire_step, without_a_server_for_a_slot_a_sent_wait_times_out)
 {
     without_a_server(WAIT_MS, 1, HLK_TIMEOUT);
 }
 
-Test(acquire_step, nor_is_one_try)
+Test(acquire_step, without_a_server_for_a_slot_a_sent_try_is_busy)
 {
     without_a_server(HLK_NOWAIT, 1, HLK_BUSY);
 }
 
-Test(acquire_step, without_a_server_for_the_slot_nothing_sent_is_not_connected)
+Test(acquire_step, without_a_server_for_a_slot_an_unsent_wait_fails)
 {
     without_a_server(WAIT_MS, 0, HLK_E_CONNECT);
 }

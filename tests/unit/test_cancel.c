@@ -94,7 +94,7 @@ Test(cancel, works_again_after_each_reset)
     }
 }
 
-Test(cancel, hears_the_next_trigger_when_the_write_of_one_that_was_reset_comes_late)
+Test(cancel, hears_a_trigger_after_a_late_write_of_a_reset_one)
 {
     set_flag();
     hlk_cancel_reset(cancel);
@@ -105,7 +105,7 @@ Test(cancel, hears_the_next_trigger_when_the_write_of_one_that_was_reset_comes_l
     cr_assert_eq(wakes(), 1);
 }
 
-Test(cancel, hears_the_next_trigger_when_the_late_write_comes_before_its_own)
+Test(cancel, hears_a_trigger_whose_write_comes_after_a_late_one)
 {
     set_flag();
     hlk_cancel_reset(cancel);
@@ -122,7 +122,7 @@ Test(cancel, hears_the_next_trigger_when_the_late_write_comes_before_its_own)
     cr_assert_eq(wakes(), 1);
 }
 
-Test(cancel, hears_the_next_trigger_when_the_loop_has_not_seen_the_last)
+Test(cancel, hears_a_trigger_when_the_loop_missed_the_last_one)
 {
     cr_assert(hlk_cancel_join(cancel, &ann));
     hlk_cancel_trigger(cancel);

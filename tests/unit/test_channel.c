@@ -254,7 +254,7 @@ Test(channel, whose_unsubscribe_is_refused_for_now_is_left_later)
     cr_assert_eq(channels.tick.due_ms(&channels.tick), INT64_MAX);
 }
 
-Test(channel, whose_unsubscribe_is_refused_stays_when_it_is_wanted_again)
+Test(channel, whose_unsubscribe_is_refused_stays_for_a_new_wait)
 {
     struct hlk_listener wait = { .on_event = on_listener };
     cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);

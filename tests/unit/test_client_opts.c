@@ -82,7 +82,7 @@ Test(client_opts, have_nothing_in_what_is_reserved)
     cr_assert_eq(hlk_client_read_opts(&given, &opts), HLK_E_INVALID);
 }
 
-Test(client_opts, replicas_are_waited_for_when_asked_and_for_a_second)
+Test(client_opts, replicas_are_awaited_when_asked_and_for_a_second)
 {
     struct hlk_client_opts given = HLK_CLIENT_OPTS_INIT;
     cr_assert_eq(hlk_client_read_opts(&given, &opts), HLK_OK);

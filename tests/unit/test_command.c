@@ -355,7 +355,7 @@ static enum hlk_progress answered_by(const char *reply)
 static const char loading[] = "-LOADING Redis is loading the dataset in memory\r\n";
 static const char full[] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
 
-Test(call, that_is_refused_for_now_is_sent_again_after_a_pause)
+Test(call, refused_for_now_is_sent_again_after_a_pause)
 {
     cr_assert_eq(answered_by(loading), HLK_COMMAND_PAUSED);
     cr_assert(cmd.resends && !cmd.doubt);
@@ -367,7 +367,7 @@ Test(call, that_is_refused_for_now_is_sent_again_after_a_pause)
 }
 
 /* The refusal is a better answer than "sent, may have run". */
-Test(call, is_not_sent_again_so_late_that_nobody_would_see_the_answer)
+Test(call, is_not_sent_again_too_late_to_see_the_answer)
 {
     cmd.limits.at_ms = hlk_clock_ms() + 2 * HLK_PAUSE_MS;
     cr_assert_eq(answered_by(loading), HLK_COMMAND_PAUSED);
@@ -394,7 +394,7 @@ static void send_lazily(struct hlk_command *command)
 }
 
 /* Who asked before the text was sent counts on it; who asked after it does not: the server has forgotten it again. */
-Test(call, whose_script_is_unknown_carries_its_text_once_for_all)
+Test(call, whose_script_is_unknown_sends_its_text_once)
 {
     struct hlk_command second = cmd;
     send_lazily(&cmd);
@@ -415,7 +415,7 @@ Test(call, whose_script_is_unknown_carries_its_text_once_for_all)
     cr_assert(second.whole);
 }
 
-Test(call, reconnect_timeout_with_refusals_counts_from_the_call_or_from_the_first_of_them)
+Test(call, reconnect_timeout_starts_at_call_or_first_refusal)
 {
     int64_t began = hlk_clock_ms();
     cmd.limits.reconnect_timeout_ms = 1000;
@@ -432,7 +432,7 @@ Test(call, reconnect_timeout_with_refusals_counts_from_the_call_or_from_the_firs
     cr_assert(cmd.resends);
 }
 
-Test(call, without_a_connection_waits_for_the_reconnect_timeout)
+Test(call, without_connection_waits_for_the_reconnect_timeout)
 {
     cmd.type = &hlk_format_lock.acquire;
     cmd.limits.began_ms = hlk_clock_ms() + 500;
@@ -446,7 +446,7 @@ Test(call, without_a_connection_waits_for_the_reconnect_timeout)
     cr_assert_eq(cmd.until_ms, cmd.limits.at_ms);
 }
 
-Test(call, that_is_not_to_be_repeated_is_in_doubt_when_it_breaks)
+Test(call, that_must_not_be_repeated_is_in_doubt_when_broken)
 {
     cmd.type = &hlk_format_lock.break_it;
     cmd.limits.once = true;

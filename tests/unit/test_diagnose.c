@@ -63,7 +63,7 @@ Test(check, certificate_that_ends_soon_is_a_warning)
     exam_judge(hlk_check_tls, WARNING, "13 days", "forges", "Renew");
 }
 
-Test(check, login_without_a_password_is_a_warning_over_a_network)
+Test(check, login_over_a_network_without_password_is_a_warning)
 {
     exam_judge(hlk_check_login, OK, "user bob, with a password", "rights", NULL);
     exam.has_password = false;
@@ -81,7 +81,7 @@ Test(check, round_trip_is_compared_with_the_lease)
     exam_judge(hlk_check_round_trip, PROBLEM, "p99 301.000 ms", "has 2 s", "longer lease");
 }
 
-Test(check, hosts_of_a_cluster_that_do_not_answer_are_a_warning)
+Test(check, silent_hosts_of_a_cluster_are_a_warning)
 {
     exam.silent_hosts = 2;
     exam_judge(hlk_check_connection, WARNING, "2.0 ms; 2 of the URL's hosts did not answer", "renewed", "network");
@@ -108,7 +108,7 @@ Test(check, sentinels_that_agree_are_well)
     exam_judge(hlk_check_sentinels, OK, "3 of 3 name 10.0.0.9:6380", "name the master", NULL);
 }
 
-Test(check, sentinels_that_do_not_answer_are_a_warning_and_if_none_does_a_problem)
+Test(check, silent_sentinels_are_a_warning_or_if_all_a_problem)
 {
     exam_url("redis+sentinel://a,b/main");
     sentinel_answers("-NOAUTH Authentication required.\n");
@@ -117,7 +117,7 @@ Test(check, sentinels_that_do_not_answer_are_a_warning_and_if_none_does_a_proble
     exam_judge(hlk_check_sentinels, WARNING, "1 of 2 name 10.0.0.9:6380; NOAUTH", "One that answers", "majority");
 }
 
-Test(check, sentinels_that_do_not_know_the_service_are_a_problem)
+Test(check, sentinels_not_knowing_the_service_are_a_problem)
 {
     exam_url("redis+sentinel://a,b/main");
     sentinel_answers("*-1\n");

@@ -88,7 +88,7 @@ Test(limits, slow_commands_are_found_in_the_slowlog)
     exam_judge(hlk_check_slow_commands, PROBLEM, "20001.0 ms: KEYS", "was lost", "SLOWLOG GET");
 }
 
-Test(limits, slow_commands_are_found_in_latency_and_in_commandstats)
+Test(limits, slow_commands_are_found_in_latency_or_commandstats)
 {
     exam_answer(HLK_ASK_LATENCY, "*1\n*4\n$4\nfork\n:1700000000\n:130\n:400\n");
     exam_judge(hlk_check_slow_commands, WARNING, "400.0 ms: fork", "answers nobody", "LATENCY");
@@ -97,7 +97,7 @@ Test(limits, slow_commands_are_found_in_latency_and_in_commandstats)
     exam_judge(hlk_check_slow_commands, WARNING, "150.0 ms: keys on average", "answers nobody", "SLOWLOG");
 }
 
-Test(limits, slow_commands_that_may_not_be_asked_for_are_not_known)
+Test(limits, slow_commands_are_unknown_without_rights_to_ask)
 {
     exam_refuse(HLK_ASK_SLOWLOG);
     exam_refuse(HLK_ASK_LATENCY);
@@ -128,7 +128,7 @@ Test(limits, clients_that_have_no_room_are_a_problem)
     exam_judge(hlk_check_clients, PROBLEM, "9999 of 10000", "two connections", "maxclients");
 }
 
-Test(limits, output_buffer_of_a_subscriber_that_is_small_is_a_warning)
+Test(limits, small_output_buffer_of_a_subscriber_is_a_warning)
 {
     exam_judge(hlk_check_output_buffers, OK, "pubsub 33554432 bytes, or 8388608 for 60 s", "misses its grants", NULL);
     exam_config(HLK_ASK_BUFFERS, "normal 0 0 0 slave 1 1 1 pubsub 0 0 0");
@@ -141,7 +141,7 @@ Test(limits, output_buffer_of_a_subscriber_that_is_small_is_a_warning)
     exam_judge(hlk_check_output_buffers, NOTE, "may not run CONFIG GET", "misses its grants", "+config|get");
 }
 
-Test(limits, idle_timeout_that_is_shorter_than_a_renewal_is_a_warning)
+Test(limits, idle_timeout_shorter_than_a_renewal_is_a_warning)
 {
     exam_judge(hlk_check_idle_timeout, OK, "none", "no idle connection", NULL);
     exam_config(HLK_ASK_TIMEOUT, "10");

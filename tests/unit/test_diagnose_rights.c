@@ -61,7 +61,7 @@ Test(rights, to_a_command_of_the_scripts_are_named)
     lacks(hlk_check_rights, HLK_FINDING_PROBLEM, "ACL SETUSER bob &hasplock_inbox:* +subscribe +publish");
 }
 
-Test(rights, of_other_locks_and_of_list_are_a_note_unless_they_are_needed)
+Test(rights, of_other_locks_and_list_are_a_note_unless_needed)
 {
     refuse_in_script("incrby");
     lacks(hlk_check_rights, HLK_FINDING_OK, "");
@@ -138,7 +138,7 @@ Test(rights, have_a_prefix_that_is_a_glob_and_one_word)
     lacks(hlk_check_rights, HLK_FINDING_PROBLEM, "ACL SETUSER bob ~a\\*b?\\[c\\]\\\\?*");
 }
 
-Test(rights, to_keys_are_not_tried_without_a_prefix_for_a_user_of_some_names)
+Test(rights, to_a_limited_users_keys_need_a_prefix_to_be_tried)
 {
     exam.prefix = "";
     exam_answer(HLK_ASK_RIGHTS, "*3\n:100\n:101\n:107\n");
@@ -163,7 +163,7 @@ Test(rights, of_a_cluster_are_needed_in_one)
     lacks(hlk_check_rights, HLK_FINDING_OK, "");
 }
 
-Test(rights, that_could_not_be_tried_without_eval_are_all_in_the_line)
+Test(rights, that_are_untried_without_eval_are_all_in_the_line)
 {
     exam_refuse(HLK_ASK_RIGHTS);
     hlk_found_init(&found);

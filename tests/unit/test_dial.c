@@ -129,12 +129,12 @@ static void refuses_auth(const char *says, enum hlk_status status, const char *r
 }
 
 /* rename-command AUTH "" */
-Test(dial, whose_server_shows_the_arguments_of_auth_does_not_show_them)
+Test(dial, hides_arguments_of_auth_that_the_server_shows)
 {
     refuses_auth("-ERR unknown command `AUTH`, with args beginning with: `joe`, `s3cr3t`, \r\n", HLK_E_SERVER, "ERR");
 }
 
-Test(dial, whose_server_shows_the_password_as_a_code_does_not_show_it)
+Test(dial, hides_a_password_that_the_server_shows_as_a_code)
 {
     refuses_auth("-s3cr3t\r\n", HLK_E_SERVER, "AUTH");
 }

@@ -56,7 +56,7 @@ Test(ended_hold, a_loss_is_off_the_account_after_as_many_releases)
 }
 
 /* Two threads of an owner: one nests, the other releases, the hold is lost, the nested one's round trip fails. */
-Test(ended_hold, a_raise_that_failed_may_be_the_last_release_that_is_due)
+Test(ended_hold, a_failed_raise_may_be_the_last_release_that_is_due)
 {
     unsigned count;
     hold(&ann);
@@ -137,7 +137,7 @@ Test(ended_hold, without_memory_a_loss_is_still_lost)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(ended_hold, without_memory_a_loss_whose_holder_ends_lets_the_next_in_queue_ask)
+Test(ended_hold, without_memory_an_orphans_loss_lets_the_next_ask)
 {
     hold(&ann);
     enter(&ann);
@@ -149,7 +149,7 @@ Test(ended_hold, without_memory_a_loss_whose_holder_ends_lets_the_next_in_queue_
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }
 
-Test(ended_hold, without_memory_a_loss_is_over_when_its_client_is_closed)
+Test(ended_hold, without_memory_a_loss_ends_as_its_client_closes)
 {
     hold(&ann);
     lose_without_memory();
@@ -274,7 +274,7 @@ static bool readable(void)
     return set;
 }
 
-Test(ended_hold, the_handles_descriptor_is_readable_while_it_has_a_loss)
+Test(ended_hold, the_descriptor_of_a_handle_with_a_loss_is_readable)
 {
     through_handle(&ann);
     through_handle(&bob);

@@ -183,7 +183,7 @@ Test(entry, what_could_not_end_is_held_as_before)
 }
 
 /* An owner's second call comes between the first one's acquire and its completion. It must not complete first. */
-Test(entry, the_same_owner_stands_in_queue_until_the_win_was_told)
+Test(entry, the_same_owner_queues_until_the_win_is_reported)
 {
     same_owner(&bob, &ann);
     same_owner(&cid, &ann);
@@ -225,7 +225,7 @@ Test(entry, a_win_that_is_told_late_is_not_the_next_ones)
     release(&bob);
 }
 
-Test(entry, what_is_held_as_before_tells_those_who_came_meanwhile)
+Test(entry, kept_as_before_tells_waiters_that_came_meanwhile)
 {
     hold(&ann);
     let_go(&ann);
@@ -302,12 +302,12 @@ static bool waits_for_the_renewal(void (*ends)(void))
     return atomic_load(&saw) == 1 && e->state == HLK_ENTRY_NONE;
 }
 
-Test(entry, a_release_waits_for_a_renewal_that_is_being_written)
+Test(entry, a_release_waits_for_a_renewal_being_written)
 {
     cr_assert(waits_for_the_renewal(by_release));
 }
 
-Test(entry, a_raise_that_failed_waits_for_a_renewal_that_is_being_written)
+Test(entry, a_failed_raise_waits_for_a_renewal_being_written)
 {
     cr_assert(waits_for_the_renewal(by_lowering));
 }
@@ -347,7 +347,7 @@ Test(entry, of_a_bucket_with_many_is_walked_by_like_any_other)
 
 /* --- without a reference --- */
 
-Test(entry, that_nobody_uses_is_found_again_until_the_next_tick)
+Test(entry, unused_is_found_again_until_the_next_tick)
 {
     struct hlk_entry *before = unit_entry("b");
     hlk_entry_unref(before);

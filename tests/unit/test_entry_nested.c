@@ -21,7 +21,7 @@ Test(entry_nested, nested_is_a_count)
 
 /* --- holds that may not nest --- */
 
-Test(entry_nested, who_may_not_nest_is_in_a_deadlock_and_the_count_stays)
+Test(entry_nested, forbidden_nesting_is_a_deadlock_and_counts_nothing)
 {
     hold(&ann);
     ann.waiter.no_nesting = true;
@@ -35,7 +35,7 @@ Test(entry_nested, who_may_not_nest_is_in_a_deadlock_and_the_count_stays)
     cr_assert_eq(let_go(&ann), HLK_VERDICT_NOT_HOLDER);
 }
 
-Test(entry_nested, who_may_not_nest_and_has_a_fixed_lease_raises_nothing)
+Test(entry_nested, forbidden_nesting_in_a_fixed_lease_raises_nothing)
 {
     hold_fixed(&ann, 5000);
     ann.waiter.no_nesting = true;
@@ -55,7 +55,7 @@ Test(entry_nested, a_holder_nests_by_another_handle)
     release(&ann);
 }
 
-Test(entry_nested, who_may_not_nest_waits_for_others_and_for_its_own_release)
+Test(entry_nested, without_nesting_waits_for_others_and_own_release)
 {
     ann.waiter.no_nesting = bob.waiter.no_nesting = true;
     hold(&ann);
@@ -72,7 +72,7 @@ Test(entry_nested, who_may_not_nest_waits_for_others_and_for_its_own_release)
 }
 
 /* Two threads of one owner: the second is queued when the first acquires. */
-Test(entry_nested, an_owners_second_thread_is_in_a_deadlock_when_the_first_has_it)
+Test(entry_nested, an_owners_queued_second_thread_is_in_a_deadlock)
 {
     ann.waiter.no_nesting = bob.waiter.no_nesting = true;
     same_owner(&bob, &ann);
@@ -163,7 +163,7 @@ Test(entry_nested, an_extension_makes_a_hold_at_risk_safe)
 }
 
 /* A call has compared the clock by then and returned LOST, which is final. */
-Test(entry_nested, a_raise_that_is_answered_after_the_lease_is_over_revives_nothing)
+Test(entry_nested, a_raise_answered_after_the_lease_revives_nothing)
 {
     unsigned count;
     hold_fixed(&ann, 1000);
@@ -226,7 +226,7 @@ static void fails_to_raise_after(void (*loses)(void))
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }
 
-Test(entry_nested, a_raise_that_failed_after_a_loss_is_one_release_less)
+Test(entry_nested, a_failed_raise_after_a_loss_is_one_release_less)
 {
     fails_to_raise_after(lose);
     fails_to_raise_after(lose_without_memory);

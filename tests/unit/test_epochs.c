@@ -73,7 +73,7 @@ Test(epochs, that_fell_to_different_ones_is_followed_too)
     expect(A, 3);
 }
 
-Test(epochs, of_a_cluster_with_fewer_servers_needs_the_connected_ones_only)
+Test(epochs, of_a_smaller_cluster_need_only_connected_servers)
 {
     expect(C, 57);
     up[C] = false;
@@ -84,7 +84,7 @@ Test(epochs, of_a_cluster_with_fewer_servers_needs_the_connected_ones_only)
     expect(A, 1);
 }
 
-Test(epochs, of_one_server_alone_that_is_absurd_leads_nobody_for_long)
+Test(epochs, absurd_ones_of_one_server_mislead_only_briefly)
 {
     expect(A, 5);
     expect(C, UINT64_MAX);
@@ -108,7 +108,7 @@ Test(epochs, of_an_outvoted_server_counts_when_it_agrees_again)
     expect(C, 58);
 }
 
-Test(epochs, of_an_outvoted_server_counts_when_it_is_the_only_one_left)
+Test(epochs, of_an_outvoted_server_count_when_it_alone_is_left)
 {
     expect(C, 57);
     cr_assert_not(says(A, 3));

@@ -37,7 +37,7 @@ static bool create_without(int n, bool lasts)
     return struck;
 }
 
-Test(lack, of_one_thing_that_a_loop_needs_is_answered_and_leaves_nothing_behind)
+Test(lack, of_one_need_of_a_loop_is_answered_without_a_leak)
 {
     int n = 1;
     while (create_without(n, false))
@@ -45,7 +45,7 @@ Test(lack, of_one_thing_that_a_loop_needs_is_answered_and_leaves_nothing_behind)
     cr_assert_geq(n, 6);
 }
 
-Test(lack, of_all_that_a_loop_needs_from_some_moment_on_is_answered)
+Test(lack, of_all_needs_of_a_loop_from_some_point_is_answered)
 {
     int n = 1;
     while (create_without(n, true))

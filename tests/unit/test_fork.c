@@ -106,12 +106,12 @@ static void child_ends(unsigned own_holds)
     cr_assert_eq(atomic_load(&hlk_thread_get()->holds), 0u);
 }
 
-Test(fork, thread_of_the_child_may_end_whatever_the_parents_holds, .disabled = STAGE_UNDER_TSAN)
+Test(fork, childs_thread_may_end_whatever_the_parents_holds, .disabled = STAGE_UNDER_TSAN)
 {
     child_ends(0);
 }
 
-Test(fork, thread_of_the_child_that_ends_with_a_lock_of_its_own_looks_at_nothing_of_the_parents,
+Test(fork, ending_child_thread_with_a_lock_spares_the_parents,
      .disabled = STAGE_UNDER_TSAN)
 {
     child_ends(1);
@@ -144,7 +144,7 @@ static void *unlock_once_fork_waits(void *arg)
 }
 
 /* The exit callback locks the mutex over all tables of the process. */
-Test(fork, child_may_open_a_client_while_a_thread_of_the_parents_ends, .disabled = STAGE_UNDER_TSAN)
+Test(fork, child_may_open_a_client_while_parent_threads_end, .disabled = STAGE_UNDER_TSAN)
 {
     pthread_t ends, unlocks;
     pid_t me = gettid();
@@ -212,7 +212,7 @@ Test(fork, wake_ups_of_the_child_are_not_the_parents)
 /* --- sleeping */
 
 /* A thread of the parent is about to write a wake-up to the forking one. It does not exist in the child. */
-Test(fork, child_waits_for_no_payment_of_a_thread_of_the_parents)
+Test(fork, child_waits_for_no_wake_up_of_a_parents_thread)
 {
     struct hlk_thread *self = hlk_thread_get();
     int kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

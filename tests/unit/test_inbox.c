@@ -99,7 +99,7 @@ Test(inbox, a_grant_of_a_lock_that_nobody_knows_is_handed_back)
 }
 
 /* The release may be sent again (NOSCRIPT), behind this one. Then its holder would get LOST. */
-Test(inbox, a_grant_of_a_hold_whose_end_is_on_its_way_is_left_to_that)
+Test(inbox, a_grant_of_an_ending_hold_is_left_to_its_release)
 {
     hear("grant", 7, "5000 0 other");
     (void)sent();
@@ -159,7 +159,7 @@ Test(inbox, a_grant_is_handed_back_until_it_has_run_out)
 
 /* --- forged messages: a user that may publish to the inbox can send anything --- */
 
-Test(inbox, a_number_beyond_what_any_inbox_message_has_is_no_inbox_message)
+Test(inbox, a_number_out_of_range_makes_no_inbox_message)
 {
     static const char *const rests[] = { "9223372036854775807 0 a",
                                          "99999999999999999999 0 a",
@@ -188,7 +188,7 @@ Test(inbox, the_longest_lease_is_granted)
 }
 
 /* Each costs memory until its release is answered. */
-Test(inbox, a_flood_of_grants_is_handed_back_no_further_than_so_many_at_once)
+Test(inbox, a_flood_of_grants_is_handed_back_up_to_a_limit)
 {
     char rest[64], *answers = hlk_mem_zalloc(4 * HLK_HAND_BACKS_MOST + 1);
     for (unsigned i = 0; i < 2 * HLK_HAND_BACKS_MOST; i++) {
@@ -282,7 +282,7 @@ static void leaves_fair(struct hlk_entry *fair, struct fake_waiter *p)
         hlk_entry_leave_finish(fair);
 }
 
-Test(inbox, a_grant_of_a_fair_lock_is_its_waiters_and_no_other_ones)
+Test(inbox, a_grant_of_a_fair_lock_is_for_its_waiter_alone)
 {
     struct hlk_entry *anns = fair_entry(&ann), *bobs = fair_entry(&bob);
     uint64_t h = wait_in_queue(&cid);
@@ -305,7 +305,7 @@ Test(inbox, a_grant_of_a_fair_lock_is_its_waiters_and_no_other_ones)
     hlk_entry_unref(bobs);
 }
 
-Test(inbox, a_grant_of_a_fair_lock_that_nobody_waits_for_is_handed_back_as_one)
+Test(inbox, a_fair_grant_without_waiter_is_handed_back_as_fair)
 {
     struct hlk_entry *anns = fair_entry(&ann);
     uint64_t h = wait_in_fair_queue(anns, &ann);
@@ -329,7 +329,7 @@ Test(inbox, a_grant_of_a_fair_lock_that_nobody_waits_for_is_handed_back_as_one)
     cr_assert_eq(unit.node.entries.count, 1u);
 }
 
-Test(inbox, a_later_hold_of_a_fair_locks_entry_is_found_in_place_of_the_one_before)
+Test(inbox, a_later_hold_of_a_fair_entry_replaces_the_former)
 {
     struct hlk_entry *anns = fair_entry(&ann);
     uint64_t before = wait_in_fair_queue(anns, &ann);
@@ -344,7 +344,7 @@ Test(inbox, a_later_hold_of_a_fair_locks_entry_is_found_in_place_of_the_one_befo
     hlk_entry_unref(anns);
 }
 
-Test(inbox, a_broken_hold_of_a_fair_lock_is_lost_whoever_of_the_process_has_it)
+Test(inbox, a_broken_hold_of_a_fair_lock_is_lost_to_any_holder)
 {
     struct hlk_entry *anns = fair_entry(&ann);
     cr_assert_eq(hlk_entry_enter(anns, &ann.waiter), HLK_ENTER_HEAD); /* it has never waited */
@@ -400,7 +400,7 @@ Test(inbox, a_break_of_a_grant_that_was_noted_makes_it_ask)
 /* --- a loss that is being reported --- */
 
 /* The next waiter would get the lock before the loss was reported to this holder. */
-Test(inbox, a_late_grant_of_a_lost_hold_does_not_end_it_before_it_was_told)
+Test(inbox, a_late_grant_ends_no_lost_hold_before_its_report)
 {
     uint64_t h = wait_in_queue(&ann);
     hear("grant", h, "5000 0 a");
@@ -462,7 +462,7 @@ Test(inbox, the_longest_name_is_read_and_no_longer_one)
     peer_answers(&unit.peer, ":1\r\n");
 }
 
-Test(inbox, what_is_no_inbox_message_is_logged_and_changes_nothing)
+Test(inbox, a_text_that_is_no_message_is_logged_and_ignored)
 {
     static const char *const texts[] = { "",
                                          " ",

@@ -31,7 +31,7 @@ Test(keys, a_plain_name_is_put_in_braces)
     cr_assert_str_eq(queue_key("invoice:42"), "hasplock_queue:{invoice:42}");
 }
 
-Test(keys, a_fair_lock_has_a_queue_and_its_scores_and_each_waiter_a_channel)
+Test(keys, a_fair_lock_has_queue_scores_and_waiters_channels)
 {
     static char waiter[HLK_KEY_MAX + HLK_FIELD_MAX];
     out[hlk_key_fair_queue(out, "a", 1)] = '\0';
@@ -43,7 +43,7 @@ Test(keys, a_fair_lock_has_a_queue_and_its_scores_and_each_waiter_a_channel)
 }
 
 /* Redisson adds braces to each name. */
-Test(keys, a_latch_has_a_channel_with_braces_and_one_in_its_slot)
+Test(keys, a_latch_has_a_braced_channel_and_one_in_its_slot)
 {
     static const char *const names[][3] = {
         { "a", "redisson_countdownlatch__channel__{a}", "redisson_countdownlatch__channel__{a}" },
@@ -210,7 +210,7 @@ Test(keys, a_field_ends_after_a_shorter_number)
     cr_assert_str_eq(field, "c:9223372036854775807");
 }
 
-Test(keys, a_ticket_in_the_queue_is_the_field_and_four_numbers)
+Test(keys, a_ticket_in_queue_is_the_field_and_four_numbers)
 {
     char member[HLK_MEMBER_MAX];
     struct hlk_member place = { .ttl_ms = 5000, .tokens = 65, .floor = 17, .since_ms = 1760000000000 };

@@ -31,7 +31,7 @@ Test(lease, is_ours_from_the_sending_on_less_drift_and_notice)
     cr_assert_eq(hlk_lease_until(SENT, HLK_LEASE_MIN_MS), SENT + 100 - 4 - 50);
 }
 
-Test(lease, every_length_ends_before_the_servers_fast_clock_ends_it)
+Test(lease, every_length_ends_before_a_servers_fast_clock_does)
 {
     for (int64_t ms = HLK_LEASE_MIN_MS; ms < HLK_LEASE_MAX_MS; ms += ms / 7 + 1) {
         int64_t until = hlk_lease_until(0, ms);
@@ -165,7 +165,7 @@ Test(lease, a_shorter_extension_takes_nothing_away)
 }
 
 /* A release that cannot be sent is repeated until then. */
-Test(lease, the_servers_ttl_ends_by_the_answer_that_made_it_longest)
+Test(lease, the_servers_ttl_counts_from_the_longest_renewal)
 {
     begin(1000, true, INT64_MAX);
     hlk_lease_renewed(&lease, SENT + 10, 60000, 0, SENT + 10);

@@ -20,7 +20,7 @@ Test(lease, a_grant_counts_from_the_first_sending)
 }
 
 /* A grant was written at that time or earlier, if the server's clock was not set meanwhile. */
-Test(lease, a_grant_was_written_when_its_ticket_had_been_in_queue)
+Test(lease, a_grant_is_dated_by_its_tickets_time_in_queue)
 {
     cr_assert_eq(hlk_lease_granted_ms(SENT, 0, SENT + 1000), SENT);
     cr_assert_eq(hlk_lease_granted_ms(SENT, 1, SENT + 1000), SENT, "within the drift");
@@ -30,7 +30,7 @@ Test(lease, a_grant_was_written_when_its_ticket_had_been_in_queue)
 }
 
 /* A time after the reading means that the server's clock was set forward. Then only the first sending is known. */
-Test(lease, a_grant_from_the_future_counts_from_the_first_sending)
+Test(lease, a_grant_from_the_future_counts_from_first_sending)
 {
     cr_assert_eq(hlk_lease_granted_ms(SENT, 1022, SENT + 1000), SENT + 1000);
     cr_assert_eq(hlk_lease_granted_ms(SENT, 1025, SENT + 1000), SENT);
@@ -71,7 +71,7 @@ Test(lease, a_grant_is_renewed_to_the_watchdogs_lease)
     cr_assert_eq(due(at), HLK_LEASE_RENEW);
 }
 
-Test(lease, a_refused_renewal_of_a_grant_is_asked_for_a_tenth_of_it_later)
+Test(lease, a_refused_renewal_of_a_grant_waits_a_tenth_of_it)
 {
     cr_assert(grant(SENT, false));
     lease.asked_ms = SENT + 1700;
@@ -81,7 +81,7 @@ Test(lease, a_refused_renewal_of_a_grant_is_asked_for_a_tenth_of_it_later)
 }
 
 /* A warning 20 s before the end makes sense for 30 s, but not for 5 s. */
-Test(lease, a_grant_is_at_risk_in_its_last_third_whatever_the_client_says)
+Test(lease, a_grant_is_at_risk_no_earlier_than_its_last_third)
 {
     cr_assert(grant(SENT, false));
     int64_t risk = lease.until_ms - GRANT / 3;

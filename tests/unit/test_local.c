@@ -259,7 +259,7 @@ Test(local, goes_when_its_folder_was_removed)
 }
 
 /* A token counter has no ttl, so it keeps the server running for ever, unless no process can reach it any more. */
-Test(local, goes_when_its_folder_was_removed_although_it_keeps_something)
+Test(local, goes_without_its_folder_even_if_it_keeps_something)
 {
     char command[256];
     ensure();

@@ -42,7 +42,7 @@ static int listen_at_the_socket(void)
     return fd;
 }
 
-Test(local_one, a_server_that_closes_each_connection_at_once_is_not_replaced)
+Test(local_one, a_server_that_closes_connections_is_not_replaced)
 {
     pthread_t thread;
     int listening = listen_at_the_socket();
@@ -82,7 +82,7 @@ Test(local_one, none_is_started_while_the_one_before_has_not_ended)
     ensure();
 }
 
-Test(local_one, a_server_without_its_socket_is_ended_before_another_is_started)
+Test(local_one, a_server_without_socket_is_ended_before_the_next)
 {
     ensure();
     pid_t first = server_pid();
@@ -92,7 +92,7 @@ Test(local_one, a_server_without_its_socket_is_ended_before_another_is_started)
     cr_assert_neq(server_pid(), first);
 }
 
-Test(local_one, a_server_without_its_socket_is_not_replaced_while_it_has_clients)
+Test(local_one, a_server_without_socket_stays_while_it_has_clients)
 {
     ensure();
     pid_t first = server_pid();
@@ -119,7 +119,7 @@ static pid_t succeed(pid_t *first)
     return server_pid();
 }
 
-Test(local_one, a_server_that_is_told_to_end_leaves_its_successor_alone)
+Test(local_one, a_terminated_server_leaves_its_successor_alone)
 {
     pid_t first, second = succeed(&first);
     send_signal(first, SIGTERM);
@@ -129,7 +129,7 @@ Test(local_one, a_server_that_is_told_to_end_leaves_its_successor_alone)
     cr_assert_str_eq(ask_once("PING\r\n"), "+PONG\r\n");
 }
 
-Test(local_one, a_server_that_goes_when_idle_leaves_its_successor_alone)
+Test(local_one, an_idle_servers_end_leaves_its_successor_alone)
 {
     pid_t first, second = succeed(&first);
     int client = connected_to(socket_path); /* keeps the second server running */
@@ -274,7 +274,7 @@ static void run_by_script(const char *format, ...)
     setenv("HASPLOCK_SERVER", path, 1);
 }
 
-Test(local_one, the_server_has_of_the_environment_what_a_program_needs_to_run)
+Test(local_one, the_server_gets_only_the_environment_it_needs)
 {
     char bytes[4096] = "";
     setenv("SECRET", "s3cret", 1);

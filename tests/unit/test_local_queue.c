@@ -78,7 +78,7 @@ Test(local_queue, a_head_waiter_that_leaves_hands_the_command_on)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(local_queue, a_waiting_head_waiter_that_leaves_hands_the_command_on)
+Test(local_queue, a_waiting_head_waiter_that_leaves_hands_it_on)
 {
     enter(&ann);
     hlk_entry_wait(e, &ann.waiter, false);

@@ -119,7 +119,7 @@ Test(logger, drops_what_has_no_room_and_writes_how_much)
     cr_assert_eq(lines + dropped, (unsigned)MANY);
 }
 
-Test(logger, writes_all_when_a_pipe_that_does_not_block_has_room_again)
+Test(logger, writes_all_when_a_nonblocking_pipe_has_room_again)
 {
     unsigned dropped;
     size_t skip = fill();

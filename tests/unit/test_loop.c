@@ -148,7 +148,7 @@ Test(loop_sleep, ends_sooner_for_an_alarm_that_is_sooner)
 }
 
 /* A thread that acquires and releases must not set the clock each time. */
-Test(loop_sleep, ends_in_vain_at_most_once_for_alarms_that_were_cancelled)
+Test(loop_sleep, ends_in_vain_at_most_once_for_cancelled_alarms)
 {
     static struct counted c;
     for (int i = 0; i < 1000; i++) {
@@ -174,7 +174,7 @@ Test(loop_sleep, ends_no_more_often_than_slots_are_in_use)
     cr_assert_leq(turns, 3 * 6);
 }
 
-Test(loop_sleep, ends_once_in_a_turn_of_the_wheel_for_an_alarm_beyond)
+Test(loop_sleep, ends_once_a_turn_of_the_wheel_for_an_alarm_beyond)
 {
     static struct counted c;
     arm(&c, 24 * 3600000);
@@ -218,7 +218,7 @@ static void tick_run(struct hlk_tick *tick, int64_t now_ms)
 
 static struct hlk_tick a_tick = { .run = tick_run, .due_ms = tick_due_ms };
 
-Test(loop_sleep, is_a_tick_long_while_ticks_are_needed_and_for_a_second_after)
+Test(loop_sleep, lasts_a_tick_while_needed_and_for_a_second_after)
 {
     due_ms = INT64_MAX;
     hlk_loop_add_tick(loop, &a_tick);

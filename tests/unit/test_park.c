@@ -51,7 +51,7 @@ static bool asleep(void)
 
 /* --- by hand, one thread --- */
 
-Test(park, a_wake_up_before_the_sleep_keeps_awake_and_costs_nothing)
+Test(park, a_wake_up_before_the_sleep_prevents_it_at_no_cost)
 {
     hlk_park_wake(&park, HLK_WAKE_QUEUE);
     cr_assert_not(hlk_park_begin(&park, HLK_WAKE_QUEUE));
@@ -158,7 +158,7 @@ static int64_t step(void)
 
 /* The waker stops between the bit and the system call. Then the other end wakes the sleeper, and its client is
  * closed. */
-Test(park, a_payment_that_comes_after_a_sleep_at_a_connection_does_not_go_to_its_descriptor)
+Test(park, a_wake_up_after_the_sleep_spares_its_descriptor)
 {
     int ends[2], kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct hlk_thread *self = hlk_thread_get();

@@ -61,7 +61,7 @@ Test(pass_holds, one_whose_id_was_told_stays_its_holders)
     cr_assert_not(passed(&dan));
 }
 
-Test(pass_holds, the_id_of_one_that_was_passed_on_is_not_told_to_its_old_holder)
+Test(pass_holds, the_old_holder_is_not_told_the_id_after_the_pass)
 {
     uint64_t h = stand();
     cr_assert(passed(&dan));
@@ -99,7 +99,7 @@ Test(pass_holds, one_that_redis_may_have_granted_too_goes_to_redis)
     cr_assert_not(passed(&dan));
 }
 
-Test(pass_holds, one_that_was_free_is_passed_on_even_if_it_might_have_had_a_ticket)
+Test(pass_holds, one_that_was_free_is_passed_on_despite_a_ticket)
 {
     cr_assert_eq(enter(of(&dan)), HLK_ENTER_HEAD);
     (void)queue(&dan);
@@ -135,7 +135,7 @@ Test(pass_holds, one_whose_lease_is_being_raised_goes_to_redis)
     cr_assert_not(passed(&dan));
 }
 
-Test(pass_holds, one_whose_renewal_is_about_to_be_sent_goes_to_redis)
+Test(pass_holds, one_about_to_be_renewed_goes_to_redis)
 {
     (void)stand();
     entries[3]->hold.lease.asked_ms = unit_now_ms();

@@ -60,7 +60,7 @@ static bool refused(int64_t permits)
     return !hlk_entry_pass_permits(e, permits) && !ann.waiter.passed && !bob.waiter.passed && !cid.waiter.passed;
 }
 
-Test(pass_permits, those_behind_the_head_waiter_have_them_in_their_order)
+Test(pass_permits, those_behind_the_head_waiter_get_them_in_order)
 {
     uint64_t h = line();
     cr_assert(hlk_entry_pass_permits(e, 1));
@@ -161,7 +161,7 @@ Test(pass_permits, nobody_waits)
 
 /* --- calls that need not wait in line */
 
-Test(pass_permits, a_call_tries_while_nobody_knows_whether_there_are_permits)
+Test(pass_permits, a_call_tries_while_it_is_unknown_if_there_are_any)
 {
     cr_assert_not(hlk_entry_may_try_permits(e), "it is the first one");
     take(&dan);
@@ -290,7 +290,7 @@ Test(pass_permits, who_will_be_passed_some_need_not_ask)
     leaves(&cid);
 }
 
-Test(pass_permits, the_next_one_need_not_ask_either_when_the_head_waiter_has_left)
+Test(pass_permits, the_next_need_not_ask_when_the_head_waiter_left)
 {
     line();
     hlk_entry_note_permits(e, 2);
@@ -322,7 +322,7 @@ Test(pass_permits, they_ask_at_the_end_of_the_turn)
     leaves(&bob);
 }
 
-Test(pass_permits, the_first_of_them_asks_when_another_comes_behind_it_after_the_turn)
+Test(pass_permits, the_first_asks_when_another_comes_after_the_turn)
 {
     circulate();
     peer_passes(&unit.peer, HLK_PASS_MS);
@@ -333,7 +333,7 @@ Test(pass_permits, the_first_of_them_asks_when_another_comes_behind_it_after_the
     leaves(&bob);
 }
 
-Test(pass_permits, the_first_of_them_asks_when_they_wait_for_more_than_are_here)
+Test(pass_permits, the_first_asks_when_they_need_more_than_are_here)
 {
     circulate();
     comes_again(&cid);
@@ -426,7 +426,7 @@ Test(pass_permits, they_ask_in_a_line_that_was_found_again)
 
 /* --- leaving */
 
-Test(pass_permits, the_next_takes_the_ticket_over_if_it_waits_for_as_many)
+Test(pass_permits, the_next_takes_over_a_ticket_for_as_many_permits)
 {
     uint64_t h = line();
     cr_assert_not(hlk_entry_leave(e, &ann.waiter, false));

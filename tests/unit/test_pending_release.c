@@ -150,7 +150,7 @@ Test(pending, an_attempt_that_broke_is_sent_again)
     cr_assert(settled_as(&a, HLK_RELEASE_DONE));
 }
 
-Test(pending, absent_after_an_attempt_that_broke_may_have_been_done_by_it)
+Test(pending, absent_after_a_broken_attempt_may_be_done_by_it)
 {
     peer_up(&peer);
     start(&a);
@@ -212,7 +212,7 @@ Test(pending, done_after_a_restart_is_done)
     cr_assert(settled_as(&a, HLK_RELEASE_DONE));
 }
 
-Test(pending, absent_after_an_attempt_that_was_never_sent_is_absent)
+Test(pending, absent_after_an_unsent_attempt_is_absent)
 {
     start(&a);
     peer_up(&peer);
@@ -383,7 +383,7 @@ Test(pending, an_acquire_in_the_same_stream_is_no_doubt)
     cr_assert(settled_as(&a, HLK_RELEASE_DONE));
 }
 
-Test(pending, an_acquire_in_a_stream_that_broke_leaves_a_tombstone)
+Test(pending, an_acquire_in_a_broken_stream_leaves_a_tombstone)
 {
     peer_up(&peer);
     a.pending.acquire_epoch = hlk_pipeline_epoch(peer.pipeline);
@@ -397,7 +397,7 @@ Test(pending, an_acquire_in_a_stream_that_broke_leaves_a_tombstone)
     cr_assert(settled_as(&a, HLK_RELEASE_ABSENT_REPEATED));
 }
 
-Test(pending, an_answer_that_did_not_void_a_doubtful_hold_does_not_settle_it)
+Test(pending, an_answer_without_a_tombstone_settles_no_doubt)
 {
     peer_up(&peer);
     start(&a);

@@ -60,7 +60,7 @@ Test(permit_line, the_next_thread_of_who_passes_its_hold_on_asks)
 
 /* --- who asks */
 
-Test(permit_line, a_wait_asks_while_nobody_knows_whether_there_are_permits)
+Test(permit_line, a_wait_asks_while_it_is_unknown_if_there_are_any)
 {
     hold(of(&dan));
     (void)wait_in_queue(of(&ann));
@@ -120,7 +120,7 @@ Test(permit_line, all_ask_after_a_hold_that_could_not_be_passed_on)
     cr_assert_neq(cid.waiter.h, 0u);
 }
 
-Test(permit_line, the_line_stays_after_a_brief_hold_whose_turn_is_over)
+Test(permit_line, the_line_stays_after_a_brief_hold_beyond_its_turn)
 {
     (void)stand();
     peer_passes(&unit.peer, HLK_PASS_MS - 1);
@@ -270,7 +270,7 @@ Test(permit_line, it_asks_in_a_line_that_was_found_again)
     cr_assert(asks(&ann));
 }
 
-Test(permit_line, who_is_passed_one_does_not_ask_though_permits_are_not_short_now)
+Test(permit_line, a_waiter_that_is_passed_one_does_not_ask_in_plenty)
 {
     circulate();
     line->hold.ticket->passing.busy_ms -= HLK_CONTENDED_MS;
@@ -304,7 +304,7 @@ Test(permit_line, a_new_one_asks_if_permits_are_not_short)
 }
 
 /* Its entry had no line when it began to ask, or was acquired. */
-Test(permit_line, a_hold_with_a_fixed_lease_counts_when_another_thread_of_its_owner_waits)
+Test(permit_line, a_fixed_hold_counts_when_its_owner_also_waits)
 {
     ann.waiter.line = NULL;
     hold_fixed(of(&ann), LEASE);
@@ -316,7 +316,7 @@ Test(permit_line, a_hold_with_a_fixed_lease_counts_when_another_thread_of_its_ow
     cr_assert_eq(line->hold.ticket->passing.in_use, 0);
 }
 
-Test(permit_line, one_with_a_fixed_lease_counts_when_another_thread_of_its_owner_waits)
+Test(permit_line, a_fixed_acquire_counts_when_its_owner_also_waits)
 {
     ann.waiter.line = NULL;
     cr_assert_eq(enter(of(&ann)), HLK_ENTER_HEAD);

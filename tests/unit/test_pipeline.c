@@ -148,7 +148,7 @@ Test(pipeline, an_answer_that_nobody_asked_for_ends_the_stream)
 
 /* Surplus replies, more than one round reads, must not be taken for the replies to commands that a completion sends
  * meanwhile. */
-Test(pipeline, an_answer_that_nobody_asked_for_is_not_the_next_ones)
+Test(pipeline, an_unrequested_answer_is_not_taken_for_the_next)
 {
     struct asked a = { .then = "B" };
     char answers[8 * HLK_REPLIES] = "";
@@ -448,7 +448,7 @@ static void count_up(struct hlk_up *up)
 }
 
 /* It chose this server before the slot moved, and begins to wait after it. */
-Test(pipeline, who_waits_for_a_server_that_lost_its_slot_looks_again)
+Test(pipeline, a_wait_for_a_server_that_lost_its_slot_looks_again)
 {
     struct hlk_error error;
     struct hlk_up up = { .run = count_up };
@@ -477,7 +477,7 @@ static void break_up(struct hlk_up *up)
     cr_assert(hlk_pipeline_when_up(peer.pipeline, up, 0));
 }
 
-Test(pipeline, who_waits_without_a_thread_is_told_once_of_each_connection)
+Test(pipeline, an_async_wait_is_told_once_of_each_connection)
 {
     struct hlk_up first = { .run = break_up }, second = { .run = break_up };
     int fds[2];
@@ -495,7 +495,7 @@ Test(pipeline, who_waits_without_a_thread_is_told_once_of_each_connection)
 
 /* --- to another server --- */
 
-Test(pipeline, leaves_a_replica_when_all_that_was_written_is_answered)
+Test(pipeline, leaves_a_replica_when_all_written_is_answered)
 {
     struct asked a = { .ends = 0 }, b = { .ends = 0 }, c = { .ends = 0 };
     struct hlk_error error;

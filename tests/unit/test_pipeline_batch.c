@@ -208,7 +208,7 @@ Test(combine, without_memory_all_leave_as_they_are)
     leaves_uncombined_when(3, "abCdeFGhijK", "[a][b]C[d][e]FG[h][i][j]K");
 }
 
-Test(combine, without_memory_for_what_stands_between_all_leave_as_they_are)
+Test(combine, without_memory_for_what_is_between_all_go_apart)
 {
     struct asked a[3];
     peer_up(&peer);

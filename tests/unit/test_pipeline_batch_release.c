@@ -45,7 +45,7 @@ static void are_apart(unsigned n)
     cr_assert(all_end(a, n + 2, HLK_CALL_ANSWERED, 5));
 }
 
-Test(combine, the_eight_behind_one_that_must_ask_alone_are_not_combined)
+Test(combine, eight_behind_one_that_asks_alone_are_not_combined)
 {
     struct asked a[2];
     peer_up(&peer);
@@ -107,7 +107,7 @@ Test(combine, only_the_first_of_a_write_is_whole)
     cr_assert(all_end(a, 5, HLK_CALL_ANSWERED, 1));
 }
 
-Test(combine, what_could_not_be_whole_for_memory_is_whole_next_time)
+Test(combine, what_lacked_memory_to_be_whole_is_whole_next_time)
 {
     struct asked a[5];
     peer_up(&peer);
@@ -180,7 +180,7 @@ Test(combine, an_answer_of_another_shape_ends_the_stream)
     }
 }
 
-Test(combine, what_comes_behind_an_answer_of_another_shape_is_nobodys)
+Test(combine, answers_behind_one_of_another_shape_are_nobodys)
 {
     struct asked a[5];
     peer_up(&peer);

@@ -155,7 +155,7 @@ Test(pipeline_close, close_sleeps_while_it_waits_for_a_sender)
     all_go();
 }
 
-Test(pipeline_close, who_ends_a_broken_stream_sleeps_while_it_waits_for_a_sender)
+Test(pipeline_close, ending_a_broken_stream_sleeps_to_await_a_sender)
 {
     a_sender_stands();
     hlk_mutex_lock(&peer.pipeline->mu); /* as the leader that has read the end of the stream */

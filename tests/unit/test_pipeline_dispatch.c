@@ -12,7 +12,7 @@ static void note_work(void *ctx)
 }
 
 /* The user's loop writes them all at once. It is asked to for each, and once more when the round is over. */
-Test(pipeline_dispatch, calls_during_a_round_of_the_loop_leave_in_one_write)
+Test(pipeline_dispatch, calls_during_a_loop_round_leave_in_one_write)
 {
     static struct asked asked[3];
     peer_up(&peer);

@@ -175,7 +175,7 @@ static void start(struct thread *t)
         sched_yield();
 }
 
-Test(pipeline, the_first_leads_and_hands_on_when_it_has_its_answer)
+Test(pipeline, the_first_leads_and_hands_on_at_its_answer)
 {
     struct thread a = { .mask = 0 }, b = { .mask = 0 };
     peer_up(&peer);
@@ -303,7 +303,7 @@ static void while_others_are_told(struct hlk_call *call)
         sched_yield();
 }
 
-Test(pipeline, who_begins_to_wait_while_a_break_is_told_is_told_too)
+Test(pipeline, a_wait_begun_while_a_break_is_told_is_told_too)
 {
     enum { TOLD_AT_ONCE = HLK_ENDS_MAX };
     static struct hlk_thread others[TOLD_AT_ONCE];
@@ -330,7 +330,7 @@ Test(pipeline, who_begins_to_wait_while_a_break_is_told_is_told_too)
 
 /* --- how long a call waits for a connection --- */
 
-Test(pipeline, reconnect_timeout_counts_from_the_call_or_from_the_loss)
+Test(pipeline, reconnect_timeout_counts_from_the_call_or_the_loss)
 {
     int64_t began = hlk_clock_ms();
     peer_up(&peer);
@@ -350,7 +350,7 @@ Test(pipeline, reconnect_timeout_counts_from_the_call_or_from_the_loss)
     cr_assert_eq(hlk_pipeline_reconnect_until(peer.pipeline, began, 1000), lost + 1000, "the last loss");
 }
 
-Test(pipeline, reconnect_timeout_with_a_server_that_has_become_a_replica_counts_from_then)
+Test(pipeline, reconnect_timeout_counts_from_becoming_a_replica)
 {
     peer_up(&peer);
     peer_passes(&peer, HLK_PIPELINE_REDIAL_MS);
@@ -370,7 +370,7 @@ static void meet(uint64_t server)
     hlk_mutex_unlock(&peer.pipeline->mu);
 }
 
-Test(pipeline, a_server_is_the_same_process_until_another_one_answers)
+Test(pipeline, a_server_is_the_same_process_until_another_answers)
 {
     meet(7);
     int64_t first = hlk_clock_ms();
@@ -386,7 +386,7 @@ Test(pipeline, a_server_is_the_same_process_until_another_one_answers)
     cr_assert_eq(hlk_pipeline_server_since(peer.pipeline), first + 3000, "what was before is not asked again");
 }
 
-Test(pipeline, a_server_that_is_not_known_may_be_another_one_each_time)
+Test(pipeline, an_unknown_server_may_be_another_one_each_time)
 {
     meet(0);
     peer_passes(&peer, 1000);
@@ -400,7 +400,7 @@ Test(pipeline, a_server_that_is_not_known_may_be_another_one_each_time)
 }
 
 /* What was written to the old process in the same millisecond was not written to the new one. */
-Test(pipeline, a_server_that_comes_back_within_a_millisecond_is_another_one)
+Test(pipeline, a_server_back_within_a_millisecond_is_another_one)
 {
     struct asked a = { .ends = 0 };
     meet(7);

@@ -90,7 +90,7 @@ Test(quorum_queue, passes_to_its_own_for_10_ms_and_then_yields)
     hlk_quorum_queue_pass(&all, queue, NOW + LONG);
 }
 
-Test(quorum_queue, yields_to_those_who_waited_too_if_it_comes_back_at_once)
+Test(quorum_queue, yields_to_other_waiters_if_it_comes_back_at_once)
 {
     has_its_turn("t", true, NOW);
     cr_assert_eq(yields("t", NOW + BACK - 1), 1);
@@ -133,7 +133,7 @@ Test(quorum_queue, forgets_old_turns_and_needs_no_memory_for_them)
 }
 
 /* Whoever is passed the lock within the process has not waited for another one. */
-Test(quorum_queue, remembers_of_all_its_holders_whether_one_had_to_wait)
+Test(quorum_queue, remembers_whether_any_of_its_holders_had_to_wait)
 {
     struct hlk_quorum_waiter head = waiter_new(), second = waiter_new();
     cr_assert_eq(enter("t", &head, NOW), HLK_OK);

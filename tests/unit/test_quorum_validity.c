@@ -70,7 +70,7 @@ Test(quorum_validity, a_renewal_makes_it_safe_again)
     cr_assert_eq(v.until_ms, SENT + 7000 + TTL - 92);
 }
 
-Test(quorum_validity, what_is_over_is_not_revived_and_nothing_is_shortened)
+Test(quorum_validity, is_neither_revived_once_over_nor_ever_shortened)
 {
     bool safe;
     int64_t until = v.until_ms;
@@ -103,14 +103,14 @@ Test(quorum_validity, ends_at_its_cap)
     cr_assert_str_eq(hlk_validity_why_over(&v), "max_hold_ms is over");
 }
 
-Test(quorum_validity, a_master_that_is_asked_again_keeps_it_as_long_as_the_others)
+Test(quorum_validity, a_master_asked_again_keeps_it_as_long_as_others)
 {
     cr_assert_eq(hlk_validity_lease_ms(&v, v.until_ms - 1000), 1000 + 12);
     cr_assert_leq(hlk_validity_lease_ms(&v, SENT), TTL);
     cr_assert_eq(hlk_validity_lease_ms(&v, v.until_ms), 0);
 }
 
-Test(quorum_validity, a_renewal_is_unanswered_until_a_majority_has_confirmed_it)
+Test(quorum_validity, a_renewal_is_unanswered_until_a_majority_confirms)
 {
     bool safe;
     cr_assert_not(hlk_validity_is_unanswered(&v));

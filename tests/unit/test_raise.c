@@ -165,7 +165,7 @@ Test(raise, of_what_is_over_starts_the_end_that_nobody_owes)
     cr_assert_eq(hear(), 0, "once");
 }
 
-Test(raise, of_what_is_over_starts_the_end_when_its_caller_has_gone)
+Test(raise, of_what_is_over_starts_the_end_without_its_caller)
 {
     hold_fixed(&ann, 2000);
     cr_assert(begins(HOUR));
@@ -176,7 +176,7 @@ Test(raise, of_what_is_over_starts_the_end_when_its_caller_has_gone)
     peer_answers(&unit.peer, ":1\r\n");
 }
 
-Test(raise, of_what_is_over_leaves_the_end_to_the_one_on_its_way)
+Test(raise, of_what_is_over_leaves_the_end_to_one_on_its_way)
 {
     hold_fixed(&ann, 2000);
     cr_assert(begins(HOUR));
@@ -204,7 +204,7 @@ Test(raise, that_finds_nothing_starts_no_end)
 }
 
 /* It may have run or not. */
-Test(raise, that_reads_the_answer_to_another_is_lost_and_counted)
+Test(raise, that_reads_anothers_answer_is_lost_and_counted)
 {
     hold_fixed(&ann, 2000);
     cr_assert(begins(HOUR));

@@ -110,7 +110,7 @@ Test(redirect, ask_is_for_one_command_behind_asking)
     cr_assert_eq(sent_to(&here, ":1\r\n"), HLK_COMMAND_ANSWERED, "the next one went there as well");
 }
 
-Test(redirect, a_script_that_is_not_known_there_is_sent_behind_asking_too)
+Test(redirect, an_unknown_script_is_sent_behind_asking_too)
 {
     cr_assert_eq(sent_to(&here, "-ASK 7 10.0.0.2:6379\r\n"), HLK_COMMAND_RESEND);
     cr_assert_eq(sent_to(&there, "+OK\r\n-NOSCRIPT No matching script\r\n"), HLK_COMMAND_RESEND);
@@ -147,7 +147,7 @@ Test(redirect, refusals_that_may_pass_have_the_map_read_again)
     cr_assert_eq(refreshes, 2);
 }
 
-Test(redirect, without_a_router_it_is_a_fault_that_says_what_to_use)
+Test(redirect, without_a_router_is_a_fault_that_says_what_to_use)
 {
     cmd.router = NULL;
     cmd.pipeline = here.pipeline;

@@ -144,7 +144,7 @@ Test(reply, a_user_without_the_right_inside_the_script)
            HLK_REPLY_NO_RIGHT, HLK_E_AUTH));
 }
 
-Test(reply, a_user_without_the_right_inside_the_script_since_7_2)
+Test(reply, a_user_without_the_right_in_the_script_since_7_2)
 {
     cr_assert(is(IN_7("ERR ACL failure in script: User app has no permissions to run the 'publish' command"),
                  HLK_REPLY_NO_RIGHT, HLK_E_AUTH));

@@ -272,7 +272,7 @@ Test(resolve, says_when_there_is_no_descriptor)
     cr_assert_not_null(strstr(error.text, "Too many open files"));
 }
 
-Test(resolve, that_hangs_again_and_again_takes_no_more_than_so_many_threads)
+Test(resolve, that_hangs_repeatedly_takes_only_so_many_threads)
 {
     enum { MOST = 16 };
     struct hlk_resolve *lookups[MOST];
@@ -297,7 +297,7 @@ static int hangs_for_some(const char *host, const char *service, const struct ad
     return (strncmp(host, "slow", 4) == 0 ? hangs : finds)(host, service, hints, out);
 }
 
-Test(resolve, of_names_that_hang_leaves_other_names_their_threads)
+Test(resolve, of_hanging_names_leaves_other_names_their_threads)
 {
     enum { NAMES = 8, MOST = 16 };
     struct hlk_resolve *lookups[NAMES][MOST];
@@ -319,7 +319,7 @@ Test(resolve, of_names_that_hang_leaves_other_names_their_threads)
 }
 
 /* The hanging threads are the parent's. */
-Test(resolve, that_hangs_in_the_parent_leaves_the_child_all_its_threads)
+Test(resolve, hung_in_the_parent_leaves_the_child_all_threads)
 {
     enum { MOST = 16 };
     struct hlk_resolve *lookups[MOST];

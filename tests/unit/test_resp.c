@@ -102,7 +102,7 @@ Test(resp, refuses_nesting_that_goes_too_deep)
     cr_assert(feed_often("*1\r\n", HLK_REPLY_DEPTH + 1));
 }
 
-Test(resp, refuses_nesting_that_goes_too_deep_within_one_piece)
+Test(resp, refuses_nesting_that_goes_too_deep_in_one_piece)
 {
     static char bytes[4096 * 4 + 1];
     for (int i = 0; i < 4096; i++)
@@ -243,7 +243,7 @@ Test(resp, refuses_a_map_that_it_does_not_expect)
 }
 
 /* What comes behind it answers other commands. */
-Test(resp, skips_a_map_that_is_too_large_and_goes_on_behind_it, .timeout = 120)
+Test(resp, skips_a_map_that_is_too_large_and_goes_on, .timeout = 120)
 {
     hlk_resp_expect_map(resp, true);
     for (int i = 0; i < 2; i++) {

@@ -125,7 +125,7 @@ static void park_one_meanwhile(void)
     cr_assert_eq(atomic_load(&messages), 1, "two read at once");
 }
 
-Test(pubsub, while_the_loop_reads_nobody_takes_the_right_from_it)
+Test(pubsub, the_loop_keeps_the_right_to_read_while_it_reads)
 {
     in_message = park_one_meanwhile;
     says_a_message();
@@ -227,7 +227,7 @@ Test(pubsub, a_channel_whose_slot_goes_is_reported)
     cr_assert_not(hlk_list_empty(&ps.asked));
 }
 
-Test(pubsub, a_subscription_at_the_wrong_server_is_reported_in_its_words)
+Test(pubsub, a_subscription_at_a_wrong_server_reports_its_words)
 {
     ps.sharded = true;
     hlk_subscriber_subscribe(&ps, "c", 1);

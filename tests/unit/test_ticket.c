@@ -8,7 +8,7 @@ TestSuite(ticket, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
 
 /* --- the ticket in Redis' queue --- */
 
-Test(ticket, a_ticket_of_the_watchdogs_is_granted_for_a_short_time)
+Test(ticket, a_watchdogs_ticket_is_granted_for_a_short_time)
 {
     enter(&ann);
     cr_assert_eq(queue(&ann).ttl_ms, HLK_GRANT_MS);
@@ -43,7 +43,7 @@ Test(ticket, a_ticket_is_the_same_in_all_attempts)
     hlk_entry_leave(e, &bob.waiter, false);
 }
 
-Test(ticket, a_ticket_takes_tokens_for_those_who_stand_behind_it)
+Test(ticket, takes_tokens_for_those_that_stand_behind_it)
 {
     unit.table.local_passes = 64;
     ann.waiter.fenced = bob.waiter.fenced = true;
@@ -109,7 +109,7 @@ Test(ticket, a_grant_wakes_who_sleeps)
 }
 
 /* The completion of an earlier release is pending, and its reply arrives on another connection than the grant. */
-Test(ticket, a_grant_to_a_completion_waits_until_the_end_before_it_is_told)
+Test(ticket, a_completions_grant_waits_until_the_end_is_told)
 {
     hlk_entry_release_unreported(e);
     ann.waiter.completes = true;
@@ -124,7 +124,7 @@ Test(ticket, a_grant_to_a_completion_waits_until_the_end_before_it_is_told)
     release(&ann);
 }
 
-Test(ticket, a_grant_before_the_answer_waits_until_the_end_is_told_too)
+Test(ticket, a_grant_before_the_answer_waits_for_the_end_too)
 {
     hlk_entry_release_unreported(e);
     ann.waiter.completes = true;
@@ -148,7 +148,7 @@ Test(ticket, a_grant_to_a_thread_does_not_wait_for_ends)
     release(&ann);
 }
 
-Test(ticket, a_grant_counts_from_the_first_attempt_that_took_the_ticket)
+Test(ticket, a_grant_counts_from_the_attempt_that_took_a_ticket)
 {
     struct hlk_member member;
     enter(&ann);
@@ -165,7 +165,7 @@ Test(ticket, a_grant_counts_from_the_first_attempt_that_took_the_ticket)
 }
 
 /* By the server's clock, which may run faster than ours: 2 % and 2 ms less. */
-Test(ticket, a_grant_counts_from_when_its_ticket_had_been_in_queue_for_so_long)
+Test(ticket, a_grant_counts_from_its_tickets_time_in_queue)
 {
     uint64_t h = wait_in_queue(&ann);
     int64_t first = unit_now_ms();
@@ -177,7 +177,7 @@ Test(ticket, a_grant_counts_from_when_its_ticket_had_been_in_queue_for_so_long)
     release(&ann);
 }
 
-Test(ticket, a_kept_grant_counts_from_there_too)
+Test(ticket, a_kept_grant_counts_from_its_time_in_queue_too)
 {
     enter(&ann);
     (void)queue(&ann);
@@ -191,7 +191,7 @@ Test(ticket, a_kept_grant_counts_from_there_too)
 
 /* When the grant came, its time in the queue was too long already. That more time passes until it is used proves
  * nothing. */
-Test(ticket, a_kept_grant_from_the_future_counts_from_the_first_attempt)
+Test(ticket, a_kept_future_grant_counts_from_the_first_attempt)
 {
     enter(&ann);
     (void)queue(&ann);
@@ -347,7 +347,7 @@ Test(ticket, a_kept_grant_has_its_token)
 }
 
 /* The message was late, however long the wait was. */
-Test(ticket, a_grant_that_was_on_its_way_for_half_of_its_time_asks)
+Test(ticket, a_grant_delayed_for_half_of_its_time_asks)
 {
     uint64_t h = wait_in_queue(&ann);
     peer_passes(&unit.peer, 10000);
@@ -414,7 +414,7 @@ static int64_t short_hold_ms(void)
     return record.short_hold_ms;
 }
 
-Test(ticket, the_end_of_a_brief_hold_by_a_grant_says_for_how_long_that_was)
+Test(ticket, the_end_of_a_brief_granted_hold_names_its_lease)
 {
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
@@ -423,7 +423,7 @@ Test(ticket, the_end_of_a_brief_hold_by_a_grant_says_for_how_long_that_was)
 }
 
 /* Other waiters may have waited as long. */
-Test(ticket, the_end_of_a_hold_whose_wait_or_work_was_long_says_nothing)
+Test(ticket, the_end_of_a_long_hold_or_wait_names_no_lease)
 {
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
@@ -446,7 +446,7 @@ Test(ticket, the_end_of_a_hold_that_never_waited_says_nothing)
 }
 
 /* Then Redis' ttl is longer than the lease. */
-Test(ticket, the_end_of_a_brief_hold_that_was_extended_says_nothing)
+Test(ticket, the_end_of_an_extended_brief_hold_names_no_lease)
 {
     uint64_t h = wait_in_queue(&ann);
     cr_assert(hlk_entry_grant(e, h, HLK_GRANT_MS, 0, 0));
@@ -459,7 +459,7 @@ Test(ticket, the_end_of_a_brief_hold_that_was_extended_says_nothing)
     cr_assert_eq(short_hold_ms(), 0);
 }
 
-Test(ticket, the_end_of_a_brief_hold_by_an_answer_names_its_lease)
+Test(ticket, the_end_of_a_brief_answered_hold_names_its_lease)
 {
     wait_in_queue(&ann);
     cr_assert(hlk_entry_resend(e, &ann.waiter));
@@ -469,7 +469,7 @@ Test(ticket, the_end_of_a_brief_hold_by_an_answer_names_its_lease)
 
 /* --- leaving Redis' queue --- */
 
-Test(ticket, the_next_one_has_the_ticket_of_a_waiting_head_waiter_that_leaves)
+Test(ticket, the_next_has_the_ticket_of_a_leaving_head_waiter)
 {
     uint64_t h = wait_in_queue(&ann);
     enter(&bob);
@@ -542,7 +542,7 @@ Test(ticket, one_try_has_no_others_ticket)
 }
 
 /* One cancel for all: the successor becomes the head waiter and is cancelled at the same time. */
-Test(ticket, a_successor_that_leaves_before_it_asked_owes_the_end_of_that_ticket)
+Test(ticket, a_successor_leaving_before_asking_owes_the_end)
 {
     uint64_t h = wait_in_queue(&ann);
     struct hlk_member member = e->hold.ticket->member;
@@ -557,7 +557,7 @@ Test(ticket, a_successor_that_leaves_before_it_asked_owes_the_end_of_that_ticket
     cr_assert_eq(e->state, HLK_ENTRY_NONE);
 }
 
-Test(ticket, a_head_waiter_that_leaves_while_an_attempt_flies_owes_an_end)
+Test(ticket, a_head_waiter_leaving_in_an_attempt_owes_an_end)
 {
     cr_assert(owes_an_end(true));
     born(&bob);
@@ -567,7 +567,7 @@ Test(ticket, a_head_waiter_that_leaves_while_an_attempt_flies_owes_an_end)
     hlk_entry_leave_finish(e);
 }
 
-Test(ticket, a_head_waiter_without_an_answer_that_leaves_owes_an_end)
+Test(ticket, an_unanswered_head_waiter_that_leaves_owes_an_end)
 {
     wait_in_queue(&ann);
     cr_assert(hlk_entry_resend(e, &ann.waiter));

@@ -86,7 +86,7 @@ static void remember_warnings(int level, const char *line, void *ctx)
 }
 
 /* asks A2 redisson 5697: with its cause: this process, when the server was not slow */
-Test(watchdog, a_late_renewal_is_logged_with_the_gap_and_the_servers_part_of_it)
+Test(watchdog, a_late_renewal_is_logged_with_gap_and_servers_part)
 {
     unit.log.fn = remember_warnings;
     peer_up(&unit.peer);
@@ -231,22 +231,22 @@ static void says_nothing_and_ends_the_stream(const char *shape)
     release(&ann);
 }
 
-Test(watchdog, an_answer_of_another_shape_says_nothing_and_ends_the_stream)
+Test(watchdog, an_answer_of_another_shape_only_ends_the_stream)
 {
     says_nothing_and_ends_the_stream("*2\r\n:0\r\n:0\r\n");
 }
 
-Test(watchdog, an_answer_without_a_name_says_nothing_and_ends_the_stream)
+Test(watchdog, an_answer_without_a_name_only_ends_the_stream)
 {
     says_nothing_and_ends_the_stream("*1\r\n:1\r\n");
 }
 
-Test(watchdog, an_answer_to_another_renewal_says_nothing_and_ends_the_stream)
+Test(watchdog, an_answer_to_another_renewal_only_ends_the_stream)
 {
     says_nothing_and_ends_the_stream("*2\r\n:1\r\n$13\r\nhlk-t-1-a:999\r\n");
 }
 
-Test(watchdog, a_loss_of_another_renewal_says_nothing_and_ends_the_stream)
+Test(watchdog, a_loss_of_another_renewal_only_ends_the_stream)
 {
     says_nothing_and_ends_the_stream("*2\r\n:0\r\n$13\r\nhlk-t-1-a:999\r\n");
 }
@@ -442,7 +442,7 @@ Test(watchdog, an_alarm_of_what_is_not_held_is_nothing)
 
 /* --- without memory --- */
 
-Test(watchdog, without_memory_for_a_batch_it_is_tried_at_the_next_alarm)
+Test(watchdog, without_memory_retries_a_batch_at_the_next_alarm)
 {
     peer_up(&unit.peer);
     hold(&ann);

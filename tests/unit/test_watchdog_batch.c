@@ -87,7 +87,7 @@ Test(watchdog_batch, what_is_not_renewed_is_not_lost_by_a_verification)
     cr_assert_eq(hear(), 0);
 }
 
-Test(watchdog_batch, what_is_released_before_the_batch_leaves_is_not_in_it)
+Test(watchdog_batch, omits_what_is_released_before_it_is_sent)
 {
     peer_up(&unit.peer);
     hold(&ann);
@@ -242,7 +242,7 @@ static void let_it_turn(void)
 
 /* It does not tick. Two wake-ups for each renewal: to send it, and when it would have been late. An answer moves that
  * alarm, and leaves the clock as it was set (hlk_loop_cancel). */
-Test(watchdog_batch, a_client_that_only_holds_wakes_up_for_its_renewals_alone)
+Test(watchdog_batch, a_client_that_only_holds_wakes_for_renewals_alone)
 {
     int wakes = 0, renewals = 0;
     peer_up(&unit.peer);
