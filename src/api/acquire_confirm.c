@@ -13,7 +13,7 @@ static void on_outcome(void *ctx)
 /* Passed on within the process, or nested: it is the same hold in Redis, and replicas that have it have it. */
 enum hlk_acquire_event hlk_acquire_op_confirm(struct hlk_acquire_op *op)
 {
-    struct hlk_entry *e = op->lock->entry;
+    struct hlk_entry *e = op->entry;
     struct hlk_view view;
     hlk_entry_view(e, op->waiter.holder.id, &view);
     if (view.replicated)
@@ -42,7 +42,7 @@ enum hlk_acquire_event hlk_acquire_op_confirmed(struct hlk_acquire_op *op)
     case HLK_REPLICATED_PENDING:
         return HLK_ACQUIRE_ON_JOINED;
     case HLK_REPLICATED_DONE:
-        hlk_entry_note_replicated(op->lock->entry, op->confirmation->cmd.hold);
+        hlk_entry_note_replicated(op->entry, op->confirmation->cmd.hold);
         op->unconfirmed = false;
         return HLK_ACQUIRE_ON_CONFIRMED;
     case HLK_REPLICATED_FAILED:

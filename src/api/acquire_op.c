@@ -1,10 +1,8 @@
 #include "api/acquire_op.h"
 
 #include "api/acquire_listen.h"
-#include "api/semaphore_call.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/opts.h"
 #include "lease/hold_end.h"
 #include "node/cluster.h"
 
@@ -12,34 +10,6 @@
 #include <string.h>
 
 #define LATE_MOST 3
-
-/* --- options --- */
-
-HLK_OPTS_NO_TAIL(struct hlk_acquire_opts, reserved);
-
-static bool lease_ok(int64_t lease_ms)
-{
-    return lease_ms == 0 || lease_ms == HLK_RENEWED || (lease_ms >= HLK_LEASE_MIN_MS && lease_ms <= HLK_LEASE_MAX_MS);
-}
-
-enum hlk_status hlk_acquire_op_read_opts(hlk_lock *lock, const char *operation, const struct hlk_acquire_opts *given,
-                                         struct hlk_acquire_opts *opts)
-{
-    struct hlk_acquire_opts defaults = HLK_ACQUIRE_OPTS_INIT;
-    *opts = defaults;
-    if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))
-        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "acquire options of size %zu are not known", given->size);
-    if (!lease_ok(opts->lease_ms))
-        return hlk_lock_fail(lock, operation, HLK_E_INVALID,
-                             "lease_ms %lld is not HLK_RENEWED, nor between %d and a year", (long long)opts->lease_ms,
-                             HLK_LEASE_MIN_MS);
-    if (opts->flags & ~HLK_ACQUIRE_EINTR)
-        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "unknown flags 0x%x", opts->flags);
-    if (opts->reserved != 0)
-        return hlk_lock_fail(lock, operation, HLK_E_INVALID, "reserved is not 0");
-    opts->wait_ms = hlk_opts_wait_ms(opts->wait_ms);
-    return HLK_OK;
-}
 
 /* --- wake-ups: only wake --- */
 
@@ -64,6 +34,8 @@ static void on_closing(struct hlk_wait_entry *entry)
 
 /* --- making --- */
 
+static const struct hlk_acquire_hooks no_hooks;
+
 /* A wait for ever for a server that nobody has reached yet: its URL may be wrong. */
 static int64_t first_timeout_ms(const hlk_client *client, int64_t deadline_ms)
 {
@@ -77,7 +49,7 @@ static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_
                              wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_timeout_ms)
                                           : hlk_clock_after(begun, wait_ms),
                              wait_ms == 0, seed);
-    hlk_acquire_machine_pauses(&op->machine, lock->backoff_min_ms, lock->backoff_max_ms, seed);
+    hlk_acquire_machine_pauses(&op->machine, lock->defaults->backoff_min_ms, lock->defaults->backoff_max_ms, seed);
     op->machine.polls = lock->kind->polls;
     op->machine.joined = op->listener.for_all = lock->kind->format->holds_nothing;
     if (lock->client->wait_replicas && !lock->kind->format->holds_nothing)
@@ -86,57 +58,36 @@ static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_
 
 /* The line of those who wait for permits of this name and number (lease/permit_line.c), with a reference. Its key has a
  * number that no holder has. NULL: nothing would be passed on; or there is no memory, and then nothing is. */
-static struct hlk_entry *line_of(const hlk_lock *lock, bool fixed)
+static struct hlk_entry *line_of(const hlk_lock *lock, const struct hlk_entry *e, bool fixed)
 {
-    const struct hlk_entry *e = lock->entry;
     return lock->kind->has_number && !fixed && e->node->table->local_passes > 0
                ? hlk_entry_get_own(e->node, lock->kind->format, hlk_entry_name(e), hlk_entry_len(e),
-                                   UINT64_MAX - (uint64_t)lock->permits, true)
+                                   UINT64_MAX - (uint64_t)lock->defaults->number, true)
                : NULL;
 }
 
 /* After lease_ms, fixed and machine are set. */
-static void init_waiter(struct hlk_acquire_op *op, hlk_lock *lock, struct hlk_holder holder)
+static void init_waiter(struct hlk_acquire_op *op, const struct hlk_acquire_terms *terms)
 {
-    const struct hlk_semaphore_call *permits = hlk_lock_semaphore_call(lock);
-    op->waiter.holder = holder;
+    hlk_lock *lock = terms->lock;
+    op->waiter.holder = terms->holder;
     op->waiter.handle = &lock->handle;
     op->waiter.once = op->machine.once;
     op->waiter.lease_ms = op->lease_ms;
     op->waiter.fixed = op->fixed;
-    op->waiter.max_hold_ms = lock->max_hold_ms;
+    op->waiter.max_hold_ms = lock->defaults->max_hold_ms;
     op->waiter.fenced = lock->kind->fenced;
-    op->waiter.drops = lock->drops_permits;
+    op->waiter.drops = lock->defaults->drops_number;
     op->waiter.no_nesting = lock->kind->non_reentrant;
-    op->waiter.permits = permits ? permits->count : 0;
-    op->waiter.floor = lock->kind->fenced ? lock->token_floor : 0;
-    op->waiter.line = line_of(lock, op->fixed);
+    op->waiter.permits = terms->permits;
+    op->waiter.floor = lock->kind->fenced ? lock->defaults->token_floor : 0;
+    op->waiter.line = line_of(lock, op->entry, op->fixed);
     op->waiter.wake = op_on_queue_wake;
 }
 
-struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acquire_opts *opts,
-                                           struct hlk_holder holder)
+static void init_command(struct hlk_acquire_op *op, const struct hlk_acquire_terms *terms, int64_t now)
 {
-    struct hlk_acquire_op *op = hlk_mem_zalloc(sizeof *op);
-    if (!op)
-        return NULL;
-    int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
-    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
-    init_machine(op, lock, opts->wait_ms, now, (unsigned)((uint64_t)now ^ holder.id * 2654435761u));
-    atomic_init(&op->users, 1);
-    op->acknowledged = -1;
-    op->lock = lock;
-    op->node = lock->entry->node;
-    hlk_handle_retain(&lock->handle);
-    hlk_client_op_begin(lock->client);
-    op->cancel = opts->cancel;
-    op->eintr = opts->flags & HLK_ACQUIRE_EINTR;
-    op->started_ns = now_ns;
-    op->fixed = lease > 0;
-    op->lease_ms = op->fixed ? lease : lock->client->table.watchdog_ms;
-    init_waiter(op, lock, holder);
-    op->cancel_wait.wake = op_on_cancel;
-    op->closing_wait.wake = on_closing;
+    const hlk_lock *lock = op->lock;
     op->cmd.type = &lock->kind->format->acquire;
     op->cmd.limits = (struct hlk_limits){ .at_ms = op->machine.deadline_ms,
                                           .began_ms = now,
@@ -144,18 +95,46 @@ struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acqu
                                           .first_timeout_ms = first_timeout_ms(lock->client, op->machine.deadline_ms),
                                           .waits_out_writes = !op->machine.once };
     op->cmd.client_id = lock->client->id;
-    op->cmd.name = hlk_entry_name(lock->entry);
-    op->cmd.name_len = hlk_entry_len(lock->entry);
+    op->cmd.name = hlk_entry_name(op->entry);
+    op->cmd.name_len = hlk_entry_len(op->entry);
     hlk_node_direct(op->node, &op->cmd);
     op->server = hlk_node_of(op->node, op->cmd.name, op->cmd.name_len);
     op->cmd.lease_ms = op->lease_ms;
     op->cmd.fenced = lock->kind->fenced;
-    op->cmd.count = lock->kind->has_number ? lock->permits : op->waiter.permits;
-    if (lock->kind->parties) {
-        op->cmd.count = lock->party->parties;
-        op->cmd.seen.slot = lock->party->slot;
-        op->cmd.seen.data = atomic_load(lock->party->data);
+    op->cmd.count = lock->kind->has_number ? lock->defaults->number : terms->count ? terms->count : terms->permits;
+    op->cmd.seen = terms->seen;
+}
+
+struct hlk_acquire_op *hlk_acquire_op_make(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts)
+{
+    hlk_lock *lock = terms->lock;
+    struct hlk_acquire_op *op = hlk_mem_zalloc(sizeof *op);
+    if (!op) {
+        hlk_acquire_terms_drop(terms);
+        return NULL;
     }
+    int64_t now_ns = hlk_clock_ns(), now = now_ns / 1000000;
+    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->defaults->lease_ms;
+    init_machine(op, lock, opts->wait_ms, now, (unsigned)((uint64_t)now ^ terms->holder.id * 2654435761u));
+    atomic_init(&op->users, 1);
+    op->acknowledged = -1;
+    op->lock = lock;
+    op->entry = terms->entry;
+    hlk_entry_ref(op->entry);
+    op->hooks = terms->hooks ? terms->hooks : &no_hooks;
+    op->with = terms->with;
+    op->node = op->entry->node;
+    hlk_handle_retain(&lock->handle);
+    hlk_client_op_begin(lock->client);
+    op->cancel = opts->cancel;
+    op->eintr = opts->flags & HLK_ACQUIRE_EINTR;
+    op->started_ns = now_ns;
+    op->fixed = lease > 0;
+    op->lease_ms = op->fixed ? lease : lock->client->table.watchdog_ms;
+    init_waiter(op, terms);
+    op->cancel_wait.wake = op_on_cancel;
+    op->closing_wait.wake = on_closing;
+    init_command(op, terms, now);
     return op;
 }
 
@@ -210,7 +189,8 @@ enum hlk_acquire_event hlk_acquire_op_become_head(struct hlk_acquire_op *op)
 {
     op->cmd.hold = op->waiter.h;
     op->cmd.member.since_ms = 0;
-    hlk_semaphore_call_begin(op);
+    if (op->hooks->begin)
+        op->hooks->begin(op);
     return HLK_ACQUIRE_ON_HEAD;
 }
 
@@ -231,7 +211,7 @@ static void look(struct hlk_acquire_op *op)
 
 enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
 {
-    struct hlk_entry *e = op->lock->entry;
+    struct hlk_entry *e = op->entry;
     if (op->shared) /* else it listens nowhere yet */
         hlk_acquire_listen_follow(op);
     if ((op->machine.answered || op->machine.queued_locally) && !hlk_entry_resend(e, &op->waiter))
@@ -245,7 +225,7 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
     if (op->machine.once && op->lock->kind->format->per_holder && hlk_releases_count(&op->node->releases) == 0)
         op->retried = true; /* no release is pending: what it finds is another holder of this client */
     bool joins = !op->machine.once && !op->lock->kind->polls && !op->lock->kind->format->holds_nothing &&
-                 !hlk_semaphore_call_tries(op);
+                 !(op->hooks->tries && op->hooks->tries(op));
     bool live = joins && hlk_channels_in_use(&op->server->channels) && hlk_acquire_listen_live(op);
     bool queues = live || (joins && op->lock->kind->format->queues_first);
     if (!queues && !op->cmd.fenced && !op->waiter.permits)
@@ -262,7 +242,7 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
 enum hlk_acquire_event hlk_acquire_op_queue_timeout(struct hlk_acquire_op *op)
 {
     struct hlk_local_holder near;
-    hlk_entry_local_holder(op->lock->entry, &near);
+    hlk_entry_local_holder(op->entry, &near);
     hlk_handle_release(near.handle);
     return near.held || near.busy || hlk_pipeline_health(op->cmd.pipeline, &op->error) == HLK_OK ? HLK_ACQUIRE_ON_TIME
                                                                                                  : HLK_ACQUIRE_ON_ABORT;
@@ -280,7 +260,7 @@ enum hlk_acquire_event hlk_acquire_op_timeout(struct hlk_acquire_op *op)
 
 static int64_t refused_since(const struct hlk_acquire_op *op)
 {
-    return atomic_load_explicit(hlk_entry_table_refused(op->lock->entry), memory_order_relaxed);
+    return atomic_load_explicit(hlk_entry_table_refused(op->entry), memory_order_relaxed);
 }
 
 void hlk_acquire_op_get_refused(struct hlk_acquire_op *op)
@@ -291,7 +271,7 @@ void hlk_acquire_op_get_refused(struct hlk_acquire_op *op)
 void hlk_acquire_op_set_refused(const struct hlk_acquire_op *op)
 {
     if (op->cmd.limits.refused_ms != refused_since(op))
-        atomic_store_explicit(hlk_entry_table_refused(op->lock->entry), op->cmd.limits.refused_ms,
+        atomic_store_explicit(hlk_entry_table_refused(op->entry), op->cmd.limits.refused_ms,
                               memory_order_relaxed);
 }
 
@@ -343,7 +323,7 @@ static enum hlk_acquire_event behind_own_release(struct hlk_acquire_op *op)
 
 static enum hlk_acquire_event join_line(struct hlk_acquire_op *op)
 {
-    switch (hlk_semaphore_call_join(op)) {
+    switch (op->hooks->join(op)) {
     case HLK_ENTER_HEAD:
         return hlk_acquire_op_become_head(op);
     case HLK_ENTER_QUEUED:
@@ -357,12 +337,12 @@ static enum hlk_acquire_event join_line(struct hlk_acquire_op *op)
 static enum hlk_acquire_event busy(struct hlk_acquire_op *op, const struct hlk_answer *answer)
 {
     note_busy(op, answer);
-    if (hlk_semaphore_call_tries(op))
+    if (op->hooks->tries && op->hooks->tries(op))
         return join_line(op);
     if (!op->busy.foreign)
         hlk_channel_leave(&op->server->channels, &op->listener);
     enum hlk_acquire_event what = behind_own_release(op);
-    if (what == HLK_ACQUIRE_ON_BUSY && hlk_entry_wait(op->lock->entry, &op->waiter, op->cmd.doubt))
+    if (what == HLK_ACQUIRE_ON_BUSY && hlk_entry_wait(op->entry, &op->waiter, op->cmd.doubt))
         return hlk_acquire_op_acquired(op);
     return what;
 }
@@ -383,13 +363,13 @@ static enum hlk_acquire_event acquired(struct hlk_acquire_op *op, int64_t token)
 {
     if (op->lock->kind->format->holds_nothing)
         return HLK_ACQUIRE_ON_ACQUIRED;
-    op->won = hlk_entry_acquired(op->lock->entry, &op->waiter, hlk_command_sent_ms(&op->cmd), token, op->cmd.doubt);
+    op->won = hlk_entry_acquired(op->entry, &op->waiter, hlk_command_sent_ms(&op->cmd), token, op->cmd.doubt);
     return op->won ? HLK_ACQUIRE_ON_ACQUIRED : too_late(op);
 }
 
 static enum hlk_acquire_event tombstone(struct hlk_acquire_op *op)
 {
-    hlk_entry_renumber(op->lock->entry, &op->waiter);
+    hlk_entry_renumber(op->entry, &op->waiter);
     (void)hlk_acquire_op_become_head(op);
     hlk_channel_leave(&op->server->channels, &op->listener); /* it may be that of the old id */
     op->machine.subscribes = false;
@@ -459,10 +439,10 @@ static void on_taken_back(struct hlk_release *pending, enum hlk_release_outcome 
     hlk_hold_end_check_note(pending, pending->ctx, outcome);
     hlk_entry_unref(pending->ctx);
     if (op->gives_back) {
-        hlk_lock *own = op->lock;
+        hlk_lock *lock = op->lock;
         if (outcome != HLK_RELEASE_GIVEN_UP)
-            hlk_semaphore_call_give_back(op);
-        hlk_handle_release(&own->handle);
+            op->hooks->give_back(op);
+        hlk_handle_release(&lock->handle);
     }
     hlk_acquire_op_drop_user(op);
 }
@@ -471,7 +451,7 @@ static void on_taken_back(struct hlk_release *pending, enum hlk_release_outcome 
 static void take_back_acquire(struct hlk_acquire_op *op)
 {
     struct hlk_release *pending = &op->take_back;
-    struct hlk_entry *e = op->lock->entry;
+    struct hlk_entry *e = op->entry;
     struct hlk_release_record record;
     hlk_entry_release_record(e, &record);
     bool placed = record.member.since_ms && op->lease_ms < HLK_TICKET_MS;
@@ -479,7 +459,7 @@ static void take_back_acquire(struct hlk_acquire_op *op)
     record.fenced = op->cmd.fenced;
     record.doubt = op->cmd.doubt;
     hlk_hold_end_fill(pending, e, &record);
-    pending->taken_ms = hlk_semaphore_call_taken_ms(op);
+    pending->taken_ms = op->hooks->taken_ms ? op->hooks->taken_ms(op) : 0;
     pending->acquire_epoch = op->in_flight ? op->cmd.call.epoch : 0;
     pending->acquire_pipeline = op->cmd.pipeline;
     pending->settled = on_taken_back;
@@ -499,7 +479,7 @@ static void leave_confirm(struct hlk_acquire_op *op)
         op->confirmation = NULL;
     }
     if (op->unconfirmed && !op->raising)
-        hlk_entry_give_back(op->lock->entry, op->waiter.holder.id);
+        hlk_entry_give_back(op->entry, op->waiter.holder.id);
     op->unconfirmed = false;
 }
 
@@ -509,16 +489,16 @@ void hlk_acquire_op_leave(struct hlk_acquire_op *op)
     hlk_acquire_listen_end(op);
     leave_confirm(op);
     bool may_run = (op->in_flight || op->cmd.doubt || op->late) && !op->lock->kind->format->holds_nothing;
-    bool owes = !op->won && hlk_entry_leave(op->lock->entry, &op->waiter, may_run);
+    bool owes = !op->won && hlk_entry_leave(op->entry, &op->waiter, may_run);
     owes |= op->waiter.owes; /* another call passes it permits until it has left */
     if (owes) {
         op->gives_back = op->waiter.passed && !op->won;
         take_back_acquire(op);
-        hlk_entry_leave_finish(op->lock->entry);
+        hlk_entry_leave_finish(op->entry);
     } else if (op->waiter.passed && !op->won) {
-        hlk_semaphore_call_give_back(op);
+        op->hooks->give_back(op);
     } else if (op->waiter.got && !op->won) {
-        hlk_entry_give_back(op->lock->entry, op->waiter.holder.id);
+        hlk_entry_give_back(op->entry, op->waiter.holder.id);
     }
     if (op->waits) {
         hlk_cancel_leave(op->cancel, &op->cancel_wait);
@@ -537,6 +517,7 @@ void hlk_acquire_op_free(struct hlk_acquire_op *op)
     hlk_command_drop_reply(&op->cmd);
     if (op->waiter.line)
         hlk_entry_unref(op->waiter.line);
+    hlk_entry_unref(op->entry);
     hlk_handle_release(&op->lock->handle);
     hlk_acquire_op_drop_user(op);
 }

@@ -13,7 +13,7 @@
 #include "script/pending_release.h"
 #include "wait/acquire_machine.h"
 #include "wait/wait_for.h"
-#include "api/handle.h"
+#include "api/acquire_terms.h"
 
 struct hlk_acquire_op {                    /* heap; the command's call may outlive the caller */
     struct hlk_local_waiter waiter;
@@ -24,6 +24,9 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     struct hlk_wait_entry closing_wait;
     struct hlk_acquire_machine machine;
     hlk_lock *lock;                     /* its handle is referenced */
+    struct hlk_entry *entry;            /* in which it waits; referenced */
+    const struct hlk_acquire_hooks *hooks;
+    void *with;                         /* the hooks'; freed with it */
     struct hlk_node *node;              /* that keeps the lock's entry, */
     struct hlk_node *server;            /* and whose channels it has joined: where the lock was at the last attempt */
     struct hlk_cancel *cancel;
@@ -56,18 +59,13 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     struct hlk_busy busy;
     struct hlk_release take_back;       /* of the hold, or the ticket, that it leaves behind. It must not lack memory,
                                          * so it is a part of the operation */
-    bool gives_back;                    /* permits, when take_back has ended its ticket */
+    bool gives_back;                    /* hooks->give_back, when take_back has ended its ticket */
     atomic_uint users;                  /* the driver, and take_back until it is settled: the last one frees it all */
     struct hlk_error error;
 };
 
-/* Reads opts. HLK_OK, or HLK_E_INVALID with the thread's error set. */
-enum hlk_status hlk_acquire_op_read_opts(hlk_lock *lock, const char *operation, const struct hlk_acquire_opts *given,
-                                         struct hlk_acquire_opts *opts);
-
-/* NULL: no memory. */
-struct hlk_acquire_op *hlk_acquire_op_make(hlk_lock *lock, const struct hlk_acquire_opts *opts,
-                                           struct hlk_holder holder);
+/* terms->with is the operation's from now on. NULL: no memory. */
+struct hlk_acquire_op *hlk_acquire_op_make(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts);
 
 /* HLK_E_CLOSED: close began first, and does not wait for it. With a cancel object also as hlk_acquire_op_wait. */
 enum hlk_status hlk_acquire_op_begin(struct hlk_acquire_op *op);
@@ -112,8 +110,11 @@ void hlk_acquire_op_free(struct hlk_acquire_op *op);
 /* op->users */
 static inline void hlk_acquire_op_drop_user(struct hlk_acquire_op *op)
 {
-    if (atomic_fetch_sub(&op->users, 1) == 1)
-        hlk_mem_free(op);
+    if (atomic_fetch_sub(&op->users, 1) > 1)
+        return;
+    if (op->with)
+        op->hooks->free(op->with);
+    hlk_mem_free(op);
 }
 
 #endif

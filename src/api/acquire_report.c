@@ -50,7 +50,7 @@ static void add_local_holder(struct hlk_text *text, const struct hlk_acquire_op 
 {
     struct hlk_local_holder near;
     char label[65];
-    hlk_entry_local_holder(op->lock->entry, &near);
+    hlk_entry_local_holder(op->entry, &near);
     hlk_lock_owner_label(near.handle, label, sizeof label);
     if (!near.held)
         hlk_text_add(text, "another thread or owner of this process is before");
@@ -129,7 +129,7 @@ enum hlk_status hlk_acquire_op_report(struct hlk_acquire_op *op, enum hlk_status
     case HLK_LOST:
         if (op->lock->kind->format->holds_nothing)
             return hlk_lock_fail(op->lock, verb(op), status, "%s", op->error.text);
-        return hlk_lock_lost_before(op->lock, op->waiter.holder);
+        return hlk_lock_lost_before(op->lock, op->entry, op->waiter.holder.id);
     case HLK_NOT_REPLICATED:
         return short_text(op);
     case HLK_DEADLOCK:

@@ -2,7 +2,6 @@
 
 #include "api/acquire_listen.h"
 #include "api/acquire_report.h"
-#include "api/semaphore_call.h"
 #include "base/clock.h"
 
 #include <string.h>
@@ -27,11 +26,16 @@ static bool wait_long(struct hlk_acquire_op *op, enum hlk_wait_what what, int64_
 
 /* --- the command --- */
 
+static bool may_repeat(struct hlk_acquire_op *op)
+{
+    return !op->hooks->may_repeat || op->hooks->may_repeat(op);
+}
+
 /* Does what the command needs. False: it has failed, and *event is the event. */
 static bool drive(struct hlk_acquire_op *op, enum hlk_progress progress, enum hlk_acquire_event *event)
 {
     *event = HLK_ACQUIRE_ON_ABORT;
-    while (progress == HLK_COMMAND_RESEND && hlk_semaphore_call_may_repeat(op))
+    while (progress == HLK_COMMAND_RESEND && may_repeat(op))
         progress = op->send(op);
     enum hlk_status status;
     switch (progress) {
@@ -144,7 +148,7 @@ static void raise_lease(struct hlk_acquire_op *op, uint64_t h, unsigned count)
     op->cmd.count = count;
     if (hlk_acquire_op_begin(op) != HLK_OK)
         feed(op, HLK_ACQUIRE_ON_ABORT);
-    else if (!hlk_raise_begin(&op->raise, op->lock->entry, &op->cmd, !op->fixed))
+    else if (!hlk_raise_begin(&op->raise, op->entry, &op->cmd, !op->fixed))
         fail(op, HLK_LOST);
     else if (!drive(op, HLK_COMMAND_RESEND, &event))
         feed(op, event);
@@ -154,7 +158,7 @@ static void raise_lease(struct hlk_acquire_op *op, uint64_t h, unsigned count)
 static void raise_nested(struct hlk_acquire_op *op)
 {
     struct hlk_view view;
-    hlk_entry_view(op->lock->entry, op->waiter.holder.id, &view);
+    hlk_entry_view(op->entry, op->waiter.holder.id, &view);
     raise_lease(op, view.h, view.count);
 }
 
@@ -245,7 +249,7 @@ static void step_on_connected(struct hlk_acquire_op *op)
 static void step_on_queue(struct hlk_acquire_op *op)
 {
     if (!op->raising) /* else it has left the queue already: a late wake-up */
-        take_entered(op, hlk_entry_check(op->lock->entry, &op->waiter));
+        take_entered(op, hlk_entry_check(op->entry, &op->waiter));
 }
 
 static void step_on_closed(struct hlk_acquire_op *op)
@@ -351,13 +355,13 @@ struct hlk_wait_for hlk_acquire_abort(struct hlk_acquire_op *op, enum hlk_status
 
 /* --- the first step and the end --- */
 
-enum hlk_enter hlk_acquire_nest(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder,
+enum hlk_enter hlk_acquire_nest(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                                 unsigned *count, uint64_t *h)
 {
-    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
-    if (lock->kind->non_reentrant)
+    int64_t lease = opts->lease_ms ? opts->lease_ms : terms->lock->defaults->lease_ms;
+    if (terms->lock->kind->non_reentrant)
         return HLK_ENTER_QUEUED;
-    return hlk_entry_nest(lock->entry, holder.id, lease > 0 ? lease : 0, count, h);
+    return hlk_entry_nest(terms->entry, terms->holder.id, lease > 0 ? lease : 0, count, h);
 }
 
 struct hlk_wait_for hlk_acquire_start(struct hlk_acquire_op *op, enum hlk_enter nested, unsigned count, uint64_t h)
@@ -374,7 +378,7 @@ struct hlk_wait_for hlk_acquire_start(struct hlk_acquire_op *op, enum hlk_enter 
         break;
     default:
         if (hlk_acquire_op_begin(op) == HLK_OK)
-            take_entered(op, hlk_entry_enter(op->lock->entry, &op->waiter));
+            take_entered(op, hlk_entry_enter(op->entry, &op->waiter));
         else
             feed(op, HLK_ACQUIRE_ON_ABORT);
     }
@@ -384,7 +388,7 @@ struct hlk_wait_for hlk_acquire_start(struct hlk_acquire_op *op, enum hlk_enter 
 void hlk_acquire_abandon(struct hlk_acquire_op *op)
 {
     if (op->raising && !op->raised)
-        hlk_entry_raise_undo(op->lock->entry, op->waiter.holder.id, op->cmd.hold);
+        hlk_entry_raise_undo(op->entry, op->waiter.holder.id, op->cmd.hold);
     hlk_acquire_op_leave(op);
 }
 
@@ -393,7 +397,7 @@ void hlk_acquire_abandon(struct hlk_acquire_op *op)
 static void wake_other_half(const struct hlk_acquire_op *op)
 {
     const struct hlk_format *half = op->lock->kind->format, *other = half->excludes;
-    const struct hlk_entry *own = op->lock->entry;
+    const struct hlk_entry *own = op->entry;
     if (!other || other->beside != half)
         return;
     struct hlk_entry *e =
@@ -412,15 +416,13 @@ enum hlk_status hlk_acquire_finish(struct hlk_acquire_op *op)
         if (op->waiter.passed)
             op->won = false; /* leaving gives them back */
         else
-            hlk_entry_give_back(op->lock->entry, op->waiter.holder.id);
+            hlk_entry_give_back(op->entry, op->waiter.holder.id);
         op->machine.status = hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
     }
     if (op->machine.status == HLK_OK)
-        op->machine.status = hlk_semaphore_call_keep(op);
-    if (op->lock->kind->parties) {
-        op->lock->party->index = op->cmd.seen.index;
-        atomic_store(op->lock->party->data, op->cmd.seen.data);
-    }
+        op->machine.status = op->hooks->keep ? op->hooks->keep(op) : HLK_OK;
+    if (op->hooks->over)
+        op->hooks->over(op);
     if (op->machine.status == HLK_OK)
         wake_other_half(op);
     hlk_acquire_abandon(op);

@@ -20,7 +20,7 @@ struct hlk_wait_for hlk_acquire_abort(struct hlk_acquire_op *op, enum hlk_status
 
 /* Takes a nested hold. HLK_ENTER_NESTED: held once more. HLK_ENTER_RAISE: the same, and its lease must be raised.
  * HLK_ENTER_LOST. Else this holder does not hold the lock, or may not nest, and nothing was changed. */
-enum hlk_enter hlk_acquire_nest(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder,
+enum hlk_enter hlk_acquire_nest(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                                 unsigned *count, uint64_t *h);
 
 /* After DONE: leaves, counts, and sets the thread's error. Returns the status of the call. */

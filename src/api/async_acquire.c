@@ -76,7 +76,7 @@ static void acquiring_end(struct hlk_async *async)
 {
     struct hlk_acquiring *acquiring = acquiring_of(async);
     struct hlk_acquire_op *op = acquiring->op;
-    struct hlk_entry *e = op->lock->entry;
+    struct hlk_entry *e = op->entry;
     hlk_client *client = op->lock->client;
     if (async->touched)
         (void)hlk_pipeline_forget_up(op->cmd.pipeline, &acquiring->up);
@@ -105,16 +105,20 @@ static void acquiring_free(struct hlk_async *async)
 
 static const struct hlk_async_type type = { acquiring_step, acquiring_end, acquiring_free };
 
-struct hlk_acquiring *hlk_acquiring_make(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder,
+struct hlk_acquiring *hlk_acquiring_make(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                                          hlk_owner *owner, void (*complete)(void *async))
 {
     struct hlk_acquiring *acquiring = hlk_mem_zalloc(sizeof *acquiring);
-    struct hlk_acquire_op *op = acquiring ? hlk_acquire_op_make(lock, opts, holder) : NULL;
+    if (!acquiring) {
+        hlk_acquire_terms_drop(terms);
+        return NULL;
+    }
+    struct hlk_acquire_op *op = hlk_acquire_op_make(terms, opts);
     if (!op) {
         hlk_mem_free(acquiring);
         return NULL;
     }
-    hlk_async_init(&acquiring->async, &type, lock, owner);
+    hlk_async_init(&acquiring->async, &type, terms->lock, owner);
     op->driver = &acquiring->async;
     op->waker = &acquiring->async.waker;
     op->send = acquiring_send;
@@ -130,6 +134,7 @@ enum hlk_status hlk_acquiring_start(struct hlk_acquiring *acquiring, const struc
 {
     struct hlk_acquire_op *op = acquiring->op;
     hlk_lock *lock = op->lock;
+    const struct hlk_acquire_terms terms = { .lock = lock, .entry = op->entry, .holder = op->waiter.holder };
     unsigned count = 0;
     uint64_t h = 0;
     enum hlk_status status =
@@ -140,7 +145,7 @@ enum hlk_status hlk_acquiring_start(struct hlk_acquiring *acquiring, const struc
         hlk_async_drop(&acquiring->async);
         return status;
     }
-    enum hlk_enter nested = hlk_acquire_nest(lock, opts, op->waiter.holder, &count, &h);
+    enum hlk_enter nested = hlk_acquire_nest(&terms, opts, &count, &h);
     hlk_async_start(&acquiring->async, acquiring_wait_for(acquiring, hlk_acquire_start(op, nested, count, h)));
     return HLK_OK;
 }
@@ -162,9 +167,16 @@ enum hlk_status hlk_lock_acquire_async_as(hlk_lock *lock, const struct hlk_acqui
 {
     if (hlk_lock_group(lock))
         return hlk_lock_group(lock)->acquire_async(lock, opts, owner, done, ctx);
-    struct hlk_acquiring *acquiring = hlk_acquiring_make(lock, opts, lock->holder, owner, acquiring_complete);
+    const struct hlk_acquire_terms terms = { .lock = lock, .entry = lock->entry, .holder = lock->holder };
+    return hlk_acquire_async_on(&terms, opts, owner, done, ctx);
+}
+
+enum hlk_status hlk_acquire_async_on(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
+                                     hlk_owner *owner, hlk_done_fn *done, void *ctx)
+{
+    struct hlk_acquiring *acquiring = hlk_acquiring_make(terms, opts, owner, acquiring_complete);
     if (!acquiring)
-        return hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
+        return hlk_lock_fail(terms->lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
     acquiring->async.done = done;
     acquiring->async.ctx = ctx;
     return hlk_acquiring_start(acquiring, opts);
@@ -176,7 +188,7 @@ enum hlk_status hlk_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_
     struct hlk_acquire_opts opts;
     enum hlk_status status = hlk_lock_check(lock, "acquire");
     if (status == HLK_OK)
-        status = hlk_acquire_op_read_opts(lock, "acquire", given, &opts);
+        status = hlk_acquire_read_opts(lock, "acquire", given, &opts);
     if (status != HLK_OK)
         return status;
     hlk_owner *owner = hlk_lock_owner(lock); /* in a completion, the handle may be destroyed and have no owner */

@@ -16,8 +16,9 @@ struct hlk_acquiring { /* three parties have it: `complete`, an attempt in fligh
     void (*complete)(void *async);
 };
 
-/* owner: referenced, for as long as it takes; NULL: the holder is no owner. NULL: no memory. */
-struct hlk_acquiring *hlk_acquiring_make(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder,
+/* terms->with is the operation's from now on. owner: referenced, for as long as it takes; NULL: the holder is no owner.
+ * NULL: no memory. */
+struct hlk_acquiring *hlk_acquiring_make(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                                          hlk_owner *owner, void (*complete)(void *async));
 
 /* HLK_OK: `complete` will be called, or was. Else it will not be, the thread's error is set, *acquiring is freed. */
@@ -29,6 +30,10 @@ void hlk_acquiring_limit(struct hlk_acquiring *acquiring, int64_t at_ms);
 
 /* Ends it, as a cancel does: HLK_INTERRUPTED, if it is not over. The caller has a reference. */
 void hlk_acquiring_stop(struct hlk_acquiring *acquiring);
+
+/* An acquire with a completion. terms->with is the operation's from now on; it is there until `done` has returned. */
+enum hlk_status hlk_acquire_async_on(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
+                                     hlk_owner *owner, hlk_done_fn *done, void *ctx);
 
 /* hlk_lock_acquire_async with checked arguments. owner: the handle's own, referenced by the caller even if the handle
  * was destroyed; NULL: the handle's holder is no owner. */

@@ -1,8 +1,9 @@
-/* The barrier: each wait is a party, which is an acquire that holds nothing (src/kinds/barrier.c), through a handle and
- * an owner of its own. A party's name in Redis is used again by later waits: Redis has a record for each name. */
+/* The barrier: each wait is a party, which is an acquire that holds nothing (src/kinds/barrier.c), of a holder and an
+ * entry of its own. A party's name in Redis is used again by later waits: Redis has a record for each name. */
 #include "hasplock/barrier.h"
 
-#include "api/acquire_op.h"
+#include "api/async_acquire.h"
+#include "api/lock.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "hasplock/async.h"
@@ -13,21 +14,21 @@
 #define LEASE_MAX_MS 86400000LL
 
 struct call { /* one wait, or idle */
-    struct hlk_party party;
+    uint64_t slot;
+    unsigned index;    /* after a wait that was HLK_OK */
     struct call *next; /* idle */
     hlk_barrier *barrier;
-    hlk_owner *owner;
-    hlk_lock *lock;
+    struct hlk_holder holder;
+    struct hlk_entry *entry; /* referenced */
     hlk_barrier_done_fn *done;
     void *ctx;
 };
 
 struct hlk_barrier {
     atomic_int refs; /* the user's, and those of async waits */
-    hlk_lock *lock;  /* for what no party does; held by threads */
+    hlk_lock *lock;  /* without an entry */
     unsigned parties;
-    int64_t lease_ms;
-    _Atomic uint64_t data;
+    _Atomic uint64_t data; /* which data of the server its waits have seen */
     struct hlk_mutex mu; /* guards: */
     struct call *idle;
 };
@@ -37,20 +38,13 @@ static enum hlk_status barrier_check(const hlk_barrier *barrier, const char *ope
     return barrier ? hlk_lock_check(barrier->lock, operation) : hlk_last_null(operation, "barrier");
 }
 
-static struct hlk_lock_opts lock_opts(int64_t lease_ms, hlk_owner *owner)
-{
-    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = HLK_KIND_BARRIER;
-    opts.lease_ms = lease_ms;
-    opts.owner = owner;
-    return opts;
-}
-
 /* --- handles --- */
 
 hlk_barrier *hlk_barrier_create(hlk_client *client, const char *name, unsigned parties, int64_t lease_ms)
 {
-    struct hlk_lock_opts opts = lock_opts(lease_ms, NULL);
+    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
+    opts.kind = HLK_KIND_BARRIER;
+    opts.lease_ms = lease_ms;
     bool bad_lease = lease_ms && (lease_ms < LEASE_MIN_MS || lease_ms > LEASE_MAX_MS);
     hlk_lock *lock = hlk_lock_create_as(client, "barrier", name, &opts,
                                         parties < 1 || parties > HLK_BARRIER_MAX ? "parties is not 1 to 100000"
@@ -66,15 +60,13 @@ hlk_barrier *hlk_barrier_create(hlk_client *client, const char *name, unsigned p
     atomic_init(&barrier->refs, 1);
     barrier->lock = lock;
     barrier->parties = parties;
-    barrier->lease_ms = lease_ms;
     hlk_mutex_init(&barrier->mu, HLK_RANK_LEAF);
     return barrier;
 }
 
 static void free_call(struct call *call)
 {
-    hlk_lock_destroy(call->lock);
-    hlk_owner_destroy(call->owner);
+    hlk_entry_unref(call->entry);
     hlk_mem_free(call);
 }
 
@@ -94,7 +86,7 @@ static void barrier_unref(hlk_barrier *barrier)
 
 void hlk_barrier_destroy(hlk_barrier *barrier)
 {
-    if (barrier)
+    if (barrier && barrier->lock->client->process == hlk_thread_process())
         barrier_unref(barrier);
 }
 
@@ -110,26 +102,23 @@ unsigned hlk_barrier_parties(const hlk_barrier *barrier)
 
 /* --- parties --- */
 
+/* NULL: no memory; the thread's error is set. */
 static struct call *make_call(hlk_barrier *barrier)
 {
-    hlk_client *client = barrier->lock->client;
+    hlk_lock *lock = barrier->lock;
     struct call *call = hlk_mem_zalloc(sizeof *call);
-    if (!call)
-        return NULL;
-    call->barrier = barrier;
-    call->party.parties = barrier->parties;
-    call->party.data = &barrier->data;
-    call->party.slot = atomic_fetch_add(&hlk_lock_node(barrier->lock)->table->last_h, 1) + 1;
-    call->owner = hlk_owner_create(client, NULL);
-    struct hlk_lock_opts opts = lock_opts(barrier->lease_ms, call->owner);
-    if (call->owner)
-        call->lock = hlk_lock_make(client, hlk_lock_text(barrier->lock), hlk_lock_text_len(barrier->lock), &opts);
-    if (!call->lock) {
-        free_call(call);
+    if (!call) {
+        (void)hlk_lock_fail(lock, "await", HLK_E_NOMEM, "no memory; nothing was sent");
         return NULL;
     }
-    call->lock->party = &call->party;
-    return call;
+    call->barrier = barrier;
+    call->slot = atomic_fetch_add(&hlk_lock_node(lock)->table->last_h, 1) + 1;
+    call->holder = hlk_lock_call_holder(lock);
+    call->entry = hlk_lock_entry(lock, "await", call->holder.id);
+    if (call->entry)
+        return call;
+    hlk_mem_free(call);
+    return NULL;
 }
 
 /* NULL: no memory; the thread's error is set. */
@@ -140,11 +129,7 @@ static struct call *take_call(hlk_barrier *barrier)
     if (call)
         barrier->idle = call->next;
     hlk_mutex_unlock(&barrier->mu);
-    if (!call)
-        call = make_call(barrier);
-    if (!call)
-        (void)hlk_lock_fail(barrier->lock, "await", HLK_E_NOMEM, "no memory; nothing was sent");
-    return call;
+    return call ? call : make_call(barrier);
 }
 
 /* Also if its last attempt may still run: a later wait of the party has a larger number. */
@@ -160,12 +145,39 @@ static void give_call(void *arg)
 
 /* --- waits --- */
 
+static void on_wait_over(struct hlk_acquire_op *op)
+{
+    struct call *call = op->with;
+    call->index = op->cmd.seen.index;
+    atomic_store(&call->barrier->data, op->cmd.seen.data);
+}
+
+/* The call is the barrier's again when its wait is over (give_call). */
+static void keep_call(void *call)
+{
+    (void)call;
+}
+
+static const struct hlk_acquire_hooks party_hooks = { .over = on_wait_over, .free = keep_call };
+
+static struct hlk_acquire_terms terms_of(const struct call *call)
+{
+    hlk_barrier *barrier = call->barrier;
+    return (struct hlk_acquire_terms){ .lock = barrier->lock,
+                                       .entry = call->entry,
+                                       .holder = call->holder,
+                                       .count = barrier->parties,
+                                       .seen = { .slot = call->slot, .data = atomic_load(&barrier->data) },
+                                       .hooks = &party_hooks,
+                                       .with = (void *)(uintptr_t)call };
+}
+
 static enum hlk_status check_barrier_wait(hlk_barrier *barrier, const struct hlk_acquire_opts *given,
                                           struct hlk_acquire_opts *opts)
 {
     enum hlk_status status = barrier_check(barrier, "await");
     if (status == HLK_OK)
-        status = hlk_acquire_op_read_opts(barrier->lock, "await", given, opts);
+        status = hlk_acquire_read_opts(barrier->lock, "await", given, opts);
     if (status == HLK_OK && opts->lease_ms != 0)
         status = hlk_lock_fail(barrier->lock, "await", HLK_E_INVALID, "the lease is the barrier's: lease_ms is not 0");
     return status;
@@ -177,13 +189,17 @@ enum hlk_status hlk_barrier_await_with(hlk_barrier *barrier, const struct hlk_ac
     enum hlk_status status = check_barrier_wait(barrier, given, &opts);
     if (status != HLK_OK)
         return status;
+    struct hlk_thread *self = hlk_thread_get();
+    if (!self)
+        return hlk_lock_fail(barrier->lock, "await", HLK_E_NOMEM, "no memory; nothing was sent");
     struct call *call = take_call(barrier);
     if (!call)
         return HLK_E_NOMEM;
     pthread_cleanup_push(give_call, call);
-    status = hlk_lock_acquire_with(call->lock, &opts);
+    const struct hlk_acquire_terms terms = terms_of(call);
+    status = hlk_acquire_on(&terms, &opts, self);
     if (status == HLK_OK && index)
-        *index = call->party.index;
+        *index = call->index;
     pthread_cleanup_pop(1);
     return status;
 }
@@ -201,7 +217,7 @@ static void on_barrier_awaited(hlk_lock *lock, enum hlk_status status, void *ctx
     hlk_barrier *barrier = call->barrier;
     hlk_barrier_done_fn *done = call->done;
     void *done_ctx = call->ctx;
-    unsigned index = call->party.index;
+    unsigned index = call->index;
     (void)lock;
     done(barrier, status, index, done_ctx);
     give_call(call);
@@ -221,7 +237,8 @@ enum hlk_status hlk_barrier_await_async(hlk_barrier *barrier, const struct hlk_a
     call->done = done;
     call->ctx = ctx;
     atomic_fetch_add(&barrier->refs, 1);
-    status = hlk_lock_acquire_async(call->lock, &opts, on_barrier_awaited, call);
+    const struct hlk_acquire_terms terms = terms_of(call);
+    status = hlk_acquire_async_on(&terms, &opts, NULL, on_barrier_awaited, call);
     if (status != HLK_OK) {
         give_call(call);
         barrier_unref(barrier);

@@ -26,6 +26,46 @@ _Static_assert(BACKOFF_MOST_MS <= UINT16_MAX, "a handle has them in 16 bits");
 _Static_assert(sizeof(void *) != 8 || (sizeof(struct hlk_entry) <= 232 && sizeof(struct hlk_lock) <= 120),
                "malloc takes 256 and 128 bytes for them, with a name of up to 18 bytes");
 
+/* --- defaults --- */
+
+/* Of all locks that are made without options. */
+static struct hlk_defaults usual = { .refs = 1, .backoff_min_ms = BACKOFF_MIN_MS, .backoff_max_ms = BACKOFF_MAX_MS };
+
+/* NULL: no memory. */
+static struct hlk_defaults *make_defaults(const struct hlk_lock_opts *opts)
+{
+    int min_ms = opts->backoff_min_ms ? opts->backoff_min_ms : BACKOFF_MIN_MS;
+    int max_ms = opts->backoff_max_ms ? opts->backoff_max_ms : BACKOFF_MAX_MS;
+    if (opts->lease_ms == 0 && opts->max_hold_ms == 0 && opts->token_floor == 0 && opts->permits == 0 &&
+        min_ms == BACKOFF_MIN_MS && max_ms == BACKOFF_MAX_MS)
+        return hlk_defaults_ref(&usual);
+    struct hlk_defaults *defaults = hlk_mem_zalloc(sizeof *defaults);
+    if (!defaults)
+        return NULL;
+    atomic_init(&defaults->refs, 1);
+    defaults->lease_ms = opts->lease_ms;
+    defaults->max_hold_ms = opts->max_hold_ms;
+    defaults->token_floor = opts->token_floor;
+    defaults->number = opts->permits;
+    defaults->drops_number = opts->flags & HLK_PERMITS_DROP;
+    defaults->backoff_min_ms = (uint16_t)min_ms;
+    defaults->backoff_max_ms = (uint16_t)(max_ms > min_ms ? max_ms : min_ms);
+    return defaults;
+}
+
+struct hlk_defaults *hlk_defaults_ref(struct hlk_defaults *defaults)
+{
+    if (defaults != &usual)
+        atomic_fetch_add(&defaults->refs, 1);
+    return defaults;
+}
+
+void hlk_defaults_unref(struct hlk_defaults *defaults)
+{
+    if (defaults && defaults != &usual && atomic_fetch_sub(&defaults->refs, 1) == 1)
+        hlk_mem_free(defaults);
+}
+
 /* --- errors --- */
 
 enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum hlk_status status, const char *format,
@@ -36,7 +76,7 @@ enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum 
     hlk_text_init(&text, buf, sizeof buf);
     hlk_text_add(&text, "%s ", operation);
     hlk_text_add_quoted(&text, hlk_lock_text(lock), hlk_lock_text_len(lock), 128);
-    if (!lock->is_multilock)
+    if (!lock->members)
         hlk_text_add(&text, " at %s",
                      hlk_lock_group(lock) ? lock->client->topology->shown : hlk_lock_node(lock)->endpoint.url.shown);
     hlk_text_add(&text, ": ");
@@ -67,10 +107,10 @@ enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation)
     return hlk_lock_fail(lock, operation, HLK_NOT_HOLDER, "not held by this holder; nothing was changed");
 }
 
-enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_holder holder)
+enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_entry *e, uint64_t holder)
 {
     struct hlk_view view;
-    hlk_entry_view(lock->entry, holder.id, &view);
+    hlk_entry_view(e, holder, &view);
     return hlk_lock_fail(lock, "acquire", HLK_LOST,
                          "this holder lost an earlier hold (%s) that it has not released yet",
                          view.lost    ? view.why
@@ -103,8 +143,8 @@ void hlk_lock_free(struct hlk_handle *handle)
     hlk_nocancel_end(old);
     if (lock->entry)
         hlk_entry_unref(lock->entry);
-    if (lock->is_multilock)
-        hlk_mem_free(lock->members);
+    hlk_defaults_unref(lock->defaults);
+    hlk_mem_free(lock->members);
     hlk_mem_free(lock);
     hlk_client_unref(client);
 }
@@ -152,23 +192,9 @@ static const char *handle_bad_opts(const hlk_client *client, const struct hlk_lo
     return NULL;
 }
 
-static void set_kind(hlk_lock *lock, const struct hlk_lock_opts *opts)
-{
-    lock->kind = hlk_kind_get(opts->kind);
-    if (lock->kind->fenced)
-        lock->token_floor = opts->token_floor;
-    if (lock->kind->has_number)
-        lock->permits = opts->permits;
-    lock->drops_permits = opts->flags & HLK_PERMITS_DROP;
-    int min_ms = opts->backoff_min_ms ? opts->backoff_min_ms : BACKOFF_MIN_MS;
-    int max_ms = opts->backoff_max_ms ? opts->backoff_max_ms : BACKOFF_MAX_MS;
-    lock->backoff_min_ms = (uint16_t)min_ms;
-    lock->backoff_max_ms = (uint16_t)(max_ms > min_ms ? max_ms : min_ms);
-}
-
 static void init_lock(hlk_lock *lock, hlk_client *client, const struct hlk_lock_opts *opts)
 {
-    set_kind(lock, opts);
+    lock->kind = hlk_kind_get(opts->kind);
     atomic_init(&lock->handle.refs, 1);
     lock->handle.mu = &client->table.handles_mu;
     lock->handle.callback = (struct hlk_callback){ opts->on_event, opts->event_ctx };
@@ -181,14 +207,23 @@ static void init_lock(hlk_lock *lock, hlk_client *client, const struct hlk_lock_
         lock->holder = opts->owner->holder;
         lock->owned = true;
     }
-    lock->lease_ms = opts->lease_ms;
-    lock->max_hold_ms = opts->max_hold_ms;
+}
+
+/* With room behind it. NULL: no memory. */
+static hlk_lock *alloc_lock(size_t more, const struct hlk_lock_opts *opts)
+{
+    hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + more);
+    if (lock && !(lock->defaults = make_defaults(opts))) {
+        hlk_mem_free(lock);
+        return NULL;
+    }
+    return lock;
 }
 
 hlk_lock *hlk_lock_make_without_entry(hlk_client *client, const char *name, size_t len,
                                       const struct hlk_lock_opts *opts)
 {
-    hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + len + 1);
+    hlk_lock *lock = alloc_lock(len + 1, opts);
     if (!lock)
         return NULL;
     memcpy(lock->name, name, len);
@@ -202,12 +237,13 @@ hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const 
     struct hlk_node *node = hlk_client_node(client, name, len);
     if (client->topology || (kind->format->per_holder && !opts->owner))
         return hlk_lock_make_without_entry(client, name, len, opts);
-    hlk_lock *lock = hlk_mem_zalloc(sizeof *lock);
+    hlk_lock *lock = alloc_lock(0, opts);
     struct hlk_entry *entry = !lock ? NULL
                               : kind->format->per_holder
                                   ? hlk_entry_get_own(node, kind->format, name, len, opts->owner->holder.id, true)
                                   : hlk_entry_get(node, kind->format, name, len);
     if (!entry) {
+        hlk_defaults_unref(lock ? lock->defaults : NULL);
         hlk_mem_free(lock);
         return NULL;
     }
@@ -304,6 +340,24 @@ const char *hlk_lock_name(const hlk_lock *lock)
     return lock ? hlk_lock_text(lock) : NULL;
 }
 
+/* --- entries and holders --- */
+
+struct hlk_entry *hlk_lock_entry(const hlk_lock *lock, const char *operation, uint64_t holder)
+{
+    if (lock->entry)
+        return lock->entry;
+    struct hlk_entry *e =
+        hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, lock->name, strlen(lock->name), holder, true);
+    if (!e)
+        (void)hlk_lock_fail(lock, operation, HLK_E_NOMEM, "no memory; nothing was sent");
+    return e;
+}
+
+struct hlk_holder hlk_lock_call_holder(const hlk_lock *lock)
+{
+    return (struct hlk_holder){ hlk_thread_next_id(), &lock->client->table.holds_of_calls };
+}
+
 /* --- calls without Redis --- */
 
 struct hlk_entry *hlk_lock_find_entry(const hlk_lock *lock, uint64_t holder)
@@ -393,7 +447,7 @@ enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size)
     if (!buf || size == 0)
         return hlk_lock_fail(lock, "hold id", HLK_E_INVALID, "no buffer");
     buf[0] = '\0';
-    if (lock->is_multilock)
+    if (lock->members)
         return hlk_lock_fail(lock, "hold id", HLK_E_INVALID, "a multilock has none; each of its members has one");
     hlk_lock_view_exposing_id(lock, &view);
     if (view.lost)

@@ -41,43 +41,39 @@ struct hlk_members {
     hlk_lock *locks[];
 };
 
-/* Of one wait at a barrier. */
-struct hlk_party {
-    uint64_t slot;
-    unsigned parties;
-    unsigned index;                     /* after a wait that was HLK_OK */
-    _Atomic uint64_t *data;             /* the barrier's: which data its waits have seen */
+/* What an acquire through a handle asks for, unless its options say otherwise. Read-only. */
+struct hlk_defaults {
+    atomic_int refs;                    /* a lock's, and those of the handles that multilocks have on it */
+    int64_t lease_ms, max_hold_ms;
+    int64_t token_floor;                /* of a fenced kind */
+    int64_t number;                     /* of a kind that has one: how many may hold it; 0: as it was set */
+    uint16_t backoff_min_ms, backoff_max_ms;    /* of polls; at most a minute */
+    bool drops_number;                  /* HLK_PERMITS_DROP */
 };
 
 struct hlk_lock {
     struct hlk_handle handle;           /* its references: the user's, holds, waits */
     hlk_client *client;                 /* referenced, as entry is */
-    struct hlk_entry *entry;            /* NULL: a group's, or a fair lock held by threads, whose calls use thread
-                                         * handles (child_handle.c) */
+    struct hlk_entry *entry;            /* NULL: a group's, or each holder has one of its own (hlk_lock_entry) */
     struct hlk_holder holder;           /* id 0: the thread that calls */
-    int64_t lease_ms, max_hold_ms;
-    union {
-        int64_t token_floor;            /* of a fenced kind */
-        int64_t permits;                /* of a kind that has them: how many there are; 0: as it was set */
-        struct hlk_members *members;    /* of a multilock */
-        struct hlk_notes *notes;        /* of a semaphore (api/semaphore_notes.h) */
-        struct hlk_party *party;        /* of a barrier: the wait's */
-    };
     const struct hlk_kind *kind;
-    uint16_t backoff_min_ms, backoff_max_ms;    /* of polls; at most a minute */
+    struct hlk_defaults *defaults;      /* referenced */
+    struct hlk_members *members;        /* of a multilock, whose kind, holder and client are those of its first member.
+                                         * NULL: of one lock */
     atomic_bool owned;                  /* the holder is an owner, referenced. Given back by destroy: holds keep none */
-    bool drops_permits;                 /* HLK_PERMITS_DROP */
-    bool has_permits;                   /* for one call: struct hlk_semaphore_call is behind it */
-    bool is_multilock;                  /* kind, holder and client are those of its first member */
     char name[];                        /* the name, if entry is NULL */
 };
+
+/* Returns the same. */
+struct hlk_defaults *hlk_defaults_ref(struct hlk_defaults *defaults);
+void hlk_defaults_unref(struct hlk_defaults *defaults);     /* NULL is fine */
 
 extern const struct hlk_lock_group hlk_multilock_group;     /* multilock.c */
 
 /* NULL: a lock on one server. */
 static inline const struct hlk_lock_group *hlk_lock_group(const hlk_lock *lock)
 {
-    if (lock->is_multilock)
+    if (lock->members)
         return &hlk_multilock_group;
     return lock->client->topology ? lock->client->topology->locks : NULL;
 }
@@ -100,8 +96,8 @@ static inline size_t hlk_lock_text_len(const hlk_lock *lock)
 
 /* Its length; 0: the name is refused, with the thread's error set. */
 size_t hlk_lock_check_name(hlk_client *client, const char *operation, const char *name);
-/* hlk_lock_create with checked arguments. NULL: no memory; the thread's error is not set. The second one is for a
- * group, and for locks whose entries belong to threads. */
+/* hlk_lock_create with checked arguments. NULL: no memory; the thread's error is not set. The second one makes no
+ * entry. */
 hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts);
 hlk_lock *hlk_lock_make_without_entry(hlk_client *client, const char *name, size_t len,
                                       const struct hlk_lock_opts *opts);
@@ -113,13 +109,17 @@ void hlk_lock_free(struct hlk_handle *handle);
 hlk_lock *hlk_lock_create_as(hlk_client *client, const char *what, const char *name, const struct hlk_lock_opts *opts,
                              const char *wrong);
 
-/* The handle for one call: the lock itself, or the calling thread's handle on a fair lock held by threads. A thread
- * handle has an entry of its own. NULL: no memory; the thread's error is set. */
-hlk_lock *hlk_lock_thread_handle(hlk_lock *lock, const char *operation);
-/* A handle for one call that takes so many permits, whose holder nobody else is. shared: its entry, or NULL: one of its
- * own. Likewise. */
-hlk_lock *hlk_lock_call_handle(hlk_lock *lock, const char *operation, int64_t permits, struct hlk_entry *shared);
-void hlk_lock_drop_thread_handle(const hlk_lock *lock, hlk_lock *own);
+/* The entry of this holder of a lock on one server. Mostly the handle's own, which it keeps. In the queue of a fair
+ * lock each thread has a ticket of its own, so each has an entry of its own, with a hold id, a lease and renewals: then
+ * this is a reference. hlk_lock_drop_entry must follow. NULL: no memory; the thread's error is set. */
+struct hlk_entry *hlk_lock_entry(const hlk_lock *lock, const char *operation, uint64_t holder);
+static inline void hlk_lock_drop_entry(const hlk_lock *lock, struct hlk_entry *e)
+{
+    if (e != lock->entry)
+        hlk_entry_unref(e);
+}
+/* A holder that is one call: nobody else has its number, and it never outlives the call. */
+struct hlk_holder hlk_lock_call_holder(const hlk_lock *lock);
 /* A handle on a member of a multilock, for the member's holder: losses are reported by the multilock's handle. Released
  * by hlk_lock_drop_member_handle. NULL: no memory; the thread's error is not set. */
 hlk_lock *hlk_lock_member_handle(hlk_lock *member, hlk_lock *multilock);
@@ -150,7 +150,7 @@ enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum 
 enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation);
 
 /* HLK_LOST of an acquire, with the reason. */
-enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_holder holder);
+enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_entry *e, uint64_t holder);
 
 /* The label of the handle's owner, or "". The handle may be in destroy at the same time. */
 void hlk_lock_owner_label(struct hlk_handle *handle, char *buf, size_t size);
@@ -199,8 +199,8 @@ enum hlk_status hlk_lock_not_broken(const hlk_lock *lock, const char *only, cons
 
 /* Writes count and lease (0: unchanged) of a hold. HLK_OK, HLK_LOST (reported), HLK_NOT_HOLDER (its owner's other
  * thread has released it meanwhile), or a fault, with the thread's error set. */
-enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
-                                   const struct hlk_send_limits *limits);
+enum hlk_status hlk_lock_reacquire(hlk_lock *lock, struct hlk_entry *e, const char *operation, uint64_t h,
+                                   int64_t count, int64_t lease_ms, const struct hlk_send_limits *limits);
 /* Turns the outcome of a release into the status for the releaser, with the reason in *error. Counts it, and reports a
  * loss that it has revealed. */
 enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *pending, struct hlk_entry *e,
@@ -208,6 +208,6 @@ enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *
                                   struct hlk_error *error);
 /* Writes only the count, which is for display, and does not wait. If the server no longer knows the hold, the loss is
  * reported. */
-void hlk_lock_write_count(hlk_lock *lock, uint64_t h, int64_t count);
+void hlk_lock_write_count(hlk_lock *lock, struct hlk_entry *e, uint64_t h, int64_t count);
 
 #endif

@@ -2,7 +2,7 @@
  * (src/kinds/latch.c). */
 #include "hasplock/latch.h"
 
-#include "api/acquire_op.h"
+#include "api/async_acquire.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "hasplock/async.h"
@@ -108,7 +108,7 @@ static enum hlk_status check_latch_wait(hlk_latch *latch, const struct hlk_acqui
 {
     enum hlk_status status = latch_check(latch, "await");
     if (status == HLK_OK)
-        status = hlk_acquire_op_read_opts(latch->lock, "await", given, opts);
+        status = hlk_acquire_read_opts(latch->lock, "await", given, opts);
     if (status == HLK_OK && opts->lease_ms != 0)
         status = hlk_lock_fail(latch->lock, "await", HLK_E_INVALID, "a latch has no lease: lease_ms is not 0");
     return status;
@@ -128,48 +128,20 @@ enum hlk_status hlk_latch_await(hlk_latch *latch, int64_t wait_ms)
     return hlk_latch_await_with(latch, &opts);
 }
 
-struct awaited { /* one async wait, with a handle and an owner of its own: any number wait at once */
+struct awaited { /* one async wait, of a holder of its own: any number wait at once */
     hlk_latch *latch;
     hlk_latch_done_fn *done;
     void *ctx;
-    hlk_owner *owner;
-    hlk_lock *lock;
 };
-
-static void free_awaited(struct awaited *awaited)
-{
-    hlk_lock_destroy(awaited->lock);
-    hlk_owner_destroy(awaited->owner);
-    hlk_mem_free(awaited);
-}
 
 static void on_latch_awaited(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
-    struct awaited *awaited = ctx;
+    const struct awaited *awaited = ctx;
     (void)lock;
     awaited->done(awaited->latch, status, awaited->ctx);
-    free_awaited(awaited);
 }
 
-static struct awaited *make_awaited(hlk_latch *latch, hlk_latch_done_fn *done, void *ctx)
-{
-    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    hlk_client *client = latch->lock->client;
-    struct awaited *awaited = hlk_mem_zalloc(sizeof *awaited);
-    if (!awaited)
-        return NULL;
-    awaited->latch = latch;
-    awaited->done = done;
-    awaited->ctx = ctx;
-    awaited->owner = opts.owner = hlk_owner_create(client, NULL);
-    opts.kind = HLK_KIND_LATCH;
-    if (awaited->owner)
-        awaited->lock = hlk_lock_make(client, hlk_lock_text(latch->lock), hlk_lock_text_len(latch->lock), &opts);
-    if (awaited->lock)
-        return awaited;
-    free_awaited(awaited);
-    return NULL;
-}
+static const struct hlk_acquire_hooks awaited_hooks = { .free = hlk_mem_free };
 
 enum hlk_status hlk_latch_await_async(hlk_latch *latch, const struct hlk_acquire_opts *given, hlk_latch_done_fn *done,
                                       void *ctx)
@@ -180,11 +152,20 @@ enum hlk_status hlk_latch_await_async(hlk_latch *latch, const struct hlk_acquire
         status = hlk_lock_fail(latch->lock, "await", HLK_E_INVALID, "an async wait needs a completion");
     if (status != HLK_OK)
         return status;
-    struct awaited *awaited = make_awaited(latch, done, ctx);
+    hlk_lock *lock = latch->lock;
+    struct awaited *awaited = hlk_mem_zalloc(sizeof *awaited);
     if (!awaited)
-        return hlk_lock_fail(latch->lock, "await", HLK_E_NOMEM, "no memory; nothing was sent");
-    status = hlk_lock_acquire_async(awaited->lock, &opts, on_latch_awaited, awaited);
-    if (status != HLK_OK)
-        free_awaited(awaited);
+        return hlk_lock_fail(lock, "await", HLK_E_NOMEM, "no memory; nothing was sent");
+    *awaited = (struct awaited){ latch, done, ctx };
+    struct hlk_acquire_terms terms = {
+        .lock = lock, .holder = hlk_lock_call_holder(lock), .hooks = &awaited_hooks, .with = awaited
+    };
+    terms.entry = hlk_lock_entry(lock, "await", terms.holder.id);
+    if (!terms.entry) {
+        hlk_acquire_terms_drop(&terms);
+        return HLK_E_NOMEM;
+    }
+    status = hlk_acquire_async_on(&terms, &opts, NULL, on_latch_awaited, awaited);
+    hlk_acquire_terms_end(&terms);
     return status;
 }

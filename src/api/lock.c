@@ -1,6 +1,7 @@
 /* The reentrant lock, blocking: the calling thread does its own I/O. */
-#include "api/acquire_step.h"
+#include "api/lock.h"
 
+#include "api/acquire_step.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "base/opts.h"
@@ -26,7 +27,7 @@ static void drop(struct hlk_acquire_op *op)
 static void report_acquired(struct hlk_acquire_op *op)
 {
     if (op->won && !op->raising)
-        hlk_entry_report_acquired(op->lock->entry, op->waiter.holder.id, NULL, NULL);
+        hlk_entry_report_acquired(op->entry, op->waiter.holder.id, NULL, NULL);
 }
 
 static void on_thread_cancel(void *arg)
@@ -114,13 +115,16 @@ static unsigned lock_wait(struct hlk_acquire_op *op)
 /* --- acquire --- */
 
 /* What holds the lock already, or must ask for it: a round trip at least, or a wait. */
-static enum hlk_status acquire_by_op(hlk_lock *lock, const struct hlk_acquire_opts *opts, struct hlk_thread *self,
-                                     struct hlk_holder holder, enum hlk_enter nested, unsigned count, uint64_t h)
+static enum hlk_status acquire_by_op(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
+                                     struct hlk_thread *self, enum hlk_enter nested, unsigned count, uint64_t h)
 {
-    if ((opts->flags & HLK_ACQUIRE_EINTR) && hlk_thread_event_fd(self) < 0)
+    hlk_lock *lock = terms->lock;
+    if ((opts->flags & HLK_ACQUIRE_EINTR) && hlk_thread_event_fd(self) < 0) {
+        hlk_acquire_terms_drop(terms);
         return hlk_lock_fail(lock, "acquire", HLK_E_OS, "no descriptor for a wait that signals end");
+    }
     struct hlk_waker waker = { .thread = self };
-    struct hlk_acquire_op *op = hlk_acquire_op_make(lock, opts, holder);
+    struct hlk_acquire_op *op = hlk_acquire_op_make(terms, opts);
     if (!op)
         return hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
     op->waker = &waker;
@@ -139,52 +143,46 @@ static enum hlk_status acquire_by_op(hlk_lock *lock, const struct hlk_acquire_op
 
 /* Cancellation is disabled in here except during the sleeps of the operation. Nested holds take only nanoseconds and
  * leave it as it is. */
-static enum hlk_status acquire(hlk_lock *lock, const struct hlk_acquire_opts *opts)
+enum hlk_status hlk_acquire_on(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
+                               struct hlk_thread *self)
 {
-    struct hlk_thread *self = hlk_thread_get();
-    if (!self)
-        return hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
-    struct hlk_holder holder = hlk_lock_holder(lock, self);
+    hlk_lock *lock = terms->lock;
     unsigned count = 0;
     uint64_t h = 0;
-    enum hlk_enter nested = hlk_acquire_nest(lock, opts, holder, &count, &h);
+    enum hlk_enter nested = hlk_acquire_nest(terms, opts, &count, &h);
     if (nested == HLK_ENTER_NESTED) {
         HLK_COUNT(&lock->client->table, reentered);
         return HLK_OK;
     }
     if (nested == HLK_ENTER_LOST)
-        return hlk_lock_lost_before(lock, holder);
+        return hlk_lock_lost_before(lock, terms->entry, terms->holder.id);
     int old = hlk_nocancel_begin();
     self->cancellable = old == PTHREAD_CANCEL_ENABLE;
-    enum hlk_status status = acquire_by_op(lock, opts, self, holder, nested, count, h);
+    enum hlk_status status = acquire_by_op(terms, opts, self, nested, count, h);
     self->cancellable = false;
     hlk_nocancel_end(old);
     return status;
 }
 
-static void drop_own(void *own)
+static void end_terms(void *terms)
 {
-    hlk_handle_release(&((hlk_lock *)own)->handle);
-}
-
-static enum hlk_status acquire_by_thread_handle(hlk_lock *lock, const struct hlk_acquire_opts *opts)
-{
-    if (lock->entry)
-        return acquire(lock, opts);
-    enum hlk_status status = HLK_E_NOMEM;
-    hlk_lock *own = hlk_lock_thread_handle(lock, "acquire");
-    if (own) {
-        pthread_cleanup_push(drop_own, own);
-        status = acquire(own, opts);
-        pthread_cleanup_pop(1);
-    }
-    return status;
+    hlk_acquire_terms_end(terms);
 }
 
 static enum hlk_status acquire_checked(hlk_lock *lock, const struct hlk_acquire_opts *opts)
 {
     const struct hlk_lock_group *group = hlk_lock_group(lock);
-    return group ? group->acquire(lock, opts) : acquire_by_thread_handle(lock, opts);
+    if (group)
+        return group->acquire(lock, opts);
+    struct hlk_thread *self = hlk_thread_get();
+    struct hlk_acquire_terms terms;
+    if (!hlk_acquire_terms_of(lock, self, &terms))
+        return HLK_E_NOMEM;
+    enum hlk_status status;
+    pthread_cleanup_push(end_terms, &terms);
+    status = hlk_acquire_on(&terms, opts, self);
+    pthread_cleanup_pop(1);
+    return status;
 }
 
 enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const struct hlk_acquire_opts *given)
@@ -192,7 +190,7 @@ enum hlk_status hlk_lock_acquire_with(hlk_lock *lock, const struct hlk_acquire_o
     struct hlk_acquire_opts opts;
     enum hlk_status status = hlk_lock_check(lock, "acquire");
     if (status == HLK_OK)
-        status = hlk_acquire_op_read_opts(lock, "acquire", given, &opts);
+        status = hlk_acquire_read_opts(lock, "acquire", given, &opts);
     return status == HLK_OK ? acquire_checked(lock, &opts) : status;
 }
 

@@ -35,7 +35,7 @@ static enum hlk_status check_members(hlk_lock *const *members, size_t count)
             (void)snprintf(member, sizeof member, "member %zu", i);
             return hlk_last_null("create multilock", member);
         }
-        if (members[i]->is_multilock)
+        if (members[i]->members)
             return hlk_last_set(HLK_E_INVALID, "create multilock: member %zu is a multilock itself", i);
         for (size_t k = 0; k < i; k++)
             if (same_lock(members[k], members[i]))
@@ -108,7 +108,6 @@ static hlk_lock *make_multilock(hlk_lock *const *given, size_t count, struct hlk
         return NULL;
     }
     multilock->members = members;
-    multilock->is_multilock = true;
     for (size_t i = 0; i < count; i++) {
         hlk_lock *member = hlk_lock_member_handle(given[i], multilock);
         if (!member) {

@@ -84,7 +84,7 @@ enum hlk_multilock_todo hlk_multilock_plan_start(struct hlk_multilock_plan *plan
     plan->self = self;
     plan->opts = *opts;
     if (plan->opts.lease_ms == 0)
-        plan->opts.lease_ms = multilock->lease_ms;
+        plan->opts.lease_ms = multilock->defaults->lease_ms;
     plan->deadline_ms = hlk_clock_after(now, opts->wait_ms);
     plan->count = plan->members->count;
     plan->held = 0;
@@ -156,7 +156,8 @@ enum hlk_multilock_todo hlk_multilock_plan_acquired(struct hlk_multilock_plan *p
 int64_t hlk_multilock_plan_lacks(const struct hlk_multilock_plan *plan, size_t i)
 {
     const hlk_lock *member = plan->order[i];
-    int64_t lease = plan->opts.lease_ms ? plan->opts.lease_ms : member->lease_ms, left = hlk_lock_left_ms(member);
+    int64_t lease = plan->opts.lease_ms ? plan->opts.lease_ms : member->defaults->lease_ms;
+    int64_t left = hlk_lock_left_ms(member);
     if (left == 0)
         return -1;
     return lease > 0 && left < lease - lease / 8 ? lease : 0;

@@ -2,6 +2,7 @@
  * */
 #include <hasplock/permits.h>
 
+#include "api/lock.h"
 #include "api/permits.h"
 
 #include <ctype.h>
@@ -12,56 +13,65 @@
 /* --- taking --- */
 
 /* The permit is the caller's until its lease is over: the entry lets go of its hold, and Redis is told nothing. */
-static enum hlk_status let_go_of(hlk_lock *own)
+static enum hlk_status keep_without_holder(const struct hlk_acquire_terms *terms)
 {
     struct hlk_release_record record;
-    switch (hlk_entry_release(own->entry, own->holder.id, &record)) {
+    switch (hlk_entry_release(terms->entry, terms->holder.id, &record)) {
     case HLK_VERDICT_LAST:
-        hlk_entry_release_finish(own->entry);
+        hlk_entry_release_finish(terms->entry);
         return HLK_OK;
     case HLK_VERDICT_LOST:
-        return hlk_lock_fail(own, "take", HLK_LOST, "its lease was over before this call returned");
+        return hlk_lock_fail(terms->lock, "take", HLK_LOST, "its lease was over before this call returned");
     default: /* close has given it back */
-        return hlk_lock_fail(own, "take", HLK_E_CLOSED, "the client is being closed");
+        return hlk_lock_fail(terms->lock, "take", HLK_E_CLOSED, "the client is being closed");
     }
 }
 
-static enum hlk_status take(hlk_lock *own, const struct hlk_acquire_opts *opts, struct hlk_taken_permit *taken)
+static enum hlk_status take(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
+                            struct hlk_thread *self, struct hlk_taken_permit *taken)
 {
     struct hlk_view view = { 0 };
-    enum hlk_status status = hlk_lock_acquire_with(own, opts);
+    enum hlk_status status = hlk_acquire_on(terms, opts, self);
     if (status != HLK_OK)
         return status;
-    hlk_entry_view(own->entry, own->holder.id, &view);
-    (void)hlk_field(taken->id, own->client->id, view.h);
+    hlk_entry_view(terms->entry, terms->holder.id, &view);
+    (void)hlk_field(taken->id, terms->lock->client->id, view.h);
     taken->until_ms = view.until_ms;
-    return let_go_of(own);
+    return keep_without_holder(terms);
 }
 
 _Static_assert(sizeof(((struct hlk_taken_permit *)0)->id) >= HLK_FIELD_MAX, "an id is a hold");
 
-static void on_take_cancelled(void *own)
+static void end_take_terms(void *terms)
 {
-    hlk_handle_release(&((hlk_lock *)own)->handle);
+    hlk_acquire_terms_end(terms);
 }
 
 enum hlk_status hlk_permits_take(hlk_permits *permits, int64_t lease_ms, int64_t wait_ms, struct hlk_taken_permit *out)
 {
     enum hlk_status status = hlk_permits_check(permits, "take");
     hlk_lock *lock = permits ? permits->by_call : NULL;
-    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
+    struct hlk_acquire_opts asked = HLK_ACQUIRE_OPTS_INIT, opts;
     struct hlk_taken_permit taken = HLK_TAKEN_PERMIT_INIT;
-    opts.lease_ms = lease_ms;
-    opts.wait_ms = wait_ms;
+    asked.lease_ms = lease_ms;
+    asked.wait_ms = wait_ms;
     if (status == HLK_OK && (!out || out->size < sizeof out->size))
         status = hlk_lock_fail(lock, "take", HLK_E_INVALID, "set out->size before the call");
     if (status == HLK_OK && lease_ms <= 0)
         status = hlk_lock_fail(lock, "take", HLK_E_INVALID, "lease_ms is not between 100 and a year");
-    hlk_lock *own = status == HLK_OK ? hlk_lock_call_handle(lock, "take", 1, NULL) : NULL;
-    if (!own)
-        return status == HLK_OK ? HLK_E_NOMEM : status;
-    pthread_cleanup_push(on_take_cancelled, own);
-    status = take(own, &opts, &taken);
+    if (status == HLK_OK)
+        status = hlk_acquire_read_opts(lock, "take", &asked, &opts);
+    if (status != HLK_OK)
+        return status;
+    struct hlk_thread *self = hlk_thread_get();
+    if (!self)
+        return hlk_lock_fail(lock, "take", HLK_E_NOMEM, "no memory; nothing was sent");
+    struct hlk_acquire_terms terms = { .lock = lock, .holder = hlk_lock_call_holder(lock), .permits = 1 };
+    terms.entry = hlk_lock_entry(lock, "take", terms.holder.id);
+    if (!terms.entry)
+        return HLK_E_NOMEM;
+    pthread_cleanup_push(end_take_terms, &terms);
+    status = take(&terms, &opts, self, &taken);
     pthread_cleanup_pop(1);
     if (status != HLK_OK)
         return status;
@@ -129,7 +139,7 @@ static enum hlk_status send_about(hlk_permits *permits, const char *operation, c
 {
     hlk_lock *lock = permits->by_call;
     struct hlk_command cmd = {
-        .type = type, .id = id->bytes, .id_len = id->len, .lease_ms = lease_ms, .count = 1, .drops = lock->drops_permits
+        .type = type, .id = id->bytes, .id_len = id->len, .lease_ms = lease_ms, .count = 1, .drops = lock->defaults->drops_number
     };
     int64_t done = 0;
     enum hlk_status status =

@@ -16,8 +16,7 @@ struct hlk_releasing { /* shared by the pending release and its waiter */
     atomic_bool settled; /* the next two are set */
     enum hlk_status status;
     struct hlk_error error;
-    hlk_lock *lock;            /* of several releases: the handle for this one, */
-    struct hlk_thread *waiter; /* and the thread that the outcome wakes, even if it waits no more. Else NULL */
+    struct hlk_thread *waiter; /* of several releases: the outcome wakes it, even if it waits no more. Else NULL */
 };
 
 /* A possible loss is reported as a loss, because no later call would report it. */
@@ -82,7 +81,7 @@ static void on_released(struct hlk_release *pending, enum hlk_release_outcome ou
     hlk_mem_free(pending);
 }
 
-static struct hlk_release *make_release(hlk_lock *lock, struct hlk_releasing **out)
+static struct hlk_release *make_release(hlk_lock *lock, struct hlk_entry *e, struct hlk_releasing **out)
 {
     struct hlk_releasing *release = hlk_mem_zalloc(sizeof *release);
     struct hlk_release *pending = release ? hlk_mem_zalloc(sizeof *pending) : NULL;
@@ -90,7 +89,7 @@ static struct hlk_release *make_release(hlk_lock *lock, struct hlk_releasing **o
         hlk_mem_free(release);
         return NULL;
     }
-    release->e = lock->entry;
+    release->e = e;
     release->client = lock->client;
     atomic_init(&release->refs, 2);
     hlk_entry_ref(release->e);
@@ -110,8 +109,8 @@ static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, 
     if (atomic_load(&lock->client->closing))
         return hlk_lock_fail(lock, "release", HLK_E_CLOSED, "the client is being closed");
     atomic_store(&release->noted, true);
-    if (hlk_entry_note_unsure(lock->entry, holder, release->h) && atomic_load(&release->settled))
-        hlk_entry_settle_unsure(lock->entry, release->h, release->status);
+    if (hlk_entry_note_unsure(release->e, holder, release->h) && atomic_load(&release->settled))
+        hlk_entry_settle_unsure(release->e, release->h, release->status);
     if (why->text[0])
         return hlk_lock_fail(lock, "release", why->status, "%s (%s)", why->text, goes_on);
     return hlk_lock_fail(lock, "release", why->status, "%s %lld ms; %s",
@@ -126,29 +125,29 @@ static enum hlk_status settled(hlk_lock *lock, const struct hlk_releasing *relea
 }
 
 /* waiter NULL: of several, which `release` has the thread of. NULL: no memory; the thread's error is set. */
-static struct hlk_release *start_last(hlk_lock *lock, const struct hlk_release_record *record,
+static struct hlk_release *start_last(hlk_lock *lock, struct hlk_entry *e, const struct hlk_release_record *record,
                                       struct hlk_thread *waiter, struct hlk_thread *wakes, struct hlk_releasing **out)
 {
-    struct hlk_release *pending = make_release(lock, out);
+    struct hlk_release *pending = make_release(lock, e, out);
     if (!pending) {
-        hlk_entry_keep(lock->entry);
+        hlk_entry_keep(e);
         (void)hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");
         return NULL;
     }
     (*out)->h = record->h;
-    (*out)->handle = hlk_entry_handle(lock->entry);
+    (*out)->handle = hlk_entry_handle(e);
     (*out)->waiter = wakes;
-    hlk_hold_end_fill(pending, lock->entry, record);
-    hlk_release_start(&lock->entry->node->releases, pending, waiter, false);
-    hlk_entry_release_finish(lock->entry);
+    hlk_hold_end_fill(pending, e, record);
+    hlk_release_start(&e->node->releases, pending, waiter, false);
+    hlk_entry_release_finish(e);
     return pending;
 }
 
-static enum hlk_status release_last(hlk_lock *lock, struct hlk_thread *self, struct hlk_holder holder,
-                                    const struct hlk_release_record *record)
+static enum hlk_status release_last(hlk_lock *lock, struct hlk_entry *e, struct hlk_thread *self,
+                                    struct hlk_holder holder, const struct hlk_release_record *record)
 {
     struct hlk_releasing *release;
-    struct hlk_release *pending = start_last(lock, record, self, NULL, &release);
+    struct hlk_release *pending = start_last(lock, e, record, self, NULL, &release);
     if (!pending)
         return HLK_E_NOMEM;
     struct hlk_error why = { .status = HLK_OK };
@@ -161,25 +160,26 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_thread *self, str
 
 /* Lowers the count in Redis: a nested hold with a fixed lease. The outer hold remains, whatever the outcome, unless the
  * server no longer knows it, or its owner's other thread has just released it. */
-static enum hlk_status release_write(hlk_lock *lock, const struct hlk_release_record *record)
+static enum hlk_status release_write(hlk_lock *lock, struct hlk_entry *e, const struct hlk_release_record *record)
 {
-    enum hlk_status status = hlk_lock_reacquire(lock, "release", record->h, record->count, 0,
+    enum hlk_status status = hlk_lock_reacquire(lock, e, "release", record->h, record->count, 0,
                                                 &(struct hlk_send_limits){ .max_ms = lock->client->reply_timeout_ms });
     return status == HLK_LOST ? status : HLK_OK;
 }
 
-static enum hlk_status release_again(hlk_lock *lock, struct hlk_thread *self, struct hlk_holder holder)
+static enum hlk_status release_again(hlk_lock *lock, struct hlk_entry *e, struct hlk_thread *self,
+                                     struct hlk_holder holder)
 {
     hlk_client *client = lock->client;
     struct hlk_error why;
     uint64_t h; /* 0: settled */
     enum hlk_status status =
-        hlk_entry_wait_unsure(lock->entry, holder.id, self, hlk_clock_ms() + client->reply_timeout_ms, &h);
+        hlk_entry_wait_unsure(e, holder.id, self, hlk_clock_ms() + client->reply_timeout_ms, &h);
     if (status == HLK_OK)
         return status;
     if (status == HLK_NOT_HOLDER)
         return hlk_lock_not_held(lock, "release");
-    if (status == HLK_E_UNSURE && hlk_releases_refused(&lock->entry->node->releases, h, &why))
+    if (status == HLK_E_UNSURE && hlk_releases_refused(&e->node->releases, h, &why))
         return hlk_lock_fail(lock, "release", why.status, "%s (%s)", why.text, goes_on);
     return hlk_lock_fail(lock, "release", status, "%s",
                          status == HLK_E_UNSURE && h ? "still not answered; repeated in the background"
@@ -188,29 +188,30 @@ static enum hlk_status release_again(hlk_lock *lock, struct hlk_thread *self, st
                                                      : "the earlier release was refused, or ended by close; not held");
 }
 
-static enum hlk_status settle_unsure_release(hlk_lock *lock, struct hlk_thread *self, struct hlk_holder holder,
-                                             enum hlk_release_verdict verdict, const struct hlk_release_record *record)
+static enum hlk_status settle_unsure_release(hlk_lock *lock, struct hlk_entry *e, struct hlk_thread *self,
+                                             struct hlk_holder holder, enum hlk_release_verdict verdict,
+                                             const struct hlk_release_record *record)
 {
     enum hlk_status status;
     int old = hlk_nocancel_begin(); /* a release sleeps, but is no cancellation point */
     if (verdict == HLK_VERDICT_WRITE)
-        status = release_write(lock, record);
+        status = release_write(lock, e, record);
     else if (verdict == HLK_VERDICT_UNSURE)
-        status = release_again(lock, self, holder);
+        status = release_again(lock, e, self, holder);
     else
-        status = release_last(lock, self, holder, record);
+        status = release_last(lock, e, self, holder, record);
     hlk_nocancel_end(old);
     return status;
 }
 
 /* begun: of several releases; set if this one is on its way, with HLK_OK. Else NULL, and it is waited for. */
-static enum hlk_status release(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing **begun)
+static enum hlk_status release_of(hlk_lock *lock, struct hlk_entry *e, struct hlk_thread *self,
+                                  struct hlk_holder holder, struct hlk_releasing **begun)
 {
-    struct hlk_holder holder = hlk_lock_holder(lock, self);
     struct hlk_release_record record;
-    enum hlk_release_verdict verdict = hlk_entry_release(lock->entry, holder.id, &record);
+    enum hlk_release_verdict verdict = hlk_entry_release(e, holder.id, &record);
     if (verdict == HLK_VERDICT_LAST && begun)
-        return start_last(lock, &record, NULL, self, begun) ? HLK_OK : HLK_E_NOMEM;
+        return start_last(lock, e, &record, NULL, self, begun) ? HLK_OK : HLK_E_NOMEM;
     switch (verdict) {
     case HLK_VERDICT_NOT_HOLDER:
         return hlk_lock_not_held(lock, "release");
@@ -222,8 +223,19 @@ static enum hlk_status release(hlk_lock *lock, struct hlk_thread *self, struct h
         HLK_COUNT(&lock->client->table, released);
         return HLK_OK;
     default:
-        return settle_unsure_release(lock, self, holder, verdict, &record);
+        return settle_unsure_release(lock, e, self, holder, verdict, &record);
     }
+}
+
+static enum hlk_status release(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing **begun)
+{
+    struct hlk_holder holder = hlk_lock_holder(lock, self);
+    struct hlk_entry *e = hlk_lock_entry(lock, "release", holder.id);
+    if (!e)
+        return HLK_E_NOMEM;
+    enum hlk_status status = release_of(lock, e, self, holder, begun);
+    hlk_lock_drop_entry(lock, e);
+    return status;
 }
 
 enum hlk_status hlk_lock_release(hlk_lock *lock)
@@ -236,10 +248,7 @@ enum hlk_status hlk_lock_release(hlk_lock *lock)
     struct hlk_thread *self = hlk_thread_get();
     if (!self)
         return hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
-    hlk_lock *own = hlk_lock_thread_handle(lock, "release");
-    status = own ? release(own, self, NULL) : HLK_E_NOMEM;
-    hlk_lock_drop_thread_handle(lock, own);
-    return status;
+    return release(lock, self, NULL);
 }
 
 /* --- several at once --- */
@@ -257,14 +266,9 @@ bool hlk_release_is_unsure(const hlk_lock *lock, struct hlk_thread *self)
 enum hlk_status hlk_release_begin(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing **begun)
 {
     *begun = NULL;
-    hlk_lock *own = hlk_lock_thread_handle(lock, "release");
     int old = hlk_nocancel_begin();
-    enum hlk_status status = own ? release(own, self, begun) : HLK_E_NOMEM;
+    enum hlk_status status = release(lock, self, begun);
     hlk_nocancel_end(old);
-    if (*begun)
-        (*begun)->lock = own;
-    else
-        hlk_lock_drop_thread_handle(lock, own);
     return status;
 }
 
@@ -275,16 +279,14 @@ bool hlk_release_is_settled(const struct hlk_releasing *release)
 
 enum hlk_status hlk_release_end(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing *release)
 {
-    hlk_lock *own = release->lock;
     struct hlk_error why = { .status = HLK_E_UNSURE, .text = "not answered in time" };
     enum hlk_status status;
     if (hlk_release_is_settled(release)) {
-        status = settled(own, release);
+        status = settled(lock, release);
     } else {
-        (void)hlk_releases_refused(&own->entry->node->releases, release->h, &why);
-        status = release_unsure(own, hlk_lock_holder(own, self), release, &why);
+        (void)hlk_releases_refused(&release->e->node->releases, release->h, &why);
+        status = release_unsure(lock, hlk_lock_holder(lock, self), release, &why);
     }
     unref_release(release);
-    hlk_lock_drop_thread_handle(lock, own);
     return status;
 }

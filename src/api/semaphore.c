@@ -1,6 +1,7 @@
 /* The semaphore: acquires by the operation of all locks, releases by that of all ends, and short commands. */
-#include "api/semaphore.h"
+#include "api/semaphore_call.h"
 
+#include "api/lock.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
@@ -24,28 +25,38 @@ enum hlk_status hlk_semaphore_check(const hlk_semaphore *semaphore, const char *
 
 /* --- the handle --- */
 
-static void free_lock(struct hlk_handle *handle)
+void hlk_semaphore_ref(hlk_semaphore *semaphore)
 {
-    struct hlk_notes *notes = HLK_CONTAINER(handle, hlk_lock, handle)->notes;
-    hlk_lock_free(handle);
-    hlk_notes_free(notes);
+    atomic_fetch_add(&semaphore->refs, 1);
+}
+
+void hlk_semaphore_unref(hlk_semaphore *semaphore)
+{
+    if (atomic_fetch_sub(&semaphore->refs, 1) > 1)
+        return;
+    if (semaphore->line)
+        hlk_entry_unref(semaphore->line);
+    hlk_notes_free(semaphore->notes);
+    hlk_lock *lock = semaphore->lock;
+    hlk_mem_free(semaphore);
+    if (lock)
+        hlk_handle_release(&lock->handle);
 }
 
 /* NULL: no memory. */
 static hlk_semaphore *make_semaphore(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
 {
     hlk_semaphore *semaphore = hlk_mem_zalloc(sizeof *semaphore);
-    hlk_lock *lock = semaphore ? hlk_lock_make(client, name, len, opts) : NULL;
-    if (lock && (lock->notes = hlk_notes_make())) {
-        lock->handle.free = free_lock;
+    if (!semaphore)
+        return NULL;
+    atomic_init(&semaphore->refs, 1);
+    hlk_lock *lock = semaphore->lock = hlk_lock_make(client, name, len, opts);
+    semaphore->notes = lock ? hlk_notes_make() : NULL;
+    if (semaphore->notes)
         semaphore->line = hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, name, len, LINE_HOLDER, true);
-    }
-    if (semaphore && semaphore->line) {
-        semaphore->lock = lock;
+    if (semaphore->line)
         return semaphore;
-    }
-    hlk_lock_destroy(lock);
-    hlk_mem_free(semaphore);
+    hlk_semaphore_unref(semaphore);
     return NULL;
 }
 
@@ -75,11 +86,9 @@ void hlk_semaphore_destroy(hlk_semaphore *semaphore)
 {
     if (!semaphore || semaphore->lock->client->process != hlk_thread_process())
         return;
-    hlk_notes_close(semaphore->lock->notes);
-    hlk_semaphore_drop_notes(semaphore->lock, semaphore->lock->notes);
-    hlk_entry_unref(semaphore->line);
-    hlk_lock_destroy(semaphore->lock);
-    hlk_mem_free(semaphore);
+    hlk_notes_close(semaphore->notes);
+    hlk_semaphore_drop_notes(semaphore);
+    hlk_semaphore_unref(semaphore);
 }
 
 const char *hlk_semaphore_name(const hlk_semaphore *semaphore)
@@ -94,33 +103,16 @@ enum hlk_status hlk_semaphore_check_acquire(const hlk_semaphore *semaphore, int6
 {
     enum hlk_status status = hlk_semaphore_check(semaphore, "acquire", permits, 1);
     if (status == HLK_OK)
-        status = hlk_acquire_op_read_opts(semaphore->lock, "acquire", given, opts);
+        status = hlk_acquire_read_opts(semaphore->lock, "acquire", given, opts);
     if (status == HLK_OK && opts->lease_ms != 0)
         return hlk_lock_fail(semaphore->lock, "acquire", HLK_E_INVALID,
                              "lease_ms is not 0: permits of a semaphore have no lease");
     return status;
 }
 
-/* It waits in the line, whose first call asks for all of them. But while that one asks nobody knows whether permits are
- * free: others need not wait for its answer, and try themselves. */
-hlk_lock *hlk_semaphore_call_make(const hlk_semaphore *semaphore, int64_t permits, bool once)
+static void end_semaphore_terms(void *terms)
 {
-    bool tries = once || hlk_entry_may_try_permits(semaphore->line);
-    hlk_lock *own = hlk_lock_call_handle(semaphore->lock, "acquire", permits, tries ? NULL : semaphore->line);
-    if (!own)
-        return NULL;
-    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
-    call->notes = semaphore->lock->notes;
-    if (!once) {
-        call->line = semaphore->line;
-        hlk_entry_ref(call->line);
-    }
-    return own;
-}
-
-static void on_semaphore_thread_cancel(void *own)
-{
-    hlk_handle_release(&((hlk_lock *)own)->handle);
+    hlk_acquire_terms_end(terms);
 }
 
 enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *semaphore, int64_t permits,
@@ -130,11 +122,14 @@ enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *semaphore, int64_t per
     enum hlk_status status = hlk_semaphore_check_acquire(semaphore, permits, given, &opts);
     if (status != HLK_OK)
         return status;
-    hlk_lock *own = hlk_semaphore_call_make(semaphore, permits, opts.wait_ms == 0);
-    if (!own)
+    struct hlk_thread *self = hlk_thread_get();
+    struct hlk_acquire_terms terms;
+    if (!self)
+        return hlk_lock_fail(semaphore->lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
+    if (!hlk_semaphore_terms(semaphore, permits, opts.wait_ms == 0, &terms))
         return HLK_E_NOMEM;
-    pthread_cleanup_push(on_semaphore_thread_cancel, own);
-    status = hlk_lock_acquire_with(own, &opts);
+    pthread_cleanup_push(end_semaphore_terms, &terms);
+    status = hlk_acquire_on(&terms, &opts, self);
     pthread_cleanup_pop(1);
     return status;
 }
@@ -150,7 +145,7 @@ enum hlk_status hlk_semaphore_acquire(hlk_semaphore *semaphore, int64_t permits,
 
 struct give_back { /* of the waiter and of the pending release */
     struct hlk_release pending;
-    hlk_lock *lock;
+    hlk_semaphore *semaphore; /* referenced */
     atomic_int refs;
     atomic_bool one_has_left; /* the waiter, or the pending release: the next two are set */
     enum hlk_status status;
@@ -162,7 +157,7 @@ static void unref_give_back(struct give_back *back)
 {
     if (atomic_fetch_sub(&back->refs, 1) != 1)
         return;
-    hlk_handle_release(&back->lock->handle);
+    hlk_semaphore_unref(back->semaphore);
     hlk_mem_free(back);
 }
 
@@ -171,25 +166,24 @@ static void on_permits_given_back(struct hlk_release *pending, enum hlk_release_
                                   const struct hlk_error *error)
 {
     struct give_back *back = HLK_CONTAINER(pending, struct give_back, pending);
-    back->status = hlk_semaphore_released(back->lock, pending, outcome, error);
+    back->status = hlk_semaphore_released(back->semaphore, pending, outcome, error);
     if (back->status != HLK_OK)
         (void)hlk_error_set(&back->error, back->status, "%s", hlk_last_error());
     if (atomic_exchange(&back->one_has_left, true) && back->status != HLK_OK)
-        hlk_log(&hlk_lock_node(back->lock)->endpoint.log, HLK_LOG_WARN, "%s", back->error.text);
+        hlk_log(&hlk_lock_node(back->semaphore->lock)->endpoint.log, HLK_LOG_WARN, "%s", back->error.text);
     unref_give_back(back);
 }
 
 static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permits, int change)
 {
-    hlk_lock *lock = semaphore->lock;
     struct give_back *back = hlk_mem_zalloc(sizeof *back);
     if (!back)
         return NULL;
     atomic_init(&back->refs, 2);
-    back->lock = lock;
-    hlk_handle_retain(&lock->handle);
-    (void)hlk_notes_take(lock->notes, back->drop_notes, HLK_NOTES_SENT);
-    hlk_semaphore_fill_release(&back->pending, lock, permits, change, back->drop_notes);
+    back->semaphore = semaphore;
+    hlk_semaphore_ref(semaphore);
+    (void)hlk_notes_take(semaphore->notes, back->drop_notes, HLK_NOTES_SENT);
+    hlk_semaphore_fill_release(&back->pending, semaphore->lock, permits, change, back->drop_notes);
     back->pending.settled = on_permits_given_back;
     return back;
 }
@@ -202,7 +196,7 @@ static enum hlk_status given_back(const struct give_back *back)
 static enum hlk_status not_given_back_yet(struct give_back *back, const struct hlk_error *why)
 {
     static const char goes_on[] = "it is repeated in the background, and happens once";
-    hlk_lock *lock = back->lock;
+    hlk_lock *lock = back->semaphore->lock;
     if (atomic_exchange(&back->one_has_left, true)) /* settled this moment */
         return given_back(back);
     HLK_COUNT(&lock->client->table, release_unsure);

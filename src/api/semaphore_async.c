@@ -1,15 +1,16 @@
 /* Acquires and releases of a semaphore without a blocked thread. */
-#include "api/semaphore.h"
+#include "api/semaphore_call.h"
 
 #include "api/async_acquire.h"
 #include "base/mem.h"
 
-/* --- acquire: the operation of all locks, on a handle of its own --- */
+/* --- acquire --- */
 
-static void on_permits_acquired(hlk_lock *own, enum hlk_status status, void *ctx)
+static void on_permits_acquired(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
-    const struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
-    call->done(call->semaphore, status, ctx);
+    const struct hlk_semaphore_call *call = ctx;
+    (void)lock;
+    call->done(call->semaphore, status, call->ctx);
 }
 
 enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *semaphore, int64_t permits,
@@ -22,14 +23,14 @@ enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *semaphore, int64_t pe
         status = hlk_lock_fail(semaphore->lock, "acquire", HLK_E_INVALID, "an async acquire needs a completion");
     if (status != HLK_OK)
         return status;
-    hlk_lock *own = hlk_semaphore_call_make(semaphore, permits, opts.wait_ms == 0);
-    if (!own)
+    struct hlk_acquire_terms terms;
+    if (!hlk_semaphore_terms(semaphore, permits, opts.wait_ms == 0, &terms))
         return HLK_E_NOMEM;
-    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
-    call->semaphore = semaphore;
+    struct hlk_semaphore_call *call = terms.with;
     call->done = done;
-    status = hlk_lock_acquire_async_as(own, &opts, NULL, on_permits_acquired, ctx);
-    hlk_handle_release(&own->handle);
+    call->ctx = ctx;
+    status = hlk_acquire_async_on(&terms, &opts, NULL, on_permits_acquired, call);
+    hlk_acquire_terms_end(&terms);
     return status;
 }
 
@@ -38,8 +39,7 @@ enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *semaphore, int64_t pe
 struct returned {
     struct hlk_release pending;
     struct hlk_job job;
-    hlk_semaphore *semaphore; /* only for `done` */
-    hlk_lock *lock;           /* its handle is referenced */
+    hlk_semaphore *semaphore; /* referenced */
     hlk_semaphore_done_fn *done;
     void *ctx;
     enum hlk_status status;
@@ -49,7 +49,7 @@ struct returned {
 
 static void free_returned(struct returned *returned)
 {
-    hlk_handle_release(&returned->lock->handle);
+    hlk_semaphore_unref(returned->semaphore);
     hlk_mem_free(returned);
 }
 
@@ -65,13 +65,13 @@ static void run_returned(struct hlk_job *job)
 /* The completion may run at once, and destroy the handle. */
 static void complete_permits_release(struct returned *returned, enum hlk_status status)
 {
-    hlk_client *client = returned->lock->client;
+    hlk_client *client = returned->semaphore->lock->client;
     returned->status = status;
     if (status != HLK_OK)
         (void)hlk_error_set(&returned->error, status, "%s", hlk_last_error());
     if (!returned->done) {
         if (status != HLK_OK)
-            hlk_log(&hlk_lock_node(returned->lock)->endpoint.log, HLK_LOG_WARN, "%s", returned->error.text);
+            hlk_log(&hlk_lock_node(returned->semaphore->lock)->endpoint.log, HLK_LOG_WARN, "%s", returned->error.text);
         free_returned(returned);
         return;
     }
@@ -84,20 +84,19 @@ static void complete_permits_release(struct returned *returned, enum hlk_status 
 static void on_returned(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
     struct returned *returned = HLK_CONTAINER(pending, struct returned, pending);
-    complete_permits_release(returned, hlk_semaphore_released(returned->lock, pending, outcome, error));
+    complete_permits_release(returned, hlk_semaphore_released(returned->semaphore, pending, outcome, error));
 }
 
 static void start_permits_release(hlk_semaphore *semaphore, struct returned *returned, int64_t permits)
 {
     hlk_lock *lock = semaphore->lock;
     returned->semaphore = semaphore;
-    returned->lock = lock;
-    hlk_handle_retain(&lock->handle);
+    hlk_semaphore_ref(semaphore);
     if (hlk_semaphore_passes(semaphore, permits)) {
         complete_permits_release(returned, HLK_OK);
         return;
     }
-    (void)hlk_notes_take(lock->notes, returned->drop_notes, HLK_NOTES_SENT);
+    (void)hlk_notes_take(semaphore->notes, returned->drop_notes, HLK_NOTES_SENT);
     hlk_semaphore_fill_release(&returned->pending, lock, permits, HLK_SEMAPHORE_RELEASE, returned->drop_notes);
     returned->pending.settled = on_returned;
     hlk_release_start(&hlk_lock_node(lock)->releases, &returned->pending, NULL, returned->done != NULL);

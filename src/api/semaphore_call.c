@@ -26,7 +26,7 @@ static void send_drop_notes(struct hlk_command *cmd, const hlk_lock *lock, const
 
 struct notes_drop { /* nobody waits for it */
     struct hlk_command cmd;
-    hlk_lock *lock;
+    hlk_semaphore *semaphore;
     char drop_notes[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];
 };
 
@@ -34,51 +34,45 @@ static void on_notes_dropped(struct hlk_call *call)
 {
     struct notes_drop *drop = HLK_CONTAINER(call, struct notes_drop, cmd.call);
     hlk_command_drop_reply(&drop->cmd);
-    hlk_handle_release(&drop->lock->handle);
+    hlk_semaphore_unref(drop->semaphore);
     hlk_mem_free(drop);
 }
 
-void hlk_semaphore_drop_notes(hlk_lock *lock, struct hlk_notes *notes)
+void hlk_semaphore_drop_notes(hlk_semaphore *semaphore)
 {
     struct notes_drop *drop = hlk_mem_zalloc(sizeof *drop);
-    if (!drop || hlk_notes_take(notes, drop->drop_notes, HLK_NOTES_KEPT) == 0) {
+    if (!drop || hlk_notes_take(semaphore->notes, drop->drop_notes, HLK_NOTES_KEPT) == 0) {
         hlk_mem_free(drop);
         return;
     }
-    drop->lock = lock;
-    hlk_handle_retain(&lock->handle);
-    send_drop_notes(&drop->cmd, lock, drop->drop_notes, on_notes_dropped);
+    drop->semaphore = semaphore;
+    hlk_semaphore_ref(semaphore);
+    send_drop_notes(&drop->cmd, semaphore->lock, drop->drop_notes, on_notes_dropped);
 }
 
 /* --- an acquire --- */
 
-static struct hlk_semaphore_call *call_of(const struct hlk_acquire_op *op)
+static void semaphore_begin(struct hlk_acquire_op *op)
 {
-    return hlk_lock_semaphore_call(op->lock);
-}
-
-void hlk_semaphore_call_begin(struct hlk_acquire_op *op)
-{
-    struct hlk_semaphore_call *call = call_of(op);
-    if (!call || !call->notes)
-        return;
-    (void)hlk_notes_take(call->notes, call->text, HLK_NOTES_SENT);
+    struct hlk_semaphore_call *call = op->with;
+    (void)hlk_notes_take(call->semaphore->notes, call->text, HLK_NOTES_SENT);
     op->cmd.drop_notes = call->text;
 }
 
 /* With an attempt in doubt it stays where its hold id is. */
-bool hlk_semaphore_call_tries(const struct hlk_acquire_op *op)
+static bool semaphore_tries(const struct hlk_acquire_op *op)
 {
-    const struct hlk_semaphore_call *call = call_of(op);
-    return call && call->line && op->lock->entry != call->line && !op->cmd.doubt;
+    const struct hlk_semaphore_call *call = op->with;
+    return call->waits && op->entry != call->semaphore->line && !op->cmd.doubt;
 }
 
-enum hlk_enter hlk_semaphore_call_join(struct hlk_acquire_op *op)
+static enum hlk_enter semaphore_join(struct hlk_acquire_op *op)
 {
-    struct hlk_entry *own = op->lock->entry, *line = call_of(op)->line;
+    struct hlk_semaphore_call *call = op->with;
+    struct hlk_entry *own = op->entry, *line = call->semaphore->line;
     (void)hlk_entry_leave(own, &op->waiter, false); /* it has no ticket, and its command is answered */
     hlk_entry_ref(line);
-    op->lock->entry = line;
+    op->entry = line;
     op->cmd.name = hlk_entry_name(line);
     op->cmd.hold = 0;
     hlk_entry_unref(own);
@@ -86,10 +80,9 @@ enum hlk_enter hlk_semaphore_call_join(struct hlk_acquire_op *op)
     return hlk_entry_enter(line, &op->waiter);
 }
 
-bool hlk_semaphore_call_may_repeat(struct hlk_acquire_op *op)
+static bool semaphore_may_repeat(struct hlk_acquire_op *op)
 {
-    const struct hlk_semaphore_call *call = call_of(op);
-    if (!call || !call->notes || !hlk_command_note_may_be_gone(&op->cmd))
+    if (!hlk_command_note_may_be_gone(&op->cmd))
         return true;
     (void)hlk_error_set(&op->error, HLK_E_UNSURE,
                         "sent, and not answered for %d minutes: it is not sent again, because it could take twice; if "
@@ -99,30 +92,28 @@ bool hlk_semaphore_call_may_repeat(struct hlk_acquire_op *op)
 }
 
 /* An attempt that is in flight was not sent earlier than that: its connection would have been given up. */
-int64_t hlk_semaphore_call_taken_ms(const struct hlk_acquire_op *op)
+static int64_t semaphore_taken_ms(const struct hlk_acquire_op *op)
 {
-    const struct hlk_semaphore_call *call = call_of(op);
-    if (!call || !call->notes)
-        return 0;
     return op->cmd.doubt_ms ? op->cmd.doubt_ms
            : op->in_flight  ? hlk_clock_ms() - op->lock->client->reply_timeout_ms
                             : 0;
 }
 
-/* In doubt the note stays: a late attempt may come. */
-enum hlk_status hlk_semaphore_call_keep(struct hlk_acquire_op *op)
+/* The permits are the caller's, and have no holder: the entry lets go of its hold, and nothing is sent. In doubt the
+ * note stays: a late attempt may come. */
+static enum hlk_status semaphore_keep(struct hlk_acquire_op *op)
 {
-    const struct hlk_semaphore_call *call = call_of(op);
+    const struct hlk_semaphore_call *call = op->with;
     struct hlk_release_record record;
-    if (!call || !call->notes || op->waiter.passed)
+    if (op->waiter.passed)
         return HLK_OK;
-    if (call->line)
-        hlk_entry_note_permits(call->line, call->count);
-    if (hlk_entry_release(op->lock->entry, op->waiter.holder.id, &record) != HLK_VERDICT_LAST)
-        return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
-    hlk_entry_release_finish(op->lock->entry);
-    if (!record.doubt && hlk_notes_add(call->notes, record.h))
-        hlk_semaphore_drop_notes(op->lock, call->notes);
+    if (call->waits)
+        hlk_entry_note_permits(call->semaphore->line, call->count);
+    if (hlk_entry_release(op->entry, op->waiter.holder.id, &record) != HLK_VERDICT_LAST)
+        return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed"); /* which has given them back */
+    hlk_entry_release_finish(op->entry);
+    if (!record.doubt && hlk_notes_add(call->semaphore->notes, record.h))
+        hlk_semaphore_drop_notes(call->semaphore);
     return HLK_OK;
 }
 
@@ -144,8 +135,9 @@ void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *loc
     pending->noted = true;
 }
 
-enum hlk_status hlk_semaphore_not_released(hlk_lock *lock, const struct hlk_release *pending,
-                                           enum hlk_release_outcome outcome, const struct hlk_error *error)
+/* The status for an outcome other than HLK_RELEASE_DONE. */
+static enum hlk_status semaphore_not_released(hlk_lock *lock, const struct hlk_release *pending,
+                                              enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
     switch (outcome) {
     case HLK_RELEASE_REFUSED:
@@ -163,50 +155,98 @@ enum hlk_status hlk_semaphore_not_released(hlk_lock *lock, const struct hlk_rele
     }
 }
 
-enum hlk_status hlk_semaphore_released(hlk_lock *lock, const struct hlk_release *pending,
+enum hlk_status hlk_semaphore_released(hlk_semaphore *semaphore, const struct hlk_release *pending,
                                        enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
     if (outcome != HLK_RELEASE_DONE)
-        return hlk_semaphore_not_released(lock, pending, outcome, error);
-    HLK_COUNT(&lock->client->table, released);
-    if (!pending->cmd.doubt && hlk_notes_add(lock->notes, pending->cmd.hold))
-        hlk_semaphore_drop_notes(lock, lock->notes);
+        return semaphore_not_released(semaphore->lock, pending, outcome, error);
+    HLK_COUNT(&semaphore->lock->client->table, released);
+    if (!pending->cmd.doubt && hlk_notes_add(semaphore->notes, pending->cmd.hold))
+        hlk_semaphore_drop_notes(semaphore);
     return HLK_OK;
 }
 
 static void end_give_back(struct hlk_call *call)
 {
     struct hlk_acquire_op *op = HLK_CONTAINER(call, struct hlk_acquire_op, take_back.cmd.call);
-    hlk_lock *own = op->take_back.ctx;
     hlk_command_drop_reply(&op->take_back.cmd);
     hlk_acquire_op_drop_user(op);
-    hlk_handle_release(&own->handle);
 }
 
 /* Its note goes at once: the semaphore's handle may not be there any more. */
 static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
-    hlk_lock *own = pending->ctx;
-    struct hlk_semaphore_call *call = hlk_lock_semaphore_call(own);
-    if (outcome != HLK_RELEASE_DONE && hlk_semaphore_not_released(own, pending, outcome, error) != HLK_NOT_HOLDER)
-        hlk_log(&hlk_lock_node(own)->endpoint.log, HLK_LOG_WARN, "%s", hlk_last_error());
+    struct hlk_semaphore_call *call = pending->ctx;
+    hlk_lock *lock = call->semaphore->lock;
+    if (outcome != HLK_RELEASE_DONE && semaphore_not_released(lock, pending, outcome, error) != HLK_NOT_HOLDER)
+        hlk_log(&hlk_lock_node(lock)->endpoint.log, HLK_LOG_WARN, "%s", hlk_last_error());
     if (outcome != HLK_RELEASE_DONE || pending->cmd.doubt) {
         end_give_back(&pending->cmd.call);
         return;
     }
     call->text[hlk_text_number(call->text, (int64_t)pending->cmd.hold)] = '\0';
-    send_drop_notes(&pending->cmd, own, call->text, end_give_back);
+    send_drop_notes(&pending->cmd, lock, call->text, end_give_back);
 }
 
-void hlk_semaphore_call_give_back(struct hlk_acquire_op *op)
+/* The call, and with it the semaphore, is there until the operation's last user is gone. */
+static void semaphore_give_back(struct hlk_acquire_op *op)
 {
-    hlk_lock *own = op->lock;
+    struct hlk_semaphore_call *call = op->with;
     struct hlk_release *pending = &op->take_back;
-    hlk_entry_note_given_back(call_of(op)->line, call_of(op)->count);
-    hlk_semaphore_fill_release(pending, own, call_of(op)->count, HLK_SEMAPHORE_RELEASE_IF, NULL);
+    hlk_entry_note_given_back(call->semaphore->line, call->count);
+    hlk_semaphore_fill_release(pending, call->semaphore->lock, call->count, HLK_SEMAPHORE_RELEASE_IF, NULL);
     pending->settled = on_given_back;
-    pending->ctx = own;
-    hlk_handle_retain(&own->handle);
+    pending->ctx = call;
     atomic_fetch_add(&op->users, 1);
-    hlk_release_start(&hlk_lock_node(own)->releases, pending, NULL, false);
+    hlk_release_start(&hlk_lock_node(call->semaphore->lock)->releases, pending, NULL, false);
+}
+
+/* --- the terms --- */
+
+static void free_semaphore_call(void *with)
+{
+    struct hlk_semaphore_call *call = with;
+    hlk_semaphore_unref(call->semaphore);
+    hlk_mem_free(call);
+}
+
+static const struct hlk_acquire_hooks semaphore_hooks = {
+    .begin = semaphore_begin,
+    .tries = semaphore_tries,
+    .join = semaphore_join,
+    .may_repeat = semaphore_may_repeat,
+    .taken_ms = semaphore_taken_ms,
+    .keep = semaphore_keep,
+    .give_back = semaphore_give_back,
+    .free = free_semaphore_call,
+};
+
+/* It waits in the line, whose first call asks for all of them. But while that one asks nobody knows whether permits are
+ * free: others need not wait for its answer, and try themselves, each in an entry of its own. */
+bool hlk_semaphore_terms(hlk_semaphore *semaphore, int64_t permits, bool once, struct hlk_acquire_terms *out)
+{
+    hlk_lock *lock = semaphore->lock;
+    struct hlk_semaphore_call *call = hlk_mem_zalloc(sizeof *call);
+    if (!call) {
+        (void)hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
+        return false;
+    }
+    *out = (struct hlk_acquire_terms){ .lock = lock,
+                                       .holder = hlk_lock_call_holder(lock),
+                                       .permits = permits,
+                                       .hooks = &semaphore_hooks,
+                                       .with = call };
+    bool tries = once || hlk_entry_may_try_permits(semaphore->line);
+    out->entry = tries ? hlk_lock_entry(lock, "acquire", out->holder.id) : semaphore->line;
+    if (!out->entry) {
+        hlk_mem_free(call);
+        return false;
+    }
+    if (!tries)
+        hlk_entry_ref(out->entry);
+    call->semaphore = semaphore;
+    hlk_semaphore_ref(semaphore);
+    call->count = permits;
+    call->waits = !once;
+    return true;
 }

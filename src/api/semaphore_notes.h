@@ -15,7 +15,7 @@
 #define HLK_NOTES_SENT 8        /* by one command, of which each adds one at most */
 #define HLK_NOTES_TEXT(n) ((n) * 21 + 1)
 
-struct hlk_notes {              /* of a semaphore's handle, freed with its lock */
+struct hlk_notes {              /* of a semaphore's handle, freed with it */
     struct hlk_mutex mu;        /* rank LEAF; guards: */
     bool closed;                        /* the handle is destroyed: no command of it follows */
     unsigned count;

@@ -152,18 +152,18 @@ static void read_raised(const struct hlk_command *cmd, void *raised)
 }
 
 /* The hold that was to be raised is over. */
-static enum hlk_status raised_nothing(hlk_lock *lock, const char *operation, uint64_t h)
+static enum hlk_status raised_nothing(hlk_lock *lock, struct hlk_entry *e, const char *operation, uint64_t h)
 {
     struct hlk_view view;
-    hlk_entry_view(lock->entry, hlk_lock_holder(lock, hlk_thread_get()).id, &view);
+    hlk_entry_view(e, hlk_lock_holder(lock, hlk_thread_get()).id, &view);
     if (view.h != h || (view.count == 0 && !view.lost)) /* released by its owner's other threads, or a new hold */
         return hlk_lock_not_held(lock, operation);
     return hlk_lock_fail(lock, operation, HLK_LOST, "the hold was lost (%s)",
                          view.lost ? view.why : hlk_lease_why_unknown);
 }
 
-enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
-                                   const struct hlk_send_limits *limits)
+enum hlk_status hlk_lock_reacquire(hlk_lock *lock, struct hlk_entry *e, const char *operation, uint64_t h,
+                                   int64_t count, int64_t lease_ms, const struct hlk_send_limits *limits)
 {
     struct hlk_command cmd = { .type = lock->kind->format->reacquire, .hold = h, .count = count, .lease_ms = lease_ms };
     struct blocking_command *blocking = make_blocking_command(lock, operation, &cmd);
@@ -171,18 +171,19 @@ enum hlk_status hlk_lock_reacquire(hlk_lock *lock, const char *operation, uint64
         return HLK_E_NOMEM;
     bool raised = false;
     enum hlk_status status = HLK_OK;
-    if (hlk_raise_begin(&blocking->raise, lock->entry, &blocking->cmd, false))
+    if (hlk_raise_begin(&blocking->raise, e, &blocking->cmd, false))
         status = run_blocking_command(blocking, operation, limits, read_raised, &raised);
     else
         free_blocking_command(blocking);
-    return status == HLK_OK && !raised ? raised_nothing(lock, operation, h) : status;
+    return status == HLK_OK && !raised ? raised_nothing(lock, e, operation, h) : status;
 }
 
 /* --- a count for display --- */
 
 struct recount {
     struct hlk_command cmd;
-    hlk_lock *lock;
+    hlk_lock *lock; /* its handle is referenced, and so is: */
+    struct hlk_entry *e;
 };
 
 static void on_recounted(struct hlk_call *call)
@@ -190,28 +191,31 @@ static void on_recounted(struct hlk_call *call)
     struct recount *recount = HLK_CONTAINER(call, struct recount, cmd.call);
     enum hlk_raised raised = hlk_answer_read_raised(&recount->cmd);
     if (raised == HLK_RAISED_GONE)
-        hlk_entry_lose(recount->lock->entry, recount->cmd.hold, hlk_lease_why_unknown);
+        hlk_entry_lose(recount->e, recount->cmd.hold, hlk_lease_why_unknown);
     else if (raised == HLK_RAISED_NONE)
         hlk_pipeline_distrust(recount->cmd.pipeline, call->epoch);
     hlk_command_drop_reply(&recount->cmd);
+    hlk_entry_unref(recount->e);
     hlk_handle_release(&recount->lock->handle);
     hlk_mem_free(recount);
 }
 
-void hlk_lock_write_count(hlk_lock *lock, uint64_t h, int64_t count)
+void hlk_lock_write_count(hlk_lock *lock, struct hlk_entry *e, uint64_t h, int64_t count)
 {
     struct recount *recount = hlk_mem_zalloc(sizeof *recount);
     if (!recount)
         return;
     recount->lock = lock;
+    recount->e = e;
     hlk_handle_retain(&lock->handle);
+    hlk_entry_ref(e);
     recount->cmd = (struct hlk_command){ .type = lock->kind->format->reacquire,
                                          .client_id = lock->client->id,
-                                         .name = hlk_entry_name(lock->entry),
-                                         .name_len = hlk_entry_len(lock->entry),
+                                         .name = hlk_entry_name(e),
+                                         .name_len = hlk_entry_len(e),
                                          .hold = h,
                                          .count = count };
-    hlk_node_direct(lock->entry->node, &recount->cmd);
+    hlk_node_direct(e->node, &recount->cmd);
     recount->cmd.call.done = on_recounted;
     recount->cmd.call.lazy = true;
     struct hlk_error error;
@@ -219,24 +223,24 @@ void hlk_lock_write_count(hlk_lock *lock, uint64_t h, int64_t count)
         on_recounted(&recount->cmd.call);
 }
 
-static enum hlk_status extend(hlk_lock *lock, struct hlk_thread *self, int64_t lease_ms)
+static enum hlk_status extend(hlk_lock *lock, struct hlk_entry *e, uint64_t holder, int64_t lease_ms)
 {
     struct hlk_view view;
-    hlk_entry_view(lock->entry, hlk_lock_holder(lock, self).id, &view);
+    hlk_entry_view(e, holder, &view);
     if (view.lost)
         return hlk_lock_fail(lock, "extend", HLK_LOST, "the hold was lost (%s)", view.why);
     if (view.count == 0)
         return hlk_lock_not_held(lock, "extend");
     int64_t now = hlk_clock_ms();
     if (now >= view.until_ms) { /* the loop has not reported it yet; the lease is not revived */
-        hlk_entry_lose(lock->entry, view.h, "the lease is over");
+        hlk_entry_lose(e, view.h, "the lease is over");
         return hlk_lock_fail(lock, "extend", HLK_LOST, "the lease is over");
     }
     if (hlk_clock_after(now, lease_ms) > view.cap_ms)
         return hlk_lock_fail(lock, "extend", HLK_E_INVALID,
                              "lease_ms %lld is more than the %lld ms that max_hold_ms leaves", (long long)lease_ms,
                              (long long)(view.cap_ms > now ? view.cap_ms - now : 0));
-    return hlk_lock_reacquire(lock, "extend", view.h, view.count, lease_ms, NULL);
+    return hlk_lock_reacquire(lock, e, "extend", view.h, view.count, lease_ms, NULL);
 }
 
 enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
@@ -252,9 +256,12 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
     struct hlk_thread *self = hlk_thread_get();
     if (!self)
         return hlk_lock_fail(lock, "extend", HLK_E_NOMEM, "no memory; nothing was sent");
-    hlk_lock *own = hlk_lock_thread_handle(lock, "extend");
-    status = own ? extend(own, self, lease_ms) : HLK_E_NOMEM;
-    hlk_lock_drop_thread_handle(lock, own);
+    uint64_t holder = hlk_lock_holder(lock, self).id;
+    struct hlk_entry *e = hlk_lock_entry(lock, "extend", holder);
+    if (!e)
+        return HLK_E_NOMEM;
+    status = extend(lock, e, holder, lease_ms);
+    hlk_lock_drop_entry(lock, e);
     return status;
 }
 

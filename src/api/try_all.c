@@ -31,15 +31,14 @@ static void add_client(struct hlk_try_all *tries, hlk_client *client)
     own->self = tries->wait.self;
 }
 
-/* NULL: no memory; the thread's error is set. A thread's handle on a fair lock is kept by the acquire. */
+/* NULL: no memory; the thread's error is set. */
 static struct hlk_acquiring *make_try(struct hlk_try_all *tries, hlk_lock *lock, const struct hlk_acquire_opts *opts)
 {
-    hlk_lock *own = hlk_lock_thread_handle(lock, "acquire");
-    if (!own)
+    struct hlk_acquire_terms terms;
+    if (!hlk_acquire_terms_of(lock, tries->wait.self, &terms))
         return NULL;
-    struct hlk_acquiring *acquiring =
-        hlk_acquiring_make(own, opts, hlk_lock_holder(own, tries->wait.self), hlk_lock_owner(own), try_complete);
-    hlk_lock_drop_thread_handle(lock, own);
+    struct hlk_acquiring *acquiring = hlk_acquiring_make(&terms, opts, hlk_lock_owner(lock), try_complete);
+    hlk_acquire_terms_end(&terms);
     if (!acquiring) {
         (void)hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
         return NULL;

@@ -182,4 +182,4 @@ const struct hlk_format hlk_format_barrier = {
     .explain = barrier_explain,
 };
 
-const struct hlk_kind hlk_kind_barrier = { .format = &hlk_format_barrier, .no_lock = true, .parties = true };
+const struct hlk_kind hlk_kind_barrier = { .format = &hlk_format_barrier, .no_lock = true };

@@ -12,7 +12,6 @@ struct hlk_kind {
     bool non_reentrant;         /* an acquire by its holder is HLK_DEADLOCK */
     bool no_lock;               /* hlk_lock_create makes none */
     bool has_number;            /* as many may hold it as a number says, which an acquire may set */
-    bool parties;               /* a barrier: its waits are parties (struct hlk_party of api/handle.h) */
     bool polls;                 /* a wait asks again after pauses, by the handle's backoff, and never subscribes */
 };
 

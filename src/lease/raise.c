@@ -10,6 +10,7 @@ bool hlk_raise_begin(struct hlk_raise *raise, struct hlk_entry *e, const struct 
     if (!hlk_entry_raise_begin(e, cmd->hold, cmd->lease_ms, &raise->end))
         return false;
     raise->entry = e;
+    hlk_entry_ref(e);
     raise->lease_ms = cmd->lease_ms;
     raise->watchdog = watchdog;
     return true;
@@ -53,4 +54,5 @@ void hlk_raise_end(struct hlk_raise *raise, const struct hlk_command *cmd)
     bool known = raised != HLK_RAISED_NONE && !cmd->doubt && atomic_load(&cmd->call.end) != HLK_CALL_BROKEN;
     if (known) /* whether it has run */
         hlk_entry_raise_settle(raise->entry, raise->end.h, raise->lease_ms, raised == HLK_RAISED_YES);
+    hlk_entry_unref(raise->entry);
 }

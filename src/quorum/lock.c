@@ -116,10 +116,10 @@ static const char *quorum_refuse(const struct hlk_lock_opts *opts)
 struct hlk_quorum_terms hlk_quorum_lock_terms(hlk_lock *lock, const struct hlk_quorum *quorum,
                                               const struct hlk_acquire_opts *opts)
 {
-    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->lease_ms;
+    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->defaults->lease_ms;
     return (struct hlk_quorum_terms){ .renewed = lease <= 0,
                                       .ttl_ms = lease > 0 ? lease : quorum->opts.ttl_ms,
-                                      .max_hold_ms = lock->max_hold_ms,
+                                      .max_hold_ms = lock->defaults->max_hold_ms,
                                       .handle = &lock->handle,
                                       .no_nesting = lock->kind->non_reentrant };
 }

@@ -146,7 +146,7 @@ EVERY_LATE_SCENE(touches_nobody_else_alone, THEIRS, true)
 EVERY_LATE_SCENE(spares_its_clients_next_hold, OURS, false)
 EVERY_LATE_SCENE(spares_its_clients_next_hold_alone, OURS, true)
 
-/* --- no memory: the n-th allocation fails. Also for calls of a thread, which need a thread handle */
+/* --- no memory: the n-th allocation fails. Also for calls of a thread, which need an entry */
 
 static enum hlk_status refused_at(long n, hlk_lock *lock, int64_t wait_ms, bool acquire)
 {

@@ -15,11 +15,11 @@ WRAPPED(enum hlk_enter, hlk_entry_check, (struct hlk_entry * s, struct hlk_local
 }
 
 WRAPPED(enum hlk_status, hlk_lock_reacquire,
-        (hlk_lock * lock, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
+        (hlk_lock * lock, struct hlk_entry *e, const char *operation, uint64_t h, int64_t count, int64_t lease_ms,
          const struct hlk_send_limits *limits))
 {
     halt(BEFORE_REACQUIRE);
-    return __real_hlk_lock_reacquire(lock, operation, h, count, lease_ms, limits);
+    return __real_hlk_lock_reacquire(lock, e, operation, h, count, lease_ms, limits);
 }
 
 /* A nested hold's lease could not be raised: stops at the end of its call. */

@@ -19,10 +19,10 @@ enum {
 };
 
 WRAPPED(struct hlk_acquire_op *, hlk_acquire_op_make,
-        (hlk_lock * lock, const struct hlk_acquire_opts *opts, struct hlk_holder holder))
+        (const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts))
 {
     halt(BEFORE_MAKE);
-    struct hlk_acquire_op *op = __real_hlk_acquire_op_make(lock, opts, holder);
+    struct hlk_acquire_op *op = __real_hlk_acquire_op_make(terms, opts);
     halt(AFTER_MAKE);
     return op;
 }

@@ -241,7 +241,7 @@ Test(fair, a_loss_is_told_and_never_silent)
     raw(fixture.redis, "DEL t");
     struct fixture_event event = fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_str_eq(event.lock, "t");
-    cr_assert_eq(poll(&poller, 1, WAIT_MS), 1, "the handle's descriptor, though the hold is a thread handle's");
+    cr_assert_eq(poll(&poller, 1, WAIT_MS), 1, "the handle's descriptor, though the thread has an entry of its own");
     cr_assert_eq(hlk_lock_left_ms(lock), 0);
     cr_assert_eq(hlk_lock_holds(lock), 1, "a release is due");
     cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_LOST);

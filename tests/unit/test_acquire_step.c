@@ -57,7 +57,10 @@ static enum hlk_wait_what begin(int64_t wait_ms)
     struct hlk_thread *self = hlk_thread_get();
     opts.wait_ms = wait_ms;
     opts.cancel = cancel;
-    op = hlk_acquire_op_make(lock, &opts, hlk_lock_holder(lock, self));
+    struct hlk_acquire_terms terms;
+    cr_assert(hlk_acquire_terms_of(lock, self, &terms));
+    op = hlk_acquire_op_make(&terms, &opts);
+    hlk_acquire_terms_end(&terms);
     waker.thread = self;
     op->waker = &waker;
     op->send = send_nothing;
