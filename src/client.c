@@ -4,10 +4,17 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "client_opts.h"
 #include "kinds/kind.h"
+#include "kinds/kinds.h"
+#include "lease/ended_hold.h"
+#include "lease/entry_lose.h"
 #include "lease/hold_end.h"
 #include "lease/holder.h"
+#include "lease/holding.h"
+#include "lease/inbox.h"
 #include "lease/watchdog.h"
+#include "net/pipeline_up.h"
 #include "node/cluster.h"
 
 #include <ctype.h>

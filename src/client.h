@@ -74,9 +74,6 @@ static inline struct hlk_node *hlk_client_node(const hlk_client *client, const c
 /* Each server that the client is or may be connected to: of a cluster all that are known. */
 void hlk_client_each_server(const hlk_client *client, void (*fn)(struct hlk_node *server));
 
-/* `given` (may be NULL) checked and completed; HLK_E_INVALID with the thread's error set. */
-enum hlk_status hlk_client_read_opts(const struct hlk_client_opts *given, struct hlk_client_opts *opts);
-
 /* False: in a forked child, or closed. */
 static inline bool hlk_client_is_usable(const hlk_client *client)
 {

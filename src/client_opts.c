@@ -1,5 +1,4 @@
-/* What an open client was asked to be: checked, and the defaults filled in. */
-#include "client.h"
+#include "client_opts.h"
 
 #include "base/opts.h"
 

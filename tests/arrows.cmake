@@ -4,8 +4,8 @@
 #                              diagnose -> client
 #
 # A folder may include itself, everything below it and the public headers. kinds and lease do not know each other, and
-# lease uses of wait only what a node has. The composition root is two files: client.c builds the parts of every layer,
-# client.h is for api and itself.
+# lease uses of wait only what a node has. The composition root has no folder: client.c builds the parts of every layer,
+# client.h is for api and itself, client_opts.h for those that open one.
 cmake_minimum_required(VERSION 3.16)
 
 set(below_base "")
@@ -36,7 +36,7 @@ function(check file layer)
             elseif(NOT header MATCHES "/" AND EXISTS ${TOP}/cli/${header})
                 set(to cli)
             endif()
-        elseif(header STREQUAL "client.h")
+        elseif(header MATCHES "^client(_opts)?.h$")
             set(to client)
         elseif(header MATCHES "^([a-z]+)/[^/]+$")
             set(to ${CMAKE_MATCH_1})

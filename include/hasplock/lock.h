@@ -200,8 +200,8 @@ HLK_API int64_t hlk_lock_token(const hlk_lock *lock);
 
 /* Copies the hold as written in Redis, "<client id>:<hold id>", to buf: cut if it is longer, always terminated by NUL;
  * "" when the handle's holder does not hold the lock. Holds that were passed on within this process (local_passes) have
- * the same id, one after the other. HLK_OK, HLK_NOT_HOLDER, HLK_LOST, HLK_E_INVALID, FORKED, CLOSED. Local, any thread.
- * */
+ * the same id, one after the other. HLK_OK, HLK_NOT_HOLDER, HLK_LOST, HLK_E_INVALID, FORKED, CLOSED. Local, any
+ * thread. */
 HLK_API enum hlk_status hlk_lock_hold_id(const hlk_lock *lock, char *buf, size_t size);
 
 /* The lock's name. Lives as long as the handle. NULL for NULL. Any thread. */

@@ -1,8 +1,8 @@
-/* The last step of an acquire with wait_replicas: its hold counts when enough replicas have it. */
-#include "api/acquire_op.h"
+#include "api/acquire_confirm.h"
 
 #include "base/clock.h"
-#include "node/cluster.h"
+#include "lease/holding.h"
+#include "node/topology.h"
 
 static void on_outcome(void *ctx)
 {

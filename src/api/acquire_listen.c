@@ -1,6 +1,7 @@
 #include "api/acquire_listen.h"
 
-#include "node/cluster.h"
+#include "net/subscriber_read.h"
+#include "node/topology.h"
 
 #include <string.h>
 

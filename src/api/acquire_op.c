@@ -3,8 +3,15 @@
 #include "api/acquire_listen.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "lease/entry_state.h"
+#include "lease/entry_table.h"
 #include "lease/hold_end.h"
-#include "node/cluster.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_up.h"
+#include "node/topology.h"
+#include "script/release_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -271,8 +278,7 @@ void hlk_acquire_op_get_refused(struct hlk_acquire_op *op)
 void hlk_acquire_op_set_refused(const struct hlk_acquire_op *op)
 {
     if (op->cmd.limits.refused_ms != refused_since(op))
-        atomic_store_explicit(hlk_entry_table_refused(op->entry), op->cmd.limits.refused_ms,
-                              memory_order_relaxed);
+        atomic_store_explicit(hlk_entry_table_refused(op->entry), op->cmd.limits.refused_ms, memory_order_relaxed);
 }
 
 /* --- answers --- */

@@ -6,6 +6,7 @@
 #ifndef HLK_API_ACQUIRE_OP_H
 #define HLK_API_ACQUIRE_OP_H
 
+#include "api/acquire_terms.h"
 #include "base/mem.h"
 #include "lease/raise.h"
 #include "node/replicas.h"
@@ -13,7 +14,6 @@
 #include "script/pending_release.h"
 #include "wait/acquire_machine.h"
 #include "wait/wait_for.h"
-#include "api/acquire_terms.h"
 
 struct hlk_acquire_op {                    /* heap; the command's call may outlive the caller */
     struct hlk_local_waiter waiter;
@@ -96,11 +96,6 @@ void hlk_acquire_op_set_refused(const struct hlk_acquire_op *op);
 /* Reads the reply in cmd.call.reply, and frees it. Returns the event for the machine; HLK_ACQUIRE_ON_BUSY: see
  * op->busy. */
 enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op);
-/* acquire_confirm.c. Held: begins to confirm it by replicas, for machine.until_ms at most. HLK_ACQUIRE_ON_JOINED: the
- * outcome comes with HLK_WAKE_SETTLED. */
-enum hlk_acquire_event hlk_acquire_op_confirm(struct hlk_acquire_op *op);
-/* HLK_ACQUIRE_ON_JOINED: not known yet; ON_CONFIRMED; ON_UNCONFIRMED; HLK_ACQUIRE_ON_ABORT with op->error. */
-enum hlk_acquire_event hlk_acquire_op_confirmed(struct hlk_acquire_op *op);
 
 /* Leaves the local queue, the channels, the cancel object and the client's list of waits. A ticket, an attempt that may
  * run yet, and a lock acquired meanwhile are released. The command may still be in flight. */

@@ -2,6 +2,7 @@
 #include "api/acquire_report.h"
 
 #include "base/clock.h"
+#include "lease/holding.h"
 
 #include <stdio.h>
 #include <string.h>

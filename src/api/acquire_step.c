@@ -1,8 +1,13 @@
 #include "api/acquire_step.h"
 
+#include "api/acquire_confirm.h"
 #include "api/acquire_listen.h"
 #include "api/acquire_report.h"
 #include "base/clock.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
+#include "net/pipeline_up.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@ static bool lease_ok(int64_t lease_ms)
 }
 
 enum hlk_status hlk_acquire_read_opts(hlk_lock *lock, const char *operation, const struct hlk_acquire_opts *given,
-                                         struct hlk_acquire_opts *opts)
+                                      struct hlk_acquire_opts *opts)
 {
     struct hlk_acquire_opts defaults = HLK_ACQUIRE_OPTS_INIT;
     *opts = defaults;

@@ -3,6 +3,9 @@
 #include "api/acquire_step.h"
 
 #include "base/mem.h"
+#include "lease/entry_table.h"
+#include "lease/local_queue.h"
+#include "net/pipeline_up.h"
 
 static struct hlk_acquiring *acquiring_of(struct hlk_async *async)
 {

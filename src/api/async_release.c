@@ -1,13 +1,19 @@
 /* Release without a blocked thread: the release is written to the stream, and a completion reports its outcome. */
 #include "api/handle.h"
 
+#include "api/release.h"
+#include "api/send.h"
 #include "base/mem.h"
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
 #include "lease/hold_end.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
 
 struct released {
     struct hlk_release pending;
     struct hlk_job job;
-    hlk_lock *lock;            /* its handle is referenced, and so is: */
+    hlk_lock *lock; /* its handle is referenced, and so is: */
     struct hlk_entry *e;
     struct hlk_handle *handle; /* through which the lock was acquired */
     hlk_done_fn *done;         /* NULL: no completion */

@@ -1,12 +1,14 @@
-/* The barrier: each wait is a party, which is an acquire that holds nothing (src/kinds/barrier.c), of a holder and an
- * entry of its own. A party's name in Redis is used again by later waits: Redis has a record for each name. */
+/* The barrier: each wait is a party, which is an acquire that holds nothing (src/kinds/format_barrier.c), of a holder
+ * and an entry of its own. A party's name in Redis is used again by later waits: Redis has a record for each name. */
 #include "hasplock/barrier.h"
 
 #include "api/async_acquire.h"
 #include "api/lock.h"
+#include "api/send.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "hasplock/async.h"
+#include "lease/entry_table.h"
 
 #include <pthread.h>
 
@@ -29,7 +31,7 @@ struct hlk_barrier {
     hlk_lock *lock;  /* without an entry */
     unsigned parties;
     _Atomic uint64_t data; /* which data of the server its waits have seen */
-    struct hlk_mutex mu; /* guards: */
+    struct hlk_mutex mu;   /* guards: */
     struct call *idle;
 };
 
@@ -248,6 +250,13 @@ enum hlk_status hlk_barrier_await_async(hlk_barrier *barrier, const struct hlk_a
 
 /* --- all of them --- */
 
+static enum hlk_status ask_barrier(const hlk_barrier *barrier, const char *operation,
+                                   const struct hlk_command_type *type, bool changes, int64_t *parties)
+{
+    const struct hlk_command cmd = { .type = type };
+    return hlk_lock_ask_number(barrier->lock, operation, &cmd, changes, parties);
+}
+
 enum hlk_status hlk_barrier_waiting(hlk_barrier *barrier, unsigned *waiting)
 {
     int64_t now = 0;
@@ -255,7 +264,7 @@ enum hlk_status hlk_barrier_waiting(hlk_barrier *barrier, unsigned *waiting)
     if (status == HLK_OK && !waiting)
         return hlk_lock_fail(barrier->lock, "count parties", HLK_E_INVALID, "no room for the count");
     if (status == HLK_OK)
-        status = hlk_lock_ask_number(barrier->lock, "count parties", &hlk_format_barrier.query, 0, false, &now);
+        status = ask_barrier(barrier, "count parties", &hlk_format_barrier.query, false, &now);
     if (status == HLK_OK)
         *waiting = (unsigned)now;
     return status;
@@ -266,7 +275,7 @@ enum hlk_status hlk_barrier_reset(hlk_barrier *barrier)
     int64_t waiting = 0;
     enum hlk_status status = barrier_check(barrier, "reset");
     if (status == HLK_OK)
-        status = hlk_lock_ask_number(barrier->lock, "reset", &hlk_format_barrier.break_it, 0, true, &waiting);
+        status = ask_barrier(barrier, "reset", &hlk_format_barrier.break_it, true, &waiting);
     if (status == HLK_OK && !waiting)
         return hlk_lock_fail(barrier->lock, "reset", HLK_NOT_HOLDER, "nobody waits; nothing was changed");
     return status;

@@ -2,7 +2,8 @@
 #include "client.h"
 
 #include "base/nocancel.h"
-#include "node/cluster.h"
+#include "net/pipeline_link.h"
+#include "node/topology.h"
 
 #include <sys/eventfd.h>
 

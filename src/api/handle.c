@@ -6,7 +6,10 @@
 #include "base/nocancel.h"
 #include "base/opts.h"
 #include "hasplock/semaphore.h"
+#include "kinds/kinds.h"
+#include "lease/entry_table.h"
 #include "lease/holder.h"
+#include "lease/holding.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -5,6 +5,7 @@
 #include "client.h"
 #include "hasplock/async.h"
 #include "kinds/kind.h"
+#include "lease/entry_table.h"
 
 #include <string.h>
 
@@ -120,10 +121,6 @@ static inline void hlk_lock_drop_entry(const hlk_lock *lock, struct hlk_entry *e
 }
 /* A holder that is one call: nobody else has its number, and it never outlives the call. */
 struct hlk_holder hlk_lock_call_holder(const hlk_lock *lock);
-/* A handle on a member of a multilock, for the member's holder: losses are reported by the multilock's handle. Released
- * by hlk_lock_drop_member_handle. NULL: no memory; the thread's error is not set. */
-hlk_lock *hlk_lock_member_handle(hlk_lock *member, hlk_lock *multilock);
-void hlk_lock_drop_member_handle(hlk_lock *own);
 /* Gives the owner back, as destroy does: holds keep none. */
 void hlk_lock_disown(hlk_lock *lock);
 /* The node that keeps the lock. */
@@ -170,44 +167,5 @@ struct hlk_send_limits {           /* limits of a short command; all 0: reconnec
     bool once;                  /* not repeated on a new connection: HLK_E_UNSURE */
     struct hlk_error *error;    /* gets a fault, without the words of the operation; NULL: the thread's error does */
 };
-
-/* Sends `command` and gives the answer to `read`. Its script and arguments are set, and its pipeline only where it is
- * about no lock, or about one over several servers. Limits NULL: all 0. Faults set the thread's error. Blocks. */
-enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struct hlk_command *command,
-                              const struct hlk_send_limits *limits, void (*read)(const struct hlk_command *cmd,
-                              void *ctx), void *ctx);
-
-/* A command that is answered by a number, 0 or more, which is the reply or the first element of it. `changes`: not the
- * same if it runs twice, so an attempt in doubt is not repeated. */
-enum hlk_status hlk_lock_ask_number(hlk_lock *lock, const char *operation, const struct hlk_command_type *type,
-                                    int64_t count, bool changes, int64_t *answer);
-
-/* --- inspect.c, send.c: the same on one server. at: one of several, with a time-out, and where a fault goes; or NULL,
- * 0, NULL: the lock's own server, and the thread's error --- */
-
-enum hlk_status hlk_lock_query_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, struct hlk_lock_state *out,
-                                  struct hlk_error *error);
-/* only: the holder from which it is taken; NULL: any. */
-struct hlk_broken {
-    bool taken;                     /* from the holder; else it is another one than `only`, or "": nobody */
-    char holder[HLK_FIELD_MAX];
-};
-enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, const char *only,
-                                  struct hlk_broken *out, struct hlk_error *error);
-/* HLK_NOT_HOLDER of a break: "" or another holder is there. */
-enum hlk_status hlk_lock_not_broken(const hlk_lock *lock, const char *only, const char *holder);
-
-/* Writes count and lease (0: unchanged) of a hold. HLK_OK, HLK_LOST (reported), HLK_NOT_HOLDER (its owner's other
- * thread has released it meanwhile), or a fault, with the thread's error set. */
-enum hlk_status hlk_lock_reacquire(hlk_lock *lock, struct hlk_entry *e, const char *operation, uint64_t h,
-                                   int64_t count, int64_t lease_ms, const struct hlk_send_limits *limits);
-/* Turns the outcome of a release into the status for the releaser, with the reason in *error. Counts it, and reports a
- * loss that it has revealed. */
-enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *pending, struct hlk_entry *e,
-                                  const struct hlk_handle *handle, enum hlk_release_outcome outcome,
-                                  struct hlk_error *error);
-/* Writes only the count, which is for display, and does not wait. If the server no longer knows the hold, the loss is
- * reported. */
-void hlk_lock_write_count(hlk_lock *lock, struct hlk_entry *e, uint64_t h, int64_t count);
 
 #endif

@@ -1,6 +1,6 @@
-/* The state of a lock on the server, and the counters of the client. */
-#include "api/handle.h"
-#include "node/cluster.h"
+#include "api/inspect.h"
+#include "api/send.h"
+#include "node/topology.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* The count-down latch: short commands about its count, and waits that are acquires which hold nothing
- * (src/kinds/latch.c). */
+ * (src/kinds/format_latch.c). */
 #include "hasplock/latch.h"
 
 #include "api/async_acquire.h"
+#include "api/send.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "hasplock/async.h"
@@ -55,12 +56,19 @@ static enum hlk_status check_number(const hlk_latch *latch, const char *operatio
     return status;
 }
 
+static enum hlk_status ask_latch(const hlk_latch *latch, const char *operation, const struct hlk_command_type *type,
+                                 int64_t count, bool changes, int64_t *answer)
+{
+    const struct hlk_command cmd = { .type = type, .count = count };
+    return hlk_lock_ask_number(latch->lock, operation, &cmd, changes, answer);
+}
+
 enum hlk_status hlk_latch_try_set(hlk_latch *latch, int64_t count)
 {
     int64_t set = 0;
     enum hlk_status status = check_number(latch, "set latch", count);
     if (status == HLK_OK)
-        status = hlk_lock_ask_number(latch->lock, "set latch", &hlk_latch_set, count, true, &set);
+        status = ask_latch(latch, "set latch", &hlk_latch_set, count, true, &set);
     if (status == HLK_OK && !set)
         return hlk_lock_fail(latch->lock, "set latch", HLK_BUSY, "it has a count that is not 0; nothing was changed");
     return status;
@@ -73,7 +81,7 @@ enum hlk_status hlk_latch_count(hlk_latch *latch, int64_t *count)
     if (status == HLK_OK && !count)
         return hlk_lock_fail(latch->lock, "count latch", HLK_E_INVALID, "no room for the count");
     if (status == HLK_OK)
-        status = hlk_lock_ask_number(latch->lock, "count latch", &hlk_format_latch.query, 0, false, &now);
+        status = ask_latch(latch, "count latch", &hlk_format_latch.query, 0, false, &now);
     if (status == HLK_OK)
         *count = now;
     return status;
@@ -84,7 +92,7 @@ enum hlk_status hlk_latch_count_down(hlk_latch *latch, int64_t n, int64_t *left)
     int64_t now = 0;
     enum hlk_status status = check_number(latch, "count down", n);
     if (status == HLK_OK)
-        status = hlk_lock_ask_number(latch->lock, "count down", &hlk_latch_down, n, true, &now);
+        status = ask_latch(latch, "count down", &hlk_latch_down, n, true, &now);
     if (status == HLK_OK && left)
         *left = now;
     return status;
@@ -95,7 +103,7 @@ enum hlk_status hlk_latch_delete(hlk_latch *latch)
     int64_t deleted = 0;
     enum hlk_status status = latch_check(latch, "delete latch");
     if (status == HLK_OK)
-        status = hlk_lock_ask_number(latch->lock, "delete latch", &hlk_format_latch.break_it, 0, true, &deleted);
+        status = ask_latch(latch, "delete latch", &hlk_format_latch.break_it, 0, true, &deleted);
     if (status == HLK_OK && !deleted)
         return hlk_lock_fail(latch->lock, "delete latch", HLK_NOT_HOLDER, "it has no count; nothing was changed");
     return status;

@@ -5,6 +5,10 @@
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "base/opts.h"
+#include "lease/local_queue.h"
+#include "net/pipeline_up.h"
+#include "net/pipeline_wait.h"
+#include "net/subscriber_read.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
-/* A multilock's handle on one of its members: the member's kind, entry, holder and defaults. Its losses are reported by
- * the callback and the descriptor of the multilock's handle. */
-#include "api/handle.h"
+#include "api/member_handle.h"
 
 #include "base/mem.h"
+#include "lease/entry_table.h"
 
 #include <string.h>
 

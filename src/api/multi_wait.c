@@ -1,6 +1,7 @@
 #include "api/multi_wait.h"
 
 #include "base/clock.h"
+#include "net/pipeline_link.h"
 
 #include <sched.h>
 

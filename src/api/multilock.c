@@ -1,6 +1,10 @@
 /* A lock made of several locks: calls of lock.h for each of them. */
 #include "api/multilock.h"
 
+#include "api/member_handle.h"
+#include "api/multilock_acquire.h"
+#include "api/multilock_async.h"
+#include "api/multilock_release.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/min.h"

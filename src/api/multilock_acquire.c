@@ -1,4 +1,5 @@
-/* Acquires all members of a multilock, or none, blocking: a thread that does what the plan says. */
+#include "api/multilock_acquire.h"
+
 #include "api/multilock_plan.h"
 #include "api/try_all.h"
 

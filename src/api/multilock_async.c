@@ -1,5 +1,5 @@
-/* Acquire and release of a multilock without a blocked thread. Each part of them is calls of the members; the last of
- * these that completes begins the next part. All members are of one client: completions run one after the other. */
+#include "api/multilock_async.h"
+
 #include "api/async_acquire.h"
 #include "api/multilock_plan.h"
 #include "api/outcome.h"

@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "hasplock/async.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
 
 /* How long a caller that holds members waits for another one, whose holder may wait for these. The random part
  * separates it from others that do so by their clocks. */

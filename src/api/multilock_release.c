@@ -1,12 +1,13 @@
-/* Releases all members of a multilock, at once. */
+#include "api/multilock_release.h"
+
 #include "api/multi_wait.h"
-#include "api/multilock.h"
 #include "api/outcome.h"
 #include "api/release.h"
 
 #include "base/clock.h"
 #include "base/nocancel.h"
-#include "node/cluster.h"
+#include "net/pipeline_link.h"
+#include "node/topology.h"
 
 #include <stdio.h>
 #include <string.h>

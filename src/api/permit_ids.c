@@ -1,9 +1,12 @@
-/* Permits that are named by id: taken for a lease that is not renewed, and given back by any process that knows the id.
- * */
+/* Permits that are named by id: taken for a lease that is not renewed, given back by any process that knows the id. */
 #include <hasplock/permits.h>
 
 #include "api/lock.h"
 #include "api/permits.h"
+#include "api/send.h"
+#include "lease/entry_lose.h"
+#include "lease/holding.h"
+#include "net/pipeline_link.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -139,7 +142,12 @@ static enum hlk_status send_about(hlk_permits *permits, const char *operation, c
 {
     hlk_lock *lock = permits->by_call;
     struct hlk_command cmd = {
-        .type = type, .id = id->bytes, .id_len = id->len, .lease_ms = lease_ms, .count = 1, .drops = lock->defaults->drops_number
+        .type = type,
+        .id = id->bytes,
+        .id_len = id->len,
+        .lease_ms = lease_ms,
+        .count = 1,
+        .drops = lock->defaults->drops_number,
     };
     int64_t done = 0;
     enum hlk_status status =

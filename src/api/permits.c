@@ -2,6 +2,7 @@
  * src/kinds/format_permit.c. */
 #include "api/permits.h"
 
+#include "api/send.h"
 #include "base/mem.h"
 #include "base/opts.h"
 
@@ -63,50 +64,22 @@ static enum hlk_status check_range(const hlk_permits *permits, const char *opera
     return status;
 }
 
-struct permits_answer {
-    int64_t done;
-    struct hlk_permits_state state;
-    bool understood;
-};
-
-static void read_permits(const struct hlk_command *cmd, void *ctx)
-{
-    struct permits_answer *answer = ctx;
-    const redisReply *reply = cmd->call.reply;
-    int64_t numbers[3] = { 0 };
-    bool counts = cmd->change == HLK_PERMITS_GET;
-    answer->understood =
-        counts ? reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 : reply->type == REDIS_REPLY_INTEGER;
-    answer->done = reply->integer;
-    for (size_t i = 0; answer->understood && counts && i < 3; i++) {
-        answer->understood = reply->element[i]->type == REDIS_REPLY_INTEGER;
-        numbers[i] = reply->element[i]->integer;
-    }
-    answer->state.free = numbers[0];
-    answer->state.held = numbers[1];
-    answer->state.waiting = numbers[2];
-}
-
 /* `once`: if it runs twice it is not the same, so an attempt in doubt is not repeated. */
-static enum hlk_status ask(hlk_permits *permits, const char *operation, enum hlk_permits_change change, int64_t number,
-                           bool once, struct permits_answer *answer)
+static enum hlk_status change_number(hlk_permits *permits, const char *operation, enum hlk_permits_change change,
+                                     int64_t number, bool once, int64_t *done)
 {
-    struct hlk_command cmd = { .type = &hlk_permits_command, .change = change, .count = number };
-    const struct hlk_send_limits limits = { .once = once };
-    enum hlk_status status = hlk_lock_send(permits->permit, operation, &cmd, &limits, read_permits, answer);
-    if (status == HLK_OK && !answer->understood)
-        return hlk_lock_fail(permits->permit, operation, HLK_E_SERVER, "unexpected reply of the server");
-    return status;
+    const struct hlk_command cmd = { .type = &hlk_permits_command, .change = change, .count = number };
+    return hlk_lock_ask_number(permits->permit, operation, &cmd, once, done);
 }
 
 enum hlk_status hlk_permits_try_set(hlk_permits *permits, int64_t number)
 {
     static const char operation[] = "set permits of";
-    struct permits_answer answer = { 0 };
+    int64_t done = 0;
     enum hlk_status status = check_range(permits, operation, number, 0);
     if (status == HLK_OK)
-        status = ask(permits, operation, HLK_PERMITS_TRY_SET, number, true, &answer);
-    if (status == HLK_OK && !answer.done)
+        status = change_number(permits, operation, HLK_PERMITS_TRY_SET, number, true, &done);
+    if (status == HLK_OK && !done)
         return hlk_lock_fail(permits->permit, operation, HLK_BUSY, "their number was set already; nothing was changed");
     return status;
 }
@@ -114,48 +87,72 @@ enum hlk_status hlk_permits_try_set(hlk_permits *permits, int64_t number)
 enum hlk_status hlk_permits_set(hlk_permits *permits, int64_t number)
 {
     static const char operation[] = "set permits of";
-    struct permits_answer answer = { 0 };
+    int64_t done = 0;
     enum hlk_status status = check_range(permits, operation, number, 0);
-    return status == HLK_OK ? ask(permits, operation, HLK_PERMITS_SET, number, false, &answer) : status;
+    return status == HLK_OK ? change_number(permits, operation, HLK_PERMITS_SET, number, false, &done) : status;
 }
 
 enum hlk_status hlk_permits_add(hlk_permits *permits, int64_t number)
 {
     static const char operation[] = "add permits to";
-    struct permits_answer answer = { 0 };
+    int64_t done = 0;
     enum hlk_status status = check_range(permits, operation, number, -(int64_t)HLK_PERMITS_MAX);
     if (status == HLK_OK && number == 0)
         return hlk_lock_fail(permits->permit, operation, HLK_E_INVALID, "0 permits; nothing was sent");
-    return status == HLK_OK ? ask(permits, operation, HLK_PERMITS_ADD, number, true, &answer) : status;
+    return status == HLK_OK ? change_number(permits, operation, HLK_PERMITS_ADD, number, true, &done) : status;
 }
 
 enum hlk_status hlk_permits_delete(hlk_permits *permits)
 {
     static const char operation[] = "delete permits of";
-    struct permits_answer answer = { 0 };
+    int64_t done = 0;
     enum hlk_status status = hlk_permits_check(permits, operation);
     if (status == HLK_OK)
-        status = ask(permits, operation, HLK_PERMITS_DELETE, 0, true, &answer);
-    if (status == HLK_OK && answer.done < 0)
+        status = change_number(permits, operation, HLK_PERMITS_DELETE, 0, true, &done);
+    if (status == HLK_OK && done < 0)
         return hlk_lock_fail(permits->permit, operation, HLK_BUSY, "permits are held (%lld); nothing was changed",
-                             (long long)-answer.done);
-    if (status == HLK_OK && answer.done == 0)
+                             (long long)-done);
+    if (status == HLK_OK && done == 0)
         return hlk_lock_fail(permits->permit, operation, HLK_NOT_HOLDER, "there is no number of permits");
     return status;
+}
+
+struct counts {
+    struct hlk_permits_state state;
+    bool understood;
+};
+
+/* {free, held, waiting} */
+static void read_counts(const struct hlk_command *cmd, void *ctx)
+{
+    struct counts *counts = ctx;
+    const redisReply *reply = cmd->call.reply;
+    int64_t numbers[3] = { 0 };
+    counts->understood = reply->type == REDIS_REPLY_ARRAY && reply->elements == 3;
+    for (size_t i = 0; counts->understood && i < 3; i++) {
+        counts->understood = reply->element[i]->type == REDIS_REPLY_INTEGER;
+        numbers[i] = reply->element[i]->integer;
+    }
+    counts->state.free = numbers[0];
+    counts->state.held = numbers[1];
+    counts->state.waiting = numbers[2];
 }
 
 enum hlk_status hlk_permits_query(hlk_permits *permits, struct hlk_permits_state *out)
 {
     static const char operation[] = "count permits of";
-    struct permits_answer answer = { 0 };
+    const struct hlk_command cmd = { .type = &hlk_permits_command, .change = HLK_PERMITS_GET };
+    struct counts counts = { .understood = false };
     enum hlk_status status = hlk_permits_check(permits, operation);
     if (status == HLK_OK && (!out || out->size < sizeof out->size))
         return hlk_lock_fail(permits->permit, operation, HLK_E_INVALID, "set out->size before the call");
     if (status == HLK_OK)
-        status = ask(permits, operation, HLK_PERMITS_GET, 0, false, &answer);
+        status = hlk_lock_send(permits->permit, operation, &cmd, NULL, read_counts, &counts);
+    if (status == HLK_OK && !counts.understood)
+        return hlk_lock_fail(permits->permit, operation, HLK_E_SERVER, "unexpected reply of the server");
     if (status != HLK_OK)
         return status;
-    answer.state.size = out->size;
-    memcpy(out, &answer.state, out->size < sizeof answer.state ? out->size : sizeof answer.state);
+    counts.state.size = out->size;
+    memcpy(out, &counts.state, out->size < sizeof counts.state ? out->size : sizeof counts.state);
     return HLK_OK;
 }

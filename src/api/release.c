@@ -1,10 +1,16 @@
 /* Release, blocking: what is decided locally, what is sent, what is kept when no reply comes. */
 #include "api/release.h"
 
+#include "api/send.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "lease/ended_hold.h"
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
 #include "lease/hold_end.h"
+#include "lease/holding.h"
+#include "script/release_list.h"
 
 struct hlk_releasing { /* shared by the pending release and its waiter */
     struct hlk_entry *e;
@@ -173,8 +179,7 @@ static enum hlk_status release_again(hlk_lock *lock, struct hlk_entry *e, struct
     hlk_client *client = lock->client;
     struct hlk_error why;
     uint64_t h; /* 0: settled */
-    enum hlk_status status =
-        hlk_entry_wait_unsure(e, holder.id, self, hlk_clock_ms() + client->reply_timeout_ms, &h);
+    enum hlk_status status = hlk_entry_wait_unsure(e, holder.id, self, hlk_clock_ms() + client->reply_timeout_ms, &h);
     if (status == HLK_OK)
         return status;
     if (status == HLK_NOT_HOLDER)

@@ -16,4 +16,10 @@ bool hlk_release_is_settled(const struct hlk_releasing *release);
 /* If it is not settled by now: HLK_E_UNSURE, or the server's refusal, and it goes on in the background. */
 enum hlk_status hlk_release_end(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing *release);
 
+/* Turns the outcome of a release into the status for the releaser, with the reason in *error. Counts it, and reports a
+ * loss that it has revealed. */
+enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *pending, struct hlk_entry *e,
+                                  const struct hlk_handle *handle, enum hlk_release_outcome outcome,
+                                  struct hlk_error *error);
+
 #endif

@@ -1,13 +1,13 @@
-/* The semaphore: acquires by the operation of all locks, releases by that of all ends, and short commands. */
-#include "api/semaphore_call.h"
+/* The semaphore's handle, its notes in Redis that are needed no more, and its short commands. */
+#include "api/semaphore.h"
 
-#include "api/lock.h"
+#include "api/send.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/nocancel.h"
-#include "node/cluster.h"
+#include "lease/entry_table.h"
+#include "lease/pass_permits.h"
+#include "node/topology.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #define LINE_HOLDER 0 /* no holder has this number */
@@ -42,6 +42,53 @@ void hlk_semaphore_unref(hlk_semaphore *semaphore)
     if (lock)
         hlk_handle_release(&lock->handle);
 }
+
+/* --- notes --- */
+
+void hlk_semaphore_send_drop_notes(struct hlk_command *cmd, const hlk_lock *lock, const char *drop_notes,
+                                   void (*done)(struct hlk_call *call))
+{
+    struct hlk_error error;
+    *cmd = (struct hlk_command){ .type = &hlk_semaphore_command,
+                                 .change = HLK_SEMAPHORE_DROP_NOTES,
+                                 .client_id = lock->client->id,
+                                 .name = hlk_lock_text(lock),
+                                 .name_len = hlk_lock_text_len(lock),
+                                 .drop_notes = drop_notes };
+    hlk_node_direct(hlk_lock_node(lock), cmd);
+    cmd->call.done = done;
+    cmd->call.lazy = true;
+    if (hlk_command_send(cmd, &error) != HLK_COMMAND_IN_FLIGHT)
+        done(&cmd->call);
+}
+
+struct notes_drop { /* nobody waits for it */
+    struct hlk_command cmd;
+    hlk_semaphore *semaphore;
+    char drop_notes[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];
+};
+
+static void on_notes_dropped(struct hlk_call *call)
+{
+    struct notes_drop *drop = HLK_CONTAINER(call, struct notes_drop, cmd.call);
+    hlk_command_drop_reply(&drop->cmd);
+    hlk_semaphore_unref(drop->semaphore);
+    hlk_mem_free(drop);
+}
+
+void hlk_semaphore_drop_notes(hlk_semaphore *semaphore)
+{
+    struct notes_drop *drop = hlk_mem_zalloc(sizeof *drop);
+    if (!drop || hlk_notes_take(semaphore->notes, drop->drop_notes, HLK_NOTES_KEPT) == 0) {
+        hlk_mem_free(drop);
+        return;
+    }
+    drop->semaphore = semaphore;
+    hlk_semaphore_ref(semaphore);
+    hlk_semaphore_send_drop_notes(&drop->cmd, semaphore->lock, drop->drop_notes, on_notes_dropped);
+}
+
+/* --- making --- */
 
 /* NULL: no memory. */
 static hlk_semaphore *make_semaphore(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
@@ -96,177 +143,16 @@ const char *hlk_semaphore_name(const hlk_semaphore *semaphore)
     return semaphore ? hlk_lock_name(semaphore->lock) : NULL;
 }
 
-/* --- acquire --- */
-
-enum hlk_status hlk_semaphore_check_acquire(const hlk_semaphore *semaphore, int64_t permits,
-                                            const struct hlk_acquire_opts *given, struct hlk_acquire_opts *opts)
-{
-    enum hlk_status status = hlk_semaphore_check(semaphore, "acquire", permits, 1);
-    if (status == HLK_OK)
-        status = hlk_acquire_read_opts(semaphore->lock, "acquire", given, opts);
-    if (status == HLK_OK && opts->lease_ms != 0)
-        return hlk_lock_fail(semaphore->lock, "acquire", HLK_E_INVALID,
-                             "lease_ms is not 0: permits of a semaphore have no lease");
-    return status;
-}
-
-static void end_semaphore_terms(void *terms)
-{
-    hlk_acquire_terms_end(terms);
-}
-
-enum hlk_status hlk_semaphore_acquire_with(hlk_semaphore *semaphore, int64_t permits,
-                                           const struct hlk_acquire_opts *given)
-{
-    struct hlk_acquire_opts opts;
-    enum hlk_status status = hlk_semaphore_check_acquire(semaphore, permits, given, &opts);
-    if (status != HLK_OK)
-        return status;
-    struct hlk_thread *self = hlk_thread_get();
-    struct hlk_acquire_terms terms;
-    if (!self)
-        return hlk_lock_fail(semaphore->lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
-    if (!hlk_semaphore_terms(semaphore, permits, opts.wait_ms == 0, &terms))
-        return HLK_E_NOMEM;
-    pthread_cleanup_push(end_semaphore_terms, &terms);
-    status = hlk_acquire_on(&terms, &opts, self);
-    pthread_cleanup_pop(1);
-    return status;
-}
-
-enum hlk_status hlk_semaphore_acquire(hlk_semaphore *semaphore, int64_t permits, int64_t wait_ms)
-{
-    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.wait_ms = wait_ms;
-    return hlk_semaphore_acquire_with(semaphore, permits, &opts);
-}
-
-/* --- release --- */
-
-struct give_back { /* of the waiter and of the pending release */
-    struct hlk_release pending;
-    hlk_semaphore *semaphore; /* referenced */
-    atomic_int refs;
-    atomic_bool one_has_left; /* the waiter, or the pending release: the next two are set */
-    enum hlk_status status;
-    struct hlk_error error;
-    char drop_notes[HLK_NOTES_TEXT(HLK_NOTES_SENT)];
-};
-
-static void unref_give_back(struct give_back *back)
-{
-    if (atomic_fetch_sub(&back->refs, 1) != 1)
-        return;
-    hlk_semaphore_unref(back->semaphore);
-    hlk_mem_free(back);
-}
-
-/* If its caller has left before, the outcome is logged. */
-static void on_permits_given_back(struct hlk_release *pending, enum hlk_release_outcome outcome,
-                                  const struct hlk_error *error)
-{
-    struct give_back *back = HLK_CONTAINER(pending, struct give_back, pending);
-    back->status = hlk_semaphore_released(back->semaphore, pending, outcome, error);
-    if (back->status != HLK_OK)
-        (void)hlk_error_set(&back->error, back->status, "%s", hlk_last_error());
-    if (atomic_exchange(&back->one_has_left, true) && back->status != HLK_OK)
-        hlk_log(&hlk_lock_node(back->semaphore->lock)->endpoint.log, HLK_LOG_WARN, "%s", back->error.text);
-    unref_give_back(back);
-}
-
-static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permits, int change)
-{
-    struct give_back *back = hlk_mem_zalloc(sizeof *back);
-    if (!back)
-        return NULL;
-    atomic_init(&back->refs, 2);
-    back->semaphore = semaphore;
-    hlk_semaphore_ref(semaphore);
-    (void)hlk_notes_take(semaphore->notes, back->drop_notes, HLK_NOTES_SENT);
-    hlk_semaphore_fill_release(&back->pending, semaphore->lock, permits, change, back->drop_notes);
-    back->pending.settled = on_permits_given_back;
-    return back;
-}
-
-static enum hlk_status given_back(const struct give_back *back)
-{
-    return back->status == HLK_OK ? HLK_OK : hlk_last_set(back->status, "%s", back->error.text);
-}
-
-static enum hlk_status not_given_back_yet(struct give_back *back, const struct hlk_error *why)
-{
-    static const char goes_on[] = "it is repeated in the background, and happens once";
-    hlk_lock *lock = back->semaphore->lock;
-    if (atomic_exchange(&back->one_has_left, true)) /* settled this moment */
-        return given_back(back);
-    HLK_COUNT(&lock->client->table, release_unsure);
-    if (why->status == HLK_E_UNSURE || why->status == HLK_E_CONNECT)
-        return hlk_lock_fail(lock, "release", why->status, "%s in %lld ms; %s",
-                             why->status == HLK_E_UNSURE ? "sent, not answered" : "no connection",
-                             (long long)lock->client->reply_timeout_ms, goes_on);
-    return hlk_lock_fail(lock, "release", HLK_E_UNSURE, "refused: %s; %s", why->text, goes_on);
-}
-
-/* Not if replicas have to confirm what is taken. */
-bool hlk_semaphore_passes(const hlk_semaphore *semaphore, int64_t permits)
-{
-    hlk_client *client = semaphore->lock->client;
-    if (client->wait_replicas || !hlk_entry_pass_permits(semaphore->line, permits))
-        return false;
-    HLK_COUNT(&client->table, released);
-    return true;
-}
-
-static enum hlk_status release_permits(hlk_semaphore *semaphore, int64_t permits, int change)
-{
-    enum hlk_status status = hlk_semaphore_check(semaphore, "release", permits, 1);
-    if (status != HLK_OK)
-        return status;
-    hlk_lock *lock = semaphore->lock;
-    if (change == HLK_SEMAPHORE_RELEASE_IF)
-        hlk_entry_note_given_back(semaphore->line, permits);
-    else if (hlk_semaphore_passes(semaphore, permits))
-        return HLK_OK;
-    struct hlk_thread *self = hlk_thread_get();
-    struct give_back *back = self ? make_give_back(semaphore, permits, change) : NULL;
-    if (!back)
-        return hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent");
-    struct hlk_error why;
-    int old = hlk_nocancel_begin();
-    hlk_release_start(&hlk_lock_node(lock)->releases, &back->pending, self, false);
-    why.status = hlk_release_wait(&back->pending, self, hlk_clock_ms() + lock->client->reply_timeout_ms, &why);
-    status = why.status == HLK_OK ? given_back(back) : not_given_back_yet(back, &why);
-    unref_give_back(back);
-    hlk_nocancel_end(old);
-    return status;
-}
-
-enum hlk_status hlk_semaphore_release(hlk_semaphore *semaphore, int64_t permits)
-{
-    return release_permits(semaphore, permits, HLK_SEMAPHORE_RELEASE);
-}
-
-enum hlk_status hlk_semaphore_release_if_exists(hlk_semaphore *semaphore, int64_t permits)
-{
-    return release_permits(semaphore, permits, HLK_SEMAPHORE_RELEASE_IF);
-}
-
 /* --- short commands --- */
 
-static void read_permit_count(const struct hlk_command *cmd, void *number)
-{
-    const redisReply *reply = cmd->call.reply;
-    *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
-}
-
 /* A write is sent once: what happened twice could not be told. */
-static enum hlk_status change(hlk_semaphore *semaphore, const char *operation, const struct hlk_command *given,
-                              int64_t *number)
+static enum hlk_status change(hlk_semaphore *semaphore, const char *operation, enum hlk_semaphore_change change,
+                              int64_t permits, int64_t ttl_ms, int64_t *number)
 {
-    struct hlk_command cmd = *given;
-    struct hlk_send_limits limits = { .once = cmd.change != HLK_SEMAPHORE_GET };
-    cmd.type = &hlk_semaphore_command;
-    return hlk_lock_send(semaphore->lock, operation, &cmd, &limits, read_permit_count, number);
+    const struct hlk_command cmd = {
+        .type = &hlk_semaphore_command, .change = change, .count = permits, .lease_ms = ttl_ms
+    };
+    return hlk_lock_ask_number(semaphore->lock, operation, &cmd, change != HLK_SEMAPHORE_GET, number);
 }
 
 enum hlk_status hlk_semaphore_try_set(hlk_semaphore *semaphore, int64_t permits, int64_t ttl_ms)
@@ -278,9 +164,7 @@ enum hlk_status hlk_semaphore_try_set(hlk_semaphore *semaphore, int64_t permits,
         return status;
     if (ttl_ms < 0)
         return hlk_lock_fail(semaphore->lock, operation, HLK_E_INVALID, "ttl_ms is negative");
-    status =
-        change(semaphore, operation,
-               &(struct hlk_command){ .change = HLK_SEMAPHORE_TRY_SET, .count = permits, .lease_ms = ttl_ms }, &made);
+    status = change(semaphore, operation, HLK_SEMAPHORE_TRY_SET, permits, ttl_ms, &made);
     return status == HLK_OK && !made
                ? hlk_lock_fail(semaphore->lock, operation, HLK_BUSY, "it exists already; nothing was changed")
                : status;
@@ -293,9 +177,7 @@ enum hlk_status hlk_semaphore_add(hlk_semaphore *semaphore, int64_t permits)
     enum hlk_status status = hlk_semaphore_check(semaphore, operation, permits, -(int64_t)HLK_PERMITS_MAX);
     if (status == HLK_OK && permits == 0)
         return hlk_lock_fail(semaphore->lock, operation, HLK_E_INVALID, "0 permits; nothing was sent");
-    return status == HLK_OK ? change(semaphore, operation,
-                                     &(struct hlk_command){ .change = HLK_SEMAPHORE_ADD, .count = permits }, &sum)
-                            : status;
+    return status == HLK_OK ? change(semaphore, operation, HLK_SEMAPHORE_ADD, permits, 0, &sum) : status;
 }
 
 enum hlk_status hlk_semaphore_drain(hlk_semaphore *semaphore, int64_t *drained)
@@ -303,7 +185,7 @@ enum hlk_status hlk_semaphore_drain(hlk_semaphore *semaphore, int64_t *drained)
     int64_t number = 0;
     enum hlk_status status = hlk_semaphore_check(semaphore, "drain", 0, 0);
     if (status == HLK_OK)
-        status = change(semaphore, "drain", &(struct hlk_command){ .change = HLK_SEMAPHORE_DRAIN }, &number);
+        status = change(semaphore, "drain", HLK_SEMAPHORE_DRAIN, 0, 0, &number);
     if (drained)
         *drained = number;
     return status;
@@ -315,7 +197,7 @@ enum hlk_status hlk_semaphore_delete(hlk_semaphore *semaphore)
     int64_t deleted = 0;
     enum hlk_status status = hlk_semaphore_check(semaphore, operation, 0, 0);
     if (status == HLK_OK)
-        status = change(semaphore, operation, &(struct hlk_command){ .change = HLK_SEMAPHORE_DELETE }, &deleted);
+        status = change(semaphore, operation, HLK_SEMAPHORE_DELETE, 0, 0, &deleted);
     return status == HLK_OK && !deleted ? hlk_lock_fail(semaphore->lock, operation, HLK_NOT_HOLDER, "it does not exist")
                                         : status;
 }
@@ -325,8 +207,7 @@ enum hlk_status hlk_semaphore_available(hlk_semaphore *semaphore, int64_t *permi
     int64_t number = 0;
     enum hlk_status status = hlk_semaphore_check(semaphore, "available permits of", 0, 0);
     if (status == HLK_OK)
-        status =
-            change(semaphore, "available permits of", &(struct hlk_command){ .change = HLK_SEMAPHORE_GET }, &number);
+        status = change(semaphore, "available permits of", HLK_SEMAPHORE_GET, 0, 0, &number);
     if (permits)
         *permits = number;
     return status;

@@ -20,15 +20,13 @@ void hlk_semaphore_unref(hlk_semaphore *semaphore);
 enum hlk_status hlk_semaphore_check(const hlk_semaphore *semaphore, const char *operation, int64_t permits,
                                     int64_t min);
 
-/* --- acquire --- */
+/* --- its notes --- */
 
-/* Also reads the options. */
-enum hlk_status hlk_semaphore_check_acquire(const hlk_semaphore *semaphore, int64_t permits,
-                                            const struct hlk_acquire_opts *given, struct hlk_acquire_opts *opts);
-
-/* --- release --- */
-
-/* True: another call of this process has them now. */
-bool hlk_semaphore_passes(const hlk_semaphore *semaphore, int64_t permits);
+/* Sends a command that only drops the semaphore's notes. Nobody waits for it. */
+void hlk_semaphore_drop_notes(hlk_semaphore *semaphore);
+/* The same for these: drop_notes is cmd->drop_notes, and lives until `done`. That runs once, perhaps before this
+ * returns. */
+void hlk_semaphore_send_drop_notes(struct hlk_command *cmd, const hlk_lock *lock, const char *drop_notes,
+                                   void (*done)(struct hlk_call *call));
 
 #endif

@@ -2,55 +2,26 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "node/cluster.h"
-
-/* --- notes --- */
-
-/* drop_notes: cmd->drop_notes, which lives until `done`. That runs once, perhaps before this returns. */
-static void send_drop_notes(struct hlk_command *cmd, const hlk_lock *lock, const char *drop_notes,
-                            void (*done)(struct hlk_call *call))
-{
-    struct hlk_error error;
-    *cmd = (struct hlk_command){ .type = &hlk_semaphore_command,
-                                 .change = HLK_SEMAPHORE_DROP_NOTES,
-                                 .client_id = lock->client->id,
-                                 .name = hlk_lock_text(lock),
-                                 .name_len = hlk_lock_text_len(lock),
-                                 .drop_notes = drop_notes };
-    hlk_node_direct(hlk_lock_node(lock), cmd);
-    cmd->call.done = done;
-    cmd->call.lazy = true;
-    if (hlk_command_send(cmd, &error) != HLK_COMMAND_IN_FLIGHT)
-        done(&cmd->call);
-}
-
-struct notes_drop { /* nobody waits for it */
-    struct hlk_command cmd;
-    hlk_semaphore *semaphore;
-    char drop_notes[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];
-};
-
-static void on_notes_dropped(struct hlk_call *call)
-{
-    struct notes_drop *drop = HLK_CONTAINER(call, struct notes_drop, cmd.call);
-    hlk_command_drop_reply(&drop->cmd);
-    hlk_semaphore_unref(drop->semaphore);
-    hlk_mem_free(drop);
-}
-
-void hlk_semaphore_drop_notes(hlk_semaphore *semaphore)
-{
-    struct notes_drop *drop = hlk_mem_zalloc(sizeof *drop);
-    if (!drop || hlk_notes_take(semaphore->notes, drop->drop_notes, HLK_NOTES_KEPT) == 0) {
-        hlk_mem_free(drop);
-        return;
-    }
-    drop->semaphore = semaphore;
-    hlk_semaphore_ref(semaphore);
-    send_drop_notes(&drop->cmd, semaphore->lock, drop->drop_notes, on_notes_dropped);
-}
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
+#include "lease/pass_permits.h"
+#include "node/topology.h"
 
 /* --- an acquire --- */
+
+enum hlk_status hlk_semaphore_check_acquire(const hlk_semaphore *semaphore, int64_t permits,
+                                            const struct hlk_acquire_opts *given, struct hlk_acquire_opts *opts)
+{
+    enum hlk_status status = hlk_semaphore_check(semaphore, "acquire", permits, 1);
+    if (status == HLK_OK)
+        status = hlk_acquire_read_opts(semaphore->lock, "acquire", given, opts);
+    if (status == HLK_OK && opts->lease_ms != 0)
+        return hlk_lock_fail(semaphore->lock, "acquire", HLK_E_INVALID,
+                             "lease_ms is not 0: permits of a semaphore have no lease");
+    return status;
+}
 
 static void semaphore_begin(struct hlk_acquire_op *op)
 {
@@ -119,6 +90,16 @@ static enum hlk_status semaphore_keep(struct hlk_acquire_op *op)
 
 /* --- a release --- */
 
+/* Not if replicas have to confirm what is taken. */
+bool hlk_semaphore_passes(const hlk_semaphore *semaphore, int64_t permits)
+{
+    hlk_client *client = semaphore->lock->client;
+    if (client->wait_replicas || !hlk_entry_pass_permits(semaphore->line, permits))
+        return false;
+    HLK_COUNT(&client->table, released);
+    return true;
+}
+
 void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *lock, int64_t permits, int change,
                                 const char *drop_notes)
 {
@@ -185,7 +166,7 @@ static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome 
         return;
     }
     call->text[hlk_text_number(call->text, (int64_t)pending->cmd.hold)] = '\0';
-    send_drop_notes(&pending->cmd, lock, call->text, end_give_back);
+    hlk_semaphore_send_drop_notes(&pending->cmd, lock, call->text, end_give_back);
 }
 
 /* The call, and with it the semaphore, is there until the operation's last user is gone. */
@@ -231,11 +212,9 @@ bool hlk_semaphore_terms(hlk_semaphore *semaphore, int64_t permits, bool once, s
         (void)hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
         return false;
     }
-    *out = (struct hlk_acquire_terms){ .lock = lock,
-                                       .holder = hlk_lock_call_holder(lock),
-                                       .permits = permits,
-                                       .hooks = &semaphore_hooks,
-                                       .with = call };
+    *out = (struct hlk_acquire_terms){
+        .lock = lock, .holder = hlk_lock_call_holder(lock), .permits = permits, .hooks = &semaphore_hooks, .with = call
+    };
     bool tries = once || hlk_entry_may_try_permits(semaphore->line);
     out->entry = tries ? hlk_lock_entry(lock, "acquire", out->holder.id) : semaphore->line;
     if (!out->entry) {

@@ -1,11 +1,15 @@
-/* Short commands about a lock, one script each: extend, break, the count of nested holds. */
-#include "api/handle.h"
+#include "api/send.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
 #include "lease/raise.h"
-#include "node/cluster.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_wait.h"
+#include "node/topology.h"
 #include "script/engine.h"
 
 #include <stdio.h>
@@ -124,24 +128,32 @@ enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struc
     return HLK_E_NOMEM;
 }
 
-static void read_number(const struct hlk_command *cmd, void *number)
+struct number {
+    int64_t value;
+    bool understood;
+};
+
+static void read_number(const struct hlk_command *cmd, void *ctx)
 {
+    struct number *number = ctx;
     const redisReply *reply = cmd->call.reply;
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
         reply = reply->element[0];
-    *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER  ? reply->integer
-                         : reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10)
-                                                             : -1;
+    bool is_text = reply->type == REDIS_REPLY_STRING;
+    number->understood = is_text || reply->type == REDIS_REPLY_INTEGER;
+    number->value = is_text ? strtoll(reply->str, NULL, 10) : reply->integer;
 }
 
-enum hlk_status hlk_lock_ask_number(hlk_lock *lock, const char *operation, const struct hlk_command_type *type,
-                                    int64_t count, bool changes, int64_t *answer)
+enum hlk_status hlk_lock_ask_number(hlk_lock *lock, const char *operation, const struct hlk_command *command,
+                                    bool changes, int64_t *answer)
 {
-    struct hlk_command cmd = { .type = type, .count = count };
+    struct number number = { 0, false };
     const struct hlk_send_limits limits = { .once = changes };
-    enum hlk_status status = hlk_lock_send(lock, operation, &cmd, &limits, read_number, answer);
-    if (status == HLK_OK && *answer < 0)
+    enum hlk_status status = hlk_lock_send(lock, operation, command, &limits, read_number, &number);
+    if (status == HLK_OK && !number.understood)
         return hlk_lock_fail(lock, operation, HLK_E_SERVER, "unexpected reply of the server");
+    if (status == HLK_OK)
+        *answer = number.value;
     return status;
 }
 

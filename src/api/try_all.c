@@ -1,6 +1,7 @@
 #include "api/try_all.h"
 
 #include "api/outcome.h"
+#include "net/pipeline_link.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #include "base/nocancel.h"
 #include "base/opts.h"
 #include "client.h"
+#include "client_opts.h"
 #include "diagnose/exam.h"
 #include "diagnose/measure.h"
 #include "diagnose/rights.h"

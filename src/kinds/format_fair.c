@@ -1,6 +1,7 @@
 /* The fair lock: the same hash, and Redisson's queue (RFairLock), where each waiting thread and owner has a position.
  * lua/fair_*.lua */
 #include "kinds/kind.h"
+#include "script/shared_commands.h"
 
 /* The first n keys: lock, queue, scores, notes, and the queue of a plain lock of that name. */
 static char *fair_put_keys(char *at, const struct hlk_command *cmd, size_t args, size_t n)

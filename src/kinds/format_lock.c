@@ -3,6 +3,7 @@
 #include "kinds/kind.h"
 
 #include "script/batch.h"
+#include "script/shared_commands.h"
 
 /* Lock, queue, and the counter of tokens if it is needed. */
 static char *put_keys(char *at, const struct hlk_command *cmd, bool token)

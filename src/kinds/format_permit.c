@@ -2,6 +2,8 @@
  * end of each lease. Each holder has one permit, whose id is its hold. Waiters stand in a queue as of a plain lock,
  * which Redisson does not know. lua/permit_*.lua */
 #include "kinds/kind.h"
+#include "script/command.h"
+#include "script/shared_commands.h"
 
 /* Permits, queue, leases. */
 static char *permit_head(char *at, const struct hlk_command *cmd, size_t args)

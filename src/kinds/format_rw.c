@@ -1,6 +1,8 @@
 /* A read/write lock: Redisson's RReadWriteLock. Both halves are one hash; each is a format of its own, in which each
  * holder has a hold id and a lease. Their waiters stand in one queue, which Redisson does not know. lua/rw_*.lua */
 #include "kinds/kind.h"
+#include "script/command.h"
+#include "script/shared_commands.h"
 
 #include <string.h>
 

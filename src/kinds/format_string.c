@@ -2,6 +2,8 @@
  * waiters stand in the queue of a plain lock; foreign ones stand in none, and foreign holders tell nobody that they
  * release. lua/string_*.lua */
 #include "kinds/kind.h"
+#include "script/command.h"
+#include "script/shared_commands.h"
 
 static char *string_put_keys(char *at, const struct hlk_command *cmd, size_t args)
 {

@@ -1,6 +1,6 @@
 /* kind.h - a kind of lock as data: the format that it has in Redis, and what it makes of it.
  *
- * A new kind is a file in here, an enumerator in hasplock/lock.h and a line of the table in kinds.c. */
+ * A new kind is an enumerator in hasplock/lock.h and a row of the table in kinds.c; a new format is a file in here. */
 #ifndef HLK_KINDS_KIND_H
 #define HLK_KINDS_KIND_H
 
@@ -17,12 +17,6 @@ struct hlk_kind {
 
 /* Kinds that are no locks, beside the numbers that users know. */
 enum { HLK_KIND_SEMAPHORE = 23, HLK_KIND_LATCH = 24, HLK_KIND_BARRIER = 25 };
-
-/* By the number that users know (HLK_LOCK_PLAIN...), or one of these. NULL: there is none. */
-const struct hlk_kind *hlk_kind_get(int number);
-
-/* For the layers below: the format of each kind. NULL: there is none. */
-void hlk_kind_formats(const struct hlk_format *out[HLK_FORMATS_MAX]);
 
 /* The locks that are a hash with one field, Redisson's RLock; RFairLock, which has a queue besides; the locks that are
  * a string; and the halves of RReadWriteLock. */

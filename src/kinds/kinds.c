@@ -1,43 +1,44 @@
-#include "kinds/kind.h"
+#include "kinds/kinds.h"
 
 #include <hasplock/lock.h>
 
-/* Every kind: the number that users know, and struct hlk_kind of the file that has its name. */
-/* clang-format off */
-#define EACH_KIND(is)                                                                                                  \
-    is(HLK_LOCK_PLAIN, hlk_kind_plain)                                                                                 \
-    is(HLK_LOCK_FENCED, hlk_kind_fenced)                                                                               \
-    is(HLK_LOCK_FAIR, hlk_kind_fair)                                                                                   \
-    is(HLK_LOCK_SPIN, hlk_kind_spin)                                                                                   \
-    is(HLK_LOCK_NON_REENTRANT, hlk_kind_non_reentrant)                                                                 \
-    is(HLK_LOCK_NON_REENTRANT_FAIR, hlk_kind_non_reentrant_fair)                                                       \
-    is(HLK_LOCK_STRING, hlk_kind_string)                                                                               \
-    is(HLK_LOCK_READ, hlk_kind_read)                                                                                   \
-    is(HLK_LOCK_WRITE, hlk_kind_write)                                                                                 \
-    is(HLK_LOCK_PERMIT, hlk_kind_permit)                                                                               \
-    is(HLK_KIND_LATCH, hlk_kind_latch)                                                                                 \
-    is(HLK_KIND_SEMAPHORE, hlk_kind_semaphore)                                                                         \
-    is(HLK_KIND_BARRIER, hlk_kind_barrier)                                                                             \
-    /* the end */
-/* clang-format on */
-
-#define DECLARE(number, name) extern const struct hlk_kind name;
-#define ROW(number, name) [number] = &name,
-
-EACH_KIND(DECLARE)
-
-static const struct hlk_kind *const kinds[] = { EACH_KIND(ROW) };
+/* By the number that users know, or one of kind.h. */
+static const struct hlk_kind kinds[] = {
+    /* Redisson's RLock */
+    [HLK_LOCK_PLAIN] = { .format = &hlk_format_lock },
+    /* RFencedLock: each hold takes a number that only grows */
+    [HLK_LOCK_FENCED] = { .format = &hlk_format_lock, .fenced = true },
+    /* RFairLock */
+    [HLK_LOCK_FAIR] = { .format = &hlk_format_fair },
+    /* RSpinLock: its waits poll, and need no right to pub/sub. Its release is that of a plain lock, which tells waiters
+     * of other kinds where this user may publish; each such call of the script may be refused */
+    [HLK_LOCK_SPIN] = { .format = &hlk_format_lock, .polls = true },
+    /* getNonReentrantLock and getNonReentrantFairLock: their holder cannot acquire them again */
+    [HLK_LOCK_NON_REENTRANT] = { .format = &hlk_format_lock, .non_reentrant = true },
+    [HLK_LOCK_NON_REENTRANT_FAIR] = { .format = &hlk_format_fair, .non_reentrant = true },
+    /* SET NX PX with a token, as redis-py's Lock and bsm/redislock */
+    [HLK_LOCK_STRING] = { .format = &hlk_format_string, .non_reentrant = true },
+    /* the halves of RReadWriteLock */
+    [HLK_LOCK_READ] = { .format = &hlk_format_read },
+    [HLK_LOCK_WRITE] = { .format = &hlk_format_write },
+    /* one of the permits of RPermitExpirableSemaphore */
+    [HLK_LOCK_PERMIT] = { .format = &hlk_format_permit, .non_reentrant = true, .has_number = true },
+    /* RSemaphore, RCountDownLatch, and hasplock's own barrier */
+    [HLK_KIND_SEMAPHORE] = { .format = &hlk_format_semaphore, .no_lock = true },
+    [HLK_KIND_LATCH] = { .format = &hlk_format_latch, .no_lock = true },
+    [HLK_KIND_BARRIER] = { .format = &hlk_format_barrier, .no_lock = true },
+};
 
 #define KINDS (sizeof kinds / sizeof *kinds)
 _Static_assert(KINDS <= HLK_FORMATS_MAX, "a kind's number fits into an entry");
 
 const struct hlk_kind *hlk_kind_get(int number)
 {
-    return number >= 0 && (size_t)number < KINDS ? kinds[number] : NULL;
+    return number >= 0 && (size_t)number < KINDS && kinds[number].format ? &kinds[number] : NULL;
 }
 
 void hlk_kind_formats(const struct hlk_format *out[HLK_FORMATS_MAX])
 {
     for (size_t i = 0; i < HLK_FORMATS_MAX; i++)
-        out[i] = i < KINDS && kinds[i] ? kinds[i]->format : NULL;
+        out[i] = i < KINDS ? kinds[i].format : NULL;
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "lease/entry_table.h"
 #include "lease/hold_end.h"
 
 #include <sys/eventfd.h>

@@ -174,20 +174,6 @@ struct hlk_entry {
     char name[];                        /* link.key. It begins in what would be padding */
 };
 
-/* The node's entry for locks of that name and format, made if necessary, with a reference for the caller. NULL: no
- * memory. */
-struct hlk_entry *hlk_entry_get(struct hlk_node *node, const struct hlk_format *format, const char *name, size_t len);
-/* The same, but never makes one: NULL if there is none. */
-struct hlk_entry *hlk_entry_find(struct hlk_node *node, const struct hlk_format *format, const char *name, size_t len);
-/* The same for a format with an entry for each holder. make false: never makes one. */
-struct hlk_entry *hlk_entry_get_own(struct hlk_node *node, const struct hlk_format *format, const char *name,
-                                    size_t len, uint64_t holder, bool make);
-/* The entry that waits, or waited last, with this hold id. NULL: none. */
-struct hlk_entry *hlk_entry_find_hold(struct hlk_node *node, uint64_t hold);
-void hlk_entry_ref(struct hlk_entry *e);
-bool hlk_entry_try_ref(struct hlk_entry *e);    /* loop thread: false when it is being freed */
-void hlk_entry_unref(struct hlk_entry *e);      /* any thread */
-
 /* The ticket of an entry that belongs to one holder, or NULL; and its line. */
 static inline struct hlk_own_ticket *hlk_entry_own_ticket(const struct hlk_entry *e)
 {
@@ -221,86 +207,6 @@ enum hlk_enter {
     HLK_ENTER_NOMEM
 };
 
-/* For a holder that has the entry already: NESTED; RAISE, with the count after it and the hold id; LOST. QUEUED: the
- * holder does not have it. RAISE means that fixed_lease_ms is given, or that it is 0, for the watchdog, while the
- * hold's lease is fixed. */
-enum hlk_enter hlk_entry_nest(struct hlk_entry *e, uint64_t holder, int64_t fixed_lease_ms, unsigned *count,
-                              uint64_t *h);
-enum hlk_enter hlk_entry_enter(struct hlk_entry *e, struct hlk_local_waiter *waiter);
-/* After wake(): HEAD or QUEUED; ACQUIRED; NESTED, RAISE, DEADLOCK (its owner has acquired it meanwhile) or BUSY (once),
- * which leave the queue; LOST (its owner has acquired and lost it): the caller leaves. */
-enum hlk_enter hlk_entry_check(struct hlk_entry *e, struct hlk_local_waiter *waiter);
-
-/* Before the head waiter sends. *out is the same in all attempts of one hold id. queues: this attempt takes a ticket in
- * Redis' queue. NOMEM, or HEAD. */
-enum hlk_enter hlk_entry_queue(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool queues,
-                               struct hlk_member *out);
-/* Before the head waiter sends again: WAITING -> ACQUIRING. False: it holds the lock meanwhile. */
-bool hlk_entry_resend(struct hlk_entry *e, struct hlk_local_waiter *waiter);
-/* The reply was "busy". doubt: an attempt of it is in doubt. True: a grant came before the reply, and it holds the
- * lock. */
-bool hlk_entry_wait(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool doubt);
-/* A grant: h holds the lock for ttl_ms, after its ticket was queued for waited_ms. False: no waiter needs it,
- * release(h) is due. */
-bool hlk_entry_grant(struct hlk_entry *e, uint64_t h, int64_t ttl_ms, int64_t waited_ms, int64_t token);
-/* A message for h: send again. */
-void hlk_entry_retry(struct hlk_entry *e, uint64_t h);
-/* The head waiter sends again, whatever its hold id. */
-void hlk_entry_retry_head(struct hlk_entry *e);
-/* The reply was "acquired"; its attempt was sent at sent_ms. False: too late to count on the lease, send again. */
-bool hlk_entry_acquired(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t sent_ms, int64_t token,
-                        bool doubt);
-/* Reports that waiter `winner` holds the lock: by the return of its call, or by `complete`, which queues its
- * completion. `complete` runs under the mutex, so no later holder is reported first. Then the waiters of the same
- * holder, and those with one try, check the entry again. */
-void hlk_entry_report_acquired(struct hlk_entry *e, uint64_t winner, void (*complete)(void *ctx), void *ctx);
-/* The reply said that h has a tombstone: the head waiter gets a new hold id. */
-void hlk_entry_renumber(struct hlk_entry *e, struct hlk_local_waiter *waiter);
-/* Leaves the local queue from any position; no-op when not in it. True: the caller must start release(h) and then call
- * hlk_entry_leave_finish; the state is RELEASING meanwhile. That is so when h has a ticket in Redis' queue that no
- * successor takes over, or when an attempt of the acquire may still run (in_flight). */
-bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool in_flight);
-/* Between the two: the record for release(h), with its ticket. A successor may leave before it has sent anything. */
-void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *out);
-void hlk_entry_leave_finish(struct hlk_entry *e);
-
-/* The id of h is about to be told, so that nobody else may have this hold from now on. False: it is not held any more,
- * or somebody else has it. */
-bool hlk_entry_show_hold(struct hlk_entry *e, uint64_t holder, uint64_t h);
-
-/* --- the permits of a semaphore: pass_permits.c. The entry is the line in which calls of this process wait --- */
-
-/* A call gives these permits back. True: the next call in line has them, and nothing is to be sent. False: send the
- * release. Nobody waits, or only one whose command is on its way; the next one needs another number; or it is the turn
- * of Redis' queue. */
-bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits);
-/* A call of this process has so many from Redis. */
-void hlk_entry_note_permits(struct hlk_entry *e, int64_t permits);
-/* It gives so many back to Redis, without hlk_entry_pass_permits. */
-void hlk_entry_note_given_back(struct hlk_entry *e, int64_t permits);
-/* The alarm of an entry that is not held; its mutex is held. If its first waiter has not asked Redis yet, it does
- * now. */
-void hlk_entry_ask_at_last(struct hlk_entry *e);
-/* The same for a line of leased permits (permit_line.c), if nothing was passed on meanwhile. */
-void hlk_permit_line_on_alarm(struct hlk_entry *line);
-/* A new call need not wait in line: a command of the head waiter is on its way, and no answer was BUSY in the last
- * HLK_CONTENDED_MS. */
-bool hlk_entry_may_try_permits(struct hlk_entry *e);
-
-/* --- a round trip that raises a lease: lease/raise.h --- */
-/* Before it is sent: it lengthens the time for which release(h) is repeated. False: h is no longer held, and nothing
- * may be sent. *end: the release record. */
-bool hlk_entry_raise_begin(struct hlk_entry *e, uint64_t h, int64_t lease_ms, struct hlk_release_record *end);
-/* It was acquired. watchdog: the hold had a fixed lease, and is renewed from now on until its last release. False: it
- * was lost before. */
-bool hlk_entry_raise_done(struct hlk_entry *e, uint64_t h, unsigned count, int64_t sent_ms, int64_t lease_ms,
-                          bool watchdog);
-/* No attempt of it can run any more. ran: one ran. */
-void hlk_entry_raise_settle(struct hlk_entry *e, uint64_t h, int64_t lease_ms, bool ran);
-/* False: h is over. Its release was started, or could not be. */
-bool hlk_entry_has_hold(struct hlk_entry *e, uint64_t h);
-void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h);     /* it failed: one hold less */
-
 /* --- releasing --- */
 
 enum hlk_release_verdict {
@@ -328,64 +234,6 @@ struct hlk_release_record {        /* what a release needs to know of its hold *
     struct hlk_member member;   /* in doubt, after a wait: a late attempt may have taken this ticket again */
 };
 
-enum hlk_release_verdict hlk_entry_release(struct hlk_entry *e, uint64_t holder, struct hlk_release_record *out);
-void hlk_entry_keep(struct hlk_entry *e);           /* after LAST, if no release could be started: held as before */
-void hlk_entry_release_finish(struct hlk_entry *e); /* release(h) is in the stream, or stored: the next waiter sends */
-/* While a release's completion is pending, completions of grants are held back, so that an owner's completions stay in
- * order. A release that is sent again may run after the acquire of the next waiter. */
-void hlk_entry_release_unreported(struct hlk_entry *e);
-void hlk_entry_release_reported(struct hlk_entry *e);
-
-/* The release of h was not answered in time. It is kept for the holder's next call. False: no memory. */
-bool hlk_entry_note_unsure(struct hlk_entry *e, struct hlk_holder holder, uint64_t h);
-bool hlk_entry_is_unsure(struct hlk_entry *e, uint64_t holder);     /* there is one, settled or not */
-/* no-op when h has no unsure release */
-void hlk_entry_settle_unsure(struct hlk_entry *e, uint64_t h, enum hlk_status outcome);
-/* Waits for an unsure release. HLK_E_UNSURE: still unsure at at_ms, and *h is its hold; or that is its outcome, and *h
- * is 0. */
-enum hlk_status hlk_entry_wait_unsure(struct hlk_entry *e, uint64_t holder, struct hlk_thread *self, int64_t at_ms,
-                                      uint64_t *h);
-
-/* --- losing --- */
-
-/* Locks the entry's mutex if h is held and its lease is not over. False: not locked. A hold whose lease is over by the
- * clock is lost at once, whatever reply has arrived: another call may have returned LOST by the same clock. */
-bool hlk_entry_lock_held(struct hlk_entry *e, uint64_t h);
-
-/* If h is still held, it is lost: reported, then released (lease/hold_end.h). */
-void hlk_entry_lose(struct hlk_entry *e, uint64_t h, const char *why);
-/* The same, with the entry's mutex held. Unlocks it. */
-void hlk_entry_lose_locked(struct hlk_entry *e, const char *why);
-/* The same for a hold of an entry that belongs to one holder. */
-void hlk_entry_lose_own(struct hlk_node *node, uint64_t h, const char *why);
-/* The first half. True: the caller must start the release and then call hlk_entry_release_finish. */
-bool hlk_entry_lose_begin(struct hlk_entry *e, uint64_t h, const char *why, struct hlk_release_record *out);
-
-/* The call that acquired it fails, so no caller will release it: takes back the holder's hold. The release of the last
- * hold follows in the background. */
-void hlk_entry_give_back(struct hlk_entry *e, uint64_t holder);
-
-/* For a release, after HLK_VERDICT_LAST: the handle through which the hold was acquired, with a reference. The second
- * one reports that the server no longer had the hold when the release ran; `handle` may be NULL. */
-struct hlk_handle *hlk_entry_handle(struct hlk_entry *e);
-void hlk_entry_report_gone(struct hlk_entry *e, uint64_t h, const struct hlk_handle *handle, const char *why);
-
-/* batched: a renewal is being written to the stream, and releases wait for that. The entry's mutex is held. */
-void hlk_entry_batch(struct hlk_entry *e, bool batched);
-
-/* The client is being closed. True: it was held, the caller must start release(h) and then call
- * hlk_entry_release_finish. *ending: another thread is releasing it and has not called hlk_entry_release_finish yet.
- * Its release may not be in the stream, and the entry may become held again (hlk_entry_keep). */
-bool hlk_entry_close(struct hlk_entry *e, struct hlk_release_record *out, bool *ending);
-void hlk_entry_forget(struct hlk_entry *e);     /* drops the ended holds: no call will read them */
-
-/* Reports AT_RISK or SAFE. The entry's mutex is held. */
-void hlk_entry_notify(struct hlk_entry *e, int kind, const char *why);
-
-/* The holder's thread has ended without a release: renewal stops, and that is reported. Nothing in Redis is
- * released. */
-void hlk_entry_orphan(struct hlk_entry *e, uint64_t holder);
-
 /* --- commands: local, any thread --- */
 struct hlk_view {
     unsigned count;
@@ -394,9 +242,6 @@ struct hlk_view {
     bool lost, replicated;
     const char *why;
 };
-/* Enough replicas have h. */
-void hlk_entry_note_replicated(struct hlk_entry *e, uint64_t h);
-void hlk_entry_view(struct hlk_entry *e, uint64_t holder, struct hlk_view *out);
 /* The holder in this process: */
 struct hlk_local_holder {
     bool held, orphaned;
@@ -404,6 +249,5 @@ struct hlk_local_holder {
     int64_t until_ms;
     struct hlk_handle *handle;    /* through which it was acquired, with a reference. NULL: not held, or lost */
 };
-void hlk_entry_local_holder(struct hlk_entry *e, struct hlk_local_holder *out);
 
 #endif

@@ -1,10 +1,14 @@
-/* How a hold is lost: it is reported, kept for its holder's next call, and released. */
+#include "lease/entry_lose.h"
+
 #include "base/clock.h"
 #include "base/min.h"
 #include "lease/ended_hold.h"
 #include "lease/entry_internal.h"
+#include "lease/entry_state.h"
 #include "lease/entry_table.h"
 #include "lease/hold_end.h"
+#include "lease/local_queue.h"
+#include "lease/permit_line.h"
 
 void hlk_entry_release_finish(struct hlk_entry *e)
 {
@@ -79,6 +83,7 @@ static bool lose_hold(struct hlk_entry *e, const char *why, struct hlk_release_r
     }
     if (releases) {
         hlk_entry_move(e, HLK_ENTRY_RELEASING);
+        hlk_permit_line_moved(e);
         hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     }
     hlk_mutex_unlock(e->mu);

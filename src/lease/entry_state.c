@@ -1,4 +1,5 @@
-/* The state of an entry and its first waiter, for the other files of the entry. */
+#include "lease/entry_state.h"
+
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"

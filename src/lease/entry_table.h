@@ -81,7 +81,21 @@ static inline const struct hlk_format *hlk_entry_format(const struct hlk_entry *
 /* From now on messages about h find e, an entry that belongs to one holder. False: no memory. */
 bool hlk_entry_table_note_hold(struct hlk_entry *e, uint64_t h);
 
-/* A message in a node's inbox: a script there has granted, opened or broken a lock (lua/include_pass.lua). */
-void hlk_inbox_receive(struct hlk_node *node, const char *message, size_t len);
+/* The node's entry for locks of that name and format, made if necessary, with a reference for the caller. NULL: no
+ * memory. */
+struct hlk_entry *hlk_entry_get(struct hlk_node *node, const struct hlk_format *format, const char *name, size_t len);
+
+/* The same, but never makes one: NULL if there is none. */
+struct hlk_entry *hlk_entry_find(struct hlk_node *node, const struct hlk_format *format, const char *name, size_t len);
+
+/* The same for a format with an entry for each holder. make false: never makes one. */
+struct hlk_entry *hlk_entry_get_own(struct hlk_node *node, const struct hlk_format *format, const char *name,
+                                    size_t len, uint64_t holder, bool make);
+
+/* The entry that waits, or waited last, with this hold id. NULL: none. */
+struct hlk_entry *hlk_entry_find_hold(struct hlk_node *node, uint64_t hold);
+void hlk_entry_ref(struct hlk_entry *e);
+bool hlk_entry_try_ref(struct hlk_entry *e);    /* loop thread: false when it is being freed */
+void hlk_entry_unref(struct hlk_entry *e);      /* any thread */
 
 #endif

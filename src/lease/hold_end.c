@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "lease/entry_table.h"
-#include "node/cluster.h"
+#include "node/topology.h"
 
 void hlk_hold_end_fill(struct hlk_release *pending, const struct hlk_entry *e, const struct hlk_release_record *record)
 {

@@ -1,4 +1,5 @@
 #include "lease/holder.h"
+#include "lease/holding.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct hlk_mutex mu;    /* rank CLIENT; guards: */

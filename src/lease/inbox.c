@@ -1,8 +1,10 @@
-/* Inbox messages: this client holds a lock now, has to send again, or has lost a hold to a break. */
-#include "lease/entry_table.h"
+#include "lease/inbox.h"
 
 #include "base/clock.h"
+#include "lease/entry_lose.h"
 #include "lease/hold_end.h"
+#include "lease/local_queue.h"
+#include "script/release_list.h"
 
 #include <ctype.h>
 #include <errno.h>

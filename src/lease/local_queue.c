@@ -1,9 +1,12 @@
-/* Which waiter of the process gets the lock: the local queue, its ticket in Redis' queue, grants, and passing on. */
+#include "lease/local_queue.h"
+
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
 #include "lease/ended_hold.h"
+#include "lease/entry_state.h"
 #include "lease/entry_table.h"
+#include "lease/permit_line.h"
 
 #include <assert.h>
 
@@ -224,6 +227,7 @@ static void take_holder(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 static void take_over(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t last_token, int64_t now_ms)
 {
     hlk_entry_move(e, HLK_ENTRY_HELD);
+    hlk_permit_line_moved(e);
     take_holder(e, waiter);
     hlk_entry_ref(e); /* a held entry outlives its handles */
     HLK_COUNT(e->node->table, held);
@@ -435,6 +439,7 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
         } else if (is_head) {
             owes = in_flight || queued;
             hlk_entry_move(e, owes ? HLK_ENTRY_RELEASING : HLK_ENTRY_NONE);
+            hlk_permit_line_moved(e);
             if (!owes)
                 hlk_entry_promote(e);
         } else if (first_in_line) {

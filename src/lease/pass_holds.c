@@ -1,9 +1,10 @@
-/* Leased permits that one holder gives back while another holder of this process waits in line (permit_line.c): the
- * second one gets the hold, with its id and its lease, and nothing is sent. */
-#include "lease/entry_internal.h"
+#include "lease/pass_holds.h"
 
 #include "base/clock.h"
+#include "lease/entry_state.h"
 #include "lease/entry_table.h"
+#include "lease/local_queue.h"
+#include "lease/permit_line.h"
 
 #include <assert.h>
 
@@ -37,6 +38,7 @@ static void leave_hold(struct hlk_entry *e)
     hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
+    hlk_permit_line_moved(e);
     hlk_entry_move(e, HLK_ENTRY_NONE);
 }
 
@@ -56,6 +58,7 @@ static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const
     e->hold.doubt = e->hold.broken = e->hold.id_exposed = e->busy = false;
     hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
     hlk_entry_move(e, HLK_ENTRY_HELD);
+    hlk_permit_line_moved(e);
     hlk_entry_ref(e); /* a held entry outlives its handles */
     (void)hlk_entry_take_over(e, waiter, now_ms);
     hlk_entry_arm(e);

@@ -1,13 +1,11 @@
-/* Permits of a semaphore that one call gives back while another call of this process waits for as many: the second call
- * gets them, and nothing is sent. What Redis has stays true: the number of free permits, and the tickets.
- *
- * The head waiter is served last. It has a ticket in Redis, which a command has to end. So while passes are likely no
- * call becomes the head waiter: the first one waits for a pass, and asks Redis at the end of the turn. It asks at once
- * if more is waited for than calls of the process have: then some of it has to come from other processes. */
+#include "lease/pass_permits.h"
+
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
+#include "lease/entry_state.h"
 #include "lease/entry_table.h"
+#include "lease/local_queue.h"
 
 /* --- who asks Redis, and when --- */
 

@@ -1,17 +1,9 @@
-/* The line of leased permits: which holders of a process ask Redis for one, and which wait for that of another holder
- * (pass_holds.c).
- *
- * Each holder of permits has an entry of its own. Those of one client that wait for permits of one name, with the same
- * number of them, share a line: an entry that is never held. Its `waiters` are those that wait without asking Redis,
- * linked by `in_line`, and its `count` is how many entries ask. All of them have one mutex.
- *
- * Waiting in line pays while holds are brief and permits are short. Then one entry asks at a time; when it has its
- * permit or leaves, the first in line asks. It does not ask at once while holds are passed on and no more holders wait
- * than have permits, but when a hold goes back to Redis, or when none was passed on for HLK_PASS_MS. After a hold that
- * was not brief all ask: several permits that come free elsewhere would be fetched one after the other. */
+#include "lease/permit_line.h"
+
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
+#include "lease/entry_state.h"
 #include "lease/entry_table.h"
 
 #include <assert.h>
@@ -82,18 +74,11 @@ void hlk_permit_line_on_alarm(struct hlk_entry *line)
 
 /* --- who is in it --- */
 
-void hlk_permit_line_count(struct hlk_entry *line, bool asks)
+void hlk_permit_line_moved(struct hlk_entry *e)
 {
-    hlk_mutex_assert_held(line->mu);
-    line->count += asks ? 1 : -1u;
-    hlk_permit_line_ask(line, false);
-}
-
-void hlk_permit_line_use(struct hlk_entry *line, bool holds)
-{
-    hlk_mutex_assert_held(line->mu);
-    line->hold.ticket->passing.in_use += holds ? 1 : -1;
-    hlk_permit_line_ask(line, false);
+    struct hlk_entry *line = hlk_entry_line(e);
+    if (line)
+        hlk_permit_line_ask(line, false);
 }
 
 void hlk_permit_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
@@ -105,10 +90,9 @@ void hlk_permit_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *w
     waiter->line->is_line = true;
     hlk_entry_own_ticket(e)->line = waiter->line;
     hlk_entry_ref(waiter->line);
-    if (hlk_entry_asks(e)) /* for another thread of its owner, without the line */
-        hlk_permit_line_count(waiter->line, true);
-    if (e->state == HLK_ENTRY_HELD)
-        hlk_permit_line_use(waiter->line, true);
+    waiter->line->count += hlk_entry_asks(e); /* for another thread of its owner, without the line */
+    waiter->line->hold.ticket->passing.in_use += e->state == HLK_ENTRY_HELD;
+    hlk_permit_line_moved(e);
 }
 
 /* A new one would not be the first in it, or need not ask. */

@@ -1,9 +1,13 @@
 #include "lease/raise.h"
 
 #include "base/clock.h"
+#include "lease/entry_lose.h"
 #include "lease/entry_table.h"
 #include "lease/hold_end.h"
+#include "lease/holding.h"
+#include "net/pipeline_link.h"
 #include "script/format.h"
+#include "script/release_list.h"
 
 bool hlk_raise_begin(struct hlk_raise *raise, struct hlk_entry *e, const struct hlk_command *cmd, bool watchdog)
 {

@@ -1,8 +1,8 @@
 /* conn.h - one non-blocking socket to Redis with a reader on it, and nothing else: no hiredis context.
  *
  * Close-on-exec, never SIGPIPE, TCP_NODELAY. A connection that failed is reset (SO_LINGER 0), never closed politely:
- * what the server has not read by then is mostly gone with it, though it may still run (docs/protocol.md, tombstones).
- * */
+ * what the server has not read by then is mostly gone with it, though it may still run
+ * (docs/decisions/tombstone.md). */
 #ifndef HLK_NET_CONN_H
 #define HLK_NET_CONN_H
 

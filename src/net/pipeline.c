@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "net/pipeline_batch.h"
+#include "net/pipeline_ends.h"
 
 /* --- waiting for a thread that is inside: asleep, so that one of lower priority gets to run --- */
 

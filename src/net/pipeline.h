@@ -90,12 +90,6 @@ struct hlk_up {
 
 struct hlk_pipeline_counts { uint64_t commands, writes, reconnects, connected; };     /* connected: 1 or 0, now */
 
-enum hlk_status hlk_pipeline_create(hlk_pipeline **out, hlk_loop *loop, const struct hlk_endpoint *endpoint,
-                                    const struct hlk_greeting *greeting, const struct hlk_pipeline_owner *owner,
-                                    bool no_spin, struct hlk_error *error);
-void hlk_pipeline_close(hlk_pipeline *pipeline);       /* everything in it ends; later calls are refused. Any thread */
-void hlk_pipeline_destroy(hlk_pipeline *pipeline);     /* after close and after the loop has stopped */
-
 /* --- callers --- */
 
 /* Queues a command in the living stream, and mostly writes it. HLK_OK: it is in (call->epoch is set), and will end.
@@ -106,92 +100,42 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
 /* The text (below HLK_TEXTS) was sent after that call: what is sent from now on may count on it. */
 bool hlk_pipeline_text_follows(hlk_pipeline *pipeline, const struct hlk_call *call, unsigned text);
 
-/* Waits for the end of a call whose waiter is the calling thread, leading if nobody else does. False: at_ms came, or
- * a bit of mask was set, and it is still in flight: hlk_pipeline_leave it. A cancellation point if the thread is
- * cancellable. */
-bool hlk_pipeline_wait(hlk_pipeline *pipeline, struct hlk_call *call, int64_t at_ms, unsigned mask);
-
-/* The caller goes; `done` gets the call's end (lazily). False: it has ended this moment, the caller has it. */
-bool hlk_pipeline_leave(hlk_pipeline *pipeline, struct hlk_call *call, void (*done)(struct hlk_call *call));
-
-/* For a thread that waits for lazy calls on several pipelines at once. Reads what is there, unless another thread
- * leads; does not block. The ends of calls run before it returns. */
-void hlk_pipeline_poll_once(hlk_pipeline *pipeline);
-/* For how long such a thread polls before it sleeps, as far as this connection is concerned. */
-int64_t hlk_pipeline_spin_ns(hlk_pipeline *pipeline);
-/* While on, the loop reads answers as they come: such a thread goes to sleep. Each `on` is followed by one off. */
-void hlk_pipeline_expect(hlk_pipeline *pipeline, bool on);
-
-/* Waits until connected. HLK_OK; HLK_E_CONNECT at at_ms, or HLK_E_AUTH and the like at once when the server refused us
- * (see error), and HLK_E_OS or NOMEM at once as long as it was never up; HLK_E_CLOSED; HLK_INTERRUPTED: a bit of mask.
- * A cancellation point like hlk_pipeline_wait. */
-enum hlk_status hlk_pipeline_wait_up(hlk_pipeline *pipeline, struct hlk_thread *self, int64_t at_ms, unsigned mask,
-                                     struct hlk_error *error);
-/* The same. HLK_OK also when there were more reroutes than these. */
-enum hlk_status hlk_pipeline_wait_since(hlk_pipeline *pipeline, struct hlk_thread *self, int64_t at_ms, unsigned mask,
-                                        unsigned reroutes, struct hlk_error *error);
-/* The same without a thread. False: up already, or closed, or more reroutes: `up` will not run. */
-bool hlk_pipeline_when_up(hlk_pipeline *pipeline, struct hlk_up *up, unsigned reroutes);
-bool hlk_pipeline_forget_up(hlk_pipeline *pipeline, struct hlk_up *up);        /* true: it will not run */
-/* Until when a call that began then rides out that there is no connection: reconnect_timeout_ms from its start, or
- * from the loss of the connection if that was later. < 0: INT64_MAX. */
-int64_t hlk_pipeline_reconnect_until(hlk_pipeline *pipeline, int64_t began_ms, int64_t reconnect_timeout_ms);
-/* HLK_OK: up. Else why not: E_CONNECT while it may still come, E_AUTH..., E_CLOSED. */
-enum hlk_status hlk_pipeline_health(hlk_pipeline *pipeline, struct hlk_error *error);
-
-/* Who waits for this connection looks again where to send: another server has got what this one had. Loop thread. */
-void hlk_pipeline_reroute(hlk_pipeline *pipeline);
-unsigned hlk_pipeline_reroutes(hlk_pipeline *pipeline);        /* how often that was */
-/* Begins to connect, if that was not begun. Shortens the long pause of hlk_pipeline_rest. Any thread. */
-void hlk_pipeline_link_dial(hlk_pipeline *pipeline);
-/* true: no command needs this server. While it is away, an attempt to connect is made every 5 s. The pause is the usual
- * one again when a caller waits for the connection, or calls hlk_pipeline_link_dial. Any thread. */
-void hlk_pipeline_rest(hlk_pipeline *pipeline, bool rests);
-
-/* An attempt to connect has ended, well or not. */
-bool hlk_pipeline_tried(hlk_pipeline *pipeline);
-/* One has ended well. */
-bool hlk_pipeline_was_up(hlk_pipeline *pipeline);
-
 uint64_t hlk_pipeline_epoch(hlk_pipeline *pipeline);           /* of the living stream */
-
-/* Since when the server has been the same process: what was sent from then on, and answered, was answered by the
- * process that is connected now, or was last. */
-int64_t hlk_pipeline_server_since(hlk_pipeline *pipeline);
-
-/* A number for that process; 0: not known. */
-uint64_t hlk_pipeline_server(hlk_pipeline *pipeline);
-
-/* The latest moment at which that process may have started. *told: the server has said so; else it is when this client
- * met it, for the user may not run INFO. */
-int64_t hlk_pipeline_server_started(hlk_pipeline *pipeline, bool *told);
-
-/* The stream of this epoch answered with something that was not the answer: it is out of step, and ended;
- * the log says so. */
-void hlk_pipeline_distrust(hlk_pipeline *pipeline, uint64_t epoch);
 
 /* The server of this epoch is a replica, and the endpoint may mean another one by now: it is dialled anew as soon as
  * what is in flight is answered, but once in HLK_PIPELINE_REDIAL_MS. Then on_moved. */
 void hlk_pipeline_look_again(hlk_pipeline *pipeline, uint64_t epoch);
 
-/* Loop thread: the endpoint means another server now, and the one before may answer still. What is in flight ends as if
- * the connection had broken, so that nothing more is taken from that server; what is being dialled is dialled anew. */
-void hlk_pipeline_move(hlk_pipeline *pipeline);
-
-/* Everything that is in the stream now has been answered, or at_ms came (false). Blocks. */
-bool hlk_pipeline_drain(hlk_pipeline *pipeline, int64_t at_ms);
-
-/* --- dispatch: the user's loop leads --- */
-/* Leads for one round without blocking: writes what is queued, reads what is there. */
-void hlk_pipeline_dispatch(hlk_pipeline *pipeline);
-/* While on, calls without a waiter are only queued: a push, or the next dispatch, writes them. Off writes. */
-void hlk_pipeline_hold_back(hlk_pipeline *pipeline, bool on);
-/* Writes what is queued, if it may be written now. Any thread. */
-void hlk_pipeline_push(hlk_pipeline *pipeline);
-/* Puts the socket into epoll set `epfd`, for one event, if answers are due that no caller leads for. True: something is
- * queued that nobody will write unless dispatch comes again. */
-bool hlk_pipeline_arm(hlk_pipeline *pipeline, int epfd);
-
 void hlk_pipeline_counts(hlk_pipeline *pipeline, struct hlk_pipeline_counts *sum);   /* adds to it */
+
+/* --- for the other files of the pipeline --- */
+
+/* mu held; lets go of it while it writes */
+void hlk_pipeline_flush(struct hlk_pipeline *pipeline);
+
+/* the leader, mu not held: 1, 0, -1 */
+int hlk_pipeline_read(struct hlk_pipeline *pipeline, struct hlk_error *error);
+
+/* the leader: goes on with a write that was not taken whole */
+bool hlk_pipeline_write_rest(struct hlk_pipeline *pipeline, struct hlk_error *error);
+
+/* the leader, mu not held; not leader after it */
+void hlk_pipeline_broke(struct hlk_pipeline *pipeline, const struct hlk_error *why);
+
+/* mu held, the leader: to a follower, the loop, nobody */
+void hlk_pipeline_give_lead(struct hlk_pipeline *pipeline);
+
+/* mu held */
+void hlk_pipeline_set_lead(struct hlk_pipeline *pipeline, enum hlk_lead lead, struct hlk_thread *leader);
+
+/* mu held, let go of while it sleeps: until a sender is through, the lead is given on or an end has been told */
+void hlk_pipeline_await_change(struct hlk_pipeline *pipeline);
+
+/* mu held, the leader; *dead_ns INT64_MAX: nothing due */
+bool hlk_pipeline_overdue(const struct hlk_pipeline *pipeline, int64_t now_ns, int64_t *dead_ns);
+void hlk_pipeline_end_all(struct hlk_pipeline *pipeline, enum hlk_pipeline_state state);    /* mu held; lets go of it */
+
+/* mu held: nothing more is written, and when the stream ends, for `why`, another is dialled */
+void hlk_pipeline_leave_server(struct hlk_pipeline *pipeline, const char *why);
 
 #endif

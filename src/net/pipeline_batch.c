@@ -1,7 +1,5 @@
-/* Several callers' commands as one. A run of a script costs the server about as much as what a simple command does in
- * it: so what is queued when a write begins leaves in as few runs as may be (script/batch.h; the figures are in
- * docs/decisions/combining.md). To its caller each call stays one of its own. */
-#include "net/pipeline_internal.h"
+#include "net/pipeline_batch.h"
+#include "net/pipeline_ends.h"
 
 #include <string.h>
 

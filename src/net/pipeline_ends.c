@@ -1,5 +1,4 @@
-/* The calls in flight, in order, and their ends. */
-#include "net/pipeline_internal.h"
+#include "net/pipeline_ends.h"
 
 struct hlk_call *hlk_pipeline_first(const struct hlk_pipeline *pipeline)
 {

@@ -87,49 +87,4 @@ struct hlk_ends {
     unsigned waiting;
 };
 
-/* mu held; lets go of it while it writes */
-void hlk_pipeline_flush(struct hlk_pipeline *pipeline);
-/* the leader, mu not held: 1, 0, -1 */
-int hlk_pipeline_read(struct hlk_pipeline *pipeline, struct hlk_error *error);
-/* the leader: goes on with a write that was not taken whole */
-bool hlk_pipeline_write_rest(struct hlk_pipeline *pipeline, struct hlk_error *error);
-/* the leader, mu not held; not leader after it */
-void hlk_pipeline_broke(struct hlk_pipeline *pipeline, const struct hlk_error *why);
-/* mu held, the leader: to a follower, the loop, nobody */
-void hlk_pipeline_give_lead(struct hlk_pipeline *pipeline);
-/* mu held */
-void hlk_pipeline_set_lead(struct hlk_pipeline *pipeline, enum hlk_lead lead, struct hlk_thread *leader);
-/* mu held, let go of while it sleeps: until a sender is through, the lead is given on or an end has been told */
-void hlk_pipeline_await_change(struct hlk_pipeline *pipeline);
-/* mu held, the leader; *dead_ns INT64_MAX: nothing due */
-bool hlk_pipeline_overdue(const struct hlk_pipeline *pipeline, int64_t now_ns, int64_t *dead_ns);
-void hlk_pipeline_end_all(struct hlk_pipeline *pipeline, enum hlk_pipeline_state state);    /* mu held; lets go of it */
-
-/* mu held: nothing more is written, and when the stream ends, for `why`, another is dialled */
-void hlk_pipeline_leave_server(struct hlk_pipeline *pipeline, const char *why);
-
-/* pipeline_ends.c */
-/* mu held: of the flight; NULL: none */
-struct hlk_call *hlk_pipeline_first(const struct hlk_pipeline *pipeline);
-/* mu held: takes it out of the flight */
-void hlk_pipeline_end_call(struct hlk_pipeline *pipeline, struct hlk_call *call, enum hlk_call_end end,
-                           struct hlk_ends *ends);
-
-/* Wakes the callers, or runs `done`, of ended calls. No mutex held. */
-void hlk_pipeline_report_ends(struct hlk_ends *ends);
-
-/* pipeline_batch.c; mu held */
-/* Moves what is queued into `wire`, neighbours combined. False: no memory, nothing was moved */
-bool hlk_pipeline_batch(struct hlk_pipeline *pipeline);
-/* The answer of a combined command, whose calls are the first of the flight; frees it. False: it is none of such a one,
- * and they stay in flight */
-bool hlk_pipeline_unbatch(struct hlk_pipeline *pipeline, redisReply *reply, struct hlk_ends *ends);
-
-/* pipeline_link.c */
-/* mu held: a stream begins, to this process of the server's (0: not known, so it may be another one) */
-void hlk_pipeline_begin_epoch(struct hlk_pipeline *pipeline, uint64_t server, int64_t uptime_ms);
-void hlk_pipeline_report_up(struct hlk_pipeline *pipeline);    /* mu held: everybody in waiting_up looks again */
-void hlk_pipeline_run_up_waiters(struct hlk_pipeline *pipeline);    /* loop thread: runs each hlk_up that waits now */
-bool hlk_pipeline_is_refused(const struct hlk_pipeline *pipeline);     /* mu held: to wait on would not help */
-
 #endif

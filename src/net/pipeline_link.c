@@ -1,8 +1,12 @@
-/* The life of a shared connection: dialling, coming up, breaking, closing, and the loop's turn as leader. */
+#include "net/pipeline_link.h"
+
 #include "net/pipeline_internal.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/pipeline.h"
+#include "net/pipeline_up.h"
+#include "net/pipeline_wait.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Who waits for a connection, and whether one may still come. */
+#include "net/pipeline_up.h"
+
 #include "net/pipeline_internal.h"
 
 #include "base/clock.h"

@@ -1,8 +1,9 @@
-/* Who waits for an answer on a shared connection: one caller leads, which means that it reads for everybody; the others
- * follow. */
+#include "net/pipeline_wait.h"
+
 #include "net/pipeline_internal.h"
 
 #include "base/clock.h"
+#include "net/pipeline.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/subscriber_read.h"
 
 #include <errno.h>
 #include <string.h>

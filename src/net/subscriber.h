@@ -73,22 +73,4 @@ void hlk_subscriber_unsubscribe(struct hlk_subscriber *ps, const char *channel, 
 /* Loop thread: the endpoint may mean another server by now. What is connected, or being dialled, is dialled anew. */
 void hlk_subscriber_move(struct hlk_subscriber *ps);
 
-/* --- reading: subscriber_read.c --- */
-
-/* Sleeps until a bit of mask is set or at_ms has come; reads for all meanwhile, if nobody else does. Any thread; a
- * pthread cancellation point like hlk_park_until. */
-void hlk_subscriber_park(struct hlk_subscriber *ps, struct hlk_thread *self, unsigned mask, int64_t at_ms);
-/* a wait that cannot read begins, or ends. Any thread */
-void hlk_subscriber_eager(struct hlk_subscriber *ps, bool more);
-
-/* the thread with the right: what is there */
-bool hlk_subscriber_read(struct hlk_subscriber *ps, struct hlk_error *error);
-/* The loop: */
-bool hlk_subscriber_loop_reads(struct hlk_subscriber *ps);      /* it has the right */
-bool hlk_subscriber_loop_begins(struct hlk_subscriber *ps);     /* the same, and keeps it until it ends */
-void hlk_subscriber_loop_ends(struct hlk_subscriber *ps);
-bool hlk_subscriber_loop_takes(struct hlk_subscriber *ps);      /* nobody had the right: the loop has it */
-void hlk_subscriber_readable(struct hlk_subscriber *ps);        /* a new connection: the loop reads it */
-void hlk_subscriber_reclaim(struct hlk_subscriber *ps);         /* nobody reads any more, before it hangs up */
-
 #endif

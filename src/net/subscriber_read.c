@@ -1,11 +1,5 @@
-/* Who reads the subscriber connection: a waiter that is parked, or else the loop.
- *
- * A grant that the loop reads wakes two threads one after the other, the loop and the waiter; measured, that is a
- * fifth of a hand-over between processes. So a waiter that would sleep anyway sleeps in poll at this socket, and reads
- * for all. The right to read is one: LOOP, a waiter's, or for a moment NOBODY's, between a waiter that got its lock and
- * the next one that parks; the loop takes it from NOBODY at its next tick, or at once when some wait cannot read.
- * The loop is never woken to give it away: it notices at the next message, and stops watching. While it reads nobody
- * takes the right from it: a waiter that parks then leaves it there, and sleeps. */
+#include "net/subscriber_read.h"
+
 #include "net/subscriber_internal.h"
 
 #include "base/clock.h"

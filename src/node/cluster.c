@@ -2,6 +2,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/pipeline_up.h"
+#include "node/cluster_read.h"
+#include "node/cluster_servers.h"
 
 #include <string.h>
 

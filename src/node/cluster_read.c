@@ -1,9 +1,10 @@
-/* How the map of slots is read: from one server after the other, no more often than a backoff allows. Loop thread. */
-#include "node/cluster.h"
+#include "node/cluster_read.h"
 
 #include "base/clock.h"
 #include "hasplock/client.h"
+#include "net/pipeline_up.h"
 #include "net/reply.h"
+#include "node/cluster_servers.h"
 
 #include <stdlib.h>
 #include <string.h>

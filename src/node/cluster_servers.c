@@ -1,5 +1,4 @@
-/* The servers of a cluster as nodes, and which of them keeps a slot. */
-#include "node/cluster.h"
+#include "node/cluster_servers.h"
 
 #include "base/clock.h"
 #include "base/mem.h"

@@ -4,9 +4,13 @@
 #include "base/mem.h"
 #include "base/min.h"
 #include "hasplock/client.h"
-#include "node/cluster.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_up.h"
 #include "node/replicas.h"
+#include "node/topology.h"
 #include "script/batch.h"
+#include "script/greeting.h"
+#include "script/release_list.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_up.h"
 #include "script/format.h"
 
 #include <stdio.h>

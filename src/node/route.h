@@ -7,6 +7,4 @@
 /* The index of the node, of `nodes` (> 0), that keeps the lock. Pure; any thread. */
 typedef unsigned hlk_route(const char *name, size_t len, unsigned nodes);
 
-unsigned hlk_route_single(const char *name, size_t len, unsigned nodes);
-
 #endif

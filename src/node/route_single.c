@@ -1,4 +1,4 @@
-#include "node/route.h"
+#include "node/route_single.h"
 
 unsigned hlk_route_single(const char *name, size_t len, unsigned nodes)
 {

@@ -5,6 +5,9 @@
 #include "base/nocancel.h"
 #include "base/opts.h"
 #include "lease/lease.h"
+#include "quorum/acquire_op.h"
+#include "quorum/acquire_step.h"
+#include "quorum/hold.h"
 
 #include <pthread.h>
 

@@ -1,8 +1,12 @@
-/* What the steps of an acquire over several masters are made of: the local queue, connections, channels. */
-#include "quorum/acquire.h"
+#include "quorum/acquire_op.h"
 
 #include "base/clock.h"
+#include "net/pipeline_up.h"
+#include "net/subscriber_read.h"
 #include "quorum/connect.h"
+#include "quorum/queue.h"
+#include "quorum/report.h"
+#include "quorum/round_release.h"
 
 /* --- wake-ups. Any thread, under a mutex --- */
 

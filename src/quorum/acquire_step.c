@@ -1,8 +1,11 @@
-/* The steps of an acquire over several masters: the local queue, connections, rounds, and pauses between them. */
-#include "quorum/acquire.h"
+#include "quorum/acquire_step.h"
 
 #include "base/clock.h"
 #include "base/min.h"
+#include "quorum/acquire_op.h"
+#include "quorum/hold.h"
+#include "quorum/release.h"
+#include "quorum/round_release.h"
 
 #define LATE_MOST 3                   /* rounds that took longer than the ttl */
 #define LOOK_MS 10                    /* between two looks whether enough masters are connected */

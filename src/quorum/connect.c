@@ -2,6 +2,10 @@
 
 #include "base/clock.h"
 #include "base/min.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_up.h"
+#include "quorum/hold.h"
+#include "quorum/round_retake.h"
 #include "quorum/tally.h"
 
 #include <string.h>

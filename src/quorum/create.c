@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "quorum/opts.h"
+#include "quorum/release.h"
 #include "quorum/round.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
 
 #include "hasplock/quorum.h"
 #include "kinds/kind.h"
+#include "script/shared_commands.h"
 
 static char *quorum_string_put_acquire(char *at, struct hlk_command *cmd)
 {

@@ -1,7 +1,12 @@
-/* A hold of a lock over several masters: renewals, risk, loss. */
+#include "quorum/hold.h"
+
 #include "base/clock.h"
 #include "lease/ended_hold.h"
+#include "quorum/queue.h"
+#include "quorum/report.h"
 #include "quorum/round.h"
+#include "quorum/round_release.h"
+#include "quorum/round_retake.h"
 
 static const char why_absent[] = "a majority of the masters does not know the hold any more";
 

@@ -1,10 +1,13 @@
-/* hlk_lock_query, hlk_lock_list and hlk_lock_break of a lock over several masters. These calls are rare, so the masters
- * are asked one after the other, each for up to node_timeout_ms. Those that are connected come first. One that is about
- * to connect is waited for only if the answers of the others do not suffice. */
+#include "quorum/inspect.h"
+
+#include "api/inspect.h"
 #include "api/list.h"
+#include "api/send.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/pipeline_up.h"
 #include "quorum/connect.h"
+#include "quorum/hold.h"
 #include "quorum/round.h"
 #include "quorum/tally.h"
 

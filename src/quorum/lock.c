@@ -1,11 +1,15 @@
-/* The calls of lock.h for a lock over several masters (api/handle.h). What one holder has of such a lock is a
- * struct hlk_quorum, which is found by kind, name and holder. It lives while that holder has the lock, has lost it, or
- * is in a call. */
+#include "quorum/lock.h"
+
 #include "quorum/round.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "quorum/acquire.h"
+#include "quorum/hold.h"
+#include "quorum/inspect.h"
+#include "quorum/lock_async.h"
+#include "quorum/release.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,16 @@
-/* A lock over several masters without a blocked thread. */
+#include "quorum/lock_async.h"
+
 #include "api/async_driver.h"
 #include "quorum/acquire.h"
 
 #include "base/mem.h"
+#include "quorum/acquire_op.h"
+#include "quorum/acquire_step.h"
+#include "quorum/hold.h"
+#include "quorum/lock.h"
+#include "quorum/release.h"
+#include "quorum/report.h"
+#include "quorum/round_release.h"
 
 /* --- acquire --- */
 

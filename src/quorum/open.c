@@ -2,7 +2,12 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "client_opts.h"
+#include "node/route_single.h"
 #include "quorum/connect.h"
+#include "quorum/hold.h"
+#include "quorum/opts.h"
+#include "quorum/release.h"
 #include "quorum/round.h"
 #include "quorum/url.h"
 

@@ -1,8 +1,8 @@
-/* Options of a lock over several masters: ranges and defaults. */
-#include "base/opts.h"
+#include "quorum/opts.h"
+
 #include "base/error.h"
+#include "base/opts.h"
 #include "lease/lease.h"
-#include "quorum/quorum.h"
 
 #define TTL_MS 10000
 #define DRIFT_FACTOR 0.01

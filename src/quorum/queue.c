@@ -1,6 +1,6 @@
-/* Who of a process is next for a lock over several masters. */
+#include "quorum/queue.h"
+
 #include "base/mem.h"
-#include "quorum/quorum.h"
 
 /* Pauses in which other processes may acquire: of this length at least, and of twice this length at most. */
 #define PASS_YIELD_MS 2 /* after the lock was passed on within the process for: */

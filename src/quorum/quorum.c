@@ -2,6 +2,7 @@
 #include "quorum/quorum.h"
 
 #include "base/mem.h"
+#include "quorum/hold.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -1,8 +1,11 @@
-/* Release and extend. */
+#include "quorum/release.h"
+
 #include "base/clock.h"
 #include "base/nocancel.h"
 #include "lease/lease.h"
+#include "quorum/hold.h"
 #include "quorum/round.h"
+#include "quorum/round_release.h"
 
 static enum hlk_status not_held(struct hlk_quorum *quorum, bool forgets, struct hlk_error *error)
 {

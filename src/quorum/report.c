@@ -1,6 +1,4 @@
-/* Completions of one holder's calls, in the order of the calls. While the outcome of a release is not known, later
- * completions of its holder wait. */
-#include "quorum/quorum.h"
+#include "quorum/report.h"
 
 void hlk_quorum_report_add(struct hlk_quorum *quorum, struct hlk_quorum_report *report)
 {

@@ -3,6 +3,8 @@
 #include "api/multi_wait.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_up.h"
 #include "script/engine.h"
 
 /* --- memory --- */

@@ -93,7 +93,6 @@ void hlk_round_wait(struct hlk_round *round, struct hlk_thread *self, unsigned m
 
 /* Sends to one of them. `sending` ends: the release that was decided meanwhile is sent. For round_retake.c. */
 void hlk_vote_ask(struct hlk_vote *vote);
-void hlk_vote_sent(struct hlk_vote *vote);
 
 /* Wakes the thread that waits for it. */
 void hlk_round_wake(struct hlk_round *round);
@@ -103,22 +102,6 @@ bool hlk_round_won(struct hlk_round *round);
 /* So many masters said no to a renewal that no majority has the hold. */
 bool hlk_round_absent(struct hlk_round *round);
 
-/* Of an acquire that is held: asks each master again that has not granted it, for lease_ms. Nothing waits for the
- * answers. No-op after the release. */
-void hlk_round_retake(struct hlk_round *round, int64_t lease_ms);
-/* One of them was not connected when it was its turn, and is now. */
-bool hlk_round_may_grow(struct hlk_round *round);
-/* Master i is not known to have granted it. */
-bool hlk_round_lacks(struct hlk_round *round, unsigned i);
-/* Master i has said that it does not have the hold. False: that was known. */
-bool hlk_round_miss(struct hlk_round *round, unsigned i);
-
-/* Gives back what an acquire has got, or may have got, everywhere. It is in the streams on return, but for a master
- * that another thread is asking again at this moment, and with release_at_ms: it is sent then, or when the client is
- * closed. Once. eager: somebody waits for on_released. */
-void hlk_round_release(struct hlk_round *round, bool eager);
-/* The outcome, as far as it is known: HLK_OK, LOST, UNSURE, or a refusal. */
-enum hlk_status hlk_round_released(struct hlk_round *round, struct hlk_error *error);
 /* Waits for that until at_ms. It is watched by that thread. */
 void hlk_round_wait_released(struct hlk_round *round, struct hlk_thread *self, int64_t at_ms);
 

@@ -1,6 +1,7 @@
-/* What an acquire has got on each master is given back there: which masters owe a release, and their answers. */
+#include "quorum/round_release.h"
+
 #include "base/clock.h"
-#include "quorum/round.h"
+#include "script/release_list.h"
 
 /* With what is still to come neither a majority can be free nor the hold be known as lost: the refusals decide. */
 static bool refusals_decide(const struct hlk_round *round)

@@ -1,6 +1,8 @@
-/* While a hold lasts, its acquire is asked for again on the masters that do not have it. */
+#include "quorum/round_retake.h"
+
 #include "base/clock.h"
-#include "quorum/round.h"
+#include "net/pipeline_up.h"
+#include "quorum/round_release.h"
 
 /* Asks the master again, and sends the release behind that if one is decided meanwhile. lease_ms 0: as before; it was
  * not run. */

@@ -4,8 +4,8 @@
 #define HLK_SCRIPT_COMMAND_H
 
 #include "net/pipeline.h"
-#include "script/keys.h"
 #include "net/reply.h"
+#include "script/keys.h"
 #include "script/router.h"
 #include "script/table.h"
 #include "script/wire.h"
@@ -57,8 +57,6 @@ struct hlk_command_type {
     hlk_key_fn *const *keys;
     const char *rights;             /* for people when a right is missing. NULL: nothing */
 };
-
-extern const struct hlk_command_type hlk_command_reacquire, hlk_command_list, hlk_command_renew;
 
 /* Six names, a field, a ticket, five numbers, and a head for each and the command. */
 #define HLK_COMMAND_MAX (6 * HLK_KEY_MAX + HLK_FIELD_MAX + HLK_MEMBER_MAX + 5 * 24 + 17 * HLK_WIRE_HEAD)
@@ -144,9 +142,5 @@ bool hlk_command_note_may_be_gone(const struct hlk_command *cmd);
 
 /* Adds to an error about rights what people need to know who mend it. */
 void hlk_command_explain_rights(const struct hlk_command *cmd, struct hlk_error *error);
-
-/* What a connection says first: a probe (lua/probe.lua) that names a missing right, and who the server is. pubsub: the
- * rights are also those for messages. sharded: for sharded pub/sub. False: no memory. */
-bool hlk_scripts_greeting(struct hlk_greeting *greeting, const char *client_id, bool pubsub, bool sharded);
 
 #endif

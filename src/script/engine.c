@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "base/min.h"
+#include "net/pipeline_up.h"
+#include "net/pipeline_wait.h"
 
 #define REDIRECTS_MAX 5 /* one after the other, without a pause */
 

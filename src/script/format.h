@@ -101,18 +101,11 @@ static inline char *hlk_put_field(char *at, const char *client_id, uint64_t hold
     return hlk_wire_word(at, field, len);
 }
 
-/* How many leases a renewal of many says: the last of them stands for all behind it, as mostly all are the same. */
-size_t hlk_renewal_leases(const struct hlk_command *cmd);
-
-/* hold, count, lease (lua/lock_reacquire.lua); holds and leases (lua/lock_renew.lua): of the type's own script. */
 /* Break: the only holder from which the lock is taken, if there is one. */
 static inline char *hlk_put_only(char *at, const struct hlk_command *cmd)
 {
     return cmd->only ? hlk_wire_word(at, cmd->only, strlen(cmd->only)) : at;
 }
-
-char *hlk_put_reacquire(char *at, struct hlk_command *cmd);
-char *hlk_put_renew(char *at, struct hlk_command *cmd);
 
 /* "Acquired", "raised", and the end of a list of renewals: the reply is the hold that the command was about, with or
  * without an ending (":write"). A reply that names another one is no answer to it. */

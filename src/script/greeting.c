@@ -1,6 +1,4 @@
-/* What a connection says first: the probe, which tells who the server is, and whether this user may run what the
- * scripts need. No text of a script is sent ahead (docs/decisions/script-texts.md). */
-#include "script/command.h"
+#include "script/greeting.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,11 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/min.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_up.h"
+#include "net/pipeline_wait.h"
 #include "script/engine.h"
+#include "script/release_list.h"
 
 #define TRY_AGAIN_MS 100
 

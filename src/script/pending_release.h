@@ -80,15 +80,6 @@ void hlk_releases_fini(struct hlk_releases *releases);
 /* those that no thread drives, as GIVEN_UP, and logs that; after the pipeline was closed */
 void hlk_releases_settle_all(struct hlk_releases *releases);
 void hlk_releases_on_up(struct hlk_releases *releases);                         /* loop thread: a new stream begins */
-size_t hlk_releases_count(struct hlk_releases *releases);                       /* that were started */
-size_t hlk_releases_awaited(struct hlk_releases *releases);                     /* those of them that close waits for */
-/* a release of it is not settled yet, or is announced */
-bool hlk_releases_has(struct hlk_releases *releases, uint64_t hold);
-bool hlk_releases_has_started(struct hlk_releases *releases, uint64_t hold);    /* the same, and it was started */
-/* Logs what settle_all will give up: holds that end with their leases, tickets that waiters pass over. */
-void hlk_releases_log_unanswered(struct hlk_releases *releases);
-/* One that is not settled, and of which each attempt was refused so far: *error is the last refusal. */
-bool hlk_releases_refused(struct hlk_releases *releases, uint64_t hold, struct hlk_error *error);
 
 /* A release that will be started later, for certain: from now on hlk_releases_has knows of it. cmd.hold is set. */
 void hlk_release_announce(struct hlk_releases *releases, struct hlk_release *pending);

@@ -1,6 +1,6 @@
-/* release_list.c - which releases are pending: see pending_release.h. */
+#include "script/release_list.h"
+
 #include "base/clock.h"
-#include "script/pending_release.h"
 
 #include <stdio.h>
 

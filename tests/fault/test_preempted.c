@@ -1,7 +1,9 @@
 /* Calls of one owner, or of two, on one lock: one of them is stopped at the worst moment. */
 #include "api/acquire_op.h"
 #include "api/handle.h"
+#include "api/send.h"
 #include "halt.h"
+#include "lease/local_queue.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,10 @@
 #include "api/handle.h"
 #include "base/mem.h"
 #include "halt.h"
+#include "lease/entry_lose.h"
+#include "lease/holding.h"
 #include "net/pipeline.h"
+#include "net/pipeline_up.h"
 
 #include <pthread.h>
 

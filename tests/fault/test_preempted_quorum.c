@@ -1,7 +1,10 @@
 /* A thread is stopped while it asks a master again for a hold that another thread releases. */
 #include "halt.h"
 #include "net/pipeline.h"
+#include "net/pipeline_up.h"
 #include "quorum/round.h"
+#include "quorum/round_release.h"
+#include "quorum/round_retake.h"
 #include "quorum_fixture.h"
 
 #include <criterion/criterion.h>

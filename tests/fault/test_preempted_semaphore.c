@@ -2,6 +2,7 @@
 #include "halt.h"
 
 #include "lease/entry.h"
+#include "lease/local_queue.h"
 
 #include <pthread.h>
 #include <sched.h>

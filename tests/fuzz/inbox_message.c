@@ -6,6 +6,12 @@
 
 #include "base/clock.h"
 #include "kinds/kind.h"
+#include "kinds/kinds.h"
+#include "lease/entry_lose.h"
+#include "lease/holding.h"
+#include "lease/inbox.h"
+#include "lease/local_queue.h"
+#include "net/pipeline_link.h"
 
 #include <stdint.h>
 #include <stdio.h>

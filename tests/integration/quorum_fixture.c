@@ -1,4 +1,5 @@
 #include "quorum_fixture.h"
+#include "net/pipeline_up.h"
 
 #include "client.h"
 

@@ -277,8 +277,7 @@ static _Noreturn void live_a_life_of_its_own(void)
 }
 
 /* The parent searches many locks whenever one of its threads ends, which happens all the time. (Found by an audit.) */
-Test(client_fork, child_may_open_a_client_while_parent_threads_end,
-     .disabled = STAGE_UNDER_TSAN || STAGE_UNDER_ASAN)
+Test(client_fork, child_may_open_a_client_while_parent_threads_end, .disabled = STAGE_UNDER_TSAN || STAGE_UNDER_ASAN)
 {
     enum { HELD = 300, FORKS = 60 };
     hlk_client *client = fixture_open(NULL);

@@ -2,6 +2,7 @@
 #include "every_promise.h"
 
 #include "kinds/kind.h"
+#include "kinds/kinds.h"
 
 __attribute__((constructor)) static void choose(void)
 {

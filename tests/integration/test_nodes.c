@@ -1,5 +1,7 @@
 /* test_nodes.c - one client of several servers: a node for each, and one loop thread and one events thread for all. */
 #include "client.h"
+#include "lease/entry_table.h"
+#include "net/pipeline_up.h"
 #include "support/fixture.h"
 
 #include <criterion/criterion.h>

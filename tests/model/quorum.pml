@@ -2,9 +2,10 @@
  *
  * Client A acquires the lock by one try, renews it RENEWS times, and releases it. While it holds it, it asks masters
  * that said no again, RETAKES times, for what is left of the hold. Its requests go to all masters, take any time each,
- * and run in order on each connection. A counts the answers that have come, and stops waiting at any moment. Client B takes the lock at any moment at which a majority of the masters grants it, however it reached them:
- * for what A believes its delays make no difference. Time passes in ticks between any two steps. A master may restart
- * RESTARTS times, and then knows no hold. All times are relative, so the runs have no end and the state space has.
+ * and run in order on each connection. A counts the answers that have come, and stops waiting at any moment. Client B
+ * takes the lock at any moment at which a majority of the masters grants it, however it reached them: for what A
+ * believes its delays make no difference. Time passes in ticks between any two steps. A master may restart RESTARTS
+ * times, and then knows no hold. All times are relative, so the runs have no end and the state space has.
  *
  * left = ttl, counted from before the first send. A master that restarted less than a ttl ago does not count.
  *

@@ -1,4 +1,5 @@
 #include "batch_fixture.h"
+#include "net/pipeline_link.h"
 
 int combines, fails_at;
 char text[32768];

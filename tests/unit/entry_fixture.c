@@ -1,4 +1,8 @@
 #include "entry_fixture.h"
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
 
 struct hlk_entry *e;
 struct hlk_release_record record;

@@ -1,5 +1,7 @@
 #include "fixture.h"
 
+#include "kinds/kinds.h"
+#include "lease/entry_table.h"
 #include "support/wait.h"
 
 struct unit unit;

@@ -1,5 +1,8 @@
 #include "permit_fixture.h"
 
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
+#include "lease/local_queue.h"
 #include "support/wait.h"
 
 struct hlk_entry *entries[4], *line;

@@ -4,8 +4,10 @@
 
 #include "base/mem.h"
 #include "kinds/kind.h"
+#include "net/pipeline_link.h"
 #include "peer.h"
 #include "script/engine.h"
+#include "script/shared_commands.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>

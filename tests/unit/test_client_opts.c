@@ -1,5 +1,6 @@
 /* The defaults of options, as client.h gives them in brackets. */
 #include "client.h"
+#include "client_opts.h"
 
 #include <criterion/criterion.h>
 #include <stddef.h>

@@ -2,8 +2,11 @@
 #include "script/engine.h"
 
 #include "kinds/kind.h"
+#include "kinds/kinds.h"
+#include "net/pipeline_link.h"
 #include "peer.h"
 #include "script/batch.h"
+#include "script/shared_commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

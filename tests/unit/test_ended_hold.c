@@ -1,5 +1,10 @@
 /* Holds that are over and not fully reported: losses and the releases due for them, unsure releases. */
+#include "lease/ended_hold.h"
 #include "lease/entry.h"
+#include "lease/entry_lose.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
+#include "script/release_list.h"
 
 #include "entry_fixture.h"
 

@@ -2,6 +2,10 @@
 #include "lease/entry.h"
 
 #include "entry_fixture.h"
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
 #include "support/wait.h"
 
 #include <pthread.h>

@@ -1,5 +1,9 @@
 /* Nested holds: their count, and the round trips that raise a lease. */
 #include "lease/entry.h"
+#include "lease/entry_lose.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
+#include "script/release_list.h"
 
 #include "entry_fixture.h"
 

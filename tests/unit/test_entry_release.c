@@ -1,5 +1,9 @@
 /* Holders that end without a release: a thread or an owner, and the client at its close. */
 #include "lease/entry.h"
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
 
 #include "entry_fixture.h"
 

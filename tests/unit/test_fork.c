@@ -111,8 +111,7 @@ Test(fork, childs_thread_may_end_whatever_the_parents_holds, .disabled = STAGE_U
     child_ends(0);
 }
 
-Test(fork, ending_child_thread_with_a_lock_spares_the_parents,
-     .disabled = STAGE_UNDER_TSAN)
+Test(fork, ending_child_thread_with_a_lock_spares_the_parents, .disabled = STAGE_UNDER_TSAN)
 {
     child_ends(1);
 }

@@ -1,5 +1,6 @@
 /* What a connection says first, and what is read from the answer. */
 #include "script/command.h"
+#include "script/greeting.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

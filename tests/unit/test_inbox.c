@@ -1,5 +1,11 @@
 /* Messages in the client's inbox about its locks: grants, yield windows and breaks, and invalid messages. */
 #include "entry_fixture.h"
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
+#include "lease/inbox.h"
+#include "lease/local_queue.h"
+#include "script/release_list.h"
 
 static int warnings;
 

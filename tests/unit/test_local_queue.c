@@ -1,5 +1,8 @@
 /* The local queue: which waiter of the process sends commands. No server; the clock is played. */
 #include "lease/entry.h"
+#include "lease/entry_lose.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
 
 #include "entry_fixture.h"
 

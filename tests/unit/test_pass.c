@@ -1,5 +1,8 @@
 /* Passing a hold on to the next holder of the process without Redis: when that is allowed, and what is passed along. */
 #include "lease/entry.h"
+#include "lease/entry_lose.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
 
 #include "watchdog_fixture.h"
 

@@ -1,4 +1,8 @@
 /* Leased permits that are passed on: who gets the hold, and when nothing is passed (src/lease/pass_holds.c). */
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
 #include "permit_fixture.h"
 
 TestSuite(pass_holds, .init = permits_begin, .fini = permits_end, .timeout = 20);

@@ -1,6 +1,10 @@
 /* Permits of a semaphore that are passed to the next call in line: who gets them, and when it is the turn of Redis'
  * queue. */
 #include "lease/entry.h"
+#include "lease/entry_state.h"
+#include "lease/entry_table.h"
+#include "lease/local_queue.h"
+#include "lease/pass_permits.h"
 
 #include "entry_fixture.h"
 

@@ -2,7 +2,9 @@
 #include "script/pending_release.h"
 
 #include "kinds/kind.h"
+#include "net/pipeline_link.h"
 #include "peer.h"
+#include "script/release_list.h"
 
 #include <pthread.h>
 #include <sched.h>

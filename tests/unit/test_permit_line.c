@@ -1,4 +1,8 @@
 /* The line of leased permits: who asks Redis, and when (src/lease/permit_line.c). */
+#include "lease/entry_table.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
+#include "lease/permit_line.h"
 #include "permit_fixture.h"
 
 TestSuite(permit_line, .init = permits_begin, .fini = permits_end, .timeout = 20);

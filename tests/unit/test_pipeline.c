@@ -2,6 +2,9 @@
 #include "pipeline_fixture.h"
 
 #include "base/mem.h"
+#include "net/pipeline.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_up.h"
 
 #include <stdio.h>
 #include <stdlib.h>

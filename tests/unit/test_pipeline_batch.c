@@ -2,6 +2,9 @@
 #include "batch_fixture.h"
 
 #include "base/mem.h"
+#include "net/pipeline.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_wait.h"
 
 #include <stdlib.h>
 

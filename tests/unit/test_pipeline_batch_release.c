@@ -1,6 +1,8 @@
 /* Batches whose calls get no reply of their own: calls to be sent unbatched, a script that the server has lost, a
  * stream that breaks. */
 #include "batch_fixture.h"
+#include "net/pipeline.h"
+#include "net/pipeline_link.h"
 
 TestSuite(combine, .init = combining_begin, .fini = calls_end, .timeout = 20);
 

@@ -2,6 +2,9 @@
  * end. */
 #include "pipeline_fixture.h"
 
+#include "net/pipeline.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_wait.h"
 #include "support/wait.h"
 
 #include <pthread.h>

@@ -1,5 +1,9 @@
 /* Callers that wait at a shared connection: which one leads and reads for the others, and how they leave. The test has
  * the other end. */
+#include "net/pipeline.h"
+#include "net/pipeline_link.h"
+#include "net/pipeline_up.h"
+#include "net/pipeline_wait.h"
 #include "pipeline_fixture.h"
 
 #include <pthread.h>

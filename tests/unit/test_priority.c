@@ -2,6 +2,7 @@
  * one never runs. The test measures the waiter's CPU time. Skipped if this user may not set priorities. */
 #include "pipeline_fixture.h"
 
+#include "net/pipeline_link.h"
 #include "support/wait.h"
 
 #include <pthread.h>

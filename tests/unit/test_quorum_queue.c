@@ -1,6 +1,7 @@
 /* Who of a process is next for a lock over several masters, and when it lets other processes come first. */
 #include "quorum/quorum.h"
 
+#include "quorum/queue.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>

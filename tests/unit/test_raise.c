@@ -1,7 +1,9 @@
 /* A round trip that raises a lease: for how long the release of its hold is owed, and what a late reply means. The test
  * has the server's end. */
+#include "lease/entry_lose.h"
 #include "lease/hold_end.h"
 #include "lease/raise.h"
+#include "script/release_list.h"
 
 #include "watchdog_fixture.h"
 

@@ -1,6 +1,7 @@
 /* What the engine does with MOVED and ASK: two servers, and a router in the test's hands. */
 #include "peer.h"
 #include "script/engine.h"
+#include "script/shared_commands.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/park.h"
+#include "net/subscriber_read.h"
 #include "support/wait.h"
 
 #include <criterion/criterion.h>

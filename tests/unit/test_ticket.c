@@ -1,6 +1,10 @@
 /* The entry's ticket in Redis' queue: its content, its grant, and which waiter has it after another has left. No
  * server; the clock is played. */
 #include "lease/entry.h"
+#include "lease/entry_lose.h"
+#include "lease/entry_state.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
 
 #include "entry_fixture.h"
 

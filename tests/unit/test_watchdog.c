@@ -2,6 +2,11 @@
 #include "watchdog_fixture.h"
 
 #include "base/mem.h"
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
+#include "script/release_list.h"
 #include "script/table.h"
 
 TestSuite(watchdog, .init = waiters_begin, .fini = waiters_end, .timeout = 20);

@@ -1,4 +1,8 @@
 /* Which holds and leases share a script of the watchdog, and what is released meanwhile. */
+#include "lease/entry_lose.h"
+#include "lease/entry_table.h"
+#include "lease/holding.h"
+#include "lease/local_queue.h"
 #include "watchdog_fixture.h"
 
 #include <stdio.h>

@@ -117,5 +117,3 @@ const struct hlk_format hlk_format_latch = {
     .verb = "await",
     .describe = latch_describe,
 };
-
-const struct hlk_kind hlk_kind_latch = { .format = &hlk_format_latch, .no_lock = true };

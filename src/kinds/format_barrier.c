@@ -181,5 +181,3 @@ const struct hlk_format hlk_format_barrier = {
     .describe = barrier_describe,
     .explain = barrier_explain,
 };
-
-const struct hlk_kind hlk_kind_barrier = { .format = &hlk_format_barrier, .no_lock = true };

@@ -1,12 +1,17 @@
-#include "lease/entry.h"
+#include "lease/holding.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "lease/ended_hold.h"
 #include "lease/entry_internal.h"
+#include "lease/entry_lose.h"
+#include "lease/entry_state.h"
 #include "lease/entry_table.h"
 #include "lease/hold_end.h"
+#include "lease/local_queue.h"
+#include "lease/pass_holds.h"
+#include "lease/permit_line.h"
 
 #include <assert.h>
 #include <string.h>
@@ -103,6 +108,7 @@ static bool undo_raise_unnoted(struct hlk_entry *e, unsigned releases)
         return false;
     hlk_handle_count_lost(e->handle, false);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
+    hlk_permit_line_moved(e);
     hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     return true;
 }
@@ -158,6 +164,7 @@ static void stop_lease(struct hlk_entry *e, struct hlk_release_record *out)
 {
     hlk_entry_fill_record(e, out);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
+    hlk_permit_line_moved(e);
     hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     HLK_UNCOUNT(e->node->table, held);
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
@@ -238,6 +245,7 @@ void hlk_entry_keep(struct hlk_entry *e)
 {
     hlk_mutex_lock(e->mu);
     hlk_entry_move(e, HLK_ENTRY_HELD);
+    hlk_permit_line_moved(e);
     hlk_lease_move(&e->hold.lease, HLK_LEASE_HELD);
     HLK_COUNT(e->node->table, held);
     e->count = 1;

@@ -1,0 +1,69 @@
+#include "script/shared_commands.h"
+
+#include "script/format.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* For SCAN, all of whose patterns' bytes mean themselves. */
+static char *put_pattern(char *at, const char *prefix)
+{
+    char pattern[2 * HLK_NAME_MAX + 1];
+    size_t len = 0;
+    for (; *prefix; prefix++) {
+        if (strchr("*?[]\\", *prefix))
+            pattern[len++] = '\\';
+        pattern[len++] = *prefix;
+    }
+    pattern[len++] = '*';
+    return hlk_wire_word(at, pattern, len);
+}
+
+static char *put_list(char *at, struct hlk_command *cmd)
+{
+    char cursor[24];
+    int len = snprintf(cursor, sizeof cursor, "%llu", (unsigned long long)cmd->cursor);
+    at = hlk_put_script(at, HLK_SCRIPT_LOCK_LIST, cmd, cmd->strings ? 4 : 3, 0);
+    at = put_pattern(hlk_wire_word(at, cursor, (size_t)len), cmd->prefix);
+    at = hlk_wire_number(at, cmd->count);
+    return cmd->strings ? hlk_wire_word(at, "string", 6) : at;
+}
+
+const struct hlk_command_type hlk_command_list = { .script = HLK_SCRIPT_LOCK_LIST, .put = put_list };
+
+char *hlk_put_reacquire(char *at, struct hlk_command *cmd)
+{
+    at = hlk_put_script(at, cmd->type->script, cmd, 4, 1);
+    at = hlk_put_field(hlk_put_name(at, cmd), cmd->client_id, cmd->hold);
+    return hlk_wire_number(hlk_wire_number(at, cmd->count), cmd->lease_ms);
+}
+
+static hlk_key_fn *const reacquire_keys[] = { hlk_key_queue, NULL };
+
+const struct hlk_command_type hlk_command_reacquire = { .script = HLK_SCRIPT_LOCK_REACQUIRE,
+                                                        .put = hlk_put_reacquire,
+                                                        .keys = reacquire_keys };
+
+size_t hlk_renewal_leases(const struct hlk_command *cmd)
+{
+    size_t leases = (size_t)cmd->count;
+    while (leases > 1 && cmd->renewals[leases - 1].lease_ms == cmd->renewals[leases - 2].lease_ms)
+        leases--;
+    return leases;
+}
+
+char *hlk_put_renew(char *at, struct hlk_command *cmd)
+{
+    const struct hlk_renewal *renewals = cmd->renewals;
+    size_t n = (size_t)cmd->count, leases = hlk_renewal_leases(cmd);
+    at = hlk_put_script(at, cmd->type->script, cmd, 2 * n + leases, n);
+    for (size_t i = 0; i < n; i++)
+        at = hlk_wire_word(at, renewals[i].name, renewals[i].name_len);
+    for (size_t i = 0; i < n; i++)
+        at = hlk_put_field(at, cmd->client_id, renewals[i].hold);
+    for (size_t i = 0; i < leases; i++)
+        at = hlk_wire_number(at, renewals[i].lease_ms);
+    return at;
+}
+
+const struct hlk_command_type hlk_command_renew = { .script = HLK_SCRIPT_LOCK_RENEW, .put = hlk_put_renew };

@@ -1,0 +1,16 @@
+/* shared_commands.h - commands that several formats have, or that are about no one format. */
+#ifndef HLK_SCRIPT_SHARED_COMMANDS_H
+#define HLK_SCRIPT_SHARED_COMMANDS_H
+
+#include "script/command.h"
+
+extern const struct hlk_command_type hlk_command_reacquire, hlk_command_list, hlk_command_renew;
+
+/* How many leases a renewal of many says: the last of them stands for all behind it, as mostly all are the same. */
+size_t hlk_renewal_leases(const struct hlk_command *cmd);
+
+/* hold, count, lease (lua/lock_reacquire.lua); holds and leases (lua/lock_renew.lua): of the type's own script. */
+char *hlk_put_reacquire(char *at, struct hlk_command *cmd);
+char *hlk_put_renew(char *at, struct hlk_command *cmd);
+
+#endif
