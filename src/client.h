@@ -17,7 +17,7 @@ struct hlk_wait_entry {                 /* of a thread that waits for a lock: cl
 
 /* What a topology adds to a client; close and fini run once, in this order, if it is set. */
 struct hlk_client_topology {
-    const struct hlk_lock_group *locks; /* what its locks do (api/handle.h) */
+    const struct hlk_lock_group *locks; /* what its locks do (handle/handle.h) */
     char shown[32];                     /* in errors, instead of one server's URL */
     void (*close)(struct hlk_client_topology *topology, hlk_client *client);    /* what is held is to be released */
     void (*fini)(struct hlk_client_topology *topology);                         /* the loop has ended */

@@ -1,11 +1,12 @@
 # arrows.cmake - fails on an #include that points up. cmake -DTOP=<the repository> -P arrows.cmake
 #
-#   cli -> include only         quorum -> api -> client -> { kinds | lease } -> node -> wait -> script -> net -> base
-#                              diagnose -> client
+#   cli -> include only
+#   { quorum | multilock | semaphore } -> api -> acquire -> handle -> client
+#   diagnose -> client -> { kinds | lease } -> node -> wait -> script -> net -> base
 #
 # A folder may include itself, everything below it and the public headers. kinds and lease do not know each other, and
 # lease uses of wait only what a node has. The composition root has no folder: client.c builds the parts of every layer,
-# client.h is for api and itself, client_opts.h for those that open one.
+# client.h is for itself and the layers above, client_opts.h for those that open one.
 cmake_minimum_required(VERSION 3.16)
 
 set(below_base "")
@@ -17,8 +18,12 @@ set(below_lease node wait script net base)
 set(below_kinds node wait script net base)
 set(below_client kinds lease node wait script net base)
 set(below_diagnose client kinds lease node wait script net base)
-set(below_api client kinds lease node wait script net base)
-set(below_quorum api client kinds lease node wait script net base)
+set(below_handle client kinds lease node wait script net base)
+set(below_acquire handle ${below_handle})
+set(below_api acquire ${below_acquire})
+set(below_multilock api ${below_api})
+set(below_semaphore api ${below_api})
+set(below_quorum api ${below_api})
 set(below_cli "")
 set(below_demo cli)     # how the command says things
 
@@ -56,7 +61,8 @@ endfunction()
 
 set(wrong 0)
 set(arrows 0)
-foreach(layer base net script wait node lease kinds client api quorum diagnose cli demo)
+foreach(layer base net script wait node lease kinds client handle acquire api multilock semaphore quorum diagnose cli
+        demo)
     if(layer STREQUAL "client")
         file(GLOB files RELATIVE ${TOP} ${TOP}/src/*.[ch])
     elseif(layer STREQUAL "cli" OR layer STREQUAL "demo")

@@ -10,8 +10,8 @@ import pathlib
 import re
 import sys
 
-LAYERS = {"base": 0, "net": 1, "script": 2, "wait": 3, "node": 4, "lease": 5, "kinds": 5, "": 6, "api": 7,
-          "quorum": 8, "diagnose": 7}
+LAYERS = {"base": 0, "net": 1, "script": 2, "wait": 3, "node": 4, "lease": 5, "kinds": 5, "": 6,
+          "handle": 7, "acquire": 8, "api": 9, "multilock": 10, "semaphore": 10, "quorum": 10, "diagnose": 7}
 COMMENT_OR_STRING = re.compile(r"""/\*.*?\*/|'(?:\\.|[^'\\])+'|"(?:\\.|[^"\\])*\"""", re.S)
 FUNCTION = re.compile(r"^(?!static (?!inline)|typedef|#)[a-z].*?\b([a-z]\w+)\([^;{]*\)\s*\{", re.M)
 STATIC = re.compile(r"^static (?!inline)[^;{}()=]*?\b([a-z]\w+)\([^{};]*\)\s*\{", re.M)

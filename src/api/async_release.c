@@ -1,9 +1,9 @@
 /* Release without a blocked thread: the release is written to the stream, and a completion reports its outcome. */
-#include "api/handle.h"
+#include "handle/handle.h"
 
 #include "api/release.h"
-#include "api/send.h"
 #include "base/mem.h"
+#include "handle/send.h"
 #include "lease/entry_lose.h"
 #include "lease/entry_table.h"
 #include "lease/hold_end.h"

@@ -2,11 +2,11 @@
  * and an entry of its own. A party's name in Redis is used again by later waits: Redis has a record for each name. */
 #include "hasplock/barrier.h"
 
-#include "api/async_acquire.h"
-#include "api/lock.h"
-#include "api/send.h"
+#include "acquire/acquire_blocking.h"
+#include "acquire/async_acquire.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "handle/send.h"
 #include "hasplock/async.h"
 #include "lease/entry_table.h"
 

@@ -1,5 +1,5 @@
 #include "api/inspect.h"
-#include "api/send.h"
+#include "handle/send.h"
 #include "node/topology.h"
 
 #include <inttypes.h>

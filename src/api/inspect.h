@@ -2,7 +2,7 @@
 #ifndef HLK_API_INSPECT_H
 #define HLK_API_INSPECT_H
 
-#include "api/handle.h"
+#include "handle/handle.h"
 
 /* Query on one server. at: one of several, with a time-out, and where a fault goes; or NULL, 0, NULL: the lock's own
  * server, and the thread's error. */

@@ -2,10 +2,10 @@
  * (src/kinds/format_latch.c). */
 #include "hasplock/latch.h"
 
-#include "api/async_acquire.h"
-#include "api/send.h"
+#include "acquire/async_acquire.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "handle/send.h"
 #include "hasplock/async.h"
 
 struct hlk_latch {

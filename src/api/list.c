@@ -1,8 +1,8 @@
 /* What is held on the server: SCAN, a step at a time (lua/lock_list.lua). In a cluster one server after the other. */
 #include "api/list.h"
 
-#include "api/send.h"
 #include "base/opts.h"
+#include "handle/send.h"
 #include "node/cluster_servers.h"
 #include "node/topology.h"
 #include "script/shared_commands.h"

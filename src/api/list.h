@@ -2,7 +2,7 @@
 #ifndef HLK_API_LIST_H
 #define HLK_API_LIST_H
 
-#include "api/handle.h"
+#include "handle/handle.h"
 
 /* hlk_list_opts.cursor says which of several servers it is of, in the bits from here on. Below is SCAN's own cursor. */
 #define HLK_LIST_SERVER_BIT 54

@@ -1,10 +1,10 @@
 /* Release, blocking: what is decided locally, what is sent, what is kept when no reply comes. */
 #include "api/release.h"
 
-#include "api/send.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
+#include "handle/send.h"
 #include "lease/ended_hold.h"
 #include "lease/entry_lose.h"
 #include "lease/entry_table.h"

@@ -2,7 +2,7 @@
 #ifndef HLK_API_RELEASE_H
 #define HLK_API_RELEASE_H
 
-#include "api/handle.h"
+#include "handle/handle.h"
 
 struct hlk_releasing;
 

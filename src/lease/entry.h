@@ -66,7 +66,7 @@ struct hlk_handle {
             int lost_fd;                /* -1: not created yet */
             unsigned lost;              /* holds lost through it and not released yet. Readable while > 0 */
         };
-        struct hlk_handle *parent;         /* its descriptor reports these losses (api/member_handle.c) */
+        struct hlk_handle *parent;         /* its descriptor reports these losses (handle/member_handle.c) */
     };
 };
 

@@ -2,9 +2,9 @@
 
 #include "api/inspect.h"
 #include "api/list.h"
-#include "api/send.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "handle/send.h"
 #include "net/pipeline_up.h"
 #include "quorum/connect.h"
 #include "quorum/hold.h"

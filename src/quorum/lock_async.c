@@ -1,6 +1,6 @@
 #include "quorum/lock_async.h"
 
-#include "api/async_driver.h"
+#include "acquire/async_driver.h"
 #include "quorum/acquire.h"
 
 #include "base/mem.h"

@@ -2,7 +2,7 @@
 #ifndef HLK_QUORUM_QUORUM_H
 #define HLK_QUORUM_QUORUM_H
 
-#include "api/handle.h"
+#include "handle/handle.h"
 #include "net/spin.h"
 #include "quorum/format.h"
 #include "quorum/validity.h"

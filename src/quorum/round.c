@@ -1,6 +1,6 @@
 #include "quorum/round.h"
 
-#include "api/multi_wait.h"
+#include "acquire/multi_wait.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "net/pipeline_link.h"

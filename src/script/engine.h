@@ -1,7 +1,7 @@
 /* engine.h - a command until it is answered: attempts, one at a time, lost connections, refusals, time.
  *
  * Each step says how far the command is, and its driver provides what it needs next: a blocked thread by
- * hlk_command_run, an acquire in api/acquire_step.c, releases in script/pending_release.c.
+ * hlk_command_run, an acquire in acquire/acquire_step.c, releases in script/pending_release.c.
  *
  *   RESEND --send--> IN_FLIGHT --its call ends, end--> ANSWERED | FAILED | RESEND | PAUSED
  *              `---> UNCONNECTED --connected--> RESEND          PAUSED --until_ms--> RESEND, or FAILED

@@ -1,7 +1,7 @@
 /* wait_for.h - what an operation under way waits for, and what its events wake.
  *
  * An operation is a step function: it handles what has happened, sends what is to be sent, and says what to wait for
- * next. It never sleeps. Its driver waits: a blocked thread, or completions (api/async_driver.h). */
+ * next. It never sleeps. Its driver waits: a blocked thread, or completions (acquire/async_driver.h). */
 #ifndef HLK_WAIT_WAIT_FOR_H
 #define HLK_WAIT_WAIT_FOR_H
 

@@ -1,8 +1,8 @@
 /* Calls of one owner, or of two, on one lock: one of them is stopped at the worst moment. */
-#include "api/acquire_op.h"
-#include "api/handle.h"
-#include "api/send.h"
+#include "acquire/acquire_op.h"
 #include "halt.h"
+#include "handle/handle.h"
+#include "handle/send.h"
 #include "lease/local_queue.h"
 
 #include <pthread.h>

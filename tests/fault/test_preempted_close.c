@@ -1,8 +1,8 @@
 /* A call is stopped at the worst moment while its client is closed. */
-#include "api/acquire_op.h"
-#include "api/handle.h"
+#include "acquire/acquire_op.h"
 #include "base/mem.h"
 #include "halt.h"
+#include "handle/handle.h"
 #include "lease/entry_lose.h"
 #include "lease/holding.h"
 #include "net/pipeline.h"

@@ -1,5 +1,5 @@
 /* multilock.pml - callers that acquire several locks, all or none (docs/decisions/multilock.md;
- * src/api/multilock_plan.c).
+ * src/multilock/multilock_plan.c).
  *
  * CALLERS callers acquire and release multilocks without end, each of two members at least, chosen at random. Each
  * member has a queue. Every command is a step of its own, as if each member were on its own server. A caller tries all

@@ -1,6 +1,6 @@
 /* The steps of an acquire, whoever drives them. The test is the driver: it decides what becomes of an attempt, and
  * which events come together. The client has no server, and tries to reach none until the operation subscribes. */
-#include "api/acquire_step.h"
+#include "acquire/acquire_step.h"
 
 #include "base/clock.h"
 #include "support/wait.h"

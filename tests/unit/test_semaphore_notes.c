@@ -1,5 +1,5 @@
 /* Notes of a semaphore that are needed no more: kept until commands name them. */
-#include "api/semaphore_notes.h"
+#include "semaphore/semaphore_notes.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
