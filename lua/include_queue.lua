@@ -25,4 +25,16 @@ local function add(queue, score, member, ms)
         redis.pcall('pexpire', queue, ms)
     end
 end
+
+-- `hold` has ended: a late attempt of its acquire finds the tombstone. Those that are older than `ms` are removed. The
+-- queue lives for `lives` ms more at least (nil: `ms`). write: redis.call if a refusal is to be the script's reply.
+local function leave_tombstone(write, queue, hold, ms, lives)
+    local now = now_ms()
+    write('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - ms))
+    add(queue, 2e15 + now, hold, lives or ms)
+end
+
+local function open_window(queue, ms, lives)
+    add(queue, 1e15 + now_ms() + ms, 'open', lives or ms)
+end
 -- luacheck: pop

@@ -81,14 +81,12 @@ end
 local left = member and redis.pcall('zrem', queue, member) == 1
 
 if tombstone_ms > 0 then
-    local now = now_ms()
-    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - tombstone_ms))
-    add(queue, 2e15 + now, hold, tombstone_ms)
+    leave_tombstone(redis.pcall, queue, hold, tombstone_ms)
 end
 
 if done == 1 and yield_ms > 0 and listeners(channel) > 0 then -- for yield_ms the lock is left to the subscribers
     local head = first_alive(queue)
-    add(queue, 1e15 + now_ms() + yield_ms, 'open', yield_ms)
+    open_window(queue, yield_ms)
     redis.pcall('publish', channel, '0')
     if head then
         message(head, 'open', yield_ms, 0)

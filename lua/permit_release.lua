@@ -106,8 +106,7 @@ if refusal then
 end
 local left = member ~= '' and redis.pcall('zrem', queue, member) == 1
 if tombstone_ms > 0 then
-    redis.pcall('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - tombstone_ms))
-    add(queue, 2e15 + now, hold, 660000)
+    leave_tombstone(redis.pcall, queue, hold, tombstone_ms, 660000)
 end
 local free = held and give_back() or tonumber(value)
 if held and not yields then -- in a yield window that is open this permit is part of it
@@ -115,7 +114,7 @@ if held and not yields then -- in a yield window that is open this permit is par
 end
 if yields then
     if yield_ms > 0 then
-        add(queue, 1e15 + now + yield_ms, 'open', 660000)
+        open_window(queue, yield_ms, 660000)
         local head = first_alive(queue)
         if head then
             message(head, 'open', yield_ms, 0)

@@ -70,14 +70,12 @@ local score = member and redis.pcall('zscore', queue, member)
 local write = done == 1 and redis.pcall or redis.call -- as the first write it says so if the server refuses it
 local left = member and write('zrem', queue, member) == 1
 if tombstone_ms > 0 then
-    local now = now_ms()
-    write('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - tombstone_ms))
-    add(queue, 2e15 + now, hold, tombstone_ms)
+    leave_tombstone(write, queue, hold, tombstone_ms)
 end
 
 if freed and yield_ms > 0 and listeners() > 0 then -- for yield_ms the lock is left to the subscribers
     local _, head = pass(nil, 'other')
-    add(queue, 1e15 + now_ms() + yield_ms, 'open', yield_ms)
+    open_window(queue, yield_ms)
     wake_redisson()
     if head then
         send(head.client, head.kind .. 'open ' .. head.id .. ' ' .. yield_ms)

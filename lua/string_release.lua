@@ -61,9 +61,7 @@ local write = holder == hold and redis.pcall or redis.call -- as the first write
 local left = member and write('zrem', queue, member) == 1
 
 if tombstone_ms > 0 then
-    local now = now_ms()
-    write('zremrangebyscore', queue, 2e15, string.format('%.0f', 2e15 + now - tombstone_ms))
-    add(queue, 2e15 + now, hold, tombstone_ms)
+    leave_tombstone(write, queue, hold, tombstone_ms)
 end
 
 if holder == hold then
