@@ -39,7 +39,7 @@
           it is the last                                          1: the next generation begins, the channel gets `gen`
           else                                                    0
   Twice   the second run finds the party's record, and raises its lease
-  Wakes   all who wait, when all have arrived or one has died
+  Wakes   all that wait, when all have arrived or one has died
   Dead    a party whose lease is over breaks the generation, in any run of a party that waits in it, and before another
           one arrives. So does an earlier wait of this party that has arrived, and did not get to leave
   Order   it reads both keys before the first write, which is one that a full server refuses

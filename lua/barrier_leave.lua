@@ -16,7 +16,7 @@
                    its generation was broken before. {2, data, "lost -"}: there is no record of it, and this is other
                    data than the caller knows
   Twice   the second run finds that it has left
-  Wakes   all who wait
+  Wakes   all that wait
   Order   it reads before it writes; the first write is one that a full server refuses: the lease breaks the generation
           then
   Clock   the server's own, for the age of a record ]]

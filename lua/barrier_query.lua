@@ -4,7 +4,7 @@
 
   Returns how many have arrived, and have a lease
   Twice   the same
-  Wakes   nobody
+  Wakes   no waiter
   Clock   the server's own ]]
 local time = redis.call('time')
 return redis.call('zcount', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000), '+inf')

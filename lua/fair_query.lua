@@ -8,7 +8,7 @@
           ttl      in ms; -1: held without ttl; -2: free (holder "", count 0)
           waiters  tickets in the queue, one for each thread or owner, and the first of them
           or HASPLOCK ...: a hash that is no lock (include_held)
-  Wakes   nobody ]]
+  Wakes   no waiter ]]
 local lock, queue, max = KEYS[1], KEYS[2], tonumber(ARGV[1])
 
 --# include_held

@@ -3,7 +3,7 @@
 -- barrier, a hash:
 --   gen, data           number of the generation that is under way, and of the first one of this data. That is the
 --                       server's us, and the next ones follow, so that no number comes twice
---   parties, here       for how many those who have arrived wait, and how many have
+--   parties, here       for how many the parties that have arrived wait, and how many have
 --   lost                the last generation in which some had arrived that are not known any more
 --   <client id>:<slot>  a party, and its last wait: "<hold> <gen> <index> <ms>". When that generation is broken it
 --                       becomes "<hold> broken <gen> <ms> <word> <party>": why, and who broke it. The words: timeout,
@@ -55,7 +55,7 @@ local function outcome(mine, rest, gen, lost)
     end
 end
 
--- `gen` is over, and the next one begins. A number alone says that it has passed. Else those who wait ask.
+-- `gen` is over, and the next one begins. A number alone says that it has passed. Else the waiting parties ask.
 local function next_generation(gen, told)
     redis.call('hset', barrier, 'gen', text(gen + 1), 'here', '0')
     redis.pcall('del', arrived)
@@ -69,7 +69,7 @@ local function lose(gen)
     return gen + 1, 0, gen
 end
 
--- `party` of `gen` will not come. Each of those who have arrived has that in its record. Returns the reason.
+-- `party` of `gen` will not come. Each party that has arrived has that in its record. Returns the reason.
 local function break_generation(gen, word, party)
     local why = word .. ' ' .. party
     for at = 0, redis.call('zcard', arrived) - 1, CHUNK do

@@ -1,4 +1,4 @@
--- include_grants: free permits go to those who wait. Included by the scripts of permits, behind include_permit and
+-- include_grants: free permits go to the waiters. Included by the scripts of permits, behind include_permit and
 -- include_pass.
 -- luacheck: push ignore 211 431
 

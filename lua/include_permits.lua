@@ -21,9 +21,9 @@
 -- called 2 s ago. The usual waiter comes at once: for those that were called in the last 100 ms subscribers are not
 -- counted while they are as many as the free permits.
 --
--- In a yield window nobody is called. A waiter that was called before takes its permits; any other one is answered how
--- long the window lasts. What comes back in a window is a part of it. It opens if the channel has more subscribers than
--- there are `listens` notes of the last 2 s.
+-- In a yield window no waiter is called. A waiter that was called before takes its permits; any other one is answered
+-- how long the window lasts. What comes back in a window is a part of it. It opens if the channel has more subscribers
+-- than there are `listens` notes of the last 2 s.
 -- luacheck: push ignore 211 431 (each script uses some of these, and has variables of the same names)
 
 local CALL_MS, JUST_MS, LISTEN_MS = 2000, 100, 2000
@@ -155,7 +155,7 @@ local function has_entries(queue, max)
     return first[1] and tonumber(first[2]) < max
 end
 
--- Without a ticket and a note, a window and the notes of who listens are of no use: the queue goes.
+-- Without a ticket and a note, a window and the notes of listening clients are of no use: the queue goes.
 local function drop_if_idle(queue)
     if not has_entries(queue, 4e15) then
         redis.pcall('zremrangebyscore', queue, 4e15, '+inf')
@@ -163,8 +163,8 @@ local function drop_if_idle(queue)
 end
 
 -- `free` permits are free now. Redisson's clients wake as many waiters as the message says; a number below 1 makes them
--- fail. The first waiters of ours hear it, too. `is_open`: in a yield window nobody is called; they ask, and learn how
--- long it lasts.
+-- fail. The first waiters of ours hear it, too. `is_open`: in a yield window no waiter is called; they ask, and learn
+-- how long it lasts.
 local function pass(key, queue, channel, free, is_open)
     if free > 0 and not is_open and has_entries(queue, 1e15) then
         call_next(key, queue, not_set_aside(queue, free))

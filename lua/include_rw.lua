@@ -1,5 +1,5 @@
--- include_rw: who holds a read/write lock, and which waiters get it next. Included by the scripts that need either,
--- behind include_queue and after lock and queue are set.
+-- include_rw: the holders of a read/write lock, and which waiters get it next. Included by the scripts that need
+-- either, behind include_queue and after lock and queue are set.
 --
 -- The lock is Redisson's hash: "mode" is "read" or "write"; "<hold>" counts a reader's holds, "<hold>:write" the
 -- writer's. A reader has a key of its own, whose ttl is its lease: key_of(<hold>). The ttl of the hash is the longest
@@ -67,7 +67,7 @@ local function send(client, what)
 end
 
 -- The lock is given to `hold`, which does not have it. Beside its own write hold a reader leaves the mode as it is.
--- Nil: the server refuses the write, and nobody holds more than before.
+-- Nil: the server refuses the write, and there are no more holders than before.
 local function put(kind, hold, ttl, mode)
     local set
     if kind == 'w' then

@@ -5,13 +5,13 @@
                   clock, in us. It lives for 10 minutes
   ARGV[1] opened  what the first answer of this wait said of it; "": there was none yet
 
-  Returns "0"     nobody has to wait: the count is 0, or was since the first answer
+  Returns "0"     no wait: the count is 0, or was since the first answer
           {count, opened}
-                  a wait goes on. The count is "0" if it is gone since the first answer, and nobody has noted an
+                  a wait goes on. The count is "0" if it is gone since the first answer, and no client has noted an
                   opening: Redisson has opened it, or the data was lost. opened: "0": not known
           HASPLOCK ...   the key is a string that is no number. WRONGTYPE: it is no string
   Twice   the same
-  Wakes   nobody
+  Wakes   no waiter
   Source  Redisson's RCountDownLatch reads the key by GET ]]
 local latch, notes, seen = KEYS[1], KEYS[2], ARGV[1]
 

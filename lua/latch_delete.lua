@@ -8,7 +8,7 @@
           0        there was none
           HASPLOCK ...   the key is a string that is no number; nothing is changed. WRONGTYPE: it is no string
   Twice   a second run finds none, and answers 0: an attempt in doubt is never repeated (src/api/latch.c)
-  Wakes   all waiters: without a count nobody has to wait
+  Wakes   all waiters: without a count there is no wait
   Source  Redisson's delete() publishes "1" instead, which leaves its waiters blocked ]]
 local latch, notes, channel = KEYS[1], KEYS[2], ARGV[1]
 

@@ -8,7 +8,7 @@
           0        it has a count that is not 0 yet; nothing is changed
           HASPLOCK ...   the key is a string that is no number; nothing is changed. WRONGTYPE: it is no string
   Twice   a second run finds the count, and answers 0: an attempt in doubt is never repeated (src/api/latch.c)
-  Wakes   nobody: "1" means a new count
+  Wakes   no waiter: "1" means a new count
   Order   reads before it writes
   Source  Redisson's RCountDownLatch. It refuses also where a key has "0", which only its own trySetCount(0) writes ]]
 local latch, channel = KEYS[1], ARGV[2]

@@ -11,7 +11,7 @@
           ttl      in ms; -1: held without ttl
           waiting  processes in the queue, or subscribed to the channel if these are more; of a fair lock: threads
           or NOPERM ...: the user lacks the rights that only this script needs
-  Wakes   nobody
+  Wakes   no waiter
   Keys    are not declared: they are not known before. A key that this user may not read is counted, and left out
   Locks   are hashes that are locks (include_held). Those with more fields are not read: they may be large. And strings
           that are named as hasplock names a holder: a token of others may be anything ]]

@@ -10,7 +10,7 @@
           listeners client processes that are subscribed to the channel; -1: this user may not count them
           waiters   number of tickets, and the first of them as they are in the queue (include_pass)
           or HASPLOCK ...: a hash that is no lock (include_held)
-  Wakes   nobody ]]
+  Wakes   no waiter ]]
 local lock, queue, channel = KEYS[1], KEYS[2], ARGV[1]
 
 --# include_held

@@ -11,7 +11,7 @@
           0        gone: not held
           -1       another one holds it
   Twice   the same. A late run may set an older count, on which no rule depends, and never lowers the ttl
-  Wakes   nobody ]]
+  Wakes   no waiter ]]
 local lock = KEYS[1]
 local hold, count, lease = ARGV[1], ARGV[2], ARGV[3]
 

@@ -16,7 +16,7 @@
           read only where that did not raise, or on 6.2, which has no GT. Each argument costs, so
           there is one lease for all. Holds are sent whole: joining them here costs more than it saves
           (docs/decisions/wire.md)
-  Wakes   nobody
+  Wakes   no waiter
   Order   pexpire is the only write, and a full server allows it ]]
 local pcall, locks, args, answers = redis.pcall, KEYS, ARGV, {}
 local n, lease = #locks, nil

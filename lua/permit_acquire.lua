@@ -9,7 +9,7 @@
   ARGV[2] hold     "<client id>:<hold id>", new for every acquire, the same in all its attempts
   ARGV[3] channel  of the permits; Redisson's waiters subscribe to it
   ARGV[4] number   how many permits there are, those that are held included: it is set if it is another one; 0: as it
-                   was set. A number that no acquire has set (include_leases), and of which nobody holds a permit, may
+                   was set. A number that no acquire has set (include_leases), and of which no permit is held, may
                    be another thing: it stays
   ARGV[5] member   its ticket, the same in all attempts; "": one try
 
@@ -17,7 +17,7 @@
           -1       this hold has a tombstone: it has ended, and a late attempt must not take anything
           {ttl, held, position, foreign}
                    not taken; ask again after ttl at the latest: the first two in the queue when the next lease ends.
-                   held: how many are held; "none": there is no number of permits, nobody has set it. position: tickets
+                   held: how many are held; "none": there is no number of permits, it was never set. position: tickets
                    before its own; -1: none. foreign: 1 if it has to listen to the channel. In a yield window ttl is
                    what is left of it, and foreign is 0: it asks again then. foreign is 1 if there is no number, and for
                    the first two if one of Redisson's clients holds one of the first 10,000 permits
@@ -26,7 +26,7 @@
           number is set; a yield window (not taken); those before it are granted free permits, and one is left (held);
           else not taken
   Twice   the second run finds its lease and raises it, or finds its ticket
-  Wakes   the others in the queue for whom permits are free: those before it, and if any are left those behind it. They
+  Wakes   the others in the queue for which permits are free: those before it, and if any are left those behind it. They
           hold them then. Redisson's clients, if leases were over or the number was set
   Order   it reads everything before the first write
   Clock   the server's own; Redisson's clients compare the ends of leases with theirs
@@ -35,7 +35,7 @@
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local lease, hold, channel, number, member = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
--- The usual case, without the functions below: nobody waits and there are no tombstones, a permit is free, and this
+-- The usual case, without the functions below: no ticket and no tombstone, a permit is free, and this
 -- hold has none yet.
 if redis.call('exists', queue) == 0 then
     local value, time = redis.pcall('get', key), redis.call('time')
@@ -119,8 +119,8 @@ if free > 0 then
     return hold
 end
 
--- Does one of Redisson's clients hold a permit? Its release reaches only those who listen to the channel. A waiter that
--- does not, because more than 10,000 are held, asks a second later.
+-- Does one of Redisson's clients hold a permit? Its release reaches only clients that listen to the channel. A waiter
+-- that does not, because more than 10,000 are held, asks a second later.
 local function is_foreign()
     for at = 0, math.min(held, 10000) - 1, 500 do
         for _, id in ipairs(redis.call('zrange', leases, at, at + 499)) do

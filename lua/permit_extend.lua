@@ -8,7 +8,7 @@
   Returns hold     held by `hold`; if lease > 0 it was at least this in this very run
           0        gone: not held, or its lease was over
   Twice   the same. Never shortens a lease
-  Wakes   nobody
+  Wakes   no waiter
   Clock   the server's own ]]
 local leases, hold, lease = KEYS[1], ARGV[1], tonumber(ARGV[3])
 

@@ -13,7 +13,7 @@
           holder   the caller; else the one whose lease ends last; "": none. count: how many permits are held
           waiters  number of tickets, and the first of them as they are in the queue
           HASPLOCK ..., WRONGTYPE ... these are no permits
-  Wakes   nobody
+  Wakes   no waiter
   Clock   the server's own ]]
 local key, queue, leases = KEYS[1], KEYS[2], KEYS[3]
 local max, channel, hold = ARGV[1], ARGV[2], ARGV[3]

@@ -11,7 +11,7 @@
   ARGV[4] tombstone_ms  > 0: an attempt of this hold's acquire may still be on its way: leave a tombstone for so long;
                    0: no tombstone
   ARGV[5] member   its ticket, if it may have one, else ""
-  ARGV[6] drop     "1": if no permit is held then, nobody listens to the channel, and no yield window is open, the
+  ARGV[6] drop     "1": if no permit is held then, no client listens to the channel, and no yield window is open, the
                    number is deleted that an acquire has set (include_leases). None: it stays
 
   Returns 1        it was held by `hold`, and is passed on, or free
@@ -62,7 +62,7 @@ if yields and not there.err then -- do others listen than clients of ours (inclu
         string.format('%.0f', 3e15 + now + 5000))) or 0)
 end
 if held and not yields and value == '0' and tombstone_ms == 0 and member == '' then
-    -- The usual case, without the functions below: nobody waits, or the first one is alive
+    -- The usual case, without the functions below: no ticket, or the first waiter is alive
     local popped = redis.pcall('zpopmin', queue)
     local field, client, id, ttl = string.match(popped[1] or '', '^(([^:]+):(%d+)) (%d+) %d+ %d+ %d+$')
     local inbox = client and 'hasplock_inbox:' .. client

@@ -11,7 +11,7 @@
           or an error: the server refuses to write now. Then no permit is reported as renewed
   Creates no key, shortens no lease
   Twice   the same
-  Wakes   nobody
+  Wakes   no waiter
   Order   a full server allows the first write, and so the others
   Clock   the server's own ]]
 

@@ -1,4 +1,4 @@
---[[ probe: which command of our scripts this user may not run, and who the server is. Changes nothing. Each new
+--[[ probe: which command of our scripts this user may not run, and which server this is. Changes nothing. Each new
   connection runs it
 
   ARGV[1] key     of no lock. It need not be allowed, and is no declared one, which would keep the probe from running
@@ -10,7 +10,7 @@
           run_id   of INFO: 40 hex digits, new for each process; "": this user may not run INFO
           uptime   of INFO: whole seconds; "": as before
   Twice   the same
-  Wakes   nobody ]]
+  Wakes   no waiter ]]
 local key = ARGV[1]
 local tries = { { 'exists', key }, { 'hexists', key, 'x' }, { 'hkeys', key }, { 'hgetall', key }, { 'pttl', key },
     { 'pexpire', key, 1 }, { 'zscore', key, 'x' }, { 'hdel', key, 'x' }, { 'del', key },

@@ -9,7 +9,7 @@
           {ttl, holder, -1}     busy. ttl: ms left (-1: no ttl)
   Twice   the same: a second run finds the string of the first
   Order   one write, which is the last command
-  Wakes   nobody ]]
+  Wakes   no waiter ]]
 if redis.call('set', KEYS[1], ARGV[2], 'NX', 'PX', ARGV[1]) then
     return ARGV[2]
 end

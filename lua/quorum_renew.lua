@@ -8,7 +8,7 @@
           0        it is not
   Creates no key, shortens no ttl
   Twice   the same
-  Wakes   nobody ]]
+  Wakes   no waiter ]]
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
     return 0
 end

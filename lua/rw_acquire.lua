@@ -19,7 +19,7 @@
           HASPLOCK ...
                     a hash that is no lock at all, or without ttl no read/write lock; nothing is changed
   Checks  the first that fits: neither key exists (acquired); a tombstone; its own field; `beside` holds it to write
-          (acquired, whoever waits); a yield window; then the first live waiters get what is free, and it is acquired
+          (acquired, whatever waits); a yield window; then the first live waiters get what is free, and it is acquired
           if no live waiter is before it. To read, it is free without a holder or held to read; to write, without a
           holder
   Twice   a second run finds the field and raises the ttl, or finds its ticket. A late run after rw_release with doubt

@@ -1,11 +1,11 @@
---[[ rw_break: one half of a read/write lock: held by anybody, or by the holder that is named -> the next waiters', or
-     free; or, taken from one of several readers, held by the others
+--[[ rw_break: one half of a read/write lock: held by any client, or by the holder that is named -> the next
+     waiters', or free; or, taken from one of several readers, held by the others
 
   KEYS[1] lock   hash: include_rw
   KEYS[2] queue  zset: see rw_acquire
   ARGV[1] mode   "read": taken from all readers, or from the one that is named; "write": from the writer, with the reads
                  that it has beside
-  ARGV[2] only   the reader, or the writer, from which it is to be taken: "<client id>:<hold id>"; none: anybody
+  ARGV[2] only   the reader, or the writer, from which it is to be taken: "<client id>:<hold id>"; none: any
 
   Returns nil    not held so; nothing changed
           field  of a holder from which it was taken: "<client id>:<hold id>"
@@ -62,7 +62,7 @@ if left then
     shorten(left < 0 and math.huge or left)
 end
 local mode, head = pass()
-if left and mode and head then -- if only Redisson's readers are left, nobody else calls it
+if left and mode and head then -- if only Redisson's readers are left, no other client calls it
     send(head.client, head.kind .. 'open ' .. head.id .. ' 0')
 end
 if listeners() > 0 then

@@ -11,7 +11,7 @@
           holder    one of the readers; the writer; "": this half is not held. count: its holds; of all readers together
           waiters   number of tickets of both halves, and the first of them, without their kind
           or HASPLOCK ...: a hash that is no read/write lock
-  Wakes   nobody ]]
+  Wakes   no waiter ]]
 local lock, queue = KEYS[1], KEYS[2]
 local kind, max = ARGV[1], tonumber(ARGV[2])
 

@@ -10,7 +10,7 @@
   Returns hold   held by `hold`; if lease > 0 the ttl was at least lease in this very run
           0      gone: not held, or its lease was over
   Twice   the same. A late run may set an older count, on which no rule depends, and never lowers a ttl
-  Wakes   nobody ]]
+  Wakes   no waiter ]]
 local lock, own = KEYS[1], KEYS[2]
 local hold, count, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 

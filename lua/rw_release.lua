@@ -18,7 +18,7 @@
           0         neither: expired, broken, released before, or never acquired
   Twice   the second run answers 0 and changes nothing but the tombstone's age
   Wakes   the next writer, or all readers before the next writer: they hold the lock when the message comes
-          (include_rw), one message for each client. A waiter that leaves the queue lets those in for whom only it was
+          (include_rw), one message for each client. A waiter that leaves the queue lets those in for which only it was
           in the way. Redisson's waiters, on the channel, if the lock is free or to be read now, or if its ttl got
           shorter than what they know. The first waiter, by `open`, in a yield window, and if only readers of
           Redisson's are left before it: it has to subscribe
@@ -87,7 +87,7 @@ local waits = left and window_ms(redis.pcall('zscore', queue, 'open')) > 0
 if redis.pcall('exists', queue) == 1 and not waits then
     local mode, head, granted = pass()
     local is_new = head and granted == 0 and (done == 1 or left and tonumber(score) < tonumber(head.score))
-    if is_new then -- who calls it?
+    if is_new then -- which client calls it?
         local ours = false
         for _, other in ipairs(redis.pcall('hkeys', lock)) do
             ours = ours or string.sub(other, 1, 4) == 'hlk-'
@@ -97,7 +97,7 @@ if redis.pcall('exists', queue) == 1 and not waits then
         end
     end
 end
-local passed = kind == 'w' or freed -- on to readers, or to anybody
+local passed = kind == 'w' or freed -- on to readers, or to any waiter
 if done == 1 and (passed or now_left < ttl) and listeners() > 0 then
     if passed and redis.pcall('hget', lock, 'mode') ~= 'write' or redis.pcall('pttl', lock) < ttl then
         wake_redisson()

@@ -16,7 +16,7 @@
           client of ours verifies a reader with a longer fixed lease each 10 s (a third of Redisson's default) by this
           script, with what is left of it, which raises the lock again
   Twice   the same
-  Wakes   nobody
+  Wakes   no waiter
   Order   pexpire is the only write, and a full server allows it ]]
 local pcall, answers, n, lease = redis.pcall, {}, #KEYS / 2, nil
 for i = 1, n do

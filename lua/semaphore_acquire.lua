@@ -11,7 +11,7 @@
   Returns hold                  taken, by this run or by an earlier attempt
           -1                    this hold has a tombstone: it has ended, and a late attempt must not take anything
           {ttl, why, position}  not taken; ask again after ttl at the latest, which in a yield window is its end.
-                                why: "none": there is no number of permits, nobody has set it; else "". position:
+                                why: "none": there is no number of permits, it was never set; else "". position:
                                 tickets before its own; -1: none
           HASPLOCK ..., WRONGTYPE ...    the key is no semaphore; nothing is changed
   Checks  the first that fits: a note (taken before); a tombstone; it was called, and n are free (taken); a yield window

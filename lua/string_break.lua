@@ -5,7 +5,7 @@
   ARGV[1] only     as in lock_break; of a longer token the part that string_query answers is compared
 
   Returns nil      not held; nothing changed
-          holder   the token of whom it was taken from
+          holder   the token of the holder it was taken from
           {holder} the token of another holder than `only`; nothing changed
           WRONGTYPE ... the key is no string; nothing changed
   Twice   the second run answers nil, or takes the lock from the next holder; with `only` it changes nothing. It is for

@@ -9,7 +9,7 @@
           0        gone: not held
           -1       another one holds it
   Twice   the same. Never lowers the ttl
-  Wakes   nobody ]]
+  Wakes   no waiter ]]
 local lock, hold, lease = KEYS[1], ARGV[1], ARGV[3]
 
 local holder = redis.call('get', lock)

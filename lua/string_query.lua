@@ -8,7 +8,7 @@
           ttl      in ms; -1: held without ttl; -2: free (holder "", count 0)
           waiters  number of tickets, and the first of them as they are in the queue (include_pass)
           WRONGTYPE ... the key is no string
-  Wakes   nobody ]]
+  Wakes   no waiter ]]
 local lock, queue = KEYS[1], KEYS[2]
 
 --# include_string

@@ -14,7 +14,7 @@
   Twice   the second run answers 0 and changes nothing but the tombstone's age
   Wakes   the first waiter in the queue that is alive: the lock is its token, with the ttl of its ticket. Also when the
           first one leaves and no other release would wake it: it is granted a lock that is free; behind a foreign
-          holder, for whom the first waiter polls, it is sent `sopen`. There is no yield window, and nothing is
+          holder, for which the first waiter polls, it is sent `sopen`. There is no yield window, and nothing is
           published on the lock's channel. A grant always says how long its ticket was in the queue
   Order   the first write is one that a full server still allows. It is a call: if it is refused, the reply is that
           error. After it every call is a pcall; publish comes last
@@ -69,7 +69,7 @@ if holder == hold then
     if head then
         grant(lock, queue, head)
     end
-elseif left and string.sub(holder or '', 1, 4) ~= 'hlk-' then -- its release will wake nobody
+elseif left and string.sub(holder or '', 1, 4) ~= 'hlk-' then -- its release will wake no waiter
     local head = first_alive(queue)
     if head and was_first(head, score) and holder then
         message(head, 'open', 0, 0)

@@ -12,7 +12,7 @@
                    renewed
   Creates no key, shortens no ttl, changes no value. A key of a wrong type affects its own reply only.
   Twice   the same
-  Wakes   nobody
+  Wakes   no waiter
   Order   pexpire is the only write, and a full server allows it ]]
 local pcall, locks, args, answers = redis.pcall, KEYS, ARGV, {}
 local n, lease = #locks, nil

@@ -435,7 +435,7 @@ static void run_ready(hlk_client *client)
     }
 }
 
-/* Those who were about to get a lock give it back before the connection goes. */
+/* Waits that were about to get a lock give it back before the connection goes. */
 static void wait_for_requests(hlk_client *client)
 {
     struct hlk_thread *self = hlk_thread_get();

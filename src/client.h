@@ -41,7 +41,7 @@ struct hlk_client {
     struct hlk_node *nodes;             /* one for each server; read-only after open, like the next two */
     unsigned node_count;
     hlk_route *route;
-    struct hlk_client_topology *topology;       /* NULL: none; set before anybody else knows the client */
+    struct hlk_client_topology *topology;       /* NULL: none; set before another thread knows the client */
     struct hlk_events events;
     struct hlk_entry_table table;
 

@@ -87,7 +87,7 @@ static void fill_in(struct hlk_client_opts *opts)
     opts->yield_every = (int)or_default(opts->yield_every, OPEN_EVERY);
     opts->yield_ms = (int)or_default(opts->yield_ms, OPEN_MS);
     opts->wait_replicas_timeout_ms = (int)or_default(opts->wait_replicas_timeout_ms, REPLICAS_MS);
-    if (opts->flags & HLK_OPEN_NO_PUBSUB) /* whether anybody waits for the window may not be asked */
+    if (opts->flags & HLK_OPEN_NO_PUBSUB) /* whether a client waits for the window may not be asked */
         opts->yield_every = -1;
 }
 

@@ -91,8 +91,8 @@ void hlk_acquire_listen_end(struct hlk_acquire_op *op)
     op->inbox_retained = false;
 }
 
-/* The lock's slot has moved since the last command was prepared. That wakes those who listen at the old server when
- * the map changes, but not those who join there later: a waiter that has joined looks here. */
+/* The lock's slot has moved since the last command was prepared. That wakes waits that listen at the old server when
+ * the map changes, but not those that join there later: a waiter that has joined looks here. */
 static bool has_moved(const struct hlk_acquire_op *op)
 {
     return hlk_node_of(op->node, op->cmd.name, op->cmd.name_len) != op->server;

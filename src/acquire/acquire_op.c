@@ -43,7 +43,7 @@ static void on_closing(struct hlk_wait_entry *entry)
 
 static const struct hlk_acquire_hooks no_hooks;
 
-/* A wait for ever for a server that nobody has reached yet: its URL may be wrong. */
+/* A wait for ever for a server that was never reached: its URL may be wrong. */
 static int64_t first_timeout_ms(const hlk_client *client, int64_t deadline_ms)
 {
     return client->reconnect_timeout_ms < 0 && deadline_ms == INT64_MAX ? HLK_RECONNECT_TIMEOUT_MS : 0;
@@ -63,7 +63,7 @@ static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_
         op->machine.confirm_ms = lock->client->wait_replicas_timeout_ms;
 }
 
-/* The line of those who wait for permits of this name and number (lease/permit_line.c), with a reference. Its key has a
+/* The line of the waits for permits of this name and number (lease/permit_line.c), with a reference. Its key has a
  * number that no holder has. NULL: nothing would be passed on; or there is no memory, and then nothing is. */
 static struct hlk_entry *line_of(const hlk_lock *lock, const struct hlk_entry *e, bool fixed)
 {
@@ -283,7 +283,7 @@ void hlk_acquire_op_set_refused(const struct hlk_acquire_op *op)
 
 /* --- answers --- */
 
-/* Somebody else's: who holds it, and how long to wait. */
+/* Held by another client: its holder, and how long to wait. */
 static void note_busy(struct hlk_acquire_op *op, const struct hlk_answer *answer)
 {
     size_t len = answer->holder_len < sizeof op->holder - 1 ? answer->holder_len : sizeof op->holder - 1;

@@ -54,7 +54,7 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     bool unconfirmed;                   /* it holds the lock, and replicas have not confirmed that yet */
     struct hlk_replica_wait *confirmation;
     int acknowledged;                   /* number of replicas that have confirmed it; < 0: not known */
-    char holder[HLK_FIELD_MAX];         /* who held it by the last reply; "" unknown */
+    char holder[HLK_FIELD_MAX];         /* its holder by the last reply; "": unknown */
     int64_t holder_ms;                  /* when that reply came */
     struct hlk_busy busy;
     struct hlk_release take_back;       /* of the hold, or the ticket, that it leaves behind. It must not lack memory,
@@ -83,9 +83,9 @@ enum hlk_acquire_event hlk_acquire_op_acquired(struct hlk_acquire_op *op);
 /* Called before each command. HLK_ACQUIRE_ON_HEAD: send it. HLK_ACQUIRE_ON_ACQUIRED: it holds the lock already.
  * HLK_ACQUIRE_ON_ABORT: see op->error. */
 enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op);
-/* Its deadline has passed, and it is in the local queue, not its head. HLK_ACQUIRE_ON_TIME: somebody holds the lock, or
- * there is a connection. HLK_ACQUIRE_ON_ABORT: there is no connection, and no holder is known: none in this process,
- * and no reply to the head waiter has named one; see op->error. */
+/* Its deadline has passed, and it is in the local queue, not its head. HLK_ACQUIRE_ON_TIME: another client holds the
+ * lock, or there is a connection. HLK_ACQUIRE_ON_ABORT: there is no connection, and no holder is known: none in this
+ * process, and no reply to the head waiter has named one; see op->error. */
 enum hlk_acquire_event hlk_acquire_op_queue_timeout(struct hlk_acquire_op *op);
 /* The same for the head waiter. HLK_ACQUIRE_ON_ABORT: there is no connection, and no attempt was sent. */
 enum hlk_acquire_event hlk_acquire_op_timeout(struct hlk_acquire_op *op);

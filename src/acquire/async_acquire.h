@@ -1,5 +1,5 @@
-/* async_acquire.h - an acquire of a lock on one server without a blocked thread: the driver of acquire/acquire_step.h for
- * completions. Several of them may be under way for one thread (multilock/try_all.c). */
+/* async_acquire.h - an acquire of a lock on one server without a blocked thread: the driver of acquire/acquire_step.h
+ * for completions. Several of them may be under way for one thread (multilock/try_all.c). */
 #ifndef HLK_ACQUIRE_ASYNC_ACQUIRE_H
 #define HLK_ACQUIRE_ASYNC_ACQUIRE_H
 
@@ -10,7 +10,7 @@ struct hlk_acquiring { /* three parties have it: `complete`, an attempt in fligh
     struct hlk_async async;
     struct hlk_acquire_op *op;
     struct hlk_up up;
-    bool lazy; /* set before the start: nobody is woken to read the answer of the first attempt */
+    bool lazy; /* set before the start: no thread is woken to read the answer of the first attempt */
     /* `async` has its status and error, and `complete` the reference that hlk_async_unref drops. Any thread; it may be
      * under the entry's mutex. */
     void (*complete)(void *async);

@@ -1,4 +1,4 @@
-/* multi_wait.h - one thread waits for answers on several connections, which nobody else is woken to read (`lazy` of
+/* multi_wait.h - one thread waits for answers on several connections, which no other thread is woken to read (`lazy` of
  * struct hlk_call). It reads them itself while they come quickly, on all connections in turn. Then it sleeps, and the
  * loop threads read. */
 #ifndef HLK_ACQUIRE_MULTI_WAIT_H

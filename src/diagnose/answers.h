@@ -48,7 +48,7 @@ enum hlk_ask {
     HLK_ASK_COUNT
 };
 
-struct hlk_answers {                /* owned by who asked; NULL: not asked */
+struct hlk_answers {                /* owned by the caller; NULL: not asked */
     redisReply *reply[HLK_ASK_COUNT];
 };
 

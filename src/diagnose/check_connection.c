@@ -1,4 +1,5 @@
-/* The way to the server: its URL, the lookup, the connection, who has logged in, and how long a round trip takes. */
+/* The way to the server: its URL, the lookup, the connection, the user that has logged in, and how long a round trip
+ * takes. */
 #include "diagnose/exam.h"
 
 #include <inttypes.h>

@@ -107,7 +107,7 @@ void hlk_check_rights_rwlock(const struct hlk_exam *exam, struct hlk_found *foun
     hlk_found_meaning(found, "Read/write locks need these beside those of plain locks.");
 }
 
-/* WAIT without replicas waits for nobody. */
+/* WAIT without replicas returns at once. */
 void hlk_check_rights_replicas(const struct hlk_exam *exam, struct hlk_found *found)
 {
     check_more(exam, found, HLK_NEED_REPLICAS, false);

@@ -18,7 +18,7 @@ struct hlk_exam_sentinels {         /* of a redis+sentinel:// URL */
 
 struct hlk_exam {
     const struct hlk_url *url;
-    const char *user;               /* who has logged in, for people: "default" */
+    const char *user;               /* that has logged in, for people: "default" */
     bool has_password;
     const char *prefix;             /* never NULL */
     const char *id;                 /* a name that no client has: of probes */

@@ -118,7 +118,7 @@ static inline void hlk_lock_drop_entry(const hlk_lock *lock, struct hlk_entry *e
     if (e != lock->entry)
         hlk_entry_unref(e);
 }
-/* A holder that is one call: nobody else has its number, and it never outlives the call. */
+/* A holder that is one call: no other holder has its number, and it never outlives the call. */
 struct hlk_holder hlk_lock_call_holder(const hlk_lock *lock);
 /* Gives the owner back, as destroy does: holds keep none. */
 void hlk_lock_disown(hlk_lock *lock);

@@ -277,7 +277,7 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
     return status;
 }
 
-/* A text: the holder from which it was taken; {text}: another one, which keeps it; nil: nobody. */
+/* A text: the holder from which it was taken; {text}: another one, which keeps it; nil: no holder. */
 static void read_broken(const struct hlk_command *cmd, void *ctx)
 {
     const redisReply *reply = cmd->call.reply;

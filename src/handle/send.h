@@ -18,7 +18,7 @@ enum hlk_status hlk_lock_ask_number(hlk_lock *lock, const char *operation, const
 /* Break on one server. at: one of several, with a time-out, and where a fault goes; or NULL, 0, NULL: the lock's own
  * server, and the thread's error. only: the holder from which it is taken; NULL: any. */
 struct hlk_broken {
-    bool taken;                     /* from the holder; else it is another one than `only`, or "": nobody */
+    bool taken;                     /* from the holder; else it is another one than `only`, or "": none */
     char holder[HLK_FIELD_MAX];
 };
 enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, const char *only,

@@ -31,7 +31,7 @@ static void set_batch_letter(struct hlk_command *cmd, char letter, const char *s
     cmd->call.args_end = (unsigned)(end - start);
 }
 
-/* What is not needed is not sent: mostly nobody waits. */
+/* What is not needed is not sent: mostly no client waits. */
 static char *lock_put_acquire(char *at, struct hlk_command *cmd)
 {
     size_t n = cmd->fenced ? 3 : 2, args = cmd->fenced ? 5 : cmd->member.since_ms ? 3 : 2;
@@ -92,7 +92,7 @@ static enum hlk_answer_kind lock_read_acquire(const struct hlk_command *cmd, con
     if (is_acquired(cmd, reply, out))
         return HLK_ANSWER_ACQUIRED;
     if (hlk_answer_read_busy(reply, out) && reply->elements == 3) {
-        /* In an yield window nobody is the holder: who listened for it would be taken for one whom the next one is
+        /* In a yield window there is no holder: who listened for it would be taken for one whom the next one is
          * for. */
         out->foreign = out->holder_len > 0 && !hlk_field_is_ours(out->holder);
         return HLK_ANSWER_BUSY;

@@ -1,5 +1,5 @@
 /* A lock that is a string, the holder's token: that of redis-py's Lock, of bsm/redislock and of the Redis page. Its
- * waiters stand in the queue of a plain lock; foreign ones stand in none, and foreign holders tell nobody that they
+ * waiters stand in the queue of a plain lock; foreign ones stand in none, and foreign holders do not say that they
  * release. lua/string_*.lua */
 #include "kinds/kind.h"
 #include "script/command.h"

@@ -7,6 +7,7 @@
 #include "lease/entry_table.h"
 #include "lease/hold_end.h"
 
+#include <assert.h>
 #include <sys/eventfd.h>
 
 /* --- the losses of a handle --- */
@@ -58,6 +59,7 @@ void hlk_ended_hold_drop(struct hlk_entry *e, struct hlk_ended_hold *ended_hold,
 
 struct hlk_ended_hold *hlk_ended_hold_add(struct hlk_entry *e, struct hlk_holder holder, uint64_t h, unsigned releases)
 {
+    assert(h && holder.id);
     hlk_mutex_assert_held(e->mu);
     struct hlk_ended_hold *ended_hold = hlk_mem_zalloc(sizeof *ended_hold);
     if (!ended_hold)
@@ -123,6 +125,7 @@ void hlk_entry_settle_unsure(struct hlk_entry *e, uint64_t h, enum hlk_status ou
 enum hlk_status hlk_entry_wait_unsure(struct hlk_entry *e, uint64_t holder, struct hlk_thread *self, int64_t at_ms,
                                       uint64_t *h)
 {
+    assert(self && h);
     (void)hlk_park_take(&self->park, HLK_WAKE_CLOSED); /* set by another client, in an earlier call */
     for (;;) {
         (void)hlk_park_take(&self->park, HLK_WAKE_SETTLED);

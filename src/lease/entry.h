@@ -150,7 +150,7 @@ struct hlk_entry {
     struct hlk_node *node;              /* the node that keeps the lock */
     struct hlk_mutex *mu;               /* one of the table's stripes, rank ENTRY; guards: */
     union {
-        struct hlk_list waiters;        /*   the local queue: waiters, of whom the first is the head waiter. Or, */
+        struct hlk_list waiters;        /*   the local queue: waiters, of which the first is the head waiter. Or, */
         struct hlk_list gone;           /*   without a reference: in the table's `gone`, under the table's mutex; */
     };
     struct hlk_hold hold;               /*   `h` in the functions below is a hold's id */
@@ -224,7 +224,7 @@ struct hlk_release_record {        /* what a release needs to know of its hold *
     bool doubt;
     int64_t until_ms;       /* Redis' ttl is over by then */
     int64_t kept_until_ms;  /* of a lost hold: its holder may still be at work until then */
-    bool orphan;            /*   nobody will release it */
+    bool orphan;            /*   no caller will release it */
     int64_t known_ms;       /* when the attempt was sent whose reply was the last to confirm the hold; 0: none */
     unsigned count;
     int64_t permits;        /* of a semaphore: so many are taken by it */

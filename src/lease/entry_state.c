@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "lease/entry_table.h"
 
+#include <assert.h>
+
 void hlk_entry_arm(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
@@ -17,6 +19,7 @@ void hlk_entry_arm(struct hlk_entry *e)
 /* Waiters behind it came later, so they have waited no longer than since first_ms. */
 static int64_t short_hold_ms(const struct hlk_entry *e)
 {
+    hlk_mutex_assert_held(e->mu);
     int64_t now = hlk_clock_ms();
     int64_t left_ms = hlk_clock_after(e->hold.lease.ends_ms, e->hold.lease.raising_ms) - now;
     bool brief = now - e->hold.ticket->first_ms < HLK_SHORT_HOLD_MS && left_ms <= e->hold.lease.lease_ms;
@@ -71,12 +74,15 @@ void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *ou
 
 struct hlk_local_waiter *hlk_entry_head(const struct hlk_entry *e)
 {
+    hlk_mutex_assert_held(e->mu);
     struct hlk_list *node = hlk_list_first(&e->waiters);
     return node ? HLK_CONTAINER(node, struct hlk_local_waiter, link) : NULL;
 }
 
 void hlk_entry_new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(waiter == hlk_entry_head(e));
     e->hold.id = waiter->h = atomic_fetch_add(&e->node->table->last_h, 1) + 1;
     e->hold.replicated = e->hold.doubt = e->hold.broken = e->busy = false;
     e->hold.drops = waiter->drops;
@@ -95,12 +101,15 @@ bool hlk_passing_is_likely(const struct hlk_passing *passing, int64_t now_ms)
 
 bool hlk_entry_has_turn(const struct hlk_entry *e, int64_t now_ms)
 {
+    hlk_mutex_assert_held(e->mu);
     const struct hlk_passing *passing = &e->hold.ticket->passing;
     return passing->passes < e->node->table->local_passes && now_ms - passing->got_ms < HLK_PASS_MS;
 }
 
 void hlk_entry_ask_by(struct hlk_entry *e, int64_t at_ms)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(e->hold.ticket && at_ms > 0);
     struct hlk_passing *passing = &e->hold.ticket->passing;
     if (passing->asks_ms != 0)
         return;
@@ -133,6 +142,7 @@ void hlk_entry_promote(struct hlk_entry *e)
 
 bool hlk_entry_make_ticket(struct hlk_entry *e)
 {
+    hlk_mutex_assert_held(e->mu);
     if (e->hold.ticket)
         return true;
     if (!e->per_holder)

@@ -10,7 +10,7 @@ void hlk_entry_release_record(struct hlk_entry *e, struct hlk_release_record *ou
 
 /* --- the entry's mutex is held --- */
 
-/* The head waiter, or the one that becomes it when the state is NONE. NULL: nobody waits. */
+/* The head waiter, or the one that becomes it when the state is NONE. NULL: no waiter. */
 struct hlk_local_waiter *hlk_entry_head(const struct hlk_entry *e);
 bool hlk_entry_is_held_by(const struct hlk_entry *e, uint64_t holder);
 

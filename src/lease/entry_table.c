@@ -9,6 +9,7 @@
 
 static void free_entry(struct hlk_entry *e)
 {
+    assert(atomic_load(&e->refs) == 0);
     hlk_mem_free(e->hold.ticket);
     hlk_mem_free(e);
 }
@@ -34,6 +35,7 @@ static void free_gone(struct hlk_entry_table *table, bool maps)
 
 static void table_on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
+    assert(hlk_loop_here(table->loop));
     struct hlk_entry_table *table = HLK_CONTAINER(tick, struct hlk_entry_table, tick);
     (void)now_ms;
     free_gone(table, true);
@@ -75,6 +77,7 @@ static void forget_hold(struct hlk_entry *e)
 
 bool hlk_entry_table_note_hold(struct hlk_entry *e, uint64_t h)
 {
+    assert(e->per_holder && e->hold.ticket && h);
     struct hlk_entry_table *table = e->node->table;
     struct hlk_own_ticket *p = HLK_CONTAINER(e->hold.ticket, struct hlk_own_ticket, ticket);
     hlk_mutex_lock(&table->mu);
@@ -99,6 +102,7 @@ struct hlk_entry *hlk_entry_find_hold(struct hlk_node *node, uint64_t hold)
 /* A lookup may find the entry again before it is freed. So nothing may be left in it that says that an alarm is set. */
 static void settle_gone(struct hlk_entry *e)
 {
+    hlk_mutex_assert_held(&e->node->table->mu);
     assert(e->state == HLK_ENTRY_NONE && hlk_list_empty(&e->waiters) && !e->ended_hold);
     forget_hold(e);
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
@@ -131,6 +135,8 @@ void hlk_entry_unref(struct hlk_entry *e)
 /* The first stripe_len bytes choose its mutex: without the holder, so that all of a name have one. */
 static struct hlk_entry *table_make(struct hlk_node *node, const char *name, size_t len, size_t stripe_len)
 {
+    hlk_mutex_assert_held(&node->table->mu);
+    assert(stripe_len <= len);
     struct hlk_entry *e = hlk_mem_zalloc(offsetof(struct hlk_entry, name) + len + 1);
     if (!e)
         return NULL;
@@ -174,6 +180,7 @@ static unsigned format_number(const struct hlk_entry_table *table, const struct 
 static struct hlk_entry *table_get(struct hlk_node *node, const struct hlk_format *format, const char *name, size_t len,
                                    const uint64_t *holder, bool make_it)
 {
+    assert(len > 0 && len <= HLK_NAME_MAX);
     char key[HLK_NAME_MAX + 2 + sizeof *holder];
     memcpy(key, name, len);
     if (format->letter) {
@@ -266,6 +273,7 @@ void hlk_entry_table_each(struct hlk_entry_table *table, void (*fn)(struct hlk_e
 
 void hlk_entry_table_init(struct hlk_entry_table *table)
 {
+    assert(table->loop && table->node_count > 0);
     hlk_mutex_init(&table->mu, HLK_RANK_TABLE);
     for (int i = 0; i < HLK_STRIPES; i++) {
         hlk_mutex_init(&table->stripes[i], HLK_RANK_ENTRY);

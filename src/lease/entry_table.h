@@ -41,7 +41,7 @@ struct hlk_entry_table {
     struct hlk_node *nodes;             /* the client's, borrowed */
     unsigned node_count;
 
-    atomic_uint holds_of_calls;         /* `holds` of holders that are one call each: nobody reads it */
+    atomic_uint holds_of_calls;         /* `holds` of holders that are one call each: it is not read */
     atomic_uint walks;                  /* hlk_entry_table_each_of, now */
 
     struct hlk_mutex mu;                /* rank TABLE; guards the nodes' maps of entries, and: */

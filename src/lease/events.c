@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/nocancel.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -37,6 +38,7 @@ static void log_notification(const struct notification *notification)
 
 static void run_notification(struct hlk_job *job)
 {
+    hlk_mutex_assert_none();
     struct notification *notification = HLK_CONTAINER(job, struct notification, job);
     log_notification(notification);
     if (job->of && notification->callbacks[0].fn)
@@ -58,6 +60,8 @@ static char *events_put(char **at, const char *text)
 bool hlk_events_notify(struct hlk_events *events, int kind, const char *name, const char *holder, int64_t until_ms,
                        const char *why, const struct hlk_callback callbacks[2], const void *of)
 {
+    assert(kind >= HLK_EVENT_AT_RISK && kind <= HLK_EVENT_ORPHANED);
+    assert(name && holder && why);
     struct notification *notification =
         hlk_mem_zalloc(sizeof *notification + strlen(name) + strlen(holder) + strlen(why) + 3);
     if (!notification)
@@ -124,6 +128,7 @@ void hlk_events_init(struct hlk_events *events, const struct hlk_log *log)
 
 enum hlk_status hlk_events_start(struct hlk_events *events, struct hlk_error *error)
 {
+    assert(!events->running);
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -172,6 +177,7 @@ void hlk_events_fini(struct hlk_events *events)
 
 void hlk_events_post(struct hlk_events *events, struct hlk_job *job)
 {
+    assert(job->run);
     hlk_mutex_lock(&events->mu);
     hlk_list_push_back(&events->jobs, &job->link);
     hlk_mutex_unlock(&events->mu);
@@ -186,6 +192,7 @@ struct flush {
 
 static void run_flush(struct hlk_job *job)
 {
+    hlk_mutex_assert_none();
     struct flush *flush = HLK_CONTAINER(job, struct flush, job);
     struct hlk_events *events = flush->events;
     hlk_mutex_lock(&events->mu);
@@ -196,6 +203,7 @@ static void run_flush(struct hlk_job *job)
 
 void hlk_events_flush(struct hlk_events *events, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
     struct flush flush = { .job = { .run = run_flush }, .events = events };
     struct timespec at = hlk_clock_monotonic_at(at_ms);
     hlk_events_post(events, &flush.job);

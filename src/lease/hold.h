@@ -46,7 +46,7 @@ struct hlk_hold {
     bool broken : 1;                    /* it was broken before the reply to its acquire arrived */
     bool batched : 1;                   /* a renewal of it is being written to the stream: no release may overtake it */
     bool passes : 1;                    /* it may be passed on to the line (pass_holds.c), */
-    bool id_exposed : 1;                     /*   unless its id was told to somebody */
+    bool id_exposed : 1;                     /*   unless its id was told to a caller */
     bool drops : 1;                     /* its release may delete the number of permits */
 };
 

@@ -4,8 +4,11 @@
 #include "lease/entry_table.h"
 #include "node/topology.h"
 
+#include <assert.h>
+
 void hlk_hold_end_fill(struct hlk_release *pending, const struct hlk_entry *e, const struct hlk_release_record *record)
 {
+    assert(pending && record->until_ms >= 0);
     pending->cmd.name = hlk_entry_name(e);
     pending->cmd.name_len = hlk_entry_len(e);
     hlk_node_direct(e->node, &pending->cmd);
@@ -39,6 +42,7 @@ void hlk_hold_end_check_note(const struct hlk_release *pending, const struct hlk
 static void hold_end_on_settled(struct hlk_release *pending, enum hlk_release_outcome outcome,
                                 const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct hlk_entry *e = pending->ctx;
     (void)error;
     hlk_hold_end_check_note(pending, e, outcome);
@@ -49,6 +53,7 @@ static void hold_end_on_settled(struct hlk_release *pending, enum hlk_release_ou
 
 static void end_hold(struct hlk_entry *e, const struct hlk_release_record *record, bool handed_back)
 {
+    hlk_mutex_assert_none();
     struct hlk_release *pending = hlk_mem_zalloc(sizeof *pending);
     if (!pending)
         return; /* its lease is almost over, and Redis expires it */
@@ -95,6 +100,7 @@ static void on_lost_end(struct hlk_release *pending, enum hlk_release_outcome ou
 
 static void run_lost_end(struct hlk_job *job)
 {
+    hlk_mutex_assert_none();
     struct hlk_lost_end *end = HLK_CONTAINER(job, struct hlk_lost_end, job);
     struct hlk_entry *e = end->pending.ctx;
     hlk_release_start_at(&e->node->releases, &end->pending, end->kept_until_ms);
@@ -102,6 +108,7 @@ static void run_lost_end(struct hlk_job *job)
 
 struct hlk_lost_end *hlk_lost_end_make(struct hlk_entry *e, const struct hlk_release_record *record)
 {
+    hlk_mutex_assert_none();
     struct hlk_lost_end *end = hlk_mem_zalloc(sizeof *end);
     if (!end)
         return NULL; /* the lease expires */
@@ -119,6 +126,7 @@ struct hlk_lost_end *hlk_lost_end_make(struct hlk_entry *e, const struct hlk_rel
 
 void hlk_lost_end_start_now(struct hlk_entry *e, struct hlk_lost_end *end)
 {
+    hlk_mutex_assert_none();
     if (end)
         hlk_release_start_now(&e->node->releases, &end->pending);
     hlk_lost_end_unref(end);

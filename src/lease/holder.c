@@ -1,6 +1,8 @@
 #include "lease/holder.h"
 #include "lease/holding.h"
 
+#include <assert.h>
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct hlk_mutex mu;    /* rank CLIENT; guards: */
 static struct hlk_list tables; /*   of open clients */
@@ -12,6 +14,7 @@ static void orphan_one(struct hlk_entry *e, void *ctx)
 
 void hlk_holder_orphan(struct hlk_entry_table *table, uint64_t holder)
 {
+    hlk_mutex_assert_none();
     hlk_entry_table_each(table, orphan_one, &holder);
     void (*on_orphan)(struct hlk_entry_table *, uint64_t) = atomic_load(&table->on_orphan);
     if (on_orphan)
@@ -21,6 +24,7 @@ void hlk_holder_orphan(struct hlk_entry_table *table, uint64_t holder)
 /* A thread ends while it holds. That is a bug of the application, so a slow search of all clients is good enough. */
 static void thread_ended(uint64_t id)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&mu);
     for (struct hlk_list *n = tables.next; n != &tables; n = n->next)
         hlk_holder_orphan(HLK_CONTAINER(n, struct hlk_entry_table, link), id);
@@ -54,6 +58,7 @@ static void holder_start(void)
 
 void hlk_holder_watch(struct hlk_entry_table *table)
 {
+    assert(!hlk_list_linked(&table->link));
     pthread_once(&once, holder_start);
     hlk_mutex_lock(&mu);
     hlk_list_push_back(&tables, &table->link);
@@ -62,6 +67,7 @@ void hlk_holder_watch(struct hlk_entry_table *table)
 
 void hlk_holder_unwatch(struct hlk_entry_table *table)
 {
+    hlk_list_linked(&table->link);
     hlk_mutex_lock(&mu);
     hlk_list_remove(&table->link);
     hlk_mutex_unlock(&mu);

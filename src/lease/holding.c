@@ -20,6 +20,7 @@ static void stop_lease(struct hlk_entry *e, struct hlk_release_record *out);
 
 bool hlk_entry_raise_begin(struct hlk_entry *e, uint64_t h, int64_t lease_ms, struct hlk_release_record *end)
 {
+    assert(h && lease_ms >= 0);
     if (!hlk_entry_lock_held(e, h))
         return false;
     hlk_entry_fill_record(e, end);
@@ -97,12 +98,15 @@ static void lock_between_renewals(struct hlk_entry *e)
  * off. */
 static bool is_unnoted(const struct hlk_entry *e)
 {
+    hlk_mutex_assert_held(e->mu);
     return e->state == HLK_ENTRY_HELD && e->hold.lease.state == HLK_LEASE_LOST;
 }
 
 /* True: that was the last one; call hlk_entry_release_finish. */
 static bool undo_raise_unnoted(struct hlk_entry *e, unsigned releases)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(e->count >= releases && is_unnoted(e));
     e->count -= releases;
     if (e->count > 0)
         return false;
@@ -116,6 +120,7 @@ static bool undo_raise_unnoted(struct hlk_entry *e, unsigned releases)
 /* The holder has released each of its lost holds. The result is for hlk_lost_end_start_now. */
 static struct hlk_lost_end *drop_released(struct hlk_entry *e, struct hlk_ended_hold *ended_hold)
 {
+    hlk_mutex_assert_held(e->mu);
     struct hlk_lost_end *end = ended_hold->end;
     ended_hold->end = NULL;
     ended_hold->releases = 1; /* hlk_ended_hold_drop then counts it as a loss */
@@ -162,6 +167,8 @@ void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h)
 /* HELD -> RELEASING: no renewal and no nesting from now on. */
 static void stop_lease(struct hlk_entry *e, struct hlk_release_record *out)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(e->state == HLK_ENTRY_HELD && !e->hold.batched);
     hlk_entry_fill_record(e, out);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
     hlk_permit_line_moved(e);
@@ -173,6 +180,7 @@ static void stop_lease(struct hlk_entry *e, struct hlk_release_record *out)
 static enum hlk_release_verdict release_ended(struct hlk_entry *e, struct hlk_ended_hold *ended_hold,
                                               struct hlk_release_record *out, struct hlk_lost_end **end, bool *unref)
 {
+    hlk_mutex_assert_held(e->mu);
     if (!ended_hold->releases)
         return HLK_VERDICT_UNSURE;
     out->why = ended_hold->why;
@@ -186,6 +194,8 @@ static enum hlk_release_verdict release_ended(struct hlk_entry *e, struct hlk_en
 static enum hlk_release_verdict release_held(struct hlk_entry *e, struct hlk_release_record *out,
                                              struct hlk_park **woken, bool *unref)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(e->state == HLK_ENTRY_HELD && e->count > 0 && !e->hold.batched);
     if (e->count > 1) {
         out->count = --e->count;
         out->h = e->hold.id;
@@ -207,6 +217,8 @@ static const char unnoted[] = "no memory was left to note why";
 
 static enum hlk_release_verdict release_unnoted(struct hlk_entry *e, struct hlk_release_record *out, bool *ended)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(is_unnoted(e));
     out->why = unnoted;
     *ended = undo_raise_unnoted(e, 1);
     return HLK_VERDICT_LOST;

@@ -5,8 +5,8 @@
 
 #include "lease/entry.h"
 
-/* The id of h is about to be told, so that nobody else may have this hold from now on. False: it is not held any more,
- * or somebody else has it. */
+/* The id of h is about to be told, so that it is not passed on from now on. False: it is not held any more,
+ * or another waiter has it. */
 bool hlk_entry_show_hold(struct hlk_entry *e, uint64_t holder, uint64_t h);
 
 /* --- a round trip that raises a lease: lease/raise.h --- */

@@ -65,7 +65,7 @@ static bool inbox_next(struct inbox_message *inbox_message)
     return *inbox_message->next == ',' && inbox_read_hold(inbox_message, &inbox_message->next, ',');
 }
 
-/* Anybody who may publish to the inbox can write any word after any letter. A message is valid only if scripts of its
+/* A client that may publish to the inbox can write any word after any letter. A message is valid only if scripts of its
  * format send it. */
 static bool is_sent_by_scripts(const struct inbox_message *inbox_message)
 {
@@ -117,6 +117,7 @@ static bool read_inbox_message(const struct hlk_entry_table *table, struct inbox
  * first: its reply says whether the holder still had the hold. */
 static void hand_back(struct hlk_node *node, const struct inbox_message *inbox_message)
 {
+    hlk_mutex_assert_none();
     if (atomic_load(&node->table->handing_back) >= HLK_HAND_BACKS_MOST ||
         hlk_releases_has(&node->releases, inbox_message->h))
         return;
@@ -158,6 +159,7 @@ static void receive_one(struct hlk_node *node, const struct inbox_message *inbox
 
 void hlk_inbox_receive(struct hlk_node *node, const char *message, size_t len)
 {
+    hlk_mutex_assert_none();
     struct inbox_message inbox_message;
     if (!read_inbox_message(node->table, &inbox_message, message, len)) {
         hlk_log_write(node->table->log, HLK_LOG_WARN, "unknown inbox message, ignored: %.*s", len > 64 ? 64 : (int)len,

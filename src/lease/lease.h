@@ -85,7 +85,8 @@ void hlk_lease_verified(struct hlk_lease *lease, int64_t sent_ms);
 void hlk_lease_refused(struct hlk_lease *lease, int64_t now_ms);
 
 /* The length of the next renewal: the watchdog's lease, or less when the cap is near. A fixed lease is only verified:
- * the length is what is left of it, with the expiry margin. Redis' ttl is longer if nobody has shortened it. */
+ * the length is what is left of it, with the expiry margin. Redis' ttl is longer unless another client has shortened
+ * it. */
 int64_t hlk_lease_renewal_ms(const struct hlk_lease *lease, int64_t watchdog_ms, int64_t now_ms);
 
 /* What is due now, and when to call again (*next_ms). at_risk_ms 0: a third of the lease. */

@@ -25,12 +25,14 @@ void hlk_entry_wake_informed(struct hlk_entry *e)
 /* Held by this holder, and reported to it: calls of one owner complete in the order they were made. */
 static bool may_nest(const struct hlk_entry *e, uint64_t holder)
 {
+    hlk_mutex_assert_held(e->mu);
     return e->state == HLK_ENTRY_HELD && hlk_entry_is_held_by(e, holder) && !e->unreported;
 }
 
 /* One try need not queue while another holder has the lock or waits for it. */
 static bool is_busy(const struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
     bool own = e->state == HLK_ENTRY_HELD && hlk_entry_is_held_by(e, waiter->holder.id);
     return waiter->once && !own && (e->state == HLK_ENTRY_HELD || e->state == HLK_ENTRY_WAITING || e->in_line);
 }
@@ -38,6 +40,8 @@ static bool is_busy(const struct hlk_entry *e, const struct hlk_local_waiter *wa
 /* Held by this holder. fixed: a lease of its own was requested. */
 static enum hlk_enter nest(struct hlk_entry *e, bool fixed)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(e->state == HLK_ENTRY_HELD && e->count > 0);
     if (!hlk_lease_live(&e->hold.lease) || hlk_clock_ms() >= e->hold.lease.until_ms)
         return HLK_ENTER_LOST;
     e->count++;
@@ -46,6 +50,7 @@ static enum hlk_enter nest(struct hlk_entry *e, bool fixed)
 
 static enum hlk_enter nest_waiter(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
     if (waiter->no_nesting && hlk_lease_live(&e->hold.lease) && hlk_clock_ms() < e->hold.lease.until_ms)
         return HLK_ENTER_DEADLOCK;
     return nest(e, waiter->fixed);
@@ -69,12 +74,16 @@ enum hlk_enter hlk_entry_nest(struct hlk_entry *e, uint64_t holder, int64_t fixe
 
 static void count_waiter(struct hlk_entry *e, int64_t permits)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(permits == 0 || e->hold.ticket);
     if (permits != 0)
         e->hold.ticket->passing.waits += permits;
 }
 
 static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(!hlk_list_linked(&waiter->link) && !waiter->h);
     if (is_busy(e, waiter))
         return HLK_ENTER_BUSY;
     if ((waiter->fenced || waiter->permits) && !hlk_entry_make_ticket(e))
@@ -99,6 +108,7 @@ static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waite
 
 enum hlk_enter hlk_entry_enter(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
+    assert(waiter->wake && !waiter->got);
     hlk_mutex_lock(e->mu);
     struct hlk_ended_hold *ended_hold = e->ended_hold ? hlk_ended_hold_find(e, waiter->holder.id) : NULL;
     enum hlk_enter enter;
@@ -119,6 +129,7 @@ enum hlk_enter hlk_entry_enter(struct hlk_entry *e, struct hlk_local_waiter *wai
 
 void hlk_entry_unlink(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
     if (hlk_list_linked(&waiter->link))
         count_waiter(e, -waiter->permits);
     hlk_list_remove(&waiter->link);
@@ -155,6 +166,7 @@ enum hlk_enter hlk_entry_check(struct hlk_entry *e, struct hlk_local_waiter *wai
  * waiter is behind this one. */
 static int64_t tokens_for(const struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
     if (!waiter->fenced)
         return waiter->permits;
     return waiter->link.next == &e->waiters ? 1 : 1 + (int64_t)e->node->table->local_passes;
@@ -162,6 +174,7 @@ static int64_t tokens_for(const struct hlk_entry *e, const struct hlk_local_wait
 
 static void fill_ticket(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
     bool short_grant = !waiter->fixed && waiter->lease_ms > HLK_GRANT_MS;
     const struct hlk_ticket *old = e->hold.ticket;
     *e->hold.ticket = (struct hlk_ticket){ .h = waiter->h,
@@ -213,6 +226,8 @@ static int64_t cap_of(int64_t now_ms, int64_t max_hold_ms)
 
 static void take_holder(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(e->state == HLK_ENTRY_HELD && !e->handle);
     hlk_entry_unlink(e, waiter);
     waiter->got = true;
     e->unreported = waiter->completes;
@@ -226,6 +241,7 @@ static void take_holder(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 /* The lease has begun: h is held, first by this waiter. */
 static void take_over(struct hlk_entry *e, struct hlk_local_waiter *waiter, int64_t last_token, int64_t now_ms)
 {
+    hlk_mutex_assert_held(e->mu);
     hlk_entry_move(e, HLK_ENTRY_HELD);
     hlk_permit_line_moved(e);
     take_holder(e, waiter);
@@ -266,6 +282,7 @@ bool hlk_entry_acquired(struct hlk_entry *e, struct hlk_local_waiter *waiter, in
  * needed; the waiter has to send. */
 static bool take_noted(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
     struct hlk_ticket *p = e->hold.ticket;
     int64_t now = hlk_clock_ms(), ttl_ms = p->noted_ttl_ms;
     p->noted_ttl_ms = 0;
@@ -284,18 +301,22 @@ static bool take_noted(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 
 static bool is_noted(const struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
     return waiter && waiter->h && hlk_hold_noted(&e->hold, waiter->h);
 }
 
 /* Its completion would come before that of an earlier release. */
 static bool is_too_soon(const struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
     return waiter->completes && e->releases_unreported > 0;
 }
 
 /* It is WAITING, and nothing else will wake it for the grant. The result is for hlk_park_wake_signalled. */
 static struct hlk_park *wake_for_noted(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(waiter->h && e->state == HLK_ENTRY_WAITING);
     struct hlk_park *woken = waiter->wake(waiter, take_noted(e, waiter) ? HLK_WAKE_QUEUE : HLK_WAKE_MESSAGE);
     hlk_entry_wake_informed(e);
     return woken;
@@ -461,6 +482,8 @@ void hlk_entry_leave_finish(struct hlk_entry *e)
 /* It is passed on without Redis only if Redis would see no difference: a lease of the watchdog's, with time left. */
 static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, int64_t now_ms)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(e->state == HLK_ENTRY_HELD);
     const struct hlk_lease *lease = &e->hold.lease;
     if (!next || e->per_holder || next->fixed || lease->fixed || lease->capped || lease->state != HLK_LEASE_HELD ||
         e->node->table->local_passes == 0 || !hlk_entry_make_ticket(e))
@@ -478,6 +501,8 @@ static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, i
 
 bool hlk_entry_take_over(struct hlk_entry *e, struct hlk_local_waiter *next, int64_t now_ms)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(e->state == HLK_ENTRY_HELD);
     int64_t cap = cap_of(now_ms, next->max_hold_ms);
     bool arm = cap != e->hold.lease.cap_ms;
     e->hold.lease.cap_ms = cap;

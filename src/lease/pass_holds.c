@@ -8,25 +8,29 @@
 
 #include <assert.h>
 
-/* It is never passed on: its lease is fixed or capped, or its id was told to somebody. */
+/* It is never passed on: its lease is fixed or capped, or its id was told to a caller. */
 static bool is_kept(const struct hlk_hold *hold)
 {
     return !hold->passes || hold->id_exposed || hold->lease.capped;
 }
 
 /* Nothing about it is on its way to this entry: not a grant beside the reply that gave it (busy), not the answer to a
- * renewal, and nobody looks for it in all entries. */
+ * renewal, and no walk over all entries looks for it. */
 static bool may_pass_now(const struct hlk_entry *e, int64_t now_ms)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(e->state == HLK_ENTRY_HELD);
     const struct hlk_lease *lease = &e->hold.lease;
     return !e->busy && !e->hold.doubt && lease->state == HLK_LEASE_HELD && lease->raising_ms == 0 &&
            lease->asked_ms == 0 && lease->until_ms - now_ms > lease->lease_ms / 3 &&
            atomic_load(&e->node->table->walks) == 0;
 }
 
-/* NULL: nobody, or one whose completion would come before that of its owner's earlier release. */
+/* NULL: none, or one whose completion would come before that of its owner's earlier release. */
 static struct hlk_local_waiter *next_in(const struct hlk_entry *line)
 {
+    hlk_mutex_assert_held(line->mu);
+    assert(line->is_line);
     struct hlk_local_waiter *next = hlk_permit_line_first(line);
     return next && next->completes && next->entry->releases_unreported > 0 ? NULL : next;
 }
@@ -34,6 +38,8 @@ static struct hlk_local_waiter *next_in(const struct hlk_entry *line)
 /* As after the answer to a release. */
 static void leave_hold(struct hlk_entry *e)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(e->state == HLK_ENTRY_HELD);
     hlk_entry_forget_hold(e, e->holder.id != 0);
     hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
@@ -45,6 +51,9 @@ static void leave_hold(struct hlk_entry *e)
 /* As after a grant. The turn goes on. */
 static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const struct hlk_hold *from, int64_t now_ms)
 {
+    hlk_mutex_assert_held(e->mu);
+    hlk_entry_own_ticket(e) && from->ticket;
+    assert(waiter->entry == e && !waiter->got);
     struct hlk_own_ticket *own = hlk_entry_own_ticket(e);
     own->ticket.passing.got_ms = from->ticket->passing.got_ms;
     own->ticket.passing.passes = from->ticket->passing.passes + 1;

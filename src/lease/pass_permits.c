@@ -7,7 +7,9 @@
 #include "lease/entry_table.h"
 #include "lease/local_queue.h"
 
-/* --- who asks Redis, and when --- */
+#include <assert.h>
+
+/* --- which waiter asks Redis, and when --- */
 
 void hlk_entry_ask_at_last(struct hlk_entry *e)
 {
@@ -22,6 +24,7 @@ void hlk_entry_ask_at_last(struct hlk_entry *e)
 
 void hlk_entry_note_permits(struct hlk_entry *e, int64_t permits)
 {
+    assert(permits > 0);
     hlk_mutex_lock(e->mu);
     if (e->hold.ticket)
         e->hold.ticket->passing.in_use += permits;
@@ -31,6 +34,8 @@ void hlk_entry_note_permits(struct hlk_entry *e, int64_t permits)
 /* The first waiter asks now, unless others are in use here. */
 static void note_given_back(struct hlk_entry *e, int64_t permits)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(permits > 0);
     struct hlk_ticket *ticket = e->hold.ticket;
     if (!ticket)
         return;
@@ -51,6 +56,7 @@ void hlk_entry_note_given_back(struct hlk_entry *e, int64_t permits)
 /* The first one behind the head waiter. Or the head waiter, if no command of it is on its way. NULL: none. */
 static struct hlk_local_waiter *next_in_line(const struct hlk_entry *e)
 {
+    hlk_mutex_assert_held(e->mu);
     struct hlk_local_waiter *first = hlk_entry_head(e);
     if (!first || !first->h)
         return first;
@@ -59,15 +65,18 @@ static struct hlk_local_waiter *next_in_line(const struct hlk_entry *e)
     return e->state == HLK_ENTRY_WAITING && !e->hold.doubt ? first : NULL;
 }
 
-/* The head waiter has permits, and leaves. Nobody is behind it who could take its ticket over. */
+/* The head waiter has permits, and leaves. No waiter is behind it that could take its ticket over. */
 static void end_ticket_of(struct hlk_entry *e, struct hlk_local_waiter *head)
 {
+    hlk_mutex_assert_held(e->mu);
+    assert(head->h && head == hlk_entry_head(e));
     head->owes = hlk_hold_queued(&e->hold, head->h);
     hlk_entry_move(e, head->owes ? HLK_ENTRY_RELEASING : HLK_ENTRY_NONE);
 }
 
 bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits)
 {
+    assert(permits > 0);
     struct hlk_park *woken = NULL;
     hlk_mutex_lock(e->mu);
     struct hlk_local_waiter *waiter = next_in_line(e);

@@ -13,7 +13,7 @@
 /* The entry is the line in which acquires of this process wait. */
 
 /* A call gives these permits back. True: the next call in line has them, and nothing is to be sent. False: send the
- * release. Nobody waits, or only one whose command is on its way; the next one needs another number; or it is the turn
+ * release. No call waits, or only one whose command is on its way; the next one needs another number; or it is the turn
  * of Redis' queue. */
 bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits);
 

@@ -10,6 +10,7 @@
 
 struct hlk_local_waiter *hlk_permit_line_first(const struct hlk_entry *line)
 {
+    hlk_mutex_assert_held(line->mu);
     struct hlk_list *node = hlk_list_first(&line->waiters);
     return node ? HLK_CONTAINER(node, struct hlk_local_waiter, in_line) : NULL;
 }
@@ -24,25 +25,30 @@ void hlk_permit_line_leave(struct hlk_local_waiter *waiter)
     waiter->entry->in_line = false;
 }
 
-/* --- who asks Redis, and when --- */
+/* --- which waiter asks Redis, and when --- */
 
 static bool are_holds_brief(const struct hlk_entry *line, int64_t now_ms)
 {
+    hlk_mutex_assert_held(line->mu);
     return now_ms - hlk_entry_own_ticket(line)->short_hold_ended_ms < HLK_CONTENDED_MS;
 }
 
 static bool is_contended(const struct hlk_entry *line, int64_t now_ms)
 {
+    hlk_mutex_assert_held(line->mu);
     return hlk_passing_is_contended(&line->hold.ticket->passing, now_ms) && are_holds_brief(line, now_ms);
 }
 
 static bool is_pass_likely(const struct hlk_entry *line, int64_t now_ms)
 {
+    hlk_mutex_assert_held(line->mu);
     return hlk_passing_is_likely(&line->hold.ticket->passing, now_ms) && are_holds_brief(line, now_ms);
 }
 
 static void let_ask(struct hlk_local_waiter *waiter)
 {
+    hlk_mutex_assert_held(waiter->entry->mu);
+    hlk_list_linked(&waiter->in_line);
     hlk_permit_line_leave(waiter);
     hlk_entry_promote(waiter->entry);
 }
@@ -61,6 +67,8 @@ void hlk_permit_line_ask(struct hlk_entry *line, bool at_once)
 
 void hlk_permit_line_ask_all(const struct hlk_entry *line)
 {
+    hlk_mutex_assert_held(line->mu);
+    assert(line->is_line);
     struct hlk_local_waiter *first;
     while ((first = hlk_permit_line_first(line)))
         let_ask(first);
@@ -68,14 +76,17 @@ void hlk_permit_line_ask_all(const struct hlk_entry *line)
 
 void hlk_permit_line_on_alarm(struct hlk_entry *line)
 {
+    hlk_mutex_assert_held(line->mu);
+    assert(line->is_line);
     line->hold.ticket->passing.asks_ms = 0;
     hlk_permit_line_ask(line, false);
 }
 
-/* --- who is in it --- */
+/* --- which waiters are in it --- */
 
 void hlk_permit_line_moved(struct hlk_entry *e)
 {
+    hlk_mutex_assert_held(e->mu);
     struct hlk_entry *line = hlk_entry_line(e);
     if (line)
         hlk_permit_line_ask(line, false);
@@ -98,6 +109,7 @@ void hlk_permit_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *w
 /* A new one would not be the first in it, or need not ask. */
 static bool is_line_open(const struct hlk_entry *line, int64_t now_ms)
 {
+    hlk_mutex_assert_held(line->mu);
     if (!hlk_list_empty(&line->waiters))
         return true;
     return line->count > 0 ? is_contended(line, now_ms) : is_pass_likely(line, now_ms);

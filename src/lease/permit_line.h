@@ -32,11 +32,11 @@ void hlk_permit_line_leave(struct hlk_local_waiter *waiter);
 /* Redis has answered BUSY; or has given the entry a hold, to this waiter. */
 void hlk_permit_line_busy(struct hlk_entry *e);
 void hlk_permit_line_got(struct hlk_entry *e, const struct hlk_local_waiter *waiter, int64_t now_ms);
-struct hlk_local_waiter *hlk_permit_line_first(const struct hlk_entry *line);      /* NULL: nobody is in it */
+struct hlk_local_waiter *hlk_permit_line_first(const struct hlk_entry *line);      /* NULL: it is empty */
 
-/* The first one in it asks Redis if nobody does. at_once: now. Else it may wait for a hold that is passed on, and ask
- * by an alarm. */
+/* The first one in it asks Redis if no waiter of it does. at_once: now. Else it may wait for a hold that is passed on,
+ * and ask by an alarm. */
 void hlk_permit_line_ask(struct hlk_entry *line, bool at_once);
-void hlk_permit_line_ask_all(const struct hlk_entry *line);                        /* who is in it asks Redis */
+void hlk_permit_line_ask_all(const struct hlk_entry *line);                        /* each waiter in it asks Redis */
 
 #endif

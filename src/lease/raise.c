@@ -9,8 +9,11 @@
 #include "script/format.h"
 #include "script/release_list.h"
 
+#include <assert.h>
+
 bool hlk_raise_begin(struct hlk_raise *raise, struct hlk_entry *e, const struct hlk_command *cmd, bool watchdog)
 {
+    assert(cmd->hold && cmd->lease_ms >= 0);
     if (!hlk_entry_raise_begin(e, cmd->hold, cmd->lease_ms, &raise->end))
         return false;
     raise->entry = e;
@@ -24,6 +27,7 @@ bool hlk_raise_begin(struct hlk_raise *raise, struct hlk_entry *e, const struct 
  * only this one ends it before the new ttl does. */
 static void end_if_over(struct hlk_raise *raise)
 {
+    hlk_mutex_assert_none();
     struct hlk_entry *e = raise->entry;
     if (hlk_entry_has_hold(e, raise->end.h) || hlk_releases_has(&e->node->releases, raise->end.h))
         return;
@@ -33,6 +37,7 @@ static void end_if_over(struct hlk_raise *raise)
 
 bool hlk_raise_answer(struct hlk_raise *raise, const struct hlk_command *cmd)
 {
+    assert(raise->entry && !raise->answered);
     struct hlk_entry *e = raise->entry;
     raise->answered = true;
     enum hlk_raised raised = hlk_answer_read_raised(cmd);

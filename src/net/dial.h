@@ -3,8 +3,8 @@
  *
  * A name may have several addresses. They are tried one after the other, in two rounds. In the first one an address has
  * HLK_DIAL_BRIEF_MS for each step until its server says something. If all of them fail, and some only were silent, they
- * are all tried once more, with the rest of reply_timeout_ms. A server that admits nobody for now is passed over too.
- * The connection to a replica is kept, and used only if no address is a master's.
+ * are all tried once more, with the rest of reply_timeout_ms. A server that admits no client for now is passed over
+ * too. The connection to a replica is kept, and used only if no address is a master's.
  *
  * Runs on the loop thread without blocking it: lookups and the start of a `local:` server happen on threads of their
  * own, which are left behind when they hang. */

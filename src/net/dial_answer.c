@@ -10,14 +10,14 @@ static bool starts(const redisReply *reply, const char *word)
     return strncasecmp(reply->str, word, strlen(word)) == 0;
 }
 
-/* The server is there and takes nobody in now. */
+/* The server is there and admits no client now. */
 static bool passes(const redisReply *reply)
 {
     enum hlk_reply_kind kind = hlk_reply_read(reply, NULL);
     return kind == HLK_REPLY_LATER || kind == HLK_REPLY_REPLICA || strstr(reply->str, "max number of clients");
 }
 
-/* Who we say we are is what the server does not accept. Redis before 6.2 has no code for it. */
+/* The server does not accept the user or the password. Redis before 6.2 has no code for it. */
 static bool bars(const redisReply *reply, bool to_auth)
 {
     static const char *const texts[] = { "invalid username-password pair", "invalid password",
@@ -70,7 +70,7 @@ static bool is_replica(const redisReply *reply)
     return reply->type == REDIS_REPLY_STRING && strstr(reply->str, "\nrole:slave");
 }
 
-/* Of PING, or SELECT, which an owner that bears refusals sends again itself, unless the server admits nobody. */
+/* Of PING, or SELECT, which an owner that bears refusals sends again itself, unless the server admits no client. */
 static bool is_borne(const struct hlk_dial *dial, const redisReply *reply)
 {
     return dial->greeting && dial->greeting->bears_refusals && !passes(reply) && !starts(reply, "NOAUTH") &&

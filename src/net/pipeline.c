@@ -1,4 +1,4 @@
-/* The stream of a shared connection: writing and reading. The ends of calls are in pipeline_ends.c; who waits for an
+/* The stream of a shared connection: writing and reading. The ends of calls are in pipeline_ends.c; waiting for an
  * answer, and leads meanwhile, in pipeline_wait.c; the connection's life (dialling, states, the loop's turn) in
  * pipeline_link.c.
  * Windows that are easy to get wrong, each with a test in tests/race: a reply that arrives while its owner is still
@@ -181,7 +181,7 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
         pipeline->owner.on_work(pipeline->owner.ctx);
     else if (adopt || here)
         hlk_loop_post(pipeline->loop, &pipeline->adopt);
-    if ((lazy && !here) || (eager && pipeline->owner.on_work)) /* if nobody else reads the answer, a tick does */
+    if ((lazy && !here) || (eager && pipeline->owner.on_work)) /* if no other thread reads the answer, a tick does */
         hlk_loop_need_ticks(pipeline->loop);
     return HLK_OK;
 }
@@ -231,7 +231,7 @@ void hlk_pipeline_look_again(hlk_pipeline *pipeline, uint64_t epoch)
 
 /* --- reading: the leader --- */
 
-/* False: one of them answers nothing that was asked. What comes behind it is nobody's. */
+/* False: one of them answers nothing that was asked. What comes behind it belongs to no call. */
 static bool take_replies(struct hlk_pipeline *pipeline, redisReply **replies, unsigned n, struct hlk_ends *ends)
 {
     int64_t now = pipeline->conn.heard_ns, sent = 0;
@@ -316,7 +316,7 @@ void hlk_pipeline_end_all(struct hlk_pipeline *pipeline, enum hlk_pipeline_state
     hlk_mutex_assert_held(&pipeline->mu);
     struct hlk_ends ends = { .waiting = 0 };
     hlk_list_init(&ends.calls);
-    /* First of all: nobody begins to lead, or to write, while the sender is waited for. By nobody, because there is
+    /* First of all: no thread begins to lead, or to write, while the sender is waited for. By nobody, because there is
      * nothing to read, and the leader would not be woken below. */
     hlk_pipeline_set_lead(pipeline, HLK_LEAD_TAKEN, NULL);
     pipeline->held_back = true;

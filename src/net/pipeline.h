@@ -1,10 +1,10 @@
 /* pipeline.h - a node's shared connection: all threads' commands in one stream, no thread of its own on the way.
  *
- * A caller appends its command; if nobody leads, it leads: sends what is queued in one write, reads, gives everybody
- * their reply, and when its own is in hands the lead to a follower that still waits. Answers that nobody waits for
- * are read by the loop thread (or the user's loop, with dispatch) when no caller leads.
+ * A caller appends its command; if no thread leads, it leads: sends what is queued in one write, reads, gives each
+ * caller its reply, and when its own is in hands the lead to a follower that still waits. Answers that no thread waits
+ * for are read by the loop thread (or the user's loop, with dispatch) when no caller leads.
  *
- * A command lives in a struct hlk_call, never on its caller's stack: a caller who leaves (deadline, cancel) leaves
+ * A command lives in a struct hlk_call, never on its caller's stack: a caller that leaves (deadline, cancel) leaves
  * it in the stream, where its reply is still counted. One stream lives for one epoch; when it breaks every call in
  * it ends, and says whether it may have reached the server. */
 #ifndef HLK_NET_PIPELINE_H
@@ -39,7 +39,7 @@ struct hlk_call {
     atomic_int end;             /* enum hlk_call_end */
     bool last_of_write;
     bool skips;                 /* its bytes are two commands, and the reply to the first one is dropped */
-    bool lazy;                  /* nobody is waiting for `done`: no thread is woken to read its answer */
+    bool lazy;                  /* no thread waits for `done`: no thread is woken to read its answer */
     bool map;                   /* its reply is the map of a cluster's slots */
     uint8_t text;               /* not 0: what it carries makes the server know text `text` (a script) from then on */
     uint64_t place;             /* the pipeline's: counts all calls that it sent */
@@ -122,7 +122,7 @@ bool hlk_pipeline_write_rest(struct hlk_pipeline *pipeline, struct hlk_error *er
 /* the leader, mu not held; not leader after it */
 void hlk_pipeline_broke(struct hlk_pipeline *pipeline, const struct hlk_error *why);
 
-/* mu held, the leader: to a follower, the loop, nobody */
+/* mu held, the leader: to a follower, the loop, or none */
 void hlk_pipeline_give_lead(struct hlk_pipeline *pipeline);
 
 /* mu held */

@@ -1,4 +1,4 @@
-/* pipeline_internal.h - the shared connection's insides, for pipeline.c (the stream), pipeline_wait.c (who waits for
+/* pipeline_internal.h - the shared connection's insides, for pipeline.c (the stream), pipeline_wait.c (waiting for
  * an answer), pipeline_link.c (its life) and pipeline_batch.c. */
 #ifndef HLK_NET_PIPELINE_INTERNAL_H
 #define HLK_NET_PIPELINE_INTERNAL_H
@@ -31,7 +31,7 @@ struct hlk_pipeline {
     struct hlk_list up_waiters;         /*   hlk_up */
     struct hlk_buffer queued;           /*   commands not yet given to a write */
     struct hlk_call *first_unsent;      /*   of the flight */
-    bool sending;                       /*   somebody is in send(): `wire` and the socket's sending side are theirs */
+    bool sending;                       /*   a thread is in send(): `wire` and the socket's sending side are its */
     bool write_blocked;                 /*   `wire` was not taken whole: the leader goes on when it is writable */
     bool held_back;                     /*   the leader writes soon, all at once */
     bool hung_up;                       /*   the server has; the next read returns that */
@@ -41,7 +41,7 @@ struct hlk_pipeline {
     pthread_cond_t changed;             /*   lead, sending or reporters; signalled only while a thread waits for that */
     unsigned awaiting;                  /*   these */
     unsigned callers;                   /*   blocking calls in flight */
-    unsigned eager;                     /*   calls in flight whose `done` somebody waits for */
+    unsigned eager;                     /*   calls in flight whose `done` a caller waits for */
     unsigned writes;                    /*   unanswered writes */
     int64_t up_ms;                      /*   when this stream began */
     uint64_t server;                    /*   the server's process; 0: not known */

@@ -171,7 +171,7 @@ static void on_broken(struct hlk_post *post)
         link_dial_after(pipeline, hlk_backoff_next(&pipeline->backoff));
 }
 
-/* --- leading for those who do not wait --- */
+/* --- leading for calls without a thread --- */
 
 static bool lives(const struct hlk_pipeline *pipeline) /* there is something to read */
 {
@@ -179,7 +179,7 @@ static bool lives(const struct hlk_pipeline *pipeline) /* there is something to 
 }
 
 /* What the loop looks for at the socket: as leader, for all; else only whether the server hangs up, once. A connection
- * that is at rest is found broken at once so, and all holds are verified, though nobody reads. */
+ * that is at rest is found broken at once so, and all holds are verified, though no thread reads. */
 static unsigned events_of(const struct hlk_pipeline *pipeline)
 {
     if (pipeline->lead != HLK_LEAD_LOOP)
@@ -187,7 +187,7 @@ static unsigned events_of(const struct hlk_pipeline *pipeline)
     return EPOLLIN | EPOLLRDHUP | (pipeline->write_blocked ? (unsigned)EPOLLOUT : 0u);
 }
 
-/* As leader it notices a silent server by itself: nobody else would. */
+/* As leader it notices a silent server by itself: no other thread would. */
 static void time_silence(struct hlk_pipeline *pipeline)
 {
     int64_t now = hlk_clock_ns(), dead_ns = INT64_MAX;
@@ -274,7 +274,7 @@ static void on_adopt(struct hlk_post *post)
     loop_leads(HLK_CONTAINER(post, struct hlk_pipeline, adopt));
 }
 
-/* The one who leads reads the end of it; or the next one, or we. */
+/* The leader reads the end of it; or the next leader, or this thread. */
 static void link_on_io(struct hlk_watch *io, unsigned events)
 {
     struct hlk_pipeline *pipeline = HLK_CONTAINER(io, struct hlk_pipeline, io);
@@ -291,7 +291,7 @@ static void on_silence(struct ev_loop *ev, struct ev_timer *timer, int revents)
     loop_leads(timer->data);
 }
 
-/* There are answers to come, and nobody reads them. */
+/* There are answers to come, and no thread reads them. */
 static bool unread(const struct hlk_pipeline *pipeline)
 {
     hlk_mutex_assert_held(&pipeline->mu);
@@ -299,7 +299,7 @@ static bool unread(const struct hlk_pipeline *pipeline)
            (!hlk_list_empty(&pipeline->flight) || pipeline->state == HLK_PIPELINE_LEAVING);
 }
 
-/* Answers of calls that nobody waits for, and a server that is silent while nobody leads. */
+/* Answers of calls that no thread waits for, and a server that is silent while no thread leads. */
 static void link_on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
     struct hlk_pipeline *pipeline = HLK_CONTAINER(tick, struct hlk_pipeline, tick);

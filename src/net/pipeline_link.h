@@ -55,7 +55,7 @@ void hlk_pipeline_hold_back(hlk_pipeline *pipeline, bool on);
 void hlk_pipeline_push(hlk_pipeline *pipeline);
 
 /* Puts the socket into epoll set `epfd`, for one event, if answers are due that no caller leads for. True: something is
- * queued that nobody will write unless dispatch comes again. */
+ * queued that no thread will write unless dispatch comes again. */
 bool hlk_pipeline_arm(hlk_pipeline *pipeline, int epfd);
 
 /* --- for the other files of the pipeline --- */

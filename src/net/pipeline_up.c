@@ -14,7 +14,7 @@ void hlk_pipeline_report_up(struct hlk_pipeline *pipeline)
         hlk_park_wake(&HLK_CONTAINER(node, struct hlk_thread, link)->park, HLK_WAKE_UP);
 }
 
-/* Those who wait now. It may be down again by the time it is their turn, and they wait anew: for the next one. */
+/* The waits of now. It may be down again by the time it is their turn, and they wait anew: for the next one. */
 void hlk_pipeline_run_up_waiters(struct hlk_pipeline *pipeline)
 {
     struct hlk_list *node, mine;

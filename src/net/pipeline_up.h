@@ -25,7 +25,7 @@ int64_t hlk_pipeline_reconnect_until(hlk_pipeline *pipeline, int64_t began_ms, i
 /* HLK_OK: up. Else why not: E_CONNECT while it may still come, E_AUTH..., E_CLOSED. */
 enum hlk_status hlk_pipeline_health(hlk_pipeline *pipeline, struct hlk_error *error);
 
-/* Who waits for this connection looks again where to send: another server has got what this one had. Loop thread. */
+/* Each wait for this connection looks again where to send: another server has got what this one had. Loop thread. */
 void hlk_pipeline_reroute(hlk_pipeline *pipeline);
 unsigned hlk_pipeline_reroutes(hlk_pipeline *pipeline);        /* how often that was */
 

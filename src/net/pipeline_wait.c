@@ -154,7 +154,7 @@ bool hlk_pipeline_leave(hlk_pipeline *pipeline, struct hlk_call *call, void (*do
         call->waiter = NULL;
         call->done = done;
         call->lazy = true;
-        pipeline->callers--; /* a blocking caller's; completions have nobody who could leave */
+        pipeline->callers--; /* a blocking caller's; completions have no thread that could leave */
     }
     hlk_mutex_unlock(&pipeline->mu);
     if (in_flight)

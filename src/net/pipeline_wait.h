@@ -5,8 +5,8 @@
 
 #include "net/pipeline.h"
 
-/* Waits for the end of a call whose waiter is the calling thread, leading if nobody else does. False: at_ms came, or
- * a bit of mask was set, and it is still in flight: hlk_pipeline_leave it. A cancellation point if the thread is
+/* Waits for the end of a call whose waiter is the calling thread, leading if no other thread does. False: at_ms came,
+ * or a bit of mask was set, and it is still in flight: hlk_pipeline_leave it. A cancellation point if the thread is
  * cancellable. */
 bool hlk_pipeline_wait(hlk_pipeline *pipeline, struct hlk_call *call, int64_t at_ms, unsigned mask);
 

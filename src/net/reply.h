@@ -15,7 +15,7 @@ enum hlk_reply_kind {
     /* not executed; READONLY, MASTERDOWN: a replica, maybe since a failover, and the endpoint means another one by now.
      * Else as LATER */
     HLK_REPLY_REPLICA,
-    HLK_REPLY_NO_WRITES,        /* not executed; OOM, MISCONF, NOREPLICAS: somebody must do something about it */
+    HLK_REPLY_NO_WRITES,        /* not executed; OOM, MISCONF, NOREPLICAS: an operator must do something about it */
     HLK_REPLY_NO_RIGHT,         /* NOPERM, NOAUTH */
     HLK_REPLY_WRONG_TYPE,       /* the key is no lock */
     HLK_REPLY_FAULT             /* anything else */

@@ -195,7 +195,7 @@ void hlk_subscriber_move(struct hlk_subscriber *ps)
     }
 }
 
-/* --- who reads: the loop's side --- */
+/* --- which thread reads: the loop's side --- */
 
 static void resume(struct hlk_subscriber *ps)
 {

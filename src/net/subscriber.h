@@ -33,7 +33,7 @@ struct hlk_subscriber {
     struct hlk_log log;
 
     bool sharded;                       /* SSUBSCRIBE and so on; set before the first channel */
-    bool wanted;                        /* somebody has asked for a channel since we were made */
+    bool wanted;                        /* a channel was asked for since it was made */
     bool up, closed;
     struct hlk_dial dial;
     struct hlk_backoff backoff;
@@ -55,7 +55,7 @@ struct hlk_subscriber {
     unsigned eager;                     /*   waits that cannot: async ones, and those that signals end */
     bool readable;                      /*   up, and not about to be hung up */
     pthread_cond_t given_up;            /*   a waiter has, of a connection that is not readable any more */
-    bool loop_inside;                   /*   the loop is at it: nobody takes the right from it now */
+    bool loop_inside;                   /*   the loop is at it: no waiter takes the right from it now */
     bool broken;                        /*   a waiter found it so: why */
     struct hlk_error why;
 };

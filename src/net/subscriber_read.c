@@ -103,7 +103,7 @@ bool hlk_subscriber_read(struct hlk_subscriber *ps, struct hlk_error *error)
 
 /* --- the right to read --- */
 
-/* True: nobody reads any more, and the loop should at once. */
+/* True: no thread reads any more, and the loop should at once. */
 static bool give_on(struct hlk_subscriber *ps)
 {
     hlk_mutex_assert_held(&ps->mu);
@@ -177,7 +177,7 @@ static void read_until(struct hlk_subscriber *ps, struct hlk_thread *self, unsig
     }
 }
 
-/* False: it is among those who would. */
+/* False: it is among those that would. */
 static bool may_read(struct hlk_subscriber *ps, struct hlk_thread *self)
 {
     hlk_mutex_assert_held(&ps->mu);

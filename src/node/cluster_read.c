@@ -278,7 +278,7 @@ static void read_on_answer(struct hlk_post *post)
     schedule(cluster);
 }
 
-/* Somebody has been told of a server that is no node yet, or wants the map read. */
+/* A caller was told of a server that is no node yet, or wants the map read. */
 static void read_on_post(struct hlk_post *post)
 {
     struct hlk_cluster *cluster = HLK_CONTAINER(post, struct hlk_cluster, post);

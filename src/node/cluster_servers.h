@@ -12,7 +12,7 @@ unsigned hlk_cluster_server(struct hlk_cluster *cluster, const struct hlk_node *
 /* Has this server any slot? */
 bool hlk_cluster_keeps(const struct hlk_cluster *cluster, unsigned server);
 
-/* Sets who keeps the slot. True: it was another one, and that is noted in `moved`. */
+/* Sets which server keeps the slot. True: it was another one, and that is noted in `moved`. */
 bool hlk_cluster_set(struct hlk_cluster *cluster, unsigned slot, unsigned server);
 
 /* Is the lock's slot among those that have just moved? In the owner's verify_moved only. */

@@ -238,7 +238,7 @@ static enum hlk_status drain_servers(struct hlk_node *node, int64_t at_ms, int64
 }
 
 /* A release that the server answered with NOSCRIPT, or refused for now, is in the stream a second time. In a cluster a
- * server that does not come back may have a successor: nobody waits for it here. A connection is waited for in short
+ * server that does not come back may have a successor: no wait here. A connection is waited for in short
  * waits, because the releases may become optional meanwhile. */
 void hlk_node_drain(struct hlk_node *node, int64_t at_ms)
 {

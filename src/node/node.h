@@ -28,7 +28,7 @@ struct hlk_node_owner {
     void (*verify_moved)(struct hlk_node *home);
     /* An inbox message. On whichever thread reads, no mutex held. */
     void (*receive)(struct hlk_node *node, const char *message, size_t len);
-    /* Dispatch mode: answers are due and nobody reads them. Any thread. NULL: no dispatch. */
+    /* Dispatch mode: answers are due and no thread reads them. Any thread. NULL: no dispatch. */
     void (*on_work)(void *ctx);
 };
 

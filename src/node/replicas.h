@@ -2,7 +2,7 @@
  *
  * WAIT blocks its whole connection, so it is never sent on the shared one. It answers how many replicas have
  * acknowledged the last write of its own connection, or, on servers before 7.2, its last command. So a round of this
- * connection is a write for each hold (lock_reacquire with the same count: it changes nothing that anybody reads, and
+ * connection is a write for each hold (lock_reacquire with the same count: it changes nothing that is read, and
  * is replicated), and one WAIT for all of them. The writes also find out whether this server has the holds at all: a
  * connection that follows to a new master must not confirm what only the old one had. Holds that come while a WAIT is
  * in flight share the next round. None of them loses by that: a replica that has the later write has the earlier one.

@@ -1,4 +1,4 @@
-/* connect.h - which masters are connected. A majority is enough to begin: nobody waits for the others. A master that
+/* connect.h - which masters are connected. A majority is enough to begin: no call waits for the others. A master that
  * connects later is given the holds of this client then. */
 #ifndef HLK_QUORUM_CONNECT_H
 #define HLK_QUORUM_CONNECT_H
@@ -15,7 +15,7 @@ struct hlk_quorum_links {
     char why[HLK_ERROR_TEXT];   /* each of them, with its reason */
 };
 
-/* Begins to connect to each master that nobody has asked for yet. Does not wait. */
+/* Begins to connect to each master that no call has asked for yet. Does not wait. */
 void hlk_quorum_links_look(const hlk_client *client, struct hlk_quorum_links *links);
 enum hlk_quorum_goal {
     HLK_QUORUM_MAJORITY,        /* a majority is connected, or so many have refused the client that none can be */

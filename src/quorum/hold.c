@@ -68,7 +68,7 @@ static struct hlk_round *hold_lose(struct hlk_quorum *quorum, const char *why, i
     HLK_UNCOUNT(&quorum->client->table, held);
     hlk_loop_cancel(quorum->client->loop, &quorum->alarm);
     if (quorum->orphaned) {
-        hold_end(quorum); /* nobody is there to be told */
+        hold_end(quorum); /* its holder has ended */
     } else {
         hold_notify(quorum, HLK_EVENT_LOST, until < now_ms ? until : now_ms, why);
         HLK_COUNT(&quorum->client->table, lost);

@@ -24,7 +24,7 @@ void hlk_quorum_release_sent(struct hlk_quorum *quorum);
 /* It is not held any more, for `why`; reported. No-op unless that round's hold is HELD. */
 void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, const char *why);
 
-/* Asks masters again that have not granted it, if it is certain that nobody else has held it meanwhile. */
+/* Asks masters again that have not granted it, if it is certain that no other client has held it meanwhile. */
 void hlk_quorum_retake(struct hlk_quorum *quorum);
 
 /* The same, once a majority has confirmed that it has the hold: a master has connected. */

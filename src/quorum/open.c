@@ -16,7 +16,7 @@
 
 /* --- what the client calls --- */
 
-/* Held; or lost, and of a holder who has not released it. With a reference. */
+/* Held; or lost, and of a holder that has not released it. With a reference. */
 static struct hlk_quorum *next_due(struct hlk_quorums *all)
 {
     struct hlk_quorum *due = NULL;
@@ -133,7 +133,7 @@ static enum hlk_status open_quorum(hlk_client **out, const char *const *urls, un
         return hlk_last_set(HLK_E_INVALID, "open: wait_replicas is for one master; these have no replicas");
     bool lazy = opts.flags & HLK_OPEN_LAZY;
     opts.flags |= HLK_OPEN_LAZY;
-    opts.yield_every = -1; /* nobody has a ticket: there is no queue that the lock would be kept from */
+    opts.yield_every = -1; /* there are no tickets, and no queue that the lock would be kept from */
     status = hlk_client_open_nodes(out, urls, count, hlk_route_single, &opts);
     if (status != HLK_OK)
         return status;

@@ -134,8 +134,8 @@ enum hlk_status hlk_quorum_check(const struct hlk_quorum *quorum, const char *op
 void hlk_quorum_ref(struct hlk_quorum *quorum);
 void hlk_quorum_on_end(struct hlk_post *post);
 void hlk_quorum_unref(struct hlk_quorum *quorum);
-/* all->mu held, and given back. A holder's, of which nothing is left, and which nobody uses, is dropped: after the last
- * change that may have made it so, and under the same mutex. */
+/* all->mu held, and given back. A holder's, of which nothing is left, and which no call uses, is dropped: after the
+ * last change that may have made it so, and under the same mutex. */
 void hlk_quorum_unlock(struct hlk_quorum *quorum);
 
 extern const struct hlk_lock_group hlk_quorum_locks;

@@ -50,7 +50,7 @@ struct hlk_round {
     int64_t keep_ms;            /* acquire: the longest ttl that a master was asked for so far, also by extensions */
     unsigned n, need;
     bool acquires;              /* else it renews */
-    bool eager;                 /* nobody waits for it with a thread: the loop reads its answers as they come */
+    bool eager;                 /* no thread waits for it: the loop reads its answers as they come */
     /* Or NULL; any thread, no mutex held: */
     void (*on_decided)(struct hlk_round *round);    /* once */
     void (*on_released)(struct hlk_round *round);   /* once; hlk_round_released knows it */
@@ -64,7 +64,7 @@ struct hlk_round {
     bool alarmed;
 
     struct hlk_mutex mu;        /* rank ROUND; guards: */
-    struct hlk_waker *waker;    /*   whom hlk_round_watch has named */
+    struct hlk_waker *waker;    /*   set by hlk_round_watch */
     unsigned yes, open;         /*   answers; those that are still to come */
     int64_t release_until_ms;   /* 0: no release yet; else for how long it is repeated, and: */
     bool release_eager;
@@ -82,7 +82,7 @@ void hlk_round_unref(struct hlk_round *round);
 void hlk_round_send(struct hlk_round *round);
 
 /* From now on the waker gets HLK_WAKE_SETTLED when the round is decided, when something is to be sent again, and when
- * it is released. NULL: nobody does, and the one before may be freed. */
+ * it is released. NULL: none, and the one before may be freed. */
 void hlk_round_watch(struct hlk_round *round, struct hlk_waker *waker);
 
 /* Sends again what was not run (wants_resend). Only for the round's owner, and before its release. */

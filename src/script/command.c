@@ -72,7 +72,7 @@ static void command_add_keys(struct hlk_text *text, const struct hlk_command *cm
         command_add_key(text, cmd, hlk_key_token);
 }
 
-/* What people need to know who mend it. */
+/* What the operator needs to mend it. */
 void hlk_command_explain_rights(const struct hlk_command *cmd, struct hlk_error *error)
 {
     struct hlk_text text;

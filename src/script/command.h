@@ -100,7 +100,7 @@ struct hlk_command {
     int64_t yield_ms;               /* end: with a yield window */
     bool drops;                     /* end of a permit: HLK_PERMITS_DROP */
     bool fenced;                    /* acquire, end: the counter of tokens is among the keys */
-    bool checks_other_kinds;        /* fair acquire: is it somebody's plain lock, too? */
+    bool checks_other_kinds;        /* fair acquire: is it held as a plain lock, too? */
     bool tombstone;                 /* end: leaves a tombstone */
     bool whole;                     /* the next attempt carries the script's text */
     bool unbatched;                 /* the next attempt is none of many (script/batch.h) */
@@ -129,7 +129,7 @@ enum hlk_status hlk_command_write(struct hlk_command *cmd);
 void hlk_command_drop_reply(struct hlk_command *cmd);
 static inline int64_t hlk_command_sent_ms(const struct hlk_command *cmd) { return cmd->call.sent_ns / 1000000; }
 
-/* Its attempt has ended, and nobody knows whether it ran. */
+/* Its attempt has ended, and it is not known whether it ran. */
 static inline void hlk_command_note_doubt(struct hlk_command *cmd)
 {
     cmd->doubt = true;
@@ -140,7 +140,7 @@ static inline void hlk_command_note_doubt(struct hlk_command *cmd)
 /* An attempt that is sent now may run when the note of an earlier one, which may have run, is gone. */
 bool hlk_command_note_may_be_gone(const struct hlk_command *cmd);
 
-/* Adds to an error about rights what people need to know who mend it. */
+/* Adds to an error about rights what the operator needs to mend it. */
 void hlk_command_explain_rights(const struct hlk_command *cmd, struct hlk_error *error);
 
 #endif

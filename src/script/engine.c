@@ -84,7 +84,7 @@ static enum hlk_progress not_there_yet(struct hlk_command *cmd)
     return try_later(cmd, timeout_of(&cmd->limits, false));
 }
 
-/* The attempt did not run, or nobody knows whether it did. */
+/* The attempt did not run, or it is not known whether it did. */
 static enum hlk_progress again(const struct hlk_command *cmd, struct hlk_error *error)
 {
     if (!cmd->limits.once || !cmd->doubt)

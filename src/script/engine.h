@@ -34,7 +34,7 @@ enum hlk_progress hlk_command_send(struct hlk_command *cmd, struct hlk_error *er
  * unanswered: that would make "sent, may have run" out of a refusal. */
 enum hlk_progress hlk_command_end(struct hlk_command *cmd, struct hlk_error *error);
 
-/* Nobody asks any more, for what *error says. If an attempt may have run that is HLK_E_UNSURE, in *error too. */
+/* It is not sent again, for what *error says. If an attempt may have run that is HLK_E_UNSURE, in *error too. */
 enum hlk_status hlk_command_give_up(const struct hlk_command *cmd, struct hlk_error *error);
 
 /* Blocking. HLK_OK: answered. HLK_INTERRUPTED: a bit of `mask` is set. HLK_E_UNSURE: limits.at_ms came while an attempt

@@ -12,7 +12,7 @@
 /* What a script has answered to an acquire. */
 enum hlk_answer_kind {
     HLK_ANSWER_ACQUIRED,            /* held, with `token` if it is fenced. The answer names the hold */
-    HLK_ANSWER_BUSY,                /* somebody else's: all but `token` is set */
+    HLK_ANSWER_BUSY,                /* held by another client: all but `token` is set */
     HLK_ANSWER_TOMBSTONE,           /* this hold id has ended */
     HLK_ANSWER_AGAIN,               /* it is to be sent again, with the `seen` of the answer */
     HLK_ANSWER_FAILED,              /* the wait is over: `status`, and `holder` says why, for people */
@@ -23,9 +23,9 @@ struct hlk_answer {
     int64_t token;                  /* the last one of its block */
     int64_t ttl_ms;                 /* of the holder's lease; < 0: no end */
     int64_t position;               /* so many are before it in Redis' queue; < 0: it is not in it */
-    const char *holder;             /* its field; "": nobody yet. The reply's */
+    const char *holder;             /* its field; "": none yet. The reply's */
     size_t holder_len;
-    bool foreign;                   /* one of Redisson's clients will call it, and nobody else */
+    bool foreign;                   /* one of Redisson's clients will call it, and no other */
     bool mixed;                     /* others wait by another kind of lock of this name */
     bool silent;                    /* the holder sends no message when it releases: the first waiter polls */
     enum hlk_status status;
@@ -114,7 +114,7 @@ bool hlk_answer_names(const redisReply *reply, const char *client_id, uint64_t h
 /* What a script has answered to a reacquire. */
 enum hlk_raised {
     HLK_RAISED_YES,                 /* held. The answer names the hold, or the permit's id */
-    HLK_RAISED_GONE,                /* nobody's, or somebody else's */
+    HLK_RAISED_GONE,                /* not held, or by another client */
     HLK_RAISED_REFUSED,             /* an error, or no reply */
     HLK_RAISED_NONE                 /* no answer to this command */
 };

@@ -35,7 +35,7 @@ size_t hlk_key_tag(char out[HLK_KEY_MAX], const char *name, size_t len);
 /* The channel of a latch: Redisson's, which adds braces to each name; and one that is in the latch's slot. */
 size_t hlk_key_latch(char out[HLK_KEY_MAX], const char *name, size_t len);
 size_t hlk_key_latch_in_slot(char out[HLK_KEY_MAX], const char *name, size_t len);
-/* Of a barrier: its generation and parties, which is the name of its channel too; and who has arrived. */
+/* Of a barrier: its generation and parties, which is the name of its channel too; and the parties that have arrived. */
 size_t hlk_key_barrier(char out[HLK_KEY_MAX], const char *name, size_t len);
 size_t hlk_key_arrived(char out[HLK_KEY_MAX], const char *name, size_t len);
 /* Of a fair lock: its waiters, their scores, hasplock's own data; and the channel of one waiter. */

@@ -286,7 +286,7 @@ static bool wait_to_send(struct hlk_release *pending, struct hlk_thread *waiter,
     return in_flight;
 }
 
-/* Nobody waits for it any more, and no attempt is in flight. What is known so far. */
+/* No caller waits for it any more, and no attempt is in flight. What is known so far. */
 static enum hlk_status leave_to_background(struct hlk_release *pending, struct hlk_error *error)
 {
     enum hlk_status status = pending->cmd.doubt ? HLK_E_UNSURE
@@ -304,7 +304,7 @@ enum hlk_status hlk_release_wait(struct hlk_release *pending, struct hlk_thread 
                                  struct hlk_error *error)
 {
     enum hlk_progress progress = pending->in_flight ? HLK_COMMAND_IN_FLIGHT : HLK_COMMAND_UNCONNECTED;
-    pending->cmd.limits.at_ms = at_ms; /* of its pauses: for as long as somebody waits */
+    pending->cmd.limits.at_ms = at_ms; /* of its pauses: for as long as a caller waits */
     for (;;) {
         switch (progress) {
         case HLK_COMMAND_IN_FLIGHT:
@@ -336,7 +336,7 @@ enum hlk_status hlk_release_wait(struct hlk_release *pending, struct hlk_thread 
     }
 }
 
-/* One that is not parked is in its waiter's hands, who parks it on finding the client closed: then it is given up. */
+/* One that is not parked is in its waiter's hands, which parks it on finding the client closed: then it is given up. */
 static struct hlk_release *first_parked(struct hlk_releases *releases)
 {
     for (struct hlk_list *node = releases->all.next; node != &releases->all; node = node->next) {

@@ -43,7 +43,7 @@ struct hlk_release {               /* heap; the pending releases' from start unt
                                  * is repeated for HLK_REPEAT_MS only */
     int64_t taken_ms;           /* of a semaphore's acquire: since when there may be a note that it has taken; 0: none.
                                  * For who is told the outcome (lease/hold_end.h) */
-    bool handed_back;           /* the starter's: of a grant that nobody waited for any more */
+    bool handed_back;           /* the starter's: of a grant that no call waited for any more */
     bool in_flight;             /* the waiter's: its attempt is in the stream */
     bool announced;             /* under the mutex: announced, and not started yet */
     bool kept;                  /* under the mutex: the loop starts it at start_ms */
@@ -94,7 +94,7 @@ void hlk_releases_start_all(struct hlk_releases *releases);
 
 /* cmd's type, router, name, hold, place and fenced, until_ms, known_ms, doubt, acquire_epoch, settled, ctx are set. The
  * release is in the stream, or parked, on return: what the caller sends next comes after it. With waiter:
- * hlk_release_wait must follow. eager: somebody waits for `settled`. */
+ * hlk_release_wait must follow. eager: a caller waits for `settled`. */
 void hlk_release_start(struct hlk_releases *releases, struct hlk_release *pending, struct hlk_thread *waiter,
                        bool eager);
 

@@ -136,7 +136,7 @@ static void read_extended(const struct hlk_command *cmd, void *done)
         hlk_pipeline_distrust(cmd->pipeline, cmd->call.epoch);
 }
 
-/* 1: done. 0: nobody has it. */
+/* 1: done. 0: no hold has it. */
 static enum hlk_status send_about(hlk_permits *permits, const char *operation, const struct id *id,
                                   const struct hlk_command_type *type, int64_t lease_ms, bool once)
 {

@@ -62,7 +62,7 @@ void hlk_semaphore_send_drop_notes(struct hlk_command *cmd, const hlk_lock *lock
         done(&cmd->call);
 }
 
-struct notes_drop { /* nobody waits for it */
+struct notes_drop { /* no caller waits for it */
     struct hlk_command cmd;
     hlk_semaphore *semaphore;
     char drop_notes[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];

@@ -22,7 +22,7 @@ enum hlk_status hlk_semaphore_check(const hlk_semaphore *semaphore, const char *
 
 /* --- its notes --- */
 
-/* Sends a command that only drops the semaphore's notes. Nobody waits for it. */
+/* Sends a command that only drops the semaphore's notes. No caller waits for it. */
 void hlk_semaphore_drop_notes(hlk_semaphore *semaphore);
 /* The same for these: drop_notes is cmd->drop_notes, and lives until `done`. That runs once, perhaps before this
  * returns. */

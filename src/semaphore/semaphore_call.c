@@ -202,8 +202,8 @@ static const struct hlk_acquire_hooks semaphore_hooks = {
     .free = free_semaphore_call,
 };
 
-/* It waits in the line, whose first call asks for all of them. But while that one asks nobody knows whether permits are
- * free: others need not wait for its answer, and try themselves, each in an entry of its own. */
+/* It waits in the line, whose first call asks for all of them. But while that one asks it is not known whether permits
+ * are free: others need not wait for its answer, and try themselves, each in an entry of its own. */
 bool hlk_semaphore_terms(hlk_semaphore *semaphore, int64_t permits, bool once, struct hlk_acquire_terms *out)
 {
     hlk_lock *lock = semaphore->lock;
