@@ -63,7 +63,7 @@ static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_
         op->machine.confirm_ms = lock->client->wait_replicas_timeout_ms;
 }
 
-/* The line of the waits for permits of this name and number (lease/permit_line.c), with a reference. Its key has a
+/* The line of the waits for permits of this name and number (lease/line.c), with a reference. Its key has a
  * number that no holder has. NULL: nothing would be passed on; or there is no memory, and then nothing is. */
 static struct hlk_entry *line_of(const hlk_lock *lock, const struct hlk_entry *e, bool fixed)
 {

@@ -122,7 +122,7 @@ struct hlk_local_waiter {
 struct hlk_own_ticket {
     struct hlk_ticket ticket;
     struct hlk_entry *entry;
-    struct hlk_entry *line;             /* leased permits, or NULL: permit_line.c. Referenced, and stays */
+    struct hlk_entry *line;             /* leased permits, or NULL: line.c. Referenced, and stays */
     int64_t since_ms;                   /*   since when the holder has the hold */
     int64_t short_hold_ended_ms;        /*   of a line: when the last hold ended that was shorter than HLK_PASS_MS */
     struct hlk_map_node link;           /* in the node's holds, if link.key is set; under the table's mutex, like
@@ -158,7 +158,7 @@ struct hlk_entry {
     bool unreported : 1;                /*   the holder's completion is not on its way yet */
     bool busy : 1;                      /*   the server's reply to the head waiter: held by another client. Stays,
                                          *   unless the wait ends by a grant */
-    bool in_line : 1;                   /*   its first waiter is in the line, and does not ask (permit_line.c) */
+    bool in_line : 1;                   /*   its first waiter is in the line, and does not ask (line.c) */
     bool is_line : 1;                   /*   it is such a line: its waiters are linked by in_line */
     uint8_t : 0;                        /* set at creation, then read-only: */
     uint8_t format : 5;                 /*   its number in the table's formats */

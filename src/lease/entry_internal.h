@@ -1,5 +1,5 @@
 /* entry_internal.h - the state of an entry, for its files: entry_state.c, local_queue.c (waiting), pass_permits.c,
- * permit_line.c and pass_holds.c (permits), entry_lose.c (losing), holding.c (holding, releasing). The entry's mutex is
+ * line.c and pass_holds.c (permits), entry_lose.c (losing), holding.c (holding, releasing). The entry's mutex is
  * held in all of these. */
 #ifndef HLK_LEASE_ENTRY_INTERNAL_H
 #define HLK_LEASE_ENTRY_INTERNAL_H
@@ -14,7 +14,7 @@ static inline bool hlk_entry_asks(const struct hlk_entry *e)
 }
 
 /* The only function that writes the state. It counts in the entry's line, if it has one, how many ask and how many
- * hold. When it is not asking any more, and when it begins or ceases to be held, hlk_permit_line_moved must follow. */
+ * hold. When it is not asking any more, and when it begins or ceases to be held, hlk_line_moved must follow. */
 static inline void hlk_entry_move(struct hlk_entry *e, enum hlk_entry_state to)
 {
     static const unsigned next[] = {

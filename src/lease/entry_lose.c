@@ -7,8 +7,8 @@
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
 #include "lease/hold_end.h"
+#include "lease/line.h"
 #include "lease/local_queue.h"
-#include "lease/permit_line.h"
 
 void hlk_entry_release_finish(struct hlk_entry *e)
 {
@@ -83,7 +83,7 @@ static bool lose_hold(struct hlk_entry *e, const char *why, struct hlk_release_r
     }
     if (releases) {
         hlk_entry_move(e, HLK_ENTRY_RELEASING);
-        hlk_permit_line_moved(e);
+        hlk_line_moved(e);
         hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     }
     hlk_mutex_unlock(e->mu);

@@ -9,9 +9,9 @@
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
 #include "lease/hold_end.h"
+#include "lease/line.h"
 #include "lease/local_queue.h"
 #include "lease/pass_holds.h"
-#include "lease/permit_line.h"
 
 #include <assert.h>
 #include <string.h>
@@ -112,7 +112,7 @@ static bool undo_raise_unnoted(struct hlk_entry *e, unsigned releases)
         return false;
     hlk_handle_count_lost(e->handle, false);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
-    hlk_permit_line_moved(e);
+    hlk_line_moved(e);
     hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     return true;
 }
@@ -171,7 +171,7 @@ static void stop_lease(struct hlk_entry *e, struct hlk_release_record *out)
     assert(e->state == HLK_ENTRY_HELD && !e->hold.batched);
     hlk_entry_fill_record(e, out);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
-    hlk_permit_line_moved(e);
+    hlk_line_moved(e);
     hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     HLK_UNCOUNT(e->node->table, held);
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
@@ -257,7 +257,7 @@ void hlk_entry_keep(struct hlk_entry *e)
 {
     hlk_mutex_lock(e->mu);
     hlk_entry_move(e, HLK_ENTRY_HELD);
-    hlk_permit_line_moved(e);
+    hlk_line_moved(e);
     hlk_lease_move(&e->hold.lease, HLK_LEASE_HELD);
     HLK_COUNT(e->node->table, held);
     e->count = 1;

@@ -6,7 +6,7 @@
 #include "lease/ended_hold.h"
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
-#include "lease/permit_line.h"
+#include "lease/line.h"
 
 #include <assert.h>
 
@@ -92,8 +92,8 @@ static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waite
         e->hold.ticket->passing.busy_ms = hlk_clock_ms();
     hlk_list_push_back(&e->waiters, &waiter->link);
     count_waiter(e, waiter->permits);
-    hlk_permit_line_begin(e, waiter);
-    if (e->state != HLK_ENTRY_NONE || e->in_line || hlk_permit_line_join(e, waiter))
+    hlk_line_begin(e, waiter);
+    if (e->state != HLK_ENTRY_NONE || e->in_line || hlk_line_join(e, waiter))
         return HLK_ENTER_QUEUED;
     if (hlk_entry_head(e) != waiter) { /* the first one was postponed */
         hlk_entry_promote(e);
@@ -133,7 +133,7 @@ void hlk_entry_unlink(struct hlk_entry *e, struct hlk_local_waiter *waiter)
     if (hlk_list_linked(&waiter->link))
         count_waiter(e, -waiter->permits);
     hlk_list_remove(&waiter->link);
-    hlk_permit_line_leave(waiter);
+    hlk_line_leave(waiter);
     waiter->h = 0;
 }
 
@@ -243,11 +243,11 @@ static void take_over(struct hlk_entry *e, struct hlk_local_waiter *waiter, int6
 {
     hlk_mutex_assert_held(e->mu);
     hlk_entry_move(e, HLK_ENTRY_HELD);
-    hlk_permit_line_moved(e);
+    hlk_line_moved(e);
     take_holder(e, waiter);
     hlk_entry_ref(e); /* a held entry outlives its handles */
     HLK_COUNT(e->node->table, held);
-    hlk_permit_line_got(e, waiter, now_ms);
+    hlk_line_got(e, waiter, now_ms);
     e->hold.lease.shared = hlk_entry_format(e)->shares_ttl;
     struct hlk_ticket *p = e->hold.ticket;
     if (p) {
@@ -332,7 +332,7 @@ bool hlk_entry_wait(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool d
         e->busy = true;
         if (waiter->permits)
             e->hold.ticket->passing.busy_ms = hlk_clock_ms();
-        hlk_permit_line_busy(e);
+        hlk_line_busy(e);
         bool sends = e->hold.broken;
         e->hold.broken = false;
         if (is_noted(e, waiter) && !is_too_soon(e, waiter)) {
@@ -460,7 +460,7 @@ bool hlk_entry_leave(struct hlk_entry *e, struct hlk_local_waiter *waiter, bool 
         } else if (is_head) {
             owes = in_flight || queued;
             hlk_entry_move(e, owes ? HLK_ENTRY_RELEASING : HLK_ENTRY_NONE);
-            hlk_permit_line_moved(e);
+            hlk_line_moved(e);
             if (!owes)
                 hlk_entry_promote(e);
         } else if (first_in_line) {

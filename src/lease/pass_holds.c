@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
+#include "lease/line.h"
 #include "lease/local_queue.h"
-#include "lease/permit_line.h"
 
 #include <assert.h>
 
@@ -31,7 +31,7 @@ static struct hlk_local_waiter *next_in(const struct hlk_entry *line)
 {
     hlk_mutex_assert_held(line->mu);
     assert(line->is_line);
-    struct hlk_local_waiter *next = hlk_permit_line_first(line);
+    struct hlk_local_waiter *next = hlk_line_first(line);
     return next && next->completes && next->entry->releases_unreported > 0 ? NULL : next;
 }
 
@@ -44,7 +44,7 @@ static void leave_hold(struct hlk_entry *e)
     hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
-    hlk_permit_line_moved(e);
+    hlk_line_moved(e);
     hlk_entry_move(e, HLK_ENTRY_NONE);
 }
 
@@ -58,7 +58,7 @@ static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const
     own->ticket.passing.got_ms = from->ticket->passing.got_ms;
     own->ticket.passing.passes = from->ticket->passing.passes + 1;
     own->since_ms = now_ms;
-    hlk_permit_line_leave(waiter); /* else it might be let ask, as the first in line, when its entry asks no more */
+    hlk_line_leave(waiter); /* else it might be let ask, as the first in line, when its entry asks no more */
     e->hold.id = from->id;
     e->hold.lease = from->lease;
     e->hold.replicated = from->replicated;
@@ -67,7 +67,7 @@ static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const
     e->hold.doubt = e->hold.broken = e->hold.id_exposed = e->busy = false;
     hlk_entry_move(e, HLK_ENTRY_ACQUIRING);
     hlk_entry_move(e, HLK_ENTRY_HELD);
-    hlk_permit_line_moved(e);
+    hlk_line_moved(e);
     hlk_entry_ref(e); /* a held entry outlives its handles */
     (void)hlk_entry_take_over(e, waiter, now_ms);
     hlk_entry_arm(e);
@@ -81,13 +81,13 @@ bool hlk_entry_pass_hold(struct hlk_entry *e, struct hlk_park **woken)
         return false;
     int64_t now = hlk_clock_ms();
     if (is_kept(&e->hold) || now - hlk_entry_own_ticket(e)->since_ms >= HLK_PASS_MS) {
-        hlk_permit_line_ask_all(line);
+        hlk_line_ask_all(line);
         return false;
     }
     hlk_entry_own_ticket(line)->short_hold_ended_ms = now;
     struct hlk_local_waiter *next = may_pass_now(e, now) && hlk_entry_has_turn(e, now) ? next_in(line) : NULL;
     if (!next) {
-        hlk_permit_line_ask(line, true);
+        hlk_line_ask(line, true);
         return false;
     }
     struct hlk_entry *to = next->entry;

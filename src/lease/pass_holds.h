@@ -1,5 +1,5 @@
 /* pass_holds.h - leased permits that one holder gives back while another holder of this process waits in line
- * (permit_line.c): the second one gets the hold, with its id and its lease, and nothing is sent. */
+ * (line.c): the second one gets the hold, with its id and its lease, and nothing is sent. */
 #ifndef HLK_LEASE_PASS_HOLDS_H
 #define HLK_LEASE_PASS_HOLDS_H
 

@@ -7,8 +7,8 @@
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
 #include "lease/holding.h"
+#include "lease/line.h"
 #include "lease/pass_permits.h"
-#include "lease/permit_line.h"
 #include "net/pipeline_link.h"
 #include "node/cluster_servers.h"
 #include "node/topology.h"
@@ -323,7 +323,7 @@ static void end_postponement(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
     if (e->is_line)
-        hlk_permit_line_on_alarm(e);
+        hlk_line_on_alarm(e);
     else
         hlk_entry_ask_at_last(e);
     hlk_mutex_unlock(e->mu);

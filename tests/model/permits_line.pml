@@ -1,5 +1,5 @@
 /* permits_line.pml - leased permits that are passed on within a process (docs/protocol.md, section 21;
- * src/lease/permit_line.c, pass_holds.c). What Redis does is that of permits.pml, for one permit.
+ * src/lease/line.c, pass_holds.c). What Redis does is that of permits.pml, for one permit.
  *
  * Holders 0 to 2 are of one process, and holder 3 of another one. Each takes the permit and gives it back TURNS times.
  * Those of the first process either ask Redis or wait in the line. Whether permits are short and holds brief is chosen

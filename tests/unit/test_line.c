@@ -1,13 +1,13 @@
-/* The line of leased permits: who asks Redis, and when (src/lease/permit_line.c). */
+/* The line of leased permits: who asks Redis, and when (src/lease/line.c). */
 #include "lease/entry_table.h"
 #include "lease/holding.h"
+#include "lease/line.h"
 #include "lease/local_queue.h"
-#include "lease/permit_line.h"
 #include "permit_fixture.h"
 
-TestSuite(permit_line, .init = permits_begin, .fini = permits_end, .timeout = 20);
+TestSuite(line, .init = permits_begin, .fini = permits_end, .timeout = 20);
 
-Test(permit_line, one_asks_at_a_time)
+Test(line, one_asks_at_a_time)
 {
     (void)stand();
     win(of(&ann));
@@ -36,7 +36,7 @@ static enum hlk_enter eve_enters(struct fake_waiter *as, bool once)
     return enter(&eve);
 }
 
-Test(permit_line, the_next_thread_of_who_leaves_asks)
+Test(line, the_next_thread_of_who_leaves_asks)
 {
     (void)stand();
     cr_assert_eq(eve_enters(&bob, false), HLK_ENTER_QUEUED);
@@ -45,13 +45,13 @@ Test(permit_line, the_next_thread_of_who_leaves_asks)
     cr_assert_not(hlk_entry_leave(e, &eve.waiter, false));
 }
 
-Test(permit_line, one_try_does_not_wait_behind_the_line)
+Test(line, one_try_does_not_wait_behind_the_line)
 {
     (void)stand();
     cr_assert_eq(eve_enters(&bob, true), HLK_ENTER_BUSY);
 }
 
-Test(permit_line, the_next_thread_of_who_passes_its_hold_on_asks)
+Test(line, the_next_thread_of_who_passes_its_hold_on_asks)
 {
     (void)stand();
     cr_assert_eq(eve_enters(&bob, false), HLK_ENTER_QUEUED);
@@ -64,7 +64,7 @@ Test(permit_line, the_next_thread_of_who_passes_its_hold_on_asks)
 
 /* --- who asks */
 
-Test(permit_line, a_wait_asks_while_it_is_unknown_if_there_are_any)
+Test(line, a_wait_asks_while_it_is_unknown_if_there_are_any)
 {
     hold(of(&dan));
     (void)wait_in_queue(of(&ann));
@@ -78,7 +78,7 @@ Test(permit_line, a_wait_asks_while_it_is_unknown_if_there_are_any)
     cr_assert_eq(enter(of(&bob)), HLK_ENTER_HEAD, "dan's hold was not brief");
 }
 
-Test(permit_line, a_wait_asks_while_there_are_permits)
+Test(line, a_wait_asks_while_there_are_permits)
 {
     peer_passes(&unit.peer, HLK_CONTENDED_MS);
     hold(of(&dan));
@@ -87,7 +87,7 @@ Test(permit_line, a_wait_asks_while_there_are_permits)
     cr_assert_eq(enter(of(&bob)), HLK_ENTER_HEAD, "no answer was BUSY");
 }
 
-Test(permit_line, one_try_asks)
+Test(line, one_try_asks)
 {
     (void)stand();
     leaves(&cid);
@@ -95,7 +95,7 @@ Test(permit_line, one_try_asks)
     cr_assert_eq(enter(of(&cid)), HLK_ENTER_HEAD);
 }
 
-Test(permit_line, who_comes_later_does_not_overtake_the_line)
+Test(line, who_comes_later_does_not_overtake_the_line)
 {
     (void)stand();
     leaves(&cid);
@@ -106,7 +106,7 @@ Test(permit_line, who_comes_later_does_not_overtake_the_line)
     cr_assert_eq(cid.waiter.h, 0u);
 }
 
-Test(permit_line, all_ask_after_a_hold_that_was_not_brief)
+Test(line, all_ask_after_a_hold_that_was_not_brief)
 {
     (void)stand();
     peer_passes(&unit.peer, HLK_PASS_MS);
@@ -115,7 +115,7 @@ Test(permit_line, all_ask_after_a_hold_that_was_not_brief)
     cr_assert_neq(cid.waiter.h, 0u);
 }
 
-Test(permit_line, all_ask_after_a_hold_that_could_not_be_passed_on)
+Test(line, all_ask_after_a_hold_that_could_not_be_passed_on)
 {
     uint64_t h = stand();
     cr_assert(hlk_entry_show_hold(entries[3], dan.waiter.holder.id, h));
@@ -124,7 +124,7 @@ Test(permit_line, all_ask_after_a_hold_that_could_not_be_passed_on)
     cr_assert_neq(cid.waiter.h, 0u);
 }
 
-Test(permit_line, the_line_stays_after_a_brief_hold_beyond_its_turn)
+Test(line, the_line_stays_after_a_brief_hold_beyond_its_turn)
 {
     (void)stand();
     peer_passes(&unit.peer, HLK_PASS_MS - 1);
@@ -159,7 +159,7 @@ static void circulate(void)
 static void alarm_fires(void)
 {
     hlk_mutex_lock(line->mu);
-    hlk_permit_line_on_alarm(line);
+    hlk_line_on_alarm(line);
     hlk_mutex_unlock(line->mu);
 }
 
@@ -168,7 +168,7 @@ static bool alarm_is_set(void)
     return hlk_list_linked(&line->hold.alarm.timer.link) && line->hold.ticket->passing.asks_ms > 0;
 }
 
-Test(permit_line, who_will_be_passed_one_need_not_ask)
+Test(line, who_will_be_passed_one_need_not_ask)
 {
     circulate();
     cr_assert(passed(&ann));
@@ -178,7 +178,7 @@ Test(permit_line, who_will_be_passed_one_need_not_ask)
     cr_assert(alarm_is_set());
 }
 
-Test(permit_line, it_asks_when_none_was_passed_on_for_a_while)
+Test(line, it_asks_when_none_was_passed_on_for_a_while)
 {
     circulate();
     peer_passes(&unit.peer, HLK_PASS_MS - 1);
@@ -193,7 +193,7 @@ Test(permit_line, it_asks_when_none_was_passed_on_for_a_while)
     cr_assert(asks(&dan));
 }
 
-Test(permit_line, it_asks_when_more_wait_than_have_one)
+Test(line, it_asks_when_more_wait_than_have_one)
 {
     circulate();
     cr_assert_eq(enter(of(&dan)), HLK_ENTER_QUEUED);
@@ -210,7 +210,7 @@ Test(permit_line, it_asks_when_more_wait_than_have_one)
     hlk_entry_unref(e);
 }
 
-Test(permit_line, it_asks_when_a_hold_goes_to_redis)
+Test(line, it_asks_when_a_hold_goes_to_redis)
 {
     circulate();
     entries[0]->hold.lease.asked_ms = unit_now_ms();
@@ -218,7 +218,7 @@ Test(permit_line, it_asks_when_a_hold_goes_to_redis)
     cr_assert(asks(&cid));
 }
 
-Test(permit_line, it_asks_when_the_last_hold_is_lost)
+Test(line, it_asks_when_the_last_hold_is_lost)
 {
     circulate();
     of(&ann);
@@ -231,7 +231,7 @@ Test(permit_line, it_asks_when_the_last_hold_is_lost)
     cr_assert_eq(let_go(of(&bob)), HLK_VERDICT_LOST);
 }
 
-Test(permit_line, the_next_one_waits_when_it_leaves)
+Test(line, the_next_one_waits_when_it_leaves)
 {
     circulate();
     cr_assert_eq(enter(of(&dan)), HLK_ENTER_QUEUED);
@@ -260,7 +260,7 @@ static void lose_and_find_line(void)
     cr_assert_eq(line, gone);
 }
 
-Test(permit_line, it_asks_in_a_line_that_was_found_again)
+Test(line, it_asks_in_a_line_that_was_found_again)
 {
     circulate();
     cr_assert(alarm_is_set());
@@ -274,7 +274,7 @@ Test(permit_line, it_asks_in_a_line_that_was_found_again)
     cr_assert(asks(&ann));
 }
 
-Test(permit_line, a_waiter_that_is_passed_one_does_not_ask_in_plenty)
+Test(line, a_waiter_that_is_passed_one_does_not_ask_in_plenty)
 {
     circulate();
     line->hold.ticket->passing.busy_ms -= HLK_CONTENDED_MS;
@@ -282,7 +282,7 @@ Test(permit_line, a_waiter_that_is_passed_one_does_not_ask_in_plenty)
     cr_assert_eq(hlk_entry_check(entries[2], &cid.waiter), HLK_ENTER_ACQUIRED);
 }
 
-Test(permit_line, a_new_one_asks_if_no_hold_is_here)
+Test(line, a_new_one_asks_if_no_hold_is_here)
 {
     circulate();
     leaves(&cid);
@@ -291,7 +291,7 @@ Test(permit_line, a_new_one_asks_if_no_hold_is_here)
     cr_assert_eq(enter(of(&cid)), HLK_ENTER_HEAD);
 }
 
-Test(permit_line, a_new_one_asks_if_none_was_passed_on)
+Test(line, a_new_one_asks_if_none_was_passed_on)
 {
     circulate();
     leaves(&cid);
@@ -299,7 +299,7 @@ Test(permit_line, a_new_one_asks_if_none_was_passed_on)
     cr_assert_eq(enter(of(&cid)), HLK_ENTER_HEAD);
 }
 
-Test(permit_line, a_new_one_asks_if_permits_are_not_short)
+Test(line, a_new_one_asks_if_permits_are_not_short)
 {
     circulate();
     leaves(&cid);
@@ -308,7 +308,7 @@ Test(permit_line, a_new_one_asks_if_permits_are_not_short)
 }
 
 /* Its entry had no line when it began to ask, or was acquired. */
-Test(permit_line, a_fixed_hold_counts_when_its_owner_also_waits)
+Test(line, a_fixed_hold_counts_when_its_owner_also_waits)
 {
     ann.waiter.line = NULL;
     hold_fixed(of(&ann), LEASE);
@@ -320,7 +320,7 @@ Test(permit_line, a_fixed_hold_counts_when_its_owner_also_waits)
     cr_assert_eq(line->hold.ticket->passing.in_use, 0);
 }
 
-Test(permit_line, a_fixed_acquire_counts_when_its_owner_also_waits)
+Test(line, a_fixed_acquire_counts_when_its_owner_also_waits)
 {
     ann.waiter.line = NULL;
     cr_assert_eq(enter(of(&ann)), HLK_ENTER_HEAD);

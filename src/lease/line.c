@@ -1,4 +1,4 @@
-#include "lease/permit_line.h"
+#include "lease/line.h"
 
 #include "lease/entry_internal.h"
 
@@ -8,14 +8,14 @@
 
 #include <assert.h>
 
-struct hlk_local_waiter *hlk_permit_line_first(const struct hlk_entry *line)
+struct hlk_local_waiter *hlk_line_first(const struct hlk_entry *line)
 {
     hlk_mutex_assert_held(line->mu);
     struct hlk_list *node = hlk_list_first(&line->waiters);
     return node ? HLK_CONTAINER(node, struct hlk_local_waiter, in_line) : NULL;
 }
 
-void hlk_permit_line_leave(struct hlk_local_waiter *waiter)
+void hlk_line_leave(struct hlk_local_waiter *waiter)
 {
     if (!hlk_list_linked(&waiter->in_line))
         return;
@@ -49,14 +49,14 @@ static void let_ask(struct hlk_local_waiter *waiter)
 {
     hlk_mutex_assert_held(waiter->entry->mu);
     hlk_list_linked(&waiter->in_line);
-    hlk_permit_line_leave(waiter);
+    hlk_line_leave(waiter);
     hlk_entry_promote(waiter->entry);
 }
 
-void hlk_permit_line_ask(struct hlk_entry *line, bool at_once)
+void hlk_line_ask(struct hlk_entry *line, bool at_once)
 {
     hlk_mutex_assert_held(line->mu);
-    struct hlk_local_waiter *first = line->count == 0 ? hlk_permit_line_first(line) : NULL;
+    struct hlk_local_waiter *first = line->count == 0 ? hlk_line_first(line) : NULL;
     if (!first)
         return;
     if (at_once || !is_pass_likely(line, hlk_clock_ms()))
@@ -65,34 +65,34 @@ void hlk_permit_line_ask(struct hlk_entry *line, bool at_once)
         hlk_entry_ask_by(line, line->hold.ticket->passing.passed_ms + HLK_PASS_MS);
 }
 
-void hlk_permit_line_ask_all(const struct hlk_entry *line)
+void hlk_line_ask_all(const struct hlk_entry *line)
 {
     hlk_mutex_assert_held(line->mu);
     assert(line->is_line);
     struct hlk_local_waiter *first;
-    while ((first = hlk_permit_line_first(line)))
+    while ((first = hlk_line_first(line)))
         let_ask(first);
 }
 
-void hlk_permit_line_on_alarm(struct hlk_entry *line)
+void hlk_line_on_alarm(struct hlk_entry *line)
 {
     hlk_mutex_assert_held(line->mu);
     assert(line->is_line);
     line->hold.ticket->passing.asks_ms = 0;
-    hlk_permit_line_ask(line, false);
+    hlk_line_ask(line, false);
 }
 
 /* --- which waiters are in it --- */
 
-void hlk_permit_line_moved(struct hlk_entry *e)
+void hlk_line_moved(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry *line = hlk_entry_line(e);
     if (line)
-        hlk_permit_line_ask(line, false);
+        hlk_line_ask(line, false);
 }
 
-void hlk_permit_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
+void hlk_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *waiter)
 {
     hlk_mutex_assert_held(e->mu);
     if (!waiter->line || hlk_entry_line(e) || !hlk_entry_make_ticket(e) || !hlk_entry_make_ticket(waiter->line))
@@ -103,7 +103,7 @@ void hlk_permit_line_begin(struct hlk_entry *e, const struct hlk_local_waiter *w
     hlk_entry_ref(waiter->line);
     waiter->line->count += hlk_entry_asks(e); /* for another thread of its owner, without the line */
     waiter->line->hold.ticket->passing.in_use += e->state == HLK_ENTRY_HELD;
-    hlk_permit_line_moved(e);
+    hlk_line_moved(e);
 }
 
 /* A new one would not be the first in it, or need not ask. */
@@ -115,7 +115,7 @@ static bool is_line_open(const struct hlk_entry *line, int64_t now_ms)
     return line->count > 0 ? is_contended(line, now_ms) : is_pass_likely(line, now_ms);
 }
 
-bool hlk_permit_line_join(struct hlk_entry *e, struct hlk_local_waiter *waiter)
+bool hlk_line_join(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry *line = hlk_entry_line(e);
@@ -126,13 +126,13 @@ bool hlk_permit_line_join(struct hlk_entry *e, struct hlk_local_waiter *waiter)
     e->in_line = true;
     hlk_list_push_back(&line->waiters, &waiter->in_line);
     line->hold.ticket->passing.waits++;
-    hlk_permit_line_ask(line, false);
+    hlk_line_ask(line, false);
     return true;
 }
 
 /* --- what Redis says --- */
 
-void hlk_permit_line_busy(struct hlk_entry *e)
+void hlk_line_busy(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry *line = hlk_entry_line(e);
@@ -140,7 +140,7 @@ void hlk_permit_line_busy(struct hlk_entry *e)
         line->hold.ticket->passing.busy_ms = hlk_clock_ms();
 }
 
-void hlk_permit_line_got(struct hlk_entry *e, const struct hlk_local_waiter *waiter, int64_t now_ms)
+void hlk_line_got(struct hlk_entry *e, const struct hlk_local_waiter *waiter, int64_t now_ms)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry *line = hlk_entry_line(e);
