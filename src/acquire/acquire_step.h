@@ -1,9 +1,9 @@
 /* acquire_step.h - the steps of an acquire that is under way. A step handles the events that have come, sends what is
  * to be sent, and says what to wait for next. It never sleeps.
  *
- * There are two drivers: a blocked thread (acquire/acquire_blocking.c) and completions (acquire/async_acquire.c). Each calls
- * hlk_acquire_start once and then hlk_acquire_step until it is DONE, one step after the other. They differ in how they
- * wait, and in how an attempt is sent (op->send). */
+ * There are two drivers: a blocked thread (acquire/acquire_blocking.c) and completions (acquire/async_acquire.c). Each
+ * calls hlk_acquire_start once and then hlk_acquire_step until it is DONE, one step after the other. They differ in how
+ * they wait, and in how an attempt is sent (op->send). */
 #ifndef HLK_ACQUIRE_ACQUIRE_STEP_H
 #define HLK_ACQUIRE_ACQUIRE_STEP_H
 

@@ -2,12 +2,12 @@
 #include "lease/ended_hold.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "lease/entry_table.h"
 #include "lease/hold_end.h"
 
-#include <assert.h>
 #include <sys/eventfd.h>
 
 /* --- the losses of a handle --- */
@@ -59,7 +59,7 @@ void hlk_ended_hold_drop(struct hlk_entry *e, struct hlk_ended_hold *ended_hold,
 
 struct hlk_ended_hold *hlk_ended_hold_add(struct hlk_entry *e, struct hlk_holder holder, uint64_t h, unsigned releases)
 {
-    assert(h && holder.id);
+    HLK_DEBUG_ASSERT(h && holder.id);
     hlk_mutex_assert_held(e->mu);
     struct hlk_ended_hold *ended_hold = hlk_mem_zalloc(sizeof *ended_hold);
     if (!ended_hold)
@@ -125,7 +125,7 @@ void hlk_entry_settle_unsure(struct hlk_entry *e, uint64_t h, enum hlk_status ou
 enum hlk_status hlk_entry_wait_unsure(struct hlk_entry *e, uint64_t holder, struct hlk_thread *self, int64_t at_ms,
                                       uint64_t *h)
 {
-    assert(self && h);
+    HLK_DEBUG_ASSERT(self && h);
     (void)hlk_park_take(&self->park, HLK_WAKE_CLOSED); /* set by another client, in an earlier call */
     for (;;) {
         (void)hlk_park_take(&self->park, HLK_WAKE_SETTLED);

@@ -3,10 +3,9 @@
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "lease/entry_table.h"
-
-#include <assert.h>
 
 void hlk_entry_arm(struct hlk_entry *e)
 {
@@ -82,7 +81,7 @@ struct hlk_local_waiter *hlk_entry_head(const struct hlk_entry *e)
 void hlk_entry_new_hold_id(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(waiter == hlk_entry_head(e));
+    HLK_DEBUG_ASSERT(waiter == hlk_entry_head(e));
     e->hold.id = waiter->h = atomic_fetch_add(&e->node->table->last_h, 1) + 1;
     e->hold.replicated = e->hold.doubt = e->hold.broken = e->busy = false;
     e->hold.drops = waiter->drops;
@@ -109,7 +108,7 @@ bool hlk_entry_has_turn(const struct hlk_entry *e, int64_t now_ms)
 void hlk_entry_ask_by(struct hlk_entry *e, int64_t at_ms)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(e->hold.ticket && at_ms > 0);
+    HLK_DEBUG_ASSERT(e->hold.ticket && at_ms > 0);
     struct hlk_passing *passing = &e->hold.ticket->passing;
     if (passing->asks_ms != 0)
         return;

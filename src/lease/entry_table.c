@@ -1,6 +1,7 @@
 #include "lease/entry_table.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "lease/holder.h"
 
@@ -9,7 +10,7 @@
 
 static void free_entry(struct hlk_entry *e)
 {
-    assert(atomic_load(&e->refs) == 0);
+    HLK_DEBUG_ASSERT(atomic_load(&e->refs) == 0);
     hlk_mem_free(e->hold.ticket);
     hlk_mem_free(e);
 }
@@ -35,7 +36,7 @@ static void free_gone(struct hlk_entry_table *table, bool maps)
 
 static void table_on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
-    assert(hlk_loop_here(table->loop));
+    HLK_DEBUG_ASSERT(hlk_loop_here(table->loop));
     struct hlk_entry_table *table = HLK_CONTAINER(tick, struct hlk_entry_table, tick);
     (void)now_ms;
     free_gone(table, true);
@@ -77,7 +78,7 @@ static void forget_hold(struct hlk_entry *e)
 
 bool hlk_entry_table_note_hold(struct hlk_entry *e, uint64_t h)
 {
-    assert(e->per_holder && e->hold.ticket && h);
+    HLK_DEBUG_ASSERT(e->per_holder && e->hold.ticket && h);
     struct hlk_entry_table *table = e->node->table;
     struct hlk_own_ticket *p = HLK_CONTAINER(e->hold.ticket, struct hlk_own_ticket, ticket);
     hlk_mutex_lock(&table->mu);
@@ -136,7 +137,7 @@ void hlk_entry_unref(struct hlk_entry *e)
 static struct hlk_entry *table_make(struct hlk_node *node, const char *name, size_t len, size_t stripe_len)
 {
     hlk_mutex_assert_held(&node->table->mu);
-    assert(stripe_len <= len);
+    HLK_DEBUG_ASSERT(stripe_len <= len);
     struct hlk_entry *e = hlk_mem_zalloc(offsetof(struct hlk_entry, name) + len + 1);
     if (!e)
         return NULL;
@@ -180,7 +181,7 @@ static unsigned format_number(const struct hlk_entry_table *table, const struct 
 static struct hlk_entry *table_get(struct hlk_node *node, const struct hlk_format *format, const char *name, size_t len,
                                    const uint64_t *holder, bool make_it)
 {
-    assert(len > 0 && len <= HLK_NAME_MAX);
+    HLK_DEBUG_ASSERT(len > 0 && len <= HLK_NAME_MAX);
     char key[HLK_NAME_MAX + 2 + sizeof *holder];
     memcpy(key, name, len);
     if (format->letter) {
@@ -273,7 +274,7 @@ void hlk_entry_table_each(struct hlk_entry_table *table, void (*fn)(struct hlk_e
 
 void hlk_entry_table_init(struct hlk_entry_table *table)
 {
-    assert(table->loop && table->node_count > 0);
+    HLK_DEBUG_ASSERT(table->loop && table->node_count > 0);
     hlk_mutex_init(&table->mu, HLK_RANK_TABLE);
     for (int i = 0; i < HLK_STRIPES; i++) {
         hlk_mutex_init(&table->stripes[i], HLK_RANK_ENTRY);

@@ -1,10 +1,10 @@
 #include "lease/events.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -60,8 +60,8 @@ static char *events_put(char **at, const char *text)
 bool hlk_events_notify(struct hlk_events *events, int kind, const char *name, const char *holder, int64_t until_ms,
                        const char *why, const struct hlk_callback callbacks[2], const void *of)
 {
-    assert(kind >= HLK_EVENT_AT_RISK && kind <= HLK_EVENT_ORPHANED);
-    assert(name && holder && why);
+    HLK_DEBUG_ASSERT(kind >= HLK_EVENT_AT_RISK && kind <= HLK_EVENT_ORPHANED);
+    HLK_DEBUG_ASSERT(name && holder && why);
     struct notification *notification =
         hlk_mem_zalloc(sizeof *notification + strlen(name) + strlen(holder) + strlen(why) + 3);
     if (!notification)
@@ -128,7 +128,7 @@ void hlk_events_init(struct hlk_events *events, const struct hlk_log *log)
 
 enum hlk_status hlk_events_start(struct hlk_events *events, struct hlk_error *error)
 {
-    assert(!events->running);
+    HLK_DEBUG_ASSERT(!events->running);
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -177,7 +177,7 @@ void hlk_events_fini(struct hlk_events *events)
 
 void hlk_events_post(struct hlk_events *events, struct hlk_job *job)
 {
-    assert(job->run);
+    HLK_DEBUG_ASSERT(job->run);
     hlk_mutex_lock(&events->mu);
     hlk_list_push_back(&events->jobs, &job->link);
     hlk_mutex_unlock(&events->mu);

@@ -1,14 +1,13 @@
 #include "lease/hold_end.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "lease/entry_table.h"
 #include "node/topology.h"
 
-#include <assert.h>
-
 void hlk_hold_end_fill(struct hlk_release *pending, const struct hlk_entry *e, const struct hlk_release_record *record)
 {
-    assert(pending && record->until_ms >= 0);
+    HLK_DEBUG_ASSERT(pending && record->until_ms >= 0);
     pending->cmd.name = hlk_entry_name(e);
     pending->cmd.name_len = hlk_entry_len(e);
     hlk_node_direct(e->node, &pending->cmd);

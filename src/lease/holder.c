@@ -1,7 +1,7 @@
 #include "lease/holder.h"
-#include "lease/holding.h"
 
-#include <assert.h>
+#include "base/debug.h"
+#include "lease/holding.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct hlk_mutex mu;    /* rank CLIENT; guards: */
@@ -58,7 +58,7 @@ static void holder_start(void)
 
 void hlk_holder_watch(struct hlk_entry_table *table)
 {
-    assert(!hlk_list_linked(&table->link));
+    HLK_DEBUG_ASSERT(!hlk_list_linked(&table->link));
     pthread_once(&once, holder_start);
     hlk_mutex_lock(&mu);
     hlk_list_push_back(&tables, &table->link);

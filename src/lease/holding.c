@@ -1,6 +1,7 @@
 #include "lease/holding.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "lease/ended_hold.h"
@@ -20,7 +21,7 @@ static void stop_lease(struct hlk_entry *e, struct hlk_release_record *out);
 
 bool hlk_entry_raise_begin(struct hlk_entry *e, uint64_t h, int64_t lease_ms, struct hlk_release_record *end)
 {
-    assert(h && lease_ms >= 0);
+    HLK_DEBUG_ASSERT(h && lease_ms >= 0);
     if (!hlk_entry_lock_held(e, h))
         return false;
     hlk_entry_fill_record(e, end);
@@ -106,7 +107,7 @@ static bool is_unnoted(const struct hlk_entry *e)
 static bool undo_raise_unnoted(struct hlk_entry *e, unsigned releases)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(e->count >= releases && is_unnoted(e));
+    HLK_DEBUG_ASSERT(e->count >= releases && is_unnoted(e));
     e->count -= releases;
     if (e->count > 0)
         return false;
@@ -168,7 +169,7 @@ void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h)
 static void stop_lease(struct hlk_entry *e, struct hlk_release_record *out)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(e->state == HLK_ENTRY_HELD && !e->hold.batched);
+    HLK_DEBUG_ASSERT(e->state == HLK_ENTRY_HELD && !e->hold.batched);
     hlk_entry_fill_record(e, out);
     hlk_entry_move(e, HLK_ENTRY_RELEASING);
     hlk_line_moved(e);
@@ -195,7 +196,7 @@ static enum hlk_release_verdict release_held(struct hlk_entry *e, struct hlk_rel
                                              struct hlk_park **woken, bool *unref)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(e->state == HLK_ENTRY_HELD && e->count > 0 && !e->hold.batched);
+    HLK_DEBUG_ASSERT(e->state == HLK_ENTRY_HELD && e->count > 0 && !e->hold.batched);
     if (e->count > 1) {
         out->count = --e->count;
         out->h = e->hold.id;
@@ -218,7 +219,7 @@ static const char unnoted[] = "no memory was left to note why";
 static enum hlk_release_verdict release_unnoted(struct hlk_entry *e, struct hlk_release_record *out, bool *ended)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(is_unnoted(e));
+    HLK_DEBUG_ASSERT(is_unnoted(e));
     out->why = unnoted;
     *ended = undo_raise_unnoted(e, 1);
     return HLK_VERDICT_LOST;

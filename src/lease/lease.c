@@ -1,5 +1,6 @@
 #include "lease/lease.h"
 
+#include "base/debug.h"
 #include "base/min.h"
 
 #include <assert.h>
@@ -11,13 +12,13 @@ const char hlk_lease_why_unknown[] = "unknown to the server: expired, broken, or
 
 int64_t hlk_lease_drift_ms(int64_t lease_ms)
 {
-    assert(lease_ms >= 0);
+    HLK_DEBUG_ASSERT(lease_ms >= 0);
     return lease_ms / 50 + 2;
 }
 
 int64_t hlk_lease_margin_ms(int64_t lease_ms)
 {
-    assert(lease_ms >= 0);
+    HLK_DEBUG_ASSERT(lease_ms >= 0);
     int64_t notice = lease_ms / 10 > NOTICE_LEAST_MS ? lease_ms / 10 : NOTICE_LEAST_MS;
     return notice < lease_ms / 2 ? notice : lease_ms / 2;
 }
@@ -51,7 +52,7 @@ void hlk_lease_move(struct hlk_lease *lease, enum hlk_lease_state to)
  * than the margin. A renewal near a cap is short, and has the margin of the lease that it renews. */
 static void raise_until(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms)
 {
-    assert(lease_ms > 0 && sent_ms > 0);
+    HLK_DEBUG_ASSERT(lease_ms > 0 && sent_ms > 0);
     int64_t until = hlk_min_ms(hlk_lease_until(sent_ms, lease_ms), lease->cap_ms);
     if (until <= lease->until_ms)
         return;
@@ -64,7 +65,7 @@ static void raise_until(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_
 bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, bool fixed, int64_t cap_ms,
                      int64_t now_ms)
 {
-    assert(lease_ms > 0 && lease->state == HLK_LEASE_NONE);
+    HLK_DEBUG_ASSERT(lease_ms > 0 && lease->state == HLK_LEASE_NONE);
     int64_t until = hlk_min_ms(hlk_lease_until(sent_ms, lease_ms), cap_ms);
     if (now_ms >= until)
         return false;
@@ -86,7 +87,7 @@ bool hlk_lease_begin(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms,
 
 int64_t hlk_lease_granted_ms(int64_t first_ms, int64_t waited_ms, int64_t now_ms)
 {
-    assert(waited_ms >= 0 && first_ms <= now_ms);
+    HLK_DEBUG_ASSERT(waited_ms >= 0 && first_ms <= now_ms);
     int64_t after = waited_ms - hlk_lease_drift_ms(waited_ms);
     return after > 0 && after <= now_ms - first_ms ? first_ms + after : first_ms;
 }
@@ -94,7 +95,7 @@ int64_t hlk_lease_granted_ms(int64_t first_ms, int64_t waited_ms, int64_t now_ms
 bool hlk_lease_grant(struct hlk_lease *lease, int64_t granted_ms, int64_t ttl_ms, bool fixed, int64_t cap_ms,
                      int64_t now_ms)
 {
-    assert(granted_ms <= now_ms);
+    HLK_DEBUG_ASSERT(granted_ms <= now_ms);
     if (hlk_lease_until(granted_ms, ttl_ms) - now_ms < ttl_ms / 2 ||
         !hlk_lease_begin(lease, granted_ms, ttl_ms, fixed, cap_ms, now_ms))
         return false;
@@ -105,14 +106,14 @@ bool hlk_lease_grant(struct hlk_lease *lease, int64_t granted_ms, int64_t ttl_ms
 
 static int64_t risk_ms(const struct hlk_lease *lease, int64_t at_risk_ms)
 {
-    assert(at_risk_ms >= 0);
+    HLK_DEBUG_ASSERT(at_risk_ms >= 0);
     int64_t third = lease->lease_ms / 3;
     return at_risk_ms > 0 && !(lease->granted && at_risk_ms > third) ? at_risk_ms : third;
 }
 
 bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_ms, int64_t at_risk_ms, int64_t now_ms)
 {
-    assert(lease->state != HLK_LEASE_NONE && lease->state != HLK_LEASE_LOST);
+    HLK_DEBUG_ASSERT(lease->state != HLK_LEASE_NONE && lease->state != HLK_LEASE_LOST);
     raise_until(lease, sent_ms, lease_ms);
     lease->asked_ms = 0;
     if (lease->granted)
@@ -131,7 +132,7 @@ bool hlk_lease_renewed(struct hlk_lease *lease, int64_t sent_ms, int64_t lease_m
 
 void hlk_lease_verified(struct hlk_lease *lease, int64_t sent_ms)
 {
-    assert(lease->fixed);
+    HLK_DEBUG_ASSERT(lease->fixed);
     lease->asked_ms = 0;
     if (sent_ms > lease->sent_ms)
         lease->sent_ms = sent_ms;
@@ -176,7 +177,7 @@ static int64_t renew_at(const struct hlk_lease *lease)
 
 enum hlk_lease_act hlk_lease_due(const struct hlk_lease *lease, int64_t now_ms, int64_t at_risk_ms, int64_t *next_ms)
 {
-    assert(lease->state != HLK_LEASE_NONE && lease->state != HLK_LEASE_LOST);
+    HLK_DEBUG_ASSERT(lease->state != HLK_LEASE_NONE && lease->state != HLK_LEASE_LOST);
     int64_t renew = renew_at(lease);
     int64_t risk = lease->state == HLK_LEASE_HELD ? lease->until_ms - risk_ms(lease, at_risk_ms) : INT64_MAX;
     *next_ms = hlk_min_ms(hlk_min_ms(renew, risk), lease->until_ms);

@@ -3,6 +3,7 @@
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
 
@@ -68,7 +69,7 @@ void hlk_line_ask(struct hlk_entry *line, bool at_once)
 void hlk_line_ask_all(const struct hlk_entry *line)
 {
     hlk_mutex_assert_held(line->mu);
-    assert(line->is_line);
+    HLK_DEBUG_ASSERT(line->is_line);
     struct hlk_local_waiter *first;
     while ((first = hlk_line_first(line)))
         let_ask(first);
@@ -77,7 +78,7 @@ void hlk_line_ask_all(const struct hlk_entry *line)
 void hlk_line_on_alarm(struct hlk_entry *line)
 {
     hlk_mutex_assert_held(line->mu);
-    assert(line->is_line);
+    HLK_DEBUG_ASSERT(line->is_line);
     line->hold.ticket->passing.asks_ms = 0;
     hlk_line_ask(line, false);
 }

@@ -3,6 +3,7 @@
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "lease/ended_hold.h"
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
@@ -41,7 +42,7 @@ static bool is_busy(const struct hlk_entry *e, const struct hlk_local_waiter *wa
 static enum hlk_enter nest(struct hlk_entry *e, bool fixed)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(e->state == HLK_ENTRY_HELD && e->count > 0);
+    HLK_DEBUG_ASSERT(e->state == HLK_ENTRY_HELD && e->count > 0);
     if (!hlk_lease_live(&e->hold.lease) || hlk_clock_ms() >= e->hold.lease.until_ms)
         return HLK_ENTER_LOST;
     e->count++;
@@ -75,7 +76,7 @@ enum hlk_enter hlk_entry_nest(struct hlk_entry *e, uint64_t holder, int64_t fixe
 static void count_waiter(struct hlk_entry *e, int64_t permits)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(permits == 0 || e->hold.ticket);
+    HLK_DEBUG_ASSERT(permits == 0 || e->hold.ticket);
     if (permits != 0)
         e->hold.ticket->passing.waits += permits;
 }
@@ -83,7 +84,7 @@ static void count_waiter(struct hlk_entry *e, int64_t permits)
 static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(!hlk_list_linked(&waiter->link) && !waiter->h);
+    HLK_DEBUG_ASSERT(!hlk_list_linked(&waiter->link) && !waiter->h);
     if (is_busy(e, waiter))
         return HLK_ENTER_BUSY;
     if ((waiter->fenced || waiter->permits) && !hlk_entry_make_ticket(e))
@@ -108,7 +109,7 @@ static enum hlk_enter enqueue_waiter(struct hlk_entry *e, struct hlk_local_waite
 
 enum hlk_enter hlk_entry_enter(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
-    assert(waiter->wake && !waiter->got);
+    HLK_DEBUG_ASSERT(waiter->wake && !waiter->got);
     hlk_mutex_lock(e->mu);
     struct hlk_ended_hold *ended_hold = e->ended_hold ? hlk_ended_hold_find(e, waiter->holder.id) : NULL;
     enum hlk_enter enter;
@@ -227,7 +228,7 @@ static int64_t cap_of(int64_t now_ms, int64_t max_hold_ms)
 static void take_holder(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(e->state == HLK_ENTRY_HELD && !e->handle);
+    HLK_DEBUG_ASSERT(e->state == HLK_ENTRY_HELD && !e->handle);
     hlk_entry_unlink(e, waiter);
     waiter->got = true;
     e->unreported = waiter->completes;
@@ -316,7 +317,7 @@ static bool is_too_soon(const struct hlk_entry *e, const struct hlk_local_waiter
 static struct hlk_park *wake_for_noted(struct hlk_entry *e, struct hlk_local_waiter *waiter)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(waiter->h && e->state == HLK_ENTRY_WAITING);
+    HLK_DEBUG_ASSERT(waiter->h && e->state == HLK_ENTRY_WAITING);
     struct hlk_park *woken = waiter->wake(waiter, take_noted(e, waiter) ? HLK_WAKE_QUEUE : HLK_WAKE_MESSAGE);
     hlk_entry_wake_informed(e);
     return woken;
@@ -483,7 +484,7 @@ void hlk_entry_leave_finish(struct hlk_entry *e)
 static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, int64_t now_ms)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(e->state == HLK_ENTRY_HELD);
+    HLK_DEBUG_ASSERT(e->state == HLK_ENTRY_HELD);
     const struct hlk_lease *lease = &e->hold.lease;
     if (!next || e->per_holder || next->fixed || lease->fixed || lease->capped || lease->state != HLK_LEASE_HELD ||
         e->node->table->local_passes == 0 || !hlk_entry_make_ticket(e))
@@ -502,7 +503,7 @@ static bool may_pass(struct hlk_entry *e, const struct hlk_local_waiter *next, i
 bool hlk_entry_take_over(struct hlk_entry *e, struct hlk_local_waiter *next, int64_t now_ms)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(e->state == HLK_ENTRY_HELD);
+    HLK_DEBUG_ASSERT(e->state == HLK_ENTRY_HELD);
     int64_t cap = cap_of(now_ms, next->max_hold_ms);
     bool arm = cap != e->hold.lease.cap_ms;
     e->hold.lease.cap_ms = cap;

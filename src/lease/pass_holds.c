@@ -1,6 +1,7 @@
 #include "lease/pass_holds.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
 #include "lease/line.h"
@@ -19,7 +20,7 @@ static bool is_kept(const struct hlk_hold *hold)
 static bool may_pass_now(const struct hlk_entry *e, int64_t now_ms)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(e->state == HLK_ENTRY_HELD);
+    HLK_DEBUG_ASSERT(e->state == HLK_ENTRY_HELD);
     const struct hlk_lease *lease = &e->hold.lease;
     return !e->busy && !e->hold.doubt && lease->state == HLK_LEASE_HELD && lease->raising_ms == 0 &&
            lease->asked_ms == 0 && lease->until_ms - now_ms > lease->lease_ms / 3 &&
@@ -30,7 +31,7 @@ static bool may_pass_now(const struct hlk_entry *e, int64_t now_ms)
 static struct hlk_local_waiter *next_in(const struct hlk_entry *line)
 {
     hlk_mutex_assert_held(line->mu);
-    assert(line->is_line);
+    HLK_DEBUG_ASSERT(line->is_line);
     struct hlk_local_waiter *next = hlk_line_first(line);
     return next && next->completes && next->entry->releases_unreported > 0 ? NULL : next;
 }
@@ -39,7 +40,7 @@ static struct hlk_local_waiter *next_in(const struct hlk_entry *line)
 static void leave_hold(struct hlk_entry *e)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(e->state == HLK_ENTRY_HELD);
+    HLK_DEBUG_ASSERT(e->state == HLK_ENTRY_HELD);
     hlk_entry_forget_hold(e, e->holder.id != 0);
     hlk_lease_move(&e->hold.lease, HLK_LEASE_NONE);
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
@@ -53,7 +54,7 @@ static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const
 {
     hlk_mutex_assert_held(e->mu);
     hlk_entry_own_ticket(e) && from->ticket;
-    assert(waiter->entry == e && !waiter->got);
+    HLK_DEBUG_ASSERT(waiter->entry == e && !waiter->got);
     struct hlk_own_ticket *own = hlk_entry_own_ticket(e);
     own->ticket.passing.got_ms = from->ticket->passing.got_ms;
     own->ticket.passing.passes = from->ticket->passing.passes + 1;

@@ -3,11 +3,10 @@
 #include "lease/entry_internal.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
 #include "lease/local_queue.h"
-
-#include <assert.h>
 
 /* --- which waiter asks Redis, and when --- */
 
@@ -24,7 +23,7 @@ void hlk_entry_ask_at_last(struct hlk_entry *e)
 
 void hlk_entry_note_permits(struct hlk_entry *e, int64_t permits)
 {
-    assert(permits > 0);
+    HLK_DEBUG_ASSERT(permits > 0);
     hlk_mutex_lock(e->mu);
     if (e->hold.ticket)
         e->hold.ticket->passing.in_use += permits;
@@ -35,7 +34,7 @@ void hlk_entry_note_permits(struct hlk_entry *e, int64_t permits)
 static void note_given_back(struct hlk_entry *e, int64_t permits)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(permits > 0);
+    HLK_DEBUG_ASSERT(permits > 0);
     struct hlk_ticket *ticket = e->hold.ticket;
     if (!ticket)
         return;
@@ -69,14 +68,14 @@ static struct hlk_local_waiter *next_in_line(const struct hlk_entry *e)
 static void end_ticket_of(struct hlk_entry *e, struct hlk_local_waiter *head)
 {
     hlk_mutex_assert_held(e->mu);
-    assert(head->h && head == hlk_entry_head(e));
+    HLK_DEBUG_ASSERT(head->h && head == hlk_entry_head(e));
     head->owes = hlk_hold_queued(&e->hold, head->h);
     hlk_entry_move(e, head->owes ? HLK_ENTRY_RELEASING : HLK_ENTRY_NONE);
 }
 
 bool hlk_entry_pass_permits(struct hlk_entry *e, int64_t permits)
 {
-    assert(permits > 0);
+    HLK_DEBUG_ASSERT(permits > 0);
     struct hlk_park *woken = NULL;
     hlk_mutex_lock(e->mu);
     struct hlk_local_waiter *waiter = next_in_line(e);

@@ -1,6 +1,7 @@
 #include "lease/raise.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "lease/entry_lose.h"
 #include "lease/entry_table.h"
 #include "lease/hold_end.h"
@@ -9,11 +10,9 @@
 #include "script/format.h"
 #include "script/release_list.h"
 
-#include <assert.h>
-
 bool hlk_raise_begin(struct hlk_raise *raise, struct hlk_entry *e, const struct hlk_command *cmd, bool watchdog)
 {
-    assert(cmd->hold && cmd->lease_ms >= 0);
+    HLK_DEBUG_ASSERT(cmd->hold && cmd->lease_ms >= 0);
     if (!hlk_entry_raise_begin(e, cmd->hold, cmd->lease_ms, &raise->end))
         return false;
     raise->entry = e;
@@ -37,7 +36,7 @@ static void end_if_over(struct hlk_raise *raise)
 
 bool hlk_raise_answer(struct hlk_raise *raise, const struct hlk_command *cmd)
 {
-    assert(raise->entry && !raise->answered);
+    HLK_DEBUG_ASSERT(raise->entry && !raise->answered);
     struct hlk_entry *e = raise->entry;
     raise->answered = true;
     enum hlk_raised raised = hlk_answer_read_raised(cmd);

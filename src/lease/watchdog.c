@@ -1,6 +1,7 @@
 #include "lease/watchdog.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "lease/entry_internal.h"
 #include "lease/entry_lose.h"
@@ -15,7 +16,6 @@
 #include "script/engine.h"
 #include "script/format.h"
 
-#include <assert.h>
 #include <string.h>
 
 /* One script in flight. */
@@ -34,7 +34,7 @@ struct batch {
  * is unmarked. */
 static void mark(struct batch *batch, struct hlk_entry **marked)
 {
-    assert(batch->n <= HLK_RENEWALS_A_SCRIPT);
+    HLK_DEBUG_ASSERT(batch->n <= HLK_RENEWALS_A_SCRIPT);
     unsigned n = 0;
     for (unsigned i = 0; i < batch->n; i++) {
         struct hlk_entry *e = batch->entries[i];
@@ -207,7 +207,7 @@ static void watchdog_on_end(struct hlk_call *call)
 /* The locks of one script have one format, and their keys are in one slot. */
 static bool fits_batch(struct batch *batch, struct hlk_entry *e)
 {
-    assert(hlk_loop_here(e->node->table->loop));
+    HLK_DEBUG_ASSERT(hlk_loop_here(e->node->table->loop));
     const struct hlk_command_type *renew = hlk_entry_format(e)->renew;
     struct hlk_command to = { .name = hlk_entry_name(e), .name_len = hlk_entry_len(e) };
     if (batch->n > 0 && (batch->cmd.type != renew || !e->node->cluster))
@@ -225,8 +225,8 @@ static bool fits_batch(struct batch *batch, struct hlk_entry *e)
 /* *at: node->due, or the `next` of the one before it. Its reference is the caller's. */
 static struct hlk_entry *take_due(struct hlk_node *node, struct hlk_entry **at)
 {
-    assert(hlk_loop_here(node->table->loop));
-    assert(*at && (*at)->is_due);
+    HLK_DEBUG_ASSERT(hlk_loop_here(node->table->loop));
+    HLK_DEBUG_ASSERT(*at && (*at)->is_due);
     struct hlk_entry *e = *at;
     *at = e->next;
     if (node->due_end == &e->next)
@@ -238,8 +238,8 @@ static struct hlk_entry *take_due(struct hlk_node *node, struct hlk_entry **at)
 /* Takes the first that is due, and those after it that fit. Some that do not may be between them. */
 static void fill_batch(struct batch *batch)
 {
-    assert(hlk_loop_here(batch->node->table->loop));
-    assert(batch->n == 0);
+    HLK_DEBUG_ASSERT(hlk_loop_here(batch->node->table->loop));
+    HLK_DEBUG_ASSERT(batch->n == 0);
     struct hlk_entry **at = &batch->node->due;
     int64_t now = hlk_clock_ms();
     for (unsigned looks = 4 * HLK_RENEWALS_A_SCRIPT; *at && looks > 0 && batch->n < HLK_RENEWALS_A_SCRIPT; looks--) {
@@ -258,7 +258,7 @@ static void fill_batch(struct batch *batch)
 
 void hlk_watchdog_flush(struct hlk_node *node)
 {
-    assert(hlk_loop_here(node->table->loop));
+    HLK_DEBUG_ASSERT(hlk_loop_here(node->table->loop));
     while (node->due) {
         struct batch *batch = hlk_mem_zalloc(sizeof *batch);
         if (!batch)
@@ -278,7 +278,7 @@ void hlk_watchdog_flush(struct hlk_node *node)
 
 static void collect_due(struct hlk_entry *e)
 {
-    assert(hlk_loop_here(e->node->table->loop));
+    HLK_DEBUG_ASSERT(hlk_loop_here(e->node->table->loop));
     hlk_mutex_assert_held(e->mu);
     struct hlk_node *node = e->node;
     if (e->is_due)
@@ -295,8 +295,8 @@ static void collect_due(struct hlk_entry *e)
 /* Does what is due for one entry, and unlocks its mutex. */
 static void look_at(struct hlk_entry *e)
 {
-    assert(hlk_loop_here(e->node->table->loop));
-    assert(e->state == HLK_ENTRY_HELD);
+    HLK_DEBUG_ASSERT(hlk_loop_here(e->node->table->loop));
+    HLK_DEBUG_ASSERT(e->state == HLK_ENTRY_HELD);
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry_table *table = e->node->table;
     int64_t now = hlk_clock_ms(), next;
@@ -368,7 +368,7 @@ static void verify(struct hlk_entry *e, void *server)
 
 void hlk_watchdog_verify_all(struct hlk_node *node)
 {
-    assert(hlk_loop_here(node->table->loop));
+    HLK_DEBUG_ASSERT(hlk_loop_here(node->table->loop));
     struct hlk_node *home = hlk_node_home(node);
     hlk_entry_table_each_of(home, verify, node);
     hlk_watchdog_flush(home);
@@ -376,7 +376,7 @@ void hlk_watchdog_verify_all(struct hlk_node *node)
 
 void hlk_watchdog_verify_moved(struct hlk_node *home)
 {
-    assert(hlk_loop_here(home->table->loop));
+    HLK_DEBUG_ASSERT(hlk_loop_here(home->table->loop));
     hlk_entry_table_each_of(home, verify, NULL);
     hlk_watchdog_flush(home);
 }

@@ -1,5 +1,5 @@
-/* multilock_plan.h - what an acquire of a multilock does next. A blocked thread (multilock/multilock_acquire.c) does it, or
- * completions (multilock/multilock_async.c). The plan itself only gives members back. */
+/* multilock_plan.h - what an acquire of a multilock does next. A blocked thread (multilock/multilock_acquire.c) does
+ * it, or completions (multilock/multilock_async.c). The plan itself only gives members back. */
 #ifndef HLK_MULTILOCK_MULTILOCK_PLAN_H
 #define HLK_MULTILOCK_MULTILOCK_PLAN_H
 

@@ -1,5 +1,5 @@
-/* lock.h - the calls of hasplock/lock.h for a lock over several masters (handle/handle.h). What one holder has of such a
- * lock is a struct hlk_quorum, which is found by kind, name and holder. It lives while that holder has the lock, has
+/* lock.h - the calls of hasplock/lock.h for a lock over several masters (handle/handle.h). What one holder has of such
+ * a lock is a struct hlk_quorum, which is found by kind, name and holder. It lives while that holder has the lock, has
  * lost it, or is in a call. */
 #ifndef HLK_QUORUM_LOCK_H
 #define HLK_QUORUM_LOCK_H

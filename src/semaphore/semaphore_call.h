@@ -1,5 +1,5 @@
-/* semaphore_call.h - where an acquire of a semaphore differs from one of a lock (acquire/acquire_terms.h): permits, their
- * notes in Redis, and the line in which the acquires of a process wait. And what all its releases say. */
+/* semaphore_call.h - where an acquire of a semaphore differs from one of a lock (acquire/acquire_terms.h): permits,
+ * their notes in Redis, and the line in which the acquires of a process wait. And what all its releases say. */
 #ifndef HLK_SEMAPHORE_SEMAPHORE_CALL_H
 #define HLK_SEMAPHORE_SEMAPHORE_CALL_H
 
