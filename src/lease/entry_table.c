@@ -36,7 +36,7 @@ static void free_gone(struct hlk_entry_table *table, bool maps)
 
 static void table_on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
-    HLK_DEBUG_ASSERT(hlk_loop_here(table->loop));
+    hlk_loop_assert_here(table->loop);
     struct hlk_entry_table *table = HLK_CONTAINER(tick, struct hlk_entry_table, tick);
     (void)now_ms;
     free_gone(table, true);

@@ -207,7 +207,7 @@ static void watchdog_on_end(struct hlk_call *call)
 /* The locks of one script have one format, and their keys are in one slot. */
 static bool fits_batch(struct batch *batch, struct hlk_entry *e)
 {
-    HLK_DEBUG_ASSERT(hlk_loop_here(e->node->table->loop));
+    hlk_loop_assert_here(e->node->table->loop);
     const struct hlk_command_type *renew = hlk_entry_format(e)->renew;
     struct hlk_command to = { .name = hlk_entry_name(e), .name_len = hlk_entry_len(e) };
     if (batch->n > 0 && (batch->cmd.type != renew || !e->node->cluster))
@@ -225,7 +225,7 @@ static bool fits_batch(struct batch *batch, struct hlk_entry *e)
 /* *at: node->due, or the `next` of the one before it. Its reference is the caller's. */
 static struct hlk_entry *take_due(struct hlk_node *node, struct hlk_entry **at)
 {
-    HLK_DEBUG_ASSERT(hlk_loop_here(node->table->loop));
+    hlk_loop_assert_here(node->table->loop);
     HLK_DEBUG_ASSERT(*at && (*at)->is_due);
     struct hlk_entry *e = *at;
     *at = e->next;
@@ -238,7 +238,7 @@ static struct hlk_entry *take_due(struct hlk_node *node, struct hlk_entry **at)
 /* Takes the first that is due, and those after it that fit. Some that do not may be between them. */
 static void fill_batch(struct batch *batch)
 {
-    HLK_DEBUG_ASSERT(hlk_loop_here(batch->node->table->loop));
+    hlk_loop_assert_here(batch->node->table->loop);
     HLK_DEBUG_ASSERT(batch->n == 0);
     struct hlk_entry **at = &batch->node->due;
     int64_t now = hlk_clock_ms();
@@ -258,7 +258,7 @@ static void fill_batch(struct batch *batch)
 
 void hlk_watchdog_flush(struct hlk_node *node)
 {
-    HLK_DEBUG_ASSERT(hlk_loop_here(node->table->loop));
+    hlk_loop_assert_here(node->table->loop);
     while (node->due) {
         struct batch *batch = hlk_mem_zalloc(sizeof *batch);
         if (!batch)
@@ -278,7 +278,7 @@ void hlk_watchdog_flush(struct hlk_node *node)
 
 static void collect_due(struct hlk_entry *e)
 {
-    HLK_DEBUG_ASSERT(hlk_loop_here(e->node->table->loop));
+    hlk_loop_assert_here(e->node->table->loop);
     hlk_mutex_assert_held(e->mu);
     struct hlk_node *node = e->node;
     if (e->is_due)
@@ -295,7 +295,7 @@ static void collect_due(struct hlk_entry *e)
 /* Does what is due for one entry, and unlocks its mutex. */
 static void look_at(struct hlk_entry *e)
 {
-    HLK_DEBUG_ASSERT(hlk_loop_here(e->node->table->loop));
+    hlk_loop_assert_here(e->node->table->loop);
     HLK_DEBUG_ASSERT(e->state == HLK_ENTRY_HELD);
     hlk_mutex_assert_held(e->mu);
     struct hlk_entry_table *table = e->node->table;
@@ -368,7 +368,7 @@ static void verify(struct hlk_entry *e, void *server)
 
 void hlk_watchdog_verify_all(struct hlk_node *node)
 {
-    HLK_DEBUG_ASSERT(hlk_loop_here(node->table->loop));
+    hlk_loop_assert_here(node->table->loop);
     struct hlk_node *home = hlk_node_home(node);
     hlk_entry_table_each_of(home, verify, node);
     hlk_watchdog_flush(home);
@@ -376,7 +376,7 @@ void hlk_watchdog_verify_all(struct hlk_node *node)
 
 void hlk_watchdog_verify_moved(struct hlk_node *home)
 {
-    HLK_DEBUG_ASSERT(hlk_loop_here(home->table->loop));
+    hlk_loop_assert_here(home->table->loop);
     hlk_entry_table_each_of(home, verify, NULL);
     hlk_watchdog_flush(home);
 }
