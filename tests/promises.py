@@ -31,7 +31,10 @@ def promises(page, letter, faults):
     """For each mark of the page what is promised: the sentence or row before it, up to a semicolon."""
     found, text = {}, (TOP / "docs" / f"{page}.md").read_text()
     for mark in re.finditer(r"(?<!`)\[([A-Z]\d+)\]", text):
-        promise = " ".join(re.split(r"\n\| |\. |\n\n", text[:mark.start()])[-1].split()).replace(" | ", ": ")
+        before = text[:mark.start()]
+        promise = re.split(r"\n\| |\n- |\.(?:\*\*)?\s|\n\n", before)[-1].replace(" | ", ": ")
+        section = re.findall(r"^## (\d+)\.", before, re.M)[-1:]
+        promise = " ".join([f"{number}:" for number in section if number != "23"] + promise.split())
         promise = re.sub("(.{40}.*?); .*", r"\1; ...", promise)
         if mark[1] in found or mark[1][0] != letter:
             faults.append(f"docs/{page}.md: {mark[1]} is " + ("there twice" if mark[1] in found else "no mark of it"))

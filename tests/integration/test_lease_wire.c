@@ -258,8 +258,8 @@ Test(lease_wire, found_over_is_not_revived_by_a_late_answer)
     cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
 }
 
-/* protocol 8.5: after a reconnect all holds are verified before anything else, not at the next renewal (here in 200
- * s) */
+/* docs/protocol.md, section 7, 4: after a reconnect all holds are verified before anything else, not at the next
+ * renewal (here in 200 s) */
 /* Shows: S5 */
 Test(lease_wire, is_verified_at_once_after_a_reconnect)
 {
