@@ -77,6 +77,7 @@ static void tells(struct command *c, const char *const *story, size_t n)
     command_free(c);
 }
 
+/* Shows: S1, S24 */
 Test(demo, tells_in_order_of_a_killed_and_a_stopped_holder)
 {
     static const char *const story[] = {

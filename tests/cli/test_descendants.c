@@ -256,6 +256,7 @@ static struct command *run_what_may_not_be_signalled(const char *option, const c
     return c;
 }
 
+/* Shows: S4 */
 Test(descendants, that_may_not_be_signalled_keep_the_lock)
 {
     if (geteuid() != 0)
@@ -273,6 +274,7 @@ Test(descendants, that_may_not_be_signalled_keep_the_lock)
     command_free(c);
 }
 
+/* Shows: S4 */
 Test(descendants, that_may_not_be_killed_are_named_at_the_loss)
 {
     if (geteuid() != 0)

@@ -153,6 +153,7 @@ static void lose_on_a_frozen_file_system(const char *option)
     server_allow(server, SERVER_TOMBSTONES);
 }
 
+/* Shows: S2 */
 Test(kill, does_not_wait_for_a_frozen_file_system)
 {
     lose_on_a_frozen_file_system("--on-lost=term");
@@ -194,6 +195,7 @@ Test(kill, does_not_wait_for_a_terminal_that_was_stopped)
     server_allow(server, SERVER_TOMBSTONES);
 }
 
+/* Shows: S2 */
 Test(kill, comes_while_hasplock_stands_still)
 {
     struct command *c = COMMAND("run", "--lease", "1.5", "t", "--", FAKE_COMMAND, "tell", "ready", "times");
@@ -227,6 +229,7 @@ static const char *let_both_stand_still(void)
 }
 
 /* Whoever is woken first: COMMAND is dead by then. */
+/* Shows: S2 */
 Test(kill, comes_while_hasplock_and_the_command_stand_still)
 {
     const char *wrong = pause_repeat(LEASE_MS / 20, let_both_stand_still);

@@ -87,6 +87,7 @@ Test(lost, a_command_that_heeds_sigterm_has_the_grace_to_end)
     cr_assert_null(wrong, "%s", wrong);
 }
 
+/* Shows: S2 */
 Test(lost, sigkill_comes_before_the_lease_ends)
 {
     struct command *c = COMMAND("run", "--lease", "6", "t", "--", FAKE_COMMAND, "catch", "ready", "times");
@@ -172,6 +173,7 @@ static void break_it(const char *kind)
     command_free(c);
 }
 
+/* Shows: S14 */
 Test(lost, a_broken_lock_kills_at_once)
 {
     break_it("--on-lost=kill");
@@ -255,6 +257,7 @@ Test(lost, the_dead_of_a_stopped_group_do_not_count_as_living)
 }
 
 /* We stand still past our lease, COMMAND too: it must not go on as if nothing had been. */
+/* Shows: S1 */
 Test(lost, a_command_is_killed_when_we_wake_past_the_lease)
 {
     struct command *c = COMMAND("run", "--lease", "1", "t", "--", FAKE_COMMAND, "catch", "tell", "ready", "stay");

@@ -4,6 +4,7 @@
  *
  * A line for each run, and a line of sums, which ./dev cluster-runs adds up. The run's number is added to SEED. A seed
  * repeats what was drawn, not what the threads made of it. */
+/* Shows: P31 */
 #include "support/cluster.h"
 #include "support/fixture.h"
 #include "support/history.h"

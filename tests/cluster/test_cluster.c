@@ -1,4 +1,5 @@
 /* A cluster that stands still: each lock is on the server of its slot, and waits are served there. */
+/* Shows: P27 */
 #include "fixture.h"
 #include "node/slots.h"
 

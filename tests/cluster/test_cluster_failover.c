@@ -1,4 +1,5 @@
 /* A master that dies, and the replica that takes its place. */
+/* Shows: P31 */
 #include "fixture.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* A latch in a cluster: on the server of its slot, with messages that stay there. */
+/* Shows: P48 */
 #include "fixture.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* Which map of the slots is followed: of a cluster that was made anew; when one server says what nobody else does. */
+/* Shows: P28 */
 #include "fixture.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* Slots that move from one server to another while locks in them are held, waited for, and acquired. */
+/* Shows: P29 */
 #include "fixture.h"
 
 #include <arpa/inet.h>

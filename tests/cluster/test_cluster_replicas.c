@@ -1,4 +1,5 @@
 /* wait_replicas in a cluster: each master has a replica of its own. */
+/* Shows: P31 */
 #include "fixture.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Sharded pub/sub: messages about a lock stay on the server that keeps it, and Redisson's clients get theirs. */
+/* Shows: P30 */
 #include "fixture.h"
 
 #include <signal.h>

@@ -13,6 +13,7 @@
  * The margin of a run is the time from the holder's LOST to the other's acquire; of `waiter` from the release of who
  * came next to the waiter's acquire. It must not be negative, nor may held_until come after the other's acquire. Prints
  * the smallest margins first, and how all are distributed. Exits with 1 if any run failed. Needs root, ip and nft. */
+/* Shows: S15 */
 #include "support/fixture.h"
 #include "support/netns.h"
 

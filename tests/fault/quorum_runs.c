@@ -10,6 +10,7 @@
  * Judged from recorded moments: no two holds of a lock overlap, none counts beyond its held_until. Each wait ends with
  * the lock, and in the end no master has a key of it. A line of sums; exit code 1: something was wrong. A seed repeats
  * what was drawn, not what the threads made of it. */
+/* Shows: P35 */
 #include "support/history.h"
 #include "support/netns.h"
 #include "support/proxy.h"

@@ -2,6 +2,7 @@
  * longer than a wait in vain, so that nobody is rescued by it.
  *
  * asks RFC 8305 (Happy Eyeballs): another address is tried after 250 ms. */
+/* Shows: P17 */
 #include "fixture.h"
 #include "net/resolve.h"
 

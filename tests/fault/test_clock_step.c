@@ -3,6 +3,7 @@
  * longer in Redis and not for its holder. A clock that is fast within the drift changes nothing.
  *
  * asks (c): Redis' ttl follows the wall clock: a step may give two owners. */
+/* Shows: P7 (a fast clock) */
 #include "fixture.h"
 #include "step_clock.h"
 
@@ -88,6 +89,7 @@ Test(clock_step, is_the_servers_and_not_ours)
 
 /* --- forward */
 
+/* Shows: S13 */
 Test(clock_step, forward_lets_two_hold_until_the_next_renewal)
 {
     hlk_client *client = open_with_watchdog();
@@ -107,6 +109,7 @@ Test(clock_step, forward_lets_two_hold_until_the_next_renewal)
 }
 
 /* A grant says how long its ticket was queued, by that clock. A value above the client's own count is not used. */
+/* Shows: S13 */
 Test(clock_step, forward_makes_no_grant_longer)
 {
     hlk_client *client = open_with_watchdog(), *other = bystander();
@@ -181,6 +184,7 @@ Test(clock_step, backward_costs_a_renewed_hold_nothing)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
+/* Shows: S13 */
 Test(clock_step, backward_makes_no_grant_longer_and_keeps_the_order)
 {
     hlk_client *client = open_with_watchdog(), *others[2] = { bystander(), bystander() };
@@ -224,6 +228,7 @@ static void is_told_when_it_is_back(hlk_lock *lock)
     cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
 }
 
+/* Shows: S13 */
 Test(clock_step, backward_makes_a_lease_longer_in_redis_alone)
 {
     hlk_lock *lock = held_and_cut_off();
@@ -246,6 +251,7 @@ Test(clock_step, backward_makes_a_lease_longer_in_redis_alone)
 /* --- fast */
 
 /* The drift allows for 2 %, in addition to the margin of a tenth of the lease. So the margin remains. */
+/* Shows: S13 */
 Test(clock_step, that_is_2_percent_fast_leaves_the_whole_notice)
 {
     run_faster(20000);
@@ -258,6 +264,7 @@ Test(clock_step, that_is_2_percent_fast_leaves_the_whole_notice)
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK, "%s", hlk_last_error());
 }
 
+/* Shows: S13 */
 Test(clock_step, that_is_twice_as_fast_gives_a_held_lock_away)
 {
     run_faster(1000000);

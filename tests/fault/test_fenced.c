@@ -99,6 +99,7 @@ static void stopped_past_its_lease(bool compares)
     raw(fixture.redis, "DEL redisson_lock_token:{t}");
 }
 
+/* Shows: S1 */
 Test(fenced, late_write_is_refused_where_tokens_are_compared, .disabled = STAGE_UNDER_TSAN)
 {
     stopped_past_its_lease(true);
@@ -106,6 +107,7 @@ Test(fenced, late_write_is_refused_where_tokens_are_compared, .disabled = STAGE_
     cr_assert_eq(atomic_load(&resource->value), 2);
 }
 
+/* Shows: S1 */
 Test(fenced, late_write_happens_where_tokens_are_not_compared, .disabled = STAGE_UNDER_TSAN)
 {
     stopped_past_its_lease(false);

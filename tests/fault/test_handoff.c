@@ -217,6 +217,7 @@ Test(handoff, to_two_stopped_waiters_costs_the_third_two_grants, .disabled = STA
 }
 
 /* A plain client's release grants it the lock without a token. */
+/* Shows: S20 */
 Test(handoff, to_a_stopped_fenced_waiter_costs_the_next_no_more, .disabled = STAGE_UNDER_TSAN)
 {
     struct history *history = history_create(64);

@@ -129,6 +129,7 @@ static struct report holder_end(struct holder *holder)
 
 /* Another client waits, acquires after the ttl, and keeps the lock, whatever the stopped holder does when it
  * continues. */
+/* Shows: S1 */
 Test(holder, stopped_past_its_lease_is_told_and_touches_nobody, .disabled = STAGE_UNDER_TSAN)
 {
     static const char *const names[] = { "t0", "t1", "t2" };
@@ -180,6 +181,7 @@ Test(holder, stopped_past_its_lease_loses_it_without_waiters, .disabled = STAGE_
 }
 
 /* asks A1 redisson 1104: its ttl, no more. */
+/* Shows: S21 */
 Test(holder, killed_costs_others_its_ttl)
 {
     struct holder holder = holder_start("t");

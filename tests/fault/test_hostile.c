@@ -114,6 +114,7 @@ static void expect_deadlines(const struct hostile *h, enum proxy_filter filter)
     proxy_cut_all(fixture.proxy);
 }
 
+/* Shows: S28 */
 Test(hostile, answers_end_no_deadline)
 {
     for (int i = 0; i < HOSTILE; i++)
@@ -121,6 +122,7 @@ Test(hostile, answers_end_no_deadline)
     raw(fixture.redis, "DEL t");
 }
 
+/* Shows: S28 */
 Test(hostile, answers_to_a_subscription_end_no_deadline)
 {
     hlk_lock *theirs = fixture_held_elsewhere("t", 0);
@@ -149,6 +151,7 @@ Test(hostile, answer_costs_its_connection_and_no_more)
 }
 
 /* Open returns in time, whatever the reply to the greeting. */
+/* Shows: S28 */
 Test(hostile, answers_to_the_greeting_end_no_deadline)
 {
     for (int i = 0; i < HOSTILE; i++) {

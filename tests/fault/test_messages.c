@@ -30,6 +30,7 @@ static hlk_client *open_with(int64_t reply_timeout_ms)
 
 enum { TTL_MS = 500, POLL_MS = 20 };
 
+/* Shows: S18 */
 Test(messages, that_are_dropped_make_a_wait_as_long_as_the_ttl)
 {
     hlk_client *client = open_with(3000), *other = bystander();

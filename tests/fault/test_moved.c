@@ -45,6 +45,7 @@ static bool has(const char *name)
     return raw_int(redis, "EXISTS %s", name) == 1;
 }
 
+/* Shows: P16, S10 */
 Test(moved, an_acquire_follows_to_the_server_that_takes_writes)
 {
     hlk_client *client = open_patient();
@@ -57,6 +58,7 @@ Test(moved, an_acquire_follows_to_the_server_that_takes_writes)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
+/* Shows: S8 */
 Test(moved, a_release_follows_and_a_renewal_does)
 {
     hlk_client *client = open_patient();
@@ -75,6 +77,7 @@ Test(moved, a_release_follows_and_a_renewal_does)
     cr_assert_not(has("tk"));
 }
 
+/* Shows: S10 */
 Test(moved, only_a_renewal_was_refused)
 {
     hlk_client *client = open_patient();
@@ -90,6 +93,7 @@ Test(moved, only_a_renewal_was_refused)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
+/* Shows: S8, S10 */
 Test(moved, a_hold_that_was_not_replicated_is_told_lost)
 {
     hlk_client *client = open_patient();
@@ -108,6 +112,7 @@ static hlk_lock *held_there(const char *name)
     return lock;
 }
 
+/* Shows: P16 */
 Test(moved, the_subscriber_follows_and_a_waiter_gets_the_lock)
 {
     hlk_client *client = open_patient();

@@ -49,6 +49,7 @@ static void gives_no_lock_that_is_held(int kind)
     cr_assert_eq(hlk_lock_release(holders), HLK_OK, "%s", hlk_last_error());
 }
 
+/* Shows: S27 */
 Test(out_of_step, gives_no_plain_lock_that_is_held)
 {
     gives_no_lock_that_is_held(HLK_LOCK_PLAIN);
@@ -75,6 +76,7 @@ Test(out_of_step, gives_no_write_lock_that_is_held)
 }
 
 /* One of two renewals gets no answer, and reads the answer to the other. */
+/* Shows: S27 */
 Test(out_of_step, renews_no_lock_that_is_gone)
 {
     struct hlk_client_opts client_opts = fixture_opts();

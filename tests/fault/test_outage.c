@@ -1,6 +1,7 @@
 /* A semaphore's command that has run and was not answered, and a server that cannot be reached for longer than Redis
  * keeps the note of it. No permit is made or taken twice: the command is not repeated, and who called it is told, or it
  * is logged. The client's clock is played. What the server does in such a time is done by hand: the notes go. */
+/* Shows: P49 */
 #include "fixture.h"
 
 #include "base/clock.h"

@@ -5,6 +5,7 @@
  * asks A3 redisson 3636, 3187: from the local "lost" to the other's acquire is never negative, in 1000 runs. A3
  * redisson 4698, PR 7254, 3854: callback and held_until each come no later than the moment another client can acquire.
  * A2 redisson 5697: the holder is told before the lease can have expired. */
+/* Shows: P7 */
 #include "fixture.h"
 
 #include "support/netns.h"
@@ -145,6 +146,7 @@ static void start_proxied(void)
 
 TestSuite(partition, .init = start_proxied, .fini = fixture_end, .timeout = 90);
 
+/* Shows: S15 */
 Test(partition, by_a_black_hole_tells_a_loss_before_a_new_hold)
 {
     partitions(&(struct net){ freeze, thaw, fixture_open }, 3);

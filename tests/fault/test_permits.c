@@ -1,6 +1,7 @@
 /* Permits under faults: an answer that is lost or late at each place, processes that die while they hold or wait,
  * scripts that are gone, messages that are dropped, a server that comes back empty. None is lost or made, nobody waits
  * for ever, nothing of ours is left. */
+/* Shows: P50 */
 #include "fixture.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* What a lock over several masters does not protect from (docs/safety.md): a master whose clock is set forward, one
  * that restarts without its data and counts at once, and a holder that stands still. A and B hold at once in each of
  * them. */
+/* Shows: P37 */
 #include "fixture.h"
 #include "step_clock.h"
 
@@ -109,6 +110,7 @@ static void b_holds_too(void)
 }
 
 /* asks: the known counter-examples to RedLock */
+/* Shows: S34 */
 Test(quorum_safety, a_masters_clock_that_jumps_lets_two_hold)
 {
     begin(-1, 0);
@@ -116,6 +118,7 @@ Test(quorum_safety, a_masters_clock_that_jumps_lets_two_hold)
     b_holds_too();
 }
 
+/* Shows: S35, S36 */
 Test(quorum_safety, an_emptied_master_counting_at_once_lets_two_hold)
 {
     begin(-1, 0);
@@ -123,6 +126,7 @@ Test(quorum_safety, an_emptied_master_counting_at_once_lets_two_hold)
     b_holds_too(); /* when B is connected again */
 }
 
+/* Shows: S35, S36 */
 Test(quorum_safety, an_emptied_master_is_kept_out_until_the_hold_ends)
 {
     begin(TTL_MS, -1);
@@ -137,6 +141,7 @@ Test(quorum_safety, an_emptied_master_is_kept_out_until_the_hold_ends)
 }
 
 /* A client that did not know the master before goes by its uptime. */
+/* Shows: S35, S36 */
 Test(quorum_safety, an_emptied_master_is_kept_out_by_new_clients_too)
 {
     begin(TTL_MS, -1);
@@ -171,6 +176,7 @@ static void hold_stand_still_and_write(int to_parent)
     _exit(hlk_quorum_left_ms(q) == 0 && hlk_quorum_is_lost(q) ? 0 : 3);
 }
 
+/* Shows: S37 */
 Test(quorum_safety, a_holder_that_stands_still_writes_beside_the_next,
      .disabled = STAGE_UNDER_TSAN || STAGE_UNDER_ASAN) /* the child of a process with threads allocates */
 {

@@ -6,6 +6,7 @@
  * at most. A4 redisson 4871, 6532 and redis-py 3847: a release that was not answered can be asked again, and tells the
  * outcome. A1 redisson 5019: every abandoned wait leaves zero keys within 2 leases. A10 hiredis 1128, 306: own
  * deadlines; after one the connection is discarded. */
+/* Shows: S23 */
 #include "scenario.h"
 
 #include <pthread.h>

@@ -2,6 +2,7 @@
  * If it is the process that knew the hold, the first attempt has released it: done. If the server was restarted
  * meanwhile, the result is never "done": its data may be lost with the hold, and another client may have had the lock
  * while its holder believed in it. A loss is never silent. */
+/* Shows: P11, P39 */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -83,6 +84,7 @@ static void assert_not_known(hlk_lock *lock, const char *name, enum hlk_status s
     cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER, "that is all there is to know");
 }
 
+/* Shows: S5 */
 Test(restart, that_forgot_the_hold_makes_a_release_unsure)
 {
     hlk_client *client = open_patient();
@@ -152,6 +154,7 @@ Test(restart, that_forgot_the_hold_makes_a_completion_unsure)
 }
 
 /* The holder believed in it until then. The new holder has it already. */
+/* Shows: S5 */
 Test(restart, that_forgot_the_hold_is_told_after_a_new_holder)
 {
     for (int i = 0; i < KINDS; i++) {

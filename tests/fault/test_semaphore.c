@@ -1,6 +1,7 @@
 /* A plain semaphore under faults: an answer that is lost or late at each place, waiters that are killed, also in the
  * moment in which they are called, holders that are killed, scripts that are gone, a server that comes back. No permit
  * is lost or made but by those who die with it, nobody waits for ever, nothing of ours is left. */
+/* Shows: P49 */
 #include "fixture.h"
 
 #include <pthread.h>

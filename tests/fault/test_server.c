@@ -93,6 +93,7 @@ Test(server, that_stands_still_within_the_lease_costs_no_hold)
     cr_assert_eq(fixture_events(HLK_EVENT_LOST, NULL), 0u);
 }
 
+/* Shows: S15 */
 Test(server, that_stands_still_past_the_lease_is_told_as_a_loss)
 {
     hlk_client *client = open_with(LEASE_MS, RECONNECT_MS);
@@ -155,6 +156,7 @@ Test(server, that_stands_still_holds_no_nested_try_for_long)
 /* --- dies */
 
 /* (c): it cannot be prevented, but is reported with the next renewal at the latest: the lock is lost with the data. */
+/* Shows: S5 */
 Test(server, that_comes_back_empty_is_told_as_a_loss_at_renewal)
 {
     enum { SLOW_MS = 6000 };
@@ -382,6 +384,7 @@ Test(server, that_keeps_evicting_subscribers_loses_no_wake_up)
 
 /* --- is full */
 
+/* Shows: S30 */
 Test(server, that_is_full_refuses_acquires_but_frees_and_renews)
 {
     hlk_client *client = open_with(LEASE_MS, 600), *other = open_with(LONG_MS, RECONNECT_MS);

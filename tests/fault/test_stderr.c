@@ -59,6 +59,7 @@ static void assert_works(hlk_client *client, hlk_lock *lock, const char *name)
     cr_assert_lt(running_ms(began), 5000);
 }
 
+/* Shows: S29 */
 Test(stderr, that_nobody_reads_costs_no_lock_and_no_event)
 {
     hlk_lock *lock;

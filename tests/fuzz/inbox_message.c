@@ -1,6 +1,7 @@
 /* Any message in a client's inbox, where a hold and a wait may be concerned by it: nothing that whoever may publish
  * there can say overflows a number or costs more than so much memory. A first byte picks the hold id that the message
  * names, so that grants, windows and breaks of what there is are found. */
+/* Shows: S26 */
 #include "lease/entry_table.h"
 #include "lease/watchdog.h"
 

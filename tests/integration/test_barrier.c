@@ -1,4 +1,5 @@
 /* hlk_barrier: who passes, in which order, and how a wait that ends, a reset or a close break a generation. */
+/* Shows: P51 */
 #include "barrier_fixture.h"
 
 enum { MANY = 16, ROUNDS = 50 };

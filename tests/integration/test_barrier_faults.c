@@ -1,5 +1,6 @@
 /* hlk_barrier: what ends a wait from outside, parties that die, data that is lost, lost answers and messages; and waits
  * without a blocked thread. */
+/* Shows: P51 */
 #include "barrier_fixture.h"
 
 #include <sched.h>
@@ -23,6 +24,7 @@ static void wait_and_die(int64_t lease_ms)
     _exit(hlk_barrier_await(hlk_barrier_create(client, "t", 3, lease_ms), HLK_FOREVER, NULL) == HLK_OK ? 0 : 2);
 }
 
+/* Shows: S7 */
 Test(barrier_lost, is_broken_when_a_party_is_killed)
 {
     if (STAGE_UNDER_TSAN)
@@ -89,6 +91,7 @@ Test(barrier_lost, is_left_by_a_signal)
 }
 
 /* Nothing is sent by a thread that is cancelled: its lease ends. */
+/* Shows: S7 */
 Test(barrier_lost, is_left_by_a_thread_that_is_cancelled)
 {
     hlk_barrier *barrier = barrier_make(fixture_open(NULL), 3, 1000);
@@ -105,6 +108,7 @@ Test(barrier_lost, is_left_by_a_thread_that_is_cancelled)
 
 /* --- data */
 
+/* Shows: S7 */
 Test(barrier_lost, is_broken_when_its_data_is_lost)
 {
     hlk_barrier *barrier = barrier_make(fixture_open(NULL), 3, 3000);
@@ -169,6 +173,7 @@ Test(barrier_restart, with_its_data_loses_no_arrival)
     hlk_barrier_destroy(barrier);
 }
 
+/* Shows: S7 */
 Test(barrier_restart, without_it_breaks_the_generation)
 {
     hlk_client *client = fixture_open(NULL);

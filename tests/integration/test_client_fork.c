@@ -80,6 +80,7 @@ static int child_of_a_fork(hlk_client *client, hlk_lock *held, hlk_lock *other, 
 }
 
 /* asks A7 redis-py 234, phpredis 1642, cpp_redis 130: every call answers FORKED, nothing is sent, nothing is closed */
+/* Shows: S22 */
 Test(client_fork, leaves_the_child_nothing_and_the_parent_everything)
 {
     hlk_client *client = fixture_open(NULL);
@@ -277,6 +278,7 @@ static _Noreturn void live_a_life_of_its_own(void)
 }
 
 /* The parent searches many locks whenever one of its threads ends, which happens all the time. (Found by an audit.) */
+/* Shows: S22 */
 Test(client_fork, child_may_open_a_client_while_parent_threads_end, .disabled = STAGE_UNDER_TSAN || STAGE_UNDER_ASAN)
 {
     enum { HELD = 300, FORKS = 60 };
@@ -309,6 +311,7 @@ Test(client_fork, child_may_open_a_client_while_parent_threads_end, .disabled = 
 }
 
 /* client.h: exit without close: nothing is released, leases run out */
+/* Shows: S21 */
 Test(client_fork, process_that_exits_without_close_releases_nothing)
 {
     for (int how = 0; how < 3; how++) {

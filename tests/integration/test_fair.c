@@ -1,4 +1,5 @@
 /* The fair lock: first come, first served, over all processes and their threads; and what waiters leave behind. */
+/* Shows: P23 */
 #include "integration/fair_fixture.h"
 
 #include "support/order.h"
@@ -402,6 +403,7 @@ Test(fair, query_counts_tickets_in_the_queue)
 
 /* --- one name, two kinds of lock: a mistake, which is logged, and which leaves no waiter asleep */
 
+/* Shows: S25 */
 Test(fair, wakes_waiters_for_a_plain_lock_and_logs_the_mix)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
@@ -417,6 +419,7 @@ Test(fair, wakes_waiters_for_a_plain_lock_and_logs_the_mix)
     cr_assert_eq(actor_end(plain), HLK_OK);
 }
 
+/* Shows: S25 */
 Test(fair, behind_a_plain_lock_asks_each_5_s_and_logs_the_mix)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);

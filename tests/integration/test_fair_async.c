@@ -1,5 +1,6 @@
 /* The fair lock with completions: owners without a blocked thread have tickets in the same queue. Each test runs in
  * both modes (async.h). */
+/* Shows: P23 */
 #include "integration/async_fixture.h"
 #include "integration/fair_fixture.h"
 
@@ -166,6 +167,7 @@ BOTH(waits_in_one_queue_with_those_who_block)
 
 /* The first command takes the ticket, whether the inbox is subscribed or not. So the order is that of the calls, and of
  * the hold ids. */
+/* Shows: S17 */
 BOTH(keeps_calls_in_order_while_its_subscriber_is_down)
 {
     enum { WAITS = 50 };

@@ -1,4 +1,5 @@
 /* The fair lock under faults: dead waiters in the queue, broken connections, losses; leases as with the plain lock. */
+/* Shows: P23 */
 #include "integration/fair_fixture.h"
 
 TestSuite(fair, .init = fair_start, .fini = fixture_end, .timeout = 90);
@@ -277,6 +278,7 @@ Test(fair, when_broken_goes_to_the_next_and_tells_its_holder)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
+/* Shows: S14 */
 Test(fair, a_break_is_told_at_once_to_a_listening_holder)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);

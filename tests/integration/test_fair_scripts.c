@@ -1,5 +1,6 @@
 /* Every line of the head of lua/fair_acquire.lua while all waiters are alive: each reply, what it changes, run twice,
  * run late. And what holds for all of lua/fair_*.lua. */
+/* Shows: P22 */
 #include "integration/fair_scripts_fixture.h"
 #include "support/no_lock.h"
 

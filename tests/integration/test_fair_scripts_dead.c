@@ -1,4 +1,5 @@
 /* lua/include_fair.lua: dead waiters in the queue, what becomes of their tickets, and of the waiters behind them. */
+/* Shows: P22 */
 #include "integration/fair_scripts_fixture.h"
 
 FAIR_SCRIPTS_SUITE(fair_away);
@@ -6,6 +7,7 @@ FAIR_SCRIPTS_SUITE(fair_dead);
 
 /* --- of this library, whose inbox has no subscriber */
 
+/* Shows: S17 */
 Test(fair_away, one_of_ours_is_passed_over_but_keeps_its_ticket)
 {
     redisContext *c = listens(C);
@@ -24,6 +26,7 @@ Test(fair_away, one_of_ours_is_passed_over_but_keeps_its_ticket)
     redisFree(c);
 }
 
+/* Shows: S17 */
 Test(fair_away, one_of_ours_is_given_up_after_that)
 {
     redisContext *c = listens(C), *d = listens(D);
@@ -259,6 +262,7 @@ Test(fair_away, one_before_redissons_is_awaited_if_ours_are_there)
     redisFree(java);
 }
 
+/* Shows: S17 */
 Test(fair_away, one_before_redissons_is_given_up_if_ours_are_away)
 {
     redisContext *java = listens(JAVA);

@@ -1,5 +1,6 @@
 /* Every line of the heads of lua/fair_release.lua, fair_break.lua, fair_query.lua: each reply, what it changes, run
  * twice, run late. */
+/* Shows: P22 */
 #include "integration/fair_scripts_fixture.h"
 #include "support/no_lock.h"
 

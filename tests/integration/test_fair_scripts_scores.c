@@ -1,6 +1,7 @@
 /* The scores that lua/fair_*.lua give hasplock's waiters, and leave to Redisson's. Redisson's clients use them: they
  * remove the first waiter when its score is over by their own clock. When one of them acquires or leaves, it subtracts
  * PATIENCE from those behind it. */
+/* Shows: P22 */
 #include "integration/fair_scripts_fixture.h"
 
 FAIR_SCRIPTS_SUITE(fair_score);

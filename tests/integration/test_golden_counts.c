@@ -3,6 +3,7 @@
  *
  * Intended differences are noted in the steps: Redisson publishes how many permits a call was about, or how many there
  * are in all, where ours publishes how many are free; and "1" for a latch that is deleted, which wakes nobody. */
+/* Shows: P49 */
 #include "golden_fixture.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,6 @@
 /* hlk_latch: its count and its key as Redisson has them, and waits that end: by the last count down, a delete, a poll,
  * a deadline, a cancel, a signal, a close. */
+/* Shows: P48 */
 #include "support/fixture.h"
 #include "support/script.h"
 
@@ -289,6 +290,7 @@ Test(latch, wakes_its_waiters_when_redisson_deletes_it)
 }
 
 /* Redisson 4.7: await() returns. The data may be lost, and nobody has counted down. */
+/* Shows: S6 */
 Test(latch, never_opens_because_the_server_has_lost_it)
 {
     struct waiter waiter = { 0 };
@@ -532,6 +534,7 @@ Test(latch_wire, loses_no_wake_when_the_subscription_breaks)
 }
 
 /* Redisson notes nothing in Redis. Nobody can know that it was not the data that was lost. */
+/* Shows: S6 */
 Test(latch_wire, is_lost_if_redisson_opened_it_unheard)
 {
     cr_assert_eq(await_past_a_broken_subscription(opened_by_redisson), HLK_LOST);

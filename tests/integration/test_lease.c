@@ -244,6 +244,7 @@ Test(lease, with_max_hold_released_in_time_is_just_released)
 /* --- orphaned */
 
 /* design 2: a thread ends while it holds: renewal stops, ORPHANED is reported, the lease runs out */
+/* Shows: S21 */
 Test(lease, of_a_thread_that_ended_is_orphaned_and_runs_out)
 {
     hlk_client *client = open_with_watchdog(900), *other = fixture_open(NULL);

@@ -221,6 +221,7 @@ Test(lease_lost, once_known_is_released_without_asking_the_server)
     WAIT_FOR(raw_pttl(fixture.redis, "t") == -2);
 }
 
+/* Shows: S5 */
 Test(lease_lost, at_a_restart_of_the_server_without_its_data)
 {
     hlk_client *client = open_with_watchdog(3000);

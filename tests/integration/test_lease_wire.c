@@ -204,6 +204,7 @@ static const char *cut_off_a_holder(void)
 }
 
 /* asks A3 redisson 4698, 3636; RedLock.net 92: callback, descriptor, left_ms: each before somebody else can have it */
+/* Shows: S15 */
 Test(lease_wire, of_a_cut_off_holder_is_told_lost_before_it_is_free)
 {
     const char *late = pause_repeat(MARGIN_MS / 2, cut_off_a_holder);
@@ -257,8 +258,9 @@ Test(lease_wire, found_over_is_not_revived_by_a_late_answer)
     cr_assert_eq(hlk_lock_release(elsewhere), HLK_OK);
 }
 
-/* protocol 8.5: after a reconnect all holds are verified before anything else, not at the next renewal (here in 200
- * s) */
+/* docs/protocol.md, section 7, 4: after a reconnect all holds are verified before anything else, not at the next
+ * renewal (here in 200 s) */
+/* Shows: S5 */
 Test(lease_wire, is_verified_at_once_after_a_reconnect)
 {
     hlk_client *client = open_with_watchdog(600000);

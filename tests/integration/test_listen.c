@@ -55,17 +55,20 @@ static void break_it(int kind)
     cr_assert_not_null(strstr(hlk_last_error(), "broken by an operator"), "%s", hlk_last_error());
 }
 
+/* Shows: S14 */
 Test(listen, tells_of_a_broken_hold_at_once)
 {
     break_it(HLK_LOCK_PLAIN);
 }
 
+/* Shows: S14 */
 Test(listen, tells_of_a_broken_fair_hold_at_once)
 {
     break_it(HLK_LOCK_FAIR);
 }
 
 /* The inbox is subscribed in the background, so a break may come first. */
+/* Shows: S14 */
 Test(listen, tells_of_a_break_that_was_before_it_listened)
 {
     proxy_arm(fixture.proxy, PROXY_HOLD, PROXY_SUBSCRIBES, 3); /* after the two of the probe */

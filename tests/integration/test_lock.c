@@ -301,6 +301,7 @@ Test(lock, extend_without_a_hold_is_not_holder)
     cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), 0);
 }
 
+/* Shows: S14 */
 Test(lock, break_frees_it_whoever_holds_it)
 {
     hlk_client *client = fixture_open(NULL), *admin = fixture_open(NULL);
@@ -387,6 +388,7 @@ Test(lock, notices_no_script_flush_between_any_two_calls)
 
 /* --- the server refuses */
 
+/* Shows: S25 */
 Test(lock, of_a_key_of_another_type_is_a_fault_and_leaves_it)
 {
     hlk_client *client = fixture_open(NULL);
@@ -402,6 +404,7 @@ Test(lock, of_a_key_of_another_type_is_a_fault_and_leaves_it)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
+/* Shows: S30 */
 Test(lock, on_a_full_server_is_refused_but_can_be_released)
 {
     hlk_client *client = fixture_open(NULL);
@@ -421,6 +424,7 @@ Test(lock, on_a_full_server_is_refused_but_can_be_released)
 
 /* asks A4 redisson 4871, redis-py 3847: a failed release stays releasable; releasing again is safe and returns the
  * outcome */
+/* Shows: S23 */
 Test(lock_wire, an_unanswered_release_is_unsure_and_repeatable)
 {
     struct hlk_client_opts opts = fixture_opts();
@@ -488,6 +492,7 @@ Test(lock_wire, a_lost_answer_to_a_release_is_known_on_same_server)
 }
 
 /* asks A4 redisson 4706, 7367: any retry of acquire is the same acquire: the count rises by 1 at most */
+/* Shows: S23 */
 Test(lock_wire, a_lost_answer_to_an_acquire_leaves_no_extra_hold)
 {
     struct hlk_client_opts opts = fixture_opts();

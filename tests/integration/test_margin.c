@@ -4,6 +4,7 @@
  * With HLK_MARGIN_ROUNDS=N in the environment each loss is repeated N times. A line for each kind shows the minimum:
  *
  *     HLK_MARGIN_ROUNDS=20 build/dev/tests/integration/test_margin --filter 'margin/is_kept*' */
+/* Shows: P7 */
 #include "lease_fixture.h"
 
 #include "support/wait.h"
@@ -132,11 +133,13 @@ static void check(const struct way *way)
                 way->margin_ms, least[i], rounds);
 }
 
+/* Shows: S16 */
 Test(margin, is_kept_after_a_fixed_lease)
 {
     check(&(struct way){ "fixed lease", .lease_ms = FIXED, .margin_ms = margin_of(FIXED) });
 }
 
+/* Shows: S16 */
 Test(margin, is_kept_after_max_hold)
 {
     check(&(struct way){ "max_hold", .max_hold_ms = 300, .margin_ms = margin_of(WATCHDOG) });
@@ -148,16 +151,19 @@ Test(margin, is_kept_after_max_hold_with_a_renewal)
     check(&(struct way){ "max_hold, renewed", .max_hold_ms = 3500, .margin_ms = margin_of(WATCHDOG) });
 }
 
+/* Shows: S16 */
 Test(margin, is_kept_when_the_server_stood_still)
 {
     check(&(struct way){ "server stood still", .margin_ms = margin_of(WATCHDOG), .stops_server = true });
 }
 
+/* Shows: S16 */
 Test(margin, is_kept_after_its_thread_has_ended)
 {
     check(&(struct way){ "orphan", .lease_ms = FIXED, .margin_ms = margin_of(FIXED), .orphans = true });
 }
 
+/* Shows: S16 */
 Test(margin, is_kept_from_threads_of_the_same_process)
 {
     check(&(struct way){ "same process", .max_hold_ms = 300, .margin_ms = margin_of(WATCHDOG), .in_process = true });
@@ -195,6 +201,7 @@ static void assert_was_let_in(struct actor *waiter, int64_t until_ms)
     cr_assert_eq(actor_end(waiter), HLK_OK);
 }
 
+/* Shows: S16 */
 Test(margin, ends_with_the_last_release_of_its_holder)
 {
     hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
@@ -245,6 +252,7 @@ Test(margin, ends_with_a_release_by_the_callback)
     hlk_owner_destroy(owner);
 }
 
+/* Shows: S16 */
 Test(margin, ends_when_its_client_is_closed)
 {
     hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);

@@ -1,4 +1,5 @@
 /* Clients that contend for the same multilock go on after somebody held its last member for longer than a slice. */
+/* Shows: P52 */
 #include "multilock_fixture.h"
 #include "quorum_fixture.h"
 

@@ -1,5 +1,6 @@
 /* Kinds that are not reentrant: an acquire by the holder is HLK_DEADLOCK, in each form of the call, and changes
  * nothing. For all others they are the lock on which they are based. */
+/* Shows: P26 */
 #include "integration/async_fixture.h"
 
 #include <stdlib.h>

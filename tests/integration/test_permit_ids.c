@@ -1,4 +1,5 @@
 /* Permits that are named by id, and watched by nobody. */
+/* Shows: P50 */
 #include "permits_fixture.h"
 
 #include <criterion/criterion.h>

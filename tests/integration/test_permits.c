@@ -1,5 +1,6 @@
 /* hlk_permits and HLK_LOCK_PERMIT: never more holders than permits, in the queue's order. Their leases:
  * test_permits_lease.c. */
+/* Shows: P50 */
 #include "permits_fixture.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* Who needs no number leaves none: HLK_PERMITS_DROP, and delete. */
+/* Shows: P50 */
 #include "permits_fixture.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* The leases of permits: each is renewed, and the permit comes back when it is over. And what broken connections do. */
+/* Shows: P50 */
 #include "permits_fixture.h"
 #include "support/limit.h"
 

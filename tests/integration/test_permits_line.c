@@ -1,5 +1,6 @@
 /* HLK_LOCK_PERMIT: permits that holders of one process pass on among themselves. Who has which hold, and for how long:
  * tests/unit/test_pass_holds.c. Here is a server, and threads that are in each other's way. */
+/* Shows: P50 */
 #include "permits_fixture.h"
 #include "support/limit.h"
 

@@ -1,5 +1,6 @@
 /* Yield windows of permits with leases: they are for Redisson's clients, and not for ours that listen. First the
  * scripts, one call after the other; then clients. */
+/* Shows: P50 */
 #include "permits_fixture.h"
 #include "support/script.h"
 

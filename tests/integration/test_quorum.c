@@ -1,4 +1,5 @@
 /* test_quorum.c - a lock over five masters: what is written, and which masters may be away. */
+/* Shows: P33 */
 #include "quorum_fixture.h"
 
 #include <criterion/criterion.h>

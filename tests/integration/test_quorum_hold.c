@@ -1,4 +1,5 @@
 /* test_quorum_hold.c - a hold over five masters: renewals, losses, waits, and masters that answer late. */
+/* Shows: P32 */
 #include "quorum_fixture.h"
 
 #include "support/history.h"
@@ -174,6 +175,7 @@ Test(quorum_hold, is_lost_when_a_majority_forgot_and_others_are_away)
 }
 
 /* asks: LOST before another client can hold */
+/* Shows: S38 */
 Test(quorum_hold, is_lost_as_validity_ends_if_a_majority_is_cut_off)
 {
     struct hlk_quorum_opts opts = with_ttl(3000);
@@ -263,6 +265,7 @@ Test(quorum_hold, wait_is_woken_by_the_release_of_a_hash)
     wakes(HLK_QUORUM_HASH);
 }
 
+/* Shows: S40 */
 Test(quorum_hold, wait_polls_without_messages)
 {
     struct hlk_client_opts client_opts = fixture_opts();
@@ -435,6 +438,7 @@ static void excludes(int format)
     WAIT_FOR(quorum_keys("t") == 0);
 }
 
+/* Shows: S39 */
 Test(quorum_hold, is_one_at_a_time_for_16_threads_of_2_processes)
 {
     excludes(HLK_QUORUM_STRING);

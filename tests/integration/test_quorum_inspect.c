@@ -1,4 +1,5 @@
 /* test_quorum_inspect.c - hlk_lock_query, hlk_lock_waiters, hlk_lock_list and hlk_lock_break over several masters. */
+/* Shows: P33 */
 #include "quorum_fixture.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,6 @@
 /* test_quorum_late.c - a majority of connected masters is enough to begin. One that hangs, or is started later, is not
  * waited for, and gets the hold when it connects. The ttl is so long that no renewal brings it there. */
+/* Shows: P34 */
 #include "net/pipeline_up.h"
 #include "quorum_fixture.h"
 

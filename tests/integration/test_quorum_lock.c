@@ -1,4 +1,5 @@
 /* test_quorum_lock.c - the calls of lock.h on a client of redlock://: the application changes nothing but the URL. */
+/* Shows: P33 */
 #include "quorum_fixture.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* test_quorum_retake.c - masters that have not granted a hold, or have lost it, are asked again while it lasts. */
+/* Shows: P34 */
 #include "quorum_fixture.h"
 
 #include <criterion/criterion.h>
@@ -292,6 +293,7 @@ Test(quorum_retake, of_a_master_that_has_it_already_is_a_yes)
 
 /* One master lost it, one is silent: somebody else may have held it by these two. Then nobody is asked again, and the
  * answer of the silent one makes it LOST. */
+/* Shows: S36 */
 Test(quorum_retake, waits_for_a_majority_when_a_master_has_lost_it)
 {
     struct hlk_client_opts client_opts = fixture_opts();

@@ -1,4 +1,5 @@
 /* wait_replicas: an acquire that counts only when the replicas have it. A master and two replicas, all real. */
+/* Shows: P38 */
 #include "async_fixture.h"
 
 #include <pthread.h>
@@ -83,6 +84,7 @@ static void assert_becomes_free(const char *name)
     WAIT_FOR(raw_pttl(admin, name) == -2);
 }
 
+/* Shows: S12 */
 Test(replicas, asked_for_have_the_hold_when_acquire_returns)
 {
     hlk_lock *lock = fixture_lock(open_waiting(2, LONG_MS), "t", NULL);
@@ -93,6 +95,7 @@ Test(replicas, asked_for_have_the_hold_when_acquire_returns)
     cr_assert_eq(raw_calls(admin, "wait"), 1);
 }
 
+/* Shows: S12 */
 Test(replicas, that_are_too_few_make_it_not_replicated_and_free)
 {
     hlk_client *client = open_waiting(2, 400);
@@ -153,6 +156,7 @@ Test(replicas, have_the_hold_of_a_waiter_that_was_granted_it)
     cr_assert_eq(raw_calls(admin, "wait"), 1);
 }
 
+/* Shows: S12 */
 Test(replicas, that_do_not_have_a_granted_hold_free_it)
 {
     hlk_lock *lock = fixture_lock(fixture_open(NULL), "t", NULL);
@@ -309,6 +313,7 @@ static void kill_blocked(void)
 }
 
 /* The connection that waits follows to whatever server is there; the hold may not be. */
+/* Shows: S12 */
 Test(replicas, confirm_no_hold_that_the_server_does_not_have)
 {
     hlk_lock *lock = fixture_lock(open_waiting(1, LONG_MS), "t", NULL);
@@ -322,6 +327,7 @@ Test(replicas, confirm_no_hold_that_the_server_does_not_have)
     (void)actor_end(actor);
 }
 
+/* Shows: S12 */
 Test(replicas, are_sent_nothing)
 {
     hlk_client *client = open_waiting(2, LONG_MS);

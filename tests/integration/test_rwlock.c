@@ -1,4 +1,5 @@
 /* The read/write lock: who excludes whom, who is next, downgrade and upgrade. */
+/* Shows: P41 */
 #include "rwlock_fixture.h"
 
 TestSuite(rwlock, .init = rw_start, .fini = fixture_end, .timeout = 90);
@@ -155,6 +156,7 @@ Test(rwlock, wakes_the_readers_of_a_process_by_one_message)
 }
 
 /* A writer that waits is not starved: who comes to read later is behind it. Redisson: readers go on coming in. */
+/* Shows: P47 */
 Test(rwlock, lets_no_reader_in_before_a_writer_that_waits)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
@@ -199,6 +201,7 @@ Test(rwlock, lets_readers_in_when_the_writer_before_gives_up)
 /* --- downgrade and upgrade */
 
 /* Redisson 5 of its list of weaknesses: its readers sleep on until the ttl that they read. */
+/* Shows: P42 */
 Test(rwlock, wakes_readers_at_a_downgrade)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
@@ -248,6 +251,7 @@ Test(rwlock, lets_its_writer_read_before_all_that_wait)
     cr_assert_eq(actor_end(next), HLK_OK);
 }
 
+/* Shows: P47 */
 Test(rwlock, answers_an_upgrade_by_deadlock_at_once)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);

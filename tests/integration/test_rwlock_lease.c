@@ -1,4 +1,5 @@
 /* The read/write lock: leases of readers and writers, dead ones, faults, and what Redisson's clients leave in it. */
+/* Shows: P41 */
 #include "rwlock_fixture.h"
 
 #include <pthread.h>
@@ -35,6 +36,7 @@ static const char *hold_of(const hlk_lock *lock)
 /* --- leases */
 
 /* Redisson 6: a renewal shortens the key to its own lease; the reader with the longer one loses the lock. */
+/* Shows: P43 */
 Test(rwlock_lease, of_a_reader_is_not_shortened_by_anothers_renewal)
 {
     hlk_client *brief = open_with_watchdog(3000), *client = fixture_open(NULL);
@@ -79,6 +81,7 @@ Test(rwlock_lease, of_the_lock_is_shortened_though_it_was_set_slowly)
 }
 
 /* Redisson 7: holds of a writer add up their leases, and giving one back sets another one. */
+/* Shows: P44 */
 Test(rwlock_lease, of_a_nested_writer_is_the_longest_and_not_the_sum)
 {
     hlk_client *client = fixture_open(NULL);
@@ -112,6 +115,7 @@ Test(rwlock_lease, of_a_nested_reader_is_raised_and_extended)
 }
 
 /* Redisson 33: releasing the read half beside the write half ends the renewal of the write half. */
+/* Shows: P44 */
 Test(rwlock_lease, of_a_writer_is_renewed_after_it_stops_reading)
 {
     hlk_client *client = open_with_watchdog(3000);
@@ -157,6 +161,7 @@ Test(rwlock_lease, that_is_over_is_lost_although_others_read_on)
 }
 
 /* Redisson 31: dead readers stay in the hash. Here they block for their own lease, and leave with the next reader. */
+/* Shows: P43 */
 Test(rwlock_lease, of_a_dead_reader_ends_with_it)
 {
     hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
@@ -297,6 +302,7 @@ Test(rwlock_lease, readers_pass_over_waiters_that_were_killed)
 
 /* The reply is lost after the script ran: the hold is the same in the next attempt, and is taken once. Redisson 1: its
  * attempt takes a second hold. */
+/* Shows: P45 */
 Test(rwlock_wire, holds_once_when_a_reply_is_lost)
 {
     hlk_client *client = fixture_open(NULL);

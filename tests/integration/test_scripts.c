@@ -1,5 +1,6 @@
 /* Every line of the heads of lock_acquire and lock_release without waiters: each reply, what it changes, run twice, run
  * late. test_golden.c compares them with Redisson's transcripts. */
+/* Shows: P1 */
 #include "integration/scripts_fixture.h"
 #include "support/no_lock.h"
 

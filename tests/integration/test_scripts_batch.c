@@ -1,5 +1,6 @@
 /* Each line of the head of lock_batch. That a command in a batch does the same as unbatched is in
  * test_scripts_batch_same.c. */
+/* Shows: P1 */
 #include "integration/scripts_batch_fixture.h"
 #include "support/no_lock.h"
 

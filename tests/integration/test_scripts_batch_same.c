@@ -1,5 +1,6 @@
 /* In a run of lock_batch an acquire or a release does the same as unbatched (lock_acquire, lock_release), or nothing:
  * the same reply, the same state afterwards, the same messages. */
+/* Shows: P1 */
 #include "integration/scripts_batch_fixture.h"
 
 SCRIPTS_SUITE(lock_many_alike);

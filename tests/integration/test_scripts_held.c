@@ -1,4 +1,5 @@
 /* The commands of a holder: lock_reacquire, lock_renew. */
+/* Shows: P1 */
 #include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(lock_reacquire);

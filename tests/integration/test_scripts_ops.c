@@ -1,4 +1,5 @@
 /* The commands of operators: lock_break, lock_query. And lock_batch when one of its commands is refused. */
+/* Shows: P1 */
 #include "integration/scripts_fixture.h"
 #include "support/no_lock.h"
 
@@ -58,6 +59,7 @@ Test(lock_break, tells_a_holder_of_ours)
     nobody_listens();
 }
 
+/* Shows: S14 */
 Test(lock_break, says_nothing_to_a_holder_that_does_not_listen)
 {
     acquire(30000, A);

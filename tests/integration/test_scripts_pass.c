@@ -1,11 +1,13 @@
 /* What lock_release does for waiters: the first live one gets the lock and a message. A's hold has the ttl of a grant,
  * so no shorter ttl is published on the lock's channel, except where that is tested. */
+/* Shows: P1 */
 #include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(lock_pass);
 
 /* --- the first waiter gets it */
 
+/* Shows: S19 */
 Test(lock_pass, gives_it_to_the_first_in_queue)
 {
     all_listen();
@@ -50,6 +52,7 @@ Test(lock_pass, run_late_leaves_all_alone)
     nobody_listens();
 }
 
+/* Shows: S20 */
 Test(lock_pass, sets_the_ttl_that_the_ticket_names)
 {
     all_listen();
@@ -88,6 +91,7 @@ Test(lock_pass, passes_over_the_tickets_of_the_hold_that_ends)
     nobody_listens();
 }
 
+/* Shows: S20 */
 Test(lock_pass, passes_over_the_dead_and_forgets_them)
 {
     inbox_c = subscribe(INBOX(CLIENT_C));

@@ -1,5 +1,6 @@
 /* lock_acquire with other waiters: tickets, who gets a free lock, and the effects of a full server and of
  * tombstones. */
+/* Shows: P1 */
 #include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(queue);
@@ -93,6 +94,7 @@ Test(queue, is_joined_at_the_end_whatever_the_clock_says)
     cr_assert_str_eq(answered(enqueue(B, TICKET(B))), A " 2");
 }
 
+/* Shows: S19 */
 Test(queue, keeps_the_order_of_those_who_come_at_once)
 {
     char hold[32], member[64], expected[64];
@@ -286,6 +288,7 @@ Test(queue, of_a_full_server_answers_who_is_in_it)
 
 /* --- a free lock with waiters: its holder's lease ran out, or was Redisson's */
 
+/* Shows: S19 */
 Test(queue_free, is_the_first_ones_when_another_tries)
 {
     redisContext *b = subscribe(INBOX(CLIENT_B)), *listener = subscribe(CHANNEL);

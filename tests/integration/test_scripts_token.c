@@ -1,5 +1,6 @@
 /* Fencing tokens: lock_acquire, lock_release and lock_break with the counter among their keys. It is the counter of
  * Redisson's RFencedLock, and continues its numbers. */
+/* Shows: P1 */
 #include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(tokens);

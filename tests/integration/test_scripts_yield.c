@@ -1,4 +1,5 @@
 /* lock_release: a yield window for the subscribers of the lock's channel; and waiters that leave. */
+/* Shows: P1 */
 #include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(yield_window);
@@ -8,6 +9,7 @@ SCRIPTS_SUITE(lock_leave);
 
 #define OPEN_ZERO 1000000000000000
 
+/* Shows: S19 */
 Test(yield_window, leaves_it_to_the_channel_first)
 {
     all_listen();

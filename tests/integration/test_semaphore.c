@@ -1,5 +1,6 @@
 /* hlk_semaphore: never more permits than there are, in the queue's order. test_semaphore_wire.c has many threads and
  * faults. */
+/* Shows: P49 */
 #include "semaphore_fixture.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,6 @@
 /* hlk_semaphore: permits that calls of one process pass on among themselves. The turn of 5 ms is in
  * tests/unit/test_pass_permits.c; here is a server, and threads that are in each other's way. */
+/* Shows: P49 */
 #include "semaphore_fixture.h"
 #include "support/limit.h"
 

@@ -1,4 +1,5 @@
 /* lua/semaphore_*.lua, one call after the other: who is called, what is set aside for it, and who keeps which place. */
+/* Shows: P49 */
 #include "support/raw.h"
 #include "support/script.h"
 #include "support/server.h"

@@ -1,4 +1,5 @@
 /* hlk_semaphore: each permit is taken and given back once, with many threads, broken connections and lost answers. */
+/* Shows: P49 */
 #include "semaphore_fixture.h"
 #include "support/limit.h"
 

@@ -1,5 +1,6 @@
 /* HLK_LOCK_SPIN: a wait that polls and joins no channel, and each way in which it ends; with plain waiters; and for a
  * user without any right to pub/sub. */
+/* Shows: P25 */
 #include "integration/async_fixture.h"
 #include "support/acl.h"
 

@@ -1,5 +1,6 @@
 /* HLK_LOCK_STRING: what is in Redis, hand-off among our clients, behind holders of other libraries, its lease and its
  * end, and what is no such lock. */
+/* Shows: P39 */
 #include "integration/async_fixture.h"
 
 #include <pthread.h>

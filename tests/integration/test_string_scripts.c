@@ -1,4 +1,5 @@
 /* Every line of the heads of lua/string_*.lua: each reply, what it changes, run twice, run late. */
+/* Shows: P39 */
 #include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(string_acquire);

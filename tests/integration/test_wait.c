@@ -144,6 +144,7 @@ Test(wait, ends_when_the_holders_lease_has_run_out)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
+/* Shows: S19 */
 Test(wait, of_many_threads_gives_each_a_turn_one_at_a_time)
 {
     enum { THREADS = 24 };
@@ -451,6 +452,7 @@ static pid_t fork_waiter(const char *url, const char *name)
 }
 
 /* asks A1 redisson 1104: killed waiters cost the living nothing */
+/* Shows: S20 */
 Test(wait, is_not_delayed_by_waiters_that_were_killed)
 {
     enum { DEAD = 5 };

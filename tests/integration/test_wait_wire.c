@@ -44,6 +44,7 @@ Test(wait_wire, loses_no_wake_while_the_confirmation_is_late)
 }
 
 /* asks A1 redisson 5761: all messages dropped: waits last at most for the ttl */
+/* Shows: S18 */
 Test(wait_wire, with_messages_dropped_ends_by_the_ttl_it_was_told)
 {
     hlk_client *client = fixture_open(NULL);

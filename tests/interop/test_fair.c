@@ -1,5 +1,6 @@
 /* hasplock and Redisson's RFairLock in one queue: who is served when, who calls whom, what the dead of either side cost
  * the other. */
+/* Shows: P24 */
 #include "interop/fixture.h"
 
 #include "support/history.h"
@@ -356,6 +357,7 @@ Test(redisson_fair, a_dead_c_waiter_never_delays_java_when_c_releases)
 }
 
 /* It is granted the lock, which is over in 5 s; and Java knows that. */
+/* Shows: S17 */
 Test(redisson_fair, a_c_process_that_stands_still_costs_java_5_s)
 {
     struct watch *watch = watch_start(fixture.server);

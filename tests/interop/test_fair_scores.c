@@ -1,5 +1,6 @@
 /* How long a dead waiter holds up Redisson's waiters behind it in a fair lock's queue, which its score says: beside
  * hasplock's waiters as among Redisson's alone, and behind dead ones of hasplock's. */
+/* Shows: P24 */
 #include "interop/fixture.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* hlk_latch and RCountDownLatch of one name: one count, and waits of both sides that end together. */
+/* Shows: P48 */
 #include "interop/fixture.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* Locks that are not reentrant, of both sides on one name, and their reentrant like beside them: all are one lock. */
+/* Shows: P26 */
 #include "interop/fixture.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* hlk_permits and RPermitExpirableSemaphore of one name, in both directions. */
+/* Shows: P50 */
 #include "interop/fixture.h"
 
 #include <criterion/criterion.h>

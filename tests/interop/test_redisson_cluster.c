@@ -1,4 +1,5 @@
 /* Redisson's cluster client and ours on one Redis Cluster of three masters. */
+/* Shows: P30 */
 #include "interop/fixture.h"
 #include "support/cluster.h"
 

@@ -49,6 +49,7 @@ static bool readable(int fd)
 
 /* --- forced release */
 
+/* Shows: S14 */
 Test(redisson_loss, javas_force_unlock_is_told_to_c_by_a_renewal)
 {
     enum { WATCHDOG = 3000 };
@@ -206,6 +207,7 @@ static void hold_until_killed(int ready, int64_t wait_ms)
     _exit(1);
 }
 
+/* Shows: S21 */
 Test(redisson_loss, java_gets_the_lock_of_a_c_process_that_is_killed)
 {
     int ready[2];
@@ -229,6 +231,7 @@ Test(redisson_loss, java_gets_the_lock_of_a_c_process_that_is_killed)
 }
 
 /* Java has read the first holder's ttl, and sleeps. The second one's is shorter, and it says nothing when it dies. */
+/* Shows: P20, S21 */
 Test(redisson_loss, java_does_not_sleep_for_the_ttl_of_a_holder_before)
 {
     enum { LONG_MS = 600000 };

@@ -1,6 +1,7 @@
 /* test_redlock.c - one lock with other libraries on the same three masters: redsync, node-redlock and redlock-py by
  * strings, Redisson's RedLock by hashes: with an hlk_quorum, and with an hlk_lock of redlock://. HASPLOCK_REDLOCK names
  * the library, HASPLOCK_REDLOCK_PEER runs its peer (redlock.sh). */
+/* Shows: P36 */
 #include "line_peer.h"
 #include "support/fixture.h"
 

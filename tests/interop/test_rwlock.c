@@ -1,4 +1,5 @@
 /* Read/write locks of both sides on one name: hlk_rwlock and RReadWriteLock. */
+/* Shows: P41 */
 #include "interop/fixture.h"
 #include "support/proxy.h"
 
@@ -153,6 +154,7 @@ static void java_is_woken_before_it_sleeps(int kind, const char *java_half)
     proxy_stop(proxy);
 }
 
+/* Shows: P46 */
 Test(redisson_rwlock, a_java_thread_that_does_not_sleep_yet_is_woken)
 {
     java_is_woken_before_it_sleeps(HLK_LOCK_WRITE, "read");
@@ -182,6 +184,7 @@ Test(redisson_rwlock, a_writer_of_java_hears_of_a_shorter_ttl)
 }
 
 /* Redisson's own downgrade publishes nothing: a reader of Java's sleeps until the ttl that it read. */
+/* Shows: P42 */
 Test(redisson_rwlock, a_downgrade_of_c_wakes_readers_of_java)
 {
     hlk_lock *reading = half(fixture.client, HLK_LOCK_READ), *writing = half(fixture.client, HLK_LOCK_WRITE);

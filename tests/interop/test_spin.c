@@ -1,4 +1,5 @@
 /* Spin locks of both sides on one name, and plain ones beside them: all are one lock. */
+/* Shows: P25 */
 #include "interop/fixture.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,6 @@
 /* test_string_peers.c - HLK_LOCK_STRING and other libraries' locks of the same name: redis-py's Lock and bsm/redislock.
  * HASPLOCK_STRING_PEER runs the peer (string.sh). */
+/* Shows: P40 */
 #include "line_peer.h"
 #include "support/fixture.h"
 

@@ -45,6 +45,7 @@
  *   LEAVE_QUIET    a leave publishes nothing
  *   LEAVE_BLIND    a wait that ends by itself does not use the answer of its leave
  *   REACH_...      asserts that something cannot happen; must fail, else the model proves nothing */
+/* Shows: P51, S7 (NO_LEASE, NO_SEEN) */
 #ifndef CLIENTS
 #define CLIENTS 2
 #endif

@@ -20,6 +20,7 @@
  * TRUST_JOINED takes none away and passes: who joins a channel that is subscribed already may park without another try,
  *   because whoever kept the channel open was woken by that release and passes the wake on, or has the lock.
  *   REACH_...        asserts that something cannot happen; must fail, else the model proves nothing */
+/* Shows: P19 */
 #ifndef THREADS
 #define THREADS 2
 #endif

@@ -33,6 +33,7 @@
  * Not here: several waits of one client, which pass by none of their own; time, and what a grant's ttl means
  * (handoff_time.pml); hand-backs (handoff_wake.pml); scores, and the chance that a free lock gives to a client of
  * Redisson's that does not come. */
+/* Shows: P21, S17 (the order) */
 #ifndef CLIENTS
 #define CLIENTS 2
 #endif

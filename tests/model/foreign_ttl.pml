@@ -13,6 +13,7 @@
  *   SILENT_REFUSAL  nor an end whose next holder was refused
  *   REACH_...       asserts that something cannot happen; must fail, else the model proves nothing
  * Not here: messages that are lost, and the time that they take (channel_wait.pml). */
+/* Shows: P20 */
 #ifndef LEASE
 #define LEASE 4
 #endif

@@ -38,6 +38,7 @@
  *   REACH_...        asserts that something cannot happen; must fail, else the model proves nothing
  * Not here: late copies and hand-backs (handoff_wake.pml, retry.pml), time (handoff_time.pml), windows and foreign
  * clients (handoff_share.pml). */
+/* Shows: P13, P14, S19 (the order), S20 (UNRESERVED) */
 #ifndef WAITS
 #define WAITS 2
 #endif

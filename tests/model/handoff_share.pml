@@ -22,6 +22,7 @@
  *   NO_ASK_AFTER       the window is over, and who was told of it does not ask
  *   NO_SECOND_ASK      who joins the channel does not ask again
  *   REACH_...          asserts that something cannot happen; must fail, else the model proves nothing */
+/* Shows: P18, S19 (the yield window) */
 #ifndef CLIENTS
 #define CLIENTS 2
 #endif

@@ -41,6 +41,7 @@
  *                  (That ttls are too short then is the known harm, see docs/safety.md, and not in here)
  *   PROMPT         no message is under way when time goes on. FORWARD without it fails: a step and a message that is
  * late                  by as much, together, let two hold */
+/* Shows: P8, S13 (FORWARD, BACK), S20 (NO_CAP) */
 #ifndef LEASE
 #define LEASE 3
 #endif

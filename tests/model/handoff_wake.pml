@@ -16,6 +16,7 @@
  *   LEAVE_BLIND      leave takes the member out of the queue only; a grant already made stays
  * Not here: the open window and a Java client (handoff_share.pml); a refused pass, waits that are inherited, the order
  * of the queue (handoff_queue.pml). */
+/* Shows: P12 */
 #ifndef BREAKS
 #define BREAKS 1
 #endif

@@ -49,6 +49,7 @@
  *   REACH_...           asserts that something cannot happen; must fail, else the model proves nothing
  * Simpler than the real thing: every end(h) is remembered in the tombstones, a lease is LEASE ticks, and without
  * GIVE_UP each end(h) is repeated until it is answered. */
+/* Shows: P7, S13 (NO_DRIFT) */
 #ifndef LEASE
 #define LEASE 4
 #endif

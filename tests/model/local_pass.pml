@@ -24,6 +24,7 @@
  *   REACH_...      asserts that something cannot happen; must fail, else the model proves nothing
  * Simpler than the real thing: an answer is read in the moment in which the server gives it, and so is a grant
  * (handoff_time.pml and handoff_wake.pml have them late and lost). */
+/* Shows: P9, S19 (NO_BOUND) */
 #ifndef TURNS
 #define TURNS 2
 #endif

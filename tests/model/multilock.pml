@@ -20,6 +20,7 @@
  *   NO_SLICE      a caller that holds some waits for the next one for ever
  * ONE_BY_ONE takes none away: members are tried until the first busy one, as those over several masters.
  *   REACH_...     asserts that something cannot happen; must fail, else the model proves nothing */
+/* Shows: P52 */
 #ifndef CALLERS
 #define CALLERS 2
 #endif

@@ -35,6 +35,7 @@
  *   NO_WINDOW_END a wait that asked in a window does not ask again when that is over
  *   NO_WINDOW_NEWS the first two do not hear of a window
  *   REACH_...     asserts that something cannot happen; must fail, else the model proves nothing */
+/* Shows: P49 */
 #ifndef PERMITS
 #define PERMITS 1
 #endif

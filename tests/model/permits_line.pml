@@ -18,6 +18,7 @@
  *   NO_BOUND       a hold is passed on as long as one waits
  *   NO_WALK        a hold moves from one entry to another while the process looks at them
  *   REACH_...      asserts that something cannot happen; must fail, else the model proves nothing */
+/* Shows: P50 */
 #ifndef TURNS
 #define TURNS 2
 #endif

@@ -19,6 +19,7 @@
  *   NO_BOUND       it is passed on as long as one waits
  *   NO_ALARM       who does not ask yet is not woken by the end of the turn, and is not told of a permit that goes back
  *   REACH_...      asserts that something cannot happen; must fail, else the model proves nothing */
+/* Shows: P49 */
 #ifndef TURNS
 #define TURNS 2
 #endif

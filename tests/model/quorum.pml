@@ -22,6 +22,7 @@
  *   RETAKE_BEHIND   the release does not come behind a request to take the hold again
  *   REACH_...       asserts that something cannot happen; must fail, else the model proves nothing
  * Simpler than the real thing: clocks do not drift, connections do not break, and nobody tries twice. */
+/* Shows: P34, P37, S35 (NO_DELAY), S36 (NO_DELAY), S38 (FROM_ANSWER, RENEW_ANSWER, RENEW_ANY) */
 #ifndef N
 #define N 3
 #endif

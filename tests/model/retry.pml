@@ -25,6 +25,7 @@
  *   REACH_...    asserts that something cannot happen; must fail, else the model proves nothing
  * Bound: DOUBTS, how many copies may be left behind in all. The tombstones's own life (tombstone_ms) is taken as longer
  * than any copy's. */
+/* Shows: P6, P11 (RESTART) */
 #ifndef DOUBTS
 #define DOUBTS 4
 #endif

@@ -189,6 +189,7 @@ Test(answers, that_name_nobody_say_where_they_led)
 /* --- another master */
 
 /* Nobody closed a connection, and the old one takes writes: what counts is who the sentinels say is the master. */
+/* Shows: S8 */
 Test(answers, that_change_move_all_away_from_a_living_master)
 {
     const char *url = fake_url(2);
@@ -314,6 +315,7 @@ static hlk_client *open_when_all_have_answered(const char *url)
 }
 
 /* The third sentinel was forgotten by whoever did it, and still names the old master, which lives. */
+/* Shows: S11 */
 Test(answers, of_most_that_monitor_the_service_anew_are_followed)
 {
     hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
@@ -331,6 +333,7 @@ Test(answers, of_most_that_monitor_the_service_anew_are_followed)
 }
 
 /* Then a failover: two sentinels have not heard of it yet. */
+/* Shows: S11 */
 Test(answers, of_a_failover_count_after_monitoring_began_anew)
 {
     hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
@@ -352,6 +355,7 @@ Test(answers, of_a_failover_count_after_monitoring_began_anew)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
+/* Shows: S11 */
 Test(answers, of_one_that_monitors_the_service_anew_are_ignored)
 {
     hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
@@ -362,6 +366,7 @@ Test(answers, of_one_that_monitors_the_service_anew_are_ignored)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
 }
 
+/* Shows: S11 */
 Test(answers, of_one_round_that_name_a_master_anew_are_ignored)
 {
     hlk_client *client = open_when_all_have_answered(url_of_epoch_5());
@@ -376,6 +381,7 @@ Test(answers, of_one_round_that_name_a_master_anew_are_ignored)
 /* --- too much */
 
 /* Each renewal is sent by the loop thread, which reads the flood, too. */
+/* Shows: S28 */
 Test(answers, that_never_end_leave_the_loop_to_its_other_work)
 {
     enum { MORE_THAN_THE_KERNEL_KEEPS = 32 * 1024 * 1024 };

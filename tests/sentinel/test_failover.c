@@ -173,6 +173,7 @@ static void hold_half_of_it_unreplicated(void)
     WAIT_FOR_WAITERS(at.waiters, LOCKS);
 }
 
+/* Shows: S8 */
 Test(failover, planned_to_a_lagging_replica_tells_what_it_loses)
 {
     hold_half_of_it_unreplicated();
@@ -182,6 +183,7 @@ Test(failover, planned_to_a_lagging_replica_tells_what_it_loses)
     end_all();
 }
 
+/* Shows: S8 */
 Test(failover, by_kill_to_a_lagging_replica_tells_what_it_loses)
 {
     hold_half_of_it_unreplicated();
@@ -225,6 +227,7 @@ static hlk_lock *confirmed_lock(void)
 }
 
 /* The test need not wait for the copy before it kills the master. */
+/* Shows: S12 */
 Test(failover, by_kill_after_a_replicated_acquire_keeps_the_hold)
 {
     hlk_lock *lock = confirmed_lock();

@@ -41,6 +41,7 @@ Test(sentinels, with_one_hung_and_one_gone_tell_of_a_failover)
     hold_through_a_failover(client);
 }
 
+/* Shows: S9 */
 Test(sentinels, all_gone_disturb_nothing_until_they_are_back)
 {
     hlk_client *client = open_patient(sentinels.url);
@@ -120,6 +121,7 @@ static void monitor_anew(const struct server *master)
 }
 
 /* Their epochs begin at 0 again, and the master of before lives and takes writes. */
+/* Shows: S11 */
 Test(sentinels, that_monitor_anew_elsewhere_are_followed)
 {
     struct server *elsewhere = server_start(SERVER_TCP | SERVER_NOACL, NULL);

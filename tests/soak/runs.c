@@ -13,6 +13,7 @@
  *
  * For hunting, in the environment: RUNS_ALL=1 stops the helper process too, which shows what remains then; RUNS_KINDS=
  * mask allows these faults only; HASPLOCK_RUN names another hasplock. */
+/* Shows: S3 (RUNS_ALL=1) */
 #include "support/proxy.h"
 #include "support/wait.h"
 

@@ -1,4 +1,5 @@
 /* The scripts, their arguments, and the states. A new script is a row here, a new family one of the list at the end. */
+/* Shows: P1 */
 #include "torture/table.h"
 
 /* clang-format off */

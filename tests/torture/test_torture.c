@@ -1,6 +1,7 @@
 /* Every script of lua/ in every state of torture/table.c, and beside it what a server may meet: refused writes, waiters
  * that died, other people's data at its keys, huge numbers, a clock that was set. It ends after a bounded number of
  * commands, answers what its head lists, changes nothing when it answers an error, and leaves ttls. */
+/* Shows: P2 */
 #include "support/wait.h"
 #include "torture/torture.h"
 

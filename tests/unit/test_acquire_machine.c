@@ -1,4 +1,5 @@
 /* The acquire state machine: every schedule of messages, replies and deadlines, without clock or socket. */
+/* Shows: P15 */
 #include "wait/acquire_machine.h"
 
 #include "acquire_machine_fixture.h"

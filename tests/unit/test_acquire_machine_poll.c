@@ -1,4 +1,5 @@
 /* The acquire state machine of a kind that polls: when it sends again. It joins no channel. */
+/* Shows: P25 */
 #include "wait/acquire_machine.h"
 
 #include "acquire_machine_fixture.h"

@@ -1,4 +1,5 @@
 /* The acquire state machine in Redis' queue: its ticket, the channel of foreign holders, and when it polls. */
+/* Shows: P15 */
 #include "wait/acquire_machine.h"
 
 #include "acquire_machine_fixture.h"
@@ -110,6 +111,7 @@ static int64_t polls_after(int64_t ttl_ms, int64_t my_position)
     return a.until_ms - NOW;
 }
 
+/* Shows: S18 */
 Test(acquire_queue, the_first_in_queue_polls_by_the_holders_lease)
 {
     cr_assert_eq(polls_after(2000, 0), 2000 + 1);
@@ -119,6 +121,7 @@ Test(acquire_queue, the_first_in_queue_polls_by_the_holders_lease)
 }
 
 /* So a stopped grantee delays the next waiter by one grant, whichever waiter that is. */
+/* Shows: S18 */
 Test(acquire_queue, those_near_the_front_poll_once_a_grant)
 {
     for (int64_t p = 0; p < HLK_POLL_RANKS; p++)

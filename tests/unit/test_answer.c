@@ -1,4 +1,5 @@
 /* What a reply to an acquire or a renewal means: only one that names the command's own hold gives or keeps the lock. */
+/* Shows: S27 */
 #include "kinds/kind.h"
 #include "quorum/format.h"
 #include "script/format.h"

@@ -56,6 +56,7 @@ static int unread(void)
     return bytes;
 }
 
+/* Shows: S28 */
 Test(conn, a_handshake_reads_once_for_each_event)
 {
     bool blocked;

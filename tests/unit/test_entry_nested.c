@@ -1,4 +1,5 @@
 /* Nested holds: their count, and the round trips that raise a lease. */
+/* Shows: P26 */
 #include "lease/entry.h"
 #include "lease/entry_lose.h"
 #include "lease/holding.h"

@@ -1,4 +1,5 @@
 /* Three servers, by what each says its cluster's epoch is. */
+/* Shows: P28 */
 #include "node/epochs.h"
 
 #include <criterion/criterion.h>

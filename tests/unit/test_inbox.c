@@ -1,4 +1,5 @@
 /* Messages in the client's inbox about its locks: grants, yield windows and breaks, and invalid messages. */
+/* Shows: P10, P23 */
 #include "entry_fixture.h"
 #include "lease/entry_lose.h"
 #include "lease/entry_table.h"
@@ -165,6 +166,7 @@ Test(inbox, a_grant_is_handed_back_until_it_has_run_out)
 
 /* --- forged messages: a user that may publish to the inbox can send anything --- */
 
+/* Shows: S26 */
 Test(inbox, a_number_out_of_range_makes_no_inbox_message)
 {
     static const char *const rests[] = { "9223372036854775807 0 a",
@@ -194,6 +196,7 @@ Test(inbox, the_longest_lease_is_granted)
 }
 
 /* Each costs memory until its release is answered. */
+/* Shows: S26 */
 Test(inbox, a_flood_of_grants_is_handed_back_up_to_a_limit)
 {
     char rest[64], *answers = hlk_mem_zalloc(4 * HLK_HAND_BACKS_MOST + 1);
@@ -468,6 +471,7 @@ Test(inbox, the_longest_name_is_read_and_no_longer_one)
     peer_answers(&unit.peer, ":1\r\n");
 }
 
+/* Shows: S26 */
 Test(inbox, a_text_that_is_no_message_is_logged_and_ignored)
 {
     static const char *const texts[] = { "",

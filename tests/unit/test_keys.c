@@ -65,6 +65,7 @@ Test(keys, a_name_with_braces_keeps_its_own)
 }
 
 /* "a" and "{a}" are two locks. Checks each pair of all names of up to 5 bytes of { } a :. */
+/* Shows: P5 */
 Test(keys, no_two_names_have_one_queue)
 {
     enum { MOST = 4 + 16 + 64 + 256 + 1024 };

@@ -1,4 +1,5 @@
 /* The line of leased permits: who asks Redis, and when (src/lease/line.c). */
+/* Shows: P50 */
 #include "lease/entry_table.h"
 #include "lease/holding.h"
 #include "lease/line.h"

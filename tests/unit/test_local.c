@@ -18,6 +18,7 @@
 
 TestSuite(local, .init = local_begin, .fini = local_end, .timeout = 120);
 
+/* Shows: S33 */
 Test(local, starts_a_server_that_answers)
 {
     ensure();
@@ -25,6 +26,7 @@ Test(local, starts_a_server_that_answers)
     cr_assert_str_eq(ask_once("PING\r\n"), "+PONG\r\n");
 }
 
+/* Shows: S31 */
 Test(local, is_for_its_user_only)
 {
     struct stat st;
@@ -83,6 +85,7 @@ static pid_t server_of_a_session(const char *runtime_dir, char *dir, size_t size
 }
 
 /* cron, at, sudo and services know nothing about the login session, and outlive it. */
+/* Shows: S33 */
 Test(local, is_one_for_all_sessions_of_a_user)
 {
     char dir[sizeof socket_path], command[sizeof dir + 16];

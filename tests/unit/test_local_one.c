@@ -197,6 +197,7 @@ static bool one_runs(void)
     return client >= 0 && n == 1;
 }
 
+/* Shows: S32 */
 Test(local_one, there_are_never_two_however_they_end)
 {
     enum { STARTERS = 3, ROUNDS = 24 };
@@ -219,6 +220,7 @@ Test(local_one, there_are_never_two_however_they_end)
 
 /* --- the guard */
 
+/* Shows: S32 */
 Test(local_one, ends_when_its_guard_is_killed)
 {
     ensure();

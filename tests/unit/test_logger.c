@@ -106,6 +106,7 @@ static unsigned count_lines(unsigned *dropped)
     return n;
 }
 
+/* Shows: S29 */
 Test(logger, drops_what_has_no_room_and_writes_how_much)
 {
     unsigned dropped, lines;

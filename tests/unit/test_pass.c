@@ -1,4 +1,5 @@
 /* Passing a hold on to the next holder of the process without Redis: when that is allowed, and what is passed along. */
+/* Shows: P10 */
 #include "lease/entry.h"
 #include "lease/entry_lose.h"
 #include "lease/holding.h"
@@ -115,6 +116,7 @@ static unsigned passes_in_a_row(int64_t ms_each)
     return n;
 }
 
+/* Shows: S19 */
 Test(pass, no_more_often_than_local_passes)
 {
     cr_assert_eq(passes_in_a_row(0), PASSES);
@@ -125,6 +127,7 @@ Test(pass, no_more_often_than_local_passes)
     cr_assert_eq(passes_in_a_row(0), 0u);
 }
 
+/* Shows: S19 */
 Test(pass, no_longer_than_its_time)
 {
     cr_assert_eq(passes_in_a_row(1), HLK_PASS_MS - 1u);

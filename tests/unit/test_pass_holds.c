@@ -1,4 +1,5 @@
 /* Leased permits that are passed on: who gets the hold, and when nothing is passed (src/lease/pass_holds.c). */
+/* Shows: P50 */
 #include "lease/entry_lose.h"
 #include "lease/entry_table.h"
 #include "lease/holding.h"

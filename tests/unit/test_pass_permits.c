@@ -1,5 +1,6 @@
 /* Permits of a semaphore that are passed to the next call in line: who gets them, and when it is the turn of Redis'
  * queue. */
+/* Shows: P49 */
 #include "lease/entry.h"
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"

@@ -1,4 +1,5 @@
 /* Who of a process is next for a lock over several masters, and when it lets other processes come first. */
+/* Shows: P33 */
 #include "quorum/quorum.h"
 
 #include "quorum/queue.h"
@@ -91,6 +92,7 @@ Test(quorum_queue, passes_to_its_own_for_10_ms_and_then_yields)
     hlk_quorum_queue_pass(&all, queue, NOW + LONG);
 }
 
+/* Shows: S39 */
 Test(quorum_queue, yields_to_other_waiters_if_it_comes_back_at_once)
 {
     has_its_turn("t", true, NOW);

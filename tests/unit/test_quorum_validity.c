@@ -1,4 +1,5 @@
 /* Until when a hold by majority counts, and what is due at which moment. */
+/* Shows: P32 */
 #include "quorum/validity.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* What a reader refuses, with every version of hiredis, long before memory or stack run out. */
+/* Shows: P28 */
 #include "net/resp.h"
 
 #include <criterion/criterion.h>

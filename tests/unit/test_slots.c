@@ -1,5 +1,6 @@
 /* The slot of a key, and what servers say about slots. CLUSTER KEYSLOT answers the same:
  * tests/cluster/test_cluster.c. */
+/* Shows: P27 */
 #include "node/slots.h"
 
 #include <criterion/criterion.h>

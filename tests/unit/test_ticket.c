@@ -1,5 +1,6 @@
 /* The entry's ticket in Redis' queue: its content, its grant, and which waiter has it after another has left. No
  * server; the clock is played. */
+/* Shows: P10 */
 #include "lease/entry.h"
 #include "lease/entry_lose.h"
 #include "lease/entry_state.h"
@@ -12,6 +13,7 @@ TestSuite(ticket, .init = waiters_begin, .fini = waiters_end, .timeout = 20);
 
 /* --- the ticket in Redis' queue --- */
 
+/* Shows: S20 */
 Test(ticket, a_watchdogs_ticket_is_granted_for_a_short_time)
 {
     enter(&ann);
