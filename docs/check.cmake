@@ -1,7 +1,8 @@
 # cmake -DTOP=... -P docs/check.cmake: what the pages name is there.
 #
 #   links and paths          a file of this repository
-#   FILE.c: suite.test, ...  a Test(suite, test) of that file
+#   FILE.c: suite.test, ...  a Test(suite, test) of that file; every_kind_KIND.test: a promise of every_promise.h, for a
+#                            kind of every_kind.h
 #   hlk_..., HLK_...         a name of the public headers (for pages under docs/man and README), or of src/
 #   TODO-..., SAFE-...       a test that is still to be named: an error
 cmake_minimum_required(VERSION 3.16)
@@ -17,6 +18,9 @@ endforeach()
 list(REMOVE_DUPLICATES known)
 list(APPEND known HLK_TEST_ACL hlk_async hlk_inspect hlk_multilock hlk_owner_id)
                                     # of the tests; pages; what is gone and said so
+
+file(READ ${TOP}/tests/integration/every_kind.h kinds)
+file(READ ${TOP}/tests/integration/every_promise.h promises)
 
 set(faults 0)
 macro(fault page)
@@ -60,7 +64,11 @@ foreach(page README.md ${pages})
         endif()
         foreach(test IN LISTS tests)
             string(REPLACE "." ", " pair ${test})
-            if(NOT code MATCHES "Test[(]${pair}[,)]")
+            if(test MATCHES "^every_kind_([a-z_]+)[.]([a-z0-9_]+)$")
+                if(NOT kinds MATCHES " is[(]${CMAKE_MATCH_1}[)]" OR NOT promises MATCHES "is[(]kind, ${CMAKE_MATCH_2}, ")
+                    fault(${page} "no ${test} in tests/integration/every_promise.h")
+                endif()
+            elseif(NOT code MATCHES "Test[(]${pair}[,)]")
                 fault(${page} "no Test(${pair}) in ${path}")
             endif()
         endforeach()

@@ -1,5 +1,6 @@
 /* What holds for each kind of lock when a replica takes the place of its master: planned, and because the master is
  * killed. */
+/* Shows: P53 */
 #include "every_cluster.h"
 
 #include <string.h>

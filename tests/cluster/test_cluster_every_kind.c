@@ -1,4 +1,5 @@
 /* What holds for each kind of lock, in a cluster; also while its slot moves to another server. */
+/* Shows: P53 */
 #include "every_cluster.h"
 
 /* --- a slot that moves --- */

@@ -26,21 +26,6 @@ Test(cluster_moves, a_hold_is_released_where_it_has_gone)
     release(lock);
 }
 
-Test(cluster_moves, a_renewal_follows_the_hold)
-{
-    struct hlk_client_opts opts = patient_opts();
-    opts.watchdog_ms = 1000;
-    hlk_client *client = fixture_open_at(cluster->url, &opts);
-    hlk_lock *lock = lock_at(client, 0, 0, NULL);
-    acquire(lock);
-    cluster_move(cluster, slot_of(lock), 1);
-    uint64_t renewed = fixture_counters(client).renewals;
-    WAIT_FOR(fixture_counters(client).renewals >= renewed + 5);
-    cr_assert(is_at(lock, 1));
-    cr_assert_eq(fixture_counters(client).lost, 0);
-    release(lock);
-}
-
 /* The key is at the new server already, and the slot is the old one's still. */
 Test(cluster_moves, an_extension_follows_a_key_ahead_of_its_slot)
 {

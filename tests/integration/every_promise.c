@@ -3,6 +3,28 @@
 #include <signal.h>
 #include <string.h>
 
+/* --- who waits in Redis --- */
+
+static int64_t tickets;
+
+static void add_tickets(redisContext *redis)
+{
+    static const char count[] = "local n = 0 "
+                                "for _, key in ipairs(redis.call('keys', '*')) do "
+                                "if redis.call('type', key).ok == 'list' then n = n + redis.call('llen', key) end "
+                                "if string.find(key, '^hasplock_') and not string.find(key, '^hasplock_fair') then "
+                                "n = n + redis.call('zcount', key, 1, 2e15 - 1) end "
+                                "end return n";
+    tickets += raw_int(redis, "EVAL %s 0", count);
+}
+
+static int64_t tickets_in_redis(void)
+{
+    tickets = 0;
+    every_place->each_server(add_tickets);
+    return tickets;
+}
+
 /* --- acquire, release --- */
 
 void is_acquired_and_released(const struct every_kind *kind)
@@ -10,6 +32,8 @@ void is_acquired_and_released(const struct every_kind *kind)
     struct every_handle own = every_handle(kind, every_open(NULL), NULL), other = every_other(kind, every_open(NULL));
     cr_assert_eq(every_acquire(own, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
     every_is_held(other);
+    cr_assert_eq(every_try(own), kind->shared ? HLK_OK : HLK_BUSY, "another thread of its client");
+    cr_assert_eq(tickets_in_redis(), 0, "a try takes none");
     if (own.lock)
         cr_assert_eq(hlk_lock_token(own.lock) > 0, kind->fenced);
     every_released(own);
@@ -56,22 +80,43 @@ void nests_or_is_a_deadlock(const struct every_kind *kind)
     every_is_free(other);
 }
 
+/* While another holder of its client has the lock. */
+static void is_a_holder_of_its_own(const struct every_kind *kind, struct every_handle handle)
+{
+    cr_assert_eq(every_acquire(handle, HLK_NOWAIT), kind->shared ? HLK_OK : HLK_BUSY, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_holds(handle.lock), kind->shared ? 1 : 0);
+    if (kind->shared)
+        every_released(handle);
+    cr_assert_eq(every_release(handle), HLK_NOT_HOLDER);
+    WAIT_FOR(tickets_in_redis() == 0); /* a try takes none; that of a wait that was passed the lock goes */
+}
+
+/* Two owners and this thread are three holders: asks A6 redis-py 656, dogpile 171. */
 void knows_owners(const struct every_kind *kind)
 {
     hlk_client *client = every_open(NULL);
     hlk_owner *ann = hlk_owner_create(client, "ann"), *bob = hlk_owner_create(client, "bob");
     struct every_handle anns = every_handle(kind, client, ann), bobs = every_handle(kind, client, bob);
+    struct every_handle own = every_handle(kind, client, NULL);
     struct every_call call;
     every_acquired(anns);
     cr_assert_eq(every_try(bobs), kind->shared ? HLK_OK : HLK_BUSY, "%s", hlk_last_error());
-    cr_assert_eq(every_release(bobs), HLK_NOT_HOLDER);
+    is_a_holder_of_its_own(kind, bobs);
+    is_a_holder_of_its_own(kind, own);
     cr_assert_eq(hlk_lock_holds(anns.lock), 1);
     if (kind->nests) {
         cr_assert_eq(every_try(anns), HLK_OK, "another thread of the same owner: %s", hlk_last_error());
     }
     call_start_wait(&call, bobs, RECONNECT_MS);
+    if (!kind->shared)
+        every_wait_for_waiters(client, 1);
     every_released(anns);
+    cr_assert_eq(call_status(&call), HLK_OK, "%s", call.error);
+    cr_assert_eq(hlk_lock_holds(bobs.lock), 1);
     call_acquired(&call);
+    every_acquired(own);
+    is_a_holder_of_its_own(kind, anns);
+    every_released(own);
     hlk_owner_destroy(ann);
     hlk_owner_destroy(bob);
 }
@@ -130,12 +175,14 @@ void is_extended(const struct every_kind *kind)
     opts.lease_ms = RECONNECT_MS;
     cr_assert_eq(hlk_lock_extend(own.lock, LONG_MS), HLK_NOT_HOLDER);
     cr_assert_eq(every_acquire_with(own, &opts), HLK_OK, "%s", hlk_last_error());
+    int64_t first = hlk_lock_held_until(own.lock);
     cr_assert_eq(hlk_lock_extend(own.lock, LONG_MS), HLK_OK, "%s", hlk_last_error());
-    int64_t left = hlk_lock_left_ms(own.lock);
-    cr_assert_gt(left, RECONNECT_MS);
-    cr_assert_gt(ttl_in_redis(own), RECONNECT_MS);
+    int64_t until = hlk_lock_held_until(own.lock);
+    cr_assert_gt(until, first + RECONNECT_MS);
+    cr_assert_gt(ttl_in_redis(own), LONG_MS - RECONNECT_MS);
     cr_assert_eq(hlk_lock_extend(own.lock, LEASE_MS), HLK_OK, "%s", hlk_last_error());
-    cr_assert_gt(hlk_lock_left_ms(own.lock), RECONNECT_MS, "it is never shortened");
+    cr_assert_eq(hlk_lock_held_until(own.lock), until, "it is never shortened");
+    cr_assert_gt(ttl_in_redis(own), LONG_MS - RECONNECT_MS);
     every_is_held(other);
     every_released(own);
     every_is_free(other);
@@ -199,7 +246,7 @@ void completes_in_dispatch(const struct every_kind *kind)
 
 /* --- ends of waits --- */
 
-/* A blocked wait of a thread, and one of an owner without a thread. */
+/* A blocked wait of a thread, and one of an owner without a thread. They are in the queue, if the kind has one. */
 struct two_waits {
     hlk_client *client;
     hlk_owner *owner;
@@ -222,6 +269,8 @@ static void begin_waits_of(hlk_client *client, struct two_waits *w, const struct
     call_start(&w->call, w->own, opts);
     every_acquire_async(w->owned, opts, &w->done);
     every_wait_for_waiters(w->client, 2);
+    if (every_place->counts_waits && kind->kind != HLK_LOCK_SPIN)
+        WAIT_FOR(tickets_in_redis() > 0);
 }
 
 static void begin_waits(struct two_waits *w, const struct every_kind *kind, bool with_cancel,
@@ -238,8 +287,10 @@ void is_cancelled(const struct every_kind *kind)
     hlk_cancel_trigger(opts.cancel);
     cr_assert_eq(call_end(&w.call), HLK_INTERRUPTED, "%s", w.call.error);
     cr_assert_eq(every_result(w.client, &w.done), HLK_INTERRUPTED, "%s", w.done.error);
+    WAIT_FOR(tickets_in_redis() == 0);
     every_released(w.other);
     every_is_free(w.own);
+    every_is_free(w.other);
     hlk_cancel_destroy(opts.cancel);
     hlk_owner_destroy(w.owner);
 }
@@ -254,34 +305,12 @@ static void allow_writes(redisContext *redis)
     raw(redis, "CONFIG SET min-replicas-to-write 0");
 }
 
-static int64_t tickets;
-
-static void add_tickets(redisContext *redis)
-{
-    static const char count[] = "local n = 0 "
-                                "for _, key in ipairs(redis.call('keys', '*')) do "
-                                "if redis.call('type', key).ok == 'list' then n = n + redis.call('llen', key) end "
-                                "if string.find(key, '^hasplock_') and not string.find(key, '^hasplock_fair') then "
-                                "n = n + redis.call('zcount', key, 1, 2e15 - 1) end "
-                                "end return n";
-    tickets += raw_int(redis, "EVAL %s 0", count);
-}
-
-static int64_t tickets_in_redis(void)
-{
-    tickets = 0;
-    every_place->each_server(add_tickets);
-    return tickets;
-}
-
 /* The ticket of a wait that has ended is removed once the server writes again, and close waits for that. */
 void leaves_although_writes_are_refused(const struct every_kind *kind)
 {
     static struct two_waits w;
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     begin_waits(&w, kind, true, &opts);
-    if (every_place->counts_waits && kind->kind != HLK_LOCK_SPIN)
-        WAIT_FOR(tickets_in_redis() > 0);
     every_place->each_server(refuse_writes);
     hlk_cancel_trigger(opts.cancel);
     cr_assert_eq(call_end(&w.call), HLK_INTERRUPTED, "%s", w.call.error);
@@ -303,8 +332,6 @@ void leaves_no_ticket_unsaid(const struct every_kind *kind)
     struct hlk_client_opts brief = every_opts();
     brief.reply_timeout_ms = 300;
     begin_waits_of(every_open(&brief), &w, kind, false, &opts);
-    if (every_place->counts_waits && kind->kind != HLK_LOCK_SPIN)
-        WAIT_FOR(tickets_in_redis() > 0);
     every_place->each_server(refuse_writes);
     every_place->close(w.client);
     cr_assert_eq(call_end(&w.call), HLK_E_CLOSED, "%s", w.call.error);
@@ -403,6 +430,7 @@ void ends_with_its_client(const struct every_kind *kind)
     cr_assert_eq(atomic_load(&w.done.runs), 1);
     cr_assert_eq(w.done.status, HLK_E_CLOSED, "%s", w.done.error);
     cr_assert_eq(every_acquire(w.own, HLK_NOWAIT), HLK_E_CLOSED);
+    WAIT_FOR(tickets_in_redis() == 0);
     every_released(w.other);
     every_is_free(w.other);
     hlk_owner_destroy(w.owner);

@@ -57,7 +57,6 @@ static void *takes(void *arg)
     struct taker *taker = arg;
     struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
     opts.wait_ms = taker->wait_ms;
-    opts.cancel = taker->cancel;
     taker->status = hlk_semaphore_acquire_with(taker->semaphore, taker->n, &opts);
     taker->answered_ms = test_now_ms();
     if (taker->status != HLK_OK)

@@ -28,7 +28,6 @@ int64_t semaphore_tickets(void); /* that were not called */
 struct taker {
     hlk_semaphore *semaphore;
     int64_t n, wait_ms;
-    hlk_cancel *cancel;
     enum hlk_status status;
     char error[256];
     int64_t answered_ms;

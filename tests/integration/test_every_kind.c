@@ -1,4 +1,5 @@
 /* What holds for each kind of lock, on one server. */
+/* Shows: P53 */
 #include "every_promise.h"
 
 #include "kinds/kind.h"

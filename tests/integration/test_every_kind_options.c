@@ -1,4 +1,5 @@
 /* What holds for each kind of lock, for clients that listen, never poll before they block, and pass nothing on. */
+/* Shows: P53 */
 #include "every_promise.h"
 
 static hlk_client *open_unusual(const struct hlk_client_opts *given)

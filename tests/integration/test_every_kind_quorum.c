@@ -1,4 +1,5 @@
 /* What holds for each kind of lock that a quorum of masters has, by a redlock:// URL. */
+/* Shows: P53 */
 #include "every_promise.h"
 
 #include "quorum_fixture.h"

@@ -1,4 +1,5 @@
 /* What holds for each kind of lock, with wait_replicas: a master and a replica, both real. */
+/* Shows: P53 */
 #include "every_promise.h"
 
 static struct server *replica;

@@ -70,24 +70,6 @@ Test(fair, outlives_the_handle_it_was_taken_through)
     }
 }
 
-Test(fair, excludes_other_threads_owners_and_clients)
-{
-    hlk_client *client = fixture_open(NULL), *elsewhere = fixture_open(NULL);
-    hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *lock = fair_lock(client, "t", NULL), *owned = fair_lock(client, "t", owner);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(fixture_try(lock), HLK_BUSY);
-    cr_assert_eq(fixture_try(fair_lock(elsewhere, "t", NULL)), HLK_BUSY);
-    cr_assert_eq(hlk_lock_acquire(owned, HLK_NOWAIT), HLK_BUSY);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(owned, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_BUSY);
-    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
-    cr_assert_eq(hlk_lock_release(owned), HLK_OK);
-    hlk_owner_destroy(owner);
-    cr_assert(no_queue());
-}
-
 Test(fair, with_fixed_leases_nests_and_raises)
 {
     hlk_client *client = fixture_open(NULL);
@@ -145,19 +127,6 @@ Test(fair, an_owners_threads_share_its_hold)
     cr_assert_eq(actor_end(one), HLK_OK);
     cr_assert_eq(actor_end(two), HLK_OK);
     hlk_owner_destroy(owner);
-}
-
-Test(fair, is_renewed_by_the_watchdog)
-{
-    struct hlk_client_opts opts = fixture_opts();
-    opts.watchdog_ms = 3000;
-    hlk_client *client = fixture_open(&opts);
-    hlk_lock *lock = fair_lock(client, "t", NULL);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    WAIT_FOR(fixture_counters(client).renewals >= 4);
-    cr_assert_eq(hlk_lock_holds(lock), 1);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(fixture_counters(client).lost, 0u);
 }
 
 Test(fair, is_released_without_waiting)

@@ -1,5 +1,5 @@
-/* The reentrant lock without waiting: holders, the state in Redis, nesting, release, extend, break. Names and bad
- * arguments are in test_lock_input.c. */
+/* The reentrant lock without waiting: holders, the state in Redis, nesting, release, extend, break. What holds for each
+ * kind is in every_promise.c, names and bad arguments are in test_lock_input.c. */
 #include "support/fixture.h"
 
 #include <criterion/criterion.h>
@@ -114,27 +114,6 @@ Test(lock, hold_id_is_empty_when_free_and_cut_to_the_buffer)
 }
 
 /* --- exclusion */
-
-Test(lock, excludes_another_thread_of_the_same_client)
-{
-    hlk_client *client = fixture_open(NULL);
-    hlk_lock *lock = fixture_lock(client, "t", NULL);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(fixture_try(lock), HLK_BUSY);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(fixture_try(lock), HLK_OK);
-}
-
-Test(lock, excludes_another_client)
-{
-    hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);
-    hlk_lock *lock = fixture_lock(client, "t", NULL), *theirs = fixture_lock(other, "t", NULL);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_BUSY);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(theirs, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
-}
 
 Test(lock, respects_a_foreign_holder)
 {
@@ -263,35 +242,7 @@ Test(lock, release_by_another_thread_changes_nothing)
     cr_assert_eq(hlk_lock_release(lock), HLK_OK);
 }
 
-Test(lock, release_more_often_than_acquired_is_not_holder)
-{
-    hlk_client *client = fixture_open(NULL);
-    hlk_lock *lock = fixture_lock(client, "t", NULL);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(hlk_lock_release(lock), HLK_NOT_HOLDER);
-    cr_assert_eq(fixture_try(lock), HLK_OK);
-}
-
 /* --- extend and break */
-
-Test(lock, extend_raises_the_lease_and_never_lowers_it)
-{
-    hlk_client *client = fixture_open(NULL);
-    hlk_lock *lock = fixture_lock(client, "t", NULL);
-    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    opts.lease_ms = 30000;
-    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
-    int64_t until = hlk_lock_held_until(lock);
-    cr_assert_eq(hlk_lock_extend(lock, 90000), HLK_OK);
-    cr_assert_gt(hlk_lock_held_until(lock), until + 30000);
-    cr_assert_gt(raw_pttl(fixture.redis, "t"), 60000);
-    until = hlk_lock_held_until(lock);
-    cr_assert_eq(hlk_lock_extend(lock, 1000), HLK_OK);
-    cr_assert_eq(hlk_lock_held_until(lock), until);
-    cr_assert_gt(raw_pttl(fixture.redis, "t"), 60000);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-}
 
 Test(lock, extend_without_a_hold_is_not_holder)
 {

@@ -65,18 +65,6 @@ Test(non_reentrant, a_holders_second_acquire_is_a_deadlock_at_once)
     hlk_owner_destroy(owner);
 }
 
-Test(non_reentrant, is_held_again_after_a_release)
-{
-    hlk_client *client = fixture_open(NULL);
-    for (int i = 0; i < KINDS; i++) {
-        hlk_lock *lock = lock_of(client, kinds[i].kind, NULL);
-        for (int turn = 0; turn < 3; turn++) {
-            cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK, "%s", hlk_last_error());
-            cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
-        }
-    }
-}
-
 Test(non_reentrant, lets_others_wait)
 {
     hlk_client *client = fixture_open(NULL), *other = fixture_open(NULL);

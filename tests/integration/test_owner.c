@@ -1,4 +1,5 @@
-/* Holders that are not threads: owners exclude each other on one thread, and move between threads. */
+/* Holders that are not threads: owners move between threads, and have an end. That they exclude each other and threads
+ * is a promise of each kind: every_promise.c. */
 #include "support/fixture.h"
 
 #include <criterion/criterion.h>
@@ -10,38 +11,6 @@ static void start(void)
 }
 
 TestSuite(owner, .init = start, .fini = fixture_end, .timeout = 60);
-
-/* asks A6 redis-py 656, dogpile 171: two handles of one thread with owners of their own exclude each other */
-Test(owner, excludes_another_owner_on_the_same_thread)
-{
-    hlk_client *client = fixture_open(NULL);
-    hlk_owner *a = hlk_owner_create(client, "a"), *b = hlk_owner_create(client, "b");
-    hlk_lock *as = fixture_owned(client, "t", a), *bs = fixture_owned(client, "t", b);
-    cr_assert_eq(hlk_lock_acquire(as, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(bs, HLK_NOWAIT), HLK_BUSY);
-    cr_assert_eq(hlk_lock_release(bs), HLK_NOT_HOLDER);
-    cr_assert_eq(hlk_lock_holds(as), 1);
-    cr_assert_eq(hlk_lock_holds(bs), 0);
-    cr_assert_eq(hlk_lock_release(as), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(bs, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_release(bs), HLK_OK);
-    hlk_owner_destroy(a);
-    hlk_owner_destroy(b);
-}
-
-Test(owner, and_its_thread_are_two_holders)
-{
-    hlk_client *client = fixture_open(NULL);
-    hlk_owner *owner = hlk_owner_create(client, NULL);
-    hlk_lock *owned = fixture_owned(client, "t", owner), *plain = fixture_lock(client, "t", NULL);
-    cr_assert_eq(hlk_lock_acquire(plain, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(owned, HLK_NOWAIT), HLK_BUSY);
-    cr_assert_eq(hlk_lock_release(plain), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(owned, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(plain, HLK_NOWAIT), HLK_BUSY);
-    cr_assert_eq(hlk_lock_release(owned), HLK_OK);
-    hlk_owner_destroy(owner);
-}
 
 /* asks A6 redisson 6878: acquired in one thread, released in another */
 Test(owner, is_reentrant_across_threads_and_any_may_release)
@@ -61,22 +30,6 @@ Test(owner, is_reentrant_across_threads_and_any_may_release)
     cr_assert_eq(fixture_events(HLK_EVENT_ORPHANED, NULL), 0u);
     cr_assert_eq(raw_int(fixture.redis, "DBSIZE"), 0);
     hlk_owner_destroy(owner);
-}
-
-Test(owner, waits_for_another_owner)
-{
-    hlk_client *client = fixture_open(NULL);
-    hlk_owner *a = hlk_owner_create(client, "a"), *b = hlk_owner_create(client, "b");
-    hlk_lock *as = fixture_owned(client, "t", a), *bs = fixture_owned(client, "t", b);
-    cr_assert_eq(hlk_lock_acquire(as, HLK_NOWAIT), HLK_OK);
-    struct actor *waiter = actor_start(bs, NULL);
-    WAIT_FOR_WAITERS(client, 1);
-    cr_assert_eq(hlk_lock_release(as), HLK_OK);
-    cr_assert_eq(actor_status(waiter), HLK_OK);
-    cr_assert_eq(hlk_lock_holds(bs), 1);
-    cr_assert_eq(actor_end(waiter), HLK_OK);
-    hlk_owner_destroy(a);
-    hlk_owner_destroy(b);
 }
 
 Test(owner, labels_are_up_to_64_printable_bytes)

@@ -13,13 +13,6 @@ static void start(void)
 
 TestSuite(quorum_close, .init = start, .fini = quorum_end, .timeout = 60);
 
-Test(quorum_close, releases_what_is_held)
-{
-    hlk_lock *lock = quorum_lock(quorum_open_url(3, "", NULL), "t", NULL);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
-    WAIT_FOR(quorum_keys("t") == 3); /* quorum_end closes, and fails if a key is left */
-}
-
 /* A master had the hold and is away: a majority has answered the release, and is enough. */
 static void close_without_it(bool releases)
 {

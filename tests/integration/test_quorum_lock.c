@@ -156,17 +156,6 @@ Test(quorum_lock, is_reentrant_without_a_command)
     WAIT_FOR(quorum_keys("t") == 0);
 }
 
-Test(quorum_lock, that_is_not_reentrant_is_not)
-{
-    struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = HLK_LOCK_NON_REENTRANT;
-    hlk_lock *lock = quorum_lock(three(), "t", &opts);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_DEADLOCK);
-    cr_assert_eq(hlk_lock_holds(lock), 1);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
-}
-
 /* Both wait behind somebody else. The second need not wait for the first. */
 Test(quorum_lock, is_an_owners_in_all_its_threads)
 {

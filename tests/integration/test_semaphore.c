@@ -181,19 +181,6 @@ Test(semaphore, goes_to_the_next_when_the_first_gives_up)
     cr_assert_eq(semaphore_free(), 0);
 }
 
-Test(semaphore, is_given_up_by_a_cancel)
-{
-    struct taker taker = { .cancel = hlk_cancel_create(client) };
-    semaphore_set(0);
-    queue_taker(&taker, permits, 1);
-    hlk_cancel_trigger(taker.cancel);
-    cr_assert_eq(end_taker(&taker), HLK_INTERRUPTED);
-    WAIT_FOR(semaphore_tickets() == 0);
-    cr_assert_eq(hlk_semaphore_release(permits, 1), HLK_OK);
-    cr_assert_eq(semaphore_free(), 1);
-    hlk_cancel_destroy(taker.cancel);
-}
-
 Test(semaphore, is_given_up_by_pthread_cancel)
 {
     struct taker taker = { 0 };
@@ -206,19 +193,6 @@ Test(semaphore, is_given_up_by_pthread_cancel)
     WAIT_FOR(semaphore_tickets() == 0);
     cr_assert_eq(hlk_semaphore_release(permits, 1), HLK_OK);
     cr_assert_eq(semaphore_free(), 1);
-}
-
-Test(semaphore, is_given_up_when_the_client_is_closed)
-{
-    struct taker taker = { 0 };
-    semaphore_set(0);
-    hlk_client *closing = fixture_open(NULL);
-    hlk_semaphore *semaphore = hlk_semaphore_create(closing, "t");
-    queue_taker(&taker, semaphore, 1);
-    fixture_close(closing);
-    cr_assert_eq(end_taker(&taker), HLK_E_CLOSED);
-    hlk_semaphore_destroy(semaphore);
-    WAIT_FOR(semaphore_tickets() == 0);
 }
 
 /* A message that is lost for whatever reason. */

@@ -279,41 +279,7 @@ Test(spin, is_passed_from_thread_to_thread_without_redis)
     cr_assert_gt(fixture_counters(client).passed, 0u);
 }
 
-Test(spin, nests)
-{
-    hlk_client *client = fixture_open(NULL);
-    hlk_lock *lock = spin_lock(client, "t");
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_FOREVER), HLK_OK);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    cr_assert_eq(hlk_lock_holds(lock), 1);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-}
-
 /* --- leases */
-
-Test(spin, has_leases_that_are_fixed_extended_and_lost)
-{
-    struct hlk_client_opts client_opts = fixture_opts();
-    client_opts.watchdog_ms = 3000;
-    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    hlk_client *client = fixture_open(&client_opts);
-    hlk_lock *lock = spin_lock(client, "t");
-    opts.lease_ms = 20000;
-    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
-    cr_assert(raw_pttl(fixture.redis, "t") > 10000 && raw_pttl(fixture.redis, "t") <= 20000);
-    cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_OK);
-    cr_assert_gt(raw_pttl(fixture.redis, "t"), 50000);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
-    uint64_t renewals = fixture_counters(client).renewals;
-    WAIT_FOR(fixture_counters(client).renewals > renewals);
-    raw(fixture.redis, "DEL t");
-    fixture_wait_event(HLK_EVENT_LOST, "t");
-    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_LOST);
-    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
-}
 
 /* It has no inbox: the next renewal reports it. */
 Test(spin, that_is_broken_is_lost_by_the_next_renewal)

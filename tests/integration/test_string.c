@@ -318,25 +318,6 @@ Test(string, is_renewed_by_the_watchdog)
     cr_assert_geq(fixture_counters(client).renewals, 6u);
 }
 
-Test(string, has_a_fixed_lease_that_is_only_ever_extended)
-{
-    hlk_client *client = fixture_open(NULL);
-    struct hlk_acquire_opts opts = HLK_ACQUIRE_OPTS_INIT;
-    hlk_lock *lock = string_lock(client, "t");
-    opts.lease_ms = 20000;
-    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
-    cr_assert(raw_pttl(fixture.redis, "t") > 10000 && raw_pttl(fixture.redis, "t") <= 20000);
-    cr_assert_eq(hlk_lock_extend(lock, 60000), HLK_OK, "%s", hlk_last_error());
-    cr_assert_gt(raw_pttl(fixture.redis, "t"), 50000);
-    cr_assert_eq(hlk_lock_extend(lock, 1000), HLK_OK);
-    cr_assert_gt(raw_pttl(fixture.redis, "t"), 50000);
-    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
-    opts.lease_ms = 200;
-    cr_assert_eq(hlk_lock_acquire_with(lock, &opts), HLK_OK);
-    WAIT_FOR(raw_pttl(fixture.redis, "t") == -2);
-    cr_assert_eq(hlk_lock_release(lock), HLK_LOST);
-}
-
 Test(string, is_lost_by_a_changed_value_and_leaves_that_alone)
 {
     struct hlk_client_opts opts = short_watchdog();
