@@ -36,8 +36,8 @@ static void free_gone(struct hlk_entry_table *table, bool maps)
 
 static void table_on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
-    hlk_loop_assert_here(table->loop);
     struct hlk_entry_table *table = HLK_CONTAINER(tick, struct hlk_entry_table, tick);
+    hlk_loop_assert_here(table->loop);
     (void)now_ms;
     free_gone(table, true);
 }

@@ -14,7 +14,6 @@ static void orphan_one(struct hlk_entry *e, void *ctx)
 
 void hlk_holder_orphan(struct hlk_entry_table *table, uint64_t holder)
 {
-    hlk_mutex_assert_none();
     hlk_entry_table_each(table, orphan_one, &holder);
     void (*on_orphan)(struct hlk_entry_table *, uint64_t) = atomic_load(&table->on_orphan);
     if (on_orphan)

@@ -21,7 +21,7 @@ static void stop_lease(struct hlk_entry *e, struct hlk_release_record *out);
 
 bool hlk_entry_raise_begin(struct hlk_entry *e, uint64_t h, int64_t lease_ms, struct hlk_release_record *end)
 {
-    HLK_DEBUG_ASSERT(h && lease_ms >= 0);
+    HLK_DEBUG_ASSERT(lease_ms >= 0);
     if (!hlk_entry_lock_held(e, h))
         return false;
     hlk_entry_fill_record(e, end);

@@ -53,7 +53,7 @@ static void leave_hold(struct hlk_entry *e)
 static void get_hold(struct hlk_entry *e, struct hlk_local_waiter *waiter, const struct hlk_hold *from, int64_t now_ms)
 {
     hlk_mutex_assert_held(e->mu);
-    hlk_entry_own_ticket(e) && from->ticket;
+    HLK_DEBUG_ASSERT(hlk_entry_own_ticket(e) && from->ticket);
     HLK_DEBUG_ASSERT(waiter->entry == e && !waiter->got);
     struct hlk_own_ticket *own = hlk_entry_own_ticket(e);
     own->ticket.passing.got_ms = from->ticket->passing.got_ms;

@@ -12,7 +12,7 @@
 
 bool hlk_raise_begin(struct hlk_raise *raise, struct hlk_entry *e, const struct hlk_command *cmd, bool watchdog)
 {
-    HLK_DEBUG_ASSERT(cmd->hold && cmd->lease_ms >= 0);
+    HLK_DEBUG_ASSERT(cmd->lease_ms >= 0);
     if (!hlk_entry_raise_begin(e, cmd->hold, cmd->lease_ms, &raise->end))
         return false;
     raise->entry = e;
