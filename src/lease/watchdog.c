@@ -368,8 +368,8 @@ static void verify(struct hlk_entry *e, void *server)
 
 void hlk_watchdog_verify_all(struct hlk_node *node)
 {
-    hlk_loop_assert_here(node->table->loop);
     struct hlk_node *home = hlk_node_home(node);
+    hlk_loop_assert_here(home->table->loop);
     hlk_entry_table_each_of(home, verify, node);
     hlk_watchdog_flush(home);
 }
