@@ -1,6 +1,7 @@
 #include "acquire/acquire_confirm.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "lease/holding.h"
 #include "node/topology.h"
 
@@ -13,6 +14,8 @@ static void on_outcome(void *ctx)
 /* Passed on within the process, or nested: it is the same hold in Redis, and replicas that have it have it. */
 enum hlk_acquire_event hlk_acquire_op_confirm(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->confirmation);
     struct hlk_entry *e = op->entry;
     struct hlk_view view;
     hlk_entry_view(e, op->waiter.holder.id, &view);
@@ -38,6 +41,7 @@ enum hlk_acquire_event hlk_acquire_op_confirm(struct hlk_acquire_op *op)
 
 enum hlk_acquire_event hlk_acquire_op_confirmed(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->confirmation);
     switch (hlk_replicas_outcome(op->confirmation, &op->acknowledged, &op->error)) {
     case HLK_REPLICATED_PENDING:
         return HLK_ACQUIRE_ON_JOINED;

@@ -2,6 +2,7 @@
 
 #include "acquire/acquire_listen.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
@@ -23,6 +24,7 @@
 static struct hlk_park *op_on_queue_wake(struct hlk_local_waiter *waiter, unsigned bit)
 {
     struct hlk_acquire_op *op = HLK_CONTAINER(waiter, struct hlk_acquire_op, waiter);
+    hlk_mutex_assert_held(op->entry->mu);
     if (op->waker->thread)
         return hlk_park_signal(&op->waker->thread->park, bit);
     op->waker->wake(op->waker, bit);
@@ -31,11 +33,13 @@ static struct hlk_park *op_on_queue_wake(struct hlk_local_waiter *waiter, unsign
 
 static void op_on_cancel(struct hlk_cancel_wait *wait)
 {
+    hlk_mutex_assert_held(&HLK_CONTAINER(wait, struct hlk_acquire_op, cancel_wait)->cancel->mu);
     hlk_waker_wake(HLK_CONTAINER(wait, struct hlk_acquire_op, cancel_wait)->waker, HLK_WAKE_CANCEL);
 }
 
 static void on_closing(struct hlk_wait_entry *entry)
 {
+    hlk_mutex_assert_held(&HLK_CONTAINER(entry, struct hlk_acquire_op, closing_wait)->lock->client->waits_mu);
     hlk_waker_wake(HLK_CONTAINER(entry, struct hlk_acquire_op, closing_wait)->waker, HLK_WAKE_CLOSED);
 }
 
@@ -51,6 +55,7 @@ static int64_t first_timeout_ms(const hlk_client *client, int64_t deadline_ms)
 
 static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_t wait_ms, int64_t now, unsigned seed)
 {
+    HLK_DEBUG_ASSERT(wait_ms >= 0);
     int64_t begun = now + 1; /* rounded up: no wait ends early by a part of a millisecond */
     hlk_acquire_machine_init(&op->machine,
                              wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_timeout_ms)
@@ -76,6 +81,7 @@ static struct hlk_entry *line_of(const hlk_lock *lock, const struct hlk_entry *e
 /* After lease_ms, fixed and machine are set. */
 static void init_waiter(struct hlk_acquire_op *op, const struct hlk_acquire_terms *terms)
 {
+    HLK_DEBUG_ASSERT(op->lease_ms > 0 && op->entry);
     hlk_lock *lock = terms->lock;
     op->waiter.holder = terms->holder;
     op->waiter.handle = &lock->handle;
@@ -94,6 +100,7 @@ static void init_waiter(struct hlk_acquire_op *op, const struct hlk_acquire_term
 
 static void init_command(struct hlk_acquire_op *op, const struct hlk_acquire_terms *terms, int64_t now)
 {
+    HLK_DEBUG_ASSERT(op->lease_ms > 0 && op->entry && op->node);
     const hlk_lock *lock = op->lock;
     op->cmd.type = &lock->kind->format->acquire;
     op->cmd.limits = (struct hlk_limits){ .at_ms = op->machine.deadline_ms,
@@ -114,6 +121,9 @@ static void init_command(struct hlk_acquire_op *op, const struct hlk_acquire_ter
 
 struct hlk_acquire_op *hlk_acquire_op_make(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(terms->lock && terms->entry && terms->holder.id);
+    HLK_DEBUG_ASSERT(!terms->with || terms->hooks->free);
     hlk_lock *lock = terms->lock;
     struct hlk_acquire_op *op = hlk_mem_zalloc(sizeof *op);
     if (!op) {
@@ -184,6 +194,7 @@ static uint64_t hold_by(const struct hlk_acquire_op *op, const struct hlk_format
 
 enum hlk_status hlk_acquire_op_begin(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     const struct hlk_format *format = op->lock->kind->format;
     if (atomic_load(&op->lock->client->closing)) /* made before this look, or close has seen it */
         return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
@@ -211,6 +222,7 @@ enum hlk_acquire_event hlk_acquire_op_acquired(struct hlk_acquire_op *op)
 /* Before an attempt of a wait that holds nothing. */
 static void look(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->lock->kind->format->holds_nothing);
     struct hlk_seen *seen = &op->cmd.seen;
     seen->listening = op->listener.channel && hlk_channel_confirmed(&op->server->channels, &op->listener);
     seen->heard |= atomic_exchange(&op->listener.said, false);
@@ -218,6 +230,8 @@ static void look(struct hlk_acquire_op *op)
 
 enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->in_flight);
     struct hlk_entry *e = op->entry;
     if (op->shared) /* else it listens nowhere yet */
         hlk_acquire_listen_follow(op);
@@ -329,6 +343,7 @@ static enum hlk_acquire_event behind_own_release(struct hlk_acquire_op *op)
 
 static enum hlk_acquire_event join_line(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->hooks->join);
     switch (op->hooks->join(op)) {
     case HLK_ENTER_HEAD:
         return hlk_acquire_op_become_head(op);
@@ -353,10 +368,11 @@ static enum hlk_acquire_event busy(struct hlk_acquire_op *op, const struct hlk_a
     return what;
 }
 
-/* Ours when it was written, and over when it was read. By the next attempt it may be ours in time; but one whose
- * lease is shorter than the way there and back would keep it from everybody. */
+/* The reply says that the lock is held. When the reply was read, the lease was over. The next attempt may be in time. But
+ * attempts whose lease is shorter than the way there and back would keep the lock from all clients. */
 static enum hlk_acquire_event too_late(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->late < LATE_MOST);
     if (++op->late < LATE_MOST)
         return HLK_ACQUIRE_ON_STALE;
     (void)hlk_error_set(&op->error, HLK_E_CONNECT,
@@ -392,6 +408,7 @@ static enum hlk_acquire_event no_answer(struct hlk_acquire_op *op)
 
 static void failed(struct hlk_acquire_op *op, const struct hlk_answer *answer)
 {
+    HLK_DEBUG_ASSERT(answer->status != HLK_OK && answer->holder);
     char why[HLK_ERROR_TEXT];
     struct hlk_text text;
     hlk_text_init(&text, why, sizeof why);
@@ -404,6 +421,8 @@ static void failed(struct hlk_acquire_op *op, const struct hlk_answer *answer)
 
 enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->cmd.call.reply && !op->in_flight && !op->raising);
     struct hlk_answer answer = { 0 };
     enum hlk_acquire_event what = HLK_ACQUIRE_ON_ABORT;
     op->cmd.seen.heard_since = atomic_load(&op->listener.said);
@@ -440,6 +459,7 @@ enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
 
 static void on_taken_back(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct hlk_acquire_op *op = HLK_CONTAINER(pending, struct hlk_acquire_op, take_back);
     (void)error;
     hlk_hold_end_check_note(pending, pending->ctx, outcome);
@@ -456,6 +476,8 @@ static void on_taken_back(struct hlk_release *pending, enum hlk_release_outcome 
 /* The hold may exist, or may come to exist: it is released in the background. */
 static void take_back_acquire(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->take_back.settled);
     struct hlk_release *pending = &op->take_back;
     struct hlk_entry *e = op->entry;
     struct hlk_release_record record;
@@ -491,6 +513,7 @@ static void leave_confirm(struct hlk_acquire_op *op)
 
 void hlk_acquire_op_leave(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     hlk_client *client = op->lock->client;
     hlk_acquire_listen_end(op);
     leave_confirm(op);
@@ -519,6 +542,8 @@ void hlk_acquire_op_leave(struct hlk_acquire_op *op)
 
 void hlk_acquire_op_free(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->waits && !hlk_list_linked(&op->waiter.link));
     hlk_raise_end(&op->raise, &op->cmd);
     hlk_command_drop_reply(&op->cmd);
     if (op->waiter.line)

@@ -92,8 +92,8 @@ static enum hlk_answer_kind lock_read_acquire(const struct hlk_command *cmd, con
     if (is_acquired(cmd, reply, out))
         return HLK_ANSWER_ACQUIRED;
     if (hlk_answer_read_busy(reply, out) && reply->elements == 3) {
-        /* In a yield window there is no holder: who listened for it would be taken for one whom the next one is
-         * for. */
+        /* In a yield window there is no holder. A waiter of ours that listened on the channel then would be taken for
+         * one of Redisson's, and the next release would open a window for it. */
         out->foreign = out->holder_len > 0 && !hlk_field_is_ours(out->holder);
         return HLK_ANSWER_BUSY;
     }
