@@ -333,12 +333,12 @@ static void stop_threads(hlk_client *client)
     HLK_DEBUG_ASSERT(atomic_load(&client->closing));
     hlk_client_each_server(client, hlk_node_disconnect);
     hlk_loop_stop(client->loop);
-    hlk_client_each_server(client, hlk_node_disconnect); /* those that came meanwhile */
+    hlk_client_each_server(client, hlk_node_disconnect); /* calls that came meanwhile */
     hlk_client_each_server(client, hlk_node_settle);
     hlk_events_stop(&client->events);
 }
 
-/* The first one that is not connected: what open failed at; "" when it came to none. */
+/* The first node that is not connected: open has failed there. "": open has failed before there were nodes. */
 static const char *failed_node(hlk_client *client)
 {
     struct hlk_error error;
@@ -420,8 +420,8 @@ struct releasing {
     int64_t until_ms;
 };
 
-/* One that another thread has just let go of is waited for, a matter of microseconds: its end has to be in the stream
- * before the connection goes. */
+/* A hold that another thread is releasing just now is waited for, for some microseconds: its release has to be in the
+ * stream before the connection goes. */
 static void release_one(struct hlk_entry *e, void *ctx)
 {
     hlk_mutex_assert_none();
@@ -488,7 +488,8 @@ static void drain_nodes(hlk_client *client)
         hlk_node_drain(&client->nodes[i], until);
 }
 
-/* By the thread that it would have to wait for: refused aloud, for close has no answer. */
+/* Close is called by a thread that it would have to wait for. That is logged as an error, because close returns no
+ * status. */
 static bool called_back(hlk_client *client)
 {
     struct hlk_thread *self = hlk_thread_get();

@@ -25,7 +25,6 @@ HLK_OPTS_NO_TAIL(struct hlk_credentials, password);
 
 static bool client_opts_label_ok(const char *label)
 {
-    HLK_DEBUG_ASSERT(label);
     size_t len = strlen(label);
     for (size_t i = 0; i < len; i++)
         if (!isalnum((unsigned char)label[i]) && !strchr("._-", label[i]))

@@ -17,7 +17,7 @@ static void on_orphan(struct hlk_call *call)
     hlk_acquire_op_free(HLK_CONTAINER(call, struct hlk_acquire_op, cmd.call));
 }
 
-/* It has left. Its memory is freed, or belongs to the attempt that is still in flight. */
+/* The operation has left. Its memory is freed, or belongs to the attempt that is still in flight. */
 static void drop(struct hlk_acquire_op *op)
 {
     hlk_mutex_assert_none();
@@ -78,11 +78,11 @@ static unsigned await_connection(struct hlk_acquire_op *op)
             : hlk_pipeline_wait_up(cmd->pipeline, op->waker->thread, op->wait_for.until_ms, HLK_WAKE_LEAVE, &error);
     if (status == HLK_INTERRUPTED || status == HLK_E_CONNECT)
         return take_bits(op, HLK_WAKE_LEAVE);
-    return HLK_WAKE_UP; /* or it will never be: the next attempt says why */
+    return HLK_WAKE_UP; /* or the connection will never be up: the next attempt says why */
 }
 
-/* signals: one that was handled ends the sleep if the caller asked for that. reads: reads the subscriber connection
- * meanwhile, unless signals may end the sleep. */
+/* signals: a signal that was handled ends the sleep, if the caller asked for that. reads: the thread reads the
+ * subscriber connection meanwhile, unless signals may end the sleep. */
 static unsigned sleep_for(struct hlk_acquire_op *op, unsigned mask, bool signals, bool reads)
 {
     hlk_mutex_assert_none();
@@ -122,7 +122,8 @@ static unsigned lock_wait(struct hlk_acquire_op *op)
 
 /* --- acquire --- */
 
-/* What holds the lock already, or must ask for it: a round trip at least, or a wait. */
+/* For a holder that has the lock and raises its lease, or that has to ask for the lock: a round trip at least, or a
+ * wait. */
 static enum hlk_status acquire_by_op(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                                      struct hlk_thread *self, enum hlk_enter nested, unsigned count, uint64_t h)
 {

@@ -11,7 +11,8 @@ static void on_outcome(void *ctx)
     hlk_waker_wake(op->waker, HLK_WAKE_SETTLED);
 }
 
-/* Passed on within the process, or nested: it is the same hold in Redis, and replicas that have it have it. */
+/* A hold that was passed on within the process, or that is nested, is the same hold in Redis. Replicas that have
+ * confirmed it need not be asked again. */
 enum hlk_acquire_event hlk_acquire_op_confirm(struct hlk_acquire_op *op)
 {
     hlk_mutex_assert_none();

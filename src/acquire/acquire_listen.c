@@ -23,7 +23,7 @@ static void ignore_message(struct hlk_listener *listener, unsigned bit)
     (void)listener, (void)bit;
 }
 
-/* It waits for messages, and cannot read them itself. */
+/* The operation waits for messages, and has no thread that reads them. */
 static bool waits_unread(const struct hlk_acquire_op *op)
 {
     return (!op->waker->thread || op->eintr) && !op->lock->kind->polls;

@@ -47,7 +47,7 @@ static void on_closing(struct hlk_wait_entry *entry)
 
 static const struct hlk_acquire_hooks no_hooks;
 
-/* A wait for ever for a server that was never reached: its URL may be wrong. */
+/* For a wait without end while the server was never reached: the URL may be wrong. */
 static int64_t first_timeout_ms(const hlk_client *client, int64_t deadline_ms)
 {
     return client->reconnect_timeout_ms < 0 && deadline_ms == INT64_MAX ? HLK_RECONNECT_TIMEOUT_MS : 0;
@@ -233,7 +233,7 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
     hlk_mutex_assert_none();
     HLK_DEBUG_ASSERT(!op->in_flight);
     struct hlk_entry *e = op->entry;
-    if (op->shared) /* else it listens nowhere yet */
+    if (op->shared) /* else the operation listens nowhere yet */
         hlk_acquire_listen_follow(op);
     if ((op->machine.answered || op->machine.queued_locally) && !hlk_entry_resend(e, &op->waiter))
         return hlk_acquire_op_acquired(op);
@@ -242,7 +242,7 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
     op->cmd.beside = hold_by(op, op->lock->kind->format->beside);
     op->cmd.checks_other_kinds = op->lock->kind->format->checks_other_kinds && op->machine.cause == HLK_CAUSE_TIME;
     if (op->cmd.member.since_ms)
-        return HLK_ACQUIRE_ON_HEAD; /* in the queue, as far as we know: it sends the same ticket */
+        return HLK_ACQUIRE_ON_HEAD; /* the ticket is in the queue, as far as is known: sent again */
     if (op->machine.once && op->lock->kind->format->per_holder && hlk_releases_count(&op->node->releases) == 0)
         op->retried = true; /* no release is pending: what it finds is another holder of this client */
     bool joins = !op->machine.once && !op->lock->kind->polls && !op->lock->kind->format->holds_nothing &&
@@ -275,7 +275,7 @@ enum hlk_acquire_event hlk_acquire_op_timeout(struct hlk_acquire_op *op)
         return HLK_ACQUIRE_ON_TIME;
     op->unanswered = op->cmd.attempts > 0;
     if (!op->unanswered && hlk_pipeline_health(op->cmd.pipeline, &op->error) == HLK_OK)
-        (void)hlk_error_set(&op->error, HLK_E_CONNECT, "no connection"); /* it is back this moment */
+        (void)hlk_error_set(&op->error, HLK_E_CONNECT, "no connection"); /* the connection is back this moment */
     return op->unanswered ? HLK_ACQUIRE_ON_TIME : HLK_ACQUIRE_ON_ABORT;
 }
 
@@ -321,9 +321,9 @@ static bool held_by_own_process(const struct hlk_acquire_op *op)
     return hlk_field_is_of(op->holder, strlen(op->holder), op->lock->client->id);
 }
 
-/* It found a hold of our own process's, and no release will wake it: one try, or one that polls. That hold's end may be
- * on its way to Redis: it comes before another command does. If it has been answered meanwhile one more command is
- * enough. Else HLK_ACQUIRE_ON_BUSY. */
+/* The answer names a hold of this process, and no release will wake the operation: it has one try, or polls. The
+ * release of that hold may be on its way to Redis, before the next command. If the release has been answered meanwhile,
+ * one more command is enough. Else HLK_ACQUIRE_ON_BUSY. */
 static enum hlk_acquire_event behind_own_release(struct hlk_acquire_op *op)
 {
     bool polls = op->lock->kind->polls;
@@ -368,8 +368,8 @@ static enum hlk_acquire_event busy(struct hlk_acquire_op *op, const struct hlk_a
     return what;
 }
 
-/* The reply says that the lock is held. When the reply was read, the lease was over. The next attempt may be in time. But
- * attempts whose lease is shorter than the way there and back would keep the lock from all clients. */
+/* The reply says that the lock is held. When the reply was read, the lease was over. The next attempt may be in time.
+ * But attempts whose lease is shorter than the way there and back would keep the lock from all clients. */
 static enum hlk_acquire_event too_late(struct hlk_acquire_op *op)
 {
     HLK_DEBUG_ASSERT(op->late < LATE_MOST);
@@ -393,7 +393,7 @@ static enum hlk_acquire_event tombstone(struct hlk_acquire_op *op)
 {
     hlk_entry_renumber(op->entry, &op->waiter);
     (void)hlk_acquire_op_become_head(op);
-    hlk_channel_leave(&op->server->channels, &op->listener); /* it may be that of the old id */
+    hlk_channel_leave(&op->server->channels, &op->listener); /* the channel may be that of the old id */
     op->machine.subscribes = false;
     return HLK_ACQUIRE_ON_TOMBSTONE;
 }
@@ -536,7 +536,7 @@ void hlk_acquire_op_leave(struct hlk_acquire_op *op)
         hlk_acquire_listen_eager(op, false);
         op->waits = false;
     }
-    if (op->waker->thread) /* else it ends with its completion on its way */
+    if (op->waker->thread) /* else the call ends when its completion is on its way */
         hlk_client_op_end(client);
 }
 

@@ -37,7 +37,7 @@ static bool may_repeat(struct hlk_acquire_op *op)
     return !op->hooks->may_repeat || op->hooks->may_repeat(op);
 }
 
-/* Does what the command needs. False: it has failed, and *event is the event. */
+/* Does what the command needs. False: the command has failed, and *event is the event. */
 static bool drive(struct hlk_acquire_op *op, enum hlk_progress progress, enum hlk_acquire_event *event)
 {
     hlk_mutex_assert_none();
@@ -78,7 +78,7 @@ static bool join(struct hlk_acquire_op *op, enum hlk_acquire_event (*how)(struct
     return false;
 }
 
-/* What it waits for may come to be until its server knows that it waits no more. */
+/* The server has to be told that the wait is over. Until then the operation may still get what it waits for. */
 static bool has_to_leave(const struct hlk_acquire_op *op)
 {
     enum hlk_status status = op->machine.status;
@@ -167,7 +167,7 @@ static void raise_lease(struct hlk_acquire_op *op, uint64_t h, unsigned count)
         feed(op, event);
 }
 
-/* Another thread of its owner was first. */
+/* Another thread of the owner has acquired the lock before. */
 static void raise_nested(struct hlk_acquire_op *op)
 {
     struct hlk_view view;
@@ -264,7 +264,7 @@ static void step_on_connected(struct hlk_acquire_op *op)
 
 static void step_on_queue(struct hlk_acquire_op *op)
 {
-    if (!op->raising) /* else it has left the queue already: a late wake-up */
+    if (!op->raising) /* else the waiter has left the queue already: a late wake-up */
         take_entered(op, hlk_entry_check(op->entry, &op->waiter));
 }
 
@@ -332,7 +332,7 @@ static void step_on_time(struct hlk_acquire_op *op)
     else if (op->wait_for.what == HLK_WAIT_MESSAGES)
         feed(op, HLK_ACQUIRE_ON_TIME);
     else if (op->wait_for.what == HLK_WAIT_CONNECTION &&
-             hlk_pipeline_health(op->cmd.pipeline, &op->error) != HLK_OK) /* else it is up this moment */
+             hlk_pipeline_health(op->cmd.pipeline, &op->error) != HLK_OK) /* else the connection is up this moment */
         feed(op, HLK_ACQUIRE_ON_ABORT);
 }
 

@@ -20,7 +20,7 @@ static void async_on_end(struct hlk_post *post)
     async_free(HLK_CONTAINER(post, struct hlk_async, end));
 }
 
-/* If the loop may have a pointer to it, it is freed on the loop. */
+/* If the loop may have a pointer to `async`, the loop frees it. */
 void hlk_async_unref(struct hlk_async *async)
 {
     hlk_mutex_assert_none();
@@ -72,7 +72,7 @@ static void async_wait_for(struct hlk_async *async, struct hlk_wait_for next)
     hlk_loop_arm(async->lock->client->loop, &async->alarm, next.until_ms);
 }
 
-/* The last action of this thread on it. */
+/* The last action of this thread on `async`. */
 static void conclude(struct hlk_async *async)
 {
     hlk_mutex_assert_none();

@@ -138,7 +138,7 @@ static struct call *take_call(hlk_barrier *barrier)
     return call ? call : make_call(barrier);
 }
 
-/* Also if its last attempt may still run: a later wait of the party has a larger number. */
+/* Also if the call's last attempt may still run: a later wait of the party has a larger number. */
 static void give_call(void *arg)
 {
     struct call *call = arg;

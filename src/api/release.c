@@ -224,7 +224,8 @@ static enum hlk_status settle_unsure_release(hlk_lock *lock, struct hlk_entry *e
     return status;
 }
 
-/* begun: of several releases; set if this one is on its way, with HLK_OK. Else NULL, and it is waited for. */
+/* begun: of several releases. *begun is set, with HLK_OK: this release is on its way. begun NULL: the release is waited
+ * for. */
 static enum hlk_status release_of(hlk_lock *lock, struct hlk_entry *e, struct hlk_thread *self,
                                   struct hlk_holder holder, struct hlk_releasing **begun)
 {

@@ -26,7 +26,7 @@
 #define BACKOFF_MOST_MS 60000
 _Static_assert(BACKOFF_MOST_MS <= UINT16_MAX, "a handle has them in 16 bits");
 
-/* What a lock costs that is used: programs have many thousands. */
+/* What a lock that is used costs: programs have many thousands of them. */
 _Static_assert(sizeof(void *) != 8 || (sizeof(struct hlk_entry) <= 232 && sizeof(struct hlk_lock) <= 120),
                "malloc takes 256 and 128 bytes for them, with a name of up to 18 bytes");
 
@@ -221,7 +221,7 @@ static void init_lock(hlk_lock *lock, hlk_client *client, const struct hlk_lock_
     }
 }
 
-/* With room behind it. NULL: no memory. */
+/* With `more` bytes behind the lock. NULL: no memory. */
 static hlk_lock *alloc_lock(size_t more, const struct hlk_lock_opts *opts)
 {
     hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + more);
@@ -428,7 +428,7 @@ void hlk_lock_view_exposing_id(const hlk_lock *lock, struct hlk_view *view)
     struct hlk_thread *self = hlk_thread_get();
     do
         look_at_holds(lock, view);
-    while (self && view->count > 0 && !view->lost && !show_hold(lock, self, view->h)); /* it has just changed */
+    while (self && view->count > 0 && !view->lost && !show_hold(lock, self, view->h)); /* the hold has just changed */
 }
 
 int hlk_lock_holds(const hlk_lock *lock)

@@ -28,7 +28,7 @@ static enum hlk_status multilock_extend(hlk_lock *multilock, int64_t lease_ms)
     return HLK_OK;
 }
 
-/* As the member that has the least; lost if one of them is. */
+/* As the member that has the least. Lost if one member is lost. */
 static void multilock_view(const hlk_lock *multilock, struct hlk_holder holder, struct hlk_view *view)
 {
     HLK_DEBUG_ASSERT(multilock->members);
@@ -77,7 +77,7 @@ static const struct hlk_lock_group multilock_group = {
 
 /* --- making --- */
 
-/* Those of one name, which are of several clients, stay in the caller's order. */
+/* Members of one name, which are of several clients, stay in the caller's order. */
 static void insert(struct hlk_members *members, hlk_lock *lock)
 {
     HLK_DEBUG_ASSERT(lock && members->count < HLK_MULTILOCK_MAX);
@@ -143,7 +143,7 @@ static size_t write_name(char out[HLK_NAME_MAX + 1], hlk_lock *const *members, s
     return strlen(out);
 }
 
-/* The first one's: with an owner a handle has async calls. NULL: threads hold some of them. */
+/* The owner of the first member: with an owner a handle has async calls. NULL: threads hold some of the members. */
 static hlk_owner *owner_of(hlk_lock *const *members, size_t count)
 {
     HLK_DEBUG_ASSERT(count > 0 && count <= HLK_MULTILOCK_MAX);

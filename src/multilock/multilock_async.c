@@ -96,7 +96,7 @@ static void note_call(struct call *call, enum hlk_status status)
 
 static void go_on(struct operation *op);
 
-/* True: it was the last one. */
+/* True: that completion was the last one. */
 static bool is_last(struct operation *op)
 {
     HLK_DEBUG_ASSERT(atomic_load(&op->pending) > 0);
@@ -150,7 +150,7 @@ static void start_completing(struct operation *op)
     }
 }
 
-/* Starts what is to be done. True: it is over already. */
+/* Starts what is to be done. True: all of it is over already. */
 static bool start_todo(struct operation *op)
 {
     hlk_mutex_assert_none();
@@ -295,7 +295,7 @@ static void on_member_released(hlk_lock *member, enum hlk_status status, void *c
         finish_release(call->op);
 }
 
-/* True: one at least is on its way. */
+/* True: one release at least is on its way. */
 static bool start_releases(struct operation *op)
 {
     hlk_mutex_assert_none();

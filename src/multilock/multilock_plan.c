@@ -6,8 +6,8 @@
 #include "lease/entry_table.h"
 #include "lease/holding.h"
 
-/* How long a caller that holds members waits for another one, whose holder may wait for these. The random part
- * separates it from others that do so by their clocks. */
+/* A caller that holds members waits so long for the next member, whose holder may wait for these. The random part lets
+ * two such callers give up at different times. */
 enum { SLICE_MS = 1000, SLICE_JITTER_MS = 500 };
 
 /* --- what is not kept --- */

@@ -27,7 +27,7 @@ static void acquire_on_message(struct hlk_listener *listener, unsigned bit)
 {
     struct hlk_quorum_listener *from = HLK_CONTAINER(listener, struct hlk_quorum_listener, listener);
     if (bit == HLK_WAKE_SUBSCRIBE_FAILED)
-        return; /* it polls */
+        return; /* the operation polls */
     atomic_fetch_or(&from->op->messaged, 1u << from->i);
     hlk_waker_wake(from->op->waker, HLK_WAKE_MESSAGE);
 }

@@ -203,7 +203,7 @@ void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i)
         hlk_quorum_lose(quorum, renewal, why_absent);
 }
 
-/* Any thread. Its validity stays as it is. */
+/* Any thread. The validity of the hold stays as it is. */
 static void on_confirmed(struct hlk_round *round)
 {
     hlk_mutex_assert_none();

@@ -32,8 +32,8 @@ static bool is_up(const struct hlk_node *node)
     return hlk_pipeline_health(node->pipeline, &error) == HLK_OK;
 }
 
-/* One that is away is not waited for, and one that is about to connect only if it is needed. False: it is not there,
- * and *error says why. */
+/* A master that is away is not waited for. A master that is about to connect is waited for only if it is needed. False:
+ * the master is not there, and *error says why. */
 static bool is_there(const struct hlk_node *node, bool needed, struct hlk_error *error)
 {
     const hlk_client *client = HLK_CONTAINER(node->table, struct hlk_client, table);
@@ -91,8 +91,8 @@ static int longer_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* What a majority keeps for so long; -1: without end. If fewer masters have said that they hold it, it is at most
- * that. */
+/* For how long a majority keeps the hold; -1: without end. If fewer masters have said that they have the hold: for so
+ * long at most. */
 static int64_t ttl_of_majority(const struct hlk_lock_state *states, const struct said *said)
 {
     HLK_DEBUG_ASSERT(said->held > 0);

@@ -10,7 +10,6 @@
 
 static enum hlk_status not_held(struct hlk_quorum *quorum, bool forgets, struct hlk_error *error)
 {
-    HLK_DEBUG_ASSERT(error);
     hlk_mutex_lock(&quorum->all->mu);
     bool lost = quorum->state == HLK_QUORUM_LOST;
     const char *why = quorum->why;

@@ -168,7 +168,7 @@ static void vote_read_acquire(struct hlk_vote *vote, const redisReply *reply)
     switch (vote->round->quorum->layout->read_acquire(&vote->cmd, reply, &answer)) {
     case HLK_ANSWER_ACQUIRED: {
         bool told;
-        int64_t age = young_ms(vote, &told); /* maybe it has become another process since it was sent */
+        int64_t age = young_ms(vote, &told); /* the server may be another process by now */
         if (age) {
             vote->cmd.doubt = true;
             vote_keep_out(vote, age, told);
@@ -209,7 +209,8 @@ static void vote_read(struct hlk_vote *vote)
 
 static void vote_send(struct hlk_vote *vote);
 
-/* Not run. An acquire is sent again by its sender alone, because nothing may be sent behind its release. */
+/* The attempt was not run. An acquire is sent again by its sender alone, because nothing may be sent behind its
+ * release. */
 static void vote_resend(struct hlk_vote *vote)
 {
     hlk_mutex_assert_none();
@@ -272,7 +273,7 @@ static void vote_send(struct hlk_vote *vote)
     if (vote->cmd.attempts == 0)
         vote->epoch = 0;
     if (progress == HLK_COMMAND_UNCONNECTED &&
-        hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK) /* it is back this moment */
+        hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK) /* the connection is back this moment */
         (void)hlk_error_set(&error, HLK_E_CONNECT, "no connection");
     vote_fail(vote, &error, error.status == HLK_E_AUTH);
     hlk_round_unref(round);
@@ -304,7 +305,7 @@ void hlk_vote_ask(struct hlk_vote *vote)
 void hlk_round_send(struct hlk_round *round)
 {
     hlk_mutex_assert_none();
-    hlk_round_ref(round); /* it may be decided, and given up by its owner, meanwhile */
+    hlk_round_ref(round); /* the round may be decided, and given up by its owner, meanwhile */
     round->sent_ms = hlk_clock_ms();
     for (unsigned i = 0; i < round->n; i++) {
         round->votes[i].sent_ms = round->sent_ms;

@@ -15,7 +15,6 @@ static const struct scheme {
 
 static const struct scheme *find_scheme(const char *text)
 {
-    HLK_DEBUG_ASSERT(text);
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
         if (strncasecmp(text, schemes[i].prefix, strlen(schemes[i].prefix)) == 0)
             return &schemes[i];

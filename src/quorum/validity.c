@@ -37,7 +37,6 @@ static int64_t validity_risk_ms(const struct hlk_validity *v, int64_t at_risk_ms
 bool hlk_validity_extend(struct hlk_validity *v, int64_t sent_ms, int64_t ttl_ms, int64_t at_risk_ms, int64_t now_ms,
                          bool *safe)
 {
-    HLK_DEBUG_ASSERT(safe);
     *safe = false;
     if (now_ms >= v->until_ms)
         return false;
@@ -81,7 +80,6 @@ int64_t hlk_validity_lease_ms(const struct hlk_validity *v, int64_t now_ms)
 enum hlk_validity_act hlk_validity_due(const struct hlk_validity *v, int64_t now_ms, int64_t at_risk_ms,
                                        int64_t *next_ms)
 {
-    HLK_DEBUG_ASSERT(next_ms);
     int64_t renew = renew_ms(v), risk = v->at_risk ? INT64_MAX : validity_risk_ms(v, at_risk_ms);
     *next_ms = hlk_min_ms(hlk_min_ms(renew, risk), v->until_ms);
     if (now_ms >= v->until_ms)

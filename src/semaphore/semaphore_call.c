@@ -32,7 +32,7 @@ static void semaphore_begin(struct hlk_acquire_op *op)
     op->cmd.drop_notes = call->text;
 }
 
-/* With an attempt in doubt it stays where its hold id is. */
+/* An acquire with an attempt in doubt stays in the entry of its hold id. */
 static bool semaphore_tries(const struct hlk_acquire_op *op)
 {
     HLK_DEBUG_ASSERT(op->with);
@@ -217,8 +217,9 @@ static const struct hlk_acquire_hooks semaphore_hooks = {
     .free = free_semaphore_call,
 };
 
-/* It waits in the line, whose first call asks for all of them. But while that one asks it is not known whether permits
- * are free: others need not wait for its answer, and try themselves, each in an entry of its own. */
+/* An acquire waits in the line, whose first call asks for all calls of the line. But while the first call asks, it is
+ * not known whether permits are free. Other calls need not wait for its answer: they try themselves, each in an entry
+ * of its own. */
 bool hlk_semaphore_terms(hlk_semaphore *semaphore, int64_t permits, bool once, struct hlk_acquire_terms *out)
 {
     HLK_DEBUG_ASSERT(permits > 0 && out);
