@@ -2,6 +2,7 @@
 #include "client.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "client_opts.h"
@@ -39,6 +40,7 @@ static void only_plain(char *text)
 /* hlk-<host>-<pid>-<random>: new for each client and process, and after fork. */
 static bool name_client(hlk_client *client, const char *label, char *shown, size_t size)
 {
+    HLK_DEBUG_ASSERT(size > 0);
     char host[65] = "";
     uint64_t random;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
@@ -64,6 +66,7 @@ static void on_work(void *ctx)
 
 void hlk_client_need_dispatch(hlk_client *client)
 {
+    HLK_DEBUG_ASSERT(client->dispatching && client->work_fd >= 0);
     if (atomic_exchange(&client->work_signalled, true))
         return;
     int old = hlk_nocancel_begin();
@@ -73,6 +76,7 @@ void hlk_client_need_dispatch(hlk_client *client)
 
 void hlk_client_complete(hlk_client *client, struct hlk_job *job)
 {
+    HLK_DEBUG_ASSERT(job->run && !hlk_list_linked(&job->link));
     if (!client->dispatching) {
         hlk_events_post(&client->events, job);
         return;
@@ -85,6 +89,7 @@ void hlk_client_complete(hlk_client *client, struct hlk_job *job)
 
 void hlk_client_op_end(hlk_client *client)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&client->requests) > 0);
     if (atomic_fetch_sub(&client->requests, 1) != 1)
         return;
     struct hlk_thread *closer = atomic_load(&client->closer);
@@ -94,6 +99,7 @@ void hlk_client_op_end(hlk_client *client)
 
 void hlk_client_wait_add(hlk_client *client, struct hlk_wait_entry *entry)
 {
+    HLK_DEBUG_ASSERT(entry->wake && !hlk_list_linked(&entry->link));
     hlk_mutex_lock(&client->waits_mu);
     hlk_list_push_back(&client->waits, &entry->link);
     hlk_mutex_unlock(&client->waits_mu);
@@ -149,6 +155,7 @@ void hlk_client_each_server(const hlk_client *client, void (*fn)(struct hlk_node
 
 void hlk_client_ref(hlk_client *client)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&client->refs) > 0);
     atomic_fetch_add(&client->refs, 1);
 }
 
@@ -161,6 +168,9 @@ static void close_fd(int fd)
 /* Parts that were never made are zero, and their destroyers accept that. */
 static void free_client(hlk_client *client)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(atomic_load(&client->refs) == 0 && atomic_load(&client->requests) == 0);
+    HLK_DEBUG_ASSERT(hlk_list_empty(&client->waits));
     if (client->topology)
         client->topology->fini(client->topology);
     for (unsigned i = 0; i < client->node_count; i++) {
@@ -182,6 +192,7 @@ static void free_client(hlk_client *client)
 
 void hlk_client_unref(hlk_client *client)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&client->refs) > 0);
     if (atomic_fetch_sub(&client->refs, 1) != 1)
         return;
     int old = hlk_nocancel_begin();
@@ -193,6 +204,7 @@ void hlk_client_unref(hlk_client *client)
 
 static enum hlk_status make_dispatch(hlk_client *client, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(!client->dispatching && client->epoll_fd < 0 && client->work_fd < 0);
     client->dispatching = true;
     client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     client->work_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -205,6 +217,7 @@ static enum hlk_status make_dispatch(hlk_client *client, struct hlk_error *error
 
 static void set_table(hlk_client *client, const struct hlk_client_opts *opts)
 {
+    HLK_DEBUG_ASSERT(client->loop && client->nodes && client->node_count > 0);
     struct hlk_entry_table *table = &client->table;
     table->client_id = client->id;
     table->loop = client->loop;
@@ -227,6 +240,7 @@ static void set_table(hlk_client *client, const struct hlk_client_opts *opts)
 static enum hlk_status open_nodes(hlk_client *client, const char *const *urls, unsigned count,
                                   const struct hlk_client_opts *opts, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(client->loop && !client->nodes && count > 0);
     char shown[sizeof client->nodes->endpoint.client_name];
     if (!name_client(client, opts->label, shown, sizeof shown))
         return hlk_error_set(error, HLK_E_OS, "no random bytes: %s", strerror(errno));
@@ -296,6 +310,7 @@ static enum hlk_status make_parts(hlk_client *client, const char *const *urls, u
 
 static enum hlk_status connect_now(hlk_client *client, struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct hlk_thread *self = hlk_thread_get();
     if (!self)
         return hlk_error_set(error, HLK_E_NOMEM, "no memory");
@@ -314,14 +329,16 @@ static enum hlk_status connect_now(hlk_client *client, struct hlk_error *error)
 /* Pending releases are settled before the events thread ends: it runs their completions. */
 static void stop_threads(hlk_client *client)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(atomic_load(&client->closing));
     hlk_client_each_server(client, hlk_node_disconnect);
     hlk_loop_stop(client->loop);
-    hlk_client_each_server(client, hlk_node_disconnect); /* those that came meanwhile */
+    hlk_client_each_server(client, hlk_node_disconnect); /* calls that came meanwhile */
     hlk_client_each_server(client, hlk_node_settle);
     hlk_events_stop(&client->events);
 }
 
-/* The first one that is not connected: what open failed at; "" when it came to none. */
+/* The first node that is not connected: open has failed there. "": open has failed before there were nodes. */
 static const char *failed_node(hlk_client *client)
 {
     struct hlk_error error;
@@ -336,6 +353,8 @@ static const char *failed_node(hlk_client *client)
 static enum hlk_status open_client(hlk_client **out, const char *const *urls, unsigned count, hlk_route *route,
                                    const struct hlk_client_opts *given)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(urls && count > 0 && route);
     struct hlk_client_opts opts;
     struct hlk_error error;
     if (!out)
@@ -387,6 +406,7 @@ enum hlk_status hlk_client_open_nodes(hlk_client **out, const char *const *urls,
 
 static void wake_waits(hlk_client *client)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&client->closing));
     hlk_mutex_lock(&client->waits_mu);
     for (struct hlk_list *n = client->waits.next; n != &client->waits; n = n->next) {
         struct hlk_wait_entry *entry = HLK_CONTAINER(n, struct hlk_wait_entry, link);
@@ -400,10 +420,11 @@ struct releasing {
     int64_t until_ms;
 };
 
-/* One that another thread has just let go of is waited for, a matter of microseconds: its end has to be in the stream
- * before the connection goes. */
+/* A hold that another thread is releasing just now is waited for, for some microseconds: its release has to be in the
+ * stream before the connection goes. */
 static void release_one(struct hlk_entry *e, void *ctx)
 {
+    hlk_mutex_assert_none();
     static const struct timespec moment = { 0, 50000 };
     struct releasing *releasing = ctx;
     struct hlk_release_record record;
@@ -418,12 +439,15 @@ static void release_one(struct hlk_entry *e, void *ctx)
 
 static void forget_one(struct hlk_entry *e, void *ctx)
 {
+    hlk_mutex_assert_none();
     (void)ctx;
     hlk_entry_forget(e);
 }
 
 static void run_ready(hlk_client *client)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(atomic_load(&client->closing));
     for (;;) {
         hlk_mutex_lock(&client->ready_mu);
         struct hlk_list *node = hlk_list_pop(&client->ready);
@@ -438,6 +462,8 @@ static void run_ready(hlk_client *client)
 /* Waits that were about to get a lock give it back before the connection goes. */
 static void wait_for_requests(hlk_client *client)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(atomic_load(&client->closing));
     struct hlk_thread *self = hlk_thread_get();
     int64_t until = hlk_clock_ms() + client->reply_timeout_ms;
     if (!self)
@@ -454,6 +480,7 @@ static void wait_for_requests(hlk_client *client)
 
 static void drain_nodes(hlk_client *client)
 {
+    hlk_mutex_assert_none();
     int64_t until = hlk_clock_ms() + client->reply_timeout_ms;
     for (unsigned i = 0; i < client->node_count; i++)
         hlk_node_drain_connected(&client->nodes[i], until);
@@ -461,7 +488,8 @@ static void drain_nodes(hlk_client *client)
         hlk_node_drain(&client->nodes[i], until);
 }
 
-/* By the thread that it would have to wait for: refused aloud, for close has no answer. */
+/* Close is called by a thread that it would have to wait for. That is logged as an error, because close returns no
+ * status. */
 static bool called_back(hlk_client *client)
 {
     struct hlk_thread *self = hlk_thread_get();

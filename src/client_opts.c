@@ -1,5 +1,6 @@
 #include "client_opts.h"
 
+#include "base/debug.h"
 #include "base/opts.h"
 
 #include <ctype.h>
@@ -80,6 +81,7 @@ static const char *client_opts_bad_opts(const struct hlk_client_opts *opts)
 
 static void fill_in(struct hlk_client_opts *opts)
 {
+    HLK_DEBUG_ASSERT(!client_opts_bad_opts(opts));
     opts->watchdog_ms = or_default(opts->watchdog_ms, WATCHDOG_MS);
     opts->reply_timeout_ms = or_default(opts->reply_timeout_ms, REPLY_MS);
     opts->reconnect_timeout_ms = or_default(opts->reconnect_timeout_ms, HLK_RECONNECT_TIMEOUT_MS);
@@ -93,6 +95,7 @@ static void fill_in(struct hlk_client_opts *opts)
 
 enum hlk_status hlk_client_read_opts(const struct hlk_client_opts *given, struct hlk_client_opts *opts)
 {
+    HLK_DEBUG_ASSERT(opts && opts != given);
     struct hlk_client_opts defaults = HLK_CLIENT_OPTS_INIT;
     *opts = defaults;
     if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))

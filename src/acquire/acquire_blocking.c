@@ -1,6 +1,7 @@
 #include "acquire/acquire_blocking.h"
 
 #include "acquire/acquire_step.h"
+#include "base/debug.h"
 #include "base/nocancel.h"
 #include "lease/local_queue.h"
 #include "net/pipeline_up.h"
@@ -16,9 +17,10 @@ static void on_orphan(struct hlk_call *call)
     hlk_acquire_op_free(HLK_CONTAINER(call, struct hlk_acquire_op, cmd.call));
 }
 
-/* It has left. Its memory is freed, or belongs to the attempt that is still in flight. */
+/* The operation has left. Its memory is freed, or belongs to the attempt that is still in flight. */
 static void drop(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     if (!op->in_flight || !hlk_pipeline_leave(op->cmd.pipeline, &op->cmd.call, on_orphan))
         hlk_acquire_op_free(op);
 }
@@ -31,6 +33,7 @@ static void report_acquired(struct hlk_acquire_op *op)
 
 static void on_thread_cancel(void *arg)
 {
+    hlk_mutex_assert_none();
     struct hlk_acquire_op *op = arg;
     HLK_COUNT(&op->lock->client->table, interrupted);
     report_acquired(op);
@@ -40,6 +43,8 @@ static void on_thread_cancel(void *arg)
 
 static enum hlk_progress lock_send(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->in_flight);
     op->cmd.call.waiter = op->waker->thread;
     enum hlk_progress progress = hlk_command_send(&op->cmd, &op->error);
     op->in_flight = progress == HLK_COMMAND_IN_FLIGHT;
@@ -56,12 +61,14 @@ static unsigned take_bits(struct hlk_acquire_op *op, unsigned mask)
 
 static unsigned await_reply(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     bool ended = hlk_pipeline_wait(op->cmd.pipeline, &op->cmd.call, op->wait_for.until_ms, HLK_WAKE_LEAVE);
     return ended ? HLK_WAKE_REPLY : take_bits(op, HLK_WAKE_LEAVE);
 }
 
 static unsigned await_connection(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     struct hlk_command *cmd = &op->cmd;
     struct hlk_error error;
     enum hlk_status status =
@@ -71,13 +78,14 @@ static unsigned await_connection(struct hlk_acquire_op *op)
             : hlk_pipeline_wait_up(cmd->pipeline, op->waker->thread, op->wait_for.until_ms, HLK_WAKE_LEAVE, &error);
     if (status == HLK_INTERRUPTED || status == HLK_E_CONNECT)
         return take_bits(op, HLK_WAKE_LEAVE);
-    return HLK_WAKE_UP; /* or it will never be: the next attempt says why */
+    return HLK_WAKE_UP; /* or the connection will never be up: the next attempt says why */
 }
 
-/* signals: one that was handled ends the sleep if the caller asked for that. reads: reads the subscriber connection
- * meanwhile, unless signals may end the sleep. */
+/* signals: a signal that was handled ends the sleep, if the caller asked for that. reads: the thread reads the
+ * subscriber connection meanwhile, unless signals may end the sleep. */
 static unsigned sleep_for(struct hlk_acquire_op *op, unsigned mask, bool signals, bool reads)
 {
+    hlk_mutex_assert_none();
     bool signalled = false;
     mask |= HLK_WAKE_LEAVE;
     if (reads && !op->eintr) {
@@ -95,6 +103,7 @@ static unsigned sleep_for(struct hlk_acquire_op *op, unsigned mask, bool signals
 
 static unsigned lock_wait(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->wait_for.what != HLK_WAIT_DONE);
     switch (op->wait_for.what) {
     case HLK_WAIT_REPLY:
         return await_reply(op);
@@ -113,10 +122,12 @@ static unsigned lock_wait(struct hlk_acquire_op *op)
 
 /* --- acquire --- */
 
-/* What holds the lock already, or must ask for it: a round trip at least, or a wait. */
+/* For a holder that has the lock and raises its lease, or that has to ask for the lock: a round trip at least, or a
+ * wait. */
 static enum hlk_status acquire_by_op(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                                      struct hlk_thread *self, enum hlk_enter nested, unsigned count, uint64_t h)
 {
+    hlk_mutex_assert_none();
     hlk_lock *lock = terms->lock;
     if ((opts->flags & HLK_ACQUIRE_EINTR) && hlk_thread_event_fd(self) < 0) {
         hlk_acquire_terms_drop(terms);
@@ -145,6 +156,7 @@ static enum hlk_status acquire_by_op(const struct hlk_acquire_terms *terms, cons
 enum hlk_status hlk_acquire_on(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                                struct hlk_thread *self)
 {
+    HLK_DEBUG_ASSERT(self && terms->lock && terms->entry);
     hlk_lock *lock = terms->lock;
     unsigned count = 0;
     uint64_t h = 0;

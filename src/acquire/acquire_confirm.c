@@ -1,6 +1,7 @@
 #include "acquire/acquire_confirm.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "lease/holding.h"
 #include "node/topology.h"
 
@@ -10,9 +11,12 @@ static void on_outcome(void *ctx)
     hlk_waker_wake(op->waker, HLK_WAKE_SETTLED);
 }
 
-/* Passed on within the process, or nested: it is the same hold in Redis, and replicas that have it have it. */
+/* A hold that was passed on within the process, or that is nested, is the same hold in Redis. Replicas that have
+ * confirmed it need not be asked again. */
 enum hlk_acquire_event hlk_acquire_op_confirm(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->confirmation);
     struct hlk_entry *e = op->entry;
     struct hlk_view view;
     hlk_entry_view(e, op->waiter.holder.id, &view);
@@ -38,6 +42,7 @@ enum hlk_acquire_event hlk_acquire_op_confirm(struct hlk_acquire_op *op)
 
 enum hlk_acquire_event hlk_acquire_op_confirmed(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->confirmation);
     switch (hlk_replicas_outcome(op->confirmation, &op->acknowledged, &op->error)) {
     case HLK_REPLICATED_PENDING:
         return HLK_ACQUIRE_ON_JOINED;

@@ -1,5 +1,6 @@
 #include "acquire/acquire_listen.h"
 
+#include "base/debug.h"
 #include "net/subscriber_read.h"
 #include "node/topology.h"
 
@@ -22,7 +23,7 @@ static void ignore_message(struct hlk_listener *listener, unsigned bit)
     (void)listener, (void)bit;
 }
 
-/* It waits for messages, and cannot read them itself. */
+/* The operation waits for messages, and has no thread that reads them. */
 static bool waits_unread(const struct hlk_acquire_op *op)
 {
     return (!op->waker->thread || op->eintr) && !op->lock->kind->polls;
@@ -39,6 +40,7 @@ void hlk_acquire_listen_eager(struct hlk_acquire_op *op, bool more)
 /* The lock's own inbox with sharded pub/sub, else the client's. Returns the length of its name. */
 static size_t listen_inbox(const struct hlk_acquire_op *op, char name[HLK_KEY_MAX + HLK_FIELD_MAX])
 {
+    HLK_DEBUG_ASSERT(op->cmd.name_len > 0);
     const struct hlk_channels *channels = &op->server->channels;
     if (channels->pubsub.sharded)
         return hlk_key_lock_inbox(name, op->cmd.name, op->cmd.name_len, op->cmd.client_id);
@@ -48,6 +50,8 @@ static size_t listen_inbox(const struct hlk_acquire_op *op, char name[HLK_KEY_MA
 
 static void retain_inbox(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->inbox_retained);
     char name[HLK_KEY_MAX + HLK_FIELD_MAX];
     struct hlk_channels *channels = &op->server->channels;
     op->retained.on_event = ignore_message;
@@ -59,6 +63,8 @@ static void retain_inbox(struct hlk_acquire_op *op)
 
 static void release_inbox(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->inbox_retained);
     struct hlk_channels *channels = &op->server->channels;
     if (channels->pubsub.sharded)
         hlk_channel_leave(channels, &op->retained);
@@ -69,6 +75,7 @@ static void release_inbox(struct hlk_acquire_op *op)
 /* How messages of a cluster come is known with the map of its slots: before that nothing is subscribed. */
 void hlk_acquire_listen_retain(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(!op->inbox_retained);
     if (!hlk_cluster_known(op->node))
         return;
     op->inbox_retained = true;
@@ -79,6 +86,7 @@ void hlk_acquire_listen_retain(struct hlk_acquire_op *op)
 
 static void leave_channels(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     hlk_channel_leave(&op->server->channels, &op->listener);
     hlk_channel_leave(&op->server->channels, &op->inbox_listener);
     if (op->inbox_retained)
@@ -101,6 +109,8 @@ static bool has_moved(const struct hlk_acquire_op *op)
 /* The inbox is joined at the new server after the next answer. */
 void hlk_acquire_listen_follow(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->shared);
     if (!has_moved(op))
         return;
     leave_channels(op);
@@ -119,6 +129,7 @@ void hlk_acquire_listen_follow(struct hlk_acquire_op *op)
 
 bool hlk_acquire_listen_live(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     struct hlk_channels *channels = &op->server->channels;
     if (op->inbox_listener.channel)
         return hlk_channel_confirmed(channels, &op->inbox_listener);
@@ -137,6 +148,8 @@ bool hlk_acquire_listen_live(struct hlk_acquire_op *op)
 static enum hlk_acquire_event join_channel(struct hlk_acquire_op *op, const char *channel, size_t len,
                                            struct hlk_listener *listener)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(listener->on_event && len > 0);
     enum hlk_status status = hlk_channel_join(&op->server->channels, channel, len, listener);
     if (status == HLK_E_NOMEM)
         (void)hlk_error_set(&op->error, status, "no memory for a subscription");
@@ -149,6 +162,7 @@ static enum hlk_acquire_event join_channel(struct hlk_acquire_op *op, const char
 
 enum hlk_acquire_event hlk_acquire_listen_inbox(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(!op->lock->kind->polls);
     char name[HLK_KEY_MAX + HLK_FIELD_MAX];
     op->inbox_listener.on_event = listen_on_inbox;
     return join_channel(op, name, listen_inbox(op, name), &op->inbox_listener);
@@ -156,6 +170,7 @@ enum hlk_acquire_event hlk_acquire_listen_inbox(struct hlk_acquire_op *op)
 
 enum hlk_acquire_event hlk_acquire_listen_foreign(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(!op->lock->kind->polls && op->lock->kind->format->foreign_channel);
     char channel[HLK_KEY_MAX + HLK_FIELD_MAX];
     size_t len = op->lock->kind->format->foreign_channel(channel, &op->cmd);
     op->listener.on_event = listen_on_foreign;

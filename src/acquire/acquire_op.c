@@ -2,6 +2,7 @@
 
 #include "acquire/acquire_listen.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "lease/entry_state.h"
 #include "lease/entry_table.h"
@@ -23,6 +24,7 @@
 static struct hlk_park *op_on_queue_wake(struct hlk_local_waiter *waiter, unsigned bit)
 {
     struct hlk_acquire_op *op = HLK_CONTAINER(waiter, struct hlk_acquire_op, waiter);
+    hlk_mutex_assert_held(op->entry->mu);
     if (op->waker->thread)
         return hlk_park_signal(&op->waker->thread->park, bit);
     op->waker->wake(op->waker, bit);
@@ -31,11 +33,13 @@ static struct hlk_park *op_on_queue_wake(struct hlk_local_waiter *waiter, unsign
 
 static void op_on_cancel(struct hlk_cancel_wait *wait)
 {
+    hlk_mutex_assert_held(&HLK_CONTAINER(wait, struct hlk_acquire_op, cancel_wait)->cancel->mu);
     hlk_waker_wake(HLK_CONTAINER(wait, struct hlk_acquire_op, cancel_wait)->waker, HLK_WAKE_CANCEL);
 }
 
 static void on_closing(struct hlk_wait_entry *entry)
 {
+    hlk_mutex_assert_held(&HLK_CONTAINER(entry, struct hlk_acquire_op, closing_wait)->lock->client->waits_mu);
     hlk_waker_wake(HLK_CONTAINER(entry, struct hlk_acquire_op, closing_wait)->waker, HLK_WAKE_CLOSED);
 }
 
@@ -43,7 +47,7 @@ static void on_closing(struct hlk_wait_entry *entry)
 
 static const struct hlk_acquire_hooks no_hooks;
 
-/* A wait for ever for a server that was never reached: its URL may be wrong. */
+/* For a wait without end while the server was never reached: the URL may be wrong. */
 static int64_t first_timeout_ms(const hlk_client *client, int64_t deadline_ms)
 {
     return client->reconnect_timeout_ms < 0 && deadline_ms == INT64_MAX ? HLK_RECONNECT_TIMEOUT_MS : 0;
@@ -51,6 +55,7 @@ static int64_t first_timeout_ms(const hlk_client *client, int64_t deadline_ms)
 
 static void init_machine(struct hlk_acquire_op *op, const hlk_lock *lock, int64_t wait_ms, int64_t now, unsigned seed)
 {
+    HLK_DEBUG_ASSERT(wait_ms >= 0);
     int64_t begun = now + 1; /* rounded up: no wait ends early by a part of a millisecond */
     hlk_acquire_machine_init(&op->machine,
                              wait_ms == 0 ? hlk_clock_after(now, lock->client->reply_timeout_ms)
@@ -76,6 +81,7 @@ static struct hlk_entry *line_of(const hlk_lock *lock, const struct hlk_entry *e
 /* After lease_ms, fixed and machine are set. */
 static void init_waiter(struct hlk_acquire_op *op, const struct hlk_acquire_terms *terms)
 {
+    HLK_DEBUG_ASSERT(op->lease_ms > 0 && op->entry);
     hlk_lock *lock = terms->lock;
     op->waiter.holder = terms->holder;
     op->waiter.handle = &lock->handle;
@@ -94,6 +100,7 @@ static void init_waiter(struct hlk_acquire_op *op, const struct hlk_acquire_term
 
 static void init_command(struct hlk_acquire_op *op, const struct hlk_acquire_terms *terms, int64_t now)
 {
+    HLK_DEBUG_ASSERT(op->lease_ms > 0 && op->entry && op->node);
     const hlk_lock *lock = op->lock;
     op->cmd.type = &lock->kind->format->acquire;
     op->cmd.limits = (struct hlk_limits){ .at_ms = op->machine.deadline_ms,
@@ -114,6 +121,9 @@ static void init_command(struct hlk_acquire_op *op, const struct hlk_acquire_ter
 
 struct hlk_acquire_op *hlk_acquire_op_make(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(terms->lock && terms->entry && terms->holder.id);
+    HLK_DEBUG_ASSERT(!terms->with || terms->hooks->free);
     hlk_lock *lock = terms->lock;
     struct hlk_acquire_op *op = hlk_mem_zalloc(sizeof *op);
     if (!op) {
@@ -184,6 +194,7 @@ static uint64_t hold_by(const struct hlk_acquire_op *op, const struct hlk_format
 
 enum hlk_status hlk_acquire_op_begin(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     const struct hlk_format *format = op->lock->kind->format;
     if (atomic_load(&op->lock->client->closing)) /* made before this look, or close has seen it */
         return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
@@ -211,6 +222,7 @@ enum hlk_acquire_event hlk_acquire_op_acquired(struct hlk_acquire_op *op)
 /* Before an attempt of a wait that holds nothing. */
 static void look(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->lock->kind->format->holds_nothing);
     struct hlk_seen *seen = &op->cmd.seen;
     seen->listening = op->listener.channel && hlk_channel_confirmed(&op->server->channels, &op->listener);
     seen->heard |= atomic_exchange(&op->listener.said, false);
@@ -218,8 +230,10 @@ static void look(struct hlk_acquire_op *op)
 
 enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->in_flight);
     struct hlk_entry *e = op->entry;
-    if (op->shared) /* else it listens nowhere yet */
+    if (op->shared) /* else the operation listens nowhere yet */
         hlk_acquire_listen_follow(op);
     if ((op->machine.answered || op->machine.queued_locally) && !hlk_entry_resend(e, &op->waiter))
         return hlk_acquire_op_acquired(op);
@@ -228,7 +242,7 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
     op->cmd.beside = hold_by(op, op->lock->kind->format->beside);
     op->cmd.checks_other_kinds = op->lock->kind->format->checks_other_kinds && op->machine.cause == HLK_CAUSE_TIME;
     if (op->cmd.member.since_ms)
-        return HLK_ACQUIRE_ON_HEAD; /* in the queue, as far as we know: it sends the same ticket */
+        return HLK_ACQUIRE_ON_HEAD; /* the ticket is in the queue, as far as is known: sent again */
     if (op->machine.once && op->lock->kind->format->per_holder && hlk_releases_count(&op->node->releases) == 0)
         op->retried = true; /* no release is pending: what it finds is another holder of this client */
     bool joins = !op->machine.once && !op->lock->kind->polls && !op->lock->kind->format->holds_nothing &&
@@ -261,7 +275,7 @@ enum hlk_acquire_event hlk_acquire_op_timeout(struct hlk_acquire_op *op)
         return HLK_ACQUIRE_ON_TIME;
     op->unanswered = op->cmd.attempts > 0;
     if (!op->unanswered && hlk_pipeline_health(op->cmd.pipeline, &op->error) == HLK_OK)
-        (void)hlk_error_set(&op->error, HLK_E_CONNECT, "no connection"); /* it is back this moment */
+        (void)hlk_error_set(&op->error, HLK_E_CONNECT, "no connection"); /* the connection is back this moment */
     return op->unanswered ? HLK_ACQUIRE_ON_TIME : HLK_ACQUIRE_ON_ABORT;
 }
 
@@ -307,9 +321,9 @@ static bool held_by_own_process(const struct hlk_acquire_op *op)
     return hlk_field_is_of(op->holder, strlen(op->holder), op->lock->client->id);
 }
 
-/* It found a hold of our own process's, and no release will wake it: one try, or one that polls. That hold's end may be
- * on its way to Redis: it comes before another command does. If it has been answered meanwhile one more command is
- * enough. Else HLK_ACQUIRE_ON_BUSY. */
+/* The answer names a hold of this process, and no release will wake the operation: it has one try, or polls. The
+ * release of that hold may be on its way to Redis, before the next command. If the release has been answered meanwhile,
+ * one more command is enough. Else HLK_ACQUIRE_ON_BUSY. */
 static enum hlk_acquire_event behind_own_release(struct hlk_acquire_op *op)
 {
     bool polls = op->lock->kind->polls;
@@ -329,6 +343,7 @@ static enum hlk_acquire_event behind_own_release(struct hlk_acquire_op *op)
 
 static enum hlk_acquire_event join_line(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->hooks->join);
     switch (op->hooks->join(op)) {
     case HLK_ENTER_HEAD:
         return hlk_acquire_op_become_head(op);
@@ -353,10 +368,11 @@ static enum hlk_acquire_event busy(struct hlk_acquire_op *op, const struct hlk_a
     return what;
 }
 
-/* Ours when it was written, and over when it was read. By the next attempt it may be ours in time; but one whose
- * lease is shorter than the way there and back would keep it from everybody. */
+/* The reply says that the lock is held. When the reply was read, the lease was over. The next attempt may be in time.
+ * But attempts whose lease is shorter than the way there and back would keep the lock from all clients. */
 static enum hlk_acquire_event too_late(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->late < LATE_MOST);
     if (++op->late < LATE_MOST)
         return HLK_ACQUIRE_ON_STALE;
     (void)hlk_error_set(&op->error, HLK_E_CONNECT,
@@ -377,7 +393,7 @@ static enum hlk_acquire_event tombstone(struct hlk_acquire_op *op)
 {
     hlk_entry_renumber(op->entry, &op->waiter);
     (void)hlk_acquire_op_become_head(op);
-    hlk_channel_leave(&op->server->channels, &op->listener); /* it may be that of the old id */
+    hlk_channel_leave(&op->server->channels, &op->listener); /* the channel may be that of the old id */
     op->machine.subscribes = false;
     return HLK_ACQUIRE_ON_TOMBSTONE;
 }
@@ -392,6 +408,7 @@ static enum hlk_acquire_event no_answer(struct hlk_acquire_op *op)
 
 static void failed(struct hlk_acquire_op *op, const struct hlk_answer *answer)
 {
+    HLK_DEBUG_ASSERT(answer->status != HLK_OK && answer->holder);
     char why[HLK_ERROR_TEXT];
     struct hlk_text text;
     hlk_text_init(&text, why, sizeof why);
@@ -404,6 +421,8 @@ static void failed(struct hlk_acquire_op *op, const struct hlk_answer *answer)
 
 enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->cmd.call.reply && !op->in_flight && !op->raising);
     struct hlk_answer answer = { 0 };
     enum hlk_acquire_event what = HLK_ACQUIRE_ON_ABORT;
     op->cmd.seen.heard_since = atomic_load(&op->listener.said);
@@ -440,6 +459,7 @@ enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
 
 static void on_taken_back(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct hlk_acquire_op *op = HLK_CONTAINER(pending, struct hlk_acquire_op, take_back);
     (void)error;
     hlk_hold_end_check_note(pending, pending->ctx, outcome);
@@ -456,6 +476,8 @@ static void on_taken_back(struct hlk_release *pending, enum hlk_release_outcome 
 /* The hold may exist, or may come to exist: it is released in the background. */
 static void take_back_acquire(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->take_back.settled);
     struct hlk_release *pending = &op->take_back;
     struct hlk_entry *e = op->entry;
     struct hlk_release_record record;
@@ -491,6 +513,7 @@ static void leave_confirm(struct hlk_acquire_op *op)
 
 void hlk_acquire_op_leave(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     hlk_client *client = op->lock->client;
     hlk_acquire_listen_end(op);
     leave_confirm(op);
@@ -513,12 +536,14 @@ void hlk_acquire_op_leave(struct hlk_acquire_op *op)
         hlk_acquire_listen_eager(op, false);
         op->waits = false;
     }
-    if (op->waker->thread) /* else it ends with its completion on its way */
+    if (op->waker->thread) /* else the call ends when its completion is on its way */
         hlk_client_op_end(client);
 }
 
 void hlk_acquire_op_free(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->waits && !hlk_list_linked(&op->waiter.link));
     hlk_raise_end(&op->raise, &op->cmd);
     hlk_command_drop_reply(&op->cmd);
     if (op->waiter.line)

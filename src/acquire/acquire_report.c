@@ -2,6 +2,7 @@
 #include "acquire/acquire_report.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "lease/holding.h"
 
 #include <stdio.h>
@@ -69,6 +70,7 @@ static void add_local_holder(struct hlk_text *text, const struct hlk_acquire_op 
 
 static enum hlk_status busy_text(struct hlk_acquire_op *op, enum hlk_status status)
 {
+    HLK_DEBUG_ASSERT(status == HLK_BUSY || status == HLK_TIMEOUT);
     char buf[320];
     struct hlk_text text;
     hlk_text_init(&text, buf, sizeof buf);
@@ -100,6 +102,7 @@ static enum hlk_status busy_text(struct hlk_acquire_op *op, enum hlk_status stat
 
 static enum hlk_status short_text(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->lock->client->wait_replicas > 0);
     const hlk_client *client = op->lock->client;
     char known[32] = "it is not known how many";
     if (op->acknowledged >= 0)

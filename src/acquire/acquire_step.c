@@ -4,6 +4,7 @@
 #include "acquire/acquire_listen.h"
 #include "acquire/acquire_report.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "lease/entry_table.h"
 #include "lease/holding.h"
 #include "lease/local_queue.h"
@@ -36,9 +37,11 @@ static bool may_repeat(struct hlk_acquire_op *op)
     return !op->hooks->may_repeat || op->hooks->may_repeat(op);
 }
 
-/* Does what the command needs. False: it has failed, and *event is the event. */
+/* Does what the command needs. False: the command has failed, and *event is the event. */
 static bool drive(struct hlk_acquire_op *op, enum hlk_progress progress, enum hlk_acquire_event *event)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->send);
     *event = HLK_ACQUIRE_ON_ABORT;
     while (progress == HLK_COMMAND_RESEND && may_repeat(op))
         progress = op->send(op);
@@ -75,7 +78,7 @@ static bool join(struct hlk_acquire_op *op, enum hlk_acquire_event (*how)(struct
     return false;
 }
 
-/* What it waits for may come to be until its server knows that it waits no more. */
+/* The server has to be told that the wait is over. Until then the operation may still get what it waits for. */
 static bool has_to_leave(const struct hlk_acquire_op *op)
 {
     enum hlk_status status = op->machine.status;
@@ -85,6 +88,7 @@ static bool has_to_leave(const struct hlk_acquire_op *op)
 
 static enum hlk_acquire_action begin_to_leave(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->lock->kind->format->leave.put && !op->machine.leaving);
     int64_t now = hlk_clock_ms();
     op->cmd.limits.at_ms = hlk_clock_after(now, op->lock->client->reply_timeout_ms);
     op->cmd.limits.began_ms = now;
@@ -131,12 +135,14 @@ static bool act(struct hlk_acquire_op *op, enum hlk_acquire_action action, enum 
 
 static void feed(struct hlk_acquire_op *op, enum hlk_acquire_event event)
 {
+    hlk_mutex_assert_none();
     while (!act(op, hlk_acquire_machine_step(&op->machine, event, hlk_clock_ms(), &op->busy, op->error.status), &event))
         ;
 }
 
 static void fail(struct hlk_acquire_op *op, enum hlk_status status)
 {
+    HLK_DEBUG_ASSERT(status != HLK_OK);
     op->error.status = status;
     feed(op, HLK_ACQUIRE_ON_ABORT);
 }
@@ -145,6 +151,8 @@ static void fail(struct hlk_acquire_op *op, enum hlk_status status)
 
 static void raise_lease(struct hlk_acquire_op *op, uint64_t h, unsigned count)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->lock->kind->format->reacquire);
     enum hlk_acquire_event event;
     op->raising = op->won = true; /* only the count would have to be taken back */
     op->machine.asking = true;
@@ -159,7 +167,7 @@ static void raise_lease(struct hlk_acquire_op *op, uint64_t h, unsigned count)
         feed(op, event);
 }
 
-/* Another thread of its owner was first. */
+/* Another thread of the owner has acquired the lock before. */
 static void raise_nested(struct hlk_acquire_op *op)
 {
     struct hlk_view view;
@@ -172,6 +180,7 @@ static void raise_nested(struct hlk_acquire_op *op)
 /* What the entry says of its waiter. */
 static void take_entered(struct hlk_acquire_op *op, enum hlk_enter entered)
 {
+    HLK_DEBUG_ASSERT(op->wait_for.what != HLK_WAIT_DONE);
     switch (entered) {
     case HLK_ENTER_HEAD:
         if (!op->cmd.hold) /* not waiter.h, which a grant may change now. Else it is known already: a late wake-up */
@@ -209,6 +218,7 @@ static void take_entered(struct hlk_acquire_op *op, enum hlk_enter entered)
 
 static void on_answer(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->cmd.call.reply);
     if (!op->raising)
         feed(op, hlk_acquire_op_answer(op));
     else if ((op->raised = hlk_raise_answer(&op->raise, &op->cmd)))
@@ -227,6 +237,7 @@ static enum hlk_acquire_event at_deadline(struct hlk_acquire_op *op)
 
 static void step_on_reply(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     enum hlk_acquire_event event;
     op->in_flight = false;
     if (op->machine.confirming) { /* acquired by a grant meanwhile */
@@ -253,7 +264,7 @@ static void step_on_connected(struct hlk_acquire_op *op)
 
 static void step_on_queue(struct hlk_acquire_op *op)
 {
-    if (!op->raising) /* else it has left the queue already: a late wake-up */
+    if (!op->raising) /* else the waiter has left the queue already: a late wake-up */
         take_entered(op, hlk_entry_check(op->entry, &op->waiter));
 }
 
@@ -301,6 +312,7 @@ static void step_on_settled(struct hlk_acquire_op *op)
 /* The pause is over: the command is sent again, or the refusal is the outcome. */
 static void end_pause(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->wait_for.what == HLK_WAIT_PAUSE);
     enum hlk_acquire_event event = HLK_ACQUIRE_ON_ABORT;
     if (!op->cmd.resends || !drive(op, HLK_COMMAND_RESEND, &event))
         feed(op, event);
@@ -320,7 +332,7 @@ static void step_on_time(struct hlk_acquire_op *op)
     else if (op->wait_for.what == HLK_WAIT_MESSAGES)
         feed(op, HLK_ACQUIRE_ON_TIME);
     else if (op->wait_for.what == HLK_WAIT_CONNECTION &&
-             hlk_pipeline_health(op->cmd.pipeline, &op->error) != HLK_OK) /* else it is up this moment */
+             hlk_pipeline_health(op->cmd.pipeline, &op->error) != HLK_OK) /* else the connection is up this moment */
         feed(op, HLK_ACQUIRE_ON_ABORT);
 }
 
@@ -333,6 +345,8 @@ static void step_on_time(struct hlk_acquire_op *op)
 /* In this order, because an earlier event may make a later one pointless. */
 struct hlk_wait_for hlk_acquire_step(struct hlk_acquire_op *op, unsigned events)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->waker && op->send);
     static const struct {
         unsigned bit;
         void (*run)(struct hlk_acquire_op *op);
@@ -353,6 +367,8 @@ struct hlk_wait_for hlk_acquire_step(struct hlk_acquire_op *op, unsigned events)
 
 struct hlk_wait_for hlk_acquire_abort(struct hlk_acquire_op *op, enum hlk_status status, const char *why)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(status != HLK_OK);
     (void)hlk_error_set(&op->error, status, "%s", why);
     feed(op, HLK_ACQUIRE_ON_ABORT);
     return op->wait_for;
@@ -363,6 +379,7 @@ struct hlk_wait_for hlk_acquire_abort(struct hlk_acquire_op *op, enum hlk_status
 enum hlk_enter hlk_acquire_nest(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                                 unsigned *count, uint64_t *h)
 {
+    HLK_DEBUG_ASSERT(terms->entry && count && h);
     int64_t lease = opts->lease_ms ? opts->lease_ms : terms->lock->defaults->lease_ms;
     if (terms->lock->kind->non_reentrant)
         return HLK_ENTER_QUEUED;
@@ -371,6 +388,8 @@ enum hlk_enter hlk_acquire_nest(const struct hlk_acquire_terms *terms, const str
 
 struct hlk_wait_for hlk_acquire_start(struct hlk_acquire_op *op, enum hlk_enter nested, unsigned count, uint64_t h)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->waker && op->send && op->wait_for.what == HLK_WAIT_START);
     switch (nested) {
     case HLK_ENTER_NESTED:
         feed(op, HLK_ACQUIRE_ON_ACQUIRED);
@@ -392,6 +411,7 @@ struct hlk_wait_for hlk_acquire_start(struct hlk_acquire_op *op, enum hlk_enter 
 
 void hlk_acquire_abandon(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
     if (op->raising && !op->raised)
         hlk_entry_raise_undo(op->entry, op->waiter.holder.id, op->cmd.hold);
     hlk_acquire_op_leave(op);
@@ -415,6 +435,8 @@ static void wake_other_half(const struct hlk_acquire_op *op)
 
 enum hlk_status hlk_acquire_finish(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->wait_for.what == HLK_WAIT_DONE);
     hlk_client *client = op->lock->client;
     bool held = op->machine.status == HLK_OK && !op->raising && !op->lock->kind->format->holds_nothing;
     if (held && atomic_load(&client->closing)) { /* close has walked the holds already, or does so now */

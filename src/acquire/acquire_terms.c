@@ -1,5 +1,6 @@
 #include "acquire/acquire_terms.h"
 
+#include "base/debug.h"
 #include "base/opts.h"
 
 /* --- options --- */
@@ -14,6 +15,7 @@ static bool lease_ok(int64_t lease_ms)
 enum hlk_status hlk_acquire_read_opts(hlk_lock *lock, const char *operation, const struct hlk_acquire_opts *given,
                                       struct hlk_acquire_opts *opts)
 {
+    HLK_DEBUG_ASSERT(opts && opts != given);
     struct hlk_acquire_opts defaults = HLK_ACQUIRE_OPTS_INIT;
     *opts = defaults;
     if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))
@@ -34,6 +36,7 @@ enum hlk_status hlk_acquire_read_opts(hlk_lock *lock, const char *operation, con
 
 bool hlk_acquire_terms_of(hlk_lock *lock, struct hlk_thread *self, struct hlk_acquire_terms *out)
 {
+    HLK_DEBUG_ASSERT(!hlk_lock_group(lock));
     if (!self) {
         (void)hlk_lock_fail(lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");
         return false;

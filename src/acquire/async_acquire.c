@@ -2,6 +2,7 @@
 #include "acquire/async_acquire.h"
 #include "acquire/acquire_step.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "lease/entry_table.h"
 #include "lease/local_queue.h"
@@ -16,6 +17,8 @@ static struct hlk_acquiring *acquiring_of(struct hlk_async *async)
 
 static void acquiring_on_up(struct hlk_up *up)
 {
+    hlk_loop_assert_here(HLK_CONTAINER(up, struct hlk_acquiring, up)->async.lock->client->loop);
+    hlk_mutex_assert_none();
     struct hlk_async *async = &HLK_CONTAINER(up, struct hlk_acquiring, up)->async;
     if (atomic_load(&async->refs) > 0)
         hlk_async_step(async, HLK_WAKE_UP);
@@ -23,6 +26,7 @@ static void acquiring_on_up(struct hlk_up *up)
 
 static void acquiring_on_answer(struct hlk_call *call)
 {
+    hlk_mutex_assert_none();
     struct hlk_async *async = HLK_CONTAINER(call, struct hlk_acquire_op, cmd.call)->driver;
     hlk_async_step(async, HLK_WAKE_REPLY);
     hlk_async_unref(async); /* the attempt's reference */
@@ -31,6 +35,8 @@ static void acquiring_on_answer(struct hlk_call *call)
 /* Two references while an attempt is in flight, because its reply may arrive before send returns. */
 static enum hlk_progress acquiring_send(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->driver && !op->in_flight);
     struct hlk_async *async = op->driver;
     op->cmd.call.waiter = NULL;
     op->cmd.call.done = acquiring_on_answer;
@@ -77,6 +83,7 @@ static void acquiring_complete(void *ctx)
 /* Later operations of the same owner complete after it. */
 static void acquiring_end(struct hlk_async *async)
 {
+    hlk_mutex_assert_none();
     struct hlk_acquiring *acquiring = acquiring_of(async);
     struct hlk_acquire_op *op = acquiring->op;
     struct hlk_entry *e = op->entry;
@@ -111,6 +118,8 @@ static const struct hlk_async_type type = { acquiring_step, acquiring_end, acqui
 struct hlk_acquiring *hlk_acquiring_make(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                                          hlk_owner *owner, void (*complete)(void *async))
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(complete);
     struct hlk_acquiring *acquiring = hlk_mem_zalloc(sizeof *acquiring);
     if (!acquiring) {
         hlk_acquire_terms_drop(terms);
@@ -135,6 +144,7 @@ struct hlk_acquiring *hlk_acquiring_make(const struct hlk_acquire_terms *terms, 
 
 enum hlk_status hlk_acquiring_start(struct hlk_acquiring *acquiring, const struct hlk_acquire_opts *opts)
 {
+    hlk_mutex_assert_none();
     struct hlk_acquire_op *op = acquiring->op;
     hlk_lock *lock = op->lock;
     const struct hlk_acquire_terms terms = { .lock = lock, .entry = op->entry, .holder = op->waiter.holder };
@@ -155,12 +165,15 @@ enum hlk_status hlk_acquiring_start(struct hlk_acquiring *acquiring, const struc
 
 void hlk_acquiring_limit(struct hlk_acquiring *acquiring, int64_t at_ms)
 {
+    HLK_DEBUG_ASSERT(acquiring->op->wait_for.what == HLK_WAIT_START);
     struct hlk_acquire_op *op = acquiring->op;
     op->machine.deadline_ms = op->machine.until_ms = op->cmd.limits.at_ms = at_ms;
 }
 
 void hlk_acquiring_stop(struct hlk_acquiring *acquiring)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(atomic_load(&acquiring->async.refs) > 0);
     atomic_store(&acquiring->op->stopped, true);
     hlk_async_step(&acquiring->async, HLK_WAKE_CANCEL);
 }
@@ -177,6 +190,7 @@ enum hlk_status hlk_lock_acquire_async_as(hlk_lock *lock, const struct hlk_acqui
 enum hlk_status hlk_acquire_async_on(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                                      hlk_owner *owner, hlk_done_fn *done, void *ctx)
 {
+    HLK_DEBUG_ASSERT(done && terms->entry && terms->holder.id);
     struct hlk_acquiring *acquiring = hlk_acquiring_make(terms, opts, owner, acquiring_complete);
     if (!acquiring)
         return hlk_lock_fail(terms->lock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");

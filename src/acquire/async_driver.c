@@ -1,11 +1,14 @@
 #include "acquire/async_driver.h"
 
+#include "base/debug.h"
+
 #define ASYNC_RUNNING 0x40000000u /* a thread runs the steps, and will see events that arrive meanwhile */
 
 /* --- references --- */
 
 static void async_free(struct hlk_async *async)
 {
+    hlk_mutex_assert_none();
     hlk_owner *owner = async->owner;
     async->type->free(async);
     hlk_owner_destroy(owner);
@@ -13,12 +16,15 @@ static void async_free(struct hlk_async *async)
 
 static void async_on_end(struct hlk_post *post)
 {
+    hlk_loop_assert_here(HLK_CONTAINER(post, struct hlk_async, end)->lock->client->loop);
     async_free(HLK_CONTAINER(post, struct hlk_async, end));
 }
 
-/* If the loop may have a pointer to it, it is freed on the loop. */
+/* If the loop may have a pointer to `async`, the loop frees it. */
 void hlk_async_unref(struct hlk_async *async)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(atomic_load(&async->refs) > 0);
     if (atomic_fetch_sub(&async->refs, 1) != 1)
         return;
     hlk_loop *loop = async->lock->client->loop;
@@ -35,9 +41,11 @@ static void async_on_wake(struct hlk_waker *waker, unsigned bit)
     hlk_loop_post(async->lock->client->loop, &async->post);
 }
 
-/* Loop thread. Without a reference the post that frees it is queued. */
+/* Without a reference the post that frees it is queued. */
 static void async_on_post(struct hlk_post *post)
 {
+    hlk_loop_assert_here(HLK_CONTAINER(post, struct hlk_async, post)->lock->client->loop);
+    hlk_mutex_assert_none();
     struct hlk_async *async = HLK_CONTAINER(post, struct hlk_async, post);
     if (atomic_load(&async->refs) > 0)
         hlk_async_step(async, 0);
@@ -45,6 +53,8 @@ static void async_on_post(struct hlk_post *post)
 
 static void async_on_alarm(struct hlk_alarm *alarm)
 {
+    hlk_loop_assert_here(HLK_CONTAINER(alarm, struct hlk_async, alarm)->lock->client->loop);
+    hlk_mutex_assert_none();
     struct hlk_async *async = HLK_CONTAINER(alarm, struct hlk_async, alarm);
     if (atomic_load(&async->refs) > 0)
         hlk_async_step(async, HLK_WAKE_TIME);
@@ -62,9 +72,11 @@ static void async_wait_for(struct hlk_async *async, struct hlk_wait_for next)
     hlk_loop_arm(async->lock->client->loop, &async->alarm, next.until_ms);
 }
 
-/* The last action of this thread on it. */
+/* The last action of this thread on `async`. */
 static void conclude(struct hlk_async *async)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(async->over);
     if (async->touched)
         hlk_loop_cancel(async->lock->client->loop, &async->alarm);
     async->type->end(async);
@@ -73,6 +85,8 @@ static void conclude(struct hlk_async *async)
 /* Runs steps until no event is left. The caller has set ASYNC_RUNNING. After the end the bit stays set. */
 static void async_run(struct hlk_async *async)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(atomic_load(&async->bits) & ASYNC_RUNNING);
     for (;;) {
         unsigned bits = atomic_fetch_and(&async->bits, ASYNC_RUNNING) & ~ASYNC_RUNNING;
         if (bits & HLK_WAKE_TIME)
@@ -91,6 +105,8 @@ static void async_run(struct hlk_async *async)
 
 void hlk_async_step(struct hlk_async *async, unsigned bit)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!(bit & ASYNC_RUNNING));
     if (!(atomic_fetch_or(&async->bits, bit | ASYNC_RUNNING) & ASYNC_RUNNING))
         async_run(async);
 }
@@ -99,6 +115,7 @@ void hlk_async_step(struct hlk_async *async, unsigned bit)
 
 static void async_run_done(struct hlk_job *job)
 {
+    hlk_mutex_assert_none();
     struct hlk_async *async = HLK_CONTAINER(job, struct hlk_async, job);
     if (async->status != HLK_OK)
         (void)hlk_last_set(async->status, "%s", async->error.text);
@@ -108,6 +125,7 @@ static void async_run_done(struct hlk_job *job)
 
 void hlk_async_init(struct hlk_async *async, const struct hlk_async_type *type, hlk_lock *lock, hlk_owner *owner)
 {
+    HLK_DEBUG_ASSERT(!async->type && lock && type->step && type->end && type->free);
     async->type = type;
     async->lock = lock;
     async->owner = owner;
@@ -124,11 +142,13 @@ void hlk_async_init(struct hlk_async *async, const struct hlk_async_type *type, 
 
 void hlk_async_drop(struct hlk_async *async)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&async->refs) == 1);
     async_free(async);
 }
 
 void hlk_async_start(struct hlk_async *async, struct hlk_wait_for first)
 {
+    hlk_mutex_assert_none();
     async_wait_for(async, first);
     async_run(async);
 }

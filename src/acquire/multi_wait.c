@@ -1,12 +1,14 @@
 #include "acquire/multi_wait.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "net/pipeline_link.h"
 
 #include <sched.h>
 
 bool hlk_multi_wait_add(struct hlk_multi_wait *wait, hlk_pipeline *pipeline)
 {
+    HLK_DEBUG_ASSERT(pipeline && wait->count <= HLK_MULTI_WAIT_MAX);
     for (unsigned i = 0; i < wait->count; i++)
         if (wait->pipelines[i] == pipeline)
             return false;
@@ -16,6 +18,7 @@ bool hlk_multi_wait_add(struct hlk_multi_wait *wait, hlk_pipeline *pipeline)
 
 void hlk_multi_wait_hold_back(struct hlk_multi_wait *wait, bool on)
 {
+    hlk_mutex_assert_none();
     for (unsigned i = 0; i < wait->count; i++)
         hlk_pipeline_hold_back(wait->pipelines[i], on);
 }
@@ -37,6 +40,8 @@ static bool may_stop(struct hlk_multi_wait *wait)
 
 bool hlk_multi_wait_poll(struct hlk_multi_wait *wait, int64_t ns)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(wait->over);
     int64_t until_ns = hlk_clock_ns() + ns;
     while (ns > 0 && !may_stop(wait) && hlk_clock_ns() < until_ns) {
         for (unsigned i = 0; i < wait->count; i++)
@@ -55,6 +60,8 @@ static void expect(const struct hlk_multi_wait *wait, bool on)
 
 bool hlk_multi_wait_sleep(struct hlk_multi_wait *wait, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(wait->self);
     if (!wait->asleep)
         expect(wait, true);
     wait->asleep = true;
@@ -78,6 +85,7 @@ void hlk_multi_wait_end(struct hlk_multi_wait *wait)
 
 void hlk_multi_wait_run(struct hlk_multi_wait *wait, int64_t ns, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
     if (hlk_multi_wait_poll(wait, ns))
         return;
     while (!may_stop(wait) && hlk_multi_wait_sleep(wait, at_ms))

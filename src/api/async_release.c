@@ -2,6 +2,7 @@
 #include "handle/handle.h"
 
 #include "api/release.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "handle/send.h"
 #include "lease/entry_lose.h"
@@ -24,6 +25,7 @@ struct released {
 
 static void free_released(struct released *released)
 {
+    HLK_DEBUG_ASSERT(released->e);
     hlk_handle_release(released->handle);
     hlk_entry_unref(released->e);
     hlk_handle_release(&released->lock->handle);
@@ -32,6 +34,7 @@ static void free_released(struct released *released)
 
 static void run_released(struct hlk_job *job)
 {
+    hlk_mutex_assert_none();
     struct released *released = HLK_CONTAINER(job, struct released, job);
     if (released->status != HLK_OK)
         (void)hlk_last_set(released->status, "%s", released->error.text);
@@ -41,6 +44,7 @@ static void run_released(struct hlk_job *job)
 
 static void async_release_complete(struct released *released, enum hlk_status status, const char *why)
 {
+    hlk_mutex_assert_none();
     const struct hlk_endpoint *endpoint = &released->e->node->endpoint;
     released->status = status;
     if (status != HLK_OK)
@@ -59,6 +63,7 @@ static void async_release_complete(struct released *released, enum hlk_status st
 static void async_release_on_settled(struct hlk_release *pending, enum hlk_release_outcome outcome,
                                      const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct released *released = HLK_CONTAINER(pending, struct released, pending);
     struct hlk_entry *e = released->e;
     hlk_client *client = released->lock->client;
@@ -76,6 +81,8 @@ static void async_release_on_settled(struct hlk_release *pending, enum hlk_relea
 
 static void start_release(struct released *released, const struct hlk_release_record *record)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(record->h);
     struct hlk_entry *e = released->e;
     hlk_hold_end_fill(&released->pending, e, record);
     released->pending.settled = async_release_on_settled;
@@ -91,6 +98,8 @@ static void start_release(struct released *released, const struct hlk_release_re
 static enum hlk_status async_release_release(hlk_lock *lock, struct hlk_entry *e, uint64_t holder, hlk_done_fn *done,
                                              void *ctx)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(holder);
     struct released *released = hlk_mem_zalloc(sizeof *released);
     if (!released)
         return hlk_lock_fail(lock, "release", HLK_E_NOMEM, "no memory; nothing was sent, still held");

@@ -4,8 +4,10 @@
 
 #include "acquire/acquire_blocking.h"
 #include "acquire/async_acquire.h"
+#include "base/debug.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "handle/send.h"
 #include "hasplock/async.h"
 #include "lease/entry_table.h"
@@ -68,6 +70,7 @@ hlk_barrier *hlk_barrier_create(hlk_client *client, const char *name, unsigned p
 
 static void free_call(struct call *call)
 {
+    HLK_DEBUG_ASSERT(call->entry);
     hlk_entry_unref(call->entry);
     hlk_mem_free(call);
 }
@@ -107,6 +110,7 @@ unsigned hlk_barrier_parties(const hlk_barrier *barrier)
 /* NULL: no memory; the thread's error is set. */
 static struct call *make_call(hlk_barrier *barrier)
 {
+    HLK_DEBUG_ASSERT(!barrier->lock->entry);
     hlk_lock *lock = barrier->lock;
     struct call *call = hlk_mem_zalloc(sizeof *call);
     if (!call) {
@@ -134,7 +138,7 @@ static struct call *take_call(hlk_barrier *barrier)
     return call ? call : make_call(barrier);
 }
 
-/* Also if its last attempt may still run: a later wait of the party has a larger number. */
+/* Also if the call's last attempt may still run: a later wait of the party has a larger number. */
 static void give_call(void *arg)
 {
     struct call *call = arg;
@@ -149,6 +153,7 @@ static void give_call(void *arg)
 
 static void on_wait_over(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->with);
     struct call *call = op->with;
     call->index = op->cmd.seen.index;
     atomic_store(&call->barrier->data, op->cmd.seen.data);
@@ -164,6 +169,7 @@ static const struct hlk_acquire_hooks party_hooks = { .over = on_wait_over, .fre
 
 static struct hlk_acquire_terms terms_of(const struct call *call)
 {
+    HLK_DEBUG_ASSERT(call->entry && call->holder.id && call->slot);
     hlk_barrier *barrier = call->barrier;
     return (struct hlk_acquire_terms){ .lock = barrier->lock,
                                        .entry = call->entry,
@@ -215,6 +221,7 @@ enum hlk_status hlk_barrier_await(hlk_barrier *barrier, int64_t wait_ms, unsigne
 
 static void on_barrier_awaited(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
+    hlk_mutex_assert_none();
     struct call *call = ctx;
     hlk_barrier *barrier = call->barrier;
     hlk_barrier_done_fn *done = call->done;
@@ -253,6 +260,7 @@ enum hlk_status hlk_barrier_await_async(hlk_barrier *barrier, const struct hlk_a
 static enum hlk_status ask_barrier(const hlk_barrier *barrier, const char *operation,
                                    const struct hlk_command_type *type, bool changes, int64_t *parties)
 {
+    HLK_DEBUG_ASSERT(type->put);
     const struct hlk_command cmd = { .type = type };
     return hlk_lock_ask_number(barrier->lock, operation, &cmd, changes, parties);
 }

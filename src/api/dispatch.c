@@ -1,6 +1,7 @@
 /* Completions in the application's own loop: one descriptor to poll, one call. */
 #include "client.h"
 
+#include "base/debug.h"
 #include "base/nocancel.h"
 #include "net/pipeline_link.h"
 #include "node/topology.h"
@@ -16,6 +17,7 @@ int hlk_client_fd(hlk_client *client)
 
 static void dispatch_server(struct hlk_node *server)
 {
+    hlk_mutex_assert_none();
     hlk_pipeline_dispatch(server->pipeline);
 }
 
@@ -31,12 +33,14 @@ static void send_held_back(struct hlk_node *server)
 
 static void push(struct hlk_node *server)
 {
+    hlk_mutex_assert_none();
     hlk_pipeline_push(server->pipeline);
 }
 
 /* True: commands are queued that only another dispatch can write. */
 static bool arm_nodes(hlk_client *client)
 {
+    HLK_DEBUG_ASSERT(client->epoll_fd >= 0);
     bool queued = false;
     struct hlk_node *server;
     for (unsigned i = 0; i < client->node_count; i++)

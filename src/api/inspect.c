@@ -1,4 +1,6 @@
 #include "api/inspect.h"
+
+#include "base/debug.h"
 #include "handle/send.h"
 #include "node/topology.h"
 
@@ -10,6 +12,7 @@
  * nothing about the lock, and must not count as free. */
 static bool inspect_is_answer(const redisReply *reply)
 {
+    HLK_DEBUG_ASSERT(reply);
     static const int types[] = { REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,
                                  REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY };
     const size_t n = sizeof types / sizeof *types;
@@ -34,6 +37,7 @@ struct state {
 
 static void read_state(const struct hlk_command *cmd, void *ctx)
 {
+    HLK_DEBUG_ASSERT(cmd->call.reply);
     const redisReply *reply = cmd->call.reply;
     struct state *to = ctx;
     struct hlk_lock_state *out = &to->lock;
@@ -70,6 +74,8 @@ static bool is_hold(const hlk_lock *lock, uint64_t hold, const char *holder)
 enum hlk_status hlk_lock_query_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, struct hlk_lock_state *out,
                                   struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(out && (at != NULL) == (error != NULL));
     struct state state = { HLK_LOCK_STATE_INIT, false };
     struct hlk_command cmd = { .type = &lock->kind->format->query, .hold = hold_of_caller(lock), .pipeline = at };
     const struct hlk_send_limits limits = { .max_ms = max_ms, .error = error };
@@ -111,6 +117,7 @@ struct waiters { /* output array; `size` is the distance of its elements */
 
 static void copy_text(char *to, size_t size, const char *from, size_t len)
 {
+    HLK_DEBUG_ASSERT(size > 0 && from);
     len = len < size - 1 ? len : size - 1;
     memcpy(to, from, len);
     to[len] = '\0';
@@ -136,6 +143,7 @@ static void read_waiter(const redisReply *member, struct hlk_waiter *out)
 
 static void read_waiters(const struct hlk_command *cmd, void *ctx)
 {
+    HLK_DEBUG_ASSERT(cmd->call.reply);
     const redisReply *reply = cmd->call.reply;
     struct waiters *to = ctx;
     to->understood = inspect_is_answer(reply);

@@ -3,8 +3,10 @@
 #include "hasplock/latch.h"
 
 #include "acquire/async_acquire.h"
+#include "base/debug.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "handle/send.h"
 #include "hasplock/async.h"
 
@@ -59,6 +61,7 @@ static enum hlk_status check_number(const hlk_latch *latch, const char *operatio
 static enum hlk_status ask_latch(const hlk_latch *latch, const char *operation, const struct hlk_command_type *type,
                                  int64_t count, bool changes, int64_t *answer)
 {
+    HLK_DEBUG_ASSERT(type->put && count >= 0);
     const struct hlk_command cmd = { .type = type, .count = count };
     return hlk_lock_ask_number(latch->lock, operation, &cmd, changes, answer);
 }
@@ -144,6 +147,7 @@ struct awaited { /* one async wait, of a holder of its own: any number wait at o
 
 static void on_latch_awaited(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
+    hlk_mutex_assert_none();
     const struct awaited *awaited = ctx;
     (void)lock;
     awaited->done(awaited->latch, status, awaited->ctx);

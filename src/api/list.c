@@ -1,6 +1,7 @@
 /* What is held on the server: SCAN, a step at a time (lua/lock_list.lua). In a cluster one server after the other. */
 #include "api/list.h"
 
+#include "base/debug.h"
 #include "base/opts.h"
 #include "handle/send.h"
 #include "node/cluster_servers.h"
@@ -29,6 +30,7 @@ static bool is_lock(redisReply *const *row)
 
 static bool list_is_answer(const redisReply *reply)
 {
+    HLK_DEBUG_ASSERT(reply);
     return reply->type == REDIS_REPLY_ARRAY && reply->elements >= HEAD && (reply->elements - HEAD) % COLUMNS == 0 &&
            reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_INTEGER;
 }
@@ -36,6 +38,8 @@ static bool list_is_answer(const redisReply *reply)
 /* Skips a name that no lock can have, such as one with a NUL. */
 static void read_step(const struct hlk_command *cmd, void *ctx)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(cmd->call.reply);
     struct hlk_list_step *step = ctx;
     const redisReply *reply = cmd->call.reply;
     step->understood = list_is_answer(reply);
@@ -57,6 +61,8 @@ static void read_step(const struct hlk_command *cmd, void *ctx)
 enum hlk_status hlk_list_step(hlk_lock *handle, hlk_pipeline *server, const struct hlk_send_limits *limits,
                               struct hlk_list_step *step)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(server && limits && step->fn && step->opts && step->keys > 0);
     struct hlk_command cmd = { .type = &hlk_command_list,
                                .prefix = step->opts->prefix,
                                .cursor = step->cursor,
@@ -86,6 +92,7 @@ static unsigned next_server(struct hlk_node *node, unsigned server)
 
 static enum hlk_status list_servers(hlk_lock *handle, struct hlk_list_opts *opts, hlk_list_fn *fn, void *ctx)
 {
+    HLK_DEBUG_ASSERT(opts->max_keys > 0 && fn);
     struct hlk_node *node = hlk_lock_node(handle);
     const struct hlk_send_limits limits = { .cancel = opts->cancel };
     struct hlk_list_step step = { .opts = opts, .fn = fn, .ctx = ctx };

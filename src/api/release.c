@@ -2,6 +2,7 @@
 #include "api/release.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "handle/send.h"
@@ -31,6 +32,7 @@ static const char never_known[] =
 
 static void unref_release(struct hlk_releasing *release)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&release->refs) > 0);
     if (atomic_fetch_sub(&release->refs, 1) != 1)
         return;
     hlk_handle_release(release->handle);
@@ -42,6 +44,8 @@ enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *
                                   const struct hlk_handle *handle, enum hlk_release_outcome outcome,
                                   struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(outcome != HLK_RELEASE_PENDING);
     switch (outcome) {
     case HLK_RELEASE_DONE:
     case HLK_RELEASE_ABSENT_REPEATED:
@@ -73,6 +77,7 @@ enum hlk_status hlk_lock_released(hlk_client *client, const struct hlk_release *
 
 static void on_released(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct hlk_releasing *release = pending->ctx;
     if (error)
         release->error = *error;
@@ -111,6 +116,7 @@ static const char goes_on[] = "not held any more, never renewed, and repeated in
 static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, struct hlk_releasing *release,
                                       const struct hlk_error *why)
 {
+    HLK_DEBUG_ASSERT(why->status != HLK_OK);
     HLK_COUNT(&lock->client->table, release_unsure);
     if (atomic_load(&lock->client->closing))
         return hlk_lock_fail(lock, "release", HLK_E_CLOSED, "the client is being closed");
@@ -126,6 +132,7 @@ static enum hlk_status release_unsure(hlk_lock *lock, struct hlk_holder holder, 
 
 static enum hlk_status settled(hlk_lock *lock, const struct hlk_releasing *release)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&release->settled));
     enum hlk_status status = release->status;
     return status == HLK_OK ? status : hlk_lock_fail(lock, "release", status, "%s", release->error.text);
 }
@@ -134,6 +141,8 @@ static enum hlk_status settled(hlk_lock *lock, const struct hlk_releasing *relea
 static struct hlk_release *start_last(hlk_lock *lock, struct hlk_entry *e, const struct hlk_release_record *record,
                                       struct hlk_thread *waiter, struct hlk_thread *wakes, struct hlk_releasing **out)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(record->h);
     struct hlk_release *pending = make_release(lock, e, out);
     if (!pending) {
         hlk_entry_keep(e);
@@ -152,6 +161,8 @@ static struct hlk_release *start_last(hlk_lock *lock, struct hlk_entry *e, const
 static enum hlk_status release_last(hlk_lock *lock, struct hlk_entry *e, struct hlk_thread *self,
                                     struct hlk_holder holder, const struct hlk_release_record *record)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self);
     struct hlk_releasing *release;
     struct hlk_release *pending = start_last(lock, e, record, self, NULL, &release);
     if (!pending)
@@ -168,6 +179,7 @@ static enum hlk_status release_last(hlk_lock *lock, struct hlk_entry *e, struct 
  * server no longer knows it, or its owner's other thread has just released it. */
 static enum hlk_status release_write(hlk_lock *lock, struct hlk_entry *e, const struct hlk_release_record *record)
 {
+    HLK_DEBUG_ASSERT(record->count > 0);
     enum hlk_status status = hlk_lock_reacquire(lock, e, "release", record->h, record->count, 0,
                                                 &(struct hlk_send_limits){ .max_ms = lock->client->reply_timeout_ms });
     return status == HLK_LOST ? status : HLK_OK;
@@ -176,6 +188,8 @@ static enum hlk_status release_write(hlk_lock *lock, struct hlk_entry *e, const 
 static enum hlk_status release_again(hlk_lock *lock, struct hlk_entry *e, struct hlk_thread *self,
                                      struct hlk_holder holder)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self && holder.id);
     hlk_client *client = lock->client;
     struct hlk_error why;
     uint64_t h; /* 0: settled */
@@ -197,6 +211,7 @@ static enum hlk_status settle_unsure_release(hlk_lock *lock, struct hlk_entry *e
                                              struct hlk_holder holder, enum hlk_release_verdict verdict,
                                              const struct hlk_release_record *record)
 {
+    HLK_DEBUG_ASSERT(verdict == HLK_VERDICT_WRITE || verdict == HLK_VERDICT_UNSURE || verdict == HLK_VERDICT_LAST);
     enum hlk_status status;
     int old = hlk_nocancel_begin(); /* a release sleeps, but is no cancellation point */
     if (verdict == HLK_VERDICT_WRITE)
@@ -209,10 +224,12 @@ static enum hlk_status settle_unsure_release(hlk_lock *lock, struct hlk_entry *e
     return status;
 }
 
-/* begun: of several releases; set if this one is on its way, with HLK_OK. Else NULL, and it is waited for. */
+/* begun: of several releases. *begun is set, with HLK_OK: this release is on its way. begun NULL: the release is waited
+ * for. */
 static enum hlk_status release_of(hlk_lock *lock, struct hlk_entry *e, struct hlk_thread *self,
                                   struct hlk_holder holder, struct hlk_releasing **begun)
 {
+    HLK_DEBUG_ASSERT(self && holder.id);
     struct hlk_release_record record;
     enum hlk_release_verdict verdict = hlk_entry_release(e, holder.id, &record);
     if (verdict == HLK_VERDICT_LAST && begun)
@@ -260,6 +277,7 @@ enum hlk_status hlk_lock_release(hlk_lock *lock)
 
 bool hlk_release_is_unsure(const hlk_lock *lock, struct hlk_thread *self)
 {
+    HLK_DEBUG_ASSERT(self && !hlk_lock_group(lock));
     struct hlk_holder holder = hlk_lock_holder(lock, self);
     struct hlk_entry *e = hlk_lock_find_entry(lock, holder.id);
     bool unsure = e && hlk_entry_is_unsure(e, holder.id);
@@ -270,6 +288,7 @@ bool hlk_release_is_unsure(const hlk_lock *lock, struct hlk_thread *self)
 
 enum hlk_status hlk_release_begin(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing **begun)
 {
+    HLK_DEBUG_ASSERT(self && !hlk_lock_group(lock));
     *begun = NULL;
     int old = hlk_nocancel_begin();
     enum hlk_status status = release(lock, self, begun);
@@ -284,6 +303,8 @@ bool hlk_release_is_settled(const struct hlk_releasing *release)
 
 enum hlk_status hlk_release_end(hlk_lock *lock, struct hlk_thread *self, struct hlk_releasing *release)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(release->waiter == self);
     struct hlk_error why = { .status = HLK_E_UNSURE, .text = "not answered in time" };
     enum hlk_status status;
     if (hlk_release_is_settled(release)) {

@@ -1,5 +1,7 @@
 #include "diagnose/answers.h"
 
+#include "base/debug.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +43,7 @@ static const char *const words[HLK_ASK_COUNT][5] = {
 
 const char *const *hlk_ask_words(enum hlk_ask ask)
 {
+    HLK_DEBUG_ASSERT(ask < HLK_ASK_COUNT);
     return words[ask][0] ? words[ask] : NULL;
 }
 
@@ -60,6 +63,7 @@ static bool is_string(const redisReply *reply)
 bool hlk_answers_field(const struct hlk_answers *answers, enum hlk_ask ask, const char *field,
                        char value[HLK_VALUE_MAX])
 {
+    HLK_DEBUG_ASSERT(ask < HLK_ASK_COUNT && field);
     const redisReply *reply = answers->reply[ask];
     size_t len = strlen(field);
     value[0] = '\0';
@@ -82,6 +86,7 @@ bool hlk_answers_info(const struct hlk_answers *answers, const char *field, char
 
 bool hlk_answers_config(const struct hlk_answers *answers, enum hlk_ask ask, char value[HLK_VALUE_MAX])
 {
+    HLK_DEBUG_ASSERT(ask < HLK_ASK_COUNT);
     const redisReply *reply = answers->reply[ask];
     value[0] = '\0';
     if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || !is_string(reply->element[1]))
@@ -113,6 +118,7 @@ int64_t hlk_answers_config_number(const struct hlk_answers *answers, enum hlk_as
 
 bool hlk_answers_refused(const struct hlk_answers *answers, enum hlk_ask ask)
 {
+    HLK_DEBUG_ASSERT(ask < HLK_ASK_COUNT);
     const redisReply *reply = answers->reply[ask];
     return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0;
 }
@@ -132,6 +138,7 @@ static void name_right(char right[HLK_VALUE_MAX], const char *word, const char *
 
 void hlk_found_unknown(struct hlk_found *found, const struct hlk_answers *answers, enum hlk_ask ask)
 {
+    HLK_DEBUG_ASSERT(ask < HLK_ASK_COUNT && words[ask][0]);
     static const char *const subcommands[] = { "CONFIG", "ACL", "SLOWLOG", "LATENCY", "PUBSUB", "CLUSTER" };
     const char *const *ask_words = words[ask];
     char right[HLK_VALUE_MAX];

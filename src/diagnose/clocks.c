@@ -1,5 +1,7 @@
 #include "diagnose/clocks.h"
 
+#include "base/debug.h"
+
 #include <stdlib.h>
 
 static int by_size(const void *a, const void *b)
@@ -23,6 +25,7 @@ static int64_t took_us(const struct hlk_time_sample *sample)
 
 const struct hlk_time_sample *hlk_time_best(const struct hlk_time_sample *samples, size_t n)
 {
+    HLK_DEBUG_ASSERT(n > 0);
     const struct hlk_time_sample *best = samples;
     for (size_t i = 1; i < n; i++)
         if (took_us(&samples[i]) < took_us(best))

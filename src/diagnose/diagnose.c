@@ -2,7 +2,9 @@
 #include "hasplock/diagnose.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "base/nocancel.h"
 #include "base/opts.h"
 #include "client.h"
@@ -78,6 +80,8 @@ enum { POINTS = sizeof points / sizeof *points };
 
 static void report_area(struct diagnosis *d, const char *area)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(area);
     struct hlk_finding finding = { sizeof finding,       area,
                                    (int)d->found.level,  d->found.measured.buf,
                                    d->found.meaning.buf, d->found.advice.buf };
@@ -104,6 +108,7 @@ static const struct end { /* of an examination that goes no further */
 /* Ends the examination with what the exchange's error says. */
 static enum hlk_status stop(struct diagnosis *d, const char *area, enum hlk_status status)
 {
+    HLK_DEBUG_ASSERT(status != HLK_OK);
     const char *text = d->exchange.error.text;
     const struct end *end = strncmp(text, "TLS: ", 5) == 0 ? &no_tls : status == HLK_E_AUTH ? &no_login : &no_server;
     hlk_found_init(&d->found);
@@ -119,6 +124,7 @@ static enum hlk_status stop(struct diagnosis *d, const char *area, enum hlk_stat
 
 static bool add_ask(struct diagnosis *d, enum hlk_ask ask)
 {
+    HLK_DEBUG_ASSERT(ask < HLK_ASK_COUNT);
     char number[16], channel[640];
     const char *const *words = hlk_ask_words(ask);
     const char *argv[5];
@@ -140,6 +146,7 @@ static bool add_ask(struct diagnosis *d, enum hlk_ask ask)
 
 static enum hlk_status ask_part(struct diagnosis *d, enum hlk_ask begin, enum hlk_ask end)
 {
+    HLK_DEBUG_ASSERT(begin < end && end <= HLK_ASK_COUNT);
     for (enum hlk_ask ask = begin; ask < end; ask++)
         if (!add_ask(d, ask))
             return hlk_error_set(&d->exchange.error, HLK_E_NOMEM, "no memory");
@@ -174,6 +181,7 @@ static void name_user(struct diagnosis *d)
 /* *area: what failed. */
 static enum hlk_status try_host(struct diagnosis *d, const char **area)
 {
+    hlk_mutex_assert_none();
     struct hlk_exam *exam = &d->exam;
     int64_t before_us = hlk_measure_now_us();
     exam->lookup_us = -1;
@@ -351,6 +359,7 @@ static enum hlk_status prepare(struct diagnosis *d, const char *url, const struc
 
 static enum hlk_status diagnose(const char *url, const struct hlk_diagnose_opts *given, hlk_finding_fn *fn, void *ctx)
 {
+    hlk_mutex_assert_none();
     struct hlk_diagnose_opts opts;
     struct hlk_client_opts client;
     if (!url || !fn)

@@ -1,7 +1,9 @@
 #include "diagnose/exchange.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -75,6 +77,7 @@ static uint64_t no_server(unsigned i, const redisReply *reply)
 
 enum hlk_status hlk_exchange_open(struct hlk_exchange *exchange)
 {
+    hlk_mutex_assert_none();
     static const struct hlk_greeting greeting = { .check = accept_reply, .server = no_server, .bears_refusals = true };
     struct opening opening = { .exchange = exchange };
     struct hlk_dial dial;
@@ -120,6 +123,8 @@ static enum hlk_status wait_for_socket(int fd, short events, int64_t at_ms)
 
 enum hlk_status hlk_exchange_look_up(struct hlk_exchange *exchange, unsigned *addresses)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(exchange->endpoint.url.host_count > 0);
     const struct hlk_host *host = &exchange->endpoint.url.hosts[0];
     int64_t at_ms = hlk_clock_after(hlk_clock_ms(), exchange->endpoint.reply_timeout_ms);
     struct addrinfo *found = NULL;
@@ -142,6 +147,7 @@ enum hlk_status hlk_exchange_look_up(struct hlk_exchange *exchange, unsigned *ad
 
 bool hlk_exchange_add(struct hlk_exchange *exchange, int argc, const char **argv)
 {
+    HLK_DEBUG_ASSERT(argc > 0);
     if (!hlk_buffer_add_command(&exchange->out, argc, argv, NULL))
         return false;
     exchange->due++;
@@ -159,6 +165,8 @@ static enum hlk_status read_some(struct hlk_exchange *exchange, redisReply **rep
 
 enum hlk_status hlk_exchange_ask(struct hlk_exchange *exchange, redisReply **replies)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(exchange->due > 0);
     unsigned n = 0, due = exchange->due;
     int64_t since_ns = hlk_clock_ns(), timeout_ms = exchange->endpoint.reply_timeout_ms;
     exchange->due = 0;

@@ -1,5 +1,7 @@
 #include "diagnose/finding.h"
 
+#include "base/debug.h"
+
 void hlk_found_init(struct hlk_found *found)
 {
     found->level = HLK_FINDING_OK;
@@ -11,6 +13,7 @@ void hlk_found_init(struct hlk_found *found)
 
 static void replace_text(struct hlk_text *text, const char *format, va_list args)
 {
+    HLK_DEBUG_ASSERT(text->buf && text->size > 0);
     hlk_text_init(text, text->buf, text->size);
     hlk_text_vadd(text, format, args);
 }

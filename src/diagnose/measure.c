@@ -1,6 +1,8 @@
 #include "diagnose/measure.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
+#include "base/mutex.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -89,6 +91,8 @@ static void sleep_until_us(int64_t at_us)
 enum hlk_status hlk_measure(struct hlk_exchange *exchange, int64_t clock_ms, struct hlk_round_trips *pings,
                             struct hlk_clocks *clocks)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(clock_ms > 0);
     struct hlk_time_sample first[TIMES], last[TIMES];
     unsigned first_n, last_n = 0;
     int64_t began_us = hlk_measure_now_us();

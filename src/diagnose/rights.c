@@ -1,5 +1,6 @@
 #include "diagnose/rights.h"
 
+#include "base/debug.h"
 #include "script/keys.h"
 
 #include <stdio.h>
@@ -134,6 +135,7 @@ static size_t sample_name(char *name, size_t size, const char *prefix, const cha
 
 static void sample_key(char *key, size_t size, enum place place, const char *prefix, const char *id, bool brace)
 {
+    HLK_DEBUG_ASSERT(place < PLACES && id);
     char name[HLK_NAME_MAX], whole[HLK_KEY_MAX];
     size_t len = sample_name(name, sizeof name, prefix, id, brace);
     len = place == INBOX ? hlk_key_inbox(whole, id) : places[place].key(whole, name, len);
@@ -183,11 +185,13 @@ static const char script_tail[] =
 
 static void add_argument(struct hlk_rights_probe *probe, const char *argument)
 {
+    HLK_DEBUG_ASSERT((size_t)probe->argc < sizeof probe->argv / sizeof *probe->argv);
     probe->argv[probe->argc++] = argument;
 }
 
 void hlk_rights_probe(struct hlk_rights_probe *probe, const char *prefix, const char *id)
 {
+    HLK_DEBUG_ASSERT(prefix && id);
     static const char *const ids[2][PLACES] = {
         { "k100", "k101", "k102", "k103", "k104", "k105", "c106", "c107", "k108", "k109", "c110" },
         { "k200", "k201", "k202", "k203", "k204", "k205", "c206", "c207", "k208", "k209", "c210" }
@@ -216,6 +220,7 @@ void hlk_rights_probe(struct hlk_rights_probe *probe, const char *prefix, const 
 
 const char *hlk_rights_channel(char *channel, size_t size, enum hlk_ask ask, const char *prefix, const char *id)
 {
+    HLK_DEBUG_ASSERT(ask < HLK_ASK_COUNT && size > 0);
     static const struct {
         const char *command;
         enum place place;
@@ -257,6 +262,7 @@ static bool is_command_refused(const struct hlk_answers *answers, const char *na
  * counts as refused. */
 static bool is_refused(const struct hlk_answers *answers, enum place place, bool brace)
 {
+    HLK_DEBUG_ASSERT(place < PLACES);
     bool subscribed = place == INBOX || place == CHANNEL;
     enum hlk_ask ask = place == INBOX ? HLK_ASK_INBOX : brace ? HLK_ASK_BRACE_CHANNEL : HLK_ASK_CHANNEL;
     if (is_listed(answers->reply[HLK_ASK_RIGHTS], (brace + 1) * REFUSED_PLACE + (int)place))
@@ -309,6 +315,7 @@ static void add_command(const char *name, struct hlk_missing *missing, struct hl
 void hlk_rights_missing(const struct hlk_answers *answers, const char *prefix, enum hlk_need need,
                         struct hlk_missing *missing, struct hlk_text *line)
 {
+    HLK_DEBUG_ASSERT(prefix && missing && line);
     missing->untried = hlk_answers_refused(answers, HLK_ASK_RIGHTS);
     missing->names = !*prefix && is_refused(answers, LOCK, false);
     add_places(answers, prefix, need, missing, line);

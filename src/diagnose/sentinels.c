@@ -1,5 +1,8 @@
 #include "diagnose/sentinels.h"
 
+#include "base/debug.h"
+#include "base/mutex.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +28,7 @@ static void set_why(struct hlk_exam_sentinels *sentinels, const char *why)
 
 void hlk_exam_take_sentinel(struct hlk_exam_sentinels *sentinels, const redisReply *reply)
 {
+    HLK_DEBUG_ASSERT(reply);
     bool address =
         reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[0]->str && reply->element[1]->str;
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -55,6 +59,7 @@ static enum hlk_status ask_for_master(struct hlk_exchange *exchange, const char 
 static enum hlk_status ask_sentinel(struct hlk_exam_sentinels *sentinels, const char *url, const char *service,
                                     const struct hlk_exchange_login *login, struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct hlk_exchange exchange;
     redisReply *reply = NULL;
     enum hlk_status status = hlk_exchange_init(&exchange, url, login);

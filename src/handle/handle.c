@@ -2,6 +2,7 @@
 #include "handle/handle.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "base/opts.h"
@@ -25,7 +26,7 @@
 #define BACKOFF_MOST_MS 60000
 _Static_assert(BACKOFF_MOST_MS <= UINT16_MAX, "a handle has them in 16 bits");
 
-/* What a lock costs that is used: programs have many thousands. */
+/* What a lock that is used costs: programs have many thousands of them. */
 _Static_assert(sizeof(void *) != 8 || (sizeof(struct hlk_entry) <= 232 && sizeof(struct hlk_lock) <= 120),
                "malloc takes 256 and 128 bytes for them, with a name of up to 18 bytes");
 
@@ -37,6 +38,7 @@ static struct hlk_defaults usual = { .refs = 1, .backoff_min_ms = BACKOFF_MIN_MS
 /* NULL: no memory. */
 static struct hlk_defaults *make_defaults(const struct hlk_lock_opts *opts)
 {
+    HLK_DEBUG_ASSERT(opts->lease_ms >= 0 && opts->max_hold_ms >= 0 && opts->permits >= 0);
     int min_ms = opts->backoff_min_ms ? opts->backoff_min_ms : BACKOFF_MIN_MS;
     int max_ms = opts->backoff_max_ms ? opts->backoff_max_ms : BACKOFF_MAX_MS;
     if (opts->lease_ms == 0 && opts->max_hold_ms == 0 && opts->token_floor == 0 && opts->permits == 0 &&
@@ -58,6 +60,7 @@ static struct hlk_defaults *make_defaults(const struct hlk_lock_opts *opts)
 
 struct hlk_defaults *hlk_defaults_ref(struct hlk_defaults *defaults)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&defaults->refs) > 0);
     if (defaults != &usual)
         atomic_fetch_add(&defaults->refs, 1);
     return defaults;
@@ -65,6 +68,7 @@ struct hlk_defaults *hlk_defaults_ref(struct hlk_defaults *defaults)
 
 void hlk_defaults_unref(struct hlk_defaults *defaults)
 {
+    HLK_DEBUG_ASSERT(!defaults || atomic_load(&defaults->refs) > 0);
     if (defaults && defaults != &usual && atomic_fetch_sub(&defaults->refs, 1) == 1)
         hlk_mem_free(defaults);
 }
@@ -74,6 +78,7 @@ void hlk_defaults_unref(struct hlk_defaults *defaults)
 enum hlk_status hlk_lock_fail(const hlk_lock *lock, const char *operation, enum hlk_status status, const char *format,
                               ...)
 {
+    HLK_DEBUG_ASSERT(lock && operation && status != HLK_OK);
     char buf[HLK_ERROR_TEXT];
     struct hlk_text text;
     hlk_text_init(&text, buf, sizeof buf);
@@ -112,6 +117,7 @@ enum hlk_status hlk_lock_not_held(const hlk_lock *lock, const char *operation)
 
 enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_entry *e, uint64_t holder)
 {
+    HLK_DEBUG_ASSERT(e && holder);
     struct hlk_view view;
     hlk_entry_view(e, holder, &view);
     return hlk_lock_fail(lock, "acquire", HLK_LOST,
@@ -123,6 +129,7 @@ enum hlk_status hlk_lock_lost_before(const hlk_lock *lock, struct hlk_entry *e, 
 
 void hlk_lock_owner_label(struct hlk_handle *handle, char *buf, size_t size)
 {
+    HLK_DEBUG_ASSERT(size > 0);
     buf[0] = '\0';
     const struct hlk_handle *root = hlk_handle_root(handle);
     if (!root)
@@ -138,6 +145,7 @@ void hlk_lock_owner_label(struct hlk_handle *handle, char *buf, size_t size)
 
 void hlk_lock_free(struct hlk_handle *handle)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&handle->refs) == 0);
     hlk_lock *lock = HLK_CONTAINER(handle, hlk_lock, handle);
     hlk_client *client = lock->client;
     int old = hlk_nocancel_begin();
@@ -197,6 +205,7 @@ static const char *handle_bad_opts(const hlk_client *client, const struct hlk_lo
 
 static void init_lock(hlk_lock *lock, hlk_client *client, const struct hlk_lock_opts *opts)
 {
+    HLK_DEBUG_ASSERT(lock->defaults && !lock->client && hlk_kind_get(opts->kind));
     lock->kind = hlk_kind_get(opts->kind);
     atomic_init(&lock->handle.refs, 1);
     lock->handle.mu = &client->table.handles_mu;
@@ -212,7 +221,7 @@ static void init_lock(hlk_lock *lock, hlk_client *client, const struct hlk_lock_
     }
 }
 
-/* With room behind it. NULL: no memory. */
+/* With `more` bytes behind the lock. NULL: no memory. */
 static hlk_lock *alloc_lock(size_t more, const struct hlk_lock_opts *opts)
 {
     hlk_lock *lock = hlk_mem_zalloc(sizeof *lock + more);
@@ -226,6 +235,7 @@ static hlk_lock *alloc_lock(size_t more, const struct hlk_lock_opts *opts)
 hlk_lock *hlk_lock_make_without_entry(hlk_client *client, const char *name, size_t len,
                                       const struct hlk_lock_opts *opts)
 {
+    HLK_DEBUG_ASSERT(len > 0 && len <= HLK_NAME_MAX);
     hlk_lock *lock = alloc_lock(len + 1, opts);
     if (!lock)
         return NULL;
@@ -236,6 +246,7 @@ hlk_lock *hlk_lock_make_without_entry(hlk_client *client, const char *name, size
 
 hlk_lock *hlk_lock_make(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
 {
+    HLK_DEBUG_ASSERT(len > 0 && len <= HLK_NAME_MAX);
     const struct hlk_kind *kind = hlk_kind_get(opts->kind);
     struct hlk_node *node = hlk_client_node(client, name, len);
     if (client->topology || (kind->format->per_holder && !opts->owner))
@@ -291,6 +302,7 @@ hlk_lock *hlk_lock_create(hlk_client *client, const char *name, const struct hlk
 hlk_lock *hlk_lock_create_as(hlk_client *client, const char *what, const char *name, const struct hlk_lock_opts *opts,
                              const char *wrong)
 {
+    HLK_DEBUG_ASSERT(what && opts);
     char operation[32];
     (void)snprintf(operation, sizeof operation, "create %s", what);
     if (hlk_client_check(client, operation, name) != HLK_OK)
@@ -335,6 +347,7 @@ void hlk_lock_disown(hlk_lock *lock)
 
 struct hlk_node *hlk_lock_node(const hlk_lock *lock)
 {
+    HLK_DEBUG_ASSERT(lock->entry || lock->name[0]);
     return lock->entry ? lock->entry->node : hlk_client_node(lock->client, lock->name, strlen(lock->name));
 }
 
@@ -347,6 +360,7 @@ const char *hlk_lock_name(const hlk_lock *lock)
 
 struct hlk_entry *hlk_lock_entry(const hlk_lock *lock, const char *operation, uint64_t holder)
 {
+    HLK_DEBUG_ASSERT(holder && (lock->entry || lock->kind->format->per_holder));
     if (lock->entry)
         return lock->entry;
     struct hlk_entry *e =
@@ -365,6 +379,7 @@ struct hlk_holder hlk_lock_call_holder(const hlk_lock *lock)
 
 struct hlk_entry *hlk_lock_find_entry(const hlk_lock *lock, uint64_t holder)
 {
+    HLK_DEBUG_ASSERT(holder && (lock->entry || lock->kind->format->per_holder));
     if (!lock->entry) /* each thread has an entry while it holds the lock or has lost it */
         return hlk_entry_get_own(hlk_lock_node(lock), lock->kind->format, lock->name, strlen(lock->name), holder,
                                  false);
@@ -374,6 +389,7 @@ struct hlk_entry *hlk_lock_find_entry(const hlk_lock *lock, uint64_t holder)
 
 void hlk_lock_view(const hlk_lock *lock, struct hlk_thread *self, struct hlk_view *view)
 {
+    HLK_DEBUG_ASSERT(self && view->count == 0 && !view->lost);
     struct hlk_holder holder = hlk_lock_holder(lock, self);
     const struct hlk_lock_group *group = hlk_lock_group(lock);
     struct hlk_entry *e = group ? NULL : hlk_lock_find_entry(lock, holder.id);
@@ -395,6 +411,7 @@ static void look_at_holds(const hlk_lock *lock, struct hlk_view *view)
 
 static bool show_hold(const hlk_lock *lock, struct hlk_thread *self, uint64_t h)
 {
+    HLK_DEBUG_ASSERT(self);
     if (hlk_lock_group(lock)) /* there are no permits over several masters */
         return true;
     uint64_t holder = hlk_lock_holder(lock, self).id;
@@ -407,10 +424,11 @@ static bool show_hold(const hlk_lock *lock, struct hlk_thread *self, uint64_t h)
 
 void hlk_lock_view_exposing_id(const hlk_lock *lock, struct hlk_view *view)
 {
+    HLK_DEBUG_ASSERT(lock && !lock->members);
     struct hlk_thread *self = hlk_thread_get();
     do
         look_at_holds(lock, view);
-    while (self && view->count > 0 && !view->lost && !show_hold(lock, self, view->h)); /* it has just changed */
+    while (self && view->count > 0 && !view->lost && !show_hold(lock, self, view->h)); /* the hold has just changed */
 }
 
 int hlk_lock_holds(const hlk_lock *lock)

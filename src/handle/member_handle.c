@@ -1,5 +1,6 @@
 #include "handle/member_handle.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "lease/entry_table.h"
 
@@ -8,6 +9,7 @@
 /* The client of a member may be another one than its multilock's. */
 static void free_member_handle(struct hlk_handle *handle)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&handle->refs) == 0 && !handle->mu && handle->parent);
     hlk_lock *own = HLK_CONTAINER(handle, hlk_lock, handle);
     struct hlk_handle *parent = handle->parent;
     hlk_client *client = own->client;
@@ -21,6 +23,7 @@ static void free_member_handle(struct hlk_handle *handle)
 
 hlk_lock *hlk_lock_member_handle(hlk_lock *member, hlk_lock *multilock)
 {
+    HLK_DEBUG_ASSERT(!member->members && multilock->members);
     size_t more = member->entry ? 0 : strlen(member->name) + 1;
     hlk_lock *own = hlk_mem_zalloc(sizeof *own + more);
     if (!own)
@@ -48,6 +51,7 @@ hlk_lock *hlk_lock_member_handle(hlk_lock *member, hlk_lock *multilock)
 
 void hlk_lock_drop_member_handle(hlk_lock *own)
 {
+    HLK_DEBUG_ASSERT(!own->handle.mu && own->handle.parent);
     hlk_lock_disown(own);
     hlk_handle_release(&own->handle);
 }

@@ -1,6 +1,7 @@
 #include "handle/send.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "lease/entry_lose.h"
@@ -26,6 +27,8 @@ struct blocking_command { /* on the heap: its attempt may outlive the caller */
 
 static void free_blocking_command(struct blocking_command *blocking)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(blocking->lock);
     hlk_raise_end(&blocking->raise, &blocking->cmd);
     hlk_command_drop_reply(&blocking->cmd);
     hlk_handle_release(&blocking->lock->handle);
@@ -46,6 +49,8 @@ static void blocking_on_cancel(struct hlk_cancel_wait *wait)
 static enum hlk_status send_and_wait(struct blocking_command *blocking, const struct hlk_send_limits *limits,
                                      bool *in_flight, struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(blocking->self && limits->max_ms >= 0);
     hlk_client *client = blocking->lock->client;
     int64_t now = hlk_clock_ms(),
             max_at_ms = hlk_clock_after(hlk_clock_after(now, client->reconnect_timeout_ms), client->reply_timeout_ms);
@@ -69,6 +74,7 @@ static enum hlk_status send_and_wait(struct blocking_command *blocking, const st
 static struct blocking_command *make_blocking_command(hlk_lock *lock, const char *operation,
                                                       const struct hlk_command *command)
 {
+    HLK_DEBUG_ASSERT(command->type && command->type->put);
     struct hlk_thread *self = hlk_thread_get();
     struct blocking_command *blocking = self ? hlk_mem_zalloc(sizeof *blocking) : NULL;
     if (!blocking) {
@@ -93,6 +99,8 @@ static enum hlk_status run_blocking_command(struct blocking_command *blocking, c
                                             const struct hlk_send_limits *limits,
                                             void (*read)(const struct hlk_command *cmd, void *ctx), void *ctx)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(read);
     static const struct hlk_send_limits usual;
     hlk_lock *lock = blocking->lock;
     struct hlk_error error;
@@ -120,6 +128,8 @@ enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struc
                               const struct hlk_send_limits *limits,
                               void (*read)(const struct hlk_command *cmd, void *ctx), void *ctx)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(command && read);
     struct blocking_command *blocking = make_blocking_command(lock, operation, command);
     if (blocking)
         return run_blocking_command(blocking, operation, limits, read, ctx);
@@ -135,6 +145,7 @@ struct number {
 
 static void read_number(const struct hlk_command *cmd, void *ctx)
 {
+    HLK_DEBUG_ASSERT(cmd->call.reply);
     struct number *number = ctx;
     const redisReply *reply = cmd->call.reply;
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
@@ -147,6 +158,7 @@ static void read_number(const struct hlk_command *cmd, void *ctx)
 enum hlk_status hlk_lock_ask_number(hlk_lock *lock, const char *operation, const struct hlk_command *command,
                                     bool changes, int64_t *answer)
 {
+    HLK_DEBUG_ASSERT(answer);
     struct number number = { 0, false };
     const struct hlk_send_limits limits = { .once = changes };
     enum hlk_status status = hlk_lock_send(lock, operation, command, &limits, read_number, &number);
@@ -166,6 +178,7 @@ static void read_raised(const struct hlk_command *cmd, void *raised)
 /* The hold that was to be raised is over. */
 static enum hlk_status raised_nothing(hlk_lock *lock, struct hlk_entry *e, const char *operation, uint64_t h)
 {
+    HLK_DEBUG_ASSERT(e && h);
     struct hlk_view view;
     hlk_entry_view(e, hlk_lock_holder(lock, hlk_thread_get()).id, &view);
     if (view.h != h || (view.count == 0 && !view.lost)) /* released by its owner's other threads, or a new hold */
@@ -177,6 +190,8 @@ static enum hlk_status raised_nothing(hlk_lock *lock, struct hlk_entry *e, const
 enum hlk_status hlk_lock_reacquire(hlk_lock *lock, struct hlk_entry *e, const char *operation, uint64_t h,
                                    int64_t count, int64_t lease_ms, const struct hlk_send_limits *limits)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(h && count > 0 && lease_ms >= 0);
     struct hlk_command cmd = { .type = lock->kind->format->reacquire, .hold = h, .count = count, .lease_ms = lease_ms };
     struct blocking_command *blocking = make_blocking_command(lock, operation, &cmd);
     if (!blocking)
@@ -200,6 +215,7 @@ struct recount {
 
 static void on_recounted(struct hlk_call *call)
 {
+    hlk_mutex_assert_none();
     struct recount *recount = HLK_CONTAINER(call, struct recount, cmd.call);
     enum hlk_raised raised = hlk_answer_read_raised(&recount->cmd);
     if (raised == HLK_RAISED_GONE)
@@ -214,6 +230,8 @@ static void on_recounted(struct hlk_call *call)
 
 void hlk_lock_write_count(hlk_lock *lock, struct hlk_entry *e, uint64_t h, int64_t count)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(h && count > 0);
     struct recount *recount = hlk_mem_zalloc(sizeof *recount);
     if (!recount)
         return;
@@ -237,6 +255,7 @@ void hlk_lock_write_count(hlk_lock *lock, struct hlk_entry *e, uint64_t h, int64
 
 static enum hlk_status extend(hlk_lock *lock, struct hlk_entry *e, uint64_t holder, int64_t lease_ms)
 {
+    HLK_DEBUG_ASSERT(holder && lease_ms >= HLK_LEASE_MIN_MS);
     struct hlk_view view;
     hlk_entry_view(e, holder, &view);
     if (view.lost)
@@ -280,6 +299,7 @@ enum hlk_status hlk_lock_extend(hlk_lock *lock, int64_t lease_ms)
 /* A text: the holder from which it was taken; {text}: another one, which keeps it; nil: no holder. */
 static void read_broken(const struct hlk_command *cmd, void *ctx)
 {
+    HLK_DEBUG_ASSERT(cmd->call.reply);
     const redisReply *reply = cmd->call.reply;
     struct hlk_broken *out = ctx;
     out->taken = reply->type == REDIS_REPLY_STRING;
@@ -304,6 +324,7 @@ static void report_if_ours(hlk_lock *lock, const char *holder)
 enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_ms, const char *only,
                                   struct hlk_broken *out, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(out && (at != NULL) == (error != NULL));
     struct hlk_command cmd = { .type = &lock->kind->format->break_it, .pipeline = at, .only = only };
     const struct hlk_send_limits limits = { .max_ms = max_ms, .once = true, .error = error };
     *out = (struct hlk_broken){ false, "" };
@@ -312,6 +333,7 @@ enum hlk_status hlk_lock_break_at(hlk_lock *lock, hlk_pipeline *at, int64_t max_
 
 enum hlk_status hlk_lock_not_broken(const hlk_lock *lock, const char *only, const char *holder)
 {
+    HLK_DEBUG_ASSERT(holder);
     if (!*holder || !only)
         return hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "nobody held it; nothing was changed");
     return hlk_lock_fail(lock, "break", HLK_NOT_HOLDER, "%s holds it, and not %s; nothing was changed", holder, only);
@@ -319,6 +341,7 @@ enum hlk_status hlk_lock_not_broken(const hlk_lock *lock, const char *only, cons
 
 static enum hlk_status break_on_one(hlk_lock *lock, const char *only, char holder[HLK_FIELD_MAX])
 {
+    HLK_DEBUG_ASSERT(!hlk_lock_group(lock));
     struct hlk_broken broken;
     enum hlk_status status = hlk_lock_break_at(lock, NULL, 0, only, &broken, NULL);
     if (status != HLK_OK)

@@ -1,5 +1,6 @@
 /* A cyclic barrier: hasplock's own. A wait at it is an acquire that is answered "busy" until all have arrived, and
  * holds nothing; while it waits it has a lease, which each of its questions renews. lua/barrier_*.lua */
+#include "base/debug.h"
 #include "kinds/kind.h"
 
 #include <stdlib.h>
@@ -20,11 +21,13 @@ static char *put_head(char *at, const struct hlk_command *cmd, enum hlk_script s
 
 static char *put_party(char *at, const struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->seen.slot && cmd->hold);
     return hlk_wire_number(hlk_put_field(at, cmd->client_id, cmd->seen.slot), (int64_t)cmd->hold);
 }
 
 static char *barrier_put_arrive(char *at, struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->count > 0);
     at = put_party(put_head(at, cmd, HLK_SCRIPT_BARRIER_ARRIVE, 7), cmd);
     at = hlk_wire_number(hlk_wire_number(at, cmd->count), cmd->lease_ms);
     at = hlk_wire_number(hlk_wire_number(at, (int64_t)cmd->seen.mark), (int64_t)cmd->seen.data);
@@ -33,6 +36,7 @@ static char *barrier_put_arrive(char *at, struct hlk_command *cmd)
 
 static char *barrier_put_leave(char *at, struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->id && cmd->id_len > 0);
     at = put_party(put_head(at, cmd, HLK_SCRIPT_BARRIER_LEAVE, 5), cmd);
     at = hlk_wire_number(hlk_wire_word(at, cmd->id, cmd->id_len), (int64_t)cmd->seen.data);
     return hlk_put_key(at, cmd, hlk_key_barrier);
@@ -52,17 +56,20 @@ static char *barrier_put_query(char *at, struct hlk_command *cmd)
 
 static bool is_bulk(const redisReply *reply, size_t i)
 {
+    HLK_DEBUG_ASSERT(reply->type == REDIS_REPLY_ARRAY);
     return i < reply->elements && reply->element[i]->type == REDIS_REPLY_STRING;
 }
 
 static bool is_number(const redisReply *reply, size_t i)
 {
+    HLK_DEBUG_ASSERT(reply->type == REDIS_REPLY_ARRAY);
     return i < reply->elements && reply->element[i]->type == REDIS_REPLY_INTEGER;
 }
 
 /* {0}: it has left. {0, gen, index, waiting} */
 static enum hlk_answer_kind read_waiting(const struct hlk_command *cmd, const redisReply *reply, struct hlk_answer *out)
 {
+    HLK_DEBUG_ASSERT(cmd->lease_ms > 0);
     if (reply->elements == 1) {
         out->status = HLK_NOT_HOLDER;
         out->holder = "";
@@ -142,6 +149,7 @@ static void barrier_describe(struct hlk_text *text, const char *counts)
 /* "<word> <party>" */
 static void barrier_explain(struct hlk_text *text, const char *why)
 {
+    HLK_DEBUG_ASSERT(why);
     static const struct {
         const char *word, *says;
     } words[] = { { "timeout", "its wait was over" },

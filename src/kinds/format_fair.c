@@ -1,11 +1,13 @@
 /* The fair lock: the same hash, and Redisson's queue (RFairLock), where each waiting thread and owner has a position.
  * lua/fair_*.lua */
+#include "base/debug.h"
 #include "kinds/kind.h"
 #include "script/shared_commands.h"
 
 /* The first n keys: lock, queue, scores, notes, and the queue of a plain lock of that name. */
 static char *fair_put_keys(char *at, const struct hlk_command *cmd, size_t args, size_t n)
 {
+    HLK_DEBUG_ASSERT(n >= 2 && n <= 5);
     static hlk_key_fn *const keys[] = { hlk_key_fair_queue, hlk_key_fair_scores, hlk_key_fair, hlk_key_queue };
     at = hlk_put_name(hlk_put_script(at, cmd->type->script, cmd, n + args, n), cmd);
     for (size_t i = 0; i < n - 1; i++)

@@ -1,5 +1,6 @@
 /* A count-down latch, Redisson's RCountDownLatch: a string with a number. A wait for it is an acquire that is answered
  * "busy" until the number is gone, and holds nothing. lua/latch_*.lua */
+#include "base/debug.h"
 #include "kinds/kind.h"
 
 #include <stdlib.h>
@@ -37,12 +38,14 @@ static char *latch_put_await(char *at, struct hlk_command *cmd)
 
 static char *put_set(char *at, struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->count > 0);
     at = hlk_put_name(hlk_put_script(at, HLK_SCRIPT_LATCH_SET, cmd, 3, 1), cmd);
     return put_channel(hlk_wire_number(at, cmd->count), cmd);
 }
 
 static char *put_down(char *at, struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->count > 0);
     return put_channel(hlk_wire_number(put_latch_keys(at, cmd, HLK_SCRIPT_LATCH_DOWN, 2), cmd->count), cmd);
 }
 
@@ -76,6 +79,7 @@ static enum hlk_answer_kind read_missing(const struct hlk_command *cmd, struct h
 static enum hlk_answer_kind latch_read_await(const struct hlk_command *cmd, const redisReply *reply,
                                              struct hlk_answer *out)
 {
+    HLK_DEBUG_ASSERT(reply);
     if (reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "0") == 0)
         return HLK_ANSWER_ACQUIRED;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_STRING ||

@@ -2,6 +2,7 @@
  * Redisson does not know. lua/lock_*.lua */
 #include "kinds/kind.h"
 
+#include "base/debug.h"
 #include "script/batch.h"
 #include "script/shared_commands.h"
 
@@ -23,6 +24,7 @@ static char *put_member(char *at, const struct hlk_command *cmd)
 static void set_batch_letter(struct hlk_command *cmd, char letter, const char *start, const char *keys,
                              const char *args, const char *end)
 {
+    HLK_DEBUG_ASSERT(letter && start < keys && keys < args && args < end);
     if (cmd->whole || cmd->unbatched || cmd->fenced || cmd->member.since_ms)
         return;
     cmd->call.batch_letter = letter;
@@ -88,12 +90,13 @@ static bool is_acquired(const struct hlk_command *cmd, const redisReply *reply, 
 static enum hlk_answer_kind lock_read_acquire(const struct hlk_command *cmd, const redisReply *reply,
                                               struct hlk_answer *out)
 {
+    HLK_DEBUG_ASSERT(reply);
     out->token = 0;
     if (is_acquired(cmd, reply, out))
         return HLK_ANSWER_ACQUIRED;
     if (hlk_answer_read_busy(reply, out) && reply->elements == 3) {
-        /* In a yield window there is no holder: who listened for it would be taken for one whom the next one is
-         * for. */
+        /* In a yield window there is no holder. A waiter of ours that listened on the channel then would be taken for
+         * one of Redisson's, and the next release would open a window for it. */
         out->foreign = out->holder_len > 0 && !hlk_field_is_ours(out->holder);
         return HLK_ANSWER_BUSY;
     }

@@ -1,6 +1,7 @@
 /* Permits with leases: Redisson's RPermitExpirableSemaphore. A string is the number of free ones, and a zset has the
  * end of each lease. Each holder has one permit, whose id is its hold. Waiters stand in a queue as of a plain lock,
  * which Redisson does not know. lua/permit_*.lua */
+#include "base/debug.h"
 #include "kinds/kind.h"
 #include "script/command.h"
 #include "script/shared_commands.h"
@@ -20,6 +21,7 @@ static char *permit_put_channel(char *at, const struct hlk_command *cmd)
 
 static char *put_id(char *at, const struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(!cmd->id || cmd->id_len > 0);
     return cmd->id ? hlk_wire_word(at, cmd->id, cmd->id_len) : hlk_put_field(at, cmd->client_id, cmd->hold);
 }
 
@@ -52,6 +54,7 @@ static char *permit_put_query(char *at, struct hlk_command *cmd)
 
 static char *permit_put_change(char *at, struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->change >= 0 && cmd->change <= HLK_PERMITS_DELETE);
     static const char *const names[] = { "try_set", "set", "add", "get", "delete" };
     at = permit_head(at, cmd, 3);
     at = hlk_wire_word(at, names[cmd->change], strlen(names[cmd->change]));
@@ -68,6 +71,7 @@ static char *permit_put_extend(char *at, struct hlk_command *cmd)
 
 static char *permit_put_renew(char *at, struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->renewals && cmd->count > 0);
     size_t n = (size_t)cmd->count, leases = hlk_renewal_leases(cmd);
     at = hlk_put_script(at, HLK_SCRIPT_PERMIT_RENEW, cmd, 2 * n + leases, n);
     for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,6 @@
 /* A read/write lock: Redisson's RReadWriteLock. Both halves are one hash; each is a format of its own, in which each
  * holder has a hold id and a lease. Their waiters stand in one queue, which Redisson does not know. lua/rw_*.lua */
+#include "base/debug.h"
 #include "kinds/kind.h"
 #include "script/command.h"
 #include "script/shared_commands.h"
@@ -32,6 +33,7 @@ static char *put_write_field(char *at, const char *client_id, uint64_t hold)
 /* Lock, queue, and for a reader its lease. */
 static char *rw_put_keys(char *at, const struct hlk_command *cmd, enum hlk_script script, char kind, size_t args)
 {
+    HLK_DEBUG_ASSERT(kind == 'r' || kind == 'w');
     size_t n = kind == 'r' ? 3 : 2;
     at = hlk_put_name(hlk_put_script(at, script, cmd, n + args, n), cmd);
     at = hlk_put_key(at, cmd, hlk_key_rw_queue);
@@ -40,6 +42,7 @@ static char *rw_put_keys(char *at, const struct hlk_command *cmd, enum hlk_scrip
 
 static char *put_ticket(char *at, const struct hlk_command *cmd, char kind)
 {
+    HLK_DEBUG_ASSERT(kind == 'r' || kind == 'w');
     char member[HLK_MEMBER_MAX + 2];
     if (!cmd->member.since_ms)
         return hlk_wire_word(at, "", 0);
@@ -144,6 +147,7 @@ static char *write_put_reacquire(char *at, struct hlk_command *cmd)
 
 static char *put_names(char *at, const struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->renewals && cmd->count > 0);
     for (int64_t i = 0; i < cmd->count; i++)
         at = hlk_wire_word(at, cmd->renewals[i].name, cmd->renewals[i].name_len);
     return at;

@@ -3,6 +3,7 @@
  *
  * Each call is a holder. A permit has none: a hold is only as old as the call, and its end gives back what a call took
  * that did not learn of it. */
+#include "base/debug.h"
 #include "kinds/kind.h"
 
 /* Permits, and the queue. */
@@ -26,6 +27,7 @@ static char *put_permits_ticket(char *at, const struct hlk_command *cmd)
 
 static char *semaphore_put_acquire(char *at, struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->count > 0);
     at = hlk_wire_number(semaphore_head(at, cmd, 4), cmd->count);
     at = put_text(hlk_put_field(at, cmd->client_id, cmd->hold), cmd->drop_notes);
     return put_permits_ticket(at, cmd);
@@ -45,6 +47,7 @@ static char *semaphore_put_confirm(char *at, struct hlk_command *cmd)
 
 static char *put_change(char *at, struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->change >= 0 && cmd->change <= HLK_SEMAPHORE_DELETE);
     static const char *const names[] = {
         "release", "release_if", "settle", "try_set", "add", "drain", "get", "delete"
     };

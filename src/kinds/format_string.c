@@ -1,6 +1,7 @@
 /* A lock that is a string, the holder's token: that of redis-py's Lock, of bsm/redislock and of the Redis page. Its
  * waiters stand in the queue of a plain lock; foreign ones stand in none, and foreign holders do not say that they
  * release. lua/string_*.lua */
+#include "base/debug.h"
 #include "kinds/kind.h"
 #include "script/command.h"
 #include "script/shared_commands.h"
@@ -13,6 +14,7 @@ static char *string_put_keys(char *at, const struct hlk_command *cmd, size_t arg
 
 static char *string_put_member(char *at, const struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->member.since_ms);
     char member[HLK_MEMBER_MAX];
     size_t len = hlk_member(member, cmd->client_id, cmd->hold, &cmd->member);
     return hlk_wire_word(at, member, len);

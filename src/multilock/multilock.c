@@ -2,6 +2,7 @@
 #include "multilock/multilock.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/min.h"
 #include "base/opts.h"
@@ -17,6 +18,7 @@
 
 static enum hlk_status multilock_extend(hlk_lock *multilock, int64_t lease_ms)
 {
+    HLK_DEBUG_ASSERT(multilock->members);
     const struct hlk_members *members = multilock->members;
     for (size_t i = 0; i < members->count; i++) {
         enum hlk_status status = hlk_lock_extend(members->locks[i], lease_ms);
@@ -26,9 +28,10 @@ static enum hlk_status multilock_extend(hlk_lock *multilock, int64_t lease_ms)
     return HLK_OK;
 }
 
-/* As the member that has the least; lost if one of them is. */
+/* As the member that has the least. Lost if one member is lost. */
 static void multilock_view(const hlk_lock *multilock, struct hlk_holder holder, struct hlk_view *view)
 {
+    HLK_DEBUG_ASSERT(multilock->members);
     const struct hlk_members *members = multilock->members;
     struct hlk_thread *self = hlk_thread_get(); /* the caller has it */
     (void)holder;
@@ -53,6 +56,7 @@ static void multilock_view(const hlk_lock *multilock, struct hlk_holder holder, 
 
 static void multilock_destroy(hlk_lock *multilock)
 {
+    HLK_DEBUG_ASSERT(multilock->members);
     struct hlk_members *members = multilock->members;
     for (size_t i = 0; i < members->count; i++) {
         if (multilock->handle.callback.fn)
@@ -73,9 +77,10 @@ static const struct hlk_lock_group multilock_group = {
 
 /* --- making --- */
 
-/* Those of one name, which are of several clients, stay in the caller's order. */
+/* Members of one name, which are of several clients, stay in the caller's order. */
 static void insert(struct hlk_members *members, hlk_lock *lock)
 {
+    HLK_DEBUG_ASSERT(lock && members->count < HLK_MULTILOCK_MAX);
     size_t at = members->count++;
     for (; at > 0 && strcmp(hlk_lock_text(members->locks[at - 1]), hlk_lock_text(lock)) > 0; at--)
         members->locks[at] = members->locks[at - 1];
@@ -138,9 +143,10 @@ static size_t write_name(char out[HLK_NAME_MAX + 1], hlk_lock *const *members, s
     return strlen(out);
 }
 
-/* The first one's: with an owner a handle has async calls. NULL: threads hold some of them. */
+/* The owner of the first member: with an owner a handle has async calls. NULL: threads hold some of the members. */
 static hlk_owner *owner_of(hlk_lock *const *members, size_t count)
 {
+    HLK_DEBUG_ASSERT(count > 0 && count <= HLK_MULTILOCK_MAX);
     for (size_t i = 0; i < count; i++)
         if (!hlk_lock_owner(members[i]))
             return NULL;
@@ -150,6 +156,7 @@ static hlk_owner *owner_of(hlk_lock *const *members, size_t count)
 /* NULL: no memory. */
 static hlk_lock *make_multilock(hlk_lock *const *given, size_t count, struct hlk_lock_opts *opts)
 {
+    HLK_DEBUG_ASSERT(count > 0 && count <= HLK_MULTILOCK_MAX);
     opts->owner = owner_of(given, count);
     char name[HLK_NAME_MAX + 1];
     struct hlk_members *members = hlk_mem_zalloc(sizeof *members + count * sizeof(hlk_lock *));

@@ -3,6 +3,7 @@
 #include "multilock/multilock_plan.h"
 #include "multilock/try_all.h"
 
+#include "base/debug.h"
 #include "base/nocancel.h"
 
 #include <pthread.h>
@@ -16,6 +17,7 @@ struct attempt {
 
 static void on_multilock_thread_cancel(void *arg)
 {
+    hlk_mutex_assert_none();
     struct attempt *a = arg;
     hlk_try_all_end(&a->tries);
     for (size_t i = a->tries.count; i-- > 0;)
@@ -26,6 +28,8 @@ static void on_multilock_thread_cancel(void *arg)
 
 static enum hlk_multilock_todo try_all(struct attempt *a)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(a->plan.held < a->plan.count);
     struct hlk_multilock_plan *plan = &a->plan;
     struct hlk_acquire_opts opts = plan->opts;
     opts.wait_ms = 0;
@@ -43,6 +47,8 @@ static enum hlk_multilock_todo try_all(struct attempt *a)
 
 static enum hlk_multilock_todo acquire_next(struct hlk_multilock_plan *plan)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(plan->held < plan->count);
     struct hlk_acquire_opts opts;
     hlk_multilock_plan_opts(plan, &opts);
     enum hlk_status status = hlk_lock_acquire_with(plan->order[plan->held], &opts);
@@ -51,6 +57,8 @@ static enum hlk_multilock_todo acquire_next(struct hlk_multilock_plan *plan)
 
 static enum hlk_multilock_todo complete(struct hlk_multilock_plan *plan)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(plan->held == plan->count);
     enum hlk_status status = HLK_OK;
     for (size_t i = 0; i < plan->held && status == HLK_OK; i++) {
         int64_t lease = hlk_multilock_plan_lacks(plan, i);
@@ -70,6 +78,7 @@ static void acquire_all(struct attempt *a, const hlk_lock *multilock, const stru
 
 enum hlk_status hlk_multilock_acquire(hlk_lock *multilock, const struct hlk_acquire_opts *opts)
 {
+    HLK_DEBUG_ASSERT(multilock->members);
     struct hlk_thread *self = hlk_thread_get();
     if (!self)
         return hlk_lock_fail(multilock, "acquire", HLK_E_NOMEM, "no memory; nothing was sent");

@@ -4,6 +4,7 @@
 #include "acquire/outcome.h"
 #include "multilock/multilock_plan.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -35,6 +36,7 @@ struct operation {
 
 static struct operation *make_operation(hlk_lock *multilock, hlk_done_fn *done, void *ctx)
 {
+    HLK_DEBUG_ASSERT(multilock->members->count > 0);
     const struct hlk_members *members = multilock->members;
     struct operation *op = hlk_mem_zalloc(sizeof *op + members->count * sizeof op->calls[0]);
     if (!op)
@@ -67,6 +69,8 @@ static void free_operation(struct operation *op)
 
 static void finish_operation(struct operation *op, enum hlk_status status, const char *why)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->done);
     if (status != HLK_OK)
         (void)hlk_last_set(status, "%s", why);
     op->done(op->multilock, status, op->ctx);
@@ -92,9 +96,10 @@ static void note_call(struct call *call, enum hlk_status status)
 
 static void go_on(struct operation *op);
 
-/* True: it was the last one. */
+/* True: that completion was the last one. */
 static bool is_last(struct operation *op)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&op->pending) > 0);
     return atomic_fetch_sub(&op->pending, 1) == 1;
 }
 
@@ -109,6 +114,7 @@ static void on_member_acquired(hlk_lock *member, enum hlk_status status, void *c
 
 static void start_call(struct operation *op, const hlk_lock *member, const struct hlk_acquire_opts *opts)
 {
+    hlk_mutex_assert_none();
     struct call *call = member_call_of(op, member);
     call->begun = true;
     atomic_fetch_add(&op->pending, 1);
@@ -121,6 +127,7 @@ static void start_call(struct operation *op, const hlk_lock *member, const struc
 
 static void start_tries(struct operation *op)
 {
+    HLK_DEBUG_ASSERT(op->todo == HLK_MULTILOCK_TRY && op->plan.held < op->plan.count);
     struct hlk_acquire_opts opts = op->plan.opts;
     opts.wait_ms = 0;
     for (size_t i = op->plan.held; i < op->plan.count; i++)
@@ -130,6 +137,7 @@ static void start_tries(struct operation *op)
 /* A lease is made longer by a nested acquire, which is released again. */
 static void start_completing(struct operation *op)
 {
+    HLK_DEBUG_ASSERT(op->todo == HLK_MULTILOCK_COMPLETE && op->plan.held == op->plan.count);
     struct hlk_acquire_opts opts = op->plan.opts;
     opts.wait_ms = hlk_multilock_plan_left_ms(&op->plan);
     for (size_t i = 0; i < op->plan.held; i++) {
@@ -142,9 +150,11 @@ static void start_completing(struct operation *op)
     }
 }
 
-/* Starts what is to be done. True: it is over already. */
+/* Starts what is to be done. True: all of it is over already. */
 static bool start_todo(struct operation *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->todo != HLK_MULTILOCK_DONE);
     struct hlk_acquire_opts opts;
     atomic_store(&op->pending, 1);
     for (size_t i = 0; i < op->count; i++) {
@@ -175,6 +185,7 @@ static const struct hlk_error *acquire_error(struct operation *op)
 
 static enum hlk_multilock_todo tried(struct operation *op)
 {
+    HLK_DEBUG_ASSERT(op->todo == HLK_MULTILOCK_TRY);
     enum hlk_status status[HLK_MULTILOCK_MAX];
     for (size_t i = op->plan.held; i < op->count; i++)
         status[i - op->plan.held] = member_call_of(op, op->plan.order[i])->error.status;
@@ -183,6 +194,7 @@ static enum hlk_multilock_todo tried(struct operation *op)
 
 static enum hlk_multilock_todo completed(struct operation *op)
 {
+    HLK_DEBUG_ASSERT(op->todo == HLK_MULTILOCK_COMPLETE);
     for (size_t i = 0; i < op->count; i++)
         if (op->calls[i].begun && op->calls[i].error.status == HLK_OK)
             hlk_multilock_plan_give_back(&op->plan, op->calls[i].member);
@@ -193,6 +205,8 @@ static enum hlk_multilock_todo completed(struct operation *op)
 /* What was to be done is over. In a completion. */
 static void go_on(struct operation *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->todo != HLK_MULTILOCK_DONE);
     do {
         const struct hlk_error *error = acquire_error(op);
         op->todo = op->todo == HLK_MULTILOCK_TRY    ? tried(op)
@@ -222,6 +236,7 @@ static enum hlk_status check_clients(const hlk_lock *multilock, const char *oper
 enum hlk_status hlk_multilock_acquire_async(hlk_lock *multilock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
                                             hlk_done_fn *done, void *ctx)
 {
+    HLK_DEBUG_ASSERT(multilock->members && done);
     (void)owner; /* of the first member, as each has its own */
     hlk_client *client = multilock->client;
     struct hlk_thread *self = hlk_thread_get();
@@ -280,9 +295,10 @@ static void on_member_released(hlk_lock *member, enum hlk_status status, void *c
         finish_release(call->op);
 }
 
-/* True: one at least is on its way. */
+/* True: one release at least is on its way. */
 static bool start_releases(struct operation *op)
 {
+    hlk_mutex_assert_none();
     bool accepted = false;
     for (size_t i = op->count; i-- > 0;) {
         struct call *call = &op->calls[i];

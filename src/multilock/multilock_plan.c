@@ -1,18 +1,21 @@
 #include "multilock/multilock_plan.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "hasplock/async.h"
 #include "lease/entry_table.h"
 #include "lease/holding.h"
 
-/* How long a caller that holds members waits for another one, whose holder may wait for these. The random part
- * separates it from others that do so by their clocks. */
+/* A caller that holds members waits so long for the next member, whose holder may wait for these. The random part lets
+ * two such callers give up at different times. */
 enum { SLICE_MS = 1000, SLICE_JITTER_MS = 500 };
 
 /* --- what is not kept --- */
 
 void hlk_multilock_plan_give_back(const struct hlk_multilock_plan *plan, hlk_lock *member)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!member->members);
     if (hlk_lock_release_async(member, NULL, NULL) != HLK_E_NOMEM || hlk_lock_group(member))
         return;
     uint64_t holder = hlk_lock_holder(member, plan->self).id;
@@ -40,6 +43,7 @@ static bool may_wait(const struct hlk_multilock_plan *plan)
 
 static enum hlk_multilock_todo next(const struct hlk_multilock_plan *plan)
 {
+    HLK_DEBUG_ASSERT(plan->count > 0 && plan->held <= plan->count);
     size_t lacking = plan->count - plan->held;
     if (lacking == 0)
         return plan->waited ? HLK_MULTILOCK_COMPLETE : HLK_MULTILOCK_DONE;
@@ -49,6 +53,7 @@ static enum hlk_multilock_todo next(const struct hlk_multilock_plan *plan)
 
 static enum hlk_multilock_todo end(struct hlk_multilock_plan *plan, enum hlk_status status, const char *why)
 {
+    HLK_DEBUG_ASSERT(status != HLK_OK);
     (void)hlk_error_set(&plan->error, status, "multilock of %zu: %s", plan->count, why);
     hlk_multilock_plan_give_all_back(plan);
     return HLK_MULTILOCK_DONE;
@@ -81,6 +86,7 @@ static bool has_groups(const struct hlk_members *members)
 enum hlk_multilock_todo hlk_multilock_plan_start(struct hlk_multilock_plan *plan, const hlk_lock *multilock,
                                                  const struct hlk_acquire_opts *opts, struct hlk_thread *self)
 {
+    HLK_DEBUG_ASSERT(self && multilock->members && multilock->members->count > 0);
     int64_t now = hlk_clock_ms();
     plan->members = multilock->members;
     plan->self = self;
@@ -100,6 +106,7 @@ enum hlk_multilock_todo hlk_multilock_plan_start(struct hlk_multilock_plan *plan
 enum hlk_multilock_todo hlk_multilock_plan_tried(struct hlk_multilock_plan *plan, const enum hlk_status *status,
                                                  const struct hlk_error *why)
 {
+    HLK_DEBUG_ASSERT(plan->held < plan->count);
     size_t begun = plan->held, i = 0;
     while (begun + i < plan->count && status[i] == HLK_OK)
         i++;
@@ -126,12 +133,14 @@ int64_t hlk_multilock_plan_left_ms(const struct hlk_multilock_plan *plan)
 
 static int64_t slice_ms(struct hlk_multilock_plan *plan)
 {
+    HLK_DEBUG_ASSERT(plan->held > 0);
     plan->random = plan->random * 1103515245u + 12345u;
     return SLICE_MS + (plan->random >> 16) % SLICE_JITTER_MS;
 }
 
 void hlk_multilock_plan_opts(struct hlk_multilock_plan *plan, struct hlk_acquire_opts *opts)
 {
+    HLK_DEBUG_ASSERT(plan->held < plan->count);
     *opts = plan->opts;
     plan->waited = true;
     plan->slice = false;
@@ -145,6 +154,7 @@ void hlk_multilock_plan_opts(struct hlk_multilock_plan *plan, struct hlk_acquire
 enum hlk_multilock_todo hlk_multilock_plan_acquired(struct hlk_multilock_plan *plan, enum hlk_status status,
                                                     const char *why)
 {
+    HLK_DEBUG_ASSERT(plan->held < plan->count);
     if (status == HLK_OK) {
         plan->held++;
         return next(plan);
@@ -157,6 +167,7 @@ enum hlk_multilock_todo hlk_multilock_plan_acquired(struct hlk_multilock_plan *p
 /* While others were waited for, a hold may have been lost, and a fixed lease has become shorter. */
 int64_t hlk_multilock_plan_lacks(const struct hlk_multilock_plan *plan, size_t i)
 {
+    HLK_DEBUG_ASSERT(i < plan->held);
     const hlk_lock *member = plan->order[i];
     int64_t lease = plan->opts.lease_ms ? plan->opts.lease_ms : member->defaults->lease_ms;
     int64_t left = hlk_lock_left_ms(member);
@@ -168,6 +179,7 @@ int64_t hlk_multilock_plan_lacks(const struct hlk_multilock_plan *plan, size_t i
 enum hlk_multilock_todo hlk_multilock_plan_completed(struct hlk_multilock_plan *plan, enum hlk_status status,
                                                      const char *why)
 {
+    HLK_DEBUG_ASSERT(plan->held == plan->count);
     if (status == HLK_OK)
         return HLK_MULTILOCK_DONE;
     bool unsure = status == HLK_E_UNSURE; /* of an extend. An acquire is not: what it took is given back */

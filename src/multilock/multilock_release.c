@@ -5,6 +5,7 @@
 #include "api/release.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/nocancel.h"
 #include "net/pipeline_link.h"
 #include "node/topology.h"
@@ -24,6 +25,7 @@ struct releases {
 
 static void note_release(struct releases *releases, size_t i, enum hlk_status status)
 {
+    HLK_DEBUG_ASSERT(i < releases->members->count);
     int rank = hlk_release_rank(status), worst = hlk_release_rank(releases->worst);
     if (status == HLK_NOT_HOLDER && releases->again)
         return;
@@ -45,6 +47,8 @@ static bool all_settled(void *ctx)
 
 static void begin_releases(struct releases *releases, size_t i)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!releases->begun[i] && !hlk_lock_group(releases->members->locks[i]));
     hlk_lock *member = releases->members->locks[i];
     const struct hlk_node *server =
         hlk_node_of(hlk_lock_node(member), hlk_lock_text(member), hlk_lock_text_len(member));
@@ -57,6 +61,7 @@ static void begin_releases(struct releases *releases, size_t i)
 
 static void wait_for_all(struct releases *releases)
 {
+    hlk_mutex_assert_none();
     const struct hlk_members *members = releases->members;
     int64_t now = hlk_clock_ms(), at_ms = now;
     for (size_t i = 0; i < members->count; i++) {
@@ -88,6 +93,7 @@ static void release_all(struct releases *releases)
 
 enum hlk_status hlk_multilock_release(hlk_lock *multilock)
 {
+    HLK_DEBUG_ASSERT(multilock->members);
     struct hlk_thread *self = hlk_thread_get();
     if (!self)
         return hlk_lock_fail(multilock, "release", HLK_E_NOMEM, "no memory; nothing was sent");

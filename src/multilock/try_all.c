@@ -1,6 +1,7 @@
 #include "multilock/try_all.h"
 
 #include "acquire/outcome.h"
+#include "base/debug.h"
 #include "net/pipeline_link.h"
 
 #include <string.h>
@@ -18,11 +19,13 @@ static void try_complete(void *ctx)
 
 static void on_tries_closing(struct hlk_wait_entry *entry)
 {
+    hlk_mutex_assert_held(&HLK_CONTAINER(entry, struct hlk_try_all_client, closing)->client->waits_mu);
     hlk_park_wake(&HLK_CONTAINER(entry, struct hlk_try_all_client, closing)->self->park, HLK_WAKE_CLOSED);
 }
 
 static void add_client(struct hlk_try_all *tries, hlk_client *client)
 {
+    HLK_DEBUG_ASSERT(client && tries->client_count <= tries->count);
     for (unsigned i = 0; i < tries->client_count; i++)
         if (tries->clients[i].client == client)
             return;
@@ -35,6 +38,7 @@ static void add_client(struct hlk_try_all *tries, hlk_client *client)
 /* NULL: no memory; the thread's error is set. */
 static struct hlk_acquiring *make_try(struct hlk_try_all *tries, hlk_lock *lock, const struct hlk_acquire_opts *opts)
 {
+    HLK_DEBUG_ASSERT(!hlk_lock_group(lock));
     struct hlk_acquire_terms terms;
     if (!hlk_acquire_terms_of(lock, tries->wait.self, &terms))
         return NULL;
@@ -51,6 +55,7 @@ static struct hlk_acquiring *make_try(struct hlk_try_all *tries, hlk_lock *lock,
 
 static void note_try(struct hlk_try_all *tries, unsigned i, enum hlk_status status, const char *text)
 {
+    HLK_DEBUG_ASSERT(i < tries->count);
     tries->status[i] = status;
     if (hlk_acquire_rank(status) > hlk_acquire_rank(tries->error.status))
         (void)hlk_error_set(&tries->error, status, "%s", text);
@@ -58,6 +63,8 @@ static void note_try(struct hlk_try_all *tries, unsigned i, enum hlk_status stat
 
 static void start_try(struct hlk_try_all *tries, unsigned i, hlk_lock *lock, const struct hlk_acquire_opts *opts)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(i < tries->count && !tries->tries[i]);
     struct hlk_acquiring *acquiring = make_try(tries, lock, opts);
     if (acquiring) {
         add_client(tries, lock->client);
@@ -83,6 +90,8 @@ static bool all_over(void *ctx)
 void hlk_try_all_start(struct hlk_try_all *tries, struct hlk_thread *self, hlk_lock *const *locks, unsigned count,
                        const struct hlk_acquire_opts *opts, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(count > 0 && count <= HLK_MULTI_WAIT_MAX && opts->wait_ms == 0);
     memset(tries, 0, sizeof *tries);
     tries->wait.self = self;
     tries->wait.over = all_over;
@@ -101,6 +110,7 @@ void hlk_try_all_start(struct hlk_try_all *tries, struct hlk_thread *self, hlk_l
 
 static void step_each(struct hlk_try_all *tries, unsigned event)
 {
+    hlk_mutex_assert_none();
     for (unsigned i = 0; i < tries->count; i++)
         if (tries->tries[i])
             hlk_async_step(&tries->tries[i]->async, event);
@@ -124,6 +134,7 @@ static void watch_for_close(struct hlk_try_all *tries)
 /* Those of a client that is being closed end at once. */
 static void sleep_until(struct hlk_try_all *tries, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
     watch_for_close(tries);
     do {
         (void)hlk_park_take(&tries->wait.self->park, HLK_WAKE_CLOSED);
@@ -142,6 +153,7 @@ static void wake_up(struct hlk_try_all *tries)
 
 void hlk_try_all_wait(struct hlk_try_all *tries)
 {
+    hlk_mutex_assert_none();
     if (hlk_multi_wait_poll(&tries->wait, hlk_multi_wait_spin_ns(&tries->wait)))
         return;
     sleep_until(tries, tries->at_ms);
@@ -155,6 +167,7 @@ void hlk_try_all_wait(struct hlk_try_all *tries)
 
 static void stop_each(struct hlk_try_all *tries)
 {
+    hlk_mutex_assert_none();
     for (unsigned i = 0; i < tries->count; i++)
         if (tries->tries[i])
             hlk_acquiring_stop(tries->tries[i]);
@@ -162,6 +175,7 @@ static void stop_each(struct hlk_try_all *tries)
 
 void hlk_try_all_end(struct hlk_try_all *tries)
 {
+    hlk_mutex_assert_none();
     tries->wait.self->cancellable = false; /* it may have been cancelled in its sleep */
     if (!all_over(tries)) {
         stop_each(tries);

@@ -2,6 +2,7 @@
 #include "quorum/acquire.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/nocancel.h"
 #include "base/opts.h"
 #include "lease/lease.h"
@@ -15,6 +16,8 @@
 
 static void sleep_for_event(struct hlk_quorum_op *op, struct hlk_thread *self, unsigned mask)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self);
     bool signalled = false;
     mask |= HLK_WAKE_LEAVE;
     hlk_thread_allow_cancel(self);
@@ -27,6 +30,8 @@ static void sleep_for_event(struct hlk_quorum_op *op, struct hlk_thread *self, u
 
 static void wait_for_event(struct hlk_quorum_op *op, struct hlk_thread *self)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->wait_for.what != HLK_WAIT_DONE);
     switch (op->wait_for.what) {
     case HLK_WAIT_REPLY:
         hlk_round_wait(op->round, self, HLK_WAKE_LEAVE, op->wait_for.until_ms);
@@ -47,6 +52,7 @@ static void wait_for_event(struct hlk_quorum_op *op, struct hlk_thread *self)
 
 static void acquire_on_thread_cancel(void *arg)
 {
+    hlk_mutex_assert_none();
     struct hlk_quorum_op *op = arg;
     (void)hlk_quorum_acquire_finish(op);
     hlk_client_op_end(op->client);
@@ -55,6 +61,8 @@ static void acquire_on_thread_cancel(void *arg)
 enum hlk_status hlk_quorum_acquire_as(struct hlk_quorum *quorum, const struct hlk_acquire_opts *opts,
                                       const struct hlk_quorum_terms *terms, struct hlk_thread *self)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self && terms->ttl_ms > 0);
     enum hlk_status status;
     struct hlk_waker waker = { .thread = self };
     struct hlk_quorum_op op = { .quorum = quorum };
@@ -97,6 +105,7 @@ static enum hlk_status occupy(struct hlk_quorum *quorum)
 static enum hlk_status read_acquire_opts(const struct hlk_quorum *quorum, const struct hlk_acquire_opts *given,
                                          struct hlk_acquire_opts *opts)
 {
+    HLK_DEBUG_ASSERT(opts && opts != given);
     struct hlk_acquire_opts defaults = HLK_ACQUIRE_OPTS_INIT;
     *opts = defaults;
     if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))

@@ -1,6 +1,7 @@
 #include "quorum/acquire_op.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "net/pipeline_up.h"
 #include "net/subscriber_read.h"
 #include "quorum/connect.h"
@@ -12,11 +13,13 @@
 
 static void acquire_on_closing(struct hlk_wait_entry *entry)
 {
+    hlk_mutex_assert_held(&HLK_CONTAINER(entry, struct hlk_quorum_op, closing_wait)->client->waits_mu);
     hlk_waker_wake(HLK_CONTAINER(entry, struct hlk_quorum_op, closing_wait)->waker, HLK_WAKE_CLOSED);
 }
 
 static void acquire_on_cancel(struct hlk_cancel_wait *wait)
 {
+    hlk_mutex_assert_held(&HLK_CONTAINER(wait, struct hlk_quorum_op, cancel_wait)->cancel->mu);
     hlk_waker_wake(HLK_CONTAINER(wait, struct hlk_quorum_op, cancel_wait)->waker, HLK_WAKE_CANCEL);
 }
 
@@ -24,7 +27,7 @@ static void acquire_on_message(struct hlk_listener *listener, unsigned bit)
 {
     struct hlk_quorum_listener *from = HLK_CONTAINER(listener, struct hlk_quorum_listener, listener);
     if (bit == HLK_WAKE_SUBSCRIBE_FAILED)
-        return; /* it polls */
+        return; /* the operation polls */
     atomic_fetch_or(&from->op->messaged, 1u << from->i);
     hlk_waker_wake(from->op->waker, HLK_WAKE_MESSAGE);
 }
@@ -34,6 +37,8 @@ static void acquire_on_message(struct hlk_listener *listener, unsigned bit)
 void hlk_quorum_op_init(struct hlk_quorum_op *op, struct hlk_quorum *quorum, const struct hlk_acquire_opts *opts,
                         const struct hlk_quorum_terms *terms, struct hlk_waker *waker)
 {
+    HLK_DEBUG_ASSERT(!op->waker && !op->round && waker);
+    HLK_DEBUG_ASSERT(opts->wait_ms >= 0 && terms->ttl_ms > 0);
     int64_t now = hlk_clock_ms();
     int tries = quorum->opts.retry_count;
     op->quorum = quorum;
@@ -57,15 +62,17 @@ void hlk_quorum_op_init(struct hlk_quorum_op *op, struct hlk_quorum *quorum, con
 
 enum hlk_status hlk_quorum_op_begin(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
     hlk_client_wait_add(op->client, &op->closing_wait);
     if (op->cancel && !hlk_cancel_join(op->cancel, &op->cancel_wait))
         return hlk_error_set(&op->error, HLK_INTERRUPTED, "cancelled");
     return hlk_quorum_op_must_leave(op) ? op->error.status : HLK_OK;
 }
 
-/* all->mu held. It was not the head. */
+/* The waiter is not the head of the queue. */
 static void leave_queue(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_held(&op->quorum->all->mu);
     if (op->queue)
         hlk_quorum_queue_leave(op->quorum->all, op->queue, &op->waiter);
     op->queue = NULL;
@@ -73,6 +80,7 @@ static void leave_queue(struct hlk_quorum_op *op)
 
 static void leave_master_channels(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
     for (unsigned i = 0; op->joined && i < op->client->node_count; i++) {
         struct hlk_channels *channels = &op->client->nodes[i].channels;
         hlk_channel_leave(channels, &op->listeners[i].listener);
@@ -82,6 +90,7 @@ static void leave_master_channels(struct hlk_quorum_op *op)
 
 static void give_back_round(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
     if (!op->round)
         return;
     hlk_round_watch(op->round, NULL);
@@ -93,6 +102,7 @@ static void give_back_round(struct hlk_quorum_op *op)
 
 void hlk_quorum_op_end(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
     struct hlk_quorums *all = op->quorum->all;
     give_back_round(op);
     leave_master_channels(op);
@@ -125,6 +135,7 @@ bool hlk_quorum_op_must_leave(struct hlk_quorum_op *op)
 
 int64_t hlk_quorum_op_jitter(struct hlk_quorum_op *op, int64_t max)
 {
+    HLK_DEBUG_ASSERT(max >= 0);
     op->seed ^= op->seed << 13;
     op->seed ^= op->seed >> 7;
     op->seed ^= op->seed << 17;
@@ -135,6 +146,7 @@ int64_t hlk_quorum_op_jitter(struct hlk_quorum_op *op, int64_t max)
 
 void hlk_quorum_op_join_channels(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
     char name[HLK_KEY_MAX];
     size_t len = hlk_key_channel(name, op->quorum->name, op->quorum->name_len);
     if (op->joined || !op->client->pubsub)
@@ -188,6 +200,8 @@ static enum hlk_status behind_others(struct hlk_quorum_op *op)
 
 enum hlk_status hlk_quorum_op_enter_queue(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->queue && !op->nested);
     struct hlk_quorum *quorum = op->quorum;
     hlk_mutex_lock(&quorum->all->mu);
     enum hlk_status status = look_at_hold(op);
@@ -202,6 +216,8 @@ enum hlk_status hlk_quorum_op_enter_queue(struct hlk_quorum_op *op)
 
 enum hlk_status hlk_quorum_op_look_at_queue(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->queue && !op->once);
     hlk_mutex_lock(&op->quorum->all->mu);
     bool head = op->waiter.head;
     enum hlk_status status = look_at_hold(op);
@@ -211,6 +227,7 @@ enum hlk_status hlk_quorum_op_look_at_queue(struct hlk_quorum_op *op)
 
 bool hlk_quorum_op_must_raise(struct hlk_quorum_op *op)
 {
+    HLK_DEBUG_ASSERT(op->nested);
     hlk_mutex_lock(&op->quorum->all->mu);
     bool renewed = op->quorum->renewed;
     hlk_mutex_unlock(&op->quorum->all->mu);
@@ -229,6 +246,7 @@ static bool most_were_there(const struct hlk_quorum_op *op)
 
 enum hlk_status hlk_quorum_op_unreachable(struct hlk_quorum_op *op, enum hlk_status failure, bool waits)
 {
+    HLK_DEBUG_ASSERT(failure != HLK_OK);
     int64_t now = hlk_clock_ms(), timeout = op->client->reconnect_timeout_ms;
     if (timeout < 0 && op->deadline_ms == INT64_MAX && !most_were_there(op))
         timeout = HLK_RECONNECT_TIMEOUT_MS;
@@ -240,6 +258,7 @@ enum hlk_status hlk_quorum_op_unreachable(struct hlk_quorum_op *op, enum hlk_sta
 
 enum hlk_status hlk_quorum_op_look_at_masters(struct hlk_quorum_op *op, enum hlk_status *failure)
 {
+    HLK_DEBUG_ASSERT(!op->round);
     struct hlk_quorum_links links;
     int64_t now = hlk_clock_ms();
     hlk_quorum_links_look(op->client, &links);

@@ -1,6 +1,7 @@
 #include "quorum/acquire_step.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/min.h"
 #include "quorum/acquire_op.h"
 #include "quorum/hold.h"
@@ -18,6 +19,7 @@
 
 static void quorum_wait_as(struct hlk_quorum_op *op, enum hlk_wait_what what, int64_t at_ms)
 {
+    HLK_DEBUG_ASSERT(what != HLK_WAIT_DONE && at_ms > 0);
     op->at_ms = at_ms;
     op->wait_for = (struct hlk_wait_for){ what, hlk_min_ms(at_ms, op->deadline_ms) };
     if (op->waits || what == HLK_WAIT_REPLY)
@@ -40,6 +42,7 @@ static bool is_over(const struct hlk_quorum_op *op)
 /* op->error says what it waited for. */
 static void end_by_time(struct hlk_quorum_op *op)
 {
+    HLK_DEBUG_ASSERT(!op->once && op->deadline_ms != INT64_MAX);
     (void)hlk_error_set(&op->error, HLK_TIMEOUT, "not acquired in %lld ms%s%s",
                         (long long)(op->deadline_ms - op->began_ms), op->error.text[0] ? "; " : "", op->error.text);
     end_as(op, op->failure ? op->failure : HLK_TIMEOUT);
@@ -47,6 +50,7 @@ static void end_by_time(struct hlk_quorum_op *op)
 
 static void pause_for(struct hlk_quorum_op *op, int64_t ms, bool listens)
 {
+    HLK_DEBUG_ASSERT(ms >= 0);
     op->listens = listens;
     quorum_wait_as(op, HLK_WAIT_PAUSE, hlk_clock_after(hlk_clock_ms(), ms));
 }
@@ -55,6 +59,8 @@ static void pause_for(struct hlk_quorum_op *op, int64_t ms, bool listens)
 
 static void send_votes(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->round);
     hlk_round_watch(op->round, op->waker);
     op->round->eager = !op->waker->thread;
     hlk_round_send(op->round);
@@ -63,6 +69,8 @@ static void send_votes(struct hlk_quorum_op *op)
 
 static void start_round(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->round && op->queue);
     uint64_t hold = atomic_fetch_add(&op->client->table.last_h, 1) + 1;
     op->round = hlk_round_make(op->quorum, true, hold, op->terms.ttl_ms);
     atomic_store(&op->messaged, 0);
@@ -107,6 +115,7 @@ static void pause_after_split(struct hlk_quorum_op *op)
 
 static void wait_after(struct hlk_quorum_op *op, const struct hlk_tally *t)
 {
+    HLK_DEBUG_ASSERT(!op->once && !op->round);
     const struct hlk_quorum_opts *opts = &op->quorum->opts;
     unsigned n = op->client->node_count, need = n / 2 + 1;
     op->delay_ms = opts->retry_delay_ms + hlk_quorum_op_jitter(op, opts->retry_jitter_ms);
@@ -136,6 +145,7 @@ static bool awaits_masters(const struct hlk_quorum_op *op, const struct hlk_tall
 /* cut: the round ended before node_timeout_ms was over. Then masters that have not answered are late, not away. */
 static void end_quorum_round(struct hlk_quorum_op *op, const struct hlk_tally *t, bool cut)
 {
+    HLK_DEBUG_ASSERT(!op->round);
     unsigned n = op->client->node_count, need = n / 2 + 1, away = t->failed + (cut ? 0 : t->silent);
     bool few = n - away < need && t->failure != HLK_OK;
     bool few_later = few && n - away + t->young < need; /* when those count that have started just now */
@@ -165,6 +175,7 @@ static void end_quorum_round(struct hlk_quorum_op *op, const struct hlk_tally *t
 /* The time that its masters had for their answers, or 0: too short a one. */
 static int64_t answer_ms(const struct hlk_quorum_op *op, int64_t now_ms)
 {
+    HLK_DEBUG_ASSERT(op->round);
     int64_t ms = hlk_min_ms(now_ms, op->deadline_ms) - op->round->sent_ms,
             timeout_ms = op->quorum->opts.node_timeout_ms;
     return ms >= timeout_ms ? timeout_ms : ms >= BLAMED_MS ? ms : 0;
@@ -173,6 +184,8 @@ static int64_t answer_ms(const struct hlk_quorum_op *op, int64_t now_ms)
 /* Not held: `won`, but too late; or not won. */
 static void give_back(struct hlk_quorum_op *op, bool won)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->round && !op->raising);
     struct hlk_round *round = op->round;
     int64_t now = hlk_clock_ms();
     int64_t had_ms = answer_ms(op, now);
@@ -200,6 +213,8 @@ static void give_back(struct hlk_quorum_op *op, bool won)
 
 static void check_round(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->round && op->queue && !op->raising);
     struct hlk_round *round = op->round;
     bool won = hlk_round_won(round);
     op->round = NULL; /* the hold's, if it is one: another thread may release it at once */
@@ -217,6 +232,8 @@ static void check_round(struct hlk_quorum_op *op)
 /* Not raised: it is held as often as before. */
 static void end_nested(struct hlk_quorum_op *op, enum hlk_status status)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->nested && status != HLK_OK);
     hlk_quorum_release_nowait(op->quorum, false);
     if (status != HLK_E_UNSURE) {
         end_as(op, status);
@@ -230,6 +247,8 @@ static void end_nested(struct hlk_quorum_op *op, enum hlk_status status)
 
 static void hold_nested(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->nested && !op->round);
     if (!hlk_quorum_op_must_raise(op)) {
         end_as(op, HLK_OK);
         return;
@@ -244,6 +263,8 @@ static void hold_nested(struct hlk_quorum_op *op)
 
 static void check_raise(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->round && op->raising);
     struct hlk_round *round = op->round;
     enum hlk_status status = hlk_quorum_extended(op->quorum, round, op->terms.renewed, &op->error);
     op->round = NULL;
@@ -275,6 +296,7 @@ static void take_turn(struct hlk_quorum_op *op, enum hlk_status status)
 
 static void step_on_round(struct hlk_quorum_op *op)
 {
+    HLK_DEBUG_ASSERT(op->round);
     if (atomic_load(&op->round->wants_resend))
         hlk_round_resend(op->round);
     if (!atomic_load(&op->round->decided) && hlk_clock_ms() < op->wait_for.until_ms)
@@ -308,6 +330,7 @@ static void quorum_step_on_message(struct hlk_quorum_op *op)
 /* For op->error. A round in flight is given back at the end. */
 static void leave_op(struct hlk_quorum_op *op)
 {
+    HLK_DEBUG_ASSERT(op->error.status != HLK_OK);
     if (op->nested)
         end_nested(op, op->error.status);
     else
@@ -316,6 +339,7 @@ static void leave_op(struct hlk_quorum_op *op)
 
 struct hlk_wait_for hlk_quorum_acquire_step(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
     if (op->wait_for.what != HLK_WAIT_DONE && hlk_quorum_op_must_leave(op)) {
         leave_op(op);
         return op->wait_for;
@@ -344,6 +368,8 @@ struct hlk_wait_for hlk_quorum_acquire_step(struct hlk_quorum_op *op)
 
 struct hlk_wait_for hlk_quorum_acquire_start(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->wait_for.what == HLK_WAIT_START);
     enum hlk_status status = hlk_quorum_op_begin(op);
     if (status == HLK_OK)
         take_turn(op, hlk_quorum_op_enter_queue(op));
@@ -354,6 +380,8 @@ struct hlk_wait_for hlk_quorum_acquire_start(struct hlk_quorum_op *op)
 
 struct hlk_wait_for hlk_quorum_acquire_abort(struct hlk_quorum_op *op, enum hlk_status status, const char *why)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(status != HLK_OK);
     (void)hlk_error_set(&op->error, status, "%s", why);
     leave_op(op);
     return op->wait_for;
@@ -376,6 +404,7 @@ static void count_acquired(const struct hlk_quorum_op *op)
 
 enum hlk_status hlk_quorum_acquire_finish(struct hlk_quorum_op *op)
 {
+    hlk_mutex_assert_none();
     hlk_quorum_op_end(op);
     count_acquired(op);
     return op->status;

@@ -1,6 +1,7 @@
 #include "quorum/connect.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/min.h"
 #include "net/pipeline_link.h"
 #include "net/pipeline_up.h"
@@ -16,6 +17,7 @@
 
 void hlk_quorum_links_look(const hlk_client *client, struct hlk_quorum_links *links)
 {
+    HLK_DEBUG_ASSERT(client->node_count > 0 && client->node_count <= HLK_QUORUM_MAX);
     struct hlk_text why;
     struct hlk_error error;
     *links = (struct hlk_quorum_links){ .n = client->node_count, .need = client->node_count / 2 + 1 };
@@ -54,6 +56,8 @@ static bool is_reached(enum hlk_quorum_goal goal, const struct hlk_quorum_links 
 void hlk_quorum_links_wait(const hlk_client *client, struct hlk_thread *self, enum hlk_quorum_goal goal, int64_t at_ms,
                            struct hlk_quorum_links *links)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self);
     struct hlk_error error;
     (void)hlk_park_take(&self->park, HLK_WAKE_ALL);
     for (;;) {
@@ -70,6 +74,8 @@ void hlk_quorum_links_wait(const hlk_client *client, struct hlk_thread *self, en
 /* Of the two the one that was known first counts. Called before the connection of master i can be used. */
 static void look_for_twin(struct hlk_quorums *all, const hlk_client *client, unsigned i)
 {
+    hlk_loop_assert_here(client->loop);
+    HLK_DEBUG_ASSERT(i < client->node_count);
     unsigned bit = 1u << i, twins = atomic_load(&all->twins) & ~bit;
     uint64_t server = hlk_pipeline_server(client->nodes[i].pipeline);
     const struct hlk_endpoint *endpoint = &client->nodes[i].endpoint;
@@ -88,6 +94,7 @@ static void look_for_twin(struct hlk_quorums *all, const hlk_client *client, uns
 /* What is held, and lacks master i. With a reference each. */
 static void collect_lacking(struct hlk_quorums *all, unsigned i, struct hlk_list *found)
 {
+    HLK_DEBUG_ASSERT(i < HLK_QUORUM_MAX);
     hlk_list_init(found);
     hlk_mutex_lock(&all->mu);
     for (struct hlk_list *node = all->all.next; node != &all->all; node = node->next) {
@@ -102,6 +109,7 @@ static void collect_lacking(struct hlk_quorums *all, unsigned i, struct hlk_list
 
 static void on_connected(struct hlk_post *post)
 {
+    hlk_mutex_assert_none();
     struct hlk_quorum_master *master = HLK_CONTAINER(post, struct hlk_quorum_master, connected);
     struct hlk_list found, *node;
     collect_lacking(master->all, (unsigned)(master - master->all->masters), &found);
@@ -125,6 +133,7 @@ static void on_link(struct hlk_node *node, bool up)
 
 void hlk_quorum_watch_links(hlk_client *client)
 {
+    HLK_DEBUG_ASSERT(client->topology && client->node_count <= HLK_QUORUM_MAX);
     struct hlk_quorums *all = hlk_quorums_of(client);
     for (unsigned i = 0; i < client->node_count; i++) {
         all->masters[i] = (struct hlk_quorum_master){ .all = all, .connected = { .run = on_connected } };

@@ -1,6 +1,7 @@
 #include "quorum/hold.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "lease/ended_hold.h"
 #include "quorum/queue.h"
 #include "quorum/report.h"
@@ -10,10 +11,12 @@
 
 static const char why_absent[] = "a majority of the masters does not know the hold any more";
 
-/* --- events; all->mu held --- */
+/* --- events --- */
 
 static void hold_notify(struct hlk_quorum *quorum, int kind, int64_t until_ms, const char *why)
 {
+    hlk_mutex_assert_held(&quorum->all->mu);
+    HLK_DEBUG_ASSERT(quorum->round && why);
     struct hlk_entry_table *table = &quorum->client->table;
     char holder[HLK_FIELD_MAX];
     const struct hlk_handle *handle = quorum->handle;
@@ -45,6 +48,7 @@ static void hold_end(struct hlk_quorum *quorum)
 bool hlk_quorum_count_off(struct hlk_quorum *quorum)
 {
     hlk_mutex_assert_held(&quorum->all->mu);
+    HLK_DEBUG_ASSERT(quorum->state == HLK_QUORUM_LOST && quorum->count > 0);
     bool last = --quorum->count == 0;
     if (last)
         hold_end(quorum);
@@ -62,6 +66,7 @@ static int64_t kept_until_ms(const struct hlk_validity *v, int64_t now_ms)
 static struct hlk_round *hold_lose(struct hlk_quorum *quorum, const char *why, int64_t now_ms)
 {
     hlk_mutex_assert_held(&quorum->all->mu);
+    HLK_DEBUG_ASSERT(quorum->state == HLK_QUORUM_HELD && quorum->round && why);
     int64_t until = quorum->validity.until_ms;
     struct hlk_round *round = quorum->round;
     round->release_at_ms = kept_until_ms(&quorum->validity, now_ms);
@@ -92,6 +97,7 @@ static void queue_leave(struct hlk_quorum *quorum)
 /* The release before the next acquire of this process. */
 static void end_lost(struct hlk_quorum *quorum, struct hlk_round *round)
 {
+    hlk_mutex_assert_none();
     if (!round)
         return;
     hlk_round_release(round, false);
@@ -103,6 +109,8 @@ static void end_lost(struct hlk_quorum *quorum, struct hlk_round *round)
 
 void hlk_quorum_lose(struct hlk_quorum *quorum, const struct hlk_round *round, const char *why)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(why);
     hlk_mutex_lock(&quorum->all->mu);
     bool held = quorum->state == HLK_QUORUM_HELD && quorum->round->hold == round->hold;
     struct hlk_round *lost = held ? hold_lose(quorum, why, hlk_clock_ms()) : NULL;
@@ -119,6 +127,7 @@ static struct hlk_round *end_expired(struct hlk_quorum *quorum, int64_t now_ms)
 
 void hlk_quorum_expire(struct hlk_quorum *quorum)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&quorum->all->mu);
     struct hlk_round *lost = end_expired(quorum, hlk_clock_ms());
     hlk_mutex_unlock(&quorum->all->mu);
@@ -127,6 +136,7 @@ void hlk_quorum_expire(struct hlk_quorum *quorum)
 
 struct hlk_round *hlk_quorum_begin_release(struct hlk_quorum *quorum, bool *outer)
 {
+    hlk_mutex_assert_none();
     struct hlk_round *round = NULL;
     hlk_mutex_lock(&quorum->all->mu);
     struct hlk_round *lost = end_expired(quorum, hlk_clock_ms());
@@ -149,6 +159,7 @@ struct hlk_round *hlk_quorum_begin_release(struct hlk_quorum *quorum, bool *oute
 
 void hlk_quorum_release_sent(struct hlk_quorum *quorum)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&quorum->all->mu);
     hold_end(quorum);
     queue_leave(quorum);
@@ -163,6 +174,7 @@ void hlk_quorum_release_sent(struct hlk_quorum *quorum)
  * before. */
 void hlk_quorum_retake(struct hlk_quorum *quorum)
 {
+    hlk_mutex_assert_none();
     struct hlk_round *round = NULL;
     hlk_mutex_lock(&quorum->all->mu);
     bool may = quorum->state == HLK_QUORUM_HELD && !quorum->orphaned && !quorum->missed;
@@ -180,6 +192,8 @@ void hlk_quorum_retake(struct hlk_quorum *quorum)
 
 void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!renewal->acquires && i < renewal->n);
     struct hlk_quorum *quorum = renewal->quorum;
     hlk_mutex_lock(&quorum->all->mu);
     if (quorum->state == HLK_QUORUM_HELD && quorum->round->hold == renewal->hold && hlk_round_miss(quorum->round, i))
@@ -189,9 +203,11 @@ void hlk_quorum_on_no(struct hlk_round *renewal, unsigned i)
         hlk_quorum_lose(quorum, renewal, why_absent);
 }
 
-/* Any thread. Its validity stays as it is. */
+/* Any thread. The validity of the hold stays as it is. */
 static void on_confirmed(struct hlk_round *round)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!round->acquires);
     struct hlk_quorum *quorum = round->quorum;
     if (!hlk_round_won(round))
         return; /* the next renewal tells */
@@ -205,6 +221,7 @@ static void on_confirmed(struct hlk_round *round)
 /* By a renewal for no longer than the hold is valid anyway: that shortens nothing. */
 void hlk_quorum_retake_if_held(struct hlk_quorum *quorum)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&quorum->all->mu);
     bool held = quorum->state == HLK_QUORUM_HELD && !quorum->orphaned;
     int64_t lease_ms = held ? hlk_validity_lease_ms(&quorum->validity, hlk_clock_ms()) : 0;
@@ -229,6 +246,7 @@ int hlk_quorum_renewals(const struct hlk_quorum *quorum)
 
 static void hold_arm(struct hlk_quorum *quorum)
 {
+    hlk_mutex_assert_held(&quorum->all->mu);
     int64_t next;
     (void)hlk_validity_due(&quorum->validity, hlk_clock_ms(), quorum->client->table.at_risk_ms, &next);
     hlk_loop_arm(quorum->client->loop, &quorum->alarm, next);
@@ -237,6 +255,8 @@ static void hold_arm(struct hlk_quorum *quorum)
 /* Other waits of its holder are over. */
 static void wake_nested(const struct hlk_quorum *quorum)
 {
+    hlk_mutex_assert_held(&quorum->all->mu);
+    HLK_DEBUG_ASSERT(quorum->queue);
     struct hlk_list *waiters = &quorum->queue->waiters;
     for (struct hlk_list *node = waiters->next; node != waiters; node = node->next) {
         struct hlk_quorum_waiter *waiter = HLK_CONTAINER(node, struct hlk_quorum_waiter, link);
@@ -248,6 +268,7 @@ static void wake_nested(const struct hlk_quorum *quorum)
 /* A master that has connected while the others were asked: a master that connects after this gets what is HELD. */
 static void retake_missed(struct hlk_quorum *quorum, struct hlk_round *round)
 {
+    hlk_mutex_assert_none();
     if (hlk_round_may_grow(round))
         hlk_quorum_retake(quorum);
 }
@@ -255,6 +276,8 @@ static void retake_missed(struct hlk_quorum *quorum, struct hlk_round *round)
 bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct hlk_quorum_queue *queue,
                       const struct hlk_quorum_terms *terms)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(queue && round->acquires && terms->ttl_ms > 0);
     struct hlk_validity v = { .ttl_ms = round->ttl_ms,
                               .drift_factor = quorum->opts.clock_drift_factor,
                               .cap_ms =
@@ -296,6 +319,8 @@ bool hlk_quorum_begin(struct hlk_quorum *quorum, struct hlk_round *round, struct
 /* Any thread. */
 static void on_renewed(struct hlk_round *round)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!round->acquires);
     struct hlk_quorum *quorum = round->quorum;
     if (!hlk_round_won(round))
         return; /* the alarm asks again */
@@ -318,6 +343,8 @@ static void on_renewed(struct hlk_round *round)
 /* No memory: the next alarm tries again. */
 static void renew(struct hlk_quorum *quorum, uint64_t hold, int64_t ttl_ms)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(hold && ttl_ms > 0);
     struct hlk_round *round = hlk_round_make(quorum, false, hold, ttl_ms);
     if (!round)
         return;
@@ -329,6 +356,8 @@ static void renew(struct hlk_quorum *quorum, uint64_t hold, int64_t ttl_ms)
 
 void hlk_quorum_on_alarm(struct hlk_alarm *alarm)
 {
+    hlk_loop_assert_here(HLK_CONTAINER(alarm, struct hlk_quorum, alarm)->client->loop);
+    hlk_mutex_assert_none();
     struct hlk_quorum *quorum = HLK_CONTAINER(alarm, struct hlk_quorum, alarm);
     struct hlk_validity *v = &quorum->validity;
     int64_t now = hlk_clock_ms(), next;
@@ -383,6 +412,8 @@ static void orphan(struct hlk_quorum *quorum)
 
 static struct hlk_quorum *find_of(struct hlk_quorums *all, uint64_t holder)
 {
+    hlk_mutex_assert_held(&all->mu);
+    HLK_DEBUG_ASSERT(holder);
     for (struct hlk_list *node = all->all.next; node != &all->all; node = node->next) {
         struct hlk_quorum *quorum = HLK_CONTAINER(node, struct hlk_quorum, link);
         if (quorum->holder.id == holder && !quorum->orphaned)
@@ -406,6 +437,7 @@ static struct hlk_quorum *orphan_next(struct hlk_quorums *all, uint64_t holder)
 
 void hlk_quorum_orphan(struct hlk_quorums *all, uint64_t holder)
 {
+    HLK_DEBUG_ASSERT(holder);
     struct hlk_quorum *quorum;
     while ((quorum = orphan_next(all, holder))) {
         hlk_mutex_lock(&all->mu);
@@ -416,6 +448,7 @@ void hlk_quorum_orphan(struct hlk_quorums *all, uint64_t holder)
 
 void hlk_quorum_drop_loss(struct hlk_quorum *quorum)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&quorum->all->mu);
     if (quorum->state == HLK_QUORUM_LOST)
         hold_end(quorum);

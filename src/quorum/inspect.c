@@ -3,6 +3,7 @@
 #include "api/inspect.h"
 #include "api/list.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "handle/send.h"
 #include "net/pipeline_up.h"
@@ -17,6 +18,8 @@
 /* Begins to connect, and waits for at most max_ms. */
 static void connect_masters(const hlk_lock *lock, enum hlk_quorum_goal goal, int64_t max_ms)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(max_ms >= 0);
     struct hlk_thread *self = hlk_thread_get();
     struct hlk_quorum_links links;
     if (self)
@@ -29,8 +32,8 @@ static bool is_up(const struct hlk_node *node)
     return hlk_pipeline_health(node->pipeline, &error) == HLK_OK;
 }
 
-/* One that is away is not waited for, and one that is about to connect only if it is needed. False: it is not there,
- * and *error says why. */
+/* A master that is away is not waited for. A master that is about to connect is waited for only if it is needed. False:
+ * the master is not there, and *error says why. */
 static bool is_there(const struct hlk_node *node, bool needed, struct hlk_error *error)
 {
     const hlk_client *client = HLK_CONTAINER(node->table, struct hlk_client, table);
@@ -55,6 +58,8 @@ struct said {
 
 static void said_begin(struct said *said, const hlk_lock *lock)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(lock->client->node_count <= HLK_QUORUM_MAX);
     bool up[HLK_QUORUM_MAX];
     connect_masters(lock, HLK_QUORUM_MAJORITY_NOW, hlk_quorums_of(lock->client)->opts.node_timeout_ms);
     memset(said, 0, sizeof *said);
@@ -71,6 +76,7 @@ static void said_begin(struct said *said, const hlk_lock *lock)
 
 static void said_nothing(struct said *said, const struct hlk_node *node, const struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(error->status != HLK_OK && said->silent < said->n);
     said->silent++;
     said->failure = said->failure == HLK_OK || said->failure == error->status ? error->status : HLK_E_CONNECT;
     said->unsure |= error->status == HLK_E_UNSURE;
@@ -85,10 +91,11 @@ static int longer_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* What a majority keeps for so long; -1: without end. If fewer masters have said that they hold it, it is at most
- * that. */
+/* For how long a majority keeps the hold; -1: without end. If fewer masters have said that they have the hold: for so
+ * long at most. */
 static int64_t ttl_of_majority(const struct hlk_lock_state *states, const struct said *said)
 {
+    HLK_DEBUG_ASSERT(said->held > 0);
     int64_t ttls[HLK_QUORUM_MAX] = { 0 };
     for (unsigned i = 0; i < said->held; i++)
         ttls[i] = states[i].ttl_ms < 0 ? INT64_MAX : states[i].ttl_ms;
@@ -124,6 +131,7 @@ static bool is_decided(const struct said *said)
 /* *out: what those say that hold it; free if there are none. */
 static void query_all(hlk_lock *lock, struct said *said, struct hlk_lock_state *out)
 {
+    hlk_mutex_assert_none();
     struct hlk_lock_state states[HLK_QUORUM_MAX]; /* of the masters on which it is held */
     int64_t waiting = 0;
     said_begin(said, lock);
@@ -223,6 +231,7 @@ static enum hlk_status list_no_memory(const struct listing *listing)
 /* A master that does not answer counts as holding it. */
 static enum hlk_status report_held(const struct listing *listing, const struct listed_name *name)
 {
+    hlk_mutex_assert_none();
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     struct hlk_lock_state state;
     struct said said;
@@ -263,6 +272,8 @@ static bool must_answer(const struct said *said)
 /* One step through the keys of a master. A step that was stopped is not over. */
 static enum hlk_status list_step(struct listing *listing, unsigned i, int64_t keys)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(i < listing->said.n && keys > 0);
     struct hlk_list_opts *opts = listing->opts;
     const struct hlk_node *node = &listing->handle->client->nodes[i];
     struct hlk_error error = { .status = HLK_OK };
@@ -332,6 +343,7 @@ enum hlk_status hlk_quorum_lock_list(hlk_lock *handle, struct hlk_list_opts *opt
 /* Of the hold of that name: one of this client, with a reference to it and to its round. NULL: none. */
 static struct hlk_quorum *find_own(struct hlk_quorums *all, const char *holder, struct hlk_round **round)
 {
+    HLK_DEBUG_ASSERT(strrchr(holder, ':'));
     struct hlk_quorum *found = NULL;
     uint64_t hold = strtoull(strrchr(holder, ':') + 1, NULL, 10);
     hlk_mutex_lock(&all->mu);
@@ -371,6 +383,7 @@ struct breaking {     /* what the masters have answered */
 
 static void break_all(hlk_lock *lock, const char *only, struct breaking *all)
 {
+    hlk_mutex_assert_none();
     struct said *said = &all->said;
     said_begin(said, lock);
     for (unsigned k = 0; k < said->n; k++) {

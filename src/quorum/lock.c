@@ -3,6 +3,7 @@
 #include "quorum/round.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "quorum/acquire.h"
@@ -30,6 +31,7 @@ static int format_of(const hlk_lock *lock)
 
 static size_t write_key(char *out, const hlk_lock *lock, uint64_t holder)
 {
+    HLK_DEBUG_ASSERT(holder && !lock->entry);
     const struct key_rest rest = { holder, format_of(lock) };
     size_t len = hlk_lock_text_len(lock) + 1;
     memcpy(out, lock->name, len);
@@ -37,7 +39,7 @@ static size_t write_key(char *out, const hlk_lock *lock, uint64_t holder)
     return len + sizeof rest;
 }
 
-/* all->mu held. NULL: nothing. */
+/* NULL: nothing. */
 static struct hlk_quorum *find_quorum(struct hlk_quorums *all, const char *key, size_t len)
 {
     hlk_mutex_assert_held(&all->mu);
@@ -62,6 +64,8 @@ static struct hlk_quorum *make_of(const hlk_lock *lock, struct hlk_holder holder
 
 struct hlk_quorum *hlk_quorum_enter(const hlk_lock *lock, struct hlk_holder holder, bool make)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(holder.id);
     char key[HLK_NAME_MAX + 1 + sizeof(struct key_rest)];
     size_t len = write_key(key, lock, holder.id);
     struct hlk_quorums *all = hlk_quorums_of(lock->client);
@@ -87,6 +91,7 @@ struct hlk_quorum *hlk_quorum_enter(const hlk_lock *lock, struct hlk_holder hold
 
 void hlk_quorum_leave(struct hlk_quorum *quorum)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&quorum->all->mu);
     quorum->users--;
     hlk_quorum_unlock(quorum);

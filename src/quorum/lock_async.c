@@ -3,6 +3,7 @@
 #include "acquire/async_driver.h"
 #include "quorum/acquire.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "quorum/acquire_op.h"
 #include "quorum/acquire_step.h"
@@ -28,6 +29,7 @@ static struct hlk_wait_for quorum_acquiring_step(struct hlk_async *async, unsign
 
 static void quorum_acquiring_end(struct hlk_async *async)
 {
+    hlk_mutex_assert_none();
     struct acquiring *acquiring = HLK_CONTAINER(async, struct acquiring, async);
     struct hlk_quorum *quorum = acquiring->op.quorum;
     async->status = hlk_quorum_acquire_finish(&acquiring->op);
@@ -52,6 +54,8 @@ static void quorum_acquiring_free(struct hlk_async *async)
 enum hlk_status hlk_quorum_lock_acquire_async(hlk_lock *lock, const struct hlk_acquire_opts *opts, hlk_owner *owner,
                                               hlk_done_fn *done, void *ctx)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(done);
     static const struct hlk_async_type type = { quorum_acquiring_step, quorum_acquiring_end, quorum_acquiring_free };
     struct acquiring *acquiring = hlk_mem_zalloc(sizeof *acquiring);
     struct hlk_quorum *quorum = acquiring ? hlk_quorum_enter(lock, lock->holder, true) : NULL;
@@ -100,6 +104,7 @@ static void free_releasing(struct releasing *releasing)
 
 static void run_releasing(struct hlk_job *job)
 {
+    hlk_mutex_assert_none();
     struct releasing *releasing = HLK_CONTAINER(job, struct releasing, job);
     enum hlk_status status = releasing->error.status;
     if (status != HLK_OK)
@@ -111,6 +116,7 @@ static void run_releasing(struct hlk_job *job)
 /* The caller has a reference to the quorum. */
 static void complete_quorum_release(struct hlk_quorum *quorum, struct releasing *releasing)
 {
+    hlk_mutex_assert_none();
     const hlk_lock *lock = releasing->lock;
     if (releasing->done) {
         hlk_quorum_report_complete(quorum, &releasing->report);
@@ -123,6 +129,7 @@ static void complete_quorum_release(struct hlk_quorum *quorum, struct releasing 
 
 static void on_quorum_released(struct hlk_round *round)
 {
+    hlk_mutex_assert_none();
     struct releasing *releasing = round->ctx;
     hlk_client *client = releasing->lock->client;
     releasing->error.status = hlk_round_released(round, &releasing->error);
@@ -135,6 +142,7 @@ static void on_quorum_released(struct hlk_round *round)
 /* HLK_OK: `releasing` is on its way to its completion. */
 static enum hlk_status start_quorum_release(struct hlk_quorum *quorum, struct releasing *releasing)
 {
+    hlk_mutex_assert_none();
     bool outer;
     struct hlk_round *round = hlk_quorum_begin_release(quorum, &outer);
     if (!outer && !round)

@@ -1,6 +1,8 @@
 /* Opens a client: of one server, of a cluster, or of several independent masters. */
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "base/nocancel.h"
 #include "client_opts.h"
 #include "node/route_single.h"
@@ -34,6 +36,7 @@ static struct hlk_quorum *next_due(struct hlk_quorums *all)
 
 static void quorums_close(struct hlk_client_topology *topology, hlk_client *client)
 {
+    hlk_mutex_assert_none();
     struct hlk_quorums *all = HLK_CONTAINER(topology, struct hlk_quorums, topology);
     struct hlk_quorum *quorum;
     (void)client;
@@ -55,6 +58,7 @@ static void quorums_fini(struct hlk_client_topology *topology)
 
 static void on_quorum_orphan(struct hlk_entry_table *table, uint64_t holder)
 {
+    HLK_DEBUG_ASSERT(holder);
     const hlk_client *client = HLK_CONTAINER(table, struct hlk_client, table);
     hlk_quorum_orphan(hlk_quorums_of(client), holder);
 }
@@ -62,6 +66,7 @@ static void on_quorum_orphan(struct hlk_entry_table *table, uint64_t holder)
 /* opts: of the locks that are made by hlk_lock_create. */
 static enum hlk_status add_part(hlk_client *client, bool no_spin, const struct hlk_quorum_opts *opts)
 {
+    HLK_DEBUG_ASSERT(!client->topology);
     struct hlk_quorum_opts complete = *opts;
     if (!complete.ttl_ms)
         complete.ttl_ms = client->table.watchdog_ms;
@@ -105,6 +110,7 @@ static enum hlk_status check_masters(const hlk_client *client)
 
 static enum hlk_status connect_majority(const hlk_client *client)
 {
+    hlk_mutex_assert_none();
     struct hlk_thread *self = hlk_thread_get();
     struct hlk_quorum_links links;
     if (!self)
@@ -120,6 +126,7 @@ static enum hlk_status connect_majority(const hlk_client *client)
 static enum hlk_status open_quorum(hlk_client **out, const char *const *urls, unsigned count,
                                    const struct hlk_client_opts *given, const struct hlk_quorum_opts *of_locks)
 {
+    HLK_DEBUG_ASSERT(of_locks);
     struct hlk_client_opts opts;
     if (!out)
         return hlk_last_set(HLK_E_INVALID, "open: out is NULL");

@@ -1,5 +1,6 @@
 #include "quorum/opts.h"
 
+#include "base/debug.h"
 #include "base/error.h"
 #include "base/opts.h"
 #include "lease/lease.h"
@@ -47,6 +48,7 @@ static int64_t not_negative(int64_t given, int64_t otherwise)
 
 void hlk_quorum_opts_complete(struct hlk_quorum_opts *opts)
 {
+    HLK_DEBUG_ASSERT(!hlk_quorum_opts_wrong(opts));
     if (!opts->ttl_ms)
         opts->ttl_ms = TTL_MS;
     if (!opts->node_timeout_ms) {
@@ -64,6 +66,7 @@ void hlk_quorum_opts_complete(struct hlk_quorum_opts *opts)
 
 enum hlk_status hlk_quorum_opts_read(const struct hlk_quorum_opts *given, struct hlk_quorum_opts *opts)
 {
+    HLK_DEBUG_ASSERT(opts && opts != given);
     struct hlk_quorum_opts defaults = HLK_QUORUM_OPTS_INIT;
     *opts = defaults;
     if (given && !hlk_opts_copy(opts, sizeof *opts, given, given->size))

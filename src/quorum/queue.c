@@ -1,5 +1,6 @@
 #include "quorum/queue.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 
 /* Pauses in which other processes may acquire: of this length at least, and of twice this length at most. */
@@ -14,12 +15,14 @@
  * the release. Without a pause such a process would get the lock again each time. */
 static void note_turn(struct hlk_quorums *all, const struct hlk_quorum_queue *queue, int64_t now_ms)
 {
+    hlk_mutex_assert_held(&all->mu);
     all->turns[all->next_turn] = (struct hlk_quorum_turn){ queue->node.hash, now_ms };
     all->next_turn = (all->next_turn + 1) % HLK_QUORUM_TURNS;
 }
 
 static bool had_turn(const struct hlk_quorums *all, const struct hlk_quorum_queue *queue, int64_t now_ms)
 {
+    hlk_mutex_assert_held(&all->mu);
     for (unsigned i = 0; i < HLK_QUORUM_TURNS; i++)
         if (all->turns[i].ms && all->turns[i].name == queue->node.hash && now_ms < all->turns[i].ms + BACK_MS)
             return true;
@@ -30,6 +33,8 @@ static bool had_turn(const struct hlk_quorums *all, const struct hlk_quorum_queu
 
 static struct hlk_quorum_queue *queue_add(struct hlk_quorums *all, const char *name, size_t len)
 {
+    hlk_mutex_assert_held(&all->mu);
+    HLK_DEBUG_ASSERT(len > 0);
     struct hlk_quorum_queue *queue = hlk_mem_zalloc(sizeof *queue + len + 1);
     if (!queue)
         return NULL;
@@ -45,6 +50,8 @@ enum hlk_status hlk_quorum_queue_enter(struct hlk_quorums *all, const char *name
                                        struct hlk_quorum_waiter *waiter, struct hlk_quorum_queue **out)
 {
     hlk_mutex_assert_held(&all->mu);
+    HLK_DEBUG_ASSERT(len > 0 && out);
+    HLK_DEBUG_ASSERT(!waiter || (waiter->waker && !hlk_list_linked(&waiter->link)));
     struct hlk_map_node *node = hlk_map_get(&all->queues, name, len);
     struct hlk_quorum_queue *queue = node ? HLK_CONTAINER(node, struct hlk_quorum_queue, node) : NULL;
     if (queue && !waiter)
@@ -65,6 +72,8 @@ enum hlk_status hlk_quorum_queue_enter(struct hlk_quorums *all, const char *name
 
 static void queue_unuse(struct hlk_quorums *all, struct hlk_quorum_queue *queue)
 {
+    hlk_mutex_assert_held(&all->mu);
+    HLK_DEBUG_ASSERT(queue->users > 0);
     if (--queue->users > 0)
         return;
     hlk_map_remove(&all->queues, &queue->node);
@@ -74,6 +83,7 @@ static void queue_unuse(struct hlk_quorums *all, struct hlk_quorum_queue *queue)
 void hlk_quorum_queue_leave(struct hlk_quorums *all, struct hlk_quorum_queue *queue, struct hlk_quorum_waiter *waiter)
 {
     hlk_mutex_assert_held(&all->mu);
+    HLK_DEBUG_ASSERT(hlk_list_linked(&waiter->link));
     hlk_list_remove(&waiter->link);
     queue_unuse(all, queue);
 }
@@ -81,6 +91,7 @@ void hlk_quorum_queue_leave(struct hlk_quorums *all, struct hlk_quorum_queue *qu
 void hlk_quorum_queue_pass(struct hlk_quorums *all, struct hlk_quorum_queue *queue, int64_t now_ms)
 {
     hlk_mutex_assert_held(&all->mu);
+    HLK_DEBUG_ASSERT(queue->taken);
     struct hlk_list *next = hlk_list_pop(&queue->waiters);
     queue->taken = next != NULL;
     if (next) {

@@ -1,6 +1,7 @@
 /* What every file of a quorum uses: errors, making, references. */
 #include "quorum/quorum.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "quorum/hold.h"
 
@@ -12,6 +13,7 @@
 enum hlk_status hlk_quorum_fail(const struct hlk_quorum *quorum, const char *operation, enum hlk_status status,
                                 const char *format, ...)
 {
+    HLK_DEBUG_ASSERT(quorum && operation && status != HLK_OK);
     char buf[HLK_ERROR_TEXT];
     struct hlk_text text;
     hlk_text_init(&text, buf, sizeof buf);
@@ -37,6 +39,7 @@ enum hlk_status hlk_quorum_check(const struct hlk_quorum *quorum, const char *op
 struct hlk_quorum *hlk_quorum_make(hlk_client *client, const char *name, size_t len, size_t extra,
                                    const struct hlk_quorum_opts *opts)
 {
+    HLK_DEBUG_ASSERT(len > 0 && len <= HLK_NAME_MAX && hlk_quorum_layout_get(opts->format));
     struct hlk_quorum *quorum = hlk_mem_zalloc(sizeof *quorum + len + 1 + extra);
     if (!quorum)
         return NULL;
@@ -61,6 +64,7 @@ struct hlk_quorum *hlk_quorum_make(hlk_client *client, const char *name, size_t 
 
 static void quorum_free(struct hlk_quorum *quorum)
 {
+    HLK_DEBUG_ASSERT(!quorum->round);
     hlk_client *client = quorum->client;
     hlk_mutex_lock(&quorum->all->mu);
     hlk_list_remove(&quorum->link);
@@ -71,6 +75,7 @@ static void quorum_free(struct hlk_quorum *quorum)
 
 void hlk_quorum_on_end(struct hlk_post *post)
 {
+    hlk_loop_assert_here(HLK_CONTAINER(post, struct hlk_quorum, end)->client->loop);
     struct hlk_quorum *quorum = HLK_CONTAINER(post, struct hlk_quorum, end);
     hlk_loop_cancel(quorum->client->loop, &quorum->alarm);
     quorum_free(quorum);
@@ -84,6 +89,7 @@ void hlk_quorum_ref(struct hlk_quorum *quorum)
 /* The loop may have the alarm in its hands. */
 void hlk_quorum_unref(struct hlk_quorum *quorum)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&quorum->refs) > 0);
     if (atomic_fetch_sub(&quorum->refs, 1) == 1 && !hlk_loop_try_post(quorum->client->loop, &quorum->end))
         quorum_free(quorum);
 }

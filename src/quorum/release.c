@@ -1,6 +1,7 @@
 #include "quorum/release.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/nocancel.h"
 #include "lease/lease.h"
 #include "quorum/hold.h"
@@ -39,6 +40,8 @@ void hlk_quorum_count_released(struct hlk_client *client, enum hlk_status status
 
 enum hlk_status hlk_quorum_release_as(struct hlk_quorum *quorum, struct hlk_thread *self)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self);
     struct hlk_error error;
     bool outer;
     struct hlk_round *round = hlk_quorum_begin_release(quorum, &outer);
@@ -77,6 +80,7 @@ enum hlk_status hlk_quorum_release(hlk_quorum *quorum)
 
 void hlk_quorum_release_nowait(struct hlk_quorum *quorum, bool all)
 {
+    hlk_mutex_assert_none();
     struct hlk_error error;
     bool outer = false;
     struct hlk_round *round = hlk_quorum_begin_release(quorum, all ? NULL : &outer);
@@ -93,6 +97,8 @@ void hlk_quorum_release_nowait(struct hlk_quorum *quorum, bool all)
 
 struct hlk_round *hlk_quorum_extension(struct hlk_quorum *quorum, int64_t ttl_ms, struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(ttl_ms > 0);
     int64_t now = hlk_clock_ms();
     hlk_quorum_expire(quorum);
     hlk_mutex_lock(&quorum->all->mu);
@@ -121,6 +127,8 @@ struct hlk_round *hlk_quorum_extension(struct hlk_quorum *quorum, int64_t ttl_ms
 enum hlk_status hlk_quorum_extended(struct hlk_quorum *quorum, struct hlk_round *round, bool for_good,
                                     struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!round->acquires);
     bool safe;
     if (!hlk_round_won(round)) {
         if (!hlk_round_absent(round))
@@ -151,6 +159,8 @@ enum hlk_status hlk_quorum_extended(struct hlk_quorum *quorum, struct hlk_round 
 
 enum hlk_status hlk_quorum_extend_as(struct hlk_quorum *quorum, struct hlk_thread *self, int64_t ttl_ms)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self && ttl_ms > 0);
     struct hlk_waker waker = { .thread = self };
     struct hlk_error error;
     struct hlk_round *round = hlk_quorum_extension(quorum, ttl_ms, &error);

@@ -1,13 +1,17 @@
 #include "quorum/report.h"
 
+#include "base/debug.h"
+
 void hlk_quorum_report_add(struct hlk_quorum *quorum, struct hlk_quorum_report *report)
 {
     hlk_mutex_assert_held(&quorum->all->mu);
+    HLK_DEBUG_ASSERT(report->job && !report->ready && !hlk_list_linked(&report->link));
     hlk_list_push_back(&quorum->reports, &report->link);
 }
 
 static struct hlk_quorum_report *pop_ready(struct hlk_quorum *quorum)
 {
+    hlk_mutex_assert_held(&quorum->all->mu);
     struct hlk_list *first = quorum->reports.next;
     struct hlk_quorum_report *report = HLK_CONTAINER(first, struct hlk_quorum_report, link);
     if (first == &quorum->reports || !report->ready)
@@ -18,6 +22,8 @@ static struct hlk_quorum_report *pop_ready(struct hlk_quorum *quorum)
 
 void hlk_quorum_report_complete(struct hlk_quorum *quorum, struct hlk_quorum_report *report)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(report->job);
     hlk_mutex_lock(&quorum->all->mu);
     report->ready = true;
     if (!hlk_list_linked(&report->link))

@@ -2,6 +2,7 @@
 
 #include "acquire/multi_wait.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "net/pipeline_link.h"
 #include "net/pipeline_up.h"
@@ -11,6 +12,7 @@
 
 struct hlk_round *hlk_round_make(struct hlk_quorum *quorum, bool acquires, uint64_t hold, int64_t ttl_ms)
 {
+    HLK_DEBUG_ASSERT(hold && ttl_ms > 0);
     unsigned n = quorum->client->node_count;
     struct hlk_round *round = hlk_mem_zalloc(sizeof *round + n * sizeof *round->votes);
     if (!round)
@@ -47,11 +49,13 @@ struct hlk_round *hlk_round_make(struct hlk_quorum *quorum, bool acquires, uint6
 
 void hlk_round_ref(struct hlk_round *round)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&round->refs) > 0);
     atomic_fetch_add(&round->refs, 1);
 }
 
 static void round_free(struct hlk_round *round)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&round->refs) == 0);
     struct hlk_quorum *quorum = round->quorum;
     hlk_mutex_fini(&round->mu);
     hlk_mem_free(round);
@@ -60,6 +64,7 @@ static void round_free(struct hlk_round *round)
 
 static void round_on_end(struct hlk_post *post)
 {
+    hlk_loop_assert_here(HLK_CONTAINER(post, struct hlk_round, end)->quorum->client->loop);
     struct hlk_round *round = HLK_CONTAINER(post, struct hlk_round, end);
     hlk_loop_cancel(round->quorum->client->loop, &round->alarm);
     round_free(round);
@@ -68,6 +73,7 @@ static void round_on_end(struct hlk_post *post)
 /* The loop may have the alarm in its hands. */
 void hlk_round_unref(struct hlk_round *round)
 {
+    HLK_DEBUG_ASSERT(!round || atomic_load(&round->refs) > 0);
     if (!round || atomic_fetch_sub(&round->refs, 1) != 1)
         return;
     round->end.run = round_on_end;
@@ -95,6 +101,8 @@ void hlk_round_wake(struct hlk_round *round)
 /* The vote has its end. */
 static void vote_count(struct hlk_vote *vote, enum hlk_vote_state state)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(state != HLK_VOTE_IN_FLIGHT && state != HLK_VOTE_RESEND);
     struct hlk_round *round = vote->round;
     hlk_mutex_lock(&round->mu);
     vote->state = state;
@@ -116,6 +124,7 @@ static void vote_count(struct hlk_vote *vote, enum hlk_vote_state state)
 
 static void vote_fail(struct hlk_vote *vote, const struct hlk_error *error, bool for_good)
 {
+    HLK_DEBUG_ASSERT(error->status != HLK_OK);
     vote->error = *error;
     vote->for_good = for_good;
     vote_count(vote, HLK_VOTE_FAILED);
@@ -140,6 +149,7 @@ static int64_t young_ms(const struct hlk_vote *vote, bool *told)
 
 static void vote_keep_out(struct hlk_vote *vote, int64_t age_ms, bool told)
 {
+    HLK_DEBUG_ASSERT(age_ms > 0);
     static const char started[] = "started %lld ms ago, counts from %lld ms on (restart_delay_ms)",
                       met[] =
                           "met %lld ms ago, counts from %lld ms on (restart_delay_ms): when it started is not known "
@@ -153,11 +163,12 @@ static void vote_keep_out(struct hlk_vote *vote, int64_t age_ms, bool told)
 
 static void vote_read_acquire(struct hlk_vote *vote, const redisReply *reply)
 {
+    HLK_DEBUG_ASSERT(vote->round->acquires && reply);
     struct hlk_answer answer = { 0 };
     switch (vote->round->quorum->layout->read_acquire(&vote->cmd, reply, &answer)) {
     case HLK_ANSWER_ACQUIRED: {
         bool told;
-        int64_t age = young_ms(vote, &told); /* maybe it has become another process since it was sent */
+        int64_t age = young_ms(vote, &told); /* the server may be another process by now */
         if (age) {
             vote->cmd.doubt = true;
             vote_keep_out(vote, age, told);
@@ -183,6 +194,7 @@ static void vote_read_acquire(struct hlk_vote *vote, const redisReply *reply)
 
 static void vote_read(struct hlk_vote *vote)
 {
+    HLK_DEBUG_ASSERT(vote->cmd.call.reply);
     redisReply *reply = vote->cmd.call.reply;
     int renewed = vote->round->acquires ? 0 : hlk_quorum_read_renew(&vote->cmd, reply);
     if (vote->round->acquires)
@@ -197,9 +209,11 @@ static void vote_read(struct hlk_vote *vote)
 
 static void vote_send(struct hlk_vote *vote);
 
-/* Not run. An acquire is sent again by its sender alone, because nothing may be sent behind its release. */
+/* The attempt was not run. An acquire is sent again by its sender alone, because nothing may be sent behind its
+ * release. */
 static void vote_resend(struct hlk_vote *vote)
 {
+    hlk_mutex_assert_none();
     struct hlk_round *round = vote->round;
     if (!round->acquires) {
         vote_send(vote);
@@ -219,6 +233,7 @@ static void vote_resend(struct hlk_vote *vote)
 
 static void vote_on_end(struct hlk_call *call)
 {
+    hlk_mutex_assert_none();
     struct hlk_vote *vote = HLK_CONTAINER(call, struct hlk_vote, cmd.call);
     struct hlk_round *round = vote->round;
     struct hlk_error error = { .status = HLK_E_CONNECT, .text = "the connection broke" };
@@ -245,6 +260,7 @@ static void vote_on_end(struct hlk_call *call)
 
 static void vote_send(struct hlk_vote *vote)
 {
+    hlk_mutex_assert_none();
     struct hlk_error error;
     struct hlk_round *round = vote->round;
     hlk_round_ref(round);
@@ -257,7 +273,7 @@ static void vote_send(struct hlk_vote *vote)
     if (vote->cmd.attempts == 0)
         vote->epoch = 0;
     if (progress == HLK_COMMAND_UNCONNECTED &&
-        hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK) /* it is back this moment */
+        hlk_pipeline_health(vote->cmd.pipeline, &error) == HLK_OK) /* the connection is back this moment */
         (void)hlk_error_set(&error, HLK_E_CONNECT, "no connection");
     vote_fail(vote, &error, error.status == HLK_E_AUTH);
     hlk_round_unref(round);
@@ -272,6 +288,7 @@ static void vote_leave_out(struct hlk_vote *vote)
 
 void hlk_vote_ask(struct hlk_vote *vote)
 {
+    hlk_mutex_assert_none();
     struct hlk_error error;
     if (atomic_load(&vote->round->quorum->all->twins) & 1u << (vote - vote->round->votes)) {
         vote_leave_out(vote);
@@ -287,7 +304,8 @@ void hlk_vote_ask(struct hlk_vote *vote)
 
 void hlk_round_send(struct hlk_round *round)
 {
-    hlk_round_ref(round); /* it may be decided, and given up by its owner, meanwhile */
+    hlk_mutex_assert_none();
+    hlk_round_ref(round); /* the round may be decided, and given up by its owner, meanwhile */
     round->sent_ms = hlk_clock_ms();
     for (unsigned i = 0; i < round->n; i++) {
         round->votes[i].sent_ms = round->sent_ms;
@@ -298,6 +316,8 @@ void hlk_round_send(struct hlk_round *round)
 
 void hlk_round_resend(struct hlk_round *round)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(round->acquires);
     atomic_store(&round->wants_resend, false);
     for (unsigned i = 0; i < round->n; i++) {
         struct hlk_vote *vote = &round->votes[i];
@@ -333,6 +353,8 @@ static bool is_ready(void *ctx)
 static void wait_for(const struct hlk_round *round, struct hlk_thread *self, struct awaited awaited, unsigned mask,
                      int64_t at_ms)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self);
     const struct hlk_client *client = round->quorum->client;
     struct hlk_multi_wait wait = { .self = self, .over = is_ready, .ctx = &awaited, .mask = mask };
     for (unsigned i = 0; i < client->node_count; i++)
@@ -365,6 +387,7 @@ bool hlk_round_won(struct hlk_round *round)
 
 bool hlk_round_absent(struct hlk_round *round)
 {
+    HLK_DEBUG_ASSERT(!round->acquires);
     unsigned no = 0;
     hlk_mutex_lock(&round->mu);
     for (unsigned i = 0; i < round->n; i++)

@@ -1,11 +1,13 @@
 #include "quorum/round_release.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "script/release_list.h"
 
 /* With what is still to come neither a majority can be free nor the hold be known as lost: the refusals decide. */
 static bool refusals_decide(const struct hlk_round *round)
 {
+    hlk_mutex_assert_held(&round->mu);
     unsigned open = round->releases - round->settled, never = round->n - round->releases;
     return round->refused > 0 && round->freed + never + open < round->need &&
            round->n - round->absent - never - open >= round->need;
@@ -13,6 +15,7 @@ static bool refusals_decide(const struct hlk_round *round)
 
 static void release_decide(struct hlk_round *round)
 {
+    hlk_mutex_assert_none();
     if (atomic_exchange(&round->released, true))
         return;
     for (unsigned i = 0; i < round->n; i++)
@@ -24,6 +27,8 @@ static void release_decide(struct hlk_round *round)
 
 static void count_release(struct hlk_round *round, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(outcome != HLK_RELEASE_PENDING);
     hlk_mutex_lock(&round->mu);
     round->settled++;
     round->freed += outcome == HLK_RELEASE_DONE || outcome == HLK_RELEASE_ABSENT_REPEATED;
@@ -41,6 +46,8 @@ static void count_release(struct hlk_round *round, enum hlk_release_outcome outc
  * that the hold was lost before; it had its time. */
 static void release_on_alarm(struct hlk_alarm *alarm)
 {
+    hlk_loop_assert_here(HLK_CONTAINER(alarm, struct hlk_round, alarm)->quorum->client->loop);
+    hlk_mutex_assert_none();
     struct hlk_round *round = HLK_CONTAINER(alarm, struct hlk_round, alarm);
     hlk_mutex_lock(&round->mu);
     bool free = round->freed + round->n - round->releases >= round->need;
@@ -52,6 +59,7 @@ static void release_on_alarm(struct hlk_alarm *alarm)
 static void vote_on_released(struct hlk_release *pending, enum hlk_release_outcome outcome,
                              const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct hlk_round *round = pending->ctx;
     count_release(round, outcome, error);
     hlk_round_unref(round);
@@ -70,6 +78,8 @@ static bool vote_owes(struct hlk_vote *vote)
 
 static void vote_release(struct hlk_vote *vote, int64_t until_ms, bool eager)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(until_ms > 0);
     struct hlk_round *round = vote->round;
     const struct hlk_quorum *quorum = round->quorum;
     struct hlk_releases *releases = &quorum->client->nodes[vote - round->votes].releases;
@@ -93,6 +103,8 @@ static void vote_release(struct hlk_vote *vote, int64_t until_ms, bool eager)
 
 void hlk_round_release(struct hlk_round *round, bool eager)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(round->acquires);
     bool owes[HLK_QUORUM_MAX] = { false };
     int64_t until_ms = hlk_clock_ms() + round->keep_ms;
     hlk_mutex_lock(&round->mu);
@@ -116,6 +128,8 @@ void hlk_round_release(struct hlk_round *round, bool eager)
 
 void hlk_vote_sent(struct hlk_vote *vote)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(vote->round->acquires);
     struct hlk_round *round = vote->round;
     hlk_mutex_lock(&round->mu);
     vote->sending = false;

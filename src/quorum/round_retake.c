@@ -1,6 +1,7 @@
 #include "quorum/round_retake.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "net/pipeline_up.h"
 #include "quorum/round_release.h"
 
@@ -24,6 +25,8 @@ static bool was_not_run(const struct hlk_vote *vote)
 
 static void retake(struct hlk_vote *vote, int64_t lease_ms)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(lease_ms >= 0 && vote->round->acquires);
     struct hlk_round *round = vote->round;
     hlk_mutex_lock(&round->mu);
     bool may =
@@ -50,6 +53,8 @@ static void retake(struct hlk_vote *vote, int64_t lease_ms)
 
 void hlk_round_retake(struct hlk_round *round, int64_t lease_ms)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(lease_ms > 0 && round->acquires);
     for (unsigned i = 0; i < round->n; i++)
         retake(&round->votes[i], lease_ms);
 }
@@ -65,6 +70,7 @@ static bool was_away(const struct hlk_vote *vote)
 
 bool hlk_round_may_grow(struct hlk_round *round)
 {
+    HLK_DEBUG_ASSERT(round->acquires);
     struct hlk_error error;
     for (unsigned i = 0; i < round->n; i++) {
         const struct hlk_vote *vote = &round->votes[i];
@@ -76,6 +82,7 @@ bool hlk_round_may_grow(struct hlk_round *round)
 
 bool hlk_round_lacks(struct hlk_round *round, unsigned i)
 {
+    HLK_DEBUG_ASSERT(i < round->n);
     hlk_mutex_lock(&round->mu);
     bool lacks = round->votes[i].state != HLK_VOTE_YES;
     hlk_mutex_unlock(&round->mu);
@@ -84,6 +91,7 @@ bool hlk_round_lacks(struct hlk_round *round, unsigned i)
 
 bool hlk_round_miss(struct hlk_round *round, unsigned i)
 {
+    HLK_DEBUG_ASSERT(i < round->n && round->acquires);
     struct hlk_vote *vote = &round->votes[i];
     hlk_mutex_lock(&round->mu);
     bool had = vote->state == HLK_VOTE_YES;

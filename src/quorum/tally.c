@@ -1,15 +1,20 @@
 #include "quorum/tally.h"
 
+#include "base/debug.h"
+
 #include <stdio.h>
 #include <string.h>
 
 static void tally_failure(struct hlk_tally *t, enum hlk_status status)
 {
+    HLK_DEBUG_ASSERT(status != HLK_OK);
     t->failure = t->failure == HLK_OK || t->failure == status ? status : HLK_E_CONNECT;
 }
 
 static unsigned same_holder(const struct hlk_round *round, const struct hlk_vote *vote)
 {
+    hlk_mutex_assert_held(&round->mu);
+    HLK_DEBUG_ASSERT(vote->state == HLK_VOTE_NO);
     unsigned n = 0;
     for (unsigned i = 0; i < round->n; i++) {
         const struct hlk_vote *other = &round->votes[i];
@@ -27,6 +32,7 @@ void hlk_tally_reason(struct hlk_text *text, const struct hlk_node *node, const 
 struct hlk_tally hlk_tally_count(struct hlk_round *round, const struct hlk_node *nodes, int64_t timeout_ms, char *out,
                                  size_t size)
 {
+    HLK_DEBUG_ASSERT(round->acquires && size > 0);
     struct hlk_tally t = { .failure = HLK_OK };
     struct hlk_text text;
     char silent[48];

@@ -1,5 +1,6 @@
 #include "quorum/url.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 
 #include <stddef.h>
@@ -64,6 +65,7 @@ static const struct option *find_option(const char *at, size_t len)
 /* Digits, and with `fraction` a point among them, whatever the locale is. */
 static bool read_option_number(const char *at, const char *end, bool fraction, double *out)
 {
+    HLK_DEBUG_ASSERT(at <= end);
     double value = 0, scale = 0;
     if (at == end || end - at > DIGITS_MOST || *at == '.' || end[-1] == '.')
         return false;
@@ -84,6 +86,7 @@ static bool read_option_number(const char *at, const char *end, bool fraction, d
 /* In the structure a 0 is the default, and what is negative means none. */
 static bool set_option(struct hlk_quorum_opts *opts, const struct option *option, const char *at, const char *end)
 {
+    HLK_DEBUG_ASSERT(option->offset < sizeof *opts);
     char *to = (char *)opts + option->offset;
     double value;
     if (!read_option_number(at, end, option->type == OPTION_FACTOR, &value) || (value == 0 && !option->may_be_zero) ||
@@ -127,6 +130,7 @@ static unsigned count_masters(const char *at, size_t len)
 static enum hlk_status split(struct hlk_quorum_url *url, const struct scheme *scheme, const char *at, size_t len,
                              struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(!url->text && url->count == 0);
     unsigned n = count_masters(at, len);
     if (n > HLK_QUORUM_MAX)
         return hlk_error_set(error, HLK_E_INVALID, "URL: more than %d masters", HLK_QUORUM_MAX);
@@ -152,6 +156,7 @@ static enum hlk_status split(struct hlk_quorum_url *url, const struct scheme *sc
 
 enum hlk_status hlk_quorum_url_parse(struct hlk_quorum_url *url, const char *text, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(hlk_quorum_url_is(text));
     static const struct hlk_quorum_opts none = HLK_QUORUM_OPTS_INIT;
     memset(url, 0, sizeof *url);
     url->opts = none;

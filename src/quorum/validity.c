@@ -1,11 +1,13 @@
 #include "quorum/validity.h"
 
+#include "base/debug.h"
 #include "base/min.h"
 
 #define DRIFT_MIN_MS 2 /* expiry in Redis is precise to 1 ms, and so is our clock */
 
 int64_t hlk_validity_drift_ms(int64_t ttl_ms, double drift_factor)
 {
+    HLK_DEBUG_ASSERT(ttl_ms >= 0 && drift_factor >= 0);
     double drift = (double)ttl_ms * drift_factor;
     int64_t whole = (int64_t)drift;
     return whole + ((double)whole < drift) + DRIFT_MIN_MS;
@@ -13,11 +15,13 @@ int64_t hlk_validity_drift_ms(int64_t ttl_ms, double drift_factor)
 
 static int64_t until(const struct hlk_validity *v, int64_t sent_ms, int64_t ttl_ms)
 {
+    HLK_DEBUG_ASSERT(ttl_ms > 0);
     return hlk_min_ms(sent_ms + ttl_ms - hlk_validity_drift_ms(ttl_ms, v->drift_factor), v->cap_ms);
 }
 
 bool hlk_validity_begin(struct hlk_validity *v, int64_t sent_ms, int64_t now_ms)
 {
+    HLK_DEBUG_ASSERT(v->ttl_ms > 0 && v->renewals > 0);
     v->sent_ms = v->asked_ms = sent_ms;
     v->until_ms = until(v, sent_ms, v->ttl_ms);
     v->at_risk = false;
@@ -55,6 +59,7 @@ void hlk_validity_ask(struct hlk_validity *v, int64_t now_ms)
 /* After a third of the ttl, or another part of it; after a failure sooner. INT64_MAX: never again. */
 static int64_t renew_ms(const struct hlk_validity *v)
 {
+    HLK_DEBUG_ASSERT(v->renewals > 0);
     if (v->renewals_left == 0 || v->until_ms >= v->cap_ms)
         return INT64_MAX;
     int64_t regular = v->until_ms - v->ttl_ms + v->ttl_ms / v->renewals, again = v->asked_ms + v->ttl_ms / 10;

@@ -2,6 +2,9 @@
 #include <hasplock/permits.h>
 
 #include "acquire/acquire_blocking.h"
+
+#include "base/debug.h"
+#include "base/mutex.h"
 #include "handle/send.h"
 #include "lease/entry_lose.h"
 #include "lease/holding.h"
@@ -18,6 +21,7 @@
 /* The permit is the caller's until its lease is over: the entry lets go of its hold, and Redis is told nothing. */
 static enum hlk_status keep_without_holder(const struct hlk_acquire_terms *terms)
 {
+    HLK_DEBUG_ASSERT(terms->holder.id);
     struct hlk_release_record record;
     switch (hlk_entry_release(terms->entry, terms->holder.id, &record)) {
     case HLK_VERDICT_LAST:
@@ -33,6 +37,7 @@ static enum hlk_status keep_without_holder(const struct hlk_acquire_terms *terms
 static enum hlk_status take(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
                             struct hlk_thread *self, struct hlk_taken_permit *taken)
 {
+    hlk_mutex_assert_none();
     struct hlk_view view = { 0 };
     enum hlk_status status = hlk_acquire_on(terms, opts, self);
     if (status != HLK_OK)
@@ -92,6 +97,7 @@ struct id {
 
 static int digit(char c)
 {
+    HLK_DEBUG_ASSERT(isxdigit((unsigned char)c));
     return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
@@ -124,12 +130,14 @@ static enum hlk_status check_id(hlk_permits *permits, const char *operation, con
 
 static void read_given_back(const struct hlk_command *cmd, void *done)
 {
+    HLK_DEBUG_ASSERT(cmd->call.reply);
     const redisReply *reply = cmd->call.reply;
     *(int64_t *)done = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
 }
 
 static void read_extended(const struct hlk_command *cmd, void *done)
 {
+    HLK_DEBUG_ASSERT(cmd->call.reply);
     enum hlk_raised raised = hlk_answer_read_raised(cmd);
     *(int64_t *)done = raised == HLK_RAISED_YES ? 1 : raised == HLK_RAISED_GONE ? 0 : -1;
     if (raised == HLK_RAISED_NONE)
@@ -140,6 +148,7 @@ static void read_extended(const struct hlk_command *cmd, void *done)
 static enum hlk_status send_about(hlk_permits *permits, const char *operation, const struct id *id,
                                   const struct hlk_command_type *type, int64_t lease_ms, bool once)
 {
+    HLK_DEBUG_ASSERT(type->put && id->len > 0 && id->len < sizeof id->bytes);
     hlk_lock *lock = permits->by_call;
     struct hlk_command cmd = {
         .type = type,
@@ -188,6 +197,7 @@ struct left {
 /* {ttl, listeners, holder, ...}: the holder is this id, if it is held. */
 static void read_left(const struct hlk_command *cmd, void *ctx)
 {
+    HLK_DEBUG_ASSERT(cmd->call.reply);
     struct left *left = ctx;
     const redisReply *reply = cmd->call.reply;
     left->understood = reply->type == REDIS_REPLY_ARRAY && reply->elements == 6 &&

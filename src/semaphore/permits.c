@@ -2,6 +2,7 @@
  * src/kinds/format_permit.c. */
 #include "semaphore/permits.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/opts.h"
 #include "handle/send.h"
@@ -68,6 +69,7 @@ static enum hlk_status check_range(const hlk_permits *permits, const char *opera
 static enum hlk_status change_number(hlk_permits *permits, const char *operation, enum hlk_permits_change change,
                                      int64_t number, bool once, int64_t *done)
 {
+    HLK_DEBUG_ASSERT(change <= HLK_PERMITS_DELETE);
     const struct hlk_command cmd = { .type = &hlk_permits_command, .change = change, .count = number };
     return hlk_lock_ask_number(permits->permit, operation, &cmd, once, done);
 }
@@ -125,6 +127,7 @@ struct counts {
 /* {free, held, waiting} */
 static void read_counts(const struct hlk_command *cmd, void *ctx)
 {
+    HLK_DEBUG_ASSERT(cmd->call.reply);
     struct counts *counts = ctx;
     const redisReply *reply = cmd->call.reply;
     int64_t numbers[3] = { 0 };

@@ -2,6 +2,7 @@
 #include "semaphore/semaphore.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "handle/send.h"
 #include "lease/entry_table.h"
@@ -27,11 +28,13 @@ enum hlk_status hlk_semaphore_check(const hlk_semaphore *semaphore, const char *
 
 void hlk_semaphore_ref(hlk_semaphore *semaphore)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&semaphore->refs) > 0);
     atomic_fetch_add(&semaphore->refs, 1);
 }
 
 void hlk_semaphore_unref(hlk_semaphore *semaphore)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&semaphore->refs) > 0);
     if (atomic_fetch_sub(&semaphore->refs, 1) > 1)
         return;
     if (semaphore->line)
@@ -48,6 +51,8 @@ void hlk_semaphore_unref(hlk_semaphore *semaphore)
 void hlk_semaphore_send_drop_notes(struct hlk_command *cmd, const hlk_lock *lock, const char *drop_notes,
                                    void (*done)(struct hlk_call *call))
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(*drop_notes && done);
     struct hlk_error error;
     *cmd = (struct hlk_command){ .type = &hlk_semaphore_command,
                                  .change = HLK_SEMAPHORE_DROP_NOTES,
@@ -70,6 +75,7 @@ struct notes_drop { /* no caller waits for it */
 
 static void on_notes_dropped(struct hlk_call *call)
 {
+    hlk_mutex_assert_none();
     struct notes_drop *drop = HLK_CONTAINER(call, struct notes_drop, cmd.call);
     hlk_command_drop_reply(&drop->cmd);
     hlk_semaphore_unref(drop->semaphore);
@@ -78,6 +84,7 @@ static void on_notes_dropped(struct hlk_call *call)
 
 void hlk_semaphore_drop_notes(hlk_semaphore *semaphore)
 {
+    hlk_mutex_assert_none();
     struct notes_drop *drop = hlk_mem_zalloc(sizeof *drop);
     if (!drop || hlk_notes_take(semaphore->notes, drop->drop_notes, HLK_NOTES_KEPT) == 0) {
         hlk_mem_free(drop);
@@ -93,6 +100,7 @@ void hlk_semaphore_drop_notes(hlk_semaphore *semaphore)
 /* NULL: no memory. */
 static hlk_semaphore *make_semaphore(hlk_client *client, const char *name, size_t len, const struct hlk_lock_opts *opts)
 {
+    HLK_DEBUG_ASSERT(len > 0);
     hlk_semaphore *semaphore = hlk_mem_zalloc(sizeof *semaphore);
     if (!semaphore)
         return NULL;
@@ -149,6 +157,7 @@ const char *hlk_semaphore_name(const hlk_semaphore *semaphore)
 static enum hlk_status change(hlk_semaphore *semaphore, const char *operation, enum hlk_semaphore_change change,
                               int64_t permits, int64_t ttl_ms, int64_t *number)
 {
+    HLK_DEBUG_ASSERT(change <= HLK_SEMAPHORE_DELETE);
     const struct hlk_command cmd = {
         .type = &hlk_semaphore_command, .change = change, .count = permits, .lease_ms = ttl_ms
     };

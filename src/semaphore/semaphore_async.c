@@ -2,12 +2,14 @@
 #include "semaphore/semaphore_call.h"
 
 #include "acquire/async_acquire.h"
+#include "base/debug.h"
 #include "base/mem.h"
 
 /* --- acquire --- */
 
 static void on_permits_acquired(hlk_lock *lock, enum hlk_status status, void *ctx)
 {
+    hlk_mutex_assert_none();
     const struct hlk_semaphore_call *call = ctx;
     (void)lock;
     call->done(call->semaphore, status, call->ctx);
@@ -55,6 +57,7 @@ static void free_returned(struct returned *returned)
 
 static void run_returned(struct hlk_job *job)
 {
+    hlk_mutex_assert_none();
     struct returned *returned = HLK_CONTAINER(job, struct returned, job);
     if (returned->status != HLK_OK)
         (void)hlk_last_set(returned->status, "%s", returned->error.text);
@@ -65,6 +68,7 @@ static void run_returned(struct hlk_job *job)
 /* The completion may run at once, and destroy the handle. */
 static void complete_permits_release(struct returned *returned, enum hlk_status status)
 {
+    hlk_mutex_assert_none();
     hlk_client *client = returned->semaphore->lock->client;
     returned->status = status;
     if (status != HLK_OK)
@@ -83,12 +87,15 @@ static void complete_permits_release(struct returned *returned, enum hlk_status 
 
 static void on_returned(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct returned *returned = HLK_CONTAINER(pending, struct returned, pending);
     complete_permits_release(returned, hlk_semaphore_released(returned->semaphore, pending, outcome, error));
 }
 
 static void start_permits_release(hlk_semaphore *semaphore, struct returned *returned, int64_t permits)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(permits > 0);
     hlk_lock *lock = semaphore->lock;
     returned->semaphore = semaphore;
     hlk_semaphore_ref(semaphore);

@@ -3,6 +3,7 @@
 
 #include "acquire/acquire_blocking.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "lease/pass_permits.h"
@@ -57,6 +58,7 @@ struct give_back { /* of the waiter and of the pending release */
 
 static void unref_give_back(struct give_back *back)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&back->refs) > 0);
     if (atomic_fetch_sub(&back->refs, 1) != 1)
         return;
     hlk_semaphore_unref(back->semaphore);
@@ -67,6 +69,7 @@ static void unref_give_back(struct give_back *back)
 static void on_permits_given_back(struct hlk_release *pending, enum hlk_release_outcome outcome,
                                   const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct give_back *back = HLK_CONTAINER(pending, struct give_back, pending);
     back->status = hlk_semaphore_released(back->semaphore, pending, outcome, error);
     if (back->status != HLK_OK)
@@ -78,6 +81,7 @@ static void on_permits_given_back(struct hlk_release *pending, enum hlk_release_
 
 static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permits, int change)
 {
+    HLK_DEBUG_ASSERT(permits > 0);
     struct give_back *back = hlk_mem_zalloc(sizeof *back);
     if (!back)
         return NULL;
@@ -92,11 +96,13 @@ static struct give_back *make_give_back(hlk_semaphore *semaphore, int64_t permit
 
 static enum hlk_status given_back(const struct give_back *back)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&back->one_has_left));
     return back->status == HLK_OK ? HLK_OK : hlk_last_set(back->status, "%s", back->error.text);
 }
 
 static enum hlk_status not_given_back_yet(struct give_back *back, const struct hlk_error *why)
 {
+    HLK_DEBUG_ASSERT(why->status != HLK_OK);
     static const char goes_on[] = "it is repeated in the background, and happens once";
     hlk_lock *lock = back->semaphore->lock;
     if (atomic_exchange(&back->one_has_left, true)) /* settled this moment */

@@ -1,6 +1,7 @@
 #include "semaphore/semaphore_call.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "lease/entry_lose.h"
 #include "lease/entry_table.h"
@@ -25,20 +26,24 @@ enum hlk_status hlk_semaphore_check_acquire(const hlk_semaphore *semaphore, int6
 
 static void semaphore_begin(struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->with);
     struct hlk_semaphore_call *call = op->with;
     (void)hlk_notes_take(call->semaphore->notes, call->text, HLK_NOTES_SENT);
     op->cmd.drop_notes = call->text;
 }
 
-/* With an attempt in doubt it stays where its hold id is. */
+/* An acquire with an attempt in doubt stays in the entry of its hold id. */
 static bool semaphore_tries(const struct hlk_acquire_op *op)
 {
+    HLK_DEBUG_ASSERT(op->with);
     const struct hlk_semaphore_call *call = op->with;
     return call->waits && op->entry != call->semaphore->line && !op->cmd.doubt;
 }
 
 static enum hlk_enter semaphore_join(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!op->in_flight);
     struct hlk_semaphore_call *call = op->with;
     struct hlk_entry *own = op->entry, *line = call->semaphore->line;
     (void)hlk_entry_leave(own, &op->waiter, false); /* it has no ticket, and its command is answered */
@@ -74,6 +79,8 @@ static int64_t semaphore_taken_ms(const struct hlk_acquire_op *op)
  * note stays: a late attempt may come. */
 static enum hlk_status semaphore_keep(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->with);
     const struct hlk_semaphore_call *call = op->with;
     struct hlk_release_record record;
     if (op->waiter.passed)
@@ -93,6 +100,7 @@ static enum hlk_status semaphore_keep(struct hlk_acquire_op *op)
 /* Not if replicas have to confirm what is taken. */
 bool hlk_semaphore_passes(const hlk_semaphore *semaphore, int64_t permits)
 {
+    HLK_DEBUG_ASSERT(permits > 0);
     hlk_client *client = semaphore->lock->client;
     if (client->wait_replicas || !hlk_entry_pass_permits(semaphore->line, permits))
         return false;
@@ -103,6 +111,7 @@ bool hlk_semaphore_passes(const hlk_semaphore *semaphore, int64_t permits)
 void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *lock, int64_t permits, int change,
                                 const char *drop_notes)
 {
+    HLK_DEBUG_ASSERT(permits > 0 && (change == HLK_SEMAPHORE_RELEASE || change == HLK_SEMAPHORE_RELEASE_IF));
     struct hlk_node *node = hlk_lock_node(lock);
     pending->cmd = (struct hlk_command){ .type = &hlk_semaphore_command,
                                          .change = change,
@@ -120,6 +129,7 @@ void hlk_semaphore_fill_release(struct hlk_release *pending, const hlk_lock *loc
 static enum hlk_status semaphore_not_released(hlk_lock *lock, const struct hlk_release *pending,
                                               enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(outcome != HLK_RELEASE_DONE && outcome != HLK_RELEASE_PENDING);
     switch (outcome) {
     case HLK_RELEASE_REFUSED:
         HLK_COUNT(&lock->client->table, release_refused);
@@ -139,6 +149,7 @@ static enum hlk_status semaphore_not_released(hlk_lock *lock, const struct hlk_r
 enum hlk_status hlk_semaphore_released(hlk_semaphore *semaphore, const struct hlk_release *pending,
                                        enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     if (outcome != HLK_RELEASE_DONE)
         return semaphore_not_released(semaphore->lock, pending, outcome, error);
     HLK_COUNT(&semaphore->lock->client->table, released);
@@ -149,6 +160,7 @@ enum hlk_status hlk_semaphore_released(hlk_semaphore *semaphore, const struct hl
 
 static void end_give_back(struct hlk_call *call)
 {
+    hlk_mutex_assert_none();
     struct hlk_acquire_op *op = HLK_CONTAINER(call, struct hlk_acquire_op, take_back.cmd.call);
     hlk_command_drop_reply(&op->take_back.cmd);
     hlk_acquire_op_drop_user(op);
@@ -157,6 +169,7 @@ static void end_give_back(struct hlk_call *call)
 /* Its note goes at once: the semaphore's handle may not be there any more. */
 static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct hlk_semaphore_call *call = pending->ctx;
     hlk_lock *lock = call->semaphore->lock;
     if (outcome != HLK_RELEASE_DONE && semaphore_not_released(lock, pending, outcome, error) != HLK_NOT_HOLDER)
@@ -172,6 +185,8 @@ static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome 
 /* The call, and with it the semaphore, is there until the operation's last user is gone. */
 static void semaphore_give_back(struct hlk_acquire_op *op)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(op->waiter.passed && !op->won);
     struct hlk_semaphore_call *call = op->with;
     struct hlk_release *pending = &op->take_back;
     hlk_entry_note_given_back(call->semaphore->line, call->count);
@@ -202,10 +217,12 @@ static const struct hlk_acquire_hooks semaphore_hooks = {
     .free = free_semaphore_call,
 };
 
-/* It waits in the line, whose first call asks for all of them. But while that one asks it is not known whether permits
- * are free: others need not wait for its answer, and try themselves, each in an entry of its own. */
+/* An acquire waits in the line, whose first call asks for all calls of the line. But while the first call asks, it is
+ * not known whether permits are free. Other calls need not wait for its answer: they try themselves, each in an entry
+ * of its own. */
 bool hlk_semaphore_terms(hlk_semaphore *semaphore, int64_t permits, bool once, struct hlk_acquire_terms *out)
 {
+    HLK_DEBUG_ASSERT(permits > 0 && out);
     hlk_lock *lock = semaphore->lock;
     struct hlk_semaphore_call *call = hlk_mem_zalloc(sizeof *call);
     if (!call) {

@@ -1,5 +1,6 @@
 #include "semaphore/semaphore_notes.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -20,6 +21,7 @@ void hlk_notes_free(struct hlk_notes *notes)
 
 bool hlk_notes_add(struct hlk_notes *notes, uint64_t hold)
 {
+    HLK_DEBUG_ASSERT(hold);
     hlk_mutex_lock(&notes->mu);
     if (notes->count < HLK_NOTES_KEPT)
         notes->holds[notes->count++] = hold;
@@ -37,6 +39,7 @@ void hlk_notes_close(struct hlk_notes *notes)
 
 unsigned hlk_notes_take(struct hlk_notes *notes, char *out, unsigned most)
 {
+    HLK_DEBUG_ASSERT(most > 0 && most <= HLK_NOTES_KEPT);
     size_t len = 0;
     unsigned taken = 0;
     hlk_mutex_lock(&notes->mu);
