@@ -32,7 +32,8 @@ static const char *const names[] = {
     [HLK_RANK_CLIENT] = "client",     [HLK_RANK_TABLE] = "entry table", [HLK_RANK_ENTRY] = "entry",
     [HLK_RANK_WAITS] = "waits",       [HLK_RANK_CANCEL] = "cancel",     [HLK_RANK_CHANNELS] = "channels",
     [HLK_RANK_RELEASES] = "releases", [HLK_RANK_PIPELINE] = "pipeline", [HLK_RANK_WATCHDOG] = "watchdog",
-    [HLK_RANK_EVENTS] = "events",     [HLK_RANK_POST] = "post",         [HLK_RANK_LEAF] = "leaf",
+    [HLK_RANK_EVENTS] = "events",     [HLK_RANK_ROUND] = "round",       [HLK_RANK_POST] = "post",
+    [HLK_RANK_LEAF] = "leaf",
 };
 
 _Noreturn static void broken(const char *what, const struct hlk_mutex *m)

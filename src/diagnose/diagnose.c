@@ -21,9 +21,6 @@
 
 #define CLOCK_MS 1000
 #define CLOCK_MOST_MS 60000
-#define PINGS 200
-#define PINGS_FOR_MS 2000 /* a distant server is asked fewer times */
-#define TIMES 8           /* at each end; the quickest counts */
 
 HLK_OPTS_NO_TAIL(struct hlk_diagnose_opts, reserved);
 
@@ -34,8 +31,6 @@ struct diagnosis {
     struct hlk_exam exam;
     struct hlk_diagnose_opts opts;
     struct hlk_rights_probe probe;
-    struct hlk_time_sample first[TIMES], last[TIMES];
-    unsigned times; /* of `first` */
     char id[64], user[HLK_VALUE_MAX];
     struct hlk_found found;
     hlk_finding_fn *fn;

@@ -410,13 +410,14 @@ static void orphan(struct hlk_quorum *quorum)
     hold_arm(quorum);
 }
 
+/* Without a key it is not all->holders' any more: it is free, and the loop may be about to free its memory. */
 static struct hlk_quorum *find_of(struct hlk_quorums *all, uint64_t holder)
 {
     hlk_mutex_assert_held(&all->mu);
     HLK_DEBUG_ASSERT(holder);
     for (struct hlk_list *node = all->all.next; node != &all->all; node = node->next) {
         struct hlk_quorum *quorum = HLK_CONTAINER(node, struct hlk_quorum, link);
-        if (quorum->holder.id == holder && !quorum->orphaned)
+        if (quorum->node.key && quorum->holder.id == holder && !quorum->orphaned)
             return quorum;
     }
     return NULL;
