@@ -334,8 +334,8 @@ void hlk_pipeline_end_all(struct hlk_pipeline *pipeline, enum hlk_pipeline_state
     HLK_DEBUG_ASSERT(state == HLK_PIPELINE_DOWN || state == HLK_PIPELINE_CLOSED);
     struct hlk_ends ends = { .waiting = 0 };
     hlk_list_init(&ends.calls);
-    /* First of all: no thread begins to lead, or to write, while the sender is waited for. By nobody, because there is
-     * nothing to read, and the leader would not be woken below. */
+    /* First of all, so that no thread begins to lead or to write while this one waits for the sender. The lead counts
+     * as taken, by no thread: there is nothing to read, and a leader would not be woken below. */
     hlk_pipeline_set_lead(pipeline, HLK_LEAD_TAKEN, NULL);
     pipeline->held_back = true;
     while (pipeline->sending)

@@ -33,7 +33,7 @@ void hlk_pipeline_end_call(struct hlk_pipeline *pipeline, struct hlk_call *call,
         hlk_list_remove(&call->waiter->link);
         ends->waiters[ends->waiting++] = call->waiter;
     }
-    atomic_store(&call->end, end); /* from here on the call is its caller's, who may be polling for this */
+    atomic_store(&call->end, end); /* the caller may be polling for this: from here on the call is the caller's */
 }
 
 void hlk_pipeline_report_ends(struct hlk_ends *ends)

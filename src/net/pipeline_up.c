@@ -36,8 +36,8 @@ void hlk_pipeline_run_up_waiters(struct hlk_pipeline *pipeline)
     }
 }
 
-/* Waiting for the next attempt would not help. What this process lacks may come back: who was connected once rides it
- * out like a server that is away, and who opens a client is told at once. */
+/* Waiting for the next attempt would not help. What this process lacks may come back: a client that was connected once
+ * rides it out like a server that is away, and a client that is being opened reports it at once. */
 bool hlk_pipeline_is_refused(const struct hlk_pipeline *pipeline)
 {
     hlk_mutex_assert_held(&pipeline->mu);

@@ -30,7 +30,7 @@ static void leader_sleeps(struct hlk_pipeline *pipeline, struct hlk_thread *self
                     mask | HLK_WAKE_UP, at_ms);
 }
 
-/* Reads for everybody until `call` has ended, the caller must leave, or the connection breaks (then it leads no
+/* Reads for all callers until `call` has ended, this thread must leave, or the connection breaks (then it leads no
  * more). */
 static void lead_until(struct hlk_pipeline *pipeline, struct hlk_call *call, struct hlk_thread *self, int64_t at_ms,
                        unsigned mask)

@@ -360,8 +360,8 @@ static struct hlk_release *first_parked(struct hlk_releases *releases)
     return NULL;
 }
 
-/* Out of parking, and behind all others; it stays among them, for close waits for all, and a grant is not handed back
- * whose end is on its way. */
+/* The release is not parked any more, and goes behind all others. It stays in the list of all releases: close waits for
+ * those, and a grant is not handed back while the end of its hold is on its way. */
 static struct hlk_release *take_parked(struct hlk_releases *releases)
 {
     hlk_mutex_lock(&releases->mu);
