@@ -1,6 +1,7 @@
 /* error.c - see error.h. The thread's last error is plain thread-local memory, which is never allocated or freed. */
 #include "base/error.h"
 
+#include "base/debug.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@ static _Thread_local struct hlk_error last, creation; /* creation: the last one 
  * hlk_last_error()). Escaping a text twice gives the same as escaping it once. */
 static void fill(struct hlk_error *error, enum hlk_status status, const char *format, va_list args)
 {
+    HLK_DEBUG_ASSERT(error && format);
     char raw[2 * HLK_ERROR_TEXT];
     struct hlk_text text;
     int keep = errno;
@@ -50,6 +52,7 @@ enum hlk_status hlk_last_set(enum hlk_status status, const char *format, ...)
 /* A creation that was given a NULL client is not kept: the client's own error is the cause. */
 enum hlk_status hlk_last_null(const char *operation, const char *what)
 {
+    HLK_DEBUG_ASSERT(operation && what);
     if (creation.status == HLK_OK)
         return hlk_last_set(HLK_E_INVALID, "%s: %s is NULL", operation, what);
     return hlk_error_set(&last, HLK_E_INVALID, "%s: %s is NULL; the last creation that failed in this thread: %s",

@@ -2,6 +2,8 @@
 #ifndef HLK_BASE_LIST_H
 #define HLK_BASE_LIST_H
 
+#include "base/debug.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,6 +17,7 @@ static inline bool hlk_list_linked(const struct hlk_list *node) { return node->n
 
 static inline void hlk_list_insert_before(struct hlk_list *at, struct hlk_list *node)
 {
+    HLK_DEBUG_ASSERT(at->next && !node->next);
     node->next = at;
     node->prev = at->prev;
     at->prev->next = node;
@@ -30,6 +33,7 @@ static inline void hlk_list_remove(struct hlk_list *node)     /* no-op when not 
 {
     if (!node->next)
         return;
+    HLK_DEBUG_ASSERT(node->prev->next == node && node->next->prev == node);
     node->prev->next = node->next;
     node->next->prev = node->prev;
     node->next = node->prev = NULL;

@@ -1,7 +1,9 @@
 /* log.c - see log.h. */
 #include "base/log.h"
 
+#include "base/debug.h"
 #include "base/logger.h"
+#include "base/mutex.h"
 #include "base/nocancel.h"
 #include "base/text.h"
 #include "hasplock/client.h"
@@ -24,6 +26,8 @@ static void to_stderr(int level, const char *line)
 
 void hlk_log_write(const struct hlk_log *log, int level, const char *format, ...)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(level >= HLK_LOG_ERROR && level <= HLK_LOG_DEBUG);
     char raw[LINE], line[LINE];
     struct hlk_text text;
     int keep = errno;

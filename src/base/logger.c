@@ -1,6 +1,7 @@
 #include "base/logger.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -43,6 +44,7 @@ static bool write_out(const char *text, size_t len)
 /* Returns how many lines were lost. */
 static unsigned long long write_lines(const char *lines, size_t len, unsigned long long lost_before)
 {
+    HLK_DEBUG_ASSERT(len > 0 && lines[len - 1] == '\n');
     unsigned long long lost = 0;
     for (const char *line = lines, *end; line < lines + len; line = end) {
         end = (const char *)memchr(line, '\n', (size_t)(lines + len - line)) + 1;
@@ -59,6 +61,7 @@ static unsigned long long write_lines(const char *lines, size_t len, unsigned lo
 static void *logger_thread_main(void *arg)
 {
     pthread_mutex_lock(&mu);
+    HLK_DEBUG_ASSERT(running);
     while (waiting_len > 0) {
         size_t len = waiting_len;
         unsigned long long lost = dropped;
@@ -79,6 +82,7 @@ static void *logger_thread_main(void *arg)
 /* The mutex is held. If no thread can be started, the lines wait for the next call. */
 static void logger_run(void)
 {
+    HLK_DEBUG_ASSERT(waiting_len <= sizeof waiting);
     pthread_t thread;
     pthread_attr_t detached;
     sigset_t all, old;
@@ -122,6 +126,7 @@ static void logger_start(void)
 
 void hlk_logger_add(const char *line, size_t len)
 {
+    HLK_DEBUG_ASSERT(len > 0 && line[len - 1] == '\n');
     pthread_once(&once, logger_start);
     pthread_mutex_lock(&mu);
     if (len > sizeof waiting - waiting_len) {
@@ -136,6 +141,7 @@ void hlk_logger_add(const char *line, size_t len)
 
 bool hlk_logger_flush(int64_t ms)
 {
+    HLK_DEBUG_ASSERT(ms >= 0);
     struct timespec until = hlk_clock_monotonic_at(hlk_clock_ms() + ms);
     int rc = 0;
     pthread_mutex_lock(&mu);

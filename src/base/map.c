@@ -1,6 +1,7 @@
 /* map.c - see map.h. Chained buckets; the hash is kept in the node, so that growing never reads a key. */
 #include "base/map.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -21,6 +22,7 @@ uint32_t hlk_map_hash(const char *key, size_t len)
 
 struct hlk_map_node *hlk_map_get(const struct hlk_map *map, const char *key, size_t len)
 {
+    HLK_DEBUG_ASSERT(map->count == 0 || map->buckets);
     if (!map->count)
         return NULL;
     uint32_t hash = hlk_map_hash(key, len);
@@ -32,6 +34,7 @@ struct hlk_map_node *hlk_map_get(const struct hlk_map *map, const char *key, siz
 
 static void link_node(struct hlk_map *map, struct hlk_map_node *node)
 {
+    HLK_DEBUG_ASSERT(map->buckets && ((map->mask + 1) & map->mask) == 0);
     struct hlk_map_node **bucket = &map->buckets[node->hash & map->mask];
     node->next = *bucket;
     *bucket = node;
@@ -40,6 +43,7 @@ static void link_node(struct hlk_map *map, struct hlk_map_node *node)
 /* Without memory the map stays as it is: correct, but slower. */
 static void grow(struct hlk_map *map)
 {
+    HLK_DEBUG_ASSERT(!map->buckets || map->count > map->mask);
     struct hlk_map old = *map;
     size_t size = old.buckets ? (old.mask + 1) * 2 : FIRST_BUCKETS;
     struct hlk_map_node **buckets = hlk_mem_zalloc(size * sizeof *buckets);
@@ -74,6 +78,7 @@ bool hlk_map_put(struct hlk_map *map, struct hlk_map_node *node, const char *key
 
 void hlk_map_remove(struct hlk_map *map, struct hlk_map_node *node)
 {
+    HLK_DEBUG_ASSERT(map->buckets && map->count > 0);
     struct hlk_map_node **at = &map->buckets[node->hash & map->mask];
     while (*at != node) {
         assert(*at);
@@ -92,6 +97,7 @@ void hlk_map_fini(struct hlk_map *map)
 
 void hlk_map_each(struct hlk_map *map, bool (*fn)(struct hlk_map_node *node, void *ctx), void *ctx)
 {
+    HLK_DEBUG_ASSERT(fn);
     for (size_t i = 0; map->buckets && i <= map->mask; i++) {
         struct hlk_map_node *next;
         for (struct hlk_map_node *node = map->buckets[i]; node; node = next) {

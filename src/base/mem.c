@@ -1,6 +1,8 @@
 /* mem.c - see mem.h. While no failure is armed, the check costs one relaxed load. */
 #include "base/mem.h"
 
+#include "base/debug.h"
+
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,6 +26,7 @@ static bool fails(void)
 
 static void arm(int how, long n)
 {
+    HLK_DEBUG_ASSERT(how == ALL_LATER || how == ONE);
     atomic_store(&armed, NEVER);
     atomic_store(&to_go, n);
     atomic_store(&armed, n > 0 ? how : NEVER);
@@ -52,6 +55,7 @@ void *hlk_mem_realloc(void *old, size_t size)
 
 char *hlk_mem_memdup(const void *bytes, size_t size)
 {
+    HLK_DEBUG_ASSERT(bytes || size == 0);
     if (size == SIZE_MAX || fails())
         return NULL;
     char *copy = malloc(size + 1);

@@ -2,8 +2,11 @@
  * threads. */
 #include "base/mutex.h"
 
+#include "base/debug.h"
+
 void hlk_mutex_init(struct hlk_mutex *m, enum hlk_rank rank)
 {
+    HLK_DEBUG_ASSERT(rank >= HLK_RANK_CLIENT && rank <= HLK_RANK_LEAF);
     pthread_mutex_init(&m->mu, NULL);
 #ifdef HLK_DEBUG
     m->rank = rank;

@@ -1,6 +1,8 @@
 #include "base/park.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
+#include "base/mutex.h"
 #include "base/nocancel.h"
 
 #include <errno.h>
@@ -22,6 +24,7 @@ void hlk_park_init(struct hlk_park *park)
 
 static void write_token(int fd)
 {
+    HLK_DEBUG_ASSERT(fd >= 0);
     uint64_t one = 1;
     int old = hlk_nocancel_begin();
     ssize_t ignored = write(fd, &one, sizeof one); /* if the eventfd is full, its reader wakes all the same */
@@ -31,6 +34,7 @@ static void write_token(int fd)
 
 static void pays_no_more(struct hlk_park *park)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&park->paying) & ~AWAITED);
     unsigned old = atomic_load(&park->paying), next;
     do
         next = old == (AWAITED | 1) ? 0 : old - 1;
@@ -78,6 +82,7 @@ void hlk_park_wake_signalled(struct hlk_park *park)
 
 struct hlk_park *hlk_park_signal(struct hlk_park *park, unsigned bit)
 {
+    HLK_DEBUG_ASSERT(bit && !(bit & HLK_PARK_ASLEEP));
     unsigned old = atomic_load(&park->bits);
     while (!atomic_compare_exchange_weak(&park->bits, &old, (old | bit) & ~HLK_PARK_ASLEEP))
         ;
@@ -86,6 +91,7 @@ struct hlk_park *hlk_park_signal(struct hlk_park *park, unsigned bit)
 
 bool hlk_park_begin(struct hlk_park *park, unsigned mask)
 {
+    HLK_DEBUG_ASSERT(!(mask & HLK_PARK_ASLEEP));
     unsigned old = atomic_load(&park->bits);
     do {
         if (old & mask)
@@ -155,6 +161,8 @@ static bool poll_round(struct hlk_park *park, int64_t at_ms)
 
 bool hlk_park_until(struct hlk_park *park, unsigned mask, int64_t at_ms, int event_fd, bool *eintr)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(!eintr || event_fd >= 0);
     atomic_store(&park->poll_fd, eintr ? event_fd : -1);
     while (hlk_park_begin(park, mask)) {
         if (eintr) {

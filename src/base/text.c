@@ -1,6 +1,8 @@
 /* text.c - see text.h. Invariant: len < size, and buf[len] is NUL. */
 #include "base/text.h"
 
+#include "base/debug.h"
+
 #include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +17,7 @@ void hlk_text_init(struct hlk_text *text, char *buf, size_t size)
 
 void hlk_text_vadd(struct hlk_text *text, const char *format, va_list args)
 {
+    HLK_DEBUG_ASSERT(text->len < text->size);
     size_t room = text->size - text->len;
     int made = vsnprintf(text->buf + text->len, room, format, args);
     if (made < 0)
@@ -52,6 +55,7 @@ static bool is_control(uint32_t c)
 /* The length of the character at `at` if it may be shown as it is, else 0. */
 static size_t seen_as_it_is(const char *at, size_t len)
 {
+    HLK_DEBUG_ASSERT(len > 0);
     static const uint32_t min[] = { 0, 0, 0x80, 0x800, 0x10000 };
     unsigned char first = (unsigned char)*at;
     if (first >= ' ' && first < 0x7f)
@@ -73,6 +77,7 @@ static size_t seen_as_it_is(const char *at, size_t len)
  * False: there is no room for all of it, and nothing is added. *used: how many bytes were consumed. */
 static bool add_item(struct hlk_text *text, const char *at, size_t len, const char *escaped, size_t *used)
 {
+    HLK_DEBUG_ASSERT(len > 0 && text->len < text->size);
     static const char digits[] = "0123456789abcdef";
     size_t n = seen_as_it_is(at, len), behind = n && *at && strchr(escaped, *at) ? 1 : 0;
     const char hex[] = { '\\', 'x', digits[(unsigned char)*at >> 4], digits[*at & 0xf] };
@@ -98,6 +103,7 @@ static bool is_plain(const char *bytes, size_t len)
 
 void hlk_text_add_shown(struct hlk_text *text, const char *bytes, size_t len)
 {
+    HLK_DEBUG_ASSERT(text->len < text->size);
     static const char dots[] = "...";
     size_t used, before_dots = text->len;
     if (len < text->size - text->len && is_plain(bytes, len)) { /* the usual case; even BUSY has a text */
@@ -119,6 +125,7 @@ void hlk_text_add_shown(struct hlk_text *text, const char *bytes, size_t len)
 
 void hlk_text_add_quoted(struct hlk_text *text, const char *bytes, size_t len, size_t max)
 {
+    HLK_DEBUG_ASSERT(text->len < text->size);
     size_t used;
     hlk_text_add(text, "\"");
     for (size_t i = 0; i < len && i < max; i += used) {

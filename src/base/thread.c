@@ -1,7 +1,9 @@
 #include "base/thread.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -88,6 +90,7 @@ static struct hlk_thread *take_idle(void)
 
 static struct hlk_thread *thread_make(void)
 {
+    HLK_DEBUG_ASSERT(!mine);
     pthread_once(&once, thread_start);
     if (!key_made)
         return NULL;
@@ -118,6 +121,7 @@ struct hlk_thread *hlk_thread_get(void)
 
 int hlk_thread_event_fd(struct hlk_thread *self)
 {
+    HLK_DEBUG_ASSERT(self == mine);
     if (self->event_fd < 0)
         self->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return self->event_fd;
@@ -142,12 +146,14 @@ unsigned hlk_thread_process_in_handler(void)
 
 void hlk_thread_allow_cancel(struct hlk_thread *self)
 {
+    HLK_DEBUG_ASSERT(self == mine);
     if (self->cancellable)
         pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 }
 
 void hlk_thread_forbid_cancel(struct hlk_thread *self)
 {
+    HLK_DEBUG_ASSERT(self == mine);
     if (self->cancellable)
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
@@ -159,6 +165,8 @@ static void poll_ends(void *self)
 
 void hlk_thread_poll(struct hlk_thread *self, int fd, short events, int kick_fd, unsigned mask, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self == mine && kick_fd >= 0);
     struct pollfd fds[2] = { { .fd = fd, .events = events }, { .fd = kick_fd, .events = POLLIN } };
     atomic_store(&self->park.poll_fd, kick_fd);
     if (!hlk_park_begin(&self->park, mask)) {

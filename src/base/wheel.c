@@ -1,6 +1,8 @@
 /* wheel.c - see wheel.h. A timer is in slot (tick mod SLOTS). A timer of a later turn is skipped. */
 #include "base/wheel.h"
 
+#include "base/debug.h"
+
 static int64_t tick_of(int64_t ms)
 {
     return ms < 0 ? -1 : ms / HLK_WHEEL_TICK_MS;
@@ -38,6 +40,7 @@ int64_t hlk_wheel_arm(struct hlk_wheel *wheel, struct hlk_timer *timer, int64_t 
 
 void hlk_wheel_cancel(struct hlk_wheel *wheel, struct hlk_timer *timer)
 {
+    HLK_DEBUG_ASSERT(!hlk_timer_armed(timer) || wheel->armed > 0);
     if (hlk_timer_armed(timer))
         wheel->armed--;
     hlk_list_remove(&timer->link);
@@ -46,6 +49,7 @@ void hlk_wheel_cancel(struct hlk_wheel *wheel, struct hlk_timer *timer)
 /* Moves the timers that are due at `tick` from one slot to `due`. */
 static void empty_slot(struct hlk_wheel *wheel, struct hlk_list *slot, int64_t tick, struct hlk_list *due)
 {
+    HLK_DEBUG_ASSERT(wheel->armed > 0 && tick >= 0);
     struct hlk_list *next;
     for (struct hlk_list *node = slot->next; node != slot; node = next) {
         struct hlk_timer *timer = HLK_CONTAINER(node, struct hlk_timer, link);
@@ -61,6 +65,7 @@ static void empty_slot(struct hlk_wheel *wheel, struct hlk_list *slot, int64_t t
 
 void hlk_wheel_advance(struct hlk_wheel *wheel, int64_t now_ms, struct hlk_list *due)
 {
+    HLK_DEBUG_ASSERT(hlk_list_linked(due));
     int64_t last = tick_of(now_ms);
     int64_t first = wheel->now_tick + 1;
     if (last - first >= HLK_WHEEL_SLOTS)

@@ -1,8 +1,11 @@
 /* backoff.c - see backoff.h. */
 #include "net/backoff.h"
 
+#include "base/debug.h"
+
 void hlk_backoff_init(struct hlk_backoff *b, int64_t base_ms, int64_t cap_ms, uint64_t seed)
 {
+    HLK_DEBUG_ASSERT(base_ms > 0 && cap_ms > 0);
     *b = (struct hlk_backoff){ .base_ms = base_ms, .cap_ms = cap_ms, .seed = seed };
 }
 

@@ -1,6 +1,7 @@
 #include "net/conn.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "net/tls.h"
@@ -16,6 +17,7 @@
 
 bool hlk_buffer_add(struct hlk_buffer *buffer, const char *bytes, size_t len)
 {
+    HLK_DEBUG_ASSERT(buffer->off <= buffer->len && buffer->len <= buffer->size);
     if (hlk_buffer_empty(buffer))
         buffer->len = buffer->off = 0;
     if (buffer->size - buffer->len < len) {
@@ -65,6 +67,7 @@ bool hlk_conn_adopt(struct hlk_conn *conn, int fd)
 enum hlk_status hlk_conn_start(struct hlk_conn *conn, const struct sockaddr *address, socklen_t len,
                                struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(address && len > 0);
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return hlk_error_set(error, HLK_E_OS, "no socket: %s", strerror(errno));
@@ -86,6 +89,7 @@ enum hlk_status hlk_conn_start(struct hlk_conn *conn, const struct sockaddr *add
 
 enum hlk_status hlk_conn_connected(struct hlk_conn *conn, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(conn->fd >= 0);
     int why = 0;
     socklen_t len = sizeof why;
     if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &why, &len) != 0)
@@ -108,6 +112,7 @@ void hlk_conn_reset(struct hlk_conn *conn)
 /* The number of bytes that fit; -1: broken, see error. */
 static ssize_t send_bytes(const struct hlk_conn *conn, const char *bytes, size_t len, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(len > 0);
     ssize_t n;
     int old = hlk_nocancel_begin();
     do
@@ -124,6 +129,7 @@ static ssize_t send_bytes(const struct hlk_conn *conn, const char *bytes, size_t
 /* The number of bytes that came; 0: nothing there; -1: broken or closed, see error. */
 static ssize_t receive_bytes(const struct hlk_conn *conn, char *bytes, size_t size, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(size > 0);
     ssize_t n;
     int old = hlk_nocancel_begin();
     do
@@ -143,6 +149,7 @@ static ssize_t receive_bytes(const struct hlk_conn *conn, char *bytes, size_t si
 /* Sends what is encrypted. 1: all of it; 0: no more fits; -1: broken, see error. */
 static int send_sealed(const struct hlk_conn *conn, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(conn->tls);
     const char *bytes;
     size_t len;
     for (;;) {
@@ -186,6 +193,7 @@ static bool feed_tls(struct hlk_conn *conn, const char *bytes, size_t len, struc
 
 int hlk_conn_handshake(struct hlk_conn *conn, bool *blocked, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(conn->tls);
     char bytes[READ_SIZE];
     *blocked = false;
     for (bool fed = false;; fed = true) {
@@ -257,6 +265,7 @@ int hlk_conn_recv(struct hlk_conn *conn, struct hlk_error *error)
 
 redisReply *hlk_conn_reply(struct hlk_conn *conn, bool *broken, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(conn->resp);
     const char *why;
     redisReply *reply = hlk_resp_next(conn->resp, &why);
     *broken = why != NULL;
@@ -271,6 +280,7 @@ redisReply *hlk_conn_reply(struct hlk_conn *conn, bool *broken, struct hlk_error
 
 int64_t hlk_conn_dead_ns(const struct hlk_conn *conn, int64_t since_ns, int64_t reply_timeout_ms)
 {
+    HLK_DEBUG_ASSERT(since_ns > 0);
     int64_t reply_ns = reply_timeout_ms * 1000000;
     int64_t silent_ns = (since_ns > conn->heard_ns ? since_ns : conn->heard_ns) + reply_ns;
     if (!conn->begun_ns)

@@ -1,5 +1,7 @@
 #include "net/credentials.h"
 
+#include "base/debug.h"
+#include "base/mutex.h"
 #include "base/nocancel.h"
 
 #include <errno.h>
@@ -21,6 +23,7 @@ static enum hlk_status bad_file(const char *path, const char *why, struct hlk_er
 /* The first line. */
 static enum hlk_status read_password(const char *path, char *to, size_t size, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(size > 1);
     int old = hlk_nocancel_begin();
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     ssize_t len = fd < 0 ? -1 : read(fd, to, size - 1);
@@ -41,6 +44,7 @@ static enum hlk_status read_password(const char *path, char *to, size_t size, st
 enum hlk_status hlk_credentials_read(const struct hlk_credentials_source *source, const struct hlk_url *url,
                                      struct hlk_credentials *out, bool *user, bool *password, struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     memset(out, 0, sizeof *out);
     out->size = sizeof *out;
     out->server = url->shown;

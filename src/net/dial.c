@@ -1,5 +1,6 @@
 #include "net/dial.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "net/dial_answer.h"
 #include "net/local_start.h"
@@ -29,6 +30,7 @@ static bool add_words(struct hlk_dial *dial, int argc, const char **argv)
 
 static void fini(struct hlk_dial *dial)
 {
+    hlk_loop_assert_here(dial->loop);
     hlk_loop_unwatch(dial->loop, &dial->io);
     ev_timer_stop(hlk_loop_ev(dial->loop), &dial->timer);
     hlk_conn_reset(&dial->spare);
@@ -55,6 +57,7 @@ static void name_master(struct hlk_dial *dial)
 
 static void dial_fail(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->active);
     fini(dial);
     if (dial->endpoint->locator && *dial->host)
         name_master(dial);
@@ -64,6 +67,7 @@ static void dial_fail(struct hlk_dial *dial)
 
 static void succeed(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->active && dial->conn.fd >= 0);
     fini(dial);
     struct hlk_conn conn = dial->conn;
     hlk_conn_init(&dial->conn);
@@ -73,6 +77,7 @@ static void succeed(struct hlk_dial *dial)
 /* No address is of more use than that one. */
 static void succeed_with_spare(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->spare.fd >= 0);
     dial->conn = dial->spare;
     hlk_conn_init(&dial->spare);
     dial->server = dial->spare_server;
@@ -82,12 +87,14 @@ static void succeed_with_spare(struct hlk_dial *dial)
 
 static void dial_watch(struct hlk_dial *dial, int fd, unsigned events)
 {
+    HLK_DEBUG_ASSERT(dial->active);
     if (hlk_loop_watch(dial->loop, &dial->io, fd, events, &dial->error) != HLK_OK)
         dial_fail(dial);
 }
 
 static void allow(struct hlk_dial *dial, int64_t ms)
 {
+    HLK_DEBUG_ASSERT(dial->active);
     dial->timer.repeat = (double)ms / 1000.0;
     ev_timer_again(hlk_loop_ev(dial->loop), &dial->timer);
 }
@@ -122,6 +129,7 @@ static struct addrinfo *take_address(struct hlk_dial *dial)
 
 static void connect_next(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->active && dial->conn.fd < 0);
     struct addrinfo *address;
     while ((address = take_address(dial))) {
         if (hlk_conn_start(&dial->conn, address->ai_addr, address->ai_addrlen, &dial->error) == HLK_OK) {
@@ -138,6 +146,7 @@ static void connect_next(struct hlk_dial *dial)
 
 static void forget_server(struct hlk_dial *dial)
 {
+    hlk_loop_assert_here(dial->loop);
     hlk_loop_unwatch(dial->loop, &dial->io);
     hlk_conn_reset(&dial->conn);
     hlk_buffer_clear(&dial->out);
@@ -151,6 +160,7 @@ static void forget_server(struct hlk_dial *dial)
 /* Another address may be of more use: this one is kept for the case that none is. */
 static void leave_for_better(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->second_best && dial->conn.fd >= 0);
     hlk_conn_reset(&dial->spare);
     dial->spare = dial->conn;
     dial->spare_server = dial->server;
@@ -163,6 +173,7 @@ static void leave_for_better(struct hlk_dial *dial)
 /* dial->error says why this address is no use. If it may be of use later, the next one is tried now. */
 static void leave_address(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->active);
     bool others = dial->next || (dial->silent && !dial->again);
     if (dial->error.status == HLK_E_CONNECT && (others || dial->spare.fd >= 0)) {
         forget_server(dial);
@@ -198,6 +209,7 @@ static bool has_several(const struct hlk_dial *dial)
 
 static bool greet(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->own == 0);
     const struct hlk_url *url = &dial->endpoint->url;
     bool ok = true;
     if (!log_in(dial))
@@ -227,6 +239,7 @@ static bool greet(struct hlk_dial *dial)
 
 static enum hlk_status send_late(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->greeting);
     const struct hlk_buffer *late = &dial->greeting->late;
     dial->expected++;
     return hlk_buffer_add(&dial->out, late->data, late->len) ? HLK_OK
@@ -266,6 +279,7 @@ static void hung_up(struct hlk_dial *dial)
 
 static void on_greeting(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->conn.fd >= 0 && dial->expected > 0);
     /* A server that is full says so and hangs up, whatever we send: its words are read before the break counts. */
     bool sent = hlk_conn_send(&dial->conn, &dial->out, &dial->error);
     int got = hlk_conn_recv(&dial->conn, &dial->error);
@@ -303,6 +317,7 @@ static void start_greeting(struct hlk_dial *dial)
 
 static void on_handshake(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->conn.tls);
     bool blocked;
     int done = hlk_conn_handshake(&dial->conn, &blocked, &dial->error);
     dial->handshaking = done == 0;
@@ -316,6 +331,7 @@ static void on_handshake(struct hlk_dial *dial)
 
 static void start_tls(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->endpoint->tls && !dial->conn.tls);
     const struct hlk_endpoint *endpoint = dial->endpoint;
     dial->conn.tls = hlk_tls_create(endpoint->tls, dial->host, &dial->error);
     if (dial->conn.tls)
@@ -328,6 +344,7 @@ static void start_tls(struct hlk_dial *dial)
 
 static void connect_unix(struct hlk_dial *dial, const char *path)
 {
+    HLK_DEBUG_ASSERT(dial->conn.fd < 0);
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     if (strlen(path) >= sizeof address.sun_path) {
         (void)hlk_error_set(&dial->error, HLK_E_INVALID, "socket path of %zu bytes is too long", strlen(path));
@@ -345,6 +362,7 @@ static void connect_unix(struct hlk_dial *dial, const char *path)
 
 static void dial_on_connected(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->conn.fd >= 0);
     if (hlk_conn_connected(&dial->conn, &dial->error) != HLK_OK) {
         forget_server(dial);
         connect_next(dial);
@@ -359,6 +377,7 @@ static void dial_on_connected(struct hlk_dial *dial)
 
 static void look_up_host(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(!dial->lookup);
     dial->lookup = hlk_resolve_start(dial->host, dial->port, &dial->error);
     if (!dial->lookup) {
         dial_fail(dial);
@@ -388,6 +407,7 @@ static void on_found(struct hlk_search *search, const char *host, int port, cons
 
 static void on_looked_up(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->lookup);
     enum hlk_status status = hlk_resolve_take(dial->lookup, &dial->addresses, &dial->error);
     if (status == HLK_BUSY)
         return;
@@ -403,6 +423,7 @@ static void on_looked_up(struct hlk_dial *dial)
 
 static void on_local_up(struct hlk_dial *dial)
 {
+    HLK_DEBUG_ASSERT(dial->local_start);
     char path[108];
     enum hlk_status status = hlk_local_start_take(dial->local_start, path, sizeof path, &dial->error);
     hlk_local_start_drop(dial->local_start);
@@ -417,6 +438,8 @@ static void dial_on_io(struct hlk_watch *io, unsigned events)
 {
     (void)events;
     struct hlk_dial *dial = HLK_CONTAINER(io, struct hlk_dial, io);
+    hlk_loop_assert_here(dial->loop);
+    HLK_DEBUG_ASSERT(dial->active);
     hlk_loop_unwatch(dial->loop, io);
     if (dial->lookup)
         on_looked_up(dial);
@@ -434,6 +457,8 @@ static void on_timeout(struct ev_loop *ev, struct ev_timer *timer, int revents)
 {
     (void)ev, (void)revents;
     struct hlk_dial *dial = timer->data;
+    hlk_loop_assert_here(dial->loop);
+    HLK_DEBUG_ASSERT(dial->active);
     if (dial->lookup)
         (void)hlk_error_set(&dial->error, HLK_E_CONNECT, "no answer to the name lookup of \"%s\"", dial->host);
     else
@@ -447,6 +472,7 @@ static void on_timeout(struct ev_loop *ev, struct ev_timer *timer, int revents)
 void hlk_dial_init(struct hlk_dial *dial, hlk_loop *loop, const struct hlk_endpoint *endpoint,
                    const struct hlk_greeting *greeting, hlk_dialled_fn *done, void *ctx)
 {
+    HLK_DEBUG_ASSERT(loop && endpoint && done);
     memset(dial, 0, sizeof *dial);
     dial->loop = loop;
     dial->endpoint = endpoint;
@@ -464,6 +490,7 @@ void hlk_dial_init(struct hlk_dial *dial, hlk_loop *loop, const struct hlk_endpo
 void hlk_dial_start(struct hlk_dial *dial)
 {
     hlk_loop_assert_here(dial->loop);
+    HLK_DEBUG_ASSERT(!dial->active);
     const struct hlk_url *url = &dial->endpoint->url;
     dial->active = true;
     dial->silent = dial->again = false;

@@ -1,5 +1,6 @@
 #include "net/dial_answer.h"
 
+#include "base/debug.h"
 #include "net/reply.h"
 
 #include <string.h>
@@ -13,6 +14,7 @@ static bool starts(const redisReply *reply, const char *word)
 /* The server is there and admits no client now. */
 static bool passes(const redisReply *reply)
 {
+    HLK_DEBUG_ASSERT(reply->type == REDIS_REPLY_ERROR);
     enum hlk_reply_kind kind = hlk_reply_read(reply, NULL);
     return kind == HLK_REPLY_LATER || kind == HLK_REPLY_REPLICA || strstr(reply->str, "max number of clients");
 }
@@ -20,6 +22,7 @@ static bool passes(const redisReply *reply)
 /* The server does not accept the user or the password. Redis before 6.2 has no code for it. */
 static bool bars(const redisReply *reply, bool to_auth)
 {
+    HLK_DEBUG_ASSERT(reply->type == REDIS_REPLY_ERROR);
     static const char *const texts[] = { "invalid username-password pair", "invalid password",
                                          "without any password configured", "no password is set" };
     if (starts(reply, "NOAUTH") || starts(reply, "WRONGPASS") || starts(reply, "NOPERM"))
@@ -34,6 +37,7 @@ static bool bars(const redisReply *reply, bool to_auth)
  * own words for the rest. */
 static enum hlk_status auth_refused(struct hlk_dial *dial, enum hlk_status status, const redisReply *reply)
 {
+    HLK_DEBUG_ASSERT(reply->type == REDIS_REPLY_ERROR);
     static const char *const codes[] = { "ERR",  "WRONGPASS",  "NOAUTH",   "NOPERM",      "LOADING",
                                          "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "DENIED" };
     static const char *const words[][2] = { { "protected mode", " (it is in protected mode)" },
@@ -79,6 +83,7 @@ static bool is_borne(const struct hlk_dial *dial, const redisReply *reply)
 
 enum hlk_status hlk_dial_check_answer(struct hlk_dial *dial, unsigned i, const redisReply *reply)
 {
+    HLK_DEBUG_ASSERT(i < dial->own);
     bool error = reply->type == REDIS_REPLY_ERROR, to_role = dial->asks_role && i == dial->role_reply;
     if (to_role && dial->endpoint->locator && (!error || strncmp(reply->str, "NOPERM", 6) == 0))
         return check_role(dial, reply);

@@ -4,6 +4,8 @@
 #include "net/local.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "net/local_guard.h"
 
@@ -165,6 +167,7 @@ static enum hlk_status lock(const struct place *place, int64_t deadline, int *ou
 /* A child that was forked meanwhile may have the descriptor too, so closing ours would not unlock it. */
 static void unlock(int fd)
 {
+    HLK_DEBUG_ASSERT(fd >= 0);
     (void)flock(fd, LOCK_UN);
     close(fd);
 }
@@ -174,6 +177,7 @@ static void unlock(int fd)
 /* 0: connected. Else errno; EAGAIN (its backlog is full) only after the deadline. */
 static int connect_until(int fd, const struct sockaddr_un *address, int64_t deadline)
 {
+    HLK_DEBUG_ASSERT(fd >= 0);
     while (connect(fd, (const struct sockaddr *)address, sizeof *address) != 0) {
         if (errno != EAGAIN && errno != EINTR)
             return errno;
@@ -187,6 +191,7 @@ static int connect_until(int fd, const struct sockaddr_un *address, int64_t dead
 /* 0: it has answered, in any way. ECONNRESET: it hangs up. EAGAIN: silent. */
 static int ping(int fd, int64_t deadline)
 {
+    HLK_DEBUG_ASSERT(fd >= 0);
     static const char question[] = "PING\r\n";
     struct pollfd answer = { .fd = fd, .events = POLLIN };
     char byte;
@@ -261,6 +266,7 @@ static enum hlk_status did_not_start(const struct place *place, const char *what
 /* False: no input, and the stream has not ended. */
 static bool readable_until(int fd, int64_t deadline)
 {
+    HLK_DEBUG_ASSERT(fd >= 0);
     struct pollfd on = { .fd = fd, .events = POLLIN };
     int ready;
     do
@@ -294,6 +300,7 @@ static enum hlk_status await_guard(const struct place *place, int fd, int64_t de
 /* Forks with all signals blocked: no handler of the application may run in the child. */
 static int fork_guard(const struct hlk_local_plan *plan)
 {
+    HLK_DEBUG_ASSERT(plan->starter >= 3);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -329,6 +336,7 @@ static int make_pair(int pair[2])
 /* The variables that a program needs to be found, linked and run; none that an application may keep secrets in. */
 static void pick_environment(char **picked, size_t max)
 {
+    HLK_DEBUG_ASSERT(max > 1);
     static const char *const names[] = { "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH" };
     size_t n = 0;
     for (char **variable = environ; variable && *variable; variable++)
@@ -437,6 +445,7 @@ static enum hlk_status local_ensure(struct place *place, int64_t deadline, struc
 enum hlk_status hlk_local_ensure(const char *name, int64_t reconnect_timeout_ms, char *path, size_t path_size,
                                  struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct place place = { .dir = "" };
     int64_t deadline = hlk_clock_after(hlk_clock_ms(), reconnect_timeout_ms);
     assert(*name && !strchr(name, '/'));

@@ -1,5 +1,6 @@
 #include "net/local_start.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "net/local.h"
 
@@ -25,6 +26,7 @@ struct hlk_local_start {
 
 void hlk_local_start_drop(struct hlk_local_start *local_start)
 {
+    HLK_DEBUG_ASSERT(!local_start || atomic_load(&local_start->refs) > 0);
     if (!local_start || atomic_fetch_sub(&local_start->refs, 1) != 1)
         return;
     close(local_start->fd);
@@ -46,6 +48,7 @@ static void *local_start_ensure(void *arg)
 
 struct hlk_local_start *hlk_local_start_begin(const char *name, int64_t reconnect_timeout_ms, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(strlen(name) < sizeof((struct hlk_local_start *)0)->name);
     struct hlk_local_start *local_start = hlk_mem_zalloc(sizeof *local_start);
     if (!local_start) {
         (void)hlk_error_set(error, HLK_E_NOMEM, "no memory");
@@ -82,6 +85,7 @@ int hlk_local_start_fd(const struct hlk_local_start *local_start)
 enum hlk_status hlk_local_start_take(struct hlk_local_start *local_start, char *path, size_t size,
                                      struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(size > 0);
     if (!atomic_load(&local_start->done))
         return hlk_error_set(error, HLK_BUSY, "not yet");
     if (local_start->status != HLK_OK) {

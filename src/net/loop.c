@@ -1,6 +1,7 @@
 #include "net/loop.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/nocancel.h"
@@ -57,11 +58,14 @@ void hlk_loop_assert_here(const hlk_loop *loop)
 
 struct ev_loop *hlk_loop_ev(hlk_loop *loop)
 {
+    hlk_loop_assert_here(loop);
     return loop->ev;
 }
 
 void hlk_loop_add_tick(hlk_loop *loop, struct hlk_tick *tick)
 {
+    hlk_loop_assert_here(loop);
+    HLK_DEBUG_ASSERT(tick->run);
     hlk_list_push_back(&loop->ticks, &tick->link);
 }
 
@@ -70,6 +74,8 @@ void hlk_loop_add_tick(hlk_loop *loop, struct hlk_tick *tick)
 enum hlk_status hlk_loop_watch(hlk_loop *loop, struct hlk_watch *watch, int fd, unsigned events,
                                struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(fd >= 0 && watch->ready);
+    HLK_DEBUG_ASSERT(!watch->events || hlk_loop_here(loop));
     struct epoll_event event = { .events = events, .data.ptr = watch };
     int how = watch->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     assert(!watch->events || watch->fd == fd);
@@ -86,6 +92,7 @@ enum hlk_status hlk_loop_watch(hlk_loop *loop, struct hlk_watch *watch, int fd, 
 
 void hlk_loop_unwatch(hlk_loop *loop, struct hlk_watch *watch)
 {
+    hlk_loop_assert_here(loop);
     if (watch->events)
         (void)epoll_ctl(loop->watches, EPOLL_CTL_DEL, watch->fd, NULL);
     watch->events = 0;
@@ -96,6 +103,8 @@ static void on_any(struct ev_loop *ev, struct ev_io *any, int revents)
 {
     (void)ev, (void)revents;
     hlk_loop *loop = any->data;
+    hlk_loop_assert_here(loop);
+    hlk_mutex_assert_none();
     struct epoll_event event;
     if (epoll_wait(loop->watches, &event, 1, 0) != 1)
         return;
@@ -107,6 +116,7 @@ static void on_any(struct ev_loop *ev, struct ev_io *any, int revents)
 
 static void run_posts(hlk_loop *loop, bool last)
 {
+    hlk_loop_assert_here(loop);
     struct hlk_list *node;
     for (;;) {
         hlk_mutex_lock(&loop->post_mu);
@@ -146,6 +156,7 @@ static void loop_knock(hlk_loop *loop)
 static void queue(hlk_loop *loop, struct hlk_post *post)
 {
     hlk_mutex_assert_held(&loop->post_mu);
+    HLK_DEBUG_ASSERT(post->run);
     bool queued = hlk_list_linked(&post->link);
     if (!queued)
         hlk_list_push_back(&loop->posts, &post->link);
@@ -219,6 +230,8 @@ void hlk_loop_cancel(hlk_loop *loop, struct hlk_alarm *alarm)
 
 static void fire_alarms(hlk_loop *loop, int64_t now_ms)
 {
+    hlk_loop_assert_here(loop);
+    hlk_mutex_assert_none();
     struct hlk_list due;
     hlk_list_init(&due);
     hlk_mutex_lock(&loop->wheel_mu);
@@ -240,6 +253,7 @@ static void fire_alarms(hlk_loop *loop, int64_t now_ms)
 /* The earliest time at which a tick is due; 0: each tick. */
 static int64_t ticks_due_ms(hlk_loop *loop, int64_t now_ms)
 {
+    hlk_loop_assert_here(loop);
     int64_t soonest = INT64_MAX;
     for (struct hlk_list *n = loop->ticks.next; n != &loop->ticks; n = n->next) {
         struct hlk_tick *tick = HLK_CONTAINER(n, struct hlk_tick, link);
@@ -253,6 +267,7 @@ static int64_t ticks_due_ms(hlk_loop *loop, int64_t now_ms)
  * and due times are checked again. */
 static int64_t rest_when_idle(hlk_loop *loop, int64_t now_ms)
 {
+    hlk_loop_assert_here(loop);
     int64_t due_ms = ticks_due_ms(loop, now_ms);
     if (due_ms && atomic_load(&loop->ticking) && ++loop->idle_ticks >= LINGER_TICKS) {
         atomic_store(&loop->ticking, false);
@@ -267,6 +282,8 @@ static int64_t rest_when_idle(hlk_loop *loop, int64_t now_ms)
 
 void hlk_loop_tick(hlk_loop *loop)
 {
+    hlk_loop_assert_here(loop);
+    hlk_mutex_assert_none();
     int64_t now = hlk_clock_ms();
     fire_alarms(loop, now);
     for (struct hlk_list *n = loop->ticks.next; n != &loop->ticks; n = n->next) {
@@ -383,6 +400,7 @@ static void *loop_thread_main(void *arg)
 
 enum hlk_status hlk_loop_start(hlk_loop *loop, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(!atomic_load(&loop->running));
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -411,6 +429,7 @@ void hlk_loop_stop(hlk_loop *loop)
 {
     if (!loop || !atomic_load(&loop->running))
         return;
+    HLK_DEBUG_ASSERT(!pthread_equal(pthread_self(), loop->thread));
     struct stop_post stop = { .post = { .run = stop_here }, .loop = loop };
     hlk_loop_post(loop, &stop.post);
     pthread_join(loop->thread, NULL);
@@ -422,6 +441,7 @@ void hlk_loop_destroy(hlk_loop *loop)
 {
     if (!loop)
         return;
+    HLK_DEBUG_ASSERT(!atomic_load(&loop->running));
     if (loop->ev)
         ev_loop_destroy(loop->ev);
     for (int *fds[] = { &loop->watches, &loop->door.fd, &loop->clock.fd }, **fd = fds; fd < fds + 3; fd++)

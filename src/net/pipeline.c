@@ -6,6 +6,7 @@
 #include "net/pipeline_internal.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "net/pipeline_batch.h"
@@ -15,6 +16,7 @@
 
 static void changed(struct hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
     if (pipeline->awaiting)
         pthread_cond_broadcast(&pipeline->changed);
 }
@@ -32,6 +34,7 @@ void hlk_pipeline_await_change(struct hlk_pipeline *pipeline)
 void hlk_pipeline_set_lead(struct hlk_pipeline *pipeline, enum hlk_lead lead, struct hlk_thread *leader)
 {
     hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(!leader || lead == HLK_LEAD_TAKEN);
     pipeline->lead = lead;
     pipeline->leader = leader;
     if (lead != HLK_LEAD_TAKEN)
@@ -40,6 +43,8 @@ void hlk_pipeline_set_lead(struct hlk_pipeline *pipeline, enum hlk_lead lead, st
 
 static void sent(struct hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(pipeline->sending);
     pipeline->sending = false;
     changed(pipeline);
 }
@@ -48,6 +53,7 @@ static void sent(struct hlk_pipeline *pipeline)
 
 static bool may_write(const struct hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
     return (pipeline->state == HLK_PIPELINE_UP || pipeline->state == HLK_PIPELINE_READYING) && !pipeline->sending &&
            !pipeline->write_blocked && !pipeline->held_back && !hlk_buffer_empty(&pipeline->queued) &&
            (pipeline->callers <= HLK_PIPELINE_FEW || pipeline->writes < HLK_PIPELINE_WRITES);
@@ -56,6 +62,8 @@ static bool may_write(const struct hlk_pipeline *pipeline)
 /* True: neighbours among them may be combined. */
 static bool stamp_unsent(struct hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(pipeline->first_unsent);
     /* each write has its own */
     int64_t clock = hlk_clock_ns(), now = clock > pipeline->sent_ns ? clock : pipeline->sent_ns + 1;
     pipeline->sent_ns = now;
@@ -78,6 +86,7 @@ static bool stamp_unsent(struct hlk_pipeline *pipeline)
 /* Not a byte of the write that began at sent_ns was taken, so its calls never went. */
 static void unstamp(struct hlk_pipeline *pipeline, int64_t sent_ns)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
     for (struct hlk_list *node = pipeline->flight.prev; node != &pipeline->flight; node = node->prev) {
         struct hlk_call *call = HLK_CONTAINER(node, struct hlk_call, link);
         if (call->sent_ns == sent_ns)
@@ -122,6 +131,7 @@ void hlk_pipeline_flush(struct hlk_pipeline *pipeline)
 
 bool hlk_pipeline_write_rest(struct hlk_pipeline *pipeline, struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&pipeline->mu);
     bool mine = pipeline->write_blocked && !pipeline->sending;
     pipeline->sending = pipeline->sending || mine;
@@ -138,6 +148,8 @@ bool hlk_pipeline_write_rest(struct hlk_pipeline *pipeline, struct hlk_error *er
 
 enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call, const char *bytes, size_t len)
 {
+    HLK_DEBUG_ASSERT(len > 0 && !hlk_list_linked(&call->link));
+    HLK_DEBUG_ASSERT(call->text < HLK_TEXTS && (!call->batch_letter || call->args_end <= len));
     atomic_store(&call->end, HLK_CALL_IN_FLIGHT);
     call->reply = NULL;
     call->sent_ns = 0;
@@ -154,6 +166,7 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
         hlk_mutex_unlock(&pipeline->mu);
         return status;
     }
+    HLK_DEBUG_ASSERT(call->waiter || call->done);
     call->epoch = pipeline->epoch;
     call->place = ++pipeline->places;
     if (call->text)
@@ -188,6 +201,7 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
 
 bool hlk_pipeline_text_follows(hlk_pipeline *pipeline, const struct hlk_call *call, unsigned text)
 {
+    HLK_DEBUG_ASSERT(text > 0 && text < HLK_TEXTS);
     hlk_mutex_lock(&pipeline->mu);
     bool follows = pipeline->texts[text] > call->place;
     hlk_mutex_unlock(&pipeline->mu);
@@ -234,6 +248,8 @@ void hlk_pipeline_look_again(hlk_pipeline *pipeline, uint64_t epoch)
 /* False: one of them answers nothing that was asked. What comes behind it belongs to no call. */
 static bool take_replies(struct hlk_pipeline *pipeline, redisReply **replies, unsigned n, struct hlk_ends *ends)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(n > 0 && n <= HLK_REPLIES);
     int64_t now = pipeline->conn.heard_ns, sent = 0;
     bool in_step = true;
     for (unsigned i = 0; i < n; i++) {
@@ -263,6 +279,7 @@ static bool take_replies(struct hlk_pipeline *pipeline, redisReply **replies, un
 
 int hlk_pipeline_read(struct hlk_pipeline *pipeline, struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     int got = hlk_conn_recv(&pipeline->conn, error);
     if (got <= 0)
         return got;
@@ -314,10 +331,11 @@ bool hlk_pipeline_overdue(const struct hlk_pipeline *pipeline, int64_t now_ns, i
 void hlk_pipeline_end_all(struct hlk_pipeline *pipeline, enum hlk_pipeline_state state)
 {
     hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(state == HLK_PIPELINE_DOWN || state == HLK_PIPELINE_CLOSED);
     struct hlk_ends ends = { .waiting = 0 };
     hlk_list_init(&ends.calls);
-    /* First of all: no thread begins to lead, or to write, while the sender is waited for. By nobody, because there is
-     * nothing to read, and the leader would not be woken below. */
+    /* First of all, so that no thread begins to lead or to write while this one waits for the sender. The lead counts
+     * as taken, by no thread: there is nothing to read, and a leader would not be woken below. */
     hlk_pipeline_set_lead(pipeline, HLK_LEAD_TAKEN, NULL);
     pipeline->held_back = true;
     while (pipeline->sending)
@@ -352,6 +370,8 @@ void hlk_pipeline_end_all(struct hlk_pipeline *pipeline, enum hlk_pipeline_state
 
 void hlk_pipeline_broke(struct hlk_pipeline *pipeline, const struct hlk_error *why)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(why->status != HLK_OK);
     hlk_mutex_lock(&pipeline->mu);
     if (pipeline->state != HLK_PIPELINE_LEAVING)
         pipeline->error = *why;
@@ -361,6 +381,7 @@ void hlk_pipeline_broke(struct hlk_pipeline *pipeline, const struct hlk_error *w
 void hlk_pipeline_give_lead(struct hlk_pipeline *pipeline)
 {
     hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(pipeline->lead == HLK_LEAD_TAKEN);
     if (!hlk_list_empty(&pipeline->followers)) { /* the newest: the others' replies come before its own */
         hlk_pipeline_set_lead(pipeline, HLK_LEAD_TAKEN,
                               HLK_CONTAINER(pipeline->followers.prev, struct hlk_thread, link));

@@ -54,7 +54,7 @@ struct hlk_call {
 enum hlk_pipeline_state {
     HLK_PIPELINE_IDLE,               /* not asked for yet */
     HLK_PIPELINE_DOWN,               /* dialling, or waiting to dial again */
-    HLK_PIPELINE_READYING,           /* connected; the owner's first commands go before everybody else's */
+    HLK_PIPELINE_READYING,           /* connected; the owner's first commands go before all other ones */
     HLK_PIPELINE_UP,
     HLK_PIPELINE_LEAVING,            /* nothing more is written; when what was written is answered it ends, and is
                                       * dialled */

@@ -1,4 +1,6 @@
 #include "net/pipeline_batch.h"
+
+#include "base/debug.h"
 #include "net/pipeline_ends.h"
 
 #include <string.h>
@@ -7,6 +9,8 @@
 static unsigned pipeline_batch_gather(const struct hlk_pipeline *pipeline, struct hlk_list *node,
                                       struct hlk_call **calls, size_t *len)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(node != &pipeline->flight);
     unsigned n = 0;
     *len = 0;
     for (; n < HLK_BATCH_MAX && node != &pipeline->flight; node = node->next) {
@@ -23,6 +27,8 @@ static unsigned pipeline_batch_gather(const struct hlk_pipeline *pipeline, struc
 
 static bool move(struct hlk_pipeline *pipeline, const char *bytes, struct hlk_call **calls, unsigned n, size_t len)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(n > 0 && n <= HLK_BATCH_MAX);
     if (n == 1)
         return hlk_buffer_add(&pipeline->wire, bytes, len);
     if (!pipeline->owner.build_batch(&pipeline->wire, bytes, calls, n, pipeline->batch_script_lost))
@@ -35,6 +41,8 @@ static bool move(struct hlk_pipeline *pipeline, const char *bytes, struct hlk_ca
 
 static void move_back(struct hlk_pipeline *pipeline, bool whole)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(pipeline->first_unsent);
     pipeline->wire.len = pipeline->wire.off = 0;
     pipeline->batch_script_lost = whole;
     for (struct hlk_list *node = &pipeline->first_unsent->link; node != &pipeline->flight; node = node->next) {
@@ -47,6 +55,7 @@ static void move_back(struct hlk_pipeline *pipeline, bool whole)
 bool hlk_pipeline_batch(struct hlk_pipeline *pipeline)
 {
     hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(pipeline->first_unsent);
     struct hlk_call *calls[HLK_BATCH_MAX];
     const char *bytes = pipeline->queued.data;
     bool whole = pipeline->batch_script_lost;
@@ -69,6 +78,7 @@ bool hlk_pipeline_batch(struct hlk_pipeline *pipeline)
 /* Out of the array, which keeps what says "by itself". */
 static redisReply *take_own(redisReply *reply, unsigned i)
 {
+    HLK_DEBUG_ASSERT(i < reply->elements);
     redisReply *own = reply->element[i];
     if (own->type == REDIS_REPLY_INTEGER && own->integer == HLK_BATCH_REFUSED)
         return NULL;
@@ -80,6 +90,7 @@ bool hlk_pipeline_unbatch(struct hlk_pipeline *pipeline, redisReply *reply, stru
 {
     hlk_mutex_assert_held(&pipeline->mu);
     unsigned n = hlk_pipeline_first(pipeline)->batch_size;
+    HLK_DEBUG_ASSERT(n > 1);
     bool refused = reply->type == REDIS_REPLY_ERROR; /* as a whole, before it ran: in it every call is a pcall */
     bool unknown = refused && strncmp(reply->str, "NOSCRIPT", 8) == 0;
     bool broke_off = refused && strstr(reply->str, "user_script"); /* none that we know of: what was done is not told */

@@ -8,7 +8,7 @@
 /* with so few callers a command is written at once; with more they wait for the write before */
 #define HLK_PIPELINE_FEW 8
 #define HLK_PIPELINE_WRITES 2        /* and so many writes may be unanswered then */
-/* Who was combined in vain has to ask twice: for each such one so many calls are not combined, up to as many in all */
+/* A call that was combined in vain is sent twice. For each such call the next 8 are not combined, 1024 at most. */
 #define HLK_UNBATCHED_EACH 8
 #define HLK_UNBATCHED_MAX 1024
 

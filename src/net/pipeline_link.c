@@ -3,6 +3,7 @@
 #include "net/pipeline_internal.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "net/pipeline.h"
 #include "net/pipeline_up.h"
@@ -23,12 +24,15 @@
 
 static void link_dial_after(struct hlk_pipeline *pipeline, int64_t ms)
 {
+    hlk_loop_assert_here(pipeline->loop);
+    HLK_DEBUG_ASSERT(ms > 0);
     pipeline->redial.repeat = (double)ms / 1000.0;
     ev_timer_again(hlk_loop_ev(pipeline->loop), &pipeline->redial);
 }
 
 static void link_dial_again_later(struct hlk_pipeline *pipeline)
 {
+    hlk_loop_assert_here(pipeline->loop);
     hlk_mutex_lock(&pipeline->mu);
     bool rests = pipeline->rests && hlk_list_empty(&pipeline->waiting_up) && hlk_list_empty(&pipeline->up_waiters);
     pipeline->resting = rests;
@@ -40,6 +44,7 @@ static void link_on_redial(struct ev_loop *ev, struct ev_timer *timer, int reven
 {
     (void)revents;
     struct hlk_pipeline *pipeline = timer->data;
+    hlk_loop_assert_here(pipeline->loop);
     ev_timer_stop(ev, timer);
     hlk_mutex_lock(&pipeline->mu);
     bool closed = pipeline->state == HLK_PIPELINE_CLOSED;
@@ -92,6 +97,8 @@ int64_t hlk_pipeline_server_since(hlk_pipeline *pipeline)
 
 static void came_up(struct hlk_pipeline *pipeline, struct hlk_conn *conn)
 {
+    hlk_loop_assert_here(pipeline->loop);
+    HLK_DEBUG_ASSERT(conn->fd >= 0);
     hlk_mutex_lock(&pipeline->mu);
     if (pipeline->state == HLK_PIPELINE_CLOSED) {
         hlk_mutex_unlock(&pipeline->mu);
@@ -123,6 +130,8 @@ static void came_up(struct hlk_pipeline *pipeline, struct hlk_conn *conn)
 static void link_on_dialled(void *ctx, struct hlk_conn *conn, const struct hlk_error *error)
 {
     struct hlk_pipeline *pipeline = ctx;
+    hlk_loop_assert_here(pipeline->loop);
+    HLK_DEBUG_ASSERT(conn || error);
     if (conn) {
         came_up(pipeline, conn);
         return;
@@ -143,6 +152,7 @@ static void link_on_dialled(void *ctx, struct hlk_conn *conn, const struct hlk_e
 static void on_broken(struct hlk_post *post)
 {
     struct hlk_pipeline *pipeline = HLK_CONTAINER(post, struct hlk_pipeline, broken);
+    hlk_loop_assert_here(pipeline->loop);
     struct ev_loop *ev = hlk_loop_ev(pipeline->loop);
     hlk_mutex_lock(&pipeline->mu);
     bool dead = pipeline->dead.fd >= 0;
@@ -175,6 +185,7 @@ static void on_broken(struct hlk_post *post)
 
 static bool lives(const struct hlk_pipeline *pipeline) /* there is something to read */
 {
+    hlk_mutex_assert_held(&pipeline->mu);
     return pipeline->state == HLK_PIPELINE_UP || pipeline->state == HLK_PIPELINE_LEAVING;
 }
 
@@ -182,6 +193,7 @@ static bool lives(const struct hlk_pipeline *pipeline) /* there is something to 
  * that is at rest is found broken at once so, and all holds are verified, though no thread reads. */
 static unsigned events_of(const struct hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
     if (pipeline->lead != HLK_LEAD_LOOP)
         return pipeline->hung_up ? 0u : EPOLLRDHUP | (unsigned)EPOLLONESHOT;
     return EPOLLIN | EPOLLRDHUP | (pipeline->write_blocked ? (unsigned)EPOLLOUT : 0u);
@@ -190,6 +202,8 @@ static unsigned events_of(const struct hlk_pipeline *pipeline)
 /* As leader it notices a silent server by itself: no other thread would. */
 static void time_silence(struct hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
+    hlk_loop_assert_here(pipeline->loop);
     int64_t now = hlk_clock_ns(), dead_ns = INT64_MAX;
     if (pipeline->lead == HLK_LEAD_LOOP)
         (void)hlk_pipeline_overdue(pipeline, now, &dead_ns);
@@ -205,6 +219,7 @@ static void time_silence(struct hlk_pipeline *pipeline)
 static bool link_watch(struct hlk_pipeline *pipeline, struct hlk_error *error)
 {
     hlk_mutex_assert_held(&pipeline->mu);
+    hlk_loop_assert_here(pipeline->loop);
     if (pipeline->conn.fd < 0)
         return true;
     unsigned events = events_of(pipeline);
@@ -218,6 +233,7 @@ static bool link_watch(struct hlk_pipeline *pipeline, struct hlk_error *error)
 /* One round as leader, on the loop or a dispatching thread. False: it broke, and the lead is not ours any more. */
 static bool lead_once(struct hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_none();
     struct hlk_error error;
     int got = 1;
     for (int i = 0; got > 0 && i < READS_MOST; i++)
@@ -237,6 +253,7 @@ static bool lead_once(struct hlk_pipeline *pipeline)
 
 static bool take_lead(struct hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&pipeline->mu);
     bool mine = lives(pipeline) && pipeline->lead != HLK_LEAD_TAKEN;
     if (mine) {
@@ -278,6 +295,7 @@ static void on_adopt(struct hlk_post *post)
 static void link_on_io(struct hlk_watch *io, unsigned events)
 {
     struct hlk_pipeline *pipeline = HLK_CONTAINER(io, struct hlk_pipeline, io);
+    hlk_loop_assert_here(pipeline->loop);
     hlk_mutex_lock(&pipeline->mu);
     pipeline->hung_up |= pipeline->lead == HLK_LEAD_TAKEN && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
     hlk_mutex_unlock(&pipeline->mu);
@@ -303,6 +321,7 @@ static bool unread(const struct hlk_pipeline *pipeline)
 static void link_on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
     struct hlk_pipeline *pipeline = HLK_CONTAINER(tick, struct hlk_pipeline, tick);
+    hlk_loop_assert_here(pipeline->loop);
     (void)now_ms;
     hlk_mutex_lock(&pipeline->mu);
     bool due = unread(pipeline);
@@ -314,6 +333,7 @@ static void link_on_tick(struct hlk_tick *tick, int64_t now_ms)
 static int64_t link_tick_due_ms(struct hlk_tick *tick)
 {
     struct hlk_pipeline *pipeline = HLK_CONTAINER(tick, struct hlk_pipeline, tick);
+    hlk_loop_assert_here(pipeline->loop);
     hlk_mutex_lock(&pipeline->mu);
     bool due = unread(pipeline);
     hlk_mutex_unlock(&pipeline->mu);
@@ -322,6 +342,7 @@ static int64_t link_tick_due_ms(struct hlk_tick *tick)
 
 void hlk_pipeline_dispatch(hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_none();
     if (!take_lead(pipeline) || !lead_once(pipeline))
         return;
     hlk_mutex_lock(&pipeline->mu);
@@ -334,6 +355,7 @@ void hlk_pipeline_dispatch(hlk_pipeline *pipeline)
 
 void hlk_pipeline_poll_once(hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_none();
     if (!take_lead(pipeline) || !lead_once(pipeline))
         return;
     hlk_mutex_lock(&pipeline->mu);
@@ -352,6 +374,7 @@ int64_t hlk_pipeline_spin_ns(hlk_pipeline *pipeline)
 void hlk_pipeline_expect(hlk_pipeline *pipeline, bool on)
 {
     hlk_mutex_lock(&pipeline->mu);
+    HLK_DEBUG_ASSERT(on || pipeline->expecting > 0);
     pipeline->expecting += on ? 1u : -1u;
     bool adopt = on && pipeline->lead == HLK_LEAD_FREE && !hlk_list_empty(&pipeline->flight);
     hlk_mutex_unlock(&pipeline->mu);
@@ -377,6 +400,7 @@ void hlk_pipeline_push(hlk_pipeline *pipeline)
 
 bool hlk_pipeline_arm(hlk_pipeline *pipeline, int epfd)
 {
+    HLK_DEBUG_ASSERT(epfd >= 0);
     hlk_mutex_lock(&pipeline->mu);
     bool unsent = pipeline->state == HLK_PIPELINE_UP && pipeline->lead != HLK_LEAD_TAKEN && !pipeline->sending &&
                   !pipeline->write_blocked && !hlk_buffer_empty(&pipeline->queued);
@@ -395,6 +419,7 @@ enum hlk_status hlk_pipeline_create(hlk_pipeline **out, hlk_loop *loop, const st
                                     const struct hlk_greeting *greeting, const struct hlk_pipeline_owner *owner,
                                     bool no_spin, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(loop && endpoint && owner);
     hlk_pipeline *pipeline = hlk_mem_zalloc(sizeof *pipeline);
     *out = NULL;
     if (!pipeline)
@@ -434,6 +459,7 @@ enum hlk_status hlk_pipeline_create(hlk_pipeline **out, hlk_loop *loop, const st
 
 void hlk_pipeline_close(hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&pipeline->mu);
     pipeline->state = HLK_PIPELINE_CLOSED;
     hlk_pipeline_report_up(pipeline);
@@ -449,6 +475,8 @@ void hlk_pipeline_destroy(hlk_pipeline *pipeline)
 {
     if (!pipeline)
         return;
+    hlk_loop_assert_here(pipeline->loop);
+    HLK_DEBUG_ASSERT(hlk_list_empty(&pipeline->flight));
     hlk_dial_stop(&pipeline->dial);
     hlk_loop_unwatch(pipeline->loop, &pipeline->io);
     hlk_conn_reset(&pipeline->conn);
@@ -514,6 +542,7 @@ static bool is_at_rest(struct hlk_pipeline *pipeline)
 
 bool hlk_pipeline_drain(hlk_pipeline *pipeline, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
     if (is_at_rest(pipeline))
         return true;
     struct hlk_call *call = hlk_mem_zalloc(sizeof *call);

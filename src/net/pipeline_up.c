@@ -3,6 +3,7 @@
 #include "net/pipeline_internal.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 
 #include <pthread.h>
 
@@ -17,6 +18,8 @@ void hlk_pipeline_report_up(struct hlk_pipeline *pipeline)
 /* The waits of now. It may be down again by the time it is their turn, and they wait anew: for the next one. */
 void hlk_pipeline_run_up_waiters(struct hlk_pipeline *pipeline)
 {
+    hlk_loop_assert_here(pipeline->loop);
+    hlk_mutex_assert_none();
     struct hlk_list *node, mine;
     hlk_list_init(&mine);
     hlk_mutex_lock(&pipeline->mu);
@@ -33,10 +36,11 @@ void hlk_pipeline_run_up_waiters(struct hlk_pipeline *pipeline)
     }
 }
 
-/* Waiting for the next attempt would not help. What this process lacks may come back: who was connected once rides it
- * out like a server that is away, and who opens a client is told at once. */
+/* Waiting for the next attempt would not help. What this process lacks may come back: a client that was connected once
+ * rides it out like a server that is away, and a client that is being opened reports it at once. */
 bool hlk_pipeline_is_refused(const struct hlk_pipeline *pipeline)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
     bool lack = pipeline->error.status == HLK_E_OS || pipeline->error.status == HLK_E_NOMEM;
     return pipeline->error.status != HLK_OK && pipeline->error.status != HLK_E_CONNECT &&
            !(lack && pipeline->epoch > 0);
@@ -44,6 +48,7 @@ bool hlk_pipeline_is_refused(const struct hlk_pipeline *pipeline)
 
 static enum hlk_status health(const struct hlk_pipeline *pipeline, struct hlk_error *error)
 {
+    hlk_mutex_assert_held(&pipeline->mu);
     if (pipeline->state == HLK_PIPELINE_UP)
         return HLK_OK;
     if (pipeline->state == HLK_PIPELINE_CLOSED)
@@ -128,6 +133,8 @@ unsigned hlk_pipeline_reroutes(hlk_pipeline *pipeline)
 
 void hlk_pipeline_reroute(hlk_pipeline *pipeline)
 {
+    hlk_loop_assert_here(pipeline->loop);
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&pipeline->mu);
     atomic_fetch_add(&pipeline->reroutes, 1);
     hlk_pipeline_report_up(pipeline);
@@ -157,6 +164,7 @@ enum hlk_status hlk_pipeline_wait_up(hlk_pipeline *pipeline, struct hlk_thread *
 enum hlk_status hlk_pipeline_wait_since(hlk_pipeline *pipeline, struct hlk_thread *self, int64_t at_ms, unsigned mask,
                                         unsigned reroutes, struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct up_wait w = { pipeline, self };
     enum hlk_status status;
     for (;;) {
@@ -185,6 +193,7 @@ enum hlk_status hlk_pipeline_wait_since(hlk_pipeline *pipeline, struct hlk_threa
 
 bool hlk_pipeline_when_up(hlk_pipeline *pipeline, struct hlk_up *up, unsigned reroutes)
 {
+    HLK_DEBUG_ASSERT(up->run);
     hlk_mutex_lock(&pipeline->mu);
     bool needed = is_needed_now(pipeline);
     bool wait = pipeline->state != HLK_PIPELINE_UP && pipeline->state != HLK_PIPELINE_CLOSED &&

@@ -44,7 +44,7 @@ bool hlk_pipeline_was_up(hlk_pipeline *pipeline);
 
 /* --- for the other files of the pipeline --- */
 
-void hlk_pipeline_report_up(struct hlk_pipeline *pipeline);    /* mu held: everybody in waiting_up looks again */
+void hlk_pipeline_report_up(struct hlk_pipeline *pipeline);    /* mu held: each wait in waiting_up looks again */
 void hlk_pipeline_run_up_waiters(struct hlk_pipeline *pipeline);    /* loop thread: runs each hlk_up that waits now */
 bool hlk_pipeline_is_refused(const struct hlk_pipeline *pipeline);     /* mu held: to wait on would not help */
 

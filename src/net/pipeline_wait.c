@@ -3,6 +3,7 @@
 #include "net/pipeline_internal.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "net/pipeline.h"
 
 #include <poll.h>
@@ -21,6 +22,7 @@ static bool spin_once(int64_t until_ns)
 /* Sleeps until the socket or a waker speaks. */
 static void leader_sleeps(struct hlk_pipeline *pipeline, struct hlk_thread *self, int64_t at_ms, unsigned mask)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&pipeline->mu);
     bool write_blocked = pipeline->write_blocked;
     hlk_mutex_unlock(&pipeline->mu);
@@ -28,7 +30,7 @@ static void leader_sleeps(struct hlk_pipeline *pipeline, struct hlk_thread *self
                     mask | HLK_WAKE_UP, at_ms);
 }
 
-/* Reads for everybody until `call` has ended, the caller must leave, or the connection breaks (then it leads no
+/* Reads for all callers until `call` has ended, this thread must leave, or the connection breaks (then it leads no
  * more). */
 static void lead_until(struct hlk_pipeline *pipeline, struct hlk_call *call, struct hlk_thread *self, int64_t at_ms,
                        unsigned mask)
@@ -36,6 +38,7 @@ static void lead_until(struct hlk_pipeline *pipeline, struct hlk_call *call, str
     struct hlk_error error;
     int64_t spin_until = 0;
     hlk_mutex_lock(&pipeline->mu);
+    HLK_DEBUG_ASSERT(pipeline->leader == self);
     /* With many callers one of them has work to do: polling only takes the CPU from it. */
     int64_t budget = pipeline->callers <= HLK_PIPELINE_FEW ? hlk_spin_budget_ns(&pipeline->spin) : 0;
     hlk_mutex_unlock(&pipeline->mu);
@@ -132,6 +135,8 @@ static void wait_turn(struct hlk_pipeline *pipeline, struct waiting *w, int64_t 
 
 bool hlk_pipeline_wait(hlk_pipeline *pipeline, struct hlk_call *call, int64_t at_ms, unsigned mask)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(call->waiter);
     struct waiting w = { pipeline, call, call->waiter, false };
     bool leave = false;
     pthread_cleanup_push(stop_waiting, &w);
@@ -148,9 +153,11 @@ bool hlk_pipeline_wait(hlk_pipeline *pipeline, struct hlk_call *call, int64_t at
 
 bool hlk_pipeline_leave(hlk_pipeline *pipeline, struct hlk_call *call, void (*done)(struct hlk_call *call))
 {
+    HLK_DEBUG_ASSERT(done);
     hlk_mutex_lock(&pipeline->mu);
     bool in_flight = atomic_load(&call->end) == HLK_CALL_IN_FLIGHT;
     if (in_flight) {
+        HLK_DEBUG_ASSERT(call->waiter && pipeline->callers > 0);
         call->waiter = NULL;
         call->done = done;
         call->lazy = true;

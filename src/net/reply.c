@@ -1,5 +1,7 @@
 #include "net/reply.h"
 
+#include "base/debug.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -52,6 +54,7 @@ static int core(const char **text)
 
 static void reply_set_error(struct hlk_error *error, enum hlk_reply_kind kind, enum hlk_status status, const char *text)
 {
+    HLK_DEBUG_ASSERT(kind != HLK_REPLY_ANSWER && status != HLK_OK);
     int len = core(&text);
     if (kind == HLK_REPLY_WRONG_TYPE)
         (void)hlk_error_set(error, status,

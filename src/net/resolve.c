@@ -1,7 +1,9 @@
 /* resolve.c - see resolve.h. User and thread have a reference each; the last one frees the lookup. */
 #include "net/resolve.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -66,6 +68,7 @@ static int begin_lookup(const char *host)
 
 static void end_lookup(int place)
 {
+    HLK_DEBUG_ASSERT(place >= 0 && place < RUNNING_MOST);
     pthread_mutex_lock(&mu);
     running[place] = NULL;
     pthread_mutex_unlock(&mu);
@@ -86,6 +89,7 @@ struct hlk_resolve {
 
 static void resolve_unref(struct hlk_resolve *lookup)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&lookup->refs) > 0);
     if (atomic_fetch_sub(&lookup->refs, 1) > 1)
         return;
     if (lookup->found)
@@ -97,6 +101,7 @@ static void resolve_unref(struct hlk_resolve *lookup)
 
 static void look_up(struct hlk_resolve *lookup, lookup_fn *how, int flags)
 {
+    hlk_mutex_assert_none();
     struct addrinfo hints = { .ai_flags = AI_NUMERICSERV | flags, .ai_socktype = SOCK_STREAM };
     errno = 0;
     lookup->fault = how(lookup->host, lookup->service, &hints, &lookup->found);
@@ -107,6 +112,7 @@ static void look_up(struct hlk_resolve *lookup, lookup_fn *how, int flags)
 
 static void resolve_report(struct hlk_resolve *lookup)
 {
+    HLK_DEBUG_ASSERT(!atomic_load(&lookup->done));
     atomic_store_explicit(&lookup->done, true, memory_order_release);
     eventfd_write(lookup->fd, 1);
 }
@@ -125,6 +131,7 @@ static void *resolve_run(void *arg)
 /* The thread is detached, and all signals are blocked in it. Returns 0 or an errno, EBUSY: there are too many. */
 static int start_thread(struct hlk_resolve *lookup)
 {
+    HLK_DEBUG_ASSERT(lookup->fd >= 0);
     pthread_attr_t attr;
     pthread_t thread;
     sigset_t all, before;

@@ -1,5 +1,6 @@
 #include "net/resp.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -132,6 +133,7 @@ bool hlk_resp_feed(struct hlk_resp *resp, const char *bytes, size_t len)
 /* In place of a map that was skipped. NULL: no memory. */
 static redisReply *refusal(const struct hlk_resp *resp)
 {
+    HLK_DEBUG_ASSERT(resp->skips);
     static char text[] = "ERR the map of the slots has more elements than any that is read";
     const redisReadTask task = { .type = REDIS_REPLY_ERROR };
     return resp->make.createString(&task, text, sizeof text - 1);

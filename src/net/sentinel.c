@@ -1,6 +1,7 @@
 #include "net/sentinel.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -32,11 +33,14 @@ bool hlk_sentinel_round(struct hlk_buffer *round, const char *service)
 
 static void sentinel_wake_in(struct hlk_sentinel *sentinel, int64_t ms)
 {
+    hlk_loop_assert_here(sentinel->loop);
+    HLK_DEBUG_ASSERT(ms >= 0);
     hlk_loop_arm(sentinel->loop, &sentinel->alarm, hlk_clock_after(hlk_clock_ms(), ms));
 }
 
 static void sentinel_hang_up(struct hlk_sentinel *sentinel)
 {
+    hlk_loop_assert_here(sentinel->loop);
     hlk_loop_unwatch(sentinel->loop, &sentinel->io);
     hlk_conn_reset(&sentinel->conn);
     hlk_buffer_clear(&sentinel->out);
@@ -45,6 +49,7 @@ static void sentinel_hang_up(struct hlk_sentinel *sentinel)
 
 static void sentinel_fail(struct hlk_sentinel *sentinel, const struct hlk_error *why)
 {
+    hlk_loop_assert_here(sentinel->loop);
     sentinel_hang_up(sentinel);
     sentinel->error = *why;
     sentinel->asking = sentinel->switched = false;
@@ -106,6 +111,7 @@ static void take_others(struct hlk_sentinel *sentinel, const redisReply *reply)
 /* False: not an answer to that question, or a question that matters was refused. */
 static bool take_answer(struct hlk_sentinel *sentinel, enum question question, const redisReply *reply)
 {
+    HLK_DEBUG_ASSERT(question < QUESTIONS);
     switch (question) {
     case UNSUBSCRIBED:
         return is_array_of(reply, "unsubscribe");
@@ -130,6 +136,7 @@ static bool take_answer(struct hlk_sentinel *sentinel, enum question question, c
 
 static void end_asking_round(struct hlk_sentinel *sentinel)
 {
+    HLK_DEBUG_ASSERT(sentinel->asking && sentinel->due == 0);
     sentinel->before = sentinel->answer;
     sentinel->answer = sentinel->next;
     sentinel->asking = false;
@@ -142,6 +149,7 @@ static void end_asking_round(struct hlk_sentinel *sentinel)
 /* "name oldip oldport newip newport". Only the name is read: the round that follows also gets the epoch. */
 static bool concerns_service(const struct hlk_sentinel *sentinel, const redisReply *message)
 {
+    HLK_DEBUG_ASSERT(message->elements == 3);
     const redisReply *text = message->element[2];
     size_t len = strlen(sentinel->service);
     return text->type == REDIS_REPLY_STRING && strncmp(text->str, sentinel->service, len) == 0 && text->str[len] == ' ';
@@ -150,6 +158,7 @@ static bool concerns_service(const struct hlk_sentinel *sentinel, const redisRep
 /* False: the connection is to be dropped, see error. */
 static bool sentinel_take_reply(struct hlk_sentinel *sentinel, const redisReply *reply, struct hlk_error *error)
 {
+    hlk_loop_assert_here(sentinel->loop);
     if (is_array_of(reply, "message")) {
         if (concerns_service(sentinel, reply)) {
             sentinel->switched = true;
@@ -177,6 +186,7 @@ static bool sentinel_take_reply(struct hlk_sentinel *sentinel, const redisReply 
 
 static void sentinel_flush(struct hlk_sentinel *sentinel)
 {
+    HLK_DEBUG_ASSERT(sentinel->conn.fd >= 0);
     struct hlk_error error;
     bool ok = hlk_conn_send(&sentinel->conn, &sentinel->out, &error);
     unsigned events = hlk_buffer_empty(&sentinel->out) ? EPOLLIN : EPOLLIN | EPOLLOUT;
@@ -189,6 +199,7 @@ static void sentinel_flush(struct hlk_sentinel *sentinel)
 static void sentinel_on_io(struct hlk_watch *io, unsigned events)
 {
     struct hlk_sentinel *sentinel = HLK_CONTAINER(io, struct hlk_sentinel, io);
+    hlk_loop_assert_here(sentinel->loop);
     struct hlk_error error;
     redisReply *reply;
     (void)events;
@@ -208,6 +219,7 @@ static void sentinel_on_io(struct hlk_watch *io, unsigned events)
 
 static void begin_round(struct hlk_sentinel *sentinel)
 {
+    HLK_DEBUG_ASSERT(sentinel->asking && sentinel->due == 0 && sentinel->conn.fd >= 0);
     if (!hlk_buffer_add(&sentinel->out, sentinel->round->data, sentinel->round->len)) {
         struct hlk_error error;
         (void)hlk_error_set(&error, HLK_E_NOMEM, "no memory");
@@ -223,6 +235,7 @@ static void begin_round(struct hlk_sentinel *sentinel)
 static void sentinel_on_dialled(void *ctx, struct hlk_conn *conn, const struct hlk_error *error)
 {
     struct hlk_sentinel *sentinel = ctx;
+    hlk_loop_assert_here(sentinel->loop);
     if (!conn) {
         sentinel_fail(sentinel, error);
         return;
@@ -249,6 +262,7 @@ void hlk_sentinel_ask(struct hlk_sentinel *sentinel)
 static void sentinel_on_alarm(struct hlk_alarm *alarm)
 {
     struct hlk_sentinel *sentinel = HLK_CONTAINER(alarm, struct hlk_sentinel, alarm);
+    hlk_loop_assert_here(sentinel->loop);
     if (!sentinel->asking) {
         hlk_sentinel_ask(sentinel);
         return;
@@ -281,6 +295,7 @@ struct hlk_sentinel *hlk_sentinel_create(hlk_loop *loop, const struct hlk_endpoi
                                          const char *username, const char *password, const struct hlk_buffer *round,
                                          const struct hlk_sentinel_owner *owner)
 {
+    hlk_loop_assert_here(loop);
     struct hlk_sentinel *sentinel = hlk_mem_zalloc(sizeof *sentinel);
     if (!sentinel)
         return NULL;
@@ -310,6 +325,7 @@ struct hlk_sentinel *hlk_sentinel_create(hlk_loop *loop, const struct hlk_endpoi
 
 void hlk_sentinel_destroy(struct hlk_sentinel *sentinel)
 {
+    hlk_loop_assert_here(sentinel->loop);
     hlk_list_remove(&sentinel->link);
     hlk_loop_cancel(sentinel->loop, &sentinel->alarm);
     hlk_dial_stop(&sentinel->dial);

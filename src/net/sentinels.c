@@ -1,6 +1,7 @@
 #include "net/sentinels.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "hasplock/client.h"
@@ -57,6 +58,7 @@ static void explain(const struct hlk_sentinels *sentinels, struct hlk_error *err
 
 static void log_alone(struct hlk_sentinels *sentinels)
 {
+    hlk_loop_assert_here(sentinels->loop);
     struct hlk_error why;
     for (EACH(sentinels, item))
         if (sentinel_at(item)->error.status == HLK_OK)
@@ -75,6 +77,7 @@ static void log_alone(struct hlk_sentinels *sentinels)
 
 static void report_error(struct hlk_sentinels *sentinels, const struct hlk_error *error)
 {
+    hlk_loop_assert_here(sentinels->loop);
     struct hlk_list mine, *item;
     hlk_list_init(&mine);
     sentinels->searching = false;
@@ -94,6 +97,8 @@ static bool is_same(const struct hlk_sentinel_answer *one, const struct hlk_sent
 /* The answer that counts. on_moved makes dials to the old master search again; report answers those searches too. */
 static void settle_round(struct hlk_sentinels *sentinels, const struct hlk_sentinel *by)
 {
+    hlk_loop_assert_here(sentinels->loop);
+    HLK_DEBUG_ASSERT(by->answer.port > 0);
     const struct hlk_sentinel_answer *now = &by->answer;
     bool known = sentinels->master.port != 0;
     bool same = is_same(&sentinels->master, now);
@@ -123,6 +128,8 @@ static uint64_t newest_epoch(const struct hlk_sentinels *sentinels)
 /* No further answer is waited for: the newest one counts, or else the master that was known before. */
 static void end_search(struct hlk_sentinels *sentinels)
 {
+    hlk_loop_assert_here(sentinels->loop);
+    HLK_DEBUG_ASSERT(sentinels->searching);
     const struct hlk_sentinel *best = NULL;
     struct hlk_error error;
     for (EACH(sentinels, item)) {
@@ -143,6 +150,7 @@ static void end_search(struct hlk_sentinels *sentinels)
 
 static void look_whether_over(struct hlk_sentinels *sentinels)
 {
+    hlk_loop_assert_here(sentinels->loop);
     if (!sentinels->searching || sentinels->beginning)
         return;
     for (EACH(sentinels, item))
@@ -154,6 +162,7 @@ static void look_whether_over(struct hlk_sentinels *sentinels)
 static void sentinels_on_over(struct hlk_alarm *alarm)
 {
     struct hlk_sentinels *sentinels = HLK_CONTAINER(alarm, struct hlk_sentinels, over);
+    hlk_loop_assert_here(sentinels->loop);
     if (sentinels->searching)
         end_search(sentinels);
 }
@@ -223,6 +232,8 @@ static void note_answer(struct hlk_sentinel *sentinel)
 
 static void drop_sentinel(struct hlk_sentinels *sentinels, struct hlk_sentinel *sentinel)
 {
+    hlk_loop_assert_here(sentinels->loop);
+    HLK_DEBUG_ASSERT(sentinels->count > 0);
     sentinels->count--;
     hlk_sentinel_destroy(sentinel);
 }
@@ -240,6 +251,7 @@ static void drop_double(struct hlk_sentinels *sentinels, const struct hlk_sentin
 static void sentinels_on_answer(void *ctx, struct hlk_sentinel *sentinel)
 {
     struct hlk_sentinels *sentinels = ctx;
+    hlk_loop_assert_here(sentinels->loop);
     const struct hlk_sentinel_answer *answer = &sentinel->answer;
     sentinel->answered = true;
     drop_double(sentinels, sentinel);
@@ -262,6 +274,7 @@ static void sentinels_on_answer(void *ctx, struct hlk_sentinel *sentinel)
 static void sentinels_on_failure(void *ctx, struct hlk_sentinel *sentinel)
 {
     struct hlk_sentinels *sentinels = ctx;
+    hlk_loop_assert_here(sentinels->loop);
     hlk_log(&sentinels->endpoint->log, HLK_LOG_INFO, "%s: sentinel %s: %s", sentinels->endpoint->url.shown,
             sentinel->name, sentinel->error.text);
     log_alone(sentinels);
@@ -273,6 +286,7 @@ static bool add_sentinel(struct hlk_sentinels *sentinels, const char *host, int 
 /* Drops learned sentinels that do not answer, if there are too many. */
 static bool make_sentinel_room(struct hlk_sentinels *sentinels)
 {
+    hlk_loop_assert_here(sentinels->loop);
     for (EACH(sentinels, item)) {
         if (sentinels->count < HLK_SENTINELS_MAX)
             break;
@@ -285,6 +299,7 @@ static bool make_sentinel_room(struct hlk_sentinels *sentinels)
 static void sentinels_on_other(void *ctx, const char *host, int port, const char *id)
 {
     struct hlk_sentinels *sentinels = ctx;
+    hlk_loop_assert_here(sentinels->loop);
     for (EACH(sentinels, item)) {
         const struct hlk_url *url = &sentinel_at(item)->endpoint.url;
         if ((*id && strcmp(sentinel_at(item)->id, id) == 0) ||
@@ -301,6 +316,8 @@ static void sentinels_on_other(void *ctx, const char *host, int port, const char
 /* id NULL: a sentinel of the URL; else a learned one. False: no memory. */
 static bool add_sentinel(struct hlk_sentinels *sentinels, const char *host, int port, const char *id)
 {
+    hlk_loop_assert_here(sentinels->loop);
+    HLK_DEBUG_ASSERT(sentinels->count < HLK_SENTINELS_MAX);
     struct hlk_sentinel_owner owner = { .ctx = sentinels,
                                         .on_answer = sentinels_on_answer,
                                         .on_failure = sentinels_on_failure,
@@ -322,6 +339,8 @@ enum hlk_status hlk_sentinels_init(struct hlk_sentinels *sentinels, hlk_loop *lo
                                    const char *username, const char *password, void (*on_moved)(void *ctx), void *ctx,
                                    struct hlk_error *error)
 {
+    hlk_loop_assert_here(loop);
+    HLK_DEBUG_ASSERT(endpoint->url.kind == HLK_URL_SENTINEL);
     const struct hlk_url *url = &endpoint->url;
     sentinels->loop = loop;
     sentinels->endpoint = endpoint;
@@ -344,6 +363,7 @@ void hlk_sentinels_fini(struct hlk_sentinels *sentinels)
 {
     if (!sentinels->loop)
         return;
+    hlk_loop_assert_here(sentinels->loop);
     for (EACH(sentinels, item))
         drop_sentinel(sentinels, sentinel_at(item));
     hlk_loop_cancel(sentinels->loop, &sentinels->over);

@@ -1,6 +1,8 @@
 /* spin.c - see spin.h. */
 #include "net/spin.h"
 
+#include "base/debug.h"
+
 void hlk_spin_init(struct hlk_spin *spin, bool off)
 {
     *spin = (struct hlk_spin){ .off = off };
@@ -14,6 +16,7 @@ static bool is_slow(const struct hlk_spin *spin)
 /* While polling is off, since_probe counts the blocking calls; 0: the last call was a probe. */
 int64_t hlk_spin_budget_ns(struct hlk_spin *spin)
 {
+    HLK_DEBUG_ASSERT(spin->average_ns >= 0);
     if (spin->off)
         return 0;
     if (!spin->average_ns)
@@ -28,6 +31,7 @@ int64_t hlk_spin_budget_ns(struct hlk_spin *spin)
 
 void hlk_spin_saw(struct hlk_spin *spin, int64_t round_trip_ns)
 {
+    HLK_DEBUG_ASSERT(spin->average_ns >= 0);
     if (round_trip_ns > 2 * HLK_SPIN_LIMIT_NS) /* one stall of the machine must not count tenfold */
         round_trip_ns = 2 * HLK_SPIN_LIMIT_NS;
     bool was_slow = is_slow(spin);

@@ -1,6 +1,7 @@
 #include "net/subscriber_internal.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "net/subscriber_read.h"
 
@@ -19,6 +20,7 @@ static void broke(struct hlk_subscriber *ps, const struct hlk_error *why);
 
 static void subscriber_dial_again_later(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
     ps->redial.repeat = (double)hlk_backoff_next(&ps->backoff) / 1000.0;
     ev_timer_again(hlk_loop_ev(ps->loop), &ps->redial);
 }
@@ -27,6 +29,7 @@ static void subscriber_on_redial(struct ev_loop *ev, struct ev_timer *timer, int
 {
     (void)revents;
     struct hlk_subscriber *ps = timer->data;
+    hlk_loop_assert_here(ps->loop);
     ev_timer_stop(ev, timer);
     if (!ps->closed && !ps->up && !ps->dial.active)
         hlk_dial_start(&ps->dial);
@@ -34,6 +37,8 @@ static void subscriber_on_redial(struct ev_loop *ev, struct ev_timer *timer, int
 
 static void subscriber_watch(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
+    HLK_DEBUG_ASSERT(ps->up);
     struct hlk_error error;
     unsigned events = (hlk_subscriber_loop_reads(ps) ? EPOLLIN : 0u) | (hlk_buffer_empty(&ps->out) ? 0u : EPOLLOUT);
     if (!events)
@@ -44,6 +49,8 @@ static void subscriber_watch(struct hlk_subscriber *ps)
 
 static void subscriber_flush(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
+    HLK_DEBUG_ASSERT(ps->up);
     struct hlk_error error;
     if (hlk_conn_send(&ps->conn, &ps->out, &error))
         subscriber_watch(ps);
@@ -53,6 +60,8 @@ static void subscriber_flush(struct hlk_subscriber *ps)
 
 static void subscriber_ask(struct hlk_subscriber *ps, enum what what, const char *channel, size_t len)
 {
+    hlk_loop_assert_here(ps->loop);
+    HLK_DEBUG_ASSERT(ps->up && (what == PING || channel));
     static const char *const all[][3] = { { "SUBSCRIBE", "UNSUBSCRIBE", "PING" },
                                           { "SSUBSCRIBE", "SUNSUBSCRIBE", "PING" } };
     const char *const *words = all[ps->sharded];
@@ -108,6 +117,8 @@ static void on_ping(struct ev_loop *ev, struct ev_timer *timer, int revents)
 {
     (void)revents;
     struct hlk_subscriber *ps = timer->data;
+    hlk_loop_assert_here(ps->loop);
+    HLK_DEBUG_ASSERT(ps->up);
     if (atomic_load(&ps->subscribed) == 0) { /* the last one was refused */
         ev_timer_stop(ev, timer);
         return;
@@ -126,6 +137,7 @@ static void on_ping(struct ev_loop *ev, struct ev_timer *timer, int revents)
 static void subscriber_on_io(struct hlk_watch *io, unsigned events)
 {
     struct hlk_subscriber *ps = HLK_CONTAINER(io, struct hlk_subscriber, io);
+    hlk_loop_assert_here(ps->loop);
     struct hlk_error error;
     if ((events & ~(unsigned)EPOLLOUT) && hlk_subscriber_loop_begins(ps)) {
         bool whole = hlk_subscriber_read(ps, &error);
@@ -145,6 +157,7 @@ static void subscriber_on_io(struct hlk_watch *io, unsigned events)
 
 static void hang_up(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
     hlk_subscriber_reclaim(ps);
     hlk_loop_unwatch(ps->loop, &ps->io);
     ev_timer_stop(hlk_loop_ev(ps->loop), &ps->ping);
@@ -160,6 +173,8 @@ static void hang_up(struct hlk_subscriber *ps)
 
 static void broke(struct hlk_subscriber *ps, const struct hlk_error *why)
 {
+    hlk_loop_assert_here(ps->loop);
+    hlk_mutex_assert_none();
     hang_up(ps);
     ps->owner.on_down(ps->owner.ctx, why);
     subscriber_dial_again_later(ps);
@@ -168,6 +183,7 @@ static void broke(struct hlk_subscriber *ps, const struct hlk_error *why)
 static void subscriber_on_dialled(void *ctx, struct hlk_conn *conn, const struct hlk_error *error)
 {
     struct hlk_subscriber *ps = ctx;
+    hlk_loop_assert_here(ps->loop);
     if (!conn) {
         ps->owner.on_down(ps->owner.ctx, error);
         subscriber_dial_again_later(ps);
@@ -199,6 +215,7 @@ void hlk_subscriber_move(struct hlk_subscriber *ps)
 
 static void resume(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
     if (ps->up && hlk_subscriber_loop_takes(ps))
         subscriber_watch(ps);
 }
@@ -226,6 +243,7 @@ static int64_t subscriber_tick_due_ms(struct hlk_tick *tick)
 static void on_broke(struct hlk_post *post)
 {
     struct hlk_subscriber *ps = HLK_CONTAINER(post, struct hlk_subscriber, broke);
+    hlk_loop_assert_here(ps->loop);
     hlk_mutex_lock(&ps->mu);
     bool is_so = ps->broken;
     struct hlk_error why = ps->why;
@@ -237,6 +255,7 @@ static void on_broke(struct hlk_post *post)
 enum hlk_status hlk_subscriber_init(struct hlk_subscriber *ps, hlk_loop *loop, const struct hlk_endpoint *endpoint,
                                     const struct hlk_subscriber_owner *owner, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(owner->on_up && owner->on_down);
     memset(ps, 0, sizeof *ps);
     ps->loop = loop;
     hlk_mutex_init(&ps->mu, HLK_RANK_LEAF);
@@ -273,6 +292,7 @@ void hlk_subscriber_fini(struct hlk_subscriber *ps)
 
 void hlk_subscriber_close(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
     ps->closed = true;
     hlk_dial_stop(&ps->dial);
     ev_timer_stop(hlk_loop_ev(ps->loop), &ps->redial);

@@ -1,9 +1,9 @@
 /* subscriber.h - the subscriber connection of a node: one, for any number of channels. Loop thread only, but for
  * reading: subscriber_read.c.
  *
- * Connects at the first subscription, again after a break, and tells its owner each time it is up, who then
- * subscribes anew. While anything is subscribed it sends a PING each second; two unanswered ones and it is broken,
- * so that a connection that died silently is noticed. Messages go to the owner's callbacks. */
+ * Connects at the first subscription, and again after a break. Each time it is up it tells its owner, which then
+ * subscribes anew. While anything is subscribed it sends a PING each second. After two without an answer the
+ * connection counts as broken: so one that died silently is noticed. Messages go to the owner's callbacks. */
 #ifndef HLK_NET_SUBSCRIBER_H
 #define HLK_NET_SUBSCRIBER_H
 

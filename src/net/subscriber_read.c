@@ -3,6 +3,7 @@
 #include "net/subscriber_internal.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "net/reply.h"
@@ -15,6 +16,8 @@
 
 static void subscriber_refused(struct hlk_subscriber *ps, const struct asked *asked, const redisReply *reply)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(reply->type == REDIS_REPLY_ERROR);
     struct hlk_error why, error;
     enum hlk_reply_kind kind = hlk_reply_read(reply, &why);
     bool later = kind == HLK_REPLY_LATER || kind == HLK_REPLY_REPLICA;
@@ -34,6 +37,7 @@ static void subscriber_refused(struct hlk_subscriber *ps, const struct asked *as
 
 static void on_reply(struct hlk_subscriber *ps, const redisReply *reply)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&ps->mu);
     struct hlk_list *node = hlk_list_pop(&ps->asked);
     hlk_mutex_unlock(&ps->mu);
@@ -75,6 +79,7 @@ static bool is_moved(struct hlk_subscriber *ps, const redisReply *reply)
 
 static void message_pending(struct hlk_subscriber *ps, const redisReply *reply)
 {
+    hlk_mutex_assert_none();
     atomic_store_explicit(&ps->silent_pings, 0, memory_order_relaxed);
     if (is_moved(ps, reply)) {
         atomic_fetch_sub(&ps->subscribed, 1);
@@ -89,6 +94,7 @@ static void message_pending(struct hlk_subscriber *ps, const redisReply *reply)
 
 bool hlk_subscriber_read(struct hlk_subscriber *ps, struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     bool broken = false;
     int got = hlk_conn_recv(&ps->conn, error);
     if (got <= 0)
@@ -149,6 +155,7 @@ static void stop_reading(void *arg)
 static void report_broken(struct hlk_subscriber *ps, const struct hlk_error *why)
 {
     hlk_mutex_lock(&ps->mu);
+    HLK_DEBUG_ASSERT(ps->reader == HLK_READER_WAITER);
     ps->readable = false;
     ps->broken = true;
     ps->why = *why;
@@ -160,6 +167,7 @@ static void report_broken(struct hlk_subscriber *ps, const struct hlk_error *why
 /* Has the right. Until a bit of mask is set, at_ms has come, or the right is wanted back. */
 static void read_until(struct hlk_subscriber *ps, struct hlk_thread *self, unsigned mask, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
     struct hlk_error error;
     for (;;) {
         hlk_thread_poll(self, ps->conn.fd, POLLIN, ps->kick_fd, mask | HLK_WAKE_READ, at_ms);
@@ -198,6 +206,7 @@ static bool may_read(struct hlk_subscriber *ps, struct hlk_thread *self)
 
 void hlk_subscriber_park(struct hlk_subscriber *ps, struct hlk_thread *self, unsigned mask, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
     struct parked p = { ps, self };
     pthread_cleanup_push(stop_reading, &p);
     do {
@@ -220,6 +229,7 @@ void hlk_subscriber_park(struct hlk_subscriber *ps, struct hlk_thread *self, uns
 void hlk_subscriber_eager(struct hlk_subscriber *ps, bool more)
 {
     hlk_mutex_lock(&ps->mu);
+    HLK_DEBUG_ASSERT(more || ps->eager > 0);
     ps->eager += more ? 1u : -1u;
     bool resume = more && ps->readable && ps->reader == HLK_READER_NOBODY;
     hlk_mutex_unlock(&ps->mu);
@@ -231,6 +241,7 @@ void hlk_subscriber_eager(struct hlk_subscriber *ps, bool more)
 
 bool hlk_subscriber_loop_reads(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
     hlk_mutex_lock(&ps->mu);
     bool reads = ps->reader == HLK_READER_LOOP;
     hlk_mutex_unlock(&ps->mu);
@@ -239,6 +250,7 @@ bool hlk_subscriber_loop_reads(struct hlk_subscriber *ps)
 
 bool hlk_subscriber_loop_begins(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
     hlk_mutex_lock(&ps->mu);
     ps->loop_inside = ps->reader == HLK_READER_LOOP;
     bool begins = ps->loop_inside;
@@ -248,6 +260,7 @@ bool hlk_subscriber_loop_begins(struct hlk_subscriber *ps)
 
 void hlk_subscriber_loop_ends(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
     hlk_mutex_lock(&ps->mu);
     ps->loop_inside = false;
     hlk_mutex_unlock(&ps->mu);
@@ -255,6 +268,7 @@ void hlk_subscriber_loop_ends(struct hlk_subscriber *ps)
 
 bool hlk_subscriber_loop_takes(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
     hlk_mutex_lock(&ps->mu);
     bool takes = ps->readable && ps->reader == HLK_READER_NOBODY;
     if (takes)
@@ -265,6 +279,7 @@ bool hlk_subscriber_loop_takes(struct hlk_subscriber *ps)
 
 void hlk_subscriber_readable(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
     hlk_mutex_lock(&ps->mu);
     ps->readable = true;
     ps->broken = false;
@@ -274,6 +289,7 @@ void hlk_subscriber_readable(struct hlk_subscriber *ps)
 
 void hlk_subscriber_reclaim(struct hlk_subscriber *ps)
 {
+    hlk_loop_assert_here(ps->loop);
     hlk_mutex_lock(&ps->mu);
     ps->readable = false;
     if (ps->reader == HLK_READER_WAITER)

@@ -1,5 +1,6 @@
 #include "net/tls.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -357,6 +358,7 @@ static bool is_address(const char *host)
 /* The name to check, and for SNI; an address has no SNI. The dot of an absolute name is in no certificate. */
 static bool set_name(struct hlk_tls *tls, const char *host)
 {
+    HLK_DEBUG_ASSERT(tls->ssl);
     (void)snprintf(tls->name, sizeof tls->name, "%s", host);
     size_t len = strlen(tls->name);
     if (len > 1 && tls->name[len - 1] == '.')
@@ -442,6 +444,7 @@ int hlk_tls_handshake(struct hlk_tls *tls, struct hlk_error *error)
 
 bool hlk_tls_feed(struct hlk_tls *tls, const void *bytes, size_t len)
 {
+    HLK_DEBUG_ASSERT(len > 0);
     pthread_mutex_lock(&tls->mu);
     bool fed = BIO_write(tls->in, bytes, (int)len) == (int)len;
     pthread_mutex_unlock(&tls->mu);
@@ -450,6 +453,7 @@ bool hlk_tls_feed(struct hlk_tls *tls, const void *bytes, size_t len)
 
 int hlk_tls_read(struct hlk_tls *tls, void *to, size_t size, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(size > 0);
     pthread_mutex_lock(&tls->mu);
     ERR_clear_error();
     int got = SSL_read(tls->ssl, to, (int)size);
@@ -460,6 +464,7 @@ int hlk_tls_read(struct hlk_tls *tls, void *to, size_t size, struct hlk_error *e
 
 size_t hlk_tls_write(struct hlk_tls *tls, const void *bytes, size_t len, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(len > 0);
     pthread_mutex_lock(&tls->mu);
     ERR_clear_error();
     int wrote = SSL_write(tls->ssl, bytes, len < RECORD_MAX ? (int)len : RECORD_MAX);
@@ -483,6 +488,7 @@ static bool make_buffer_room(struct hlk_tls *tls, size_t size)
 
 bool hlk_tls_output(struct hlk_tls *tls, const char **bytes, size_t *len)
 {
+    HLK_DEBUG_ASSERT(tls->sent <= tls->len && tls->len <= tls->size);
     bool room = true;
     if (tls->sent == tls->len) {
         tls->sent = tls->len = 0;
@@ -500,6 +506,7 @@ bool hlk_tls_output(struct hlk_tls *tls, const char **bytes, size_t *len)
 
 void hlk_tls_sent(struct hlk_tls *tls, size_t len)
 {
+    HLK_DEBUG_ASSERT(len <= tls->len - tls->sent);
     tls->sent += len;
 }
 

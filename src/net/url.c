@@ -1,6 +1,7 @@
 /* url.c - see url.h. Texts of faults name the part and quote nothing: a mistyped URL may have its password anywhere. */
 #include "net/url.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -21,6 +22,7 @@ struct span {
 
 static size_t span_len(struct span s)
 {
+    HLK_DEBUG_ASSERT(s.at <= s.end);
     return (size_t)(s.end - s.at);
 }
 
@@ -60,6 +62,7 @@ static int hex(char c)
 /* Undoes %XX into memory of its own: nothing of a password is anywhere but in what fini wipes. */
 static enum hlk_status decode(char **out, struct span s, const char *part, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(!*out);
     char *to = hlk_mem_zalloc(span_len(s) + 1);
     if (!to)
         return no_url_memory(error);
@@ -82,6 +85,7 @@ static enum hlk_status decode(char **out, struct span s, const char *part, struc
 
 static bool read_int(struct span s, int min, int max, int *out)
 {
+    HLK_DEBUG_ASSERT(min <= max);
     int n = 0;
     if (s.at == s.end || span_len(s) > 9)
         return false;
@@ -191,6 +195,7 @@ static enum hlk_status parse_host_and_port(struct hlk_host *host, struct span s,
 /* One host, or several with commas between. */
 static enum hlk_status parse_hosts(struct hlk_url *url, struct span s, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(!url->hosts && url->host_count == 0);
     bool several = url->kind == HLK_URL_SENTINEL || url->kind == HLK_URL_CLUSTER;
     url->hosts = hlk_mem_zalloc((several ? HLK_URL_HOSTS_MAX : 1) * sizeof *url->hosts);
     if (!url->hosts)

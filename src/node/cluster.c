@@ -1,6 +1,7 @@
 #include "node/cluster.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "net/pipeline_up.h"
 #include "node/cluster_read.h"
@@ -17,6 +18,7 @@ static struct hlk_cluster *of(struct hlk_router *router)
 
 static hlk_pipeline *cluster_find(struct hlk_router *router, unsigned slot)
 {
+    HLK_DEBUG_ASSERT(slot < HLK_SLOTS);
     struct hlk_cluster *cluster = of(router);
     if (!atomic_load(&cluster->known)) {
         hlk_cluster_refresh(cluster);
@@ -27,6 +29,7 @@ static hlk_pipeline *cluster_find(struct hlk_router *router, unsigned slot)
 
 static const struct hlk_node *node_of(const struct hlk_cluster *cluster, const hlk_pipeline *pipeline)
 {
+    HLK_DEBUG_ASSERT(pipeline);
     unsigned i = 0;
     while (cluster->servers[i]->pipeline != pipeline)
         i++;
@@ -35,6 +38,7 @@ static const struct hlk_node *node_of(const struct hlk_cluster *cluster, const h
 
 static hlk_pipeline *cluster_redirect(struct hlk_router *router, const hlk_pipeline *from, const char *words)
 {
+    HLK_DEBUG_ASSERT(from && words);
     struct hlk_cluster *cluster = of(router);
     const struct hlk_node *said = node_of(cluster, from);
     struct hlk_address to;
@@ -67,12 +71,15 @@ static void cluster_refresh(struct hlk_router *router)
 /* A server that is gone may have a successor; one that is there may be asked for the map. */
 static void cluster_on_link(struct hlk_node *node, bool up)
 {
+    hlk_loop_assert_here(node->loop);
+    HLK_DEBUG_ASSERT(node->cluster);
     (void)up;
     hlk_cluster_refresh(node->cluster);
 }
 
 static void set_opts(struct hlk_cluster *cluster, const struct hlk_node_opts *opts)
 {
+    HLK_DEBUG_ASSERT(cluster->home);
     const struct hlk_endpoint *endpoint = &cluster->home->endpoint;
     cluster->opts = *opts;
     cluster->opts.client_name = endpoint->client_name;
@@ -87,6 +94,8 @@ static void set_opts(struct hlk_cluster *cluster, const struct hlk_node_opts *op
 
 enum hlk_status hlk_cluster_open(struct hlk_node *home, const struct hlk_node_opts *opts, struct hlk_error *error)
 {
+    hlk_loop_assert_here(home->loop);
+    HLK_DEBUG_ASSERT(!home->cluster);
     struct hlk_cluster *cluster = hlk_mem_zalloc(sizeof *cluster);
     if (!cluster)
         return hlk_error_set(error, HLK_E_NOMEM, "no memory");
@@ -115,6 +124,7 @@ void hlk_cluster_free(struct hlk_cluster *cluster)
 {
     if (!cluster)
         return;
+    hlk_loop_assert_here(cluster->loop);
     for (unsigned i = 1; i < atomic_load(&cluster->count); i++) {
         hlk_node_fini(cluster->servers[i]);
         hlk_mem_free(cluster->servers[i]);
@@ -149,6 +159,8 @@ static enum hlk_status cluster_health(struct hlk_cluster *cluster, struct hlk_er
 enum hlk_status hlk_cluster_wait(struct hlk_cluster *cluster, struct hlk_thread *self, int64_t until_ms,
                                  struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self);
     enum hlk_status status;
     atomic_store(&cluster->opener, self);
     hlk_cluster_refresh(cluster);

@@ -1,6 +1,7 @@
 #include "node/cluster_read.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "hasplock/client.h"
 #include "net/pipeline_up.h"
 #include "net/reply.h"
@@ -40,6 +41,8 @@ static bool concerns_channel(const char *name, size_t len, void *cluster)
 /* Waits of these slots send acquire, and go to the new server by that; holds are verified there. */
 static void settle_moves(struct hlk_cluster *cluster)
 {
+    hlk_loop_assert_here(cluster->loop);
+    hlk_mutex_assert_none();
     static const uint64_t none[HLK_SLOTS / 64];
     hlk_mutex_lock(&cluster->mu);
     memcpy(cluster->settling, cluster->moved, sizeof cluster->moved);
@@ -62,6 +65,7 @@ static void schedule(struct hlk_cluster *cluster);
 
 static struct hlk_node *pick(struct hlk_cluster *cluster)
 {
+    hlk_loop_assert_here(cluster->loop);
     struct hlk_error error;
     unsigned count = atomic_load(&cluster->count);
     for (unsigned i = 0; i < count; i++) {
@@ -75,6 +79,8 @@ static struct hlk_node *pick(struct hlk_cluster *cluster)
 
 static bool send_calls(struct hlk_cluster *cluster)
 {
+    hlk_loop_assert_here(cluster->loop);
+    HLK_DEBUG_ASSERT(cluster->asked);
     bool sent = true;
     for (int i = PROBE; i <= SLOTS && sent; i++)
         sent = hlk_pipeline_send(cluster->asked->pipeline, &cluster->calls[i].call, commands[i], strlen(commands[i])) ==
@@ -84,6 +90,8 @@ static bool send_calls(struct hlk_cluster *cluster)
 
 static void start(struct hlk_cluster *cluster)
 {
+    hlk_loop_assert_here(cluster->loop);
+    HLK_DEBUG_ASSERT(cluster->wanted && !cluster->reading);
     cluster->next_ms = hlk_clock_ms() + hlk_backoff_next(&cluster->backoff);
     settle_moves(cluster);
     cluster->asked = pick(cluster);
@@ -103,6 +111,7 @@ static void start(struct hlk_cluster *cluster)
 
 static void schedule(struct hlk_cluster *cluster)
 {
+    hlk_loop_assert_here(cluster->loop);
     if (cluster->reading || cluster->armed || !cluster->wanted)
         return;
     if (hlk_clock_ms() >= cluster->next_ms) {
@@ -116,6 +125,7 @@ static void schedule(struct hlk_cluster *cluster)
 static void read_on_alarm(struct hlk_alarm *alarm)
 {
     struct hlk_cluster *cluster = HLK_CONTAINER(alarm, struct hlk_cluster, alarm);
+    hlk_loop_assert_here(cluster->loop);
     cluster->armed = false;
     schedule(cluster);
 }
@@ -169,6 +179,7 @@ struct range_reader {
 
 static void take_range(void *ctx, unsigned first, unsigned last, const struct hlk_address *master)
 {
+    HLK_DEBUG_ASSERT(first <= last && last < HLK_SLOTS);
     struct range_reader *reader = ctx;
     unsigned server = hlk_cluster_server(reader->cluster, reader->cluster->asked, master);
     for (unsigned slot = first; server < HLK_SERVERS_MAX && slot <= last; slot++) {
@@ -180,6 +191,8 @@ static void take_range(void *ctx, unsigned first, unsigned last, const struct hl
 /* A server that was cut off from the others knows an old map. */
 static bool is_old(struct hlk_cluster *cluster)
 {
+    hlk_loop_assert_here(cluster->loop);
+    HLK_DEBUG_ASSERT(cluster->asked_at < atomic_load(&cluster->count));
     bool up[HLK_SERVERS_MAX];
     struct hlk_error error;
     unsigned count = atomic_load(&cluster->count);
@@ -209,6 +222,8 @@ static const char *useless(struct hlk_cluster *cluster, const redisReply *reply,
 
 static void refuse_map(struct hlk_cluster *cluster, enum hlk_status status, const char *why)
 {
+    hlk_loop_assert_here(cluster->loop);
+    HLK_DEBUG_ASSERT(cluster->asked);
     hlk_log(&cluster->home->endpoint.log, HLK_LOG_INFO, "%s: the map of the slots is not read from %s: %s",
             cluster->home->endpoint.url.shown, cluster->asked->endpoint.url.shown, why);
     hlk_mutex_lock(&cluster->mu);
@@ -220,6 +235,8 @@ static void refuse_map(struct hlk_cluster *cluster, enum hlk_status status, cons
 /* Nothing was sent or subscribed before. */
 static void begin_routing(struct hlk_cluster *cluster)
 {
+    hlk_loop_assert_here(cluster->loop);
+    HLK_DEBUG_ASSERT(!atomic_load(&cluster->known));
     unsigned count = atomic_load(&cluster->count);
     atomic_store(&cluster->router.sharded, cluster->read_sharded);
     for (unsigned i = 0; i < count; i++)
@@ -230,6 +247,7 @@ static void begin_routing(struct hlk_cluster *cluster)
 /* A server that keeps no slot may be gone for good. Each attempt to connect to it that fails has the map read again. */
 static void rest_others(const struct hlk_cluster *cluster)
 {
+    hlk_loop_assert_here(cluster->loop);
     bool keeps[HLK_SERVERS_MAX] = { false };
     unsigned count = atomic_load(&cluster->count);
     for (unsigned slot = 0; slot < HLK_SLOTS; slot++)
@@ -240,6 +258,7 @@ static void rest_others(const struct hlk_cluster *cluster)
 
 static void read_map(struct hlk_cluster *cluster, const redisReply *reply)
 {
+    hlk_loop_assert_here(cluster->loop);
     struct hlk_error error;
     const char *why = useless(cluster, reply, &error);
     struct range_reader reader = { .cluster = cluster };
@@ -266,6 +285,7 @@ static void read_map(struct hlk_cluster *cluster, const redisReply *reply)
 static void read_on_answer(struct hlk_post *post)
 {
     struct hlk_cluster *cluster = HLK_CONTAINER(post, struct hlk_cluster, read);
+    hlk_loop_assert_here(cluster->loop);
     redisReply *reply = take_reply(&cluster->calls[SLOTS].call);
     cluster->reading = false;
     if (reply)
@@ -282,6 +302,7 @@ static void read_on_answer(struct hlk_post *post)
 static void read_on_post(struct hlk_post *post)
 {
     struct hlk_cluster *cluster = HLK_CONTAINER(post, struct hlk_cluster, post);
+    hlk_loop_assert_here(cluster->loop);
     hlk_mutex_lock(&cluster->mu);
     struct hlk_address unknown = cluster->unknown;
     cluster->unknown.port = 0;
@@ -295,6 +316,7 @@ static void read_on_post(struct hlk_post *post)
 
 void hlk_cluster_read_init(struct hlk_cluster *cluster)
 {
+    hlk_loop_assert_here(cluster->loop);
     static void (*const dones[])(struct hlk_call * call) = { on_probe, on_info, on_slots };
     for (int i = PROBE; i <= SLOTS; i++) {
         cluster->calls[i].cluster = cluster;

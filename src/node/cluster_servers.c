@@ -1,6 +1,7 @@
 #include "node/cluster_servers.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "hasplock/client.h"
 
@@ -14,6 +15,7 @@ static const struct hlk_host *host_of(const struct hlk_node *node)
 
 static unsigned find(const struct hlk_cluster *cluster, const char *host, int port)
 {
+    HLK_DEBUG_ASSERT(host);
     unsigned count = atomic_load(&cluster->count);
     for (unsigned i = 0; i < count; i++) {
         const struct hlk_host *is = host_of(cluster->servers[i]);
@@ -26,6 +28,7 @@ static unsigned find(const struct hlk_cluster *cluster, const char *host, int po
 static struct hlk_node *make_server(const struct hlk_cluster *cluster, const char *host, int port,
                                     struct hlk_error *error)
 {
+    hlk_loop_assert_here(cluster->loop);
     char url[sizeof((struct hlk_address *)0)->host + 24];
     bool v6 = strchr(host, ':'), tls = cluster->home->endpoint.url.tls;
     (void)snprintf(url, sizeof url, "%s://%s%s%s:%d", tls ? "rediss" : "redis", v6 ? "[" : "", host, v6 ? "]" : "",
@@ -48,6 +51,7 @@ static struct hlk_node *make_server(const struct hlk_cluster *cluster, const cha
 
 static unsigned add(struct hlk_cluster *cluster, const char *host, int port)
 {
+    hlk_loop_assert_here(cluster->loop);
     struct hlk_error error;
     unsigned i = atomic_load(&cluster->count);
     bool full = i == HLK_SERVERS_MAX;
@@ -75,6 +79,7 @@ unsigned hlk_cluster_server(struct hlk_cluster *cluster, const struct hlk_node *
 
 bool hlk_cluster_set(struct hlk_cluster *cluster, unsigned slot, unsigned server)
 {
+    HLK_DEBUG_ASSERT(slot < HLK_SLOTS && server < atomic_load(&cluster->count));
     bool moves = atomic_exchange(&cluster->keepers[slot], (uint16_t)server) != server;
     if (!moves)
         return false;
@@ -87,6 +92,7 @@ bool hlk_cluster_set(struct hlk_cluster *cluster, unsigned slot, unsigned server
 
 bool hlk_cluster_keeps(const struct hlk_cluster *cluster, unsigned server)
 {
+    HLK_DEBUG_ASSERT(server < HLK_SERVERS_MAX);
     unsigned slot = 0;
     while (slot < HLK_SLOTS && atomic_load(&cluster->keepers[slot]) != server)
         slot++;
@@ -95,6 +101,7 @@ bool hlk_cluster_keeps(const struct hlk_cluster *cluster, unsigned server)
 
 bool hlk_cluster_moved(const struct hlk_cluster *cluster, const char *name, size_t len)
 {
+    hlk_loop_assert_here(cluster->loop);
     unsigned slot = hlk_slot_of(name, len);
     return cluster->settling[slot / 64] >> slot % 64 & 1;
 }

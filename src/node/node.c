@@ -1,6 +1,7 @@
 #include "node/node.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/min.h"
 #include "hasplock/client.h"
@@ -22,6 +23,7 @@
 static void node_on_up(void *ctx)
 {
     struct hlk_node *node = ctx;
+    hlk_loop_assert_here(node->loop);
     node->owner.verify(node);
     hlk_releases_on_up(&hlk_node_home(node)->releases);
     if (node->on_link)
@@ -31,6 +33,7 @@ static void node_on_up(void *ctx)
 static void node_on_down(void *ctx, const struct hlk_error *why)
 {
     struct hlk_node *node = ctx;
+    hlk_loop_assert_here(node->loop);
     hlk_log(&node->endpoint.log, HLK_LOG_INFO, "%s: %s", node->endpoint.url.shown, why->text);
     if (node->on_link)
         node->on_link(node, false);
@@ -39,6 +42,7 @@ static void node_on_down(void *ctx, const struct hlk_error *why)
 static void node_on_moved(void *ctx)
 {
     struct hlk_node *node = ctx;
+    hlk_loop_assert_here(node->loop);
     hlk_subscriber_move(&node->channels.pubsub);
     hlk_replicas_move(node->replicas);
 }
@@ -47,6 +51,7 @@ static void node_on_moved(void *ctx)
 static void node_on_new_master(void *ctx)
 {
     struct hlk_node *node = ctx;
+    hlk_loop_assert_here(node->loop);
     hlk_pipeline_move(node->pipeline);
     hlk_subscriber_move(&node->channels.pubsub);
     hlk_replicas_move(node->replicas);
@@ -72,6 +77,7 @@ static void node_on_work(void *ctx)
 static void node_on_inbox_message(void *ctx, const char *message, size_t len)
 {
     struct hlk_node *node = ctx;
+    hlk_mutex_assert_none();
     node->owner.receive(hlk_node_home(node), message, len);
 }
 
@@ -85,6 +91,7 @@ static void node_on_inbox(void *ctx)
 static void node_on_verify(struct hlk_post *post)
 {
     struct hlk_node *node = HLK_CONTAINER(post, struct hlk_node, verify);
+    hlk_loop_assert_here(node->loop);
     node->owner.verify(node);
 }
 
@@ -144,6 +151,8 @@ static enum hlk_status set_locator(struct hlk_node *node, const struct hlk_node_
 enum hlk_status hlk_node_open(struct hlk_node *node, hlk_loop *loop, const struct hlk_node_opts *opts,
                               const struct hlk_node_owner *owner, struct hlk_error *error)
 {
+    hlk_loop_assert_here(loop);
+    HLK_DEBUG_ASSERT(owner->verify && owner->receive && !node->pipeline);
     node->loop = loop;
     node->owner = *owner;
     node->verify.run = node_on_verify;
@@ -190,6 +199,7 @@ void hlk_node_settle(struct hlk_node *node)
 {
     if (!node->pipeline)
         return;
+    hlk_loop_assert_here(node->loop);
     hlk_releases_settle_all(&node->releases);
     hlk_channels_close(&node->channels);
 }
@@ -215,6 +225,7 @@ void hlk_node_fini(struct hlk_node *node)
 /* HLK_OK: it is connected, and has answered. Else why it is not connected by up_ms (0: now). */
 static enum hlk_status drain_server(struct hlk_node *server, int64_t at_ms, int64_t up_ms)
 {
+    hlk_mutex_assert_none();
     struct hlk_error error;
     struct hlk_thread *self = hlk_thread_get();
     enum hlk_status status = hlk_pipeline_health(server->pipeline, &error);
@@ -242,6 +253,7 @@ static enum hlk_status drain_servers(struct hlk_node *node, int64_t at_ms, int64
  * waits, because the releases may become optional meanwhile. */
 void hlk_node_drain(struct hlk_node *node, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
     static const struct timespec moment = { 0, 1000000 };
     for (int64_t now; hlk_releases_awaited(&node->releases) > 0 && (now = hlk_clock_ms()) < at_ms;) {
         int64_t up_ms = node->cluster ? 0 : hlk_min_ms(now + DRAIN_LOOK_MS, at_ms);

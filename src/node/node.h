@@ -60,8 +60,8 @@ struct hlk_node {
     struct hlk_replicas *replicas;      /* NULL: holds count without replicas */
     struct hlk_post verify;             /* the owner's verify, posted to the loop */
     struct hlk_cluster *cluster;        /* that it is a server of. NULL: of none */
-    /* Its connection is up, for what must go first only; or it broke, or could not be made. Loop thread. NULL: nobody
-     * asks */
+    /* Its connection is up, for what must go first only; or it broke, or could not be made. Loop thread. May be
+     * NULL */
     void (*on_link)(struct hlk_node *node, bool up);
 
     /* lease/: the entries of the locks that this node keeps. */

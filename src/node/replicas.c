@@ -1,6 +1,7 @@
 #include "node/replicas.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "net/pipeline_link.h"
 #include "net/pipeline_up.h"
@@ -14,9 +15,10 @@
 
 /* --- outcomes --- */
 
-/* The mutex is held. */
 static void unref(struct hlk_replica_wait *wait)
 {
+    hlk_mutex_assert_held(&wait->replicas->mu);
+    HLK_DEBUG_ASSERT(wait->refs > 0);
     if (--wait->refs == 0)
         hlk_mem_free(wait);
 }
@@ -46,6 +48,7 @@ static void fail_all(struct hlk_replicas *r, const struct hlk_error *error)
 /* PENDING: it needs another round. */
 static enum hlk_replicated judge_wait(const struct hlk_replicas *r, struct hlk_replica_wait *wait, int64_t now_ms)
 {
+    hlk_mutex_assert_held(&r->mu);
     if (wait->progress == HLK_COMMAND_ANSWERED && !wait->written)
         return HLK_REPLICATED_GONE;
     if (wait->progress == HLK_COMMAND_FAILED)
@@ -72,6 +75,7 @@ static void end_wait_round(struct hlk_replicas *r)
     /* broken, refused, or a server whose WAIT does not wait: not at once */
     bool soon = r->acknowledged >= 0 && (r->acknowledged >= (int)r->need || now - r->begun_ms >= r->wait_ms / 2);
     hlk_mutex_lock(&r->mu);
+    HLK_DEBUG_ASSERT(r->busy && !hlk_list_empty(&r->in_flight));
     while (!hlk_list_empty(&r->in_flight)) {
         struct hlk_replica_wait *wait = HLK_CONTAINER(r->in_flight.next, struct hlk_replica_wait, link);
         enum hlk_replicated outcome = judge_wait(r, wait, now);
@@ -96,6 +100,7 @@ static void end_wait_round(struct hlk_replicas *r)
 
 static void call_ended(struct hlk_replicas *r)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&r->calls) > 0);
     if (atomic_fetch_sub(&r->calls, 1) == 1)
         end_wait_round(r);
 }
@@ -144,6 +149,7 @@ static void send_write(struct hlk_replica_wait *wait)
 
 static void send_wait(struct hlk_replicas *r)
 {
+    HLK_DEBUG_ASSERT(r->wait_ms > 0 && r->need > 0);
     char bytes[96], need[16], ms[24];
     int needs = snprintf(need, sizeof need, "%u", r->need);
     int mss = snprintf(ms, sizeof ms, "%lld", (long long)r->wait_ms);
@@ -161,6 +167,7 @@ static bool take_waiting(struct hlk_replicas *r)
 {
     int64_t now = hlk_clock_ms(), until = INT64_MAX;
     hlk_mutex_lock(&r->mu);
+    HLK_DEBUG_ASSERT(hlk_list_empty(&r->in_flight));
     while (!hlk_list_empty(&r->waiting)) {
         struct hlk_replica_wait *wait = HLK_CONTAINER(r->waiting.next, struct hlk_replica_wait, link);
         hlk_list_remove(&wait->link);
@@ -200,6 +207,7 @@ static void send_wait_round(struct hlk_replicas *r)
 /* r->busy is the caller's. Without a connection: when there is one, or it is known why not. */
 static void next_round(struct hlk_replicas *r)
 {
+    hlk_mutex_assert_none();
     struct hlk_error error;
     if (hlk_pipeline_when_up(r->pipeline, &r->up, hlk_pipeline_reroutes(r->pipeline)))
         return;
@@ -233,6 +241,8 @@ struct hlk_replica_wait *hlk_replicas_begin(struct hlk_replicas *r, const struct
                                             const char *name, size_t len, uint64_t hold, int64_t until_ms,
                                             void (*wake)(void *ctx), void *ctx)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(wake);
     struct hlk_replica_wait *wait = hlk_mem_zalloc(sizeof *wait + len + 1);
     if (!wait)
         return NULL;
@@ -301,6 +311,8 @@ enum hlk_status hlk_replicas_open(struct hlk_replicas **out, hlk_loop *loop, con
                                   const struct hlk_greeting *greeting, const char *client_id, unsigned need,
                                   struct hlk_error *error)
 {
+    hlk_loop_assert_here(loop);
+    HLK_DEBUG_ASSERT(need > 0);
     struct hlk_replicas *r = hlk_mem_zalloc(sizeof *r);
     if (!r)
         return hlk_error_set(error, HLK_E_NOMEM, "no memory");
@@ -347,6 +359,7 @@ void hlk_replicas_free(struct hlk_replicas *replicas)
 {
     if (!replicas)
         return;
+    hlk_loop_assert_here(replicas->loop);
     free_waits(&replicas->waiting);
     free_waits(&replicas->in_flight);
     hlk_pipeline_destroy(replicas->pipeline);

@@ -1,5 +1,7 @@
 #include "node/slots.h"
 
+#include "base/debug.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +77,7 @@ static bool read_range(const redisReply *range, unsigned *first, unsigned *last,
 
 bool hlk_slots_read(const redisReply *reply, hlk_slot_range_fn *each, void *ctx)
 {
+    HLK_DEBUG_ASSERT(each);
     if (reply->type != REDIS_REPLY_ARRAY)
         return false;
     for (size_t i = 0; i < reply->elements; i++) {

@@ -1,15 +1,18 @@
 #include "script/batch.h"
 
+#include "base/debug.h"
 #include "script/table.h"
 #include "script/wire.h"
 
 static bool batch_add(struct hlk_buffer *to, const char *from, const char *end)
 {
+    HLK_DEBUG_ASSERT(end >= from);
     return hlk_buffer_add(to, from, (size_t)(end - from));
 }
 
 static bool add_head(struct hlk_buffer *to, unsigned n, bool whole)
 {
+    HLK_DEBUG_ASSERT(n > 1 && n <= HLK_BATCH_MAX);
     const struct hlk_script_text *script = &hlk_script_table[HLK_SCRIPT_LOCK_BATCH];
     char head[4 * HLK_WIRE_HEAD + 64], *at = hlk_wire_count(head, '*', 4 + 4 * (size_t)n);
     if (whole) {
@@ -35,6 +38,7 @@ static bool batch_add_keys(struct hlk_buffer *to, const char *bytes, struct hlk_
 
 static bool add_letters(struct hlk_buffer *to, struct hlk_call *const *calls, unsigned n)
 {
+    HLK_DEBUG_ASSERT(n > 1 && n <= HLK_BATCH_MAX);
     char letters[HLK_BATCH_MAX] = { 0 }, word[HLK_BATCH_MAX + HLK_WIRE_HEAD];
     for (unsigned i = 0; i < n; i++)
         letters[i] = calls[i]->batch_letter;
@@ -52,6 +56,7 @@ static bool add_arguments(struct hlk_buffer *to, const char *bytes, struct hlk_c
 
 bool hlk_batch_build(struct hlk_buffer *to, const char *bytes, struct hlk_call *const *calls, unsigned n, bool whole)
 {
+    HLK_DEBUG_ASSERT(bytes && n > 1 && n <= HLK_BATCH_MAX);
     size_t before = to->len;
     if (add_head(to, n, whole) && batch_add_keys(to, bytes, calls, n) && add_letters(to, calls, n) &&
         add_arguments(to, bytes, calls, n))

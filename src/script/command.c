@@ -1,6 +1,7 @@
 #include "script/command.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 /* For each: its name, its field, its lease; and, of some formats, a key that is made of the first two. */
 static size_t room_for_renewals(const struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(!cmd->renewals || cmd->count >= 0);
     size_t room = 0;
     for (int64_t i = 0; cmd->renewals && i < cmd->count; i++)
         room += 2 * (cmd->renewals[i].name_len + HLK_FIELD_MAX + 24) + 4 * HLK_WIRE_HEAD;
@@ -21,6 +23,7 @@ static size_t room_for_renewals(const struct hlk_command *cmd)
 
 enum hlk_status hlk_command_write(struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->pipeline && cmd->type && cmd->type->put);
     static const char asking[] =
         "*1\r\n$6\r\nASKING\r\n"; /* the next command may use a slot that is being moved here */
     char brief[HLK_COMMAND_MAX], *bytes = brief;
@@ -32,6 +35,7 @@ enum hlk_status hlk_command_write(struct hlk_command *cmd)
     cmd->call.skips = cmd->asking != NULL;
     cmd->call.text = cmd->whole ? hlk_command_text(cmd) : 0;
     const char *end = cmd->type->put(bytes + before, cmd);
+    HLK_DEBUG_ASSERT(end > bytes && (size_t)(end - bytes) <= HLK_COMMAND_MAX + more);
     enum hlk_status status = hlk_pipeline_send(cmd->pipeline, &cmd->call, bytes, (size_t)(end - bytes));
     if (bytes != brief)
         hlk_mem_free(bytes);
@@ -56,6 +60,7 @@ static void command_add_key(struct hlk_text *text, const struct hlk_command *cmd
 {
     char name[HLK_KEY_MAX];
     size_t len = key(name, cmd->name, cmd->name_len);
+    HLK_DEBUG_ASSERT(len <= HLK_KEY_MAX);
     hlk_text_add(text, ", ");
     /* cppcheck-suppress uninitvar; it does not look through the pointer */
     hlk_text_add_quoted(text, name, len, KEY_SHOWN);
@@ -64,6 +69,7 @@ static void command_add_key(struct hlk_text *text, const struct hlk_command *cmd
 /* The server says that a key is refused, and not which. */
 static void command_add_keys(struct hlk_text *text, const struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->type->keys);
     hlk_text_add(text, "; the keys are ");
     hlk_text_add_quoted(text, cmd->name, cmd->name_len, KEY_SHOWN);
     for (hlk_key_fn *const *key = cmd->type->keys; *key; key++)

@@ -1,6 +1,7 @@
 #include "script/engine.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/min.h"
 #include "net/pipeline_up.h"
 #include "net/pipeline_wait.h"
@@ -97,6 +98,7 @@ static enum hlk_progress again(const struct hlk_command *cmd, struct hlk_error *
  * moment while a slot moves, get a pause. */
 static enum hlk_progress redirected(struct hlk_command *cmd, bool ask, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(error);
     if (!cmd->router) {
         (void)hlk_error_set(error, HLK_E_SERVER, "%s (this server is a node of a cluster: use redis+cluster://)",
                             error->text);
@@ -119,6 +121,7 @@ static enum hlk_progress refused_later(struct hlk_command *cmd)
 /* The server has answered: what does that mean? The one table of refusals is net/reply.c. */
 static enum hlk_progress answered(struct hlk_command *cmd, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(cmd->call.reply);
     hlk_pipeline *asked = cmd->asking;
     cmd->asking = NULL;
     enum hlk_reply_kind kind = hlk_reply_read(cmd->call.reply, error);
@@ -154,6 +157,7 @@ static enum hlk_progress answered(struct hlk_command *cmd, struct hlk_error *err
 
 enum hlk_progress hlk_command_end(struct hlk_command *cmd, struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&cmd->call.end) != HLK_CALL_IN_FLIGHT);
     int end = atomic_load(&cmd->call.end);
     if (end == HLK_CALL_BROKEN)
         hlk_command_note_doubt(cmd);
@@ -187,6 +191,8 @@ enum hlk_status hlk_command_give_up(const struct hlk_command *cmd, struct hlk_er
 static enum hlk_progress wait_for_reply(struct hlk_command *cmd, unsigned mask, bool *in_flight,
                                         struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(cmd->call.waiter);
     *in_flight = true; /* before: a thread that is cancelled in its wait leaves it there */
     if (hlk_pipeline_wait(cmd->pipeline, &cmd->call, cmd->limits.at_ms, mask)) {
         *in_flight = false;
@@ -202,6 +208,7 @@ static enum hlk_progress wait_for_reply(struct hlk_command *cmd, unsigned mask, 
 static enum hlk_progress wait_for_connection(struct hlk_command *cmd, struct hlk_thread *self, unsigned mask,
                                              struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     enum hlk_status status =
         cmd->router ? hlk_pipeline_wait_since(cmd->pipeline, self, cmd->until_ms, mask, cmd->reroutes, error)
                     : hlk_pipeline_wait_up(cmd->pipeline, self, cmd->until_ms, mask, error);
@@ -213,6 +220,7 @@ static enum hlk_progress wait_for_connection(struct hlk_command *cmd, struct hlk
 static enum hlk_progress sleep_a_pause(const struct hlk_command *cmd, struct hlk_thread *self, unsigned mask,
                                        struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     hlk_thread_allow_cancel(self);
     bool woken = hlk_park_until(&self->park, mask, cmd->until_ms, -1, NULL);
     hlk_thread_forbid_cancel(self);
@@ -224,6 +232,8 @@ static enum hlk_progress sleep_a_pause(const struct hlk_command *cmd, struct hlk
 enum hlk_status hlk_command_run(struct hlk_command *cmd, struct hlk_thread *self, unsigned mask, bool *in_flight,
                                 struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(self);
     enum hlk_progress progress = *in_flight ? HLK_COMMAND_IN_FLIGHT : HLK_COMMAND_RESEND;
     for (;;) {
         switch (progress) {

@@ -1,9 +1,11 @@
 #include "script/format.h"
 
+#include "base/debug.h"
 #include "script/wire.h"
 
 char *hlk_put_script(char *at, enum hlk_script script, const struct hlk_command *cmd, size_t words, size_t keys)
 {
+    HLK_DEBUG_ASSERT(words >= keys && script < HLK_SCRIPT_COUNT);
     const struct hlk_script_text *text = hlk_command_script(cmd, script);
     at = hlk_wire_count(at, '*', words + 3);
     if (cmd->whole) {

@@ -1,5 +1,7 @@
 #include "script/greeting.h"
 
+#include "base/debug.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@ enum { PROBE, MISSING, RUN_ID, UPTIME, PROBED }; /* lua/probe.lua */
 /* NULL: this is not the probe's answer. */
 static const char *probed(unsigned i, const redisReply *reply, int what)
 {
+    HLK_DEBUG_ASSERT(what >= 0 && what < PROBED);
     bool probe = (i == GREETING_PROBE || i == HLK_GREETING_LATE) && reply->type == REDIS_REPLY_ARRAY;
     if (!probe || reply->elements != PROBED)
         return NULL;
@@ -69,6 +72,7 @@ static enum hlk_status check_greeting(unsigned i, const redisReply *reply, struc
 
 bool hlk_scripts_greeting(struct hlk_greeting *greeting, const char *client_id, bool pubsub, bool sharded)
 {
+    HLK_DEBUG_ASSERT(client_id && greeting->bytes.len == 0);
     const struct hlk_script_text *probe =
         sharded ? &hlk_script_sharded_table[HLK_SCRIPT_PROBE] : &hlk_script_table[HLK_SCRIPT_PROBE];
     char key[HLK_KEY_MAX], channel[HLK_KEY_MAX];

@@ -1,11 +1,14 @@
 #include "script/keys.h"
 
+#include "base/debug.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static size_t prefixed(char out[HLK_KEY_MAX], const char *prefix, const char *name, size_t len)
 {
+    HLK_DEBUG_ASSERT(len <= HLK_NAME_MAX);
     bool bare = memchr(name, '{', len) != NULL;
     size_t n = strlen(prefix);
     memcpy(out, prefix, n);
@@ -67,6 +70,7 @@ size_t hlk_key_lock_inbox(char out[HLK_KEY_MAX + HLK_FIELD_MAX], const char *nam
 
 size_t hlk_key_latch(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
+    HLK_DEBUG_ASSERT(len <= HLK_NAME_MAX);
     size_t n = sizeof LATCH_CHANNEL "{" - 1;
     memcpy(out, LATCH_CHANNEL "{", n);
     memcpy(out + n, name, len);
@@ -140,6 +144,7 @@ bool hlk_name_breaks_slots(const char *name, size_t len)
 size_t hlk_field(char out[HLK_FIELD_MAX], const char *client_id, uint64_t hold)
 {
     size_t n = strlen(client_id);
+    HLK_DEBUG_ASSERT(n + 22 <= HLK_FIELD_MAX);
     memcpy(out, client_id, n);
     out[n++] = ':';
     n += hlk_text_number(out + n, (int64_t)hold);

@@ -1,6 +1,7 @@
 #include "script/pending_release.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/min.h"
 #include "net/pipeline_link.h"
@@ -35,8 +36,10 @@ static void set_refusal(struct hlk_release *pending, const struct hlk_error *err
 
 static void settle(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
     struct hlk_releases *releases = pending->releases;
     hlk_mutex_lock(&releases->mu);
+    HLK_DEBUG_ASSERT(!pending->parked || releases->parked > 0);
     hlk_list_remove(&pending->link);
     releases->parked -= pending->parked;
     pending->parked = false;
@@ -92,6 +95,7 @@ static enum hlk_release_outcome absent_again(const struct hlk_release *pending)
  * acquire after this one was formatted. */
 static bool settle_by_answer(struct hlk_release *pending, bool repeated)
 {
+    HLK_DEBUG_ASSERT(pending->cmd.call.reply->type == REDIS_REPLY_INTEGER);
     long long answer = pending->cmd.call.reply->integer;
     if (in_doubt(pending, pending->cmd.call.epoch) && !pending->cmd.tombstone)
         return false;
@@ -124,6 +128,7 @@ static enum hlk_progress step(struct hlk_release *pending)
 
 static void releases_on_end(struct hlk_call *call)
 {
+    hlk_mutex_assert_none();
     struct hlk_release *pending = HLK_CONTAINER(call, struct hlk_release, cmd.call);
     enum hlk_progress progress = step(pending);
     if (progress == HLK_COMMAND_RESEND)
@@ -142,6 +147,7 @@ static bool is_open(const struct hlk_releases *releases, uint64_t hold)
 /* False: nothing was sent. */
 static bool format_and_send(struct hlk_release *pending)
 {
+    HLK_DEBUG_ASSERT(pending->releases);
     struct hlk_error error;
     hlk_command_drop_reply(&pending->cmd);
     (void)hlk_command_route(&pending->cmd);
@@ -182,6 +188,7 @@ void hlk_release_announce(struct hlk_releases *releases, struct hlk_release *pen
 void hlk_release_start(struct hlk_releases *releases, struct hlk_release *pending, struct hlk_thread *waiter,
                        bool eager)
 {
+    HLK_DEBUG_ASSERT(releases->pipeline && pending->settled && pending->cmd.type);
     pending->releases = releases;
     pending->cmd.client_id = releases->client_id;
     pending->cmd.pipeline = releases->pipeline;
@@ -247,6 +254,7 @@ static struct hlk_release *take_kept(struct hlk_releases *releases, int64_t now_
 
 static void start_taken(struct hlk_releases *releases, struct hlk_release *taken)
 {
+    hlk_mutex_assert_none();
     while (taken) {
         struct hlk_release *pending = taken;
         taken = pending->next;
@@ -264,6 +272,7 @@ static void start_due(struct hlk_releases *releases, int64_t now_ms)
 
 void hlk_releases_start_all(struct hlk_releases *releases)
 {
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&releases->mu);
     releases->start_all = true;
     struct hlk_release *kept = take_kept(releases, INT64_MAX);
@@ -273,6 +282,7 @@ void hlk_releases_start_all(struct hlk_releases *releases)
 
 static bool wait_to_send(struct hlk_release *pending, struct hlk_thread *waiter, int64_t at_ms)
 {
+    hlk_mutex_assert_none();
     struct hlk_error error;
     bool in_flight = false;
     do {
@@ -303,6 +313,8 @@ static enum hlk_status leave_to_background(struct hlk_release *pending, struct h
 enum hlk_status hlk_release_wait(struct hlk_release *pending, struct hlk_thread *waiter, int64_t at_ms,
                                  struct hlk_error *error)
 {
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(waiter);
     enum hlk_progress progress = pending->in_flight ? HLK_COMMAND_IN_FLIGHT : HLK_COMMAND_UNCONNECTED;
     pending->cmd.limits.at_ms = at_ms; /* of its pauses: for as long as a caller waits */
     for (;;) {
@@ -339,6 +351,7 @@ enum hlk_status hlk_release_wait(struct hlk_release *pending, struct hlk_thread 
 /* One that is not parked is in its waiter's hands, which parks it on finding the client closed: then it is given up. */
 static struct hlk_release *first_parked(struct hlk_releases *releases)
 {
+    hlk_mutex_assert_held(&releases->mu);
     for (struct hlk_list *node = releases->all.next; node != &releases->all; node = node->next) {
         struct hlk_release *pending = HLK_CONTAINER(node, struct hlk_release, link);
         if (pending->parked)
@@ -347,13 +360,14 @@ static struct hlk_release *first_parked(struct hlk_releases *releases)
     return NULL;
 }
 
-/* Out of parking, and behind all others; it stays among them, for close waits for all, and a grant is not handed back
- * whose end is on its way. */
+/* The release is not parked any more, and goes behind all others. It stays in the list of all releases: close waits for
+ * those, and a grant is not handed back while the end of its hold is on its way. */
 static struct hlk_release *take_parked(struct hlk_releases *releases)
 {
     hlk_mutex_lock(&releases->mu);
     struct hlk_release *pending = first_parked(releases);
     if (pending) {
+        HLK_DEBUG_ASSERT(releases->parked > 0);
         pending->parked = false;
         releases->parked--;
         hlk_list_remove(&pending->link);
@@ -366,6 +380,7 @@ static struct hlk_release *take_parked(struct hlk_releases *releases)
 /* Sends what is parked; what cannot be sent is parked again. */
 static void send_parked(struct hlk_releases *releases)
 {
+    hlk_mutex_assert_none();
     int64_t now = hlk_clock_ms();
     hlk_mutex_lock(&releases->mu);
     size_t n = releases->parked;
@@ -381,12 +396,14 @@ static void send_parked(struct hlk_releases *releases)
 
 void hlk_releases_on_up(struct hlk_releases *releases)
 {
+    hlk_loop_assert_here(releases->loop);
     send_parked(releases);
 }
 
 static void releases_on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
     struct hlk_releases *releases = HLK_CONTAINER(tick, struct hlk_releases, tick);
+    hlk_loop_assert_here(releases->loop);
     hlk_mutex_lock(&releases->mu);
     bool due = releases->parked > 0 && now_ms >= releases->try_at_ms;
     if (due)
@@ -400,6 +417,7 @@ static void releases_on_tick(struct hlk_tick *tick, int64_t now_ms)
 static int64_t releases_tick_due_ms(struct hlk_tick *tick)
 {
     struct hlk_releases *releases = HLK_CONTAINER(tick, struct hlk_releases, tick);
+    hlk_loop_assert_here(releases->loop);
     hlk_mutex_lock(&releases->mu);
     int64_t due_ms = hlk_min_ms(releases->parked > 0 ? releases->try_at_ms : INT64_MAX, releases->start_ms);
     hlk_mutex_unlock(&releases->mu);
@@ -420,6 +438,7 @@ void hlk_releases_init(struct hlk_releases *releases, hlk_loop *loop, const char
 
 void hlk_releases_settle_all(struct hlk_releases *releases)
 {
+    hlk_mutex_assert_none();
     hlk_releases_start_all(releases);
     hlk_releases_log_unanswered(releases);
     for (;;) {

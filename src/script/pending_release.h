@@ -42,7 +42,7 @@ struct hlk_release {               /* heap; the pending releases' from start unt
     bool noted;                 /* run twice it does it twice, but for a note, which does not live for ever: in doubt it
                                  * is repeated for HLK_REPEAT_MS only */
     int64_t taken_ms;           /* of a semaphore's acquire: since when there may be a note that it has taken; 0: none.
-                                 * For who is told the outcome (lease/hold_end.h) */
+                                 * Read by hlk_hold_end_check_note (lease/hold_end.h) */
     bool handed_back;           /* the starter's: of a grant that no call waited for any more */
     bool in_flight;             /* the waiter's: its attempt is in the stream */
     bool announced;             /* under the mutex: announced, and not started yet */

@@ -64,6 +64,7 @@ bool hlk_releases_refused(struct hlk_releases *releases, uint64_t hold, struct h
 
 void hlk_releases_log_unanswered(struct hlk_releases *releases)
 {
+    hlk_mutex_assert_none();
     char name[129] = "";
     unsigned count = 0;
     int64_t now = hlk_clock_ms(), until_ms = now;

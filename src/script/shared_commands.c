@@ -1,5 +1,6 @@
 #include "script/shared_commands.h"
 
+#include "base/debug.h"
 #include "script/format.h"
 
 #include <stdio.h>
@@ -8,6 +9,7 @@
 /* For SCAN, all of whose patterns' bytes mean themselves. */
 static char *put_pattern(char *at, const char *prefix)
 {
+    HLK_DEBUG_ASSERT(strlen(prefix) <= HLK_NAME_MAX);
     char pattern[2 * HLK_NAME_MAX + 1];
     size_t len = 0;
     for (; *prefix; prefix++) {
@@ -21,6 +23,7 @@ static char *put_pattern(char *at, const char *prefix)
 
 static char *put_list(char *at, struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->prefix);
     char cursor[24];
     int len = snprintf(cursor, sizeof cursor, "%llu", (unsigned long long)cmd->cursor);
     at = hlk_put_script(at, HLK_SCRIPT_LOCK_LIST, cmd, cmd->strings ? 4 : 3, 0);
@@ -46,6 +49,7 @@ const struct hlk_command_type hlk_command_reacquire = { .script = HLK_SCRIPT_LOC
 
 size_t hlk_renewal_leases(const struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->renewals && cmd->count > 0);
     size_t leases = (size_t)cmd->count;
     while (leases > 1 && cmd->renewals[leases - 1].lease_ms == cmd->renewals[leases - 2].lease_ms)
         leases--;
@@ -54,6 +58,7 @@ size_t hlk_renewal_leases(const struct hlk_command *cmd)
 
 char *hlk_put_renew(char *at, struct hlk_command *cmd)
 {
+    HLK_DEBUG_ASSERT(cmd->renewals && cmd->count > 0);
     const struct hlk_renewal *renewals = cmd->renewals;
     size_t n = (size_t)cmd->count, leases = hlk_renewal_leases(cmd);
     at = hlk_put_script(at, cmd->type->script, cmd, 2 * n + leases, n);

@@ -1,5 +1,6 @@
 #include "wait/acquire_machine.h"
 
+#include "base/debug.h"
 #include "base/min.h"
 
 #include <string.h>
@@ -31,6 +32,7 @@ static enum hlk_acquire_action machine_ask(struct hlk_acquire_machine *a, enum h
  * of them has died or is stopped, or a message was lost. */
 static int64_t poll_at(const struct hlk_acquire_machine *a, int64_t now_ms, const struct hlk_busy *busy)
 {
+    HLK_DEBUG_ASSERT(busy && a->jitter_ms > 0);
     int64_t position = busy->position > 0 ? busy->position : 0;
     int64_t length = busy->ttl_ms < 0 ? HLK_POLL_MAX_MS : hlk_min_ms(busy->ttl_ms, HLK_POLL_MAX_MS);
     if (busy->position >= 0 && (position < HLK_POLL_RANKS || busy->mixed))
@@ -41,6 +43,7 @@ static int64_t poll_at(const struct hlk_acquire_machine *a, int64_t now_ms, cons
 
 void hlk_acquire_machine_pauses(struct hlk_acquire_machine *a, int64_t min_ms, int64_t max_ms, unsigned seed)
 {
+    HLK_DEBUG_ASSERT(min_ms > 0 && min_ms <= max_ms);
     a->backoff_ms = a->backoff_min_ms = min_ms;
     a->backoff_max_ms = max_ms;
     a->random = seed;
@@ -49,6 +52,7 @@ void hlk_acquire_machine_pauses(struct hlk_acquire_machine *a, int64_t min_ms, i
 /* The jitter grows with the number of pauses: waiters that poll at the same time have polled often. */
 static int64_t pause_until(struct hlk_acquire_machine *a, int64_t now_ms, const struct hlk_busy *busy)
 {
+    HLK_DEBUG_ASSERT(busy && a->backoff_ms > 0);
     int64_t length = busy->ttl_ms < 0 ? a->backoff_ms : hlk_min_ms(busy->ttl_ms, a->backoff_ms);
     a->backoff_ms = hlk_min_ms(2 * a->backoff_ms, a->backoff_max_ms);
     a->pauses += a->pauses < HLK_POLL_JITTER_MS;
@@ -63,6 +67,7 @@ static enum hlk_acquire_action park_or_ask(struct hlk_acquire_machine *a)
 
 static enum hlk_acquire_action busy_answer(struct hlk_acquire_machine *a, int64_t now_ms, const struct hlk_busy *busy)
 {
+    HLK_DEBUG_ASSERT(busy && !a->confirming && !a->leaving);
     a->asking = false;
     a->answered = true;
     if (a->once)
@@ -117,6 +122,7 @@ static enum hlk_acquire_action on_news(struct hlk_acquire_machine *a, enum hlk_c
 
 static enum hlk_acquire_action held(struct hlk_acquire_machine *a, int64_t now_ms)
 {
+    HLK_DEBUG_ASSERT(!a->confirming && !a->leaving);
     if (!a->confirm_ms)
         return finish(a, HLK_OK);
     a->confirming = true;
@@ -128,6 +134,7 @@ static enum hlk_acquire_action held(struct hlk_acquire_machine *a, int64_t now_m
 static enum hlk_acquire_action confirm(struct hlk_acquire_machine *a, enum hlk_acquire_event what, int64_t now_ms,
                                        enum hlk_status status)
 {
+    HLK_DEBUG_ASSERT(a->confirming && a->confirm_ms > 0);
     switch (what) {
     case HLK_ACQUIRE_ON_CONFIRMED:
         return finish(a, HLK_OK);
@@ -144,6 +151,7 @@ static enum hlk_acquire_action confirm(struct hlk_acquire_machine *a, enum hlk_a
 
 enum hlk_acquire_action hlk_acquire_machine_leave(struct hlk_acquire_machine *a, int64_t at_ms, bool in_flight)
 {
+    HLK_DEBUG_ASSERT(!a->leaving && a->status != HLK_OK);
     a->leaving = true;
     a->deadline_ms = a->until_ms = at_ms;
     return in_flight ? HLK_ACQUIRE_DO_PARK : HLK_ACQUIRE_DO_LEAVE;
@@ -151,6 +159,7 @@ enum hlk_acquire_action hlk_acquire_machine_leave(struct hlk_acquire_machine *a,
 
 static enum hlk_acquire_action leave(struct hlk_acquire_machine *a, enum hlk_acquire_event what, enum hlk_status status)
 {
+    HLK_DEBUG_ASSERT(a->leaving);
     switch (what) {
     case HLK_ACQUIRE_ON_ACQUIRED:
         return finish(a, HLK_OK);
@@ -170,6 +179,7 @@ static enum hlk_acquire_action leave(struct hlk_acquire_machine *a, enum hlk_acq
 enum hlk_acquire_action hlk_acquire_machine_step(struct hlk_acquire_machine *a, enum hlk_acquire_event what,
                                                  int64_t now_ms, const struct hlk_busy *busy, enum hlk_status status)
 {
+    HLK_DEBUG_ASSERT(what != HLK_ACQUIRE_ON_BUSY || busy);
     if (a->confirming)
         return confirm(a, what, now_ms, status);
     if (a->leaving)

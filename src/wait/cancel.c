@@ -1,5 +1,6 @@
 #include "wait/cancel.h"
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/nocancel.h"
 #include "base/thread.h"
@@ -12,6 +13,7 @@
 
 static void free_cancel(struct hlk_cancel *cancel)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&cancel->refs) == 0 && hlk_list_empty(&cancel->waits));
     hlk_client *client = cancel->client;
     void (*unref_client)(hlk_client *) = cancel->unref_client;
     int old = hlk_nocancel_begin();
@@ -24,6 +26,7 @@ static void free_cancel(struct hlk_cancel *cancel)
 
 static void wake_all(struct hlk_cancel *cancel)
 {
+    hlk_loop_assert_here(cancel->loop);
     hlk_mutex_lock(&cancel->mu);
     for (struct hlk_list *n = cancel->waits.next; n != &cancel->waits; n = n->next) {
         struct hlk_cancel_wait *wait = HLK_CONTAINER(n, struct hlk_cancel_wait, link);
@@ -38,6 +41,7 @@ static void on_written(struct hlk_watch *watch, unsigned events)
 {
     (void)events;
     struct hlk_cancel *cancel = HLK_CONTAINER(watch, struct hlk_cancel, watch);
+    hlk_loop_assert_here(cancel->loop);
     uint64_t drained;
     ssize_t ignored = read(cancel->fd, &drained, sizeof drained);
     (void)ignored;
@@ -48,6 +52,7 @@ static void on_written(struct hlk_watch *watch, unsigned events)
 static void cancel_on_end(struct hlk_post *post)
 {
     struct hlk_cancel *cancel = HLK_CONTAINER(post, struct hlk_cancel, end);
+    hlk_loop_assert_here(cancel->loop);
     hlk_loop_unwatch(cancel->loop, &cancel->watch);
     free_cancel(cancel);
 }
@@ -55,6 +60,7 @@ static void cancel_on_end(struct hlk_post *post)
 struct hlk_cancel *hlk_cancel_make(hlk_loop *loop, hlk_client *client, void (*unref_client)(hlk_client *),
                                    struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(loop && unref_client);
     struct hlk_cancel *cancel = hlk_mem_zalloc(sizeof *cancel);
     if (!cancel) {
         (void)hlk_error_set(error, HLK_E_NOMEM, "no memory");
@@ -85,6 +91,7 @@ struct hlk_cancel *hlk_cancel_make(hlk_loop *loop, hlk_client *client, void (*un
 
 static void cancel_unref(struct hlk_cancel *cancel)
 {
+    HLK_DEBUG_ASSERT(atomic_load(&cancel->refs) > 0);
     if (atomic_fetch_sub(&cancel->refs, 1) != 1)
         return;
     if (!hlk_loop_try_post(cancel->loop, &cancel->end))
@@ -127,6 +134,7 @@ int hlk_cancel_triggered(const hlk_cancel *cancel)
 /* A trigger between the check and the registration is not missed: it sets the flag before the loop walks the list. */
 bool hlk_cancel_join(struct hlk_cancel *cancel, struct hlk_cancel_wait *wait)
 {
+    HLK_DEBUG_ASSERT(wait->wake && !hlk_list_linked(&wait->link));
     hlk_mutex_lock(&cancel->mu);
     bool joined = !atomic_load(&cancel->triggered);
     if (joined) {

@@ -1,6 +1,7 @@
 #include "wait/channel.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/park.h"
 #include "hasplock/client.h"
@@ -22,6 +23,7 @@ struct hlk_channel { /* under the mutex */
 
 static struct hlk_channel *channel_find(struct hlk_channels *channels, const char *name, size_t len)
 {
+    hlk_mutex_assert_held(&channels->mu);
     struct hlk_map_node *node = hlk_map_get(&channels->map, name, len);
     return node ? HLK_CONTAINER(node, struct hlk_channel, node) : NULL;
 }
@@ -44,6 +46,7 @@ static bool is_inbox(const char *name, size_t len)
 static void on_subscribed(void *ctx, const char *name, size_t len)
 {
     struct hlk_channels *channels = ctx;
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&channels->mu);
     struct hlk_channel *channel = channel_find(channels, name, len);
     bool confirmed = channel && channel->subscribe_sent;
@@ -59,6 +62,7 @@ static void on_subscribed(void *ctx, const char *name, size_t len)
 static void on_refused(void *ctx, const char *name, size_t len, const struct hlk_error *why)
 {
     struct hlk_channels *channels = ctx;
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&channels->mu);
     channels->error = *why;
     struct hlk_channel *channel = channel_find(channels, name, len);
@@ -77,6 +81,7 @@ static void linger(struct hlk_channels *channels, struct hlk_channel *channel, i
 static void on_later(void *ctx, const char *name, size_t len, bool subscribe)
 {
     struct hlk_channels *channels = ctx;
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&channels->mu);
     struct hlk_channel *channel = channel_find(channels, name, len);
     if (subscribe && channel) {
@@ -95,6 +100,7 @@ static void on_later(void *ctx, const char *name, size_t len, bool subscribe)
 static void on_moved(void *ctx, const char *name, size_t len, const char *words)
 {
     struct hlk_channels *channels = ctx;
+    hlk_mutex_assert_none();
     if (channels->on_moved)
         channels->on_moved(channels->inbox_ctx, words);
     hlk_mutex_lock(&channels->mu);
@@ -133,6 +139,7 @@ static void say_to_all(struct hlk_channel *channel, uint64_t number)
 static void on_message(void *ctx, const char *name, size_t len, const char *payload, size_t payload_len)
 {
     struct hlk_channels *channels = ctx;
+    hlk_mutex_assert_none();
     if (is_inbox(name, len)) {
         channels->on_inbox_message(channels->inbox_ctx, payload, payload_len);
         return;
@@ -165,6 +172,8 @@ static bool forget(struct hlk_map_node *node, void *ctx)
 static void channel_on_down(void *ctx, const struct hlk_error *why)
 {
     struct hlk_channels *channels = ctx;
+    hlk_loop_assert_here(channels->loop);
+    hlk_mutex_assert_none();
     hlk_log(&channels->pubsub.log, HLK_LOG_INFO, "subscriber connection: %s", why->text);
     hlk_mutex_lock(&channels->mu);
     hlk_map_each(&channels->map, forget, NULL);
@@ -174,6 +183,7 @@ static void channel_on_down(void *ctx, const struct hlk_error *why)
 static bool mark_changed(struct hlk_map_node *node, void *ctx)
 {
     struct hlk_channels *channels = ctx;
+    hlk_mutex_assert_held(&channels->mu);
     struct hlk_channel *channel = HLK_CONTAINER(node, struct hlk_channel, node);
     channel->again = false;
     if (!channel->subscribe_sent && !hlk_list_empty(&channel->listeners)) {
@@ -191,6 +201,7 @@ static bool mark_again(struct hlk_map_node *node, void *ctx)
 /* Sends the pending subscriptions. If the connection breaks meanwhile, on_down makes all of them pending again. */
 static void subscribe_changed(struct hlk_channels *channels)
 {
+    hlk_loop_assert_here(channels->loop);
     for (;;) {
         hlk_mutex_lock(&channels->mu);
         struct hlk_list *node = hlk_list_pop(&channels->changed);
@@ -208,6 +219,8 @@ static void subscribe_changed(struct hlk_channels *channels)
 static void channel_on_up(void *ctx)
 {
     struct hlk_channels *channels = ctx;
+    hlk_loop_assert_here(channels->loop);
+    hlk_mutex_assert_none();
     hlk_mutex_lock(&channels->mu);
     hlk_map_each(&channels->map, mark_changed, channels);
     hlk_mutex_unlock(&channels->mu);
@@ -223,6 +236,8 @@ static void channel_on_post(struct hlk_post *post)
 
 static struct hlk_channel *take_stale(struct hlk_channels *channels, int64_t now_ms)
 {
+    hlk_mutex_assert_held(&channels->mu);
+    hlk_loop_assert_here(channels->loop);
     for (struct hlk_list *n = channels->lingering.next; n != &channels->lingering; n = n->next) {
         struct hlk_channel *channel = HLK_CONTAINER(n, struct hlk_channel, link);
         /* An unconfirmed one stays. Else its confirmation could be taken for that of a later channel of the same
@@ -239,6 +254,7 @@ static struct hlk_channel *take_stale(struct hlk_channels *channels, int64_t now
 
 static void channel_resend(struct hlk_channels *channels, int64_t now_ms)
 {
+    hlk_loop_assert_here(channels->loop);
     hlk_mutex_lock(&channels->mu);
     bool due = channels->again_at_ms && now_ms >= channels->again_at_ms;
     if (due) {
@@ -253,6 +269,7 @@ static void channel_resend(struct hlk_channels *channels, int64_t now_ms)
 static void channel_on_tick(struct hlk_tick *tick, int64_t now_ms)
 {
     struct hlk_channels *channels = HLK_CONTAINER(tick, struct hlk_channels, tick);
+    hlk_loop_assert_here(channels->loop);
     channel_resend(channels, now_ms);
     for (;;) {
         hlk_mutex_lock(&channels->mu);
@@ -269,6 +286,7 @@ static void channel_on_tick(struct hlk_tick *tick, int64_t now_ms)
 static int64_t channel_tick_due_ms(struct hlk_tick *tick)
 {
     struct hlk_channels *channels = HLK_CONTAINER(tick, struct hlk_channels, tick);
+    hlk_loop_assert_here(channels->loop);
     int64_t due_ms = INT64_MAX;
     hlk_mutex_lock(&channels->mu);
     for (struct hlk_list *n = channels->lingering.next; n != &channels->lingering; n = n->next) {
@@ -285,6 +303,8 @@ static int64_t channel_tick_due_ms(struct hlk_tick *tick)
 
 static struct hlk_channel *channel_add(struct hlk_channels *channels, const char *name, size_t len)
 {
+    hlk_mutex_assert_held(&channels->mu);
+    HLK_DEBUG_ASSERT(len > 0);
     struct hlk_channel *channel = hlk_mem_zalloc(sizeof *channel + len + 1);
     if (!channel)
         return NULL;
@@ -302,6 +322,8 @@ static struct hlk_channel *channel_add(struct hlk_channels *channels, const char
 static enum hlk_status channel_join(struct hlk_channels *channels, struct hlk_channel *channel,
                                     struct hlk_listener *listener)
 {
+    hlk_mutex_assert_held(&channels->mu);
+    HLK_DEBUG_ASSERT(!listener->channel && listener->on_event);
     listener->channel = channel;
     hlk_list_push_back(&channel->listeners, &listener->link);
     hlk_list_remove(&channel->link); /* no longer in lingering */
@@ -313,6 +335,7 @@ static enum hlk_status channel_join(struct hlk_channels *channels, struct hlk_ch
 static enum hlk_status join_by_name(struct hlk_channels *channels, const char *name, size_t len,
                                     struct hlk_listener *listener)
 {
+    hlk_mutex_assert_held(&channels->mu);
     struct hlk_channel *channel = channel_find(channels, name, len);
     if (!channel)
         channel = channel_add(channels, name, len);
@@ -343,14 +366,18 @@ enum hlk_status hlk_channel_join_live(struct hlk_channels *channels, const char 
 
 static void linger(struct hlk_channels *channels, struct hlk_channel *channel, int64_t ms)
 {
+    hlk_mutex_assert_held(&channels->mu);
+    HLK_DEBUG_ASSERT(hlk_list_empty(&channel->listeners));
     channel->stale_at_ms = hlk_clock_ms() + ms;
     hlk_list_remove(&channel->link);
     hlk_list_push_back(&channels->lingering, &channel->link);
 }
 
-/* Under the mutex. Returns when the loop must end the subscription, if this was its last listener; else INT64_MAX. */
+/* Returns when the loop must end the subscription, if this was its last listener; else INT64_MAX. */
 static int64_t leave_channel(struct hlk_channels *channels, struct hlk_listener *listener)
 {
+    hlk_mutex_assert_held(&channels->mu);
+    HLK_DEBUG_ASSERT(listener->channel);
     struct hlk_channel *channel = listener->channel;
     listener->channel = NULL;
     hlk_list_remove(&listener->link);
@@ -391,6 +418,7 @@ void hlk_channel_release_inbox(struct hlk_channels *channels)
 {
     int64_t stale_at_ms = INT64_MAX;
     hlk_mutex_lock(&channels->mu);
+    HLK_DEBUG_ASSERT(channels->inbox_users > 0);
     if (--channels->inbox_users == 0 && channels->inbox_user.channel)
         stale_at_ms = leave_channel(channels, &channels->inbox_user);
     hlk_mutex_unlock(&channels->mu);
@@ -408,6 +436,7 @@ struct waking {
 static bool wake_concerned(struct hlk_map_node *node, void *ctx)
 {
     const struct waking *waking = ctx;
+    hlk_mutex_assert_held(&waking->channels->mu);
     struct hlk_channel *channel = HLK_CONTAINER(node, struct hlk_channel, node);
     bool any = !waking->channels->pubsub.sharded && is_inbox(channel->name, channel->len);
     if (any || waking->concerns(channel->name, channel->len, waking->ctx))
@@ -418,6 +447,7 @@ static bool wake_concerned(struct hlk_map_node *node, void *ctx)
 void hlk_channels_wake(struct hlk_channels *channels, bool (*concerns)(const char *name, size_t len, void *ctx),
                        void *ctx)
 {
+    HLK_DEBUG_ASSERT(concerns);
     struct waking waking = { channels, concerns, ctx };
     hlk_mutex_lock(&channels->mu);
     hlk_map_each(&channels->map, wake_concerned, &waking);
@@ -443,6 +473,7 @@ enum hlk_status hlk_channels_init(struct hlk_channels *channels, hlk_loop *loop,
                                   const char *client_id, hlk_inbox_fn *on_inbox_message, void *inbox_ctx,
                                   struct hlk_error *error)
 {
+    HLK_DEBUG_ASSERT(client_id && on_inbox_message);
     memset(channels, 0, sizeof *channels);
     channels->inbox_len = hlk_key_inbox(channels->inbox, client_id);
     channels->on_inbox_message = on_inbox_message;
@@ -472,11 +503,13 @@ static bool free_channel(struct hlk_map_node *node, void *ctx)
 
 void hlk_channels_close(struct hlk_channels *channels)
 {
+    hlk_loop_assert_here(channels->loop);
     hlk_subscriber_close(&channels->pubsub);
 }
 
 void hlk_channels_fini(struct hlk_channels *channels)
 {
+    hlk_loop_assert_here(channels->loop);
     hlk_subscriber_fini(&channels->pubsub);
     hlk_map_each(&channels->map, free_channel, &channels->map);
     hlk_map_fini(&channels->map);

@@ -5,6 +5,7 @@
 #ifndef HLK_WAIT_WAIT_FOR_H
 #define HLK_WAIT_WAIT_FOR_H
 
+#include "base/debug.h"
 #include "base/thread.h"
 
 #include <stdint.h>
@@ -38,6 +39,7 @@ struct hlk_waker {
 
 static inline void hlk_waker_wake(struct hlk_waker *waker, unsigned bit)
 {
+    HLK_DEBUG_ASSERT(waker->thread || waker->wake);
     if (waker->thread)
         hlk_park_wake(&waker->thread->park, bit);
     else
