@@ -109,6 +109,7 @@ static void settle_gone(struct hlk_entry *e)
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
     if (e->hold.ticket)
         e->hold.ticket->passing.asks_ms = 0;
+    e->gone = (struct hlk_list){ NULL, NULL }; /* instead of the empty queue */
 }
 
 /* The last reference is dropped under the table's mutex, like a lookup. The entry's alarm may just have been taken from

@@ -50,12 +50,6 @@ bool hlk_loop_here(const hlk_loop *loop)
     return !atomic_load(&loop->running) || pthread_equal(pthread_self(), loop->thread);
 }
 
-void hlk_loop_assert_here(const hlk_loop *loop)
-{
-    assert(hlk_loop_here(loop));
-    (void)loop;
-}
-
 struct ev_loop *hlk_loop_ev(hlk_loop *loop)
 {
     hlk_loop_assert_here(loop);

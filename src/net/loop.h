@@ -11,6 +11,7 @@
 #ifndef HLK_NET_LOOP_H
 #define HLK_NET_LOOP_H
 
+#include "base/debug.h"
 #include "base/error.h"
 #include "base/wheel.h"
 
@@ -71,7 +72,11 @@ enum hlk_status hlk_loop_watch(hlk_loop *loop, struct hlk_watch *watch, int fd, 
 void hlk_loop_unwatch(hlk_loop *loop, struct hlk_watch *watch);
 
 bool hlk_loop_here(const hlk_loop *loop);       /* true also before start and after the end */
-void hlk_loop_assert_here(const hlk_loop *loop);
+static inline void hlk_loop_assert_here(const hlk_loop *loop)
+{
+    HLK_DEBUG_ASSERT(hlk_loop_here(loop));
+    (void)loop;
+}
 
 /* What the loop thread does at a timed wake-up, and the time of the next one (INT64_MAX: none). For tests without
  * it. */
