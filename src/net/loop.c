@@ -63,6 +63,12 @@ void hlk_loop_add_tick(hlk_loop *loop, struct hlk_tick *tick)
     hlk_list_push_back(&loop->ticks, &tick->link);
 }
 
+void hlk_loop_remove_tick(hlk_loop *loop, struct hlk_tick *tick)
+{
+    hlk_loop_assert_here(loop);
+    hlk_list_remove(&tick->link);
+}
+
 /* --- descriptors --- */
 
 enum hlk_status hlk_loop_watch(hlk_loop *loop, struct hlk_watch *watch, int fd, unsigned events,

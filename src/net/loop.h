@@ -55,6 +55,7 @@ void hlk_loop_destroy(hlk_loop *loop);      /* NULL is fine */
 
 struct ev_loop *hlk_loop_ev(hlk_loop *loop);            /* loop thread, or before start */
 void hlk_loop_add_tick(hlk_loop *loop, struct hlk_tick *tick);  /* the same */
+void hlk_loop_remove_tick(hlk_loop *loop, struct hlk_tick *tick);  /* the same; no-op for one that is not there */
 
 void hlk_loop_post(hlk_loop *loop, struct hlk_post *post);      /* any thread; no effect after the loop has ended */
 bool hlk_loop_try_post(hlk_loop *loop, struct hlk_post *post);  /* false: not queued, because the loop is not running */

@@ -478,6 +478,7 @@ void hlk_pipeline_destroy(hlk_pipeline *pipeline)
     hlk_loop_assert_here(pipeline->loop);
     HLK_DEBUG_ASSERT(hlk_list_empty(&pipeline->flight));
     hlk_dial_stop(&pipeline->dial);
+    hlk_loop_remove_tick(pipeline->loop, &pipeline->tick);
     hlk_loop_unwatch(pipeline->loop, &pipeline->io);
     hlk_conn_reset(&pipeline->conn);
     hlk_conn_reset(&pipeline->dead);

@@ -283,6 +283,7 @@ enum hlk_status hlk_subscriber_init(struct hlk_subscriber *ps, hlk_loop *loop, c
 void hlk_subscriber_fini(struct hlk_subscriber *ps)
 {
     hlk_subscriber_close(ps);
+    hlk_loop_remove_tick(ps->loop, &ps->tick);
     if (ps->kick_fd >= 0)
         close(ps->kick_fd);
     ps->kick_fd = -1;

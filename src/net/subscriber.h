@@ -21,8 +21,9 @@ struct hlk_subscriber_owner {               /* the first two on the loop thread,
     void (*on_message)(void *ctx, const char *channel, size_t len, const char *payload, size_t payload_len);
     /* The server did not do it now (it is loading, busy with a script, ...): the owner asks again after a pause. */
     void (*on_later)(void *ctx, const char *channel, size_t len, bool subscribe);
-    /* Sharded: the channel's slot is another server's, by these words or, NULL, since now. It is not subscribed. */
-    void (*on_moved)(void *ctx, const char *channel, size_t len, const char *words);
+    /* Sharded: the channel's slot is another server's, by these words or, NULL, since now. It is not subscribed. True:
+     * it was, to the owner's knowledge. Else the owner has unsubscribed it. */
+    bool (*on_moved)(void *ctx, const char *channel, size_t len, const char *words);
 };
 
 enum hlk_reader { HLK_READER_NOBODY, HLK_READER_LOOP, HLK_READER_WAITER };

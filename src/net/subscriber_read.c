@@ -26,7 +26,7 @@ static void subscriber_refused(struct hlk_subscriber *ps, const struct asked *as
     else if (asked->what == UNSUBSCRIBE && later)
         atomic_fetch_add(&ps->subscribed, 1);
     if (asked->what == SUBSCRIBE && kind == HLK_REPLY_MOVED) {
-        ps->owner.on_moved(ps->owner.ctx, asked->channel, asked->len, why.text);
+        (void)ps->owner.on_moved(ps->owner.ctx, asked->channel, asked->len, why.text);
     } else if (asked->what != PING && later) {
         ps->owner.on_later(ps->owner.ctx, asked->channel, asked->len, asked->what == SUBSCRIBE);
     } else if (asked->what == SUBSCRIBE) {
@@ -82,8 +82,8 @@ static void message_pending(struct hlk_subscriber *ps, const redisReply *reply)
     hlk_mutex_assert_none();
     atomic_store_explicit(&ps->silent_pings, 0, memory_order_relaxed);
     if (is_moved(ps, reply)) {
-        atomic_fetch_sub(&ps->subscribed, 1);
-        ps->owner.on_moved(ps->owner.ctx, reply->element[1]->str, reply->element[1]->len, NULL);
+        if (ps->owner.on_moved(ps->owner.ctx, reply->element[1]->str, reply->element[1]->len, NULL))
+            atomic_fetch_sub(&ps->subscribed, 1);
     } else if (is_message(ps, reply)) {
         ps->owner.on_message(ps->owner.ctx, reply->element[1]->str, reply->element[1]->len, reply->element[2]->str,
                              reply->element[2]->len);

@@ -455,5 +455,6 @@ void hlk_releases_settle_all(struct hlk_releases *releases)
 void hlk_releases_fini(struct hlk_releases *releases)
 {
     hlk_releases_settle_all(releases);
+    hlk_loop_remove_tick(releases->loop, &releases->tick);
     hlk_mutex_fini(&releases->mu);
 }

@@ -96,8 +96,9 @@ static void on_later(void *ctx, const char *name, size_t len, bool subscribe)
     hlk_loop_need_ticks(channels->loop);
 }
 
-/* Each wait sends acquire, is answered MOVED, and joins the channel at the other server. */
-static void on_moved(void *ctx, const char *name, size_t len, const char *words)
+/* Each wait sends acquire, is answered MOVED, and joins the channel at the other server. False: the loop has taken the
+ * channel to unsubscribe it, or an answer to its subscription is due. */
+static bool on_moved(void *ctx, const char *name, size_t len, const char *words)
 {
     struct hlk_channels *channels = ctx;
     hlk_mutex_assert_none();
@@ -105,6 +106,7 @@ static void on_moved(void *ctx, const char *name, size_t len, const char *words)
         channels->on_moved(channels->inbox_ctx, words);
     hlk_mutex_lock(&channels->mu);
     struct hlk_channel *channel = channel_find(channels, name, len);
+    bool subscribed = channel && channel->confirmed;
     if (channel) {
         channel->subscribe_sent = channel->confirmed = false;
         channel->again = true; /* a waiter that stays has a reason */
@@ -113,6 +115,7 @@ static void on_moved(void *ctx, const char *name, size_t len, const char *words)
     }
     hlk_mutex_unlock(&channels->mu);
     hlk_loop_need_ticks(channels->loop);
+    return subscribed;
 }
 
 static uint64_t number_of(const char *payload, size_t len)
@@ -511,6 +514,7 @@ void hlk_channels_fini(struct hlk_channels *channels)
 {
     hlk_loop_assert_here(channels->loop);
     hlk_subscriber_fini(&channels->pubsub);
+    hlk_loop_remove_tick(channels->loop, &channels->tick);
     hlk_map_each(&channels->map, free_channel, &channels->map);
     hlk_map_fini(&channels->map);
     hlk_mutex_fini(&channels->mu);

@@ -271,3 +271,36 @@ Test(channel, whose_unsubscribe_is_refused_stays_for_a_new_wait)
     cr_assert_str_eq(hears(), "");
     hlk_channel_leave(&channels, &wait);
 }
+
+/* Two answers of one form: that of the server by itself, which was on its way, and that to the command. */
+Test(channel, whose_slot_goes_during_an_unsubscribe_counts_once)
+{
+    static const char gone[] = "*3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n";
+    struct hlk_listener wait = { .on_event = on_listener };
+    channels.pubsub.sharded = true;
+    cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
+    (void)hears();
+    says("*3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n");
+    hlk_channel_leave(&channels, &wait);
+    passes(100);
+    cr_assert(unsubscribes("c"));
+    says(gone);
+    says(gone);
+    cr_assert_eq(atomic_load(&channels.pubsub.subscribed), 0u);
+}
+
+Test(channel, whose_slot_goes_is_subscribed_once_more_and_counts_once)
+{
+    struct hlk_listener wait = { .on_event = on_listener };
+    channels.pubsub.sharded = true;
+    cr_assert_eq(hlk_channel_join(&channels, "c", 1, &wait), HLK_BUSY);
+    (void)hears();
+    says("*3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n");
+    says("*3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n");
+    cr_assert_eq(atomic_load(&channels.pubsub.subscribed), 0u);
+    passes(HLK_PAUSE_MS);
+    cr_assert_not_null(strstr(hears(), "SSUBSCRIBE"));
+    says("*3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n");
+    cr_assert_eq(atomic_load(&channels.pubsub.subscribed), 1u);
+    hlk_channel_leave(&channels, &wait);
+}

@@ -49,12 +49,13 @@ static void on_later(void *ctx, const char *channel, size_t len, bool subscribe)
 static int moves;
 static char moved_by[64];
 
-static void on_moved(void *ctx, const char *channel, size_t len, const char *words)
+static bool on_moved(void *ctx, const char *channel, size_t len, const char *words)
 {
     (void)ctx;
     cr_assert(len == 1 && *channel == 'c');
     snprintf(moved_by, sizeof moved_by, "%s", words ? words : "none");
     moves++;
+    return true;
 }
 
 static void on_message(void *ctx, const char *channel, size_t len, const char *payload, size_t payload_len)
