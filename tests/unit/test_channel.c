@@ -273,7 +273,7 @@ Test(channel, whose_unsubscribe_is_refused_stays_for_a_new_wait)
 }
 
 /* Two answers of one form: that of the server by itself, which was on its way, and that to the command. */
-Test(channel, whose_slot_goes_during_an_unsubscribe_counts_once)
+Test(channel, whose_slot_goes_meanwhile_counts_once)
 {
     static const char gone[] = "*3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n";
     struct hlk_listener wait = { .on_event = on_listener };
@@ -289,7 +289,7 @@ Test(channel, whose_slot_goes_during_an_unsubscribe_counts_once)
     cr_assert_eq(atomic_load(&channels.pubsub.subscribed), 0u);
 }
 
-Test(channel, whose_slot_goes_is_subscribed_once_more_and_counts_once)
+Test(channel, whose_slot_goes_is_subscribed_again)
 {
     struct hlk_listener wait = { .on_event = on_listener };
     channels.pubsub.sharded = true;
