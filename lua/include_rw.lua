@@ -15,7 +15,7 @@
 local CHUNK, CHUNKS = 100, 1000 -- tickets that one step looks at, and how many steps
 local COUNT_MAX = 20 -- nested holds of a reader whose keys are looked at: a count may be any number
 local HOLDS_MAX = 64 -- holds in a message
-local SAMPLE = 8 -- readers that a release looks at, if their leases are long enough
+local SAMPLE = 8 -- fields that a release looks at (one may be `mode`), if a lease among them is long enough
 local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
 local channel = 'redisson_rwlock:' .. tag
 
@@ -105,9 +105,9 @@ local function longest_of(fields, enough)
     return longest
 end
 
--- A reader of several has left, and the ttl of the hash is `ttl`. It stays if SAMPLE of the others show a lease of two
--- thirds of it: if the others die, that is a half of their longest lease too long. Else it becomes the longest lease of
--- all. Returns the new ttl; 0: no one is left, and nor is the hash.
+-- A reader of several has left, and the ttl of the hash is `ttl`. It stays if SAMPLE fields at random show one lease of
+-- two thirds of it or more: should all readers die, the hash lives longer than their longest lease by a half of that at
+-- most. Else it becomes the longest lease of all. Returns the new ttl; 0: no reader is left, and nor is the hash.
 local function shorten(ttl)
     local some, enough = redis.pcall('hrandfield', lock, SAMPLE, 'withvalues'), ttl * 2 / 3
     local longest = longest_of(some, enough)

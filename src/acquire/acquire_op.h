@@ -2,7 +2,17 @@
  * (acquire/async_acquire.c).
  *
  * It has a waiter in the local queue, a command to Redis, listeners at the lock's channels, and a cancel object.
- * Leaving rolls all of it back. The release of its hold id is queued before the next waiter may send. */
+ * Leaving rolls all of it back. The release of its hold id is queued before the next waiter may send.
+ *
+ *   state     waiter            true                 Next
+ *   QUEUED    linked, h == 0    waits, if it parks   HEAD; WON (passed on within the process); LEFT
+ *   HEAD      linked, h != 0                         SENT; PARKED; LEFT
+ *   SENT      the same          in_flight            HEAD, by any reply but "acquired"; WON; LEFT
+ *   PARKED    the same          waits                SENT; WON (a grant); LEFT
+ *   RAISING   not linked        raising, in_flight   LEFT, with `raised` if the reply was that it is
+ *   WON       not linked, got   won                  LEFT; with wait_replicas it is `unconfirmed` meanwhile
+ *   LEFT      not linked        none of these        freed with the last of `users`: the driver, and take_back if a
+ *                                                    hold, a ticket or an attempt was left behind */
 #ifndef HLK_ACQUIRE_ACQUIRE_OP_H
 #define HLK_ACQUIRE_ACQUIRE_OP_H
 

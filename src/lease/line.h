@@ -8,7 +8,14 @@
  * Waiting in line pays while holds are brief and permits are short. Then one entry asks at a time; when it has its
  * permit or leaves, the first in line asks. It does not ask at once while holds are passed on and no more holders wait
  * than have permits, but when a hold goes back to Redis, or when none was passed on for HLK_PASS_MS. After a hold that
- * was not brief all ask: several permits that come free elsewhere would be fetched one after the other. */
+ * was not brief all ask: several permits that come free elsewhere would be fetched one after the other.
+ *
+ *   EMPTY      no waiter in it                      a new wait asks. It joins if one asks and permits were short just
+ *                                                   now (ASKING), or if a pass is likely (POSTPONED)
+ *   ASKING     waiters, count > 0                   that entry asks no more: the first asks (ASKING), or POSTPONED
+ *   POSTPONED  waiters, count == 0, asks_ms > 0     a hold is passed on: the first has it. A hold goes to Redis, or the
+ *                                                   alarm: the first asks (ASKING). A hold that was not brief: all ask
+ *                                                   (EMPTY) */
 #ifndef HLK_LEASE_LINE_H
 #define HLK_LEASE_LINE_H
 

@@ -80,12 +80,16 @@ static struct hlk_node *pick(struct hlk_cluster *cluster)
 static bool send_calls(struct hlk_cluster *cluster)
 {
     hlk_loop_assert_here(cluster->loop);
-    HLK_DEBUG_ASSERT(cluster->asked);
-    bool sent = true;
-    for (int i = PROBE; i <= SLOTS && sent; i++)
-        sent = hlk_pipeline_send(cluster->asked->pipeline, &cluster->calls[i].call, commands[i], strlen(commands[i])) ==
-               HLK_OK;
-    return sent;
+    HLK_DEBUG_ASSERT(cluster->asked && atomic_load(&cluster->answers_due) == 0);
+    hlk_pipeline *pipeline = cluster->asked->pipeline;
+    for (int i = PROBE; i <= SLOTS; i++) {
+        atomic_fetch_add(&cluster->answers_due, 1);
+        if (hlk_pipeline_send(pipeline, &cluster->calls[i].call, commands[i], strlen(commands[i])) != HLK_OK) {
+            atomic_fetch_sub(&cluster->answers_due, 1);
+            return false;
+        }
+    }
+    return true;
 }
 
 static void start(struct hlk_cluster *cluster)
@@ -105,8 +109,9 @@ static void start(struct hlk_cluster *cluster)
     cluster->reading = true;
     if (send_calls(cluster))
         return;
-    cluster->reading = false; /* the connection broke this moment */
+    cluster->reading = false; /* the connection broke this moment, or there is no memory */
     cluster->wanted = true;
+    schedule(cluster);
 }
 
 static void schedule(struct hlk_cluster *cluster)
@@ -114,7 +119,11 @@ static void schedule(struct hlk_cluster *cluster)
     hlk_loop_assert_here(cluster->loop);
     if (cluster->reading || cluster->armed || !cluster->wanted)
         return;
-    if (hlk_clock_ms() >= cluster->next_ms) {
+    int64_t now = hlk_clock_ms();
+    bool cut_short = atomic_load(&cluster->answers_due) > 0; /* the calls of a round that was not sent whole */
+    if (now >= cluster->next_ms && cut_short)
+        cluster->next_ms = now + hlk_backoff_next(&cluster->backoff);
+    if (now >= cluster->next_ms) {
         start(cluster);
         return;
     }
@@ -153,6 +162,7 @@ static void on_probe(struct hlk_call *call)
         cluster->read_sharded = reply->type == REDIS_REPLY_ARRAY;
     if (reply)
         freeReplyObject(reply);
+    atomic_fetch_sub(&cluster->answers_due, 1);
 }
 
 static void on_info(struct hlk_call *call)
@@ -163,12 +173,14 @@ static void on_info(struct hlk_call *call)
     cluster->read_epoch = reply ? hlk_slots_epoch(reply, &cluster->read_usable) : 0;
     if (reply)
         freeReplyObject(reply);
+    atomic_fetch_sub(&cluster->answers_due, 1);
 }
 
 /* On whichever thread leads. The rest is the loop's. */
 static void on_slots(struct hlk_call *call)
 {
     struct hlk_cluster *cluster = cluster_of(call);
+    atomic_fetch_sub(&cluster->answers_due, 1);
     hlk_loop_post(cluster->loop, &cluster->read);
 }
 

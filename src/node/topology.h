@@ -45,6 +45,7 @@ struct hlk_cluster {
     struct hlk_epochs epochs;
     bool read_usable, read_sharded;
     struct hlk_cluster_call calls[3];
+    atomic_uint answers_due;            /* of them; any thread */
     uint64_t settling[HLK_SLOTS / 64];  /* hlk_cluster_moved */
 };
 

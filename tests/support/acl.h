@@ -1,5 +1,5 @@
 /* acl.h - the minimal rights for a user of hasplock, in the form of ACL SETUSER. With HLK_TEST_ACL=1 the whole
- * integration stage runs with them (server.h), so a missing right fails a test. docs/protocol.md quotes them.
+ * integration stage runs with them (server.h), so a missing right fails a test. docs/acl.md quotes them.
  *
  * Here the names of locks begin with "t". A user of these lines replaces that by the prefix of their own names, in all
  * places (twice for names with a brace, by the rule of docs/protocol.md). Inboxes are named after clients. */
