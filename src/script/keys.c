@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t prefixed(char out[HLK_KEY_MAX], const char *prefix, const char *name, size_t len)
+/* Redisson's rule: a name that has a '{' anywhere stays as it is. */
+static bool is_bare(const char *name, size_t len)
 {
-    HLK_DEBUG_ASSERT(len <= HLK_NAME_MAX);
-    bool bare = memchr(name, '{', len) != NULL;
-    size_t n = strlen(prefix);
-    memcpy(out, prefix, n);
+    return memchr(name, '{', len) != NULL;
+}
+
+/* Behind the first n bytes. Returns the length of all. */
+static size_t put_name(char out[HLK_KEY_MAX], size_t n, const char *name, size_t len, bool bare)
+{
+    HLK_DEBUG_ASSERT(len <= HLK_NAME_MAX && n + len + 2 <= HLK_KEY_MAX);
     if (!bare)
         out[n++] = '{';
     memcpy(out + n, name, len);
@@ -19,6 +23,13 @@ static size_t prefixed(char out[HLK_KEY_MAX], const char *prefix, const char *na
     if (!bare)
         out[n++] = '}';
     return n;
+}
+
+static size_t prefixed(char out[HLK_KEY_MAX], const char *prefix, const char *name, size_t len)
+{
+    size_t n = strlen(prefix);
+    memcpy(out, prefix, n);
+    return put_name(out, n, name, len, is_bare(name, len));
 }
 
 size_t hlk_key_channel(char out[HLK_KEY_MAX], const char *name, size_t len)
@@ -30,9 +41,20 @@ size_t hlk_key_channel(char out[HLK_KEY_MAX], const char *name, size_t len)
  * other. hasplock_queue:{a} and hasplock_queue::{a} differ in the byte after the prefix, '{' or ':'. So a name with a
  * '{' never has the key of a name without one. Within each group the key minus prefix and ending is the name. The slot
  * is the same as by Redisson's rule, because the prefix has no brace. */
+size_t hlk_key_own(char out[HLK_KEY_MAX], const char *prefix, const char *name, size_t len)
+{
+    bool bare = is_bare(name, len);
+    size_t n = strlen(prefix);
+    memcpy(out, prefix, n);
+    out[n++] = ':';
+    if (bare)
+        out[n++] = ':';
+    return put_name(out, n, name, len, bare);
+}
+
 size_t hlk_key_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
-    return prefixed(out, memchr(name, '{', len) ? "hasplock_queue::" : "hasplock_queue:", name, len);
+    return hlk_key_own(out, "hasplock_queue", name, len);
 }
 
 size_t hlk_key_semaphore_channel(char out[HLK_KEY_MAX], const char *name, size_t len)
@@ -85,12 +107,12 @@ size_t hlk_key_latch_in_slot(char out[HLK_KEY_MAX], const char *name, size_t len
 
 size_t hlk_key_barrier(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
-    return prefixed(out, memchr(name, '{', len) ? "hasplock_barrier::" : "hasplock_barrier:", name, len);
+    return hlk_key_own(out, "hasplock_barrier", name, len);
 }
 
 size_t hlk_key_arrived(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
-    return prefixed(out, memchr(name, '{', len) ? "hasplock_arrived::" : "hasplock_arrived:", name, len);
+    return hlk_key_own(out, "hasplock_arrived", name, len);
 }
 
 size_t hlk_key_fair_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
@@ -110,7 +132,7 @@ size_t hlk_key_fair(char out[HLK_KEY_MAX], const char *name, size_t len)
 
 size_t hlk_key_rw_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
-    return prefixed(out, memchr(name, '{', len) ? "hasplock_rwlock::" : "hasplock_rwlock:", name, len);
+    return hlk_key_own(out, "hasplock_rwlock", name, len);
 }
 
 size_t hlk_key_rw_channel(char out[HLK_KEY_MAX], const char *name, size_t len)

@@ -1,4 +1,5 @@
-/* keys.h - every key, channel and field name, as Redisson spells it (docs/protocol.md). */
+/* keys.h - keys, channels and field names, as Redisson spells them (docs/protocol.md). Keys of hasplock's own that one
+ * format alone has may be in its file (src/kinds), made by hlk_key_own. */
 #ifndef HLK_SCRIPT_KEYS_H
 #define HLK_SCRIPT_KEYS_H
 
@@ -18,7 +19,10 @@ typedef size_t hlk_key_fn(char out[HLK_KEY_MAX], const char *name, size_t len);
 
 /* prefix:{name}, or prefix:name when the name has a '{' anywhere: Redisson's rule, not a hash tag parser's. */
 size_t hlk_key_channel(char out[HLK_KEY_MAX], const char *name, size_t len);
-/* hasplock_queue:{name}, or hasplock_queue::name: another one for each name. */
+/* prefix:{name}, or prefix::name when the name has a '{': another one for each name. For keys that Redisson does not
+ * know. */
+size_t hlk_key_own(char out[HLK_KEY_MAX], const char *prefix, const char *name, size_t len);
+/* hasplock_queue:{name}, or hasplock_queue::name. */
 size_t hlk_key_queue(char out[HLK_KEY_MAX], const char *name, size_t len);
 /* Of semaphores; and the leases of permits: {name}:timeout. */
 size_t hlk_key_semaphore_channel(char out[HLK_KEY_MAX], const char *name, size_t len);

@@ -64,6 +64,18 @@ Test(keys, a_name_with_braces_keeps_its_own)
     cr_assert_str_eq(token_key("a{b}c"), "redisson_lock_token:a{b}c");
 }
 
+Test(keys, that_redisson_does_not_know_tell_braces_apart)
+{
+    out[hlk_key_own(out, "hasplock_x", "a", 1)] = '\0';
+    cr_assert_str_eq(out, "hasplock_x:{a}");
+    out[hlk_key_own(out, "hasplock_x", "{a}", 3)] = '\0';
+    cr_assert_str_eq(out, "hasplock_x::{a}");
+    out[hlk_key_barrier(out, "a{b}", 4)] = '\0';
+    cr_assert_str_eq(out, "hasplock_barrier::a{b}");
+    out[hlk_key_rw_queue(out, "a", 1)] = '\0';
+    cr_assert_str_eq(out, "hasplock_rwlock:{a}");
+}
+
 /* "a" and "{a}" are two locks. Checks each pair of all names of up to 5 bytes of { } a :. */
 /* Shows: P5 */
 Test(keys, no_two_names_have_one_queue)
