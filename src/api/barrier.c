@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "handle/send.h"
 #include "hasplock/async.h"
+#include "kinds/kinds.h"
 #include "lease/entry_table.h"
 
 #include <pthread.h>
@@ -47,7 +48,7 @@ static enum hlk_status barrier_check(const hlk_barrier *barrier, const char *ope
 hlk_barrier *hlk_barrier_create(hlk_client *client, const char *name, unsigned parties, int64_t lease_ms)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = HLK_KIND_BARRIER;
+    opts.kind = hlk_kind_of(&hlk_format_barrier);
     opts.lease_ms = lease_ms;
     bool bad_lease = lease_ms && (lease_ms < LEASE_MIN_MS || lease_ms > LEASE_MAX_MS);
     hlk_lock *lock = hlk_lock_create_as(client, "barrier", name, &opts,

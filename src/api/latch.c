@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "handle/send.h"
 #include "hasplock/async.h"
+#include "kinds/kinds.h"
 
 struct hlk_latch {
     hlk_lock *lock; /* held by threads: each wait has an entry of its own */
@@ -22,7 +23,7 @@ static enum hlk_status latch_check(const hlk_latch *latch, const char *operation
 hlk_latch *hlk_latch_create(hlk_client *client, const char *name)
 {
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = HLK_KIND_LATCH;
+    opts.kind = hlk_kind_of(&hlk_format_latch);
     hlk_lock *lock = hlk_lock_create_as(client, "latch", name, &opts, NULL);
     hlk_latch *latch = lock ? hlk_mem_zalloc(sizeof *latch) : NULL;
     if (latch) {

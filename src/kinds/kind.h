@@ -1,6 +1,7 @@
 /* kind.h - a kind of lock as data: the format that it has in Redis, and what it makes of it.
  *
- * A new kind is an enumerator in hasplock/lock.h and a row of the table in kinds.c; a new format is a file in here. */
+ * A new kind is an enumerator in hasplock/lock.h and a row of the table in kinds.c. A kind that is no lock is a row
+ * alone: it is known by its format. A new format is a file in here. */
 #ifndef HLK_KINDS_KIND_H
 #define HLK_KINDS_KIND_H
 
@@ -14,9 +15,6 @@ struct hlk_kind {
     bool has_number;            /* as many may hold it as a number says, which an acquire may set */
     bool polls;                 /* a wait asks again after pauses, by the handle's backoff, and never subscribes */
 };
-
-/* Kinds that are no locks, beside the numbers that users know. */
-enum { HLK_KIND_SEMAPHORE = 23, HLK_KIND_LATCH = 24, HLK_KIND_BARRIER = 25 };
 
 /* The locks that are a hash with one field, Redisson's RLock; RFairLock, which has a queue besides; the locks that are
  * a string; and the halves of RReadWriteLock. */

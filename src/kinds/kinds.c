@@ -1,8 +1,10 @@
 #include "kinds/kinds.h"
 
+#include "base/debug.h"
+
 #include <hasplock/lock.h>
 
-/* By the number that users know, or one of kind.h. */
+/* By the number that users know; behind these, what is no lock. */
 static const struct hlk_kind kinds[] = {
     /* Redisson's RLock */
     [HLK_LOCK_PLAIN] = { .format = &hlk_format_lock },
@@ -24,9 +26,9 @@ static const struct hlk_kind kinds[] = {
     /* one of the permits of RPermitExpirableSemaphore */
     [HLK_LOCK_PERMIT] = { .format = &hlk_format_permit, .non_reentrant = true, .has_number = true },
     /* RSemaphore, RCountDownLatch, and hasplock's own barrier */
-    [HLK_KIND_SEMAPHORE] = { .format = &hlk_format_semaphore, .no_lock = true },
-    [HLK_KIND_LATCH] = { .format = &hlk_format_latch, .no_lock = true },
-    [HLK_KIND_BARRIER] = { .format = &hlk_format_barrier, .no_lock = true },
+    [23] = { .format = &hlk_format_semaphore, .no_lock = true },
+    [24] = { .format = &hlk_format_latch, .no_lock = true },
+    [25] = { .format = &hlk_format_barrier, .no_lock = true },
 };
 
 #define KINDS (sizeof kinds / sizeof *kinds)
@@ -35,6 +37,15 @@ _Static_assert(KINDS <= HLK_FORMATS_MAX, "a kind's number fits into an entry");
 const struct hlk_kind *hlk_kind_get(int number)
 {
     return number >= 0 && (size_t)number < KINDS && kinds[number].format ? &kinds[number] : NULL;
+}
+
+int hlk_kind_of(const struct hlk_format *format)
+{
+    int number = 0;
+    while ((size_t)number < KINDS && kinds[number].format != format)
+        number++;
+    HLK_DEBUG_ASSERT(hlk_kind_get(number) && kinds[number].no_lock);
+    return number;
 }
 
 void hlk_kind_formats(const struct hlk_format *out[HLK_FORMATS_MAX])

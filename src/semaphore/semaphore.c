@@ -5,6 +5,7 @@
 #include "base/debug.h"
 #include "base/mem.h"
 #include "handle/send.h"
+#include "kinds/kinds.h"
 #include "lease/entry_table.h"
 #include "lease/pass_permits.h"
 #include "node/topology.h"
@@ -119,7 +120,7 @@ hlk_semaphore *hlk_semaphore_create(hlk_client *client, const char *name)
 {
     static const char operation[] = "create semaphore";
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
-    opts.kind = HLK_KIND_SEMAPHORE;
+    opts.kind = hlk_kind_of(&hlk_format_semaphore);
     opts.lease_ms = HLK_LEASE_MAX_MS; /* of a call, which ends before */
     if (hlk_client_check(client, operation, name) != HLK_OK)
         return NULL;

@@ -23,7 +23,7 @@
 #define EVERY_NUMBER(kind) EVERY_##kind,
 enum { EACH_KIND(EVERY_NUMBER) EVERY_KINDS };
 
-enum { EVERY_SEMAPHORE_KIND = 23 }; /* of a semaphore: src/kinds/kind.h */
+enum { EVERY_SEMAPHORE_KIND = 23 }; /* of a semaphore: src/kinds/kinds.c */
 
 struct every_kind {
     const char *name;
