@@ -239,6 +239,8 @@ struct hlk_view {
     unsigned count;
     uint64_t h;
     int64_t until_ms, cap_ms, token;
+    int64_t lease_ms;       /* what the acquire of such a hold asks for: its fixed lease, or HLK_RENEWED. Of a multilock
+                             * whose members differ 0: what their handles say */
     bool lost, replicated;
     const char *why;
 };

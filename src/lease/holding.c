@@ -320,6 +320,7 @@ void hlk_entry_view(struct hlk_entry *e, uint64_t holder, struct hlk_view *out)
         out->h = e->hold.id;
         out->until_ms = e->hold.lease.until_ms;
         out->cap_ms = e->hold.lease.cap_ms;
+        out->lease_ms = e->hold.lease.fixed ? e->hold.lease.lease_ms : HLK_RENEWED;
         out->token = e->hold.ticket && e->hold.ticket->fenced ? e->hold.ticket->token : 0;
         out->lost = e->hold.lease.state == HLK_LEASE_LOST;
         out->replicated = e->hold.replicated;

@@ -45,6 +45,8 @@ static void multilock_view(const hlk_lock *multilock, struct hlk_holder holder, 
         view->count = one.count < view->count ? one.count : view->count;
         view->until_ms = hlk_min_ms(view->until_ms, one.until_ms);
         view->cap_ms = hlk_min_ms(view->cap_ms, one.cap_ms);
+        if (one.lease_ms != view->lease_ms)
+            view->lease_ms = 0;
         if (one.lost) {
             view->lost = true;
             view->why = one.why;

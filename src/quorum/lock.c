@@ -215,6 +215,7 @@ static void quorum_lock_view(const hlk_lock *lock, struct hlk_holder holder, str
         view->h = quorum->round->hold;
         view->until_ms = quorum->validity.until_ms;
         view->cap_ms = quorum->validity.cap_ms;
+        view->lease_ms = quorum->renewed ? HLK_RENEWED : quorum->validity.ttl_ms;
     } else if (quorum && quorum->state == HLK_QUORUM_LOST) {
         view->count = quorum->count;
         view->lost = true;

@@ -81,6 +81,19 @@ Test(entry, a_win_is_a_hold)
     cr_assert_not(hlk_timer_armed(&e->hold.alarm.timer));
 }
 
+Test(entry, a_hold_shows_the_lease_that_it_was_acquired_with)
+{
+    struct hlk_view view;
+    hold(&ann);
+    hlk_entry_view(e, ann.waiter.holder.id, &view);
+    cr_assert_eq(view.lease_ms, HLK_RENEWED);
+    release(&ann);
+    hold_fixed(&bob, 5000);
+    hlk_entry_view(e, bob.waiter.holder.id, &view);
+    cr_assert_eq(view.lease_ms, 5000);
+    release(&bob);
+}
+
 Test(entry, an_answer_that_comes_too_late_is_no_win)
 {
     enter(&ann);
