@@ -169,6 +169,68 @@ enum hlk_status hlk_lock_ask_number(hlk_lock *lock, const char *operation, const
     return status;
 }
 
+/* --- without a caller --- */
+
+struct forgotten {
+    struct hlk_command cmd;
+    hlk_lock *lock; /* its handle is referenced */
+    char drop_notes[];
+};
+
+static void end_forgotten(struct forgotten *forgotten)
+{
+    hlk_mutex_assert_none();
+    hlk_command_drop_reply(&forgotten->cmd);
+    hlk_handle_release(&forgotten->lock->handle);
+    hlk_mem_free(forgotten);
+}
+
+static void send_forgotten(struct forgotten *forgotten)
+{
+    hlk_mutex_assert_none();
+    struct hlk_error error;
+    if (hlk_command_send(&forgotten->cmd, &error) != HLK_COMMAND_IN_FLIGHT)
+        end_forgotten(forgotten);
+}
+
+/* The server may not know the script, or may have the slot no more: it is sent again. */
+static void on_forgotten(struct hlk_call *call)
+{
+    hlk_mutex_assert_none();
+    struct forgotten *forgotten = HLK_CONTAINER(call, struct forgotten, cmd.call);
+    struct hlk_error error;
+    if (hlk_command_end(&forgotten->cmd, &error) == HLK_COMMAND_RESEND)
+        send_forgotten(forgotten);
+    else
+        end_forgotten(forgotten);
+}
+
+void hlk_lock_send_and_forget(hlk_lock *lock, const struct hlk_command *command)
+{
+    hlk_mutex_assert_none();
+    HLK_DEBUG_ASSERT(command->type && command->type->put);
+    size_t size = command->drop_notes ? strlen(command->drop_notes) + 1 : 0;
+    struct forgotten *forgotten = hlk_mem_zalloc(sizeof *forgotten + size);
+    if (!forgotten)
+        return;
+    forgotten->cmd = *command;
+    forgotten->cmd.client_id = lock->client->id;
+    forgotten->cmd.name = hlk_lock_text(lock);
+    forgotten->cmd.name_len = hlk_lock_text_len(lock);
+    if (size) {
+        memcpy(forgotten->drop_notes, command->drop_notes, size);
+        forgotten->cmd.drop_notes = forgotten->drop_notes;
+    }
+    forgotten->cmd.call.done = on_forgotten;
+    forgotten->cmd.call.lazy = true;
+    forgotten->lock = lock;
+    hlk_handle_retain(&lock->handle);
+    hlk_node_direct(hlk_lock_node(lock), &forgotten->cmd);
+    send_forgotten(forgotten);
+}
+
+/* --- a lease that is raised --- */
+
 static void read_raised(const struct hlk_command *cmd, void *raised)
 {
     struct blocking_command *blocking = HLK_CONTAINER(cmd, struct blocking_command, cmd);

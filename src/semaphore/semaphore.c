@@ -8,7 +8,6 @@
 #include "kinds/kinds.h"
 #include "lease/entry_table.h"
 #include "lease/pass_permits.h"
-#include "node/topology.h"
 
 #include <string.h>
 
@@ -49,51 +48,20 @@ void hlk_semaphore_unref(hlk_semaphore *semaphore)
 
 /* --- notes --- */
 
-void hlk_semaphore_send_drop_notes(struct hlk_command *cmd, const hlk_lock *lock, const char *drop_notes,
-                                   void (*done)(struct hlk_call *call))
+void hlk_semaphore_send_drop_notes(hlk_lock *lock, const char *drop_notes)
 {
-    hlk_mutex_assert_none();
-    HLK_DEBUG_ASSERT(*drop_notes && done);
-    struct hlk_error error;
-    *cmd = (struct hlk_command){ .type = &hlk_semaphore_command,
-                                 .change = HLK_SEMAPHORE_DROP_NOTES,
-                                 .client_id = lock->client->id,
-                                 .name = hlk_lock_text(lock),
-                                 .name_len = hlk_lock_text_len(lock),
-                                 .drop_notes = drop_notes };
-    hlk_node_direct(hlk_lock_node(lock), cmd);
-    cmd->call.done = done;
-    cmd->call.lazy = true;
-    if (hlk_command_send(cmd, &error) != HLK_COMMAND_IN_FLIGHT)
-        done(&cmd->call);
-}
-
-struct notes_drop { /* no caller waits for it */
-    struct hlk_command cmd;
-    hlk_semaphore *semaphore;
-    char drop_notes[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];
-};
-
-static void on_notes_dropped(struct hlk_call *call)
-{
-    hlk_mutex_assert_none();
-    struct notes_drop *drop = HLK_CONTAINER(call, struct notes_drop, cmd.call);
-    hlk_command_drop_reply(&drop->cmd);
-    hlk_semaphore_unref(drop->semaphore);
-    hlk_mem_free(drop);
+    HLK_DEBUG_ASSERT(*drop_notes);
+    const struct hlk_command cmd = { .type = &hlk_semaphore_command,
+                                     .change = HLK_SEMAPHORE_DROP_NOTES,
+                                     .drop_notes = drop_notes };
+    hlk_lock_send_and_forget(lock, &cmd);
 }
 
 void hlk_semaphore_drop_notes(hlk_semaphore *semaphore)
 {
-    hlk_mutex_assert_none();
-    struct notes_drop *drop = hlk_mem_zalloc(sizeof *drop);
-    if (!drop || hlk_notes_take(semaphore->notes, drop->drop_notes, HLK_NOTES_KEPT) == 0) {
-        hlk_mem_free(drop);
-        return;
-    }
-    drop->semaphore = semaphore;
-    hlk_semaphore_ref(semaphore);
-    hlk_semaphore_send_drop_notes(&drop->cmd, semaphore->lock, drop->drop_notes, on_notes_dropped);
+    char drop_notes[HLK_NOTES_TEXT(HLK_NOTES_KEPT)];
+    if (hlk_notes_take(semaphore->notes, drop_notes, HLK_NOTES_KEPT) > 0)
+        hlk_semaphore_send_drop_notes(semaphore->lock, drop_notes);
 }
 
 /* --- making --- */

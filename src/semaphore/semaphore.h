@@ -24,9 +24,7 @@ enum hlk_status hlk_semaphore_check(const hlk_semaphore *semaphore, const char *
 
 /* Sends a command that only drops the semaphore's notes. No caller waits for it. */
 void hlk_semaphore_drop_notes(hlk_semaphore *semaphore);
-/* The same for these: drop_notes is cmd->drop_notes, and lives until `done`. That runs once, perhaps before this
- * returns. */
-void hlk_semaphore_send_drop_notes(struct hlk_command *cmd, const hlk_lock *lock, const char *drop_notes,
-                                   void (*done)(struct hlk_call *call));
+/* The same for these: drop_notes is cmd->drop_notes, and is copied. */
+void hlk_semaphore_send_drop_notes(hlk_lock *lock, const char *drop_notes);
 
 #endif

@@ -158,28 +158,20 @@ enum hlk_status hlk_semaphore_released(hlk_semaphore *semaphore, const struct hl
     return HLK_OK;
 }
 
-static void end_give_back(struct hlk_call *call)
-{
-    hlk_mutex_assert_none();
-    struct hlk_acquire_op *op = HLK_CONTAINER(call, struct hlk_acquire_op, take_back.cmd.call);
-    hlk_command_drop_reply(&op->take_back.cmd);
-    hlk_acquire_op_drop_user(op);
-}
-
 /* Its note goes at once: the semaphore's handle may not be there any more. */
 static void on_given_back(struct hlk_release *pending, enum hlk_release_outcome outcome, const struct hlk_error *error)
 {
     hlk_mutex_assert_none();
+    struct hlk_acquire_op *op = HLK_CONTAINER(pending, struct hlk_acquire_op, take_back);
     struct hlk_semaphore_call *call = pending->ctx;
     hlk_lock *lock = call->semaphore->lock;
     if (outcome != HLK_RELEASE_DONE && semaphore_not_released(lock, pending, outcome, error) != HLK_NOT_HOLDER)
         hlk_log(&hlk_lock_node(lock)->endpoint.log, HLK_LOG_WARN, "%s", hlk_last_error());
-    if (outcome != HLK_RELEASE_DONE || pending->cmd.doubt) {
-        end_give_back(&pending->cmd.call);
-        return;
+    if (outcome == HLK_RELEASE_DONE && !pending->cmd.doubt) {
+        call->text[hlk_text_number(call->text, (int64_t)pending->cmd.hold)] = '\0';
+        hlk_semaphore_send_drop_notes(lock, call->text);
     }
-    call->text[hlk_text_number(call->text, (int64_t)pending->cmd.hold)] = '\0';
-    hlk_semaphore_send_drop_notes(&pending->cmd, lock, call->text, end_give_back);
+    hlk_acquire_op_drop_user(op);
 }
 
 /* The call, and with it the semaphore, is there until the operation's last user is gone. */
