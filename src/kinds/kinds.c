@@ -1,6 +1,7 @@
 #include "kinds/kinds.h"
 
 #include "base/debug.h"
+#include "kinds/format_condition.h"
 
 #include <hasplock/lock.h>
 
@@ -25,10 +26,11 @@ static const struct hlk_kind kinds[] = {
     [HLK_LOCK_WRITE] = { .format = &hlk_format_write },
     /* one of the permits of RPermitExpirableSemaphore */
     [HLK_LOCK_PERMIT] = { .format = &hlk_format_permit, .non_reentrant = true, .has_number = true },
-    /* RSemaphore, RCountDownLatch, and hasplock's own barrier */
+    /* RSemaphore, RCountDownLatch, and hasplock's own barrier and condition */
     [23] = { .format = &hlk_format_semaphore, .no_lock = true },
     [24] = { .format = &hlk_format_latch, .no_lock = true },
     [25] = { .format = &hlk_format_barrier, .no_lock = true },
+    [26] = { .format = &hlk_format_condition, .no_lock = true },
 };
 
 #define KINDS (sizeof kinds / sizeof *kinds)

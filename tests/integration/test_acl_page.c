@@ -231,3 +231,28 @@ Test(acl_page, has_what_barriers_need)
             hlk_barrier_destroy(barrier);
         }
 }
+
+Test(acl_page, has_what_conditions_need)
+{
+    static const char *const names[] = { "app:1", "app:{2}" };
+    allow("Locks");
+    hlk_client *client = open_as_user();
+    hlk_condition *condition = hlk_condition_create(client, "app:1", 0);
+    cr_assert_eq(hlk_condition_signal(condition), HLK_E_AUTH, "%s", hlk_last_error());
+    cr_assert_not_null(strstr(hlk_last_error(), "acl.md"), "%s", hlk_last_error());
+    hlk_condition_destroy(condition);
+    allow("Conditions");
+    for (int i = 0; i < 2; i++) {
+        hlk_lock *lock = fixture_lock(client, names[i], NULL);
+        unsigned waiting = 77;
+        condition = hlk_condition_create(client, names[i], 0);
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_condition_wait(condition, lock, 100), HLK_TIMEOUT, "%s", hlk_last_error());
+        cr_assert_eq(hlk_condition_signal(condition), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_condition_broadcast(condition), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_condition_waiting(condition, &waiting), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(waiting, 0u);
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+        hlk_condition_destroy(condition);
+    }
+}

@@ -35,7 +35,8 @@
     "~{t* ~hasplock_rwlock:{t* ~hasplock_rwlock::t* &redisson_rwlock:{t* &redisson_rwlock:t* +hget +hlen +hrandfield"
 
 #define ACL_BUT_RW ACL_KEYS " " ACL_CHANNELS " " ACL_COMMANDS " " ACL_FAIR " " ACL_STRING
-#define ACL_RULES  ACL_BUT_RW " " ACL_RW " " ACL_LATCH " " ACL_SEMAPHORE " " ACL_PERMIT " " ACL_BARRIER
+#define ACL_RULES                                                                                                      \
+    ACL_BUT_RW " " ACL_RW " " ACL_LATCH " " ACL_SEMAPHORE " " ACL_PERMIT " " ACL_BARRIER " " ACL_CONDITION
 
 /* In addition, for latches. The second pattern is for names with braces in a cluster. */
 #define ACL_LATCH "&redisson_countdownlatch__channel__{t* &redisson_countdownlatch__channel__t*"
@@ -47,6 +48,11 @@
 #define ACL_BARRIER                                                                                                    \
     "~hasplock_barrier:{t* ~hasplock_barrier::t* ~hasplock_arrived:{t* ~hasplock_arrived::t* "                         \
     "&hasplock_barrier:{t* &hasplock_barrier::t* +hget +hmget +hlen +hrandfield +zcard"
+
+/* In addition, for conditions. */
+#define ACL_CONDITION                                                                                                  \
+    "~hasplock_condition:{t* ~hasplock_condition::t* ~hasplock_condition_leases:{t* ~hasplock_condition_leases::t* "   \
+    "&hasplock_condition:{t* &hasplock_condition::t* +zcard"
 
 /* In addition to these, for permits. */
 #define ACL_PERMIT "~{t*"

@@ -533,6 +533,61 @@ const struct torture_family torture_barrier = {
     .shared_keys = "", .own_keys = BARRIER "|" ARRIVED, .may_lack_ttl = "", .may_lose_ttl = "", .unsound = "",
 };
 
+/* --- condition */
+
+#define AT_CONDITION CONDITION "|" CONDITION_LEASES
+
+static const struct torture_row condition_rows[] = {
+    { HLK_SCRIPT_CONDITION_ENROLL, "", AT_CONDITION, ME "|30000", ":1" },
+    { HLK_SCRIPT_CONDITION_ASK, "", AT_CONDITION, ME "|30000", "\\[:0, \"[0-9]+ waiting\"\\]|\\[:[12]\\]" },
+    { HLK_SCRIPT_CONDITION_SIGNAL, "", AT_CONDITION, "", ":[01]" },
+    { HLK_SCRIPT_CONDITION_BROADCAST, "", AT_CONDITION, "", ":[0-9]+" },
+    { HLK_SCRIPT_CONDITION_LEAVE, "in time", AT_CONDITION, ME "|timeout", "\\[:[012]\\]" },
+    { HLK_SCRIPT_CONDITION_LEAVE, "for good", AT_CONDITION, ME "|left", "\\[:0\\]" },
+    { HLK_SCRIPT_CONDITION_DONE, "", CONDITION_LEASES, ME, ":[01]" },
+    { HLK_SCRIPT_CONDITION_QUERY, "", AT_CONDITION, "", ":[0-9]+" },
+    { 0 }
+};
+
+#define COMES(who, order) "ZADD|" CONDITION "|" order "|" who ";PEXPIRE|" CONDITION "|600000;"
+#define LEASED(who, ends) "ZADD|" CONDITION_LEASES "|" ends "|" who ";PEXPIRE|" CONDITION_LEASES "|600000;"
+#define ENROLLED(who, order) COMES(who, order) LEASED(who, "$30000")
+
+static const struct torture_state condition_states[] = {
+    { "new", "" },
+    { "the caller waits", ENROLLED(ME, "1700000000000000") },
+    { "another waits", ENROLLED(OTHER, "1700000000000000") },
+    { "two wait", ENROLLED(OTHER, "1700000000000000") ENROLLED(ME, "1700000000000001") },
+    { "the caller was signalled", LEASED(ME, "$30000") ENROLLED(OTHER, "1700000000000000") },
+    { "the other was signalled", LEASED(OTHER, "$30000") ENROLLED(ME, "1700000000000000") },
+    { "the other was signalled, and is dead", LEASED(OTHER, "$-100") ENROLLED(ME, "1700000000000000") },
+    { "two were signalled, and are dead",
+      LEASED(OTHER, "$-100") LEASED(GONE, "$-200") ENROLLED(ME, "1700000000000000") },
+    { "the first one is dead",
+      COMES(GONE, "1699999999999999") LEASED(GONE, "$-100") ENROLLED(OTHER, "1700000000000000")
+      ENROLLED(ME, "1700000000000001") },
+    { "the caller's lease is over", COMES(ME, "1700000000000000") LEASED(ME, "$-100") },
+    { "the last one has come later than now", ENROLLED(OTHER, "9000000000000000") },
+    { "only the order is left", COMES(ME, "1700000000000000") },
+    { "300 are dead", "DEAD|300;" ENROLLED(ME, "1700000000000000") ENROLLED(OTHER, "1700000000000001") },
+    { NULL, NULL }
+};
+
+static const struct torture_state condition_numbers[] = {
+    { "the order", COMES(OTHER, "%s") LEASED(OTHER, "$30000") },
+    { "the caller's order", COMES(ME, "%s") LEASED(ME, "$30000") },
+    { "the lease", COMES(OTHER, "1700000000000000") LEASED(OTHER, "%s") },
+    { "the caller's lease", COMES(ME, "1700000000000000") LEASED(ME, "%s") },
+    { NULL, NULL }
+};
+
+const struct torture_family torture_condition = {
+    .name = "condition", .rows = condition_rows, .states = condition_states, .numbers = condition_numbers,
+    .dead = "hlk-dead-1-x:%d", .dead_at = CONDITION,
+    .shared_keys = "", .own_keys = CONDITION "|" CONDITION_LEASES, .may_lack_ttl = "", .may_lose_ttl = "",
+    .unsound = "",
+};
+
 /* --- one master's part of a lock over several */
 
 static const struct torture_row quorum_rows[] = {
@@ -561,5 +616,5 @@ const struct torture_family torture_quorum = {
 
 const struct torture_family *const torture_families[] = { &torture_plain, &torture_fair, &torture_string, &torture_rw,
                                                           &torture_semaphore, &torture_permit, &torture_latch,
-                                                          &torture_barrier,
+                                                          &torture_barrier, &torture_condition,
                                                           &torture_quorum, NULL };

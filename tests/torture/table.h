@@ -23,6 +23,8 @@
 #define LEASES "{t}:timeout"
 #define BARRIER "hasplock_barrier:{t}"
 #define ARRIVED "hasplock_arrived:{t}"
+#define CONDITION "hasplock_condition:{t}"
+#define CONDITION_LEASES "hasplock_condition_leases:{t}"
 #define FAIR_QUEUE "redisson_lock_queue:{t}"
 #define FAIR_SCORES "redisson_lock_timeout:{t}"
 #define FAIR_NOTES "hasplock_fair:{t}"
@@ -62,7 +64,7 @@ struct torture_family {
 };
 
 extern const struct torture_family torture_plain, torture_fair, torture_string, torture_rw, torture_semaphore,
-    torture_permit, torture_latch, torture_barrier, torture_quorum;
+    torture_permit, torture_latch, torture_barrier, torture_condition, torture_quorum;
 
 /* All of them; ends with NULL. */
 extern const struct torture_family *const torture_families[];

@@ -43,6 +43,10 @@
     {                                                                                                                  \
         run(&torture_latch);                                                                                           \
     }                                                                                                                  \
+    Test(suite, condition)                                                                                             \
+    {                                                                                                                  \
+        run(&torture_condition);                                                                                       \
+    }                                                                                                                  \
     Test(suite, quorum)                                                                                                \
     {                                                                                                                  \
         run(&torture_quorum);                                                                                          \
