@@ -39,7 +39,8 @@ def promises(page, letter, faults):
         if mark[1] in found or mark[1][0] != letter:
             faults.append(f"docs/{page}.md: {mark[1]} is " + ("there twice" if mark[1] in found else "no mark of it"))
         found[mark[1]] = promise
-    for row in re.findall(r"^\| .*", text.split("## 23. Promises")[-1], re.M):
+    rows = text.split("## 23. Promises")[1].split("\n## ")[0] if "## 23. Promises" in text else text
+    for row in re.findall(r"^\| .*", rows, re.M):
         if not re.search(r"\[[A-Z]\d+\] \||No test: |^\| (section|it does not) \|", row):
             faults.append(f"docs/{page}.md: neither a mark nor \"No test: \": {row[:60]}")
     return found

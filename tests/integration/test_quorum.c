@@ -185,6 +185,8 @@ Test(quorum, client_makes_locks_only_and_others_make_no_quorum)
     cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
     cr_assert_null(hlk_barrier_create(all, "t", 2, 0));
     cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
+    cr_assert_null(hlk_condition_create(all, "t", 0));
+    cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
     cr_assert_eq(hlk_client_open(&one, hlk_test_url(masters[0]), NULL), HLK_OK);
     cr_assert_null(hlk_quorum_create(one, "t", NULL));
     cr_assert_eq(hlk_last_status(), HLK_E_INVALID);
