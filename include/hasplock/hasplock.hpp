@@ -1,5 +1,5 @@
-/* hasplock.hpp - for C++11 and later: a mutex for std::unique_lock and std::scoped_lock, guards, and handles that free
- * themselves. All of it is inline, on top of hasplock.h.
+/* hasplock.hpp - for C++11 and later: a mutex for std::unique_lock and std::scoped_lock, a condition variable for it,
+ * guards, and handles that free themselves. All of it is inline, on top of hasplock.h.
  *
  *     hasplock::client client("redis://localhost");
  *     hasplock::mutex invoice(client, "invoice:42");
@@ -27,7 +27,7 @@
  * wait for one lock, try the others, and start again with another one when a try fails. If a hold was lost, or an error
  * occurs, they unlock what they have locked, and then throw.
  *
- * Without exceptions (-fno-exceptions) client and mutex are not declared.
+ * Without exceptions (-fno-exceptions) client, mutex and condition are not declared.
  */
 #ifndef HASPLOCK_HPP
 #define HASPLOCK_HPP
@@ -35,6 +35,7 @@
 #include "hasplock.h"
 
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -64,6 +65,7 @@ struct destroyer {
     void operator()(hlk_permits *permits) const noexcept { hlk_permits_destroy(permits); }
     void operator()(hlk_latch *latch) const noexcept { hlk_latch_destroy(latch); }
     void operator()(hlk_barrier *barrier) const noexcept { hlk_barrier_destroy(barrier); }
+    void operator()(hlk_condition *condition) const noexcept { hlk_condition_destroy(condition); }
 };
 
 template <class T>
@@ -258,6 +260,86 @@ private:
     }
 
     unique<hlk_lock> lock_;
+};
+
+/* A condition variable over many processes (condition.h), used as std::condition_variable_any is: with a
+ * std::unique_lock<hasplock::mutex> that holds its mutex. The destructor destroys the handle. Movable. Any number of
+ * threads at once. A wait may end although nobody has notified: give it a predicate, or look in a loop.
+ *
+ * All of them throw std::system_error if the C call is neither HLK_OK, HLK_TIMEOUT nor HLK_BUSY. If the mutex is not
+ * held then, as after most failures of a wait, the std::unique_lock owns nothing. A mutex that is held again owns as
+ * many holds as before. */
+class condition {
+public:
+    condition(hlk_client *client, const std::string &name,
+              std::chrono::milliseconds lease = std::chrono::milliseconds(0))
+    {
+        if (name.size() != std::strlen(name.c_str()))
+            throw std::system_error(error_code(HLK_E_INVALID), "the name of a condition has a NUL");
+        condition_.reset(hlk_condition_create(client, name.c_str(), lease.count()));
+        if (!condition_)
+            detail::raise(hlk_last_status());
+    }
+    condition(const client &client, const std::string &name,
+              std::chrono::milliseconds lease = std::chrono::milliseconds(0))
+        : condition(client.get(), name, lease)
+    {
+    }
+
+    void notify_one() { is_done(hlk_condition_signal(get())); }
+    void notify_all() { is_done(hlk_condition_broadcast(get())); }
+
+    void wait(std::unique_lock<mutex> &held) { (void)is_woken(held, HLK_FOREVER); }
+    template <class Predicate>
+    void wait(std::unique_lock<mutex> &held, Predicate is_true)
+    {
+        while (!is_true())
+            wait(held);
+    }
+
+    template <class Rep, class Period>
+    std::cv_status wait_for(std::unique_lock<mutex> &held, const std::chrono::duration<Rep, Period> &length)
+    {
+        return is_woken(held, detail::to_wait_ms(length)) ? std::cv_status::no_timeout : std::cv_status::timeout;
+    }
+    /* False: is_true() is false after all of `length`. */
+    template <class Rep, class Period, class Predicate>
+    bool wait_for(std::unique_lock<mutex> &held, const std::chrono::duration<Rep, Period> &length, Predicate is_true)
+    {
+        const int64_t wait_ms = detail::to_wait_ms(length);
+        const int64_t began_ms = hlk_now_ms();
+        while (!is_true()) {
+            const int64_t left_ms = wait_ms == HLK_FOREVER ? HLK_FOREVER : wait_ms - (hlk_now_ms() - began_ms);
+            if (!is_woken(held, left_ms))
+                return is_true();
+        }
+        return true;
+    }
+
+    hlk_condition *get() const noexcept { return condition_.get(); }
+
+private:
+    static void is_done(hlk_status status)
+    {
+        if (status != HLK_OK)
+            detail::raise(status);
+    }
+
+    bool is_woken(std::unique_lock<mutex> &held, int64_t wait_ms)
+    {
+        if (!held.owns_lock())
+            throw std::system_error(error_code(HLK_NOT_HOLDER), "a wait needs a lock that owns its mutex");
+        hlk_lock *const lock = held.mutex()->get();
+        const hlk_status status = hlk_condition_wait(get(), lock, wait_ms);
+        if (status != HLK_OK && status != HLK_TIMEOUT && status != HLK_BUSY) {
+            if (hlk_lock_holds(lock) == 0)
+                (void)held.release();
+            detail::raise(status);
+        }
+        return status == HLK_OK;
+    }
+
+    unique<hlk_condition> condition_;
 };
 
 #endif

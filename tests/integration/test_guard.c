@@ -11,6 +11,7 @@ static void start(void)
 TestSuite(guard, .init = start, .fini = fixture_end, .timeout = 60);
 TestSuite(guard_cxx, .init = start, .fini = fixture_end, .timeout = 60);
 TestSuite(mutex_cxx, .init = start, .fini = fixture_end, .timeout = 60);
+TestSuite(condition_cxx, .init = start, .fini = fixture_end, .timeout = 60);
 
 static enum hlk_status leave_early(hlk_lock *lock, hlk_lock *other, int how)
 {
@@ -159,6 +160,9 @@ int mutex_cxx_in_another_thread(hlk_client *client);
 int mutex_cxx_throws(hlk_client *client);
 int mutex_cxx_loses(hlk_client *client);
 int mutex_cxx_does_not_nest(hlk_client *client);
+int condition_cxx_notifies(hlk_client *client, hlk_client *other);
+int condition_cxx_times_out(hlk_client *client);
+int condition_cxx_throws(hlk_client *client);
 
 Test(guard_cxx, releases_at_the_end_of_its_scope)
 {
@@ -272,4 +276,20 @@ Test(mutex_cxx, whose_hold_was_lost_unlocks_without_a_throw)
 Test(mutex_cxx, of_a_kind_that_is_not_reentrant_throws_a_deadlock)
 {
     cr_assert_eq(mutex_cxx_does_not_nest(fixture_open(NULL)), 0);
+}
+
+Test(condition_cxx, wakes_waits_with_and_without_a_predicate)
+{
+    cr_assert_eq(condition_cxx_notifies(fixture_open(NULL), fixture_open(NULL)), 0);
+}
+
+Test(condition_cxx, a_wait_that_is_over_owns_its_mutex)
+{
+    cr_assert_eq(condition_cxx_times_out(fixture_open(NULL)), 0);
+}
+
+Test(condition_cxx, a_wait_that_fails_owns_nothing_and_throws)
+{
+    cr_assert_eq(condition_cxx_throws(fixture_open(NULL)), 0);
+    fixture_wait_event(HLK_EVENT_LOST, "t");
 }

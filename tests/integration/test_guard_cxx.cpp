@@ -19,6 +19,8 @@ static_assert(std::is_nothrow_destructible<hasplock::guard>::value, "throws noth
 static_assert(std::is_nothrow_move_constructible<hasplock::client>::value, "throws nothing");
 static_assert(std::is_nothrow_move_assignable<hasplock::mutex>::value, "throws nothing");
 static_assert(!std::is_copy_constructible<hasplock::mutex>::value, "a handle has one owner");
+static_assert(!std::is_copy_constructible<hasplock::condition>::value, "a handle has one owner");
+static_assert(std::is_nothrow_move_assignable<hasplock::condition>::value, "throws nothing");
 static_assert(noexcept(std::declval<hasplock::mutex &>().unlock()), "a lock of std unlocks in its destructor");
 
 using std::chrono::milliseconds;
@@ -44,6 +46,9 @@ int mutex_cxx_in_another_thread(hlk_client *client);
 int mutex_cxx_throws(hlk_client *client);
 int mutex_cxx_loses(hlk_client *client);
 int mutex_cxx_does_not_nest(hlk_client *client);
+int condition_cxx_notifies(hlk_client *client, hlk_client *other);
+int condition_cxx_times_out(hlk_client *client);
+int condition_cxx_throws(hlk_client *client);
 }
 
 static hasplock::guard take(hlk_lock *lock)
@@ -401,6 +406,81 @@ int mutex_cxx_does_not_nest(hlk_client *client)
             CHECK(error.code() == std::errc::resource_deadlock_would_occur);
         }
         CHECK(hlk_lock_holds(mutex.get()) == 1);
+    }
+    return 0;
+}
+
+static int takes_two(hasplock::condition &filled, hasplock::mutex &mutex, std::atomic<int> &items)
+{
+    std::unique_lock<hasplock::mutex> held(mutex);
+    filled.wait(held, [&items] { return items > 0; });
+    CHECK(held.owns_lock() && hlk_lock_holds(mutex.get()) == 1);
+    items--;
+    while (items == 0)
+        filled.wait(held);
+    CHECK(held.owns_lock() && hlk_lock_holds(mutex.get()) == 1);
+    items--;
+    return 0;
+}
+
+int condition_cxx_notifies(hlk_client *client, hlk_client *other)
+{
+    hasplock::mutex here(client, "t"), there(other, "t");
+    hasplock::condition filled(client, "t"), notifies(other, "t", std::chrono::seconds(30));
+    std::atomic<int> items(0);
+    std::thread producer([&] {
+        for (int i = 0; i < 2; i++) {
+            std::unique_lock<hasplock::mutex> held(there);
+            items++;
+            if (i == 0)
+                notifies.notify_one();
+            held.unlock();
+            if (i == 1)
+                notifies.notify_all();
+        }
+    });
+    const int failed = takes_two(filled, here, items);
+    producer.join();
+    CHECK(hlk_lock_holds(here.get()) == 0 && items == 0);
+    return failed;
+}
+
+int condition_cxx_times_out(hlk_client *client)
+{
+    hasplock::mutex mutex(client, "t");
+    hasplock::condition filled(client, "t");
+    std::unique_lock<hasplock::mutex> held(mutex);
+    CHECK(filled.wait_for(held, milliseconds(30)) == std::cv_status::timeout);
+    CHECK(!filled.wait_for(held, milliseconds(30), [] { return false; }));
+    CHECK(filled.wait_for(held, milliseconds(30), [] { return true; }));
+    CHECK(held.owns_lock() && hlk_lock_holds(mutex.get()) == 1);
+    return 0;
+}
+
+int condition_cxx_throws(hlk_client *client)
+{
+    hasplock::mutex mutex(client, "t");
+    hasplock::condition filled(client, "t");
+    std::unique_lock<hasplock::mutex> held(mutex);
+    held.unlock();
+    for (int lost = 0; lost < 2; lost++) {
+        if (lost) {
+            held.lock();
+            CHECK(hlk_lock_break(mutex.get()) == HLK_OK);
+        }
+        try {
+            filled.wait(held);
+            return __LINE__;
+        } catch (const std::system_error &error) {
+            CHECK(error.code() == hasplock::error_code(lost ? HLK_LOST : HLK_NOT_HOLDER));
+        }
+        CHECK(!held.owns_lock() && hlk_lock_holds(mutex.get()) == 0);
+    }
+    try {
+        hasplock::condition none(client, "t", milliseconds(1));
+        return __LINE__;
+    } catch (const std::system_error &error) {
+        CHECK(error.code() == std::errc::invalid_argument);
     }
     return 0;
 }
