@@ -20,8 +20,8 @@
  *
  * Waiters are woken in the order in which they came. One whose client listens goes before one that is cut off for the
  * moment. A waiter has a lease, which its wait renews. If a waiter is signalled and dies before it holds its lock
- * again, or reaches no server, its signal goes to the next one within the lease and 5 s. If the server loses the data,
- * all waits end with HLK_OK within 5 s.
+ * again, or reaches no server, its signal goes to the next one within the lease and 5 s. One that dies after its wait
+ * has returned has used its signal up. If the server loses the data, all waits end with HLK_OK within 5 s.
  *
  * Redisson has no such type. The name is of this type alone: its keys are `hasplock_condition:{name}` and
  * `hasplock_condition_leases:{name}`, which end 10 minutes after the last wait. */
