@@ -260,6 +260,12 @@ static void read_option(struct reader *r, int option)
     case OPT_SEMAPHORE:
         o->semaphore = true;
         break;
+    case 's':
+        o->shared = true;
+        break;
+    case 'x':
+        o->exclusive = true;
+        break;
     default:
         read_holding(r, option);
     }
@@ -387,20 +393,42 @@ static bool waits_given(const struct options *o)
     return o->wait_ms != HLK_FOREVER || o->server_wait_ms;
 }
 
+struct kind_option { /* says which kind of lock NAME is */
+    bool given;
+    const char *word, *lock;
+};
+
+/* One at most, and none of these has tokens. Returns its word; NULL: none is given. */
+static const char *check_one_kind(struct reader *r)
+{
+    const struct options *o = r->options;
+    const struct kind_option kinds[] = { { o->shared, "-s", "a read/write lock" },
+                                         { o->exclusive, "-x", "a read/write lock" },
+                                         { o->string, "--string", "a string lock" },
+                                         { o->fair, "--fair", "a fair lock" } };
+    const struct kind_option *found = NULL;
+    if (o->shared && o->exclusive)
+        complain(r, "-s and -x: to read or to write?");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (found && kinds[i].given)
+            complain(r, "%s and %s: these are different locks", found->word, kinds[i].word);
+        else if (kinds[i].given)
+            found = &kinds[i];
+    }
+    if (found && o->fenced)
+        complain(r, "%s and --fenced: %s has no tokens", found->word, found->lock);
+    return found ? found->word : NULL;
+}
+
 /* Doctor is asked about several at once. */
 static void check_kind(struct reader *r)
 {
     const struct options *o = r->options;
     if (o->command == COMMAND_DOCTOR)
         return;
-    if (o->fair && o->fenced)
-        complain(r, "--fair and --fenced: a fair lock has no tokens");
-    else if (o->string && o->fenced)
-        complain(r, "--string and --fenced: a string lock has no tokens");
-    else if (o->string && o->fair)
-        complain(r, "--string and --fair: these are different locks");
-    else if ((o->semaphore || o->command == COMMAND_LATCH || o->command == COMMAND_BARRIER) && (o->string || o->fair))
-        complain(r, "%s is for locks only", o->fair ? "--fair" : "--string");
+    const char *kind = check_one_kind(r);
+    if (kind && (o->semaphore || o->command == COMMAND_LATCH || o->command == COMMAND_BARRIER))
+        complain(r, "%s is for locks only", kind);
     else if (o->deletes && (o->permits || o->drops || r->shell || waits_given(o)))
         complain(r, "--delete runs nothing, and does not wait: without -k, --drop, -c, -n, -w and --server-wait");
     else if (o->command == COMMAND_SEMAPHORE && !o->permits && !o->deletes)

@@ -34,6 +34,7 @@ struct options {                    /* borrows argv */
     const char *name;               /* 1 to 512 bytes; of list and doctor the prefix, 0 to 512 */
     bool fair;                      /* NAME is a fair lock */
     bool string;                    /* NAME is a string lock */
+    bool shared, exclusive;         /* NAME is a read/write lock: its read half, its write half */
     bool semaphore;                 /* NAME is a semaphore's, whose permits have leases */
     bool json;
     int verbosity;                  /* -1: -q, 1: -v, 2: -vv */

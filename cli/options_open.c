@@ -51,6 +51,8 @@ struct hlk_lock_opts options_lock(const struct options *options)
     opts.kind = options->fair        ? HLK_LOCK_FAIR
                 : options->fenced    ? HLK_LOCK_FENCED
                 : options->string    ? HLK_LOCK_STRING
+                : options->shared    ? HLK_LOCK_READ
+                : options->exclusive ? HLK_LOCK_WRITE
                 : options->semaphore ? HLK_LOCK_PERMIT
                                      : HLK_LOCK_PLAIN;
     opts.permits = options->permits;

@@ -37,6 +37,8 @@ static const struct known {
     { "version", no_argument, 'V', ALL_COMMANDS },
     { "fair", no_argument, OPT_FAIR, RUN | SHOW | BREAK | DOCTOR },
     { "string", no_argument, OPT_STRING, ALL_COMMANDS },
+    { "shared", no_argument, 's', RUN | SHOW | BREAK },
+    { "exclusive", no_argument, 'x', RUN | SHOW | BREAK },
     { "semaphore", no_argument, OPT_SEMAPHORE, SHOW },
     { "permits", required_argument, 'k', SEMAPHORE },
     { "drop", no_argument, OPT_DROP, SEMAPHORE },

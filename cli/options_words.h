@@ -6,7 +6,7 @@
 
 #include <getopt.h>
 
-#define OPTIONS_MOST 40
+#define OPTIONS_MOST 48
 #define WORD 1      /* what getopt answers for a word that is no option */
 
 enum {

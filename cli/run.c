@@ -9,6 +9,7 @@
 #include "child.h"
 #include "helper.h"
 #include "holder.h"
+#include "locks.h"
 #include "say.h"
 #include "signals.h"
 #include "url.h"
@@ -49,7 +50,7 @@ struct run {
     struct release release;
     hlk_client *client;
     hlk_owner *owner; /* the holder, so that a release need not be waited for */
-    hlk_lock *lock;
+    struct locks locks;
     hlk_cancel *cancel;
     struct waiting waiting;
     char hold_id[192];
@@ -171,10 +172,8 @@ static int open_all(struct run *s)
     opts.event_ctx = &s->fds;
     if (hlk_client_open(&s->client, s->options->url, &opts) != HLK_OK)
         return say_fault();
-    struct hlk_lock_opts lock_opts = options_lock(s->options);
-    lock_opts.owner = s->owner = hlk_owner_create(s->client, NULL);
-    s->lock = s->owner ? hlk_lock_create(s->client, s->options->name, &lock_opts) : NULL;
-    if (!s->lock)
+    s->owner = hlk_owner_create(s->client, NULL);
+    if (!s->owner || !locks_create(&s->locks, s->client, s->options, s->owner))
         return say_fault();
     s->cancel = hlk_cancel_create(s->client);
     return s->cancel ? 0 : say_fault();
@@ -185,7 +184,7 @@ static void close_all(struct run *s)
     hlk_client_close(s->client);
     waiting_join(&s->waiting);
     hlk_cancel_destroy(s->cancel);
-    hlk_lock_destroy(s->lock);
+    locks_destroy(&s->locks);
     hlk_owner_destroy(s->owner);
     watch_close(&s->fds);
     close(s->release.fd);
@@ -206,7 +205,7 @@ static void say_end(const struct run *s, int code)
 static _Noreturn void interrupted(struct run *s, int signal, bool held)
 {
     char name[16];
-    if (held && hlk_lock_release(s->lock) != HLK_OK)
+    if (held && hlk_lock_release(s->locks.lock) != HLK_OK)
         say_fault();
     close_all(s);
     say(SAY_VERBOSE, "interrupted", "%s ended the wait; nothing is held", signals_name(signal, name));
@@ -219,11 +218,11 @@ static _Noreturn void interrupted(struct run *s, int signal, bool held)
 /* For --json. Without a wait no thread has looked up the holder. */
 static void add_holder(struct run *s, struct json *fields, bool waited)
 {
-    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    struct locks_obstacle obstacle;
     if (waited)
         waiting_holder_json(&s->waiting, fields);
-    else if (say_json() && hlk_lock_query(s->lock, &state) == HLK_OK && state.held)
-        holder_add_json(state.holder, fields);
+    else if (say_json() && locks_look(&s->locks, &obstacle) == HLK_OK && obstacle.state.held)
+        holder_add_json(obstacle.state.holder, fields);
 }
 
 static int not_acquired(struct run *s, enum hlk_status status)
@@ -252,9 +251,9 @@ static void say_acquired(struct run *s)
 {
     struct json fields;
     char token[32] = "";
-    if (hlk_lock_hold_id(s->lock, s->hold_id, sizeof s->hold_id) != HLK_OK)
+    if (hlk_lock_hold_id(s->locks.lock, s->hold_id, sizeof s->hold_id) != HLK_OK)
         s->hold_id[0] = '\0'; /* lost already, which the watch will see */
-    s->token = hlk_lock_token(s->lock);
+    s->token = hlk_lock_token(s->locks.lock);
     if (s->options->fenced)
         snprintf(token, sizeof token, ", token %" PRId64, s->token);
     say_begin(&fields, "acquired");
@@ -274,9 +273,9 @@ static enum hlk_status acquire(struct run *s)
     opts.wait_ms = s->options->wait_ms;
     opts.cancel = s->cancel;
     s->asked_at_ms = hlk_now_ms();
-    waiting_begin(&s->waiting, s->options, s->client, s->lock, s->cancel);
+    waiting_begin(&s->waiting, s->options, s->client, &s->locks, s->cancel);
     signals_wait_begin(s->cancel);
-    enum hlk_status status = hlk_lock_acquire_with(s->lock, &opts);
+    enum hlk_status status = hlk_lock_acquire_with(s->locks.lock, &opts);
     int signal = signals_wait_end();
     waiting_end(&s->waiting);
     s->held_at_ms = hlk_now_ms();
@@ -314,11 +313,11 @@ static int run_command(struct run *s, struct watch_result *result)
     struct environment env = { 0 };
     int signal_fd = signals_open(), why = signal_fd < 0 ? errno : make_environment(&env, s) ? 0 : ENOMEM;
     if (why == 0) {
-        watch_order_kill(s->options, s->lock);
+        watch_order_kill(s->options, s->locks.lock);
         why = child_start(&child, env.all);
     }
     if (why == 0) {
-        watch_run(result, s->options, s->lock, &child, signal_fd, &s->fds);
+        watch_run(result, s->options, s->locks.lock, &child, signal_fd, &s->fds);
         child_close(&child);
     }
     close(signal_fd);
@@ -339,7 +338,7 @@ static enum hlk_status release_within(struct run *s, int max_ms, const char **wh
 {
     static const char unsure[] = "no answer from the server";
     struct pollfd done = { .fd = s->release.fd, .events = POLLIN };
-    enum hlk_status status = hlk_lock_release_async(s->lock, on_released, &s->release);
+    enum hlk_status status = hlk_lock_release_async(s->locks.lock, on_released, &s->release);
     *why = say_story();
     if (status != HLK_OK)
         return status;

@@ -69,12 +69,15 @@ static void waiting_text(char *buf, size_t size, int64_t waiting, bool by_holder
 static bool answer_text(const struct options *options, const struct seen *seen)
 {
     const struct hlk_lock_state *state = &seen->state;
-    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[128] = "held", none[64] = "free";
+    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[128], none[64];
+    bool by_holder = options->fair || options->semaphore || options->shared || options->exclusive;
+    int len, kind = options_lock(options).kind;
     struct holder holder;
-    int len;
+    holder_held(kind, state->count, held, sizeof held);
+    snprintf(none, sizeof none, "%s", holder_none(kind));
     holder_read(&holder, state->holder);
     text_shown(shown_name, sizeof shown_name, options->name);
-    waiting_text(waiting, sizeof waiting, state->waiting, options->fair || options->semaphore);
+    waiting_text(waiting, sizeof waiting, state->waiting, by_holder);
     if (options->semaphore) {
         int at = snprintf(none, sizeof none, "%" PRId64 " permit%s free, ", seen->free, seen->free == 1 ? "" : "s");
         snprintf(held, sizeof held, "%s%" PRId64 " held with a lease%s", none, state->count,

@@ -10,6 +10,7 @@
 #define HLK_CLI_WAITING_H
 
 #include "json.h"
+#include "locks.h"
 #include "options.h"
 
 #include <hasplock/hasplock.h>
@@ -19,7 +20,7 @@
 struct waiting {
     const struct options *options;
     hlk_client *client;
-    hlk_lock *lock;
+    const struct locks *locks;
     hlk_cancel *cancel;         /* triggered if the lock is held by a run around this one */
     int64_t asked_at_ms;
     bool terminal, nested;
@@ -37,8 +38,8 @@ struct waiting {
 };
 
 /* Starts the thread, if there is anything to show. The caller has blocked all signals, which the thread inherits. */
-void waiting_begin(struct waiting *waiting, const struct options *options, hlk_client *client, hlk_lock *lock,
-                   hlk_cancel *cancel);
+void waiting_begin(struct waiting *waiting, const struct options *options, hlk_client *client,
+                   const struct locks *locks, hlk_cancel *cancel);
 /* The wait has ended. When this returns, the terminal's line is removed. */
 void waiting_end(struct waiting *waiting);
 /* After the client was closed. Joins the thread. */

@@ -5,15 +5,15 @@ _hasplock_options() {
     local common='-u --url --url-file --cacert --cacertdir --cert --key --crl --sni --password-file --json -q --quiet
         -v --verbose -h --help -V --version'
     case $1 in
-    run) echo "$common --fair --string -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code -c" \
-        '--command --lease --max-hold --grace --on-lost --all --fenced --wait-replicas' ;;
+    run) echo "$common -s --shared -x --exclusive --fair --string -n --nonblock -w --wait --timeout --server-wait" \
+        '-E --conflict-exit-code -c --command --lease --max-hold --grace --on-lost --all --fenced --wait-replicas' ;;
     semaphore) echo "$common -k --permits -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" \
         '-c --command --lease --max-hold --grace --on-lost --all --wait-replicas --drop --delete' ;;
     latch) echo "$common -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" ;;
     barrier) echo "$common -n --parties -w --wait --timeout --server-wait -E --conflict-exit-code --lease" ;;
-    show) echo "$common --fair --string --semaphore --watch" ;;
+    show) echo "$common -s --shared -x --exclusive --fair --string --semaphore --watch" ;;
     list) echo "$common --limit --string" ;;
-    break) echo "$common --fair --string --holder" ;;
+    break) echo "$common -s --shared -x --exclusive --fair --string --holder" ;;
     doctor) echo "$common --fair --fenced --string --spin --lease" ;;
     demo) echo '--processes --threads --items --seconds --seed --svg --plain --json -u --url --redlock -h --help' ;;
     '') echo "$common" ;;

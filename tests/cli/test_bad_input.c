@@ -69,6 +69,13 @@ Test(bad_input, of_a_command_to_run)
             "--fenced", "t", "true");
     REFUSED(64, "hasplock: show \"t\": --string and --fair: these are different locks\n", "show", "--string", "--fair",
             "t");
+    REFUSED(64, "hasplock: run \"t\": -s and -x: to read or to write?\n", "run", "-sx", "t", "true");
+    REFUSED(64, "hasplock: run \"t\": -s and --fair: these are different locks\n", "run", "-s", "--fair", "t", "true");
+    REFUSED(64, "hasplock: show \"t\": -x and --string: these are different locks\n", "show", "-x", "--string", "t");
+    REFUSED(64, "hasplock: run \"t\": -x and --fenced: a read/write lock has no tokens\n", "run", "-x", "--fenced", "t",
+            "true");
+    REFUSED(64, "hasplock: show \"t\": -s is for locks only\n", "show", "-s", "--semaphore", "t");
+    REFUSED(64, "hasplock: semaphore: no option -s; ", "semaphore", "-s", "-k", "1", "t", "true");
     REFUSED(64, "hasplock: run \"t\": no COMMAND given\n", "run", "t", "--");
     REFUSED(64, "hasplock: run \"t\": COMMAND is empty\n", "run", "t", "");
     REFUSED(64, "hasplock: run \"t\": -c and a COMMAND: which of the two?\n", "run", "t", "-c", "true", "true");
@@ -386,7 +393,7 @@ Test(help, names_every_option)
                                            "--on-lost",  "--command",  "--url",
                                            "--verbose",  "--quiet",    "--json",
                                            "--timeout",  "--url-file", "--fair",
-                                           "--fenced" };
+                                           "--fenced",   "--shared",   "--exclusive" };
     struct command *c = COMMAND("run", "--help");
     cr_assert_eq(command_end(c), 0);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
