@@ -66,12 +66,13 @@ const char help_main[] =
 
 const char help_run[] =
     "hasplock run [options] NAME [--] COMMAND [ARG...]\n"
+    "hasplock run [options] NAME NAME... -- COMMAND [ARG...]\n"
     "hasplock run [options] NAME -c 'SHELL COMMAND'\n"
     "\n"
     "Waits for the lock NAME (1 to 512 bytes), runs COMMAND, releases when it has\n"
-    "ended. Options may stand before or after NAME; the first other word, or --,\n"
-    "begins COMMAND. stdin, stdout and stderr are COMMAND's. TIME is in seconds (30,\n"
-    "0.5) or has units (250ms, 5s, 1m30s, 2h, 1d).\n"
+    "ended. Several NAMEs: all locks or none. Options may stand before or after NAME;\n"
+    "the first other word, or --, begins COMMAND. stdin, stdout and stderr are\n"
+    "COMMAND's. TIME is in seconds (30, 0.5) or has units (250ms, 5s, 1m30s, 2h, 1d).\n"
     "\n"
     "Waiting\n"
     "  -n, --nonblock    do not wait\n"

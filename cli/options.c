@@ -277,6 +277,26 @@ static bool takes_prefix(const struct options *options)
     return options->command == COMMAND_LIST || options->command == COMMAND_DOCTOR;
 }
 
+/* Each lock once: the locks of a multilock are different ones. */
+static void add_name(struct reader *r, const char *name)
+{
+    static char all[NAME_MAX_BYTES + 1];
+    struct options *o = r->options;
+    char shown[64];
+    size_t len = 0;
+    for (size_t i = 0; i < o->names_count; i++)
+        if (strcmp(o->names[i], name) == 0)
+            complain(r, "\"%s\" is named twice", text_shown(shown, sizeof shown, name));
+    if (o->names_count == HLK_MULTILOCK_MAX) {
+        complain(r, "more than %d NAMEs", HLK_MULTILOCK_MAX);
+        return;
+    }
+    o->names[o->names_count++] = name;
+    for (size_t i = 0; i < o->names_count && len < sizeof all; i++)
+        len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", i ? "+" : "", o->names[i]);
+    o->name = o->names_count > 1 ? all : name;
+}
+
 static void take_name(struct reader *r, const char *name)
 {
     size_t len = strlen(name), max = r->options->command == COMMAND_DOCTOR ? DOCTOR_PREFIX_MAX : NAME_MAX_BYTES;
@@ -287,7 +307,7 @@ static void take_name(struct reader *r, const char *name)
         complain(r, "%s has %zu bytes; %s%zu are possible", prefix ? "PREFIX" : "NAME", len, prefix ? "" : "1 to ",
                  max);
     else
-        r->options->name = name;
+        add_name(r, name);
     say_about(r->options->name && *r->options->name ? r->options->name : NULL);
 }
 
@@ -329,6 +349,25 @@ static void take_rest(struct reader *r, int at)
             at++;
     }
     o->argv = &r->argv[at];
+}
+
+/* How many words from argv[at] on are NAMEs: those up to "--", if no option is among them. Else they are COMMAND: 0. */
+static int more_names(const struct reader *r, int at)
+{
+    int n = 0;
+    while (at + n < r->argc && r->argv[at + n][0] != '-')
+        n++;
+    bool ended = at + n < r->argc && strcmp(r->argv[at + n], "--") == 0;
+    return ended && r->options->command == COMMAND_RUN ? n : 0;
+}
+
+/* argv[at] is the first word behind NAME that is no option. */
+static void take_names_and_command(struct reader *r, int at)
+{
+    int more = more_names(r, at);
+    for (int i = 0; i < more; i++)
+        take_name(r, r->argv[at + i]);
+    take_rest(r, more ? at + more + 1 : at);
 }
 
 static void one_too_many(struct reader *r, const char *word)
@@ -486,7 +525,7 @@ static void read_words(struct reader *r)
         }
         bool another = option == WORD && r->options->name;
         if (another && OPTIONS_RUNS(r->options->command)) {
-            take_rest(r, optind - 1);
+            take_names_and_command(r, optind - 1);
             return;
         }
         if (option == WORD && r->options->command == COMMAND_LATCH)

@@ -1,13 +1,15 @@
 /* options.h - the words of the command line, read and checked. flock(1)'s habits: options stand before or after NAME;
- * the first other word, or --, begins COMMAND. Those that every command knows may stand before the command too. */
+ * the first other word, or --, begins COMMAND. Those that every command knows may stand before the command too. Words
+ * that stand alone between NAME and -- are more NAMEs of run. */
 #ifndef HLK_CLI_OPTIONS_H
 #define HLK_CLI_OPTIONS_H
 
 #include "access.h"
 
-#include <hasplock/lock.h>
+#include <hasplock/multilock.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum command {
@@ -31,7 +33,10 @@ struct options {                    /* borrows argv */
     const char *url;                /* never NULL or "" once parsed */
     const char *url_file;           /* where it was read from; NULL: it was given as such */
     struct access access;
-    const char *name;               /* 1 to 512 bytes; of list and doctor the prefix, 0 to 512 */
+    const char *name;               /* 1 to 512 bytes; of list and doctor the prefix, 0 to 512. Of several NAMEs all of
+                                     * them with + between, cut: as a multilock has it */
+    const char *names[HLK_MULTILOCK_MAX];
+    size_t names_count;             /* more than 1: of run only */
     bool fair;                      /* NAME is a fair lock */
     bool string;                    /* NAME is a string lock */
     bool shared, exclusive;         /* NAME is a read/write lock: its read half, its write half */

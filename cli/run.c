@@ -8,7 +8,6 @@
 
 #include "child.h"
 #include "helper.h"
-#include "holder.h"
 #include "locks.h"
 #include "say.h"
 #include "signals.h"
@@ -53,8 +52,9 @@ struct run {
     struct locks locks;
     hlk_cancel *cancel;
     struct waiting waiting;
-    char hold_id[192];
-    int64_t token; /* 0: not --fenced, or lost already; smaller than every token */
+    char names[HLK_MULTILOCK_MAX * 513];  /* each of these: a word for each NAME, with blanks between */
+    char owners[HLK_MULTILOCK_MAX * 192]; /* "": one is lost already, which the watch will see */
+    char tokens[HLK_MULTILOCK_MAX * 21];  /* 0: without --fenced, or lost already; smaller than every token */
     int64_t asked_at_ms, held_at_ms;
     bool by_command; /* the exit code is COMMAND's */
     int died_of;     /* the signal that ended COMMAND; 0: none */
@@ -139,13 +139,13 @@ static bool make_environment(struct environment *env, const struct run *s)
     size_t size, pointers = (n + OURS_MOST + 1) * sizeof *env->all;
     char *memory = helper_memory(&size);
     *env = (struct environment){ .all = (char **)(void *)memory, .room = memory + pointers, .end = memory + size };
-    add(env, "HASPLOCK_NAME=%s", s->options->name);
-    add(env, "HASPLOCK_OWNER=%s", s->hold_id);
-    add(env, "HASPLOCK_OWNERS=%s%s%s", around ? around : "", around ? " " : "", s->hold_id);
+    add(env, "HASPLOCK_NAME=%s", s->names);
+    add(env, "HASPLOCK_OWNER=%s", s->owners);
+    add(env, "HASPLOCK_OWNERS=%s%s%s", around ? around : "", around ? " " : "", s->owners);
     add_url(env, s->options);
     add_access(env, &s->options->access);
     if (s->options->fenced)
-        add(env, "HASPLOCK_TOKEN=%" PRId64, s->token);
+        add(env, "HASPLOCK_TOKEN=%s", s->tokens);
     size_t at = env->ours;
     for (size_t i = 0; i < n; i++)
         if (is_kept(environ[i], &s->options->access))
@@ -221,8 +221,8 @@ static void add_holder(struct run *s, struct json *fields, bool waited)
     struct locks_obstacle obstacle;
     if (waited)
         waiting_holder_json(&s->waiting, fields);
-    else if (say_json() && locks_look(&s->locks, &obstacle) == HLK_OK && obstacle.state.held)
-        holder_add_json(obstacle.state.holder, fields);
+    else if (say_json() && locks_look(&s->locks, false, &obstacle) == HLK_OK && obstacle.state.held)
+        locks_add_json(&s->locks, obstacle.name, obstacle.state.holder, fields);
 }
 
 static int not_acquired(struct run *s, enum hlk_status status)
@@ -239,31 +239,55 @@ static int not_acquired(struct run *s, enum hlk_status status)
     return s->options->conflict_code;
 }
 
-static int waits_for_itself(void)
+static int waits_for_itself(struct run *s)
 {
+    char which[LOCKS_WHICH];
     say(SAY_ERROR, "error",
-        "held by the hasplock run around this one: it would wait for itself for ever (to wait for its end all the "
-        "same: HASPLOCK_OWNERS= hasplock run ...)");
+        "%sheld by the hasplock run around this one: it would wait for itself for ever (to wait for its end all the "
+        "same: HASPLOCK_OWNERS= hasplock run ...)",
+        locks_which(s->options, waiting_lock(&s->waiting), which));
     return EX_USAGE;
 }
 
-static void say_acquired(struct run *s)
+static void add_word(char *words, size_t size, const char *word)
+{
+    size_t len = strlen(words);
+    snprintf(words + len, size - len, "%s%s", len > 0 ? " " : "", word);
+}
+
+static void note_holds(struct run *s)
+{
+    bool held = true;
+    for (size_t i = 0; i < s->locks.count; i++) {
+        char owner[192] = "", token[24];
+        held = hlk_lock_hold_id(s->locks.each[i], owner, sizeof owner) == HLK_OK && held;
+        snprintf(token, sizeof token, "%" PRId64, hlk_lock_token(s->locks.each[i]));
+        add_word(s->names, sizeof s->names, s->options->names[i]);
+        add_word(s->owners, sizeof s->owners, owner);
+        add_word(s->tokens, sizeof s->tokens, token);
+    }
+    if (!held)
+        s->owners[0] = '\0';
+}
+
+static void say_acquired(const struct run *s)
 {
     struct json fields;
-    char token[32] = "";
-    if (hlk_lock_hold_id(s->locks.lock, s->hold_id, sizeof s->hold_id) != HLK_OK)
-        s->hold_id[0] = '\0'; /* lost already, which the watch will see */
-    s->token = hlk_lock_token(s->locks.lock);
-    if (s->options->fenced)
-        snprintf(token, sizeof token, ", token %" PRId64, s->token);
+    bool fenced = s->options->fenced, several = s->locks.count > 1;
     say_begin(&fields, "acquired");
-    json_string(&fields, "owner", s->hold_id);
-    if (s->options->fenced)
-        json_int(&fields, "token", s->token);
+    json_string(&fields, "owner", s->owners);
+    if (fenced && several)
+        json_string(&fields, "tokens", s->tokens);
+    else if (fenced)
+        json_int(&fields, "token", hlk_lock_token(s->locks.lock));
     json_int(&fields, "waited_ms", s->held_at_ms - s->asked_at_ms);
     json_int(&fields, "lease_ms", s->options->lease_ms);
-    say_with(&fields, SAY_VERBOSE, "acquired after %.2f s, lease %.13g s%s",
-             (double)(s->held_at_ms - s->asked_at_ms) / 1000, (double)s->options->lease_ms / 1000, token);
+    say_with(&fields, SAY_VERBOSE, "acquired after %.2f s, lease %.13g s%s%s",
+             (double)(s->held_at_ms - s->asked_at_ms) / 1000, (double)s->options->lease_ms / 1000,
+             !fenced   ? ""
+             : several ? ", tokens "
+                       : ", token ",
+             fenced ? s->tokens : "");
 }
 
 /* HLK_OK: held. Does not return if a signal ended the wait. */
@@ -286,12 +310,22 @@ static enum hlk_status acquire(struct run *s)
 
 /* --- holding */
 
+/* What may have been meant by a COMMAND that is not there. */
+static const char *hint(const struct options *options)
+{
+    char *const *word = options->argv;
+    if (!word[1] && strpbrk(word[0], " \t\n|;&<>$"))
+        return " (a command line for the shell is given by -c)";
+    while (*word && strcmp(*word, "--") != 0)
+        word++;
+    return *word && options->command == COMMAND_RUN ? " (options stand before the second of several NAMEs)" : "";
+}
+
 static int cannot_execute(const struct options *options, int why)
 {
     char shown[200];
-    bool is_line = why == ENOENT && !options->argv[1] && strpbrk(options->argv[0], " \t\n|;&<>$");
     say(SAY_ERROR, "error", "cannot execute \"%s\": %s%s", text_shown(shown, sizeof shown, options->argv[0]),
-        strerror(why), is_line ? " (a command line for the shell is given by -c)" : "");
+        strerror(why), why == ENOENT ? hint(options) : "");
     return why == ENOENT ? 127 : 126;
 }
 
@@ -368,6 +402,7 @@ static bool release(struct run *s, const struct watch_result *result)
 static int hold(struct run *s, bool *answered)
 {
     struct watch_result result = { 0 };
+    note_holds(s);
     say_acquired(s);
     int code = run_command(s, &result);
     *answered = release(s, &result);
@@ -381,7 +416,7 @@ static int run_with_helper(struct run *s)
     if (code == 0) {
         enum hlk_status status = acquire(s);
         code = status == HLK_OK                  ? hold(s, &answered)
-               : waiting_for_itself(&s->waiting) ? waits_for_itself()
+               : waiting_for_itself(&s->waiting) ? waits_for_itself(s)
                                                  : not_acquired(s, status);
     }
     if (answered) /* else close would wait for a reply too; exit cleans up the rest */

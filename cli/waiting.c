@@ -35,7 +35,7 @@ static bool look(const struct waiting *w, struct locks_obstacle *seen, bool *awa
     *away = !is_connected(w);
     if (*away)
         return false;
-    enum hlk_status status = locks_look(w->locks, seen);
+    enum hlk_status status = locks_look(w->locks, w->nested, seen);
     *away = status == HLK_E_CONNECT;
     return status == HLK_OK && seen->state.held;
 }
@@ -52,7 +52,7 @@ static const char *position_text(int64_t position, char *buf, size_t size)
 static const char *describe(const struct waiting *w, const struct locks_obstacle *seen, char *buf, size_t size)
 {
     struct holder holder;
-    char who[400], position[64] = "", held[48];
+    char who[400], position[64] = "", held[48], which[LOCKS_WHICH];
     int64_t waited_ms = hlk_now_ms() - w->asked_at_ms;
     if (seen->position)
         position_text(seen->position, position, sizeof position);
@@ -62,11 +62,12 @@ static const char *describe(const struct waiting *w, const struct locks_obstacle
         holder_held(seen->kind, seen->state.count, held, sizeof held);
     holder_read(&holder, seen->state.holder);
     holder_shown(&holder, who, sizeof who);
+    locks_which(w->options, seen->name, which);
     if (w->terminal)
-        snprintf(buf, size, "waiting %" PRId64 " s%s%s: %s by %s, ttl %" PRId64 " s", waited_ms / 1000,
-                 *position ? ", " : "", position, held, who, seen->state.ttl_ms / 1000);
+        snprintf(buf, size, "waiting %" PRId64 " s%s%s: %s%s by %s, ttl %" PRId64 " s", waited_ms / 1000,
+                 *position ? ", " : "", position, which, held, who, seen->state.ttl_ms / 1000);
     else
-        snprintf(buf, size, "waiting: %s by %s, ttl %.1f s%s%s", held, who, (double)seen->state.ttl_ms / 1000,
+        snprintf(buf, size, "waiting: %s%s by %s, ttl %.1f s%s%s", which, held, who, (double)seen->state.ttl_ms / 1000,
                  *position ? "; " : "", position);
     return buf;
 }
@@ -76,7 +77,7 @@ static void say_once(const struct waiting *w, const struct locks_obstacle *seen)
     struct json fields;
     char text[700];
     say_begin(&fields, "waiting");
-    holder_add_json(seen->state.holder, &fields);
+    locks_add_json(w->locks, seen->name, seen->state.holder, &fields);
     json_int(&fields, "ttl_ms", seen->state.ttl_ms);
     json_int(&fields, "position", seen->position);
     json_int(&fields, "waited_ms", hlk_now_ms() - w->asked_at_ms);
@@ -128,6 +129,7 @@ static bool report_look(struct waiting *w, const struct locks_obstacle *seen)
 {
     char text[700];
     snprintf(w->holder, sizeof w->holder, "%s", seen->state.holder);
+    w->lock = seen->name;
     w->itself = w->nested && around_has(seen->state.holder);
     if (w->itself)
         hlk_cancel_trigger(w->cancel);
@@ -203,7 +205,7 @@ void waiting_begin(struct waiting *w, const struct options *options, hlk_client 
 {
     pthread_condattr_t monotonic;
     *w = (struct waiting){
-        .options = options, .client = client, .locks = locks, .cancel = cancel, .asked_at_ms = hlk_now_ms()
+        .options = options, .client = client, .locks = locks, .cancel = cancel, .asked_at_ms = hlk_now_ms(), .lock = ""
     };
     pthread_mutex_init(&w->mu, NULL);
     pthread_condattr_init(&monotonic);
@@ -241,6 +243,14 @@ bool waiting_for_itself(struct waiting *w)
     return itself;
 }
 
+const char *waiting_lock(struct waiting *w)
+{
+    pthread_mutex_lock(&w->mu);
+    const char *lock = w->lock;
+    pthread_mutex_unlock(&w->mu);
+    return lock;
+}
+
 void waiting_holder_json(struct waiting *w, struct json *fields)
 {
     char holder[sizeof w->holder];
@@ -248,5 +258,5 @@ void waiting_holder_json(struct waiting *w, struct json *fields)
     memcpy(holder, w->holder, sizeof holder);
     pthread_mutex_unlock(&w->mu);
     if (*holder)
-        holder_add_json(holder, fields);
+        locks_add_json(w->locks, waiting_lock(w), holder, fields);
 }

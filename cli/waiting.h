@@ -34,7 +34,8 @@ struct waiting {
     unsigned looks;             /* so far, each at a queue that it was not in */
     bool reported;              /* the line or event of -v and --json was written */
     bool shown;                 /* a line is on the terminal */
-    char holder[192];           /* as last seen, or "" */
+    const char *lock;           /* which lock was waited for, as last seen, */
+    char holder[192];           /*   and by whom it was held; "": not seen */
 };
 
 /* Starts the thread, if there is anything to show. The caller has blocked all signals, which the thread inherits. */
@@ -47,6 +48,8 @@ void waiting_join(struct waiting *waiting);
 
 /* After waiting_end: the wait was ended because a run around this one holds the lock. */
 bool waiting_for_itself(struct waiting *waiting);
+/* After waiting_end: which lock that is, or "". */
+const char *waiting_lock(struct waiting *waiting);
 
 /* Adds the holder as last seen, if there was one. */
 void waiting_holder_json(struct waiting *waiting, struct json *fields);

@@ -49,6 +49,16 @@ _hasplock_words() {
     done
 }
 
+# Where COMMAND begins: behind -- if the words from $1 on are more names of run up to it, else at $1.
+_hasplock_find_end() {
+    local i=$1
+    ours_end=$1
+    while [ "$command" = run ] && [ "$i" -lt $((${#words[@]} - 1)) ] && [[ ${words[i]} != -* ]]; do
+        i=$((i + 1))
+    done
+    [ "$i" -eq $((${#words[@]} - 1)) ] || [ "${words[i]}" != -- ] || ours_end=$((i + 1))
+}
+
 # What stands before the last word: `command`, `name`, where COMMAND begins (`ours_end`), and the option whose value the
 # last word is (`option`).
 _hasplock_read() {
@@ -67,7 +77,7 @@ _hasplock_read() {
             name=$word
             [ -z "$rest" ] || ours_end=$((i + 1))
         elif [[ $command == @(run|semaphore) ]]; then
-            ours_end=$i
+            _hasplock_find_end "$i"
         fi
     done
     [ "$i" -eq ${#words[@]} ] || option=

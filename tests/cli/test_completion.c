@@ -88,6 +88,8 @@ static const struct {
     { "hasplock run -n -w 5 a:b:c -- /bin/fals\tx", { "<run><-n><-w><5><a:b:c><--></bin/false><x>" } },
     { "hasplock run t -- cat /etc/os-relea\tx", { "<run><t><--><cat></etc/os-release><x>" } },
     { "hasplock run t ls --fen\tx", { "<run><t><ls><--fenx>" } },
+    { "hasplock run a b c -- mktem\tx", { "<run><a><b><c><--><mktemp><x>" } },
+    { "hasplock run a b -- cat /etc/os-relea\tx", { "<run><a><b><--><cat></etc/os-release><x>" } },
 };
 
 static void completes(enum shell shell)
