@@ -92,6 +92,8 @@ const char help_run[] =
     "                    renewed while COMMAND runs                  [30]\n"
     "      --max-hold TIME\n"
     "                    stop COMMAND after so long and release then [no limit]\n"
+    "      --min-hold TIME\n"
+    "                    keep the lock so long, if COMMAND ends before\n"
     "      --grace TIME  from SIGTERM to SIGKILL         [a sixth of the lease]\n"
     "      --on-lost WORD\n"
     "                    what is done when the lease is not renewed  [term]\n"
@@ -136,7 +138,7 @@ const char help_run[] =
     "  COMMAND may use the same: --json ends with whose code it is.\n"
     "\n"
     "Examples\n"
-    "  hasplock run -n backup:db1 -- pg_dump -f /backup/db1.sql db1\n"
+    "  hasplock run -n --min-hold 1m backup:db1 -- pg_dump -f /backup/db1.sql db1\n"
     "  hasplock run -w 10 -E 0 nightly -- make report    skip when another is at it\n"
     "  hasplock run --max-hold 1h import -c 'fetch | load'\n";
 

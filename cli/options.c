@@ -177,7 +177,7 @@ static void read_common(struct reader *r, int option)
 static void read_holding(struct reader *r, int option)
 {
     static const struct range lease = { LEASE_LEAST_MS, YEAR_MS, "a second to a year" },
-                              max_hold = { 1, MOST_MS, "a millisecond to 100 years" },
+                              hold = { 1, MOST_MS, "a millisecond to 100 years" },
                               grace = { 1, YEAR_MS, "a millisecond to half of the lease" };
     struct options *o = r->options;
     switch (option) {
@@ -186,7 +186,10 @@ static void read_holding(struct reader *r, int option)
         read_duration(r, "--lease", &lease, &o->lease_ms);
         break;
     case OPT_MAX_HOLD:
-        read_duration(r, "--max-hold", &max_hold, &o->max_hold_ms);
+        read_duration(r, "--max-hold", &hold, &o->max_hold_ms);
+        break;
+    case OPT_MIN_HOLD:
+        read_duration(r, "--min-hold", &hold, &o->min_hold_ms);
         break;
     case OPT_GRACE:
         r->grace_given = true;
@@ -427,6 +430,15 @@ static void check_grace(struct reader *r)
                  text_duration(lease, sizeof lease, o->lease_ms));
 }
 
+static void check_hold(struct reader *r)
+{
+    const struct options *o = r->options;
+    char least[32], most[32];
+    if (o->max_hold_ms && o->min_hold_ms > o->max_hold_ms)
+        complain(r, "--min-hold is %s and --max-hold %s: for how long?",
+                 text_duration(least, sizeof least, o->min_hold_ms), text_duration(most, sizeof most, o->max_hold_ms));
+}
+
 static bool waits_given(const struct options *o)
 {
     return o->wait_ms != HLK_FOREVER || o->server_wait_ms;
@@ -506,6 +518,8 @@ static void check(struct reader *r)
         check_lease(r);
     if (r->result == PARSED_GO)
         check_grace(r);
+    if (r->result == PARSED_GO)
+        check_hold(r);
     if (r->result == PARSED_GO && !access_find(&r->options->access, r->options->url, why, sizeof why))
         complain(r, "%s", why);
 }

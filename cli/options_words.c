@@ -52,6 +52,7 @@ static const struct known {
     { "command", required_argument, 'c', RUNS },
     { "lease", required_argument, OPT_LEASE, RUNS | DOCTOR | BARRIER },
     { "max-hold", required_argument, OPT_MAX_HOLD, RUNS },
+    { "min-hold", required_argument, OPT_MIN_HOLD, RUNS },
     { "grace", required_argument, OPT_GRACE, RUNS },
     { "all", no_argument, OPT_ALL, RUNS },
     { "on-lost", required_argument, OPT_ON_LOST, RUNS },

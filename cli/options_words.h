@@ -14,6 +14,7 @@ enum {
     OPT_FAIR,
     OPT_LEASE,
     OPT_MAX_HOLD,
+    OPT_MIN_HOLD,
     OPT_SERVER_WAIT,
     OPT_GRACE,
     OPT_ON_LOST,

@@ -1,6 +1,7 @@
 /* run.c - see run.h. The sequence is:
  *
- *     block signals, helper, open -> [signals end the wait] acquire -> [signals go to COMMAND] start, watch -> release
+ *     block signals, helper, open -> [signals end the wait] acquire -> [signals go to COMMAND] start, watch ->
+ *     [signals end --min-hold] keep -> release
  *
  * The client is opened lazily, so that connecting is part of the wait: it can be interrupted, and has the same
  * deadline. */
@@ -8,6 +9,7 @@
 
 #include "child.h"
 #include "helper.h"
+#include "keep.h"
 #include "locks.h"
 #include "say.h"
 #include "signals.h"
@@ -341,6 +343,15 @@ static int code_of(struct run *s, const struct child *child, const struct watch_
     return s->died_of ? 128 + s->died_of : WEXITSTATUS(child->status);
 }
 
+/* Work that was not begun, or that was stopped, may be done by others at once. */
+static void keep_for_min_hold(const struct run *s, const struct child *child, struct watch_result *result,
+                              int signal_fd)
+{
+    bool done = !child->exec_errno && !result->stopped && !result->lost && !result->asked;
+    if (done && s->options->min_hold_ms)
+        keep(result, s->options, s->locks.lock, s->held_at_ms + s->options->min_hold_ms, signal_fd, s->fds.timer);
+}
+
 static int run_command(struct run *s, struct watch_result *result)
 {
     struct child child;
@@ -353,6 +364,7 @@ static int run_command(struct run *s, struct watch_result *result)
     if (why == 0) {
         watch_run(result, s->options, s->locks.lock, &child, signal_fd, &s->fds);
         child_close(&child);
+        keep_for_min_hold(s, &child, result, signal_fd);
     }
     close(signal_fd);
     return why ? os_error("no process for COMMAND", why) : code_of(s, &child, result);

@@ -301,16 +301,11 @@ static void arm_timer(struct watch *w)
     timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static bool asks_for_an_end(int signal)
-{
-    return signal == SIGTERM || signal == SIGINT || signal == SIGQUIT;
-}
-
 static void pass_on(struct watch *w, int signal)
 {
     struct descendants_refused refused;
     char name[16];
-    if (asks_for_an_end(signal))
+    if (signals_ask_for_an_end(signal))
         w->passed_on = signal;
     if (w->child->ended) {
         child_signal_all(w->child, signal, &refused);
@@ -337,16 +332,23 @@ static void read_signals(struct watch *w)
     }
 }
 
+/* The signal that has asked COMMAND to end: we have passed it on, or it has died of it. 0: none. */
+static int asked_by(const struct watch *w)
+{
+    int by = WIFSIGNALED(w->child->status) ? WTERMSIG(w->child->status) : 0;
+    return w->passed_on ? w->passed_on : signals_ask_for_an_end(by) || by == SIGHUP ? by : 0;
+}
+
 /* The rest did not get the signal that has ended COMMAND if it has groups or sessions of its own. */
 static void on_ended(struct watch *w)
 {
     struct descendants_refused refused;
-    int by = WIFSIGNALED(w->child->status) ? WTERMSIG(w->child->status) : 0;
-    if (w->rest || w->child->gone || w->stage != GOING || !(w->options->all || w->passed_on || by))
+    bool died = WIFSIGNALED(w->child->status);
+    if (w->rest || w->child->gone || w->stage != GOING || !(w->options->all || w->passed_on || died))
         return;
     w->rest = true;
     w->slow_at_ms = hlk_now_ms() + SLOW_MS;
-    by = w->passed_on ? w->passed_on : asks_for_an_end(by) || by == SIGHUP ? by : 0;
+    int by = asked_by(w);
     if (by)
         child_signal_all(w->child, by, &refused);
 }
@@ -403,4 +405,5 @@ void watch_run(struct watch_result *result, const struct options *options, hlk_l
         w.max_hold_at_ms = hlk_now_ms() + options->max_hold_ms;
     while (!is_over(&w))
         turn(&w);
+    result->asked = asked_by(&w) != 0;
 }

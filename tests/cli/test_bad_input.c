@@ -109,6 +109,10 @@ Test(bad_input, of_numbers)
     REFUSED(64, "hasplock: run: --lease: \"99999999\" is not within ", "run", "--lease", "99999999", "t", "echo");
     REFUSED(64, "hasplock: run: --max-hold: \"0\" is not within a millisecond to 100 years\n", "run", "--max-hold", "0",
             "t", "echo");
+    REFUSED(64, "hasplock: run: --min-hold: \"0\" is not within a millisecond to 100 years\n", "run", "--min-hold", "0",
+            "t", "echo");
+    REFUSED(64, "hasplock: run \"t\": --min-hold is 2 min and --max-hold 90 s: for how long?\n", "run", "--min-hold",
+            "2m", "--max-hold", "90", "t", "echo");
     REFUSED(64, "hasplock: run: --grace: \"0\" is not within a millisecond to half of the lease\n", "run", "--grace",
             "0", "t", "echo");
     REFUSED(64, "hasplock: run: --max-hold: \"-2\" is negative\n", "run", "--max-hold=-2", "t", "echo");
@@ -393,7 +397,8 @@ Test(help, names_every_option)
                                            "--on-lost",  "--command",  "--url",
                                            "--verbose",  "--quiet",    "--json",
                                            "--timeout",  "--url-file", "--fair",
-                                           "--fenced",   "--shared",   "--exclusive" };
+                                           "--fenced",   "--shared",   "--exclusive",
+                                           "--min-hold" };
     struct command *c = COMMAND("run", "--help");
     cr_assert_eq(command_end(c), 0);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)

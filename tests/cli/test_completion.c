@@ -64,6 +64,8 @@ static const struct {
     { "hasplock show --st\tx", { "<show><--string><x>" } },
     { "hasplock break --st\tx", { "<break><--string><x>" } },
     { "hasplock run a --st\tx", { "<run><a><--string><x>" } },
+    { "hasplock run --min\t1m -- a mktem\tx",
+      { "<run><--min-hold><1m><--><a><mktemp><x>", "<run><--min-hold=1m><--><a><mktemp><x>" } },
     { "hasplock run a --exc\tx", { "<run><a><--exclusive><x>" } },
     { "hasplock show --sha\tx", { "<show><--shared><x>" } },
     { "hasplock doc\t--st\tx", { "<doctor><--string><x>" } },
