@@ -82,6 +82,7 @@ const char help_run[] =
     "                    the same, while no server can be reached    [as -w]\n"
     "  -E, --conflict-exit-code N\n"
     "                    exit with N when the lock was not acquired  [1]\n"
+    "      --spin        ask again and again, for users without pub/sub\n"
     "Which lock: all who use NAME must say the same\n"
     "  -s, --shared, -x, --exclusive\n"
     "                    read/write lock: many hold it with -s, or one with -x\n"

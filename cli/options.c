@@ -455,6 +455,7 @@ static const char *check_one_kind(struct reader *r)
     const struct options *o = r->options;
     const struct kind_option kinds[] = { { o->shared, "-s", "a read/write lock" },
                                          { o->exclusive, "-x", "a read/write lock" },
+                                         { o->spin, "--spin", "a spin lock" },
                                          { o->string, "--string", "a string lock" },
                                          { o->fair, "--fair", "a fair lock" } };
     const struct kind_option *found = NULL;

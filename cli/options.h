@@ -54,6 +54,7 @@ struct options {                    /* borrows argv */
     bool all;                       /* until all that COMMAND has started has ended */
     enum on_lost on_lost;
     bool fenced;
+    bool spin;                      /* doctor, too: spin locks only */
     int64_t wait_replicas;
     int64_t permits;                /* of a semaphore: how many may run at once; 0: not said */
     bool drops;                     /* with the last permit their number goes */
@@ -75,8 +76,7 @@ struct options {                    /* borrows argv */
     /* list */
     int64_t limit;                  /* of locks that are named */
 
-    /* doctor; fair, string, fenced and lease_ms too */
-    bool spin;                      /* spin locks only */
+    /* doctor: fair, string, fenced, spin and lease_ms */
 };
 
 enum parsed { PARSED_GO, PARSED_HELP, PARSED_VERSION, PARSED_WRONG };

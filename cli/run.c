@@ -169,7 +169,7 @@ static int open_all(struct run *s)
     opts.watchdog_ms = s->options->lease_ms;
     opts.renew_ms = s->options->lease_ms / RENEWALS;
     opts.at_risk_ms = s->options->grace_ms;
-    opts.flags |= HLK_OPEN_LISTEN; /* a break ends COMMAND at once */
+    opts.flags |= s->options->spin ? HLK_OPEN_NO_PUBSUB : HLK_OPEN_LISTEN; /* a break ends COMMAND at once */
     opts.on_event = watch_on_event;
     opts.event_ctx = &s->fds;
     if (hlk_client_open(&s->client, s->options->url, &opts) != HLK_OK)

@@ -7,7 +7,7 @@ _hasplock_options() {
     case $1 in
     run) echo "$common -s --shared -x --exclusive --fair --string -n --nonblock -w --wait --timeout --server-wait" \
         '-E --conflict-exit-code -c --command --lease --max-hold --min-hold --grace --on-lost --all --fenced' \
-        '--wait-replicas' ;;
+        '--spin --wait-replicas' ;;
     semaphore) echo "$common -k --permits -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" \
         '-c --command --lease --max-hold --min-hold --grace --on-lost --all --wait-replicas --drop --delete' ;;
     latch) echo "$common -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" ;;

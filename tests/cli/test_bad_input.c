@@ -74,6 +74,11 @@ Test(bad_input, of_a_command_to_run)
     REFUSED(64, "hasplock: show \"t\": -x and --string: these are different locks\n", "show", "-x", "--string", "t");
     REFUSED(64, "hasplock: run \"t\": -x and --fenced: a read/write lock has no tokens\n", "run", "-x", "--fenced", "t",
             "true");
+    REFUSED(64, "hasplock: run \"t\": --spin and --fair: these are different locks\n", "run", "--spin", "--fair", "t",
+            "true");
+    REFUSED(64, "hasplock: run \"t\": --spin and --fenced: a spin lock has no tokens\n", "run", "--spin", "--fenced",
+            "t", "true");
+    REFUSED(64, "hasplock: show: no option --spin ", "show", "--spin", "t");
     REFUSED(64, "hasplock: show \"t\": -s is for locks only\n", "show", "-s", "--semaphore", "t");
     REFUSED(64, "hasplock: semaphore: no option -s; ", "semaphore", "-s", "-k", "1", "t", "true");
     REFUSED(64, "hasplock: run \"t\": no COMMAND given\n", "run", "t", "--");
@@ -398,7 +403,7 @@ Test(help, names_every_option)
                                            "--verbose",  "--quiet",    "--json",
                                            "--timeout",  "--url-file", "--fair",
                                            "--fenced",   "--shared",   "--exclusive",
-                                           "--min-hold" };
+                                           "--min-hold", "--spin" };
     struct command *c = COMMAND("run", "--help");
     cr_assert_eq(command_end(c), 0);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
