@@ -317,19 +317,21 @@ static void take_name(struct reader *r, const char *name)
 /* Words of latch: what is done, NAME, a number. */
 static void take_latch_word(struct reader *r, char *word)
 {
-    static const char *const verbs[] = {
-        [LATCH_SET] = "set", [LATCH_DOWN] = "down", [LATCH_WAIT] = "wait", [LATCH_COUNT] = "count"
-    };
+    static const char *const verbs[] = { [LATCH_SET] = "set",
+                                         [LATCH_DOWN] = "down",
+                                         [LATCH_WAIT] = "wait",
+                                         [LATCH_COUNT] = "count",
+                                         [LATCH_RESET] = "reset" };
     struct options *o = r->options;
     char shown[64];
     if (o->verb != LATCH_NONE && !o->name) {
         take_name(r, word);
     } else if (o->verb == LATCH_NONE) {
-        for (int i = LATCH_SET; i <= LATCH_COUNT; i++)
+        for (int i = LATCH_SET; i <= LATCH_RESET; i++)
             if (strcmp(word, verbs[i]) == 0)
                 o->verb = (enum latch_verb)i;
         if (o->verb == LATCH_NONE)
-            complain(r, "\"%s\" is none of set, down, wait, count", text_shown(shown, sizeof shown, word));
+            complain(r, "\"%s\" is none of set, down, wait, count, reset", text_shown(shown, sizeof shown, word));
     } else if ((o->verb == LATCH_SET || o->verb == LATCH_DOWN) && !o->number) {
         optarg = word;
         read_number(r, o->verb == LATCH_SET ? "COUNT" : "N", "a count", 1, COUNT_MOST, &o->number);
@@ -495,7 +497,7 @@ static void check_name(struct reader *r)
     if (!o->name && takes_prefix(o))
         o->name = "";
     else if (o->command == COMMAND_LATCH && o->verb == LATCH_NONE)
-        complain(r, "set, down, wait or count? (see: hasplock latch --help)");
+        complain(r, "set, down, wait, count or reset? (see: hasplock latch --help)");
     else if (!o->name)
         complain(r, "no NAME given (see: hasplock %s --help)", r->argv[0]);
     else if (o->command == COMMAND_LATCH && o->verb != LATCH_WAIT && waits_given(o))

@@ -24,7 +24,7 @@ enum command {
     COMMANDS
 };
 
-enum latch_verb { LATCH_NONE, LATCH_SET, LATCH_DOWN, LATCH_WAIT, LATCH_COUNT };
+enum latch_verb { LATCH_NONE, LATCH_SET, LATCH_DOWN, LATCH_WAIT, LATCH_COUNT, LATCH_RESET };
 
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
 

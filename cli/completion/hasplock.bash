@@ -127,7 +127,7 @@ _hasplock() {
     elif [ -z "$command" ]; then
         COMPREPLY=($(compgen -W 'run semaphore latch barrier show list break doctor demo help version' -- "$word"))
     elif [ "$command" = latch ] && [ -z "$name" ]; then
-        COMPREPLY=($(compgen -W 'set down wait count' -- "$word"))
+        COMPREPLY=($(compgen -W 'set down wait count reset' -- "$word"))
     elif [ "$command" = help ] && [ -z "$name" ]; then
         COMPREPLY=($(compgen -W 'run semaphore latch barrier show list break doctor demo' -- "$word"))
     fi

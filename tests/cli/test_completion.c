@@ -55,6 +55,7 @@ static const struct {
     { "hasplock help lis\t", { "<help><list>" } },
     { "hasplock sem\t--permi\t2 a x", { "<semaphore><--permits><2><a><x>", "<semaphore><--permits=2><a><x>" } },
     { "hasplock lat\tdo\tx", { "<latch><down><x>" } },
+    { "hasplock latch re\tx", { "<latch><reset><x>" } },
     { "hasplock show na\tx", { "<show><nax>" } }, /* no names */
     /* options: of hasplock itself and of its command, wherever they may stand */
     { "hasplock --js\tli\t--lim\t5 x", { "<--json><list><--limit><5><x>", "<--json><list><--limit=5><x>" } },
