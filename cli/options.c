@@ -25,6 +25,8 @@
 #define LEASE_DEFAULT_MS 30000
 #define WATCH_DEFAULT_MS 1000
 #define WATCH_LEAST_MS 100
+#define LIST_WATCH_DEFAULT_MS 5000 /* each look goes through the keys of the server */
+#define LIST_WATCH_LEAST_MS 1000
 #define LIMIT_DEFAULT 1000
 #define LIMIT_MOST 100000
 #define REPLICAS_MOST 1000
@@ -225,8 +227,10 @@ static void read_option(struct reader *r, int option)
 {
     static const struct range wait = { 0, MOST_MS, "0 to 100 years" },
                               server_wait = { 1, MOST_MS, "a millisecond to 100 years" },
-                              watch = { WATCH_LEAST_MS, YEAR_MS, "a tenth of a second to a year" };
+                              watch = { WATCH_LEAST_MS, YEAR_MS, "a tenth of a second to a year" },
+                              list_watch = { LIST_WATCH_LEAST_MS, YEAR_MS, "a second to a year" };
     struct options *o = r->options;
+    bool lists = o->command == COMMAND_LIST;
     switch (option) {
     case 'n':
         if (o->command == COMMAND_BARRIER)
@@ -247,9 +251,9 @@ static void read_option(struct reader *r, int option)
         r->shell = optarg;
         break;
     case OPT_WATCH:
-        o->watch_ms = WATCH_DEFAULT_MS;
+        o->watch_ms = lists ? LIST_WATCH_DEFAULT_MS : WATCH_DEFAULT_MS;
         if (optarg)
-            read_duration(r, "--watch", &watch, &o->watch_ms);
+            read_duration(r, "--watch", lists ? &list_watch : &watch, &o->watch_ms);
         break;
     case OPT_LIMIT:
         read_number(r, "--limit", "a number of locks", 1, LIMIT_MOST, &o->limit);

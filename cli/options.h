@@ -67,7 +67,7 @@ struct options {                    /* borrows argv */
     int64_t number;                 /* set: the count, 0: none given; down: by how many, 1 if none is given; of a
                                      * barrier: the parties, 0: none given */
 
-    /* show */
+    /* show, list */
     int64_t watch_ms;               /* 0: once */
 
     /* break */

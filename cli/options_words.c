@@ -58,7 +58,7 @@ static const struct known {
     { "on-lost", required_argument, OPT_ON_LOST, RUNS },
     { "fenced", no_argument, OPT_FENCED, RUN | DOCTOR },
     { "wait-replicas", required_argument, OPT_WAIT_REPLICAS, RUNS },
-    { "watch", optional_argument, OPT_WATCH, SHOW },
+    { "watch", optional_argument, OPT_WATCH, SHOW | LIST },
     { "holder", required_argument, OPT_HOLDER, BREAK },
     { "limit", required_argument, OPT_LIMIT, LIST },
     { "spin", no_argument, OPT_SPIN, RUN | DOCTOR },

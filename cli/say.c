@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TEXT 1024
@@ -111,18 +110,11 @@ void say_status(const char *text, size_t columns)
     put(SAY_NOTE, out, sizeof clear - 1 + len);
 }
 
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void say_begin(struct json *fields, const char *event)
 {
     json_begin(fields);
     json_string(fields, "event", event);
-    json_int(fields, "time_ms", wall_ms());
+    json_time(fields);
     if (as.name)
         json_string(fields, "name", as.name);
 }

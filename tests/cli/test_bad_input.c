@@ -102,6 +102,7 @@ Test(bad_input, of_numbers)
     REFUSED(64, "hasplock: run: --timeout: \"ten\" is no length of time ", "run", "--timeout", "ten", "t", "echo");
     REFUSED(64, "hasplock: show: --watch: \"1ms\" is not within a tenth of a second to a year\n", "show", "--watch=1ms",
             "t");
+    REFUSED(64, "hasplock: list: --watch: \"0.5\" is not within a second to a year\n", "list", "--watch=0.5");
     REFUSED(64, "hasplock: list: --limit: \"0\" is not a number of locks, 1 to 100000\n", "list", "--limit", "0");
     REFUSED(64, "hasplock: run: -w: \"1.2.3\" is no length of time ", "run", "-w", "1.2.3", "t", "echo");
     REFUSED(64, "hasplock: run \"t\": --lease: \"-5\" is negative\n", "run", "t", "--lease", "-5", "echo");

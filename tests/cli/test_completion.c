@@ -73,6 +73,7 @@ static const struct {
     { "hasplock doc\t--st\tx", { "<doctor><--string><x>" } },
     { "hasplock list --st\tx", { "<list><--string><x>" } },
     { "hasplock show --wat\t x", { "<show><--watch><x>" } },
+    { "hasplock list --wat\t x", { "<list><--watch><x>" } },
     { "hasplock run a:b --fen\tx", { "<run><a:b><--fenced><x>" } },
     { "hasplock run -c x t --fen\tx", { "<run><-c><x><t><--fenced><x>" } },
     { "hasplock doc\t--spi\tx", { "<doctor><--spin><x>" } },
