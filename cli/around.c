@@ -13,9 +13,20 @@
 #define ENDS " (deleted)" /* as the kernel shows the name of a memfd */
 #define UP_MOST 4096      /* ancestors: pids that are read one by one could form a circle */
 
-int around_mark(const char *holder)
+/* "<client id>:<hold id> ...": the length of the client's id. All of it if there is none. */
+static int client_len(const char *holders)
 {
-    return memfd_create(holder, MFD_CLOEXEC);
+    size_t word = strcspn(holders, " "), len = word;
+    while (len > 0 && holders[len - 1] != ':')
+        len--;
+    return (int)(len > 0 ? len - 1 : word);
+}
+
+int around_mark(const char *holders)
+{
+    char name[250]; /* the longest that a memfd may have */
+    snprintf(name, sizeof name, "%.*s", client_len(holders), holders);
+    return memfd_create(name, MFD_CLOEXEC);
 }
 
 static bool is_word_of(const char *words, const char *word)
@@ -47,7 +58,7 @@ static bool is_marked(pid_t helper, const char *holder)
     char path[320], target[320], wanted[320];
     const struct dirent *fd;
     bool found = false;
-    snprintf(wanted, sizeof wanted, NAMED "%s" ENDS, holder);
+    snprintf(wanted, sizeof wanted, NAMED "%.*s" ENDS, client_len(holder), holder);
     snprintf(path, sizeof path, "/proc/%d/fd", (int)helper);
     DIR *fds = opendir(path);
     while (fds && !found && (fd = readdir(fds)) != NULL) {

@@ -65,7 +65,8 @@ static bool answer_text(const struct options *options, const struct outcome *out
         len = snprintf(line, sizeof line, "%s: held by %s, who is not that holder; nothing was changed\n", shown_name,
                        who);
     else
-        len = snprintf(line, sizeof line, "%s: free, nothing to break\n", shown_name);
+        len = snprintf(line, sizeof line, "%s: %s, nothing to break\n", shown_name,
+                       holder_none(options_lock(options).kind));
     return say_answer(line, (size_t)len);
 }
 

@@ -3,6 +3,8 @@
 
 #include "text.h"
 
+#include <hasplock/lock.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +62,20 @@ const char *holder_shown(const struct holder *holder, char *buf, size_t size)
     snprintf(buf, size, "%s pid %" PRId64 " (hold %" PRId64 ")", text_shown(host, sizeof host, holder->host),
              holder->pid, holder->hold);
     return buf;
+}
+
+const char *holder_held(int kind, int64_t count, char *buf, size_t size)
+{
+    if (kind == HLK_LOCK_READ && count > 1)
+        snprintf(buf, size, "held to read %" PRId64 " times, once", count);
+    else
+        snprintf(buf, size, "held%s", kind == HLK_LOCK_READ ? " to read" : kind == HLK_LOCK_WRITE ? " to write" : "");
+    return buf;
+}
+
+const char *holder_none(int kind)
+{
+    return kind == HLK_LOCK_READ ? "not held to read" : kind == HLK_LOCK_WRITE ? "not held to write" : "free";
 }
 
 void holder_json(const struct holder *holder, struct json *json)

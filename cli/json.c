@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define CLOSING 2 /* "}\n": always kept free */
 
@@ -82,6 +83,13 @@ void json_int(struct json *json, const char *key, int64_t value)
 void json_bool(struct json *json, const char *key, bool value)
 {
     add_plain(json, key, value ? "true" : "false");
+}
+
+void json_time(struct json *json)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    json_int(json, "time_ms", (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
 }
 
 void json_end(struct json *json)

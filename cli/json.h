@@ -16,6 +16,7 @@ void json_begin(struct json *json);
 void json_string(struct json *json, const char *key, const char *value);   /* bytes that are not UTF-8 become U+FFFD */
 void json_int(struct json *json, const char *key, int64_t value);
 void json_bool(struct json *json, const char *key, bool value);
+void json_time(struct json *json);  /* adds time_ms: now, in ms since 1970 */
 void json_end(struct json *json);   /* closes the object and the line; then `line` is `len` bytes long */
 
 #endif

@@ -39,6 +39,16 @@ static int code_of(const struct options *options, enum hlk_status status)
     return options->conflict_code;
 }
 
+/* Without a count it is as after a reset. */
+static int reset(hlk_latch *of, const struct options *options)
+{
+    enum hlk_status status = hlk_latch_delete(of);
+    if (status != HLK_NOT_HOLDER)
+        return code_of(options, status);
+    say(SAY_VERBOSE, "unset", "%s", say_story());
+    return 0;
+}
+
 static int do_verb(hlk_latch *of, const struct options *options)
 {
     int64_t count = 0;
@@ -48,6 +58,8 @@ static int do_verb(hlk_latch *of, const struct options *options)
         return code_of(options, hlk_latch_try_set(of, options->number));
     case LATCH_WAIT:
         return code_of(options, hlk_latch_await(of, options->wait_ms));
+    case LATCH_RESET:
+        return reset(of, options);
     case LATCH_DOWN:
         code = code_of(options, hlk_latch_count_down(of, options->number ? options->number : 1, &count));
         break;

@@ -1,6 +1,8 @@
-/* list.c - see list.h. The server gives locks in no order, some twice, so they are collected and sorted first. */
+/* list.c - see list.h. The server gives locks in no order, some twice, so they are collected and sorted first. With
+ * --watch two looks are compared. */
 #include "list.h"
 
+#include "again.h"
 #include "holder.h"
 #include "say.h"
 
@@ -11,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #define KEYS_MOST 1000000 /* of the server that are looked at: some seconds */
 
@@ -23,6 +26,9 @@ struct rows {
     struct row *row;
     size_t n, room, limit;
     bool no_memory;
+    bool more;       /* than the limit */
+    bool cut;        /* not all keys of the server were looked at */
+    int64_t refused; /* keys that this user may not read */
 };
 
 static int by_name(const void *a, const void *b)
@@ -84,12 +90,21 @@ static int take(const struct hlk_listed *lock, void *ctx)
     return rows->n > rows->limit;
 }
 
-static bool answer_json(const struct row *row, const struct holder *holder)
+static void begin_json(struct json *json, const struct options *options, const struct row *row, bool held)
+{
+    json_begin(json);
+    json_string(json, "name", row->name);
+    if (options->watch_ms) {
+        json_time(json);
+        json_bool(json, "held", held);
+    }
+}
+
+static bool answer_json(const struct options *options, const struct row *row)
 {
     struct json json;
-    json_begin(&json);
-    json_string(&json, "name", row->name);
-    holder_json(holder, &json);
+    begin_json(&json, options, row, true);
+    holder_add_json(row->holder, &json);
     json_int(&json, "count", row->count);
     json_int(&json, "ttl_ms", row->ttl_ms);
     json_int(&json, "waiting", row->waiting);
@@ -97,9 +112,11 @@ static bool answer_json(const struct row *row, const struct holder *holder)
     return say_answer(json.line, json.len);
 }
 
-static bool answer_text(const struct row *row, const struct holder *holder)
+static bool answer_text(const struct row *row)
 {
     char line[4096], name[2100], who[1000], ttl[64], waiting[64] = "";
+    struct holder holder;
+    holder_read(&holder, row->holder);
     text_shown(name, sizeof name, row->name);
     if (row->ttl_ms < 0)
         snprintf(ttl, sizeof ttl, "without end");
@@ -107,37 +124,38 @@ static bool answer_text(const struct row *row, const struct holder *holder)
         snprintf(ttl, sizeof ttl, "ttl %.1f s", (double)row->ttl_ms / 1000);
     if (row->waiting > 0)
         snprintf(waiting, sizeof waiting, ", %" PRId64 " waiting", row->waiting);
-    int len = snprintf(line, sizeof line, "%s: held by %s, %s%s\n", name, holder_shown(holder, who, sizeof who), ttl,
+    int len = snprintf(line, sizeof line, "%s: held by %s, %s%s\n", name, holder_shown(&holder, who, sizeof who), ttl,
                        waiting);
     return say_answer(line, (size_t)len);
 }
 
-static bool answer(const struct options *options, const struct rows *rows)
+static bool answer_row(const struct options *options, const struct row *row)
+{
+    return options->json ? answer_json(options, row) : answer_text(row);
+}
+
+static bool answer_all(const struct options *options, const struct rows *rows)
 {
     bool said = true;
-    for (size_t i = 0; said && i < rows->n && i < rows->limit; i++) {
-        struct holder holder;
-        holder_read(&holder, rows->row[i].holder);
-        said = options->json ? answer_json(&rows->row[i], &holder) : answer_text(&rows->row[i], &holder);
-    }
+    for (size_t i = 0; said && i < rows->n; i++)
+        said = answer_row(options, &rows->row[i]);
     return said;
 }
 
 /* What the answer leaves out is said beside it. */
-static void say_what_is_missing(const struct rows *rows, const struct hlk_list_opts *opts)
+static void say_what_is_missing(const struct options *options, const struct rows *rows)
 {
     struct json fields;
-    bool strings = opts->kind == HLK_LOCK_STRING;
-    if (opts->refused > 0) {
+    if (rows->refused > 0) {
         say_begin(&fields, "refused");
-        json_int(&fields, "keys", opts->refused);
-        say_with(&fields, SAY_NOTE, "%" PRId64 " %s are left out: this user may not read them", opts->refused,
-                 strings ? "strings" : "hashes");
+        json_int(&fields, "keys", rows->refused);
+        say_with(&fields, SAY_NOTE, "%" PRId64 " %s are left out: this user may not read them", rows->refused,
+                 options->string ? "strings" : "hashes");
     }
-    if (rows->n > rows->limit || opts->cursor != 0) {
+    if (rows->more || rows->cut) {
         say_begin(&fields, "more");
-        json_int(&fields, "shown", (int64_t)(rows->n < rows->limit ? rows->n : rows->limit));
-        if (rows->n > rows->limit)
+        json_int(&fields, "shown", (int64_t)rows->n);
+        if (rows->more)
             say_with(&fields, SAY_NOTE, "stopped behind %zu locks, and there are more: give a PREFIX, or --limit",
                      rows->limit);
         else
@@ -145,9 +163,11 @@ static void say_what_is_missing(const struct rows *rows, const struct hlk_list_o
     }
 }
 
-static int list_rows(hlk_client *client, const struct options *options, struct rows *rows)
+/* 0, or the exit code of a fault, which was said. The caller frees the rows in both cases. */
+static int look(hlk_client *client, const struct options *options, struct rows *rows)
 {
     struct hlk_list_opts opts = HLK_LIST_OPTS_INIT;
+    *rows = (struct rows){ .limit = (size_t)options->limit };
     opts.prefix = options->name;
     opts.max_keys = KEYS_MOST;
     opts.kind = options->string ? HLK_LOCK_STRING : 0;
@@ -158,21 +178,98 @@ static int list_rows(hlk_client *client, const struct options *options, struct r
         return EX_OSERR;
     }
     sort_rows(rows);
-    if (!answer(options, rows))
-        return EX_IOERR;
-    say_what_is_missing(rows, &opts);
+    rows->refused = opts.refused;
+    rows->more = rows->n > rows->limit;
+    rows->cut = opts.cursor != 0;
+    while (rows->n > rows->limit)
+        free_row(&rows->row[--rows->n]);
     return 0;
+}
+
+static int list_once(hlk_client *client, const struct options *options)
+{
+    struct rows rows;
+    int code = look(client, options, &rows);
+    if (code == 0 && !answer_all(options, &rows))
+        code = EX_IOERR;
+    if (code == 0)
+        say_what_is_missing(options, &rows);
+    free_rows(&rows);
+    return code;
+}
+
+/* --- with --watch */
+
+static bool answer_free(const struct options *options, const struct row *row)
+{
+    char line[2200], name[2100];
+    struct json json;
+    if (options->json) {
+        begin_json(&json, options, row, false);
+        json_end(&json);
+        return say_answer(json.line, json.len);
+    }
+    int len = snprintf(line, sizeof line, "%s: free\n", text_shown(name, sizeof name, row->name));
+    return say_answer(line, (size_t)len);
+}
+
+/* What is only older, or renewed, is the same. */
+static bool is_changed(const struct row *before, const struct row *now)
+{
+    return before->count != now->count || before->waiting != now->waiting || strcmp(before->holder, now->holder) != 0;
+}
+
+/* Both are in the order of names. A lock that was not seen may be held if not all were seen. */
+static bool answer_changes(const struct options *options, const struct rows *before, const struct rows *now)
+{
+    bool said = true;
+    for (size_t i = 0, k = 0; said && (i < before->n || k < now->n);) {
+        int order = i == before->n ? 1 : k == now->n ? -1 : by_name(&before->row[i], &now->row[k]);
+        if (order > 0 || (order == 0 && is_changed(&before->row[i], &now->row[k])))
+            said = answer_row(options, &now->row[k]);
+        else if (order < 0 && !now->more && !now->cut)
+            said = answer_free(options, &before->row[i]);
+        i += order <= 0;
+        k += order >= 0;
+    }
+    return said;
+}
+
+static bool answer_screen(const struct options *options, const struct rows *rows)
+{
+    static const char nothing[] = "nothing is held\n";
+    return again_clear_screen() && (rows->n > 0 ? answer_all(options, rows) : say_answer(nothing, sizeof nothing - 1));
+}
+
+/* Until a signal ends us, or a fault. What is missing is said once; on a screen, which is cleared, each time. */
+static int watch_list(hlk_client *client, const struct options *options)
+{
+    bool screen = again_on_screen(options);
+    struct rows before = { 0 };
+    for (bool first = true;; first = false) {
+        struct rows now;
+        int code = look(client, options, &now);
+        if (code == 0 && !(screen ? answer_screen(options, &now) : answer_changes(options, &before, &now)))
+            code = EX_IOERR;
+        if (code == 0 && (first || (screen && isatty(STDERR_FILENO))))
+            say_what_is_missing(options, &now);
+        free_rows(&before);
+        before = now;
+        if (code != 0) {
+            free_rows(&before);
+            return code;
+        }
+        again_pause(options);
+    }
 }
 
 int list(const struct options *options)
 {
     struct hlk_client_opts opts = options_client(options);
-    struct rows rows = { .limit = (size_t)options->limit };
     hlk_client *client;
     if (hlk_client_open(&client, options->url, &opts) != HLK_OK)
         return say_fault();
-    int code = list_rows(client, options, &rows);
-    free_rows(&rows);
+    int code = options->watch_ms ? watch_list(client, options) : list_once(client, options);
     hlk_client_close(client);
     return code;
 }

@@ -4,6 +4,6 @@
 
 #include "options.h"
 
-int list(const struct options *options);    /* 0, also when nothing is held, or a fault's code */
+int list(const struct options *options);    /* 0, also if nothing is held, or a fault's code. --watch: until a signal */
 
 #endif

@@ -25,6 +25,8 @@
 #define LEASE_DEFAULT_MS 30000
 #define WATCH_DEFAULT_MS 1000
 #define WATCH_LEAST_MS 100
+#define LIST_WATCH_DEFAULT_MS 5000 /* each look goes through the keys of the server */
+#define LIST_WATCH_LEAST_MS 1000
 #define LIMIT_DEFAULT 1000
 #define LIMIT_MOST 100000
 #define REPLICAS_MOST 1000
@@ -177,7 +179,7 @@ static void read_common(struct reader *r, int option)
 static void read_holding(struct reader *r, int option)
 {
     static const struct range lease = { LEASE_LEAST_MS, YEAR_MS, "a second to a year" },
-                              max_hold = { 1, MOST_MS, "a millisecond to 100 years" },
+                              hold = { 1, MOST_MS, "a millisecond to 100 years" },
                               grace = { 1, YEAR_MS, "a millisecond to half of the lease" };
     struct options *o = r->options;
     switch (option) {
@@ -186,7 +188,10 @@ static void read_holding(struct reader *r, int option)
         read_duration(r, "--lease", &lease, &o->lease_ms);
         break;
     case OPT_MAX_HOLD:
-        read_duration(r, "--max-hold", &max_hold, &o->max_hold_ms);
+        read_duration(r, "--max-hold", &hold, &o->max_hold_ms);
+        break;
+    case OPT_MIN_HOLD:
+        read_duration(r, "--min-hold", &hold, &o->min_hold_ms);
         break;
     case OPT_GRACE:
         r->grace_given = true;
@@ -222,8 +227,10 @@ static void read_option(struct reader *r, int option)
 {
     static const struct range wait = { 0, MOST_MS, "0 to 100 years" },
                               server_wait = { 1, MOST_MS, "a millisecond to 100 years" },
-                              watch = { WATCH_LEAST_MS, YEAR_MS, "a tenth of a second to a year" };
+                              watch = { WATCH_LEAST_MS, YEAR_MS, "a tenth of a second to a year" },
+                              list_watch = { LIST_WATCH_LEAST_MS, YEAR_MS, "a second to a year" };
     struct options *o = r->options;
+    bool lists = o->command == COMMAND_LIST;
     switch (option) {
     case 'n':
         if (o->command == COMMAND_BARRIER)
@@ -244,9 +251,9 @@ static void read_option(struct reader *r, int option)
         r->shell = optarg;
         break;
     case OPT_WATCH:
-        o->watch_ms = WATCH_DEFAULT_MS;
+        o->watch_ms = lists ? LIST_WATCH_DEFAULT_MS : WATCH_DEFAULT_MS;
         if (optarg)
-            read_duration(r, "--watch", &watch, &o->watch_ms);
+            read_duration(r, "--watch", lists ? &list_watch : &watch, &o->watch_ms);
         break;
     case OPT_LIMIT:
         read_number(r, "--limit", "a number of locks", 1, LIMIT_MOST, &o->limit);
@@ -260,6 +267,12 @@ static void read_option(struct reader *r, int option)
     case OPT_SEMAPHORE:
         o->semaphore = true;
         break;
+    case 's':
+        o->shared = true;
+        break;
+    case 'x':
+        o->exclusive = true;
+        break;
     default:
         read_holding(r, option);
     }
@@ -269,6 +282,26 @@ static void read_option(struct reader *r, int option)
 static bool takes_prefix(const struct options *options)
 {
     return options->command == COMMAND_LIST || options->command == COMMAND_DOCTOR;
+}
+
+/* Each lock once: the locks of a multilock are different ones. */
+static void add_name(struct reader *r, const char *name)
+{
+    static char all[NAME_MAX_BYTES + 1];
+    struct options *o = r->options;
+    char shown[64];
+    size_t len = 0;
+    for (size_t i = 0; i < o->names_count; i++)
+        if (strcmp(o->names[i], name) == 0)
+            complain(r, "\"%s\" is named twice", text_shown(shown, sizeof shown, name));
+    if (o->names_count == HLK_MULTILOCK_MAX) {
+        complain(r, "more than %d NAMEs", HLK_MULTILOCK_MAX);
+        return;
+    }
+    o->names[o->names_count++] = name;
+    for (size_t i = 0; i < o->names_count && len < sizeof all; i++)
+        len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", i ? "+" : "", o->names[i]);
+    o->name = o->names_count > 1 ? all : name;
 }
 
 static void take_name(struct reader *r, const char *name)
@@ -281,26 +314,28 @@ static void take_name(struct reader *r, const char *name)
         complain(r, "%s has %zu bytes; %s%zu are possible", prefix ? "PREFIX" : "NAME", len, prefix ? "" : "1 to ",
                  max);
     else
-        r->options->name = name;
+        add_name(r, name);
     say_about(r->options->name && *r->options->name ? r->options->name : NULL);
 }
 
 /* Words of latch: what is done, NAME, a number. */
 static void take_latch_word(struct reader *r, char *word)
 {
-    static const char *const verbs[] = {
-        [LATCH_SET] = "set", [LATCH_DOWN] = "down", [LATCH_WAIT] = "wait", [LATCH_COUNT] = "count"
-    };
+    static const char *const verbs[] = { [LATCH_SET] = "set",
+                                         [LATCH_DOWN] = "down",
+                                         [LATCH_WAIT] = "wait",
+                                         [LATCH_COUNT] = "count",
+                                         [LATCH_RESET] = "reset" };
     struct options *o = r->options;
     char shown[64];
     if (o->verb != LATCH_NONE && !o->name) {
         take_name(r, word);
     } else if (o->verb == LATCH_NONE) {
-        for (int i = LATCH_SET; i <= LATCH_COUNT; i++)
+        for (int i = LATCH_SET; i <= LATCH_RESET; i++)
             if (strcmp(word, verbs[i]) == 0)
                 o->verb = (enum latch_verb)i;
         if (o->verb == LATCH_NONE)
-            complain(r, "\"%s\" is none of set, down, wait, count", text_shown(shown, sizeof shown, word));
+            complain(r, "\"%s\" is none of set, down, wait, count, reset", text_shown(shown, sizeof shown, word));
     } else if ((o->verb == LATCH_SET || o->verb == LATCH_DOWN) && !o->number) {
         optarg = word;
         read_number(r, o->verb == LATCH_SET ? "COUNT" : "N", "a count", 1, COUNT_MOST, &o->number);
@@ -323,6 +358,25 @@ static void take_rest(struct reader *r, int at)
             at++;
     }
     o->argv = &r->argv[at];
+}
+
+/* How many words from argv[at] on are NAMEs: those up to "--", if no option is among them. Else they are COMMAND: 0. */
+static int more_names(const struct reader *r, int at)
+{
+    int n = 0;
+    while (at + n < r->argc && r->argv[at + n][0] != '-')
+        n++;
+    bool ended = at + n < r->argc && strcmp(r->argv[at + n], "--") == 0;
+    return ended && r->options->command == COMMAND_RUN ? n : 0;
+}
+
+/* argv[at] is the first word behind NAME that is no option. */
+static void take_names_and_command(struct reader *r, int at)
+{
+    int more = more_names(r, at);
+    for (int i = 0; i < more; i++)
+        take_name(r, r->argv[at + i]);
+    take_rest(r, more ? at + more + 1 : at);
 }
 
 static void one_too_many(struct reader *r, const char *word)
@@ -382,9 +436,46 @@ static void check_grace(struct reader *r)
                  text_duration(lease, sizeof lease, o->lease_ms));
 }
 
+static void check_hold(struct reader *r)
+{
+    const struct options *o = r->options;
+    char least[32], most[32];
+    if (o->max_hold_ms && o->min_hold_ms > o->max_hold_ms)
+        complain(r, "--min-hold is %s and --max-hold %s: for how long?",
+                 text_duration(least, sizeof least, o->min_hold_ms), text_duration(most, sizeof most, o->max_hold_ms));
+}
+
 static bool waits_given(const struct options *o)
 {
     return o->wait_ms != HLK_FOREVER || o->server_wait_ms;
+}
+
+struct kind_option { /* says which kind of lock NAME is */
+    bool given;
+    const char *word, *lock;
+};
+
+/* One at most, and none of these has tokens. Returns its word; NULL: none is given. */
+static const char *check_one_kind(struct reader *r)
+{
+    const struct options *o = r->options;
+    const struct kind_option kinds[] = { { o->shared, "-s", "a read/write lock" },
+                                         { o->exclusive, "-x", "a read/write lock" },
+                                         { o->spin, "--spin", "a spin lock" },
+                                         { o->string, "--string", "a string lock" },
+                                         { o->fair, "--fair", "a fair lock" } };
+    const struct kind_option *found = NULL;
+    if (o->shared && o->exclusive)
+        complain(r, "-s and -x: to read or to write?");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (found && kinds[i].given)
+            complain(r, "%s and %s: these are different locks", found->word, kinds[i].word);
+        else if (kinds[i].given)
+            found = &kinds[i];
+    }
+    if (found && o->fenced)
+        complain(r, "%s and --fenced: %s has no tokens", found->word, found->lock);
+    return found ? found->word : NULL;
 }
 
 /* Doctor is asked about several at once. */
@@ -393,14 +484,9 @@ static void check_kind(struct reader *r)
     const struct options *o = r->options;
     if (o->command == COMMAND_DOCTOR)
         return;
-    if (o->fair && o->fenced)
-        complain(r, "--fair and --fenced: a fair lock has no tokens");
-    else if (o->string && o->fenced)
-        complain(r, "--string and --fenced: a string lock has no tokens");
-    else if (o->string && o->fair)
-        complain(r, "--string and --fair: these are different locks");
-    else if ((o->semaphore || o->command == COMMAND_LATCH || o->command == COMMAND_BARRIER) && (o->string || o->fair))
-        complain(r, "%s is for locks only", o->fair ? "--fair" : "--string");
+    const char *kind = check_one_kind(r);
+    if (kind && (o->semaphore || o->command == COMMAND_LATCH || o->command == COMMAND_BARRIER))
+        complain(r, "%s is for locks only", kind);
     else if (o->deletes && (o->permits || o->drops || r->shell || waits_given(o)))
         complain(r, "--delete runs nothing, and does not wait: without -k, --drop, -c, -n, -w and --server-wait");
     else if (o->command == COMMAND_SEMAPHORE && !o->permits && !o->deletes)
@@ -415,7 +501,7 @@ static void check_name(struct reader *r)
     if (!o->name && takes_prefix(o))
         o->name = "";
     else if (o->command == COMMAND_LATCH && o->verb == LATCH_NONE)
-        complain(r, "set, down, wait or count? (see: hasplock latch --help)");
+        complain(r, "set, down, wait, count or reset? (see: hasplock latch --help)");
     else if (!o->name)
         complain(r, "no NAME given (see: hasplock %s --help)", r->argv[0]);
     else if (o->command == COMMAND_LATCH && o->verb != LATCH_WAIT && waits_given(o))
@@ -439,6 +525,8 @@ static void check(struct reader *r)
         check_lease(r);
     if (r->result == PARSED_GO)
         check_grace(r);
+    if (r->result == PARSED_GO)
+        check_hold(r);
     if (r->result == PARSED_GO && !access_find(&r->options->access, r->options->url, why, sizeof why))
         complain(r, "%s", why);
 }
@@ -458,7 +546,7 @@ static void read_words(struct reader *r)
         }
         bool another = option == WORD && r->options->name;
         if (another && OPTIONS_RUNS(r->options->command)) {
-            take_rest(r, optind - 1);
+            take_names_and_command(r, optind - 1);
             return;
         }
         if (option == WORD && r->options->command == COMMAND_LATCH)

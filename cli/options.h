@@ -1,13 +1,15 @@
 /* options.h - the words of the command line, read and checked. flock(1)'s habits: options stand before or after NAME;
- * the first other word, or --, begins COMMAND. Those that every command knows may stand before the command too. */
+ * the first other word, or --, begins COMMAND. Those that every command knows may stand before the command too. Words
+ * that stand alone between NAME and -- are more NAMEs of run. */
 #ifndef HLK_CLI_OPTIONS_H
 #define HLK_CLI_OPTIONS_H
 
 #include "access.h"
 
-#include <hasplock/lock.h>
+#include <hasplock/multilock.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum command {
@@ -22,7 +24,7 @@ enum command {
     COMMANDS
 };
 
-enum latch_verb { LATCH_NONE, LATCH_SET, LATCH_DOWN, LATCH_WAIT, LATCH_COUNT };
+enum latch_verb { LATCH_NONE, LATCH_SET, LATCH_DOWN, LATCH_WAIT, LATCH_COUNT, LATCH_RESET };
 
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
 
@@ -31,9 +33,13 @@ struct options {                    /* borrows argv */
     const char *url;                /* never NULL or "" once parsed */
     const char *url_file;           /* where it was read from; NULL: it was given as such */
     struct access access;
-    const char *name;               /* 1 to 512 bytes; of list and doctor the prefix, 0 to 512 */
+    const char *name;               /* 1 to 512 bytes; of list and doctor the prefix, 0 to 512. Of several NAMEs all of
+                                     * them with + between, cut: as a multilock has it */
+    const char *names[HLK_MULTILOCK_MAX];
+    size_t names_count;             /* more than 1: of run only */
     bool fair;                      /* NAME is a fair lock */
     bool string;                    /* NAME is a string lock */
+    bool shared, exclusive;         /* NAME is a read/write lock: its read half, its write half */
     bool semaphore;                 /* NAME is a semaphore's, whose permits have leases */
     bool json;
     int verbosity;                  /* -1: -q, 1: -v, 2: -vv */
@@ -44,9 +50,11 @@ struct options {                    /* borrows argv */
     int conflict_code;              /* -E */
     int64_t lease_ms, grace_ms;     /* grace: half of the lease at most */
     int64_t max_hold_ms;            /* 0: no limit */
+    int64_t min_hold_ms;            /* 0: none */
     bool all;                       /* until all that COMMAND has started has ended */
     enum on_lost on_lost;
     bool fenced;
+    bool spin;                      /* doctor, too: spin locks only */
     int64_t wait_replicas;
     int64_t permits;                /* of a semaphore: how many may run at once; 0: not said */
     bool drops;                     /* with the last permit their number goes */
@@ -59,7 +67,7 @@ struct options {                    /* borrows argv */
     int64_t number;                 /* set: the count, 0: none given; down: by how many, 1 if none is given; of a
                                      * barrier: the parties, 0: none given */
 
-    /* show */
+    /* show, list */
     int64_t watch_ms;               /* 0: once */
 
     /* break */
@@ -68,8 +76,7 @@ struct options {                    /* borrows argv */
     /* list */
     int64_t limit;                  /* of locks that are named */
 
-    /* doctor; fair, string, fenced and lease_ms too */
-    bool spin;                      /* spin locks only */
+    /* doctor: fair, string, fenced, spin and lease_ms */
 };
 
 enum parsed { PARSED_GO, PARSED_HELP, PARSED_VERSION, PARSED_WRONG };

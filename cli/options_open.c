@@ -50,7 +50,10 @@ struct hlk_lock_opts options_lock(const struct options *options)
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     opts.kind = options->fair        ? HLK_LOCK_FAIR
                 : options->fenced    ? HLK_LOCK_FENCED
+                : options->spin      ? HLK_LOCK_SPIN
                 : options->string    ? HLK_LOCK_STRING
+                : options->shared    ? HLK_LOCK_READ
+                : options->exclusive ? HLK_LOCK_WRITE
                 : options->semaphore ? HLK_LOCK_PERMIT
                                      : HLK_LOCK_PLAIN;
     opts.permits = options->permits;

@@ -37,6 +37,8 @@ static const struct known {
     { "version", no_argument, 'V', ALL_COMMANDS },
     { "fair", no_argument, OPT_FAIR, RUN | SHOW | BREAK | DOCTOR },
     { "string", no_argument, OPT_STRING, ALL_COMMANDS },
+    { "shared", no_argument, 's', RUN | SHOW | BREAK },
+    { "exclusive", no_argument, 'x', RUN | SHOW | BREAK },
     { "semaphore", no_argument, OPT_SEMAPHORE, SHOW },
     { "permits", required_argument, 'k', SEMAPHORE },
     { "drop", no_argument, OPT_DROP, SEMAPHORE },
@@ -50,15 +52,16 @@ static const struct known {
     { "command", required_argument, 'c', RUNS },
     { "lease", required_argument, OPT_LEASE, RUNS | DOCTOR | BARRIER },
     { "max-hold", required_argument, OPT_MAX_HOLD, RUNS },
+    { "min-hold", required_argument, OPT_MIN_HOLD, RUNS },
     { "grace", required_argument, OPT_GRACE, RUNS },
     { "all", no_argument, OPT_ALL, RUNS },
     { "on-lost", required_argument, OPT_ON_LOST, RUNS },
     { "fenced", no_argument, OPT_FENCED, RUN | DOCTOR },
     { "wait-replicas", required_argument, OPT_WAIT_REPLICAS, RUNS },
-    { "watch", optional_argument, OPT_WATCH, SHOW },
+    { "watch", optional_argument, OPT_WATCH, SHOW | LIST },
     { "holder", required_argument, OPT_HOLDER, BREAK },
     { "limit", required_argument, OPT_LIMIT, LIST },
-    { "spin", no_argument, OPT_SPIN, DOCTOR },
+    { "spin", no_argument, OPT_SPIN, RUN | DOCTOR },
 };
 enum { KNOWN = sizeof known / sizeof known[0] };
 

@@ -6,7 +6,7 @@
 
 #include <getopt.h>
 
-#define OPTIONS_MOST 40
+#define OPTIONS_MOST 48
 #define WORD 1      /* what getopt answers for a word that is no option */
 
 enum {
@@ -14,6 +14,7 @@ enum {
     OPT_FAIR,
     OPT_LEASE,
     OPT_MAX_HOLD,
+    OPT_MIN_HOLD,
     OPT_SERVER_WAIT,
     OPT_GRACE,
     OPT_ON_LOST,

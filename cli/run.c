@@ -1,6 +1,7 @@
 /* run.c - see run.h. The sequence is:
  *
- *     block signals, helper, open -> [signals end the wait] acquire -> [signals go to COMMAND] start, watch -> release
+ *     block signals, helper, open -> [signals end the wait] acquire -> [signals go to COMMAND] start, watch ->
+ *     [signals end --min-hold] keep -> release
  *
  * The client is opened lazily, so that connecting is part of the wait: it can be interrupted, and has the same
  * deadline. */
@@ -8,7 +9,8 @@
 
 #include "child.h"
 #include "helper.h"
-#include "holder.h"
+#include "keep.h"
+#include "locks.h"
 #include "say.h"
 #include "signals.h"
 #include "url.h"
@@ -49,11 +51,12 @@ struct run {
     struct release release;
     hlk_client *client;
     hlk_owner *owner; /* the holder, so that a release need not be waited for */
-    hlk_lock *lock;
+    struct locks locks;
     hlk_cancel *cancel;
     struct waiting waiting;
-    char hold_id[192];
-    int64_t token; /* 0: not --fenced, or lost already; smaller than every token */
+    char names[HLK_MULTILOCK_MAX * 513];  /* each of these: a word for each NAME, with blanks between */
+    char owners[HLK_MULTILOCK_MAX * 192]; /* "": one is lost already, which the watch will see */
+    char tokens[HLK_MULTILOCK_MAX * 21];  /* 0: without --fenced, or lost already; smaller than every token */
     int64_t asked_at_ms, held_at_ms;
     bool by_command; /* the exit code is COMMAND's */
     int died_of;     /* the signal that ended COMMAND; 0: none */
@@ -138,13 +141,13 @@ static bool make_environment(struct environment *env, const struct run *s)
     size_t size, pointers = (n + OURS_MOST + 1) * sizeof *env->all;
     char *memory = helper_memory(&size);
     *env = (struct environment){ .all = (char **)(void *)memory, .room = memory + pointers, .end = memory + size };
-    add(env, "HASPLOCK_NAME=%s", s->options->name);
-    add(env, "HASPLOCK_OWNER=%s", s->hold_id);
-    add(env, "HASPLOCK_OWNERS=%s%s%s", around ? around : "", around ? " " : "", s->hold_id);
+    add(env, "HASPLOCK_NAME=%s", s->names);
+    add(env, "HASPLOCK_OWNER=%s", s->owners);
+    add(env, "HASPLOCK_OWNERS=%s%s%s", around ? around : "", around ? " " : "", s->owners);
     add_url(env, s->options);
     add_access(env, &s->options->access);
     if (s->options->fenced)
-        add(env, "HASPLOCK_TOKEN=%" PRId64, s->token);
+        add(env, "HASPLOCK_TOKEN=%s", s->tokens);
     size_t at = env->ours;
     for (size_t i = 0; i < n; i++)
         if (is_kept(environ[i], &s->options->access))
@@ -166,15 +169,13 @@ static int open_all(struct run *s)
     opts.watchdog_ms = s->options->lease_ms;
     opts.renew_ms = s->options->lease_ms / RENEWALS;
     opts.at_risk_ms = s->options->grace_ms;
-    opts.flags |= HLK_OPEN_LISTEN; /* a break ends COMMAND at once */
+    opts.flags |= s->options->spin ? HLK_OPEN_NO_PUBSUB : HLK_OPEN_LISTEN; /* a break ends COMMAND at once */
     opts.on_event = watch_on_event;
     opts.event_ctx = &s->fds;
     if (hlk_client_open(&s->client, s->options->url, &opts) != HLK_OK)
         return say_fault();
-    struct hlk_lock_opts lock_opts = options_lock(s->options);
-    lock_opts.owner = s->owner = hlk_owner_create(s->client, NULL);
-    s->lock = s->owner ? hlk_lock_create(s->client, s->options->name, &lock_opts) : NULL;
-    if (!s->lock)
+    s->owner = hlk_owner_create(s->client, NULL);
+    if (!s->owner || !locks_create(&s->locks, s->client, s->options, s->owner))
         return say_fault();
     s->cancel = hlk_cancel_create(s->client);
     return s->cancel ? 0 : say_fault();
@@ -185,7 +186,7 @@ static void close_all(struct run *s)
     hlk_client_close(s->client);
     waiting_join(&s->waiting);
     hlk_cancel_destroy(s->cancel);
-    hlk_lock_destroy(s->lock);
+    locks_destroy(&s->locks);
     hlk_owner_destroy(s->owner);
     watch_close(&s->fds);
     close(s->release.fd);
@@ -206,7 +207,7 @@ static void say_end(const struct run *s, int code)
 static _Noreturn void interrupted(struct run *s, int signal, bool held)
 {
     char name[16];
-    if (held && hlk_lock_release(s->lock) != HLK_OK)
+    if (held && hlk_lock_release(s->locks.lock) != HLK_OK)
         say_fault();
     close_all(s);
     say(SAY_VERBOSE, "interrupted", "%s ended the wait; nothing is held", signals_name(signal, name));
@@ -219,11 +220,11 @@ static _Noreturn void interrupted(struct run *s, int signal, bool held)
 /* For --json. Without a wait no thread has looked up the holder. */
 static void add_holder(struct run *s, struct json *fields, bool waited)
 {
-    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    struct locks_obstacle obstacle;
     if (waited)
         waiting_holder_json(&s->waiting, fields);
-    else if (say_json() && hlk_lock_query(s->lock, &state) == HLK_OK && state.held)
-        holder_add_json(state.holder, fields);
+    else if (say_json() && locks_look(&s->locks, false, &obstacle) == HLK_OK && obstacle.state.held)
+        locks_add_json(&s->locks, obstacle.name, obstacle.state.holder, fields);
 }
 
 static int not_acquired(struct run *s, enum hlk_status status)
@@ -240,31 +241,55 @@ static int not_acquired(struct run *s, enum hlk_status status)
     return s->options->conflict_code;
 }
 
-static int waits_for_itself(void)
+static int waits_for_itself(struct run *s)
 {
+    char which[LOCKS_WHICH];
     say(SAY_ERROR, "error",
-        "held by the hasplock run around this one: it would wait for itself for ever (to wait for its end all the "
-        "same: HASPLOCK_OWNERS= hasplock run ...)");
+        "%sheld by the hasplock run around this one: it would wait for itself for ever (to wait for its end all the "
+        "same: HASPLOCK_OWNERS= hasplock run ...)",
+        locks_which(s->options, waiting_lock(&s->waiting), which));
     return EX_USAGE;
 }
 
-static void say_acquired(struct run *s)
+static void add_word(char *words, size_t size, const char *word)
+{
+    size_t len = strlen(words);
+    snprintf(words + len, size - len, "%s%s", len > 0 ? " " : "", word);
+}
+
+static void note_holds(struct run *s)
+{
+    bool held = true;
+    for (size_t i = 0; i < s->locks.count; i++) {
+        char owner[192] = "", token[24];
+        held = hlk_lock_hold_id(s->locks.each[i], owner, sizeof owner) == HLK_OK && held;
+        snprintf(token, sizeof token, "%" PRId64, hlk_lock_token(s->locks.each[i]));
+        add_word(s->names, sizeof s->names, s->options->names[i]);
+        add_word(s->owners, sizeof s->owners, owner);
+        add_word(s->tokens, sizeof s->tokens, token);
+    }
+    if (!held)
+        s->owners[0] = '\0';
+}
+
+static void say_acquired(const struct run *s)
 {
     struct json fields;
-    char token[32] = "";
-    if (hlk_lock_hold_id(s->lock, s->hold_id, sizeof s->hold_id) != HLK_OK)
-        s->hold_id[0] = '\0'; /* lost already, which the watch will see */
-    s->token = hlk_lock_token(s->lock);
-    if (s->options->fenced)
-        snprintf(token, sizeof token, ", token %" PRId64, s->token);
+    bool fenced = s->options->fenced, several = s->locks.count > 1;
     say_begin(&fields, "acquired");
-    json_string(&fields, "owner", s->hold_id);
-    if (s->options->fenced)
-        json_int(&fields, "token", s->token);
+    json_string(&fields, "owner", s->owners);
+    if (fenced && several)
+        json_string(&fields, "tokens", s->tokens);
+    else if (fenced)
+        json_int(&fields, "token", hlk_lock_token(s->locks.lock));
     json_int(&fields, "waited_ms", s->held_at_ms - s->asked_at_ms);
     json_int(&fields, "lease_ms", s->options->lease_ms);
-    say_with(&fields, SAY_VERBOSE, "acquired after %.2f s, lease %.13g s%s",
-             (double)(s->held_at_ms - s->asked_at_ms) / 1000, (double)s->options->lease_ms / 1000, token);
+    say_with(&fields, SAY_VERBOSE, "acquired after %.2f s, lease %.13g s%s%s",
+             (double)(s->held_at_ms - s->asked_at_ms) / 1000, (double)s->options->lease_ms / 1000,
+             !fenced   ? ""
+             : several ? ", tokens "
+                       : ", token ",
+             fenced ? s->tokens : "");
 }
 
 /* HLK_OK: held. Does not return if a signal ended the wait. */
@@ -274,9 +299,9 @@ static enum hlk_status acquire(struct run *s)
     opts.wait_ms = s->options->wait_ms;
     opts.cancel = s->cancel;
     s->asked_at_ms = hlk_now_ms();
-    waiting_begin(&s->waiting, s->options, s->client, s->lock, s->cancel);
+    waiting_begin(&s->waiting, s->options, s->client, &s->locks, s->cancel);
     signals_wait_begin(s->cancel);
-    enum hlk_status status = hlk_lock_acquire_with(s->lock, &opts);
+    enum hlk_status status = hlk_lock_acquire_with(s->locks.lock, &opts);
     int signal = signals_wait_end();
     waiting_end(&s->waiting);
     s->held_at_ms = hlk_now_ms();
@@ -287,12 +312,22 @@ static enum hlk_status acquire(struct run *s)
 
 /* --- holding */
 
+/* What may have been meant by a COMMAND that is not there. */
+static const char *hint(const struct options *options)
+{
+    char *const *word = options->argv;
+    if (!word[1] && strpbrk(word[0], " \t\n|;&<>$"))
+        return " (a command line for the shell is given by -c)";
+    while (*word && strcmp(*word, "--") != 0)
+        word++;
+    return *word && options->command == COMMAND_RUN ? " (options stand before the second of several NAMEs)" : "";
+}
+
 static int cannot_execute(const struct options *options, int why)
 {
     char shown[200];
-    bool is_line = why == ENOENT && !options->argv[1] && strpbrk(options->argv[0], " \t\n|;&<>$");
     say(SAY_ERROR, "error", "cannot execute \"%s\": %s%s", text_shown(shown, sizeof shown, options->argv[0]),
-        strerror(why), is_line ? " (a command line for the shell is given by -c)" : "");
+        strerror(why), why == ENOENT ? hint(options) : "");
     return why == ENOENT ? 127 : 126;
 }
 
@@ -308,18 +343,28 @@ static int code_of(struct run *s, const struct child *child, const struct watch_
     return s->died_of ? 128 + s->died_of : WEXITSTATUS(child->status);
 }
 
+/* Work that was not begun, or that was stopped, may be done by others at once. */
+static void keep_for_min_hold(const struct run *s, const struct child *child, struct watch_result *result,
+                              int signal_fd)
+{
+    bool done = !child->exec_errno && !result->stopped && !result->lost && !result->asked;
+    if (done && s->options->min_hold_ms)
+        keep(result, s->options, s->locks.lock, s->held_at_ms + s->options->min_hold_ms, signal_fd, s->fds.timer);
+}
+
 static int run_command(struct run *s, struct watch_result *result)
 {
     struct child child;
     struct environment env = { 0 };
     int signal_fd = signals_open(), why = signal_fd < 0 ? errno : make_environment(&env, s) ? 0 : ENOMEM;
     if (why == 0) {
-        watch_order_kill(s->options, s->lock);
+        watch_order_kill(s->options, s->locks.lock);
         why = child_start(&child, env.all);
     }
     if (why == 0) {
-        watch_run(result, s->options, s->lock, &child, signal_fd, &s->fds);
+        watch_run(result, s->options, s->locks.lock, &child, signal_fd, &s->fds);
         child_close(&child);
+        keep_for_min_hold(s, &child, result, signal_fd);
     }
     close(signal_fd);
     return why ? os_error("no process for COMMAND", why) : code_of(s, &child, result);
@@ -339,7 +384,7 @@ static enum hlk_status release_within(struct run *s, int max_ms, const char **wh
 {
     static const char unsure[] = "no answer from the server";
     struct pollfd done = { .fd = s->release.fd, .events = POLLIN };
-    enum hlk_status status = hlk_lock_release_async(s->lock, on_released, &s->release);
+    enum hlk_status status = hlk_lock_release_async(s->locks.lock, on_released, &s->release);
     *why = say_story();
     if (status != HLK_OK)
         return status;
@@ -369,6 +414,7 @@ static bool release(struct run *s, const struct watch_result *result)
 static int hold(struct run *s, bool *answered)
 {
     struct watch_result result = { 0 };
+    note_holds(s);
     say_acquired(s);
     int code = run_command(s, &result);
     *answered = release(s, &result);
@@ -382,7 +428,7 @@ static int run_with_helper(struct run *s)
     if (code == 0) {
         enum hlk_status status = acquire(s);
         code = status == HLK_OK                  ? hold(s, &answered)
-               : waiting_for_itself(&s->waiting) ? waits_for_itself()
+               : waiting_for_itself(&s->waiting) ? waits_for_itself(s)
                                                  : not_acquired(s, status);
     }
     if (answered) /* else close would wait for a reply too; exit cleans up the rest */

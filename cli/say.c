@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TEXT 1024
@@ -111,18 +110,11 @@ void say_status(const char *text, size_t columns)
     put(SAY_NOTE, out, sizeof clear - 1 + len);
 }
 
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void say_begin(struct json *fields, const char *event)
 {
     json_begin(fields);
     json_string(fields, "event", event);
-    json_int(fields, "time_ms", wall_ms());
+    json_time(fields);
     if (as.name)
         json_string(fields, "name", as.name);
 }
@@ -166,13 +158,19 @@ static const char *about_local(const char *text)
     return strstr(text, "local server: ");
 }
 
-/* The library's text is `acquire "nightly" at redis://...: why`, but the line begins with `run "nightly": ` already. */
-const char *say_story(void)
+/* `multilock of 3: acquire "b" at redis://...: why` from the operation on, which is about a member. NULL: another
+ * text. */
+static const char *about_member(const char *text)
 {
-    const char *text = hlk_last_error();
+    int len = 0;
+    (void)sscanf(text, "multilock of %*u: %n", &len);
+    return len > 0 ? text + len : NULL;
+}
+
+/* What follows operation and name; the whole text if there are none. */
+static const char *behind_name(const char *text)
+{
     const char *quoted = text + strspn(text, "abcdefghijklmnopqrstuvwxyz ");
-    if (about_local(text))
-        return about_local(text);
     if (*quoted != '"')
         return text;
     for (quoted++; *quoted && *quoted != '"'; quoted++)
@@ -182,6 +180,18 @@ const char *say_story(void)
     quoted++;
     quoted += strspn(quoted, ".: "); /* dots: a shortened name */
     return *quoted ? quoted : text;
+}
+
+/* The library's text is `acquire "nightly" at redis://...: why`, but the line begins with `run "nightly": ` already. Of
+ * several locks the name says which one. */
+const char *say_story(void)
+{
+    const char *text = hlk_last_error(), *member = about_member(text);
+    if (about_local(text))
+        return about_local(text);
+    if (member)
+        return strchr(member, '"') ? strchr(member, '"') : member;
+    return behind_name(text);
 }
 
 int say_exit_code(enum hlk_status status)
@@ -228,8 +238,8 @@ static const char *about_server(const char *text)
 static void say_no_server(struct json *fields, const char *text)
 {
     double tried = (double)(hlk_now_ms() - as.since_ms) / 1000;
-    const char *about = about_server(text);
-    const char *story = about && *about == ' ' ? about + 1 : say_story();
+    const char *about = about_server(text), *member = about_member(text);
+    const char *story = about && *about == ' ' ? about + 1 : behind_name(member ? member : text);
     if (strncmp(story, "at ", 3) == 0)
         story += 3;
     if (about_local(text))

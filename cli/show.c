@@ -1,6 +1,7 @@
 /* show.c - see show.h. */
 #include "show.h"
 
+#include "again.h"
 #include "holder.h"
 #include "say.h"
 
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sysexits.h>
 #include <time.h>
-#include <unistd.h>
 
 #define WAITERS_MAX 100 /* that are shown; the rest is counted */
 
@@ -27,13 +27,6 @@ struct subject { /* what is shown */
     hlk_permits *permits; /* of a semaphore; NULL: a lock */
 };
 
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool answer_json(const struct options *options, const struct seen *seen)
 {
     const struct hlk_lock_state *state = &seen->state;
@@ -43,7 +36,7 @@ static bool answer_json(const struct options *options, const struct seen *seen)
     json_begin(&json);
     json_string(&json, "name", options->name);
     if (options->watch_ms)
-        json_int(&json, "time_ms", wall_ms());
+        json_time(&json);
     json_bool(&json, "held", state->held);
     if (state->held) {
         holder_json(&holder, &json);
@@ -69,12 +62,15 @@ static void waiting_text(char *buf, size_t size, int64_t waiting, bool by_holder
 static bool answer_text(const struct options *options, const struct seen *seen)
 {
     const struct hlk_lock_state *state = &seen->state;
-    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[128] = "held", none[64] = "free";
+    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[128], none[64];
+    bool by_holder = options->fair || options->semaphore || options->shared || options->exclusive;
+    int len, kind = options_lock(options).kind;
     struct holder holder;
-    int len;
+    holder_held(kind, state->count, held, sizeof held);
+    snprintf(none, sizeof none, "%s", holder_none(kind));
     holder_read(&holder, state->holder);
     text_shown(shown_name, sizeof shown_name, options->name);
-    waiting_text(waiting, sizeof waiting, state->waiting, options->fair || options->semaphore);
+    waiting_text(waiting, sizeof waiting, state->waiting, by_holder);
     if (options->semaphore) {
         int at = snprintf(none, sizeof none, "%" PRId64 " permit%s free, ", seen->free, seen->free == 1 ? "" : "s");
         snprintf(held, sizeof held, "%s%" PRId64 " held with a lease%s", none, state->count,
@@ -188,23 +184,21 @@ static bool is_news(const struct seen *a, const struct seen *b)
     return !same;
 }
 
-/* A terminal shows the latest; elsewhere each change is kept. Until a signal ends us, or a fault. */
+/* Until a signal ends us, or a fault. */
 static int watch(const struct subject *of, const struct options *options)
 {
-    static const char home[] = "\033[H\033[J";
     static struct seen last, seen;
-    bool screen = isatty(STDOUT_FILENO) && !options->json;
-    struct timespec pause = { (time_t)(options->watch_ms / 1000), (long)(options->watch_ms % 1000) * 1000000 };
+    bool screen = again_on_screen(options);
     for (bool first = true;; first = false) {
         int code = look(of, &seen);
         if (code)
             return code;
-        if (screen && !say_answer(home, sizeof home - 1))
+        if (screen && !again_clear_screen())
             return EX_IOERR;
         if ((screen || first || is_news(&last, &seen)) && !answer(options, &seen))
             return EX_IOERR;
         last = seen;
-        nanosleep(&pause, NULL);
+        again_pause(options);
     }
 }
 

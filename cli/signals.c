@@ -2,7 +2,6 @@
 #include "signals.h"
 
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -115,6 +114,11 @@ int signals_next(int fd)
 {
     struct signalfd_siginfo info;
     return read(fd, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
+}
+
+bool signals_ask_for_an_end(int signal)
+{
+    return signal == SIGTERM || signal == SIGINT || signal == SIGQUIT;
 }
 
 void signals_restore(void)

@@ -2,7 +2,8 @@
  *
  *     waiting    signals that end a process end the wait: handlers, which trigger a cancel. The others keep their
  *                default action
- *     running    all are blocked, read from a descriptor, and passed on to COMMAND
+ *     running    all are blocked, read from a descriptor, and passed on to COMMAND. When that has ended, some of them
+ *                end --min-hold (keep.h)
  *
  * In between they are blocked, so none is lost and each is handled in exactly one phase. "All" is every signal that can
  * be caught, except faults (SEGV, ...), PIPE, the stop signals of job control (terminal.h), and those that were ignored
@@ -12,6 +13,8 @@
 
 #include <hasplock/cancel.h>
 
+#include <stdbool.h>
+
 void signals_block(void);                       /* called first; saves what is restored for COMMAND */
 
 void signals_wait_begin(hlk_cancel *cancel);    /* borrowed until signals_wait_end */
@@ -20,6 +23,8 @@ int signals_wait_end(void);                     /* returns the signal that ended
 /* A non-blocking descriptor with all of them, CHLD and TSTP; -1 and errno. */
 int signals_open(void);
 int signals_next(int fd);                       /* the next one; 0: none now */
+
+bool signals_ask_for_an_end(int signal);        /* TERM, INT, QUIT */
 
 /* In the forked child, before exec: restores the mask with which hasplock was started. Async-signal-safe. */
 void signals_restore(void);

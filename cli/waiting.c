@@ -19,23 +19,8 @@
 #define SOON_MS 100      /* a wait that is shorter is not shown */
 #define LOOKS 5          /* at most so many, SOON_MS apart, for its position; then it is reported without */
 #define TERMINAL_MS 1000 /* when the line first appears, and how often it is updated */
-#define QUEUE_MAX 64     /* entries of the queue that are searched for our own */
 #define COLUMNS 80       /* of a terminal of unknown width */
 #define COLUMNS_LEAST 40
-
-struct look {
-    struct hlk_lock_state state;
-    int64_t position; /* in the queue, from 1; 0: not found */
-};
-
-static int64_t position_in(const struct hlk_waiter *waiters, size_t n, const char *client_id)
-{
-    size_t len = strlen(client_id);
-    for (size_t i = 0; i < n && i < QUEUE_MAX; i++)
-        if (strncmp(waiters[i].holder, client_id, len) == 0 && waiters[i].holder[len] == ':')
-            return (int64_t)i + 1;
-    return 0;
-}
 
 static bool is_connected(const struct waiting *w)
 {
@@ -44,23 +29,15 @@ static bool is_connected(const struct waiting *w)
 }
 
 /* False: unknown. *away: because no server answers. A query without a connection would last as long as the wait. */
-static bool look(const struct waiting *w, struct look *look, bool *away)
+static bool look(const struct waiting *w, struct locks_obstacle *seen, bool *away)
 {
-    struct hlk_waiter waiters[QUEUE_MAX];
-    size_t n;
-    memset(look, 0, sizeof *look);
-    look->state.size = sizeof look->state;
-    waiters[0].size = sizeof waiters[0];
+    *seen = (struct locks_obstacle){ 0 };
     *away = !is_connected(w);
     if (*away)
         return false;
-    enum hlk_status status = hlk_lock_query(w->lock, &look->state);
+    enum hlk_status status = locks_look(w->locks, w->nested, seen);
     *away = status == HLK_E_CONNECT;
-    if (status != HLK_OK || !look->state.held || look->state.mine)
-        return false;
-    if (hlk_lock_waiters(w->lock, waiters, QUEUE_MAX, &n) == HLK_OK)
-        look->position = position_in(waiters, n, hlk_client_id(w->client));
-    return true;
+    return status == HLK_OK && seen->state.held;
 }
 
 static const char *position_text(int64_t position, char *buf, size_t size)
@@ -72,36 +49,39 @@ static const char *position_text(int64_t position, char *buf, size_t size)
 }
 
 /* A terminal's line is cut at its end, so the important part comes first. */
-static const char *describe(const struct waiting *w, const struct look *look, char *buf, size_t size)
+static const char *describe(const struct waiting *w, const struct locks_obstacle *seen, char *buf, size_t size)
 {
     struct holder holder;
-    char who[400], position[64] = "", held[48] = "held";
+    char who[400], position[64] = "", held[48], which[LOCKS_WHICH];
     int64_t waited_ms = hlk_now_ms() - w->asked_at_ms;
-    if (look->position)
-        position_text(look->position, position, sizeof position);
+    if (seen->position)
+        position_text(seen->position, position, sizeof position);
     if (w->options->permits > 1)
-        snprintf(held, sizeof held, "%" PRId64 " permits held, one", look->state.count);
-    holder_read(&holder, look->state.holder);
-    holder_shown(&holder, who, sizeof who);
-    if (w->terminal)
-        snprintf(buf, size, "waiting %" PRId64 " s%s%s: %s by %s, ttl %" PRId64 " s", waited_ms / 1000,
-                 *position ? ", " : "", position, held, who, look->state.ttl_ms / 1000);
+        snprintf(held, sizeof held, "%" PRId64 " permits held, one", seen->state.count);
     else
-        snprintf(buf, size, "waiting: %s by %s, ttl %.1f s%s%s", held, who, (double)look->state.ttl_ms / 1000,
+        holder_held(seen->kind, seen->state.count, held, sizeof held);
+    holder_read(&holder, seen->state.holder);
+    holder_shown(&holder, who, sizeof who);
+    locks_which(w->options, seen->name, which);
+    if (w->terminal)
+        snprintf(buf, size, "waiting %" PRId64 " s%s%s: %s%s by %s, ttl %" PRId64 " s", waited_ms / 1000,
+                 *position ? ", " : "", position, which, held, who, seen->state.ttl_ms / 1000);
+    else
+        snprintf(buf, size, "waiting: %s%s by %s, ttl %.1f s%s%s", which, held, who, (double)seen->state.ttl_ms / 1000,
                  *position ? "; " : "", position);
     return buf;
 }
 
-static void say_once(const struct waiting *w, const struct look *look)
+static void say_once(const struct waiting *w, const struct locks_obstacle *seen)
 {
     struct json fields;
     char text[700];
     say_begin(&fields, "waiting");
-    holder_add_json(look->state.holder, &fields);
-    json_int(&fields, "ttl_ms", look->state.ttl_ms);
-    json_int(&fields, "position", look->position);
+    locks_add_json(w->locks, seen->name, seen->state.holder, &fields);
+    json_int(&fields, "ttl_ms", seen->state.ttl_ms);
+    json_int(&fields, "position", seen->position);
     json_int(&fields, "waited_ms", hlk_now_ms() - w->asked_at_ms);
-    say_with(&fields, SAY_VERBOSE, "%s", describe(w, look, text, sizeof text));
+    say_with(&fields, SAY_VERBOSE, "%s", describe(w, seen, text, sizeof text));
 }
 
 /* Not while in the background: the terminal then belongs to another job. */
@@ -117,7 +97,7 @@ static void show_line(struct waiting *w, const char *text)
 }
 
 /* Its first command may be in flight, or may have taken no ticket. */
-static bool may_be_queued_soon(struct waiting *w, const struct look *seen)
+static bool may_be_queued_soon(struct waiting *w, const struct locks_obstacle *seen)
 {
     return !w->terminal && !w->reported && !w->nested && seen->position == 0 && ++w->looks < LOOKS;
 }
@@ -136,11 +116,20 @@ static void report_away(struct waiting *w)
         show_line(w, text);
 }
 
+/* One look is enough, except for what is updated, and of readers: it names one of them, and not a run around this one
+ * as long as it names others. */
+static bool looks_again(const struct waiting *w)
+{
+    const struct options *o = w->options;
+    return w->terminal || (o->json && o->wait_ms != HLK_FOREVER) || (w->nested && (o->shared || o->exclusive));
+}
+
 /* Under the mutex. False: nothing more to show. */
-static bool report_look(struct waiting *w, const struct look *seen)
+static bool report_look(struct waiting *w, const struct locks_obstacle *seen)
 {
     char text[700];
     snprintf(w->holder, sizeof w->holder, "%s", seen->state.holder);
+    w->lock = seen->name;
     w->itself = w->nested && around_has(seen->state.holder);
     if (w->itself)
         hlk_cancel_trigger(w->cancel);
@@ -149,7 +138,7 @@ static bool report_look(struct waiting *w, const struct look *seen)
     else if (!w->terminal && !w->reported)
         say_once(w, seen);
     w->reported = true;
-    return !w->itself && (w->terminal || (w->options->json && w->options->wait_ms != HLK_FOREVER));
+    return !w->itself && looks_again(w);
 }
 
 /* Under the mutex. Waits until at_ms, or until the wait is over. */
@@ -173,7 +162,7 @@ static bool is_over_at(struct waiting *w, int64_t at_ms)
 static void *report_wait(void *ctx)
 {
     struct waiting *w = ctx;
-    struct look seen;
+    struct locks_obstacle seen;
     bool more = true;
     int64_t next_ms = w->asked_at_ms + (w->nested ? 0 : w->terminal ? TERMINAL_MS : SOON_MS);
     pthread_mutex_lock(&w->mu);
@@ -211,12 +200,12 @@ static bool start_reporter(struct waiting *w)
     return started;
 }
 
-void waiting_begin(struct waiting *w, const struct options *options, hlk_client *client, hlk_lock *lock,
+void waiting_begin(struct waiting *w, const struct options *options, hlk_client *client, const struct locks *locks,
                    hlk_cancel *cancel)
 {
     pthread_condattr_t monotonic;
     *w = (struct waiting){
-        .options = options, .client = client, .lock = lock, .cancel = cancel, .asked_at_ms = hlk_now_ms()
+        .options = options, .client = client, .locks = locks, .cancel = cancel, .asked_at_ms = hlk_now_ms(), .lock = ""
     };
     pthread_mutex_init(&w->mu, NULL);
     pthread_condattr_init(&monotonic);
@@ -254,6 +243,14 @@ bool waiting_for_itself(struct waiting *w)
     return itself;
 }
 
+const char *waiting_lock(struct waiting *w)
+{
+    pthread_mutex_lock(&w->mu);
+    const char *lock = w->lock;
+    pthread_mutex_unlock(&w->mu);
+    return lock;
+}
+
 void waiting_holder_json(struct waiting *w, struct json *fields)
 {
     char holder[sizeof w->holder];
@@ -261,5 +258,5 @@ void waiting_holder_json(struct waiting *w, struct json *fields)
     memcpy(holder, w->holder, sizeof holder);
     pthread_mutex_unlock(&w->mu);
     if (*holder)
-        holder_add_json(holder, fields);
+        locks_add_json(w->locks, waiting_lock(w), holder, fields);
 }

@@ -10,6 +10,7 @@
 #define HLK_CLI_WAITING_H
 
 #include "json.h"
+#include "locks.h"
 #include "options.h"
 
 #include <hasplock/hasplock.h>
@@ -19,7 +20,7 @@
 struct waiting {
     const struct options *options;
     hlk_client *client;
-    hlk_lock *lock;
+    const struct locks *locks;
     hlk_cancel *cancel;         /* triggered if the lock is held by a run around this one */
     int64_t asked_at_ms;
     bool terminal, nested;
@@ -33,12 +34,13 @@ struct waiting {
     unsigned looks;             /* so far, each at a queue that it was not in */
     bool reported;              /* the line or event of -v and --json was written */
     bool shown;                 /* a line is on the terminal */
-    char holder[192];           /* as last seen, or "" */
+    const char *lock;           /* which lock was waited for, as last seen, */
+    char holder[192];           /*   and by whom it was held; "": not seen */
 };
 
 /* Starts the thread, if there is anything to show. The caller has blocked all signals, which the thread inherits. */
-void waiting_begin(struct waiting *waiting, const struct options *options, hlk_client *client, hlk_lock *lock,
-                   hlk_cancel *cancel);
+void waiting_begin(struct waiting *waiting, const struct options *options, hlk_client *client,
+                   const struct locks *locks, hlk_cancel *cancel);
 /* The wait has ended. When this returns, the terminal's line is removed. */
 void waiting_end(struct waiting *waiting);
 /* After the client was closed. Joins the thread. */
@@ -46,6 +48,8 @@ void waiting_join(struct waiting *waiting);
 
 /* After waiting_end: the wait was ended because a run around this one holds the lock. */
 bool waiting_for_itself(struct waiting *waiting);
+/* After waiting_end: which lock that is, or "". */
+const char *waiting_lock(struct waiting *waiting);
 
 /* Adds the holder as last seen, if there was one. */
 void waiting_holder_json(struct waiting *waiting, struct json *fields);

@@ -2,6 +2,7 @@
 #include "watch.h"
 
 #include "helper.h"
+#include "locks.h"
 #include "say.h"
 #include "signals.h"
 
@@ -26,6 +27,7 @@ enum stage { GOING, ASKED, KILLED };
 struct notice { /* an hlk_event, small enough for an atomic write to a pipe */
     int kind;
     int64_t held_until_at_ms;
+    char lock[64]; /* its name; cut if longer */
     char why[200];
 };
 
@@ -63,11 +65,12 @@ void watch_close(struct watch_fds *fds)
     close(fds->timer);
 }
 
-/* If the pipe is full (300 unread events), the event is dropped. The loop also checks at the end of the lease. */
+/* If the pipe is full (200 unread events), the event is dropped. The loop also checks at the end of the lease. */
 void watch_on_event(const struct hlk_event *event, void *ctx)
 {
     const struct watch_fds *fds = ctx;
     struct notice notice = { .kind = event->kind, .held_until_at_ms = event->held_until_at_ms };
+    snprintf(notice.lock, sizeof notice.lock, "%s", event->lock);
     snprintf(notice.why, sizeof notice.why, "%s", event->why ? event->why : "no reason given");
     ssize_t n = write(fds->event_write, &notice, sizeof notice);
     (void)n;
@@ -148,34 +151,38 @@ static void on_at_risk(struct watch *w, const struct notice *news)
 {
     static const char *const then[] = { [ON_LOST_KILL] = "SIGKILL", [ON_LOST_WARN] = "lost" };
     int64_t kill_at_ms = news->held_until_at_ms - KILL_AHEAD_MS;
-    char why[256];
+    char why[320], which[LOCKS_WHICH];
+    locks_which(w->options, news->lock, which);
     w->result->at_risk = true;
     if (w->stage == ASKED && kill_at_ms < w->kill_at_ms)
         w->kill_at_ms = kill_at_ms;
     if (w->stage != GOING)
         return;
     if (w->options->on_lost == ON_LOST_TERM) {
-        snprintf(why, sizeof why, "at risk: %s", news->why);
+        snprintf(why, sizeof why, "%sat risk: %s", which, news->why);
         ask(w, "at_risk", why, kill_at_ms);
     } else {
-        say(SAY_ERROR, "at_risk", "at risk: %s; %s in %.1f s unless it is renewed", news->why,
+        say(SAY_ERROR, "at_risk", "%sat risk: %s; %s in %.1f s unless it is renewed", which, news->why,
             then[w->options->on_lost], seconds(news->held_until_at_ms - hlk_now_ms()));
     }
 }
 
+/* Of several locks another one may be at risk still. */
 static void on_safe(struct watch *w)
 {
+    if (w->options->names_count > 1 && hlk_lock_left_ms(w->lock) <= w->options->grace_ms)
+        return;
     if (w->result->at_risk && w->stage == GOING)
         say(SAY_ERROR, "safe", "safe again: the lease was renewed");
     w->result->at_risk = false;
 }
 
-static void on_lost(struct watch *w, const char *reason)
+static void on_lost(struct watch *w, const char *lock, const char *reason)
 {
-    char why[256];
+    char why[320], which[LOCKS_WHICH];
     bool said = w->result->lost;
     w->result->lost = true;
-    snprintf(why, sizeof why, "lost: %s", reason);
+    snprintf(why, sizeof why, "%slost: %s", *lock ? locks_which(w->options, lock, which) : "", reason);
     if (w->stage == KILLED && !said)
         say(SAY_ERROR, "lost", "%s; what has not ended works on without the lock", why);
     if (w->stage == KILLED)
@@ -186,12 +193,18 @@ static void on_lost(struct watch *w, const char *reason)
         say(SAY_ERROR, "lost", "%s; COMMAND runs on", why);
 }
 
-/* An AT_RISK and a SAFE between two reads cancel out. A loss is never replaced. */
+/* An AT_RISK and a SAFE of one lock between two reads cancel out. A loss is never replaced. */
+static bool replaces(const struct notice *next, const struct notice *before)
+{
+    bool at_risk = before->kind == HLK_EVENT_AT_RISK && strcmp(before->lock, next->lock) != 0;
+    return before->kind != HLK_EVENT_LOST && next->kind <= HLK_EVENT_LOST && !(at_risk && next->kind == HLK_EVENT_SAFE);
+}
+
 static void read_events(struct watch *w)
 {
     struct notice next;
     while (read(w->event_fd, &next, sizeof next) == (ssize_t)sizeof next)
-        if (w->news.kind != HLK_EVENT_LOST && next.kind <= HLK_EVENT_LOST)
+        if (replaces(&next, &w->news))
             w->news = next;
 }
 
@@ -204,7 +217,7 @@ static void act_on_news(struct watch *w)
     else if (news.kind == HLK_EVENT_SAFE)
         on_safe(w);
     else if (news.kind == HLK_EVENT_LOST)
-        on_lost(w, news.why);
+        on_lost(w, news.lock, news.why);
 }
 
 static bool kills(const struct watch *w)
@@ -250,9 +263,9 @@ static void act_on_time(struct watch *w)
         ask(w, "max_hold", why, now + w->options->grace_ms);
     }
     if (kills(w) && now >= kill_by_ms(w))
-        on_lost(w, w->news.why[0] ? w->news.why : "the lease is over");
+        on_lost(w, w->news.lock, w->news.why[0] ? w->news.why : "the lease is over");
     else if (helper_has_killed())
-        on_lost(w, "this process stood still for too long");
+        on_lost(w, "", "this process stood still for too long");
     else if (w->stage == ASKED && now >= w->kill_at_ms)
         kill_now(w, "kill", "the grace is over");
 }
@@ -288,16 +301,11 @@ static void arm_timer(struct watch *w)
     timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static bool asks_for_an_end(int signal)
-{
-    return signal == SIGTERM || signal == SIGINT || signal == SIGQUIT;
-}
-
 static void pass_on(struct watch *w, int signal)
 {
     struct descendants_refused refused;
     char name[16];
-    if (asks_for_an_end(signal))
+    if (signals_ask_for_an_end(signal))
         w->passed_on = signal;
     if (w->child->ended) {
         child_signal_all(w->child, signal, &refused);
@@ -324,16 +332,23 @@ static void read_signals(struct watch *w)
     }
 }
 
+/* The signal that has asked COMMAND to end: we have passed it on, or it has died of it. 0: none. */
+static int asked_by(const struct watch *w)
+{
+    int by = WIFSIGNALED(w->child->status) ? WTERMSIG(w->child->status) : 0;
+    return w->passed_on ? w->passed_on : signals_ask_for_an_end(by) || by == SIGHUP ? by : 0;
+}
+
 /* The rest did not get the signal that has ended COMMAND if it has groups or sessions of its own. */
 static void on_ended(struct watch *w)
 {
     struct descendants_refused refused;
-    int by = WIFSIGNALED(w->child->status) ? WTERMSIG(w->child->status) : 0;
-    if (w->rest || w->child->gone || w->stage != GOING || !(w->options->all || w->passed_on || by))
+    bool died = WIFSIGNALED(w->child->status);
+    if (w->rest || w->child->gone || w->stage != GOING || !(w->options->all || w->passed_on || died))
         return;
     w->rest = true;
     w->slow_at_ms = hlk_now_ms() + SLOW_MS;
-    by = w->passed_on ? w->passed_on : asks_for_an_end(by) || by == SIGHUP ? by : 0;
+    int by = asked_by(w);
     if (by)
         child_signal_all(w->child, by, &refused);
 }
@@ -390,4 +405,5 @@ void watch_run(struct watch_result *result, const struct options *options, hlk_l
         w.max_hold_at_ms = hlk_now_ms() + options->max_hold_ms;
     while (!is_over(&w))
         turn(&w);
+    result->asked = asked_by(&w) != 0;
 }

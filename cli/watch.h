@@ -32,6 +32,7 @@ struct watch_result {
     bool stopped;               /* hasplock ended COMMAND: lock lost or at risk, --max-hold over, or the helper died */
     bool at_risk;               /* at risk when the last event came */
     bool lost;                  /* the loss was seen and reported */
+    bool asked;                 /* a signal asked COMMAND to end, TERM for example: from us, or it died of it */
 };
 
 /* Sets the time at which the helper kills COMMAND, as far as it is known now. First called before COMMAND is

@@ -5,15 +5,16 @@ _hasplock_options() {
     local common='-u --url --url-file --cacert --cacertdir --cert --key --crl --sni --password-file --json -q --quiet
         -v --verbose -h --help -V --version'
     case $1 in
-    run) echo "$common --fair --string -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code -c" \
-        '--command --lease --max-hold --grace --on-lost --all --fenced --wait-replicas' ;;
+    run) echo "$common -s --shared -x --exclusive --fair --string -n --nonblock -w --wait --timeout --server-wait" \
+        '-E --conflict-exit-code -c --command --lease --max-hold --min-hold --grace --on-lost --all --fenced' \
+        '--spin --wait-replicas' ;;
     semaphore) echo "$common -k --permits -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" \
-        '-c --command --lease --max-hold --grace --on-lost --all --wait-replicas --drop --delete' ;;
+        '-c --command --lease --max-hold --min-hold --grace --on-lost --all --wait-replicas --drop --delete' ;;
     latch) echo "$common -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" ;;
     barrier) echo "$common -n --parties -w --wait --timeout --server-wait -E --conflict-exit-code --lease" ;;
-    show) echo "$common --fair --string --semaphore --watch" ;;
-    list) echo "$common --limit --string" ;;
-    break) echo "$common --fair --string --holder" ;;
+    show) echo "$common -s --shared -x --exclusive --fair --string --semaphore --watch" ;;
+    list) echo "$common --limit --string --watch" ;;
+    break) echo "$common -s --shared -x --exclusive --fair --string --holder" ;;
     doctor) echo "$common --fair --fenced --string --spin --lease" ;;
     demo) echo '--processes --threads --items --seconds --seed --svg --plain --json -u --url --redlock -h --help' ;;
     '') echo "$common" ;;
@@ -23,8 +24,8 @@ _hasplock_options() {
 _hasplock_has_value() {
     case $1 in
     -u | --url | --url-file | -w | --wait | --timeout | --server-wait | -E | --conflict-exit-code | -c | --command | \
-        --lease | --max-hold | --grace | --on-lost | --wait-replicas | -k | --permits | --parties | --limit | --holder | \
-        --cacert | --cacertdir | \
+        --lease | --max-hold | --min-hold | --grace | --on-lost | --wait-replicas | -k | --permits | --parties | \
+        --limit | --holder | --cacert | --cacertdir | \
         --cert | --key | --crl | --sni | --password-file | --processes | --threads | --items | --seconds | --seed | \
         --svg) ;;
     *) return 1 ;;
@@ -49,6 +50,16 @@ _hasplock_words() {
     done
 }
 
+# Where COMMAND begins: behind -- if the words from $1 on are more names of run up to it, else at $1.
+_hasplock_find_end() {
+    local i=$1
+    ours_end=$1
+    while [ "$command" = run ] && [ "$i" -lt $((${#words[@]} - 1)) ] && [[ ${words[i]} != -* ]]; do
+        i=$((i + 1))
+    done
+    [ "$i" -eq $((${#words[@]} - 1)) ] || [ "${words[i]}" != -- ] || ours_end=$((i + 1))
+}
+
 # What stands before the last word: `command`, `name`, where COMMAND begins (`ours_end`), and the option whose value the
 # last word is (`option`).
 _hasplock_read() {
@@ -67,7 +78,7 @@ _hasplock_read() {
             name=$word
             [ -z "$rest" ] || ours_end=$((i + 1))
         elif [[ $command == @(run|semaphore) ]]; then
-            ours_end=$i
+            _hasplock_find_end "$i"
         fi
     done
     [ "$i" -eq ${#words[@]} ] || option=
@@ -116,7 +127,7 @@ _hasplock() {
     elif [ -z "$command" ]; then
         COMPREPLY=($(compgen -W 'run semaphore latch barrier show list break doctor demo help version' -- "$word"))
     elif [ "$command" = latch ] && [ -z "$name" ]; then
-        COMPREPLY=($(compgen -W 'set down wait count' -- "$word"))
+        COMPREPLY=($(compgen -W 'set down wait count reset' -- "$word"))
     elif [ "$command" = help ] && [ -z "$name" ]; then
         COMPREPLY=($(compgen -W 'run semaphore latch barrier show list break doctor demo' -- "$word"))
     fi

@@ -69,6 +69,18 @@ Test(bad_input, of_a_command_to_run)
             "--fenced", "t", "true");
     REFUSED(64, "hasplock: show \"t\": --string and --fair: these are different locks\n", "show", "--string", "--fair",
             "t");
+    REFUSED(64, "hasplock: run \"t\": -s and -x: to read or to write?\n", "run", "-sx", "t", "true");
+    REFUSED(64, "hasplock: run \"t\": -s and --fair: these are different locks\n", "run", "-s", "--fair", "t", "true");
+    REFUSED(64, "hasplock: show \"t\": -x and --string: these are different locks\n", "show", "-x", "--string", "t");
+    REFUSED(64, "hasplock: run \"t\": -x and --fenced: a read/write lock has no tokens\n", "run", "-x", "--fenced", "t",
+            "true");
+    REFUSED(64, "hasplock: run \"t\": --spin and --fair: these are different locks\n", "run", "--spin", "--fair", "t",
+            "true");
+    REFUSED(64, "hasplock: run \"t\": --spin and --fenced: a spin lock has no tokens\n", "run", "--spin", "--fenced",
+            "t", "true");
+    REFUSED(64, "hasplock: show: no option --spin ", "show", "--spin", "t");
+    REFUSED(64, "hasplock: show \"t\": -s is for locks only\n", "show", "-s", "--semaphore", "t");
+    REFUSED(64, "hasplock: semaphore: no option -s; ", "semaphore", "-s", "-k", "1", "t", "true");
     REFUSED(64, "hasplock: run \"t\": no COMMAND given\n", "run", "t", "--");
     REFUSED(64, "hasplock: run \"t\": COMMAND is empty\n", "run", "t", "");
     REFUSED(64, "hasplock: run \"t\": -c and a COMMAND: which of the two?\n", "run", "t", "-c", "true", "true");
@@ -90,6 +102,7 @@ Test(bad_input, of_numbers)
     REFUSED(64, "hasplock: run: --timeout: \"ten\" is no length of time ", "run", "--timeout", "ten", "t", "echo");
     REFUSED(64, "hasplock: show: --watch: \"1ms\" is not within a tenth of a second to a year\n", "show", "--watch=1ms",
             "t");
+    REFUSED(64, "hasplock: list: --watch: \"0.5\" is not within a second to a year\n", "list", "--watch=0.5");
     REFUSED(64, "hasplock: list: --limit: \"0\" is not a number of locks, 1 to 100000\n", "list", "--limit", "0");
     REFUSED(64, "hasplock: run: -w: \"1.2.3\" is no length of time ", "run", "-w", "1.2.3", "t", "echo");
     REFUSED(64, "hasplock: run \"t\": --lease: \"-5\" is negative\n", "run", "t", "--lease", "-5", "echo");
@@ -102,6 +115,10 @@ Test(bad_input, of_numbers)
     REFUSED(64, "hasplock: run: --lease: \"99999999\" is not within ", "run", "--lease", "99999999", "t", "echo");
     REFUSED(64, "hasplock: run: --max-hold: \"0\" is not within a millisecond to 100 years\n", "run", "--max-hold", "0",
             "t", "echo");
+    REFUSED(64, "hasplock: run: --min-hold: \"0\" is not within a millisecond to 100 years\n", "run", "--min-hold", "0",
+            "t", "echo");
+    REFUSED(64, "hasplock: run \"t\": --min-hold is 2 min and --max-hold 90 s: for how long?\n", "run", "--min-hold",
+            "2m", "--max-hold", "90", "t", "echo");
     REFUSED(64, "hasplock: run: --grace: \"0\" is not within a millisecond to half of the lease\n", "run", "--grace",
             "0", "t", "echo");
     REFUSED(64, "hasplock: run: --max-hold: \"-2\" is negative\n", "run", "--max-hold=-2", "t", "echo");
@@ -386,7 +403,8 @@ Test(help, names_every_option)
                                            "--on-lost",  "--command",  "--url",
                                            "--verbose",  "--quiet",    "--json",
                                            "--timeout",  "--url-file", "--fair",
-                                           "--fenced" };
+                                           "--fenced",   "--shared",   "--exclusive",
+                                           "--min-hold", "--spin" };
     struct command *c = COMMAND("run", "--help");
     cr_assert_eq(command_end(c), 0);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)

@@ -55,6 +55,7 @@ static const struct {
     { "hasplock help lis\t", { "<help><list>" } },
     { "hasplock sem\t--permi\t2 a x", { "<semaphore><--permits><2><a><x>", "<semaphore><--permits=2><a><x>" } },
     { "hasplock lat\tdo\tx", { "<latch><down><x>" } },
+    { "hasplock latch re\tx", { "<latch><reset><x>" } },
     { "hasplock show na\tx", { "<show><nax>" } }, /* no names */
     /* options: of hasplock itself and of its command, wherever they may stand */
     { "hasplock --js\tli\t--lim\t5 x", { "<--json><list><--limit><5><x>", "<--json><list><--limit=5><x>" } },
@@ -64,9 +65,15 @@ static const struct {
     { "hasplock show --st\tx", { "<show><--string><x>" } },
     { "hasplock break --st\tx", { "<break><--string><x>" } },
     { "hasplock run a --st\tx", { "<run><a><--string><x>" } },
+    { "hasplock run --min\t1m -- a mktem\tx",
+      { "<run><--min-hold><1m><--><a><mktemp><x>", "<run><--min-hold=1m><--><a><mktemp><x>" } },
+    { "hasplock run a --spi\tx", { "<run><a><--spin><x>" } },
+    { "hasplock run a --exc\tx", { "<run><a><--exclusive><x>" } },
+    { "hasplock show --sha\tx", { "<show><--shared><x>" } },
     { "hasplock doc\t--st\tx", { "<doctor><--string><x>" } },
     { "hasplock list --st\tx", { "<list><--string><x>" } },
     { "hasplock show --wat\t x", { "<show><--watch><x>" } },
+    { "hasplock list --wat\t x", { "<list><--watch><x>" } },
     { "hasplock run a:b --fen\tx", { "<run><a:b><--fenced><x>" } },
     { "hasplock run -c x t --fen\tx", { "<run><-c><x><t><--fenced><x>" } },
     { "hasplock doc\t--spi\tx", { "<doctor><--spin><x>" } },
@@ -86,6 +93,8 @@ static const struct {
     { "hasplock run -n -w 5 a:b:c -- /bin/fals\tx", { "<run><-n><-w><5><a:b:c><--></bin/false><x>" } },
     { "hasplock run t -- cat /etc/os-relea\tx", { "<run><t><--><cat></etc/os-release><x>" } },
     { "hasplock run t ls --fen\tx", { "<run><t><ls><--fenx>" } },
+    { "hasplock run a b c -- mktem\tx", { "<run><a><b><c><--><mktemp><x>" } },
+    { "hasplock run a b -- cat /etc/os-relea\tx", { "<run><a><b><--><cat></etc/os-release><x>" } },
 };
 
 static void completes(enum shell shell)

@@ -48,6 +48,25 @@ Test(cli_latch, is_waited_for)
     command_free(waiter);
 }
 
+Test(cli_latch, is_reset_whatever_its_count_is)
+{
+    cr_assert_eq(RUN("latch", "set", "t", "3"), 0);
+    struct command *waiter = COMMAND("latch", "wait", "t");
+    WAIT_FOR(raw_clients(redis, "pubsub") == 1);
+    PRINTS("", "latch", "reset", "t");
+    cr_assert_eq(command_end(waiter), 0, "%s", waiter->text[ERR]);
+    command_free(waiter);
+    PRINTS("t: count 0\n", "latch", "count", "t");
+    PRINTS("", "latch", "set", "t", "2");
+    PRINTS("t: count 1\n", "latch", "down", "t");
+    PRINTS("", "latch", "reset", "t");
+    cr_assert_eq(raw_int(redis, "EXISTS t"), 0);
+    struct command *c = COMMAND("latch", "-v", "reset", "t");
+    cr_assert_eq(command_end(c), 0);
+    cr_assert(strstr(c->text[ERR], "it has no count; nothing was changed"), "%s", c->text[ERR]);
+    command_free(c);
+}
+
 Test(cli_latch, says_why_it_waited_in_vain)
 {
     cr_assert_eq(RUN("latch", "set", "t", "2"), 0);
@@ -87,6 +106,9 @@ Test(cli_latch, refuses_bad_input)
         { "latch", "wait", "--string", "t" },
         { "latch", "count", "t", "t" },
         { "latch", "down", "t", "1", "1" },
+        { "latch", "reset" },
+        { "latch", "reset", "t", "1" },
+        { "latch", "reset", "-n", "t" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const char *argv[8] = { HASPLOCK };
@@ -98,5 +120,6 @@ Test(cli_latch, refuses_bad_input)
     }
     raw(redis, "HSET t a 1");
     cr_assert_eq(RUN("latch", "down", "t"), 70);
+    cr_assert_eq(RUN("latch", "reset", "t"), 70);
     raw(redis, "DEL t");
 }

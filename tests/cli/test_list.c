@@ -3,6 +3,7 @@
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,76 @@ Test(list, prints_objects_with_json)
           "\"count\":1,\"ttl_ms\":-1,\"waiting\":0}\n",
           "--json", NULL);
     raw(redis, "FLUSHALL");
+}
+
+/* --- with --watch. Elsewhere than on a terminal: a line for each change, none for a ttl that runs. */
+
+Test(list, watches_until_a_signal)
+{
+    raw(redis, "HSET ta hlk-web-3-4711-9f3c:12 1");
+    raw(redis, "HSET tb b983c153-7421-469a-addb-44fb92259a1b:31 2");
+    struct command *c = COMMAND("list", "--watch=1", "t");
+    command_until(c, OUT,
+                  "ta: held by web-3 pid 4711 (hold 12), without end\n"
+                  "tb: held by b983c153-7421-469a-addb-44fb92259a1b:31, without end\n");
+    raw(redis, "PEXPIRE tb 600000");
+    raw(redis, "DEL ta");
+    command_until(c, OUT, "ta: free\n");
+    raw(redis, "HSET tc hlk-web-3-4711-9f3c:13 1");
+    raw(redis, "ZADD hasplock_queue:{tb} 7 %s", "hlk-web-3-812-9f3c:3 5000 0 0 0");
+    command_until(c, OUT, " s, 1 waiting\n");
+    command_until(c, OUT, "tc: held by web-3 pid 4711 (hold 13), without end\n");
+    raw(redis, "HSET tc hlk-web-4-812-7aa0:3 1");
+    raw(redis, "HDEL tc hlk-web-3-4711-9f3c:13");
+    command_until(c, OUT, "tc: held by web-4 pid 812 (hold 3), without end\n");
+    kill(c->pid, SIGINT);
+    cr_assert_eq(command_end(c), DIED_OF + SIGINT);
+    cr_assert_str_empty(c->text[ERR], "%s", c->text[ERR]);
+    command_free(c);
+    raw(redis, "FLUSHALL");
+}
+
+Test(list, watches_with_objects_and_their_times)
+{
+    raw(redis, "HSET ta hlk-web-3-4711-9f3c:12 1");
+    struct command *c = COMMAND("list", "--json", "--watch=1");
+    command_until(c, OUT,
+                  ",\"held\":true,\"holder\":\"hlk-web-3-4711-9f3c:12\",\"host\":\"web-3\",\"pid\":4711,\"hold\":12,"
+                  "\"count\":1,\"ttl_ms\":-1,\"waiting\":0}\n");
+    cr_assert_eq(strncmp(c->text[OUT], "{\"name\":\"ta\",\"time_ms\":", 23), 0, "%s", c->text[OUT]);
+    raw(redis, "DEL ta");
+    command_until(c, OUT, ",\"held\":false}\n");
+    kill(c->pid, SIGTERM);
+    cr_assert_eq(command_end(c), DIED_OF + SIGTERM);
+    cr_assert_eq(count_lines(c->text[OUT]), 2, "%s", c->text[OUT]);
+    command_free(c);
+}
+
+Test(list, calls_nothing_free_that_it_may_not_have_seen)
+{
+    raw(redis, "HSET ta hlk-web-3-4711-9f3c:12 1");
+    raw(redis, "HSET tb hlk-web-3-4711-9f3c:13 1");
+    struct command *c = COMMAND("list", "--watch=1", "--limit", "1");
+    command_until(c, ERR, "stopped behind 1 locks, and there are more");
+    test_sleep_ms(2500); /* two looks more */
+    kill(c->pid, SIGTERM);
+    cr_assert_eq(command_end(c), DIED_OF + SIGTERM);
+    cr_assert_null(strstr(c->text[OUT], "free"), "%s", c->text[OUT]);
+    cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
+    command_free(c);
+    raw(redis, "FLUSHALL");
+}
+
+Test(list, fills_a_terminal_when_it_watches)
+{
+    raw(redis, "HSET ta hlk-web-3-4711-9f3c:12 1");
+    struct command *c = command_start_on_terminal((const char *const[]){ HASPLOCK, "list", "--watch=1", NULL });
+    command_until(c, OUT, "\033[H\033[Jta: held by web-3 pid 4711 (hold 12), without end");
+    raw(redis, "DEL ta");
+    command_until(c, OUT, "\033[H\033[Jnothing is held");
+    command_type(c, "\003");
+    cr_assert_eq(command_end(c), DIED_OF + SIGINT);
+    command_free(c);
 }
 
 Test(list, names_string_locks_when_it_is_told_to)

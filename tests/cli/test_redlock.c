@@ -134,6 +134,10 @@ Test(redlock, refuses_what_is_about_one_server)
     cr_assert_eq(command_end(c), 64, "%s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[ERR], "no fencing tokens"), "%s", c->text[ERR]);
     command_free(c);
+    c = COMMAND("run", "-s", "t", "--", "true");
+    cr_assert_eq(command_end(c), 64, "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": this kind has "), "%s", c->text[ERR]);
+    command_free(c);
 }
 
 static void expect_answer(int code, const char *words, struct command *c)

@@ -154,6 +154,48 @@ Test(waiting, takes_lengths_of_time_with_units)
     let_go();
 }
 
+/* --- without pub/sub */
+
+Test(waiting, spin_asks_again_and_again)
+{
+    char url[128];
+    struct server *guarded = server_start(SERVER_TCP | SERVER_NOACL, NULL);
+    redisContext *admin = raw_open(guarded);
+    cr_assert_str_eq(raw(admin, "ACL SETUSER bob on >pw ~* resetchannels +@all -subscribe -publish"), "OK");
+    snprintf(url, sizeof url, "redis://bob:pw@127.0.0.1:%d", guarded->port);
+    cr_assert_eq(RUN("run", "-n", "-u", url, "t", "--", "true"), 77);
+    struct command *first = COMMAND("run", "--spin", "-u", url, "t", "--", FAKE_COMMAND, "ready", "read");
+    command_until(first, OUT, "ready\n");
+    cr_assert_eq(RUN("run", "-n", "--spin", "-u", url, "t", "--", "true"), 1);
+    struct command *second = COMMAND("run", "--spin", "-v", "-u", url, "t", "--", FAKE_COMMAND, "ready");
+    command_until(second, ERR, ": waiting: held by ");
+    cr_assert_eq(raw_clients(admin, "pubsub"), 0);
+    command_type_end(first);
+    cr_assert_eq(command_end(first), 0, "%s", first->text[ERR]);
+    cr_assert_eq(command_end(second), 0, "%s", second->text[ERR]);
+    cr_assert_str_eq(second->text[OUT], "ready\n");
+    command_free(first);
+    command_free(second);
+    redisFree(admin);
+    server_stop(guarded);
+}
+
+Test(waiting, spin_is_for_the_same_lock)
+{
+    hold();
+    struct command *c = COMMAND("run", "--spin", "-w", "0.2", "t", "--", "true");
+    cr_assert_eq(command_end(c), 1);
+    cr_assert_not_null(strstr(c->text[ERR], "held by "), "%s", c->text[ERR]);
+    command_free(c);
+    let_go();
+    c = COMMAND("run", "--spin", "--lease", "1", "t", "--", FAKE_COMMAND, "ready", "stay");
+    command_until(c, OUT, "ready\n");
+    cr_assert_eq(RUN("run", "-n", "t", "--", "true"), 1);
+    cr_assert_eq(RUN("break", "-q", "t"), 0);
+    cr_assert_eq(command_end(c), 75, "by its next renewal: %s", c->text[ERR]);
+    command_free(c);
+}
+
 /* --- a run within a run */
 
 /* consul, flock: the inner one waits until somebody kills it. */
