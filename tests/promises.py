@@ -19,9 +19,9 @@ PAGE = TOP / "docs" / "promises.md"
 PAGES = {"protocol": ("P", "section: promise"), "safety": ("S", "it does not")}
 HEAD = """# Which tests show which promise
 
-`tests/promises.py` has written this page: `./dev fmt` writes it anew, the stage lint compares. A mark stands where the
-promise is made, and in a comment of each test that shows it. A flag of a model in parentheses is a guard: without it
-the model fails.
+`tests/promises.py` writes this page, and `./dev fmt` runs it. The stage lint fails if the page is stale. A mark such as
+P7 is at the end of the promise, and in a comment of each test that shows it. A flag of a model in parentheses is a
+guard: without it the model fails.
 """
 ITEM = r"[A-Z]\d+(?: \([^)]*\))?"
 TEST = re.compile(r"[A-Z]\w*\((?:(\w+), )?(\w+)[,)]")

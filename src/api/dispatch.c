@@ -3,7 +3,7 @@
 
 #include "base/debug.h"
 #include "base/nocancel.h"
-#include "net/pipeline_link.h"
+#include "net/pipeline_lead.h"
 #include "node/topology.h"
 
 #include <sys/eventfd.h>

@@ -66,7 +66,7 @@ void hlk_holder_watch(struct hlk_entry_table *table)
 
 void hlk_holder_unwatch(struct hlk_entry_table *table)
 {
-    hlk_list_linked(&table->link);
+    HLK_DEBUG_ASSERT(hlk_list_linked(&table->link));
     hlk_mutex_lock(&mu);
     hlk_list_remove(&table->link);
     hlk_mutex_unlock(&mu);

@@ -49,7 +49,7 @@ static bool is_pass_likely(const struct hlk_entry *line, int64_t now_ms)
 static void let_ask(struct hlk_local_waiter *waiter)
 {
     hlk_mutex_assert_held(waiter->entry->mu);
-    hlk_list_linked(&waiter->in_line);
+    HLK_DEBUG_ASSERT(hlk_list_linked(&waiter->in_line));
     hlk_line_leave(waiter);
     hlk_entry_promote(waiter->entry);
 }

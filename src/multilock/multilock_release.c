@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/nocancel.h"
-#include "net/pipeline_link.h"
+#include "net/pipeline_lead.h"
 #include "node/topology.h"
 
 #include <stdio.h>

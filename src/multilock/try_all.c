@@ -2,7 +2,7 @@
 
 #include "acquire/outcome.h"
 #include "base/debug.h"
-#include "net/pipeline_link.h"
+#include "net/pipeline_lead.h"
 
 #include <string.h>
 

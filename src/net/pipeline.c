@@ -146,6 +146,28 @@ bool hlk_pipeline_write_rest(struct hlk_pipeline *pipeline, struct hlk_error *er
     return ok;
 }
 
+/* Its bytes are queued. */
+static void enter_flight(struct hlk_pipeline *pipeline, struct hlk_call *call)
+{
+    hlk_mutex_assert_held(&pipeline->mu);
+    HLK_DEBUG_ASSERT(call->waiter || call->done);
+    call->epoch = pipeline->epoch;
+    call->place = ++pipeline->places;
+    if (call->text)
+        pipeline->texts[call->text] = call->place;
+    if (call->batch_letter && (!pipeline->owner.build_batch || pipeline->unbatched_left > 0)) {
+        call->batch_letter = 0;
+        pipeline->unbatched_left -= pipeline->unbatched_left > 0;
+    }
+    hlk_list_push_back(&pipeline->flight, &call->link);
+    if (call->map)
+        atomic_fetch_add(&pipeline->maps, 1);
+    if (!pipeline->first_unsent)
+        pipeline->first_unsent = call;
+    pipeline->callers += call->waiter != NULL;
+    pipeline->eager += !call->waiter && !call->lazy;
+}
+
 enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call, const char *bytes, size_t len)
 {
     HLK_DEBUG_ASSERT(len > 0 && !hlk_list_linked(&call->link));
@@ -166,23 +188,8 @@ enum hlk_status hlk_pipeline_send(hlk_pipeline *pipeline, struct hlk_call *call,
         hlk_mutex_unlock(&pipeline->mu);
         return status;
     }
-    HLK_DEBUG_ASSERT(call->waiter || call->done);
-    call->epoch = pipeline->epoch;
-    call->place = ++pipeline->places;
-    if (call->text)
-        pipeline->texts[call->text] = call->place;
-    if (call->batch_letter && (!pipeline->owner.build_batch || pipeline->unbatched_left > 0)) {
-        call->batch_letter = 0;
-        pipeline->unbatched_left -= pipeline->unbatched_left > 0;
-    }
-    hlk_list_push_back(&pipeline->flight, &call->link);
-    if (call->map)
-        atomic_fetch_add(&pipeline->maps, 1);
-    if (!pipeline->first_unsent)
-        pipeline->first_unsent = call;
+    enter_flight(pipeline, call);
     bool eager = !call->waiter && !call->lazy;
-    pipeline->callers += call->waiter != NULL;
-    pipeline->eager += eager;
     /* Without a leader thread the lead is free, or taken for a round that does not block and ends with on_work. */
     bool brief = pipeline->owner.on_work && !pipeline->leader;
     bool adopt = eager && (pipeline->lead != HLK_LEAD_TAKEN || brief) && !ours;

@@ -1,5 +1,5 @@
 /* pipeline_internal.h - the shared connection's insides, for pipeline.c (the stream), pipeline_wait.c (waiting for
- * an answer), pipeline_link.c (its life) and pipeline_batch.c. */
+ * an answer), pipeline_lead.c (reading without a waiting caller), pipeline_link.c (its life) and pipeline_batch.c. */
 #ifndef HLK_NET_PIPELINE_INTERNAL_H
 #define HLK_NET_PIPELINE_INTERNAL_H
 

@@ -1,5 +1,4 @@
-/* pipeline_link.h - the life of a shared connection: dialling, coming up, breaking, closing, and the loop's turn as
- * leader. */
+/* pipeline_link.h - the life of a shared connection: dialling, coming up, breaking, closing. */
 #ifndef HLK_NET_PIPELINE_LINK_H
 #define HLK_NET_PIPELINE_LINK_H
 
@@ -10,16 +9,6 @@ enum hlk_status hlk_pipeline_create(hlk_pipeline **out, hlk_loop *loop, const st
                                     bool no_spin, struct hlk_error *error);
 void hlk_pipeline_close(hlk_pipeline *pipeline);       /* everything in it ends; later calls are refused. Any thread */
 void hlk_pipeline_destroy(hlk_pipeline *pipeline);     /* after close and after the loop has stopped */
-
-/* For a thread that waits for lazy calls on several pipelines at once. Reads what is there, unless another thread
- * leads; does not block. The ends of calls run before it returns. */
-void hlk_pipeline_poll_once(hlk_pipeline *pipeline);
-
-/* For how long such a thread polls before it sleeps, as far as this connection is concerned. */
-int64_t hlk_pipeline_spin_ns(hlk_pipeline *pipeline);
-
-/* While on, the loop reads answers as they come: such a thread goes to sleep. Each `on` is followed by one off. */
-void hlk_pipeline_expect(hlk_pipeline *pipeline, bool on);
 
 /* Since when the server has been the same process: what was sent from then on, and answered, was answered by the
  * process that is connected now, or was last. */
@@ -42,21 +31,6 @@ void hlk_pipeline_move(hlk_pipeline *pipeline);
 
 /* Everything that is in the stream now has been answered, or at_ms came (false). Blocks. */
 bool hlk_pipeline_drain(hlk_pipeline *pipeline, int64_t at_ms);
-
-/* --- dispatch: the user's loop leads --- */
-
-/* Leads for one round without blocking: writes what is queued, reads what is there. */
-void hlk_pipeline_dispatch(hlk_pipeline *pipeline);
-
-/* While on, calls without a waiter are only queued: a push, or the next dispatch, writes them. Off writes. */
-void hlk_pipeline_hold_back(hlk_pipeline *pipeline, bool on);
-
-/* Writes what is queued, if it may be written now. Any thread. */
-void hlk_pipeline_push(hlk_pipeline *pipeline);
-
-/* Puts the socket into epoll set `epfd`, for one event, if answers are due that no caller leads for. True: something is
- * queued that no thread will write unless dispatch comes again. */
-bool hlk_pipeline_arm(hlk_pipeline *pipeline, int epfd);
 
 /* --- for the other files of the pipeline --- */
 

@@ -158,35 +158,33 @@ enum hlk_status hlk_semaphore_add(hlk_semaphore *semaphore, int64_t permits)
     return status == HLK_OK ? change(semaphore, operation, HLK_SEMAPHORE_ADD, permits, 0, &sum) : status;
 }
 
-enum hlk_status hlk_semaphore_drain(hlk_semaphore *semaphore, int64_t *drained)
+/* *count (may be NULL): the answer, or 0. */
+static enum hlk_status count_permits(hlk_semaphore *semaphore, const char *operation, enum hlk_semaphore_change what,
+                                     int64_t *count)
 {
     int64_t number = 0;
-    enum hlk_status status = hlk_semaphore_check(semaphore, "drain", 0, 0);
+    enum hlk_status status = hlk_semaphore_check(semaphore, operation, 0, 0);
     if (status == HLK_OK)
-        status = change(semaphore, "drain", HLK_SEMAPHORE_DRAIN, 0, 0, &number);
-    if (drained)
-        *drained = number;
+        status = change(semaphore, operation, what, 0, 0, &number);
+    if (count)
+        *count = number;
     return status;
 }
 
-enum hlk_status hlk_semaphore_delete(hlk_semaphore *semaphore)
+enum hlk_status hlk_semaphore_drain(hlk_semaphore *semaphore, int64_t *drained)
 {
-    static const char operation[] = "delete";
-    int64_t deleted = 0;
-    enum hlk_status status = hlk_semaphore_check(semaphore, operation, 0, 0);
-    if (status == HLK_OK)
-        status = change(semaphore, operation, HLK_SEMAPHORE_DELETE, 0, 0, &deleted);
-    return status == HLK_OK && !deleted ? hlk_lock_fail(semaphore->lock, operation, HLK_NOT_HOLDER, "it does not exist")
-                                        : status;
+    return count_permits(semaphore, "drain", HLK_SEMAPHORE_DRAIN, drained);
 }
 
 enum hlk_status hlk_semaphore_available(hlk_semaphore *semaphore, int64_t *permits)
 {
-    int64_t number = 0;
-    enum hlk_status status = hlk_semaphore_check(semaphore, "available permits of", 0, 0);
-    if (status == HLK_OK)
-        status = change(semaphore, "available permits of", HLK_SEMAPHORE_GET, 0, 0, &number);
-    if (permits)
-        *permits = number;
-    return status;
+    return count_permits(semaphore, "available permits of", HLK_SEMAPHORE_GET, permits);
+}
+
+enum hlk_status hlk_semaphore_delete(hlk_semaphore *semaphore)
+{
+    int64_t deleted = 0;
+    enum hlk_status status = count_permits(semaphore, "delete", HLK_SEMAPHORE_DELETE, &deleted);
+    return status == HLK_OK && !deleted ? hlk_lock_fail(semaphore->lock, "delete", HLK_NOT_HOLDER, "it does not exist")
+                                        : status;
 }

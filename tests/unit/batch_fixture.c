@@ -1,5 +1,5 @@
 #include "batch_fixture.h"
-#include "net/pipeline_link.h"
+#include "net/pipeline_lead.h"
 
 int combines, fails_at;
 char text[32768];

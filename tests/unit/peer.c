@@ -1,4 +1,5 @@
 #include "peer.h"
+#include "net/pipeline_lead.h"
 #include "net/pipeline_link.h"
 
 /* Later than any machine has been up: no timer of the kernel expires by itself, whatever the uptime is. */

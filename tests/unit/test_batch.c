@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "kinds/kind.h"
-#include "net/pipeline_link.h"
+#include "net/pipeline_lead.h"
 #include "peer.h"
 #include "script/engine.h"
 #include "script/shared_commands.h"

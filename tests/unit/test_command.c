@@ -3,7 +3,7 @@
 
 #include "kinds/kind.h"
 #include "kinds/kinds.h"
-#include "net/pipeline_link.h"
+#include "net/pipeline_lead.h"
 #include "peer.h"
 #include "script/batch.h"
 #include "script/shared_commands.h"

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "net/pipeline.h"
+#include "net/pipeline_lead.h"
 #include "net/pipeline_link.h"
 #include "net/pipeline_up.h"
 

@@ -2,7 +2,7 @@
  * stream that breaks. */
 #include "batch_fixture.h"
 #include "net/pipeline.h"
-#include "net/pipeline_link.h"
+#include "net/pipeline_lead.h"
 
 TestSuite(combine, .init = combining_begin, .fini = calls_end, .timeout = 20);
 

@@ -1,6 +1,6 @@
 /* The shared connection of a client with dispatch: what the user's loop writes, and when it is asked to. */
 #include "net/pipeline.h"
-#include "net/pipeline_link.h"
+#include "net/pipeline_lead.h"
 #include "pipeline_fixture.h"
 
 TestSuite(pipeline_dispatch, .init = calls_begin, .fini = calls_end, .timeout = 20);
