@@ -9,8 +9,10 @@
   ARGV[3] kind     "r": to read; "w": to write
   ARGV[4] member   its ticket (include_rw), the same in all attempts; "" or none: one try
   ARGV[5] beside   to read: the write hold of the same holder, beside which it is granted at once; "" or none
+  ARGV[6] shares   "1": to read, with other readers of its process, if nobody waits (docs/decisions/shared_reads.md)
 
   Returns hold      acquired, or held before: the ttl was set to at least lease in this very run
+          hold:shared   the same; and with `shares` no live waiter is in the queue, and none of Redisson's on the channel
           -1        this hold has a tombstone: it has ended, and a late attempt must not revive it
           {ttl, holder, position, foreign}
                     busy. ttl: ms left (-1: no ttl). holder: one of them; "": none, a yield window lasts for ttl.
@@ -24,16 +26,19 @@
           holder
   Twice   a second run finds the field and raises the ttl, or finds its ticket. A late run after rw_release with doubt
           finds the tombstone
-  Wakes   the first waiters, if the lock is found free for them
+  Wakes   the first waiters, if the lock is found free for them. For a writer that takes or has a ticket while others
+          read it sends `rwant` to each hasplock client that reads: its readers may share a hold
   Order   it reads everything before the first write. That is one that a full server still allows, or the one that
           takes the lock or a ticket
   Clock   the server's own, for a yield window, and for how long a ticket is in the queue
   Source  key and field layout are Redisson's RReadWriteLock; the rest is hasplock's (docs/protocol.md) ]]
 local lock, queue, own = KEYS[1], KEYS[2], KEYS[3]
 local lease, hold, kind, member, beside = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or '', ARGV[5] or ''
+local shares = ARGV[6] == '1'
+local CLIENTS_MAX = 100 -- that one run sends messages to: the holds of others end sharing by themselves
 local field = kind == 'w' and hold .. ':write' or hold
 
-if redis.call('exists', lock, queue) == 0 then
+if not shares and redis.call('exists', lock, queue) == 0 then
     if own then
         redis.call('set', own, '1', 'px', lease)
     end
@@ -52,6 +57,18 @@ end
 --# include_ticket
 --# include_queue
 --# include_rw
+
+-- A message for each client that reads, by one of its holds.
+local function end_sharing()
+    local told, n = {}, 0
+    for _, other in ipairs(redis.pcall('hkeys', lock)) do
+        local client, id = string.match(other, '^(hlk%-.*):(%d+)$')
+        if client and not told[client] and n < CLIENTS_MAX then
+            told[client], n = true, n + 1
+            send(client, 'rwant ' .. id .. ' 0')
+        end
+    end
+end
 
 local function hold_on()
     if own then
@@ -103,8 +120,12 @@ if free then
         end
         redis.call('hset', lock, 'mode', own and 'read' or 'write', field, '1')
         raise(lock, lease)
-        return hold
+        return shares and listeners() == 0 and hold .. ':shared' or hold
     end
 end
 local holder, foreign = holders(mode)
-return { holder == '' and 0 or redis.call('pttl', lock), holder, take_ticket(void[2]), foreign }
+local ttl, position = holder == '' and 0 or redis.call('pttl', lock), take_ticket(void[2])
+if kind == 'w' and mode == 'read' and position >= 0 then
+    end_sharing()
+end
+return { ttl, holder, position, foreign }

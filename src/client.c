@@ -14,6 +14,7 @@
 #include "lease/holder.h"
 #include "lease/holding.h"
 #include "lease/inbox.h"
+#include "lease/shared_hold.h"
 #include "lease/watchdog.h"
 #include "net/pipeline_up.h"
 #include "node/cluster.h"
@@ -513,6 +514,7 @@ void hlk_client_close(hlk_client *client)
             hlk_channel_release_inbox(&client->nodes[i].channels);
     wake_waits(client);
     wait_for_requests(client);
+    hlk_shared_close_all(&client->table); /* from now on the last entry that has a shared hold releases it */
     struct releasing releasing = { client, hlk_clock_ms() + client->reply_timeout_ms };
     hlk_entry_table_each(&client->table, release_one, &releasing);
     if (client->topology)
@@ -524,6 +526,7 @@ void hlk_client_close(hlk_client *client)
     hlk_events_flush(&client->events, releasing.until_ms);
     drain_nodes(client);
     stop_threads(client);
+    hlk_shared_fini(&client->table);
     run_ready(client);
     hlk_entry_table_each(&client->table, forget_one, NULL);
     hlk_client_each_server(client, hlk_node_settle);

@@ -4,6 +4,7 @@
 #include "base/debug.h"
 #include "base/nocancel.h"
 #include "lease/local_queue.h"
+#include "lease/shared_hold.h"
 #include "net/pipeline_up.h"
 #include "net/pipeline_wait.h"
 #include "net/subscriber_read.h"
@@ -151,6 +152,19 @@ static enum hlk_status acquire_by_op(const struct hlk_acquire_terms *terms, cons
     return status;
 }
 
+/* The holder enters a hold that its process has: nothing is sent, and no operation is needed. Close ends shared holds
+ * before it walks over the entries, so it finds this one. */
+static bool enter_shared(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts)
+{
+    hlk_lock *lock = terms->lock;
+    struct hlk_local_waiter waiter = { .holder = terms->holder, .handle = &lock->handle, .shares = true };
+    if (opts->cancel || !hlk_acquire_shares(terms, opts) || !hlk_shared_enter(terms->entry, &waiter))
+        return false;
+    HLK_COUNT(&lock->client->table, acquired);
+    HLK_COUNT(&lock->client->table, wait_us[0]);
+    return true;
+}
+
 /* Cancellation is disabled in here except during the sleeps of the operation. Nested holds take only nanoseconds and
  * leave it as it is. */
 enum hlk_status hlk_acquire_on(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts,
@@ -167,6 +181,8 @@ enum hlk_status hlk_acquire_on(const struct hlk_acquire_terms *terms, const stru
     }
     if (nested == HLK_ENTER_LOST)
         return hlk_lock_lost_before(lock, terms->entry, terms->holder.id);
+    if (nested == HLK_ENTER_QUEUED && enter_shared(terms, opts))
+        return HLK_OK;
     int old = hlk_nocancel_begin();
     self->cancellable = old == PTHREAD_CANCEL_ENABLE;
     enum hlk_status status = acquire_by_op(terms, opts, self, nested, count, h);

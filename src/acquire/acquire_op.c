@@ -9,6 +9,7 @@
 #include "lease/hold_end.h"
 #include "lease/holding.h"
 #include "lease/local_queue.h"
+#include "lease/shared_hold.h"
 #include "net/pipeline_link.h"
 #include "net/pipeline_up.h"
 #include "node/topology.h"
@@ -79,7 +80,8 @@ static struct hlk_entry *line_of(const hlk_lock *lock, const struct hlk_entry *e
 }
 
 /* After lease_ms, fixed and machine are set. */
-static void init_waiter(struct hlk_acquire_op *op, const struct hlk_acquire_terms *terms)
+static void init_waiter(struct hlk_acquire_op *op, const struct hlk_acquire_terms *terms,
+                        const struct hlk_acquire_opts *opts)
 {
     HLK_DEBUG_ASSERT(op->lease_ms > 0 && op->entry);
     hlk_lock *lock = terms->lock;
@@ -93,6 +95,7 @@ static void init_waiter(struct hlk_acquire_op *op, const struct hlk_acquire_term
     op->waiter.drops = lock->defaults->drops_number;
     op->waiter.no_nesting = lock->kind->non_reentrant;
     op->waiter.permits = terms->permits;
+    op->waiter.shares = hlk_acquire_shares(terms, opts);
     op->waiter.floor = lock->kind->fenced ? lock->defaults->token_floor : 0;
     op->waiter.line = line_of(lock, op->entry, op->fixed);
     op->waiter.wake = op_on_queue_wake;
@@ -148,7 +151,7 @@ struct hlk_acquire_op *hlk_acquire_op_make(const struct hlk_acquire_terms *terms
     op->started_ns = now_ns;
     op->fixed = lease > 0;
     op->lease_ms = op->fixed ? lease : lock->client->table.watchdog_ms;
-    init_waiter(op, terms);
+    init_waiter(op, terms, opts);
     op->cancel_wait.wake = op_on_cancel;
     op->closing_wait.wake = on_closing;
     init_command(op, terms, now);
@@ -200,6 +203,8 @@ enum hlk_status hlk_acquire_op_begin(struct hlk_acquire_op *op)
         return hlk_error_set(&op->error, HLK_E_CLOSED, "the client is being closed");
     if (hold_by(op, format->excludes) && !hold_by(op, format))
         return hlk_error_set(&op->error, HLK_DEADLOCK, "the caller holds this lock to read, and would wait for itself");
+    if (format->excludes) /* a hold that its readers share, and none of them uses, goes before this acquire */
+        hlk_shared_close(op->node, format->excludes, op->cmd.name, op->cmd.name_len);
     return op->cancel ? hlk_acquire_op_wait(op) : HLK_OK;
 }
 
@@ -215,7 +220,8 @@ enum hlk_acquire_event hlk_acquire_op_become_head(struct hlk_acquire_op *op)
 enum hlk_acquire_event hlk_acquire_op_acquired(struct hlk_acquire_op *op)
 {
     op->won = true;
-    op->machine.cause = HLK_CAUSE_MESSAGE;
+    if (op->wait_for.what != HLK_WAIT_START) /* else it did not wait */
+        op->machine.cause = HLK_CAUSE_MESSAGE;
     return HLK_ACQUIRE_ON_ACQUIRED;
 }
 
@@ -240,6 +246,7 @@ enum hlk_acquire_event hlk_acquire_op_prepare(struct hlk_acquire_op *op)
     if (op->lock->kind->format->holds_nothing)
         look(op);
     op->cmd.beside = hold_by(op, op->lock->kind->format->beside);
+    op->cmd.shares = !op->cmd.beside && hlk_shared_is_wanted(e, &op->waiter, &op->closings);
     op->cmd.checks_other_kinds = op->lock->kind->format->checks_other_kinds && op->machine.cause == HLK_CAUSE_TIME;
     if (op->cmd.member.since_ms)
         return HLK_ACQUIRE_ON_HEAD; /* the ticket is in the queue, as far as is known: sent again */
@@ -381,11 +388,13 @@ static enum hlk_acquire_event too_late(struct hlk_acquire_op *op)
     return HLK_ACQUIRE_ON_ABORT;
 }
 
-static enum hlk_acquire_event acquired(struct hlk_acquire_op *op, int64_t token)
+static enum hlk_acquire_event acquired(struct hlk_acquire_op *op, const struct hlk_answer *answer)
 {
     if (op->lock->kind->format->holds_nothing)
         return HLK_ACQUIRE_ON_ACQUIRED;
-    op->won = hlk_entry_acquired(op->entry, &op->waiter, hlk_command_sent_ms(&op->cmd), token, op->cmd.doubt);
+    op->won = hlk_entry_acquired(op->entry, &op->waiter, hlk_command_sent_ms(&op->cmd), answer->token, op->cmd.doubt);
+    if (op->won && answer->shared)
+        hlk_shared_begin(op->entry, op->cmd.hold, op->closings);
     return op->won ? HLK_ACQUIRE_ON_ACQUIRED : too_late(op);
 }
 
@@ -432,7 +441,7 @@ enum hlk_acquire_event hlk_acquire_op_answer(struct hlk_acquire_op *op)
     switch (kind) {
     case HLK_ANSWER_ACQUIRED:
         op->cmd.seen = answer.seen;
-        what = acquired(op, answer.token);
+        what = acquired(op, &answer);
         break;
     case HLK_ANSWER_BUSY:
         what = busy(op, &answer);

@@ -57,6 +57,7 @@ struct hlk_acquire_op {                    /* heap; the command's call may outli
     bool raising;                       /* not an acquire: it makes the lease of a nested hold longer */
     bool raised;                        /* and the reply was that it is */
     struct hlk_raise raise;             /* for that */
+    uint64_t closings;                  /* for hlk_shared_begin: when the last attempt was sent */
     bool unanswered;                    /* its deadline passed before any reply */
     unsigned late;                      /* replies "acquired" that came after the lease's end: a release is due */
     bool inbox_retained;                /* the inbox stays subscribed while it is behind others in the local queue; */

@@ -8,6 +8,7 @@
 #include "lease/entry_table.h"
 #include "lease/holding.h"
 #include "lease/local_queue.h"
+#include "lease/shared_hold.h"
 #include "net/pipeline_up.h"
 
 #include <string.h>
@@ -386,6 +387,11 @@ enum hlk_enter hlk_acquire_nest(const struct hlk_acquire_terms *terms, const str
     return hlk_entry_nest(terms->entry, terms->holder.id, lease > 0 ? lease : 0, count, h);
 }
 
+static enum hlk_enter enter(struct hlk_acquire_op *op)
+{
+    return hlk_shared_enter(op->entry, &op->waiter) ? HLK_ENTER_ACQUIRED : hlk_entry_enter(op->entry, &op->waiter);
+}
+
 struct hlk_wait_for hlk_acquire_start(struct hlk_acquire_op *op, enum hlk_enter nested, unsigned count, uint64_t h)
 {
     hlk_mutex_assert_none();
@@ -402,7 +408,7 @@ struct hlk_wait_for hlk_acquire_start(struct hlk_acquire_op *op, enum hlk_enter 
         break;
     default:
         if (hlk_acquire_op_begin(op) == HLK_OK)
-            take_entered(op, hlk_entry_enter(op->entry, &op->waiter));
+            take_entered(op, enter(op));
         else
             feed(op, HLK_ACQUIRE_ON_ABORT);
     }
@@ -425,6 +431,7 @@ static void wake_other_half(const struct hlk_acquire_op *op)
     const struct hlk_entry *own = op->entry;
     if (!other || other->beside != half)
         return;
+    hlk_shared_close(op->node, other, hlk_entry_name(own), hlk_entry_len(own)); /* one that Redis has lost */
     struct hlk_entry *e =
         hlk_entry_get_own(op->node, other, hlk_entry_name(own), hlk_entry_len(own), op->waiter.holder.id, false);
     if (e) {

@@ -46,3 +46,15 @@ bool hlk_acquire_terms_of(hlk_lock *lock, struct hlk_thread *self, struct hlk_ac
     out->entry = hlk_lock_entry(lock, "acquire", holder.id);
     return out->entry;
 }
+
+/* A lease of its own, or an end of its own, would be one for all. In a cluster each lock has its inbox, and nothing
+ * would say in time that another client waits. */
+bool hlk_acquire_shares(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts)
+{
+    HLK_DEBUG_ASSERT(terms->lock && terms->entry);
+    const hlk_lock *lock = terms->lock;
+    const struct hlk_node *node = terms->entry->node;
+    int64_t lease = opts->lease_ms ? opts->lease_ms : lock->defaults->lease_ms;
+    return lock->kind->format->shares_holds && lease <= 0 && lock->defaults->max_hold_ms == 0 &&
+           !lock->client->wait_replicas && node->table->local_passes > 0 && !node->cluster;
+}

@@ -52,6 +52,8 @@ enum hlk_status hlk_acquire_read_opts(hlk_lock *lock, const char *operation, con
 /* The terms of a lock's holder when `self` calls. *out: hlk_acquire_terms_end must follow. False: no memory; the
  * thread's error is set. */
 bool hlk_acquire_terms_of(hlk_lock *lock, struct hlk_thread *self, struct hlk_acquire_terms *out);
+/* Its holder may have a hold that others of the process have too (lease/shared_hold.h). */
+bool hlk_acquire_shares(const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts);
 /* Frees `with`: no operation was made of them. */
 static inline void hlk_acquire_terms_drop(const struct hlk_acquire_terms *terms)
 {

@@ -54,13 +54,15 @@ static char *put_ticket(char *at, const struct hlk_command *cmd, char kind)
 
 static char *put_acquire(char *at, struct hlk_command *cmd, char kind)
 {
-    size_t args = cmd->beside ? 5 : cmd->member.since_ms ? 4 : 3;
+    size_t args = cmd->shares ? 6 : cmd->beside ? 5 : cmd->member.since_ms ? 4 : 3;
     at = rw_put_keys(at, cmd, HLK_SCRIPT_RW_ACQUIRE, kind, args);
     at = hlk_put_field(hlk_wire_number(at, cmd->lease_ms), cmd->client_id, cmd->hold);
     at = hlk_wire_word(at, &kind, 1);
     if (args > 3)
         at = put_ticket(at, cmd, kind);
-    return args > 4 ? hlk_put_field(at, cmd->client_id, cmd->beside) : at;
+    if (args > 4)
+        at = cmd->beside ? hlk_put_field(at, cmd->client_id, cmd->beside) : hlk_wire_word(at, "", 0);
+    return args > 5 ? hlk_wire_word(at, "1", 1) : at;
 }
 
 static char *put_release(char *at, struct hlk_command *cmd, char kind)
@@ -213,6 +215,7 @@ const struct hlk_format hlk_format_read = {
     .letter = 'r',
     .per_holder = true,
     .shares_ttl = true,
+    .shares_holds = true,
     .beside = &hlk_format_write,
 };
 

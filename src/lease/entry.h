@@ -103,6 +103,7 @@ struct hlk_local_waiter {
     bool drops;                         /* leased permits: the release of its hold may delete their number */
     int64_t permits;                    /* of a semaphore: how many it takes; 0: a lock */
     bool no_nesting;                    /* a nested acquire is refused: HLK_ENTER_DEADLOCK */
+    bool shares;                        /* it may have a hold that others of the process have too (shared_hold.h) */
     bool once;                          /* one try: does not wait, but is woken when the head waiter has its reply */
     bool completes;                     /* reported by a completion: its owner's later waits stay behind it */
     bool got;                           /* holds the lock and has left the queue */
@@ -225,6 +226,9 @@ struct hlk_release_record {        /* what a release needs to know of its hold *
     int64_t until_ms;       /* Redis' ttl is over by then */
     int64_t kept_until_ms;  /* of a lost hold: its holder may still be at work until then */
     bool orphan;            /*   no caller will release it */
+    bool was_shared;        /*   it was shared (shared_hold.h): released at kept_until_ms, and not before, */
+    bool has_others;        /*   but not yet: other entries have it; */
+    bool spreads;           /*   and these lose it now too */
     int64_t known_ms;       /* when the attempt was sent whose reply was the last to confirm the hold; 0: none */
     unsigned count;
     int64_t permits;        /* of a semaphore: so many are taken by it */

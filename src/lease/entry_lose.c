@@ -9,6 +9,7 @@
 #include "lease/hold_end.h"
 #include "lease/line.h"
 #include "lease/local_queue.h"
+#include "lease/shared_hold.h"
 
 void hlk_entry_release_finish(struct hlk_entry *e)
 {
@@ -64,6 +65,8 @@ static bool lose_hold(struct hlk_entry *e, const char *why, struct hlk_release_r
     hlk_entry_fill_record(e, out);
     out->kept_until_ms = hlk_min_ms(e->hold.lease.until_ms, hlk_clock_ms()) + e->hold.lease.margin_ms;
     out->orphan = orphan;
+    out->was_shared = out->has_others = out->spreads = false;
+    hlk_shared_lose(e, why, out);
     hlk_lease_move(&e->hold.lease, HLK_LEASE_LOST);
     HLK_UNCOUNT(e->node->table, held);
     hlk_loop_cancel(e->node->table->loop, &e->hold.alarm);
@@ -101,21 +104,14 @@ bool hlk_entry_lose_begin(struct hlk_entry *e, uint64_t h, const char *why, stru
     return false;
 }
 
-static void lost(struct hlk_entry *e, const struct hlk_release_record *record)
+static void end_lost_hold(struct hlk_entry *e, const struct hlk_release_record *record)
 {
-    struct hlk_lost_end *end = hlk_lost_end_make(e, record);
-    if (record->orphan)
+    struct hlk_lost_end *end = record->has_others ? NULL : hlk_lost_end_make(e, record);
+    if (record->orphan || record->was_shared)
         hlk_lost_end_unref(end);
     else if (end && !hlk_ended_hold_keep(e, record->h, end))
         hlk_lost_end_start_now(e, end); /* its holder has released it meanwhile */
     hlk_entry_release_finish(e);
-}
-
-void hlk_entry_lose(struct hlk_entry *e, uint64_t h, const char *why)
-{
-    struct hlk_release_record record;
-    if (hlk_entry_lose_begin(e, h, why, &record))
-        lost(e, &record);
 }
 
 struct broken {
@@ -126,8 +122,9 @@ struct broken {
 static void lose_if_own(struct hlk_entry *e, void *ctx)
 {
     const struct broken *broken = ctx;
-    if (e->per_holder)
-        hlk_entry_lose(e, broken->h, broken->why);
+    struct hlk_release_record record;
+    if (e->per_holder && hlk_entry_lose_begin(e, broken->h, broken->why, &record))
+        end_lost_hold(e, &record);
 }
 
 void hlk_entry_lose_own(struct hlk_node *node, uint64_t h, const char *why)
@@ -135,12 +132,28 @@ void hlk_entry_lose_own(struct hlk_node *node, uint64_t h, const char *why)
     hlk_entry_table_each_of(node, lose_if_own, &(struct broken){ h, why });
 }
 
+/* Those that share the hold lose it too. The caller has a reference to the entry, or is the loop, which frees it. */
+static void lost(struct hlk_entry *e, const struct hlk_release_record *record, const char *why)
+{
+    struct hlk_node *node = e->node;
+    end_lost_hold(e, record);
+    if (record->spreads)
+        hlk_entry_lose_own(node, record->h, why);
+}
+
+void hlk_entry_lose(struct hlk_entry *e, uint64_t h, const char *why)
+{
+    struct hlk_release_record record;
+    if (hlk_entry_lose_begin(e, h, why, &record))
+        lost(e, &record, why);
+}
+
 void hlk_entry_lose_locked(struct hlk_entry *e, const char *why)
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_release_record record;
     if (lose_hold(e, why, &record))
-        lost(e, &record);
+        lost(e, &record, why);
 }
 
 bool hlk_entry_lock_held(struct hlk_entry *e, uint64_t h)

@@ -134,6 +134,30 @@ void hlk_entry_unref(struct hlk_entry *e)
         hlk_loop_need_ticks(table->loop);
 }
 
+/* The key of an entry without its holder: the name; for a format that has a letter a NUL, which no name has, and the
+ * letter. Returns its length. */
+static size_t entry_key(char key[HLK_NAME_MAX + 2], const struct hlk_format *format, const char *name, size_t len)
+{
+    memcpy(key, name, len);
+    if (format->letter) {
+        key[len++] = '\0';
+        key[len++] = format->letter;
+    }
+    return len;
+}
+
+static unsigned entry_stripe(const char *key, size_t len)
+{
+    return (unsigned)(hlk_map_hash(key, len) % HLK_STRIPES);
+}
+
+unsigned hlk_entry_table_stripe(const struct hlk_format *format, const char *name, size_t len)
+{
+    HLK_DEBUG_ASSERT(len > 0 && len <= HLK_NAME_MAX);
+    char key[HLK_NAME_MAX + 2];
+    return entry_stripe(key, entry_key(key, format, name, len));
+}
+
 /* The first stripe_len bytes choose its mutex: without the holder, so that all of a name have one. */
 static struct hlk_entry *table_make(struct hlk_node *node, const char *name, size_t len, size_t stripe_len)
 {
@@ -144,7 +168,7 @@ static struct hlk_entry *table_make(struct hlk_node *node, const char *name, siz
         return NULL;
     memcpy(e->name, name, len);
     e->node = node;
-    e->mu = &node->table->stripes[hlk_map_hash(name, stripe_len) % HLK_STRIPES];
+    e->mu = &node->table->stripes[entry_stripe(name, stripe_len)];
     e->hold.alarm.fire = node->table->on_alarm;
     e->hold.lease.renewals = node->table->renewals;
     hlk_list_init(&e->waiters);
@@ -177,18 +201,14 @@ static unsigned format_number(const struct hlk_entry_table *table, const struct 
     return i;
 }
 
-/* The key of an entry: the name; for a format that has a letter a NUL, which no name has, and the letter; and for one
- * with an entry for each holder the holder. Returns the entry with a reference. NULL: there is none, or no memory. */
+/* Behind entry_key, for a format with an entry for each holder, comes the holder. Returns the entry with a reference.
+ * NULL: there is none, or no memory. */
 static struct hlk_entry *table_get(struct hlk_node *node, const struct hlk_format *format, const char *name, size_t len,
                                    const uint64_t *holder, bool make_it)
 {
     HLK_DEBUG_ASSERT(len > 0 && len <= HLK_NAME_MAX);
     char key[HLK_NAME_MAX + 2 + sizeof *holder];
-    memcpy(key, name, len);
-    if (format->letter) {
-        key[len++] = '\0';
-        key[len++] = format->letter;
-    }
+    len = entry_key(key, format, name, len);
     size_t stripe_len = len;
     if (holder) {
         memcpy(key + len, holder, sizeof *holder);
@@ -280,6 +300,7 @@ void hlk_entry_table_init(struct hlk_entry_table *table)
     for (int i = 0; i < HLK_STRIPES; i++) {
         hlk_mutex_init(&table->stripes[i], HLK_RANK_ENTRY);
         pthread_cond_init(&table->unbatched[i], NULL);
+        hlk_list_init(&table->shared[i].holds);
     }
     hlk_mutex_init(&table->handles_mu, HLK_RANK_LEAF);
     hlk_list_init(&table->gone);

@@ -17,6 +17,15 @@ struct hlk_lease_counts {               /* relaxed atomics; public meaning in in
     atomic_uint_fast64_t wait_us[32];
 };
 
+/* Of the entries whose mutex is one of the stripes: lease/shared_hold.h. Under that mutex. */
+struct hlk_shared_stripe {
+    struct hlk_list holds;              /* struct hlk_shared_hold */
+    int64_t left_ms;                    /* when a hold that may be shared was last released, */
+    uint64_t left_by;                   /*   and by which holder */
+    uint64_t closings;                  /* so often somebody asked that no more holders enter */
+    bool closed;                        /* the client is being closed: none is shared any more */
+};
+
 struct hlk_entry_table {
     const char *client_id;              /* borrowed, like the next ones; read-only after init */
     hlk_loop *loop;
@@ -36,6 +45,7 @@ struct hlk_entry_table {
     struct hlk_mutex stripes[HLK_STRIPES];
     pthread_cond_t unbatched[HLK_STRIPES]; /* one for each stripe: signalled when an entry of it leaves a batch */
     _Atomic(int64_t) refused_ms[HLK_STRIPES]; /* hlk_entry_table_refused */
+    struct hlk_shared_stripe shared[HLK_STRIPES];
     struct hlk_mutex handles_mu;           /* rank LEAF: every handle's losses */
 
     struct hlk_node *nodes;             /* the client's, borrowed */
@@ -77,6 +87,9 @@ static inline const struct hlk_format *hlk_entry_format(const struct hlk_entry *
 {
     return e->node->table->formats[e->format];
 }
+
+/* Of the stripes, that of the entries for locks of this name and format. */
+unsigned hlk_entry_table_stripe(const struct hlk_format *format, const char *name, size_t len);
 
 /* From now on messages about h find e, an entry that belongs to one holder. False: no memory. */
 bool hlk_entry_table_note_hold(struct hlk_entry *e, uint64_t h);

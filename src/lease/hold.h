@@ -48,6 +48,7 @@ struct hlk_hold {
     bool passes : 1;                    /* it may be passed on to the line (pass_holds.c), */
     bool id_exposed : 1;                     /*   unless its id was told to a caller */
     bool drops : 1;                     /* its release may delete the number of permits */
+    bool is_shared : 1;                 /* other entries may have the same hold (shared_hold.h) */
 };
 
 /* An attempt that takes h's ticket was sent, or is about to be. */

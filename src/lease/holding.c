@@ -13,6 +13,7 @@
 #include "lease/line.h"
 #include "lease/local_queue.h"
 #include "lease/pass_holds.h"
+#include "lease/shared_hold.h"
 
 #include <assert.h>
 #include <string.h>
@@ -137,7 +138,9 @@ void hlk_entry_raise_undo(struct hlk_entry *e, uint64_t holder, uint64_t h)
     if (e->state == HLK_ENTRY_HELD && hlk_entry_is_held_by(e, holder) && e->hold.id == h) {
         if (is_unnoted(e)) {
             ended = undo_raise_unnoted(e, 1);
-        } else if (--e->count == 0) { /* its owner's other thread has released meanwhile: this was the last hold */
+        } else if (--e->count == 0 && hlk_shared_leave(e)) {
+            unref = true;
+        } else if (e->count == 0) { /* its owner's other thread has released meanwhile: this was the last hold */
             struct hlk_release_record record;
             stop_lease(e, &record);
             hlk_mutex_unlock(e->mu);
@@ -207,7 +210,7 @@ static enum hlk_release_verdict release_held(struct hlk_entry *e, struct hlk_rel
     }
     if (hlk_entry_pass_on(e, woken))
         return HLK_VERDICT_PASSED;
-    *unref = hlk_entry_pass_hold(e, woken);
+    *unref = hlk_entry_pass_hold(e, woken) || hlk_shared_leave(e);
     if (*unref)
         return HLK_VERDICT_PASSED;
     stop_lease(e, out);
@@ -235,9 +238,10 @@ enum hlk_release_verdict hlk_entry_release(struct hlk_entry *e, uint64_t holder,
     struct hlk_ended_hold *ended_hold = e->ended_hold ? hlk_ended_hold_find(e, holder) : NULL;
     if (e->state == HLK_ENTRY_HELD && e->holder.id == holder) {
         int64_t now = hlk_clock_ms();
-        if (hlk_lease_live(&e->hold.lease) && now >= e->hold.lease.until_ms) {
-            /* the lease is over and the loop has not reported it yet */
-            hlk_entry_lose_locked(e, hlk_lease_why_over(&e->hold.lease, now));
+        const char *why = hlk_shared_why_lost(e);
+        if (hlk_lease_live(&e->hold.lease) && (why || now >= e->hold.lease.until_ms)) {
+            /* the lease is over, or the hold was lost by others, and that is not reported yet */
+            hlk_entry_lose_locked(e, why ? why : hlk_lease_why_over(&e->hold.lease, now));
             return hlk_entry_release(e, holder, out);
         }
         verdict = is_unnoted(e) ? release_unnoted(e, out, &ended) : release_held(e, out, &woken, &unref);
@@ -299,13 +303,15 @@ bool hlk_entry_close(struct hlk_entry *e, struct hlk_release_record *out, bool *
     lock_between_renewals(e);
     *ending = e->state == HLK_ENTRY_RELEASING;
     bool ended = is_unnoted(e) && undo_raise_unnoted(e, e->count);
-    bool held = e->state == HLK_ENTRY_HELD;
-    if (held)
+    bool held = e->state == HLK_ENTRY_HELD, left = held && hlk_shared_leave(e);
+    if (held && !left)
         stop_lease(e, out);
     hlk_mutex_unlock(e->mu);
     if (ended)
         hlk_entry_release_finish(e);
-    return held;
+    if (left) /* not the last reference: the caller has one */
+        hlk_entry_unref(e);
+    return held && !left;
 }
 
 /* --- commands --- */

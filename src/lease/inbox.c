@@ -4,6 +4,7 @@
 #include "lease/entry_lose.h"
 #include "lease/hold_end.h"
 #include "lease/local_queue.h"
+#include "lease/shared_hold.h"
 #include "script/release_list.h"
 
 #include <ctype.h>
@@ -149,6 +150,8 @@ static void receive_one(struct hlk_node *node, const struct inbox_message *inbox
         hand_back(node, inbox_message);
     else if (e && strcmp(what, "open") == 0)
         hlk_entry_retry(e, inbox_message->h);
+    else if (strcmp(what, "want") == 0)
+        hlk_shared_close(node, inbox_message->format, inbox_message->name, inbox_message->name_len);
     else if (own && strcmp(what, "broken") == 0)
         hlk_entry_lose_own(node, inbox_message->h, broken);
     else if (e && strcmp(what, "broken") == 0)

@@ -89,6 +89,7 @@ struct hlk_command {
                                      * an attempt is sent. NULL: any */
     const struct hlk_renewal *renewals; /* renew: of many locks; borrowed while an attempt is sent */
     uint64_t beside;                /* acquire: the holder's hold by the lock's other half; 0: none */
+    bool shares;                    /* acquire: the process may share the hold, if the server says so */
     uint64_t cursor;                /* list */
     const char *prefix;             /* list: of the names; borrowed */
     bool strings;                   /* list: string locks; else the others */

@@ -51,12 +51,20 @@ bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out)
     return true;
 }
 
+static bool ends_with(const redisReply *reply, const char *ending)
+{
+    size_t len = strlen(ending);
+    return reply->len >= len && memcmp(reply->str + reply->len - len, ending, len) == 0;
+}
+
 enum hlk_answer_kind hlk_answer_read_foreign(const struct hlk_command *cmd, const redisReply *reply,
                                              struct hlk_answer *out)
 {
     out->token = 0;
-    if (hlk_answer_names(reply, cmd->client_id, cmd->hold))
+    if (hlk_answer_names(reply, cmd->client_id, cmd->hold)) {
+        out->shared = cmd->shares && ends_with(reply, ":shared");
         return HLK_ANSWER_ACQUIRED;
+    }
     if (hlk_answer_read_busy(reply, out) && reply->elements == 4 && reply->element[3]->type == REDIS_REPLY_INTEGER) {
         out->foreign = reply->element[3]->integer != 0;
         return HLK_ANSWER_BUSY;

@@ -28,6 +28,7 @@ struct hlk_answer {
     bool foreign;                   /* one of Redisson's clients will call it, and no other */
     bool mixed;                     /* others wait by another kind of lock of this name */
     bool silent;                    /* the holder sends no message when it releases: the first waiter polls */
+    bool shared;                    /* acquired, and nobody waits: the process may share the hold */
     enum hlk_status status;
     struct hlk_seen seen;           /* of a format that holds nothing: the wait's from now on */
 };
@@ -68,6 +69,8 @@ struct hlk_format {
     bool sends_only_open;
     /* Other holders of the same key, Redisson's, may shorten its ttl. */
     bool shares_ttl;
+    /* Many may hold it, and holders of one process may share one hold (lease/shared_hold.h). */
+    bool shares_holds;
     const char *verb;               /* in errors: what an acquire is called. NULL: "acquire" */
     /* In errors: what a wait still waits for, by `holder` of the last answer. NULL: for the release of that holder */
     void (*describe)(struct hlk_text *text, const char *holder);
@@ -121,7 +124,8 @@ enum hlk_raised {
 enum hlk_raised hlk_answer_read_raised(const struct hlk_command *cmd);
 /* Reads {ttl, holder, position, ...}. False: it is no such array, or shorter than that. */
 bool hlk_answer_read_busy(const redisReply *reply, struct hlk_answer *out);
-/* read_acquire of formats without tokens whose busy reply has one more number: 1: foreign. */
+/* read_acquire of formats without tokens whose busy reply has one more number: 1: foreign. An acquired hold with the
+ * ending ":shared" may be shared. */
 enum hlk_answer_kind hlk_answer_read_foreign(const struct hlk_command *cmd, const redisReply *reply,
                                              struct hlk_answer *out);
 
