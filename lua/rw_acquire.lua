@@ -12,7 +12,7 @@
   ARGV[6] shares   "1": to read, with other readers of its process, if nobody waits (docs/decisions/shared_reads.md)
 
   Returns hold      acquired, or held before: the ttl was set to at least lease in this very run
-          hold:shared   the same; and with `shares` no live waiter is in the queue, and none of Redisson's on the channel
+          hold:shared   the same, with `shares`: no live waiter is in the queue, nor any client on the channel
           -1        this hold has a tombstone: it has ended, and a late attempt must not revive it
           {ttl, holder, position, foreign}
                     busy. ttl: ms left (-1: no ttl). holder: one of them; "": none, a yield window lasts for ttl.

@@ -41,8 +41,8 @@ void hlk_shared_fini(struct hlk_entry_table *table);
 
 /* --- the entry's mutex is held. Each is a no-op for a hold that is not shared --- */
 
-/* Its holder leaves. True: the entry is NONE, nothing is to be sent, and the caller gives back the reference that a held
- * entry has. False: the hold is its own from now on, and release(h) is due. */
+/* Its holder leaves. True: the entry is NONE, nothing is to be sent, and the caller gives back the reference of a held
+ * entry. False: the hold is its own from now on, and release(h) is due. */
 bool hlk_shared_leave(struct hlk_entry *e);
 
 /* Another entry has lost it: why. NULL: none has. */
