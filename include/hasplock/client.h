@@ -100,7 +100,7 @@ struct hlk_client_opts {
     int           local_passes;         /* Maximum number of consecutive hand-overs between threads of this process,
                                          * within 5 ms, before other processes get a turn; also of permits, of a
                                          * semaphore or with leases. More gives throughput, fewer give fairness. Up to
-                                         * 1000; < 0: none. [128] */
+                                         * 1000; < 0: none, and readers share no hold (rwlock.h). [128] */
     int           yield_every;          /* One in this many releases, at random, leaves the lock, or what is free of a
                                          * semaphore, to clients of Redisson for yield_ms if any of them waits: they
                                          * have no position in our queue. < 0: no release does. [4] */

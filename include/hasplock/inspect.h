@@ -107,7 +107,7 @@ struct hlk_counters {
     uint64_t reconnects;
     uint64_t granted;           /* waits to which a release elsewhere gave the lock */
     uint64_t passed;            /* holds, and acquires of a semaphore, passed on within this process, without
-                                 * a command */
+                                 * a command; also reads of a hold that the process shares (rwlock.h) */
     uint64_t handed_back;       /* grants that arrived when nobody waited any more */
     uint64_t wait_us[32];       /* how long successful waits took: [i] counts those below 2^i us, not below 2^(i-1) */
     uint64_t connected;         /* gauge: servers whose connection for commands is up */

@@ -19,8 +19,15 @@
  * gives the lock to the next writer, or to all readers that wait before the next writer, at once. So a writer waits for
  * no more than the holds before it, and a reader for no more writers than were before it.
  *
- * Each reader has its own lease. One that died blocks writers until its lease is over, and no longer, whatever the
- * leases of other readers; a renewal never shortens another reader's.
+ * While nobody else waits, readers of one process share a hold, which they enter and leave without a command: as
+ * soon as several read within milliseconds, and for half a second at a time. To Redis and to Java they are one
+ * reader. A writer that waits ends that: at once, or, if a message to that process is lost or the writer is Java's,
+ * within half a second. It stays for 5 ms after the last reader has left: one try elsewhere can be HLK_BUSY for so
+ * long. A loss, or a break, is one for all that share the hold. Readers with a lease_ms or max_hold_ms do not
+ * share, nor do clients with wait_replicas or on a cluster. local_passes < 0 (client.h) switches it off.
+ *
+ * Each reader has its own lease, or that of the hold it shares. One that died blocks writers until its lease is
+ * over, and no longer, whatever the leases of other readers; a renewal never shortens another reader's.
  *
  * The format in Redis is that of Redisson's RReadWriteLock: Java and C exclude each other on the same name. Redisson's
  * clients do not know the queue: a reader of theirs comes in before a writer of ours that waits. Never use one name for

@@ -311,7 +311,7 @@ Test(shared_reads, are_not_those_with_a_fixed_lease)
     drop_readers();
 }
 
-Test(shared_reads, are_not_that_of_a_writer_that_reads_too)
+Test(shared_reads, are_not_that_of_a_writer_who_reads)
 {
     hlk_client *client = fixture_open(NULL);
     make_readers(client);
