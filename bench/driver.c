@@ -128,6 +128,27 @@ static void loop_permits(const struct bench_peer *peer, struct bench_worker *wor
     }
 }
 
+static void loop_halves(const struct bench_peer *peer, struct bench_worker *worker)
+{
+    uint64_t every = (uint64_t)peer->writes_every, turn = worker->id * 7; /* not all at once */
+    for (int64_t begin = bench_now_ns(); begin < worker->end_ns; worker->ops++) {
+        worker->writes = every > 0 && turn++ % every == 0;
+        if (peer->acquire(worker) < 0)
+            return;
+        bench_page_enter_half(worker->page, worker->writes);
+        int64_t waited = bench_now_ns() - begin;
+        bench_hist_add(&worker->acquire, waited);
+        if (worker->writes)
+            bench_hist_add(&worker->handoff, waited);
+        bench_page_leave_half(worker->page, worker->writes);
+        if (peer->release(worker) < 0)
+            return;
+        int64_t done = bench_now_ns();
+        bench_hist_add(&worker->pair, done - begin);
+        begin = done;
+    }
+}
+
 static void loop_wake(const struct bench_peer *peer, struct bench_worker *worker)
 {
     sem_post(&driver.waiting);
@@ -232,6 +253,7 @@ static loop_fn *choose_loop(const char *scenario)
     return strcmp(scenario, "own") == 0       ? loop_own
            : strcmp(scenario, "shared") == 0  ? loop_shared
            : strcmp(scenario, "permits") == 0 ? loop_permits
+           : strcmp(scenario, "halves") == 0  ? loop_halves
            : strcmp(scenario, "drain") == 0   ? loop_drain
            : strcmp(scenario, "nested") == 0  ? loop_nested
                                               : NULL;
@@ -239,7 +261,8 @@ static loop_fn *choose_loop(const char *scenario)
 
 static bool all_want_one(loop_fn *loop)
 {
-    return loop == loop_shared || loop == loop_drain || loop == loop_permits || loop == loop_wake;
+    return loop == loop_shared || loop == loop_drain || loop == loop_permits || loop == loop_halves ||
+           loop == loop_wake;
 }
 
 static void init_worker(struct bench_worker *worker, int index, int in_flight)

@@ -21,6 +21,8 @@
  *     shared   all threads of all processes contend for one lock, as in page.h
  *     drain    each thread acquires it once; answer {"waiting":N} when all are about to acquire, then the counts
  *     permits  all threads of all processes contend for a few permits, counted in page.h
+ *     halves   all threads of all processes read one lock, and some of their turns are to write, checked in page.h;
+ *              the waits of writers are the hand-overs of the counts
  *     wake     each thread waits once, for what comes to all at the same time; answers as drain
  *     nested   a holder acquires and releases once more
  *     async    THREADS pairs in flight, one thread
@@ -56,6 +58,7 @@ struct bench_worker {           /* one thread of a round */
     void    *state;             /* the peer's own */
     int64_t  start_ns, end_ns;  /* of the round, CLOCK_MONOTONIC */
     int      in_flight;         /* async */
+    bool     writes;            /* halves: the next acquire and release are of the write half */
 
     uint64_t ops;               /* pairs of acquire and release that succeeded */
     int64_t  finished_ns;
@@ -73,6 +76,7 @@ struct bench_peer {
     int  (*arm)(struct bench_worker *worker);               /* `take` and `give` of wake; there `acquire` waits */
     int  (*fire)(struct bench_worker *worker);
     int  permits;                                           /* so many may hold it at once; 0: one */
+    int  writes_every;                                      /* halves: one in so many turns is to write; 0: none */
     int  (*run_async)(struct bench_worker *worker);         /* counts into the worker itself */
     int  (*hold)(int count);
     int  (*drop)(void);

@@ -9,6 +9,7 @@
  *     ours-quorum-N    a lock over N masters (ours_quorum.c)
  *     ours-permit, -8      HLK_LOCK_PERMIT, of which there are 1, 8
  *     ours-semaphore, -8   hlk_semaphore, of 1, 8 permits (ours_semaphore.c)
+ *     ours-read, ours-write, ours-rw   halves of hlk_rwlock; with -nopass: local_passes off (ours_rw.c)
  *     ours-latch       hlk_latch (ours_latch.c)
  *     ours-barrier-N   hlk_barrier of N parties (ours_barrier.c)
  *     ours-multilock   a multilock of 5 locks; -3, -3-async: of 3 (ours_multilock.c)
@@ -61,7 +62,7 @@ static int process_open(const struct bench_options *options)
     opts.log = log_line;
     opts.yield_every = from_environment("HLK_BENCH_OPEN_EVERY");
     opts.yield_ms = from_environment("HLK_BENCH_OPEN_MS");
-    opts.local_passes = is_variant("ours-nopass") ? -1 : from_environment("HLK_BENCH_LOCAL_PASSES");
+    opts.local_passes = strstr(options->variant, "-nopass") ? -1 : from_environment("HLK_BENCH_LOCAL_PASSES");
     if (is_variant("ours-nospin"))
         opts.flags |= HLK_OPEN_NO_SPIN;
     if (is_variant("ours-dispatch") || is_variant("ours-forget"))
@@ -155,6 +156,8 @@ int main(int argc, char **argv)
             process.permits = peer.permits = strstr(argv[i], "-8") ? 8 : 1;
         if (starts_with(argv[i], "ours-semaphore"))
             ours_semaphore_peer(&peer, &process.client);
+        if (starts_with(argv[i], "ours-read") || starts_with(argv[i], "ours-write") || starts_with(argv[i], "ours-rw"))
+            ours_rw_peer(&peer, argv[i], &process.client);
         if (strcmp(argv[i], "ours-latch") == 0)
             ours_latch_peer(&peer, &process.client);
         if (starts_with(argv[i], "ours-barrier"))

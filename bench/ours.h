@@ -17,6 +17,9 @@ void ours_quorum_peer(struct bench_peer *peer);
  * peer->open. */
 void ours_semaphore_peer(struct bench_peer *peer, hlk_client *const *client);
 
+/* ours_rw.c: makes it a peer that acquires halves of a read/write lock, by the variant. Likewise. */
+void ours_rw_peer(struct bench_peer *peer, const char *variant, hlk_client *const *client);
+
 /* ours_latch.c: makes it a peer whose threads wait for a latch. Likewise. */
 void ours_latch_peer(struct bench_peer *peer, hlk_client *const *client);
 

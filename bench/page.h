@@ -7,6 +7,7 @@
 #ifndef BENCH_PAGE_H
 #define BENCH_PAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { BENCH_PAGE_PROCESSES = 64, BENCH_PAGE_THREADS = 1024 };
@@ -63,6 +64,21 @@ static inline void bench_page_enter_one_of(struct bench_page *page, uint64_t per
 static inline void bench_page_leave_one_of(struct bench_page *page)
 {
     __atomic_fetch_sub(&page->inside, 1, __ATOMIC_RELAXED);
+}
+
+/* It may be held by many to read, or by one to write. */
+#define BENCH_PAGE_WRITER (UINT64_C(1) << 32)
+
+static inline void bench_page_enter_half(struct bench_page *page, bool writes)
+{
+    uint64_t before = __atomic_fetch_add(&page->inside, writes ? BENCH_PAGE_WRITER : 1, __ATOMIC_RELAXED);
+    if (writes ? before > 0 : before >= BENCH_PAGE_WRITER)
+        __atomic_fetch_add(&page->violations, 1, __ATOMIC_RELAXED);
+}
+
+static inline void bench_page_leave_half(struct bench_page *page, bool writes)
+{
+    __atomic_fetch_sub(&page->inside, writes ? BENCH_PAGE_WRITER : 1, __ATOMIC_RELAXED);
 }
 
 static inline void bench_page_leave(struct bench_page *page, uint64_t id, int64_t now_ns)

@@ -78,6 +78,17 @@ def pair_table(scenario, summaries):
     return table(rows)
 
 
+def halves_table(scenario, summaries):
+    rows = [["peer", "pairs/s", "min..max", "ratio", "wait p50 us", "p99 us", "writer's p50 us", "p99 us", "cmds",
+             "srv us", "cli us", "cs", "conns", "others %"]]
+    for name, s in summaries.items():
+        rows.append([name, number(s["rate"]), spread(s, "rate"), times_base(summaries, scenario, s),
+                     *(number(s.get(key)) for key in ("acquire_p50", "acquire_p99", "handoff_p50", "handoff_p99",
+                                                      "commands", "server_us", "client_us", "switches", "connections")),
+                     number(s["others"] * 100)])
+    return table(rows)
+
+
 def shared_table(scenario, summaries):
     rows = [["peer", "hand-overs/s", "min..max", "ratio", "acq/s", "p50 us", "p99 us", "wait p50", "wait p99", "cmds",
              "cmds/hand-over", "srv us", "cli us", "cs", "max run", "overtaken %", "threads min/max", "processes",
@@ -156,7 +167,7 @@ def delay_table(summaries):
 def scenario_table(scenario, summaries, noisy):
     """`noisy`: from this share of a core on, other processes invalidate a figure."""
     draw = {"shared": shared_table, "drain": drain_table, "wake": drain_table, "interrupted": interrupted_table,
-            "held": held_table}.get(scenario.kind, pair_table)
+            "held": held_table, "halves": halves_table}.get(scenario.kind, pair_table)
     disturbed = [name for name, s in summaries.items() if s["others"] > noisy]
     note = "\nDISTURBED, other processes used more than %.0f %% of a core: %s" % (noisy * 100, ", ".join(disturbed))
     return draw(scenario, summaries) + (note if disturbed else "")

@@ -72,7 +72,7 @@ class Stand:
                   else self._measure(seconds))
         if self.scenario.contended:
             check_exclusion(self, result)
-        if self.scenario.kind == "permits" and self.page[2]:
+        if self.scenario.kind in ("permits", "halves") and self.page[2]:
             raise DriverError("%s: %d times there were too many" % (self.peer.name, self.page[2]))
         return result
 

@@ -13,6 +13,7 @@ import org.redisson.Redisson;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
@@ -21,10 +22,11 @@ import org.redisson.config.Config;
  * The driver of Redisson: the lines of bench/driver.h, locks by RLock with the defaults of a single server.
  * Threads are kept from round to round, as in a warm server.
  *
- * The variant redisson-fair has fair locks; redisson-semaphore and redisson-permit have one permit of RSemaphore and of
- * RPermitExpirableSemaphore, with a lease, or with -8 at the end eight; redisson-latch is RCountDownLatch, whose threads
- * wait; redisson-multilock has five locks at once. --clients K: K clients with separate connections, as if they were
- * processes; threads are assigned to them in turn.
+ * The variant redisson-fair has fair locks; redisson-semaphore and redisson-permit have one permit of RSemaphore and
+ * of RPermitExpirableSemaphore, with a lease, or with -8 at the end eight; redisson-read, redisson-write and
+ * redisson-rw have halves of RReadWriteLock, the last one writes one time in a hundred; redisson-latch is
+ * RCountDownLatch, whose threads wait; redisson-multilock has five locks at once. --clients K: K clients with
+ * separate connections, as if they were processes; threads are assigned to them in turn.
  */
 public final class RedissonDriver {
     private static final int MULTILOCK_MEMBERS = 5;
@@ -156,6 +158,9 @@ public final class RedissonDriver {
                 return new Worker(turn(client, SHARED), Worker.Loop.SHARED, page, id, 1);
             case "permits":
                 return new Worker(turn(client, SHARED), Worker.Loop.PERMITS, page, 0, permits);
+            case "halves":
+                long every = variant.equals("redisson-rw") ? 100 : 0;
+                return new Worker(turn(client, SHARED), Worker.Loop.HALVES, page, id, every);
             case "wake":
                 return new Worker(turn(client, SHARED), Worker.Loop.WAKE, null, 0, 1);
             default:
@@ -169,6 +174,8 @@ public final class RedissonDriver {
                 return new SemaphoreTurn(clients.get(client).getSemaphore(name), permits);
             case "redisson-permit", "redisson-permit-8":
                 return new PermitTurn(clients.get(client).getPermitExpirableSemaphore(name), permits, leaseMs);
+            case "redisson-read", "redisson-write", "redisson-rw":
+                return new HalvesTurn(clients.get(client).getReadWriteLock(name), variant.equals("redisson-write"));
             case "redisson-latch":
                 return new LatchTurn(clients.get(client).getCountDownLatch(name));
             case "redisson-multilock":
@@ -191,6 +198,33 @@ public final class RedissonDriver {
         @Override
         public void give() {
             lock.unlock();
+        }
+    }
+
+    private static final class HalvesTurn implements Worker.Turn {
+        private final RLock reading;
+        private final RLock writing;
+        private RLock half;
+
+        HalvesTurn(RReadWriteLock lock, boolean writes) {
+            reading = lock.readLock();
+            writing = lock.writeLock();
+            choose(writes);
+        }
+
+        @Override
+        public final void choose(boolean writes) {
+            half = writes ? writing : reading;
+        }
+
+        @Override
+        public void take() {
+            half.lock();
+        }
+
+        @Override
+        public void give() {
+            half.unlock();
         }
     }
 

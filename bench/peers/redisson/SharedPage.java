@@ -23,6 +23,7 @@ final class SharedPage {
     private static final int NEWEST = 64;
     private static final int OVERTAKEN = 72;
     private static final int INSIDE = 80;
+    private static final long WRITER = 1L << 32;
     private static final int TURNS = 128;
     private static final int PROCESSES = 64;
     private static final long THREADS = 1024;
@@ -80,6 +81,17 @@ final class SharedPage {
 
     void leaveOneOf() {
         WORD.getAndAdd(words, INSIDE, -1L);
+    }
+
+    void enterHalf(boolean writes) {
+        long before = (long) WORD.getAndAdd(words, INSIDE, writes ? WRITER : 1L);
+        if (writes ? before > 0 : before >= WRITER) {
+            violated();
+        }
+    }
+
+    void leaveHalf(boolean writes) {
+        WORD.getAndAdd(words, INSIDE, writes ? -WRITER : -1L);
     }
 
     private void violated() {

@@ -5,13 +5,17 @@ import java.util.stream.Collectors;
 
 /** One thread of a round: the loops of bench/driver.c. */
 final class Worker implements Runnable {
-    enum Loop { OWN, SHARED, PERMITS, WAKE, NESTED }
+    enum Loop { OWN, SHARED, PERMITS, HALVES, WAKE, NESTED }
 
     /** A lock, or a permit. */
     interface Turn {
         void take() throws InterruptedException;
 
         void give();
+
+        /** Of a lock with two halves: which one the next turn is of. */
+        default void choose(boolean writes) {
+        }
     }
 
     private static final int NESTED_BATCH = 100;
@@ -33,7 +37,10 @@ final class Worker implements Runnable {
     long startNs;
     long endNs;
 
-    /** SHARED, PERMITS: with the page; id: of SHARED; permits: how many there are. */
+    /**
+     * SHARED, PERMITS, HALVES: with the page; id: of SHARED and HALVES; permits: how many there are. HALVES: one in so
+     * many turns is to write, 0: none.
+     */
     Worker(Turn turn, Loop loop, SharedPage page, long id, long permits) {
         this.turn = turn;
         this.loop = loop;
@@ -52,6 +59,7 @@ final class Worker implements Runnable {
                 case OWN -> own();
                 case SHARED -> shared();
                 case PERMITS -> permits();
+                case HALVES -> halves();
                 case WAKE -> wake();
                 case NESTED -> nested();
             }
@@ -95,6 +103,26 @@ final class Worker implements Runnable {
             page.enterOneOf(permits);
             acquire.add(System.nanoTime() - begin);
             page.leaveOneOf();
+            turn.give();
+            long done = System.nanoTime();
+            pair.add(done - begin);
+            begin = done;
+        }
+    }
+
+    private void halves() throws InterruptedException {
+        long next = id * 7;
+        for (long begin = System.nanoTime(); begin < endNs; ops++) {
+            boolean writes = permits > 0 && next++ % permits == 0;
+            turn.choose(writes);
+            turn.take();
+            page.enterHalf(writes);
+            long waited = System.nanoTime() - begin;
+            acquire.add(waited);
+            if (writes) {
+                handoff.add(waited);
+            }
+            page.leaveHalf(writes);
             turn.give();
             long done = System.nanoTime();
             pair.add(done - begin);
