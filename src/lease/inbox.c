@@ -136,9 +136,17 @@ static void hand_back(struct hlk_node *node, const struct inbox_message *inbox_m
     hlk_entry_unref(e);
 }
 
+static const char broken[] = "broken by an operator";
+
+/* Of entries that belong to one holder. Before they are looked at, no holder enters the hold any more. */
+static void lose_broken(struct hlk_node *node, const struct inbox_message *inbox_message)
+{
+    hlk_shared_close(node, inbox_message->format, inbox_message->name, inbox_message->name_len);
+    hlk_entry_lose_own(node, inbox_message->h, broken);
+}
+
 static void receive_one(struct hlk_node *node, const struct inbox_message *inbox_message)
 {
-    static const char broken[] = "broken by an operator";
     bool own = inbox_message->format->per_holder;
     struct hlk_entry *e =
         own ? hlk_entry_find_hold(node, inbox_message->h)
@@ -153,7 +161,7 @@ static void receive_one(struct hlk_node *node, const struct inbox_message *inbox
     else if (strcmp(what, "want") == 0)
         hlk_shared_close(node, inbox_message->format, inbox_message->name, inbox_message->name_len);
     else if (own && strcmp(what, "broken") == 0)
-        hlk_entry_lose_own(node, inbox_message->h, broken);
+        lose_broken(node, inbox_message);
     else if (e && strcmp(what, "broken") == 0)
         hlk_entry_lose(e, inbox_message->h, broken);
     if (e)

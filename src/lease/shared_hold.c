@@ -39,13 +39,21 @@ static struct hlk_shared_hold *shared_at(struct hlk_list *node)
     return HLK_CONTAINER(node, struct hlk_shared_hold, link);
 }
 
-/* Is it a hold of the lock that the entry is of, for whichever holder? */
-static bool is_of_lock(const struct hlk_shared_hold *shared, const struct hlk_node *node,
-                       const struct hlk_format *format, const char *name, size_t len)
+/* Which locks are meant: one; with name NULL all of the node; with node NULL all. */
+struct of_locks {
+    const struct hlk_node *node;
+    const struct hlk_format *format;
+    const char *name;
+    size_t len;
+};
+
+static bool is_of(const struct hlk_shared_hold *shared, const struct of_locks *of)
 {
     const struct hlk_entry *e = shared->entry;
-    return e->node == node && hlk_entry_format(e) == format && hlk_entry_len(e) == len &&
-           memcmp(hlk_entry_name(e), name, len) == 0;
+    if (!of->node || !of->name)
+        return !of->node || e->node == of->node;
+    return e->node == of->node && hlk_entry_format(e) == of->format && hlk_entry_len(e) == of->len &&
+           memcmp(hlk_entry_name(e), of->name, of->len) == 0;
 }
 
 static struct hlk_shared_hold *shared_of(const struct hlk_entry *e)
@@ -72,9 +80,9 @@ static struct hlk_shared_hold *shared_for(const struct hlk_entry *e, int64_t now
 {
     hlk_mutex_assert_held(e->mu);
     struct hlk_list *holds = &shared_stripe(e)->holds;
+    const struct of_locks of = { e->node, hlk_entry_format(e), hlk_entry_name(e), hlk_entry_len(e) };
     for (struct hlk_list *n = holds->next; n != holds; n = n->next)
-        if (is_entered(shared_at(n), now_ms) && is_of_lock(shared_at(n), e->node, hlk_entry_format(e),
-                                                           hlk_entry_name(e), hlk_entry_len(e)))
+        if (is_entered(shared_at(n), now_ms) && is_of(shared_at(n), &of))
             return shared_at(n);
     return NULL;
 }
@@ -295,23 +303,21 @@ bool hlk_shared_leave(struct hlk_entry *e)
 
 /* --- it is closed --- */
 
-/* Returns the entry of one that no holder has, and whose release is the caller's, with a reference. NULL: none. node
- * NULL: of any lock of the stripe. */
-static struct hlk_entry *close_one(struct hlk_entry_table *table, unsigned stripe, const struct hlk_node *node,
-                                   const struct hlk_format *format, const char *name, size_t len,
+/* Returns the entry of one that no holder has, and whose release is the caller's, with a reference. NULL: none. */
+static struct hlk_entry *close_one(struct hlk_entry_table *table, unsigned stripe, const struct of_locks *of,
                                    struct hlk_release_record *record)
 {
     struct hlk_list *holds = &table->shared[stripe].holds;
     struct hlk_entry *idle = NULL;
     hlk_mutex_lock(&table->stripes[stripe]);
     table->shared[stripe].closings++;
-    table->shared[stripe].closed |= !node;
+    table->shared[stripe].closed |= !of->node;
     for (struct hlk_list *n = holds->next; n != holds && !idle; n = n->next) {
         struct hlk_shared_hold *shared = shared_at(n);
-        if (node && !is_of_lock(shared, node, format, name, len))
+        if (!is_of(shared, of))
             continue;
         shared->open = false;
-        if (!node)
+        if (!of->node)
             stop_listening(shared);
         if (shared->over || shared->holders > 0 || hlk_clock_ms() < shared->kept_until_ms)
             continue;
@@ -325,13 +331,12 @@ static struct hlk_entry *close_one(struct hlk_entry_table *table, unsigned strip
     return idle;
 }
 
-static void close_in(struct hlk_entry_table *table, unsigned stripe, const struct hlk_node *node,
-                     const struct hlk_format *format, const char *name, size_t len)
+static void close_in(struct hlk_entry_table *table, unsigned stripe, const struct of_locks *of)
 {
     hlk_mutex_assert_none();
     struct hlk_release_record record;
     struct hlk_entry *e;
-    while ((e = close_one(table, stripe, node, format, name, len, &record))) {
+    while ((e = close_one(table, stripe, of, &record))) {
         hlk_hold_end(e, &record);
         hlk_entry_unref(e);
     }
@@ -339,15 +344,22 @@ static void close_in(struct hlk_entry_table *table, unsigned stripe, const struc
 
 void hlk_shared_close(struct hlk_node *node, const struct hlk_format *format, const char *name, size_t len)
 {
-    HLK_DEBUG_ASSERT(node && format);
+    HLK_DEBUG_ASSERT(node && format && len > 0);
     if (format->shares_holds)
-        close_in(node->table, hlk_entry_table_stripe(format, name, len), node, format, name, len);
+        close_in(node->table, hlk_entry_table_stripe(format, name, len),
+                 &(struct of_locks){ node, format, name, len });
+}
+
+void hlk_shared_close_node(struct hlk_node *node)
+{
+    for (unsigned i = 0; i < HLK_STRIPES; i++)
+        close_in(node->table, i, &(struct of_locks){ .node = node });
 }
 
 void hlk_shared_close_all(struct hlk_entry_table *table)
 {
     for (unsigned i = 0; i < HLK_STRIPES; i++)
-        close_in(table, i, NULL, NULL, NULL, 0);
+        close_in(table, i, &(struct of_locks){ .node = NULL });
 }
 
 void hlk_shared_fini(struct hlk_entry_table *table)

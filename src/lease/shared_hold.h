@@ -33,6 +33,8 @@ bool hlk_shared_enter(struct hlk_entry *e, struct hlk_local_waiter *waiter);
 
 /* Somebody waits for the other half, or has it: no holder enters any more, and what no holder has is released. */
 void hlk_shared_close(struct hlk_node *node, const struct hlk_format *format, const char *name, size_t len);
+/* Every hold of the node is verified: the same for all its locks, because what no holder has is not verified. */
+void hlk_shared_close_node(struct hlk_node *node);
 /* The client is being closed: the same for all locks, from now on. */
 void hlk_shared_close_all(struct hlk_entry_table *table);
 

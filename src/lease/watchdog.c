@@ -10,6 +10,7 @@
 #include "lease/holding.h"
 #include "lease/line.h"
 #include "lease/pass_permits.h"
+#include "lease/shared_hold.h"
 #include "net/pipeline_link.h"
 #include "node/cluster_servers.h"
 #include "node/topology.h"
@@ -370,6 +371,7 @@ void hlk_watchdog_verify_all(struct hlk_node *node)
 {
     struct hlk_node *home = hlk_node_home(node);
     hlk_loop_assert_here(home->table->loop);
+    hlk_shared_close_node(home);
     hlk_entry_table_each_of(home, verify, node);
     hlk_watchdog_flush(home);
 }

@@ -282,6 +282,20 @@ Test(shared, is_closed_by_a_message)
     cr_assert(is_released(h));
 }
 
+/* What no holder has is neither found by the message nor verified. */
+Test(shared, is_closed_by_a_break_and_a_new_connection)
+{
+    static const char message[] = "rbroken 1 0 0 a";
+    (void)share(&ann);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_PASSED);
+    hlk_inbox_receive(&unit.node, message, sizeof message - 1);
+    cr_assert_not(enters(&bob));
+    (void)share(&ann);
+    cr_assert_eq(let_go(&ann), HLK_VERDICT_PASSED);
+    hlk_watchdog_verify_all(&unit.node);
+    cr_assert_not(enters(&bob));
+}
+
 Test(shared, begins_no_more_after_close)
 {
     hold(of(&ann));
