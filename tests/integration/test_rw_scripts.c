@@ -1,9 +1,11 @@
-/* What lua/rw_release.lua tells waiters, and what it sets the ttl to. */
+/* What lua/rw_release.lua tells waiters, and what it sets the ttl to; what lua/rw_acquire.lua says of holds that a
+ * process may share (docs/decisions/shared_reads.md). */
 #include "integration/scripts_fixture.h"
 
 SCRIPTS_SUITE(rw_window);
 SCRIPTS_SUITE(rw_leave);
 SCRIPTS_SUITE(rw_ttl);
+SCRIPTS_SUITE(rw_share);
 
 #define RW_QUEUE "hasplock_rwlock:{t}"
 #define RW_CHANNEL "redisson_rwlock:{t}"
@@ -196,4 +198,62 @@ Test(rw_ttl, is_found_without_the_right_to_choose_at_random)
     raw(admin, "ACL SETUSER locks -hrandfield");
     cr_assert_str_eq(rw_release(A, "r", 0), ":1");
     cr_assert(about(raw_pttl(admin, LOCK), 8000));
+}
+
+/* --- a hold that a process shares */
+
+static const char *reads_and_shares(const char *hold)
+{
+    char own[128];
+    snprintf(own, sizeof own, "{t}:%s:rwlock_timeout:1", hold);
+    return script_run(user, HLK_SCRIPT_RW_ACQUIRE, 3, LOCK, RW_QUEUE, own, "30000", hold, "r", "", "", "1", NULL);
+}
+
+static const char *asks_to_write(const char *hold, const char *member)
+{
+    return script_run(user, HLK_SCRIPT_RW_ACQUIRE, 2, LOCK, RW_QUEUE, "30000", hold, "w", member, NULL);
+}
+
+Test(rw_share, is_allowed_while_nobody_waits)
+{
+    cr_assert_str_eq(reads_and_shares(A), "\"" A ":shared\"");
+    cr_assert_str_eq(reads_and_shares(B), "\"" B ":shared\"", "beside other readers");
+    cr_assert(about(raw_pttl(admin, LOCK), 30000));
+    cr_assert_str_eq(raw(admin, "HGET t mode"), "\"read\"");
+    cr_assert_str_eq(reads_and_shares(A), "\"" A "\"", "a second run");
+    cr_assert_str_eq(rw_release(A, "r", 0), ":1");
+    cr_assert_str_eq(rw_release(B, "r", 0), ":1");
+}
+
+Test(rw_share, is_refused_beside_a_client_of_redissons)
+{
+    listen_all();
+    cr_assert_str_eq(reads_and_shares(A), "\"" A "\"");
+    cr_assert_str_eq(rw_release(A, "r", 0), ":1");
+    listen_no_more();
+}
+
+Test(rw_share, ends_by_one_message_for_each_client)
+{
+    all_listen();
+    reads(A, 30000);
+    reads(CLIENT_A ":2", 30000);
+    reads(B, 30000);
+    reads(FOREIGN, 30000);
+    (void)asks_to_write(C, "");
+    cr_assert_str_eq(said(), "|||", "one try");
+    (void)asks_to_write(C, RW_TICKET(C, "w"));
+    const char *to = said();
+    cr_assert(strncmp(to, "rwant 1 0 0 t|", 14) == 0 || strncmp(to, "rwant 2 0 0 t|", 14) == 0, "%s", to);
+    cr_assert_str_eq(to + 14, "rwant 7 0 0 t||");
+    nobody_listens();
+}
+
+Test(rw_share, needs_no_end_beside_a_writer)
+{
+    all_listen();
+    writes(A);
+    (void)asks_to_write(C, RW_TICKET(C, "w"));
+    cr_assert_str_eq(said(), "|||");
+    nobody_listens();
 }

@@ -219,6 +219,7 @@ static const struct torture_row rw_rows[] = {
     { HLK_SCRIPT_RW_ACQUIRE, "a wait to read", READER, "30000|" ME "|r|" RW_TICKET(ME, "r"), GOT BUSY_MORE },
     { HLK_SCRIPT_RW_ACQUIRE, "to read beside its write", READER, "30000|" ME "|r|" RW_TICKET(ME, "r") "|" OTHER,
       GOT BUSY_MORE },
+    { HLK_SCRIPT_RW_ACQUIRE, "to read and share", READER, "30000|" ME "|r|||1", "\"" ME "(:shared)?\"|:-1|" BUSY_MORE },
     { HLK_SCRIPT_RW_ACQUIRE, "one try to write", WRITER, "30000|" ME "|w", GOT BUSY_MORE },
     { HLK_SCRIPT_RW_ACQUIRE, "a wait to write", WRITER, "30000|" ME "|w|" RW_TICKET(ME, "w"), GOT BUSY_MORE },
     { HLK_SCRIPT_RW_RELEASE, "of a read", READER, ME "|r", ":[01]" },
