@@ -3,7 +3,6 @@
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
-#include <criterion/logging.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
