@@ -145,7 +145,7 @@ Test(cluster_moves, a_dead_server_without_slots_costs_no_traffic)
     cluster_kill(cluster, added);
     int listener = listen_at(port);
     cr_assert_leq(dials_at(listener, 2000), 2); /* those that were under way */
-    cr_assert_leq(maps_read(), before + 2); /* one that was under way, and one because it has died */
+    cr_assert_leq(maps_read(), before + 2);     /* one that was under way, and one because it has died */
     acquire(lock);
     release(lock);
     /* It is tried at once when it has got a slot. */
