@@ -151,8 +151,10 @@ static enum hlk_status release_of_entry(hlk_lock *lock, hlk_done_fn *done, void 
     struct hlk_entry *e = hlk_lock_entry(lock, "release", holder);
     if (!e)
         return HLK_E_NOMEM;
+    struct hlk_entry *ref = hlk_lock_entry_ref(lock, e);
     status = async_release_release(lock, e, holder, done, ctx);
-    hlk_lock_drop_entry(lock, e);
+    if (ref)
+        hlk_entry_unref(ref);
     return status;
 }
 

@@ -178,7 +178,9 @@ enum hlk_status hlk_latch_await_async(hlk_latch *latch, const struct hlk_acquire
         hlk_acquire_terms_drop(&terms);
         return HLK_E_NOMEM;
     }
+    struct hlk_entry *ref = hlk_lock_entry_ref(lock, terms.entry);
     status = hlk_acquire_async_on(&terms, &opts, NULL, on_latch_awaited, awaited);
-    hlk_acquire_terms_end(&terms);
+    if (ref)
+        hlk_entry_unref(ref);
     return status;
 }

@@ -118,6 +118,12 @@ static inline void hlk_lock_drop_entry(const hlk_lock *lock, struct hlk_entry *e
     if (e != lock->entry)
         hlk_entry_unref(e);
 }
+/* What is to be given back, for a caller whose handle may be gone by then (a completion may destroy it). NULL:
+ * nothing. */
+static inline struct hlk_entry *hlk_lock_entry_ref(const hlk_lock *lock, struct hlk_entry *e)
+{
+    return e != lock->entry ? e : NULL;
+}
 /* A holder that is one call: no other holder has its number, and it never outlives the call. */
 struct hlk_holder hlk_lock_call_holder(const hlk_lock *lock);
 /* Gives the owner back, as destroy does: holds keep none. */

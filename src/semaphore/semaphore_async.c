@@ -31,8 +31,10 @@ enum hlk_status hlk_semaphore_acquire_async(hlk_semaphore *semaphore, int64_t pe
     struct hlk_semaphore_call *call = terms.with;
     call->done = done;
     call->ctx = ctx;
+    struct hlk_entry *ref = hlk_lock_entry_ref(terms.lock, terms.entry);
     status = hlk_acquire_async_on(&terms, &opts, NULL, on_permits_acquired, call);
-    hlk_acquire_terms_end(&terms);
+    if (ref)
+        hlk_entry_unref(ref);
     return status;
 }
 

@@ -3,7 +3,6 @@
 #include "support/wait.h"
 
 #include <criterion/criterion.h>
-#include <criterion/logging.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,13 +121,16 @@ Test(outage, before_the_first_connection_is_waited_out_as_asked)
     redisFree(redis);
     server_kill(server);
     struct command *run = COMMAND("run", "-w", "60", "t", "--", "true");
+    struct command *several = COMMAND("run", "-w", "60", "a", "b", "--", "true");
     struct command *latch = COMMAND("latch", "wait", "--server-wait", "60", "l");
     test_sleep_ms(11000);
     server_restart(server, true);
     redis = raw_open(server);
     cr_assert_eq(command_end(run), 0, "%s", run->text[ERR]);
+    cr_assert_eq(command_end(several), 0, "%s", several->text[ERR]);
     cr_assert_eq(command_end(latch), 0, "%s", latch->text[ERR]);
     command_free(run);
+    command_free(several);
     command_free(latch);
 }
 
@@ -154,6 +156,7 @@ Test(outage, is_waited_for_no_longer_than_server_wait)
     server_allow(server, "hasplock_queue:{t}"); /* it could not take its ticket away */
     command_free(run);
     gives_up(COMMAND("run", "--server-wait=0.4", "-w", "60", "t", "--", "true"));
+    gives_up(COMMAND("run", "--server-wait=0.4", "-w", "60", "a", "b", "--", "true"));
     gives_up(COMMAND("semaphore", "-k", "2", "--server-wait", "400ms", "s", "--", "true"));
     gives_up(COMMAND("latch", "wait", "l", "--server-wait", "400ms"));
     gives_up(COMMAND("barrier", "-n", "2", "b", "--server-wait", "400ms"));

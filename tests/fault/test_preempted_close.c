@@ -1,5 +1,6 @@
 /* A call is stopped at the worst moment while its client is closed. */
 #include "acquire/acquire_op.h"
+#include "acquire/async_acquire.h"
 #include "base/mem.h"
 #include "halt.h"
 #include "handle/handle.h"
@@ -13,6 +14,7 @@
 enum {
     BEFORE_MAKE = 1,
     AFTER_MAKE,
+    AFTER_START,
     BEFORE_WAIT_UP,
     BEFORE_ENDED,
     BEFORE_COMPLETE,
@@ -28,6 +30,15 @@ WRAPPED(struct hlk_acquire_op *, hlk_acquire_op_make,
     struct hlk_acquire_op *op = __real_hlk_acquire_op_make(terms, opts);
     halt(AFTER_MAKE);
     return op;
+}
+
+WRAPPED(enum hlk_status, hlk_acquire_async_on,
+        (const struct hlk_acquire_terms *terms, const struct hlk_acquire_opts *opts, hlk_owner *owner,
+         hlk_done_fn *done, void *ctx))
+{
+    enum hlk_status status = __real_hlk_acquire_async_on(terms, opts, owner, done, ctx);
+    halt(AFTER_START);
+    return status;
 }
 
 WRAPPED(enum hlk_status, hlk_pipeline_wait_since,
@@ -225,6 +236,66 @@ Test(preempted_close, async_release_outlives_its_handle_and_its_client)
     fixture_close(the.client);
     cr_assert_eq(finish_call(), HLK_OK);
     expect_nothing_left();
+}
+
+static hlk_latch *latch;
+static hlk_semaphore *semaphore;
+
+static void on_latch(hlk_latch *done, enum hlk_status status, void *ctx)
+{
+    (void)done;
+    remember(NULL, status, ctx);
+}
+
+static void on_semaphore(hlk_semaphore *done, enum hlk_status status, void *ctx)
+{
+    (void)done;
+    remember(NULL, status, ctx);
+}
+
+static void *awaits_latch(void *arg)
+{
+    struct call *call = arg;
+    call->status = hlk_latch_await_async(latch, NULL, on_latch, &call->done);
+    return NULL;
+}
+
+static void *acquires_permit(void *arg)
+{
+    struct call *call = arg;
+    call->status = hlk_semaphore_acquire_async(semaphore, 1, NULL, on_semaphore, &call->done);
+    return NULL;
+}
+
+/* A latch that is not set is open. */
+Test(preempted_close, async_wait_outlives_its_latch)
+{
+    begin(NULL);
+    latch = hlk_latch_create(the.client, "l");
+    call_until(AFTER_START, awaits_latch);
+    WAIT_FOR(atomic_load(&the.call.done.runs) == 1);
+    hlk_latch_destroy(latch);
+    cr_assert_eq(finish_call(), HLK_OK);
+    destroy_handles();
+    fixture_close(the.client);
+    expect_nothing_left();
+}
+
+Test(preempted_close, async_acquire_outlives_its_semaphore)
+{
+    begin(NULL);
+    semaphore = hlk_semaphore_create(the.client, "s");
+    cr_assert_eq(hlk_semaphore_try_set(semaphore, 1, 0), HLK_OK);
+    call_until(AFTER_START, acquires_permit);
+    WAIT_FOR(atomic_load(&the.call.done.runs) == 1);
+    cr_assert_eq(the.call.done.status, HLK_OK);
+    cr_assert_eq(hlk_semaphore_release(semaphore, 1), HLK_OK);
+    hlk_semaphore_destroy(semaphore);
+    cr_assert_eq(finish_call(), HLK_OK);
+    destroy_handles();
+    fixture_close(the.client);
+    expect_nothing_left();
+    raw(fixture.redis, "DEL s");
 }
 
 /* Close has begun, and waits for a call that then notices it. */

@@ -18,14 +18,16 @@ void make_counted(struct process *process)
     int64_t lease = soak_chance(&process->rng, 50) ? 0 : 1000 + (int64_t)soak_draw(&process->rng, 500);
     process->latch = hlk_latch_create(process->client, latch);
     process->barrier = hlk_barrier_create(process->client, barrier, PARTIES, lease);
-    if (!process->latch || !process->barrier)
-        test_give_up("latch or barrier: %s", hlk_last_error());
+    process->condition = hlk_condition_create(process->client, "t-condition", lease);
+    if (!process->latch || !process->barrier || !process->condition)
+        test_give_up("latch, barrier or condition: %s", hlk_last_error());
 }
 
 void destroy_counted(struct process *process)
 {
     hlk_latch_destroy(process->latch);
     hlk_barrier_destroy(process->barrier);
+    hlk_condition_destroy(process->condition);
 }
 
 static void judge_answer(struct process *process, const char *what, enum hlk_status status)

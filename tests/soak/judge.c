@@ -229,6 +229,7 @@ bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n_de
     judge_semaphore(soak, sums);
     judge_latch(soak, deeds, n_deeds, sums);
     judge_barrier(soak, deeds, n_deeds, sums);
+    judge_condition(soak, sums);
     free(all);
     return soak->wrongs == before;
 }

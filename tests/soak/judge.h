@@ -1,7 +1,7 @@
 /* judge.h - after a round: do the history and the server agree with what was promised?
  *
- * Of locks, permits and multilocks (judge.c). The semaphore, the latch and the barrier have rules and files of their
- * own.
+ * Of locks, permits and multilocks (judge.c). The semaphore, the latch, the barrier and the condition have rules and
+ * files of their own.
  *
  * 1. Two holds of a lock do not overlap within what their holders were told: from the answer of the acquire until its
  *    release was called, LOST was told, or hlk_lock_held_until as last asked, whichever came first.
@@ -34,6 +34,7 @@ struct soak_deed {              /* of an operator; of all locks: the server has 
 struct judge_sums {             /* over all rounds */
     int64_t  tokens[LOCKS];     /* the largest one yet */
     uint64_t holds[TURNS];      /* holds that were judged: they counted for a while at least */
+    uint64_t woken;             /* waits at the condition that ended with HLK_OK */
 };
 
 /* False: something was wrong, and was told. */
@@ -42,6 +43,7 @@ bool judge_history(struct soak *soak, const struct soak_deed *deeds, size_t n, s
 void judge_semaphore(struct soak *soak, struct judge_sums *sums);
 void judge_latch(struct soak *soak, const struct soak_deed *deeds, size_t n, struct judge_sums *sums);
 void judge_barrier(struct soak *soak, const struct soak_deed *deeds, size_t n, struct judge_sums *sums);
+void judge_condition(struct soak *soak, struct judge_sums *sums);
 
 /* Nobody is there any more: what is left on the server? */
 struct redisContext;

@@ -120,7 +120,8 @@ static void show_around(const struct soak *soak, int64_t from, int64_t until)
     size_t n = soak->claimed_events < EVENTS ? soak->claimed_events : EVENTS;
     for (size_t i = 0; i < n; i++) {
         const struct soak_event *event = &soak->events[i];
-        if (event->what >= BARRIER_AWAIT && event->begin <= until && (!event->end || event->end >= from))
+        bool is_of_barrier = event->what == BARRIER_AWAIT || event->what == BARRIER_RESET;
+        if (is_of_barrier && event->begin <= until && (!event->end || event->end >= from))
             fprintf(stderr, "soak:   %s pid %d: from %.3f to %.3f, %s, index %d\n",
                     event->what == BARRIER_RESET ? "reset" : "party", event->pid, shown(event->begin),
                     event->end ? shown(event->end) : -1,

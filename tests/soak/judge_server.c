@@ -23,6 +23,8 @@ static const struct {
     { "hasplock_rwlock:", "ZRANGEBYSCORE %s 1 1e15" },
     { "hasplock_barrier:", NULL },
     { "hasplock_arrived:", NULL },
+    { "hasplock_condition:", "ZRANGE %s 0 -1" },
+    { "hasplock_condition_leases:", "ZRANGE %s 0 -1" },
 };
 
 /* Is `waiter` of a client that was closed, and whose close did not log that something is left? */

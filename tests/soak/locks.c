@@ -16,6 +16,7 @@ const struct soak_lock soak_locks[TURNS] = {
     [LOCK_READ] = { "t-rw", HLK_LOCK_READ, 10, 20, true, 0 },
     [LOCK_WRITE] = { "t-rw", HLK_LOCK_WRITE, 6, 20, true, 0 },
     [LOCK_PERMITS] = { "t-permits", HLK_LOCK_PERMIT, 10, 20, false, 2 },
+    [LOCK_CONDITION] = { "t-condition", HLK_LOCK_PLAIN, 10, 20, true, 0 },
     [LOCK_MULTI] = { "multilock", 0, 6, 20, false, 0 },
     [TURN_SEMAPHORE] = { "semaphore", 0, 12, 0, false, 4 },
     [TURN_LATCH] = { "latch", 0, 8, 0, false, 0 },

@@ -6,11 +6,11 @@
 
 #include <stdbool.h>
 
-/* Rows of the table. LOCK_FOREIGN is shared with the foreign client. */
+/* Rows of the table. LOCK_FOREIGN is shared with the foreign client; LOCK_CONDITION is the one beside the condition. */
 enum {
     LOCK_PLAIN, LOCK_BUSY, LOCK_FIXED, LOCK_FENCED, LOCK_FENCED_FIXED, LOCK_FOREIGN,
     LOCK_FAIR, LOCK_SPIN, LOCK_STRING, LOCK_NON_REENTRANT, LOCK_NON_REENTRANT_FAIR,
-    LOCK_READ, LOCK_WRITE, LOCK_PERMITS,
+    LOCK_READ, LOCK_WRITE, LOCK_PERMITS, LOCK_CONDITION,
     LOCKS,
     LOCK_MULTI = LOCKS,     /* some of those above at once */
     TURN_SEMAPHORE, TURN_LATCH, TURN_BARRIER,

@@ -1,6 +1,6 @@
 /* shared.h - what the soak's processes have in common: one piece of memory with the round's settings, the history of
- * holds and of calls about the latch and the barrier, what each thread is at, and what went wrong. Made by the parent,
- * inherited as a descriptor by the processes that it starts.
+ * holds and of calls about latch, barrier and condition, what each thread is at, and what went wrong. Made by the
+ * parent, inherited as a descriptor by the processes that it starts.
  *
  * All randomness is drawn from generators that are seeded with the soak's seed and the place where they are used.
  */
@@ -47,12 +47,14 @@ struct soak_hold {
     atomic_int ready;
 };
 
-/* One call about the latch or the barrier. It is there before it is called: its caller may be killed. */
-enum soak_what { LATCH_SET, LATCH_DOWN, LATCH_DELETE, LATCH_AWAIT, BARRIER_AWAIT, BARRIER_RESET };
+/* One call about the latch, the barrier or the condition. It is there before it is called: its caller may be killed. */
+enum soak_what { LATCH_SET, LATCH_DOWN, LATCH_DELETE, LATCH_AWAIT, BARRIER_AWAIT, BARRIER_RESET,
+                 CONDITION_WAIT, CONDITION_SIGNAL, CONDITION_BROADCAST };
 struct soak_event {
     int64_t begin;              /* right before it was called */
     _Atomic int64_t end;        /* answered, or EVENT_DIED; 0: neither yet */
-    int64_t n;                  /* the count that was set, by how much it was counted down, a party's index */
+    int64_t n;                  /* the count that was set, by how much it was counted down, a party's index, for how
+                                 * long it waits, 1 if the lock was held all the time */
     int     what, pid;
     int     status;             /* enum hlk_status, or EVENT_DIED: its process was killed, or its thread cancelled */
     atomic_int ready;

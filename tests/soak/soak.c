@@ -267,6 +267,7 @@ static void report(void)
     for (int i = 0; i < TURNS; i++)
         printf("%-24s %10" PRIu64 " %16.0f\n", soak_turn_name(i), judged.holds[i],
                (double)soak->longest_wait_ns[i] / 1e6);
+    printf("%-24s %10" PRIu64 "\n", "woken at the condition", judged.woken);
     printf("%-24s %10s %16.0f\n", "the foreign client", "", (double)soak->longest_foreign_wait_ns / 1e6);
     printf("violations: %d (seed %" PRIu64 ")\n", soak->wrongs, soak->seed);
 }

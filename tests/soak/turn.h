@@ -51,4 +51,7 @@ void turn_with_semaphore(struct worker *worker, struct turn *turn);
 void turn_with_latch(struct worker *worker, struct turn *turn);
 void turn_with_barrier(struct worker *worker, struct turn *turn);
 
+/* While it holds the lock of the condition: waits there, or wakes those who do. `depth` 0: it holds it no more. */
+void turn_at_condition(struct worker *worker, struct turn *turn);
+
 #endif

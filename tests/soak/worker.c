@@ -175,7 +175,9 @@ static bool turn_with_lock(struct worker *worker, struct turn *turn)
         return true;
     }
     turn_hold(worker, turn);
-    if (forgets(worker, turn)) {
+    if (turn->lock == LOCK_CONDITION && turn->depth)
+        turn_at_condition(worker, turn);
+    if (turn->depth && forgets(worker, turn)) {
         turn_forget(worker, turn);
         return false;
     }

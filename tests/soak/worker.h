@@ -58,6 +58,7 @@ struct process {
     pthread_t     counter_thread;
     hlk_latch    *latch;
     hlk_barrier  *barrier;
+    hlk_condition *condition;
     atomic_int    burst_waits;                      /* completions to come */
 };
 
@@ -69,7 +70,8 @@ void begin_work(struct worker *worker);  /* starts one, detached; it takes its p
 
 void *burst_main(void *process);    /* a thread's body */
 
-/* counter.c: sets the latch, counts it down, and now and then resets the barrier. */
+/* The latch, the barrier and the condition. counter.c: sets the latch, counts it down, and now and then resets the
+ * barrier. */
 void make_counted(struct process *process);
 void destroy_counted(struct process *process);
 void *counter_main(void *process);  /* a thread's body */
