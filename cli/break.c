@@ -3,6 +3,7 @@
 #include "break.h"
 
 #include "holder.h"
+#include "kind.h"
 #include "say.h"
 #include "url.h"
 
@@ -90,16 +91,43 @@ static int take(hlk_lock *lock, const struct options *options)
     return !said ? EX_IOERR : outcome.broken ? 0 : 1;
 }
 
+/* 0: it is a lock, or nothing. Else the exit code: why it cannot be broken was said. */
+static int refuse(int kind)
+{
+    static const char permits[] = "a semaphore has no holder to break: a permit comes back when its lease is over";
+    static const char latch[] = "a latch has no holder to break: hasplock latch reset deletes its count";
+    static const char number[] = "a number has no holder to break: it may be a latch, a semaphore, or other data";
+    if (kind == HLK_FOUND_STRING)
+        return kind_refuse_string();
+    if (!kind_is_permits(kind) && !kind_is_number(kind))
+        return 0;
+    say(SAY_ERROR, "error", "%s", kind_is_permits(kind) ? permits : kind == HLK_FOUND_LATCH ? latch : number);
+    return EX_SOFTWARE;
+}
+
+static int find_and_take(hlk_client *client, const struct options *options)
+{
+    struct hlk_lock_opts opts = options_lock(options);
+    struct hlk_lock_found found;
+    int code = kind_find(client, options, &found);
+    if (code == 0)
+        code = refuse(found.kind);
+    if (code)
+        return code;
+    opts.kind = kind_of_lock(&found);
+    hlk_lock *lock = hlk_lock_create(client, options->name, &opts);
+    code = lock ? take(lock, options) : say_fault();
+    hlk_lock_destroy(lock);
+    return code;
+}
+
 int break_lock(const struct options *options)
 {
     struct hlk_client_opts opts = options_client(options);
-    struct hlk_lock_opts lock_opts = options_lock(options);
     hlk_client *client;
     if (hlk_client_open(&client, options->url, &opts) != HLK_OK)
         return say_fault();
-    hlk_lock *lock = hlk_lock_create(client, options->name, &lock_opts);
-    int code = lock ? take(lock, options) : say_fault();
-    hlk_lock_destroy(lock);
+    int code = find_and_take(client, options);
     hlk_client_close(client);
     return code;
 }

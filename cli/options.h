@@ -75,6 +75,7 @@ struct options {                    /* borrows argv */
 
     /* list */
     int64_t limit;                  /* of locks that are named */
+    bool numbers;                   /* semaphores, latches and other numbers, too */
 
     /* doctor: fair, string, fenced, spin and lease_ms */
 };

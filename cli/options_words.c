@@ -61,6 +61,7 @@ static const struct known {
     { "watch", optional_argument, OPT_WATCH, SHOW | LIST },
     { "holder", required_argument, OPT_HOLDER, BREAK },
     { "limit", required_argument, OPT_LIMIT, LIST },
+    { "numbers", no_argument, OPT_NUMBERS, LIST },
     { "spin", no_argument, OPT_SPIN, RUN | DOCTOR },
 };
 enum { KNOWN = sizeof known / sizeof known[0] };

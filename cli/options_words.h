@@ -30,6 +30,7 @@ enum {
     OPT_DROP,
     OPT_DELETE,
     OPT_ALL,
+    OPT_NUMBERS,
     OPT_ACCESS /* and a word of access.h */
 };
 

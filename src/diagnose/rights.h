@@ -31,7 +31,7 @@ struct hlk_missing {
 
 /* The command that tries all but connection commands: EVAL and its arguments, in memory of `rights`. */
 struct hlk_rights_probe {
-    char script[4096];
+    char script[8192];
     char keys[1 + HLK_PROBED_PLACES_MAX][640];
     const char *argv[4 + 2 * HLK_PROBED_PLACES_MAX];
     int argc;

@@ -135,12 +135,21 @@ static void hand_back(struct hlk_node *node, const struct inbox_message *inbox_m
     hlk_entry_unref(e);
 }
 
+/* A fair lock without waiters looks like a plain one to whoever breaks it: its holder is found by the hold id. */
+static void receive_broken(struct hlk_node *node, const struct inbox_message *inbox_message, struct hlk_entry *e)
+{
+    static const char why[] = "broken by an operator";
+    bool own = inbox_message->format->per_holder;
+    if (own || !inbox_message->lettered)
+        hlk_entry_lose_own(node, inbox_message->h, why);
+    if (e && !own)
+        hlk_entry_lose(e, inbox_message->h, why);
+}
+
 static void receive_one(struct hlk_node *node, const struct inbox_message *inbox_message)
 {
-    static const char broken[] = "broken by an operator";
-    bool own = inbox_message->format->per_holder;
     struct hlk_entry *e =
-        own ? hlk_entry_find_hold(node, inbox_message->h)
+        inbox_message->format->per_holder ? hlk_entry_find_hold(node, inbox_message->h)
             : hlk_entry_find(node, inbox_message->format, inbox_message->name, inbox_message->name_len);
     const char *what = inbox_message->what + inbox_message->lettered;
     bool grant = strcmp(what, "grant") == 0;
@@ -149,10 +158,8 @@ static void receive_one(struct hlk_node *node, const struct inbox_message *inbox
         hand_back(node, inbox_message);
     else if (e && strcmp(what, "open") == 0)
         hlk_entry_retry(e, inbox_message->h);
-    else if (own && strcmp(what, "broken") == 0)
-        hlk_entry_lose_own(node, inbox_message->h, broken);
-    else if (e && strcmp(what, "broken") == 0)
-        hlk_entry_lose(e, inbox_message->h, broken);
+    else if (strcmp(what, "broken") == 0)
+        receive_broken(node, inbox_message, e);
     if (e)
         hlk_entry_unref(e);
 }

@@ -91,7 +91,7 @@ struct hlk_command {
     uint64_t beside;                /* acquire: the holder's hold by the lock's other half; 0: none */
     uint64_t cursor;                /* list */
     const char *prefix;             /* list: of the names; borrowed */
-    bool strings;                   /* list: string locks; else the others */
+    const char *list_type;          /* list: ARGV[4] of lua/lock_list.lua; NULL: none */
     struct hlk_seen seen;           /* acquire, of a format that holds nothing */
     struct hlk_member member;       /* acquire, end: its ticket in the queue; since_ms 0: none, it does not wait. Of
                                      * which tokens and floor concern a fenced acquire too. In a fair lock's queue it

@@ -71,6 +71,7 @@ static const struct {
     { "hasplock run a --exc\tx", { "<run><a><--exclusive><x>" } },
     { "hasplock show --sha\tx", { "<show><--shared><x>" } },
     { "hasplock doc\t--st\tx", { "<doctor><--string><x>" } },
+    { "hasplock list --num\tx", { "<list><--numbers><x>" } },
     { "hasplock list --st\tx", { "<list><--string><x>" } },
     { "hasplock show --wat\t x", { "<show><--watch><x>" } },
     { "hasplock list --wat\t x", { "<list><--watch><x>" } },

@@ -216,8 +216,9 @@ Test(show, names_any_holder_and_the_waiters_of_a_string_lock)
     cr_assert_eq(strncmp(c->text[OUT], "t: held by 1f0b6c7e, ttl ", 25), 0, "%s", c->text[OUT]);
     cr_assert_not_null(strstr(c->text[OUT], expected), "%s", c->text[OUT]);
     command_free(c);
-    cr_assert_eq(RUN("show", "t"), 70, "it is no plain lock");
-    cr_assert_eq(RUN("break", "t"), 70);
+    cr_assert_eq(RUN("show", "-q", "t"), 0, "somebody waits for it as a string lock");
+    cr_assert_eq(RUN("show", "--fair", "t"), 70, "it is no fair lock");
+    cr_assert_eq(RUN("break", "--fair", "t"), 70);
     cr_assert_eq(RUN("break", "--string", "-q", "t"), 0);
     command_until(a, OUT, "ready\n");
     cr_assert_eq(RUN("run", "--string", "-n", "t", "--", "true"), 1);
