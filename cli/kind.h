@@ -25,7 +25,8 @@ bool kind_is_number(int kind);          /* a latch, or what may be one */
 /* "plain", "fair", ...: for --json. NULL: there is nothing. */
 const char *kind_word(int kind);
 
-/* What stands before " by " and a holder; or all of it if there is no holder. `number`: as in hlk_lock_found. Returns buf. */
+/* What stands before " by " and a holder; or all of it if there is no holder. `number`: as in hlk_lock_found. Returns
+ * buf. */
 const char *kind_held(int kind, int64_t count, int64_t number, char *buf, size_t size);
 /* Of a barrier or a condition. Returns buf. */
 const char *kind_waiting(int kind, int64_t waiting, char *buf, size_t size);
