@@ -72,6 +72,8 @@ struct options {                    /* borrows argv */
 
     /* break */
     const char *holder;             /* from whom; NULL: from any holder */
+    bool now;                       /* it is taken, and not asked for. wait_ms: how long one that was asked is waited
+                                     * for; HLK_FOREVER: not given */
 
     /* list */
     int64_t limit;                  /* of locks that are named */

@@ -31,6 +31,7 @@ enum {
     OPT_DELETE,
     OPT_ALL,
     OPT_NUMBERS,
+    OPT_NOW,
     OPT_ACCESS /* and a word of access.h */
 };
 

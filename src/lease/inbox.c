@@ -160,6 +160,8 @@ static void receive_one(struct hlk_node *node, const struct inbox_message *inbox
         hlk_entry_retry(e, inbox_message->h);
     else if (strcmp(what, "broken") == 0)
         receive_broken(node, inbox_message, e);
+    else if (strcmp(what, "quit") == 0)
+        hlk_entry_ask_holder(node, inbox_message->h);
     if (e)
         hlk_entry_unref(e);
 }

@@ -41,6 +41,14 @@ static char *put_find(char *at, struct hlk_command *cmd)
     return hlk_put_name(hlk_put_script(at, HLK_SCRIPT_LOCK_FIND, cmd, 1, 1), cmd);
 }
 
+static char *put_ask(char *at, struct hlk_command *cmd)
+{
+    at = hlk_put_name(hlk_put_script(at, HLK_SCRIPT_LOCK_ASK, cmd, 2, 1), cmd);
+    return hlk_put_only(at, cmd);
+}
+
+const struct hlk_command_type hlk_command_ask = { .script = HLK_SCRIPT_LOCK_ASK, .put = put_ask };
+
 const struct hlk_command_type hlk_command_find = { .script = HLK_SCRIPT_LOCK_FIND, .put = put_find };
 
 char *hlk_put_reacquire(char *at, struct hlk_command *cmd)

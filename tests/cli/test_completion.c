@@ -63,6 +63,7 @@ static const struct {
     { "hasplock show --fa\tx", { "<show><--fair><x>" } },
     { "hasplock list --fen\tx", { "<list><--fenx>" } },
     { "hasplock show --st\tx", { "<show><--string><x>" } },
+    { "hasplock break --no\tx", { "<break><--now><x>" } },
     { "hasplock break --st\tx", { "<break><--string><x>" } },
     { "hasplock run a --st\tx", { "<run><a><--string><x>" } },
     { "hasplock run --min\t1m -- a mktem\tx",

@@ -178,12 +178,12 @@ Test(json, show_tells_held_and_free)
                      "\"host\":\"web-3\",\"pid\":4711,\"hold\":12,\"count\":2,\"ttl_ms\":-1,\"waiting\":0}\n");
     command_free(c);
 
-    c = COMMAND("break", "--json", "t");
+    c = COMMAND("break", "--now", "--json", "t");
     cr_assert_eq(command_end(c), 0);
     cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"broken\":true,\"holder\":\"hlk-web-3-4711-9f3c:12\","
                                    "\"host\":\"web-3\",\"pid\":4711,\"hold\":12,\"ttl_ms\":-1}\n");
     command_free(c);
-    c = COMMAND("break", "--json", "t");
+    c = COMMAND("break", "--now", "--json", "t");
     cr_assert_eq(command_end(c), 1);
     cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"broken\":false}\n");
     command_free(c);

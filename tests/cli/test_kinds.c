@@ -62,7 +62,7 @@ Test(kinds, of_a_lock_to_read_is_found)
     says("show", NULL, 0, "t: held to read 2 times, once by ");
     says("show", "--json", 0, "\"held\":true,\"kind\":\"read\",\"holder\":");
     says("list", NULL, 0, "t: held to read 2 times, once by ");
-    says("break", NULL, 0, "t: taken from ");
+    says("break", "--now", 0, "t: taken from ");
     end_holder(first, 75);
     end_holder(second, 75);
     says("show", NULL, 1, "t: free\n");
@@ -77,7 +77,7 @@ Test(kinds, of_a_lock_to_write_is_found)
     says("show", NULL, 0, "t: held to write by ");
     says("list", "--json", 0, "\"kind\":\"write\",\"holder\":");
     says("list", NULL, 0, ", 1 waiting\n");
-    says("break", "-q", 0, "");
+    says("break", "--now", 0, "t: taken from ");
     end_holder(writer, 75);
     end_holder(reader, 0);
 }
@@ -89,7 +89,7 @@ Test(kinds, of_a_fair_lock_is_found_by_its_queue)
     WAIT_FOR(raw_int(redis, "LLEN redisson_lock_queue:{t}") == 1);
     says("show", NULL, 0, ", 1 waiting\n  1. ");
     says("show", "--json", 0, "\"kind\":\"fair\",");
-    says("break", "-q", 0, "");
+    says("break", "--now", 0, "t: taken from ");
     end_holder(holder, 75);
     end_holder(next, 0);
 }
@@ -99,7 +99,7 @@ Test(kinds, of_a_fair_lock_without_waiters_is_broken_too)
 {
     struct command *holder = HOLD("run", "--fair", "--lease", "1h");
     says("show", NULL, 0, "t: held by ");
-    says("break", "-q", 0, "");
+    says("break", "--now", 0, "t: taken from ");
     end_holder(holder, 75);
 }
 
@@ -109,7 +109,7 @@ Test(kinds, of_a_string_lock_of_hasplock_is_found)
     says("show", NULL, 0, "t: held by ");
     says("show", "--json", 0, "\"kind\":\"string\",");
     says("list", NULL, 0, "t: held by ");
-    says("break", "-q", 0, "");
+    says("break", "--now", 0, "t: taken from ");
     end_holder(holder, 75);
 }
 
@@ -161,7 +161,7 @@ Test(kinds, of_a_barrier_is_shown_while_somebody_waits)
     says("show", NULL, 0, "t: 1 waits at the barrier\n");
     says("show", "--json", 0, "{\"name\":\"t\",\"kind\":\"barrier\",\"waiting\":1}\n");
     says("list", NULL, 0, "t: 1 waits at the barrier\n");
-    says("break", NULL, 1, "t: free, nothing to break\n");
+    says("break", "--now", 1, "t: free, nothing to break\n");
     cr_assert_eq(RUN("barrier", "-n", "2", "-q", "t"), 0);
     end_holder(waiter, 0);
     says("show", NULL, 1, "t: free\n");
@@ -219,7 +219,7 @@ Test(kinds, need_no_more_rights_than_the_lock)
     cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[OUT], "t: held by web-3 pid 4711 (hold 12), "), "%s", c->text[OUT]);
     command_free(c);
-    cr_assert_eq(RUN("break", "-q", "-u", url, "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-q", "-u", url, "t"), 0);
     redisFree(admin);
     server_stop(guarded);
 }

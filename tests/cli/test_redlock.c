@@ -178,11 +178,11 @@ Test(redlock, is_shown_and_listed_and_broken)
     server_kill(masters[2]);
     expect_answer(0, "t: held by", COMMAND("show", "t"));
     expect_answer(0, "t: held by", COMMAND("list"));
-    expect_answer(0, "it is not notified until its next renewal", COMMAND("break", "t"));
+    expect_answer(0, "it is not notified until its next renewal", COMMAND("break", "--now", "t"));
     cr_assert_eq(command_end(c), 75, "%s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[ERR], ": lost: "), "%s", c->text[ERR]);
     command_free(c);
-    expect_answer(1, "t: free, nothing to break", COMMAND("break", "t"));
+    expect_answer(1, "t: free, nothing to break", COMMAND("break", "--now", "t"));
 }
 
 /* Its socket takes connections: only the answers are missing. */

@@ -106,7 +106,7 @@ Test(shell, coprocess_that_has_lost_the_lock_is_gone)
     struct command *c = start_coprocess("");
     pid_t pid = (pid_t)command_number(c, "pid");
     command_until(c, OUT, "held\n");
-    cr_assert_eq(RUN("break", "-q", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-q", "t"), 0);
     command_until(c, ERR, "sent SIGKILL");
     WAIT_FOR(process_is_gone(pid));
     command_type(c, "go on\n");

@@ -45,6 +45,8 @@ static const struct torture_row plain_rows[] = {
       "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]|" NO_RIGHT },
     { HLK_SCRIPT_LOCK_LIST, "every kind", "", "0|t|1000|every", KINDS },
     { HLK_SCRIPT_LOCK_FIND, "", LOCK, "", FOUND },
+    { HLK_SCRIPT_LOCK_ASK, "a holder", LOCK, OTHER, ":[0-9]+" },
+    { HLK_SCRIPT_LOCK_ASK, "Redisson's", LOCK, JAVA, ":-1" },
     { HLK_SCRIPT_LOCK_LIST, "strings", "", "0|*|1000|string",
       "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]|" NO_RIGHT },
     { 0 }
