@@ -38,7 +38,7 @@ const char help_main[] =
     "  hasplock barrier   -n PARTIES [options] NAME   wait until PARTIES are here\n"
     "  hasplock show  [options] NAME                   who holds NAME, who waits\n"
     "  hasplock list  [options] [PREFIX]               all locks that are held\n"
-    "  hasplock break [options] NAME                   take NAME from its holder\n"
+    "  hasplock break [options] NAME                   ask for NAME, or take it\n"
     "  hasplock doctor [options] [PREFIX]              is the server good for locks?\n"
     "  hasplock demo  [options]                        see it work\n"
     "  hasplock help  [run|semaphore|latch|barrier|show|list|break|doctor|demo]\n"

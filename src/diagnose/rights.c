@@ -258,7 +258,7 @@ void hlk_rights_probe(struct hlk_rights_probe *probe, const char *prefix, const 
             if (has_place((enum place)place, prefix, brace)) {
                 char *number = probe->ids[n - 1];
                 sample_key(probe->keys[n], sizeof probe->keys[n], (enum place)place, prefix, id, brace);
-                (void)snprintf(number, sizeof probe->ids[0], "%c%d", places[place].type,
+                (void)snprintf(number, sizeof probe->ids[0], "%c%d", (int)places[place].type,
                                (brace + 1) * REFUSED_PLACE + place);
                 add_argument(probe, number);
                 add_argument(probe, probe->keys[n++]);

@@ -82,7 +82,7 @@ Test(asked, readers_end_all)
     ended_in_order(second);
 }
 
-Test(asked, command_that_does_not_end_is_killed_after_the_grace)
+Test(asked, stubborn_command_is_killed_after_the_grace)
 {
     struct command *holder = HOLD("--grace", "0.3", "t", "-c", STUBBORN);
     breaks(COMMAND("break", "t"), 0, "t: given back by ");
