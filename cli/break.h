@@ -1,4 +1,4 @@
-/* break.h - `hasplock break`: takes a lock from its holder. */
+/* break.h - `hasplock break`: asks the holder for its lock; with --now takes it. */
 #ifndef HLK_CLI_BREAK_H
 #define HLK_CLI_BREAK_H
 

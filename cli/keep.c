@@ -30,26 +30,29 @@ static int take_signals(int signal_fd)
 }
 
 /* The timer also wakes it up at the end of the lease as it was known: the lock may be lost without an event. */
-static int wait_until(hlk_lock *lock, int64_t until_ms, int signal_fd, int timer_fd)
+static int wait_until(hlk_lock *lock, int64_t until_ms, int signal_fd, const struct watch_fds *from, bool *asked)
 {
     struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN },
                             { .fd = hlk_lock_lost_fd(lock), .events = POLLIN },
-                            { .fd = timer_fd, .events = POLLIN } };
+                            { .fd = from->timer, .events = POLLIN },
+                            { .fd = from->event_read, .events = POLLIN } };
     int by = 0;
-    while (!by && hlk_now_ms() < until_ms) {
+    while (!by && !*asked && hlk_now_ms() < until_ms) {
         int64_t held_until_ms = hlk_lock_held_until(lock);
         if (held_until_ms <= hlk_now_ms())
             break;
-        arm(timer_fd, held_until_ms < until_ms ? held_until_ms : until_ms);
+        arm(from->timer, held_until_ms < until_ms ? held_until_ms : until_ms);
         if (poll(fds, sizeof fds / sizeof fds[0], -1) > 0)
             by = take_signals(signal_fd);
+        *asked = watch_was_asked(from);
     }
     return by;
 }
 
 void keep(struct watch_result *result, const struct options *options, hlk_lock *lock, int64_t until_ms, int signal_fd,
-          int timer_fd)
+          const struct watch_fds *fds)
 {
+    bool asked = false;
     struct json fields;
     char name[16];
     int64_t keep_ms = until_ms - hlk_now_ms();
@@ -59,12 +62,14 @@ void keep(struct watch_result *result, const struct options *options, hlk_lock *
     say_begin(&fields, "kept");
     json_int(&fields, "keep_ms", keep_ms);
     say_with(&fields, SAY_VERBOSE, "COMMAND has ended; kept for %.2f s more (--min-hold)", (double)keep_ms / 1000);
-    int by = wait_until(lock, until_ms, signal_fd, timer_fd);
+    int by = wait_until(lock, until_ms, signal_fd, fds, &asked);
     int64_t left_ms = hlk_lock_left_ms(lock);
     result->at_risk = left_ms <= options->grace_ms;
     result->lost = left_ms == 0;
     if (result->lost)
         say(SAY_ERROR, "lost", "lost when COMMAND had ended, while it was kept (--min-hold)");
+    else if (asked)
+        say(SAY_NOTE, "asked", "hasplock break ended --min-hold");
     else if (by)
         say(SAY_VERBOSE, "interrupted", "%s ended --min-hold", signals_name(by, name));
 }

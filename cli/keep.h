@@ -9,10 +9,10 @@
 
 #include <stdint.h>
 
-/* Returns at until_ms of hlk_now_ms; when a signal asks for an end; or when the lock is lost, which it reports. Updates
- * what `result` says of the lock. `signal_fd` is from signals_open, `timer_fd` one of hlk_now_ms's clock. The calling
- * thread holds `lock`. */
+/* Returns at until_ms of hlk_now_ms; when a signal, or hasplock break, asks for an end; or when the lock is lost, which
+ * it reports. Updates what `result` says of the lock. `signal_fd` is from signals_open. The calling thread holds
+ * `lock`. */
 void keep(struct watch_result *result, const struct options *options, hlk_lock *lock, int64_t until_ms, int signal_fd,
-          int timer_fd);
+          const struct watch_fds *fds);
 
 #endif

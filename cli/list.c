@@ -4,6 +4,7 @@
 
 #include "again.h"
 #include "holder.h"
+#include "kind.h"
 #include "say.h"
 
 #include <hasplock/hasplock.h>
@@ -20,6 +21,8 @@
 struct row {
     char *name, *holder;
     int64_t count, ttl_ms, waiting;
+    int kind; /* as in hlk_listed */
+    int64_t number;
 };
 
 struct rows {
@@ -31,9 +34,17 @@ struct rows {
     int64_t refused; /* keys that this user may not read */
 };
 
+static bool has_waits_only(int kind)
+{
+    return kind == HLK_FOUND_BARRIER || kind == HLK_FOUND_CONDITION;
+}
+
+/* A barrier and a condition have keys of their own, so that the same name may be a lock too. */
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct row *)a)->name, ((const struct row *)b)->name);
+    const struct row *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (has_waits_only(x->kind) ? x->kind : 0) - (has_waits_only(y->kind) ? y->kind : 0);
 }
 
 static void free_row(struct row *row)
@@ -78,7 +89,8 @@ static bool grow(struct rows *rows)
 static int take(const struct hlk_listed *lock, void *ctx)
 {
     struct rows *rows = ctx;
-    struct row row = { strdup(lock->name), strdup(lock->holder), lock->count, lock->ttl_ms, lock->waiting };
+    struct row row = { strdup(lock->name), strdup(lock->holder), lock->count,  lock->ttl_ms,
+                       lock->waiting,      lock->kind,           lock->number };
     rows->no_memory = !row.name || !row.holder || (rows->n == rows->room && !grow(rows));
     if (rows->no_memory) {
         free_row(&row);
@@ -103,29 +115,43 @@ static void begin_json(struct json *json, const struct options *options, const s
 static bool answer_json(const struct options *options, const struct row *row)
 {
     struct json json;
+    const char *kind = kind_word(row->kind);
+    bool number = kind_is_number(row->kind);
     begin_json(&json, options, row, true);
-    holder_add_json(row->holder, &json);
-    json_int(&json, "count", row->count);
-    json_int(&json, "ttl_ms", row->ttl_ms);
-    json_int(&json, "waiting", row->waiting);
+    if (kind)
+        json_string(&json, "kind", kind);
+    if (*row->holder) {
+        holder_add_json(row->holder, &json);
+        json_int(&json, "count", row->count);
+        json_int(&json, "ttl_ms", row->ttl_ms);
+    }
+    if (kind_is_permits(row->kind) || number)
+        json_int(&json, number ? "count" : "free", row->number);
+    if (!number)
+        json_int(&json, "waiting", row->waiting);
     json_end(&json);
     return say_answer(json.line, json.len);
 }
 
 static bool answer_text(const struct row *row)
 {
-    char line[4096], name[2100], who[1000], ttl[64], waiting[64] = "";
+    char line[4096], name[2100], who[1000], ttl[64], waiting[64] = "", held[128];
     struct holder holder;
     holder_read(&holder, row->holder);
     text_shown(name, sizeof name, row->name);
+    if (has_waits_only(row->kind))
+        kind_waiting(row->kind, row->waiting, held, sizeof held);
+    else
+        kind_held(row->kind, row->count, row->number, held, sizeof held);
     if (row->ttl_ms < 0)
         snprintf(ttl, sizeof ttl, "without end");
     else
         snprintf(ttl, sizeof ttl, "ttl %.1f s", (double)row->ttl_ms / 1000);
-    if (row->waiting > 0)
+    if (row->waiting > 0 && !has_waits_only(row->kind) && !kind_is_number(row->kind))
         snprintf(waiting, sizeof waiting, ", %" PRId64 " waiting", row->waiting);
-    int len = snprintf(line, sizeof line, "%s: held by %s, %s%s\n", name, holder_shown(&holder, who, sizeof who), ttl,
-                       waiting);
+    int len = *row->holder ? snprintf(line, sizeof line, "%s: %s by %s, %s%s\n", name, held,
+                                      holder_shown(&holder, who, sizeof who), ttl, waiting)
+                           : snprintf(line, sizeof line, "%s: %s%s\n", name, held, waiting);
     return say_answer(line, (size_t)len);
 }
 
@@ -150,7 +176,7 @@ static void say_what_is_missing(const struct options *options, const struct rows
         say_begin(&fields, "refused");
         json_int(&fields, "keys", rows->refused);
         say_with(&fields, SAY_NOTE, "%" PRId64 " %s are left out: this user may not read them", rows->refused,
-                 options->string ? "strings" : "hashes");
+                 options->string ? "strings" : "keys");
     }
     if (rows->more || rows->cut) {
         say_begin(&fields, "more");
@@ -170,7 +196,7 @@ static int look(hlk_client *client, const struct options *options, struct rows *
     *rows = (struct rows){ .limit = (size_t)options->limit };
     opts.prefix = options->name;
     opts.max_keys = KEYS_MOST;
-    opts.kind = options->string ? HLK_LOCK_STRING : 0;
+    opts.kind = options->string ? HLK_LOCK_STRING : options->numbers ? HLK_LIST_NUMBERS : HLK_LIST_EVERY;
     if (hlk_lock_list(client, &opts, take, rows) != HLK_OK)
         return say_fault();
     if (rows->no_memory) {
@@ -209,14 +235,16 @@ static bool answer_free(const struct options *options, const struct row *row)
         json_end(&json);
         return say_answer(json.line, json.len);
     }
-    int len = snprintf(line, sizeof line, "%s: free\n", text_shown(name, sizeof name, row->name));
+    int len = snprintf(line, sizeof line, "%s: %s\n", text_shown(name, sizeof name, row->name),
+                       has_waits_only(row->kind) ? "nobody waits" : "free");
     return say_answer(line, (size_t)len);
 }
 
 /* What is only older, or renewed, is the same. */
 static bool is_changed(const struct row *before, const struct row *now)
 {
-    return before->count != now->count || before->waiting != now->waiting || strcmp(before->holder, now->holder) != 0;
+    return before->count != now->count || before->waiting != now->waiting || before->kind != now->kind ||
+           before->number != now->number || strcmp(before->holder, now->holder) != 0;
 }
 
 /* Both are in the order of names. A lock that was not seen may be held if not all were seen. */

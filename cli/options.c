@@ -258,6 +258,12 @@ static void read_option(struct reader *r, int option)
     case OPT_LIMIT:
         read_number(r, "--limit", "a number of locks", 1, LIMIT_MOST, &o->limit);
         break;
+    case OPT_NOW:
+        o->now = true;
+        break;
+    case OPT_NUMBERS:
+        o->numbers = true;
+        break;
     case OPT_HOLDER:
         read_holder(r);
         break;

@@ -72,9 +72,12 @@ struct options {                    /* borrows argv */
 
     /* break */
     const char *holder;             /* from whom; NULL: from any holder */
+    bool now;                       /* it is taken, and not asked for. wait_ms: how long one that was asked is waited
+                                     * for; HLK_FOREVER: not given */
 
     /* list */
     int64_t limit;                  /* of locks that are named */
+    bool numbers;                   /* semaphores, latches and other numbers, too */
 
     /* doctor: fair, string, fenced, spin and lease_ms */
 };

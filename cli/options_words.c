@@ -45,8 +45,8 @@ static const struct known {
     { "delete", no_argument, OPT_DELETE, SEMAPHORE },
     { "nonblock", no_argument, 'n', RUNS | LATCH },
     { "parties", required_argument, 'n', BARRIER },
-    { "wait", required_argument, 'w', RUNS | LATCH | BARRIER },
-    { "timeout", required_argument, 'w', RUNS | LATCH | BARRIER },
+    { "wait", required_argument, 'w', RUNS | LATCH | BARRIER | BREAK },
+    { "timeout", required_argument, 'w', RUNS | LATCH | BARRIER | BREAK },
     { "server-wait", required_argument, OPT_SERVER_WAIT, RUNS | LATCH | BARRIER },
     { "conflict-exit-code", required_argument, 'E', RUNS | LATCH | BARRIER },
     { "command", required_argument, 'c', RUNS },
@@ -60,7 +60,9 @@ static const struct known {
     { "wait-replicas", required_argument, OPT_WAIT_REPLICAS, RUNS },
     { "watch", optional_argument, OPT_WATCH, SHOW | LIST },
     { "holder", required_argument, OPT_HOLDER, BREAK },
+    { "now", no_argument, OPT_NOW, BREAK },
     { "limit", required_argument, OPT_LIMIT, LIST },
+    { "numbers", no_argument, OPT_NUMBERS, LIST },
     { "spin", no_argument, OPT_SPIN, RUN | DOCTOR },
 };
 enum { KNOWN = sizeof known / sizeof known[0] };

@@ -30,6 +30,8 @@ enum {
     OPT_DROP,
     OPT_DELETE,
     OPT_ALL,
+    OPT_NUMBERS,
+    OPT_NOW,
     OPT_ACCESS /* and a word of access.h */
 };
 

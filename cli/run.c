@@ -349,7 +349,7 @@ static void keep_for_min_hold(const struct run *s, const struct child *child, st
 {
     bool done = !child->exec_errno && !result->stopped && !result->lost && !result->asked;
     if (done && s->options->min_hold_ms)
-        keep(result, s->options, s->locks.lock, s->held_at_ms + s->options->min_hold_ms, signal_fd, s->fds.timer);
+        keep(result, s->options, s->locks.lock, s->held_at_ms + s->options->min_hold_ms, signal_fd, &s->fds);
 }
 
 static int run_command(struct run *s, struct watch_result *result)

@@ -1,8 +1,9 @@
-/* show.c - see show.h. */
+/* show.c - see show.h. With --watch the name may have become another kind of lock at each look. */
 #include "show.h"
 
 #include "again.h"
 #include "holder.h"
+#include "kind.h"
 #include "say.h"
 
 #include <hasplock/hasplock.h>
@@ -16,6 +17,7 @@
 #define WAITERS_MAX 100 /* that are shown; the rest is counted */
 
 struct seen { /* what the server said, at one time */
+    struct hlk_lock_found found;
     struct hlk_lock_state state;
     struct hlk_waiter waiters[WAITERS_MAX];
     size_t waiters_len; /* may be more than WAITERS_MAX */
@@ -23,29 +25,54 @@ struct seen { /* what the server said, at one time */
 };
 
 struct subject { /* what is shown */
-    hlk_lock *lock;
+    hlk_client *client;
+    hlk_lock *lock;       /* NULL: none was made yet */
     hlk_permits *permits; /* of a semaphore; NULL: a lock */
+    int kind;             /* of `lock` */
 };
+
+/* A latch is held while its count is above 0. */
+static bool is_held(const struct seen *seen)
+{
+    return kind_is_number(seen->found.kind) ? seen->found.number > 0 : seen->state.held;
+}
+
+static bool has_no_more_than_waits(const struct seen *seen)
+{
+    return seen->found.kind == HLK_FOUND_NOTHING && seen->state.waiting == 0 &&
+           (seen->found.parties > 0 || seen->found.waiters > 0);
+}
+
+static void begin_json(struct json *json, const struct options *options)
+{
+    json_begin(json);
+    json_string(json, "name", options->name);
+    if (options->watch_ms)
+        json_time(json);
+}
 
 static bool answer_json(const struct options *options, const struct seen *seen)
 {
     const struct hlk_lock_state *state = &seen->state;
+    const char *kind = kind_word(seen->found.kind);
     struct json json;
     struct holder holder;
     holder_read(&holder, state->holder);
-    json_begin(&json);
-    json_string(&json, "name", options->name);
-    if (options->watch_ms)
-        json_time(&json);
-    json_bool(&json, "held", state->held);
+    begin_json(&json, options);
+    json_bool(&json, "held", is_held(seen));
+    if (kind)
+        json_string(&json, "kind", kind);
     if (state->held) {
         holder_json(&holder, &json);
         json_int(&json, "count", state->count);
         json_int(&json, "ttl_ms", state->ttl_ms);
     }
-    if (options->semaphore)
+    if (kind_is_permits(seen->found.kind))
         json_int(&json, "free", seen->free);
-    json_int(&json, "waiting", state->waiting);
+    if (kind_is_number(seen->found.kind))
+        json_int(&json, "count", seen->found.number);
+    else
+        json_int(&json, "waiting", state->waiting);
     json_end(&json);
     return say_answer(json.line, json.len);
 }
@@ -62,21 +89,15 @@ static void waiting_text(char *buf, size_t size, int64_t waiting, bool by_holder
 static bool answer_text(const struct options *options, const struct seen *seen)
 {
     const struct hlk_lock_state *state = &seen->state;
-    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[128], none[64];
-    bool by_holder = options->fair || options->semaphore || options->shared || options->exclusive;
-    int len, kind = options_lock(options).kind;
+    char line[4096], shown_name[2100], who[1000], ttl[64], waiting[64], held[128];
+    int len, kind = seen->found.kind;
+    bool by_holder = kind != HLK_LOCK_PLAIN && kind != HLK_LOCK_STRING && kind != HLK_FOUND_NOTHING;
+    bool has_words = state->held || kind_is_permits(kind) || kind_is_number(kind); /* also if nobody holds it */
     struct holder holder;
-    holder_held(kind, state->count, held, sizeof held);
-    snprintf(none, sizeof none, "%s", holder_none(kind));
+    kind_held(kind, state->count, kind_is_permits(kind) ? seen->free : seen->found.number, held, sizeof held);
     holder_read(&holder, state->holder);
     text_shown(shown_name, sizeof shown_name, options->name);
     waiting_text(waiting, sizeof waiting, state->waiting, by_holder);
-    if (options->semaphore) {
-        int at = snprintf(none, sizeof none, "%" PRId64 " permit%s free, ", seen->free, seen->free == 1 ? "" : "s");
-        snprintf(held, sizeof held, "%s%" PRId64 " held with a lease%s", none, state->count,
-                 state->count == 1 ? "" : ", one");
-        snprintf(none + at, sizeof none - (size_t)at, "none held with a lease");
-    }
     if (state->ttl_ms < 0)
         snprintf(ttl, sizeof ttl, "without end (not by hasplock)");
     else
@@ -85,7 +106,27 @@ static bool answer_text(const struct options *options, const struct seen *seen)
         len = snprintf(line, sizeof line, "%s: %s by %s, %s%s\n", shown_name, held,
                        holder_shown(&holder, who, sizeof who), ttl, waiting);
     else
-        len = snprintf(line, sizeof line, "%s: %s%s\n", shown_name, none, waiting);
+        len = snprintf(line, sizeof line, "%s: %s%s\n", shown_name,
+                       has_words ? held : holder_none(kind_is_given(options) ? kind : HLK_LOCK_PLAIN), waiting);
+    return say_answer(line, (size_t)len);
+}
+
+/* Those who wait at the barrier, or the condition, of that name: it has keys of its own. */
+static bool answer_waits(const struct options *options, int kind, int64_t waiting)
+{
+    char line[2400], shown_name[2100], waits[64];
+    struct json json;
+    if (waiting == 0)
+        return true;
+    if (options->json) {
+        begin_json(&json, options);
+        json_string(&json, "kind", kind_word(kind));
+        json_int(&json, "waiting", waiting);
+        json_end(&json);
+        return say_answer(json.line, json.len);
+    }
+    int len = snprintf(line, sizeof line, "%s: %s\n", text_shown(shown_name, sizeof shown_name, options->name),
+                       kind_waiting(kind, waiting, waits, sizeof waits));
     return say_answer(line, (size_t)len);
 }
 
@@ -133,12 +174,12 @@ static bool answer_more(size_t more)
 }
 
 /* The holder as hasplock break takes it, if the first line does not have it so. Permits cannot be broken. */
-static bool answer_holder(const struct options *options, const struct seen *seen)
+static bool answer_holder(const struct seen *seen)
 {
     char line[1024], who[1000];
     struct holder holder;
     holder_read(&holder, seen->state.holder);
-    if (options->semaphore || !seen->state.held || !holder.ours)
+    if (kind_is_permits(seen->found.kind) || !seen->state.held || !holder.ours)
         return true;
     int len = snprintf(line, sizeof line, "  for break: --holder %s\n", text_shown(who, sizeof who, holder.written));
     return say_answer(line, (size_t)len);
@@ -147,22 +188,56 @@ static bool answer_holder(const struct options *options, const struct seen *seen
 static bool answer(const struct options *options, const struct seen *seen)
 {
     bool quiet = options->verbosity < 0 && !options->json;
-    bool said = options->json ? answer_json(options, seen) : quiet || answer_text(options, seen);
+    bool said = quiet || has_no_more_than_waits(seen) ||
+                (options->json ? answer_json(options, seen) : answer_text(options, seen));
     for (size_t i = 0; said && !quiet && i < seen->waiters_len && i < WAITERS_MAX; i++)
         said = options->json ? waiter_json(options->name, i + 1, &seen->waiters[i])
                              : waiter_text(i + 1, &seen->waiters[i]);
     if (said && !quiet && !options->json && seen->waiters_len > WAITERS_MAX)
         said = answer_more(seen->waiters_len - WAITERS_MAX);
     if (said && !quiet && !options->json)
-        said = answer_holder(options, seen);
-    return said;
+        said = answer_holder(seen);
+    return said && (quiet || (answer_waits(options, HLK_FOUND_BARRIER, seen->found.parties) &&
+                              answer_waits(options, HLK_FOUND_CONDITION, seen->found.waiters)));
+}
+
+static void drop_lock(struct subject *of)
+{
+    if (of->permits)
+        hlk_permits_destroy(of->permits);
+    else
+        hlk_lock_destroy(of->lock);
+    of->permits = NULL;
+    of->lock = NULL;
+}
+
+/* False: see hlk_last_error(). */
+static bool make_lock(struct subject *of, const struct options *options, int kind)
+{
+    struct hlk_lock_opts opts = options_lock(options);
+    if (of->lock && of->kind == kind)
+        return true;
+    drop_lock(of);
+    opts.kind = of->kind = kind;
+    if (kind == HLK_LOCK_PERMIT)
+        of->permits = hlk_permits_create(of->client, options->name, NULL);
+    of->lock =
+        of->permits ? hlk_permits_permit(of->permits) : hlk_lock_create(of->client, options->name, &opts);
+    return of->lock != NULL;
 }
 
 /* 0, or the exit code of a fault, which was said. */
-static int look(const struct subject *of, struct seen *seen)
+static int look(struct subject *of, const struct options *options, struct seen *seen)
 {
     struct hlk_permits_state permits = HLK_PERMITS_STATE_INIT;
     memset(seen, 0, sizeof *seen);
+    int code = kind_find(of->client, options, &seen->found);
+    if (code || kind_is_number(seen->found.kind))
+        return code;
+    if (seen->found.kind == HLK_FOUND_STRING)
+        return kind_refuse_string();
+    if (!make_lock(of, options, kind_is_permits(seen->found.kind) ? HLK_LOCK_PERMIT : kind_of_lock(&seen->found)))
+        return say_fault();
     seen->state.size = sizeof seen->state;
     seen->waiters[0].size = sizeof seen->waiters[0];
     if (hlk_lock_query(of->lock, &seen->state) != HLK_OK ||
@@ -177,7 +252,9 @@ static int look(const struct subject *of, struct seen *seen)
 static bool is_news(const struct seen *a, const struct seen *b)
 {
     bool same = a->state.held == b->state.held && a->state.count == b->state.count &&
-                a->state.waiting == b->state.waiting && a->free == b->free &&
+                a->state.waiting == b->state.waiting && a->free == b->free && a->found.kind == b->found.kind &&
+                a->found.number == b->found.number && a->found.parties == b->found.parties &&
+                a->found.waiters == b->found.waiters &&
                 strcmp(a->state.holder, b->state.holder) == 0 && a->waiters_len == b->waiters_len;
     for (size_t i = 0; same && i < a->waiters_len && i < WAITERS_MAX; i++)
         same = strcmp(a->waiters[i].holder, b->waiters[i].holder) == 0;
@@ -185,12 +262,12 @@ static bool is_news(const struct seen *a, const struct seen *b)
 }
 
 /* Until a signal ends us, or a fault. */
-static int watch(const struct subject *of, const struct options *options)
+static int watch(struct subject *of, const struct options *options)
 {
     static struct seen last, seen;
     bool screen = again_on_screen(options);
     for (bool first = true;; first = false) {
-        int code = look(of, &seen);
+        int code = look(of, options, &seen);
         if (code)
             return code;
         if (screen && !again_clear_screen())
@@ -202,31 +279,23 @@ static int watch(const struct subject *of, const struct options *options)
     }
 }
 
-static int ask(const struct subject *of, const struct options *options)
+static int ask(struct subject *of, const struct options *options)
 {
     static struct seen seen;
-    int code = look(of, &seen);
+    int code = look(of, options, &seen);
     if (code)
         return code;
-    return !answer(options, &seen) ? EX_IOERR : seen.state.held ? 0 : 1;
+    return !answer(options, &seen) ? EX_IOERR : is_held(&seen) || has_no_more_than_waits(&seen) ? 0 : 1;
 }
 
 int show(const struct options *options)
 {
     struct hlk_client_opts opts = options_client(options);
-    struct hlk_lock_opts lock_opts = options_lock(options);
-    hlk_client *client;
-    if (hlk_client_open(&client, options->url, &opts) != HLK_OK)
+    struct subject of = { .lock = NULL };
+    if (hlk_client_open(&of.client, options->url, &opts) != HLK_OK)
         return say_fault();
-    struct subject of = { NULL, NULL };
-    if (options->semaphore)
-        of.permits = hlk_permits_create(client, options->name, NULL);
-    of.lock = options->semaphore ? hlk_permits_permit(of.permits) : hlk_lock_create(client, options->name, &lock_opts);
-    int code = !of.lock ? say_fault() : options->watch_ms ? watch(&of, options) : ask(&of, options);
-    if (of.permits)
-        hlk_permits_destroy(of.permits);
-    else
-        hlk_lock_destroy(of.lock);
-    hlk_client_close(client);
+    int code = options->watch_ms ? watch(&of, options) : ask(&of, options);
+    drop_lock(&of);
+    hlk_client_close(of.client);
     return code;
 }

@@ -131,6 +131,20 @@ bool url_has_masters(const char *url)
     return begins(url, "redlock:") || begins(url, "redlocks:");
 }
 
+const char *url_of_master(const char *url, unsigned master, char *buf, size_t size)
+{
+    const char *at = strchr(url, ':') + 1;
+    at += strspn(at, "/");
+    size_t len = strcspn(at, ",?");
+    for (; master > 0 && at[len] == ','; master--) {
+        at += len + 1;
+        len = strcspn(at, ",?");
+    }
+    const char *scheme = begins(at, "unix:") ? "" : url_has_tls(url) ? "rediss://" : "redis://";
+    int n = master > 0 ? -1 : snprintf(buf, size, "%s%.*s", scheme, (int)len, at);
+    return n > 0 && (size_t)n < size ? buf : NULL;
+}
+
 int64_t url_lease_ms(const char *url)
 {
     static const char name[] = "ttl_ms=";

@@ -17,6 +17,10 @@ bool url_has_password(const char *url);
 bool url_has_tls(const char *url);
 bool url_has_masters(const char *url);
 
+/* The URL of one of several masters, from 0, as that of a server. Returns buf. NULL: there is none, or it is too
+ * long. */
+const char *url_of_master(const char *url, unsigned master, char *buf, size_t size);
+
 /* The lease that the URL of several masters gives (ttl_ms); 0: none, or not one that can be read. */
 int64_t url_lease_ms(const char *url);
 

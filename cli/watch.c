@@ -40,6 +40,7 @@ struct watch {
 
     enum stage stage;
     struct notice news;     /* the latest event; kind 0: none to handle */
+    bool asked;             /* somebody asks for the lock's release */
     int64_t kill_at_ms;     /* ASKED: the end of the grace */
     int64_t max_hold_at_ms; /* 0: none, or done */
     int passed_on;          /* the last signal passed on that asks for an end; 0: none */
@@ -203,9 +204,20 @@ static bool replaces(const struct notice *next, const struct notice *before)
 static void read_events(struct watch *w)
 {
     struct notice next;
-    while (read(w->event_fd, &next, sizeof next) == (ssize_t)sizeof next)
+    while (read(w->event_fd, &next, sizeof next) == (ssize_t)sizeof next) {
+        w->asked |= next.kind == HLK_EVENT_ASKED;
         if (replaces(&next, &w->news))
             w->news = next;
+    }
+}
+
+bool watch_was_asked(const struct watch_fds *fds)
+{
+    struct notice next;
+    bool asked = false;
+    while (read(fds->event_read, &next, sizeof next) == (ssize_t)sizeof next)
+        asked |= next.kind == HLK_EVENT_ASKED;
+    return asked;
 }
 
 static void act_on_news(struct watch *w)
@@ -218,6 +230,8 @@ static void act_on_news(struct watch *w)
         on_safe(w);
     else if (news.kind == HLK_EVENT_LOST)
         on_lost(w, news.lock, news.why);
+    if (w->asked && w->stage == GOING)
+        ask(w, "asked", "asked to end by hasplock break", hlk_now_ms() + w->options->grace_ms);
 }
 
 static bool kills(const struct watch *w)
@@ -405,5 +419,5 @@ void watch_run(struct watch_result *result, const struct options *options, hlk_l
         w.max_hold_at_ms = hlk_now_ms() + options->max_hold_ms;
     while (!is_over(&w))
         turn(&w);
-    result->asked = asked_by(&w) != 0;
+    result->asked = w.asked || asked_by(&w) != 0;
 }

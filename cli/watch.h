@@ -5,7 +5,7 @@
  * time, the helper kills COMMAND (helper.h).
  *
  *     stage      next
- *     GOING      ASKED by at-risk or --max-hold (--on-lost term: SIGTERM sent); KILLED by loss
+ *     GOING      ASKED (SIGTERM sent) by at-risk with --on-lost term, --max-hold, hasplock break; KILLED by loss
  *     ASKED      KILLED when the grace is over or the lock is lost. Final: a lock that is safe again changes nothing
  *     KILLED     none
  *
@@ -32,7 +32,8 @@ struct watch_result {
     bool stopped;               /* hasplock ended COMMAND: lock lost or at risk, --max-hold over, or the helper died */
     bool at_risk;               /* at risk when the last event came */
     bool lost;                  /* the loss was seen and reported */
-    bool asked;                 /* a signal asked COMMAND to end, TERM for example: from us, or it died of it */
+    bool asked;                 /* a signal asked COMMAND to end, TERM for example: from us, or it died of it; or
+                                 * hasplock break asked for the lock */
 };
 
 /* Sets the time at which the helper kills COMMAND, as far as it is known now. First called before COMMAND is
@@ -42,5 +43,8 @@ void watch_order_kill(const struct options *options, const hlk_lock *lock);
 /* Runs until it is over. `signal_fd` is from signals_open. The calling thread holds `lock`. */
 void watch_run(struct watch_result *result, const struct options *options, hlk_lock *lock, struct child *child,
                int signal_fd, const struct watch_fds *fds);
+
+/* Reads what watch_run has left: has somebody asked for the lock's release? */
+bool watch_was_asked(const struct watch_fds *fds);
 
 #endif

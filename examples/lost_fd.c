@@ -14,7 +14,7 @@
 #define WORK_TAKES_MS 50 /* the longest that one piece can take */
 #define BREAK_AFTER 3
 
-/* What `hasplock break spool` does in another terminal. */
+/* What `hasplock break --now spool` does in another terminal. */
 static bool operator_breaks(const char *url)
 {
     hlk_client *client;

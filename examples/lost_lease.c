@@ -54,7 +54,7 @@ static void write_out(int batch)
     printf("batch %d is written\n", batch);
 }
 
-/* What `hasplock break nightly` does in another terminal. */
+/* What `hasplock break --now nightly` does in another terminal. */
 static bool operator_breaks(const char *url)
 {
     hlk_client *client;

@@ -1,11 +1,13 @@
 --[[ lock_list: one step through the keys of the server: the locks that are held. Changes nothing
 
   ARGV[1] cursor   of SCAN; 0: the first step
-  ARGV[2] pattern  of SCAN, for the names
+  ARGV[2] pattern  of SCAN, for the names; of "every" and "numbers": how the names begin
   ARGV[3] count    about how many keys to look at
-  ARGV[4] type     "string": string locks; none: the others. A list is of one of the two: SCAN with that TYPE
+  ARGV[4] type     none: plain, fenced and fair locks; "string": string locks: SCAN with that TYPE. "every": locks and
+                   permits of every kind, barriers and conditions; "numbers": semaphores, latches and other numbers, too
 
   Returns {cursor, refused, name, ttl, holder, count, waiting, name...}
+          of "every" and "numbers" each has two values more: kind, number (include_kind)
           cursor   for the next step; 0: this was the last one
           refused  number of keys that this user may not read
           ttl      in ms; -1: held without ttl
@@ -14,10 +16,17 @@
   Wakes   no waiter
   Keys    are not declared: they are not known before. A key that this user may not read is counted, and left out
   Locks   are hashes that are locks (include_held). Those with more fields are not read: they may be large. And strings
-          that are named as hasplock names a holder: a token of others may be anything ]]
+          that are named as hasplock names a holder: a token of others may be anything. "every": include_kind; a
+          read/write lock with more than 1,000 fields is left out
+  Clock   of "every": the server's own, for leases ]]
 local cursor, pattern, count, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or 'hash'
+local numbers = kind == 'numbers'
+local every = numbers or kind == 'every'
+local MOST_FIELDS = 1000
 
 --# include_held
+--# include_rw_held
+--# include_kind
 
 local function lacks_command(answer)
     return type(answer) == 'table' and answer.err and (string.find(answer.err, 'run this command', 1, true) or
@@ -25,30 +34,18 @@ local function lacks_command(answer)
 end
 
 local function needed()
-    return redis.error_reply('NOPERM to list locks a user needs two rights more: ACL SETUSER <user> +scan ' ..
-        (kind == 'string' and '+getrange' or '+hlen'))
-end
-
-local function number(answer)
-    return type(answer) == 'number' and answer or 0
-end
-
--- As src/script/keys.c names them.
-local function key_of(prefix, name, bare_prefix)
-    if string.find(name, '{', 1, true) then
-        return (bare_prefix or prefix) .. name
-    end
-    return prefix .. '{' .. name .. '}'
+    return redis.error_reply('NOPERM to list locks a user needs ' .. (every and 'four' or 'two') ..
+        ' rights more: ACL SETUSER <user> +scan ' ..
+        (every and '+type +hlen +getrange' or kind == 'string' and '+getrange' or '+hlen'))
 end
 
 local function waiting(name)
-    local queued = number(redis.pcall('zcount', key_of('hasplock_queue:', name, 'hasplock_queue::'), 1, 1e15))
     local fair = number(redis.pcall('llen', key_of('redisson_lock_queue:', name)))
-    local listeners = redis.pcall('pubsub', 'numsub', key_of('redisson_lock__channel:', name))
-    return math.max(queued, fair, listeners.err and 0 or listeners[2])
+    return math.max(queued(name), fair, listeners(key_of('redisson_lock__channel:', name)))
 end
 
-local scanned = redis.pcall('scan', cursor, 'match', pattern, 'count', count, 'type', kind)
+local scanned = every and redis.pcall('scan', cursor, 'count', count) or
+    redis.pcall('scan', cursor, 'match', pattern, 'count', count, 'type', kind)
 if lacks_command(scanned) then
     return needed()
 elseif scanned.err then
@@ -81,6 +78,71 @@ for _, name in ipairs(kind == 'hash' and scanned[2] or {}) do
         refused = refused + 1
     elseif held[1] and not no_lock(held) then
         add(name, held[1], tonumber(held[2]))
+    end
+end
+
+local function waiting_for(name, found)
+    if found.kind == READ or found.kind == WRITE then
+        return number(redis.pcall('zcount', key_of('hasplock_rwlock:', name, 'hasplock_rwlock::'), 1, 1e15))
+    end
+    return found.kind == PERMIT and queued(name) or waiting(name)
+end
+
+local function add_kind(name, found)
+    local ttl = found.ttl or found.kind < BARRIER and redis.call('pttl', name) or 0
+    for _, value in ipairs({ name, ttl, found.holder or '', found.count, found.waiting or waiting_for(name, found),
+        found.kind, found.number or 0 }) do
+        answer[#answer + 1] = value
+    end
+end
+
+-- What `key` is; nil: none of these. Second: an answer of the server that refuses it.
+local function look_at(key)
+    local of = redis.pcall('type', key)
+    if of.ok == 'string' then
+        local text = redis.pcall('getrange', key, 0, 191)
+        return type(text) == 'string' and kind_of_string(key, text), text
+    elseif of.ok ~= 'hash' then
+        return nil, of
+    end
+    local fields = redis.pcall('hlen', key)
+    local some = type(fields) == 'number' and (fields == 1 or fields <= MOST_FIELDS and
+        redis.pcall('hexists', key, 'mode') == 1)
+    local held = some and redis.pcall('hgetall', key) or {}
+    return held[1] and kind_of_hash(key, held), held.err and held or fields
+end
+
+-- The name of a barrier or condition, by its key.
+local function name_behind(what, key)
+    return string.match(key, '^' .. what .. ':{(.*)}$') or string.match(key, '^' .. what .. '::(.+)$')
+end
+
+local function is_held(found)
+    return found.count > 0 and found.kind ~= SOME_STRING or
+        numbers and (found.kind == SEMAPHORE or found.kind == LATCH or found.kind == NUMBER)
+end
+
+for _, key in ipairs(every and scanned[2] or {}) do
+    local barrier, condition = name_behind('hasplock_arrived', key), name_behind('hasplock_condition', key)
+    local name = barrier or condition or key
+    if string.sub(name, 1, #pattern) ~= pattern then
+        name = nil
+    elseif barrier or condition then
+        local waits = barrier and at_barrier(name) or condition and at_condition(name)
+        if waits > 0 then
+            add_kind(name, { kind = barrier and BARRIER or CONDITION, count = 0, waiting = waits })
+        end
+    end
+    local found, refusal
+    if name == key then
+        found, refusal = look_at(key)
+    end
+    if lacks_command(refusal) then
+        return needed()
+    elseif type(refusal) == 'table' and refusal.err then
+        refused = refused + 1
+    elseif found and is_held(found) then
+        add_kind(name, found)
     end
 end
 answer[2] = refused

@@ -13,8 +13,9 @@ _hasplock_options() {
     latch) echo "$common -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" ;;
     barrier) echo "$common -n --parties -w --wait --timeout --server-wait -E --conflict-exit-code --lease" ;;
     show) echo "$common -s --shared -x --exclusive --fair --string --semaphore --watch" ;;
-    list) echo "$common --limit --string --watch" ;;
-    break) echo "$common -s --shared -x --exclusive --fair --string --holder" ;;
+    list) echo "$common --limit --numbers --string --watch" ;;
+    break) echo "$common -s --shared -x --exclusive --fair --string --holder --now" \
+        '-w --wait --timeout' ;;
     doctor) echo "$common --fair --fenced --string --spin --lease" ;;
     demo) echo '--processes --threads --items --seconds --seed --svg --plain --json -u --url --redlock -h --help' ;;
     '') echo "$common" ;;

@@ -27,8 +27,10 @@ enum hlk_event_kind {
     HLK_EVENT_LOST      = 3,    /* The lock is no longer held. Reported once per loss: as soon as the server says so,
                                  * for instance in its answer to the release; else within milliseconds of
                                  * held_until_at_ms. */
-    HLK_EVENT_ORPHANED  = 4     /* A thread ended, or an owner was destroyed, while it held the lock. Renewal has
+    HLK_EVENT_ORPHANED  = 4,    /* A thread ended, or an owner was destroyed, while it held the lock. Renewal has
                                  * stopped; the lease runs out. */
+    HLK_EVENT_ASKED     = 5     /* Somebody asks for the lock's release (hlk_lock_ask, hasplock break). It is held and
+                                 * renewed as before: come to an end, and release it. */
 };
 
 struct hlk_event {              /* owned by the library; valid during the callback */

@@ -49,11 +49,45 @@ struct hlk_waiter {             /* an entry of the queue: one for each process, 
  * reconnect_timeout_ms + reply_timeout_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t max, size_t *n);
 
+enum hlk_found_kind {           /* what a name may be beside the kinds of enum hlk_lock_kind */
+    HLK_FOUND_NOTHING   = -1,
+    HLK_FOUND_SEMAPHORE = 23,   /* a semaphore: hlk_semaphore, or hlk_permits none of which is held */
+    HLK_FOUND_LATCH     = 24,
+    HLK_FOUND_BARRIER   = 25,
+    HLK_FOUND_CONDITION = 26,
+    HLK_FOUND_NUMBER    = 32,   /* a number: a semaphore, permits, a latch, or other data */
+    HLK_FOUND_STRING    = 33,   /* another string: a string lock of another library, or other data */
+    HLK_FOUND_OTHER     = 34    /* other data, or what this user may not read */
+};
+
+struct hlk_lock_found {              /* what a name is. Kinds may be added */
+    size_t  size;
+    int     kind;               /* of enum hlk_lock_kind, or of enum hlk_found_kind. A barrier and a condition have keys
+                                 * of their own, so that the same name may be a lock too: */
+    int64_t number;             /* HLK_LOCK_PERMIT, SEMAPHORE: free permits. LATCH: the count. NUMBER: what it is */
+    int64_t parties;            /* how many wait at the barrier of that name, */
+    int64_t waiters;            /* and how many at the condition */
+};
+#define HLK_LOCK_FOUND_INIT { sizeof(struct hlk_lock_found), 0, 0, 0, 0 }
+
+/* Says which kind `name` is, by its key and the keys beside it. For people: a program knows its locks.
+ * HLK_LOCK_PLAIN: plain, fenced, spin or not reentrant, or a fair lock without waiters, which is the same in Redis.
+ * HLK_LOCK_STRING: a string that this library holds or waits for; its kind cannot be seen otherwise: HLK_FOUND_STRING.
+ * A number is told apart by what is beside it: permits that are held, or were set by an acquire; who waits. What this
+ * user may not read counts as not there, and the server notes that in ACL LOG. Over several masters there are plain and
+ * string locks only: the kind that most masters have.
+ * HLK_OK, also if there is nothing. HLK_E_INVALID; faults as hlk_lock_query; *out is unchanged then. Any thread. Blocks
+ * as hlk_lock_query. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_find(hlk_client *client, const char *name, struct hlk_lock_found *out);
+
 struct hlk_listed {             /* a held lock; owned by the library, valid during the callback */
     size_t      size;
-    const char *name, *holder;      /* as written in Redis */
-    int64_t     count, ttl_ms;      /* as in hlk_lock_state */
+    const char *name, *holder;      /* as written in Redis; holder "": it has none */
+    int64_t     count, ttl_ms;      /* as in hlk_lock_state; of HLK_LOCK_PERMIT: the permits that are held, and the
+                                     * lease that ends last */
     int64_t     waiting;
+    int         kind;               /* as in hlk_lock_found. Of a list of kind 0: HLK_LOCK_PLAIN, fair locks too */
+    int64_t     number;             /* as in hlk_lock_found */
 };
 
 /* Runs inside hlk_lock_list. Return 0 to go on, anything else to stop after this lock. */
@@ -67,15 +101,19 @@ struct hlk_list_opts {
     uint64_t    cursor;             /* in: 0, or where an earlier call stopped. Out: where it stopped; 0: at the end */
     int64_t     refused;            /* out: how many keys this user may not read */
     int         stopped;            /* out: 1 if the callback stopped it */
-    int         kind;               /* HLK_LOCK_STRING: string locks. 0: those of all other kinds */
+    int         kind;               /* 0: plain and fair locks. HLK_LOCK_STRING: string locks. HLK_LIST_... */
 };
+#define HLK_LIST_EVERY   (-1)       /* locks and permits of every kind, and barriers and conditions at which somebody
+                                     * waits. Over several masters: plain and string locks */
+#define HLK_LIST_NUMBERS (-2)       /* semaphores, latches and any other number, too */
 #define HLK_LIST_OPTS_INIT { sizeof(struct hlk_list_opts), HLK_NULL, 0, HLK_NULL, 0, 0, 0, 0 }
 
 /* Calls `fn` for each held lock of the server, in no order. A lock that is held all the time is reported at least once,
  * some locks twice. Locks are distinguished from other hashes by the form of their holder's name. The call looks at all
  * keys of the server, in steps of 500 that take it about a millisecond each: use it for people, not every second. The
- * user needs the rights +scan and +hlen in addition to those of docs/acl.md; for string locks +scan and +getrange. Of
- * string locks those are named that hasplock holds: a token of other libraries looks like any other string.
+ * user needs the rights +scan and +hlen in addition to those of docs/acl.md; for string locks +scan and +getrange; for
+ * HLK_LIST_EVERY and HLK_LIST_NUMBERS +scan, +type, +hlen and +getrange. Of string locks those are named that hasplock
+ * holds, and for HLK_LIST_EVERY also those that it waits for: a token of other libraries looks like any other string.
  * Over several masters the call looks at the keys of each, and asks all of them about each name that it finds. It
  * reports each lock once, if a majority holds it or may hold it: a master that does not answer counts as holding it.
  * The user needs these rights on each master. A minority of the masters may be away. If more are, the call fails with

@@ -184,6 +184,14 @@ HLK_API HLK_MUST_USE enum hlk_status hlk_lock_break(hlk_lock *lock);
  * been removed. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_break_holder(hlk_lock *lock, const char *holder, char *buf, size_t size);
 
+/* Asks `holder` (as written in Redis, as of hlk_lock_break_holder) to release the lock, and changes nothing. Its client
+ * gets HLK_EVENT_ASKED if it listens, as of hlk_lock_break. For operators: hasplock run ends its COMMAND then.
+ * HLK_OK: a client got the message; whether it has the lock, and releases it, hlk_lock_query says. HLK_NOT_HOLDER: the
+ * holder is not of this library, its client does not listen, or it is dead; always over several masters. HLK_E_UNSURE:
+ * sent, not answered, not repeated. HLK_E_INVALID, CONNECT, AUTH, SERVER, NOMEM, OS, FORKED, CLOSED: see status.h.
+ * Blocks for up to reconnect_timeout_ms + reply_timeout_ms. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_ask(hlk_lock *lock, const char *holder);
+
 /* Local, no I/O, any thread, nanoseconds. They concern the handle's holder. */
 HLK_API int     hlk_lock_holds(const hlk_lock *lock);       /* Number of releases due, those of lost holds included:
                                                              * hlk_lock_left_ms says whether the lock is held. */

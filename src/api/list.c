@@ -14,6 +14,7 @@
 #define MAX_KEYS 100000
 #define HEAD 2    /* the cursor and the number of refused keys, before the locks */
 #define COLUMNS 5 /* name, ttl, holder, count, waiting */
+#define KIND_COLUMNS (COLUMNS + 2) /* and of every kind: kind, number */
 
 /* --- one step --- */
 
@@ -28,10 +29,15 @@ static bool is_lock(redisReply *const *row)
            row[3]->type == REDIS_REPLY_INTEGER && row[4]->type == REDIS_REPLY_INTEGER;
 }
 
-static bool list_is_answer(const redisReply *reply)
+static bool has_kind(redisReply *const *row)
+{
+    return row[COLUMNS]->type == REDIS_REPLY_INTEGER && row[COLUMNS + 1]->type == REDIS_REPLY_INTEGER;
+}
+
+static bool list_is_answer(const redisReply *reply, size_t columns)
 {
     HLK_DEBUG_ASSERT(reply);
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements >= HEAD && (reply->elements - HEAD) % COLUMNS == 0 &&
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements >= HEAD && (reply->elements - HEAD) % columns == 0 &&
            reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_INTEGER;
 }
 
@@ -42,20 +48,37 @@ static void read_step(const struct hlk_command *cmd, void *ctx)
     HLK_DEBUG_ASSERT(cmd->call.reply);
     struct hlk_list_step *step = ctx;
     const redisReply *reply = cmd->call.reply;
-    step->understood = list_is_answer(reply);
+    bool kinds = step->opts->kind < 0;
+    size_t columns = kinds ? KIND_COLUMNS : COLUMNS;
+    step->understood = list_is_answer(reply, columns);
     if (!step->understood)
         return;
-    for (size_t i = HEAD; i < reply->elements && !step->stopped; i += COLUMNS) {
+    for (size_t i = HEAD; i < reply->elements && !step->stopped; i += columns) {
         redisReply *const *row = &reply->element[i];
-        if (!is_lock(row) || row[0]->len == 0 || row[0]->len > HLK_NAME_MAX)
+        if (!is_lock(row) || row[0]->len == 0 || row[0]->len > HLK_NAME_MAX || (kinds && !has_kind(row)))
             continue;
-        struct hlk_listed lock = { sizeof lock,     row[0]->str,     row[2]->str,
-                                   row[3]->integer, row[1]->integer, row[4]->integer };
+        struct hlk_listed lock = { .size = sizeof lock,
+                                   .name = row[0]->str,
+                                   .holder = row[2]->str,
+                                   .count = row[3]->integer,
+                                   .ttl_ms = row[1]->integer,
+                                   .waiting = row[4]->integer,
+                                   .kind = kinds ? (int)row[COLUMNS]->integer : step->opts->kind,
+                                   .number = kinds ? row[COLUMNS + 1]->integer : 0 };
         step->stopped = step->fn(&lock, step->ctx) != 0;
     }
     step->refused = reply->element[1]->integer;
     if (!step->stopped) /* else the same step again: the rest of it was not given */
         step->cursor = strtoull(reply->element[0]->str, NULL, 10);
+}
+
+/* ARGV[4] of lua/lock_list.lua */
+static const char *list_type(int kind)
+{
+    return kind == HLK_LIST_EVERY     ? "every"
+           : kind == HLK_LIST_NUMBERS ? "numbers"
+           : kind == HLK_LOCK_STRING  ? "string"
+                                      : NULL;
 }
 
 enum hlk_status hlk_list_step(hlk_lock *handle, hlk_pipeline *server, const struct hlk_send_limits *limits,
@@ -66,7 +89,7 @@ enum hlk_status hlk_list_step(hlk_lock *handle, hlk_pipeline *server, const stru
     struct hlk_command cmd = { .type = &hlk_command_list,
                                .prefix = step->opts->prefix,
                                .cursor = step->cursor,
-                               .strings = step->opts->kind == HLK_LOCK_STRING,
+                               .list_type = list_type(step->opts->kind),
                                .count = step->keys < HLK_LIST_STEP_KEYS ? step->keys : HLK_LIST_STEP_KEYS,
                                .pipeline = server };
     step->stopped = false;
@@ -128,8 +151,9 @@ static const char *list_bad_opts(const struct hlk_list_opts *given, struct hlk_l
         return "a prefix has up to 512 bytes";
     if (opts->max_keys < 0)
         return "max_keys is negative";
-    if (opts->kind != 0 && opts->kind != HLK_LOCK_STRING)
-        return "kind is neither 0 nor HLK_LOCK_STRING";
+    if (opts->kind != 0 && opts->kind != HLK_LOCK_STRING && opts->kind != HLK_LIST_EVERY &&
+        opts->kind != HLK_LIST_NUMBERS)
+        return "kind is none of 0, HLK_LOCK_STRING, HLK_LIST_EVERY and HLK_LIST_NUMBERS";
     return NULL;
 }
 

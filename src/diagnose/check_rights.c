@@ -107,6 +107,38 @@ void hlk_check_rights_rwlock(const struct hlk_exam *exam, struct hlk_found *foun
     hlk_found_meaning(found, "Read/write locks need these beside those of plain locks.");
 }
 
+void hlk_check_rights_latch(const struct hlk_exam *exam, struct hlk_found *found)
+{
+    check_more(exam, found, HLK_NEED_LATCH, false);
+    hlk_found_meaning(found, "Latches need these beside those of plain locks: docs/acl.md, section Latches.");
+}
+
+void hlk_check_rights_semaphore(const struct hlk_exam *exam, struct hlk_found *found)
+{
+    check_more(exam, found, HLK_NEED_SEMAPHORE, false);
+    hlk_found_meaning(found, "Semaphores and permits need these beside those of plain locks: docs/acl.md, section "
+                             "Semaphores.");
+}
+
+void hlk_check_rights_permits(const struct hlk_exam *exam, struct hlk_found *found)
+{
+    check_more(exam, found, HLK_NEED_PERMIT, false);
+    hlk_found_meaning(found, "Permits, as of hasplock semaphore, need these beside those of semaphores: docs/acl.md, "
+                             "section Permits.");
+}
+
+void hlk_check_rights_barrier(const struct hlk_exam *exam, struct hlk_found *found)
+{
+    check_more(exam, found, HLK_NEED_BARRIER, false);
+    hlk_found_meaning(found, "Barriers need these beside those of plain locks: docs/acl.md, section Barriers.");
+}
+
+void hlk_check_rights_condition(const struct hlk_exam *exam, struct hlk_found *found)
+{
+    check_more(exam, found, HLK_NEED_CONDITION, false);
+    hlk_found_meaning(found, "Conditions need these beside those of plain locks: docs/acl.md, section Conditions.");
+}
+
 /* WAIT without replicas returns at once. */
 void hlk_check_rights_replicas(const struct hlk_exam *exam, struct hlk_found *found)
 {

@@ -44,10 +44,18 @@ static const struct {
     { HLK_NEED_STRING, "get", "'get',key" },
     { HLK_NEED_STRING, "set", "'set',key,'x','x'" },
     { HLK_NEED_STRING, "getrange", "'getrange',key,0,0" },
+    { HLK_NEED_LIST, "type", "'type',key" },
     { HLK_NEED_LIST, "hlen", "'hlen',key" },
+    { HLK_NEED_LIST, "getrange", "'getrange',key,0,0" },
     { HLK_NEED_RW, "hget", "'hget',key,'x'" },
     { HLK_NEED_RW, "hlen", "'hlen',key" },
     { HLK_NEED_RW, "hrandfield", "'hrandfield',key" },
+    { HLK_NEED_BARRIER, "hget", "'hget',key,'x'" },
+    { HLK_NEED_BARRIER, "hmget", "'hmget',key,'x'" },
+    { HLK_NEED_BARRIER, "hlen", "'hlen',key" },
+    { HLK_NEED_BARRIER, "hrandfield", "'hrandfield',key" },
+    { HLK_NEED_BARRIER, "zcard", "'zcard',key" },
+    { HLK_NEED_CONDITION, "zcard", "'zcard',key" },
     { HLK_NEED_CLUSTER, "spublish", "'spublish',key,''" },
     { HLK_NEED_CLUSTER, "pubsub|shardnumsub", "'pubsub','shardnumsub'" },
     { HLK_NEED_FAIR, "lindex", "'lindex',key,0" },
@@ -98,6 +106,15 @@ enum place {
     RW_LEASES,
     RW_QUEUE,
     RW_CHANNEL,
+    LATCH_CHANNEL,
+    SEMAPHORE_CHANNEL,
+    PERMIT_LEASES,
+    BARRIER,
+    ARRIVED,
+    BARRIER_CHANNEL,
+    CONDITION,
+    CONDITION_LEASES,
+    CONDITION_CHANNEL,
     PLACES
 };
 _Static_assert(2 * PLACES <= HLK_PROBED_PLACES_MAX, "the probe has room for all of them");
@@ -108,22 +125,48 @@ static size_t key_lock(char out[HLK_KEY_MAX], const char *name, size_t len)
     return len;
 }
 
+static size_t key_condition(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return hlk_key_own(out, "hasplock_condition", name, len);
+}
+
+static size_t key_condition_leases(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return hlk_key_own(out, "hasplock_condition_leases", name, len);
+}
+
+/* How a place is tried: a key; a channel, to which one subscribes too; a channel that is only published to. */
+enum place_type { KEY = 'k', SUBSCRIBED = 'c', PUBLISHED = 'p' };
+
 static const struct {
     enum hlk_need need;
     const char *begin, *brace_begin; /* NULL: covered by the first one */
     hlk_key_fn *key;
+    enum place_type type;
 } places[PLACES] = {
-    [LOCK] = { HLK_NEED_LOCK, "", NULL, key_lock },
-    [QUEUE] = { HLK_NEED_LOCK, "hasplock_queue:{", "hasplock_queue::", hlk_key_queue },
-    [TOKEN] = { HLK_NEED_FENCED, "redisson_lock_token:{", "redisson_lock_token:", hlk_key_token },
-    [FAIR] = { HLK_NEED_FAIR, "hasplock_fair:{", "hasplock_fair:", hlk_key_fair },
-    [FAIR_QUEUE] = { HLK_NEED_FAIR, "redisson_lock_queue:{", "redisson_lock_queue:", hlk_key_fair_queue },
-    [FAIR_SCORES] = { HLK_NEED_FAIR, "redisson_lock_timeout:{", "redisson_lock_timeout:", hlk_key_fair_scores },
-    [CHANNEL] = { HLK_NEED_PUBSUB, "redisson_lock__channel:{", "redisson_lock__channel:", hlk_key_channel },
-    [INBOX] = { HLK_NEED_PUBSUB, "hasplock_inbox:", NULL, NULL },
-    [RW_LEASES] = { HLK_NEED_RW, "{", NULL, hlk_key_tag },
-    [RW_QUEUE] = { HLK_NEED_RW, "hasplock_rwlock:{", "hasplock_rwlock::", hlk_key_rw_queue },
-    [RW_CHANNEL] = { HLK_NEED_RW, "redisson_rwlock:{", "redisson_rwlock:", hlk_key_rw_channel },
+    [LOCK] = { HLK_NEED_LOCK, "", NULL, key_lock, KEY },
+    [QUEUE] = { HLK_NEED_LOCK, "hasplock_queue:{", "hasplock_queue::", hlk_key_queue, KEY },
+    [TOKEN] = { HLK_NEED_FENCED, "redisson_lock_token:{", "redisson_lock_token:", hlk_key_token, KEY },
+    [FAIR] = { HLK_NEED_FAIR, "hasplock_fair:{", "hasplock_fair:", hlk_key_fair, KEY },
+    [FAIR_QUEUE] = { HLK_NEED_FAIR, "redisson_lock_queue:{", "redisson_lock_queue:", hlk_key_fair_queue, KEY },
+    [FAIR_SCORES] = { HLK_NEED_FAIR, "redisson_lock_timeout:{", "redisson_lock_timeout:", hlk_key_fair_scores, KEY },
+    [CHANNEL] = { HLK_NEED_PUBSUB, "redisson_lock__channel:{", "redisson_lock__channel:", hlk_key_channel, SUBSCRIBED },
+    [INBOX] = { HLK_NEED_PUBSUB, "hasplock_inbox:", NULL, NULL, SUBSCRIBED },
+    [RW_LEASES] = { HLK_NEED_RW, "{", NULL, hlk_key_tag, KEY },
+    [RW_QUEUE] = { HLK_NEED_RW, "hasplock_rwlock:{", "hasplock_rwlock::", hlk_key_rw_queue, KEY },
+    [RW_CHANNEL] = { HLK_NEED_RW, "redisson_rwlock:{", "redisson_rwlock:", hlk_key_rw_channel, PUBLISHED },
+    [LATCH_CHANNEL] = { HLK_NEED_LATCH, "redisson_countdownlatch__channel__{", "redisson_countdownlatch__channel__",
+                        hlk_key_latch_in_slot, PUBLISHED },
+    [SEMAPHORE_CHANNEL] = { HLK_NEED_SEMAPHORE, "redisson_sc:{", "redisson_sc:", hlk_key_semaphore_channel, PUBLISHED },
+    [PERMIT_LEASES] = { HLK_NEED_PERMIT, "{", NULL, hlk_key_leases, KEY },
+    [BARRIER] = { HLK_NEED_BARRIER, "hasplock_barrier:{", "hasplock_barrier::", hlk_key_barrier, KEY },
+    [ARRIVED] = { HLK_NEED_BARRIER, "hasplock_arrived:{", "hasplock_arrived::", hlk_key_arrived, KEY },
+    [BARRIER_CHANNEL] = { HLK_NEED_BARRIER, "hasplock_barrier:{", "hasplock_barrier::", hlk_key_barrier, PUBLISHED },
+    [CONDITION] = { HLK_NEED_CONDITION, "hasplock_condition:{", "hasplock_condition::", key_condition, KEY },
+    [CONDITION_LEASES] = { HLK_NEED_CONDITION, "hasplock_condition_leases:{", "hasplock_condition_leases::",
+                           key_condition_leases, KEY },
+    [CONDITION_CHANNEL] = { HLK_NEED_CONDITION, "hasplock_condition:{", "hasplock_condition::", key_condition,
+                            PUBLISHED },
 };
 
 #define REFUSED_PLACE 100 /* of the probe's answer: place and this, or with a brace in the name and twice this */
@@ -165,7 +208,8 @@ static const char script_head[] =
     "local no={}\n"
     "for i,try in ipairs({";
 
-/* A place is read and written: a pattern may allow one of them. */
+/* A place is read and written: a pattern may allow one of them. One that no command can try, because the user may run
+ * none of them, counts as refused; but one to which the examination subscribes. */
 static const char script_tail[] =
     "}) do\n"
     "  if try[1]=='rpush' and no.del and no.lpop then no.rpush=true\n"
@@ -175,11 +219,15 @@ static const char script_tail[] =
     "redis.pcall(no.del and 'lpop' or 'del',key)\n"
     "for i=2,#ARGV,2 do\n"
     "  local where=ARGV[i+1]\n"
-    "  local tries={{'exists',where},{'del',where}}\n"
-    "  if string.sub(ARGV[i],1,1)=='c' then tries={{'publish',where,''}} end\n"
+    "  local what=string.sub(ARGV[i],1,1)\n"
+    "  local tries=what=='k' and {{'exists',where},{'del',where}} or {{'publish',where,''}}\n"
+    "  local tried,access=what=='c',false\n"
     "  for _,try in ipairs(tries) do\n"
-    "    if refused(unpack(try))=='access' then out[#out+1]=tonumber(string.sub(ARGV[i],2)) break end\n"
+    "    local by=refused(unpack(try))\n"
+    "    tried=tried or by~='command'\n"
+    "    access=access or by=='access'\n"
     "  end\n"
+    "  if access or not tried then out[#out+1]=tonumber(string.sub(ARGV[i],2)) end\n"
     "end\n"
     "return out\n";
 
@@ -192,10 +240,6 @@ static void add_argument(struct hlk_rights_probe *probe, const char *argument)
 void hlk_rights_probe(struct hlk_rights_probe *probe, const char *prefix, const char *id)
 {
     HLK_DEBUG_ASSERT(prefix && id);
-    static const char *const ids[2][PLACES] = {
-        { "k100", "k101", "k102", "k103", "k104", "k105", "c106", "c107", "k108", "k109", "c110" },
-        { "k200", "k201", "k202", "k203", "k204", "k205", "c206", "c207", "k208", "k209", "c210" }
-    };
     struct hlk_text text;
     int n = 0;
     hlk_text_init(&text, probe->script, sizeof probe->script);
@@ -212,8 +256,11 @@ void hlk_rights_probe(struct hlk_rights_probe *probe, const char *prefix, const 
     for (int brace = 0; brace < 2; brace++)
         for (int place = 0; place < PLACES; place++)
             if (has_place((enum place)place, prefix, brace)) {
+                char *number = probe->ids[n - 1];
                 sample_key(probe->keys[n], sizeof probe->keys[n], (enum place)place, prefix, id, brace);
-                add_argument(probe, ids[brace][place]);
+                (void)snprintf(number, sizeof probe->ids[0], "%c%d", (int)places[place].type,
+                               (brace + 1) * REFUSED_PLACE + place);
+                add_argument(probe, number);
                 add_argument(probe, probe->keys[n++]);
             }
 }
@@ -263,7 +310,7 @@ static bool is_command_refused(const struct hlk_answers *answers, const char *na
 static bool is_refused(const struct hlk_answers *answers, enum place place, bool brace)
 {
     HLK_DEBUG_ASSERT(place < PLACES);
-    bool subscribed = place == INBOX || place == CHANNEL;
+    bool subscribed = places[place].type == SUBSCRIBED;
     enum hlk_ask ask = place == INBOX ? HLK_ASK_INBOX : brace ? HLK_ASK_BRACE_CHANNEL : HLK_ASK_CHANNEL;
     if (is_listed(answers->reply[HLK_ASK_RIGHTS], (brace + 1) * REFUSED_PLACE + (int)place))
         return true;
@@ -291,7 +338,7 @@ static void add_places(const struct hlk_answers *answers, const char *prefix, en
     for (int brace = 0; brace < 2; brace++)
         for (int i = 0; i < PLACES; i++) {
             enum place place = (enum place)i;
-            bool channel = place == CHANNEL || place == INBOX || place == RW_CHANNEL;
+            bool channel = places[place].type != KEY;
             if (places[place].need != need || !has_place(place, prefix, brace) || !is_refused(answers, place, brace))
                 continue;
             if (missing->names && place != INBOX)

@@ -14,6 +14,11 @@ enum hlk_need {
     HLK_NEED_STRING,
     HLK_NEED_LIST,
     HLK_NEED_RW,
+    HLK_NEED_LATCH,
+    HLK_NEED_SEMAPHORE,
+    HLK_NEED_PERMIT,                /* besides those of a semaphore */
+    HLK_NEED_BARRIER,
+    HLK_NEED_CONDITION,
     HLK_NEED_CLUSTER,
     HLK_NEED_REPLICAS
 };
@@ -27,12 +32,13 @@ struct hlk_missing {
 };
 
 #define HLK_PREFIX_MAX 400          /* a key of a probe is longer by less than the rest of HLK_NAME_MAX */
-#define HLK_PROBED_PLACES_MAX 24    /* keys and channels of a lock, without and with a brace in its name */
+#define HLK_PROBED_PLACES_MAX 40    /* keys and channels of a lock, without and with a brace in its name */
 
 /* The command that tries all but connection commands: EVAL and its arguments, in memory of `rights`. */
 struct hlk_rights_probe {
-    char script[4096];
+    char script[8192];
     char keys[1 + HLK_PROBED_PLACES_MAX][640];
+    char ids[HLK_PROBED_PLACES_MAX][8];     /* how the script is told what kind of place each is, and its number */
     const char *argv[4 + 2 * HLK_PROBED_PLACES_MAX];
     int argc;
 };

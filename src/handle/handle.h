@@ -32,6 +32,7 @@ struct hlk_lock_group {
     enum hlk_status (*break_it)(hlk_lock *lock, const char *only, char holder[HLK_FIELD_MAX]);
     /* hlk_lock_list with checked options; the handle is for errors. NULL: of a multilock */
     enum hlk_status (*list)(hlk_lock *handle, struct hlk_list_opts *opts, hlk_list_fn *fn, void *ctx);
+    enum hlk_status (*find)(hlk_lock *handle, struct hlk_lock_found *out);       /* the same of hlk_lock_find */
     void (*view)(const hlk_lock *lock, struct hlk_holder holder, struct hlk_view *view);
     void (*destroy)(hlk_lock *lock);    /* NULL: nothing more than for each lock */
 };

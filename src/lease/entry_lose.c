@@ -148,6 +148,20 @@ void hlk_entry_lose(struct hlk_entry *e, uint64_t h, const char *why)
         lost(e, &record, why);
 }
 
+static void ask_if_held(struct hlk_entry *e, void *ctx)
+{
+    const uint64_t *h = ctx;
+    hlk_mutex_lock(e->mu);
+    if (e->state == HLK_ENTRY_HELD && e->hold.id == *h && hlk_lease_live(&e->hold.lease))
+        hlk_entry_notify(e, HLK_EVENT_ASKED, "an operator asks for its release");
+    hlk_mutex_unlock(e->mu);
+}
+
+void hlk_entry_ask_holder(struct hlk_node *node, uint64_t h)
+{
+    hlk_entry_table_each_of(node, ask_if_held, &h);
+}
+
 void hlk_entry_lose_locked(struct hlk_entry *e, const char *why)
 {
     hlk_mutex_assert_held(e->mu);

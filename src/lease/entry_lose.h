@@ -19,6 +19,9 @@ void hlk_entry_lose_locked(struct hlk_entry *e, const char *why);
 /* The same for a hold of an entry that belongs to one holder. */
 void hlk_entry_lose_own(struct hlk_node *node, uint64_t h, const char *why);
 
+/* If h is held, it goes on, and ASKED is reported: somebody asks its holder to release it. */
+void hlk_entry_ask_holder(struct hlk_node *node, uint64_t h);
+
 /* The first half. True: the caller must start the release and then call hlk_entry_release_finish. */
 bool hlk_entry_lose_begin(struct hlk_entry *e, uint64_t h, const char *why, struct hlk_release_record *out);
 

@@ -28,7 +28,7 @@ static void callback_done(struct hlk_events *events)
 
 static void log_notification(const struct notification *notification)
 {
-    static const char *const words[] = { "", "is at risk", "is safe again", "is lost", "is orphaned" };
+    static const char *const words[] = { "", "is at risk", "is safe again", "is lost", "is orphaned", "is asked for" };
     const struct hlk_event *event = &notification->event;
     bool hooked = (notification->callbacks[0].fn && notification->job.of) || notification->callbacks[1].fn;
     int level = hooked || event->kind == HLK_EVENT_SAFE ? HLK_LOG_INFO : HLK_LOG_WARN;
@@ -60,7 +60,7 @@ static char *events_put(char **at, const char *text)
 bool hlk_events_notify(struct hlk_events *events, int kind, const char *name, const char *holder, int64_t until_ms,
                        const char *why, const struct hlk_callback callbacks[2], const void *of)
 {
-    HLK_DEBUG_ASSERT(kind >= HLK_EVENT_AT_RISK && kind <= HLK_EVENT_ORPHANED);
+    HLK_DEBUG_ASSERT(kind >= HLK_EVENT_AT_RISK && kind <= HLK_EVENT_ASKED);
     HLK_DEBUG_ASSERT(name && holder && why);
     struct notification *notification =
         hlk_mem_zalloc(sizeof *notification + strlen(name) + strlen(holder) + strlen(why) + 3);

@@ -136,20 +136,23 @@ static void hand_back(struct hlk_node *node, const struct inbox_message *inbox_m
     hlk_entry_unref(e);
 }
 
-static const char broken[] = "broken by an operator";
-
-/* Of entries that belong to one holder. Before they are looked at, no holder enters the hold any more. */
-static void lose_broken(struct hlk_node *node, const struct inbox_message *inbox_message)
+/* Before the entries of its holders are looked at, none enters the hold any more. To whoever breaks it a fair lock
+ * without waiters looks like a plain one: its holder is found by the hold id. */
+static void receive_broken(struct hlk_node *node, const struct inbox_message *inbox_message, struct hlk_entry *e)
 {
+    static const char why[] = "broken by an operator";
+    bool own = inbox_message->format->per_holder;
     hlk_shared_close(node, inbox_message->format, inbox_message->name, inbox_message->name_len);
-    hlk_entry_lose_own(node, inbox_message->h, broken);
+    if (own || !inbox_message->lettered)
+        hlk_entry_lose_own(node, inbox_message->h, why);
+    if (e && !own)
+        hlk_entry_lose(e, inbox_message->h, why);
 }
 
 static void receive_one(struct hlk_node *node, const struct inbox_message *inbox_message)
 {
-    bool own = inbox_message->format->per_holder;
     struct hlk_entry *e =
-        own ? hlk_entry_find_hold(node, inbox_message->h)
+        inbox_message->format->per_holder ? hlk_entry_find_hold(node, inbox_message->h)
             : hlk_entry_find(node, inbox_message->format, inbox_message->name, inbox_message->name_len);
     const char *what = inbox_message->what + inbox_message->lettered;
     bool grant = strcmp(what, "grant") == 0;
@@ -160,10 +163,10 @@ static void receive_one(struct hlk_node *node, const struct inbox_message *inbox
         hlk_entry_retry(e, inbox_message->h);
     else if (strcmp(what, "want") == 0)
         hlk_shared_close(node, inbox_message->format, inbox_message->name, inbox_message->name_len);
-    else if (own && strcmp(what, "broken") == 0)
-        lose_broken(node, inbox_message);
-    else if (e && strcmp(what, "broken") == 0)
-        hlk_entry_lose(e, inbox_message->h, broken);
+    else if (strcmp(what, "broken") == 0)
+        receive_broken(node, inbox_message, e);
+    else if (strcmp(what, "quit") == 0)
+        hlk_entry_ask_holder(node, inbox_message->h);
     if (e)
         hlk_entry_unref(e);
 }

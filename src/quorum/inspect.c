@@ -1,5 +1,6 @@
 #include "quorum/inspect.h"
 
+#include "api/find.h"
 #include "api/inspect.h"
 #include "api/list.h"
 #include "base/clock.h"
@@ -178,11 +179,39 @@ enum hlk_status hlk_quorum_lock_query(hlk_lock *lock, struct hlk_lock_state *out
     return HLK_OK;
 }
 
+/* --- find: a plain lock and a string lock are all that there is. A fault is one of the query that follows, too --- */
+
+enum hlk_status hlk_quorum_lock_find(hlk_lock *handle, struct hlk_lock_found *out)
+{
+    hlk_mutex_assert_none();
+    struct said said;
+    unsigned plain = 0, strings = 0;
+    said_begin(&said, handle);
+    for (unsigned k = 0; k < said.n; k++) {
+        const struct hlk_node *node = &handle->client->nodes[said.order[k]];
+        struct hlk_lock_found found = HLK_LOCK_FOUND_INIT;
+        struct hlk_error error = { .status = HLK_OK };
+        if (!is_there(node, said.answered < said.need, &error) ||
+            hlk_lock_find_at(handle, node->pipeline, hlk_quorums_of(handle->client)->opts.node_timeout_ms, &found,
+                             &error) != HLK_OK) {
+            said_nothing(&said, node, &error);
+            continue;
+        }
+        said.answered++;
+        plain += found.kind == HLK_LOCK_PLAIN || found.kind == HLK_LOCK_FAIR;
+        strings += found.kind == HLK_LOCK_STRING;
+    }
+    *out = (struct hlk_lock_found)HLK_LOCK_FOUND_INIT;
+    out->kind = strings > plain ? HLK_LOCK_STRING : plain > 0 ? HLK_LOCK_PLAIN : HLK_FOUND_NOTHING;
+    return HLK_OK;
+}
+
 /* --- list: each lock that is on some master is looked at on all of them, once --- */
 
 struct listed_name {
     struct hlk_map_node node; /* in listing.names */
     struct listed_name *next; /* of the same step */
+    int kind;                 /* HLK_LOCK_PLAIN, HLK_LOCK_STRING: as the first master has it that has it */
     char name[];
 };
 
@@ -201,12 +230,14 @@ static int take_name(const struct hlk_listed *lock, void *ctx)
 {
     struct listing *listing = ctx;
     size_t len = strlen(lock->name);
-    if (hlk_map_get(&listing->names, lock->name, len))
+    bool plain = lock->kind == HLK_LOCK_PLAIN || lock->kind == HLK_LOCK_FAIR;
+    if ((!plain && lock->kind != HLK_LOCK_STRING) || hlk_map_get(&listing->names, lock->name, len))
         return 0;
     struct listed_name *name = hlk_mem_zalloc(sizeof *name + len + 1);
     if (!name)
         return 1;
     memcpy(name->name, lock->name, len);
+    name->kind = plain ? HLK_LOCK_PLAIN : HLK_LOCK_STRING;
     if (!hlk_map_put(&listing->names, &name->node, name->name, len)) {
         hlk_mem_free(name);
         return 1;
@@ -235,7 +266,7 @@ static enum hlk_status report_held(const struct listing *listing, const struct l
     struct hlk_lock_opts opts = HLK_LOCK_OPTS_INIT;
     struct hlk_lock_state state;
     struct said said;
-    opts.kind = listing->opts->kind == HLK_LOCK_STRING ? HLK_LOCK_STRING : HLK_LOCK_PLAIN;
+    opts.kind = name->kind;
     hlk_lock *lock = hlk_lock_make_without_entry(listing->handle->client, name->name, name->node.len, &opts);
     if (!lock)
         return list_no_memory(listing);
@@ -243,9 +274,8 @@ static enum hlk_status report_held(const struct listing *listing, const struct l
     hlk_lock_destroy(lock);
     if (!state.held || !may_be_held(&said))
         return HLK_OK;
-    const struct hlk_listed listed = {
-        sizeof listed, name->name, state.holder, state.count, state.ttl_ms, state.waiting
-    };
+    const struct hlk_listed listed = { sizeof listed, name->name,    state.holder, state.count,
+                                       state.ttl_ms,  state.waiting, name->kind,   0 };
     listing->opts->stopped = listing->fn(&listed, listing->ctx) != 0;
     return HLK_OK;
 }

@@ -234,5 +234,6 @@ const struct hlk_lock_group hlk_quorum_locks = {
     .query = hlk_quorum_lock_query,
     .break_it = hlk_quorum_lock_break,
     .list = hlk_quorum_lock_list,
+    .find = hlk_quorum_lock_find,
     .view = quorum_lock_view,
 };

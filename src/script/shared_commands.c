@@ -26,13 +26,30 @@ static char *put_list(char *at, struct hlk_command *cmd)
     HLK_DEBUG_ASSERT(cmd->prefix);
     char cursor[24];
     int len = snprintf(cursor, sizeof cursor, "%llu", (unsigned long long)cmd->cursor);
-    at = hlk_put_script(at, HLK_SCRIPT_LOCK_LIST, cmd, cmd->strings ? 4 : 3, 0);
-    at = put_pattern(hlk_wire_word(at, cursor, (size_t)len), cmd->prefix);
+    bool patterned = !cmd->list_type || strcmp(cmd->list_type, "string") == 0;
+    at = hlk_put_script(at, HLK_SCRIPT_LOCK_LIST, cmd, cmd->list_type ? 4 : 3, 0);
+    at = hlk_wire_word(at, cursor, (size_t)len);
+    at = patterned ? put_pattern(at, cmd->prefix) : hlk_wire_word(at, cmd->prefix, strlen(cmd->prefix));
     at = hlk_wire_number(at, cmd->count);
-    return cmd->strings ? hlk_wire_word(at, "string", 6) : at;
+    return cmd->list_type ? hlk_wire_word(at, cmd->list_type, strlen(cmd->list_type)) : at;
 }
 
 const struct hlk_command_type hlk_command_list = { .script = HLK_SCRIPT_LOCK_LIST, .put = put_list };
+
+static char *put_find(char *at, struct hlk_command *cmd)
+{
+    return hlk_put_name(hlk_put_script(at, HLK_SCRIPT_LOCK_FIND, cmd, 1, 1), cmd);
+}
+
+static char *put_ask(char *at, struct hlk_command *cmd)
+{
+    at = hlk_put_name(hlk_put_script(at, HLK_SCRIPT_LOCK_ASK, cmd, 2, 1), cmd);
+    return hlk_put_only(at, cmd);
+}
+
+const struct hlk_command_type hlk_command_ask = { .script = HLK_SCRIPT_LOCK_ASK, .put = put_ask };
+
+const struct hlk_command_type hlk_command_find = { .script = HLK_SCRIPT_LOCK_FIND, .put = put_find };
 
 char *hlk_put_reacquire(char *at, struct hlk_command *cmd)
 {

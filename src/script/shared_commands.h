@@ -4,7 +4,8 @@
 
 #include "script/command.h"
 
-extern const struct hlk_command_type hlk_command_reacquire, hlk_command_list, hlk_command_renew;
+extern const struct hlk_command_type hlk_command_reacquire, hlk_command_list, hlk_command_find, hlk_command_ask,
+    hlk_command_renew;
 
 /* How many leases a renewal of many says: the last of them stands for all behind it, as mostly all are the same. */
 size_t hlk_renewal_leases(const struct hlk_command *cmd);

@@ -135,7 +135,7 @@ Test(descendants, die_when_the_lock_is_broken)
     for (int i = 0; i < WAYS; i++) {
         struct command *c = COMMAND("run", "t", "-c", ways[i].script);
         command_until(c, OUT, "at ");
-        cr_assert_eq(RUN("break", "-q", "t"), 0);
+        cr_assert_eq(RUN("break", "--now", "-q", "t"), 0);
         cr_assert_eq(command_end(c), 75, "%s", ways[i].script);
         command_free(c);
     }
@@ -229,7 +229,7 @@ Test(descendants, a_local_server_is_none)
     setenv("HASPLOCK_LOCAL_DIR", folder, 1);
     struct command *c = COMMAND("run", "t", "-c", HASPLOCK " run -u local: inner -- sh -c 'echo up; sleep 60'");
     command_until(c, OUT, "up\n");
-    cr_assert_eq(RUN("break", "-q", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-q", "t"), 0);
     cr_assert_eq(command_end(c), 75);
     command_free(c);
     snprintf(path, sizeof path, "%s/hasplock-default/pid", folder);
@@ -280,7 +280,7 @@ Test(descendants, that_may_not_be_killed_are_named_at_the_loss)
     if (geteuid() != 0)
         cr_skip_test("needs root");
     struct command *c = run_what_may_not_be_signalled("--on-lost", "kill", "exit=5");
-    cr_assert_eq(RUN("break", "-q", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-q", "t"), 0);
     command_until(c, ERR, "the work goes on without the lock\n");
     command_type_end(c);
     cr_assert_eq(command_end(c), 5);

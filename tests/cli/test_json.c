@@ -174,16 +174,16 @@ Test(json, show_tells_held_and_free)
     c = COMMAND("show", "--json", "t");
     cr_assert_eq(command_end(c), 0);
     cr_assert_str_eq(c->text[OUT],
-                     "{\"name\":\"t\",\"held\":true,\"holder\":\"hlk-web-3-4711-9f3c:12\",\"host\":\"web-3\","
-                     "\"pid\":4711,\"hold\":12,\"count\":2,\"ttl_ms\":-1,\"waiting\":0}\n");
+                     "{\"name\":\"t\",\"held\":true,\"kind\":\"plain\",\"holder\":\"hlk-web-3-4711-9f3c:12\","
+                     "\"host\":\"web-3\",\"pid\":4711,\"hold\":12,\"count\":2,\"ttl_ms\":-1,\"waiting\":0}\n");
     command_free(c);
 
-    c = COMMAND("break", "--json", "t");
+    c = COMMAND("break", "--now", "--json", "t");
     cr_assert_eq(command_end(c), 0);
     cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"broken\":true,\"holder\":\"hlk-web-3-4711-9f3c:12\","
                                    "\"host\":\"web-3\",\"pid\":4711,\"hold\":12,\"ttl_ms\":-1}\n");
     command_free(c);
-    c = COMMAND("break", "--json", "t");
+    c = COMMAND("break", "--now", "--json", "t");
     cr_assert_eq(command_end(c), 1);
     cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"broken\":false}\n");
     command_free(c);
@@ -199,7 +199,7 @@ Test(json, show_gives_each_position_in_queue)
     each_line_is_an_object(c->text[OUT]);
     cr_assert_str_eq(
         c->text[OUT],
-        "{\"name\":\"t\",\"held\":true,\"holder\":\"b983c153-7421-469a-addb-44fb92259a1b:1\","
+        "{\"name\":\"t\",\"held\":true,\"kind\":\"plain\",\"holder\":\"b983c153-7421-469a-addb-44fb92259a1b:1\","
         "\"count\":1,\"ttl_ms\":-1,\"waiting\":2}\n"
         "{\"name\":\"t\",\"position\":1,\"holder\":\"hlk-web-3-812-9f3c:3\",\"host\":\"web-3\",\"pid\":812,"
         "\"hold\":3,\"since_ms\":1772330407213,\"fenced\":true}\n"

@@ -13,7 +13,7 @@ static void start(void)
 {
     cli_start();
     if (server->acl)
-        raw(redis, "ACL SETUSER locks +scan"), raw(redis, "ACL SETUSER locks +hlen");
+        raw(redis, "ACL SETUSER locks +scan"), raw(redis, "ACL SETUSER locks +type");
 }
 
 TestSuite(list, .init = start, .fini = cli_stop);
@@ -105,8 +105,8 @@ Test(list, stops_at_a_million_keys_and_says_so)
 Test(list, prints_objects_with_json)
 {
     raw(redis, "HSET t\" hlk-web-3-4711-9f3c:12 1");
-    lists("{\"name\":\"t\\\"\",\"holder\":\"hlk-web-3-4711-9f3c:12\",\"host\":\"web-3\",\"pid\":4711,\"hold\":12,"
-          "\"count\":1,\"ttl_ms\":-1,\"waiting\":0}\n",
+    lists("{\"name\":\"t\\\"\",\"kind\":\"plain\",\"holder\":\"hlk-web-3-4711-9f3c:12\",\"host\":\"web-3\","
+          "\"pid\":4711,\"hold\":12,\"count\":1,\"ttl_ms\":-1,\"waiting\":0}\n",
           "--json", NULL);
     raw(redis, "FLUSHALL");
 }
@@ -143,8 +143,8 @@ Test(list, watches_with_objects_and_their_times)
     raw(redis, "HSET ta hlk-web-3-4711-9f3c:12 1");
     struct command *c = COMMAND("list", "--json", "--watch=1");
     command_until(c, OUT,
-                  ",\"held\":true,\"holder\":\"hlk-web-3-4711-9f3c:12\",\"host\":\"web-3\",\"pid\":4711,\"hold\":12,"
-                  "\"count\":1,\"ttl_ms\":-1,\"waiting\":0}\n");
+                  ",\"held\":true,\"kind\":\"plain\",\"holder\":\"hlk-web-3-4711-9f3c:12\",\"host\":\"web-3\","
+                  "\"pid\":4711,\"hold\":12,\"count\":1,\"ttl_ms\":-1,\"waiting\":0}\n");
     cr_assert_eq(strncmp(c->text[OUT], "{\"name\":\"ta\",\"time_ms\":", 23), 0, "%s", c->text[OUT]);
     raw(redis, "DEL ta");
     command_until(c, OUT, ",\"held\":false}\n");
@@ -181,13 +181,15 @@ Test(list, fills_a_terminal_when_it_watches)
     command_free(c);
 }
 
-Test(list, names_string_locks_when_it_is_told_to)
+Test(list, names_string_locks_alone_when_it_is_told_to)
 {
     raw(redis, "HSET t1 hlk-web-3-4711-9f3c:12 1");
     raw(redis, "SET t2 hlk-web-3-4711-9f3c:13");
     raw(redis, "SET t3 1f0b6c7e");
     lists("t2: held by web-3 pid 4711 (hold 13), without end\n", "--string", NULL);
-    lists("t1: held by web-3 pid 4711 (hold 12), without end\n", NULL, NULL);
+    lists("t1: held by web-3 pid 4711 (hold 12), without end\n"
+          "t2: held by web-3 pid 4711 (hold 13), without end\n",
+          NULL, NULL);
     raw(redis, "FLUSHALL");
 }
 
@@ -211,7 +213,8 @@ Test(list, says_which_rights_are_missing)
     snprintf(url, sizeof url, "redis://bob:pw@127.0.0.1:%d", guarded->port);
     struct command *c = COMMAND("list", "-u", url);
     cr_assert_eq(command_end(c), 77, "%s", c->text[ERR]);
-    cr_assert_not_null(strstr(c->text[ERR], "ACL SETUSER <user> +scan +hlen"), "%s", c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "ACL SETUSER <user> +scan +type +hlen +getrange"), "%s",
+                       c->text[ERR]);
     cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
     command_free(c);
     redisFree(admin);

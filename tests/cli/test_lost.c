@@ -164,7 +164,7 @@ static void break_it(const char *kind)
     struct command *c = COMMAND("run", kind, "--lease", "600", "t", "--", FAKE_COMMAND, "catch", "ready", "stay");
     command_until(c, OUT, "ready\n");
     WAIT_FOR(strstr(raw(redis, "PUBSUB CHANNELS hasplock_inbox:*"), "hasplock_inbox:"));
-    struct command *b = COMMAND("break", "t", strncmp(kind, "--on-lost", 9) != 0 ? kind : NULL);
+    struct command *b = COMMAND("break", "--now", "t", strncmp(kind, "--on-lost", 9) != 0 ? kind : NULL);
     cr_assert_eq(command_end(b), 0, "%s", b->text[ERR]);
     cr_assert_eq(command_end(c), 75);
     cr_assert_not_null(strstr(c->text[ERR], "hasplock: run \"t\": lost: broken by an operator; sent SIGKILL to "), "%s",

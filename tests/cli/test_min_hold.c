@@ -108,7 +108,7 @@ Test(min_hold, is_not_for_what_was_not_done)
     command_free(c);
     c = COMMAND("run", "--min-hold", "5m", "t", "--", FAKE_COMMAND, "ready", "stay");
     command_until(c, OUT, "ready\n");
-    cr_assert_eq(RUN("break", "-q", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-q", "t"), 0);
     cr_assert_eq(command_end(c), 75);
     command_free(c);
     cr_assert_eq(raw_pttl(redis, "t"), -2);
@@ -125,7 +125,7 @@ Test(min_hold, is_for_what_has_failed)
 Test(min_hold, ends_when_the_lock_is_lost)
 {
     struct command *c = start_kept("exit=9");
-    cr_assert_eq(RUN("break", "-q", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-q", "t"), 0);
     cr_assert_eq(command_end(c), 9, "%s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[ERR], "run \"t\": lost when COMMAND had ended, while it was kept"), "%s",
                        c->text[ERR]);

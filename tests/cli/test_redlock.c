@@ -140,6 +140,29 @@ Test(redlock, refuses_what_is_about_one_server)
     command_free(c);
 }
 
+/* Each master; one that is away is a problem, and the others are examined all the same. */
+Test(redlock, masters_are_examined_by_doctor)
+{
+    struct command *c = COMMAND("doctor", "t");
+    cr_assert_lt(command_end(c), 2, "%s%s", c->text[OUT], c->text[ERR]);
+    for (int i = 1; i <= MASTERS; i++) {
+        char line[32];
+        snprintf(line, sizeof line, "master %d of 3\n", i);
+        cr_assert_not_null(strstr(c->text[OUT], line), "%s", c->text[OUT]);
+    }
+    command_free(c);
+    server_kill(masters[1]);
+    c = COMMAND("doctor", "--json", "t");
+    cr_assert_eq(command_end(c), 2, "%s%s", c->text[OUT], c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[OUT], "{\"master\":2,\"area\":\"connection\",\"level\":\"problem\""), "%s",
+                       c->text[OUT]);
+    cr_assert_not_null(strstr(c->text[OUT], "{\"master\":3,\"area\":\"role\",\"level\":\"ok\""), "%s",
+                       c->text[OUT]);
+    command_free(c);
+    server_kill(masters[2]);
+    cr_assert_eq(RUN("doctor", "-q", "t"), 69);
+}
+
 static void expect_answer(int code, const char *words, struct command *c)
 {
     cr_assert_eq(command_end(c), code, "%s", c->text[ERR]);
@@ -155,11 +178,11 @@ Test(redlock, is_shown_and_listed_and_broken)
     server_kill(masters[2]);
     expect_answer(0, "t: held by", COMMAND("show", "t"));
     expect_answer(0, "t: held by", COMMAND("list"));
-    expect_answer(0, "it is not notified until its next renewal", COMMAND("break", "t"));
+    expect_answer(0, "it is not notified until its next renewal", COMMAND("break", "--now", "t"));
     cr_assert_eq(command_end(c), 75, "%s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[ERR], ": lost: "), "%s", c->text[ERR]);
     command_free(c);
-    expect_answer(1, "t: free, nothing to break", COMMAND("break", "t"));
+    expect_answer(1, "t: free, nothing to break", COMMAND("break", "--now", "t"));
 }
 
 /* Its socket takes connections: only the answers are missing. */

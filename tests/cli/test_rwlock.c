@@ -196,14 +196,14 @@ Test(cli_rwlock, is_shown_by_halves)
 Test(cli_rwlock, is_broken_by_halves)
 {
     struct command *first = start_holder("-s"), *second = start_holder("-s");
-    cr_assert_eq(RUN("break", "-x", "t"), 1);
-    cr_assert_eq(RUN("break", "-s", "-q", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-x", "t"), 1);
+    cr_assert_eq(RUN("break", "--now", "-s", "-q", "t"), 0);
     cr_assert_eq(command_end(first), 75, "%s", first->text[ERR]);
     cr_assert_eq(command_end(second), 75, "%s", second->text[ERR]);
     command_free(first);
     command_free(second);
     struct command *writer = start_holder("-x");
-    cr_assert_eq(RUN("break", "-x", "-q", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-x", "-q", "t"), 0);
     cr_assert_eq(command_end(writer), 75, "%s", writer->text[ERR]);
     command_free(writer);
 }
@@ -215,7 +215,7 @@ Test(cli_rwlock, is_taken_from_the_reader_that_is_named)
     struct command *second = COMMAND("run", "-s", "t", "-c", "echo \"owner $HASPLOCK_OWNER\"; read x");
     command_until(second, OUT, "\n");
     cr_assert_eq(sscanf(second->text[OUT], "owner %199s\n", owner), 1, "%s", second->text[OUT]);
-    cr_assert_eq(RUN("break", "-s", "-q", "--holder", owner, "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-s", "-q", "--holder", owner, "t"), 0);
     cr_assert_eq(command_end(second), 75, "%s", second->text[ERR]);
     command_free(second);
     end_holder(first);

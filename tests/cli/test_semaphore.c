@@ -140,7 +140,8 @@ Test(cli_semaphore, is_shown)
     command_free(show);
     show = COMMAND("show", "--semaphore", "--json", "t");
     cr_assert_eq(command_end(show), 1);
-    cr_assert(strstr(show->text[OUT], "\"held\":false,\"free\":3,\"waiting\":0}"), "%s", show->text[OUT]);
+    cr_assert(strstr(show->text[OUT], "\"held\":false,\"kind\":\"semaphore\",\"free\":3,\"waiting\":0}"), "%s",
+              show->text[OUT]);
     command_free(show);
 }
 

@@ -149,7 +149,7 @@ Test(several, locks_end_the_command_if_one_is_broken)
 {
     struct command *c = COMMAND("run", "ta", "tb", "tc", "--", FAKE_COMMAND, "ready", "stay");
     command_until(c, OUT, "ready\n");
-    cr_assert_eq(RUN("break", "-q", "tb"), 0);
+    cr_assert_eq(RUN("break", "--now", "-q", "tb"), 0);
     cr_assert_eq(command_end(c), 75);
     cr_assert_eq(strncmp(c->text[ERR], "hasplock: run \"ta+tb+tc\": \"tb\" lost: ", 37), 0, "%s", c->text[ERR]);
     cr_assert_not_null(strstr(c->text[ERR], "; sent SIGKILL to "), "%s", c->text[ERR]);

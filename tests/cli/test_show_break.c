@@ -22,7 +22,8 @@ static void held_by(const char *holder, long ttl_ms)
 
 static void said(const char *expected, int code, const char *command)
 {
-    struct command *c = COMMAND(command, "t");
+    struct command *c =
+        strcmp(command, "break") == 0 ? COMMAND("break", "--now", "t") : COMMAND(command, "t");
     cr_assert_eq(command_end(c), code, "%s", c->text[ERR]);
     cr_assert_eq(strncmp(c->text[OUT], expected, strlen(expected)), 0, "%s instead of %s", c->text[OUT], expected);
     cr_assert_eq(count_lines(c->text[OUT]), strstr(c->text[OUT], "\n  for break: --holder hlk-") ? 2 : 1);
@@ -98,7 +99,7 @@ Test(show, counts_the_processes_that_wait)
     cr_assert_eq(command_end(c), 0);
     cr_assert_not_null(strstr(c->text[OUT], ", 2 processes waiting\n"), "%s", c->text[OUT]);
     command_free(c);
-    cr_assert_eq(RUN("break", "-q", "t"), 0); /* lets the waiters have it */
+    cr_assert_eq(RUN("break", "--now", "-q", "t"), 0); /* lets the waiters have it */
     cr_assert_eq(command_end(a), 0);
     cr_assert_eq(command_end(b), 0);
     command_free(a);
@@ -196,7 +197,7 @@ Test(show, names_all_who_wait_for_a_fair_lock)
     cr_assert_eq(command_end(c), 0);
     cr_assert_not_null(strstr(c->text[OUT], first), "%s", c->text[OUT]);
     command_free(c);
-    cr_assert_eq(RUN("break", "--fair", "-q", "t"), 0); /* the first of them is called */
+    cr_assert_eq(RUN("break", "--now", "--fair", "-q", "t"), 0); /* the first of them is called */
     cr_assert_eq(command_end(a), 0);
     cr_assert_eq(command_end(b), 0);
     command_free(a);
@@ -216,9 +217,10 @@ Test(show, names_any_holder_and_the_waiters_of_a_string_lock)
     cr_assert_eq(strncmp(c->text[OUT], "t: held by 1f0b6c7e, ttl ", 25), 0, "%s", c->text[OUT]);
     cr_assert_not_null(strstr(c->text[OUT], expected), "%s", c->text[OUT]);
     command_free(c);
-    cr_assert_eq(RUN("show", "t"), 70, "it is no plain lock");
-    cr_assert_eq(RUN("break", "t"), 70);
-    cr_assert_eq(RUN("break", "--string", "-q", "t"), 0);
+    cr_assert_eq(RUN("show", "-q", "t"), 0, "somebody waits for it as a string lock");
+    cr_assert_eq(RUN("show", "--fair", "t"), 70, "it is no fair lock");
+    cr_assert_eq(RUN("break", "--now", "--fair", "t"), 70);
+    cr_assert_eq(RUN("break", "--now", "--string", "-q", "t"), 0);
     command_until(a, OUT, "ready\n");
     cr_assert_eq(RUN("run", "--string", "-n", "t", "--", "true"), 1);
     command_type_end(a);
@@ -325,14 +327,14 @@ Test(break_, says_for_how_long_its_holder_may_not_know)
         "t: taken from web-3 pid 4711 (hold 12); a hasplock run ends at once, a program that does "
         "not listen knows it within ";
     held_by("hlk-web-3-4711-9f3c:12", 600000);
-    struct command *c = COMMAND("break", "t");
+    struct command *c = COMMAND("break", "--now", "t");
     cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
     cr_assert_eq(strncmp(c->text[OUT], words, strlen(words)), 0, "%s", c->text[OUT]);
     double seconds = strtod(c->text[OUT] + strlen(words), NULL);
     cr_assert(seconds > 500 && seconds <= 600, "%s", c->text[OUT]);
     command_free(c);
     held_by("hlk-web-3-4711-9f3c:12", 600000);
-    c = COMMAND("break", "--json", "t");
+    c = COMMAND("break", "--now", "--json", "t");
     cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
     const char *ttl = strstr(c->text[OUT], "\"hold\":12,\"ttl_ms\":");
     cr_assert_not_null(ttl, "%s", c->text[OUT]);
@@ -358,7 +360,7 @@ Test(break_, frees_a_lock_that_has_no_end)
 
 static struct command *break_from(const char *holder)
 {
-    return COMMAND("break", "--holder", holder, "t");
+    return COMMAND("break", "--now", "--holder", holder, "t");
 }
 
 /* What show prints is pasted. In between the lock has changed hands. */
@@ -394,17 +396,17 @@ Test(break_, of_a_holder_spares_the_next_one)
 Test(break_, of_a_holder_is_for_fair_and_string_locks_too)
 {
     held_by("hlk-web-4-812-7aa0:3", 60000);
-    cr_assert_eq(RUN("break", "--fair", "--holder", "hlk-web-3-4711-9f3c:12", "t"), 1);
-    cr_assert_eq(RUN("break", "--fair", "--holder=hlk-web-4-812-7aa0:3", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "--fair", "--holder", "hlk-web-3-4711-9f3c:12", "t"), 1);
+    cr_assert_eq(RUN("break", "--now", "--fair", "--holder=hlk-web-4-812-7aa0:3", "t"), 0);
     raw(redis, "SET t 1f0b6c7e PX 600000");
-    cr_assert_eq(RUN("break", "--string", "--holder", "1f0b6c7f", "t"), 1);
-    cr_assert_eq(RUN("break", "--string", "--holder", "1f0b6c7e", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "--string", "--holder", "1f0b6c7f", "t"), 1);
+    cr_assert_eq(RUN("break", "--now", "--string", "--holder", "1f0b6c7e", "t"), 0);
 }
 
 Test(break_, of_a_holder_says_in_json_who_holds_it)
 {
     held_by("b983c153-7421-469a-addb-44fb92259a1b:1", 0);
-    struct command *c = COMMAND("break", "--json", "--holder", "hlk-web-3-4711-9f3c:12", "t");
+    struct command *c = COMMAND("break", "--now", "--json", "--holder", "hlk-web-3-4711-9f3c:12", "t");
     cr_assert_eq(command_end(c), 1);
     cr_assert_str_eq(c->text[OUT], "{\"name\":\"t\",\"broken\":false,\"holder\":"
                                    "\"b983c153-7421-469a-addb-44fb92259a1b:1\",\"ttl_ms\":-1}\n");
@@ -417,9 +419,9 @@ Test(break_, refuses_what_is_no_holder)
     char longest[193];
     memset(longest, 'h', sizeof longest);
     longest[192] = '\0';
-    cr_assert_eq(RUN("break", "--holder", "", "t"), 64);
-    cr_assert_eq(RUN("break", "--holder", longest, "t"), 64);
-    cr_assert_eq(RUN("break", "t", "--holder"), 64);
+    cr_assert_eq(RUN("break", "--now", "--holder", "", "t"), 64);
+    cr_assert_eq(RUN("break", "--now", "--holder", longest, "t"), 64);
+    cr_assert_eq(RUN("break", "--now", "t", "--holder"), 64);
     cr_assert_eq(RUN("show", "--holder", "h", "t"), 64);
-    cr_assert_eq(RUN("break", "--holder", longest + 1, "t"), 1);
+    cr_assert_eq(RUN("break", "--now", "--holder", longest + 1, "t"), 1);
 }

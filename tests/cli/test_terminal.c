@@ -102,7 +102,7 @@ Test(terminal, shows_the_awaited_holder_after_1_s_then_erases_it)
     command_until(c, OUT, "hasplock: run \"t\": waiting 1 s, 1st in the queue: held by web-3 pid 4711 (hold ");
     command_until(c, OUT, "waiting 2 s, ");
     cr_assert_null(strchr(c->text[OUT], '\n'), "one line, made anew: %s", c->text[OUT]);
-    cr_assert_eq(RUN("break", "-q", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-q", "t"), 0);
     command_until(c, OUT, "\r\033[Kready");
     cr_assert_eq(command_end(c), 0);
     command_free(c);

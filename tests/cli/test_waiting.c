@@ -191,7 +191,7 @@ Test(waiting, spin_is_for_the_same_lock)
     c = COMMAND("run", "--spin", "--lease", "1", "t", "--", FAKE_COMMAND, "ready", "stay");
     command_until(c, OUT, "ready\n");
     cr_assert_eq(RUN("run", "-n", "t", "--", "true"), 1);
-    cr_assert_eq(RUN("break", "-q", "t"), 0);
+    cr_assert_eq(RUN("break", "--now", "-q", "t"), 0);
     cr_assert_eq(command_end(c), 75, "by its next renewal: %s", c->text[ERR]);
     command_free(c);
 }

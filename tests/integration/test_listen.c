@@ -116,3 +116,23 @@ Test(listen, queues_a_wait_by_its_first_command)
     cr_assert_eq(hlk_lock_release(own), HLK_OK);
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK);
 }
+
+Test(listen, reports_that_a_release_is_asked_for)
+{
+    char holder[192];
+    hlk_client *client = open_listening();
+    hlk_lock *lock = fixture_lock(client, "t", NULL), *view = fixture_lock(open_directly(), "t", NULL);
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK);
+    WAIT_FOR(is_listening(client));
+    cr_assert_eq(hlk_lock_hold_id(lock, holder, sizeof holder), HLK_OK);
+    cr_assert_eq(hlk_lock_ask(view, holder), HLK_OK, "%s", hlk_last_error());
+    (void)fixture_wait_event(HLK_EVENT_ASKED, "t");
+    cr_assert_gt(hlk_lock_left_ms(lock), 0, "it is held as before");
+    cr_assert_eq(hlk_lock_ask(view, "hlk-web-3-4711-9f3c:12"), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_ask(view, "b983c153-7421-469a-addb-44fb92259a1b:1"), HLK_NOT_HOLDER);
+    cr_assert_eq(hlk_lock_ask(view, ""), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_ask(view, NULL), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_ask(NULL, holder), HLK_E_INVALID);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK);
+    cr_assert_eq(fixture_events(HLK_EVENT_ASKED, NULL), 1u);
+}

@@ -10,6 +10,9 @@
 #define QUERY      "\\[:-?[0-9]+, :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+, \\[.*\\]\\]"
 #define BROKEN     "\\(nil\\)|\"[^\"]+\"|\\[\"[^\"]+\"\\]"
 #define NO_RIGHT   "-NOPERM to list locks .*"
+#define FOUND      "\\[:-?[0-9]+, :-?[0-9]+, :[0-9]+, :[0-9]+\\]"
+#define KINDS                                                                                                          \
+    "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+, :[0-9]+, :-?[0-9]+)*\\]|" NO_RIGHT
 #define GOT        "\"" ME "\"|:-1|"
 
 /* --- a lock that is a hash: plain, fenced, spin, non-reentrant */
@@ -40,6 +43,10 @@ static const struct torture_row plain_rows[] = {
     { HLK_SCRIPT_PROBE, "", "", "hasplock_probe:{c}|1", "\\[\"probe\", \"\", \"[0-9a-f]{40}\", \"[0-9]+\"\\]" },
     { HLK_SCRIPT_LOCK_LIST, "all", "", "0|*|1000",
       "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]|" NO_RIGHT },
+    { HLK_SCRIPT_LOCK_LIST, "every kind", "", "0|t|1000|every", KINDS },
+    { HLK_SCRIPT_LOCK_FIND, "", LOCK, "", FOUND },
+    { HLK_SCRIPT_LOCK_ASK, "a holder", LOCK, OTHER, ":[0-9]+" },
+    { HLK_SCRIPT_LOCK_ASK, "Redisson's", LOCK, JAVA, ":-1" },
     { HLK_SCRIPT_LOCK_LIST, "strings", "", "0|*|1000|string",
       "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]|" NO_RIGHT },
     { 0 }
@@ -176,6 +183,8 @@ static const struct torture_row string_rows[] = {
     { HLK_SCRIPT_STRING_BREAK, "by an operator", LOCK "|" QUEUE, "", "\\(nil\\)|\"[^\"]+\"" },
     { HLK_SCRIPT_STRING_BREAK, "of the caller's hold", LOCK "|" QUEUE, ME, BROKEN },
     { HLK_SCRIPT_STRING_QUERY, "of three waiters", LOCK "|" QUEUE, "3", QUERY },
+    { HLK_SCRIPT_LOCK_LIST, "every kind", "", "0|t|1000|every", KINDS },
+    { HLK_SCRIPT_LOCK_FIND, "", LOCK, "", FOUND },
     { 0 }
 };
 
@@ -238,6 +247,8 @@ static const struct torture_row rw_rows[] = {
     { HLK_SCRIPT_RW_BREAK, "of the caller's write", WRITER, "write|" ME, BROKEN },
     { HLK_SCRIPT_RW_QUERY, "of the readers", WRITER, "r|3", QUERY },
     { HLK_SCRIPT_RW_QUERY, "of the writer", WRITER, "w|3", QUERY },
+    { HLK_SCRIPT_LOCK_LIST, "every kind", "", "0|t|1000|every", KINDS },
+    { HLK_SCRIPT_LOCK_FIND, "", LOCK, "", FOUND },
     { 0 }
 };
 
@@ -387,6 +398,8 @@ static const struct torture_row permit_rows[] = {
     { HLK_SCRIPT_PERMIT_CHANGE, "delete", PERMITS, "delete|0|" SC_CHANNEL, ":1|:0|:-[0-9]+" },
     { HLK_SCRIPT_PERMIT_CHANGE, "get", PERMITS, "get|0|" SC_CHANNEL, "\\[:-?[0-9]+, :[0-9]+, :[0-9]+\\]" },
     { HLK_SCRIPT_PERMIT_QUERY, "of three waiters", PERMITS, "3|" SC_CHANNEL "|" ME, QUERY },
+    { HLK_SCRIPT_LOCK_LIST, "numbers, too", "", "0|t|1000|numbers", KINDS },
+    { HLK_SCRIPT_LOCK_FIND, "", LOCK, "", FOUND },
     { 0 }
 };
 

@@ -124,6 +124,21 @@ Test(rights, to_keys_and_channels_are_patterns_with_the_prefix)
     lacks(hlk_check_rights_fair, HLK_FINDING_NOTE, "ACL SETUSER bob ~redisson_lock_timeout:app:*");
 }
 
+Test(rights, of_each_other_kind_are_a_note)
+{
+    exam_answer(HLK_ASK_RIGHTS, "*6\n:111\n:211\n:112\n:113\n:114\n:118\n");
+    lacks(hlk_check_rights_latch, HLK_FINDING_NOTE,
+          "ACL SETUSER bob &redisson_countdownlatch__channel__{app:* &redisson_countdownlatch__channel__app:*");
+    lacks(hlk_check_rights_semaphore, HLK_FINDING_NOTE, "ACL SETUSER bob &redisson_sc:{app:*");
+    lacks(hlk_check_rights_permits, HLK_FINDING_NOTE, "ACL SETUSER bob ~{app:*");
+    lacks(hlk_check_rights_barrier, HLK_FINDING_NOTE, "ACL SETUSER bob ~hasplock_barrier:{app:*");
+    lacks(hlk_check_rights_condition, HLK_FINDING_NOTE, "ACL SETUSER bob ~hasplock_condition_leases:{app:*");
+    refuse_in_script("zcard");
+    lacks(hlk_check_rights_barrier, HLK_FINDING_NOTE, "ACL SETUSER bob +zcard");
+    lacks(hlk_check_rights_condition, HLK_FINDING_NOTE, "ACL SETUSER bob +zcard");
+    lacks(hlk_check_rights, HLK_FINDING_OK, "");
+}
+
 Test(rights, to_a_channel_are_seen_by_subscribe_too)
 {
     exam_answer(HLK_ASK_CHANNEL, "-NOPERM this user has no permissions to access one of the channels used\n");
@@ -176,11 +191,12 @@ Test(rights, that_are_untried_without_eval_are_all_in_the_line)
     exam_judge(hlk_check_lua, HLK_FINDING_PROBLEM, "EVAL fails: ERR unknown command", "no lock", "Lua");
 }
 
-/* The words of docs/acl.md for locks, which are all that hlk_diagnose looks at, without the password. */
+/* The words of docs/acl.md that hlk_diagnose looks at, without the password. */
 static void read_page(char *words, size_t size)
 {
-    static const char *const sections[] = { "Locks",   "Fair locks", "Lists",        "Without pub/sub",
-                                            "Cluster", "Replicas",   "String locks", "Read/write locks" };
+    static const char *const sections[] = { "Locks",        "Fair locks",       "Lists",   "Without pub/sub", "Cluster",
+                                            "Replicas",     "Read/write locks", "Latches", "Semaphores",      "Permits",
+                                            "String locks", "Barriers",         "Conditions" };
     size_t len = 0;
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
         len +=
