@@ -210,14 +210,7 @@ static bool is_old(struct hlk_cluster *cluster)
     unsigned count = atomic_load(&cluster->count);
     for (unsigned i = 0; i < count; i++)
         up[i] = hlk_pipeline_health(cluster->servers[i]->pipeline, &error) == HLK_OK;
-    uint64_t before = cluster->epochs.map;
-    if (!hlk_epochs_follow(&cluster->epochs, cluster->asked_at, cluster->read_epoch, up, count))
-        return true;
-    if (cluster->epochs.map < before)
-        hlk_log(&cluster->home->endpoint.log, HLK_LOG_WARN,
-                "%s: epoch %llu of the cluster is followed by epoch %llu: it was made anew, say most of its servers",
-                cluster->home->endpoint.url.shown, (unsigned long long)before, (unsigned long long)cluster->epochs.map);
-    return false;
+    return !hlk_epochs_follow(&cluster->epochs, cluster->asked_at, cluster->read_epoch, up, count);
 }
 
 /* Why the map was not read, or NULL. */
@@ -272,6 +265,7 @@ static void read_map(struct hlk_cluster *cluster, const redisReply *reply)
 {
     hlk_loop_assert_here(cluster->loop);
     struct hlk_error error;
+    uint64_t before = cluster->epochs.map;
     const char *why = useless(cluster, reply, &error);
     struct range_reader reader = { .cluster = cluster };
     if (!why && (!hlk_slots_read(reply, take_range, &reader) || reader.slots == 0))
@@ -292,6 +286,10 @@ static void read_map(struct hlk_cluster *cluster, const redisReply *reply)
         begin_routing(cluster);
     rest_others(cluster);
     settle_moves(cluster);
+    if (cluster->epochs.map < before)
+        hlk_log(&cluster->home->endpoint.log, HLK_LOG_WARN,
+                "%s: epoch %llu of the cluster is followed by epoch %llu: it was made anew, say most of its servers",
+                cluster->home->endpoint.url.shown, (unsigned long long)before, (unsigned long long)cluster->epochs.map);
 }
 
 static void read_on_answer(struct hlk_post *post)
