@@ -148,16 +148,17 @@ const char help_semaphore[] =
     "hasplock semaphore [options] NAME -k N -c 'SHELL COMMAND'\n"
     "hasplock semaphore --delete NAME\n"
     "\n"
-    "Runs COMMAND while it has one of the N permits of NAME: at most N run at once, on\n"
-    "all hosts together. Waits for one, first come, first served. A permit has a lease\n"
-    "that is renewed while COMMAND runs, so the permit of a host that dies comes back.\n"
+    "Runs COMMAND while it has one of the N permits of NAME: at most N run at once,\n"
+    "on all hosts together. Waits for one, first come, first served. A permit has a\n"
+    "lease that is renewed while COMMAND runs, so the permit of a host that dies\n"
+    "comes back.\n"
     "\n"
     "  -k, --permits N   how many may run at once, 1 to 1000000. Of two that say\n"
     "                    different numbers each starts when fewer than its own N run\n"
-    "      --drop        the last one that ends deletes N from Redis. Without it a key\n"
-    "                    stays for each NAME. Not for a NAME that Java programs acquire\n"
-    "      --delete      runs nothing: deletes N from Redis. Exit 1: permits are held, or\n"
-    "                    there is no N\n"
+    "      --drop        the last one that ends deletes N from Redis. Without it a\n"
+    "                    key stays for each NAME. Not for a NAME that Java acquires\n"
+    "      --delete      runs nothing: deletes N from Redis. Exit 1: permits are\n"
+    "                    held, or there is no N\n"
     "\n"
     "All else is as of hasplock run, but for --fair, --string and --fenced: options,\n"
     "signals, environment, what happens when the permit is lost, exit codes. NAME is\n"
@@ -202,7 +203,7 @@ const char help_latch[] =
     "\n"
     "Example\n"
     "  hasplock latch set deploy 3; for i in 1 2 3; do start-host $i & done\n"
-    "  hasplock latch wait -w 5m deploy && switch-over    each host: latch down deploy\n";
+    "  hasplock latch wait -w 5m deploy && switch-over   each host: latch down deploy\n";
 
 const char help_barrier[] =
     "hasplock barrier -n PARTIES [options] NAME\n"
