@@ -63,7 +63,8 @@ HLK_API enum hlk_status hlk_lock_write_note(hlk_lock *lock, const char *note, in
 
 /* Reads the note of `holder` (as written in Redis, from hlk_lock_query) to buf: cut if it is longer, always terminated
  * by NUL; "" if there is none. *left_ms (may be NULL): what is left of its ttl; 0: none. HLK_OK. HLK_E_INVALID: as
- * above, and for a holder that has not 1 to 191 bytes. Faults as hlk_lock_query. Any thread. Blocks as hlk_lock_query. */
+ * above, and for a holder that has not 1 to 191 bytes. Faults, and how long it blocks: as hlk_lock_query. Any
+ * thread. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_read_note(hlk_lock *lock, const char *holder, char *buf, size_t size,
                                                         int64_t *left_ms);
 

@@ -405,7 +405,7 @@ Test(help, names_every_option)
                                            "--verbose",  "--quiet",    "--json",
                                            "--timeout",  "--url-file", "--fair",
                                            "--fenced",   "--shared",   "--exclusive",
-                                           "--min-hold", "--spin" };
+                                           "--min-hold", "--spin",     "--note" };
     struct command *c = COMMAND("run", "--help");
     cr_assert_eq(command_end(c), 0);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
