@@ -2,6 +2,7 @@
 #include "keep.h"
 
 #include "helper.h"
+#include "note.h"
 #include "say.h"
 #include "signals.h"
 
@@ -41,7 +42,9 @@ static int wait_until(hlk_lock *lock, int64_t until_ms, int signal_fd, const str
         int64_t held_until_ms = hlk_lock_held_until(lock);
         if (held_until_ms <= hlk_now_ms())
             break;
-        arm(from->timer, held_until_ms < until_ms ? held_until_ms : until_ms);
+        int64_t at_ms = note_write();
+        at_ms = at_ms < until_ms ? at_ms : until_ms;
+        arm(from->timer, held_until_ms < at_ms ? held_until_ms : at_ms);
         if (poll(fds, sizeof fds / sizeof fds[0], -1) > 0)
             by = take_signals(signal_fd);
         *asked = watch_was_asked(from);

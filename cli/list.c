@@ -5,6 +5,7 @@
 #include "again.h"
 #include "holder.h"
 #include "kind.h"
+#include "note.h"
 #include "say.h"
 
 #include <hasplock/hasplock.h>
@@ -19,10 +20,10 @@
 #define KEYS_MOST 1000000 /* of the server that are looked at: some seconds */
 
 struct row {
-    char *name, *holder;
+    char *name, *holder, *note;
     int64_t count, ttl_ms, waiting;
     int kind; /* as in hlk_listed */
-    int64_t number;
+    int64_t number, note_left_ms;
 };
 
 struct rows {
@@ -51,6 +52,7 @@ static void free_row(struct row *row)
 {
     free(row->name);
     free(row->holder);
+    free(row->note);
 }
 
 static void free_rows(struct rows *rows)
@@ -89,9 +91,16 @@ static bool grow(struct rows *rows)
 static int take(const struct hlk_listed *lock, void *ctx)
 {
     struct rows *rows = ctx;
-    struct row row = { strdup(lock->name), strdup(lock->holder), lock->count,  lock->ttl_ms,
-                       lock->waiting,      lock->kind,           lock->number };
-    rows->no_memory = !row.name || !row.holder || (rows->n == rows->room && !grow(rows));
+    struct row row = { .name = strdup(lock->name),
+                       .holder = strdup(lock->holder),
+                       .note = strdup(lock->note),
+                       .count = lock->count,
+                       .ttl_ms = lock->ttl_ms,
+                       .waiting = lock->waiting,
+                       .kind = lock->kind,
+                       .number = lock->number,
+                       .note_left_ms = lock->note_left_ms };
+    rows->no_memory = !row.name || !row.holder || !row.note || (rows->n == rows->room && !grow(rows));
     if (rows->no_memory) {
         free_row(&row);
         return 1;
@@ -115,8 +124,10 @@ static void begin_json(struct json *json, const struct options *options, const s
 static bool answer_json(const struct options *options, const struct row *row)
 {
     struct json json;
+    struct note_said said;
     const char *kind = kind_word(row->kind);
     bool number = kind_is_number(row->kind);
+    note_read(&said, row->note, row->note_left_ms);
     begin_json(&json, options, row, true);
     if (kind)
         json_string(&json, "kind", kind);
@@ -124,6 +135,7 @@ static bool answer_json(const struct options *options, const struct row *row)
         holder_add_json(row->holder, &json);
         json_int(&json, "count", row->count);
         json_int(&json, "ttl_ms", row->ttl_ms);
+        note_json(&said, &json);
     }
     if (kind_is_permits(row->kind) || number)
         json_int(&json, number ? "count" : "free", row->number);
@@ -133,9 +145,21 @@ static bool answer_json(const struct options *options, const struct row *row)
     return say_answer(json.line, json.len);
 }
 
+/* Behind the rest of the line; "": the holder says nothing. */
+static const char *said_text(const struct row *row, char *buf, size_t size)
+{
+    char held[NOTE_SHOWN], note[2100];
+    struct note_said said;
+    note_read(&said, row->note, row->note_left_ms);
+    note_held(&said, held, sizeof held);
+    text_shown(note, sizeof note, said.note);
+    snprintf(buf, size, "%s%s%s%s", *held ? "; " : "", held, *note ? "; note: " : "", note);
+    return buf;
+}
+
 static bool answer_text(const struct row *row)
 {
-    char line[4096], name[2100], who[1000], ttl[64], waiting[64] = "", held[128];
+    char line[8192], name[2100], who[1000], ttl[64], waiting[64] = "", held[128], said[4000];
     struct holder holder;
     holder_read(&holder, row->holder);
     text_shown(name, sizeof name, row->name);
@@ -149,8 +173,9 @@ static bool answer_text(const struct row *row)
         snprintf(ttl, sizeof ttl, "ttl %.1f s", (double)row->ttl_ms / 1000);
     if (row->waiting > 0 && !has_waits_only(row->kind) && !kind_is_number(row->kind))
         snprintf(waiting, sizeof waiting, ", %" PRId64 " waiting", row->waiting);
-    int len = *row->holder ? snprintf(line, sizeof line, "%s: %s by %s, %s%s\n", name, held,
-                                      holder_shown(&holder, who, sizeof who), ttl, waiting)
+    int len = *row->holder ? snprintf(line, sizeof line, "%s: %s by %s, %s%s%s\n", name, held,
+                                      holder_shown(&holder, who, sizeof who), ttl, waiting,
+                                      said_text(row, said, sizeof said))
                            : snprintf(line, sizeof line, "%s: %s%s\n", name, held, waiting);
     return say_answer(line, (size_t)len);
 }

@@ -2,6 +2,7 @@
  * where COMMAND begins is seen, and nothing behind it is looked at. */
 #include "options.h"
 
+#include "note.h"
 #include "options_words.h"
 #include "say.h"
 #include "url.h"
@@ -119,6 +120,15 @@ static void read_holder(struct reader *r)
         r->options->holder = optarg;
 }
 
+static void read_note(struct reader *r)
+{
+    size_t len = strlen(optarg);
+    if (len > NOTE_MAX_BYTES)
+        complain(r, "--note has %zu bytes; up to %d are possible", len, NOTE_MAX_BYTES);
+    else
+        r->options->note = optarg;
+}
+
 static void complain_about_option(struct reader *r, bool lacks_argument)
 {
     char shown[64];
@@ -192,6 +202,9 @@ static void read_holding(struct reader *r, int option)
         break;
     case OPT_MIN_HOLD:
         read_duration(r, "--min-hold", &hold, &o->min_hold_ms);
+        break;
+    case OPT_NOTE:
+        read_note(r);
         break;
     case OPT_GRACE:
         r->grace_given = true;
@@ -493,8 +506,9 @@ static void check_kind(struct reader *r)
     const char *kind = check_one_kind(r);
     if (kind && (o->semaphore || o->command == COMMAND_LATCH || o->command == COMMAND_BARRIER))
         complain(r, "%s is for locks only", kind);
-    else if (o->deletes && (o->permits || o->drops || r->shell || waits_given(o)))
-        complain(r, "--delete runs nothing, and does not wait: without -k, --drop, -c, -n, -w and --server-wait");
+    else if (o->deletes && (o->permits || o->drops || r->shell || o->note || waits_given(o)))
+        complain(r, "--delete runs nothing, and does not wait: without -k, --drop, --note, -c, -n, -w and "
+                    "--server-wait");
     else if (o->command == COMMAND_SEMAPHORE && !o->permits && !o->deletes)
         complain(r, "no -k N: how many may run at once?");
     else if (o->command == COMMAND_BARRIER && !o->number)

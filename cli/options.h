@@ -51,6 +51,7 @@ struct options {                    /* borrows argv */
     int64_t lease_ms, grace_ms;     /* grace: half of the lease at most */
     int64_t max_hold_ms;            /* 0: no limit */
     int64_t min_hold_ms;            /* 0: none */
+    const char *note;               /* note.h; NULL: not given; "": user and COMMAND are not written, either */
     bool all;                       /* until all that COMMAND has started has ended */
     enum on_lost on_lost;
     bool fenced;

@@ -54,6 +54,7 @@ static const struct known {
     { "max-hold", required_argument, OPT_MAX_HOLD, RUNS },
     { "min-hold", required_argument, OPT_MIN_HOLD, RUNS },
     { "grace", required_argument, OPT_GRACE, RUNS },
+    { "note", required_argument, OPT_NOTE, RUNS },
     { "all", no_argument, OPT_ALL, RUNS },
     { "on-lost", required_argument, OPT_ON_LOST, RUNS },
     { "fenced", no_argument, OPT_FENCED, RUN | DOCTOR },

@@ -32,6 +32,7 @@ enum {
     OPT_ALL,
     OPT_NUMBERS,
     OPT_NOW,
+    OPT_NOTE,
     OPT_ACCESS /* and a word of access.h */
 };
 

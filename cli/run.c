@@ -11,6 +11,7 @@
 #include "helper.h"
 #include "keep.h"
 #include "locks.h"
+#include "note.h"
 #include "say.h"
 #include "signals.h"
 #include "url.h"
@@ -257,7 +258,7 @@ static void add_word(char *words, size_t size, const char *word)
     snprintf(words + len, size - len, "%s%s", len > 0 ? " " : "", word);
 }
 
-static void note_holds(struct run *s)
+static void read_holds(struct run *s)
 {
     bool held = true;
     for (size_t i = 0; i < s->locks.count; i++) {
@@ -414,9 +415,11 @@ static bool release(struct run *s, const struct watch_result *result)
 static int hold(struct run *s, bool *answered)
 {
     struct watch_result result = { 0 };
-    note_holds(s);
+    read_holds(s);
     say_acquired(s);
+    note_begin(&s->locks, s->held_at_ms);
     int code = run_command(s, &result);
+    note_end();
     *answered = release(s, &result);
     return code;
 }
@@ -450,6 +453,7 @@ int run(const struct options *options)
 {
     static struct run s; /* static: a late reply is written to it */
     s.options = options;
+    note_prepare(options); /* ^C ends it still */
     signals_block();
     int why = helper_start(options->argv);
     if (why)

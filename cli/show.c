@@ -4,7 +4,9 @@
 #include "again.h"
 #include "holder.h"
 #include "kind.h"
+#include "note.h"
 #include "say.h"
+#include "url.h"
 
 #include <hasplock/hasplock.h>
 
@@ -22,6 +24,7 @@ struct seen { /* what the server said, at one time */
     struct hlk_waiter waiters[WAITERS_MAX];
     size_t waiters_len; /* may be more than WAITERS_MAX */
     int64_t free;       /* permits of a semaphore */
+    struct note_said said; /* by its holder */
 };
 
 struct subject { /* what is shown */
@@ -66,6 +69,7 @@ static bool answer_json(const struct options *options, const struct seen *seen)
         holder_json(&holder, &json);
         json_int(&json, "count", state->count);
         json_int(&json, "ttl_ms", state->ttl_ms);
+        note_json(&seen->said, &json);
     }
     if (kind_is_permits(seen->found.kind))
         json_int(&json, "free", seen->free);
@@ -173,6 +177,19 @@ static bool answer_more(size_t more)
     return say_answer(line, (size_t)len);
 }
 
+/* What the holder says of itself. */
+static bool answer_said(const struct note_said *said)
+{
+    char line[2400], held[NOTE_SHOWN], note[2100];
+    bool told = true;
+    if (*note_held(said, held, sizeof held))
+        told = say_answer(line, (size_t)snprintf(line, sizeof line, "  held %s\n", held));
+    if (told && *said->note)
+        told = say_answer(line, (size_t)snprintf(line, sizeof line, "  note: %s\n",
+                                                 text_shown(note, sizeof note, said->note)));
+    return told;
+}
+
 /* The holder as hasplock break takes it, if the first line does not have it so. Permits cannot be broken. */
 static bool answer_holder(const struct seen *seen)
 {
@@ -190,6 +207,8 @@ static bool answer(const struct options *options, const struct seen *seen)
     bool quiet = options->verbosity < 0 && !options->json;
     bool said = quiet || has_no_more_than_waits(seen) ||
                 (options->json ? answer_json(options, seen) : answer_text(options, seen));
+    if (said && !quiet && !options->json)
+        said = answer_said(&seen->said);
     for (size_t i = 0; said && !quiet && i < seen->waiters_len && i < WAITERS_MAX; i++)
         said = options->json ? waiter_json(options->name, i + 1, &seen->waiters[i])
                              : waiter_text(i + 1, &seen->waiters[i]);
@@ -231,6 +250,7 @@ static int look(struct subject *of, const struct options *options, struct seen *
 {
     struct hlk_permits_state permits = HLK_PERMITS_STATE_INIT;
     memset(seen, 0, sizeof *seen);
+    note_read(&seen->said, "", 0);
     int code = kind_find(of->client, options, &seen->found);
     if (code || kind_is_number(seen->found.kind))
         return code;
@@ -245,6 +265,8 @@ static int look(struct subject *of, const struct options *options, struct seen *
         (of->permits && hlk_permits_query(of->permits, &permits) != HLK_OK))
         return say_fault();
     seen->free = permits.free;
+    if (seen->state.held && !url_has_masters(options->url))
+        note_find(&seen->said, of->lock, seen->state.holder);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "helper.h"
 #include "locks.h"
+#include "note.h"
 #include "say.h"
 #include "signals.h"
 
@@ -291,13 +292,13 @@ static int64_t earlier(int64_t a_ms, int64_t b_ms)
     return a_ms < b_ms ? a_ms : b_ms;
 }
 
-/* An absolute time on the clock of hlk_now_ms. After a suspension of the host a past time fires at once. */
-static void arm_timer(struct watch *w)
+/* For at_ms, or for what comes before that. An absolute time on the clock of hlk_now_ms: after a suspension of the host
+ * a past time fires at once. */
+static void arm_timer(struct watch *w, int64_t at_ms)
 {
-    int64_t at_ms = INT64_MAX;
     struct itimerspec when = { 0 };
     if (w->stage == GOING && w->max_hold_at_ms)
-        at_ms = w->max_hold_at_ms;
+        at_ms = earlier(at_ms, w->max_hold_at_ms);
     if (w->stage == ASKED)
         at_ms = earlier(at_ms, w->kill_at_ms);
     if (kills(w))
@@ -392,7 +393,7 @@ static void turn(struct watch *w)
                             { .fd = w->timer_fd, .events = POLLIN },
                             { .fd = helper_fd(), .events = POLLIN } };
     watch_order_kill(w->options, w->lock);
-    arm_timer(w); /* each time, which also resets its readability */
+    arm_timer(w, note_write()); /* each time, which also resets its readability */
     if (poll(fds, sizeof fds / sizeof fds[0], -1) < 0)
         return;
     read_signals(w);

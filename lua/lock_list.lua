@@ -7,14 +7,16 @@
                    permits of every kind, barriers and conditions; "numbers": semaphores, latches and other numbers, too
 
   Returns {cursor, refused, name, ttl, holder, count, waiting, name...}
-          of "every" and "numbers" each has two values more: kind, number (include_kind)
+          of "every" and "numbers" each has four values more: kind, number (include_kind), note, left
           cursor   for the next step; 0: this was the last one
           refused  number of keys that this user may not read
           ttl      in ms; -1: held without ttl
           waiting  processes in the queue, or subscribed to the channel if these are more; of a fair lock: threads
+          note     what its holder has written for people (lock_note); "": nothing. left: of its ttl
           or NOPERM ...: the user lacks the rights that only this script needs
   Wakes   no waiter
-  Keys    are not declared: they are not known before. A key that this user may not read is counted, and left out
+  Keys    are not declared: they are not known before. A key that this user may not read is counted, and left out. Notes
+          are no locks, and are left out uncounted
   Locks   are hashes that are locks (include_held). Those with more fields are not read: they may be large. And strings
           that are named as hasplock names a holder: a token of others may be anything. "every": include_kind; a
           read/write lock with more than 1,000 fields is left out
@@ -58,8 +60,12 @@ local function add(name, holder, holds)
     end
 end
 
+local function is_note(key)
+    return string.sub(key, 1, 14) == 'hasplock_note:'
+end
+
 for _, name in ipairs(kind == 'string' and scanned[2] or {}) do
-    local holder = redis.pcall('getrange', name, 0, 191)
+    local holder = is_note(name) and '' or redis.pcall('getrange', name, 0, 191)
     if lacks_command(holder) then
         return needed()
     elseif type(holder) == 'table' then
@@ -88,10 +94,23 @@ local function waiting_for(name, found)
     return found.kind == PERMIT and queued(name) or waiting(name)
 end
 
+-- After a refusal no other note is looked for: the server notes each look in ACL LOG.
+local notes = true
+local function note_of(name, holder)
+    local key = key_of('hasplock_note:', name, 'hasplock_note::') .. ':' .. holder
+    local note = notes and string.find(holder, '^hlk%-') and redis.pcall('get', key)
+    notes = notes and type(note) ~= 'table'
+    if type(note) ~= 'string' then
+        return '', 0
+    end
+    return note, redis.call('pttl', key)
+end
+
 local function add_kind(name, found)
     local ttl = found.ttl or found.kind < BARRIER and redis.call('pttl', name) or 0
+    local note, left = note_of(name, found.holder or '')
     for _, value in ipairs({ name, ttl, found.holder or '', found.count, found.waiting or waiting_for(name, found),
-        found.kind, found.number or 0 }) do
+        found.kind, found.number or 0, note, left }) do
         answer[#answer + 1] = value
     end
 end
@@ -125,7 +144,7 @@ end
 for _, key in ipairs(every and scanned[2] or {}) do
     local barrier, condition = name_behind('hasplock_arrived', key), name_behind('hasplock_condition', key)
     local name = barrier or condition or key
-    if string.sub(name, 1, #pattern) ~= pattern then
+    if is_note(key) or string.sub(name, 1, #pattern) ~= pattern then
         name = nil
     elseif barrier or condition then
         local waits = barrier and at_barrier(name) or condition and at_condition(name)

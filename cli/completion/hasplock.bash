@@ -7,9 +7,10 @@ _hasplock_options() {
     case $1 in
     run) echo "$common -s --shared -x --exclusive --fair --string -n --nonblock -w --wait --timeout --server-wait" \
         '-E --conflict-exit-code -c --command --lease --max-hold --min-hold --grace --on-lost --all --fenced' \
-        '--spin --wait-replicas' ;;
+        '--spin --wait-replicas --note' ;;
     semaphore) echo "$common -k --permits -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" \
-        '-c --command --lease --max-hold --min-hold --grace --on-lost --all --wait-replicas --drop --delete' ;;
+        '-c --command --lease --max-hold --min-hold --grace --on-lost --all --wait-replicas --note --drop' \
+        '--delete' ;;
     latch) echo "$common -n --nonblock -w --wait --timeout --server-wait -E --conflict-exit-code" ;;
     barrier) echo "$common -n --parties -w --wait --timeout --server-wait -E --conflict-exit-code --lease" ;;
     show) echo "$common -s --shared -x --exclusive --fair --string --semaphore --watch" ;;
@@ -25,8 +26,8 @@ _hasplock_options() {
 _hasplock_has_value() {
     case $1 in
     -u | --url | --url-file | -w | --wait | --timeout | --server-wait | -E | --conflict-exit-code | -c | --command | \
-        --lease | --max-hold | --min-hold | --grace | --on-lost | --wait-replicas | -k | --permits | --parties | \
-        --limit | --holder | --cacert | --cacertdir | \
+        --lease | --max-hold | --min-hold | --grace | --on-lost | --wait-replicas | --note | -k | --permits | \
+        --parties | --limit | --holder | --cacert | --cacertdir | \
         --cert | --key | --crl | --sni | --password-file | --processes | --threads | --items | --seconds | --seed | \
         --svg) ;;
     *) return 1 ;;

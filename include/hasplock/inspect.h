@@ -49,6 +49,25 @@ struct hlk_waiter {             /* an entry of the queue: one for each process, 
  * reconnect_timeout_ms + reply_timeout_ms. */
 HLK_API HLK_MUST_USE enum hlk_status hlk_lock_waiters(hlk_lock *lock, struct hlk_waiter *out, size_t max, size_t *n);
 
+#define HLK_NOTE_MAX 512            /* bytes of a note */
+
+/* Writes a note beside the lock, for people: who or what holds it, and why. `hasplock show` and `list` print it. NULL
+ * removes it. Else it is gone after ttl_ms (100 to a year): write it again before that, and remove it before the
+ * release. It belongs to this hold, by its hold id: no other holder is shown with it. Nothing depends on it. The call
+ * does not wait for an answer: a note may be lost, as when there is no connection.
+ * HLK_OK: sent, or lost. HLK_NOT_HOLDER: nothing was sent. HLK_LOST: the same; a note from before can still be removed.
+ * HLK_E_AUTH: an earlier note of this handle was refused, because the user lacks the rights of the section Notes of
+ * docs/acl.md; nothing is sent any more. HLK_E_INVALID: also of a multilock, whose members have notes, and over several
+ * masters. HLK_E_FORKED, HLK_E_CLOSED. Any thread that holds the lock. Does not block. */
+HLK_API enum hlk_status hlk_lock_write_note(hlk_lock *lock, const char *note, int64_t ttl_ms);
+
+/* Reads the note of `holder` (as written in Redis, from hlk_lock_query) to buf: cut if it is longer, always terminated
+ * by NUL; "" if there is none. *left_ms (may be NULL): what is left of its ttl; 0: none. HLK_OK. HLK_E_INVALID: as
+ * above, and for a holder that has not 1 to 191 bytes. Faults, and how long it blocks: as hlk_lock_query. Any
+ * thread. */
+HLK_API HLK_MUST_USE enum hlk_status hlk_lock_read_note(hlk_lock *lock, const char *holder, char *buf, size_t size,
+                                                        int64_t *left_ms);
+
 enum hlk_found_kind {           /* what a name may be beside the kinds of enum hlk_lock_kind */
     HLK_FOUND_NOTHING   = -1,
     HLK_FOUND_SEMAPHORE = 23,   /* a semaphore: hlk_semaphore, or hlk_permits none of which is held */
@@ -88,6 +107,9 @@ struct hlk_listed {             /* a held lock; owned by the library, valid duri
     int64_t     waiting;
     int         kind;               /* as in hlk_lock_found. Of a list of kind 0: HLK_LOCK_PLAIN, fair locks too */
     int64_t     number;             /* as in hlk_lock_found */
+    const char *note;               /* of HLK_LIST_EVERY and HLK_LIST_NUMBERS: the holder's (hlk_lock_write_note); "":
+                                     * none */
+    int64_t     note_left_ms;       /* what is left of its ttl */
 };
 
 /* Runs inside hlk_lock_list. Return 0 to go on, anything else to stop after this lock. */

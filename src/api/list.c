@@ -14,7 +14,7 @@
 #define MAX_KEYS 100000
 #define HEAD 2    /* the cursor and the number of refused keys, before the locks */
 #define COLUMNS 5 /* name, ttl, holder, count, waiting */
-#define KIND_COLUMNS (COLUMNS + 2) /* and of every kind: kind, number */
+#define KIND_COLUMNS (COLUMNS + 4) /* and of every kind: kind, number, note, what is left of its ttl */
 
 /* --- one step --- */
 
@@ -31,7 +31,8 @@ static bool is_lock(redisReply *const *row)
 
 static bool has_kind(redisReply *const *row)
 {
-    return row[COLUMNS]->type == REDIS_REPLY_INTEGER && row[COLUMNS + 1]->type == REDIS_REPLY_INTEGER;
+    return row[COLUMNS]->type == REDIS_REPLY_INTEGER && row[COLUMNS + 1]->type == REDIS_REPLY_INTEGER &&
+           row[COLUMNS + 2]->type == REDIS_REPLY_STRING && row[COLUMNS + 3]->type == REDIS_REPLY_INTEGER;
 }
 
 static bool list_is_answer(const redisReply *reply, size_t columns)
@@ -64,7 +65,9 @@ static void read_step(const struct hlk_command *cmd, void *ctx)
                                    .ttl_ms = row[1]->integer,
                                    .waiting = row[4]->integer,
                                    .kind = kinds ? (int)row[COLUMNS]->integer : step->opts->kind,
-                                   .number = kinds ? row[COLUMNS + 1]->integer : 0 };
+                                   .number = kinds ? row[COLUMNS + 1]->integer : 0,
+                                   .note = kinds ? row[COLUMNS + 2]->str : "",
+                                   .note_left_ms = kinds ? row[COLUMNS + 3]->integer : 0 };
         step->stopped = step->fn(&lock, step->ctx) != 0;
     }
     step->refused = reply->element[1]->integer;

@@ -139,6 +139,13 @@ void hlk_check_rights_condition(const struct hlk_exam *exam, struct hlk_found *f
     hlk_found_meaning(found, "Conditions need these beside those of plain locks: docs/acl.md, section Conditions.");
 }
 
+void hlk_check_rights_note(const struct hlk_exam *exam, struct hlk_found *found)
+{
+    check_more(exam, found, HLK_NEED_NOTE, false);
+    hlk_found_meaning(found, "hasplock run says with these for hasplock show who runs it and what; without them it "
+                             "runs all the same: docs/acl.md, section Notes.");
+}
+
 /* WAIT without replicas returns at once. */
 void hlk_check_rights_replicas(const struct hlk_exam *exam, struct hlk_found *found)
 {

@@ -63,6 +63,7 @@ static const struct check {
                { "rights-permits", hlk_check_rights_permits },
                { "rights-barrier", hlk_check_rights_barrier },
                { "rights-condition", hlk_check_rights_condition },
+               { "rights-note", hlk_check_rights_note },
                { "rights-replicas", hlk_check_rights_replicas },
                { "rights-cluster", hlk_check_rights_cluster },
                { "eviction", hlk_check_eviction },

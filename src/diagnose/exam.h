@@ -55,7 +55,7 @@ hlk_check_fn hlk_check_clients, hlk_check_output_buffers, hlk_check_idle_timeout
 /* check_rights.c */
 hlk_check_fn hlk_check_lua, hlk_check_rights, hlk_check_rights_fenced, hlk_check_rights_fair, hlk_check_rights_string,
     hlk_check_rights_list, hlk_check_rights_rwlock, hlk_check_rights_latch, hlk_check_rights_semaphore,
-    hlk_check_rights_permits, hlk_check_rights_barrier, hlk_check_rights_condition, hlk_check_rights_replicas,
-    hlk_check_rights_cluster;
+    hlk_check_rights_permits, hlk_check_rights_barrier, hlk_check_rights_condition, hlk_check_rights_note,
+    hlk_check_rights_replicas, hlk_check_rights_cluster;
 
 #endif

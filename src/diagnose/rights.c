@@ -56,6 +56,8 @@ static const struct {
     { HLK_NEED_BARRIER, "hrandfield", "'hrandfield',key" },
     { HLK_NEED_BARRIER, "zcard", "'zcard',key" },
     { HLK_NEED_CONDITION, "zcard", "'zcard',key" },
+    { HLK_NEED_NOTE, "get", "'get',key" },
+    { HLK_NEED_NOTE, "set", "'set',key,'x','x'" },
     { HLK_NEED_CLUSTER, "spublish", "'spublish',key,''" },
     { HLK_NEED_CLUSTER, "pubsub|shardnumsub", "'pubsub','shardnumsub'" },
     { HLK_NEED_FAIR, "lindex", "'lindex',key,0" },
@@ -115,6 +117,7 @@ enum place {
     CONDITION,
     CONDITION_LEASES,
     CONDITION_CHANNEL,
+    NOTE,
     PLACES
 };
 _Static_assert(2 * PLACES <= HLK_PROBED_PLACES_MAX, "the probe has room for all of them");
@@ -167,6 +170,7 @@ static const struct {
                            key_condition_leases, KEY },
     [CONDITION_CHANNEL] = { HLK_NEED_CONDITION, "hasplock_condition:{", "hasplock_condition::", key_condition,
                             PUBLISHED },
+    [NOTE] = { HLK_NEED_NOTE, "hasplock_note:{", "hasplock_note::", hlk_key_note, KEY },
 };
 
 #define REFUSED_PLACE 100 /* of the probe's answer: place and this, or with a brace in the name and twice this */

@@ -19,6 +19,7 @@ enum hlk_need {
     HLK_NEED_PERMIT,                /* besides those of a semaphore */
     HLK_NEED_BARRIER,
     HLK_NEED_CONDITION,
+    HLK_NEED_NOTE,
     HLK_NEED_CLUSTER,
     HLK_NEED_REPLICAS
 };
@@ -32,7 +33,7 @@ struct hlk_missing {
 };
 
 #define HLK_PREFIX_MAX 400          /* a key of a probe is longer by less than the rest of HLK_NAME_MAX */
-#define HLK_PROBED_PLACES_MAX 40    /* keys and channels of a lock, without and with a brace in its name */
+#define HLK_PROBED_PLACES_MAX 42    /* keys and channels of a lock, without and with a brace in its name */
 
 /* The command that tries all but connection commands: EVAL and its arguments, in memory of `rights`. */
 struct hlk_rights_probe {

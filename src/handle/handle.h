@@ -63,6 +63,8 @@ struct hlk_lock {
     struct hlk_defaults *defaults;      /* referenced */
     struct hlk_members *members;        /* of a multilock, whose kind, holder and client are those of its first member.
                                          * NULL: of one lock */
+    atomic_bool forbidden;              /* the user lacks a right for a command whose answer nobody waits for
+                                         * (hlk_lock_send_and_forget) */
     atomic_bool owned;                  /* the holder is an owner, referenced. Given back by destroy: holds keep none */
     char name[];                        /* the name, if entry is NULL */
 };

@@ -174,7 +174,7 @@ enum hlk_status hlk_lock_ask_number(hlk_lock *lock, const char *operation, const
 struct forgotten {
     struct hlk_command cmd;
     hlk_lock *lock; /* its handle is referenced */
-    char drop_notes[];
+    char text[];    /* cmd.drop_notes, or cmd.note */
 };
 
 static void end_forgotten(struct forgotten *forgotten)
@@ -198,18 +198,24 @@ static void on_forgotten(struct hlk_call *call)
 {
     hlk_mutex_assert_none();
     struct forgotten *forgotten = HLK_CONTAINER(call, struct forgotten, cmd.call);
-    struct hlk_error error;
-    if (hlk_command_end(&forgotten->cmd, &error) == HLK_COMMAND_RESEND)
+    struct hlk_error error = { .status = HLK_OK };
+    enum hlk_progress progress = hlk_command_end(&forgotten->cmd, &error);
+    if (progress == HLK_COMMAND_RESEND) {
         send_forgotten(forgotten);
-    else
-        end_forgotten(forgotten);
+        return;
+    }
+    if (progress == HLK_COMMAND_FAILED && error.status == HLK_E_AUTH)
+        atomic_store(&forgotten->lock->forbidden, true);
+    end_forgotten(forgotten);
 }
 
 void hlk_lock_send_and_forget(hlk_lock *lock, const struct hlk_command *command)
 {
     hlk_mutex_assert_none();
     HLK_DEBUG_ASSERT(command->type && command->type->put);
-    size_t size = command->drop_notes ? strlen(command->drop_notes) + 1 : 0;
+    HLK_DEBUG_ASSERT(!command->drop_notes || !command->note);
+    const char *text = command->drop_notes ? command->drop_notes : command->note;
+    size_t size = text ? strlen(text) + 1 : 0;
     struct forgotten *forgotten = hlk_mem_zalloc(sizeof *forgotten + size);
     if (!forgotten)
         return;
@@ -217,10 +223,10 @@ void hlk_lock_send_and_forget(hlk_lock *lock, const struct hlk_command *command)
     forgotten->cmd.client_id = lock->client->id;
     forgotten->cmd.name = hlk_lock_text(lock);
     forgotten->cmd.name_len = hlk_lock_text_len(lock);
-    if (size) {
-        memcpy(forgotten->drop_notes, command->drop_notes, size);
-        forgotten->cmd.drop_notes = forgotten->drop_notes;
-    }
+    if (text)
+        memcpy(forgotten->text, text, size);
+    forgotten->cmd.drop_notes = command->drop_notes ? forgotten->text : NULL;
+    forgotten->cmd.note = command->note ? forgotten->text : NULL;
     forgotten->cmd.call.done = on_forgotten;
     forgotten->cmd.call.lazy = true;
     forgotten->lock = lock;

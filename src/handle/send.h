@@ -15,8 +15,9 @@ enum hlk_status hlk_lock_send(hlk_lock *lock, const char *operation, const struc
 enum hlk_status hlk_lock_ask_number(hlk_lock *lock, const char *operation, const struct hlk_command *command,
                                     bool changes, int64_t *answer);
 
-/* Sends a command whose answer nobody waits for; cmd->drop_notes is copied. It runs once, more often, or, without
- * memory or without a connection, not at all: what it says must be right then too. Any thread. Does not block. */
+/* Sends a command whose answer nobody waits for; cmd->drop_notes or cmd->note is copied. It runs once, more often, or,
+ * without memory or without a connection, not at all: what it says must be right then too. If the user may not send it,
+ * that is noted (hlk_lock.forbidden). Any thread. Does not block. */
 void hlk_lock_send_and_forget(hlk_lock *lock, const struct hlk_command *command);
 
 /* Break on one server. at: one of several, with a time-out, and where a fault goes; or NULL, 0, NULL: the lock's own

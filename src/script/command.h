@@ -85,8 +85,10 @@ struct hlk_command {
     int64_t change;                 /* of a semaphore: enum hlk_semaphore_change; of permits: enum hlk_permits_change */
     const char *id;                 /* of a permit, in the place of client_id and hold; borrowed. NULL: these */
     size_t id_len;
-    const char *only;               /* ask: the holder that is asked. break: the one from which the lock is taken, <
-                                     * HLK_FIELD_MAX; borrowed while an attempt is sent. NULL: any */
+    const char *only;               /* ask: the holder that is asked. break: the one from which the lock is taken. Of a
+                                     * note: whose it is. < HLK_FIELD_MAX; borrowed while an attempt is sent. NULL: any;
+                                     * of a note: client_id and hold */
+    const char *note;               /* a note's text, which lives for lease_ms; borrowed while an attempt is sent */
     const struct hlk_renewal *renewals; /* renew: of many locks; borrowed while an attempt is sent */
     uint64_t beside;                /* acquire: the holder's hold by the lock's other half; 0: none */
     bool shares;                    /* acquire: the process may share the hold, if the server says so */

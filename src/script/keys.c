@@ -57,6 +57,11 @@ size_t hlk_key_queue(char out[HLK_KEY_MAX], const char *name, size_t len)
     return hlk_key_own(out, "hasplock_queue", name, len);
 }
 
+size_t hlk_key_note(char out[HLK_KEY_MAX], const char *name, size_t len)
+{
+    return hlk_key_own(out, "hasplock_note", name, len);
+}
+
 size_t hlk_key_semaphore_channel(char out[HLK_KEY_MAX], const char *name, size_t len)
 {
     return prefixed(out, "redisson_sc:", name, len);

@@ -24,6 +24,8 @@ size_t hlk_key_channel(char out[HLK_KEY_MAX], const char *name, size_t len);
 size_t hlk_key_own(char out[HLK_KEY_MAX], const char *prefix, const char *name, size_t len);
 /* hasplock_queue:{name}, or hasplock_queue::name. */
 size_t hlk_key_queue(char out[HLK_KEY_MAX], const char *name, size_t len);
+/* What the key of a note beside a lock begins with: hasplock_note:{name}:<holder>, or hasplock_note::name:<holder>. */
+size_t hlk_key_note(char out[HLK_KEY_MAX], const char *name, size_t len);
 /* Of semaphores; and the leases of permits: {name}:timeout. */
 size_t hlk_key_semaphore_channel(char out[HLK_KEY_MAX], const char *name, size_t len);
 size_t hlk_key_leases(char out[HLK_KEY_MAX], const char *name, size_t len);

@@ -51,6 +51,47 @@ const struct hlk_command_type hlk_command_ask = { .script = HLK_SCRIPT_LOCK_ASK,
 
 const struct hlk_command_type hlk_command_find = { .script = HLK_SCRIPT_LOCK_FIND, .put = put_find };
 
+static hlk_key_fn *const note_keys[] = { hlk_key_note, NULL };
+
+static char *put_note_key(char *at, const struct hlk_command *cmd)
+{
+    char key[HLK_KEY_MAX + 1 + HLK_FIELD_MAX];
+    size_t len = hlk_key_note(key, cmd->name, cmd->name_len), more = cmd->only ? strlen(cmd->only) : 0;
+    HLK_DEBUG_ASSERT(more < HLK_FIELD_MAX);
+    key[len++] = ':';
+    if (cmd->only)
+        memcpy(key + len, cmd->only, more);
+    else
+        more = hlk_field(key + len, cmd->client_id, cmd->hold);
+    return hlk_wire_word(at, key, len + more);
+}
+
+static char *put_write_note(char *at, struct hlk_command *cmd)
+{
+    HLK_DEBUG_ASSERT(cmd->note && cmd->lease_ms > 0);
+    at = hlk_wire_word(hlk_wire_count(at, '*', 5), "SET", 3);
+    at = hlk_wire_word(put_note_key(at, cmd), cmd->note, strlen(cmd->note));
+    return hlk_wire_number(hlk_wire_word(at, "PX", 2), cmd->lease_ms);
+}
+
+static char *put_remove_note(char *at, struct hlk_command *cmd)
+{
+    return put_note_key(hlk_wire_word(hlk_wire_count(at, '*', 2), "DEL", 3), cmd);
+}
+
+static char *put_read_note(char *at, struct hlk_command *cmd)
+{
+    return put_note_key(hlk_put_script(at, HLK_SCRIPT_LOCK_NOTE, cmd, 1, 1), cmd);
+}
+
+const struct hlk_command_type hlk_command_write_note = { .put = put_write_note, .keys = note_keys };
+
+const struct hlk_command_type hlk_command_remove_note = { .put = put_remove_note, .keys = note_keys };
+
+const struct hlk_command_type hlk_command_read_note = { .script = HLK_SCRIPT_LOCK_NOTE,
+                                                        .put = put_read_note,
+                                                        .keys = note_keys };
+
 char *hlk_put_reacquire(char *at, struct hlk_command *cmd)
 {
     at = hlk_put_script(at, cmd->type->script, cmd, 4, 1);

@@ -367,7 +367,8 @@ static int longest_line(const char *text)
 
 Test(help, fits_a_terminal_of_80_columns)
 {
-    static const char *const of[] = { NULL, "run", "show", "list", "break", "doctor", "demo" };
+    static const char *const of[] = { NULL,   "run",  "semaphore", "latch",  "barrier",
+                                      "show", "list", "break",     "doctor", "demo" };
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         struct command *c = COMMAND("help", of[i]);
         cr_assert_eq(command_end(c), 0);
@@ -404,7 +405,7 @@ Test(help, names_every_option)
                                            "--verbose",  "--quiet",    "--json",
                                            "--timeout",  "--url-file", "--fair",
                                            "--fenced",   "--shared",   "--exclusive",
-                                           "--min-hold", "--spin" };
+                                           "--min-hold", "--spin",     "--note" };
     struct command *c = COMMAND("run", "--help");
     cr_assert_eq(command_end(c), 0);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)

@@ -68,6 +68,8 @@ static const struct {
     { "hasplock run a --st\tx", { "<run><a><--string><x>" } },
     { "hasplock run --min\t1m -- a mktem\tx",
       { "<run><--min-hold><1m><--><a><mktemp><x>", "<run><--min-hold=1m><--><a><mktemp><x>" } },
+    { "hasplock run --not\tx a -- mktem\tx",
+      { "<run><--note><x><a><--><mktemp><x>", "<run><--note=x><a><--><mktemp><x>" } },
     { "hasplock run a --spi\tx", { "<run><a><--spin><x>" } },
     { "hasplock run a --exc\tx", { "<run><a><--exclusive><x>" } },
     { "hasplock show --sha\tx", { "<show><--shared><x>" } },

@@ -60,7 +60,7 @@ Test(list, tells_the_ttl_and_who_waits_of_real_ones)
     snprintf(expected, sizeof expected, "t: held by %s pid %d (hold ", host, (int)c->pid);
     cr_assert_eq(strncmp(l->text[OUT], expected, strlen(expected)), 0, "%s", l->text[OUT]);
     cr_assert_not_null(strstr(l->text[OUT], ", ttl "), "%s", l->text[OUT]);
-    cr_assert_not_null(strstr(l->text[OUT], " s, 1 waiting\n"), "%s", l->text[OUT]);
+    cr_assert_not_null(strstr(l->text[OUT], " s, 1 waiting; for "), "%s", l->text[OUT]);
     command_free(l);
     command_type_end(c);
     cr_assert_eq(command_end(c), 0);

@@ -175,6 +175,9 @@ Test(redlock, is_shown_and_listed_and_broken)
     expect_answer(1, "t: free", COMMAND("show", "t"));
     struct command *c = COMMAND("run", "--lease", "3", "t", "--", FAKE_COMMAND, "ready", "stay");
     command_until(c, OUT, "ready");
+    redisContext *redis_1 = raw_open(masters[0]);
+    cr_assert_str_eq(raw(redis_1, "KEYS hasplock_note:*"), "[]", "there are none over several masters");
+    redisFree(redis_1);
     server_kill(masters[2]);
     expect_answer(0, "t: held by", COMMAND("show", "t"));
     expect_answer(0, "t: held by", COMMAND("list"));

@@ -256,3 +256,36 @@ Test(acl_page, has_what_conditions_need)
         hlk_condition_destroy(condition);
     }
 }
+
+Test(acl_page, has_what_notes_need)
+{
+    static const char *const names[] = { "app:1", "app:{2}" };
+    char text[HLK_NOTE_MAX + 1];
+    allow("Locks");
+    hlk_client *client = open_as_user();
+    hlk_lock *lock = fixture_lock(client, "app:1", NULL);
+    struct hlk_lock_state state = HLK_LOCK_STATE_INIT;
+    cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK, "%s", hlk_last_error());
+    WAIT_FOR(hlk_lock_write_note(lock, "import", 60000) == HLK_E_AUTH);
+    cr_assert_not_null(strstr(hlk_last_error(), "section Notes"), "%s", hlk_last_error());
+    cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK, "so all that was sent before is answered");
+    int64_t refused = raw_errors(fixture.redis, "NOPERM");
+    cr_assert_eq(hlk_lock_write_note(lock, NULL, 0), HLK_E_AUTH);
+    cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    cr_assert_eq(raw_errors(fixture.redis, "NOPERM"), refused, "nothing more was sent");
+    cr_assert_eq(hlk_lock_read_note(lock, state.holder, text, sizeof text, NULL), HLK_E_AUTH);
+    cr_assert_not_null(strstr(hlk_last_error(), "hasplock_note:{app:1}"), "%s", hlk_last_error());
+    raw(fixture.redis, "ACL SETUSER locks -get -set");
+    allow("Notes");
+    for (int i = 0; i < 2; i++) {
+        lock = fixture_lock(client, names[i], NULL);
+        cr_assert_eq(hlk_lock_acquire(lock, HLK_NOWAIT), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_query(lock, &state), HLK_OK, "%s", hlk_last_error());
+        cr_assert_eq(hlk_lock_write_note(lock, "import", 60000), HLK_OK);
+        cr_assert_eq(hlk_lock_read_note(lock, state.holder, text, sizeof text, NULL), HLK_OK, "%s", hlk_last_error());
+        cr_assert_str_eq(text, "import");
+        cr_assert_eq(hlk_lock_write_note(lock, NULL, 0), HLK_OK);
+        cr_assert_eq(hlk_lock_release(lock), HLK_OK, "%s", hlk_last_error());
+    }
+}

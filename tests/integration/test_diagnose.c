@@ -95,7 +95,8 @@ static void run_line(char *line)
 static int grant_all_but(const char *without, char rights[][64], int most)
 {
     static const char *const sections[] = { "Locks",   "Fair locks", "Lists",   "String locks", "Read/write locks",
-                                            "Latches", "Semaphores", "Permits", "Barriers",     "Conditions" };
+                                            "Latches", "Semaphores", "Permits", "Barriers",     "Conditions",
+                                            "Notes" };
     static char line[2048];
     int n = 0;
     raw(fixture.redis, "ACL DELUSER locks");
@@ -117,7 +118,7 @@ static int grant_all_but(const char *without, char rights[][64], int most)
 static const char *const kinds_of_rights[] = { "rights",         "rights-fenced",   "rights-fair",
                                                "rights-list",    "rights-string",   "rights-rwlock",
                                                "rights-latch",   "rights-semaphore", "rights-permits",
-                                               "rights-barrier", "rights-condition" };
+                                               "rights-barrier", "rights-condition", "rights-note" };
 enum { KINDS = sizeof kinds_of_rights / sizeof *kinds_of_rights };
 #define EVERYTHING (HLK_DIAGNOSE_FENCED | HLK_DIAGNOSE_FAIR | HLK_DIAGNOSE_LIST | HLK_DIAGNOSE_STRING)
 

@@ -407,6 +407,7 @@ int main(int argc, char **argv)
     server = server_start(0, NULL);
     server_allow(server, SERVER_QUEUE);
     server_allow(server, "t");
+    server_allow(server, "hasplock_note:*");
     for (int i = 0; i < RUNS; i++)
         runs[i].proxy = proxy_start(server);
     int64_t began_ns = test_now_ns();

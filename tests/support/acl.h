@@ -36,7 +36,8 @@
 
 #define ACL_BUT_RW ACL_KEYS " " ACL_CHANNELS " " ACL_COMMANDS " " ACL_FAIR " " ACL_STRING
 #define ACL_RULES                                                                                                      \
-    ACL_BUT_RW " " ACL_RW " " ACL_LATCH " " ACL_SEMAPHORE " " ACL_PERMIT " " ACL_BARRIER " " ACL_CONDITION
+    ACL_BUT_RW " " ACL_RW " " ACL_LATCH " " ACL_SEMAPHORE " " ACL_PERMIT " " ACL_BARRIER " " ACL_CONDITION " "         \
+    ACL_NOTE
 
 /* In addition, for latches. The second pattern is for names with braces in a cluster. */
 #define ACL_LATCH "&redisson_countdownlatch__channel__{t* &redisson_countdownlatch__channel__t*"
@@ -53,6 +54,9 @@
 #define ACL_CONDITION                                                                                                  \
     "~hasplock_condition:{t* ~hasplock_condition::t* ~hasplock_condition_leases:{t* ~hasplock_condition_leases::t* "   \
     "&hasplock_condition:{t* &hasplock_condition::t* +zcard"
+
+/* In addition, for notes. */
+#define ACL_NOTE "~hasplock_note:{t* ~hasplock_note::t*"
 
 /* In addition to these, for permits. */
 #define ACL_PERMIT "~{t*"

@@ -12,7 +12,8 @@
 #define NO_RIGHT   "-NOPERM to list locks .*"
 #define FOUND      "\\[:-?[0-9]+, :-?[0-9]+, :[0-9]+, :[0-9]+\\]"
 #define KINDS                                                                                                          \
-    "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+, :[0-9]+, :-?[0-9]+)*\\]|" NO_RIGHT
+    "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+, :[0-9]+, :-?[0-9]+, "                    \
+    "\"[^\"]*\", :[0-9]+)*\\]|" NO_RIGHT
 #define GOT        "\"" ME "\"|:-1|"
 
 /* --- a lock that is a hash: plain, fenced, spin, non-reentrant */
@@ -47,6 +48,7 @@ static const struct torture_row plain_rows[] = {
     { HLK_SCRIPT_LOCK_FIND, "", LOCK, "", FOUND },
     { HLK_SCRIPT_LOCK_ASK, "a holder", LOCK, OTHER, ":[0-9]+" },
     { HLK_SCRIPT_LOCK_ASK, "Redisson's", LOCK, JAVA, ":-1" },
+    { HLK_SCRIPT_LOCK_NOTE, "of the caller", MY_NOTE, "", "\\(nil\\)|\\[\"[^\"]*\", :[0-9]+\\]" },
     { HLK_SCRIPT_LOCK_LIST, "strings", "", "0|*|1000|string",
       "\\[\"[0-9]+\", :0(, \"[^\"]*\", :-?[0-9]+, \"[^\"]*\", :[0-9]+, :[0-9]+)*\\]|" NO_RIGHT },
     { 0 }
@@ -60,6 +62,7 @@ static const struct torture_row plain_rows[] = {
 static const struct torture_state plain_states[] = {
     { "free", "" },
     { "held by the caller", HELD(ME) },
+    { "held by the caller, with a note", HELD(ME) "SET|" MY_NOTE "|0 30000|PX|30000;" },
     { "held by another", HELD(OTHER) },
     { "held by another, and the caller waits", HELD(OTHER) QUEUED(ME) },
     { "held by Redisson's", HELD(JAVA) },

@@ -37,6 +37,7 @@
 #define ME_INBOX "hasplock_inbox:hlk-a-1-x"
 #define OTHER_INBOX "hasplock_inbox:hlk-b-2-y"
 #define READS "{t}:" ME ":rwlock_timeout:1"
+#define MY_NOTE "hasplock_note:{t}:" ME
 
 struct torture_row {
     enum hlk_script script;

@@ -69,6 +69,35 @@ static const char *says(const struct hlk_command_type *type)
     return words;
 }
 
+static void sends(const struct hlk_command_type *type, const char *bytes, const char *answer)
+{
+    cmd.type = type;
+    cmd.call.done = on_end;
+    cmd.call.lazy = true;
+    cr_assert_eq(hlk_command_send(&cmd, &error), HLK_COMMAND_IN_FLIGHT);
+    cr_assert_str_eq(peer_hears(&peer), bytes);
+    peer_answers(&peer, answer);
+    hlk_command_drop_reply(&cmd);
+}
+
+#define NOTE_OF_7 "$29\r\nhasplock_note:{n}:hlk-t-1-a:7\r\n"
+
+/* No scripts: src/script/shared_commands.h. */
+Test(call, write_and_remove_a_note)
+{
+    cmd.note = "import";
+    cmd.lease_ms = 30000;
+    sends(&hlk_command_write_note,
+          "*5\r\n$3\r\nSET\r\n" NOTE_OF_7 "$6\r\nimport\r\n$2\r\nPX\r\n$5\r\n30000\r\n", "+OK\r\n");
+    sends(&hlk_command_remove_note, "*2\r\n$3\r\nDEL\r\n" NOTE_OF_7, ":1\r\n");
+}
+
+Test(call, read_a_note)
+{
+    cmd.only = "hlk-b-2-y:7";
+    cr_assert_str_eq(says(&hlk_command_read_note), "1|hasplock_note:{n}:hlk-b-2-y:7");
+}
+
 static void in_queue(void)
 {
     cmd.member = (struct hlk_member){ .ttl_ms = 5000, .tokens = 65, .floor = 17, .since_ms = 77 };

@@ -133,6 +133,8 @@ Test(rights, of_each_other_kind_are_a_note)
     lacks(hlk_check_rights_permits, HLK_FINDING_NOTE, "ACL SETUSER bob ~{app:*");
     lacks(hlk_check_rights_barrier, HLK_FINDING_NOTE, "ACL SETUSER bob ~hasplock_barrier:{app:*");
     lacks(hlk_check_rights_condition, HLK_FINDING_NOTE, "ACL SETUSER bob ~hasplock_condition_leases:{app:*");
+    exam_answer(HLK_ASK_RIGHTS, "*2\n:120\n:220\n");
+    lacks(hlk_check_rights_note, HLK_FINDING_NOTE, "ACL SETUSER bob ~hasplock_note:{app:* ~hasplock_note::app:*");
     refuse_in_script("zcard");
     lacks(hlk_check_rights_barrier, HLK_FINDING_NOTE, "ACL SETUSER bob +zcard");
     lacks(hlk_check_rights_condition, HLK_FINDING_NOTE, "ACL SETUSER bob +zcard");
@@ -196,7 +198,8 @@ static void read_page(char *words, size_t size)
 {
     static const char *const sections[] = { "Locks",        "Fair locks",       "Lists",   "Without pub/sub", "Cluster",
                                             "Replicas",     "Read/write locks", "Latches", "Semaphores",      "Permits",
-                                            "String locks", "Barriers",         "Conditions" };
+                                            "String locks", "Barriers",         "Conditions",
+                                            "Notes" };
     size_t len = 0;
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
         len +=
