@@ -36,14 +36,15 @@ static void mark_cut(char *buf, size_t size)
     memcpy(buf + len, cut, sizeof cut);
 }
 
-static void join(char *buf, size_t size, char *const words[])
+/* The first word of COMMAND alone: the others may be secrets. */
+static void name_command(char *buf, size_t size, char *const words[])
 {
-    size_t len = 0;
-    buf[0] = '\0';
-    for (; *words && len < size; words++)
-        len += (size_t)snprintf(buf + len, size - len, "%s%s", len > 0 ? " " : "", *words);
-    if (len >= size)
-        mark_cut(buf, size);
+    if (strlen(*words) < size) {
+        strcpy(buf, *words);
+        return;
+    }
+    memcpy(buf, *words, size - 1);
+    mark_cut(buf, size);
 }
 
 static void name_user(char *buf, size_t size)
@@ -72,7 +73,7 @@ void note_prepare(const struct options *options)
     if (url_has_masters(options->url) || (options->note && !*options->note))
         return;
     name_user(user, sizeof user);
-    join(command, sizeof command, options->argv);
+    name_command(command, sizeof command, options->argv);
     if (options->note)
         copy_line(note, sizeof note, options->note);
     snprintf(own.words, sizeof own.words, "%s\n%s\n%s", user, note, command);

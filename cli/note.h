@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NOTE_MAX_BYTES 200      /* of --note, and of COMMAND: the rest is cut */
+#define NOTE_MAX_BYTES 200      /* of --note, and of the first word of COMMAND: the rest is cut */
 
 /* --- run. Main thread; there is one note */
 
