@@ -4,7 +4,7 @@
  *     12 30000           for how long it had been held when this was written, and the note's ttl, in ms
  *     alice              the user
  *     quarterly figures  --note; empty: none
- *     ./report.sh --all  COMMAND and its words. More lines if it has them
+ *     ./report.sh        the first word of COMMAND. More lines if it has them
  *
  * It is written when the lock was acquired and again each third of the lease, without a wait, and removed before the
  * release. Its age is its ttl less what the server says is left of that, so no two clocks are compared. A program that
