@@ -183,13 +183,18 @@ static const struct hlk_error *acquire_error(struct operation *op)
     return worst;
 }
 
+/* A try without a server ends after reply_timeout_ms: that member is waited for then, as long as a wait may last. The
+ * tries of a blocking acquire last as long by themselves (try_all.c). */
 static enum hlk_multilock_todo tried(struct operation *op)
 {
     HLK_DEBUG_ASSERT(op->todo == HLK_MULTILOCK_TRY);
     enum hlk_status status[HLK_MULTILOCK_MAX];
     for (size_t i = op->plan.held; i < op->count; i++)
         status[i - op->plan.held] = member_call_of(op, op->plan.order[i])->error.status;
-    return hlk_multilock_plan_tried(&op->plan, status, acquire_error(op));
+    struct hlk_error error = *acquire_error(op);
+    if (error.status == HLK_E_CONNECT)
+        error.status = HLK_BUSY;
+    return hlk_multilock_plan_tried(&op->plan, status, &error);
 }
 
 static enum hlk_multilock_todo completed(struct operation *op)

@@ -116,11 +116,10 @@ enum hlk_multilock_todo hlk_multilock_plan_tried(struct hlk_multilock_plan *plan
             hlk_multilock_plan_give_back(plan, plan->order[begun + i]);
     if (why->status == HLK_OK)
         return next(plan);
-    bool no_server = why->status == HLK_E_CONNECT; /* how long one is waited for is up to the wait of one member */
-    if (why->status != HLK_BUSY && !no_server)
+    if (why->status != HLK_BUSY)
         return end(plan, why->status, why->text);
     if (hlk_clock_ms() >= plan->deadline_ms)
-        return end(plan, no_server ? HLK_E_CONNECT : HLK_TIMEOUT, why->text);
+        return end(plan, HLK_TIMEOUT, why->text);
     return may_wait(plan) ? HLK_MULTILOCK_NEXT : begin(plan, NULL);
 }
 

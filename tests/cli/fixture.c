@@ -237,6 +237,20 @@ void command_free(struct command *command)
 struct server *server;
 redisContext *redis;
 
+struct command *holder_start(const char *const *argv)
+{
+    struct command *holder = command_start(argv);
+    command_until(holder, OUT, "ready\n");
+    return holder;
+}
+
+void holder_end(struct command *holder)
+{
+    command_type_end(holder);
+    cr_assert_eq(command_end(holder), 0, "%s", holder->text[ERR]);
+    command_free(holder);
+}
+
 void cli_start(void)
 {
     pause_watch();

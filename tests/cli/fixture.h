@@ -62,6 +62,12 @@ void command_free(struct command *command);             /* kills it if it runs. 
 int command_code(struct command *command);              /* command_end, then command_free */
 #define RUN(...) command_code(COMMAND(__VA_ARGS__))
 
+/* One that holds when this returns, until its stdin ends; and its end, with exit code 0. */
+struct command *holder_start(const char *const *argv);
+#define HOLDER(...)                                                                                                    \
+    holder_start((const char *const[]){ HASPLOCK, __VA_ARGS__, "--", FAKE_COMMAND, "ready", "read", NULL })
+void holder_end(struct command *holder);
+
 /* One private server a test, named by HASPLOCK_URL: .init and .fini. */
 extern struct server *server;
 extern redisContext *redis;

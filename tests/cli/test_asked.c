@@ -18,14 +18,7 @@ TestSuite(asked, .init = cli_start, .fini = stop);
 #define ORDERLY "trap 'echo in order; exit 3' TERM; echo ready; sleep 300 & wait"
 #define STUBBORN "trap '' TERM; echo ready; sleep 300"
 
-#define HOLD(...) hold((const char *const[]){ HASPLOCK, "run", __VA_ARGS__, NULL })
-static struct command *hold(const char *const *argv)
-{
-    struct command *holder = command_start(argv);
-    command_until(holder, OUT, "ready\n");
-    return holder;
-}
-
+#define HOLD(...) holder_start((const char *const[]){ HASPLOCK, "run", __VA_ARGS__, NULL })
 static void breaks(struct command *c, int code, const char *words)
 {
     cr_assert_eq(command_end(c), code, "%s%s", c->text[OUT], c->text[ERR]);

@@ -23,14 +23,7 @@ static void stop(void)
 TestSuite(kinds, .init = start, .fini = stop);
 
 /* Runs until a line is typed. The lease is so long that no renewal finds a break. */
-#define HOLD(...) hold((const char *const[]){ HASPLOCK, __VA_ARGS__, "t", "--", FAKE_COMMAND, "ready", "read", NULL })
-static struct command *hold(const char *const *argv)
-{
-    struct command *holder = command_start(argv);
-    command_until(holder, OUT, "ready\n");
-    return holder;
-}
-
+#define HOLD(...) holder_start((const char *const[]){ HASPLOCK, __VA_ARGS__, "t", "--", FAKE_COMMAND, "ready", "read", NULL })
 static void end_holder(struct command *holder, int code)
 {
     command_type_end(holder);

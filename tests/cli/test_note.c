@@ -26,14 +26,7 @@ static void stop(void)
 TestSuite(cli_note, .init = start, .fini = stop);
 
 #define ECHO "sh", "-c", "echo ready; exec cat"
-#define HOLD(...) hold((const char *const[]){ HASPLOCK, __VA_ARGS__, NULL })
-static struct command *hold(const char *const *argv)
-{
-    struct command *holder = command_start(argv);
-    command_until(holder, OUT, "ready\n");
-    return holder;
-}
-
+#define HOLD(...) holder_start((const char *const[]){ HASPLOCK, __VA_ARGS__, NULL })
 static const char *notes(void)
 {
     return raw(redis, "KEYS hasplock_note:*");
@@ -42,10 +35,8 @@ static const char *notes(void)
 /* With its release the note is gone, too. */
 static void end_holder(struct command *holder)
 {
-    command_type_end(holder);
-    cr_assert_eq(command_end(holder), 0, "%s", holder->text[ERR]);
+    holder_end(holder);
     cr_assert_str_eq(notes(), "[]");
-    command_free(holder);
 }
 
 static void says(const char *command, const char *name, const char *words)

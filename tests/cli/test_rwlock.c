@@ -14,20 +14,6 @@ static void start(void)
 
 TestSuite(cli_rwlock, .init = start, .fini = cli_stop);
 
-static struct command *start_holder(const char *half)
-{
-    struct command *holder = COMMAND("run", half, "t", "--", FAKE_COMMAND, "ready", "read");
-    command_until(holder, OUT, "ready\n");
-    return holder;
-}
-
-static void end_holder(struct command *holder)
-{
-    command_type_end(holder);
-    cr_assert_eq(command_end(holder), 0, "%s", holder->text[ERR]);
-    command_free(holder);
-}
-
 static int64_t queued(void)
 {
     return raw_int(redis, "ZCOUNT hasplock_rwlock:{t} 1 1e15");
@@ -35,32 +21,32 @@ static int64_t queued(void)
 
 Test(cli_rwlock, is_held_to_read_by_many_and_to_write_by_one)
 {
-    struct command *first = start_holder("-s"), *second = start_holder("--shared");
+    struct command *first = HOLDER("run", "-s", "t"), *second = HOLDER("run", "--shared", "t");
     cr_assert_eq(RUN("run", "-xn", "t", "--", "true"), 1);
     struct command *writer = COMMAND("run", "-x", "t", "--", FAKE_COMMAND, "ready", "read");
     WAIT_FOR(queued() == 1);
-    end_holder(first);
+    holder_end(first);
     cr_assert_str_eq(raw(redis, "HGET t mode"), "\"read\"");
-    end_holder(second);
+    holder_end(second);
     command_until(writer, OUT, "ready\n");
     cr_assert_str_eq(raw(redis, "HGET t mode"), "\"write\"");
     cr_assert_eq(RUN("run", "-sn", "t", "--", "true"), 1);
     cr_assert_eq(RUN("run", "-n", "--exclusive", "t", "--", "true"), 1);
-    end_holder(writer);
+    holder_end(writer);
     cr_assert_eq(raw_int(redis, "EXISTS t"), 0);
 }
 
 Test(cli_rwlock, lets_a_reader_wait_behind_a_writer_that_waits)
 {
-    struct command *reader = start_holder("-s");
+    struct command *reader = HOLDER("run", "-s", "t");
     struct command *writer = COMMAND("run", "-x", "t", "--", FAKE_COMMAND, "ready", "read");
     WAIT_FOR(queued() == 1);
     struct command *late = COMMAND("run", "-s", "t", "--", FAKE_COMMAND, "ready");
     WAIT_FOR(queued() == 2);
-    end_holder(reader);
+    holder_end(reader);
     command_until(writer, OUT, "ready\n");
     cr_assert_eq(queued(), 1);
-    end_holder(writer);
+    holder_end(writer);
     cr_assert_eq(command_end(late), 0, "%s", late->text[ERR]);
     command_free(late);
 }
@@ -72,12 +58,12 @@ Test(cli_rwlock, tells_the_command_its_hold)
     command_until(c, OUT, "\n");
     cr_assert_eq(sscanf(c->text[OUT], "t %199s\n", owner), 1, "%s", c->text[OUT]);
     cr_assert_eq(raw_int(redis, "HEXISTS t %s:write", owner), 1);
-    end_holder(c);
+    holder_end(c);
     c = COMMAND("run", "-s", "t", "-c", "echo \"$HASPLOCK_NAME $HASPLOCK_OWNER\"; read x; true");
     command_until(c, OUT, "\n");
     cr_assert_eq(sscanf(c->text[OUT], "t %199s\n", owner), 1, "%s", c->text[OUT]);
     cr_assert_eq(raw_int(redis, "HEXISTS t %s", owner), 1);
-    end_holder(c);
+    holder_end(c);
 }
 
 /* --- who is in the way */
@@ -85,13 +71,13 @@ Test(cli_rwlock, tells_the_command_its_hold)
 static void says_who_is_in_the_way(const char *half, const char *other, const char *words)
 {
     char expected[64];
-    struct command *holder = start_holder(other);
+    struct command *holder = HOLDER("run", other, "t");
     struct command *c = COMMAND("run", "-v", half, "t", "--", "true");
     command_until(c, ERR, words);
     command_until(c, ERR, ", ttl ");
     snprintf(expected, sizeof expected, " pid %d (hold ", (int)holder->pid);
     cr_assert_not_null(strstr(strstr(c->text[ERR], words), expected), "%s", c->text[ERR]);
-    end_holder(holder);
+    holder_end(holder);
     cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
     command_free(c);
 }
@@ -110,14 +96,14 @@ Test(cli_rwlock, says_who_is_in_the_way_of_a_reader)
 Test(cli_rwlock, says_in_json_who_was_in_the_way)
 {
     char pid[32];
-    struct command *holder = start_holder("-s");
+    struct command *holder = HOLDER("run", "-s", "t");
     snprintf(pid, sizeof pid, ",\"pid\":%d,", (int)holder->pid);
     struct command *c = COMMAND("run", "--json", "-xn", "t", "--", "true");
     cr_assert_eq(command_end(c), 1);
     const char *busy = strstr(c->text[ERR], "\"event\":\"busy\"");
     cr_assert(busy && strstr(busy, pid), "%s", c->text[ERR]);
     command_free(c);
-    end_holder(holder);
+    holder_end(holder);
 }
 
 /* --- a run within a run */
@@ -159,10 +145,10 @@ Test(cli_rwlock, in_a_run_beside_readers_is_refused_when_they_end)
     struct command *c =
         COMMAND("run", "-s", "t", "--", "sh", "-c", "echo ready; read x; exec \"$0\" run -x t -- true", HASPLOCK);
     command_until(c, OUT, "ready\n");
-    struct command *other = start_holder("-s");
+    struct command *other = HOLDER("run", "-s", "t");
     command_type(c, "go on\n");
     WAIT_FOR(queued() == 1);
-    end_holder(other);
+    holder_end(other);
     cr_assert_eq(command_end(c), 64, "%s", c->text[ERR]);
     command_free(c);
 }
@@ -180,29 +166,29 @@ static void shows(const char *half, int code, const char *words)
 Test(cli_rwlock, is_shown_by_halves)
 {
     shows("-s", 1, "t: not held to read\n");
-    struct command *first = start_holder("-s");
+    struct command *first = HOLDER("run", "-s", "t");
     shows("-s", 0, "t: held to read by ");
     shows("-x", 1, "t: not held to write\n");
-    struct command *second = start_holder("-s");
+    struct command *second = HOLDER("run", "-s", "t");
     shows("-s", 0, "t: held to read 2 times, once by ");
-    end_holder(first);
-    end_holder(second);
-    struct command *writer = start_holder("-x");
+    holder_end(first);
+    holder_end(second);
+    struct command *writer = HOLDER("run", "-x", "t");
     shows("-x", 0, "t: held to write by ");
     shows("-s", 1, "t: not held to read\n");
-    end_holder(writer);
+    holder_end(writer);
 }
 
 Test(cli_rwlock, is_broken_by_halves)
 {
-    struct command *first = start_holder("-s"), *second = start_holder("-s");
+    struct command *first = HOLDER("run", "-s", "t"), *second = HOLDER("run", "-s", "t");
     cr_assert_eq(RUN("break", "--now", "-x", "t"), 1);
     cr_assert_eq(RUN("break", "--now", "-s", "-q", "t"), 0);
     cr_assert_eq(command_end(first), 75, "%s", first->text[ERR]);
     cr_assert_eq(command_end(second), 75, "%s", second->text[ERR]);
     command_free(first);
     command_free(second);
-    struct command *writer = start_holder("-x");
+    struct command *writer = HOLDER("run", "-x", "t");
     cr_assert_eq(RUN("break", "--now", "-x", "-q", "t"), 0);
     cr_assert_eq(command_end(writer), 75, "%s", writer->text[ERR]);
     command_free(writer);
@@ -211,12 +197,12 @@ Test(cli_rwlock, is_broken_by_halves)
 Test(cli_rwlock, is_taken_from_the_reader_that_is_named)
 {
     char owner[200] = "";
-    struct command *first = start_holder("-s");
+    struct command *first = HOLDER("run", "-s", "t");
     struct command *second = COMMAND("run", "-s", "t", "-c", "echo \"owner $HASPLOCK_OWNER\"; read x");
     command_until(second, OUT, "\n");
     cr_assert_eq(sscanf(second->text[OUT], "owner %199s\n", owner), 1, "%s", second->text[OUT]);
     cr_assert_eq(RUN("break", "--now", "-s", "-q", "--holder", owner, "t"), 0);
     cr_assert_eq(command_end(second), 75, "%s", second->text[ERR]);
     command_free(second);
-    end_holder(first);
+    holder_end(first);
 }

@@ -18,51 +18,37 @@ TestSuite(cli_semaphore, .init = cli_start, .fini = stop);
 
 #define SEMAPHORE(n, ...) COMMAND("semaphore", "t", "-k", n, __VA_ARGS__)
 
-static struct command *start_holder(const char *n)
-{
-    struct command *holder = SEMAPHORE(n, "--", FAKE_COMMAND, "ready", "read");
-    command_until(holder, OUT, "ready\n");
-    return holder;
-}
-
-static void end_holder(struct command *holder)
-{
-    command_type_end(holder);
-    cr_assert_eq(command_end(holder), 0, "%s", holder->text[ERR]);
-    command_free(holder);
-}
-
 Test(cli_semaphore, lets_n_run_at_once)
 {
-    struct command *first = start_holder("2"), *second = start_holder("2");
+    struct command *first = HOLDER("semaphore", "t", "-k", "2"), *second = HOLDER("semaphore", "t", "-k", "2");
     struct command *third = SEMAPHORE("2", "-n", "--", "true");
     cr_assert_eq(command_end(third), 1);
     cr_assert(strstr(third->text[ERR], "2 permits are held, and none is free"), "%s", third->text[ERR]);
     cr_assert_eq(strncmp(third->text[ERR], "hasplock: semaphore \"t\": ", 25), 0, "%s", third->text[ERR]);
     command_free(third);
-    end_holder(first);
+    holder_end(first);
     cr_assert_eq(RUN("semaphore", "-k2", "-n", "t", "true"), 0);
-    end_holder(second);
+    holder_end(second);
     cr_assert_eq(raw_int(redis, "GET t"), 2);
 }
 
 Test(cli_semaphore, waits_for_its_turn)
 {
-    struct command *holder = start_holder("1");
+    struct command *holder = HOLDER("semaphore", "t", "-k", "1");
     struct command *waiter = SEMAPHORE("1", "-v", "--", FAKE_COMMAND, "ready");
     command_until(waiter, ERR, "waiting: held by ");
-    end_holder(holder);
+    holder_end(holder);
     cr_assert_eq(command_end(waiter), 0, "%s", waiter->text[ERR]);
     command_free(waiter);
 }
 
 Test(cli_semaphore, says_how_many_by_the_last_word)
 {
-    struct command *holder = start_holder("1");
+    struct command *holder = HOLDER("semaphore", "t", "-k", "1");
     cr_assert_eq(RUN("semaphore", "-k1", "-n", "t", "true"), 1);
     cr_assert_eq(RUN("semaphore", "-k2", "-n", "t", "true"), 0);
     cr_assert_eq(RUN("semaphore", "-k1", "-n", "t", "true"), 1);
-    end_holder(holder);
+    holder_end(holder);
 }
 
 /* A semaphore of hlk_semaphore, or a counter: nothing says that it is permits. */
@@ -93,11 +79,11 @@ Test(cli_semaphore, leaves_no_number_with_drop)
 
 Test(cli_semaphore, deletes_a_number_that_nobody_needs)
 {
-    struct command *holder = start_holder("2"), *c = COMMAND("semaphore", "--delete", "t");
+    struct command *holder = HOLDER("semaphore", "t", "-k", "2"), *c = COMMAND("semaphore", "--delete", "t");
     cr_assert_eq(command_end(c), 1);
     cr_assert(strstr(c->text[ERR], ": permits are held (1); nothing was changed"), "%s", c->text[ERR]);
     command_free(c);
-    end_holder(holder);
+    holder_end(holder);
     cr_assert_eq(RUN("semaphore", "t", "--delete"), 0);
     cr_assert_eq(raw_int(redis, "DBSIZE"), 0);
     c = COMMAND("semaphore", "--delete", "t");
@@ -127,13 +113,13 @@ Test(cli_semaphore, may_be_nested_where_a_permit_is_left)
 
 Test(cli_semaphore, is_shown)
 {
-    struct command *first = start_holder("3"), *second = start_holder("3");
+    struct command *first = HOLDER("semaphore", "t", "-k", "3"), *second = HOLDER("semaphore", "t", "-k", "3");
     struct command *show = COMMAND("show", "--semaphore", "t");
     cr_assert_eq(command_end(show), 0);
     cr_assert(strstr(show->text[OUT], "t: 1 permit free, 2 held with a lease, one by "), "%s", show->text[OUT]);
     command_free(show);
-    end_holder(first);
-    end_holder(second);
+    holder_end(first);
+    holder_end(second);
     show = COMMAND("show", "--semaphore", "t");
     cr_assert_eq(command_end(show), 1);
     cr_assert_str_eq(show->text[OUT], "t: 3 permits free, none held with a lease\n");

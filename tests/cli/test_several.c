@@ -15,20 +15,6 @@ static int64_t held(void)
     return raw_int(redis, "EXISTS ta tb tc");
 }
 
-static struct command *start_holder(const char *name)
-{
-    struct command *holder = COMMAND("run", name, "--", FAKE_COMMAND, "ready", "read");
-    command_until(holder, OUT, "ready\n");
-    return holder;
-}
-
-static void end_holder(struct command *holder)
-{
-    command_type_end(holder);
-    cr_assert_eq(command_end(holder), 0, "%s", holder->text[ERR]);
-    command_free(holder);
-}
-
 Test(several, locks_are_held_at_once)
 {
     struct command *c = COMMAND("run", "tc", "ta", "tb", "--", FAKE_COMMAND, "ready", "read", "exit=5");
@@ -44,7 +30,7 @@ Test(several, locks_are_held_at_once)
 
 Test(several, locks_are_not_held_if_one_is_busy)
 {
-    struct command *holder = start_holder("tb");
+    struct command *holder = HOLDER("run", "tb");
     struct command *c = COMMAND("run", "-n", "tb", "ta", "--", FAKE_COMMAND, "ready");
     cr_assert_eq(command_end(c), 1);
     cr_assert_str_empty(c->text[OUT]);
@@ -58,19 +44,19 @@ Test(several, locks_are_not_held_if_one_is_busy)
     cr_assert_not_null(strstr(c->text[ERR], "held by "), "%s", c->text[ERR]);
     command_free(c);
     WAIT_FOR(held() == 1);
-    end_holder(holder);
+    holder_end(holder);
 }
 
 Test(several, waits_name_the_lock_that_is_waited_for)
 {
     char pid[64];
-    struct command *holder = start_holder("tb");
+    struct command *holder = HOLDER("run", "tb");
     struct command *c = COMMAND("run", "-v", "tb", "ta", "--", FAKE_COMMAND, "ready");
     command_until(c, ERR, "hasplock: run \"tb+ta\": waiting: \"tb\" held by ");
     command_until(c, ERR, ", ttl ");
     snprintf(pid, sizeof pid, " pid %d (hold ", (int)holder->pid);
     cr_assert_not_null(strstr(c->text[ERR], pid), "%s", c->text[ERR]);
-    end_holder(holder);
+    holder_end(holder);
     cr_assert_eq(command_end(c), 0, "%s", c->text[ERR]);
     cr_assert_str_eq(c->text[OUT], "ready\n");
     command_free(c);
@@ -90,14 +76,14 @@ Test(several, runs_of_another_order_do_not_wait_for_each_other)
 
 Test(several, signals_end_the_wait_and_leave_nothing)
 {
-    struct command *holder = start_holder("tb");
+    struct command *holder = HOLDER("run", "tb");
     struct command *c = COMMAND("run", "ta", "tb", "--", "true");
     WAIT_FOR(raw_listeners(redis, "tb") == 1);
     kill(c->pid, SIGTERM);
     cr_assert_eq(command_end(c), DIED_OF + SIGTERM);
     command_free(c);
     WAIT_FOR(held() == 1 && raw_listeners(redis, "tb") == 0);
-    end_holder(holder);
+    holder_end(holder);
 }
 
 /* --- what COMMAND finds */
@@ -129,7 +115,7 @@ Test(several, tokens_are_words_in_that_order_too)
 
 Test(several, events_name_all_and_the_one)
 {
-    struct command *holder = start_holder("tb");
+    struct command *holder = HOLDER("run", "tb");
     struct command *c = COMMAND("run", "--json", "-n", "ta", "tb", "--", "true");
     cr_assert_eq(command_end(c), 1);
     const char *busy = strstr(c->text[ERR], "\"event\":\"busy\"");
@@ -140,7 +126,7 @@ Test(several, events_name_all_and_the_one)
     const char *waiting = strstr(c->text[ERR], "\"event\":\"waiting\"");
     cr_assert(waiting && strstr(waiting, "\"name\":\"ta+tb\",\"lock\":\"tb\",\"holder\":\"hlk-"), "%s", c->text[ERR]);
     command_free(c);
-    end_holder(holder);
+    holder_end(holder);
 }
 
 /* --- while COMMAND runs */
@@ -206,12 +192,12 @@ Test(several, locks_are_all_of_the_kind_that_is_given)
     cr_assert_eq(command_end(c), 1);
     cr_assert_eq(strncmp(c->text[ERR], "hasplock: run \"tb+tc\": \"tb\" at ", 31), 0, "%s", c->text[ERR]);
     command_free(c);
-    end_holder(reader);
+    holder_end(reader);
     c = COMMAND("run", "--string", "ta", "tb", "--", FAKE_COMMAND, "ready", "read");
     command_until(c, OUT, "ready\n");
     cr_assert_str_eq(raw(redis, "TYPE ta"), "string");
     cr_assert_str_eq(raw(redis, "TYPE tb"), "string");
-    end_holder(c);
+    holder_end(c);
 }
 
 /* --- which words are names */

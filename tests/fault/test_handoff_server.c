@@ -44,13 +44,6 @@ static void line_up(struct queue *q)
     }
 }
 
-static void restart(bool keep_data)
-{
-    redisFree(fixture.redis);
-    server_restart(fixture.server, keep_data);
-    fixture.redis = raw_open(fixture.server);
-}
-
 /* Each has it in turn, alone. */
 static void have_their_turns(struct queue *q, int64_t released_at_ms)
 {
@@ -72,7 +65,7 @@ Test(handoff_server, that_returns_with_data_serves_its_queue_in_order)
 {
     struct queue q;
     line_up(&q);
-    restart(true);
+    fixture_restart(NULL, true);
     cr_assert_eq(in_queue(), WAITERS);
     WAIT_FOR(raw_inboxes(fixture.redis) == WAITERS); /* a waiter without a subscription counts as dead */
     int64_t released_at = test_now_ms();
@@ -87,7 +80,7 @@ Test(handoff_server, that_comes_back_empty_serves_each_waiter_once)
     struct queue q;
     line_up(&q);
     int64_t began = test_now_ms();
-    restart(false);
+    fixture_restart(NULL, false);
     fixture_wait_event(HLK_EVENT_LOST, "t");
     for (int i = 0; i < WAITERS; i++) {
         int answered, first;

@@ -50,13 +50,6 @@ static hlk_lock *held(hlk_client *client, const char *name)
     return lock;
 }
 
-static void restart(bool keep_data)
-{
-    redisFree(fixture.redis);
-    server_restart(fixture.server, keep_data);
-    fixture.redis = raw_open(fixture.server);
-}
-
 static void assert_works(hlk_client *client, const char *name)
 {
     hlk_lock *lock = held(client, name);
@@ -163,7 +156,7 @@ Test(server, that_comes_back_empty_is_told_as_a_loss_at_renewal)
     hlk_client *client = open_with(SLOW_MS, RECONNECT_MS);
     hlk_lock *lock = held(client, "t");
     int64_t began = test_now_ms(), until = hlk_lock_held_until(lock);
-    restart(false);
+    fixture_restart(NULL, false);
     struct fixture_event lost = fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_lt(lost.reported_at_ms - began, SLOW_MS / 2);
     cr_assert_lt(lost.reported_at_ms, until);
@@ -180,7 +173,7 @@ Test(server, that_comes_back_empty_lets_waiters_have_the_lock)
     hlk_lock *theirs = held(holder, "t");
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
-    restart(false);
+    fixture_restart(NULL, false);
     cr_assert_eq(actor_status(waiter), HLK_OK, "%s", actor_error(waiter));
     fixture_wait_event(HLK_EVENT_LOST, "t");
     cr_assert_eq(hlk_lock_release(theirs), HLK_LOST);
@@ -193,7 +186,7 @@ Test(server_durable, that_comes_back_with_its_data_has_kept_the_hold)
     hlk_client *client = open_with(6000, RECONNECT_MS);
     hlk_lock *lock = held(client, "t");
     uint64_t renewals = fixture_counters(client).renewals;
-    restart(true);
+    fixture_restart(NULL, true);
     WAIT_FOR(fixture_counters(client).renewals > renewals); /* verified without a call of the application */
     cr_assert_null(disagreement(lock, "t", 1));
     cr_assert_gt(hlk_lock_left_ms(lock), 0);
@@ -212,7 +205,7 @@ Test(server_durable, that_comes_back_with_its_data_still_wakes_waiters)
     struct actor *waiter = actor_start(fixture_lock(client, "t", NULL), NULL);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1);
     uint64_t renewals = fixture_counters(holder).renewals;
-    restart(true);
+    fixture_restart(NULL, true);
     WAIT_FOR(raw_listeners(fixture.redis, "t") == 1 && fixture_counters(holder).renewals > renewals);
     cr_assert_not(actor_answered(waiter));
     cr_assert_eq(hlk_lock_release(theirs), HLK_OK, "%s", hlk_last_error());

@@ -152,22 +152,13 @@ Test(barrier_lost, is_broken_when_those_who_have_arrived_are_lost)
     hlk_barrier_destroy(barrier);
 }
 
-static void restart(hlk_client *client, bool keep_data)
-{
-    uint64_t before = fixture_counters(client).reconnects;
-    server_restart(fixture.server, keep_data);
-    redisFree(fixture.redis);
-    fixture.redis = raw_open(fixture.server);
-    WAIT_FOR(fixture_counters(client).reconnects > before);
-}
-
 Test(barrier_restart, with_its_data_loses_no_arrival)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_barrier *barrier = barrier_make(client, 2, 0);
     struct party waits = { 0 };
     party_arrives_as(&waits, barrier, 0);
-    restart(client, true);
+    fixture_restart(client, true);
     cr_assert_eq(hlk_barrier_await(barrier, HLK_FOREVER, NULL), HLK_OK, "%s", hlk_last_error());
     cr_assert_eq(party_ended(&waits), HLK_OK, "%s", waits.error);
     hlk_barrier_destroy(barrier);
@@ -181,7 +172,7 @@ Test(barrier_restart, without_it_breaks_the_generation)
     struct party waits = { 0 };
     party_arrives_as(&waits, barrier, 0);
     WAIT_FOR(raw_clients(fixture.redis, "pubsub") == 1); /* it has been told that it has arrived */
-    restart(client, false);
+    fixture_restart(client, false);
     party_is_broken(&waits, "lost the barrier's data");
     hlk_barrier_destroy(barrier);
 }

@@ -155,22 +155,13 @@ Test(condition_lost, a_loss_of_the_leases_wakes_all)
     is_woken_by("DEL " LEASES);
 }
 
-static void restart(hlk_client *client, bool keep_data)
-{
-    uint64_t before = fixture_counters(client).reconnects;
-    server_restart(fixture.server, keep_data);
-    redisFree(fixture.redis);
-    fixture.redis = raw_open(fixture.server);
-    WAIT_FOR(fixture_counters(client).reconnects > before);
-}
-
 Test(condition_restart, with_its_data_goes_on_waiting)
 {
     hlk_client *client = fixture_open(NULL);
     hlk_condition *condition = condition_make(client, 0);
     struct waiting waits = { 0 };
     waiting_start_as(&waits, condition, fixture_lock(client, "t", NULL), 0);
-    restart(client, true);
+    fixture_restart(client, true);
     WAIT_FOR(condition_listening() == 1);
     cr_assert_eq(condition_waiting(), 1);
     cr_assert_not(atomic_load(&waits.answered));
@@ -188,7 +179,7 @@ Test(condition_restart, without_it_wakes_all)
     struct waiting waits[2] = { 0 };
     for (int i = 0; i < 2; i++)
         waiting_start_as(&waits[i], condition, lock, i);
-    restart(client, false);
+    fixture_restart(client, false);
     for (int i = 0; i < 2; i++)
         waiting_is_woken(&waits[i]);
     hlk_condition_destroy(condition);

@@ -319,6 +319,26 @@ BOTH_WIRE(costs_one_round_trip_for_all)
     end_group(&group);
 }
 
+enum { TRY_MS = 3000 }; /* reply_timeout_ms: one try without a server */
+
+BOTH_WIRE(waits_for_a_server_that_is_away)
+{
+    struct group group;
+    struct done got = { .runs = 0 }, gone = { .runs = 0 };
+    make_group(&group, client);
+    proxy_refuse(fixture.proxy, true);
+    proxy_cut_all(fixture.proxy);
+    int64_t began = test_now_ms();
+    acquire(group.lock, RECONNECT_MS, NULL, &got);
+    LOOP_UNTIL(test_now_ms() - began > TRY_MS + 500);
+    cr_assert_eq(atomic_load(&got.runs), 0, "%s", got.error);
+    proxy_refuse(fixture.proxy, false);
+    cr_assert_eq(result(&got), HLK_OK, "%s", got.error);
+    release(group.lock, &gone);
+    cr_assert_eq(result(&gone), HLK_OK, "%s", gone.error);
+    end_group(&group);
+}
+
 BOTH_WIRE(leaves_nothing_when_an_answer_is_lost)
 {
     for (unsigned k = 1; k <= 2 * MEMBERS; k++) {

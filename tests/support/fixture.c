@@ -282,6 +282,15 @@ struct hlk_counters fixture_counters(const hlk_client *client)
     return counters;
 }
 
+void fixture_restart(const hlk_client *client, bool keep_data)
+{
+    uint64_t before = client ? fixture_counters(client).reconnects : 0;
+    redisFree(fixture.redis);
+    server_restart(fixture.server, keep_data);
+    fixture.redis = raw_open(fixture.server);
+    WAIT_FOR(!client || fixture_counters(client).reconnects > before);
+}
+
 /* --- actors */
 
 struct actor {

@@ -73,6 +73,8 @@ void fixture_on_event(const struct hlk_event *event, void *ctx);      /* records
 bool fixture_logged(const char *text);                                /* in a line so far */
 
 struct hlk_counters fixture_counters(const hlk_client *client);
+/* The server ends and is started again. Returns when this client is connected to it; NULL: at once. */
+void fixture_restart(const hlk_client *client, bool keep_data);
 
 /* --- actors */
 
