@@ -23,7 +23,7 @@ static void stop(void)
 TestSuite(kinds, .init = start, .fini = stop);
 
 /* Runs until a line is typed. The lease is so long that no renewal finds a break. */
-#define HOLD(...) holder_start((const char *const[]){ HASPLOCK, __VA_ARGS__, "t", "--", FAKE_COMMAND, "ready", "read", NULL })
+#define HOLD(...) HOLDER(__VA_ARGS__, "t")
 static void end_holder(struct command *holder, int code)
 {
     command_type_end(holder);
