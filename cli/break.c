@@ -74,8 +74,8 @@ static bool answer_text(const struct options *options, const struct outcome *out
         len = snprintf(line, sizeof line, "%s: held by %s, which does not listen, or is dead; --now takes it\n",
                        shown_name, who);
     else if (outcome->asked)
-        len = snprintf(line, sizeof line, outcome->broken ? "%s: given back by %s\n"
-                                                          : "%s: held by %s, which was asked; --now takes it\n",
+        len = snprintf(line, sizeof line,
+                       outcome->broken ? "%s: given back by %s\n" : "%s: held by %s, which was asked; --now takes it\n",
                        shown_name, who);
     else if (outcome->broken)
         len = snprintf(line, sizeof line, "%s: taken from %s; %s\n", shown_name, who,

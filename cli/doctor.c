@@ -75,8 +75,7 @@ static void print_finding(const struct hlk_finding *finding, void *ctx)
     bool left_out = options->verbosity < 0 && finding->level < HLK_FINDING_WARNING && !options->json;
     report->n[finding->level]++;
     if (!report->failed && !left_out)
-        report->failed =
-            !print_master(report) || !(options->json ? print_json(report, finding) : print_text(finding));
+        report->failed = !print_master(report) || !(options->json ? print_json(report, finding) : print_text(finding));
 }
 
 static bool print_sum(const struct report *report, int code)
@@ -135,8 +134,8 @@ static int diagnose_masters(const struct options *options, struct report *report
 int doctor(const struct options *options)
 {
     struct report report = { .options = options };
-    int code = url_has_masters(options->url) ? diagnose_masters(options, &report)
-                                             : diagnose(options->url, options, &report);
+    int code =
+        url_has_masters(options->url) ? diagnose_masters(options, &report) : diagnose(options->url, options, &report);
     if (code == 0)
         code = report.n[HLK_FINDING_PROBLEM] ? 2 : report.n[HLK_FINDING_WARNING] ? 1 : 0;
     if (report.failed || (code != EX_USAGE && !print_sum(&report, code)))

@@ -173,10 +173,10 @@ static bool answer_text(const struct row *row)
         snprintf(ttl, sizeof ttl, "ttl %.1f s", (double)row->ttl_ms / 1000);
     if (row->waiting > 0 && !has_waits_only(row->kind) && !kind_is_number(row->kind))
         snprintf(waiting, sizeof waiting, ", %" PRId64 " waiting", row->waiting);
-    int len = *row->holder ? snprintf(line, sizeof line, "%s: %s by %s, %s%s%s\n", name, held,
-                                      holder_shown(&holder, who, sizeof who), ttl, waiting,
-                                      said_text(row, said, sizeof said))
-                           : snprintf(line, sizeof line, "%s: %s%s\n", name, held, waiting);
+    int len = *row->holder
+                  ? snprintf(line, sizeof line, "%s: %s by %s, %s%s%s\n", name, held,
+                             holder_shown(&holder, who, sizeof who), ttl, waiting, said_text(row, said, sizeof said))
+                  : snprintf(line, sizeof line, "%s: %s%s\n", name, held, waiting);
     return say_answer(line, (size_t)len);
 }
 

@@ -22,8 +22,8 @@ struct seen { /* what the server said, at one time */
     struct hlk_lock_found found;
     struct hlk_lock_state state;
     struct hlk_waiter waiters[WAITERS_MAX];
-    size_t waiters_len; /* may be more than WAITERS_MAX */
-    int64_t free;       /* permits of a semaphore */
+    size_t waiters_len;    /* may be more than WAITERS_MAX */
+    int64_t free;          /* permits of a semaphore */
     struct note_said said; /* by its holder */
 };
 
@@ -185,8 +185,8 @@ static bool answer_said(const struct note_said *said)
     if (*note_held(said, held, sizeof held))
         told = say_answer(line, (size_t)snprintf(line, sizeof line, "  held %s\n", held));
     if (told && *said->note)
-        told = say_answer(line, (size_t)snprintf(line, sizeof line, "  note: %s\n",
-                                                 text_shown(note, sizeof note, said->note)));
+        told = say_answer(
+            line, (size_t)snprintf(line, sizeof line, "  note: %s\n", text_shown(note, sizeof note, said->note)));
     return told;
 }
 
@@ -240,8 +240,7 @@ static bool make_lock(struct subject *of, const struct options *options, int kin
     opts.kind = of->kind = kind;
     if (kind == HLK_LOCK_PERMIT)
         of->permits = hlk_permits_create(of->client, options->name, NULL);
-    of->lock =
-        of->permits ? hlk_permits_permit(of->permits) : hlk_lock_create(of->client, options->name, &opts);
+    of->lock = of->permits ? hlk_permits_permit(of->permits) : hlk_lock_create(of->client, options->name, &opts);
     return of->lock != NULL;
 }
 
@@ -276,8 +275,8 @@ static bool is_news(const struct seen *a, const struct seen *b)
     bool same = a->state.held == b->state.held && a->state.count == b->state.count &&
                 a->state.waiting == b->state.waiting && a->free == b->free && a->found.kind == b->found.kind &&
                 a->found.number == b->found.number && a->found.parties == b->found.parties &&
-                a->found.waiters == b->found.waiters &&
-                strcmp(a->state.holder, b->state.holder) == 0 && a->waiters_len == b->waiters_len;
+                a->found.waiters == b->found.waiters && strcmp(a->state.holder, b->state.holder) == 0 &&
+                a->waiters_len == b->waiters_len;
     for (size_t i = 0; same && i < a->waiters_len && i < WAITERS_MAX; i++)
         same = strcmp(a->waiters[i].holder, b->waiters[i].holder) == 0;
     return !same;

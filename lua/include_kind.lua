@@ -41,8 +41,10 @@ local function queued(name)
     return number(redis.pcall('zcount', key_of('hasplock_queue:', name, 'hasplock_queue::'), 1, 1e15))
 end
 
+local clock
 local function clock_ms()
-    local time = redis.call('time')
+    local time = clock or redis.call('time')
+    clock = time
     return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
@@ -102,10 +104,18 @@ local function kind_of_number(name)
     return NUMBER
 end
 
+local function number_in(text)
+    return #text <= 16 and string.find(text, '^%-?%d+$') and tonumber(text)
+end
+
+local function is_hold(text)
+    return string.find(text, '^hlk%-.*:%d+$')
+end
+
 -- `text`: the string `name`, or the beginning of it.
 local function kind_of_string(name, text)
-    local free = #text <= 16 and string.find(text, '^%-?%d+$') and tonumber(text)
-    if string.find(text, '^hlk%-.*:%d+$') then
+    local free = number_in(text)
+    if is_hold(text) then
         return { kind = STRING, holder = text, count = 1 }
     elseif not free then
         text = text == '' and '(empty)' or string.gsub(string.sub(text, 1, 191), '%z', '?')

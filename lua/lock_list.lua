@@ -115,12 +115,21 @@ local function add_kind(name, found)
     end
 end
 
+-- For a string that this list does not name nothing is looked up beside it: there may be millions.
+local function string_to_list(key, text)
+    local free = number_in(text)
+    if is_hold(text) or numbers and free then
+        return kind_of_string(key, text)
+    end
+    return free and leased(key, free)
+end
+
 -- What `key` is; nil: none of these. Second: an answer of the server that refuses it.
 local function look_at(key)
     local of = redis.pcall('type', key)
     if of.ok == 'string' then
         local text = redis.pcall('getrange', key, 0, 191)
-        return type(text) == 'string' and kind_of_string(key, text), text
+        return type(text) == 'string' and string_to_list(key, text), text
     elseif of.ok ~= 'hash' then
         return nil, of
     end
@@ -131,9 +140,34 @@ local function look_at(key)
     return held[1] and kind_of_hash(key, held), held.err and held or fields
 end
 
--- The name of a barrier or condition, by its key.
-local function name_behind(what, key)
-    return string.match(key, '^' .. what .. ':{(.*)}$') or string.match(key, '^' .. what .. '::(.+)$')
+-- What waits in a key of hasplock's own, and of which name.
+local function waiting_in(key)
+    if string.sub(key, 1, 9) ~= 'hasplock_' then
+        return nil
+    end
+    local what, name = string.match(key, '^hasplock_(%a+):{(.*)}$')
+    if not what then
+        what, name = string.match(key, '^hasplock_(%a+)::(.+)$')
+    end
+    return what == 'arrived' and BARRIER or what == 'condition' and CONDITION or what == 'queue' and STRING or nil, name
+end
+
+-- A string lock that another library holds, and for which hasplock waits.
+local function add_foreign(name)
+    local text = redis.pcall('type', name).ok == 'string' and redis.pcall('getrange', name, 0, 191)
+    local found = type(text) == 'string' and not is_hold(text) and kind_of_string(name, text)
+    if found and found.kind == STRING then
+        add_kind(name, found)
+    end
+end
+
+local function add_waiting(kind, name)
+    local waits = kind == BARRIER and at_barrier(name) or kind == CONDITION and at_condition(name) or 0
+    if kind == STRING then
+        add_foreign(name)
+    elseif waits > 0 then
+        add_kind(name, { kind = kind, count = 0, waiting = waits })
+    end
 end
 
 local function is_held(found)
@@ -142,18 +176,13 @@ local function is_held(found)
 end
 
 for _, key in ipairs(every and scanned[2] or {}) do
-    local barrier, condition = name_behind('hasplock_arrived', key), name_behind('hasplock_condition', key)
-    local name = barrier or condition or key
-    if is_note(key) or string.sub(name, 1, #pattern) ~= pattern then
-        name = nil
-    elseif barrier or condition then
-        local waits = barrier and at_barrier(name) or condition and at_condition(name)
-        if waits > 0 then
-            add_kind(name, { kind = barrier and BARRIER or CONDITION, count = 0, waiting = waits })
-        end
-    end
+    local kind, name = waiting_in(key)
     local found, refusal
-    if name == key then
+    if string.sub(kind and name or key, 1, #pattern) ~= pattern or is_note(key) then
+        found = nil
+    elseif kind then
+        add_waiting(kind, name)
+    else
         found, refusal = look_at(key)
     end
     if lacks_command(refusal) then
@@ -161,7 +190,7 @@ for _, key in ipairs(every and scanned[2] or {}) do
     elseif type(refusal) == 'table' and refusal.err then
         refused = refused + 1
     elseif found and is_held(found) then
-        add_kind(name, found)
+        add_kind(key, found)
     end
 end
 answer[2] = refused

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #define MAX_KEYS 100000
-#define HEAD 2    /* the cursor and the number of refused keys, before the locks */
-#define COLUMNS 5 /* name, ttl, holder, count, waiting */
+#define HEAD 2                     /* the cursor and the number of refused keys, before the locks */
+#define COLUMNS 5                  /* name, ttl, holder, count, waiting */
 #define KIND_COLUMNS (COLUMNS + 4) /* and of every kind: kind, number, note, what is left of its ttl */
 
 /* --- one step --- */

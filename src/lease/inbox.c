@@ -152,7 +152,8 @@ static void receive_broken(struct hlk_node *node, const struct inbox_message *in
 static void receive_one(struct hlk_node *node, const struct inbox_message *inbox_message)
 {
     struct hlk_entry *e =
-        inbox_message->format->per_holder ? hlk_entry_find_hold(node, inbox_message->h)
+        inbox_message->format->per_holder
+            ? hlk_entry_find_hold(node, inbox_message->h)
             : hlk_entry_find(node, inbox_message->format, inbox_message->name, inbox_message->name_len);
     const char *what = inbox_message->what + inbox_message->lettered;
     bool grant = strcmp(what, "grant") == 0;

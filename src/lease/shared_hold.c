@@ -13,18 +13,18 @@
 #include <string.h>
 
 struct hlk_shared_hold {
-    struct hlk_list link;                  /* in its stripe, until it is freed */
-    struct hlk_alarm alarm;                /* set while no holder has it. It fires on the loop, which frees it */
-    struct hlk_entry *entry;               /* of its first holder, referenced: for the name, the format and the node */
-    struct hlk_lease lease;                /* what a holder that enters gets */
-    struct hlk_release_record record;      /* of the last holder that left; until_ms is the latest of all */
+    struct hlk_list link;             /* in its stripe, until it is freed */
+    struct hlk_alarm alarm;           /* set while no holder has it. It fires on the loop, which frees it */
+    struct hlk_entry *entry;          /* of its first holder, referenced: for the name, the format and the node */
+    struct hlk_lease lease;           /* what a holder that enters gets */
+    struct hlk_release_record record; /* of the last holder that left; until_ms is the latest of all */
     unsigned holders;
     bool open, over, armed;
-    bool listens;                          /* the client's inbox is kept subscribed for it */
-    int64_t ends_ms;                       /* no holder enters from then on */
-    int64_t idle_ms;                       /* since when no holder has it */
-    int64_t kept_until_ms;                 /* one that has lost it may be at work until then */
-    const char *why_lost;                  /* a literal. NULL: it is not lost */
+    bool listens;          /* the client's inbox is kept subscribed for it */
+    int64_t ends_ms;       /* no holder enters from then on */
+    int64_t idle_ms;       /* since when no holder has it */
+    int64_t kept_until_ms; /* one that has lost it may be at work until then */
+    const char *why_lost;  /* a literal. NULL: it is not lost */
 };
 
 /* --- which hold is meant --- */
@@ -71,8 +71,7 @@ static struct hlk_shared_hold *shared_of(const struct hlk_entry *e)
 /* Half of the lease at least is left for a holder that enters. */
 static bool is_entered(const struct hlk_shared_hold *shared, int64_t now_ms)
 {
-    return shared->open && now_ms < shared->ends_ms &&
-           shared->lease.until_ms - now_ms > shared->lease.lease_ms / 2;
+    return shared->open && now_ms < shared->ends_ms && shared->lease.until_ms - now_ms > shared->lease.lease_ms / 2;
 }
 
 /* NULL: none. */
@@ -346,8 +345,7 @@ void hlk_shared_close(struct hlk_node *node, const struct hlk_format *format, co
 {
     HLK_DEBUG_ASSERT(node && format && len > 0);
     if (format->shares_holds)
-        close_in(node->table, hlk_entry_table_stripe(format, name, len),
-                 &(struct of_locks){ node, format, name, len });
+        close_in(node->table, hlk_entry_table_stripe(format, name, len), &(struct of_locks){ node, format, name, len });
 }
 
 void hlk_shared_close_node(struct hlk_node *node)

@@ -274,9 +274,9 @@ static enum hlk_status report_held(const struct listing *listing, const struct l
     hlk_lock_destroy(lock);
     if (!state.held || !may_be_held(&said))
         return HLK_OK;
-    const struct hlk_listed listed = { sizeof listed, name->name,    state.holder, state.count,
-                                       state.ttl_ms,  state.waiting, name->kind,   0,
-                                       "",            0 };
+    const struct hlk_listed listed = {
+        sizeof listed, name->name, state.holder, state.count, state.ttl_ms, state.waiting, name->kind, 0, "", 0
+    };
     listing->opts->stopped = listing->fn(&listed, listing->ctx) != 0;
     return HLK_OK;
 }

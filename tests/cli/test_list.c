@@ -213,8 +213,7 @@ Test(list, says_which_rights_are_missing)
     snprintf(url, sizeof url, "redis://bob:pw@127.0.0.1:%d", guarded->port);
     struct command *c = COMMAND("list", "-u", url);
     cr_assert_eq(command_end(c), 77, "%s", c->text[ERR]);
-    cr_assert_not_null(strstr(c->text[ERR], "ACL SETUSER <user> +scan +type +hlen +getrange"), "%s",
-                       c->text[ERR]);
+    cr_assert_not_null(strstr(c->text[ERR], "ACL SETUSER <user> +scan +type +hlen +getrange"), "%s", c->text[ERR]);
     cr_assert_eq(count_lines(c->text[ERR]), 1, "%s", c->text[ERR]);
     command_free(c);
     redisFree(admin);

@@ -79,8 +79,7 @@ Test(cli_note, says_who_runs_what_and_why)
     char words[300];
     struct command *holder = HOLD("run", "--note", "quarterly\nfigures", "t", "--", ECHO);
     says("show", "t", "\n  held for ");
-    snprintf(words, sizeof words, " s by %s: sh\n  note: quarterly figures\n  for break: ",
-             user_name());
+    snprintf(words, sizeof words, " s by %s: sh\n  note: quarterly figures\n  for break: ", user_name());
     says("show", "t", words);
     snprintf(words, sizeof words, " s by %s: sh; note: quarterly figures\n", user_name());
     says("list", "t", words);

@@ -156,8 +156,7 @@ Test(redlock, masters_are_examined_by_doctor)
     cr_assert_eq(command_end(c), 2, "%s%s", c->text[OUT], c->text[ERR]);
     cr_assert_not_null(strstr(c->text[OUT], "{\"master\":2,\"area\":\"connection\",\"level\":\"problem\""), "%s",
                        c->text[OUT]);
-    cr_assert_not_null(strstr(c->text[OUT], "{\"master\":3,\"area\":\"role\",\"level\":\"ok\""), "%s",
-                       c->text[OUT]);
+    cr_assert_not_null(strstr(c->text[OUT], "{\"master\":3,\"area\":\"role\",\"level\":\"ok\""), "%s", c->text[OUT]);
     command_free(c);
     server_kill(masters[2]);
     cr_assert_eq(RUN("doctor", "-q", "t"), 69);

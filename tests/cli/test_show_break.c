@@ -22,8 +22,7 @@ static void held_by(const char *holder, long ttl_ms)
 
 static void said(const char *expected, int code, const char *command)
 {
-    struct command *c =
-        strcmp(command, "break") == 0 ? COMMAND("break", "--now", "t") : COMMAND(command, "t");
+    struct command *c = strcmp(command, "break") == 0 ? COMMAND("break", "--now", "t") : COMMAND(command, "t");
     cr_assert_eq(command_end(c), code, "%s", c->text[ERR]);
     cr_assert_eq(strncmp(c->text[OUT], expected, strlen(expected)), 0, "%s instead of %s", c->text[OUT], expected);
     cr_assert_eq(count_lines(c->text[OUT]), 1 + (strstr(c->text[OUT], "\n  for break: --holder hlk-") != NULL) +

@@ -115,8 +115,8 @@ static int grant_all_but(const char *without, char rights[][64], int most)
     return n;
 }
 
-static const char *const kinds_of_rights[] = { "rights",         "rights-fenced",   "rights-fair",
-                                               "rights-list",    "rights-string",   "rights-rwlock",
+static const char *const kinds_of_rights[] = { "rights",         "rights-fenced",    "rights-fair",
+                                               "rights-list",    "rights-string",    "rights-rwlock",
                                                "rights-latch",   "rights-semaphore", "rights-permits",
                                                "rights-barrier", "rights-condition", "rights-note" };
 enum { KINDS = sizeof kinds_of_rights / sizeof *kinds_of_rights };

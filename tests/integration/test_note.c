@@ -68,7 +68,7 @@ Test(note, is_read_by_others_until_it_is_removed)
 
 Test(note, is_of_the_holder_that_query_names)
 {
-    static const int kinds[] = { HLK_LOCK_PLAIN, HLK_LOCK_FAIR,  HLK_LOCK_SPIN,
+    static const int kinds[] = { HLK_LOCK_PLAIN,  HLK_LOCK_FAIR, HLK_LOCK_SPIN,
                                  HLK_LOCK_STRING, HLK_LOCK_READ, HLK_LOCK_WRITE };
     hlk_client *client = fixture_open(NULL);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

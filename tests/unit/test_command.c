@@ -87,8 +87,8 @@ Test(call, write_and_remove_a_note)
 {
     cmd.note = "import";
     cmd.lease_ms = 30000;
-    sends(&hlk_command_write_note,
-          "*5\r\n$3\r\nSET\r\n" NOTE_OF_7 "$6\r\nimport\r\n$2\r\nPX\r\n$5\r\n30000\r\n", "+OK\r\n");
+    sends(&hlk_command_write_note, "*5\r\n$3\r\nSET\r\n" NOTE_OF_7 "$6\r\nimport\r\n$2\r\nPX\r\n$5\r\n30000\r\n",
+          "+OK\r\n");
     sends(&hlk_command_remove_note, "*2\r\n$3\r\nDEL\r\n" NOTE_OF_7, ":1\r\n");
 }
 

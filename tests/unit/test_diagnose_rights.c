@@ -196,10 +196,10 @@ Test(rights, that_are_untried_without_eval_are_all_in_the_line)
 /* The words of docs/acl.md that hlk_diagnose looks at, without the password. */
 static void read_page(char *words, size_t size)
 {
-    static const char *const sections[] = { "Locks",        "Fair locks",       "Lists",   "Without pub/sub", "Cluster",
-                                            "Replicas",     "Read/write locks", "Latches", "Semaphores",      "Permits",
-                                            "String locks", "Barriers",         "Conditions",
-                                            "Notes" };
+    static const char *const sections[] = {
+        "Locks",   "Fair locks", "Lists",   "Without pub/sub", "Cluster",  "Replicas",   "Read/write locks",
+        "Latches", "Semaphores", "Permits", "String locks",    "Barriers", "Conditions", "Notes"
+    };
     size_t len = 0;
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
         len +=

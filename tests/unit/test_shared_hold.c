@@ -48,8 +48,7 @@ static void init(void)
     for (int i = 0; i < 3; i++) {
         born(readers[i]);
         readers[i]->waiter.shares = true;
-        entries[i] =
-            hlk_entry_get_own(&unit.node, &hlk_format_read, "a", 1, readers[i]->waiter.holder.id, true);
+        entries[i] = hlk_entry_get_own(&unit.node, &hlk_format_read, "a", 1, readers[i]->waiter.holder.id, true);
         cr_assert_not_null(entries[i]);
     }
     peer_up(&unit.peer);
@@ -160,8 +159,7 @@ Test(shared, is_not_entered_when_its_time_is_over)
 Test(shared, is_not_entered_by_readers_of_another_lock)
 {
     (void)share(&ann);
-    struct hlk_entry *other =
-        hlk_entry_get_own(&unit.node, &hlk_format_read, "b", 1, bob.waiter.holder.id, true);
+    struct hlk_entry *other = hlk_entry_get_own(&unit.node, &hlk_format_read, "b", 1, bob.waiter.holder.id, true);
     cr_assert_not(hlk_shared_enter(other, &bob.waiter));
     hlk_entry_unref(other);
 }
@@ -356,6 +354,7 @@ Test(shared, is_lost_for_who_leaves_after_a_loss)
     hlk_entry_release_finish(entries[0]);
     cr_assert_eq(let_go(of(&bob)), HLK_VERDICT_LOST);
     cr_assert_str_eq(record.why, "broken");
+    cr_assert_eq(let_go(of(&ann)), HLK_VERDICT_LOST);
 }
 
 Test(shared, stays_with_the_others_when_a_thread_ends)
