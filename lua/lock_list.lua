@@ -161,12 +161,12 @@ local function add_foreign(name)
     end
 end
 
-local function add_waiting(kind, name)
-    local waits = kind == BARRIER and at_barrier(name) or kind == CONDITION and at_condition(name) or 0
-    if kind == STRING then
+local function add_waiting(what, name)
+    local waits = what == BARRIER and at_barrier(name) or what == CONDITION and at_condition(name) or 0
+    if what == STRING then
         add_foreign(name)
     elseif waits > 0 then
-        add_kind(name, { kind = kind, count = 0, waiting = waits })
+        add_kind(name, { kind = what, count = 0, waiting = waits })
     end
 end
 
@@ -176,12 +176,12 @@ local function is_held(found)
 end
 
 for _, key in ipairs(every and scanned[2] or {}) do
-    local kind, name = waiting_in(key)
+    local what, name = waiting_in(key)
     local found, refusal
-    if string.sub(kind and name or key, 1, #pattern) ~= pattern or is_note(key) then
+    if string.sub(what and name or key, 1, #pattern) ~= pattern or is_note(key) then
         found = nil
-    elseif kind then
-        add_waiting(kind, name)
+    elseif what then
+        add_waiting(what, name)
     else
         found, refusal = look_at(key)
     end

@@ -1,5 +1,5 @@
 /* Readers of a process share a hold: no command while it is there, who ends that, losses, and what is not shared. */
-/* Shows: P41, P55 */
+/* Shows: P41, P55, S43 */
 #include "integration/async_fixture.h"
 #include "rwlock_fixture.h"
 
