@@ -12,6 +12,7 @@
  *     take                              the main thread acquires the shared lock; answer {"taken":true}
  *     give                              and releases it; answer {"released_ns":...}, the time before
  *                                       wake: `take` makes what all wait for, `give` lets it happen
+ *                                       ours-condition-all: `take` connects, `give` broadcasts
  *                                       ours-multilock-3: they take and give the last member
  *     quit, or end of input
  *
@@ -73,7 +74,7 @@ struct bench_peer {
     void (*thread_close)(struct bench_worker *worker);
     int  (*acquire)(struct bench_worker *worker);
     int  (*release)(struct bench_worker *worker);
-    int  (*arm)(struct bench_worker *worker);               /* `take` and `give` of wake; there `acquire` waits */
+    int  (*arm)(struct bench_worker *worker);               /* `take` and `give`, if not of the lock itself */
     int  (*fire)(struct bench_worker *worker);
     int  permits;                                           /* so many may hold it at once; 0: one */
     int  writes_every;                                      /* halves: one in so many turns is to write; 0: none */

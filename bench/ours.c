@@ -12,6 +12,7 @@
  *     ours-read, ours-write, ours-rw   halves of hlk_rwlock; with -nopass: local_passes off (ours_rw.c)
  *     ours-latch       hlk_latch (ours_latch.c)
  *     ours-barrier-N   hlk_barrier of N parties (ours_barrier.c)
+ *     ours-condition, -all   hlk_condition: turns by signals; a broadcast (ours_condition.c)
  *     ours-multilock   a multilock of 5 locks; -3, -3-async: of 3 (ours_multilock.c)
  *     ours-open        a client for each acquire and release (ours_open.c)
  *     ours-dispatch    async, completions by hlk_client_dispatch; both completions are waited for
@@ -162,6 +163,8 @@ int main(int argc, char **argv)
             ours_latch_peer(&peer, &process.client);
         if (starts_with(argv[i], "ours-barrier"))
             ours_barrier_peer(&peer, &process.client);
+        if (starts_with(argv[i], "ours-condition"))
+            ours_condition_peer(&peer, strstr(argv[i], "-all") != NULL, &process.client);
         if (strcmp(argv[i], "ours-open") == 0)
             ours_open_peer(&peer);
         if (starts_with(argv[i], "ours-multilock"))

@@ -26,6 +26,10 @@ void ours_latch_peer(struct bench_peer *peer, hlk_client *const *client);
 /* ours_barrier.c: makes it a peer whose threads are parties of a barrier. Likewise. */
 void ours_barrier_peer(struct bench_peer *peer, hlk_client *const *client);
 
+/* ours_condition.c: makes it a peer whose threads wait at a condition: two take turns by signals, or, to_all, many wait
+ * for one broadcast. Likewise. */
+void ours_condition_peer(struct bench_peer *peer, bool to_all, hlk_client *const *client);
+
 /* ours_multilock.c: makes it a peer that acquires several locks at once, by the variant. Likewise. */
 void ours_multilock_peer(struct bench_peer *peer, const char *variant, hlk_client *const *client);
 

@@ -1,5 +1,6 @@
 """W6: many clients wait while one holds. From its release, how long until each of them has held the lock once?
 L1: many wait for a latch. From its count down, how long until each of them has returned?
+C2: many wait at a condition. From the acquire of the one that broadcasts, how long until each has held the lock once?
 
 The waiters' processes are driven as in any round. The holder is a separate process, so no waiter shares its process.
 """

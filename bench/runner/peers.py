@@ -58,6 +58,8 @@ PEERS = {peer.name: peer for peer in [
     Peer("ours-latch", "ours", "hasplock, hlk_latch"),
     Peer("ours-barrier-1001", "ours", "hasplock, hlk_barrier of 1,001 parties"),
     Peer("ours-barrier-17", "ours", "the same of 17 parties"),
+    Peer("ours-condition", "ours", "hasplock, hlk_condition and a lock: two that take turns, by signals"),
+    Peer("ours-condition-all", "ours", "the same: many that wait for one broadcast"),
     Peer("ours-open", "ours", "hasplock, a client opened and closed around each pair"),
     Peer("ours-multilock", "ours", "hasplock, a multilock of 5 locks"),
     Peer("ours-multilock-3", "ours", "the same of 3 locks"),
