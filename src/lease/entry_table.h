@@ -21,7 +21,8 @@ struct hlk_lease_counts {               /* relaxed atomics; public meaning in in
 struct hlk_shared_stripe {
     struct hlk_list holds;              /* struct hlk_shared_hold */
     int64_t left_ms;                    /* when a hold that may be shared was last released, */
-    uint64_t left_by;                   /*   and by which holder */
+    uint64_t left_by;                   /*   by which holder, */
+    uint32_t left_of;                   /*   and of which lock: the hash of its name */
     uint64_t closings;                  /* so often somebody asked that no more holders enter */
     bool closed;                        /* the client is being closed: none is shared any more */
 };

@@ -74,6 +74,11 @@ static bool is_entered(const struct hlk_shared_hold *shared, int64_t now_ms)
     return shared->open && now_ms < shared->ends_ms && shared->lease.until_ms - now_ms > shared->lease.lease_ms / 2;
 }
 
+static uint32_t name_hash(const struct hlk_entry *e)
+{
+    return hlk_map_hash(hlk_entry_name(e), hlk_entry_len(e));
+}
+
 /* NULL: none. */
 static struct hlk_shared_hold *shared_for(const struct hlk_entry *e, int64_t now_ms)
 {
@@ -148,7 +153,8 @@ bool hlk_shared_is_wanted(struct hlk_entry *e, const struct hlk_local_waiter *wa
         return false;
     hlk_mutex_lock(e->mu);
     const struct hlk_shared_stripe *stripe = shared_stripe(e);
-    bool wanted = hlk_clock_ms() - stripe->left_ms < HLK_PASS_MS && stripe->left_by != waiter->holder.id;
+    bool wanted = hlk_clock_ms() - stripe->left_ms < HLK_PASS_MS && stripe->left_by != waiter->holder.id &&
+                  stripe->left_of == name_hash(e);
     *closings = stripe->closings;
     hlk_mutex_unlock(e->mu);
     return wanted;
@@ -281,8 +287,10 @@ bool hlk_shared_leave(struct hlk_entry *e)
     if (!hlk_entry_format(e)->shares_holds)
         return false;
     int64_t now = hlk_clock_ms();
-    shared_stripe(e)->left_ms = now;
-    shared_stripe(e)->left_by = e->holder.id;
+    struct hlk_shared_stripe *stripe = shared_stripe(e);
+    stripe->left_ms = now;
+    stripe->left_by = e->holder.id;
+    stripe->left_of = name_hash(e);
     if (!e->hold.is_shared)
         return false;
     struct hlk_shared_hold *shared = shared_of(e);

@@ -179,6 +179,23 @@ Test(shared, is_wanted_when_others_come_and_go)
     cr_assert_not(hlk_shared_is_wanted(e, &bob.waiter, &out));
 }
 
+/* Of another lock, even if its entries have the same mutex. */
+Test(shared, is_not_wanted_for_readers_of_another_lock)
+{
+    char name[16] = "";
+    uint64_t out;
+    unsigned stripe = hlk_entry_table_stripe(&hlk_format_read, "a", 1);
+    for (int i = 0; !*name || hlk_entry_table_stripe(&hlk_format_read, name, strlen(name)) != stripe; i++)
+        snprintf(name, sizeof name, "b%d", i);
+    struct hlk_entry *other =
+        hlk_entry_get_own(&unit.node, &hlk_format_read, name, strlen(name), bob.waiter.holder.id, true);
+    hold(of(&ann));
+    release(&ann);
+    cr_assert_not(hlk_shared_is_wanted(other, &bob.waiter, &out));
+    hlk_entry_unref(other);
+    cr_assert(hlk_shared_is_wanted(entries[1], &bob.waiter, &out));
+}
+
 Test(shared, does_not_begin_if_somebody_waits_now)
 {
     hold(of(&ann));
