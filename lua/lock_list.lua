@@ -64,6 +64,12 @@ local function is_note(key)
     return string.sub(key, 1, 14) == 'hasplock_note:'
 end
 
+-- A number that belongs to a lock: the last token, a reader's lease, or the latch of a release.
+local function is_of_lock(key)
+    return string.sub(key, 1, 20) == 'redisson_lock_token:' or string.sub(key, 1, 22) == 'redisson_unlock_latch:' or
+        string.find(key, ':rwlock_timeout:%d+$')
+end
+
 for _, name in ipairs(kind == 'string' and scanned[2] or {}) do
     local holder = is_note(name) and '' or redis.pcall('getrange', name, 0, 191)
     if lacks_command(holder) then
@@ -118,7 +124,7 @@ end
 -- For a string that this list does not name nothing is looked up beside it: there may be millions.
 local function string_to_list(key, text)
     local free = number_in(text)
-    if is_hold(text) or numbers and free then
+    if is_hold(text) or numbers and free and not is_of_lock(key) then
         return kind_of_string(key, text)
     end
     return free and leased(key, free)

@@ -206,6 +206,13 @@ Test(find, lists_every_kind)
     cr_assert_str_eq(listed->text, "t8:25:0:0:1 ");
     listed = list(client, "ta", HLK_LIST_NUMBERS);
     cr_assert_str_eq(listed->text, "ta:32:0:3:0 ");
+    raw(fixture.redis, "SET {tr}:hlk-a-1-x:3:rwlock_timeout:1 1");
+    raw(fixture.redis, "SET redisson_lock_token:{tr} 7");
+    raw(fixture.redis, "SET redisson_unlock_latch:{tr}:7 0");
+    listed = list(client, "{tr", HLK_LIST_NUMBERS);
+    cr_assert_eq(listed->n, 0, "%s", listed->text);
+    listed = list(client, "redisson_", HLK_LIST_NUMBERS);
+    cr_assert_eq(listed->n, 0, "%s", listed->text);
     raw(fixture.redis, "FLUSHALL");
 }
 
