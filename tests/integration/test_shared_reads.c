@@ -141,6 +141,28 @@ Test(shared_reads, end_for_a_writer_of_the_process)
     drop_readers();
 }
 
+/* True: by the message. After half a second it ends without one. */
+static bool ends_for(hlk_lock *writing)
+{
+    share();
+    int64_t began_ms = test_now_ms();
+    struct actor *writer = rw_waiter(writing, 0);
+    WAIT_FOR(hlk_lock_acquire(readers[3], HLK_NOWAIT) != HLK_OK || hlk_lock_release(readers[3]) != HLK_OK);
+    bool early = test_now_ms() - began_ms < 400;
+    end_share();
+    cr_assert_eq(actor_status(writer), HLK_OK);
+    cr_assert_eq(actor_end(writer), HLK_OK);
+    return early;
+}
+
+Test(shared_reads, end_for_a_writer_by_its_message)
+{
+    make_readers(fixture_open(NULL));
+    hlk_lock *writing = rw_writer(fixture_open(NULL));
+    WAIT_FOR(ends_for(writing));
+    drop_readers();
+}
+
 Test(shared_reads, end_for_a_writer_elsewhere)
 {
     hlk_client *client = fixture_open(NULL);
