@@ -71,11 +71,12 @@ static bool answer_text(const struct options *options, const struct outcome *out
     text_shown(shown_name, sizeof shown_name, options->name);
     holder_shown(&outcome->holder, who, sizeof who);
     if (outcome->asked == CANNOT_BE_ASKED)
-        len = snprintf(line, sizeof line, "%s: held by %s, which does not listen, or is dead; --now takes it\n",
+        len = snprintf(line, sizeof line, "%s: held by %s, which does not listen, or is dead; --now takes the lock\n",
                        shown_name, who);
     else if (outcome->asked)
         len = snprintf(line, sizeof line,
-                       outcome->broken ? "%s: given back by %s\n" : "%s: held by %s, which was asked; --now takes it\n",
+                       outcome->broken ? "%s: released by %s\n"
+                                       : "%s: held by %s, although asked to release it; --now takes the lock\n",
                        shown_name, who);
     else if (outcome->broken)
         len = snprintf(line, sizeof line, "%s: taken from %s; %s\n", shown_name, who,
@@ -121,7 +122,7 @@ static bool is_held_by(const struct hlk_lock_state *state, const char *holder)
     return state->held && strcmp(state->holder, holder) == 0;
 }
 
-/* *outcome: has `asked` given the lock back until then? False: see hlk_last_error(). */
+/* *outcome: has `asked` released the lock until then? False: see hlk_last_error(). */
 static bool wait_for(hlk_lock *lock, const char *asked, int64_t until_ms, struct outcome *outcome)
 {
     struct hlk_lock_state state = HLK_LOCK_STATE_INIT;

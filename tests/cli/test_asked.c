@@ -38,7 +38,7 @@ static void ended_in_order(struct command *holder)
 Test(asked, run_ends_its_command_in_order)
 {
     struct command *holder = HOLD("t", "-c", ORDERLY);
-    breaks(COMMAND("break", "t"), 0, "t: given back by ");
+    breaks(COMMAND("break", "t"), 0, "t: released by ");
     ended_in_order(holder);
     cr_assert_eq(raw_int(redis, "EXISTS t"), 0);
 }
@@ -48,7 +48,7 @@ Test(asked, next_in_the_queue_gets_the_lock)
     struct command *holder = HOLD("t", "-c", ORDERLY);
     struct command *next = COMMAND("run", "t", "--", FAKE_COMMAND, "ready", "read");
     WAIT_FOR(raw_int(redis, "ZCARD hasplock_queue:{t}") == 1);
-    breaks(COMMAND("break", "t"), 0, "t: given back by ");
+    breaks(COMMAND("break", "t"), 0, "t: released by ");
     ended_in_order(holder);
     command_until(next, OUT, "ready\n");
     command_type_end(next);
@@ -61,7 +61,7 @@ Test(asked, holders_of_each_kind_end_in_order)
     static const char *const kinds[] = { "--fair", "--string", "-s", "-x", "--fenced" };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         struct command *holder = HOLD(kinds[i], "t", "-c", ORDERLY);
-        breaks(COMMAND("break", "t"), 0, "t: given back by ");
+        breaks(COMMAND("break", "t"), 0, "t: released by ");
         ended_in_order(holder);
     }
 }
@@ -70,7 +70,7 @@ Test(asked, readers_end_all)
 {
     struct command *first = HOLD("-s", "t", "-c", ORDERLY), *second = HOLD("-s", "t", "-c", ORDERLY);
     cr_assert_eq(RUN("break", "--holder", "hlk-web-3-4711-9f3c:12", "t"), 64, "one of several readers");
-    breaks(COMMAND("break", "t"), 0, "t: given back by ");
+    breaks(COMMAND("break", "t"), 0, "t: released by ");
     ended_in_order(first);
     ended_in_order(second);
 }
@@ -78,7 +78,7 @@ Test(asked, readers_end_all)
 Test(asked, stubborn_command_is_killed_after_the_grace)
 {
     struct command *holder = HOLD("--grace", "0.3", "t", "-c", STUBBORN);
-    breaks(COMMAND("break", "t"), 0, "t: given back by ");
+    breaks(COMMAND("break", "t"), 0, "t: released by ");
     cr_assert_eq(command_end(holder), 75);
     cr_assert_not_null(strstr(holder->text[ERR], "the grace is over; sent SIGKILL"), "%s", holder->text[ERR]);
     command_free(holder);
@@ -87,7 +87,7 @@ Test(asked, stubborn_command_is_killed_after_the_grace)
 Test(asked, holder_that_takes_too_long_keeps_the_lock)
 {
     struct command *holder = HOLD("--lease", "1h", "--grace", "20m", "t", "-c", STUBBORN);
-    breaks(COMMAND("break", "-w", "0.2", "t"), 1, ", which was asked; --now takes it\n");
+    breaks(COMMAND("break", "-w", "0.2", "t"), 1, ", although asked to release it; --now takes the lock\n");
     command_until(holder, ERR, "sent SIGTERM");
     cr_assert_eq(raw_int(redis, "EXISTS t"), 1);
     breaks(COMMAND("break", "--now", "t"), 0, "t: taken from ");
@@ -99,7 +99,7 @@ Test(asked, holder_that_cannot_be_asked_keeps_the_lock)
 {
     raw(redis, "HSET t hlk-web-3-4711-9f3c:12 1");
     breaks(COMMAND("break", "t"), 1,
-           "t: held by web-3 pid 4711 (hold 12), which does not listen, or is dead; --now takes it\n");
+           "t: held by web-3 pid 4711 (hold 12), which does not listen, or is dead; --now takes the lock\n");
     raw(redis, "DEL t");
     raw(redis, "HSET t b983c153-7421-469a-addb-44fb92259a1b:1 1");
     breaks(COMMAND("break", "--json", "t"), 1,
@@ -123,7 +123,7 @@ Test(asked, lock_that_is_only_kept_is_released_at_once)
 {
     struct command *holder = COMMAND("run", "-v", "--min-hold", "1h", "t", "--", "true");
     command_until(holder, ERR, "COMMAND has ended; kept for");
-    breaks(COMMAND("break", "t"), 0, "t: given back by ");
+    breaks(COMMAND("break", "t"), 0, "t: released by ");
     cr_assert_eq(command_end(holder), 0, "%s", holder->text[ERR]);
     cr_assert_not_null(strstr(holder->text[ERR], "hasplock break ended --min-hold"), "%s", holder->text[ERR]);
     command_free(holder);
