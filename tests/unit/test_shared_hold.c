@@ -147,6 +147,18 @@ Test(shared, is_not_entered_before_a_loss_is_released)
     cr_assert(enters(&bob));
 }
 
+/* A holder that enters needs time for a renewal. */
+Test(shared, is_not_entered_when_half_of_its_lease_is_used)
+{
+    hold(of(&ann));
+    struct hlk_lease *lease = &e->hold.lease;
+    int64_t until_ms = lease->until_ms;
+    lease->until_ms = unit_now_ms() + lease->lease_ms / 2;
+    hlk_shared_begin(e, e->hold.id, closings());
+    lease->until_ms = until_ms;
+    cr_assert_not(enters(&bob));
+}
+
 Test(shared, is_not_entered_when_its_time_is_over)
 {
     (void)share(&ann);
